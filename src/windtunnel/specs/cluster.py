@@ -1,0 +1,67 @@
+"""A cluster: devices in nodes, a scale-up network inside, a scale-out network between."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from windtunnel.specs.base import Bytes, BytesPerS, Seconds, Spec
+from windtunnel.specs.device import DeviceSpec, LinkSpec
+
+
+class ScaleOut(Spec):
+    """The network between nodes (between scale-up domains)."""
+
+    nics_per_node: int = Field(gt=0)
+    nic_bytes_per_s: BytesPerS = Field(gt=0)
+    """One direction, per NIC."""
+    latency_s: Seconds = Field(default=5e-6, ge=0)
+    topology: Literal["fat-tree", "rail-optimised", "dragonfly", "torus", "star", "mesh", "wan"] = "fat-tree"
+    oversubscription: float = Field(default=1.0, ge=1.0)
+    in_network_reduction: bool = False
+    family: str = "infiniband"
+
+
+class ClusterRef(Spec):
+    """What a scenario writes under `cluster:`; `catalog.resolve_cluster` turns it into a `ClusterSpec`."""
+
+    device: str | DeviceSpec
+    nodes: int = Field(default=1, gt=0)
+    devices_per_node: int = Field(default=8, gt=0)
+    scale_up: str | LinkSpec | None = None
+    scale_out: str | ScaleOut | None = None
+    scale_up_domain: int | None = Field(default=None, gt=0)
+    """Devices that share one scale-up network when it is larger than a node (72 on NVL72)."""
+    host_memory_bytes: Bytes | None = None
+    power_cap_w: float | None = Field(default=None, gt=0)
+    memory_bytes_per_s: BytesPerS | None = None
+    memory_bytes: Bytes | None = None
+    price_per_device_hour: float | None = Field(default=None, ge=0)
+
+
+class ClusterSpec(Spec):
+    """A cluster with everything looked up. `assumed` lists what the catalogue filled in."""
+
+    name: str
+    device: DeviceSpec
+    nodes: int = Field(gt=0)
+    devices_per_node: int = Field(gt=0)
+    scale_up: LinkSpec
+    scale_out: ScaleOut
+    scale_up_domain: int = Field(gt=0)
+    host_memory_bytes: Bytes = 1e12
+    power_cap_w: float | None = None
+    price_per_device_hour: float | None = None
+    assumed: tuple[tuple[str, str, str], ...] = ()
+    """(field, value, why)."""
+
+    @property
+    def num_devices(self) -> int:
+        """Devices in all."""
+        return self.nodes * self.devices_per_node
+
+    @property
+    def nic_bytes_per_s_per_device(self) -> float:
+        """Fair share of the node's NICs, one direction."""
+        return self.scale_out.nics_per_node * self.scale_out.nic_bytes_per_s / self.devices_per_node

@@ -1,0 +1,85 @@
+"""An accelerator, and the links around it, as data sheets give them."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from windtunnel.specs.base import Bytes, BytesPerS, FlopPerS, Hertz, Seconds, Spec, Watts
+
+NumberFormat = Literal["fp64", "fp32", "tf32", "fp16", "bf16", "fp8", "int8", "fp4", "int4"]
+
+
+class DeviceSpec(Spec):
+    """One schedulable accelerator (a GCD of MI250X, a chip of TPU, a die pair of B200). All rates are dense peaks."""
+
+    id: str
+    name: str
+    vendor: str
+    kind: Literal["gpu", "tpu", "npu", "cpu", "dataflow", "pim", "fpga", "phone", "mcu"] = "gpu"
+    generation: str
+    """Architecture that coefficients are keyed by: volta, ampere, ada, hopper, blackwell, cdna2, cdna3, tpu_v5p …"""
+    aliases: tuple[str, ...] = ()
+    peak_flop_per_s: dict[NumberFormat, FlopPerS]
+    memory_bytes: Bytes = Field(gt=0)
+    memory_bytes_per_s: BytesPerS = Field(gt=0)
+    l2_bytes: Bytes = 0.0
+    num_sms: int = Field(default=1, gt=0)
+    """Independent compute units that tiles are spread over (SMs, CUs, tensor cores of a TPU)."""
+    gemm_tiles: tuple[tuple[int, int], ...] = ((256, 128), (128, 256), (128, 128), (128, 64), (64, 128), (64, 64), (32, 32))
+    clock_hz: Hertz | None = None
+    base_clock_hz: Hertz | None = None
+    idle_w: Watts | None = None
+    tdp_w: Watts | None = None
+    pcie_bytes_per_s: BytesPerS = 32e9
+    """Host link, one direction."""
+    scale_up: str | None = None
+    """Default link id inside the node (catalog/links)."""
+    price_per_hour: float | None = None
+    sources: dict[str, str] = {}
+    """Field name → "source, as of date"; every numeric field has an entry (checked by `catalog check`)."""
+    as_of: str = ""
+    notes: str = ""
+
+    def peak(self, number_format: str) -> float:
+        """Dense FLOP/s in a format; the nearest wider format stands in where the sheet has none.
+
+        Raises:
+            KeyError: the device has no matrix rate at all for this family of formats.
+        """
+        chain = {
+            "fp4": ("fp4", "fp8", "int8", "bf16", "fp16", "fp32"),
+            "fp8": ("fp8", "bf16", "fp16", "fp32"),
+            "int8": ("int8", "fp8", "bf16", "fp16", "fp32"),
+            "int4": ("int4", "int8", "fp8", "bf16", "fp16", "fp32"),
+            "bf16": ("bf16", "fp16", "fp32"),
+            "fp16": ("fp16", "bf16", "fp32"),
+            "tf32": ("tf32", "fp32"),
+            "fp32": ("fp32", "tf32"),
+            "fp64": ("fp64", "fp32"),
+        }
+        for name in chain[number_format]:
+            if name in self.peak_flop_per_s:
+                return self.peak_flop_per_s[name]  # type: ignore[index]
+        raise KeyError(f"{self.id} has no {number_format} rate")
+
+
+class LinkSpec(Spec):
+    """One level of a network as a device or node sees it."""
+
+    id: str
+    name: str = ""
+    bytes_per_s: BytesPerS = Field(gt=0)
+    """One direction, per endpoint (device for scale-up, port for scale-out)."""
+    latency_s: Seconds = Field(default=2e-6, ge=0)
+    topology: Literal["switch", "mesh", "ring", "torus", "host"] = "switch"
+    torus_axes: int = 0
+    """Torus links come in pairs per axis; `bytes_per_s` is then the sum over axes."""
+    in_network_reduction: bool = False
+    """NVLS or SHARP is available."""
+    family: str = ""
+    """nvlink3, nvlink4, nvlink5, pcie4, xgmi3, ici_v5p, infiniband, roce, ethernet, efa, slingshot, omnipath …"""
+    aliases: tuple[str, ...] = ()
+    sources: dict[str, str] = {}
+    as_of: str = ""

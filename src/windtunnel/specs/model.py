@@ -1,0 +1,174 @@
+"""A model architecture, in the field names of Hugging Face `config.json` files."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field, model_validator
+
+from windtunnel.specs.base import Spec
+
+Family = Literal["dense", "moe", "mla_moe", "hybrid", "linear_attention", "encoder", "encoder_decoder", "vit"]
+
+
+class Provenance(Spec):
+    """Where a figure was read, and when."""
+
+    source: str
+    as_of: str = ""
+
+
+class ModelSpec(Spec):
+    """One decoder, encoder or encoder-decoder network. Counts are unsharded; dimensions in elements.
+
+    `layer_kinds()` spells the depth out as a string of block kinds; the graph builds one block per kind.
+    """
+
+    name: str
+    family: Family = "dense"
+    # -- trunk
+    hidden_size: int = Field(gt=0)
+    num_hidden_layers: int = Field(gt=0)
+    vocab_size: int = Field(gt=0)
+    num_attention_heads: int = Field(default=1, gt=0)
+    num_key_value_heads: int | None = Field(default=None, gt=0)
+    """Absent means one key/value head per query head (MHA)."""
+    head_dim: int | None = Field(default=None, gt=0)
+    """Absent means hidden_size / num_attention_heads."""
+    intermediate_size: int = Field(default=0, ge=0)
+    gated_mlp: bool = True
+    hidden_act: str = "silu"
+    norm: Literal["rmsnorm", "layernorm"] = "rmsnorm"
+    post_norm: bool = False
+    """Extra norms after attention and MLP (Gemma 2/3)."""
+    qk_norm: bool = False
+    attention_bias: bool = False
+    mlp_bias: bool = False
+    tie_word_embeddings: bool = False
+    position_embedding: Literal["rope", "learned", "alibi", "relative", "none"] = "rope"
+    max_position_embeddings: int = Field(default=0, ge=0)
+    parallel_block: bool = False
+    """Attention and MLP read the same norm and are summed (GPT-J, Falcon, Command R)."""
+    sliding_window: int | None = Field(default=None, gt=0)
+    sliding_window_pattern: int | None = Field(default=None, gt=0)
+    """Every n-th layer attends fully, the others inside the window; absent means that all layers use the window."""
+    attention_sinks: bool = False
+    # -- mixture of experts
+    num_experts: int = Field(default=0, ge=0)
+    num_experts_per_tok: int = Field(default=0, ge=0)
+    moe_intermediate_size: int = Field(default=0, ge=0)
+    n_shared_experts: int = Field(default=0, ge=0)
+    shared_expert_intermediate_size: int = Field(default=0, ge=0)
+    """Total width of the shared expert(s)."""
+    first_k_dense_replace: int = Field(default=0, ge=0)
+    moe_layer_freq: int = Field(default=1, gt=0)
+    """A mixture in every n-th layer, the last of each n."""
+    capacity_factor: float | None = Field(default=None, gt=0)
+    """Absent means dropless."""
+    # -- multi-head latent attention
+    q_lora_rank: int | None = Field(default=None, gt=0)
+    kv_lora_rank: int | None = Field(default=None, gt=0)
+    qk_nope_head_dim: int = Field(default=0, ge=0)
+    qk_rope_head_dim: int = Field(default=0, ge=0)
+    v_head_dim: int = Field(default=0, ge=0)
+    num_nextn_predict_layers: int = Field(default=0, ge=0)
+    # -- state-space and linear attention
+    hybrid_override_pattern: str | None = None
+    """One letter a layer: `M` Mamba-2, `*` attention, `-` MLP, `E` mixture (Nemotron-H)."""
+    mamba_num_heads: int = Field(default=0, ge=0)
+    mamba_head_dim: int = Field(default=0, ge=0)
+    ssm_state_size: int = Field(default=0, ge=0)
+    n_groups: int = Field(default=1, gt=0)
+    conv_kernel: int = Field(default=4, gt=0)
+    chunk_size: int = Field(default=256, gt=0)
+    linear_num_key_heads: int = Field(default=0, ge=0)
+    linear_num_value_heads: int = Field(default=0, ge=0)
+    linear_key_head_dim: int = Field(default=0, ge=0)
+    linear_value_head_dim: int = Field(default=0, ge=0)
+    full_attention_interval: int | None = Field(default=None, gt=0)
+    """Every n-th layer uses full attention, the others linear attention (Qwen3-Next)."""
+    # -- encoder-decoder (num_hidden_layers counts both), vision
+    num_encoder_layers: int = Field(default=0, ge=0)
+    num_decoder_layers: int = Field(default=0, ge=0)
+    image_size: int = Field(default=0, ge=0)
+    patch_size: int = Field(default=0, ge=0)
+    num_channels: int = Field(default=3, ge=0)
+    num_labels: int = Field(default=0, ge=0)
+    # -- record
+    num_parameters_published: float | None = None
+    num_active_parameters_published: float | None = None
+    provenance: Provenance | None = None
+
+    @model_validator(mode="after")
+    def _consistent(self) -> ModelSpec:
+        problems = []
+        if self.head_dim is None and self.family != "mla_moe" and self.hidden_size % self.num_attention_heads:
+            problems.append(
+                f"num_attention_heads = {self.num_attention_heads}: must divide hidden_size {self.hidden_size} "
+                "unless head_dim is given"
+            )
+        if self.num_attention_heads % self.kv_heads:
+            problems.append(
+                f"num_key_value_heads = {self.kv_heads}: must divide num_attention_heads {self.num_attention_heads}"
+            )
+        if self.num_experts and not 0 < self.num_experts_per_tok <= self.num_experts:
+            problems.append(
+                f"num_experts_per_tok = {self.num_experts_per_tok}: must be 1 to num_experts {self.num_experts}"
+            )
+        if self.num_experts and not self.moe_intermediate_size:
+            problems.append("moe_intermediate_size = 0: must be above 0 when num_experts is given")
+        if self.hybrid_override_pattern and len(self.hybrid_override_pattern) != self.num_hidden_layers:
+            problems.append(
+                f"hybrid_override_pattern has {len(self.hybrid_override_pattern)} letters: "
+                f"must have one per layer, num_hidden_layers {self.num_hidden_layers}"
+            )
+        if problems:
+            raise ValueError("; ".join(problems))
+        return self
+
+    @property
+    def kv_heads(self) -> int:
+        """Key/value heads, MHA when unstated."""
+        return self.num_key_value_heads or self.num_attention_heads
+
+    @property
+    def attention_head_dim(self) -> int:
+        """Elements of one query head."""
+        if self.head_dim:
+            return self.head_dim
+        if self.kv_lora_rank:
+            return self.qk_nope_head_dim + self.qk_rope_head_dim
+        return self.hidden_size // self.num_attention_heads
+
+    @property
+    def is_mla(self) -> bool:
+        """Whether attention is multi-head latent attention."""
+        return self.kv_lora_rank is not None
+
+    def layer_kinds(self) -> str:
+        """Depth as one letter a layer, in order.
+
+        `D` attention + dense MLP, `E` attention + mixture, `W`/`X` the same two with the sliding window, `L`/`N`
+        linear attention + dense MLP/mixture, `M` Mamba-2 alone, `A` attention alone, `F` MLP alone, `G` mixture alone,
+        `B` bidirectional encoder block, `C` decoder block with cross attention.
+        """
+        if self.hybrid_override_pattern:
+            return self.hybrid_override_pattern.translate(str.maketrans({"*": "A", "-": "F", "E": "G"}))
+        if self.family in ("encoder", "vit"):
+            return "B" * self.num_hidden_layers
+        if self.family == "encoder_decoder":
+            return "B" * self.num_encoder_layers + "C" * self.num_decoder_layers
+        kinds = []
+        for i in range(self.num_hidden_layers):
+            moe = (
+                self.num_experts > 0
+                and i >= self.first_k_dense_replace
+                and (i - self.first_k_dense_replace) % self.moe_layer_freq == self.moe_layer_freq - 1
+            )
+            if self.full_attention_interval and (i + 1) % self.full_attention_interval:
+                kinds.append("N" if moe else "L")
+            elif self.sliding_window and (not self.sliding_window_pattern or (i + 1) % self.sliding_window_pattern):
+                kinds.append("X" if moe else "W")
+            else:
+                kinds.append("E" if moe else "D")
+        return "".join(kinds)

@@ -1,0 +1,81 @@
+"""How the work is spread over the cluster."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from windtunnel.specs.base import Spec
+
+RECOMPUTE_MODULES = (
+    "core_attn", "attn", "qkv", "proj", "mlp", "mlp_act", "norm", "moe", "moe_act", "shared_experts", "mla_up_proj", "fc1",
+    "fc2", "per_op",
+)  # fmt: skip
+"""Module names that `recompute.modules` accepts. `per_op` is torchtitan's selective checkpointing: every second
+matrix multiplication is recomputed, attention is kept, element-wise results are recomputed."""
+
+
+class Recompute(Spec):
+    """Which forward results are computed again in the backward pass."""
+
+    policy: Literal["none", "selective", "full", "modules"] = "none"
+    modules: tuple[str, ...] = ()
+    num_layers: int | None = Field(default=None, ge=0)
+    """Layers per stage that recompute; absent means all."""
+
+
+class Offload(Spec):
+    """Fractions kept in host memory (or on NVMe) instead of on the device."""
+
+    activations: float = Field(default=0.0, ge=0, le=1)
+    optimizer: float = Field(default=0.0, ge=0, le=1)
+    params: float = Field(default=0.0, ge=0, le=1)
+    tier: Literal["host", "nvme"] = "host"
+
+
+class Overlap(Spec):
+    """Communication that runs beside computation. Absent means the framework's default."""
+
+    grad_reduce: bool | None = None
+    param_gather: bool | None = None
+    tp: bool | None = None
+    p2p: bool | None = None
+    moe_a2a: bool | None = None
+    fsdp_prefetch: bool | None = None
+
+
+class PlanSpec(Spec):
+    """Axis sizes and policies. `dp: auto` is devices / (tp·pp·cp)."""
+
+    tp: int = Field(default=1, gt=0)
+    sp: bool | None = None
+    """Sequence parallelism on the tensor axis; absent means on when tp > 1 (off for 2021 software)."""
+    pp: int = Field(default=1, gt=0)
+    vpp: int = Field(default=1, gt=0)
+    """Model chunks per pipeline stage."""
+    cp: int = Field(default=1, gt=0)
+    cp_kind: Literal["ring", "all_to_all", "hybrid", "all_gather"] = "ring"
+    cp_all_to_all: int = Field(default=1, gt=0)
+    """`hybrid`: size of the inner all-to-all axis; divides cp."""
+    ep: int = Field(default=1, gt=0)
+    etp: int = Field(default=1, gt=0)
+    dp: int | Literal["auto"] = "auto"
+    zero: int = Field(default=1, ge=0, le=3)
+    shard_group: int | None = Field(default=None, gt=0)
+    """Ranks that a ZeRO/FSDP shard is spread over (HSDP); absent means dp·cp."""
+    reshard_after_forward: bool | None = None
+    """ZeRO-3: gather again for backward (absent: yes without a pipeline)."""
+    mbs: int = Field(default=1, gt=0)
+    schedule: str | None = None
+    """A schedule id (`windtunnel techniques list --family schedule`); absent: interleaved_1f1b when vpp > 1, else 1f1b."""
+    recompute: Recompute = Recompute()
+    offload: Offload = Offload()
+    overlap: Overlap = Overlap()
+    stage_layers: tuple[int, ...] | None = None
+    """Layers of each virtual stage in model order (pp·vpp entries); absent: even, see `parallel.stages`."""
+    embedding_as_layer: bool | None = None
+    loss_as_layer: bool | None = None
+    """Count embedding / loss as one layer when splitting (Megatron `account_for_*_in_pipeline_split`)."""
+    order: tuple[str, ...] = ("tp", "cp", "ep", "dp", "pp")
+    """Mesh axes, fastest varying (closest together) first."""

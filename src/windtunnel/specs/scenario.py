@@ -1,0 +1,34 @@
+"""A scenario: the file a user writes."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import Field
+
+from windtunnel.specs.base import Spec
+from windtunnel.specs.cluster import ClusterRef
+from windtunnel.specs.model import ModelSpec
+from windtunnel.specs.plan import PlanSpec
+from windtunnel.specs.workload import TrainingSpec
+
+
+class ModelFile(Spec):
+    """A Hugging Face `config.json` on disk, relative to the scenario."""
+
+    config: str
+    num_hidden_layers: int | None = Field(default=None, gt=0)
+
+
+class Scenario(Spec):
+    """Model, cluster, work and plan. `serving` and `search` are read by later verbs."""
+
+    schema_version: Literal[1] = 1
+    name: str = ""
+    model: str | ModelFile | ModelSpec
+    cluster: str | ClusterRef
+    training: TrainingSpec | None = None
+    plan: PlanSpec = PlanSpec()
+    techniques: tuple[str | dict[str, dict[str, Any]], ...] = ()
+    serving: dict[str, Any] | None = None
+    search: dict[str, Any] | None = None

@@ -1,0 +1,65 @@
+"""What is trained: sequence length, batch, precision, software."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from windtunnel.specs.base import Spec
+
+Precision = Literal["fp32", "tf32", "fp16", "bf16", "fp8", "fp8_rowwise", "fp8_block", "mxfp8", "nvfp4", "int8"]
+Framework = Literal[
+    "megatron_2021", "megatron_deepspeed", "megatron_core", "nemo", "megatron_bridge", "fsdp1", "torchtitan",
+    "torchtune", "deepspeed", "jax", "rocm_megatron", "neuron", "ddp", "generic",
+]  # fmt: skip
+
+
+class LoraSpec(Spec):
+    """Low-rank adapters; base weights are frozen."""
+
+    rank: int = Field(default=16, gt=0)
+    targets: tuple[str, ...] = ("qkv", "proj", "fc1", "fc2")
+    quantized_base: bool = False
+
+
+class ExpertLoad(Spec):
+    """How tokens spread over experts. `imbalance` = load of the busiest rank over the mean (1 = forced balance)."""
+
+    imbalance: float = Field(default=1.0, ge=1.0)
+    loads: tuple[float, ...] | None = None
+    """Measured share of each expert (sums to 1); the imbalance follows from it and the placement."""
+
+
+class TrainingSpec(Spec):
+    """One training step's work."""
+
+    seq_len: int = Field(gt=0)
+    decoder_seq_len: int | None = Field(default=None, gt=0)
+    """Encoder-decoder only; absent means seq_len."""
+    global_batch: int = Field(gt=0)
+    """Sequences per optimizer step."""
+    precision: Precision = "bf16"
+    phase: Literal["pretrain", "sft", "lora"] = "pretrain"
+    lora: LoraSpec | None = None
+    framework: Framework = "megatron_core"
+    framework_version: str = ""
+    optimizer: Literal["adam", "adam8bit", "sgd", "momentum", "adafactor", "lion", "muon", "none"] = "adam"
+    optimizer_in_backward: bool = False
+    master_weights: Literal["fp32", "bf16", "none"] | None = None
+    """Absent means the framework's default."""
+    grad_reduce_precision: Literal["fp32", "bf16", "fp16"] | None = None
+    attention: Literal["auto", "unfused", "flash1", "flash2", "flash3", "cudnn", "sdpa"] = "auto"
+    compile: bool | None = None
+    fused_cross_entropy: bool | None = None
+    cuda_graphs: Literal["none", "attention", "moe", "layer", "full"] | None = None
+    moe_dispatcher: Literal["alltoall", "allgather", "deepep", "hybridep"] | None = None
+    fused_permute: bool | None = None
+    expert_load: ExpertLoad = ExpertLoad()
+    mean_document_length: float | None = Field(default=None, gt=0)
+    """Packed data: attention is block-diagonal with blocks of this mean length."""
+    dropout: bool | None = None
+    padded_vocab: bool = True
+    float8_all_gather: bool = False
+    gradient_accumulation_sync: bool = True
+    """FSDP: whether every micro-batch reduces gradients (no `no_sync`)."""
