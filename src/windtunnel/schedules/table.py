@@ -1,0 +1,53 @@
+"""The instruction table that every pipeline schedule returns, and the costs that it is given."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+F, B, W = 0, 1, 2
+"""Forward; backward (input gradients only when `split_backward`, else both); weight gradients."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleCosts:
+    """Seconds per (stage, chunk). Arrays have shape (p, v). `comm_s` is one activation hop between stages."""
+
+    forward_s: npt.NDArray[np.float64]
+    backward_s: npt.NDArray[np.float64]
+    weight_s: npt.NDArray[np.float64]
+    comm_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleLimits:
+    """Activation memory a stage may hold, in units of one micro-batch's activations of the whole stage (all chunks)."""
+
+    max_live: npt.NDArray[np.float64] | None = None
+    """Shape (p,); None means unlimited."""
+
+
+@dataclass(frozen=True, slots=True)
+class InstructionTable:
+    """What each pipeline stage runs, in order. Rows are sorted by stage, then by position on the stage.
+
+    Shapes: `stage`, `kind`, `micro_batch`, `chunk` are (n,); `stage_ptr` is (p + 1,). `chunk` counts the model chunks of
+    its stage, 0 to v − 1. `placement[k]` gives the (stage, chunk) of the k-th model part in depth order, shape (p·v, 2).
+    """
+
+    p: int
+    m: int
+    v: int
+    stage: npt.NDArray[np.int32]
+    kind: npt.NDArray[np.int8]
+    micro_batch: npt.NDArray[np.int32]
+    chunk: npt.NDArray[np.int32]
+    stage_ptr: npt.NDArray[np.int64]
+    placement: npt.NDArray[np.int32]
+    split_backward: bool = False
+    schedule: str = ""
+
+    def __len__(self) -> int:
+        return len(self.stage)
