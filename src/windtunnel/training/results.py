@@ -1,0 +1,129 @@
+"""What a training prediction returns. Units are in the names; everything converts to plain data and frames."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """A multiplicative band around `step_time_s`. `basis` names the measured rows that it leans on."""
+
+    level: float
+    low: float
+    high: float
+    basis: str
+    grade: str
+    """measured | fitted | analytic | assumed."""
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryReport:
+    """The stage that peaks highest. Bytes."""
+
+    stage: int
+    peak_allocated_bytes: float
+    peak_reserved_bytes: float
+    capacity_bytes: float
+    at_peak: dict[str, float]
+    """Tensor kind → bytes alive at the peak; sums to `peak_allocated_bytes`."""
+    per_stage_allocated_bytes: tuple[float, ...]
+    curve_time_s: npt.NDArray[np.float64]
+    curve_bytes: npt.NDArray[np.float64]
+    curve_by_kind: dict[str, npt.NDArray[np.float64]] = field(default_factory=dict)
+
+    @property
+    def fits(self) -> bool:
+        """Whether the reserved peak stays within the device's memory."""
+        return self.peak_reserved_bytes <= self.capacity_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class TraceEvents:
+    """The simulated step as rows, for Perfetto and the HTML timeline. Shapes (n,)."""
+
+    start_s: npt.NDArray[np.float64]
+    end_s: npt.NDArray[np.float64]
+    stage: npt.NDArray[np.int32]
+    stream: npt.NDArray[np.int32]
+    """Index into `streams` (names such as "compute", "p2p", "dp")."""
+    tag: npt.NDArray[np.int32]
+    """Index into `tags` ("forward", "backward", "weight grad", "optimizer", "dp reduce-scatter", …)."""
+    micro_batch: npt.NDArray[np.int32]
+    """−1 where it has none."""
+    chunk: npt.NDArray[np.int32]
+    streams: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Assumption:
+    """One thing the input left open."""
+
+    field: str
+    value: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingResult:
+    """One predicted optimizer step."""
+
+    scenario_name: str
+    step_time_s: float
+    tokens_per_s: float
+    tokens_per_s_per_device: float
+    model_tflops_per_device: float
+    hardware_tflops_per_device: float
+    mfu: float
+    hfu: float
+    peak_memory_allocated_bytes: float
+    peak_memory_reserved_bytes: float
+    memory_fits: bool
+    breakdown: dict[str, float]
+    """Class of time → seconds of the device that finishes last; sums to `step_time_s`."""
+    interval: Interval
+    memory: MemoryReport
+    sensitivities: dict[str, float]
+    """Resource → relative change of step time if it were 10 % larger (negative is faster)."""
+    bound_by: str
+    plan: dict[str, Any]
+    """The plan with everything resolved (dp, schedule, sp, recompute …)."""
+    num_devices: int
+    num_micro_batches: int
+    assumed: tuple[Assumption, ...] = ()
+    warnings: tuple[str, ...] = ()
+    citations: tuple[str, ...] = ()
+    trace: TraceEvents | None = None
+    stages: tuple[dict[str, Any], ...] = ()
+    """Per pipeline stage: layers, parameters, forward_s, backward_s, memory."""
+    scenario: dict[str, Any] = field(default_factory=dict)
+    input_hash: str = ""
+    version: str = ""
+    simulated_in_s: float = 0.0
+    host: dict[str, float] = field(default_factory=dict)
+
+    def to_dict(self, *, curves: bool = False) -> dict[str, Any]:
+        """Plain data for `--json`; `curves` adds the memory curve and the trace."""
+        from windtunnel.training.serialise import result_to_dict
+
+        return result_to_dict(self, curves=curves)
+
+    def to_frame(self) -> Any:
+        """One-row pandas frame of the scalar figures and the breakdown."""
+        import pandas as pd
+
+        row = {k: v for k, v in self.to_dict().items() if isinstance(v, (int, float, str, bool))}
+        row |= {f"breakdown.{k}": v for k, v in self.breakdown.items()}
+        return pd.DataFrame([row])
+
+    def figure(self) -> Any:
+        """Plotly figure: timeline, memory curve and breakdown."""
+        from windtunnel.training.figures import training_figure
+
+        return training_figure(self)
