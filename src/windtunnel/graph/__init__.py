@@ -1,0 +1,76 @@
+"""Operator graph of a model: blocks repeated along depth, never unrolled.
+
+`build` is the only entry: training and serving call it with different batches.
+"""
+
+from __future__ import annotations
+
+from windtunnel.graph.ends import embedding, head
+from windtunnel.graph.families.blocks import build_block
+from windtunnel.graph.operators import STYLES, Batch, Block, Kind, ModelGraph, Operator, Style, Tensor
+from windtunnel.specs.model import ModelSpec
+
+__all__ = ["STYLES", "Batch", "Block", "Kind", "ModelGraph", "Operator", "Style", "Tensor", "build", "forward_flop"]
+
+
+def forward_flop(operator: Operator) -> float:
+    """Floating-point operations of one forward run, unsharded (multiply and add count as two)."""
+    if operator.kind in (Kind.GEMM, Kind.GROUPED_GEMM):
+        return 2.0 * operator.m * operator.n * operator.k
+    if operator.kind == Kind.BATCHED_GEMM:
+        return 2.0 * operator.m * operator.n * operator.k * operator.groups
+    if operator.kind == Kind.ATTENTION:
+        return 2.0 * operator.pairs * operator.heads * (operator.d_qk + operator.d_v)
+    return operator.forward_flop
+
+
+def build(
+    model: ModelSpec,
+    batch: Batch,
+    *,
+    style: Style | None = None,
+    unfused_attention: bool = False,
+    fused_loss: bool = False,
+    padded_vocab: float | None = None,
+) -> ModelGraph:
+    """The operator graph of a model for one batch.
+
+    Args:
+        model: architecture.
+        batch: tokens, sequences and attention pairs of the call.
+        style: fusion of element-wise work; absent means the fused one.
+        unfused_attention: scores, softmax, dropout and context as separate kernels.
+        fused_loss: cross entropy fused with the logits.
+        padded_vocab: vocabulary after padding; absent means as it is.
+    """
+    style = style or STYLES["fused"]
+    depth = model.layer_kinds()
+    blocks = {
+        kind: build_block(kind, model, batch, style, unfused=unfused_attention) for kind in dict.fromkeys(depth)
+    }
+    first = embedding(model, batch, style)
+    last = head(model, batch, style, fused_loss=fused_loss, padded_vocab=padded_vocab or float(model.vocab_size))
+    matmul, attention = 0.0, 0.0
+    for kind in depth:
+        for op in blocks[kind].operators:
+            if op.kind in (Kind.GEMM, Kind.GROUPED_GEMM):
+                matmul += forward_flop(op)
+            elif op.kind == Kind.BATCHED_GEMM:
+                attention += forward_flop(op)
+            elif op.kind == Kind.SCAN:
+                attention += op.forward_flop
+            elif op.kind == Kind.ATTENTION:
+                attention += 2.0 * op.heads * (op.d_qk + op.d_v) * batch.full_pairs * (
+                    op.pairs / batch.pairs / 2 if kind in "WX" and batch.pairs else 1.0
+                )
+    head_flop = 2.0 * batch.logits_rows * model.vocab_size * model.hidden_size
+    tokens = max(batch.tokens, 1.0)
+    return ModelGraph(
+        depth,
+        blocks,
+        first,
+        last,
+        3.0 * (matmul + attention + head_flop) / tokens,
+        3.0 * attention / tokens,
+        model.tie_word_embeddings,
+    )

@@ -1,0 +1,217 @@
+"""Attention sub-blocks: MHA/GQA/MQA, sliding window, cross attention and multi-head latent attention."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from windtunnel.graph.operators import Batch, Kind, Operator, Style, Tensor
+from windtunnel.specs.model import ModelSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """Operators and tensors of a sub-block, and its weights."""
+
+    operators: list[Operator]
+    tensors: list[Tensor]
+    params: float
+    expert_params: float = 0.0
+
+
+def norm_and_residual(model: ModelSpec, batch_tokens: float, style: Style, which: str) -> tuple[list[Operator], list[Tensor]]:
+    """One norm and the residual addition that follows its branch. Bytes at two per element."""
+    h, t = float(model.hidden_size), batch_tokens
+    post = 1 if model.post_norm else 0
+    f = (style.norm[0] * (1 + post) + style.residual[0]) * h * t * 2
+    b = (style.norm[1] * (1 + post) + style.residual[1]) * h * t * 2
+    weights = h * (1 + post) * (2 if model.norm == "layernorm" else 1)
+    op = Operator(
+        f"{which}_norm", "norm", Kind.POINTWISE, "sequence", forward_bytes=f, backward_bytes=b, params=weights,
+        forward_kernels=2, backward_kernels=3,
+    )  # fmt: skip
+    consumer = {"attn": "qkv", "mlp": "fc1", "cross": "cross_qkv"}[which]
+    source = {"attn": "", "mlp": "proj", "cross": "proj"}[which]
+    tensors = [
+        Tensor(f"{which}_input", h * t, "sequence", producer=source, consumers=("norm",)),
+        Tensor(f"{which}_norm_out", h * t, "sequence", producer="norm", consumers=(consumer,)),
+    ]
+    return [op], tensors
+
+
+def masked_pairs(model: ModelSpec, batch: Batch, *, windowed: bool, causal: bool) -> float:
+    """Query-key pairs per head over the micro-batch.
+
+    A window of w tokens leaves q·w − w²/2 pairs of a causal sequence.
+    """
+    if not causal:
+        return batch.full_pairs
+    if windowed and model.sliding_window and model.sliding_window < batch.seq_len:
+        w = float(model.sliding_window)
+        per_sequence = batch.seq_len * w - w * w / 2
+        return batch.tokens / batch.seq_len * per_sequence
+    return batch.pairs
+
+
+def self_attention(
+    model: ModelSpec, batch: Batch, style: Style, *, unfused: bool, windowed: bool = False, causal: bool = True
+) -> Parts:
+    """Norm, projections, core attention, output projection."""
+    if model.is_mla:
+        return _latent_attention(model, batch, style)
+    t, h = batch.tokens, float(model.hidden_size)
+    d = float(model.attention_head_dim)
+    a, kv = model.num_attention_heads * d, model.kv_heads * d
+    bias = 1.0 if model.attention_bias else 0.0
+    operators, tensors = norm_and_residual(model, t, style, "attn")
+    qkv_params = h * (a + 2 * kv) + bias * (a + 2 * kv)
+    operators.append(
+        Operator("qkv", "qkv", Kind.GEMM, "column", m=t, n=a + 2 * kv, k=h, params=qkv_params, number_class="linear")
+    )
+    split = (a + 2 * kv) * t * 2
+    if style.qkv_split[0]:
+        operators.append(
+            Operator(
+                "qkv_split", "qkv", Kind.POINTWISE, "features", forward_bytes=style.qkv_split[0] * split,
+                backward_bytes=style.qkv_split[1] * split, forward_kernels=3, backward_kernels=3,
+            )
+        )  # fmt: skip
+    rope = (a + kv) * t * 2
+    passes = style.rope if model.position_embedding == "rope" else (0.0, 0.0)
+    extra = (3.0, 4.0) if model.qk_norm else (0.0, 0.0)
+    if passes[0] + extra[0]:
+        operators.append(
+            Operator(
+                "rope", "rope", Kind.POINTWISE, "features", forward_bytes=(passes[0] + extra[0]) * rope,
+                backward_bytes=(passes[1] + extra[1]) * rope, params=2 * d if model.qk_norm else 0.0, forward_kernels=1,
+                backward_kernels=1,
+            )
+        )  # fmt: skip
+    tensors += [
+        Tensor("query", a * t, "heads", producer="qkv", consumers=("core_attn",)),
+        Tensor("key_value", 2 * kv * t, "heads", producer="qkv", consumers=("core_attn",)),
+    ]
+    pairs = masked_pairs(model, batch, windowed=windowed, causal=causal)
+    core, kept = _core_attention(batch, style, model.num_attention_heads, model.kv_heads, d, d, pairs, unfused=unfused)
+    operators += core
+    tensors += kept
+    tensors.append(Tensor("attention_out", a * t, "heads", producer="core_attn", consumers=("core_attn", "proj")))
+    operators.append(
+        Operator("proj", "proj", Kind.GEMM, "row", m=t, n=h, k=a, params=h * a + bias * h, number_class="linear")
+    )
+    params = sum(op.params for op in operators)
+    return Parts(operators, tensors, params)
+
+
+def _core_attention(
+    batch: Batch, style: Style, heads: float, kv_heads: float, d_qk: float, d_v: float, pairs: float, *, unfused: bool
+) -> tuple[list[Operator], list[Tensor]]:
+    t, s = batch.tokens, batch.seq_len
+    if not unfused:
+        op = Operator(
+            "core_attn", "core_attn", Kind.ATTENTION, "heads", m=t, pairs=pairs, seq_len=s, heads=heads, kv_heads=kv_heads,
+            d_qk=d_qk, d_v=d_v,
+        )  # fmt: skip
+        return [op], [
+            Tensor("softmax_lse", heads * t, "heads", 4.0, producer="core_attn", consumers=("core_attn",))
+        ]
+    groups = batch.sequences * heads
+    scores = groups * s * s
+    soft, drop = style.unfused_softmax, style.unfused_dropout
+    operators = [
+        Operator("scores", "core_attn", Kind.BATCHED_GEMM, "heads", m=s, n=s, k=d_qk, groups=groups),
+        Operator(
+            "softmax", "core_attn", Kind.POINTWISE, "heads", forward_bytes=soft[0] * scores * 2,
+            backward_bytes=soft[1] * scores * 2, forward_kernels=1, backward_kernels=1,
+        ),
+        Operator(
+            "attn_dropout", "core_attn", Kind.POINTWISE, "heads", forward_bytes=drop[0] * scores * 2,
+            backward_bytes=drop[1] * scores * 2, forward_kernels=1, backward_kernels=1,
+        ),
+        Operator("context", "core_attn", Kind.BATCHED_GEMM, "heads", m=s, n=d_v, k=s, groups=groups),
+    ]  # fmt: skip
+    if style.context[0]:
+        moved = heads * d_v * t * 2
+        operators.append(
+            Operator(
+                "context_transpose", "core_attn", Kind.POINTWISE, "heads", forward_bytes=style.context[0] * moved,
+                backward_bytes=style.context[1] * moved, forward_kernels=1, backward_kernels=1,
+            )
+        )  # fmt: skip
+    return operators, [
+        Tensor("softmax_out", scores, "heads", producer="core_attn", consumers=("core_attn",)),
+        Tensor("dropout_mask", scores, "heads", 1.0, producer="core_attn", consumers=("core_attn",)),
+        Tensor("dropout_out", scores, "heads", producer="core_attn", consumers=("core_attn",)),
+    ]
+
+
+def cross_attention(model: ModelSpec, batch: Batch, style: Style, *, unfused: bool) -> Parts:
+    """Decoder queries over encoder keys and values."""
+    t, e, h = batch.decoder_tokens or batch.tokens, batch.tokens, float(model.hidden_size)
+    d = float(model.attention_head_dim)
+    a, kv = model.num_attention_heads * d, model.kv_heads * d
+    operators, tensors = norm_and_residual(model, t, style, "cross")
+    operators += [
+        Operator("cross_q", "cross_qkv", Kind.GEMM, "column", m=t, n=a, k=h, params=h * a, number_class="linear"),
+        Operator("cross_kv", "cross_qkv", Kind.GEMM, "column", m=e, n=2 * kv, k=h, params=h * 2 * kv, number_class="linear"),
+        Operator(
+            "cross_attn", "core_attn", Kind.ATTENTION, "heads", m=t, pairs=t * batch.seq_len, seq_len=batch.seq_len,
+            heads=model.num_attention_heads, kv_heads=model.kv_heads, d_qk=d, d_v=d,
+        ),
+        Operator("cross_proj", "proj", Kind.GEMM, "row", m=t, n=h, k=a, params=h * a, number_class="linear"),
+    ]  # fmt: skip
+    tensors += [
+        Tensor("cross_query", a * t, "heads", producer="cross_qkv", consumers=("core_attn",)),
+        Tensor("cross_key_value", 2 * kv * e, "heads", producer="cross_qkv", consumers=("core_attn",)),
+        Tensor("cross_out", a * t, "heads", producer="core_attn", consumers=("core_attn", "proj")),
+    ]
+    return Parts(operators, tensors, sum(op.params for op in operators))
+
+
+def _latent_attention(model: ModelSpec, batch: Batch, style: Style) -> Parts:
+    """Multi-head latent attention as trained: low-rank down and up projections, then ordinary attention with d 192/128.
+
+    Source: DeepSeek-V2 (arXiv 2405.04434), section 2.1.
+    """
+    t, h, heads = batch.tokens, float(model.hidden_size), float(model.num_attention_heads)
+    nope, rope, dv = float(model.qk_nope_head_dim), float(model.qk_rope_head_dim), float(model.v_head_dim)
+    kv_rank = float(model.kv_lora_rank or 0)
+    q_rank = float(model.q_lora_rank or 0)
+    d_qk = nope + rope
+    operators, tensors = norm_and_residual(model, t, style, "attn")
+    if q_rank:
+        operators += [
+            Operator("q_down", "qkv", Kind.GEMM, "full", m=t, n=q_rank, k=h, params=h * q_rank, number_class="linear"),
+            Operator(
+                "q_up", "mla_up_proj", Kind.GEMM, "column", m=t, n=heads * d_qk, k=q_rank,
+                params=heads * d_qk * q_rank + q_rank, number_class="linear",
+            ),
+        ]  # fmt: skip
+    else:
+        operators.append(
+            Operator("q_proj", "qkv", Kind.GEMM, "column", m=t, n=heads * d_qk, k=h, params=h * heads * d_qk, number_class="linear")
+        )  # fmt: skip
+    operators += [
+        Operator("kv_down", "qkv", Kind.GEMM, "full", m=t, n=kv_rank + rope, k=h, params=h * (kv_rank + rope), number_class="linear"),
+        Operator(
+            "kv_up", "mla_up_proj", Kind.GEMM, "column", m=t, n=heads * (nope + dv), k=kv_rank,
+            params=heads * (nope + dv) * kv_rank + kv_rank, number_class="linear",
+        ),
+        Operator(
+            "latent_norm_rope", "mla_up_proj", Kind.POINTWISE, "features",
+            forward_bytes=(2 * heads * (2 * d_qk + dv) + 3 * (q_rank + kv_rank)) * t * 2,
+            backward_bytes=(2 * heads * (2 * d_qk + dv) + 4 * (q_rank + kv_rank)) * t * 2, forward_kernels=5, backward_kernels=7,
+        ),
+        Operator(
+            "core_attn", "core_attn", Kind.ATTENTION, "heads", m=t, pairs=batch.pairs, seq_len=batch.seq_len, heads=heads,
+            kv_heads=heads, d_qk=d_qk, d_v=dv,
+        ),
+        Operator("proj", "proj", Kind.GEMM, "row", m=t, n=h, k=heads * dv, params=h * heads * dv, number_class="linear"),
+    ]  # fmt: skip
+    tensors += [
+        Tensor("latents", 2 * (q_rank + kv_rank) * t + rope * t, "full", producer="qkv", consumers=("mla_up_proj",)),
+        Tensor("query", heads * d_qk * t, "heads", producer="mla_up_proj", consumers=("core_attn",)),
+        Tensor("key_value", heads * (d_qk + dv) * t, "heads", producer="mla_up_proj", consumers=("core_attn",)),
+        Tensor("softmax_lse", heads * t, "heads", 4.0, producer="core_attn", consumers=("core_attn",)),
+        Tensor("attention_out", heads * dv * t, "heads", producer="core_attn", consumers=("core_attn", "proj")),
+    ]
+    return Parts(operators, tensors, sum(op.params for op in operators))

@@ -1,0 +1,59 @@
+"""The two ends of the network: embedding, and final norm, head and loss."""
+
+from __future__ import annotations
+
+from windtunnel.graph.operators import Batch, Block, Kind, Operator, Style, Tensor
+from windtunnel.specs.model import ModelSpec
+
+
+def embedding(model: ModelSpec, batch: Batch, style: Style) -> Block:
+    """Look-up (and learned positions), or the patch projection of a vision model."""
+    t, h = batch.tokens, float(model.hidden_size)
+    if model.family == "vit":
+        patch = float(model.num_channels * model.patch_size**2)
+        tokens_per_image = (model.image_size / model.patch_size) ** 2 + 1
+        op = Operator(
+            "patch_embedding", "embedding", Kind.GEMM, "full", m=t, n=h, k=patch, params=patch * h + h + (tokens_per_image + 1) * h,
+            number_class="bf16",
+        )  # fmt: skip
+        return Block("embedding", (op,), (), op.params)
+    f, b = style.embedding_bytes_per_hidden
+    params = float(model.vocab_size) * h
+    if model.position_embedding == "learned":
+        params += float(model.max_position_embeddings) * h
+    op = Operator(
+        "embedding", "embedding", Kind.POINTWISE, "vocab", forward_bytes=f * h * t, backward_bytes=b * h * t, params=params,
+        forward_kernels=3, backward_kernels=3,
+    )  # fmt: skip
+    return Block("embedding", (op,), (), params)
+
+
+def head(model: ModelSpec, batch: Batch, style: Style, *, fused_loss: bool, padded_vocab: float) -> Block:
+    """Final norm, output projection over the (padded) vocabulary, cross entropy."""
+    rows, h = batch.logits_rows, float(model.hidden_size)
+    if model.family == "encoder_decoder":
+        rows = batch.decoder_tokens or rows
+    v = padded_vocab
+    if model.family == "vit":
+        rows, v = batch.sequences, float(max(model.num_labels, 1))
+    f, b = (6.0, 8.0) if fused_loss else style.loss_bytes_per_logit
+    saved = 4.0 if fused_loss else style.saved_bytes_per_logit
+    own = h * v if not model.tie_word_embeddings else 0.0
+    norm = h * (2 if model.norm == "layernorm" else 1)
+    operators = (
+        Operator(
+            "final_norm", "norm", Kind.POINTWISE, "sequence", forward_bytes=style.norm[0] * h * rows * 2,
+            backward_bytes=style.norm[1] * h * rows * 2, params=norm, forward_kernels=1, backward_kernels=2,
+        ),
+        Operator("lm_head", "head", Kind.GEMM, "vocab", m=rows, n=v, k=h, params=own, number_class="head"),
+        Operator(
+            "loss", "loss", Kind.POINTWISE, "vocab", forward_bytes=f * v * rows, backward_bytes=b * v * rows,
+            forward_kernels=6, backward_kernels=4,
+        ),
+    )  # fmt: skip
+    tensors = (
+        Tensor("final_norm_input", h * rows, "sequence", producer="", consumers=("norm",)),
+        Tensor("final_norm_out", h * rows, "sequence", producer="norm", consumers=("head",)),
+        Tensor("logits", v * rows, "vocab", saved, producer="head", consumers=("loss",)),
+    )
+    return Block("head", operators, tensors, own + norm)

@@ -1,0 +1,94 @@
+"""Feed-forward sub-blocks: dense, gated or not, and mixture of experts."""
+
+from __future__ import annotations
+
+from windtunnel.graph.attention import Parts, norm_and_residual
+from windtunnel.graph.operators import Batch, Kind, Operator, Style, Tensor
+from windtunnel.specs.model import ModelSpec
+
+
+def dense_mlp(model: ModelSpec, tokens: float, style: Style, *, with_norm: bool = True) -> Parts:
+    """Norm, up (and gate) projection, activation, down projection."""
+    t, h, f = tokens, float(model.hidden_size), float(model.intermediate_size)
+    up = 2 * f if model.gated_mlp else f
+    bias = 1.0 if model.mlp_bias else 0.0
+    operators, tensors = norm_and_residual(model, t, style, "mlp") if with_norm else ([], [])
+    act = style.activation_gated if model.gated_mlp else style.activation_plain
+    operators += [
+        Operator("fc1", "fc1", Kind.GEMM, "column", m=t, n=up, k=h, params=h * up + bias * up, number_class="linear"),
+        Operator(
+            "mlp_act", "mlp_act", Kind.POINTWISE, "features", forward_bytes=act[0] * f * t * 2,
+            backward_bytes=act[1] * f * t * 2, forward_kernels=1, backward_kernels=1,
+        ),
+        Operator("fc2", "fc2", Kind.GEMM, "row", m=t, n=h, k=f, params=h * f + bias * h, number_class="linear"),
+    ]  # fmt: skip
+    tensors += [
+        Tensor("fc1_out", up * t, "column", producer="fc1", consumers=("mlp_act",)),
+        Tensor("act_out", f * t, "column", producer="mlp_act", consumers=("fc2",)),
+    ]
+    return Parts(operators, tensors, sum(op.params for op in operators))
+
+
+def moe_mlp(model: ModelSpec, batch: Batch, style: Style) -> Parts:
+    """Router, dispatch, grouped expert GEMMs, combine, shared experts.
+
+    Routed rows are tokens · top-k (dropless) or the capacity. The all-to-all is inserted by the expert-parallel pass.
+    """
+    t, h = batch.tokens, float(model.hidden_size)
+    e, topk, f = float(model.num_experts), float(model.num_experts_per_tok), float(model.moe_intermediate_size)
+    routed = t * topk if model.capacity_factor is None else t * topk * min(model.capacity_factor, 1e9)
+    up = 2 * f if model.gated_mlp else f
+    act = style.activation_gated if model.gated_mlp else style.activation_plain
+    bias = 1.0 if model.mlp_bias else 0.0
+    operators, tensors = norm_and_residual(model, t, style, "mlp")
+    p_f, p_b = style.permute
+    operators += [
+        Operator("router", "router", Kind.GEMM, "sequence", m=t, n=e, k=h, params=h * e, number_class="router"),
+        Operator(
+            "routing", "router", Kind.POINTWISE, "sequence", forward_bytes=8 * e * t * 4, backward_bytes=6 * e * t * 4,
+            forward_kernels=8, backward_kernels=6,
+        ),
+        Operator(
+            "permute", "permute", Kind.POINTWISE, "expert", forward_bytes=p_f * routed * h * 2,
+            backward_bytes=p_b * routed * h * 2, forward_kernels=3, backward_kernels=3,
+        ),
+        Operator(
+            "expert_fc1", "moe", Kind.GROUPED_GEMM, "expert_column", m=routed, n=up, k=h, groups=e,
+            params=e * (h * up + bias * up), number_class="linear",
+        ),
+        Operator(
+            "expert_act", "moe_act", Kind.POINTWISE, "expert", forward_bytes=act[0] * f * routed * 2,
+            backward_bytes=act[1] * f * routed * 2, forward_kernels=1, backward_kernels=1,
+        ),
+        Operator(
+            "expert_fc2", "moe", Kind.GROUPED_GEMM, "expert_row", m=routed, n=h, k=f, groups=e,
+            params=e * (h * f + bias * h), number_class="linear",
+        ),
+        Operator(
+            "unpermute", "permute", Kind.POINTWISE, "expert", forward_bytes=p_f * routed * h * 2,
+            backward_bytes=p_b * routed * h * 2, forward_kernels=2, backward_kernels=2,
+        ),
+    ]  # fmt: skip
+    tensors += [
+        Tensor("router_probs", 4 * e * t, "sequence", producer="router", consumers=("router",)),
+        Tensor("routed_input", routed * h, "expert", producer="permute", consumers=("moe",)),
+        Tensor("expert_fc1_out", up * routed, "expert_column", producer="moe", consumers=("moe_act",)),
+        Tensor("expert_act_out", f * routed, "expert_column", producer="moe_act", consumers=("moe",)),
+    ]
+    expert_params = sum(op.params for op in operators if op.kind == Kind.GROUPED_GEMM)
+    shared = float(model.shared_expert_intermediate_size)
+    if shared:
+        up_s = 2 * shared if model.gated_mlp else shared
+        operators += [
+            Operator("shared_fc1", "shared_experts", Kind.GEMM, "column", m=t, n=up_s, k=h, params=h * up_s, number_class="linear"),
+            Operator(
+                "shared_act", "shared_experts", Kind.POINTWISE, "features", forward_bytes=act[0] * shared * t * 2,
+                backward_bytes=act[1] * shared * t * 2,
+            ),
+            Operator("shared_fc2", "shared_experts", Kind.GEMM, "row", m=t, n=h, k=shared, params=h * shared, number_class="linear"),
+        ]  # fmt: skip
+        tensors += [
+            Tensor("shared_fc1_out", up_s * t, "column", producer="shared_experts", consumers=("shared_experts",)),
+            Tensor("shared_act_out", shared * t, "column", producer="shared_experts", consumers=("shared_experts",)),
+        ]
+    return Parts(operators, tensors, sum(op.params for op in operators), expert_params)

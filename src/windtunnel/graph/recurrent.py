@@ -1,0 +1,86 @@
+"""State-space and linear-attention sub-blocks, priced by their chunked algorithms."""
+
+from __future__ import annotations
+
+from windtunnel.graph.attention import Parts, norm_and_residual
+from windtunnel.graph.operators import Batch, Kind, Operator, Style, Tensor
+from windtunnel.specs.model import ModelSpec
+
+
+def mamba2(model: ModelSpec, batch: Batch, style: Style) -> Parts:
+    """Mamba-2 mixer: in-projection, short convolution, chunked state-space scan, gated norm, out-projection.
+
+    FLOPs of the scan per token: intra-chunk scores 2·g·N·c + 2·H·P·c (half by causality), states 4·H·P·N.
+    Source: Dao and Gu 2024 (arXiv 2405.21060), section 6.
+    """
+    t, h = batch.tokens, float(model.hidden_size)
+    heads, p, n = float(model.mamba_num_heads), float(model.mamba_head_dim), float(model.ssm_state_size)
+    g, c = float(model.n_groups), float(model.chunk_size)
+    inner = heads * p
+    wide = 2 * inner + 2 * g * n + heads
+    conv = inner + 2 * g * n
+    scan_flop = t * (c * (g * n + heads * p) + 4 * heads * p * n)
+    operators, tensors = norm_and_residual(model, t, style, "attn")
+    operators += [
+        Operator("in_proj", "qkv", Kind.GEMM, "column", m=t, n=wide, k=h, params=h * wide, number_class="linear"),
+        Operator(
+            "conv1d", "mamba", Kind.POINTWISE, "features", forward_bytes=3 * conv * t * 2, backward_bytes=5 * conv * t * 2,
+            params=conv * (model.conv_kernel + 1),
+        ),
+        Operator(
+            "scan", "mamba", Kind.SCAN, "heads", m=t, forward_flop=scan_flop, forward_bytes=6 * inner * t * 2,
+            backward_bytes=14 * inner * t * 2, seq_len=batch.seq_len, params=3 * heads, forward_kernels=5, backward_kernels=9,
+        ),
+        Operator(
+            "gated_norm", "mamba", Kind.POINTWISE, "features", forward_bytes=4 * inner * t * 2,
+            backward_bytes=6 * inner * t * 2, params=inner,
+        ),
+        Operator("out_proj", "proj", Kind.GEMM, "row", m=t, n=h, k=inner, params=h * inner, number_class="linear"),
+    ]  # fmt: skip
+    tensors += [
+        Tensor("in_proj_out", wide * t, "column", producer="qkv", consumers=("mamba",)),
+        Tensor("conv_out", conv * t, "column", producer="mamba", consumers=("mamba",)),
+        Tensor("scan_states", t / c * heads * p * n, "heads", 4.0, producer="mamba", consumers=("mamba",)),
+        Tensor("scan_out", inner * t, "column", producer="mamba", consumers=("mamba", "proj")),
+        Tensor("gated_out", inner * t, "column", producer="mamba", consumers=("proj",)),
+    ]
+    return Parts(operators, tensors, sum(op.params for op in operators))
+
+
+def linear_attention(model: ModelSpec, batch: Batch, style: Style) -> Parts:
+    """Gated delta-rule linear attention in chunks of 64 (Qwen3-Next).
+
+    FLOPs per token: c·(d_k + d_v)·heads twice (scores and delta rule) and 4·heads·d_k·d_v for the states.
+    Source: Yang et al. 2024 (arXiv 2412.06464), section 3.3.
+    """
+    t, h, c = batch.tokens, float(model.hidden_size), 64.0
+    hk, hv = float(model.linear_num_key_heads), float(model.linear_num_value_heads)
+    dk, dv = float(model.linear_key_head_dim), float(model.linear_value_head_dim)
+    key, value = hk * dk, hv * dv
+    wide = 2 * key + 2 * value + 2 * hv
+    scan_flop = t * (2 * c * hv * (dk + dv) + 4 * hv * dk * dv)
+    operators, tensors = norm_and_residual(model, t, style, "attn")
+    operators += [
+        Operator("in_proj", "qkv", Kind.GEMM, "column", m=t, n=wide, k=h, params=h * wide, number_class="linear"),
+        Operator(
+            "conv1d", "mamba", Kind.POINTWISE, "features", forward_bytes=3 * (2 * key + value) * t * 2,
+            backward_bytes=5 * (2 * key + value) * t * 2, params=(2 * key + value) * model.conv_kernel,
+        ),
+        Operator(
+            "scan", "mamba", Kind.SCAN, "heads", m=t, forward_flop=scan_flop, forward_bytes=8 * value * t * 2,
+            backward_bytes=16 * value * t * 2, seq_len=batch.seq_len, params=2 * hv, forward_kernels=6, backward_kernels=10,
+        ),
+        Operator(
+            "gated_norm", "mamba", Kind.POINTWISE, "features", forward_bytes=4 * value * t * 2,
+            backward_bytes=6 * value * t * 2, params=dv,
+        ),
+        Operator("out_proj", "proj", Kind.GEMM, "row", m=t, n=h, k=value, params=h * value, number_class="linear"),
+    ]  # fmt: skip
+    tensors += [
+        Tensor("in_proj_out", wide * t, "column", producer="qkv", consumers=("mamba",)),
+        Tensor("conv_out", (2 * key + value) * t, "column", producer="mamba", consumers=("mamba",)),
+        Tensor("scan_states", t / c * hv * dk * dv, "heads", 4.0, producer="mamba", consumers=("mamba",)),
+        Tensor("scan_out", value * t, "column", producer="mamba", consumers=("mamba", "proj")),
+        Tensor("gated_out", value * t, "column", producer="mamba", consumers=("proj",)),
+    ]
+    return Parts(operators, tensors, sum(op.params for op in operators))
