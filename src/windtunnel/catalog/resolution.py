@@ -1,0 +1,148 @@
+"""From a cluster file, or from what a scenario writes under `cluster:`, to a complete `ClusterSpec`."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from windtunnel import catalog
+from windtunnel.catalog import store
+from windtunnel.errors import BadInput
+from windtunnel.specs.cluster import ClusterRef, ClusterSpec, ScaleOut
+from windtunnel.specs.device import DeviceSpec, LinkSpec
+
+_PORTS = re.compile(r"^\s*(\d+)\s*[x×*]\s*(\D.*)$")
+
+
+def ports(nics_per_node: int, port: LinkSpec, **fields: Any) -> ScaleOut:
+    """A scale-out network of equal ports of one link type."""
+    return ScaleOut(
+        nics_per_node=nics_per_node,
+        nic_bytes_per_s=port.bytes_per_s,
+        **{"latency_s": port.latency_s, "family": port.family, **fields},
+    )
+
+
+def from_file(stem: str) -> ClusterSpec:
+    """A cluster of the catalogue. Fields that the file leaves out follow the device."""
+    data = store.read("clusters", stem)
+    device = catalog.device(data["device"])
+    network = dict(data["scale_out"])
+    up = catalog.link(data.get("scale_up") or device.scale_up or "pcie4")
+    return ClusterSpec.model_validate(
+        {
+            "name": data.get("id", stem),
+            "device": device,
+            "nodes": data["nodes"],
+            "devices_per_node": data["devices_per_node"],
+            "scale_up": up,
+            "scale_out": ports(network.pop("nics_per_node"), catalog.link(network.pop("link")), **network),
+            "scale_up_domain": data.get("scale_up_domain", data["devices_per_node"]),
+            "price_per_device_hour": data.get("price_per_device_hour", device.price_per_hour),
+            **{k: data[k] for k in ("host_memory_bytes", "power_cap_w") if k in data},
+        }
+    )
+
+
+def default_node(device: DeviceSpec) -> ClusterSpec | None:
+    """The node type that a device is usually sold in, where its file names one."""
+    if device.id not in store.ids("devices"):
+        return None
+    node = store.read("devices", device.id).get("default_node")
+    return catalog.cluster(node) if node else None
+
+
+def resolve(ref: ClusterRef) -> ClusterSpec:
+    """Fill in a scenario's cluster; see `windtunnel.catalog.resolve_cluster`."""
+    assumed: list[tuple[str, str, str]] = []
+    problems: list[str] = []
+
+    def attempt(lookup: Any, value: str, field: str) -> Any:
+        try:
+            return lookup(value)
+        except BadInput as error:
+            problems.append(f"cluster.{field}: {error}")
+            return None
+
+    device = ref.device if isinstance(ref.device, DeviceSpec) else attempt(catalog.device, ref.device, "device")
+    up: LinkSpec | None = ref.scale_up if isinstance(ref.scale_up, LinkSpec) else None
+    if isinstance(ref.scale_up, str):
+        up = attempt(catalog.link, ref.scale_up, "scale_up")
+    out: ScaleOut | None = ref.scale_out if isinstance(ref.scale_out, ScaleOut) else None
+    if isinstance(ref.scale_out, str):
+        out = attempt(lambda text: _scale_out(text, ref, assumed), ref.scale_out, "scale_out")
+    if problems:
+        raise BadInput("\n".join(problems))
+    assert isinstance(device, DeviceSpec)
+
+    changes = {
+        name: value
+        for name, value in (("memory_bytes", ref.memory_bytes), ("memory_bytes_per_s", ref.memory_bytes_per_s))
+        if value is not None
+    }
+    node = default_node(device)
+    if changes:
+        device = device.model_copy(update=changes)
+    if up is None:
+        up = catalog.link(device.scale_up or "pcie4")
+        if not device.scale_up:
+            assumed.append(("cluster.scale_up", up.id, f"{device.id} names no link of its own"))
+    if out is None:
+        out = _default_scale_out(ref, device, up, node, assumed)
+    domain = ref.scale_up_domain
+    if domain is None:
+        domain = ref.devices_per_node
+        if node is not None and node.scale_up_domain > node.devices_per_node and node.scale_up.id == up.id:
+            domain = min(node.scale_up_domain, ref.nodes * ref.devices_per_node)
+            assumed.append(("cluster.scale_up_domain", str(domain), f"as in {node.name}"))
+    host = ref.host_memory_bytes
+    if host is None:
+        host = node.host_memory_bytes * ref.devices_per_node / node.devices_per_node if node else 1e12
+        assumed.append(
+            ("cluster.host_memory_bytes", f"{host:.4g}", f"share of {node.name}" if node else "no usual node type")
+        )
+    return ClusterSpec(
+        name=f"{ref.nodes} x {ref.devices_per_node} {device.id}",
+        device=device,
+        nodes=ref.nodes,
+        devices_per_node=ref.devices_per_node,
+        scale_up=up,
+        scale_out=out,
+        scale_up_domain=domain,
+        host_memory_bytes=host,
+        power_cap_w=ref.power_cap_w,
+        price_per_device_hour=ref.price_per_device_hour
+        if ref.price_per_device_hour is not None
+        else device.price_per_hour,
+        assumed=tuple(assumed),
+    )
+
+
+def _scale_out(text: str, ref: ClusterRef, assumed: list[tuple[str, str, str]]) -> ScaleOut:
+    """`infiniband-ndr` or `4 x infiniband-hdr`."""
+    matched = _PORTS.match(text)
+    port = catalog.link(matched[2] if matched else text)
+    if matched:
+        return ports(int(matched[1]), port)
+    assumed.append(("cluster.scale_out.nics_per_node", str(ref.devices_per_node), "one port per device"))
+    return ports(ref.devices_per_node, port)
+
+
+def _default_scale_out(
+    ref: ClusterRef,
+    device: DeviceSpec,
+    up: LinkSpec,
+    node: ClusterSpec | None,
+    assumed: list[tuple[str, str, str]],
+) -> ScaleOut:
+    """The usual network of the device's node type, scaled to the devices of a node."""
+    why = f"{device.id} is usually sold in it"
+    if node is None:
+        node = catalog.cluster("workstation")
+        why = f"{device.id} has no usual node type"
+    nics = max(1, round(node.scale_out.nics_per_node * ref.devices_per_node / node.devices_per_node))
+    out = node.scale_out.model_copy(update={"nics_per_node": nics})
+    if ref.nodes > 1:
+        value = f"{nics} x {out.nic_bytes_per_s * 8 / 1e9:g} Gb/s {out.family}, {out.topology}"
+        assumed.append(("cluster.scale_out", value, f"as in {node.name}: {why}"))
+    return out

@@ -1,0 +1,132 @@
+"""Finding and reading catalogue files: one YAML file an entry, names and aliases matched by meaning.
+
+A lookup first tries the file name; only when that misses are the `name:` and `aliases:` lines of the other files of the
+same kind scanned (as text, without parsing them), so adding an entry is adding one file.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from windtunnel.errors import BadInput
+
+ROOT = Path(__file__).parent
+KINDS = ("devices", "links", "clusters", "models")
+NOUNS = {"devices": "device", "links": "link", "clusters": "cluster", "models": "model"}
+
+_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_LINE = re.compile(r"^(id|name|aliases):[ \t]*(.+)$", re.MULTILINE)
+_PARENTHESES = re.compile(r"\([^)]*\)")
+_TOKEN = re.compile(r"[a-z0-9.+]+")
+
+# Words that say who made or packed a part, or which release of the weights it is; the dimensions do not depend on them.
+_NOISE = {
+    "devices": frozenset({"nvidia", "amd", "google", "cloud", "intel", "huawei", "aws", "geforce", "tesla", "instinct",
+                          "server", "workstation", "edition", "gpu", "pcap", "graphics", "chip", "pod", "interconnect"}),
+    "links": frozenset({"interconnect", "nvidia", "amd", "mellanox", "link"}),
+    "clusters": frozenset({"nvidia", "node", "rack", "cluster", "system"}),
+    "models": frozenset({"instruct", "chat", "it", "hf", "base", "fp8", "nvfp4", "fp4", "mxfp4", "bf16", "awq", "gptq",
+                         "int8", "int4", "2407", "2507", "0528", "0324", "thinking", "w4a16", "pt"}),
+}  # fmt: skip
+
+
+def key(text: str) -> str:
+    """A spelling without case and punctuation: `H100-SXM 80GB` and `h100_sxm_80gb` are one key."""
+    return re.sub(r"[^a-z0-9+]", "", text.lower())
+
+
+def _candidates(kind: str, text: str) -> list[str]:
+    """Keys to try for a spelling, the most literal first."""
+    without = _PARENTHESES.sub(" ", text)
+    tails = [text, without]
+    if kind == "models":
+        tails += [t.rsplit("/", 1)[-1] for t in (text, without)]
+    keys = [key(t) for t in tails]
+    for tail in tails:
+        words = [w for w in _TOKEN.findall(tail.lower()) if w not in _NOISE[kind]]
+        keys.append(key("".join(words)))
+        if kind == "models" and words and re.fullmatch(r"v\d+(\.\d+)?", words[-1]):
+            keys.append(key("".join(words[:-1])))
+    return list(dict.fromkeys(k for k in keys if k))
+
+
+@cache
+def ids(kind: str) -> tuple[str, ...]:
+    """File stems of one kind, sorted."""
+    return tuple(sorted(p.stem for p in (ROOT / kind).glob("*.yaml")))
+
+
+@cache
+def _stems(kind: str) -> dict[str, str]:
+    return {key(stem): stem for stem in ids(kind)}
+
+
+@cache
+def headings(kind: str) -> dict[str, tuple[str, tuple[str, ...]]]:
+    """Stem → (name as displayed, aliases), from the heading lines of each file alone."""
+    found = {}
+    for stem in ids(kind):
+        lines = dict(_LINE.findall((ROOT / kind / f"{stem}.yaml").read_text("utf-8")))
+        head = yaml.load("\n".join(f"{k}: {v}" for k, v in lines.items()), Loader=_LOADER) or {}
+        found[stem] = (str(head.get("name") or stem), tuple(str(a) for a in head.get("aliases") or ()))
+    return found
+
+
+@cache
+def _spellings(kind: str) -> dict[str, str]:
+    table: dict[str, str] = {}
+    for stem, (name, aliases) in headings(kind).items():
+        for spelling in (name, *aliases):
+            table.setdefault(key(spelling), stem)
+            if kind == "models":
+                table.setdefault(key(spelling.rsplit("/", 1)[-1]), stem)
+    return {**table, **_stems(kind)}
+
+
+def find(kind: str, text: str) -> str:
+    """File stem of an entry by id, name or alias.
+
+    Raises:
+        BadInput: nothing in the catalogue has this name; the message lists the nearest ones.
+    """
+    tries = _candidates(kind, text)
+    for table in (_stems, _spellings):
+        for candidate in tries:
+            stem = table(kind).get(candidate)
+            if stem is not None:
+                return stem
+    raise unknown(kind, text)
+
+
+def unknown(kind: str, text: str) -> BadInput:
+    """The error for a name that is not in the catalogue."""
+    names = {key(n): n for stem, (n, _) in headings(kind).items() for n in ((n,) if kind == "models" else (stem,))}
+    pool = {**{k: headings(kind)[s][0] if kind == "models" else s for k, s in _spellings(kind).items()}, **names}
+    close = difflib.get_close_matches(key(text), list(pool), n=6, cutoff=0.5)
+    near = list(dict.fromkeys(pool[c] for c in close))[:3]
+    hint = f"nearest: {', '.join(near)}" if near else f"see `windtunnel {kind}`"
+    return BadInput(f"{NOUNS[kind]} = {text!r}: not in the catalogue; {hint}")
+
+
+def read(kind: str, stem: str) -> dict[str, Any]:
+    """One catalogue file as plain data."""
+    with (ROOT / kind / f"{stem}.yaml").open(encoding="utf-8") as file:
+        data = yaml.load(file, Loader=_LOADER)
+    assert isinstance(data, dict), f"catalogue file {kind}/{stem}.yaml is not a mapping"
+    return data
+
+
+def sources(data: dict[str, Any]) -> dict[str, str]:
+    """Field → "source, as of date", from the compact list `[{fields: [...], source: ..., as_of: ...}]` of a file."""
+    table: dict[str, str] = {}
+    for entry in data.get("sources") or ():
+        text = f"{entry['source']}, as of {entry['as_of']}"
+        for field in entry["fields"]:
+            table[str(field)] = text
+    return table
