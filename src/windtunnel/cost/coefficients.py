@@ -1,0 +1,163 @@
+"""Fitted and data-sheet coefficients of one (software, device) pair, read from `catalog/coefficients/*.yaml`.
+
+Lookup falls back from the device to its generation to the generic values; what was used is recorded with its grade, so
+that a prediction can say where each number came from.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields, replace
+from functools import cache
+from importlib import resources
+from typing import Any
+
+from windtunnel.specs.device import DeviceSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Coefficients:
+    """How one software generation uses one device. Fractions are of data-sheet peaks; times in seconds."""
+
+    gemm_fraction: dict[str, float] = field(default_factory=lambda: {"bf16": 0.76, "fp8": 0.66, "fp4": 0.6})
+    """Maximum achievable matrix throughput by format ("mamf"); fp16 and tf32 use the bf16 entry."""
+    gemm_k0: float = 55.0
+    gemm_tile_c: float = 10.0
+    gemm_wave: float = 0.4
+    gemm_bytes_fraction: float = 0.8
+    gemm_floor_s: float = 2e-6
+    grouped_fraction: float = 0.85
+    """Further factor on grouped GEMMs."""
+    group_s: float = 2e-6
+    """Seconds per group of a grouped GEMM."""
+    attention_fraction: dict[str, float] = field(
+        default_factory=lambda: {"flash1": 0.3, "flash2": 0.4, "flash3": 0.6, "cudnn": 0.65, "sdpa": 0.4}
+    )
+    attention_ramp: float = 800.0
+    """Sequence length at which half of the rate is reached."""
+    attention_backward: float = 0.75
+    """Backward rate over forward rate."""
+    attention_floor_s: float = 10e-6
+    attention_head_exponent: float = 0.5
+    memory_fraction: float = 0.7
+    scan_fraction: float = 0.12
+    host_kernel_s: float = 6e-6
+    host_power: float = 4.0
+    """Exponent of the smooth maximum of host and device time (jitter)."""
+    moe_sync_s: float = 0.0
+    """Device-to-host read of token counts per MoE layer and micro-batch, forward and backward."""
+    optimizer_fraction: float = 0.7
+    step_overhead_s: float = 2e-3
+    scale_up_fraction: float = 0.78
+    scale_out_fraction: float = 0.9
+    collective_skew_s: float = 0.0
+    """Rank skew and dispatch added to each collective."""
+    collective_sms: float = 16.0
+    dp_bandwidth_exponent: float = 1.0
+    all_to_all_fraction: float = 0.6
+    quantise_bytes: dict[str, float] = field(
+        default_factory=lambda: {"fp8": 4.0, "fp8_rowwise": 6.0, "fp8_block": 6.0, "mxfp8": 6.0, "nvfp4": 10.0, "int8": 4.0}
+    )
+    rowwise_fraction: float = 0.62
+    unaligned_fraction: float = 0.29
+    """Half-precision GEMM rate over the aligned one when a dimension is not a multiple of eight."""
+    grades: dict[str, str] = field(default_factory=dict)
+    """Coefficient → fitted | analytic | assumed."""
+    basis: str = "generic"
+
+
+@dataclass(frozen=True, slots=True)
+class Behaviour:
+    """What a framework does unless told otherwise."""
+
+    style: str = "fused"
+    attention: str = "cudnn"
+    sp: bool = True
+    grad_bytes: float = 4.0
+    """Bytes of one gradient on the wire."""
+    grad_buffer_bytes: float = 4.0
+    master_bytes: float = 4.0
+    param_bytes: float = 2.0
+    overlap_grad_reduce: bool = True
+    overlap_param_gather: bool = True
+    overlap_tp: bool = False
+    overlap_p2p: bool = True
+    overlap_moe_a2a: bool = False
+    fsdp_prefetch: bool = True
+    scatter_gather_p2p: bool = False
+    fused_cross_entropy: bool = False
+    cuda_graphs: str = "none"
+    dispatcher: str = "alltoall"
+    dispatch_skips_host: bool = False
+    shard_optimizer: bool = True
+    compile: bool = False
+    reserved_fraction: float = 1.06
+    dummy_wgrad: bool = False
+
+
+_DIRECTORY = "catalog/coefficients"
+
+
+@cache
+def _file(name: str) -> dict[str, Any]:
+    import yaml
+
+    path = resources.files("windtunnel") / _DIRECTORY / f"{name}.yaml"
+    if not path.is_file():
+        return {}
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    return yaml.load(path.read_text(), Loader=loader) or {}
+
+
+def _numbers(section: dict[str, Any]) -> dict[str, Any]:
+    """Values of a section; an entry is a number or `{value, grade, source, …}`."""
+    out: dict[str, Any] = {}
+    for key, entry in section.items():
+        if isinstance(entry, dict) and "value" in entry:
+            out[key] = entry["value"]
+        elif isinstance(entry, dict):
+            out[key] = _numbers(entry)
+        else:
+            out[key] = entry
+    return out
+
+
+@cache
+def _resolved(framework: str, device_id: str, generation: str) -> tuple[Coefficients, Behaviour]:
+    chain: list[dict[str, Any]] = [_file("generic")]
+    own = _file(framework)
+    if parent := own.get("inherits"):
+        chain.append(_file(parent))
+    chain.append(own)
+    known = {f.name for f in fields(Coefficients)}
+    base, behaviour = Coefficients(), Behaviour()
+    basis = "generic"
+    for data in chain:
+        behaviour = replace(behaviour, **_numbers(data.get("behaviour", {})))
+    # the same key at a more specific level (generation, then device) wins over a later file's less specific one
+    for level in ("default", generation, device_id):
+        for data in chain:
+            section = (data.get("coefficients") or {}).get(level)
+            if not section:
+                continue
+            values = _numbers(section)
+            merged: dict[str, Any] = {}
+            for key, value in values.items():
+                if key not in known:
+                    raise KeyError(f"{data.get('name', '?')}: coefficient {key} is unknown")
+                merged[key] = {**getattr(base, key), **value} if isinstance(value, dict) else value
+            grades = dict(base.grades)
+            for key, entry in section.items():
+                grades[key] = entry.get("grade", "fitted") if isinstance(entry, dict) else "fitted"
+            base = replace(base, **merged, grades=grades)
+            basis = f"{data.get('name', framework)} on {level}" if level != "default" else basis
+    return replace(base, basis=basis), behaviour
+
+
+def coefficients(framework: str, device: DeviceSpec) -> Coefficients:
+    """Coefficients for a framework on a device, from the most specific entry available."""
+    return _resolved(framework, device.id, device.generation)[0]
+
+
+def behaviour(framework: str) -> Behaviour:
+    """Defaults of a framework."""
+    return _resolved(framework, "", "")[1]
