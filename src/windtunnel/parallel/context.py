@@ -1,0 +1,70 @@
+"""Context parallelism: ring, all-to-all, all-gather and their hybrid.
+
+Sources: Liu et al. 2023 (arXiv 2310.01889) for the ring, Jacobs et al. 2023 (arXiv 2309.14509) for the all-to-all form,
+Fang and Zhao 2024 (arXiv 2405.07719) for the hybrid, Llama 3 (arXiv 2407.21783) for the all-gather of keys and values.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from windtunnel.graph import Kind, Operator
+from windtunnel.parallel.resolve import ResolvedPlan
+
+
+def context_parallel(operators: list[Operator], plan: ResolvedPlan) -> list[Operator]:
+    """Cut attention over the context axis and add the exchange of keys and values (or of heads)."""
+    if plan.cp == 1:
+        return operators
+    a2a = {"ring": 1, "all_gather": 1, "all_to_all": plan.cp, "hybrid": plan.cp_all_to_all}[plan.cp_kind]
+    ring = plan.cp // a2a
+    out: list[Operator] = []
+    for op in operators:
+        if op.kind == Kind.SCAN:
+            states = Operator(
+                f"cp_states_{op.name}", "cp_comm", Kind.COLLECTIVE, "full", collective="send_recv",
+                backward_collective="send_recv", axis="cp", size_bytes=4 * op.heads, backward_size_bytes=4 * op.heads,
+            )  # fmt: skip
+            out += [op, states]
+            continue
+        if op.kind != Kind.ATTENTION:
+            out.append(op)
+            continue
+        kv_bytes = op.m * op.kv_heads * (op.d_qk + op.d_v) * 2
+        q_bytes = op.m * op.heads * op.d_qk * 2
+        o_bytes = op.m * op.heads * op.d_v * 2
+        if a2a > 1:
+            size = (q_bytes + kv_bytes) * a2a
+            out.append(_exchange(f"cp_scatter_{op.name}", "all_to_all", "cp_a2a", size, ""))
+        local = replace(op, heads=op.heads / a2a, kv_heads=max(op.kv_heads / a2a, 1.0), m=op.m * a2a, pairs=op.pairs / ring)
+        if ring > 1:
+            step_kv = kv_bytes  # the ring moves this rank's heads over its share of tokens
+            if plan.cp_kind == "all_gather":
+                gather = _exchange(f"cp_gather_{op.name}", "all_gather", "cp_ring", step_kv * ring, "")
+                out.append(replace(gather, backward_collective="reduce_scatter"))
+                out.append(replace(local, seq_len=op.seq_len))
+            else:
+                # each step runs on a (chunk, chunk) pair: shorter kernels, and partial results are merged in fp32
+                exchange = _exchange(f"cp_ring_{op.name}", "ring_exchange", "cp_ring", step_kv * (ring - 1), op.name)
+                out.append(replace(exchange, backward_size_bytes=2 * step_kv * (ring - 1)))
+                out.append(replace(local, seq_len=op.seq_len / ring, forward_kernels=ring, backward_kernels=2 * ring))
+                merge = (ring - 1) * op.m * op.heads * op.d_v * (4 + 4 + 2)
+                out.append(
+                    Operator(
+                        f"cp_merge_{op.name}", "core_attn", Kind.POINTWISE, "full", forward_bytes=merge,
+                        backward_bytes=(ring - 1) * (q_bytes + kv_bytes) * 4, forward_kernels=2 * ring,
+                        backward_kernels=2 * ring,
+                    )
+                )  # fmt: skip
+        else:
+            out.append(local)
+        if a2a > 1:
+            out.append(_exchange(f"cp_collect_{op.name}", "all_to_all", "cp_a2a", o_bytes * a2a, ""))
+    return out
+
+
+def _exchange(name: str, operation: str, axis: str, size: float, beside: str) -> Operator:
+    return Operator(
+        name, "cp_comm", Kind.COLLECTIVE, "full", collective=operation, backward_collective=operation, axis=axis,
+        size_bytes=size, backward_size_bytes=size, overlap_with=beside,
+    )  # fmt: skip

@@ -1,0 +1,48 @@
+"""Expert parallelism: dispatch and combine, imbalance, the host read of token counts.
+
+Source: Lepikhin et al. 2020 (arXiv 2006.16668); DeepSeek-V3 (arXiv 2412.19437) for node-level de-duplication.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from windtunnel.graph import Kind, Operator
+from windtunnel.parallel.resolve import ResolvedPlan
+
+
+def distinct_destinations(domains: float, topk: float) -> float:
+    """Expected number of distinct domains that a token's `topk` uniformly drawn experts lie in."""
+    return float(domains * (1.0 - (1.0 - 1.0 / domains) ** topk))
+
+
+def expert_parallel(
+    operators: list[Operator], plan: ResolvedPlan, *, hidden: float, topk: float, imbalance: float
+) -> list[Operator]:
+    """Insert the all-to-alls around the experts; the busiest rank's rows grow by the imbalance."""
+    if not any(op.kind == Kind.GROUPED_GEMM for op in operators):
+        return operators
+    out: list[Operator] = []
+    for op in operators:
+        if op.kind == Kind.GROUPED_GEMM:
+            op = replace(op, m=op.m * imbalance)
+        elif op.name == "expert_act":
+            op = replace(op, forward_bytes=op.forward_bytes * imbalance, backward_bytes=op.backward_bytes * imbalance)
+        if op.name == "permute":
+            out.append(op)
+            if plan.ep > 1:
+                out.append(_all_to_all("ep_dispatch", operators, hidden, imbalance))
+            continue
+        if op.name == "unpermute" and plan.ep > 1:
+            out.append(_all_to_all("ep_combine", operators, hidden, imbalance))
+        out.append(op)
+    return out
+
+
+def _all_to_all(name: str, operators: list[Operator], hidden: float, imbalance: float) -> Operator:
+    grouped = next(op for op in operators if op.kind == Kind.GROUPED_GEMM)
+    size = grouped.m * hidden * 2 * imbalance
+    return Operator(
+        name, "ep_comm", Kind.COLLECTIVE, "full", collective="all_to_all", backward_collective="all_to_all", axis="ep",
+        size_bytes=size, backward_size_bytes=size,
+    )  # fmt: skip

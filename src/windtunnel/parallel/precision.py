@@ -1,0 +1,47 @@
+"""Low-precision matrices: which GEMMs they apply to, and what casting costs.
+
+Source: quantisation traffic per operand element as docs/cost-model.md lists it (one read in 16 bits, writes of row and
+column copies and scales).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from windtunnel.cost.coefficients import Coefficients
+from windtunnel.graph import Kind, Operator
+
+MATRIX_FORMAT = {
+    "fp32": "fp32", "tf32": "tf32", "fp16": "fp16", "bf16": "bf16", "fp8": "fp8", "fp8_rowwise": "fp8", "fp8_block": "fp8",
+    "mxfp8": "fp8", "nvfp4": "fp4", "int8": "int8",
+}  # fmt: skip
+OPERAND_BYTES = {"fp32": 4.0, "tf32": 4.0, "fp16": 2.0, "bf16": 2.0, "fp8": 1.0, "int8": 1.0, "fp4": 0.5625}
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """Formats of one training precision."""
+
+    precision: str
+    linear: str
+    """Matrix format of linear layers."""
+    other: str
+    """Matrix format of everything else (attention, head, router)."""
+    quantise_bytes: float
+    """Extra traffic per operand element of a linear GEMM; 0 for 16-bit training."""
+
+    def format_of(self, op: Operator) -> str:
+        """Matrix format of an operator."""
+        if op.number_class == "linear" and op.kind in (Kind.GEMM, Kind.GROUPED_GEMM):
+            return self.linear
+        return self.other
+
+
+def recipe(precision: str, coefficients: Coefficients, *, compiled: bool, fused_quantise: bool = False) -> Recipe:
+    """The recipe of a training precision: low precision in linear layers only, as the frameworks do."""
+    linear = MATRIX_FORMAT[precision]
+    other = linear if precision in ("fp32", "tf32", "fp16", "bf16") else "bf16"
+    extra = coefficients.quantise_bytes.get(precision, 0.0)
+    if compiled and extra:
+        extra = min(extra, 4.0)
+    return Recipe(precision, linear, other, extra * (0.5 if fused_quantise else 1.0))

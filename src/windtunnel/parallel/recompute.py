@@ -1,0 +1,88 @@
+"""Activation recomputation: what runs again in backward, and which tensors are not kept.
+
+Sources: Chen et al. 2016 (arXiv 1604.06174); Korthikanti et al. 2022 (arXiv 2205.05198), section 5; Megatron-Core's
+`recompute_modules` discard a module's output as well (its `CheckpointWithoutOutput`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from windtunnel.graph import Block, Kind, Operator, Tensor
+from windtunnel.specs.plan import Recompute
+
+_MODULE_SETS: dict[str, tuple[str, ...]] = {
+    "attn": ("norm:attn", "qkv", "rope", "core_attn", "proj", "mla_up_proj"),
+    "mlp": ("fc1", "mlp_act", "fc2"),
+    "moe": ("router", "permute", "moe", "moe_act", "shared_experts", "ep_comm"),
+}
+_DISCARDS_OUTPUT = frozenset({"norm", "mlp_act", "moe_act", "mla_up_proj"})
+
+
+@dataclass(frozen=True, slots=True)
+class Recomputed:
+    """Decision for one block: share of each operator that runs again, and tensors that are dropped until backward."""
+
+    repeats: dict[str, float]
+    """Operator name → share recomputed (0 to 1)."""
+    kept: tuple[Tensor, ...]
+    dropped: tuple[Tensor, ...]
+
+
+def _covered(op: Operator, modules: set[str], block: Block) -> bool:
+    return op.module in modules
+
+
+def recompute_block(block: Block, operators: list[Operator], policy: Recompute) -> Recomputed:
+    """Apply a policy to one block. `operators` are the local ones, collectives included."""
+    tensors = block.tensors
+    if policy.policy == "none" or block.kind in ("embedding", "head"):
+        return Recomputed({}, tensors, ())
+    if policy.policy == "full":
+        kept = tuple(t for t in tensors if t.producer == "")
+        repeats = {op.name: 1.0 for op in operators if op.recompute_repeats}
+        return Recomputed(repeats, kept, tuple(t for t in tensors if t.producer))
+    modules: set[str] = set()
+    for name in policy.modules:
+        modules |= set(_MODULE_SETS.get(name, (name,)))
+    if "per_op" in modules:
+        return _per_op(tensors, operators)
+    if "norm:attn" in modules:
+        modules.add("norm")
+    repeats = {
+        op.name: 1.0
+        for op in operators
+        if op.module in modules
+        or (op.kind == Kind.COLLECTIVE and op.recompute_repeats and _beside(op, operators) in modules)
+    }
+    dropped = tuple(
+        t
+        for t in tensors
+        if t.producer in modules and (t.producer in _DISCARDS_OUTPUT or all(c in modules for c in t.consumers))
+    )
+    return Recomputed(repeats, tuple(t for t in tensors if t not in dropped), dropped)
+
+
+def _beside(op: Operator, operators: list[Operator]) -> str:
+    return next((o.module for o in operators if o.name == op.overlap_with), "")
+
+
+def _per_op(tensors: tuple[Tensor, ...], operators: list[Operator]) -> Recomputed:
+    """Per-operator selective checkpointing: attention and every second matrix product are kept, the rest runs again."""
+    repeats: dict[str, float] = {}
+    for op in operators:
+        if op.kind in (Kind.GEMM, Kind.GROUPED_GEMM):
+            repeats[op.name] = 0.5
+        elif op.kind in (Kind.POINTWISE, Kind.SCAN) or (op.kind == Kind.COLLECTIVE and op.recompute_repeats):
+            repeats[op.name] = 1.0
+    kept, dropped = [], []
+    for t in tensors:
+        if t.producer in ("", "core_attn"):
+            kept.append(t)
+        elif t.name in ("query", "key_value", "fc1_out"):
+            half = t.elements / 2
+            kept.append(Tensor(t.name, half, t.rule, t.element_bytes, t.producer, t.consumers))
+            dropped.append(Tensor(t.name, half, t.rule, t.element_bytes, t.producer, t.consumers))
+        else:
+            dropped.append(t)
+    return Recomputed(repeats, tuple(kept), tuple(dropped))

@@ -1,0 +1,183 @@
+"""A plan with every default filled in and every rule checked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from windtunnel.cost.coefficients import Behaviour
+from windtunnel.errors import ProblemList
+from windtunnel.specs.cluster import ClusterSpec
+from windtunnel.specs.model import ModelSpec
+from windtunnel.specs.plan import RECOMPUTE_MODULES, PlanSpec, Recompute
+from windtunnel.specs.workload import TrainingSpec
+
+SELECTIVE_MODULES = ("core_attn",)
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedPlan:
+    """Axis sizes and switches, all decided. `m` is the number of micro-batches per replica and step."""
+
+    tp: int
+    sp: bool
+    pp: int
+    vpp: int
+    cp: int
+    cp_kind: str
+    cp_all_to_all: int
+    ep: int
+    etp: int
+    dp: int
+    zero: int
+    shard_group: int
+    mbs: int
+    m: int
+    schedule: str
+    recompute: Recompute
+    reshard_after_forward: bool
+    overlap_grad_reduce: bool
+    overlap_param_gather: bool
+    overlap_tp: bool
+    overlap_p2p: bool
+    overlap_moe_a2a: bool
+    fsdp_prefetch: bool
+    attention: str
+    fused_loss: bool
+    cuda_graphs: str
+    dispatcher: str
+    padded_vocab: float
+    stage_layers: tuple[int, ...]
+    """Layers of each virtual stage in depth order."""
+    order: tuple[str, ...]
+
+    @property
+    def expert_dp(self) -> int:
+        """Replicas of each expert."""
+        return self.dp * self.cp * self.tp // (self.ep * self.etp)
+
+
+def nearest_divisors(value: int, number: int) -> tuple[int, int]:
+    """The multiples of `value` just below and above `number`."""
+    low = number // value * value
+    return max(low, value), low + value
+
+
+def split_layers(depth: int, parts: int, *, embedding: bool, loss: bool) -> tuple[int, ...] | None:
+    """Even split of layers over virtual stages; the ends may count as a layer each (Megatron `account_for_*`).
+
+    When the total does not divide, the remainder goes to the middle parts, as few as possible to the ends.
+    """
+    total = depth + embedding + loss
+    if total % parts == 0:
+        layers = [total // parts] * parts
+        layers[0] -= embedding
+        layers[-1] -= loss
+        return tuple(layers) if min(layers) >= 0 else None
+    base, extra = divmod(depth, parts)
+    layers = [base] * parts
+    start = (parts - extra) // 2
+    for i in range(extra):
+        layers[start + i] += 1
+    return tuple(layers)
+
+
+def resolve(
+    model: ModelSpec, cluster: ClusterSpec, training: TrainingSpec, plan: PlanSpec, behaviour: Behaviour,
+    problems: ProblemList,
+) -> ResolvedPlan | None:  # fmt: skip
+    """Fill defaults and check rules; problems are added, and None returned, when the plan cannot run."""
+    before = len(problems)
+    devices = cluster.num_devices
+    inner = plan.tp * plan.pp * plan.cp
+    if plan.dp == "auto":
+        if devices % inner:
+            low, high = nearest_divisors(inner, devices)
+            problems.add(
+                "plan", f"tp {plan.tp} · pp {plan.pp} · cp {plan.cp} = {inner}",
+                f"must divide the {devices} devices of the cluster; nearest cluster sizes are {low} and {high}",
+            )  # fmt: skip
+        dp = max(devices // inner, 1)
+    else:
+        dp = plan.dp
+        if dp * inner != devices:
+            problems.add(
+                "plan.dp", dp, f"tp · pp · cp · dp = {dp * inner} must equal the {devices} devices; use auto or {devices // inner}"
+            )  # fmt: skip
+    per_step = plan.mbs * dp
+    if training.global_batch % per_step:
+        low, high = nearest_divisors(per_step, training.global_batch)
+        problems.add(
+            "training.global_batch", training.global_batch,
+            f"must be divisible by mbs · dp = {plan.mbs} · {dp} = {per_step}; nearest are {low} and {high}",
+        )  # fmt: skip
+    m = max(training.global_batch // per_step, 1)
+    if model.num_attention_heads % plan.tp:
+        problems.add("plan.tp", plan.tp, f"must divide num_attention_heads {model.num_attention_heads} of {model.name}")
+    if plan.ep > 1 and not model.num_experts:
+        problems.add("plan.ep", plan.ep, f"must be 1: {model.name} has no experts")
+    elif model.num_experts and model.num_experts % plan.ep:
+        problems.add("plan.ep", plan.ep, f"must divide num_experts {model.num_experts} of {model.name}")
+    if (dp * plan.cp * plan.tp) % (plan.ep * plan.etp):
+        problems.add("plan.ep", plan.ep, f"ep · etp must divide dp · cp · tp = {dp * plan.cp * plan.tp}")
+    if plan.cp > 1 and training.seq_len % (2 * plan.cp):
+        problems.add("plan.cp", plan.cp, f"2 · cp must divide seq_len {training.seq_len} (balanced causal chunks)")
+    if plan.cp_kind == "hybrid" and plan.cp % plan.cp_all_to_all:
+        problems.add("plan.cp_all_to_all", plan.cp_all_to_all, f"must divide cp {plan.cp}")
+    depth = len(model.layer_kinds())
+    parts = plan.pp * plan.vpp
+    if plan.pp == 1 and plan.vpp > 1:
+        problems.add("plan.vpp", plan.vpp, "must be 1 without a pipeline (pp 1)")
+    if parts > depth:
+        problems.add("plan.pp", plan.pp, f"pp · vpp = {parts} must not exceed the {depth} layers of {model.name}")
+    layers = plan.stage_layers
+    if layers is not None and (len(layers) != parts or sum(layers) != depth):
+        problems.add("plan.stage_layers", list(layers), f"must have pp · vpp = {parts} entries that sum to {depth} layers")
+    for module in plan.recompute.modules:
+        if module not in RECOMPUTE_MODULES:
+            problems.add("plan.recompute.modules", module, f"must be one of {', '.join(RECOMPUTE_MODULES)}")
+    shard_group = plan.shard_group or dp * plan.cp
+    if (dp * plan.cp) % shard_group:
+        problems.add("plan.shard_group", shard_group, f"must divide dp · cp = {dp * plan.cp}")
+    schedule = plan.schedule or ("interleaved_1f1b" if plan.vpp > 1 else "1f1b")
+    if schedule == "interleaved_1f1b" and plan.pp > 1 and m % plan.pp:
+        low, high = nearest_divisors(plan.pp, m)
+        problems.add(
+            "training.global_batch", training.global_batch,
+            f"interleaved_1f1b needs micro-batches ({m}) divisible by pp {plan.pp}; nearest are {low} and {high}",
+        )  # fmt: skip
+    if len(problems) > before:
+        return None
+    if layers is None:
+        layers = _default_split(depth, parts, plan)
+    recompute = plan.recompute
+    if recompute.policy == "selective":
+        recompute = recompute.model_copy(update={"policy": "modules", "modules": SELECTIVE_MODULES})
+    over = plan.overlap
+    multiple = 128 * plan.tp
+    padded = training.padded_vocab
+    vocab = -(-model.vocab_size // multiple) * multiple if padded else model.vocab_size
+    attention = training.attention if training.attention != "auto" else behaviour.attention
+    fused_loss = behaviour.fused_cross_entropy if training.fused_cross_entropy is None else training.fused_cross_entropy
+
+    def switch(given: bool | None, default: bool) -> bool:
+        return default if given is None else given
+
+    return ResolvedPlan(
+        plan.tp, switch(plan.sp, behaviour.sp) and plan.tp > 1, plan.pp, plan.vpp, plan.cp, plan.cp_kind,
+        plan.cp_all_to_all, plan.ep, plan.etp, dp, plan.zero, shard_group, plan.mbs, m, schedule, recompute,
+        switch(plan.reshard_after_forward, plan.pp == 1), switch(over.grad_reduce, behaviour.overlap_grad_reduce),
+        switch(over.param_gather, behaviour.overlap_param_gather), switch(over.tp, behaviour.overlap_tp),
+        switch(over.p2p, behaviour.overlap_p2p), switch(over.moe_a2a, behaviour.overlap_moe_a2a),
+        switch(over.fsdp_prefetch, behaviour.fsdp_prefetch), attention, fused_loss,
+        training.cuda_graphs or behaviour.cuda_graphs, training.moe_dispatcher or behaviour.dispatcher, float(vocab), layers,
+        plan.order,
+    )  # fmt: skip
+
+
+def _default_split(depth: int, parts: int, plan: PlanSpec) -> tuple[int, ...]:
+    """Even; with the ends counted as layers when asked, or when only that divides (Llama-3.1-405B: 126 + 2)."""
+    embedding, loss = plan.embedding_as_layer, plan.loss_as_layer
+    if embedding is None and loss is None and depth % parts and (depth + 2) % parts == 0:
+        embedding = loss = True
+    split = split_layers(depth, parts, embedding=bool(embedding), loss=bool(loss))
+    return split or split_layers(depth, parts, embedding=False, loss=False) or ()
