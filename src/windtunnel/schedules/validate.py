@@ -1,0 +1,140 @@
+"""Checks of instruction tables: completeness, order, placement, deadlock, and the activations that are alive."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from windtunnel.schedules.table import B, F, InstructionTable, W
+
+Rows = npt.NDArray[np.int64]
+
+
+def _part_of(table: InstructionTable) -> Rows:
+    """Depth position of each (stage, chunk), shape (p, v)."""
+    part = np.full((table.p, table.v), -1, np.int64)
+    part[table.placement[:, 0], table.placement[:, 1]] = np.arange(len(table.placement))
+    return part
+
+
+def _row_of(table: InstructionTable) -> Rows:
+    """Row of each (kind, part, micro-batch), shape (3, p·v, m); −1 where there is none."""
+    part = _part_of(table)[table.stage, table.chunk]
+    row = np.full((3, table.p * table.v, table.m), -1, np.int64)
+    row[table.kind, part, table.micro_batch] = np.arange(len(table))
+    return row
+
+
+def dependencies(table: InstructionTable) -> Rows:
+    """The row whose result each row waits for besides its predecessor on the stage, shape (n,); −1 for none.
+
+    F of part k waits for F of part k − 1, B of part k for B of part k + 1, B of the last part for its own F, W for its
+    own B. That B of an earlier part also comes after its own F follows from the order on the stage, which `validate`
+    checks.
+    """
+    row = _row_of(table)
+    part = _part_of(table)[table.stage, table.chunk]
+    last = table.p * table.v - 1
+    kind, mb = table.kind, table.micro_batch
+    forward = np.where(part > 0, row[F, np.maximum(part - 1, 0), mb], -1)
+    backward = np.where(part < last, row[B, np.minimum(part + 1, last), mb], row[F, part, mb])
+    return np.where(kind == F, forward, np.where(kind == B, backward, row[B, part, mb]))
+
+
+def live_activations(table: InstructionTable, kept_after_backward: float = 1.0) -> npt.NDArray[np.float64]:
+    """Most activations each stage holds at once, in micro-batches of the whole stage (a chunk counts 1/v). Shape (p,).
+
+    An activation is alive from the start of its F to the end of its B or, when the backward is split, of its W.
+
+    Args:
+        table: the schedule.
+        kept_after_backward: fraction of an activation that stays from the end of B to the end of W.
+    """
+    at_f = np.ones(len(table))
+    change = np.where(table.kind == F, at_f, 0.0)
+    if table.split_backward:
+        change = np.where(table.kind == B, kept_after_backward - 1.0, change)
+        change = np.where(table.kind == W, -kept_after_backward, change)
+    else:
+        change = np.where(table.kind == B, -1.0, change)
+    level = np.cumsum(change)
+    before = np.concatenate([[0.0], level])[table.stage_ptr[:-1]]
+    peak = np.maximum.reduceat(level, table.stage_ptr[:-1]) - before
+    return np.asarray(np.round(peak / table.v, 12), np.float64)
+
+
+def _shape_problems(table: InstructionTable) -> list[str]:
+    problems = []
+    p, m, v, n = table.p, table.m, table.v, len(table)
+    kinds = 3 if table.split_backward else 2
+    if any(len(column) != n for column in (table.kind, table.micro_batch, table.chunk)):
+        return ["columns have different lengths"]
+    if len(table.stage_ptr) != p + 1 or table.stage_ptr[0] != 0 or table.stage_ptr[-1] != n:
+        problems.append(f"stage_ptr does not cover {n} rows of {p} stages")
+    elif not np.array_equal(table.stage, np.repeat(np.arange(p), np.diff(table.stage_ptr))):
+        problems.append("rows are not sorted by stage")
+    cells = {tuple(x) for x in table.placement.tolist()}
+    if table.placement.shape != (p * v, 2) or cells != {(s, c) for s in range(p) for c in range(v)}:
+        problems.append(f"placement is not a permutation of {p} stages × {v} chunks")
+    for name, column, top in (
+        ("kind", table.kind, kinds), ("micro_batch", table.micro_batch, m), ("chunk", table.chunk, v),
+    ):  # fmt: skip
+        if n and (column.min() < 0 or column.max() >= top):
+            problems.append(f"{name} outside 0 … {top - 1}")
+    return problems
+
+
+def validate(table: InstructionTable) -> list[str]:
+    """All that is wrong with a table, in words; empty when it can run.
+
+    Every F, B (and W) once per micro-batch and chunk; placement a permutation; B after its F and W after its B on the
+    stage; and no deadlock when every stage runs its list in order.
+    """
+    problems = _shape_problems(table)
+    if problems:
+        return problems
+    kinds = 3 if table.split_backward else 2
+    key = ((table.stage.astype(np.int64) * table.v + table.chunk) * kinds + table.kind) * table.m + table.micro_batch
+    count = np.bincount(key, minlength=table.p * table.v * kinds * table.m)
+    for wrong in np.flatnonzero(count != 1)[:5].tolist():
+        cell, mb = divmod(wrong, table.m)
+        cell, kind = divmod(cell, kinds)
+        stage, chunk = divmod(cell, table.v)
+        problems.append(f"stage {stage} runs {'FBW'[kind]} of micro-batch {mb}, chunk {chunk} {count[wrong]} times")
+    if problems:
+        return problems
+    row = _row_of(table)
+    pairs = [("B", "F", row[F] >= row[B])]
+    if table.split_backward:
+        pairs.append(("W", "B", row[B] >= row[W]))
+    for later, earlier, wrong_cells in pairs:
+        for part, mb in np.argwhere(wrong_cells)[:5].tolist():
+            problems.append(f"{later} of micro-batch {mb}, part {part} comes before its {earlier}")
+    return problems or _deadlock(table)
+
+
+def _deadlock(table: InstructionTable) -> list[str]:
+    dep = dependencies(table).tolist()
+    ptr = table.stage_ptr.tolist()
+    at = ptr[:-1].copy()
+    done = bytearray(len(table))
+    waiting: dict[int, int] = {}
+    todo = list(range(table.p))
+    while todo:
+        s = todo.pop()
+        row = at[s]
+        while row < ptr[s + 1]:
+            if dep[row] >= 0 and not done[dep[row]]:
+                waiting[dep[row]] = s
+                break
+            done[row] = 1
+            if row in waiting:
+                todo.append(waiting.pop(row))
+            row += 1
+        at[s] = row
+    stuck = [s for s in range(table.p) if at[s] < ptr[s + 1]]
+    return [
+        f"deadlock: stage {s} waits at its instruction {at[s] - ptr[s]} "
+        f"({'FBW'[table.kind[at[s]]]} of micro-batch {table.micro_batch[at[s]]}, chunk {table.chunk[at[s]]})"
+        for s in stuck
+    ]

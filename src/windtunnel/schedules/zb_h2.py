@@ -1,0 +1,26 @@
+"""ZB-H2: more forwards up front fill the warm-up bubble, delayed weight gradients the tail; twice the memory of 1F1B."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from windtunnel.schedules.order import looped_placement, table, weave
+from windtunnel.schedules.spec import ScheduleSpec, needs_one_chunk
+from windtunnel.schedules.table import InstructionTable, ScheduleCosts, ScheduleLimits
+
+
+def construct(p: int, m: int, v: int, costs: ScheduleCosts | None, limits: ScheduleLimits | None) -> InstructionTable:
+    """Stage s warms up with 2 (p − 1 − s) forwards and runs W of micro-batch i − 2s right after B of micro-batch i."""
+    s = np.arange(p)
+    kind, ordinal = weave(m, 2 * (p - 1 - s), delay=2 * s)
+    return table(SCHEDULE.id, m, v, kind, ordinal, None, looped_placement(p, 1), True)
+
+
+SCHEDULE = ScheduleSpec(
+    id="zb_h2",
+    title="ZB-H2",
+    source="Qi et al. 2023, Zero Bubble Pipeline Parallelism, https://arxiv.org/abs/2401.10241, section 2.2",
+    construct=construct,
+    check=needs_one_chunk("zb_h2"),
+    split_backward=True,
+)
