@@ -1,0 +1,41 @@
+"""Collective algorithms, one a file; each is found by its id in `ALGORITHMS`."""
+
+from __future__ import annotations
+
+from windtunnel.network.collectives import (
+    all_to_all,
+    broadcast,
+    direct,
+    halving_doubling,
+    hierarchical,
+    nvls,
+    p2p,
+    ring,
+    sharp,
+    star,
+    torus,
+    tree,
+)
+from windtunnel.network.collectives.base import ALGORITHMS, OPS, Algorithm, Op, Traffic, get, register
+
+__all__ = [
+    "ALGORITHMS",
+    "OPS",
+    "Algorithm",
+    "Op",
+    "Traffic",
+    "all_to_all",
+    "broadcast",
+    "direct",
+    "get",
+    "halving_doubling",
+    "hierarchical",
+    "nvls",
+    "p2p",
+    "register",
+    "ring",
+    "sharp",
+    "star",
+    "torus",
+    "tree",
+]

@@ -1,0 +1,83 @@
+"""From bytes and hops to seconds: `a + √(τ·x) + x`, x the transfer time of the busiest port.
+
+* a: kernel start plus hops times the hop latency of the protocol.
+* x: bytes over rate on the scale-up link and on the group's share of the NICs; their maximum where the algorithm pipelines
+  chunks through both, else their sum.
+* √(τ·x): cutting S bytes into chunks of size q costs (S/q)·o of overhead and q/b of pipeline fill; the best q leaves
+  2·√(o·S/b), so τ = 4·o times the depth. It is what nccl-tests curves show between 1 MB and 1 GB.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from windtunnel.network.coefficients import NetworkCoefficients
+from windtunnel.network.collectives.base import Traffic
+from windtunnel.network.groups import GroupPlacement
+from windtunnel.specs.cluster import ClusterSpec
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Rates:
+    """Bytes per second that one rank of a group can use, one direction."""
+
+    up: Floats
+    up_switch: Floats
+    out: Floats
+
+
+def rates(cluster: ClusterSpec, place: GroupPlacement, coefficients: NetworkCoefficients) -> Rates:
+    """Rates of one rank: its scale-up link, and its part of the NICs that its group gets in a domain.
+
+    The NICs of a domain are shared by the groups that communicate at once; a rank drives at most the NICs beside it.
+    """
+    nodes_per_domain = max(cluster.scale_up_domain / cluster.devices_per_node, 1.0)
+    if cluster.scale_up_domain < cluster.devices_per_node:
+        nodes_per_domain = cluster.scale_up_domain / cluster.devices_per_node
+    nics = cluster.scale_out.nics_per_node * nodes_per_domain
+    share = nics * cluster.scale_out.nic_bytes_per_s / place.groups_per_domain
+    own = (
+        max(np.ceil(cluster.scale_out.nics_per_node / cluster.devices_per_node), 1.0)
+        * cluster.scale_out.nic_bytes_per_s
+    )
+    out = np.minimum(share / place.ranks_per_domain, own)
+    link = cluster.scale_up.bytes_per_s * coefficients.scale_up_scale
+    axes = max(cluster.scale_up.torus_axes, 1) if cluster.scale_up.topology == "torus" else 1
+    fraction = np.minimum(place.torus_axes, axes) / axes if axes > 1 else np.float64(1.0)
+    return Rates(
+        np.asarray(link * coefficients.up.efficiency * fraction),
+        np.asarray(link * (coefficients.up.switch_efficiency or coefficients.up.efficiency)),
+        np.asarray(out * coefficients.out.efficiency * coefficients.scale_out_scale),
+    )
+
+
+def oversubscription(cluster: ClusterSpec, place: GroupPlacement, op: str, leaf_domains: int) -> Floats:
+    """Slow-down of NIC traffic by thin uplinks above the leaf switches.
+
+    A chain (ring, tree) of neighbouring domains crosses a leaf's uplinks once per group that passes through it: `stride`
+    interleaved groups of domains out of `leaf_domains` load them. An all-to-all sends the part (k − k_leaf)/(k − 1) of its
+    traffic up.
+    """
+    thin = cluster.scale_out.oversubscription
+    k = place.num_domains
+    if thin <= 1.0:
+        return np.ones_like(k)
+    apart = np.clip(place.stride / cluster.scale_up_domain, 1.0, leaf_domains)
+    in_leaf = np.maximum(np.minimum(k, leaf_domains / apart), 1.0)
+    if op == "all_to_all":
+        load = thin * (k - in_leaf) / np.maximum(k - 1.0, 1.0)
+    else:
+        load = np.where(k > in_leaf, thin * apart / leaf_domains, 0.0)
+    return np.asarray(np.maximum(load, 1.0))
+
+
+def transfer_s(traffic: Traffic, rate: Rates, thin: Floats) -> Floats:
+    """x: seconds that the busiest port needs."""
+    up = traffic.up_bytes / (rate.up_switch if traffic.in_network else rate.up)
+    out = traffic.out_bytes * thin / rate.out
+    return np.asarray(np.maximum(up, out) if traffic.pipelined else up + out)

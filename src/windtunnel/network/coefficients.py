@@ -1,0 +1,125 @@
+"""The few physical numbers behind collective times, per link family, each with its source and grade.
+
+Grades: `fact` (stated in a source), `fitted` (to the published rows named), `assumed`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+from windtunnel.specs.cluster import ClusterSpec
+
+PROTOCOLS = ("ll", "ll128", "simple")
+"""NCCL's wire protocols: 8-byte flags (half of the rate), 128-byte lines (120/128), plain chunks with a semaphore."""
+
+
+@dataclass(frozen=True, slots=True)
+class LinkFamily:
+    """What a kind of link gives to collectives."""
+
+    efficiency: float
+    """Payload rate of a long ring or message over the data-sheet rate of one direction."""
+    hop_s: tuple[float, float, float]
+    """Latency of one dependent message under LL, LL128, Simple."""
+    tau_s: float
+    """Pipeline ramp: √(τ·transfer time) is added to the time (chunks, windows, protocol)."""
+    channels: int
+    """Thread blocks that a collective holds on a device."""
+    switch_efficiency: float = 0.0
+    """Rate of in-switch reduction over the data-sheet rate (0: none)."""
+    switch_hop_s: float = 25e-6
+    """Latency of one in-switch operation."""
+    all_to_all_efficiency: float = 1.0
+    """Further factor for all-to-all (many small peers)."""
+    source: str = ""
+
+
+_TUNER = "NCCL 2.30.7 src/graph/tuning.cc: latencies (fact)"
+_NV_HOP = (0.6e-6, 1.9e-6, 3.4e-6)
+_PCI_HOP = (1.0e-6, 2.5e-6, 5.7e-6)
+_NET_HOP = (2.7e-6, 4.0e-6, 14e-6)
+
+SCALE_UP: Mapping[str, LinkFamily] = MappingProxyType(
+    {
+        "nvlink2": LinkFamily(0.80, _NV_HOP, 40e-6, 12, source=f"{_TUNER}; 20 of 25 GB/s per link, topo.h (fact)"),
+        "nvlink3": LinkFamily(0.80, _NV_HOP, 40e-6, 24, source=f"{_TUNER}; 20 of 25 GB/s per link, topo.h (fact)"),
+        "nvlink4": LinkFamily(
+            0.824,
+            _NV_HOP,
+            12e-6,
+            24,
+            0.824 * 0.85,
+            25e-6,
+            0.9,
+            source=f"{_TUNER}; 20.6 of 25 GB/s per link, topo.h, NVLS 0.85 (fact)",
+        ),
+        "nvlink5": LinkFamily(
+            0.802,
+            _NV_HOP,
+            30e-6,
+            32,
+            0.802 * 0.74,
+            25e-6,
+            0.9,
+            source=f"{_TUNER}; 40.1 of 50 GB/s per link, topo.h, NVLS 0.74 (fact)",
+        ),
+        "pcie": LinkFamily(0.76, _PCI_HOP, 20e-6, 4, source=f"{_TUNER}; 12 of 15.75 GB/s for gen3 x16, topo.h (fact)"),
+        "xgmi": LinkFamily(0.75, _NV_HOP, 40e-6, 32, source=f"{_TUNER} as RCCL inherits them; rate assumed"),
+        "ici": LinkFamily(
+            0.90, (1e-6, 1e-6, 1e-6), 5e-6, 0, source="scaling-book: 1 us a hop, about 90 % of the link (fact)"
+        ),
+        "generic": LinkFamily(0.80, _NV_HOP, 30e-6, 16, source="assumed"),
+    }
+)
+"""By family; a longer name (`pcie4`, `ici_v5p`) falls back to its longest known beginning."""
+
+SCALE_OUT: Mapping[str, LinkFamily] = MappingProxyType(
+    {
+        "infiniband": LinkFamily(
+            0.96, _NET_HOP, 30e-6, 16, source=f"{_TUNER}; 12 of 12.5 GB/s per 100G port, topo.h (fact)"
+        ),
+        "roce": LinkFamily(0.94, _NET_HOP, 40e-6, 16, source="as InfiniBand less the RoCEv2 headers (assumed)"),
+        "ethernet": LinkFamily(0.85, (15e-6, 20e-6, 30e-6), 100e-6, 8, source="TCP over kernel sockets (assumed)"),
+        "efa": LinkFamily(0.96, (18e-6, 20e-6, 30e-6), 60e-6, 16, source="SRD over libfabric: latency assumed"),
+        "slingshot": LinkFamily(0.92, _NET_HOP, 40e-6, 16, source="assumed"),
+        "omnipath": LinkFamily(0.85, _NET_HOP, 60e-6, 16, source="assumed"),
+        "dcn": LinkFamily(0.85, (30e-6, 30e-6, 30e-6), 100e-6, 0, source="assumed"),
+        "wan": LinkFamily(0.80, (1e-3, 1e-3, 1e-3), 1e-3, 0, source="assumed"),
+        "generic": LinkFamily(0.90, _NET_HOP, 40e-6, 16, source="assumed"),
+    }
+)
+
+
+def family(table: Mapping[str, LinkFamily], name: str) -> LinkFamily:
+    """Entry of the table for a family name, by its longest known beginning, else `generic`."""
+    known = [key for key in table if name.startswith(key)]
+    return table[max(known, key=len)] if known else table["generic"]
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkCoefficients:
+    """Numbers of one cluster's networks. `for_cluster` fills them from the families; any may be replaced."""
+
+    up: LinkFamily
+    out: LinkFamily
+    base_s: tuple[float, float, float] = (6.6e-6, 14e-6, 8.4e-6)
+    """Kernel start of a collective under LL, LL128, Simple (NCCL tuner, ring; fact)."""
+    p2p_base_s: float = 5e-6
+    """Kernel start of a send/receive pair (5 us for 2 KiB on H100, vidur h100_dgx rows; fitted)."""
+    alpha_s: float = 0.0
+    """Extra start skew of every collective (host launch, stragglers); 0 where the host is simulated."""
+    leaf_domains: int = 16
+    """Scale-up domains below one leaf switch, for oversubscription (assumed)."""
+    scale_up_scale: float = 1.0
+    scale_out_scale: float = 1.0
+    """Factors on the efficiencies (calibration)."""
+    sources: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def for_cluster(cls, cluster: ClusterSpec) -> NetworkCoefficients:
+        """Defaults of the cluster's link families."""
+        up = family(SCALE_UP, cluster.scale_up.family or cluster.scale_up.id)
+        out = family(SCALE_OUT, cluster.scale_out.family)
+        return cls(up, out, sources={"scale_up": up.source, "scale_out": out.source})

@@ -1,0 +1,67 @@
+"""All-to-all: every rank sends another slice to every rank; uniform, imbalanced, or de-duplicated per domain.
+
+Pairwise: n − 1 messages per rank, all posted at once, so the latency is one hop plus the time to post them; bytes are set by
+the busiest port. Imbalance is the busiest rank's load over the mean (1 = uniform). De-duplication (node-limited dispatch of
+mixture-of-experts tokens): one copy of a token per destination domain crosses the NIC and is spread inside.
+
+Source: DeepEP (deepseek-ai, 2025) for the two-level form.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from windtunnel.network.collectives.base import Floats, Traffic, in_place, register
+from windtunnel.network.groups import GroupPlacement
+
+
+@register
+class AllToAll:
+    """Pairwise exchange, uniform loads."""
+
+    id = "all_to_all"
+    ops = frozenset({"all_to_all"})
+
+    def traffic(self, op: str, nbytes: Floats, place: GroupPlacement) -> Traffic:
+        """S·(m − 1)/n stays inside, S·(n − m)/n leaves."""
+        return all_to_all_traffic(nbytes, place)
+
+
+def all_to_all_traffic(
+    nbytes: npt.ArrayLike,
+    place: GroupPlacement,
+    *,
+    imbalance: npt.ArrayLike = 1.0,
+    unique_out_fraction: npt.ArrayLike = 1.0,
+    two_level: bool = False,
+) -> Traffic:
+    """Traffic of an all-to-all in which the busiest rank has `imbalance` times the mean load.
+
+    Args:
+        nbytes: Bytes one rank holds on average (it keeps 1/n).
+        place: Where the group sits.
+        imbalance: Busiest rank's bytes over the mean, on the receiving or the sending side, ≥ 1.
+        unique_out_fraction: Part of the outgoing bytes that has to cross the NIC after de-duplication per domain.
+        two_level: Tokens cross to the peer of the same rail first and are spread there over the scale-up links (which then
+            carry all arriving bytes besides the local ones).
+    """
+    n, m, k, s = in_place(place, np.asarray(nbytes, dtype=np.float64))
+    load = np.asarray(imbalance, dtype=np.float64)
+    local = s * (m - 1.0) / n * load
+    leaving = np.where(k > 1, s * (n - m) / n, 0.0) * load
+    out = leaving * np.asarray(unique_out_fraction, dtype=np.float64)
+    up = local + (leaving * (m - 1.0) / np.maximum(m, 1.0) if two_level else 0.0 * leaving)
+    up_hops = np.where(m > 1, 1.0, 0.0) * np.where((k > 1) & (not two_level), 0.0, 1.0)
+    return Traffic(up, out, up_hops, np.where(k > 1, 1.0, 0.0), 2.0 * (local + leaving) + 2.0 * s / n)
+
+
+def dedup_fraction(num_domains: npt.ArrayLike, top_k: npt.ArrayLike) -> Floats:
+    """Copies per token that cross domains over top_k·(k − 1)/k, when a token goes once to each domain it needs.
+
+    With uniform routing a token reaches a given other domain with probability 1 − (1 − 1/k)^top_k.
+    """
+    k, t = np.asarray(num_domains, dtype=np.float64), np.asarray(top_k, dtype=np.float64)
+    copies = (k - 1.0) * (1.0 - (1.0 - 1.0 / k) ** t)
+    plain = np.maximum(t * (k - 1.0) / k, 1e-300)
+    return np.asarray(np.where(k > 1, copies / plain, 1.0))

@@ -1,0 +1,40 @@
+"""Torus (TPU ICI): bidirectional rings along each torus axis, all axes of the group at once.
+
+A group that covers j of the J axes uses j of the J pairs of links of a chip; the tensor is cut in j parts that go round the
+axes in different orders, so all of those links are busy all the time.
+
+Source: Jouppi et al., TPU v4, ISCA 2023; scaling-book (jax-ml), chapter "rooflines/sharding": an all-gather of S bytes takes
+max(S/W_ici, hops·1 µs), whatever the size of the group.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from windtunnel.network.collectives.base import Floats, Traffic, in_place, reduces, register
+from windtunnel.network.groups import GroupPlacement
+
+
+@register
+class Torus:
+    """Bidirectional multi-axis ring. `up_bytes` is scaled to the axes in use, so that it divides the whole chip's rate."""
+
+    id = "torus"
+    ops = frozenset({"all_reduce", "reduce_scatter", "all_gather", "all_to_all", "broadcast", "send_recv"})
+
+    def traffic(self, op: str, nbytes: Floats, place: GroupPlacement) -> Traffic:
+        """Ring bytes passes·S(n − 1)/n over both directions of the used axes; all_to_all by bisection."""
+        n, _, k, s = in_place(place, nbytes)
+        hops = np.maximum(place.torus_hops, np.where(n > 1, 1.0, 0.0))
+        out = np.where(k > 1, s / np.maximum(place.ranks_per_domain, 1.0), 0.0)
+        if op == "all_to_all":
+            # Ring of L: average distance L/4 over two directions; j axes split the hops among them.
+            side = np.maximum(n ** (1.0 / place.torus_axes), 2.0)
+            sent = s * (n - 1.0) / n * np.maximum(side / 4.0, 0.5) * place.torus_axes
+        elif op in ("send_recv", "broadcast"):
+            sent = s
+        else:
+            sent = reduces(op) * s * (n - 1.0) / n
+            hops = reduces(op) * hops
+            out = out * reduces(op) * (k - 1.0) / k
+        return Traffic(sent, out, hops, np.where(k > 1, reduces(op) * (k - 1.0), 0.0), 2.0 * sent)

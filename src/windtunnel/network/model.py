@@ -1,0 +1,188 @@
+"""The network model: time and work of a collective on a cluster."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from windtunnel.network import clock, collectives
+from windtunnel.network.coefficients import PROTOCOLS, NetworkCoefficients
+from windtunnel.network.collectives.all_to_all import all_to_all_traffic
+from windtunnel.network.collectives.base import OPS, Traffic
+from windtunnel.network.groups import GroupPlacement
+from windtunnel.network.result import CollectiveTime
+from windtunnel.network.selector import PROTOCOL_RATE, choices
+from windtunnel.specs.cluster import ClusterSpec
+
+Floats = npt.NDArray[np.float64]
+
+
+class NetworkModel:
+    """Times of collectives on one cluster. Stateless; every argument may be an array.
+
+    Example: `NetworkModel(cluster).collective("all_reduce", 64e6, mesh.placement("dp")).alone_s`.
+    """
+
+    def __init__(self, cluster: ClusterSpec, params: NetworkCoefficients | None = None) -> None:
+        self.cluster = cluster
+        self.params = params or NetworkCoefficients.for_cluster(cluster)
+
+    def collective(
+        self,
+        op: str,
+        nbytes: npt.ArrayLike,
+        place: GroupPlacement,
+        *,
+        algorithm: str | None = None,
+        protocol: str | None = None,
+        software: str = "nccl",
+        imbalance: npt.ArrayLike = 1.0,
+        unique_out_fraction: npt.ArrayLike = 1.0,
+        two_level: bool = False,
+    ) -> CollectiveTime:
+        """Time and work of one collective (or of arrays of them).
+
+        Args:
+            op: all_reduce, reduce_scatter, all_gather, all_to_all, broadcast or send_recv.
+            nbytes: Whole tensor (see `collectives.base` for the convention).
+            place: Where the group sits.
+            algorithm: Id of an algorithm; absent: what the software would choose.
+            protocol: ll, ll128 or simple; absent: the software's choice.
+            software: nccl, rccl, oneccl, xla or generic; decides the candidates.
+            imbalance: all_to_all: busiest rank over the mean.
+            unique_out_fraction: all_to_all: part of the leaving bytes left after de-duplication per domain.
+            two_level: all_to_all: NIC hop to the same rail, then the scale-up network.
+
+        Raises:
+            ValueError: unknown operation, algorithm or protocol.
+        """
+        if op not in OPS:
+            raise ValueError(f"op = {op}: one of {', '.join(OPS)}")
+        size = np.asarray(nbytes, dtype=np.float64)
+        rate = clock.rates(self.cluster, place, self.params)
+        thin = clock.oversubscription(self.cluster, place, op, self.params.leaf_domains)
+        if op == "all_to_all" and algorithm is None and self.cluster.scale_up.topology != "torus":
+            traffic = all_to_all_traffic(
+                size, place, imbalance=imbalance, unique_out_fraction=unique_out_fraction, two_level=two_level
+            )
+            rate = clock.Rates(rate.up * self.params.up.all_to_all_efficiency, rate.up_switch, rate.out)
+            return self._time(op, traffic, rate, thin, "simple", "all_to_all", place)
+        if op == "send_recv" and algorithm is None:
+            return self._time(
+                op, collectives.get("send_recv").traffic(op, size, place), rate, thin, "simple", "send_recv", place
+            )
+        if algorithm is not None:
+            chosen = collectives.get(algorithm)
+            if op not in chosen.ops:
+                raise ValueError(f"algorithm = {algorithm}: does {', '.join(sorted(chosen.ops))}, not {op}")
+            traffic = chosen.traffic(op, size, place)
+            names = (protocol,) if protocol else (("simple",) if traffic.in_network else PROTOCOLS)
+            return self._best([self._time(op, traffic, rate, thin, p, algorithm, place) for p in names])
+        picks = choices(op, size, place, self.cluster, software)
+        times = [
+            self._time(op, collectives.get(name).traffic(op, size, place), rate, thin, proto, name, place)
+            for name, proto, _ in picks
+        ]
+        return times[0] if len(times) == 1 else self._select(times, [mask for _, _, mask in picks])
+
+    def p2p(
+        self, nbytes: npt.ArrayLike, crosses_domain: npt.ArrayLike = False, sharers: npt.ArrayLike | None = None
+    ) -> CollectiveTime:
+        """One message between two ranks.
+
+        Args:
+            nbytes: Message size.
+            crosses_domain: Whether it leaves the scale-up network.
+            sharers: Ranks of the domain that send at the same time (all of them when absent).
+        """
+        cross = np.asarray(crosses_domain, dtype=bool)
+        two, one = np.float64(2.0), np.float64(1.0)
+        groups = np.asarray(self.cluster.scale_up_domain if sharers is None else sharers, dtype=np.float64)
+        place = GroupPlacement(
+            np.asarray(two),
+            np.asarray(np.where(cross, 1.0, 2.0)),
+            np.asarray(np.where(cross, 2.0, 1.0)),
+            np.asarray(groups),
+            np.asarray(one),
+            np.asarray(one),
+            np.asarray(one),
+        )
+        return self.collective("send_recv", nbytes, place)
+
+    def _time(
+        self,
+        op: str,
+        traffic: Traffic,
+        rate: clock.Rates,
+        thin: Floats,
+        protocol: str,
+        name: str,
+        place: GroupPlacement,
+    ) -> CollectiveTime:
+        c = self.params
+        if protocol not in PROTOCOLS:
+            raise ValueError(f"protocol = {protocol}: one of {', '.join(PROTOCOLS)}")
+        i = PROTOCOLS.index(protocol)
+        x = clock.transfer_s(traffic, rate, thin) / PROTOCOL_RATE[protocol]
+        crosses = traffic.out_bytes > 0
+        if traffic.in_network:
+            start = np.asarray(0.0)
+            hops = traffic.up_hops * c.up.switch_hop_s + traffic.out_hops * (
+                c.out.hop_s[i] + self.cluster.scale_out.latency_s
+            )
+        elif op in ("send_recv", "all_to_all"):
+            start = np.asarray(c.p2p_base_s)
+            hops = traffic.up_hops * c.up.hop_s[0] + traffic.out_hops * (
+                c.out.hop_s[0] + self.cluster.scale_out.latency_s
+            )
+        else:
+            start = np.asarray(c.base_s[i])
+            hops = traffic.up_hops * c.up.hop_s[i] + traffic.out_hops * (
+                c.out.hop_s[i] + self.cluster.scale_out.latency_s
+            )
+        tau = np.where(crosses, c.out.tau_s, c.up.tau_s)
+        moving = (place.size > 1).astype(np.float64)
+        latency = moving * (start + hops + c.alpha_s)
+        alone = latency + x + np.sqrt(tau * x)
+        held = np.where(crosses, np.maximum(c.out.channels, c.up.channels), c.up.channels)
+        shape = np.broadcast_shapes(alone.shape, traffic.hbm_bytes.shape)
+
+        def full(value: Any) -> Floats:
+            return np.broadcast_to(np.asarray(value, dtype=np.float64), shape)
+
+        label = name if op in ("send_recv", "all_to_all") or traffic.in_network else f"{name}/{protocol}"
+        return CollectiveTime(
+            full(alone),
+            full(latency),
+            full(traffic.up_bytes),
+            full(traffic.out_bytes),
+            full(held * moving),
+            full(traffic.hbm_bytes),
+            np.broadcast_to(np.asarray(label), shape),
+        )
+
+    @staticmethod
+    def _best(times: list[CollectiveTime]) -> CollectiveTime:
+        """The fastest, element by element."""
+        if len(times) == 1:
+            return times[0]
+        best = np.argmin(np.stack([t.alone_s for t in times]), axis=0)
+        return NetworkModel._select(times, [best == i for i in range(len(times))])
+
+    @staticmethod
+    def _select(times: list[CollectiveTime], masks: list[npt.NDArray[np.bool_]]) -> CollectiveTime:
+        def pick(name: str) -> Any:
+            values = [getattr(t, name) for t in times]
+            return np.select(masks, values, default="" if name == "algorithm" else 0.0)
+
+        return CollectiveTime(
+            pick("alone_s"),
+            pick("latency_s"),
+            pick("work_scale_up_bytes"),
+            pick("work_scale_out_bytes"),
+            pick("channels"),
+            pick("hbm_bytes"),
+            pick("algorithm"),
+        )
