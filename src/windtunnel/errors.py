@@ -1,0 +1,200 @@
+"""What can go wrong, and the exit code that a command returns for it.
+
+```
+WindtunnelError            1   our own bug, or anything not below
+├── BadInput               2   the user's files or options; carries every Problem found
+├── Infeasible             3   valid input without an answer; carries the nearest miss
+└── GateFailed             4   a measured figure is outside the limit that was asked for
+```
+
+A command prints `str(error)` and exits with `error.exit_code`; 2, 3 and 4 never show a traceback.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Protocol
+
+MAX_SHOWN_VALUE = 60
+"""Characters of an offending value that a message repeats."""
+
+
+class _Unset:
+    """Marks a problem that concerns a field as a whole, not its value."""
+
+    def __repr__(self) -> str:
+        return "<unset>"
+
+
+UNSET = _Unset()
+
+
+class SourceLines(Protocol):
+    """Where fields were written; `specs.loader.SourceMap` is one."""
+
+    def where(self, field: str) -> tuple[str, int | None]:
+        """File and line (1-based) of a dotted field path, or of its nearest written parent."""
+        ...
+
+
+def nearest_name(name: str, known: Iterable[str], cutoff: float = 0.5) -> str | None:
+    """The known name closest to a misspelt one, ignoring case, or None when nothing is close."""
+    by_folded = {k.casefold(): k for k in known}
+    close = difflib.get_close_matches(name.casefold(), list(by_folded), n=1, cutoff=cutoff)
+    return by_folded[close[0]] if close else None
+
+
+def shown(value: Any) -> str:
+    """A value as a user would have written it, on one line and of bounded length."""
+    try:
+        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    except (TypeError, ValueError):
+        text = repr(value)
+    text = " ".join(text.split()) if isinstance(value, str) and text.strip() else text
+    if isinstance(value, str) and not text.strip():
+        text = repr(value)
+    return text if len(text) <= MAX_SHOWN_VALUE else text[: MAX_SHOWN_VALUE - 1] + "…"
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing to put right.
+
+    `str()` gives `<path.to.field> = <value>: <rule>; did you mean '<nearest>'? (file:line)`.
+    """
+
+    field: str
+    rule: str
+    value: Any = UNSET
+    nearest: str | None = None
+    file: str | None = None
+    line: int | None = None
+    """1-based."""
+
+    def __str__(self) -> str:
+        subject = self.field
+        if not isinstance(self.value, _Unset):
+            subject = f"{subject} = {shown(self.value)}" if subject else shown(self.value)
+        text = f"{subject}: {self.rule}" if subject else self.rule
+        if self.nearest is not None:
+            text += f"; did you mean '{self.nearest}'?"
+        if self.file is not None:
+            text += f" ({self.file}:{self.line})" if self.line is not None else f" ({self.file})"
+        return text
+
+    def as_dict(self) -> dict[str, Any]:
+        """For `--json`: field, value (absent when it is about the field itself), rule, nearest, file, line."""
+        record: dict[str, Any] = {"field": self.field}
+        if not isinstance(self.value, _Unset):
+            record["value"] = self.value
+        return record | {"rule": self.rule, "nearest": self.nearest, "file": self.file, "line": self.line}
+
+
+class WindtunnelError(Exception):
+    """Root of everything that this package raises on purpose."""
+
+    exit_code: ClassVar[int] = 1
+
+
+class BadInput(WindtunnelError):
+    """Something that the user wrote cannot be used. Lists every problem, one line each."""
+
+    exit_code: ClassVar[int] = 2
+
+    problems: tuple[Problem, ...]
+
+    def __init__(self, problems: str | Problem | Iterable[Problem]) -> None:
+        if isinstance(problems, str):
+            self.problems = tuple(Problem(field="", rule=line) for line in problems.splitlines())
+        elif isinstance(problems, Problem):
+            self.problems = (problems,)
+        else:
+            self.problems = tuple(problems)
+        super().__init__("\n".join(str(problem) for problem in self.problems))
+
+    def __reduce__(self) -> tuple[type[BadInput], tuple[tuple[Problem, ...]]]:
+        return type(self), (self.problems,)
+
+    def located(self, source: SourceLines, prefix: str = "") -> BadInput:
+        """The same problems with file and line filled in where they lack them.
+
+        Args:
+            source: knows where each field was written.
+            prefix: path that the problems' fields are relative to ("plan" for a field "tp").
+        """
+        return type(self)(_located(problem, source, prefix) for problem in self.problems)
+
+
+class Infeasible(WindtunnelError):
+    """The input is fine but no answer meets it. `nearest_miss` says what came closest and by how much it failed."""
+
+    exit_code: ClassVar[int] = 3
+
+    def __init__(self, message: str, nearest_miss: str | None = None) -> None:
+        self.message = message
+        self.nearest_miss = nearest_miss
+        super().__init__(message if nearest_miss is None else f"{message}; nearest miss: {nearest_miss}")
+
+    def __reduce__(self) -> tuple[type[Infeasible], tuple[str, str | None]]:
+        return type(self), (self.message, self.nearest_miss)
+
+
+class GateFailed(WindtunnelError):
+    """A figure is outside the limit given by `--gate` or by a paper's claim."""
+
+    exit_code: ClassVar[int] = 4
+
+
+def _located(problem: Problem, source: SourceLines, prefix: str) -> Problem:
+    field = ".".join(part for part in (prefix, problem.field) if part)
+    if problem.file is not None:
+        return replace(problem, field=field)
+    file, line = source.where(field)
+    return replace(problem, field=field, file=file, line=line)
+
+
+class ProblemList:
+    """Collects problems so that all of them are reported at once.
+
+    Example:
+        >>> problems = ProblemList(prefix="plan")
+        >>> problems.add("tp", 3, "must divide num_attention_heads 64", nearest="4")
+        >>> problems.raise_if_any()
+        Traceback (most recent call last):
+        windtunnel.errors.BadInput: plan.tp = 3: must divide num_attention_heads 64; did you mean '4'?
+    """
+
+    def __init__(self, source: SourceLines | None = None, prefix: str = "") -> None:
+        self._source = source
+        self._prefix = prefix
+        self._problems: list[Problem] = []
+
+    def add(self, field: str, value: Any, rule: str, *, nearest: str | None = None) -> None:
+        """Note that `field` (relative to the prefix) has a value that breaks `rule`. Pass `UNSET` for no value."""
+        problem = Problem(field=field, rule=rule, value=value, nearest=nearest)
+        if self._source is not None:
+            problem = _located(problem, self._source, self._prefix)
+        elif self._prefix:
+            problem = replace(problem, field=".".join(part for part in (self._prefix, field) if part))
+        self._problems.append(problem)
+
+    def extend(self, problems: Iterable[Problem]) -> None:
+        """Take over problems that are complete already."""
+        self._problems.extend(problems)
+
+    def raise_if_any(self) -> None:
+        """Raise one `BadInput` with everything collected, or return when there is nothing."""
+        if self._problems:
+            raise BadInput(self._problems)
+
+    def __bool__(self) -> bool:
+        return bool(self._problems)
+
+    def __len__(self) -> int:
+        return len(self._problems)
+
+    def __iter__(self) -> Iterator[Problem]:
+        return iter(self._problems)
