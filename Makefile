@@ -1,0 +1,45 @@
+# Every target calls tools of the project's own virtual environment, which `make setup` creates.
+PYTHON ?= python3
+BIN := .venv/bin
+STAMP := .venv/.installed
+JOBS ?= 2
+OUT ?= out
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test test-long lint bench docs clean
+
+help:  ## list the targets
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
+
+setup: $(STAMP)  ## create .venv with the package and its development tools
+
+$(STAMP): pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]' -c constraints.txt
+	touch $@
+
+demo: setup  ## predict Llama-3.1-70B on 64 H100; writes a trace and an HTML report to out/
+	mkdir -p $(OUT)
+	$(BIN)/windtunnel train examples/llama3-70b-64xh100.yaml --trace $(OUT)/trace.json --report $(OUT)/report.html
+
+lint: setup  ## style, types and import order
+	$(BIN)/ruff check src tests
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+test: lint  ## lint, then everything but the slow tests
+	$(BIN)/pytest -n $(JOBS) -m "not slow" --benchmark-disable
+
+test-long: setup  ## the slow tests: real processes, long runs
+	$(BIN)/pytest -n $(JOBS) -m slow --benchmark-disable || [ $$? -eq 5 ]
+
+bench: setup  ## speed figures
+	$(BIN)/pytest benchmarks -p no:xdist --benchmark-only
+
+docs: setup  ## refresh generated files: the JSON Schema of scenarios
+	mkdir -p docs/generated
+	$(BIN)/python -m windtunnel.specs.schema > docs/generated/scenario.schema.json
+
+clean:  ## remove caches and outputs, keep .venv
+	rm -rf $(OUT) build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .benchmarks
+	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
