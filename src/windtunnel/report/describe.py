@@ -1,0 +1,80 @@
+"""One-line descriptions of a result's scenario and plan, shared by the terminal and the HTML report."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from windtunnel.report.quantities import gib
+
+if TYPE_CHECKING:
+    from windtunnel.training.results import TrainingResult
+
+_AXES = ("tp", "pp", "vpp", "cp", "ep", "etp", "dp", "zero", "mbs")
+
+
+def workload_line(result: TrainingResult) -> str:
+    """Model, cluster, sequence length, batch and precision."""
+    data = result.scenario
+    training = data.get("training") or {}
+    parts = [_model(data.get("model")), _cluster(data.get("cluster"), result.num_devices)]
+    if "seq_len" in training:
+        parts.append(f"sequence {training['seq_len']:,}")
+    if "global_batch" in training:
+        parts.append(f"global batch {training['global_batch']:,}")
+    parts += [str(training[key]) for key in ("precision", "framework") if training.get(key)]
+    return " · ".join(part for part in parts if part)
+
+
+def plan_line(plan: dict[str, Any]) -> str:
+    """Axis sizes above one, then schedule, recomputation and sharding."""
+    shown = []
+    for axis in _AXES:
+        value = plan.get(axis)
+        if value is None or (value == 1 and axis not in ("tp", "pp", "dp", "mbs", "zero")):
+            continue
+        shown.append(f"{axis} {value}")
+    if plan.get("sp"):
+        shown.append("sp")
+    if plan.get("schedule") and plan.get("pp", 1) != 1:
+        shown.append(str(plan["schedule"]))
+    recompute = recompute_text(plan.get("recompute"))
+    if recompute:
+        shown.append(f"recompute {recompute}")
+    return " · ".join(shown)
+
+
+def recompute_text(value: Any) -> str:
+    """`none`, `full`, `modules: core_attn, mlp` …"""
+    if isinstance(value, dict):
+        text = str(value.get("policy", ""))
+        if value.get("modules"):
+            text += ": " + ", ".join(value["modules"])
+        if value.get("num_layers") is not None:
+            text += f", {value['num_layers']} layers"
+        return text
+    return "" if value is None else str(value)
+
+
+def fit_line(result: TrainingResult) -> str:
+    """Whether it fits, by how much, and when it does not, which tensors are largest."""
+    memory = result.memory
+    room = memory.capacity_bytes - memory.peak_reserved_bytes
+    if result.memory_fits:
+        return f"fits, {gib(room)} free"
+    largest = sorted(memory.at_peak.items(), key=lambda item: -item[1])[:3]
+    named = ", ".join(f"{kind} {gib(size)}" for kind, size in largest)
+    return f"does not fit, {gib(-room)} too much; largest: {named}"
+
+
+def _model(model: Any) -> str:
+    if isinstance(model, dict):
+        return str(model.get("name") or model.get("config") or "model")
+    return str(model or "")
+
+
+def _cluster(cluster: Any, num_devices: int) -> str:
+    if isinstance(cluster, dict):
+        device = cluster.get("device")
+        name = device.get("id") if isinstance(device, dict) else device
+        return f"{num_devices:,} × {name}"
+    return f"{cluster} ({num_devices:,} devices)" if cluster else f"{num_devices:,} devices"

@@ -1,0 +1,223 @@
+"""A training result on the terminal: what an engineer wants to see first, on one screen."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rich import box
+from rich.console import Group
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from windtunnel.report.describe import fit_line, plan_line, workload_line
+from windtunnel.report.quantities import count, gib, percent, seconds
+from windtunnel.training.figures import colour, memory_colour, ordered_breakdown
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from windtunnel.training.results import TrainingResult
+
+_BAR = 28
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """A step time somebody else measured (or a range of them), to stand beside ours. Seconds."""
+
+    low_s: float
+    high_s: float
+
+    @property
+    def middle_s(self) -> float:
+        """Middle of the range."""
+        return 0.5 * (self.low_s + self.high_s)
+
+    def __str__(self) -> str:
+        if self.low_s == self.high_s:
+            return f"{self.low_s:g} s"
+        return f"{self.low_s:g} to {self.high_s:g} s"
+
+
+def summary(result: TrainingResult, *, published: Published | None = None, interval: bool = True) -> RenderableType:
+    """Everything about one prediction, as something `rich` prints.
+
+    Args:
+        result: the prediction.
+        published: a measured step time to compare with.
+        interval: show the interval.
+    """
+    parts: list[RenderableType] = [_head(result), Text(), _figures(result, published, interval=interval)]
+    parts += [_section("Where the time goes", "the device that finishes last"), _breakdown(result)]
+    if result.memory.at_peak:
+        where = f"stage {result.memory.stage}, allocated"
+        parts += [_section("Memory at the peak", where), _memory(result)]
+    if result.sensitivities:
+        parts += [_section("What 10 % more would buy", "change of step time"), _sensitivities(result)]
+    if len(result.stages) > 1:
+        parts += [_section("Stages", ""), _stages(result)]
+    if result.assumed:
+        parts += [_section("Assumed", "what the scenario leaves open"), _assumed(result)]
+    if result.warnings:
+        parts.append(Text())
+        parts += [Text(f"warning: {line}", style="yellow") for line in result.warnings]
+    if result.citations:
+        parts.append(_section("Methods used", ""))
+        parts += [Padding(Text(line, style="dim"), (0, 0, 0, 2)) for line in result.citations]
+    return Group(*parts)
+
+
+def _head(result: TrainingResult) -> RenderableType:
+    title = Text(result.scenario_name or "training step", style="bold")
+    title.append(f"   windtunnel {result.version}, simulated in {seconds(result.simulated_in_s)}", style="dim")
+    lines = [title, Text(workload_line(result)), Text(plan_line(result.plan))]
+    return Group(*lines)
+
+
+def _section(title: str, note: str) -> RenderableType:
+    text = Text(f"\n{title}", style="bold")
+    if note:
+        text.append(f"  {note}", style="dim not bold")
+    return text
+
+
+def _grid() -> Table:
+    return Table(box=None, show_header=False, padding=(0, 2, 0, 0), pad_edge=False)
+
+
+def _figures(result: TrainingResult, published: Published | None, *, interval: bool) -> RenderableType:
+    grid = _grid()
+    grid.add_column(style="bold", no_wrap=True)
+    grid.add_column(style="bold cyan", no_wrap=True)
+    grid.add_column()
+    band = result.interval
+    note = ""
+    if interval:
+        note = f"{100 * band.level:.0f} % interval {seconds(band.low)} to {seconds(band.high)} ({band.grade})"
+    grid.add_row("Step time", seconds(result.step_time_s), note)
+    if published is not None:
+        grid.add_row("Published", str(published), _comparison(result, published))
+    grid.add_row(
+        "Throughput", f"{count(result.tokens_per_s)} tokens/s", f"{count(result.tokens_per_s_per_device)} per device"
+    )
+    grid.add_row(
+        "MFU", percent(result.mfu),
+        f"{result.model_tflops_per_device:,.0f} TFLOP/s per device; "
+        f"HFU {percent(result.hfu)}, {result.hardware_tflops_per_device:,.0f} TFLOP/s with recomputation",
+    )  # fmt: skip
+    style = "green" if result.memory_fits else "bold red"
+    grid.add_row(
+        "Memory", f"{gib(result.peak_memory_reserved_bytes)} of {gib(result.memory.capacity_bytes)}",
+        Text(fit_line(result), style=style),
+    )  # fmt: skip
+    grid.add_row("Bound by", Text(result.bound_by, style="default"), "")
+    return grid
+
+
+def _comparison(result: TrainingResult, published: Published) -> Text:
+    if published.low_s <= result.step_time_s <= published.high_s:
+        return Text("inside the published range", style="green")
+    error = result.step_time_s / published.middle_s - 1
+    inside = result.interval.low <= published.middle_s <= result.interval.high
+    where = "inside our interval" if inside else "outside our interval"
+    return Text(f"predicted is {100 * error:+.1f} % of it, {where}", style="green" if inside else "yellow")
+
+
+def bar(share: float, width: int = _BAR) -> str:
+    """A bar of eighths of a character. `share` of the width, 0 to 1."""
+    eighths = round(max(0.0, min(1.0, share)) * width * 8)
+    full, rest = divmod(eighths, 8)
+    return "█" * full + (" ▏▎▍▌▋▊▉"[rest] if rest else "")
+
+
+def _breakdown(result: TrainingResult) -> RenderableType:
+    items = ordered_breakdown(result)
+    widest = max((value for _, value in items), default=1.0)
+    table = _indented()
+    for name, value in items:
+        table.add_row(
+            name, seconds(value), percent(value / result.step_time_s),
+            Text(bar(value / widest), style=colour(name)),
+        )  # fmt: skip
+    total = sum(result.breakdown.values())
+    table.add_section()
+    table.add_row("step", seconds(total), percent(total / result.step_time_s), "", style="bold")
+    return Padding(table, (0, 0, 0, 2))
+
+
+def _memory(result: TrainingResult) -> RenderableType:
+    memory = result.memory
+    table = _indented()
+    capacity = memory.capacity_bytes
+    for kind, size in sorted(memory.at_peak.items(), key=lambda item: -item[1]):
+        if size <= 0:
+            continue
+        table.add_row(kind, gib(size), percent(size / capacity), Text(bar(size / capacity), style=memory_colour(kind)))
+    table.add_section()
+    table.add_row("allocated", gib(memory.peak_allocated_bytes), percent(memory.peak_allocated_bytes / capacity), "")
+    table.add_row("reserved", gib(memory.peak_reserved_bytes), percent(memory.peak_reserved_bytes / capacity), "")
+    table.add_row("capacity", gib(capacity), "", "", style="bold")
+    return Padding(table, (0, 0, 0, 2))
+
+
+def _indented() -> Table:
+    table = Table(box=box.SIMPLE, show_header=False, show_edge=False, padding=(0, 2, 0, 0), pad_edge=False)
+    table.add_column(min_width=24, no_wrap=True)
+    table.add_column(justify="right", no_wrap=True)
+    table.add_column(justify="right", no_wrap=True)
+    table.add_column(no_wrap=True)
+    return table
+
+
+def _sensitivities(result: TrainingResult) -> RenderableType:
+    grid = _grid()
+    grid.add_column(min_width=24, no_wrap=True)
+    grid.add_column(justify="right", no_wrap=True)
+    grid.add_column(no_wrap=True)
+    most = max((abs(v) for v in result.sensitivities.values()), default=0.0) or 1.0
+    for name, change in sorted(result.sensitivities.items(), key=lambda item: item[1]):
+        style = "green" if change < 0 else "red" if change > 0 else "dim"
+        text = f"{100 * change:+.2f} %" if abs(change) >= 5e-5 else "none"
+        grid.add_row(name, Text(text, style=style), Text(bar(abs(change) / most), style=style))
+    return Padding(grid, (0, 0, 0, 2))
+
+
+def _stages(result: TrainingResult) -> RenderableType:
+    columns = list(dict.fromkeys(key for stage in result.stages for key in stage))
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
+    for key in columns:
+        table.add_column(_heading(key), justify="right", no_wrap=True)
+    shown = result.stages if len(result.stages) <= 16 else (*result.stages[:8], *result.stages[-4:])
+    for row, stage in enumerate(shown):
+        if len(shown) < len(result.stages) and row == 8:
+            table.add_row(*("…" for _ in columns))
+        table.add_row(*(_cell(key, stage.get(key)) for key in columns))
+    return Padding(table, (0, 0, 0, 2))
+
+
+def _heading(key: str) -> str:
+    for ending in ("_s", "_bytes"):
+        key = key.removesuffix(ending)
+    return key.replace("_", " ")
+
+
+def _cell(key: str, value: object) -> str:
+    if isinstance(value, float) and key.endswith("_s"):
+        return seconds(value)
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return gib(value) if "bytes" in key or "memory" in key else count(value)
+    if isinstance(value, (list, tuple)):
+        return "+".join(str(v) for v in value)
+    return "" if value is None else str(value)
+
+
+def _assumed(result: TrainingResult) -> RenderableType:
+    grid = _grid()
+    grid.add_column(no_wrap=True)
+    grid.add_column(style="cyan")
+    grid.add_column(style="dim")
+    for item in result.assumed:
+        grid.add_row(item.field, item.value, item.why)
+    return Padding(grid, (0, 0, 0, 2))

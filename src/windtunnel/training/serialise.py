@@ -1,0 +1,104 @@
+"""Training results as plain data and back: what `--json` prints, `rerun` and `compare` read."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from windtunnel.training.results import Assumption, Interval, MemoryReport, TraceEvents, TrainingResult
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_TRACE_FLOATS = ("start_s", "end_s")
+_TRACE_INTS = ("stage", "stream", "tag", "micro_batch", "chunk")
+
+
+def plain(value: Any) -> Any:
+    """JSON-ready copy of a value: arrays and tuples become lists, numbers that JSON lacks (NaN, infinity) become null."""
+    if isinstance(value, (np.floating, float)):
+        return float(value) if math.isfinite(value) else None
+    if isinstance(value, np.ndarray):
+        return [plain(v) for v in value.tolist()]
+    if isinstance(value, (np.integer, np.bool_)):
+        return value.item()
+    if isinstance(value, dict):
+        return {str(k): plain(v) for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(v) for v in value]
+    return value
+
+
+def result_to_dict(result: TrainingResult, *, curves: bool = False) -> dict[str, Any]:
+    """All fields of a result under their own names, in declaration order.
+
+    Args:
+        result: the prediction.
+        curves: also the memory curve and the trace (megabytes for a long step).
+    """
+    out: dict[str, Any] = {}
+    for f in fields(result):
+        value = getattr(result, f.name)
+        if f.name == "interval":
+            value = {g.name: getattr(value, g.name) for g in fields(value)}
+        elif f.name == "memory":
+            value = _memory_to_dict(value, curves=curves)
+        elif f.name == "assumed":
+            value = [{"field": a.field, "value": a.value, "why": a.why} for a in value]
+        elif f.name == "trace":
+            if not curves or value is None:
+                continue
+            value = {g.name: getattr(value, g.name) for g in fields(value)}
+        out[f.name] = plain(value)
+    return out
+
+
+def result_from_dict(data: Mapping[str, Any]) -> TrainingResult:
+    """The result that `result_to_dict` wrote. Curves that were left out come back empty.
+
+    Raises:
+        KeyError: a field without a default is missing.
+    """
+    known = {f.name for f in fields(TrainingResult)}
+    kept = {k: v for k, v in data.items() if k in known}
+    kept["interval"] = Interval(**data["interval"])
+    kept["memory"] = _memory_from_dict(data["memory"])
+    kept["assumed"] = tuple(Assumption(**a) for a in data.get("assumed", ()))
+    for name in ("warnings", "citations", "stages"):
+        kept[name] = tuple(data.get(name, ()))
+    trace = data.get("trace")
+    kept["trace"] = _trace_from_dict(trace) if trace else None
+    return TrainingResult(**kept)
+
+
+def _memory_to_dict(memory: MemoryReport, *, curves: bool) -> dict[str, Any]:
+    skipped = set() if curves else {"curve_time_s", "curve_bytes", "curve_by_kind"}
+    out = {f.name: getattr(memory, f.name) for f in fields(memory) if f.name not in skipped}
+    out["fits"] = memory.fits
+    return out
+
+
+def _memory_from_dict(data: Mapping[str, Any]) -> MemoryReport:
+    return MemoryReport(
+        stage=data["stage"],
+        peak_allocated_bytes=data["peak_allocated_bytes"],
+        peak_reserved_bytes=data["peak_reserved_bytes"],
+        capacity_bytes=data["capacity_bytes"],
+        at_peak=dict(data["at_peak"]),
+        per_stage_allocated_bytes=tuple(data["per_stage_allocated_bytes"]),
+        curve_time_s=np.asarray(data.get("curve_time_s", ()), np.float64),
+        curve_bytes=np.asarray(data.get("curve_bytes", ()), np.float64),
+        curve_by_kind={k: np.asarray(v, np.float64) for k, v in data.get("curve_by_kind", {}).items()},
+    )
+
+
+def _trace_from_dict(data: Mapping[str, Any]) -> TraceEvents:
+    return TraceEvents(
+        **{k: np.asarray(data[k], np.float64) for k in _TRACE_FLOATS},
+        **{k: np.asarray(data[k], np.int32) for k in _TRACE_INTS},
+        streams=tuple(data.get("streams", ())),
+        tags=tuple(data.get("tags", ())),
+    )
