@@ -1,0 +1,86 @@
+"""What is alive in memory while a program runs: the curve of tensors, its peak, and what an allocator would reserve."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from windtunnel.program.tables import MemoryEvents, Timeline
+
+
+@dataclass(frozen=True, slots=True)
+class PoolCurve:
+    """Memory of one pool (rank class). `times_s` and `total_bytes` have shape (k,): the total from each time on."""
+
+    times_s: npt.NDArray[np.float64]
+    total_bytes: npt.NDArray[np.float64]
+    peak_bytes: float
+    peak_s: float
+    peak_by_tensor: dict[str, float]
+    """Bytes alive at the peak by kind of tensor, largest first, kinds with none left out."""
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryCurve:
+    """Curves of all pools that have events, by rank class."""
+
+    pools: dict[int, PoolCurve]
+
+    @property
+    def peak_bytes(self) -> float:
+        """Largest peak of any pool, bytes."""
+        return max((pool.peak_bytes for pool in self.pools.values()), default=0.0)
+
+
+def event_order(events: MemoryEvents, timeline: Timeline) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]:
+    """Times of the events and the order in which they happen.
+
+    At one instant what ended tasks free comes first, then everything that is allocated, then what starting tasks free;
+    within each of these, the order of the rows. What a task of no length frees at its end follows its own allocations.
+    """
+    start, end = timeline.start_s[events.task], timeline.end_s[events.task]
+    times = np.where(events.at_end, end, start)
+    frees = events.bytes < 0.0
+    allocates = np.zeros(len(timeline.start_s), np.bool_)
+    allocates[events.task[~frees]] = True
+    late = ~events.at_end | ((end <= start) & allocates[events.task])
+    kind = np.where(frees, np.where(late, 2, 0), 1)
+    return times, np.lexsort((kind, times))
+
+
+def memory_curve(events: MemoryEvents, timeline: Timeline) -> MemoryCurve:
+    """Add up allocations and frees over time, pool by pool.
+
+    Args:
+        events: Allocations (positive bytes) and frees (negative).
+        timeline: When the tasks that trigger them start and end.
+
+    Returns:
+        One curve a pool, with its peak and what was alive then.
+    """
+    times, order = event_order(events, timeline)
+    pool_of = events.pool[order]
+    pools: dict[int, PoolCurve] = {}
+    for pool in np.unique(pool_of):
+        rows = order[pool_of == pool]
+        at, size = times[rows], events.bytes[rows]
+        total = np.cumsum(size)
+        top = int(np.argmax(total))
+        peak = float(total[top])
+        names = max(len(events.tensors), int(events.tensor[rows].max()) + 1)
+        alive = np.bincount(events.tensor[rows[: top + 1]], weights=size[: top + 1], minlength=names)
+        last = np.append(at[1:] != at[:-1], True)  # one point an instant, after all that happens in it …
+        last[top] = True  # … and the peak itself
+        kinds = sorted(np.flatnonzero(alive > 0.5), key=lambda k: (-alive[k], k))
+        pools[int(pool)] = PoolCurve(
+            times_s=at[last],
+            total_bytes=total[last],
+            peak_bytes=max(peak, 0.0),
+            peak_s=float(at[top]),
+            peak_by_tensor={
+                events.tensors[k] if k < len(events.tensors) else f"tensor {k}": float(alive[k]) for k in kinds
+            },
+        )
+    return MemoryCurve(pools)

@@ -1,0 +1,144 @@
+"""From a program to a timeline: `simulate` and the lower bound that defines what "as fast as possible" means."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from types import ModuleType
+
+import numpy as np
+import numpy.typing as npt
+
+from windtunnel.program.tables import Resources, Streams, TaskTable, Timeline
+
+DEADLOCK, STARVED = 1, 2
+
+
+class ProgramError(AssertionError):
+    """A program that cannot run to its end: a bug of the code that built it, never of the user."""
+
+
+def load_kernels() -> ModuleType:
+    """Import the jitted kernels, late: Numba takes a quarter of a second that most commands do not need.
+
+    Numba caches compiled code beside the source or in the user's cache directory; where neither can be written it refuses
+    to load, so a private directory under the system's temporary one is the last resort.
+    """
+    import numba  # type: ignore[import-untyped]
+
+    try:
+        from windtunnel.engine import kernels
+    except RuntimeError as error:
+        if "locator" not in str(error):
+            raise
+        numba.config.CACHE_DIR = os.path.join(tempfile.gettempdir(), f"windtunnel-numba-{os.getuid()}")
+        from windtunnel.engine import kernels
+    return kernels
+
+
+def _arguments(tasks: TaskTable, streams: Streams, resources: Resources) -> tuple[npt.NDArray[np.generic], ...]:
+    """The columns the event loop reads, contiguous and in its types."""
+
+    def column(values: npt.ArrayLike, kind: type[np.generic]) -> npt.NDArray[np.generic]:
+        return np.ascontiguousarray(values, dtype=kind)
+
+    return (
+        column(tasks.alone_s, np.float64),
+        column(tasks.weight, np.float64),
+        column(tasks.stream_ptr, np.int64),
+        column(tasks.stream_idx, np.int32),
+        column(tasks.dep_ptr, np.int64),
+        column(tasks.dep_idx, np.int32),
+        column(tasks.rate_ptr, np.int64),
+        column(tasks.rate_idx, np.int32),
+        column(tasks.rate_work, np.float64),
+        column(tasks.slot_pool, np.int32),
+        column(tasks.slots, np.int32),
+        column(tasks.min_slots, np.int32),
+        column(tasks.waves, np.int32),
+        column(streams.priority, np.int32),
+        column(resources.capacity, np.float64),
+        column(resources.slots, np.int32),
+    )
+
+
+def _describe(tasks: TaskTable, row: int) -> str:
+    tag = int(tasks.tag[row])
+    name = tasks.tags[tag] if 0 <= tag < len(tasks.tags) else f"tag {tag}"
+    return f"{row} ({name}, rank class {int(tasks.rank_class[row])})"
+
+
+def _fail(tasks: TaskTable, start: npt.NDArray[np.float64], end: npt.NDArray[np.float64], status: int) -> ProgramError:
+    """The error for a program that stopped early, naming the first tasks concerned."""
+    if status == STARVED:
+        rows = np.flatnonzero((start >= 0.0) & (end < 0.0))
+        cause = "started but can never end, because a rate they load has no capacity"
+    else:
+        rows = np.flatnonzero(end < 0.0)
+        cause = "never ended: their dependencies form a cycle, or they ask for more slots than their pool has"
+    shown = ", ".join(_describe(tasks, int(row)) for row in rows[:8])
+    return ProgramError(f"{len(rows)} of {len(tasks)} tasks {cause}; first: {shown}")
+
+
+def simulate(tasks: TaskTable, streams: Streams, resources: Resources, *, reference: bool = False) -> Timeline:
+    """Run a program: in-order streams, dependencies, shared rates and slots; event-driven and exact for that model.
+
+    Args:
+        tasks: The program, n rows in launch order.
+        streams: Its in-order queues.
+        resources: Shared rates and slot pools.
+        reference: Use the plain Python twin (same bits, about a thousand times slower).
+
+    Returns:
+        Start and end of each task in seconds and the task that released it.
+
+    Raises:
+        ProgramError: The program cannot end (a cycle, a rate without capacity, more slots than there are).
+    """
+    if reference:
+        from windtunnel.engine.reference import run
+    else:
+        run = load_kernels().run
+    start, end, blame, status = run(*_arguments(tasks, streams, resources))
+    if status:
+        raise _fail(tasks, start, end, int(status))
+    return Timeline(start, end, blame, float(end.max()) if len(end) else 0.0)
+
+
+def bound(tasks: TaskTable, streams: Streams, resources: Resources) -> float:
+    """Seconds that no schedule of this program can beat on these resources.
+
+    The larger of the longest path of alone times (dependencies and stream order) and, over the rates, total work over
+    capacity.
+    """
+    n = len(tasks)
+    if n == 0:
+        return 0.0
+    free = Resources(np.zeros(0))
+    nothing = np.zeros(0, np.int32)
+    unshared = TaskTable(
+        alone_s=tasks.alone_s,
+        weight=tasks.weight,
+        rank_class=tasks.rank_class,
+        tag=tasks.tag,
+        stream_ptr=tasks.stream_ptr,
+        stream_idx=tasks.stream_idx,
+        dep_ptr=tasks.dep_ptr,
+        dep_idx=tasks.dep_idx,
+        rate_ptr=np.zeros(n + 1, np.int64),
+        rate_idx=nothing,
+        rate_work=np.zeros(0),
+        slot_pool=tasks.slot_pool,
+        slots=tasks.slots,
+        min_slots=tasks.min_slots,
+        waves=tasks.waves,
+        tags=tasks.tags,
+    )
+    path_s = simulate(unshared, streams, free).makespan_s
+    if not len(tasks.rate_idx):
+        return path_s
+    work = np.bincount(tasks.rate_idx, weights=tasks.rate_work, minlength=len(resources.capacity))
+    used = work > 0.0
+    with np.errstate(divide="ignore"):
+        rate_s = work[used] / resources.capacity[used]
+    return max(path_s, float(rate_s.max(initial=0.0)))

@@ -1,0 +1,257 @@
+"""Assemble programs from arrays: append blocks of tasks, name what they use, get the tables of `tables.py`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from windtunnel.program.tables import Resources, Streams, TaskTable
+
+_Array = npt.NDArray[np.generic]
+
+
+class _Column:
+    """Chunks of one column, joined at the end."""
+
+    def __init__(self, kind: type[np.generic]) -> None:
+        self.kind = kind
+        self.chunks: list[_Array] = []
+
+    def append(self, values: npt.ArrayLike, count: int | None = None) -> None:
+        array = np.asarray(values, dtype=self.kind)
+        if count is not None:
+            array = np.broadcast_to(array, (count,))
+        self.chunks.append(np.array(array, copy=True).ravel())
+
+    def joined(self) -> _Array:
+        return np.concatenate(self.chunks) if self.chunks else np.zeros(0, self.kind)
+
+
+def _csr(row: _Array, n: int, *columns: _Array) -> tuple[npt.NDArray[np.int64], list[_Array]]:
+    """Pointers of shape (n + 1,) and the columns grouped by row, entries of a row in the order they were added."""
+    counts = np.bincount(row, minlength=n)
+    ptr = np.zeros(n + 1, np.int64)
+    np.cumsum(counts, out=ptr[1:])
+    if len(row) and np.any(row[1:] < row[:-1]):
+        order = np.argsort(row, kind="stable")
+        columns = tuple(column[order] for column in columns)
+    return ptr, list(columns)
+
+
+class ProgramBuilder:
+    """Collects blocks of tasks. Row order is launch order; nothing here loops over tasks in Python.
+
+    Example:
+        >>> b = ProgramBuilder()
+        >>> hbm = b.rate("hbm", 3.35e12)
+        >>> compute, comm = b.stream("compute"), b.stream("comm")
+        >>> first = b.add([1e-3, 2e-3], stream=compute, tag="compute", rates={hbm: [1e9, 2e9]})
+        >>> reduce = b.add([3e-3], stream=comm, tag="dp")
+        >>> b.add_dependencies(reduce, first)
+        >>> tasks, streams, resources = b.build()
+        >>> len(tasks)
+        3
+    """
+
+    def __init__(self) -> None:
+        self._n = 0
+        self._columns = {
+            name: _Column(kind)
+            for name, kind in (
+                ("alone_s", np.float64),
+                ("weight", np.float64),
+                ("rank_class", np.int32),
+                ("tag", np.int32),
+                ("slot_pool", np.int32),
+                ("slots", np.int32),
+                ("min_slots", np.int32),
+                ("waves", np.int32),
+                ("stream_row", np.int64),
+                ("stream", np.int32),
+                ("dep_row", np.int64),
+                ("dep", np.int32),
+                ("rate_row", np.int64),
+                ("rate", np.int32),
+                ("rate_work", np.float64),
+            )
+        }
+        self._tags: dict[str, int] = {}
+        self._streams: dict[str, int] = {}
+        self._stream_priority: list[int] = []
+        self._stream_class: list[int] = []
+        self._rates: dict[str, int] = {}
+        self._capacity: list[float] = []
+        self._pools: dict[str, int] = {}
+        self._pool_slots: list[int] = []
+
+    def __len__(self) -> int:
+        return self._n
+
+    def tag(self, name: str) -> int:
+        """Index of a class of time, made on first use."""
+        return self._tags.setdefault(name, len(self._tags))
+
+    def stream(self, name: str, *, priority: int = 0, rank_class: int = 0) -> int:
+        """Index of an in-order queue, made on first use."""
+        if name not in self._streams:
+            self._streams[name] = len(self._streams)
+            self._stream_priority.append(priority)
+            self._stream_class.append(rank_class)
+        return self._streams[name]
+
+    def rate(self, name: str, capacity: float) -> int:
+        """Index of a shared rate with `capacity` work units a second, made on first use."""
+        if name not in self._rates:
+            self._rates[name] = len(self._rates)
+            self._capacity.append(capacity)
+        return self._rates[name]
+
+    def slot_pool(self, name: str, slots: int) -> int:
+        """Index of a pool of slots, made on first use."""
+        if name not in self._pools:
+            self._pools[name] = len(self._pools)
+            self._pool_slots.append(slots)
+        return self._pools[name]
+
+    def add(
+        self,
+        alone_s: npt.ArrayLike,
+        *,
+        stream: npt.ArrayLike | None = None,
+        tag: str | npt.ArrayLike = "task",
+        rank_class: npt.ArrayLike = 0,
+        weight: npt.ArrayLike = 1.0,
+        rates: dict[int, npt.ArrayLike] | None = None,
+        slot_pool: npt.ArrayLike = -1,
+        slots: npt.ArrayLike = 0,
+        min_slots: npt.ArrayLike | None = None,
+        waves: npt.ArrayLike = 0,
+    ) -> int:
+        """Append a block of k tasks; every column is an array of shape (k,) or one value for all.
+
+        Args:
+            alone_s: Seconds alone, shape (k,) or a number for one task.
+            stream: Stream of each task (more can be added with `add_streams`), None for no stream.
+            tag: Name of the class of time, or tag indices.
+            rank_class: Rank class of each task.
+            weight: Share under contention.
+            rates: Work on each rate, by rate index.
+            slot_pool: Pool of each task, −1 for none.
+            slots: Slots wanted.
+            min_slots: Fewest to start with; all wanted when left out.
+            waves: Waves at the wanted slots, 0 = persistent.
+
+        Returns:
+            Row of the first task of the block.
+        """
+        alone = np.atleast_1d(np.asarray(alone_s, dtype=np.float64)).ravel()
+        k, first = len(alone), self._n
+        columns = self._columns
+        columns["alone_s"].append(alone)
+        columns["weight"].append(weight, k)
+        columns["rank_class"].append(rank_class, k)
+        columns["tag"].append(self.tag(tag) if isinstance(tag, str) else tag, k)
+        columns["slot_pool"].append(slot_pool, k)
+        columns["slots"].append(slots, k)
+        columns["min_slots"].append(slots if min_slots is None else min_slots, k)
+        columns["waves"].append(waves, k)
+        self._n += k
+        rows = np.arange(first, first + k)
+        if stream is not None:
+            self.add_streams(rows, np.broadcast_to(np.asarray(stream), (k,)))
+        for rate, work in (rates or {}).items():
+            self.add_rates(rows, rate, work)
+        return first
+
+    def add_streams(self, task: npt.ArrayLike, stream: npt.ArrayLike) -> None:
+        """Let tasks occupy further streams (a rendezvous); arrays are broadcast against each other."""
+        self._pairs("stream_row", "stream", task, stream)
+
+    def add_dependencies(self, task: npt.ArrayLike, dep: npt.ArrayLike) -> None:
+        """Make each `task` wait for the end of each `dep`; arrays are broadcast against each other."""
+        self._pairs("dep_row", "dep", task, dep)
+
+    def add_rates(self, task: npt.ArrayLike, rate: npt.ArrayLike, work: npt.ArrayLike) -> None:
+        """Load rates with work over the whole task; arrays are broadcast against each other."""
+        rows, idx, amount = np.broadcast_arrays(np.asarray(task), np.asarray(rate), np.asarray(work))
+        self._columns["rate_row"].append(rows)
+        self._columns["rate"].append(idx)
+        self._columns["rate_work"].append(amount)
+
+    def _pairs(self, row_name: str, name: str, rows: npt.ArrayLike, values: npt.ArrayLike) -> None:
+        task, other = np.broadcast_arrays(np.asarray(rows), np.asarray(values))
+        self._columns[row_name].append(task)
+        self._columns[name].append(other)
+
+    def add_program(self, tasks: TaskTable, *, copies: int = 1, stream_map: npt.ArrayLike | None = None) -> int:
+        """Append a whole table `copies` times, copy after copy, with the indices of this builder.
+
+        Args:
+            tasks: The template. Its rates and pools are indices of this builder; its tags are matched by name.
+            copies: How many times.
+            stream_map: New index of each template stream, shape (copies, s) or (s,); None keeps them.
+
+        Returns:
+            Row of the first task; copy c starts at that row + c · n.
+        """
+        n, first = len(tasks), self._n
+        tag_map = np.array([self.tag(name) for name in tasks.tags] or [0], np.int32)
+        shift = first + n * np.arange(copies)[:, None]
+        for name in ("alone_s", "weight", "rank_class", "slot_pool", "slots", "min_slots", "waves"):
+            self._columns[name].append(np.tile(getattr(tasks, name), copies))
+        self._columns["tag"].append(np.tile(tag_map[tasks.tag] if tasks.tags else tasks.tag, copies))
+        self._n += n * copies
+        rows = np.arange(n)
+        stream = np.broadcast_to(tasks.stream_idx, (copies, len(tasks.stream_idx)))
+        if stream_map is not None:
+            mapping = np.asarray(stream_map)
+            stream = mapping[:, tasks.stream_idx] if mapping.ndim == 2 else mapping[stream]
+        self._pairs("stream_row", "stream", np.repeat(rows, np.diff(tasks.stream_ptr)) + shift, stream)
+        self._pairs("dep_row", "dep", np.repeat(rows, np.diff(tasks.dep_ptr)) + shift, tasks.dep_idx + shift)
+        self.add_rates(np.repeat(rows, np.diff(tasks.rate_ptr)) + shift, tasks.rate_idx, tasks.rate_work)
+        return first
+
+    def build(self) -> tuple[TaskTable, Streams, Resources]:
+        """Join the blocks into tables; the builder stays usable."""
+        column = {name: c.joined() for name, c in self._columns.items()}
+        n = self._n
+        stream_ptr, (stream_idx,) = _csr(column["stream_row"], n, column["stream"])
+        dep_ptr, (dep_idx,) = _csr(column["dep_row"], n, column["dep"])
+        rate_ptr, (rate_idx, rate_work) = _csr(column["rate_row"], n, column["rate"], column["rate_work"])
+        tasks = TaskTable(
+            alone_s=column["alone_s"],
+            weight=column["weight"],
+            rank_class=column["rank_class"],
+            tag=column["tag"],
+            stream_ptr=stream_ptr,
+            stream_idx=stream_idx,
+            dep_ptr=dep_ptr,
+            dep_idx=dep_idx,
+            rate_ptr=rate_ptr,
+            rate_idx=rate_idx,
+            rate_work=rate_work,
+            slot_pool=column["slot_pool"],
+            slots=column["slots"],
+            min_slots=column["min_slots"],
+            waves=column["waves"],
+            tags=_ordered(self._tags),
+        )
+        streams = Streams(
+            priority=np.array(self._stream_priority, np.int32),
+            rank_class=np.array(self._stream_class, np.int32),
+            names=_ordered(self._streams),
+        )
+        resources = Resources(
+            capacity=np.array(self._capacity, np.float64),
+            names=_ordered(self._rates),
+            slots=np.array(self._pool_slots, np.int32),
+            slot_names=_ordered(self._pools),
+        )
+        return tasks, streams, resources
+
+
+def _ordered(names: dict[str, int]) -> tuple[str, ...]:
+    ordered: Sequence[str] = sorted(names, key=names.__getitem__)
+    return tuple(ordered)
