@@ -47,13 +47,11 @@ class Coefficients:
     """Device-to-host read of token counts per MoE layer and micro-batch, forward and backward."""
     optimizer_fraction: float = 0.7
     step_overhead_s: float = 2e-3
-    scale_up_fraction: float = 0.78
-    scale_out_fraction: float = 0.9
+    scale_up_scale: float = 1.0
+    """Factor on the link family's efficiency inside the scale-up domain (see `network.coefficients`)."""
+    scale_out_scale: float = 1.0
     collective_skew_s: float = 0.0
     """Rank skew and dispatch added to each collective."""
-    collective_sms: float = 16.0
-    dp_bandwidth_exponent: float = 1.0
-    all_to_all_fraction: float = 0.6
     quantise_bytes: dict[str, float] = field(
         default_factory=lambda: {"fp8": 4.0, "fp8_rowwise": 6.0, "fp8_block": 6.0, "mxfp8": 6.0, "nvfp4": 10.0, "int8": 4.0}
     )

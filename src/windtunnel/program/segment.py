@@ -1,0 +1,71 @@
+"""A segment: the device launches of one block on one rank, in launch order, as passes see and rewrite them.
+
+Launches are few (tens); the arrays that the engine runs are made from them once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+COMPUTE, COMM = "compute", "comm"
+
+
+@dataclass(slots=True)
+class Launch:
+    """One kernel or collective of a segment.
+
+    `after` lists indices of launches in the same segment that must have ended; launches of one stream also run in order.
+    """
+
+    name: str
+    tag: str
+    """Class of time: gemm, attention, memory_bound, scan, recompute …, tp, cp, ep."""
+    stream: str
+    alone_s: float
+    after: list[int] = field(default_factory=list)
+    sm: float = 0.0
+    """Share of the device's SMs that it keeps busy while it runs (0 to 1)."""
+    hbm_bytes: float = 0.0
+    up_bytes: float = 0.0
+    out_bytes: float = 0.0
+    flop: float = 0.0
+    kernels: float = 1.0
+    module: str = ""
+    phase: str = "F"
+    """F, D (data gradient), W (weight gradient), R (recomputed forward)."""
+    beside: str = ""
+    """Collectives: the operator whose GEMM it feeds or drains."""
+    splittable: bool = False
+    """GEMMs that an overlap pass may cut into chunks."""
+
+
+@dataclass(slots=True)
+class Segment:
+    """Launches of one block kind and direction."""
+
+    name: str
+    direction: str
+    """F, B or W."""
+    launches: list[Launch]
+
+    def append(self, launch: Launch) -> int:
+        """Add a launch and return its index."""
+        self.launches.append(launch)
+        return len(self.launches) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentTime:
+    """What a segment costs once simulated. Seconds and bytes of one rank."""
+
+    device_s: float
+    host_s: float
+    total_s: float
+    busy_s: dict[str, float]
+    """Class of time → seconds; partitions `total_s` (idle time of the compute stream is blamed on what it waited for)."""
+    sm_s: float
+    hbm_bytes: float
+    up_bytes: float
+    out_bytes: float
+    flop: float
+    sync_s: float = 0.0

@@ -1,0 +1,102 @@
+"""What a technique is, and how its parts are applied level by level.
+
+A technique acts by mechanism only: it rewrites the graph, a segment, the schedule or the step, and pays what it costs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from windtunnel.graph import ModelGraph
+    from windtunnel.program.segment import Segment
+    from windtunnel.specs.cluster import ClusterSpec
+    from windtunnel.specs.plan import PlanSpec
+    from windtunnel.specs.scenario import Scenario
+    from windtunnel.techniques.step_options import StepOptions
+
+Level = Literal["plan", "graph", "segment", "pair", "schedule", "step", "run"]
+LEVELS: tuple[Level, ...] = ("plan", "graph", "segment", "pair", "schedule", "step", "run")
+"""The order in which passes run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Paper:
+    """Where a technique was published."""
+
+    title: str
+    year: int
+    link: str
+    authors: str = ""
+    venue: str = ""
+
+    def bibtex(self, key: str) -> str:
+        """A BibTeX entry."""
+        venue = f"  journal = {{{self.venue}}},\n" if self.venue else ""
+        return (
+            f"@article{{{key},\n  title = {{{self.title}}},\n  author = {{{self.authors}}},\n{venue}"
+            f"  year = {{{self.year}}},\n  url = {{{self.link}}}\n}}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Knob:
+    """One parameter of a technique."""
+
+    default: Any
+    low: Any = None
+    high: Any = None
+    doc: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Technique:
+    """One published system. Each hook belongs to a level; absent hooks do nothing."""
+
+    id: str
+    family: str
+    summary: str
+    paper: Paper
+    levels: tuple[Level, ...]
+    status: Literal["works", "partial", "planned"] = "works"
+    knobs: Mapping[str, Knob] = field(default_factory=dict)
+    edits: tuple[tuple[Level, str], ...] = ()
+    """(level, tag) pairs that it rewrites; two techniques editing the same pair conflict unless one names the other in
+    `after`."""
+    after: tuple[str, ...] = ()
+    applies_to: Callable[[Scenario], str | None] = lambda _: None
+    """A reason why it does not apply, or None when it does."""
+    plan: Callable[[PlanSpec, dict[str, Any]], PlanSpec] | None = None
+    graph: Callable[[ModelGraph, dict[str, Any]], ModelGraph] | None = None
+    segment: Callable[[Segment, ClusterSpec, dict[str, Any]], Segment] | None = None
+    step: Callable[[StepOptions, dict[str, Any]], StepOptions] | None = None
+    saves: str = ""
+    """Resource whose cost it hides or cuts: where that resource is free it gains nothing."""
+    missing: str = ""
+    """`partial`: what is left out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """A technique with its knobs set."""
+
+    technique: Technique
+    knobs: dict[str, Any]
+
+    def on_plan(self, plan: PlanSpec) -> PlanSpec:
+        """Plan-level part."""
+        return self.technique.plan(plan, self.knobs) if self.technique.plan else plan
+
+    def on_graph(self, graph: ModelGraph) -> ModelGraph:
+        """Graph-level part."""
+        return self.technique.graph(graph, self.knobs) if self.technique.graph else graph
+
+    def on_segment(self, segment: Segment, cluster: ClusterSpec) -> Segment:
+        """Segment-level part."""
+        return self.technique.segment(segment, cluster, self.knobs) if self.technique.segment else segment
+
+    def on_step(self, options: StepOptions) -> StepOptions:
+        """Step-level part."""
+        return self.technique.step(options, self.knobs) if self.technique.step else options

@@ -1,0 +1,23 @@
+"""What step-level passes decide: how data-parallel traffic is cut and when it may start."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class StepOptions:
+    """Switches of the step program."""
+
+    overlap_grad_reduce: bool
+    overlap_param_gather: bool
+    overlap_p2p: bool
+    fsdp_prefetch: bool
+    buckets_per_chunk: int = 8
+    """Pieces into which a chunk's gradient reduction (or parameter gather) is cut when it overlaps."""
+    bucket_bytes: float | None = None
+    """Size of a gradient bucket; absent means `buckets_per_chunk` equal ones."""
+    prefetch_depth: int = 2
+    """Gathered layers alive at a time under ZeRO-3."""
+    grad_bytes: float = 4.0
+    sync_every_micro_batch: bool = True

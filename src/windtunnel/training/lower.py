@@ -1,0 +1,279 @@
+"""From local operators to priced launches: forward, backward (with what is recomputed) and weight gradients."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from windtunnel.cost.attention import attention_time_s
+from windtunnel.cost.coefficients import Coefficients
+from windtunnel.cost.gemm import gemm_time_s
+from windtunnel.cost.memory_bound import pointwise_time_s, scan_time_s
+from windtunnel.graph import Kind, Operator
+from windtunnel.network.groups import GroupPlacement
+from windtunnel.network.model import NetworkModel
+from windtunnel.parallel.precision import OPERAND_BYTES, Recipe
+from windtunnel.parallel.recompute import Recomputed
+from windtunnel.program.segment import COMM, COMPUTE, Launch, Segment
+from windtunnel.specs.device import DeviceSpec
+
+_TAG = {
+    Kind.GEMM: "gemm", Kind.GROUPED_GEMM: "gemm", Kind.BATCHED_GEMM: "attention", Kind.ATTENTION: "attention",
+    Kind.POINTWISE: "memory_bound", Kind.SCAN: "scan",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Pricing:
+    """Everything that turns an operator into seconds on one cluster."""
+
+    device: DeviceSpec
+    coefficients: Coefficients
+    recipe: Recipe
+    attention: str
+    network: NetworkModel
+    groups: dict[str, GroupPlacement]
+    """Axis name → placement: tp, cp, cp_ring, cp_a2a, ep."""
+    weight_accumulate_bytes: float
+    """Bytes per weight that a weight gradient adds to its own output: fp32 accumulation reads and writes."""
+    topk: float = 1.0
+    rowwise: bool = False
+    trainable: bool = True
+    two_level_a2a: bool = False
+
+
+@dataclass(slots=True)
+class _Rows:
+    """One matrix product per row, for one vectorised call."""
+
+    m: list[float]
+    n: list[float]
+    k: list[float]
+    groups: list[float]
+    peak: list[float]
+    fraction: list[float]
+    operand: list[float]
+    output: list[float]
+    extra: list[float]
+    unaligned: list[bool]
+    launch: list[Launch]
+    group_s: list[float]
+
+
+class Lowering:
+    """Collects launches of many segments, then prices all matrix products in one call."""
+
+    def __init__(self, pricing: Pricing) -> None:
+        self.pricing = pricing
+        self._gemms = _Rows([], [], [], [], [], [], [], [], [], [], [], [])
+        self._pending: list[tuple[int, int]] = []
+        """Exchanges that run beside attention: (launch, launches still to pass before it is joined)."""
+
+    # -- segments -----------------------------------------------------------------------------------------------------
+    def forward(self, name: str, operators: list[Operator]) -> Segment:
+        """Forward launches of a block."""
+        segment = Segment(name, "F", [])
+        last = -1
+        for op in operators:
+            last = self._forward_one(segment, op, last, "F", 1.0)
+        return segment
+
+    def backward(self, name: str, operators: list[Operator], again: Recomputed, *, split: bool) -> tuple[Segment, Segment]:
+        """Backward launches; with `split`, weight gradients go into a segment of their own."""
+        segment, weights = Segment(name, "B", []), Segment(name, "W", [])
+        last = -1
+        for op in operators:
+            share = again.repeats.get(op.name, 0.0)
+            if share:
+                last = self._forward_one(segment, op, last, "R", share)
+        for op in reversed(operators):
+            last = self._backward_one(segment, weights if split else segment, op, last)
+        return segment, weights
+
+    def finish(self) -> None:
+        """Price the collected matrix products."""
+        rows = self._gemms
+        if not rows.launch:
+            return
+        p = self.pricing
+        time = gemm_time_s(
+            p.device, p.coefficients, np.array(rows.m), np.array(rows.n), np.array(rows.k),
+            peak_flop_per_s=np.array(rows.peak), fraction=np.array(rows.fraction), operand_bytes=np.array(rows.operand),
+            output_bytes=np.array(rows.output), extra_bytes=np.array(rows.extra), groups=np.array(rows.groups),
+            unaligned=np.array(rows.unaligned),
+        ) + np.array(rows.group_s)  # fmt: skip
+        for launch, seconds in zip(rows.launch, time.tolist(), strict=True):
+            launch.alone_s += launch.sm * seconds
+            launch.sm = 1.0
+
+    # -- one operator -------------------------------------------------------------------------------------------------
+    def _forward_one(self, segment: Segment, op: Operator, last: int, phase: str, share: float) -> int:
+        after = [last] if last >= 0 else []
+        tag = "recompute" if phase == "R" else _TAG.get(op.kind, "")
+        if op.kind == Kind.COLLECTIVE:
+            return self._collective(segment, op, op.collective, op.size_bytes, after, phase, last)
+        launch = Launch(op.name, tag, COMPUTE, 0.0, after, 1.0, kernels=op.forward_kernels, module=op.module, phase=phase)
+        if op.kind in (Kind.GEMM, Kind.GROUPED_GEMM, Kind.BATCHED_GEMM):
+            self._quantise(launch, op, op.m * op.k + 0.5 * op.n * op.k * op.groups * (op.kind != Kind.BATCHED_GEMM), share)
+            self._gemm(launch, op, op.m, op.n, op.k, share, 0.0)
+        else:
+            self._other(launch, op, share, backward=False)
+        launch.splittable = op.kind == Kind.GEMM
+        return self._append(segment, launch)
+
+    def _append(self, segment: Segment, launch: Launch) -> int:
+        """Add a launch; exchanges that are due become its dependencies."""
+        waiting = []
+        for index, skip in self._pending:
+            if skip:
+                waiting.append((index, skip - 1))
+            else:
+                launch.after.append(index)
+        self._pending = waiting
+        return segment.append(launch)
+
+    def _backward_one(self, segment: Segment, weights: Segment, op: Operator, last: int) -> int:
+        after = [last] if last >= 0 else []
+        if op.kind == Kind.COLLECTIVE:
+            size = op.backward_size_bytes or op.size_bytes
+            if op.backward_collective == "":
+                return last
+            return self._collective(segment, op, op.backward_collective, size, after, "B", last)
+        if op.kind in (Kind.GEMM, Kind.GROUPED_GEMM):
+            data = Launch(op.name, "gemm", COMPUTE, 0.0, after, 1.0, module=op.module, phase="D", splittable=True)
+            self._quantise(data, op, op.m * op.n, 1.0)
+            self._gemm(data, op, op.m, op.k, op.n, 1.0, 0.0)
+            last = self._append(segment, data)
+            if op.trainable and self.pricing.trainable:
+                wgrad = Launch(op.name, "gemm", COMPUTE, 0.0, [], 1.0, module=op.module, phase="W")
+                accumulate = op.n * op.k * op.groups * self.pricing.weight_accumulate_bytes
+                self._gemm(wgrad, op, op.n, op.k, op.m, 1.0, accumulate)
+                if weights is segment:
+                    wgrad.after = [last]
+                    last = self._append(segment, wgrad)
+                else:
+                    wgrad.after = [len(weights.launches) - 1] if weights.launches else []
+                    weights.append(wgrad)
+            return last
+        if op.kind == Kind.BATCHED_GEMM:
+            for m, n, k in ((op.m, op.k, op.n), (op.n, op.k, op.m)):
+                launch = Launch(op.name, "attention", COMPUTE, 0.0, [last] if last >= 0 else [], 1.0, phase="D")
+                self._gemm(launch, op, m, n, k, 1.0, 0.0)
+                last = self._append(segment, launch)
+            return last
+        launch = Launch(op.name, _TAG[op.kind], COMPUTE, 0.0, after, 1.0, kernels=op.backward_kernels, module=op.module, phase="D")
+        self._other(launch, op, 1.0, backward=True)
+        return self._append(segment, launch)
+
+    def _quantise(self, launch: Launch, op: Operator, elements: float, share: float) -> None:
+        if op.number_class != "linear" or not self.pricing.recipe.quantise_bytes:
+            return
+        moved = elements * self.pricing.recipe.quantise_bytes * share
+        p = self.pricing
+        launch.alone_s += float(pointwise_time_s(p.device, p.coefficients, np.float64(moved)))
+        launch.hbm_bytes += moved
+        launch.kernels += 1
+
+    def _gemm(self, launch: Launch, op: Operator, m: float, n: float, k: float, share: float, extra: float) -> None:
+        p, rows = self.pricing, self._gemms
+        grouped = op.kind == Kind.GROUPED_GEMM
+        groups = op.groups if op.kind in (Kind.GROUPED_GEMM, Kind.BATCHED_GEMM) else 1.0
+        if grouped:  # rows are those of all groups together; whichever dimension they take is cut
+            if launch.phase == "W":
+                k = k / groups
+            else:
+                m = m / groups
+        fmt = p.recipe.format_of(op)
+        key = "bf16" if fmt in ("fp32", "tf32", "fp16", "bf16") else fmt
+        fraction = p.coefficients.gemm_fraction.get(key, p.coefficients.gemm_fraction["bf16"])
+        if p.rowwise and fmt == "fp8":
+            fraction *= p.coefficients.rowwise_fraction
+        if grouped:
+            fraction *= p.coefficients.grouped_fraction
+        operand = OPERAND_BYTES[fmt]
+        rows.m.append(m)
+        rows.n.append(n)
+        rows.k.append(k)
+        rows.groups.append(groups)
+        rows.peak.append(p.device.peak(fmt))
+        rows.fraction.append(fraction)
+        rows.operand.append(operand)
+        rows.output.append(2.0 if fmt != "fp32" else 4.0)
+        rows.extra.append(extra)
+        rows.unaligned.append(op.number_class == "head" and bool(op.n % 8))
+        rows.launch.append(launch)
+        rows.group_s.append(p.coefficients.group_s * groups if grouped else 0.0)
+        launch.sm = share  # share of the product that runs (per-operator recomputation); becomes 1 when priced
+        launch.flop += 2.0 * m * n * k * groups * share
+        launch.hbm_bytes += share * (groups * (operand * (m * k + k * n) + 2.0 * m * n) + extra)
+
+    def _other(self, launch: Launch, op: Operator, share: float, *, backward: bool) -> None:
+        p = self.pricing
+        moved = op.backward_bytes if backward else op.forward_bytes
+        if op.kind == Kind.ATTENTION:
+            seconds = attention_time_s(
+                p.device, p.coefficients, np.float64(op.pairs), np.float64(op.heads), np.float64(op.d_qk), np.float64(op.d_v),
+                np.float64(op.seq_len), kernel=p.attention, backward=backward,
+            )  # fmt: skip
+            flop = 2.0 * op.pairs * op.heads * (op.d_qk + op.d_v) * (2.5 if backward else 1.0)
+            launch.flop += flop * share
+            moved = op.m * (op.heads * (op.d_qk + op.d_v) + op.kv_heads * (op.d_qk + op.d_v)) * 2 * (2.5 if backward else 1.0)
+        elif op.kind == Kind.SCAN:
+            flop = op.forward_flop * (3.0 if backward else 1.0)
+            seconds = scan_time_s(p.device, p.coefficients, np.float64(flop), np.float64(moved))
+            launch.flop += flop * share
+        else:
+            seconds = pointwise_time_s(p.device, p.coefficients, np.float64(moved))
+        launch.alone_s += float(seconds) * share
+        launch.hbm_bytes += moved * share
+
+    def _collective(
+        self, segment: Segment, op: Operator, operation: str, size: float, after: list[int], phase: str, last: int
+    ) -> int:
+        p = self.pricing
+        if not operation or size <= 0 or op.axis not in p.groups:
+            return last
+        place = p.groups[op.axis]
+        n = float(place.size)
+        if n <= 1:
+            return last
+        if operation == "ring_exchange":
+            steps = n - 1
+            one = p.network.collective("send_recv", size / steps, _pair(place))
+            seconds, up, out = float(one.alone_s) * steps, float(one.work_scale_up_bytes) * steps, float(one.work_scale_out_bytes) * steps
+            hbm, channels = float(one.hbm_bytes) * steps, float(one.channels)
+        else:
+            extra: dict[str, float] = {}
+            if operation == "all_to_all" and op.axis == "ep":
+                domains = float(place.num_domains)
+                if domains > 1:
+                    copies = domains * (1.0 - (1.0 - 1.0 / domains) ** p.topk)
+                    extra["unique_out_fraction"] = min(1.0, copies / p.topk)
+            one = p.network.collective(operation, size, place, two_level=p.two_level_a2a and operation == "all_to_all", **extra)
+            seconds, up, out = float(one.alone_s), float(one.work_scale_up_bytes), float(one.work_scale_out_bytes)
+            hbm, channels = float(one.hbm_bytes), float(one.channels)
+        launch = Launch(
+            op.name, {"tp": "tp", "ep": "ep"}.get(op.axis, "cp"), COMM, seconds, list(after),
+            min(channels / p.device.num_sms, 0.5), hbm, up, out, module=op.module, phase=phase, beside=op.overlap_with,
+        )  # fmt: skip
+        if operation == "ring_exchange":
+            # runs beside the attention: forward it precedes it, backward it is met after it
+            met = last >= 0 and segment.launches[last].name == op.overlap_with
+            if met:
+                launch.after = list(segment.launches[last].after)
+            index = segment.append(launch)
+            self._pending.append((index, 0 if met else 1))
+            return last
+        return self._append(segment, launch)
+
+
+def _pair(place: GroupPlacement) -> GroupPlacement:
+    from windtunnel.network.groups import GroupPlacement as Place
+
+    cross = float(place.num_domains) > 1
+    one, two = np.asarray(1.0), np.asarray(2.0)
+    return Place(
+        two, one if cross else two, two if cross else one, np.asarray(place.groups_per_domain) * np.asarray(place.ranks_per_domain),
+        np.asarray(place.stride), one, one,
+    )  # fmt: skip

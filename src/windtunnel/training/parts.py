@@ -1,0 +1,359 @@
+"""Per virtual stage: seconds, work, memory and parameters, from segments that are simulated once per block kind."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from windtunnel import graph
+from windtunnel.cost.coefficients import Behaviour, Coefficients
+from windtunnel.graph import STYLES, Batch, Block, Kind, ModelGraph, Operator
+from windtunnel.network.coefficients import NetworkCoefficients
+from windtunnel.network.groups import GroupPlacement, Mesh, placement
+from windtunnel.network.model import NetworkModel
+from windtunnel.parallel.context import context_parallel
+from windtunnel.parallel.expert import expert_parallel
+from windtunnel.parallel.precision import recipe
+from windtunnel.parallel.recompute import Recomputed, recompute_block
+from windtunnel.parallel.resolve import ResolvedPlan
+from windtunnel.parallel.tensor import tensor_bytes, tensor_parallel
+from windtunnel.program.segment import Segment, SegmentTime
+from windtunnel.specs.cluster import ClusterSpec
+from windtunnel.specs.model import ModelSpec
+from windtunnel.specs.plan import Recompute
+from windtunnel.specs.workload import TrainingSpec
+from windtunnel.techniques.base import Applied
+from windtunnel.training.lower import Lowering, Pricing
+from windtunnel.training.segments import simulate_segments
+
+Floats = npt.NDArray[np.float64]
+DIRECTIONS = "FBW"
+
+
+@dataclass(frozen=True, slots=True)
+class BlockCost:
+    """One block kind on one rank."""
+
+    forward: SegmentTime
+    backward: SegmentTime
+    weight: SegmentTime
+    kept_bytes: dict[str, float]
+    """Activation kind → bytes kept from forward to backward, per micro-batch."""
+    transient_forward_bytes: float
+    transient_backward_bytes: float
+    dense_params: float
+    expert_params: float
+    largest_weights: dict[tuple[float, float], float]
+    """Distinct dense weight shapes → elements on this rank."""
+
+    def time(self, direction: int) -> SegmentTime:
+        """Segment of a direction (0 F, 1 B, 2 W)."""
+        return (self.forward, self.backward, self.weight)[direction]
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """Everything the step program needs. Arrays over virtual stages in depth order have shape (K,), K = pp · vpp."""
+
+    seconds: Floats
+    """(3, K): F, B, W of one micro-batch, ends included."""
+    head_s: Floats
+    """(3,): the head's part of the last virtual stage."""
+    embedding_s: Floats
+    layers: npt.NDArray[np.int32]
+    sm_s: Floats
+    hbm_bytes: Floats
+    up_bytes: Floats
+    out_bytes: Floats
+    """(3, K) work of one micro-batch on shared rates."""
+    busy_s: list[list[dict[str, float]]]
+    """[direction][k] → class of time → seconds."""
+    kept_bytes: list[dict[str, float]]
+    transient_bytes: Floats
+    """(3, K)."""
+    dense_params: Floats
+    expert_params: Floats
+    layer_params: float
+    """Largest layer's parameters on one rank (unsharded by data parallelism)."""
+    hardware_flop: float
+    """Of one micro-batch over all ranks of one model replica."""
+    p2p_bytes: float
+    graph: ModelGraph
+    network: NetworkModel
+    mesh: Mesh
+    dp_place: GroupPlacement
+    expert_dp_place: GroupPlacement
+    dummy_wgrad_bytes: float
+    block_kinds: list[str]
+
+
+def _groups(mesh: Mesh, plan: ResolvedPlan, cluster: ClusterSpec) -> dict[str, GroupPlacement]:
+    domain = cluster.scale_up_domain
+    groups = {}
+    if plan.tp > 1:
+        groups["tp"] = mesh.placement("tp")
+    if plan.cp > 1:
+        a2a = {"all_to_all": plan.cp, "hybrid": plan.cp_all_to_all}.get(plan.cp_kind, 1)
+        stride = mesh.strides["cp"]
+        if a2a > 1:
+            groups["cp_a2a"] = placement(a2a, stride, domain)
+        if plan.cp // a2a > 1:
+            groups["cp_ring"] = placement(plan.cp // a2a, stride * a2a, domain)
+        groups["cp"] = mesh.placement("cp")
+    if plan.ep > 1:
+        groups["ep"] = placement(plan.ep, plan.etp, domain)
+    return groups
+
+
+def local_block(
+    block: Block, model: ModelSpec, training: TrainingSpec, plan: ResolvedPlan, tokens: float
+) -> list[Operator]:
+    """Operators of one rank: tensor, expert and context passes in their fixed order."""
+    operators = tensor_parallel(block, plan, float(model.hidden_size), tokens)
+    operators = expert_parallel(
+        operators, plan, hidden=float(model.hidden_size), topk=float(max(model.num_experts_per_tok, 1)),
+        imbalance=expert_imbalance(training, plan),
+    )  # fmt: skip
+    operators = context_parallel(operators, plan)
+    frozen = training.phase == "lora"
+    return [replace(op, trainable=not frozen) for op in operators] if frozen else operators
+
+
+def expert_imbalance(training: TrainingSpec, plan: ResolvedPlan) -> float:
+    """Load of the busiest expert rank over the mean, from measured shares when they are given."""
+    load = training.expert_load
+    if load.loads and plan.ep > 1:
+        shares = np.asarray(load.loads, np.float64).reshape(plan.ep, -1).sum(axis=1)
+        return float(shares.max() / shares.mean())
+    return load.imbalance if plan.ep > 1 else 1.0
+
+
+def build_parts(
+    model: ModelSpec,
+    cluster: ClusterSpec,
+    training: TrainingSpec,
+    plan: ResolvedPlan,
+    coefficients: Coefficients,
+    behaviour: Behaviour,
+    placement_table: npt.NDArray[np.int32],
+    techniques: Sequence[Applied],
+    *,
+    split_backward: bool,
+) -> Parts:
+    """Lower, price and simulate every block kind once, then add up virtual stages."""
+    compiled = behaviour.compile if training.compile is None else training.compile
+    style = STYLES["compiled" if compiled and behaviour.style == "eager" else behaviour.style]
+    batch = Batch.train(
+        plan.mbs, training.seq_len, document=training.mean_document_length, decoder_seq_len=training.decoder_seq_len
+    )
+    unfused = plan.attention == "unfused"
+    g = graph.build(
+        model, batch, style=style, unfused_attention=unfused, fused_loss=plan.fused_loss, padded_vocab=plan.padded_vocab
+    )
+    for technique in techniques:
+        g = technique.on_graph(g)
+    params = NetworkCoefficients.for_cluster(cluster)
+    params = replace(
+        params, alpha_s=coefficients.collective_skew_s, scale_up_scale=coefficients.scale_up_scale,
+        scale_out_scale=coefficients.scale_out_scale,
+    )  # fmt: skip
+    network = NetworkModel(cluster, params)
+    order = tuple(axis for axis in plan.order if axis != "ep")
+    mesh = Mesh({"tp": plan.tp, "cp": plan.cp, "dp": plan.dp, "pp": plan.pp}, order, cluster)
+    pricing = Pricing(
+        cluster.device, coefficients,
+        recipe(training.precision, coefficients, compiled=compiled, fused_quantise=bool(training.fused_permute)),
+        plan.attention, network, _groups(mesh, plan, cluster),
+        _accumulate_bytes(behaviour, training), topk=float(max(model.num_experts_per_tok, 1)),
+        rowwise=training.precision == "fp8_rowwise", trainable=training.phase != "lora",
+        two_level_a2a=plan.dispatcher in ("deepep", "hybridep"),
+    )  # fmt: skip
+    lowering = Lowering(pricing)
+    names = [*g.blocks, "embedding", "head"]
+    blocks = [*g.blocks.values(), g.embedding, g.head]
+    segments: list[Segment] = []
+    local: list[list[Operator]] = []
+    recomputed: list[Recomputed] = []
+    for name, block in zip(names, blocks, strict=True):
+        operators = local_block(block, model, training, plan, batch.tokens)
+        again = recompute_block(block, operators, plan.recompute)
+        local.append(operators)
+        recomputed.append(again)
+        backward, weights = lowering.backward(name, operators, again, split=split_backward)
+        segments += [lowering.forward(name, operators), backward, weights]
+    if plan.recompute.num_layers is not None:  # layers beyond the given number keep everything
+        for name, block, operators in zip(list(g.blocks), blocks, list(local), strict=False):
+            again = recompute_block(block, operators, Recompute())
+            backward, weights = lowering.backward(name, operators, again, split=split_backward)
+            segments += [backward, weights]
+            recomputed.append(again)
+    lowering.finish()
+    for technique in techniques:
+        segments = [technique.on_segment(segment, cluster) for segment in segments]
+    host, sync = _host(segments, g, plan, coefficients, behaviour)
+    times = simulate_segments(segments, cluster, coefficients, host, sync)
+    empty = replace(times[0], device_s=0.0, host_s=0.0, total_s=0.0, busy_s={}, sm_s=0.0, hbm_bytes=0.0, up_bytes=0.0,
+                    out_bytes=0.0, flop=0.0, sync_s=0.0)  # fmt: skip
+    costs: dict[str, BlockCost] = {}
+    for i, (name, block) in enumerate(zip(names, blocks, strict=True)):
+        f, b, w = times[3 * i : 3 * i + 3]
+        costs[name] = _block_cost(block, local[i], recomputed[i], plan, (f, b, w if split_backward else empty))
+    plain: dict[str, BlockCost] = {}
+    if plan.recompute.num_layers is not None:
+        base = 3 * len(names)
+        for j, name in enumerate(g.blocks):
+            b, w = times[base + 2 * j : base + 2 * j + 2]
+            plain[name] = _block_cost(
+                blocks[j], local[j], recomputed[len(names) + j], plan,
+                (costs[name].forward, b, w if split_backward else empty),
+            )  # fmt: skip
+    return _assemble(model, training, plan, cluster, g, costs, plain, placement_table, network, mesh, behaviour, batch)
+
+
+def _accumulate_bytes(behaviour: Behaviour, training: TrainingSpec) -> float:
+    """Bytes per weight that gradient accumulation adds to a weight gradient: read and write of the buffer."""
+    buffer = behaviour.grad_buffer_bytes
+    return 2.0 * buffer if behaviour.style in ("fused", "megatron_2021") else buffer
+
+
+def _host(
+    segments: list[Segment], g: ModelGraph, plan: ResolvedPlan, coefficients: Coefficients, behaviour: Behaviour
+) -> tuple[list[float], list[float]]:
+    """Host launches per segment, and device time lost to the router's host read."""
+    style = STYLES[behaviour.style]
+    host, sync = [], []
+    graphs = plan.cuda_graphs
+    for segment in segments:
+        ends = segment.name in ("embedding", "head")
+        kernels = sum(launch.kernels for launch in segment.launches)
+        if not ends:  # the style states how many launches a whole layer takes; mixtures and recomputation come on top
+            forward = sum(x.kernels for x in segment.launches if x.phase == "F")
+            base = style.layer_kernels[0] if segment.direction == "F" else style.layer_kernels[1]
+            again = style.layer_kernels[0] if any(x.phase == "R" for x in segment.launches) else 0.0
+            kernels = max(base, forward) + again if segment.launches else 0.0
+            if segment.direction == "W":
+                kernels = base / 2 if segment.launches else 0.0
+        if graphs == "full" or (graphs in ("layer", "attention", "moe") and not ends):
+            kernels = 1.0
+        host.append(kernels)
+        has_experts = not ends and g.blocks[segment.name].expert_params > 0
+        scale = {"full": 0.0, "layer": 0.6, "moe": 0.6, "attention": 0.6}.get(graphs, 1.0)
+        sync.append(coefficients.moe_sync_s / 2 * scale if has_experts and segment.direction in "FB" else 0.0)
+    return host, sync
+
+
+def _block_cost(
+    block: Block,
+    operators: list[Operator],
+    again: Recomputed,
+    plan: ResolvedPlan,
+    times: tuple[SegmentTime, SegmentTime, SegmentTime],
+) -> BlockCost:
+    kept: Counter[str] = Counter()
+    for tensor in again.kept:
+        kept[_memory_kind(tensor.name)] += tensor_bytes(tensor, plan)
+    dropped = sum(tensor_bytes(tensor, plan) for tensor in again.dropped)
+    sizes = [tensor_bytes(tensor, plan) for tensor in block.tensors]
+    expert = sum(op.params for op in operators if op.kind == Kind.GROUPED_GEMM)
+    dense = sum(op.params for op in operators) - expert
+    shapes = {
+        (op.n, op.k): op.n * op.k for op in operators if op.kind == Kind.GEMM and op.number_class in ("linear", "head")
+    }
+    largest = max(sizes, default=0.0)
+    backward = dropped + (largest if block.kind != "head" else 0.0)
+    return BlockCost(*times, dict(kept), largest * 0.0, backward, dense, expert, shapes)
+
+
+def _memory_kind(name: str) -> str:
+    if name in ("logits", "final_norm_out", "final_norm_input"):
+        return "logits and head"
+    if name in ("softmax_out", "dropout_out", "dropout_mask"):
+        return "attention scores"
+    return "activations"
+
+
+def _assemble(
+    model: ModelSpec,
+    training: TrainingSpec,
+    plan: ResolvedPlan,
+    cluster: ClusterSpec,
+    g: ModelGraph,
+    costs: dict[str, BlockCost],
+    plain: dict[str, BlockCost],
+    placement_table: npt.NDArray[np.int32],
+    network: NetworkModel,
+    mesh: Mesh,
+    behaviour: Behaviour,
+    batch: Batch,
+) -> Parts:
+    k_total = len(plan.stage_layers)
+    seconds, sm, hbm, up, out, transient = (np.zeros((3, k_total)) for _ in range(6))
+    dense, expert = np.zeros(k_total), np.zeros(k_total)
+    busy: list[list[dict[str, float]]] = [[{} for _ in range(k_total)] for _ in range(3)]
+    kept: list[dict[str, float]] = []
+    flop, at = 0.0, 0
+    limit = plan.recompute.num_layers
+    remaining = [limit if limit is not None else -1] * plan.pp
+    kinds = []
+    for k, count in enumerate(plan.stage_layers):
+        letters = g.depth[at : at + count]
+        at += count
+        kinds.append(letters)
+        stage = int(placement_table[k, 0])
+        uses: list[tuple[BlockCost, float]] = []
+        for kind, number in Counter(letters).items():
+            if remaining[stage] < 0:
+                uses.append((costs[kind], float(number)))
+                continue
+            recomputing = min(number, remaining[stage])
+            remaining[stage] -= recomputing
+            uses += [(costs[kind], float(recomputing)), (plain[kind], float(number - recomputing))]
+        if k == 0:
+            uses.append((costs["embedding"], 1.0))
+        if k == k_total - 1:
+            uses.append((costs["head"], 1.0))
+        memory: Counter[str] = Counter()
+        for cost, number in uses:
+            for d in range(3):
+                t = cost.time(d)
+                seconds[d, k] += number * t.total_s
+                sm[d, k] += number * t.sm_s
+                hbm[d, k] += number * t.hbm_bytes
+                up[d, k] += number * t.up_bytes
+                out[d, k] += number * t.out_bytes
+                flop += number * t.flop
+                for tag, value in t.busy_s.items():
+                    busy[d][k][tag] = busy[d][k].get(tag, 0.0) + number * value
+            for kind, value in cost.kept_bytes.items():
+                memory[kind] += number * value
+            dense[k] += number * cost.dense_params
+            expert[k] += number * cost.expert_params
+            if number:
+                transient[0, k] = max(transient[0, k], cost.transient_forward_bytes)
+                transient[1, k] = max(transient[1, k], cost.transient_backward_bytes)
+        kept.append(dict(memory))
+    head = np.array([costs["head"].time(d).total_s for d in range(3)])
+    ends = np.array([costs["embedding"].time(d).total_s for d in range(3)])
+    tied_copy = 0.0
+    if g.tied:
+        tied_copy = plan.padded_vocab * model.hidden_size / plan.tp
+        if plan.pp > 1:
+            dense[-1] += tied_copy
+    shapes: dict[tuple[float, float], float] = {}
+    for cost in costs.values():
+        shapes |= cost.largest_weights
+    layer_params = max(c.dense_params + c.expert_params for name, c in costs.items() if name in g.blocks)
+    share = plan.tp if (plan.sp or behaviour.scatter_gather_p2p) else 1
+    p2p_bytes = batch.tokens / plan.cp * model.hidden_size * 2.0 / share
+    expert_stride = plan.ep * plan.etp
+    edp = max(plan.expert_dp, 1)
+    return Parts(
+        seconds, head, ends, np.asarray(plan.stage_layers, np.int32), sm, hbm, up, out, busy, kept, transient, dense, expert,
+        layer_params, flop * plan.tp * plan.cp, p2p_bytes, g, network, mesh,
+        mesh.placement("cp", "dp"), placement(edp, expert_stride, cluster.scale_up_domain),
+        2.0 * sum(shapes.values()) if behaviour.dummy_wgrad else 0.0, kinds,
+    )  # fmt: skip

@@ -1,0 +1,109 @@
+"""Simulate all segments of a step in one engine call and reduce each to seconds, work and a breakdown."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+
+from windtunnel.cost.coefficients import Coefficients
+from windtunnel.engine import simulate
+from windtunnel.program.segment import COMM, Segment, SegmentTime
+from windtunnel.program.tables import Resources, Streams, TaskTable
+from windtunnel.specs.cluster import ClusterSpec
+
+COMM_WEIGHT = 1e6
+"""Collectives hold their channels from launch: under contention for SMs they keep their speed, kernels give way."""
+
+
+def simulate_segments(
+    segments: list[Segment],
+    cluster: ClusterSpec,
+    coefficients: Coefficients,
+    host_kernels: list[float],
+    sync_s: list[float],
+) -> list[SegmentTime]:
+    """Seconds of each segment on an otherwise idle device.
+
+    Args:
+        segments: priced segments.
+        cluster: rates of the device and its links.
+        coefficients: host cost.
+        host_kernels: launches the host issues for each segment (0 under CUDA graphs).
+        sync_s: device time lost to a host read in each segment.
+
+    Compute kernels share SMs with running collectives as a rate (fluid limit of yielding at wave boundaries).
+    """
+    rows = [(i, launch) for i, segment in enumerate(segments) for launch in segment.launches]
+    n = len(rows)
+    offset = np.cumsum([0] + [len(s.launches) for s in segments])
+    alone = np.array([launch.alone_s for _, launch in rows])
+    comm = np.array([launch.stream == COMM for _, launch in rows], np.bool_)
+    owner = np.array([i for i, _ in rows], np.int32)
+    sm = np.array([launch.sm for _, launch in rows])
+    deps = [[offset[i] + d for d in launch.after] for i, launch in rows]
+    dep_ptr = np.cumsum([0] + [len(d) for d in deps]).astype(np.int64)
+    dep_idx = np.array([x for d in deps for x in d], np.int32)
+    k = len(segments)
+    # two rates a segment: SMs, and device memory (2i, 2i + 1)
+    work = np.empty(2 * n)
+    work[0::2] = sm * alone
+    work[1::2] = np.minimum([launch.hbm_bytes for _, launch in rows], alone * cluster.device.memory_bytes_per_s)
+    idx = np.empty(2 * n, np.int32)
+    idx[0::2], idx[1::2] = 2 * owner, 2 * owner + 1
+    capacity = np.empty(2 * k)
+    capacity[0::2], capacity[1::2] = 1.0, cluster.device.memory_bytes_per_s
+    none = np.full(n, -1, np.int32)
+    zero = np.zeros(n, np.int32)
+    tasks = TaskTable(
+        alone, np.where(comm, COMM_WEIGHT, 1.0), owner, zero, np.arange(n + 1, dtype=np.int64),
+        (2 * owner + comm).astype(np.int32), dep_ptr, dep_idx, np.arange(0, 2 * n + 1, 2, dtype=np.int64), idx, work, none, zero,
+        zero, zero,
+    )  # fmt: skip
+    streams = Streams(np.zeros(2 * k, np.int32), np.repeat(np.arange(k, dtype=np.int32), 2))
+    timeline = simulate(tasks, streams, Resources(capacity))
+    out = []
+    for i, segment in enumerate(segments):
+        a, b = int(offset[i]), int(offset[i + 1])
+        device_s, busy = _partition(segment, timeline.start_s[a:b], timeline.end_s[a:b], timeline.blame[a:b] - a)
+        host_s = host_kernels[i] * coefficients.host_kernel_s
+        total = device_s
+        if host_s > 0 and device_s > 0:
+            q = coefficients.host_power
+            big = max(host_s, device_s)
+            total = big * ((device_s / big) ** q + (host_s / big) ** q) ** (1.0 / q)
+            busy["host"] = total - device_s
+        if sync_s[i]:
+            total += sync_s[i]
+            busy["host"] = busy.get("host", 0.0) + sync_s[i]
+        launches = segment.launches
+        out.append(
+            SegmentTime(
+                device_s, host_s, total, dict(busy), float((sm[a:b] * alone[a:b]).sum()),
+                sum(x.hbm_bytes for x in launches), sum(x.up_bytes for x in launches), sum(x.out_bytes for x in launches),
+                sum(x.flop for x in launches), sync_s[i],
+            )
+        )  # fmt: skip
+    return out
+
+
+def _partition(segment: Segment, start: np.ndarray, end: np.ndarray, blame: np.ndarray) -> tuple[float, Counter[str]]:  # type: ignore[type-arg]
+    """Wall time of one segment by class: kernels by tag, gaps of the compute stream by the collective waited for."""
+    busy: Counter[str] = Counter()
+    if not len(end):
+        return 0.0, busy
+    at = 0.0
+    for i, launch in enumerate(segment.launches):
+        if launch.stream == COMM:
+            continue
+        gap = float(start[i]) - at
+        if gap > 0:
+            cause = segment.launches[int(blame[i])] if 0 <= blame[i] < len(segment.launches) else launch
+            busy[cause.tag] += gap
+        busy[launch.tag] += float(end[i]) - max(float(start[i]), at)
+        at = max(at, float(end[i]))
+    total = float(end.max())
+    if total > at:
+        last = segment.launches[int(np.argmax(end))]
+        busy[last.tag] += total - at
+    return total, busy
