@@ -1,8 +1,8 @@
 """From bytes and hops to seconds: `a + √(τ·x) + x`, x the transfer time of the busiest port.
 
 * a: kernel start plus hops times the hop latency of the protocol.
-* x: bytes over rate on the scale-up link and on the group's share of the NICs; their maximum where the algorithm pipelines
-  chunks through both, else their sum.
+* x: bytes over rate on the scale-up link and on the group's share of the NICs; their maximum where the algorithm
+  pipelines chunks through both, else their sum.
 * √(τ·x): cutting S bytes into chunks of size q costs (S/q)·o of overhead and q/b of pipeline fill; the best q leaves
   2·√(o·S/b), so τ = 4·o times the depth. It is what nccl-tests curves show between 1 MB and 1 GB.
 """
@@ -14,7 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from windtunnel.network.coefficients import NetworkCoefficients
+from windtunnel.network import nccl
+from windtunnel.network.coefficients import PROTOCOLS, NetworkCoefficients
 from windtunnel.network.collectives.base import Traffic
 from windtunnel.network.groups import GroupPlacement
 from windtunnel.specs.cluster import ClusterSpec
@@ -47,21 +48,57 @@ def rates(cluster: ClusterSpec, place: GroupPlacement, coefficients: NetworkCoef
     )
     out = np.minimum(share / place.ranks_per_domain, own)
     link = cluster.scale_up.bytes_per_s * coefficients.scale_up_scale
+    if cluster.scale_up.topology == "mesh":
+        # Point-to-point links to each peer: a group uses the links among its own ranks.
+        peers = max(cluster.scale_up_domain - 1, 1)
+        part = np.clip((place.ranks_per_domain - 1.0) / peers, 1.0 / peers, 1.0)
+    else:
+        part = np.ones_like(place.ranks_per_domain)
     axes = max(cluster.scale_up.torus_axes, 1) if cluster.scale_up.topology == "torus" else 1
     fraction = np.minimum(place.torus_axes, axes) / axes if axes > 1 else np.float64(1.0)
     return Rates(
-        np.asarray(link * coefficients.up.efficiency * fraction),
+        np.asarray(link * coefficients.up.efficiency * fraction * part),
         np.asarray(link * (coefficients.up.switch_efficiency or coefficients.up.efficiency)),
         np.asarray(out * coefficients.out.efficiency * coefficients.scale_out_scale),
     )
 
 
+def latency_s(
+    op: str,
+    name: str,
+    protocol: str,
+    traffic: Traffic,
+    place: GroupPlacement,
+    cluster: ClusterSpec,
+    coefficients: NetworkCoefficients,
+) -> tuple[float, Floats]:
+    """(kernel start, time of the dependent messages).
+
+    Chains take NCCL's ring hop, trees its tree hop; a message of a point-to-point pair takes one LL hop.
+    """
+    c, i = coefficients, PROTOCOLS.index(protocol)
+    extra = c.net_latency_s(cluster)
+    if traffic.in_network:
+        out = nccl.NVLS_TREE_OUT_HOP_S if name == "nvls_tree" else nccl.NVLS_OUT_HOP_S
+        return 0.0, np.asarray(traffic.up_hops * c.up.switch_hop_s + traffic.out_hops * (out + extra))
+    if op in ("send_recv", "all_to_all"):
+        hops = traffic.up_hops * c.up.hop_s[0] + traffic.out_hops * (c.out.hop_s[0] + extra)
+        posts = np.maximum(place.size - 2.0, 0.0) * c.peer_s if op == "all_to_all" else 0.0
+        return c.p2p_base_s, np.asarray(hops + posts)
+    if name == "tree":
+        up = nccl.TREE_UP_HOP_S if cluster.scale_up.family.startswith("nvlink") else nccl.TREE_UP_HOP_PCIE_S
+        return nccl.TREE_BASE_S[i], np.asarray(
+            traffic.up_hops * up[i] + traffic.out_hops * (nccl.TREE_OUT_HOP_S[i] + extra)
+        )
+    return c.base_s[i], np.asarray(traffic.up_hops * c.up.hop_s[i] + traffic.out_hops * (c.out.hop_s[i] + extra))
+
+
 def oversubscription(cluster: ClusterSpec, place: GroupPlacement, op: str, leaf_domains: int) -> Floats:
     """Slow-down of NIC traffic by thin uplinks above the leaf switches.
 
-    A chain (ring, tree) of neighbouring domains crosses a leaf's uplinks once per group that passes through it: `stride`
-    interleaved groups of domains out of `leaf_domains` load them. An all-to-all sends the part (k − k_leaf)/(k − 1) of its
-    traffic up.
+    A chain (ring, tree) of neighbouring domains crosses a leaf's uplinks once per group that passes through it:
+    `stride` interleaved groups of domains out of `leaf_domains` load them. An all-to-all sends the part (k −
+    k_leaf)/(k − 1) of its traffic up.
     """
     thin = cluster.scale_out.oversubscription
     k = place.num_domains

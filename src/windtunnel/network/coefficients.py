@@ -33,6 +33,10 @@ class LinkFamily:
     """Latency of one in-switch operation."""
     all_to_all_efficiency: float = 1.0
     """Further factor for all-to-all (many small peers)."""
+    net_latency_s: float = 0.0
+    """Latency that the network plugin reports on top of the hop (NCCL's table counts it twice under Simple)."""
+    protocols: tuple[str, ...] = ("ll", "ll128", "simple")
+    """Protocols that the transport supports."""
     source: str = ""
 
 
@@ -82,7 +86,14 @@ SCALE_OUT: Mapping[str, LinkFamily] = MappingProxyType(
         ),
         "roce": LinkFamily(0.94, _NET_HOP, 40e-6, 16, source="as InfiniBand less the RoCEv2 headers (assumed)"),
         "ethernet": LinkFamily(0.85, (15e-6, 20e-6, 30e-6), 100e-6, 8, source="TCP over kernel sockets (assumed)"),
-        "efa": LinkFamily(0.96, (18e-6, 20e-6, 30e-6), 60e-6, 16, source="SRD over libfabric: latency assumed"),
+        "efa": LinkFamily(
+            0.96,
+            _NET_HOP,
+            30e-6,
+            16,
+            net_latency_s=75e-6,
+            source=f"{_TUNER}; 75 us reported to NCCL by aws-ofi-nccl src/platform-aws.c for p4 and later (fact)",
+        ),
         "slingshot": LinkFamily(0.92, _NET_HOP, 40e-6, 16, source="assumed"),
         "omnipath": LinkFamily(0.85, _NET_HOP, 60e-6, 16, source="assumed"),
         "dcn": LinkFamily(0.85, (30e-6, 30e-6, 30e-6), 100e-6, 0, source="assumed"),
@@ -108,6 +119,10 @@ class NetworkCoefficients:
     """Kernel start of a collective under LL, LL128, Simple (NCCL tuner, ring; fact)."""
     p2p_base_s: float = 5e-6
     """Kernel start of a send/receive pair (5 us for 2 KiB on H100, vidur h100_dgx rows; fitted)."""
+    p2p_tau_s: float = 3e-6
+    """Pipeline ramp of messages and all-to-all (apex_plus H100/H200 send_recv and alltoall rows; fitted)."""
+    peer_s: float = 1.2e-6
+    """Posting one more peer of an all-to-all (7, 10, 15 µs for 2, 4, 8 ranks on H100, apex_plus; fitted)."""
     alpha_s: float = 0.0
     """Extra start skew of every collective (host launch, stragglers); 0 where the host is simulated."""
     leaf_domains: int = 16
@@ -116,6 +131,10 @@ class NetworkCoefficients:
     scale_out_scale: float = 1.0
     """Factors on the efficiencies (calibration)."""
     sources: Mapping[str, str] = field(default_factory=dict)
+
+    def net_latency_s(self, cluster: ClusterSpec) -> float:
+        """Latency of one network message beyond the hop latency, which holds 5 µs of wire and switches already."""
+        return max(self.out.net_latency_s, cluster.scale_out.latency_s - 5e-6, 0.0)
 
     @classmethod
     def for_cluster(cls, cluster: ClusterSpec) -> NetworkCoefficients:

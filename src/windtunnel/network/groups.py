@@ -1,8 +1,8 @@
 """Where the ranks of a communication group sit: how many share a scale-up domain, how many domains they span.
 
-A *domain* is the set of devices behind one scale-up network (an NVSwitch node, an NVL72 rack, a TPU slice). Everything a
-collective needs to know about its place is a handful of integers, so a planner can screen millions of plans by passing
-arrays instead of scalars.
+A *domain* is the set of devices behind one scale-up network (an NVSwitch node, an NVL72 rack, a TPU slice). Everything
+a collective needs to know about its place is a handful of integers, so a planner can screen millions of plans by
+passing arrays instead of scalars.
 """
 
 from __future__ import annotations
@@ -63,8 +63,8 @@ def placement(
 ) -> GroupPlacement:
     """Placement of groups {0, stride, 2·stride, …} with `size` ranks, over domains of `domain` devices.
 
-    All arguments broadcast. Exact for the group that starts at a domain boundary, hence for every group when size·stride
-    and domain divide one another; `Mesh` counts the other cases.
+    All arguments broadcast. Exact for the group that starts at a domain boundary, hence for every group when
+    size·stride and domain divide one another; `Mesh` counts the other cases.
 
     Args:
         size: Ranks in the group.

@@ -80,7 +80,7 @@ class NetworkModel:
             traffic = chosen.traffic(op, size, place)
             names = (protocol,) if protocol else (("simple",) if traffic.in_network else PROTOCOLS)
             return self._best([self._time(op, traffic, rate, thin, p, algorithm, place) for p in names])
-        picks = choices(op, size, place, self.cluster, software)
+        picks = choices(op, size, place, self.cluster, self.params, software)
         times = [
             self._time(op, collectives.get(name).traffic(op, size, place), rate, thin, proto, name, place)
             for name, proto, _ in picks
@@ -124,25 +124,12 @@ class NetworkModel:
         c = self.params
         if protocol not in PROTOCOLS:
             raise ValueError(f"protocol = {protocol}: one of {', '.join(PROTOCOLS)}")
-        i = PROTOCOLS.index(protocol)
         x = clock.transfer_s(traffic, rate, thin) / PROTOCOL_RATE[protocol]
         crosses = traffic.out_bytes > 0
-        if traffic.in_network:
-            start = np.asarray(0.0)
-            hops = traffic.up_hops * c.up.switch_hop_s + traffic.out_hops * (
-                c.out.hop_s[i] + self.cluster.scale_out.latency_s
-            )
-        elif op in ("send_recv", "all_to_all"):
-            start = np.asarray(c.p2p_base_s)
-            hops = traffic.up_hops * c.up.hop_s[0] + traffic.out_hops * (
-                c.out.hop_s[0] + self.cluster.scale_out.latency_s
-            )
-        else:
-            start = np.asarray(c.base_s[i])
-            hops = traffic.up_hops * c.up.hop_s[i] + traffic.out_hops * (
-                c.out.hop_s[i] + self.cluster.scale_out.latency_s
-            )
-        tau = np.where(crosses, c.out.tau_s, c.up.tau_s)
+        start, hops = clock.latency_s(op, name, protocol, traffic, place, self.cluster, c)
+        tau: Floats = np.where(crosses, c.out.tau_s, c.up.tau_s)
+        if op in ("send_recv", "all_to_all"):
+            tau = np.asarray(c.p2p_tau_s)
         moving = (place.size > 1).astype(np.float64)
         latency = moving * (start + hops + c.alpha_s)
         alone = latency + x + np.sqrt(tau * x)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import numpy.typing as npt
 
+from windtunnel.network import nccl
+from windtunnel.network.coefficients import NetworkCoefficients
 from windtunnel.network.groups import GroupPlacement
 from windtunnel.specs.cluster import ClusterSpec
 
@@ -13,17 +17,63 @@ PROTOCOL_RATE = {"ll": 0.5, "ll128": 0.92, "simple": 1.0}
 """Payload over wire bytes (NCCL: 4 of 8 bytes; 120 of 128 less flags; all)."""
 
 Choice = tuple[str, str, npt.NDArray[np.bool_]]
+"""Algorithm, protocol, where it is taken."""
+Selector = Callable[[str, Floats, GroupPlacement, ClusterSpec, NetworkCoefficients], list[Choice]]
 
 
-def choices(op: str, nbytes: Floats, place: GroupPlacement, cluster: ClusterSpec, software: str) -> list[Choice]:
-    """(algorithm, protocol, where it is taken), masks disjoint and complete."""
-    shape = np.broadcast_shapes(nbytes.shape, place.size.shape)
-    everywhere = np.ones(shape, dtype=bool)
+def _from_table(entries: list[nccl.Entry]) -> list[Choice]:
+    shape = entries[0].time_s.shape
+    if shape == ():
+        best = min(entries, key=lambda e: float(e.time_s))
+        return [(best.algorithm, best.protocol, np.ones((), dtype=bool))]
+    pick = np.argmin(np.stack([e.time_s for e in entries]), axis=0)
+    return [(e.algorithm, e.protocol, pick == i) for i, e in enumerate(entries) if np.any(pick == i)]
+
+
+def select_nccl(
+    op: str, nbytes: Floats, place: GroupPlacement, cluster: ClusterSpec, coefficients: NetworkCoefficients
+) -> list[Choice]:
+    """NCCL's table; ring, tree, NVLS and NVLSTree as far as the network has them."""
+    return _from_table(nccl.table(op, nbytes, place, cluster, coefficients))
+
+
+def select_rings(
+    op: str, nbytes: Floats, place: GroupPlacement, cluster: ClusterSpec, coefficients: NetworkCoefficients
+) -> list[Choice]:
+    """RCCL, oneCCL and others: rings and trees by the same clock, no in-switch reduction, no 128-byte lines."""
+    entries = nccl.table(op, nbytes, place, cluster, coefficients)
+    return _from_table([e for e in entries if e.algorithm in ("ring", "tree") and e.protocol != "ll128"])
+
+
+SELECTORS: dict[str, Selector] = {
+    "nccl": select_nccl,
+    "nccl_nvls_off": lambda op, s, p, c, k: _from_table(
+        [e for e in nccl.table(op, s, p, c, k) if not e.algorithm.startswith("nvls")]
+    ),
+    "rccl": select_rings,
+    "oneccl": select_rings,
+    "hccl": select_rings,
+    "generic": select_rings,
+}
+"""By name of the communication library."""
+
+
+def choices(
+    op: str,
+    nbytes: Floats,
+    place: GroupPlacement,
+    cluster: ClusterSpec,
+    coefficients: NetworkCoefficients,
+    software: str,
+) -> list[Choice]:
+    """(algorithm, protocol, where it is taken); the masks are disjoint and complete.
+
+    Raises:
+        ValueError: unknown software.
+    """
     if cluster.scale_up.topology == "torus":
-        return [("torus", "simple", everywhere)]
-    small = np.broadcast_to(nbytes <= 1024**2, shape)
-    nvls = np.zeros(shape, dtype=bool)
-    if software == "nccl" and op == "all_reduce" and cluster.scale_up.in_network_reduction:
-        nvls = np.broadcast_to((place.num_domains == 1) & (place.size >= 5), shape) & ~small
-    picks: list[Choice] = [("ring", "ll", small), ("nvls", "simple", nvls), ("ring", "simple", ~small & ~nvls)]
-    return [pick for pick in picks if pick[2].any()]
+        shape = np.broadcast_shapes(nbytes.shape, place.size.shape)
+        return [("torus", "simple", np.ones(shape, dtype=bool))]
+    if software not in SELECTORS:
+        raise ValueError(f"software = {software}: one of {', '.join(SELECTORS)}")
+    return SELECTORS[software](op, nbytes, place, cluster, coefficients)

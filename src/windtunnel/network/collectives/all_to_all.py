@@ -1,8 +1,9 @@
 """All-to-all: every rank sends another slice to every rank; uniform, imbalanced, or de-duplicated per domain.
 
-Pairwise: n − 1 messages per rank, all posted at once, so the latency is one hop plus the time to post them; bytes are set by
-the busiest port. Imbalance is the busiest rank's load over the mean (1 = uniform). De-duplication (node-limited dispatch of
-mixture-of-experts tokens): one copy of a token per destination domain crosses the NIC and is spread inside.
+Pairwise: n − 1 messages per rank, all posted at once, so the latency is one hop plus the time to post them; bytes are
+set by the busiest port. Imbalance is the busiest rank's load over the mean (1 = uniform). De-duplication (node-limited
+dispatch of mixture-of-experts tokens): one copy of a token per destination domain crosses the NIC and is spread
+inside.
 
 Source: DeepEP (deepseek-ai, 2025) for the two-level form.
 """
@@ -39,12 +40,11 @@ def all_to_all_traffic(
     """Traffic of an all-to-all in which the busiest rank has `imbalance` times the mean load.
 
     Args:
-        nbytes: Bytes one rank holds on average (it keeps 1/n).
-        place: Where the group sits.
-        imbalance: Busiest rank's bytes over the mean, on the receiving or the sending side, ≥ 1.
-        unique_out_fraction: Part of the outgoing bytes that has to cross the NIC after de-duplication per domain.
-        two_level: Tokens cross to the peer of the same rail first and are spread there over the scale-up links (which then
-            carry all arriving bytes besides the local ones).
+        nbytes: Bytes one rank holds on average (it keeps 1/n). place: Where the group sits. imbalance: Busiest rank's
+            bytes over the mean, on the receiving or the sending side, ≥ 1. unique_out_fraction: Part of the outgoing
+            bytes that has to cross the NIC after de-duplication per domain. two_level: Tokens cross to the peer of the
+            same rail first and are spread there over the scale-up links (which then carry all arriving bytes besides
+            the local ones).
     """
     n, m, k, s = in_place(place, np.asarray(nbytes, dtype=np.float64))
     load = np.asarray(imbalance, dtype=np.float64)

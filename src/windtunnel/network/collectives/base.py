@@ -1,8 +1,8 @@
 """What one collective algorithm says about itself: bytes and hops. Seconds come from `network.clock`.
 
-Bytes convention: `nbytes` is the size of the whole tensor S. all_reduce: S on every rank. all_gather and reduce_scatter:
-the gathered size (a rank holds S/n). all_to_all: what one rank holds (it keeps S/n and sends S·(n−1)/n). broadcast: the
-tensor. send_recv: the message.
+Bytes convention: `nbytes` is the size of the whole tensor S. all_reduce: S on every rank. all_gather and
+reduce_scatter: the gathered size (a rank holds S/n). all_to_all: what one rank holds (it keeps S/n and sends
+S·(n−1)/n). broadcast: the tensor. send_recv: the message.
 """
 
 from __future__ import annotations
@@ -36,8 +36,7 @@ class Traffic:
     hbm_bytes: Floats
     """Device memory traffic of one rank (reads and writes)."""
     pipelined: bool = True
-    """True: scale-up and scale-out work at the same time on different chunks (time is their maximum), else one after the
-    other (their sum)."""
+    """Scale-up and scale-out work at the same time on different chunks (maximum of their times), not in turn (sum)."""
     in_network: bool = False
     """The switches reduce or multiply (NVLS, SHARP)."""
 

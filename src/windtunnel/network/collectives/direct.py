@@ -1,7 +1,7 @@
-"""Direct: every rank exchanges with every other at once (one step per phase), for small messages or fully connected links.
+"""Direct: every rank exchanges with every other at once, for small messages or fully connected links.
 
-Source: Jiang et al., A Unified Architecture for Accelerating Distributed DNN Training (direct reduce-scatter/all-gather);
-the same exchange is the "two-shot" custom all-reduce of inference engines.
+Source: Jiang et al., A Unified Architecture for Accelerating Distributed DNN Training (direct
+reduce-scatter/all-gather); the same exchange is the "two-shot" custom all-reduce of inference engines.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Direct:
 
 @register
 class OneShot:
-    """One-shot all-reduce: every rank reads every other's whole tensor and reduces locally. Least latency, most bytes."""
+    """One-shot all-reduce: every rank reads every other's whole tensor and reduces locally. Least latency."""
 
     id = "one_shot"
     ops = frozenset({"all_reduce"})

@@ -1,7 +1,8 @@
 """Recursive halving and doubling: log2 n exchanges with partners at distance n/2, n/4, ….
 
-Source: Thakur, Rabenseifner & Gropp, Optimization of collective communication operations in MPICH, IJHPCA 2005. For n that is
-not a power of two the r = n − 2^⌊log2 n⌋ extra ranks first fold their data into a partner and get the result back.
+Source: Thakur, Rabenseifner & Gropp, Optimization of collective communication operations in MPICH, IJHPCA 2005. For n
+that is not a power of two the r = n − 2^⌊log2 n⌋ extra ranks first fold their data into a partner and get the result
+back.
 """
 
 from __future__ import annotations

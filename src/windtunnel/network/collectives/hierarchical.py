@@ -1,7 +1,7 @@
 """Hierarchical: reduce-scatter inside the domain, all-reduce of slices between domains, all-gather inside.
 
-The three phases follow one another (`pipelined` false); NCCL's rings overlap them instead. All-gather and reduce-scatter have
-two phases.
+The three phases follow one another (`pipelined` false); NCCL's rings overlap them instead. All-gather and
+reduce-scatter have two phases.
 
 Source: Cho et al., BlueConnect, MLSys 2019; also "hierarchical all-reduce" of DeepSpeed/Horovod.
 """

@@ -1,8 +1,9 @@
 """NVLS: the switch of the scale-up network reduces and multicasts.
 
-An all-reduce reads each address once through the switch (every GPU sends its S, the reducing GPU of a slice receives one
-reduced copy) and writes it once as a multicast: a port carries S·(n + 1)/n each way instead of the ring's 2·S·(n − 1)/n. The
-GPU-count sweeps of H200 (5 to 8) and B200 (6 to 8) divide to one rate within 2 % under this count and under no other tried.
+An all-reduce reads each address once through the switch (every GPU sends its S, the reducing GPU of a slice receives
+one reduced copy) and writes it once as a multicast: a port carries S·(n + 1)/n each way instead of the ring's 2·S·(n −
+1)/n. The GPU-count sweeps of H200 (5 to 8) and B200 (6 to 8) divide to one rate within 2 % under this count and under
+no other tried.
 
 Source: NVIDIA NVLink SHARP in NVSwitch 3; traffic counted from the multimem ld_reduce/st instructions (PTX ISA 8.1).
 """

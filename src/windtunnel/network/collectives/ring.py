@@ -1,8 +1,8 @@
 """Ring: n ranks in a circle, each passes 1/n of the tensor on per step.
 
-Source: Patarasu & Yuan, Bandwidth optimal all-reduce algorithms for clusters of workstations, JPDC 2009. NCCL builds one
-ring per channel and lets every channel leave the node through another NIC, so per rank a share 1/m of the traffic goes out
-and the rest stays on the scale-up network.
+Source: Patarasu & Yuan, Bandwidth optimal all-reduce algorithms for clusters of workstations, JPDC 2009. NCCL builds
+one ring per channel and lets every channel leave the node through another NIC, so per rank a share 1/m of the traffic
+goes out and the rest stays on the scale-up network.
 """
 
 from __future__ import annotations

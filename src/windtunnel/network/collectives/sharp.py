@@ -1,7 +1,7 @@
 """CollNet / SHARP: the switches between the domains reduce.
 
-Source: Graham et al., Scalable Hierarchical Aggregation Protocol (SHARP), COM-HPC 2016: a NIC sends S once and receives the
-reduced S once, at a depth of log(radix) instead of rounds over ranks.
+Source: Graham et al., Scalable Hierarchical Aggregation Protocol (SHARP), COM-HPC 2016: a NIC sends S once and
+receives the reduced S once, at a depth of log(radix) instead of rounds over ranks.
 """
 
 from __future__ import annotations

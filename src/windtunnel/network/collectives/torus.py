@@ -1,10 +1,10 @@
 """Torus (TPU ICI): bidirectional rings along each torus axis, all axes of the group at once.
 
-A group that covers j of the J axes uses j of the J pairs of links of a chip; the tensor is cut in j parts that go round the
-axes in different orders, so all of those links are busy all the time.
+A group that covers j of the J axes uses j of the J pairs of links of a chip; the tensor is cut in j parts that go
+round the axes in different orders, so all of those links are busy all the time.
 
-Source: Jouppi et al., TPU v4, ISCA 2023; scaling-book (jax-ml), chapter "rooflines/sharding": an all-gather of S bytes takes
-max(S/W_ici, hops·1 µs), whatever the size of the group.
+Source: Jouppi et al., TPU v4, ISCA 2023; scaling-book (jax-ml), chapter "rooflines/sharding": an all-gather of S bytes
+takes max(S/W_ici, hops·1 µs), whatever the size of the group.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from windtunnel.network.groups import GroupPlacement
 
 @register
 class Torus:
-    """Bidirectional multi-axis ring. `up_bytes` is scaled to the axes in use, so that it divides the whole chip's rate."""
+    """Bidirectional multi-axis ring; the rate that divides `up_bytes` is that of the axes in use."""
 
     id = "torus"
     ops = frozenset({"all_reduce", "reduce_scatter", "all_gather", "all_to_all", "broadcast", "send_recv"})

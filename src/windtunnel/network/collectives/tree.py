@@ -1,10 +1,10 @@
 """Double binary tree between domains, a chain inside each.
 
-Two trees carry half of the data each; a rank that is a leaf in one is an inner node in the other, so every rank sends and
-receives each byte at most twice and all links are used.
+Two trees carry half of the data each; a rank that is a leaf in one is an inner node in the other, so every rank sends
+and receives each byte at most twice and all links are used.
 
-Source: Sanders, Speck & Träff, Two-tree algorithms for full bandwidth broadcast, reduction and scan, Parallel Computing 2009;
-NCCL 2.4 (Jeaugey, Massively Scale Your Deep Learning Training with NCCL 2.4, 2019).
+Source: Sanders, Speck & Träff, Two-tree algorithms for full bandwidth broadcast, reduction and scan, Parallel
+Computing 2009; NCCL 2.4 (Jeaugey, Massively Scale Your Deep Learning Training with NCCL 2.4, 2019).
 """
 
 from __future__ import annotations
@@ -25,8 +25,9 @@ class Tree:
     def traffic(self, op: str, nbytes: Floats, place: GroupPlacement) -> Traffic:
         """Up and down: a rank sends S up and S down (all_reduce), or S down (broadcast).
 
-        Between domains a node of a double tree forwards S/2 to its parent in the tree where it is inner, S/2 where it is a
-        leaf, and the same down to two children: S up, S down per domain in total. Two domains exchange S/2 each way twice.
+        Between domains a node of a double tree forwards S/2 to its parent in the tree where it is inner, S/2 where it
+        is a leaf, and the same down to two children: S up, S down per domain in total. Two domains exchange S/2 each
+        way twice.
         """
         n, m, k, s = in_place(place, nbytes)
         passes = reduces(op)
