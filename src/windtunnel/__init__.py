@@ -1,0 +1,68 @@
+"""Windtunnel predicts how training runs on a cluster: time, memory, and why.
+
+Example:
+    >>> import windtunnel as wt
+    >>> wt.__version__.count(".")
+    2
+
+`wt.simulate_training("scenario.yaml")` returns a typed result; `result.to_frame()` and `result.figure()` show it. Names
+are imported on first use, so `import windtunnel` itself costs nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from windtunnel.api import compare, explain, fit, simulate_training, validate
+    from windtunnel.errors import BadInput, GateFailed, Infeasible, WindtunnelError
+    from windtunnel.specs.loader import load_scenario
+    from windtunnel.specs.scenario import Scenario
+    from windtunnel.training.results import TrainingResult
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "BadInput",
+    "GateFailed",
+    "Infeasible",
+    "Scenario",
+    "TrainingResult",
+    "WindtunnelError",
+    "__version__",
+    "compare",
+    "explain",
+    "fit",
+    "load_scenario",
+    "simulate_training",
+    "validate",
+]
+
+_HOME = {
+    "simulate_training": "windtunnel.api",
+    "fit": "windtunnel.api",
+    "compare": "windtunnel.api",
+    "explain": "windtunnel.api",
+    "validate": "windtunnel.api",
+    "load_scenario": "windtunnel.specs.loader",
+    "Scenario": "windtunnel.specs.scenario",
+    "TrainingResult": "windtunnel.training.results",
+    "WindtunnelError": "windtunnel.errors",
+    "BadInput": "windtunnel.errors",
+    "Infeasible": "windtunnel.errors",
+    "GateFailed": "windtunnel.errors",
+}
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOME.get(name)
+    if home is None:
+        raise AttributeError(f"module 'windtunnel' has no attribute '{name}'")
+    value = getattr(import_module(home), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,48 @@
+"""`windtunnel compare`: the difference of two predictions, class by class."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from windtunnel.cli.options import AsJson, Overrides, examples
+from windtunnel.cli.output import console, print_json, progress
+from windtunnel.cli.sources import result_of
+
+
+def compare(
+    a: Annotated[str, typer.Argument(metavar="A", help="Scenario, or a result of `train --json`.", show_default=False)],
+    b: Annotated[
+        str | None,
+        typer.Argument(metavar="[B]", help="The other one; absent: A with the --set changes.", show_default=False),
+    ] = None,
+    overrides: Overrides = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show what differs between two predictions and where the seconds and bytes go.
+
+    --set changes B only.
+    """
+    from windtunnel.errors import BadInput
+    from windtunnel.report.compare import comparison_summary, difference
+
+    if b is None and not overrides:
+        raise BadInput("compare: needs a second scenario or result, or --set changes to the first")
+    with progress("simulating both"):
+        first = result_of(a, ())
+        second = result_of(b if b is not None else a, tuple(overrides or ()))
+    result = difference(first, second)
+    if as_json:
+        print_json(result.to_dict())
+    else:
+        console().print(comparison_summary(result))
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+    app.command(
+        epilog=examples(
+            "compare a.yaml b.yaml", "compare my.yaml --set plan.tp=8 --set plan.pp=2", "compare before.json after.json"
+        )
+    )(compare)

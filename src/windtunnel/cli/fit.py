@@ -1,0 +1,28 @@
+"""`windtunnel fit`: does it fit in memory, and what would."""
+
+from __future__ import annotations
+
+import typer
+
+from windtunnel.cli.options import AsJson, Overrides, Scenario, examples
+from windtunnel.cli.output import console, print_json, progress
+from windtunnel.cli.sources import scenario_source
+
+
+def fit(scenario: Scenario, overrides: Overrides = None, as_json: AsJson = False) -> None:
+    """Say whether the plan fits, the largest micro-batch that does, and the fewest devices."""
+    from windtunnel import api
+
+    with progress("fitting"):
+        result = api.fit(scenario_source(scenario), overrides=tuple(overrides or ()))
+    if as_json:
+        print_json(result.to_dict())
+        return
+    from windtunnel.report.fit import fit_summary
+
+    console().print(fit_summary(result))
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+    app.command(epilog=examples("fit my.yaml", "fit my.yaml --set plan.recompute.policy=full --json"))(fit)

@@ -1,0 +1,108 @@
+"""The `windtunnel` command: one verb a file, errors as lines and exit codes.
+
+Exit codes: 0 success, 1 our own bug, 2 bad input, 3 no feasible answer, 4 a gate failed.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from windtunnel.cli import (
+    catalog,
+    clusters,
+    compare,
+    devices,
+    explain,
+    fit,
+    import_,
+    init,
+    models,
+    reproduce,
+    rerun,
+    techniques,
+    train,
+    validate,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+app = typer.Typer(
+    name="windtunnel",
+    help="Predict how training runs on a cluster: time, memory, and why. No accelerator needed.",
+    epilog="Start with: windtunnel init my.yaml; windtunnel train my.yaml. Exit codes: 0 success, 1 a bug of ours, "
+    "2 bad input, 3 no feasible answer, 4 a gate failed. WINDTUNNEL_DEBUG=1 shows tracebacks.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        import windtunnel
+
+        typer.echo(windtunnel.__version__)
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version.", callback=_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Predict how training runs on a cluster: time, memory, and why. No accelerator needed."""
+
+
+for _verb in (train, fit, compare, explain, validate, models, clusters, devices, import_, init, rerun, reproduce):
+    _verb.register(app)
+app.add_typer(catalog.app, name="catalog")
+app.add_typer(techniques.app, name="techniques")
+
+
+def run(arguments: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code. Errors have been printed to standard error."""
+    try:
+        app(args=None if arguments is None else list(arguments), prog_name="windtunnel")
+    except SystemExit as stop:
+        return stop.code if isinstance(stop.code, int) else int(stop.code is not None)
+    except Exception as error:
+        return _report(error)
+    return 0
+
+
+def main() -> None:
+    """Entry point of the `windtunnel` script."""
+    sys.exit(run())
+
+
+def _report(error: Exception) -> int:
+    """Print an error as one line a problem and return the exit code it stands for."""
+    from windtunnel.errors import WindtunnelError
+
+    if os.environ.get("WINDTUNNEL_DEBUG"):
+        import traceback
+
+        traceback.print_exception(error)
+    if isinstance(error, WindtunnelError):
+        lines, code = str(error).splitlines() or [type(error).__name__], error.exit_code
+    elif isinstance(error, OSError) and error.filename is not None:
+        lines, code = [f"{error.filename}: {(error.strerror or 'cannot be used').lower()}"], 2
+    else:
+        text = " ".join(str(error).split())
+        lines = [f"internal error: {type(error).__name__}: {text} (WINDTUNNEL_DEBUG=1 shows where)"]
+        code = 1
+    prefix = "" if code == 1 else "error: "
+    for line in lines:
+        sys.stderr.write(f"{prefix}{line}\n")
+    return code
+
+
+if __name__ == "__main__":
+    main()

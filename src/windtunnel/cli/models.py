@@ -1,0 +1,75 @@
+"""`windtunnel models`: what the catalogue knows of model architectures."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from windtunnel.cli.options import AsJson, examples
+from windtunnel.cli.output import console, print_json, progress
+from windtunnel.cli.tables import fields_table, listing
+
+if TYPE_CHECKING:
+    from windtunnel.specs.model import ModelSpec
+
+
+def models(
+    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="Show one model.", show_default=False)] = None,
+    family: Annotated[str | None, typer.Option(help="Only this family: dense, moe, mla_moe, hybrid, encoder …")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """List the models of the catalogue, or show one with its source."""
+    from windtunnel import catalog
+
+    if name is not None:
+        spec = catalog.model(name)
+        data = spec.model_dump(mode="json", exclude_defaults=True) | {"kv_heads": spec.kv_heads}
+        if as_json:
+            print_json(spec.model_dump(mode="json"))
+        else:
+            source = spec.provenance
+            console().print(fields_table(spec.name, {k: v for k, v in data.items() if k not in ("name", "provenance")}))
+            if source is not None:
+                console().print(f"\nsource: {source.source}{', ' + source.as_of if source.as_of else ''}")
+        return
+    with progress("reading the catalogue"):
+        specs = [catalog.model(known) for known in catalog.models()]
+    specs = [spec for spec in specs if family in (None, spec.family)]
+    if as_json:
+        print_json([_row(spec) for spec in specs])
+        return
+    rows = [
+        (
+            spec.name, spec.family, spec.num_hidden_layers, spec.hidden_size,
+            f"{spec.num_attention_heads}/{spec.kv_heads}", _experts(spec), _billions(spec),
+        )
+        for spec in specs
+    ]  # fmt: skip
+    console().print(listing(("model", "family", "layers", "hidden", "heads/kv", "experts", "parameters"), rows))
+
+
+def _row(spec: ModelSpec) -> dict[str, Any]:
+    return {
+        "name": spec.name, "family": spec.family, "num_hidden_layers": spec.num_hidden_layers,
+        "hidden_size": spec.hidden_size, "num_parameters_published": spec.num_parameters_published,
+        "source": spec.provenance.source if spec.provenance else None,
+    }  # fmt: skip
+
+
+def _experts(spec: ModelSpec) -> str:
+    return f"{spec.num_experts_per_tok} of {spec.num_experts}" if spec.num_experts else ""
+
+
+def _billions(spec: ModelSpec) -> str:
+    from windtunnel.report.quantities import count
+
+    total, active = spec.num_parameters_published, spec.num_active_parameters_published
+    if not total:
+        return ""
+    return count(total) + (f" ({count(active)} active)" if active else "")
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+    app.command(epilog=examples("models", "models --family moe", "models meta-llama/Llama-3.1-70B --json"))(models)

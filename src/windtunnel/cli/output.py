@@ -1,0 +1,69 @@
+"""What every verb prints through: data on standard output, everything else on standard error."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rich.console import Console
+
+_PATIENCE_S = 1.0
+
+
+def print_json(value: Any) -> None:
+    """Write one JSON document to standard output."""
+    import json
+
+    from windtunnel.training.serialise import plain
+
+    sys.stdout.write(json.dumps(plain(value), indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def console() -> Console:
+    """Rich console on standard output. Piped output keeps 120 columns so that tables do not wrap."""
+    from rich.console import Console
+
+    return Console(highlight=False, width=None if sys.stdout.isatty() else 120)
+
+
+def note(message: str) -> None:
+    """One line on standard error."""
+    sys.stderr.write(message + "\n")
+
+
+@contextmanager
+def progress(what: str) -> Iterator[None]:
+    """Show a spinner with the elapsed time on standard error once the work has taken a second.
+
+    Short work draws nothing and imports nothing. When standard error is not a terminal, a line every ten seconds.
+    """
+    done = threading.Event()
+    worker = threading.Thread(target=_watch, args=(what, done), daemon=True)
+    worker.start()
+    try:
+        yield
+    finally:
+        done.set()
+        worker.join(timeout=2.0)
+
+
+def _watch(what: str, done: threading.Event) -> None:
+    begin = time.monotonic()
+    if done.wait(_PATIENCE_S):
+        return
+    if not sys.stderr.isatty():
+        while not done.wait(10.0):
+            note(f"{what}: {time.monotonic() - begin:.0f} s")
+        return
+    from rich.console import Console
+
+    err = Console(stderr=True)
+    with err.status(what) as status:
+        while not done.wait(0.2):
+            status.update(f"{what}  [dim]{time.monotonic() - begin:.0f} s[/dim]")

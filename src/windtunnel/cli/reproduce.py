@@ -1,0 +1,43 @@
+"""`windtunnel reproduce`: run the experiments behind published claims."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from windtunnel.cli.options import AsJson, examples
+from windtunnel.cli.output import console, print_json, progress
+
+
+def reproduce(
+    ids: Annotated[list[str] | None, typer.Argument(metavar="[ID]...", help="Papers; absent: all.", show_default=False)] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Reproduce the headline claims of papers: published beside simulated, with low and high."""
+    from windtunnel import papers
+
+    with progress("reproducing"):
+        claims: list[dict[str, Any]] = papers.reproduce(tuple(ids or ()))
+    if as_json:
+        print_json(claims)
+        return
+    from windtunnel.cli.tables import listing
+
+    rows = [
+        (
+            c["id"], c["claim"], _number(c["published"]), _number(c["simulated"]),
+            f"{_number(c['low'])} to {_number(c['high'])}", "within" if c["within"] else "miss",
+        )
+        for c in claims
+    ]  # fmt: skip
+    console().print(listing(("paper", "claim", "published", "simulated", "low to high", ""), rows))
+
+
+def _number(value: object) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else "" if value is None else str(value)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+    app.command(epilog=examples("reproduce", "reproduce zero-bubble --json"))(reproduce)

@@ -1,0 +1,100 @@
+"""`windtunnel rerun`: reproduce a stored result and say whether it is equal."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from windtunnel.cli.options import AsJson, examples
+from windtunnel.cli.output import console, print_json, progress
+from windtunnel.cli.sources import stored_result
+
+_NOT_COMPARED = {"simulated_in_s", "version", "trace", "published", "scenario_name"}
+_DIGITS = 9
+
+
+def rerun(
+    result: Annotated[str, typer.Argument(metavar="RESULT", help="What `train --json` wrote.", show_default=False)],
+    as_json: AsJson = False,
+) -> None:
+    """Simulate a stored result's scenario again and compare every figure (9 digits). Exits 4 when one differs."""
+    import windtunnel
+    from windtunnel import api
+    from windtunnel.errors import BadInput, GateFailed
+
+    stored = stored_result(result)
+    if stored is None or not stored.get("scenario"):
+        raise BadInput(f"{result}: not a result of `train --json` (no step_time_s, or no scenario in it)")
+    with progress("simulating"):
+        fresh = api.simulate_training(stored["scenario"]).to_dict()
+    differences = _differences(stored, fresh)
+    report = {
+        "equal": not differences,
+        "version_stored": stored.get("version"), "version_now": windtunnel.__version__,
+        "input_hash_equal": stored.get("input_hash") == fresh.get("input_hash"),
+        "differences": [{"field": f, "stored": was, "now": now} for f, was, now in differences],
+    }  # fmt: skip
+    if as_json:
+        print_json(report)
+    else:
+        _show(report)
+    if differences:
+        raise GateFailed(f"{result}: {len(differences)} figures differ")
+
+
+def _differences(stored: dict[str, Any], fresh: dict[str, Any]) -> list[tuple[str, Any, Any]]:
+    """Leaves of the stored result that came out otherwise, in the order of the file."""
+    out: list[tuple[str, Any, Any]] = []
+
+    def walk(path: str, was: Any, now: Any) -> None:
+        if isinstance(was, dict) and isinstance(now, dict):
+            for key in [*was, *(key for key in now if key not in was)]:
+                if path or key not in _NOT_COMPARED:
+                    walk(f"{path}.{key}" if path else key, was.get(key), now.get(key))
+        elif isinstance(was, list) and isinstance(now, list) and len(was) == len(now):
+            for i, pair in enumerate(zip(was, now, strict=True)):
+                walk(f"{path}[{i}]", *pair)
+        elif not _equal(was, now):
+            out.append((path, was, now))
+
+    kept = {k: v for k, v in fresh.items() if k in stored}
+    if stored.get("interval") is None:
+        kept.pop("interval", None)
+    memory = stored.get("memory")
+    if isinstance(memory, dict) and isinstance(kept.get("memory"), dict):
+        names = kept["memory"].keys()
+        stored = stored | {"memory": {k: v for k, v in memory.items() if k in names}}
+    walk("", {k: v for k, v in stored.items() if k in kept}, kept)
+    return out
+
+
+def _equal(was: Any, now: Any) -> bool:
+    if isinstance(was, float) or isinstance(now, float):
+        try:
+            return f"{float(was):.{_DIGITS - 1}e}" == f"{float(now):.{_DIGITS - 1}e}"
+        except (TypeError, ValueError):
+            return was is now
+    return bool(was == now)
+
+
+def _show(report: dict[str, Any]) -> None:
+    out = console()
+    if report["version_stored"] != report["version_now"]:
+        out.print(f"stored by windtunnel {report['version_stored']}, this is {report['version_now']}")
+    if report["equal"]:
+        out.print("equal: every figure agrees to 9 digits")
+        return
+    from rich.table import Table
+
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
+    for title in ("differs", "stored", "now"):
+        table.add_column(title)
+    for item in report["differences"][:40]:
+        table.add_row(item["field"], str(item["stored"]), str(item["now"]))
+    out.print(table)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+    app.command(epilog=examples("train my.yaml --json > result.json", "rerun result.json"))(rerun)

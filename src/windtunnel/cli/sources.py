@@ -1,0 +1,71 @@
+"""Reading what verbs are given: a scenario, a stored result, or either."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from windtunnel.training.results import TrainingResult
+
+_MOST_BYTES = 1 << 29
+
+
+def scenario_source(scenario: str) -> str | dict[str, Any]:
+    """The scenario argument as `api` takes it: a path, or the mapping on standard input when it is `-`."""
+    if scenario != "-":
+        return scenario
+    import yaml
+
+    from windtunnel.errors import BadInput
+
+    try:
+        data = yaml.safe_load(sys.stdin.read(1 << 20))
+    except yaml.YAMLError as error:
+        raise BadInput("standard input: " + " ".join(str(error).split())) from None
+    if not isinstance(data, dict):
+        raise BadInput("standard input: must hold a scenario (a mapping of fields)")
+    return data
+
+
+def stored_result(path: str) -> dict[str, Any] | None:
+    """What `train --json` wrote to a file, or None when the file is something else (a scenario).
+
+    Raises:
+        BadInput: the file cannot be read.
+    """
+    import json
+
+    from windtunnel.errors import BadInput
+
+    file = Path(path)
+    if file.suffix.lower() != ".json":
+        return None
+    try:
+        if file.stat().st_size > _MOST_BYTES:
+            raise BadInput(f"{path}: larger than {_MOST_BYTES >> 20} MiB")
+        data = json.loads(file.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise BadInput(f"{path}: not JSON: {error}") from None
+    return data if isinstance(data, dict) and "step_time_s" in data else None
+
+
+def result_of(path: str, overrides: Sequence[str], *, trace: bool = False) -> TrainingResult:
+    """The stored result in a file, or the prediction of the scenario in it."""
+    from windtunnel import api
+    from windtunnel.errors import BadInput
+
+    data = stored_result(path) if path != "-" else None
+    if data is None:
+        return api.simulate_training(scenario_source(path), overrides=tuple(overrides), trace=trace)
+    if overrides:
+        raise BadInput(f"{path}: --set changes scenarios, not stored results")
+    from windtunnel.training.serialise import result_from_dict
+
+    try:
+        return result_from_dict(data)
+    except (KeyError, TypeError) as error:
+        raise BadInput(f"{path}: not a complete result of `train --json`: {error}") from None

@@ -1,0 +1,65 @@
+"""Plain tables for lists and records. Rich is imported when one is drawn."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from rich.console import RenderableType
+
+
+def listing(heads: Sequence[str], rows: Sequence[Sequence[object]]) -> RenderableType:
+    """One line an entry; columns that hold numbers only are right-aligned."""
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
+    for i, head in enumerate(heads):
+        cells = [str(row[i]) for row in rows]
+        numeric = bool(cells) and all(not cell or cell.replace(",", "").replace(".", "").isdigit() for cell in cells)
+        table.add_column(head, justify="right" if numeric else "left", no_wrap=i == 0, overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(str(cell)) for cell in row))
+    return table
+
+
+def fields_table(title: str, values: Mapping[str, Any], sources: Mapping[str, str] | None = None) -> RenderableType:
+    """One record: field, value, and where it comes from."""
+    from rich.console import Group
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0), pad_edge=False)
+    table.add_column(no_wrap=True)
+    table.add_column(style="cyan", overflow="fold")
+    table.add_column(style="dim", overflow="fold")
+    for field, value in values.items():
+        source = (sources or {}).get(field) or (sources or {}).get(field.split(".")[0], "")
+        table.add_row(field, Text(_shown(field, value)), Text(source))
+    return Group(Text(title, style="bold"), table)
+
+
+def _shown(field: str, value: Any) -> str:
+    if isinstance(value, (list, tuple)):
+        return ", ".join("×".join(map(str, v)) if isinstance(v, (list, tuple)) else str(v) for v in value)
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return str(value)
+    leaf = field.rsplit(".", 1)[-1]
+    if "flop_per_s" in field:
+        return f"{value / 1e12:,.4g} TFLOP/s"
+    if leaf.endswith("bytes_per_s"):
+        return f"{value / 1e9:,.4g} GB/s"
+    if leaf.endswith("_bytes"):
+        return f"{value / 2**30:,.4g} GiB" if value >= 2**30 else f"{value / 2**20:,.4g} MiB"
+    if leaf.endswith("_hz"):
+        return f"{value / 1e6:,.0f} MHz"
+    if leaf.endswith("_s"):
+        return f"{value * 1e6:,.4g} µs"
+    if leaf.endswith("_w"):
+        return f"{value:,.0f} W"
+    if "parameters" in leaf:
+        return f"{value:,.0f}"
+    return f"{value:g}" if isinstance(value, float) else str(value)

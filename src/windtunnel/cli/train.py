@@ -1,0 +1,94 @@
+"""`windtunnel train`: predict one training step."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from windtunnel.cli.options import AsJson, Overrides, Scenario, examples
+from windtunnel.cli.output import console, note, print_json, progress
+from windtunnel.cli.sources import scenario_source
+
+if TYPE_CHECKING:
+    from windtunnel.report.terminal import Published
+    from windtunnel.training.results import TrainingResult
+
+
+def train(
+    scenario: Scenario,
+    overrides: Overrides = None,
+    as_json: AsJson = False,
+    trace: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write the simulated step as Chrome JSON (ui.perfetto.dev opens it; .gz works)."),
+    ] = None,
+    report: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a one-file HTML report.")] = None,
+    against: Annotated[
+        str | None, typer.Option(metavar="SECONDS", help="Show a measured step time beside ours: 14.65 or 14.6-14.7.")
+    ] = None,
+    interval: Annotated[bool, typer.Option("--interval/--no-interval", help="Show how far the prediction may be off.")] = True,
+    curves: Annotated[bool, typer.Option("--curves", help="With --json: also the memory curve and the trace.")] = False,
+) -> None:
+    """Predict one training step: time, throughput, MFU, memory, and where the time goes."""
+    published = _published(against)
+    from windtunnel import api
+
+    with progress("simulating"):
+        result = api.simulate_training(
+            scenario_source(scenario), overrides=tuple(overrides or ()), trace=bool(trace or report or curves)
+        )
+    _write(result, trace, report, published)
+    if as_json:
+        data: dict[str, Any] = result.to_dict(curves=curves)
+        if not interval:
+            data["interval"] = None
+        if published is not None:
+            data["published"] = {
+                "low_s": published.low_s, "high_s": published.high_s,
+                "error": result.step_time_s / published.middle_s - 1,
+            }  # fmt: skip
+        print_json(data)
+        return
+    from windtunnel.report.terminal import summary
+
+    console().print(summary(result, published=published, interval=interval))
+
+
+def _published(text: str | None) -> Published | None:
+    if text is None:
+        return None
+    from windtunnel.errors import BadInput
+    from windtunnel.report.terminal import Published
+
+    try:
+        values = [float(part) for part in text.replace("..", "-").split("-")]
+        if not 1 <= len(values) <= 2 or not all(0 < value < float("inf") for value in values):
+            raise ValueError(text)
+    except ValueError:
+        raise BadInput(f"--against = {text}: must be seconds above 0, such as 14.65 or 14.6-14.7") from None
+    return Published(min(values), max(values))
+
+
+def _write(result: TrainingResult, trace: Path | None, report: Path | None, published: Published | None) -> None:
+    if trace is not None:
+        from windtunnel.exporters import perfetto
+
+        note(f"trace   {perfetto.write(result, trace)}  (open in ui.perfetto.dev)")
+    if report is not None:
+        from windtunnel.report import html
+
+        note(f"report  {html.write(result, report, published=published)}")
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+    app.command(
+        epilog=examples(
+            "train examples/llama3-70b-64xh100.yaml",
+            "train my.yaml --set plan.tp=8 --set plan.pp=2 --json",
+            "train my.yaml --trace trace.json --report report.html",
+            "train my.yaml --against 14.6-14.7",
+        )
+    )(train)

@@ -1,0 +1,192 @@
+"""The difference between two predictions, class by class: what a waterfall from one step time to the other shows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from windtunnel.report.quantities import count, gib, percent, seconds
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from windtunnel.training.results import TrainingResult
+
+_FIGURES = ("step_time_s", "tokens_per_s_per_device", "mfu", "hfu", "peak_memory_reserved_bytes", "num_devices")
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """From `a` to `b`. Seconds and bytes are b − a; each partition sums to its total."""
+
+    a: TrainingResult
+    b: TrainingResult
+    seconds_by_class: dict[str, float]
+    """Class of time → difference, largest first; sums to the difference of the step times."""
+    bytes_by_kind: dict[str, float]
+    """Kind of tensor → difference at the two peaks; sums to the difference of the allocated peaks."""
+    plan: dict[str, tuple[Any, Any]]
+    """Plan fields that differ → (a, b)."""
+    scenario: dict[str, tuple[Any, Any]]
+    """Other scenario fields that differ → (a, b), dotted names."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for `--json`."""
+        return {
+            "a": _figures(self.a),
+            "b": _figures(self.b),
+            "step_time_difference_s": self.b.step_time_s - self.a.step_time_s,
+            "step_time_ratio": self.b.step_time_s / self.a.step_time_s,
+            "seconds_by_class": self.seconds_by_class,
+            "bytes_by_kind": self.bytes_by_kind,
+            "plan": {k: list(v) for k, v in self.plan.items()},
+            "scenario": {k: list(v) for k, v in self.scenario.items()},
+        }
+
+    def figure(self) -> Any:
+        """Plotly waterfall from one step time to the other."""
+        import plotly.graph_objects as go
+
+        names, values = list(self.seconds_by_class), list(self.seconds_by_class.values())
+        figure = go.Figure(
+            go.Waterfall(
+                x=[f"A: {self.a.scenario_name}", *names, f"B: {self.b.scenario_name}"],
+                y=[self.a.step_time_s, *values, self.b.step_time_s],
+                measure=["absolute", *("relative" for _ in names), "total"],
+                text=[seconds(self.a.step_time_s), *(_signed(v) for v in values), seconds(self.b.step_time_s)],
+                textposition="outside", increasing_marker_color="#c0392b", decreasing_marker_color="#2e8b57",
+                totals_marker_color="#37474f", connector_line_color="#b0bec5",
+            )
+        )  # fmt: skip
+        figure.update_yaxes(title="seconds")
+        return figure
+
+
+def difference(a: TrainingResult, b: TrainingResult) -> Comparison:
+    """Compare two predictions.
+
+    Example:
+        `difference(a, b).seconds_by_class` says how many seconds each class of time adds on the way from a to b.
+    """
+    return Comparison(
+        a, b,
+        seconds_by_class=_deltas(a.breakdown, b.breakdown),
+        bytes_by_kind=_deltas(a.memory.at_peak, b.memory.at_peak),
+        plan=_changes(_flat(a.plan), _flat(b.plan)),
+        scenario=_changes(_flat(_outside_plan(a.scenario)), _flat(_outside_plan(b.scenario))),
+    )  # fmt: skip
+
+
+def comparison_summary(comparison: Comparison) -> RenderableType:
+    """The comparison as something `rich` prints."""
+    from rich import box
+    from rich.console import Group
+    from rich.padding import Padding
+    from rich.table import Table
+    from rich.text import Text
+
+    a, b = comparison.a, comparison.b
+    head = Table(box=box.SIMPLE_HEAD, show_edge=False, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
+    for title in ("", f"A  {a.scenario_name}", f"B  {b.scenario_name}", "B against A"):
+        head.add_column(title, justify="left" if not title else "right")
+    head.add_row("step time", seconds(a.step_time_s), seconds(b.step_time_s), _ratio(b.step_time_s / a.step_time_s))
+    head.add_row(
+        "tokens/s per device", count(a.tokens_per_s_per_device), count(b.tokens_per_s_per_device),
+        _ratio(b.tokens_per_s_per_device / a.tokens_per_s_per_device),
+    )  # fmt: skip
+    head.add_row("MFU", percent(a.mfu), percent(b.mfu), f"{100 * (b.mfu - a.mfu):+.1f} points")
+    head.add_row(
+        "memory reserved", gib(a.peak_memory_reserved_bytes), gib(b.peak_memory_reserved_bytes),
+        _signed_gib(b.peak_memory_reserved_bytes - a.peak_memory_reserved_bytes),
+    )  # fmt: skip
+    head.add_row("devices", f"{a.num_devices:,}", f"{b.num_devices:,}", _ratio(b.num_devices / a.num_devices))
+    parts: list[RenderableType] = [head]
+    changes = comparison.scenario | {f"plan.{k}": v for k, v in comparison.plan.items()}
+    if changes:
+        table = Table(box=None, show_header=False, padding=(0, 2, 0, 0), pad_edge=False)
+        for field, (before, after) in changes.items():
+            table.add_row(field, Text(_shown(before), style="dim"), "→", _shown(after))
+        parts += [Text("\nWhat differs", style="bold"), Padding(table, (0, 0, 0, 2))]
+    parts += [Text("\nFrom A to B", style="bold"), Padding(_waterfall(comparison), (0, 0, 0, 2))]
+    if comparison.bytes_by_kind:
+        table = Table(box=None, show_header=False, padding=(0, 2, 0, 0), pad_edge=False)
+        for kind, delta in comparison.bytes_by_kind.items():
+            table.add_row(kind, Text(_signed_gib(delta), style="red" if delta > 0 else "green"))
+        parts += [Text("\nMemory at the peak, B − A", style="bold"), Padding(table, (0, 0, 0, 2))]
+    return Group(*parts)
+
+
+def _waterfall(comparison: Comparison) -> RenderableType:
+    from rich.table import Table
+    from rich.text import Text
+
+    a, b = comparison.a.step_time_s, comparison.b.step_time_s
+    running, levels = a, [a]
+    for delta in comparison.seconds_by_class.values():
+        running += delta
+        levels.append(running)
+    low = min(levels) - 0.15 * (max(levels) - min(levels) or a)
+    scale = 44 / (max(levels) - low)
+    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0), pad_edge=False)
+    table.add_column(no_wrap=True)
+    table.add_column(justify="right", no_wrap=True)
+    table.add_column(no_wrap=True)
+    table.add_row("A", seconds(a), Text("█" * round((a - low) * scale), style="bright_black"))
+    at = a
+    for name, delta in comparison.seconds_by_class.items():
+        begin, length = min(at, at + delta), abs(delta)
+        style = "red" if delta > 0 else "green"
+        bar = Text(" " * round((begin - low) * scale))
+        bar.append("█" * max(round(length * scale), 0) or "▏", style=style)
+        table.add_row(name, Text(_signed(delta), style=style), bar)
+        at += delta
+    table.add_row("B", seconds(b), Text("█" * round((b - low) * scale), style="bright_black"), style="bold")
+    return table
+
+
+def _figures(result: TrainingResult) -> dict[str, Any]:
+    return {"scenario_name": result.scenario_name} | {name: getattr(result, name) for name in _FIGURES}
+
+
+def _deltas(a: dict[str, float], b: dict[str, float]) -> dict[str, float]:
+    deltas = {name: b.get(name, 0.0) - a.get(name, 0.0) for name in [*a, *(name for name in b if name not in a)]}
+    return {k: v for k, v in sorted(deltas.items(), key=lambda item: -abs(item[1])) if v}
+
+
+def _outside_plan(scenario: dict[str, Any]) -> dict[str, Any]:
+    return {k: v for k, v in scenario.items() if k not in ("plan", "name", "schema_version")}
+
+
+def _flat(data: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    out: dict[str, Any] = {}
+    for key, value in data.items():
+        if isinstance(value, dict) and value:
+            out |= _flat(value, f"{prefix}{key}.")
+        else:
+            out[prefix + key] = value
+    return out
+
+
+def _changes(a: dict[str, Any], b: dict[str, Any]) -> dict[str, tuple[Any, Any]]:
+    names = [*a, *(name for name in b if name not in a)]
+    return {name: (a.get(name), b.get(name)) for name in names if _plain(a.get(name)) != _plain(b.get(name))}
+
+
+def _plain(value: Any) -> Any:
+    return list(value) if isinstance(value, tuple) else value
+
+
+def _shown(value: Any) -> str:
+    return "not given" if value is None else str(value)
+
+
+def _signed(value: float) -> str:
+    return ("+" if value > 0 else "−" if value < 0 else "") + seconds(abs(value))
+
+
+def _signed_gib(value: float) -> str:
+    return ("+" if value > 0 else "−" if value < 0 else "") + gib(abs(value))
+
+
+def _ratio(value: float) -> str:
+    return f"{100 * (value - 1):+.1f} %"
