@@ -18,12 +18,13 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from windtunnel.catalog import store
+from windtunnel.errors import BadInput
 from windtunnel.specs.cluster import ClusterRef, ClusterSpec
 from windtunnel.specs.device import DeviceSpec, LinkSpec
 from windtunnel.specs.model import ModelSpec
 
 if TYPE_CHECKING:
-    from windtunnel.catalog.soundness import Problem
+    from windtunnel.errors import Problem
 
 __all__ = [
     "check", "cluster", "clusters", "device", "devices", "link", "links", "model", "models", "resolve_cluster",
@@ -87,7 +88,7 @@ def cluster(name: str) -> ClusterSpec:
     """
     try:
         return _cluster(store.find("clusters", name))
-    except store.BadInput:
+    except BadInput:
         matched = _TIMES.match(name)
         count = matched and (matched[1] or matched[3])
         if not matched or not count or int(count) < 1:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Any
 
 from windtunnel import catalog
 from windtunnel.catalog import store
-from windtunnel.errors import BadInput
+from windtunnel.errors import BadInput, Problem
 from windtunnel.specs.cluster import ClusterRef, ClusterSpec, ScaleOut
 from windtunnel.specs.device import DeviceSpec, LinkSpec
 
@@ -55,13 +56,13 @@ def default_node(device: DeviceSpec) -> ClusterSpec | None:
 def resolve(ref: ClusterRef) -> ClusterSpec:
     """Fill in a scenario's cluster; see `windtunnel.catalog.resolve_cluster`."""
     assumed: list[tuple[str, str, str]] = []
-    problems: list[str] = []
+    problems: list[Problem] = []
 
     def attempt(lookup: Any, value: str, field: str) -> Any:
         try:
             return lookup(value)
         except BadInput as error:
-            problems.append(f"cluster.{field}: {error}")
+            problems.extend(replace(p, field=f"cluster.{field}") for p in error.problems)
             return None
 
     device = ref.device if isinstance(ref.device, DeviceSpec) else attempt(catalog.device, ref.device, "device")
@@ -72,7 +73,7 @@ def resolve(ref: ClusterRef) -> ClusterSpec:
     if isinstance(ref.scale_out, str):
         out = attempt(lambda text: _scale_out(text, ref, assumed), ref.scale_out, "scale_out")
     if problems:
-        raise BadInput("\n".join(problems))
+        raise BadInput(problems)
     assert isinstance(device, DeviceSpec)
 
     changes = {

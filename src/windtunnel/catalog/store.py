@@ -14,7 +14,7 @@ from typing import Any
 
 import yaml
 
-from windtunnel.errors import BadInput
+from windtunnel.errors import BadInput, Problem
 
 ROOT = Path(__file__).parent
 KINDS = ("devices", "links", "clusters", "models")
@@ -106,12 +106,13 @@ def find(kind: str, text: str) -> str:
 
 def unknown(kind: str, text: str) -> BadInput:
     """The error for a name that is not in the catalogue."""
-    names = {key(n): n for stem, (n, _) in headings(kind).items() for n in ((n,) if kind == "models" else (stem,))}
-    pool = {**{k: headings(kind)[s][0] if kind == "models" else s for k, s in _spellings(kind).items()}, **names}
-    close = difflib.get_close_matches(key(text), list(pool), n=6, cutoff=0.5)
+    pool = {k: headings(kind)[stem][0] if kind == "models" else stem for k, stem in _spellings(kind).items()}
+    close = difflib.get_close_matches(key(text), list(pool), n=8, cutoff=0.5)
     near = list(dict.fromkeys(pool[c] for c in close))[:3]
-    hint = f"nearest: {', '.join(near)}" if near else f"see `windtunnel {kind}`"
-    return BadInput(f"{NOUNS[kind]} = {text!r}: not in the catalogue; {hint}")
+    hint = f" (close: {', '.join(near)})" if len(near) > 1 else "" if near else f" (see `windtunnel {kind}`)"
+    return BadInput(
+        Problem(field=NOUNS[kind], value=text, rule=f"not in the catalogue{hint}", nearest=near[0] if near else None)
+    )
 
 
 def read(kind: str, stem: str) -> dict[str, Any]:
