@@ -1,0 +1,318 @@
+"""One prediction as one HTML file that needs nothing else: no network, no folder beside it."""
+
+from __future__ import annotations
+
+import json
+from html import escape
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from windtunnel.report.describe import fit_line, recompute_text, workload_line
+from windtunnel.report.quantities import count, gib, percent, seconds
+from windtunnel.report.timeline_data import pack
+from windtunnel.training.figures import (
+    breakdown_figure,
+    colour,
+    memory_colour,
+    memory_figure,
+    sensitivity_figure,
+)
+from windtunnel.training.serialise import plain
+
+if TYPE_CHECKING:
+    from windtunnel.report.terminal import Published
+    from windtunnel.training.results import TrainingResult
+
+
+def write(result: TrainingResult, path: str | Path, *, published: Published | None = None) -> Path:
+    """Write the report and return its path."""
+    target = Path(path)
+    target.write_text(render(result, published=published), encoding="utf-8")
+    return target
+
+
+def render(result: TrainingResult, *, published: Published | None = None) -> str:
+    """The whole document. Every text that comes from the scenario is escaped.
+
+    Args:
+        result: the prediction; with a trace, the report has a timeline.
+        published: a measured step time to mark beside ours.
+    """
+    from plotly.offline import get_plotlyjs
+
+    title = result.scenario_name or "training step"
+    body = [
+        _header(result), _tiles(result, published), _bound(result), _warnings(result), _timeline(result),
+        _time_and_sensitivity(result), _memory(result), _stages(result), _plan_and_assumptions(result),
+        _citations(result), _provenance(result),
+    ]  # fmt: skip
+    return "\n".join(
+        [
+            '<!doctype html><html lang="en"><head><meta charset="utf-8">',
+            '<meta name="viewport" content="width=device-width, initial-scale=1">',
+            f"<title>{escape(title)} · Windtunnel</title>",
+            f"<style>{_asset('report.css')}</style>",
+            f"<script>{get_plotlyjs()}</script></head><body><main>",
+            *body,
+            "</main>",
+            f"<script>{_asset('timeline.js')}</script>" if result.trace is not None else "",
+            "</body></html>\n",
+        ]
+    )
+
+
+def _asset(name: str) -> str:
+    return files("windtunnel.report").joinpath("assets", name).read_text(encoding="utf-8")
+
+
+def _header(result: TrainingResult) -> str:
+    chips = []
+    for key, value in result.plan.items():
+        shown = _chip_value(key, value)
+        if shown:
+            chips.append(f'<span class="chip">{escape(key)} <b>{escape(shown)}</b></span>')
+    return (
+        f"<header><h1>{escape(result.scenario_name or 'Training step')}</h1>"
+        f'<p class="sub">{escape(workload_line(result))} · {result.num_micro_batches:,} micro-batches per replica</p>'
+        f'<div class="chips">{"".join(chips)}</div></header>'
+    )
+
+
+def _chip_value(key: str, value: Any) -> str:
+    """Short text of a plan field, empty for what says nothing (an axis of one, nested switches)."""
+    if key == "recompute":
+        return recompute_text(value)
+    if isinstance(value, bool):
+        return "on" if value else ""
+    if isinstance(value, (int, float)):
+        return f"{value:g}" if value != 1 or key in ("tp", "pp", "dp", "mbs", "zero") else ""
+    return value if isinstance(value, str) and value != "auto" else ""
+
+
+def _tiles(result: TrainingResult, published: Published | None) -> str:
+    band = result.interval
+    note = f"{100 * band.level:.0f} % interval {seconds(band.low)} to {seconds(band.high)} · {escape(band.grade)}"
+    if published is not None:
+        error = result.step_time_s / published.middle_s - 1
+        note += f"<br>published {escape(str(published))}: predicted {100 * error:+.1f} %"
+    style = "good" if result.memory_fits else "bad"
+    capacity = result.memory.capacity_bytes
+    scale = 100 / max(capacity, result.peak_memory_reserved_bytes)
+    parts = [
+        f'<i style="width:{size * scale:.2f}%;background:{memory_colour(kind)}" title="{escape(kind)} {gib(size)}"></i>'
+        for kind, size in _by_size(result.memory.at_peak)
+    ]
+    rest = max(result.peak_memory_reserved_bytes - sum(result.memory.at_peak.values()), 0.0)
+    parts.append(f'<i style="width:{rest * scale:.2f}%;background:#b0bec5" title="reserved, not allocated {gib(rest)}"></i>')
+    limit = f'<span class="limit" style="left:calc({min(capacity * scale, 100):.2f}% - 2px)"></span>'
+    return (
+        '<div class="tiles">'
+        f'<div class="tile"><div class="label">Step time</div><div class="value">{seconds(result.step_time_s)}</div>'
+        f'{_band(result, published)}<div class="note">{note}</div></div>'
+        f'<div class="tile"><div class="label">Throughput</div><div class="value">{count(result.tokens_per_s_per_device)}'
+        f'<small> tokens/s per device</small></div><div class="note">{count(result.tokens_per_s)} tokens/s on '
+        f"{result.num_devices:,} devices</div></div>"
+        f'<div class="tile"><div class="label">MFU</div><div class="value">{percent(result.mfu)}</div>'
+        f'<div class="note">{result.model_tflops_per_device:,.0f} TFLOP/s per device<br>HFU {percent(result.hfu)}, '
+        f"{result.hardware_tflops_per_device:,.0f} TFLOP/s as run</div></div>"
+        f'<div class="tile"><div class="label">Memory, reserved</div>'
+        f'<div class="value">{gib(result.peak_memory_reserved_bytes)}<small> of {gib(capacity)}</small></div>'
+        f'<div class="gauge">{"".join(parts)}{limit}</div><div class="note {style}">{escape(fit_line(result))}</div></div>'
+        "</div>"
+    )
+
+
+def _band(result: TrainingResult, published: Published | None) -> str:
+    """The interval as a line, our value as a dot, the published value (or range) above it."""
+    band = result.interval
+    points = [band.low, band.high, result.step_time_s]
+    if published is not None:
+        points += [published.low_s, published.high_s]
+    low, high = min(points), max(points)
+    pad = 0.08 * (high - low) or 1.0
+
+    def x(value: float) -> float:
+        return round(10 + 380 * (value - low + pad) / (high - low + 2 * pad), 1)
+
+    mark = ""
+    if published is not None:
+        a, b = x(published.low_s), x(published.high_s)
+        mark = (
+            f'<rect x="{a - 1.5}" y="4" width="{max(b - a, 0) + 3}" height="24" fill="#e0a100" opacity=".85" rx="1.5">'
+            f"<title>published {escape(str(published))}</title></rect>"
+        )
+    return (
+        '<svg viewBox="0 0 400 34" preserveAspectRatio="none">'
+        '<line x1="0" x2="400" y1="16" y2="16" stroke="#e1e6ea" stroke-width="2"/>'
+        f'<rect x="{x(band.low)}" y="11" width="{x(band.high) - x(band.low):.1f}" height="10" rx="5" fill="#90b8e0"/>'
+        f'{mark}<rect x="{x(result.step_time_s) - 2}" y="7" width="4" height="18" rx="2" fill="#1565c0"/></svg>'
+    )
+
+
+def _bound(result: TrainingResult) -> str:
+    if not result.bound_by:
+        return ""
+    return f'<div class="card bound"><b>Bound by</b> {escape(result.bound_by)}</div>'
+
+
+def _warnings(result: TrainingResult) -> str:
+    if not result.warnings:
+        return ""
+    items = "".join(f"<li>{escape(line)}</li>" for line in result.warnings)
+    return f'<div class="card warn"><b>Warnings</b><ul>{items}</ul></div>'
+
+
+def _timeline(result: TrainingResult) -> str:
+    if result.trace is None:
+        return ""
+    meta, data = pack(result)
+    used = sorted({int(tag) for tag in result.trace.tag})
+    legend = "".join(
+        f'<span><i style="background:{colour(result.trace.tags[tag])}"></i>{escape(result.trace.tags[tag])}</span>'
+        for tag in used
+    )
+    stages = sorted({lane[0] for lane in meta["lanes"]})
+    hint = "Wheel zooms, drag pans, double click resets; hover follows a micro-batch through the pipeline."
+    if meta["chunks"] > 1:
+        hint += " Lighter shades are later model chunks."
+    if meta["dropped"]:
+        hint += f" {meta['dropped']:,} of {len(result.trace.stage):,} events are not shown."
+    return (
+        '<div class="card"><div class="head"><h2>Pipeline timeline</h2>'
+        f'<p class="hint">{hint}</p><span class="push"></span>'
+        '<button data-view="[0,1]">whole step</button><button data-view="[0,0.08]">start</button>'
+        '<button data-view="[0.46,0.54]">middle</button><button data-view="[0.92,1]">end</button></div>'
+        f'<div id="timeline"><canvas aria-label="timeline of {len(stages)} stages"></canvas><div class="tip"></div></div>'
+        f'<div class="legend">{legend}<span><i style="background:#eef1f3;border:1px solid #cfd6db"></i>idle</span></div>'
+        f'<script type="application/json" id="timeline-meta">{_json(meta)}</script>'
+        f'<script type="text/plain" id="timeline-data">{data}</script></div>'
+    )
+
+
+def _time_and_sensitivity(result: TrainingResult) -> str:
+    left = _card("Where the time goes", "on the device that finishes last; sums to the step", _plot(breakdown_figure(result)))
+    if not result.sensitivities:
+        return left
+    right = _card("What 10 % more would buy", "change of step time", _plot(sensitivity_figure(result)))
+    return f'<div class="row two">{left}{right}</div>'
+
+
+def _memory(result: TrainingResult) -> str:
+    memory = result.memory
+    rows = [
+        f'<tr><td><span class="swatch" style="background:{memory_colour(kind)}"></span>{escape(kind)}</td>'
+        f'<td class="n">{gib(size)}</td><td class="n">{percent(size / memory.capacity_bytes)}</td></tr>'
+        for kind, size in _by_size(memory.at_peak)
+    ]
+    for name, size in (("allocated", memory.peak_allocated_bytes), ("reserved", memory.peak_reserved_bytes)):
+        rows.append(
+            f'<tr><td class="total">{name}</td><td class="n total">{gib(size)}</td>'
+            f'<td class="n total">{percent(size / memory.capacity_bytes)}</td></tr>'
+        )
+    rows.append(f'<tr><td>capacity</td><td class="n">{gib(memory.capacity_bytes)}</td><td></td></tr>')
+    table = _card(
+        "At the peak", f"stage {memory.stage}",
+        f'<table><tr><th>kind</th><th class="n">size</th><th class="n">of capacity</th></tr>{"".join(rows)}</table>',
+    )  # fmt: skip
+    if not len(memory.curve_time_s):
+        return table
+    curve = _card("Memory over the step", f"stage {memory.stage}, which peaks highest", _plot(memory_figure(result)))
+    return f'<div class="row mem">{curve}{table}</div>'
+
+
+def _stages(result: TrainingResult) -> str:
+    if len(result.stages) < 2:
+        return ""
+    names = list(dict.fromkeys(key for stage in result.stages for key in stage))
+    most = {
+        name: max((abs(s[name]) for s in result.stages if isinstance(s.get(name), (int, float))), default=0) or 1
+        for name in names
+    }
+    head = "".join(f'<th class="n">{escape(_heading(name))}</th>' for name in names)
+    rows = []
+    for stage in result.stages:
+        cells = []
+        for name in names:
+            value = stage.get(name)
+            bar = ""
+            if isinstance(value, float) and name.endswith(("_s", "_bytes")):
+                bar = f'<div class="minibar"><i style="width:{100 * abs(value) / most[name]:.1f}%"></i></div>'
+            cells.append(f'<td class="n">{escape(_cell(name, value))}{bar}</td>')
+        rows.append(f"<tr>{''.join(cells)}</tr>")
+    return _card("Stages", "", f"<table><tr>{head}</tr>{''.join(rows)}</table>")
+
+
+def _plan_and_assumptions(result: TrainingResult) -> str:
+    plan = "".join(
+        f"<tr><td>{escape(key)}</td><td><code>{escape(_plain_text(value))}</code></td></tr>"
+        for key, value in result.plan.items()
+    )
+    left = _card("Plan as resolved", "", f"<table>{plan}</table>")
+    if not result.assumed:
+        return left
+    assumed = "".join(
+        f"<tr><td><code>{escape(a.field)}</code></td><td>{escape(a.value)}</td><td>{escape(a.why)}</td></tr>"
+        for a in result.assumed
+    )
+    head = "<tr><th>field</th><th>value</th><th>why</th></tr>"
+    right = _card("Assumed", "what the scenario leaves open", f"<table>{head}{assumed}</table>")
+    return f'<div class="row two">{right}{left}</div>'
+
+
+def _citations(result: TrainingResult) -> str:
+    if not result.citations:
+        return ""
+    items = "".join(f"<li>{escape(line)}</li>" for line in result.citations)
+    return _card("Methods used", "", f"<ul>{items}</ul>")
+
+
+def _provenance(result: TrainingResult) -> str:
+    import yaml
+
+    scenario = yaml.safe_dump(plain(result.scenario), sort_keys=False, allow_unicode=True, default_flow_style=None)
+    return (
+        f'<div class="card"><details><summary>Scenario</summary><pre>{escape(scenario)}</pre></details></div>'
+        f"<footer>windtunnel <code>{escape(result.version)}</code> · input hash <code>{escape(result.input_hash)}</code> · "
+        f"simulated in {seconds(result.simulated_in_s)} · interval from {escape(result.interval.basis)}</footer>"
+    )
+
+
+def _card(title: str, hint: str, content: str) -> str:
+    note = f'<p class="hint">{escape(hint)}</p>' if hint else ""
+    return f'<div class="card"><div class="head"><h2>{escape(title)}</h2>{note}</div>{content}</div>'
+
+
+def _plot(figure: Any) -> str:
+    config = {"displayModeBar": False, "responsive": True}
+    return str(figure.to_html(full_html=False, include_plotlyjs=False, config=config))
+
+
+def _by_size(sizes: dict[str, float]) -> list[tuple[str, float]]:
+    return sorted(((k, v) for k, v in sizes.items() if v > 0), key=lambda item: -item[1])
+
+
+def _json(value: Any) -> str:
+    return json.dumps(plain(value)).replace("<", "\\u003c")
+
+
+def _heading(name: str) -> str:
+    for ending in ("_s", "_bytes"):
+        name = name.removesuffix(ending)
+    return name.replace("_", " ")
+
+
+def _cell(name: str, value: Any) -> str:
+    if isinstance(value, float) and name.endswith("_s"):
+        return seconds(value)
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return gib(value) if "bytes" in name else count(value)
+    return _plain_text(value)
+
+
+def _plain_text(value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{k}: {_plain_text(v)}" for k, v in value.items() if v not in (None, [], (), ""))
+    if isinstance(value, (list, tuple)):
+        return ", ".join(map(str, value))
+    return "not set" if value is None else str(value)
