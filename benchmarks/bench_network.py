@@ -133,10 +133,8 @@ def main(path: str) -> None:
             return f"{np.abs(values[mask]).mean():6.1f}" if mask.any() else "     -"
 
         mib = size / 2**20
-        print(
-            f"{name:58s} {len(points):4d} {mean(mib > 0, error)} {mean(mib <= 1, error)} {mean((mib > 1) & (mib < 256), error)} "
-            f"{mean(mib >= 256, error)} {error.mean():6.1f}"
-        )
+        bands = (mib > 0, mib <= 1, (mib > 1) & (mib < 256), mib >= 256)
+        print(f"{name:58s} {len(points):4d} " + " ".join(mean(band, error) for band in bands) + f" {error.mean():6.1f}")
         if name in SWEEPS and "-v" in sys.argv:
             for p in sorted(points):
                 print(f"      {p[0] / 2**20:10.3f} MiB measured {p[1] * 1e6:10.1f} us, ours {p[2] * 1e6:10.1f} {p[3]}")

@@ -31,6 +31,8 @@ class LinkFamily:
     """Rate of in-switch reduction over the data-sheet rate (0: none)."""
     switch_hop_s: float = 25e-6
     """Latency of one in-switch operation."""
+    switch_tau_s: float = 15e-6
+    """Pipeline ramp of in-switch operations (H100 all_reduce rows of apex_plus and dgxc-benchmarking; fitted)."""
     all_to_all_efficiency: float = 1.0
     """Further factor for all-to-all (many small peers)."""
     net_latency_s: float = 0.0
@@ -45,35 +47,52 @@ _NV_HOP = (0.6e-6, 1.9e-6, 3.4e-6)
 _PCI_HOP = (1.0e-6, 2.5e-6, 5.7e-6)
 _NET_HOP = (2.7e-6, 4.0e-6, 14e-6)
 
+_RAMP = "pipeline ramp from H100/H200 reduce_scatter, all_gather, all_reduce rows of apex_plus (fitted)"
+
 SCALE_UP: Mapping[str, LinkFamily] = MappingProxyType(
     {
-        "nvlink2": LinkFamily(0.80, _NV_HOP, 40e-6, 12, source=f"{_TUNER}; 20 of 25 GB/s per link, topo.h (fact)"),
-        "nvlink3": LinkFamily(0.80, _NV_HOP, 40e-6, 24, source=f"{_TUNER}; 20 of 25 GB/s per link, topo.h (fact)"),
+        "nvlink": LinkFamily(0.80, _NV_HOP, 36e-6, 12, source=f"{_TUNER}; 20 of 25 GB/s per link, topo.h (fact)"),
+        "nvlink3": LinkFamily(
+            0.80,
+            _NV_HOP,
+            36e-6,
+            24,
+            source=f"{_TUNER}; 20 of 25 GB/s per link, topo.h (fact); ramp of 2021 steps (fitted)",
+        ),
         "nvlink4": LinkFamily(
             0.824,
             _NV_HOP,
-            12e-6,
-            24,
-            0.824 * 0.85,
-            25e-6,
-            0.9,
-            source=f"{_TUNER}; 20.6 of 25 GB/s per link, topo.h, NVLS 0.85 (fact)",
+            tau_s=4e-6,
+            channels=24,
+            switch_efficiency=0.824 * 0.85,
+            all_to_all_efficiency=0.9,
+            source=f"{_TUNER}; 20.6 of 25 GB/s per link, topo.h, NVLS 0.85 (fact); {_RAMP}",
         ),
         "nvlink5": LinkFamily(
             0.802,
             _NV_HOP,
-            30e-6,
-            32,
-            0.802 * 0.74,
-            25e-6,
-            0.9,
-            source=f"{_TUNER}; 40.1 of 50 GB/s per link, topo.h, NVLS 0.74 (fact)",
+            tau_s=4e-6,
+            channels=32,
+            switch_efficiency=0.802 * 0.74,
+            all_to_all_efficiency=0.9,
+            source=f"{_TUNER}; 40.1 of 50 GB/s per link, topo.h, NVLS 0.74 (fact); ramp as NVLink 4 (assumed)",
+        ),
+        "nvlink6": LinkFamily(
+            0.802,
+            _NV_HOP,
+            tau_s=4e-6,
+            channels=32,
+            switch_efficiency=0.802 * 0.74,
+            all_to_all_efficiency=0.9,
+            source="as NVLink 5 (assumed)",
         ),
         "pcie": LinkFamily(0.76, _PCI_HOP, 20e-6, 4, source=f"{_TUNER}; 12 of 15.75 GB/s for gen3 x16, topo.h (fact)"),
-        "xgmi": LinkFamily(0.75, _NV_HOP, 40e-6, 32, source=f"{_TUNER} as RCCL inherits them; rate assumed"),
+        "xgmi": LinkFamily(0.75, _NV_HOP, 36e-6, 32, source=f"{_TUNER} as RCCL inherits them; rate assumed"),
         "ici": LinkFamily(
             0.90, (1e-6, 1e-6, 1e-6), 5e-6, 0, source="scaling-book: 1 us a hop, about 90 % of the link (fact)"
         ),
+        "neuronlink": LinkFamily(0.80, (2e-6, 2e-6, 2e-6), 20e-6, 0, source="assumed"),
+        "hccs": LinkFamily(0.80, (3e-6, 3e-6, 3e-6), 30e-6, 0, source="assumed"),
         "generic": LinkFamily(0.80, _NV_HOP, 30e-6, 16, source="assumed"),
     }
 )
@@ -120,7 +139,7 @@ class NetworkCoefficients:
     p2p_base_s: float = 5e-6
     """Kernel start of a send/receive pair (5 us for 2 KiB on H100, vidur h100_dgx rows; fitted)."""
     p2p_tau_s: float = 3e-6
-    """Pipeline ramp of messages and all-to-all (apex_plus H100/H200 send_recv and alltoall rows; fitted)."""
+    """Pipeline ramp of a single message (apex_plus H100/H200 send_recv rows; fitted)."""
     peer_s: float = 1.2e-6
     """Posting one more peer of an all-to-all (7, 10, 15 µs for 2, 4, 8 ranks on H100, apex_plus; fitted)."""
     alpha_s: float = 0.0

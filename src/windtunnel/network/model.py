@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from windtunnel.network import clock, collectives
+from windtunnel.network import clock, collectives, nccl
 from windtunnel.network.coefficients import PROTOCOLS, NetworkCoefficients
 from windtunnel.network.collectives.all_to_all import all_to_all_traffic
 from windtunnel.network.collectives.base import OPS, Traffic
@@ -128,8 +128,14 @@ class NetworkModel:
         crosses = traffic.out_bytes > 0
         start, hops = clock.latency_s(op, name, protocol, traffic, place, self.cluster, c)
         tau: Floats = np.where(crosses, c.out.tau_s, c.up.tau_s)
-        if op in ("send_recv", "all_to_all"):
+        if traffic.in_network:
+            tau = np.where(crosses, np.maximum(c.out.tau_s, c.up.switch_tau_s), c.up.switch_tau_s)
+        if op == "send_recv":
             tau = np.asarray(c.p2p_tau_s)
+        if protocol == "ll":  # eight-byte lines: no chunks to fill, but flag polling caps the rate
+            tau = np.asarray(0.0)
+            sent = (traffic.up_bytes + traffic.out_bytes) / nccl.ll_max_bytes_per_s(self.cluster, place)
+            x = np.maximum(x, sent)
         moving = (place.size > 1).astype(np.float64)
         latency = moving * (start + hops + c.alpha_s)
         alone = latency + x + np.sqrt(tau * x)

@@ -105,8 +105,16 @@ class Graph:
         return self.channels * self.speed
 
 
-def _generation(name: str) -> str:
+def generation_of(cluster: ClusterSpec) -> str:
+    """Row of the tables for a device; others are tuned as Ampere is."""
+    name = cluster.device.generation
     return name if name in ("volta", "ampere", "hopper", "blackwell") else "ampere"
+
+
+def ll_max_bytes_per_s(cluster: ClusterSpec, place: GroupPlacement) -> Floats:
+    """Most that a rank moves under LL (flag polling binds, not the link), by number of nodes."""
+    nodes = np.clip(place.num_domains - 1.0, 0.0, 2.0).astype(np.int64)
+    return np.asarray(np.asarray(_LL_MAX[generation_of(cluster)])[nodes] * _GB)
 
 
 def _array(generation: str, table: dict[str, tuple[float, ...]]) -> tuple[float, ...]:
@@ -163,7 +171,7 @@ def table(
 
     Shapes: `nbytes` and the fields of `place` broadcast.
     """
-    gen = _generation(cluster.device.generation)
+    gen = generation_of(cluster)
     n, m, k, size = np.broadcast_arrays(place.size, place.ranks_per_domain, place.num_domains, nbytes)
     up_gbs = cluster.scale_up.bytes_per_s * coefficients.up.efficiency / _GB
     nic_gbs = cluster.scale_out.nic_bytes_per_s * coefficients.out.efficiency / _GB
@@ -185,7 +193,7 @@ def table(
     found, back = np.unique(codes, return_inverse=True)
     rc, rs, vc, vs = (np.asarray(a[back]).reshape(n.shape) for a in graphs(found))
     bus = rc * rs
-    nodes = np.clip(np.where(k > 2, 2, k - 1), 0, 2).astype(np.int64)
+    nodes = np.clip(k - 1.0, 0.0, 2.0).astype(np.int64)
     extra = coefficients.net_latency_s(cluster)
     passes = 2.0 if op == "all_reduce" else 1.0
     steps = passes * (n - 1.0) if op != "broadcast" else n

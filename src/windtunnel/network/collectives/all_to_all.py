@@ -40,11 +40,12 @@ def all_to_all_traffic(
     """Traffic of an all-to-all in which the busiest rank has `imbalance` times the mean load.
 
     Args:
-        nbytes: Bytes one rank holds on average (it keeps 1/n). place: Where the group sits. imbalance: Busiest rank's
-            bytes over the mean, on the receiving or the sending side, ≥ 1. unique_out_fraction: Part of the outgoing
-            bytes that has to cross the NIC after de-duplication per domain. two_level: Tokens cross to the peer of the
-            same rail first and are spread there over the scale-up links (which then carry all arriving bytes besides
-            the local ones).
+        nbytes: Bytes that one rank holds on average (it keeps 1/n).
+        place: Where the group sits.
+        imbalance: Busiest rank's bytes over the mean, on the receiving or the sending side, ≥ 1.
+        unique_out_fraction: Part of the outgoing bytes that has to cross the NIC after de-duplication per domain.
+        two_level: Tokens cross to the peer of the same rail first and are spread there over the scale-up links, which
+            then carry all arriving bytes besides the local ones.
     """
     n, m, k, s = in_place(place, np.asarray(nbytes, dtype=np.float64))
     load = np.asarray(imbalance, dtype=np.float64)

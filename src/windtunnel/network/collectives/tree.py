@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from windtunnel.network.collectives.base import Floats, Traffic, in_place, log2_ceil, reduces, register
+from windtunnel.network.collectives.base import Floats, Traffic, in_place, log2_ceil, register
 from windtunnel.network.groups import GroupPlacement
 
 
@@ -20,21 +20,17 @@ class Tree:
     """Double binary tree over domains with an intra-domain chain (NCCL "Tree")."""
 
     id = "tree"
-    ops = frozenset({"all_reduce", "broadcast"})
+    ops = frozenset({"all_reduce"})
 
     def traffic(self, op: str, nbytes: Floats, place: GroupPlacement) -> Traffic:
-        """Up and down: a rank sends S up and S down (all_reduce), or S down (broadcast).
+        """Reduce up, broadcast down, both at once on different chunks.
 
-        Between domains a node of a double tree forwards S/2 to its parent in the tree where it is inner, S/2 where it
-        is a leaf, and the same down to two children: S up, S down per domain in total. Two domains exchange S/2 each
-        way twice.
+        A domain that is inner in one tree sends S/2 to its parent and S/2 to each of two children there, and S/2 to its
+        parent in the tree where it is a leaf: 2·S. With two domains it is S, with three 1.5·S. Inside, every channel is
+        a chain from another device, so a rank sends S·(m − 1)/m up and as much down.
         """
         n, m, k, s = in_place(place, nbytes)
-        passes = reduces(op)
-        egress = np.where(k > 1, passes * s * (k - 1.0) / k, 0.0)
-        # The chain in the domain moves S up and S down across every inner link; its ends send once only.
-        inside = np.where(m > 1, passes * s, 0.0)
-        up_hops = passes * (m - 1.0)
-        out_hops = passes * log2_ceil(k)
-        hbm = 3.0 * passes * s * (n - 1.0) / n + s / n
-        return Traffic(inside, egress / m, up_hops, out_hops, hbm)
+        egress = s * np.where(k >= 4, 2.0, np.where(k >= 3, 1.5, np.where(k >= 2, 1.0, 0.0)))
+        inside = 2.0 * s * (m - 1.0) / m
+        hbm = 6.0 * s * (n - 1.0) / n + s / n
+        return Traffic(inside, egress / m, 2.0 * (m - 1.0), 2.0 * log2_ceil(k), hbm)
