@@ -81,7 +81,7 @@ def model(name: str) -> ModelSpec:
 
 
 def cluster(name: str) -> ClusterSpec:
-    """A cluster by name. A count before or after a node type makes several: `8 x dgx-h100`, `dgx-h100 x8`, `dgx-h100:8`.
+    """A cluster by name; a count makes several of a node type: `8 x dgx-h100`, `dgx-h100 x8`, `dgx-h100:8`.
 
     Raises:
         BadInput: no such cluster; names the nearest ones.

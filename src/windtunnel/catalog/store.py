@@ -28,7 +28,8 @@ _TOKEN = re.compile(r"[a-z0-9.+]+")
 # Words that say who made or packed a part, or which release of the weights it is; the dimensions do not depend on them.
 _NOISE = {
     "devices": frozenset({"nvidia", "amd", "google", "cloud", "intel", "huawei", "aws", "geforce", "tesla", "instinct",
-                          "server", "workstation", "edition", "gpu", "pcap", "graphics", "chip", "pod", "interconnect"}),
+                          "server", "workstation", "edition", "gpu", "pcap", "graphics", "chip", "pod",
+                          "interconnect"}),
     "links": frozenset({"interconnect", "nvidia", "amd", "mellanox", "link"}),
     "clusters": frozenset({"nvidia", "node", "rack", "cluster", "system"}),
     "models": frozenset({"instruct", "chat", "it", "hf", "base", "fp8", "nvfp4", "fp4", "mxfp4", "bf16", "awq", "gptq",
@@ -37,8 +38,11 @@ _NOISE = {
 
 
 def key(text: str) -> str:
-    """A spelling without case and punctuation: `H100-SXM 80GB` and `h100_sxm_80gb` are one key."""
-    return re.sub(r"[^a-z0-9+]", "", text.lower())
+    """A spelling without case and punctuation: `H100-SXM 80GB` and `h100_sxm_80gb` are one key.
+
+    A decimal point stays: `opt-1.3b` is not `opt-13b`.
+    """
+    return re.sub(r"(?<![0-9])\.|\.(?![0-9])|[^a-z0-9+.]", "", text.lower())
 
 
 def _candidates(kind: str, text: str) -> list[str]:
