@@ -156,19 +156,22 @@ def memory_figure(result: TrainingResult) -> Any:
         )  # fmt: skip
     figure.add_hline(
         y=memory.capacity_bytes / gib, line_dash="dash", line_color="#b71c1c", line_width=1.5,
-        annotation_text=f"capacity {memory.capacity_bytes / gib:.1f} GiB", annotation_position="top left",
+        annotation_text=f"capacity {memory.capacity_bytes / gib:.1f} GiB", annotation_position="top right",
         annotation_font_color="#b71c1c",
     )  # fmt: skip
     figure.add_hline(
         y=memory.peak_reserved_bytes / gib, line_dash="dot", line_color="#546e7a", line_width=1,
         annotation_text=f"reserved peak {memory.peak_reserved_bytes / gib:.1f} GiB",
-        annotation_position="bottom right", annotation_font_color="#546e7a",
+        annotation_position="top right", annotation_font_color="#546e7a",
     )  # fmt: skip
     top = max(memory.capacity_bytes, memory.peak_reserved_bytes) / gib
-    figure.update_yaxes(title="GiB", range=[0, top * 1.1])
+    figure.update_yaxes(title="GiB", range=[0, top * 1.1], ticklabelstandoff=4)
     figure.update_xaxes(title="seconds into the step")
-    figure.update_layout(hovermode="x unified", legend_traceorder="reversed")
-    return _style(figure, height=380)
+    figure.update_layout(
+        hovermode="x unified",
+        legend={"traceorder": "reversed", "orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom"},
+    )
+    return _style(figure, height=420, top=60)
 
 
 def sensitivity_figure(result: TrainingResult) -> Any:
@@ -180,7 +183,8 @@ def sensitivity_figure(result: TrainingResult) -> Any:
         go.Bar(
             y=[name for name, _ in items], x=[100 * change for _, change in items], orientation="h",
             marker_color=["#2e8b57" if change <= 0 else "#c0392b" for _, change in items],
-            text=[f"{100 * change:+.2f} %" for _, change in items], textposition="outside", cliponaxis=False,
+            text=[f"{100 * change:+.2f} %" if abs(change) >= 5e-5 else "none" for _, change in items],
+            textposition="outside", cliponaxis=False,
             hovertemplate="10 % more %{y}: step time %{text}<extra></extra>",
         )
     )  # fmt: skip

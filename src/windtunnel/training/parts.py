@@ -82,6 +82,7 @@ class Parts:
     hardware_flop: float
     """Of one micro-batch over all ranks of one model replica."""
     p2p_bytes: float
+    scatter_gather: bool
     graph: ModelGraph
     network: NetworkModel
     mesh: Mesh
@@ -353,7 +354,7 @@ def _assemble(
     edp = max(plan.expert_dp, 1)
     return Parts(
         seconds, head, ends, np.asarray(plan.stage_layers, np.int32), sm, hbm, up, out, busy, kept, transient, dense, expert,
-        layer_params, flop * plan.tp * plan.cp, p2p_bytes, g, network, mesh,
+        layer_params, flop * plan.tp * plan.cp, p2p_bytes, behaviour.scatter_gather_p2p, g, network, mesh,
         mesh.placement("cp", "dp"), placement(edp, expert_stride, cluster.scale_up_domain),
         2.0 * sum(shapes.values()) if behaviour.dummy_wgrad else 0.0, kinds,
     )  # fmt: skip

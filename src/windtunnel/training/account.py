@@ -1,0 +1,188 @@
+"""Where the time of a simulated step went, and what memory held when."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from windtunnel.cost.coefficients import Behaviour
+from windtunnel.cost.memory_bound import OPTIMIZER_STATE_BYTES
+from windtunnel.engine import memory_curve
+from windtunnel.parallel.resolve import ResolvedPlan
+from windtunnel.program.tables import MemoryEvents, Timeline
+from windtunnel.schedules.table import B, F, InstructionTable, W
+from windtunnel.specs.workload import TrainingSpec
+from windtunnel.training.parts import Parts
+from windtunnel.training.results import MemoryReport
+from windtunnel.training.step import (
+    S_COMPUTE, STREAMS, T_B, T_BARRIER, T_F, T_GATHER, T_OPTIMIZER, T_REDUCE, T_SEND, T_W, StepProgram,
+)  # fmt: skip
+
+Floats = npt.NDArray[np.float64]
+EXPOSED = {"tp": "exposed tp", "cp": "exposed cp", "ep": "exposed ep", "host": "host"}
+_LABEL = {"gemm": "gemm", "attention": "attention", "memory_bound": "memory bound", "scan": "scan", "recompute": "recompute"}
+
+
+def breakdown(program: StepProgram, timeline: Timeline, parts: Parts, table: InstructionTable) -> dict[str, float]:
+    """Partition the wall time of the stage that finishes last. Sums to the makespan."""
+    compute_stream = program.tasks.stream_idx % len(STREAMS) == S_COMPUTE
+    ends = np.where(compute_stream, timeline.end_s, -1.0)
+    stage = int(program.stage[int(np.argmax(ends))])
+    own = np.flatnonzero(compute_stream & (program.stage == stage))
+    start, end = timeline.start_s[own], timeline.end_s[own]
+    tag, alone = program.tasks.tag[own], program.tasks.alone_s[own]
+    out: Counter[str] = Counter()
+    part = np.where(program.row[own] >= 0, program.part[program.row[own]], 0)
+    for direction, t in ((F, T_F), (B, T_B), (W, T_W)):
+        for k in np.unique(part[tag == t]):
+            mine = (tag == t) & (part == k)
+            total = parts.seconds[direction, k]
+            if total <= 0:
+                continue
+            scale = float(alone[mine].sum()) / total
+            for name, seconds in parts.busy_s[direction][k].items():
+                out[EXPOSED.get(name, _LABEL.get(name, name))] += seconds * scale
+    for t, name in ((T_SEND, "exposed pp"), (T_OPTIMIZER, "optimizer")):
+        out[name] += float(alone[tag == t].sum())
+    stretch = float(np.maximum(end - start - alone, 0.0).sum())
+    if stretch > 0:
+        out["slowed by overlap"] += stretch
+    previous = np.concatenate([[0.0], end[:-1]])
+    gap = np.maximum(start - previous, 0.0)
+    for i in np.flatnonzero(gap > 0):
+        _blame(out, program, timeline, int(own[i]), float(gap[i]))
+    tail = timeline.makespan_s - float(end[-1]) if len(end) else timeline.makespan_s
+    if tail > 0:
+        out["exposed dp"] += tail
+    return {name: value for name, value in sorted(out.items(), key=lambda x: -x[1]) if value > 0}
+
+
+def _blame(out: Counter[str], program: StepProgram, timeline: Timeline, task: int, gap: float) -> None:
+    """Split one idle gap: the transfer that ended it is exposed as long as it ran, the rest waited for other stages."""
+    cause = int(timeline.blame[task])
+    while cause >= 0 and program.tasks.tag[cause] == T_BARRIER:
+        cause = int(timeline.blame[cause])
+    if cause < 0:
+        out["bubble"] += gap
+        return
+    name = {T_SEND: "exposed pp", T_REDUCE: "exposed dp", T_GATHER: "exposed dp"}.get(int(program.tasks.tag[cause]))
+    if name is None:
+        out["bubble"] += gap
+        return
+    ran = min(gap, float(timeline.end_s[cause] - timeline.start_s[cause])) if name == "exposed pp" else gap
+    out[name] += ran
+    if gap > ran:
+        out["bubble"] += gap - ran
+
+
+@dataclass(frozen=True, slots=True)
+class StaticMemory:
+    """Bytes that live through the whole step, per stage, by kind."""
+
+    by_kind: dict[str, Floats]
+
+    @property
+    def total(self) -> Floats:
+        """Sum over kinds."""
+        return np.sum(list(self.by_kind.values()), axis=0)
+
+
+def static_memory(parts: Parts, plan: ResolvedPlan, training: TrainingSpec, behaviour: Behaviour, stage_of: npt.NDArray[np.int64]) -> StaticMemory:  # fmt: skip
+    """Weights, gradients and optimizer state per stage under the plan's partition.
+
+    Source: Rajbhandari et al. 2020 (arXiv 1910.02054), section 3, with the byte counts of each framework.
+    """
+    p = plan.pp
+    dense = np.bincount(stage_of, weights=parts.dense_params, minlength=p)
+    expert = np.bincount(stage_of, weights=parts.expert_params, minlength=p)
+    group = plan.shard_group
+    egroup = min(max(plan.expert_dp, 1), group)
+    master = {"fp32": 4.0, "bf16": 2.0, "none": 0.0}.get(training.master_weights or "", behaviour.master_bytes)
+    state = OPTIMIZER_STATE_BYTES[training.optimizer]
+    lora = training.phase == "lora" and training.lora is not None
+    trainable = 0.01 if lora else 1.0
+
+    def over(sharded: bool, width: float) -> Floats:
+        if not sharded:
+            return (dense + expert) * width
+        return (dense / group + expert / egroup) * width
+
+    zero = plan.zero
+    width = behaviour.param_bytes if not lora else 2.0
+    if zero < 3 and behaviour.param_bytes == 4.0 and behaviour.master_bytes == 0.0:
+        width = 4.0
+    shard_state = zero >= 1 and (behaviour.shard_optimizer or zero == 3)
+    grads = behaviour.grad_buffer_bytes * trainable
+    if training.optimizer_in_backward:
+        grads = 0.0
+    out = {
+        "weights": over(zero == 3, width),
+        "gradients": over(zero >= 2, grads),
+        "optimizer": over(shard_state, (state + master) * trainable),
+    }
+    if zero == 3:
+        out["gathered layers"] = np.full(p, 2.0 * parts.layer_params * 2.0)
+    if parts.dummy_wgrad_bytes:
+        out["workspace"] = np.full(p, parts.dummy_wgrad_bytes + 70e6)
+    return StaticMemory(out)
+
+
+def memory_report(
+    program: StepProgram,
+    timeline: Timeline,
+    parts: Parts,
+    table: InstructionTable,
+    static: StaticMemory,
+    capacity_bytes: float,
+    reserved_fraction: float,
+    offloaded: float,
+) -> MemoryReport:
+    """Memory curve of every stage from allocations and frees of the step program."""
+    kinds = sorted({kind for kept in parts.kept_bytes for kind in kept})
+    names = (*static.by_kind, *kinds, "transient")
+    last_kind = W if table.split_backward else B
+    part, kind = program.part, table.kind
+    events: list[tuple[npt.NDArray[np.int64], bool, Floats, npt.NDArray[np.int32], int]] = []
+    forward, final = np.flatnonzero(kind == F), np.flatnonzero(kind == last_kind)
+    for i, name in enumerate(kinds):
+        size = np.array([kept.get(name, 0.0) for kept in parts.kept_bytes]) * (1.0 - offloaded)
+        events.append((program.first_task[forward], False, size[part[forward]], table.stage[forward], len(static.by_kind) + i))
+        events.append((program.last_task[final], True, -size[part[final]], table.stage[final], len(static.by_kind) + i))
+    for direction in (F, B, W):
+        rows = np.flatnonzero(kind == direction)
+        size = parts.transient_bytes[direction][part[rows]]
+        if not len(rows) or not size.any():
+            continue
+        events.append((program.first_task[rows], False, size, table.stage[rows], len(names) - 1))
+        events.append((program.last_task[rows], True, -size, table.stage[rows], len(names) - 1))
+    p = table.p
+    if not events:
+        zero = np.zeros(1)
+        return MemoryReport(0, 0.0, 0.0, capacity_bytes, {}, (), zero, zero)
+    record = MemoryEvents(
+        np.concatenate([e[0] for e in events]).astype(np.int32),
+        np.concatenate([np.full(len(e[0]), e[1], np.bool_) for e in events]),
+        np.concatenate([e[2] for e in events]), np.concatenate([e[3] for e in events]).astype(np.int32),
+        np.concatenate([np.full(len(e[0]), e[4], np.int32) for e in events]), names,
+    )  # fmt: skip
+    curve = memory_curve(record, timeline)
+    base = static.total
+    peaks = np.array([base[s] + (curve.pools[s].peak_bytes if s in curve.pools else 0.0) for s in range(p)])
+    top = int(np.argmax(peaks))
+    at_peak = {name: float(value[top]) for name, value in static.by_kind.items() if value[top] > 0}
+    pool = curve.pools.get(top)
+    if pool is not None:
+        at_peak |= {name: value for name, value in pool.peak_by_tensor.items() if value > 0}
+        times, total = pool.times_s, pool.total_bytes + base[top]
+    else:
+        times, total = np.zeros(1), np.full(1, base[top])
+    by_kind = {name: np.full(len(times), value[top]) for name, value in static.by_kind.items()}
+    by_kind["activations"] = total - base[top]
+    allocated = float(peaks[top])
+    context = 0.6e9
+    return MemoryReport(
+        top, allocated, allocated * reserved_fraction + context, capacity_bytes, at_peak, tuple(peaks.tolist()), times, total, by_kind
+    )  # fmt: skip

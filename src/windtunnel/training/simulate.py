@@ -1,0 +1,226 @@
+"""One training step: resolve, lower, simulate, account."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from windtunnel import schedules
+from windtunnel.cost.coefficients import Behaviour, Coefficients, behaviour, coefficients
+from windtunnel.engine import simulate as run_engine
+from windtunnel.errors import ProblemList
+from windtunnel.parallel.precision import MATRIX_FORMAT
+from windtunnel.parallel.resolve import ResolvedPlan, resolve
+from windtunnel.program.tables import Timeline
+from windtunnel.schedules.table import InstructionTable, ScheduleCosts
+from windtunnel.specs.cluster import ClusterSpec
+from windtunnel.specs.model import ModelSpec
+from windtunnel.specs.plan import PlanSpec
+from windtunnel.specs.workload import TrainingSpec
+from windtunnel.techniques import applied
+from windtunnel.techniques.base import Applied
+from windtunnel.techniques.step_options import StepOptions
+from windtunnel.training.account import breakdown, memory_report, static_memory
+from windtunnel.training.interval import interval_of
+from windtunnel.training.parts import Parts, build_parts
+from windtunnel.training.results import Assumption, MemoryReport, TraceEvents, TrainingResult
+from windtunnel.training.step import STREAMS, TAGS, StepProgram, build_step
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A resolved step, before the engine runs it."""
+
+    model: ModelSpec
+    cluster: ClusterSpec
+    training: TrainingSpec
+    plan: ResolvedPlan
+    coefficients: Coefficients
+    behaviour: Behaviour
+    parts: Parts
+    table: InstructionTable
+    program: StepProgram
+
+
+def prepare(
+    model: ModelSpec,
+    cluster: ClusterSpec,
+    training: TrainingSpec,
+    plan: PlanSpec,
+    techniques: tuple[Applied, ...] = (),
+    problems: ProblemList | None = None,
+    *,
+    coefficient_overrides: dict[str, Any] | None = None,
+) -> Prepared:
+    """Resolve the plan and build the step program.
+
+    Raises:
+        BadInput: everything wrong with the plan, at once.
+    """
+    problems = problems if problems is not None else ProblemList()
+    how = behaviour(training.framework)
+    chosen = coefficients(training.framework, cluster.device)
+    if coefficient_overrides:
+        chosen = replace(chosen, **coefficient_overrides)
+    for technique in techniques:
+        plan = technique.on_plan(plan)
+    resolved = resolve(model, cluster, training, plan, how, problems)
+    if resolved is None:
+        problems.raise_if_any()
+        raise AssertionError("resolve returned nothing without a problem")
+    problems.raise_if_any()
+    if resolved.overlap_tp and not any(t.technique.id == "tp-overlap" for t in techniques):
+        techniques = (*techniques, *applied(("tp-overlap",)))
+    table = schedules.build(resolved.schedule, resolved.pp, resolved.m, resolved.vpp)
+    parts = build_parts(
+        model, cluster, training, resolved, chosen, how, table.placement, techniques, split_backward=table.split_backward
+    )
+    if schedules.describe(resolved.schedule).uses_costs:
+        table = schedules.build(resolved.schedule, resolved.pp, resolved.m, resolved.vpp, _costs(parts, table))
+    grad_bytes = {"fp32": 4.0, "bf16": 2.0, "fp16": 2.0}.get(training.grad_reduce_precision or "", how.grad_bytes)
+    options = StepOptions(
+        resolved.overlap_grad_reduce, resolved.overlap_param_gather, resolved.overlap_p2p, resolved.fsdp_prefetch,
+        grad_bytes=grad_bytes, sync_every_micro_batch=training.gradient_accumulation_sync,
+    )  # fmt: skip
+    for technique in techniques:
+        options = technique.on_step(options)
+    program = build_step(parts, table, resolved, cluster, training, chosen, how, options)
+    return Prepared(model, cluster, training, resolved, chosen, how, parts, table, program)
+
+
+def _costs(parts: Parts, table: InstructionTable) -> ScheduleCosts:
+    """Seconds per (stage, chunk) for schedules that arrange themselves by time."""
+    shape = (table.p, table.v)
+    out = [np.zeros(shape) for _ in range(3)]
+    for d in range(3):
+        out[d][table.placement[:, 0], table.placement[:, 1]] = parts.seconds[d]
+    return ScheduleCosts(*out)
+
+
+def simulate_step(
+    prepared: Prepared,
+    *,
+    name: str = "",
+    assumed: tuple[Assumption, ...] = (),
+    trace: bool = False,
+    sensitivities: dict[str, float] | None = None,
+    started: float | None = None,
+) -> TrainingResult:
+    """Run the engine and account for time and memory."""
+    begun = time.perf_counter() if started is None else started
+    x = prepared
+    timeline = run_engine(x.program.tasks, x.program.streams, x.program.resources)
+    step = timeline.makespan_s
+    devices = x.cluster.num_devices
+    tokens = float(x.training.global_batch) * x.training.seq_len
+    model_flop = x.parts.graph.model_flop_per_token * tokens
+    if x.training.phase == "lora":  # no weight gradients for frozen matrices
+        model_flop *= 2.0 / 3.0
+    hardware_flop = x.parts.hardware_flop * x.plan.m * x.plan.dp
+    peak = x.cluster.device.peak(MATRIX_FORMAT[x.training.precision])
+    shares = breakdown(x.program, timeline, x.parts, x.table)
+    memory = _memory(x, timeline)
+    warnings = _warnings(x, memory)
+    return TrainingResult(
+        scenario_name=name,
+        step_time_s=step,
+        tokens_per_s=tokens / step,
+        tokens_per_s_per_device=tokens / step / devices,
+        model_tflops_per_device=model_flop / step / devices / 1e12,
+        hardware_tflops_per_device=hardware_flop / step / devices / 1e12,
+        mfu=model_flop / step / devices / peak,
+        hfu=hardware_flop / step / devices / peak,
+        peak_memory_allocated_bytes=memory.peak_allocated_bytes,
+        peak_memory_reserved_bytes=memory.peak_reserved_bytes,
+        memory_fits=memory.fits,
+        breakdown=shares,
+        interval=interval_of(x.training.framework, x.cluster.device, x.model, step, x.coefficients),
+        memory=memory,
+        sensitivities=sensitivities or {},
+        bound_by=_bound_by(shares),
+        plan=_plan_dict(x.plan),
+        num_devices=devices,
+        num_micro_batches=x.plan.m,
+        assumed=assumed,
+        warnings=warnings,
+        trace=_trace(x, timeline) if trace else None,
+        stages=_stages(x, memory),
+        simulated_in_s=time.perf_counter() - begun,
+    )
+
+
+def step_time(prepared: Prepared) -> float:
+    """Seconds of the step alone (sensitivities, fitting, search)."""
+    return run_engine(prepared.program.tasks, prepared.program.streams, prepared.program.resources).makespan_s
+
+
+def _memory(x: Prepared, timeline: Timeline) -> MemoryReport:
+    stage_of = x.table.placement[:, 0].astype(np.int64)
+    static = static_memory(x.parts, x.plan, x.training, x.behaviour, stage_of)
+    return memory_report(
+        x.program, timeline, x.parts, x.table, static, x.cluster.device.memory_bytes, x.behaviour.reserved_fraction, 0.0
+    )
+
+
+def _warnings(x: Prepared, memory: MemoryReport) -> tuple[str, ...]:
+    out = []
+    share = memory.peak_reserved_bytes / memory.capacity_bytes
+    if share > 1:
+        over = (memory.peak_reserved_bytes - memory.capacity_bytes) / 2**30
+        largest = sorted(memory.at_peak.items(), key=lambda kv: -kv[1])[:2]
+        named = " and ".join(f"{kind} {size / 2**30:.1f} GiB" for kind, size in largest)
+        out.append(f"does not fit: stage {memory.stage} needs {over:.1f} GiB more than the device has; largest are {named}")
+    elif share > 0.95:
+        out.append("within 5 % of device memory: allocator retries are likely and are not in the step time")
+    return tuple(out)
+
+
+def _bound_by(shares: dict[str, float]) -> str:
+    groups = {
+        "matrix throughput": ("gemm", "recompute"), "attention kernels": ("attention",),
+        "memory bandwidth": ("memory bound", "scan", "optimizer"), "tensor-parallel communication": ("exposed tp",),
+        "data-parallel communication": ("exposed dp",), "pipeline": ("bubble", "exposed pp"),
+        "expert communication": ("exposed ep",), "context-parallel communication": ("exposed cp",),
+        "host": ("host",), "contention": ("slowed by overlap",),
+    }  # fmt: skip
+    return max(groups, key=lambda g: sum(shares.get(name, 0.0) for name in groups[g]))
+
+
+def _plan_dict(plan: ResolvedPlan) -> dict[str, Any]:
+    out: dict[str, Any] = {name: getattr(plan, name) for name in ResolvedPlan.__slots__}
+    out["recompute"] = plan.recompute.model_dump(mode="json")
+    out["stage_layers"] = list(plan.stage_layers)
+    out["order"] = list(plan.order)
+    return out
+
+
+def _stages(x: Prepared, memory: MemoryReport) -> tuple[dict[str, Any], ...]:
+    stage_of = x.table.placement[:, 0]
+    out = []
+    for s in range(x.plan.pp):
+        mine = np.flatnonzero(stage_of == s)
+        out.append(
+            {
+                "stage": s,
+                "layers": int(x.parts.layers[mine].sum()),
+                "parameters": float((x.parts.dense_params + x.parts.expert_params)[mine].sum()),
+                "forward_s": float(x.parts.seconds[0, mine].sum()),
+                "backward_s": float(x.parts.seconds[1:, mine].sum()),
+                "memory_bytes": memory.per_stage_allocated_bytes[s] if memory.per_stage_allocated_bytes else 0.0,
+            }
+        )
+    return tuple(out)
+
+
+def _trace(x: Prepared, timeline: Timeline) -> TraceEvents:
+    row = x.program.row
+    has = row >= 0
+    safe = np.maximum(row, 0)
+    return TraceEvents(
+        timeline.start_s, timeline.end_s, x.program.stage, (x.program.tasks.stream_idx % len(STREAMS)).astype(np.int32),
+        x.program.tasks.tag, np.where(has, x.table.micro_batch[safe], -1).astype(np.int32),
+        np.where(has, x.table.chunk[safe], -1).astype(np.int32), STREAMS, TAGS,
+    )  # fmt: skip
