@@ -1,0 +1,59 @@
+"""What the reader may look at, and the list of what it had to assume."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import Any
+
+from windtunnel.validation.reading.values import mapping, words
+
+CONFIGURATION = (
+    "family", "phase", "model", "seq_len", "global_batch", "micro_batch", "grad_accum", "hardware", "parallel",
+    "recompute", "offload", "precision", "attention", "framework", "optimizer", "overlap", "compile",
+)  # fmt: skip
+"""Fields of a row that a scenario may depend on. Identity, source, notes and measurements are not among them."""
+
+_OUTCOME = re.compile(
+    r"predict|simulat|(^|_)(mfu|hfu|tflops?|flops?|throughput|tokens|samples|value|time|loss|error|speedup|latency)(_|$)"
+    r"|reported|measured|notes?$|footnote|(^|_)(mem|memory)_(gib|gb|kind)|step_time|per_s(ec)?(_|$)|recipe$|commit"
+)
+"""Names inside `extra` that carry outcomes, provenance or another simulator's answer."""
+
+
+@dataclass
+class Context:
+    """One row's configuration, stripped of everything a prediction must not see."""
+
+    family: str
+    framework: str
+    fields: dict[str, Any]
+    model: dict[str, Any]
+    hardware: dict[str, Any]
+    parallel: dict[str, Any]
+    extra: dict[str, Any]
+    assumed: list[tuple[str, str, str]] = field(default_factory=list)
+
+    def assume(self, name: str, value: object, why: str) -> None:
+        """Record an opening that was filled; one entry a field, the first reason stays."""
+        if all(name != seen for seen, _, _ in self.assumed):
+            self.assumed.append((name, str(value), why))
+
+    def text(self, name: str) -> str:
+        """A configuration field as lower-case words."""
+        return words(self.fields.get(name))
+
+
+def context(row: dict[str, Any]) -> Context:
+    """The part of a row that describes the run."""
+    fields = {name: row.get(name) for name in CONFIGURATION}
+    hidden = {"notes", "dims_source", "source", "id"}
+    return Context(
+        family=words(row.get("family")),
+        framework=words(row.get("framework")),
+        fields=fields,
+        model={k: v for k, v in mapping(row.get("model")).items() if k not in hidden},
+        hardware={k: v for k, v in mapping(row.get("hardware")).items() if k not in hidden},
+        parallel={k: v for k, v in mapping(row.get("parallel")).items() if k not in hidden},
+        extra={k: v for k, v in mapping(row.get("extra")).items() if not _OUTCOME.search(k.lower())},
+    )

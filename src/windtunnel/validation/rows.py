@@ -1,0 +1,169 @@
+"""The only place where a measured row becomes a scenario.
+
+`read` never raises: what cannot be expressed comes back with a reason. A scenario depends on the row's configuration
+alone (see `reading.context`), never on its identity, its source, its notes or anything that was measured or predicted.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import ValidationError
+
+from windtunnel.specs.model import ModelSpec
+from windtunnel.specs.plan import PlanSpec
+from windtunnel.specs.scenario import Scenario
+from windtunnel.specs.workload import TrainingSpec
+from windtunnel.validation.reading.context import Context, context
+from windtunnel.validation.reading.hardware import canonical_device, read_hardware
+from windtunnel.validation.reading.model import read_model
+from windtunnel.validation.reading.overlap import read_overlap
+from windtunnel.validation.reading.plan import read_axes, read_policies
+from windtunnel.validation.reading.precision import read_precision
+from windtunnel.validation.reading.recompute import read_offload, read_recompute
+from windtunnel.validation.reading.software import framework, read_software, unpacked_length
+from windtunnel.validation.reading.values import mapping, number
+from windtunnel.validation.targets import Target, Work, training_targets
+
+SERVING_REASON = "serving is not simulated yet"
+
+
+@dataclass(frozen=True, slots=True)
+class RowCase:
+    """One measured row, read."""
+
+    id: str
+    row_kind: str
+    """training | serving | collective | kernel."""
+    family: str
+    device: str
+    """Canonical id where the catalogue knows the part, else the row's own word."""
+    metrics: tuple[Target, ...]
+    scenario: Scenario | None = None
+    """Training rows that can be expressed."""
+    reason: str = ""
+    """Why there is no scenario."""
+    assumed: tuple[tuple[str, str, str], ...] = ()
+    """(field, value, why) for every opening that was filled."""
+
+
+def row_kind(row: dict[str, Any]) -> str:
+    """Which kind of measurement a row is."""
+    if row.get("kind") == "serving":
+        return "serving"
+    if "parallel" in row:
+        return "training"
+    if "busbw_GBps" in row:
+        return "collective"
+    if "dtype" in row:
+        return "kernel"
+    return "training" if "model" in row and "hardware" in row else "unknown"
+
+
+def read(row: dict[str, Any]) -> RowCase:
+    """Turn one measured row into a scenario, or into a reason why not. Never raises."""
+    if not isinstance(row, dict):
+        return RowCase("", "unknown", "", "", (), reason="a row must be a mapping")
+    kind = row_kind(row)
+    try:
+        if kind == "training":
+            return _training(row)
+        if kind == "serving":
+            return _serving(row)
+        return _micro(row, kind)
+    except Exception as error:  # a row that we cannot read is an answer, not a crash
+        text = " ".join(str(error).split())[:200]
+        return RowCase(
+            _id(row), kind, str(row.get("family") or ""), _device(row), training_targets(row, None),
+            reason=f"could not be read: {type(error).__name__}: {text}",
+        )  # fmt: skip
+
+
+def _id(row: dict[str, Any]) -> str:
+    return str(row.get("id") or "")
+
+
+def _device(row: dict[str, Any]) -> str:
+    hardware = row.get("hardware")
+    source = mapping(hardware) if isinstance(hardware, dict) else {"device": hardware}
+    own = source.get("device") or row.get("device")
+    canonical = source.get("device_canonical")
+    return canonical_device(own, canonical) or str(own or canonical or "unknown")
+
+
+def _training(row: dict[str, Any]) -> RowCase:
+    ctx = context(row)
+    family = str(row.get("family") or "")
+    device = _device(row)
+
+    def without(reason: str) -> RowCase:
+        return RowCase(
+            _id(row), "training", family, device, training_targets(row, None), None, reason, tuple(ctx.assumed)
+        )  # fmt: skip
+
+    model = read_model(ctx)
+    if isinstance(model, str):
+        return without(model)
+    hardware = read_hardware(ctx)
+    if isinstance(hardware, str):
+        return without(hardware)
+    cluster, devices = hardware
+    software = framework(ctx)
+    axes = read_axes(ctx, model, devices, software)
+    if isinstance(axes, str):
+        return without(axes)
+    length = unpacked_length(ctx)
+    seq_len = round(length) if length else axes.seq_len
+    recompute, sent = read_recompute(ctx)
+    training = read_software(ctx, model, device, axes.tp) | read_precision(ctx)
+    try:
+        plan = PlanSpec.model_validate(
+            {
+                "tp": axes.tp, "pp": axes.pp, "vpp": axes.vpp, "cp": axes.cp, "ep": axes.ep, "etp": axes.etp,
+                "dp": axes.dp, "mbs": axes.mbs, "recompute": recompute,
+                "offload": read_offload(ctx, sent, model.num_hidden_layers), "overlap": read_overlap(ctx),
+                **read_policies(ctx, axes, model, software, cluster.devices_per_node),
+            }
+        )  # fmt: skip
+        spec = TrainingSpec.model_validate({**training, "seq_len": seq_len, "global_batch": axes.global_batch})
+        scenario = Scenario(name=_name(ctx, model), model=model, cluster=cluster, training=spec, plan=plan)
+    except ValidationError as error:
+        return without("; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors()))
+    sequences = float(number(row.get("global_batch")) or axes.global_batch)
+    tokens = sequences * axes.seq_len
+    work = Work(tokens, sequences, devices, axes.seq_len, model, tokens / (axes.global_batch * seq_len))
+    return RowCase(
+        _id(row), "training", family, cluster.device if isinstance(cluster.device, str) else device,
+        training_targets(row, work), scenario, "", tuple(ctx.assumed),
+    )  # fmt: skip
+
+
+def _name(ctx: Context, model: ModelSpec) -> str:
+    return f"{ctx.family} {model.name}".strip()
+
+
+def _serving(row: dict[str, Any]) -> RowCase:
+    targets = []
+    for key, value in mapping(row.get("metrics")).items():
+        measured = number(value)
+        if measured is not None:
+            targets.append(Target(key, _serving_unit(key), measured, lambda r: float("nan")))
+    family = str(row.get("set") or row.get("family") or "")
+    return RowCase(_id(row), "serving", family, _device(row), tuple(targets), None, SERVING_REASON)
+
+
+def _serving_unit(key: str) -> str:
+    name = key.lower()
+    for ending, unit in (("_ms", "ms"), ("_s", "s"), ("tok_s", "tokens/s"), ("_w", "W"), ("_pct", "%")):
+        if name.endswith(ending):
+            return "tokens/s" if name.endswith("tok_s") else unit
+    return "tokens/s" if "tok_s" in name else ""
+
+
+def _micro(row: dict[str, Any], kind: str) -> RowCase:
+    from windtunnel.validation.micro import micro_target
+
+    target, reason = micro_target(row, kind)
+    family = str(row.get("family") or mapping(row.get("source")).get("repo") or "")
+    return RowCase(_id(row), kind, family, _device(row), target, None, reason)
