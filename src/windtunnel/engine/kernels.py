@@ -1,13 +1,14 @@
 """The event loop of the engine, jitted. `reference.py` is its plain twin: same arithmetic, same order, same bits.
 
-State lives in flat arrays grouped in named tuples. Time moves from one event to the next; an event is the end of a task or
-a wave boundary at which a kernel gives up or takes slots. Speeds are recomputed only after tasks started or ended, and
-only in the connected component of tasks joined by rates that are asked for more than they have.
+State lives in arrays of records (Numba counts references to arrays held in tuples, which costs more than the
+simulation). Time moves from one event to the next; an event is the end of a task or a wave boundary at which a kernel
+gives up or takes slots. Speeds are recomputed only after tasks started or ended, and only in the connected component of
+tasks joined by rates that are asked for more than they have.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numba import float64, int32, int64, njit, types
@@ -20,285 +21,238 @@ WAVE_SLACK = 1e-9
 """A task this close to a wave boundary (in waves) is at it."""
 
 OK, DEADLOCK, STARVED = 0, 1, 2
+HEAP, DIRTY, EPOCH, TOUCHED = 0, 1, 2, 3
+"""Places in the array of counts: events filed, rates to share anew, rounds of sharing, pools to grant from."""
 
 Array = Any
 
 
-class Heap(NamedTuple):
-    """Running tasks by (time of their next event, row)."""
-
-    key: Array
-    row: Array
-    pos: Array
-    size: Array
-
-
-class Work(NamedTuple):
-    """Per task: own time of the current grant, what is left of it, speed, and demand scale (1 / own time)."""
-
-    alone: Array
-    weight: Array
-    own: Array
-    left: Array
-    since: Array
-    speed: Array
-    scale: Array
-    start: Array
-    end: Array
-    blame: Array
-
-
-class Rates(NamedTuple):
-    """Rate entries (CSR), load per rate, and for each rate the running entries as a linked list in order of arrival."""
-
-    ptr: Array
-    idx: Array
-    work: Array
-    owner: Array
-    demand: Array
-    after: Array
-    before: Array
-    capacity: Array
-    limit: Array
-    load: Array
-    count: Array
-    head: Array
-    tail: Array
-    dirty: Array
-    dirty_list: Array
-    dirty_count: Array
-
-
-class Fill(NamedTuple):
-    """Scratch of progressive filling: the component's tasks and rates, new speeds, levels."""
-
-    task_mark: Array
-    rate_mark: Array
-    epoch: Array
-    tasks: Array
-    rates: Array
-    new: Array
-    level: Array
-    touched: Array
-
-
-class Pools(NamedTuple):
-    """Slot pools: what is free, who runs (arrival order), who waits (priority, row), who may change at a wave boundary."""
-
-    pool: Array
-    want: Array
-    least: Array
-    waves: Array
-    priority: Array
-    size: Array
-    free: Array
-    granted: Array
-    blocks: Array
-    flagged: Array
-    boundary: Array
-    run_head: Array
-    run_tail: Array
-    wait_head: Array
-    after: Array
-    before: Array
-    under: Array
-    num_flagged: Array
-    touched: Array
-    touched_list: Array
-    touched_count: Array
-    freed_by: Array
+EVENT = np.dtype([("key", "f8"), ("row", "i4")], align=True)
+"""Running tasks by (time of their next event, row): a binary heap."""
+TASK = np.dtype(
+    [(name, "f8") for name in ("alone", "weight", "own", "left", "since", "speed", "scale", "new", "start", "end")]
+    + [(name, "i4") for name in ("mark", "pos", "member", "pool", "blame", "pending")]
+    + [("flagged", "?")],
+    align=True,
+)
+"""Own time of the current grant, what is left of it, speed, demand scale (share of the work / own time), place in the
+heap, scratch of progressive filling."""
+ENTRY = np.dtype(
+    [("work", "f8"), ("demand", "f8")] + [(name, "i4") for name in ("rate", "owner", "after", "before")], align=True
+)
+"""Work of one task on one rate; linked to the other running entries of that rate in order of arrival."""
+RATE = np.dtype(
+    [(name, "f8") for name in ("capacity", "limit", "load", "level")]
+    + [(name, "i4") for name in ("count", "head", "tail", "mark", "listed", "member")]
+    + [("dirty", "?"), ("touched", "?")],
+    align=True,
+)
+HOLD = np.dtype(
+    [("blocks", "i8"), ("boundary", "i8")]
+    + [(name, "i8") for name in ("size", "want", "least", "waves", "granted")]
+    + [(name, "i4") for name in ("priority", "after", "before")],
+    align=True,
+)
+"""A task's claim on a slot pool; linked in its pool's list of runners (arrival) or waiters (priority, row)."""
+POOL = np.dtype(
+    [("free", "i8")]
+    + [(n, "i4") for n in ("run_head", "run_tail", "wait_head", "under", "num_flagged", "freed_by", "listed")]
+    + [("touched", "?")],
+    align=True,
+)
+"""Free slots, who runs, who waits, how many runners have fewer slots than they want or wait for a wave boundary."""
 
 
 @njit(cache=True, error_model="numpy")
-def _sift_up(heap: Heap, j: int) -> None:
-    key, row = heap.key[j], heap.row[j]
+def _sift_up(heap: Array, tasks: Array, j: int) -> None:
+    key, row = heap[j].key, heap[j].row
     while j > 0:
         up = (j - 1) >> 1
-        if heap.key[up] < key or (heap.key[up] == key and heap.row[up] < row):
+        if heap[up].key < key or (heap[up].key == key and heap[up].row < row):
             break
-        heap.key[j] = heap.key[up]
-        heap.row[j] = heap.row[up]
-        heap.pos[heap.row[j]] = j
+        heap[j].key = heap[up].key
+        heap[j].row = heap[up].row
+        tasks[heap[j].row].pos = j
         j = up
-    heap.key[j] = key
-    heap.row[j] = row
-    heap.pos[row] = j
+    heap[j].key = key
+    heap[j].row = row
+    tasks[row].pos = j
 
 
 @njit(cache=True, error_model="numpy")
-def _sift_down(heap: Heap, j: int) -> None:
-    key, row = heap.key[j], heap.row[j]
-    size = heap.size[0]
+def _sift_down(heap: Array, tasks: Array, count: Array, j: int) -> None:
+    key, row = heap[j].key, heap[j].row
+    size = count[HEAP]
     while True:
         down = 2 * j + 1
         if down >= size:
             break
         other = down + 1
         if other < size and (
-            heap.key[other] < heap.key[down] or (heap.key[other] == heap.key[down] and heap.row[other] < heap.row[down])
+            heap[other].key < heap[down].key or (heap[other].key == heap[down].key and heap[other].row < heap[down].row)
         ):
             down = other
-        if key < heap.key[down] or (key == heap.key[down] and row < heap.row[down]):
+        if key < heap[down].key or (key == heap[down].key and row < heap[down].row):
             break
-        heap.key[j] = heap.key[down]
-        heap.row[j] = heap.row[down]
-        heap.pos[heap.row[j]] = j
+        heap[j].key = heap[down].key
+        heap[j].row = heap[down].row
+        tasks[heap[j].row].pos = j
         j = down
-    heap.key[j] = key
-    heap.row[j] = row
-    heap.pos[row] = j
+    heap[j].key = key
+    heap[j].row = row
+    tasks[row].pos = j
 
 
 @njit(cache=True, error_model="numpy")
-def _schedule(heap: Heap, row: int, key: float) -> None:
+def _schedule(heap: Array, tasks: Array, count: Array, row: int, key: float) -> None:
     """Insert a row or move it to another time."""
-    j = heap.pos[row]
+    j = tasks[row].pos
     if j < 0:
-        j = heap.size[0]
-        heap.size[0] = j + 1
-        heap.key[j] = key
-        heap.row[j] = row
-        _sift_up(heap, j)
-    elif key < heap.key[j]:
-        heap.key[j] = key
-        _sift_up(heap, j)
-    elif key > heap.key[j]:
-        heap.key[j] = key
-        _sift_down(heap, j)
+        j = count[HEAP]
+        count[HEAP] = j + 1
+        heap[j].key = key
+        heap[j].row = row
+        _sift_up(heap, tasks, j)
+    elif key < heap[j].key:
+        heap[j].key = key
+        _sift_up(heap, tasks, j)
+    elif key > heap[j].key:
+        heap[j].key = key
+        _sift_down(heap, tasks, count, j)
 
 
 @njit(cache=True, error_model="numpy")
-def _pop(heap: Heap) -> int:
-    row = heap.row[0]
-    heap.pos[row] = -1
-    last = heap.size[0] - 1
-    heap.size[0] = last
+def _pop(heap: Array, tasks: Array, count: Array) -> int:
+    row = heap[0].row
+    tasks[row].pos = -1
+    last = count[HEAP] - 1
+    count[HEAP] = last
     if last > 0:
-        heap.key[0] = heap.key[last]
-        heap.row[0] = heap.row[last]
-        _sift_down(heap, 0)
+        heap[0].key = heap[last].key
+        heap[0].row = heap[last].row
+        _sift_down(heap, tasks, count, 0)
     return row
 
 
 @njit(cache=True, error_model="numpy")
-def _mark_dirty(rates: Rates, rate: int) -> None:
-    if rates.dirty[rate] == 0:
-        rates.dirty[rate] = 1
-        rates.dirty_list[rates.dirty_count[0]] = rate
-        rates.dirty_count[0] += 1
+def _mark_dirty(rates: Array, count: Array, rate: int) -> None:
+    if not rates[rate].dirty:
+        rates[rate].dirty = True
+        rates[count[DIRTY]].listed = rate
+        count[DIRTY] += 1
 
 
 @njit(cache=True, error_model="numpy")
-def _attach(rates: Rates, scale: float, i: int) -> None:
+def _attach(entries: Array, rates: Array, ptr: Array, count: Array, scale: float, i: int) -> None:
     """Load the rates of task i."""
-    for e in range(rates.ptr[i], rates.ptr[i + 1]):
-        demand = rates.work[e] * scale
-        rates.demand[e] = demand
+    for e in range(ptr[i], ptr[i + 1]):
+        demand = entries[e].work * scale
+        entries[e].demand = demand
         if demand <= 0.0:
             continue
-        r = rates.idx[e]
-        tail = rates.tail[r]
-        rates.before[e] = tail
-        rates.after[e] = -1
+        r = entries[e].rate
+        tail = rates[r].tail
+        entries[e].before = tail
+        entries[e].after = -1
         if tail >= 0:
-            rates.after[tail] = e
+            entries[tail].after = e
         else:
-            rates.head[r] = e
-        rates.tail[r] = e
-        rates.count[r] += 1
-        rates.load[r] += demand
-        if rates.load[r] > rates.limit[r]:
-            _mark_dirty(rates, r)
+            rates[r].head = e
+        rates[r].tail = e
+        rates[r].count += 1
+        rates[r].load += demand
+        if rates[r].load > rates[r].limit:
+            _mark_dirty(rates, count, r)
 
 
 @njit(cache=True, error_model="numpy")
-def _detach(rates: Rates, i: int) -> None:
+def _detach(entries: Array, rates: Array, ptr: Array, count: Array, i: int) -> None:
     """Take the load of task i off its rates."""
-    for e in range(rates.ptr[i], rates.ptr[i + 1]):
-        demand = rates.demand[e]
+    for e in range(ptr[i], ptr[i + 1]):
+        demand = entries[e].demand
         if demand <= 0.0:
             continue
-        r = rates.idx[e]
-        if rates.load[r] > rates.limit[r]:
-            _mark_dirty(rates, r)
-        before, after = rates.before[e], rates.after[e]
+        r = entries[e].rate
+        if rates[r].load > rates[r].limit:
+            _mark_dirty(rates, count, r)
+        before, after = entries[e].before, entries[e].after
         if before >= 0:
-            rates.after[before] = after
+            entries[before].after = after
         else:
-            rates.head[r] = after
+            rates[r].head = after
         if after >= 0:
-            rates.before[after] = before
+            entries[after].before = before
         else:
-            rates.tail[r] = before
-        rates.count[r] -= 1
-        if rates.count[r] == 0:
-            rates.load[r] = 0.0
+            rates[r].tail = before
+        rates[r].count -= 1
+        if rates[r].count == 0:
+            rates[r].load = 0.0
         else:
-            rates.load[r] -= demand
+            rates[r].load -= demand
 
 
 @njit(cache=True, error_model="numpy")
-def _next_event(work: Work, pools: Pools, i: int, now: float) -> float:
+def _next_event(tasks: Array, holds: Array, i: int, now: float) -> float:
     """When task i ends, or reaches the wave boundary it is waiting for, at its present speed."""
-    if work.speed[i] <= 0.0:
+    if tasks[i].speed <= 0.0:
         return np.inf
-    if pools.flagged[i]:
-        tau = work.alone[i] / pools.waves[i]
-        ahead = pools.boundary[i] * tau - (work.own[i] - work.left[i])
+    if tasks[i].flagged:
+        tau = tasks[i].alone / holds[i].waves
+        ahead = holds[i].boundary * tau - (tasks[i].own - tasks[i].left)
         if ahead <= 0.0:
             return now
-        return now + ahead / work.speed[i]
-    return now + work.left[i] / work.speed[i]
+        return now + ahead / tasks[i].speed
+    return now + tasks[i].left / tasks[i].speed
 
 
 @njit(cache=True, error_model="numpy")
-def _advance(work: Work, i: int, now: float) -> None:
+def _advance(tasks: Array, i: int, now: float) -> None:
     """Bring what is left of task i up to date."""
-    left = work.left[i] - work.speed[i] * (now - work.since[i])
-    work.left[i] = left if left > 0.0 else 0.0
-    work.since[i] = now
+    left = tasks[i].left - tasks[i].speed * (now - tasks[i].since)
+    tasks[i].left = left if left > 0.0 else 0.0
+    tasks[i].since = now
 
 
 @njit(cache=True, error_model="numpy")
-def _component(rates: Rates, fill: Fill, seed: int) -> tuple[int, int]:
+def _component(tasks: Array, entries: Array, rates: Array, ptr: Array, count: Array, seed: int) -> tuple[int, int]:
     """Collect tasks and rates joined to `seed` through overloaded rates; numbers of tasks and rates."""
-    epoch = fill.epoch[0]
+    epoch = count[EPOCH]
     num_tasks, num_rates, j = 0, 1, 0
-    fill.rates[0] = seed
-    fill.rate_mark[seed] = epoch
+    rates[0].member = seed
+    rates[seed].mark = epoch
     while j < num_rates:
-        e = rates.head[fill.rates[j]]
+        e = rates[rates[j].member].head
         j += 1
         while e >= 0:
-            i = rates.owner[e]
-            if fill.task_mark[i] != epoch:
-                fill.task_mark[i] = epoch
-                fill.tasks[num_tasks] = i
+            i = entries[e].owner
+            if tasks[i].mark != epoch:
+                tasks[i].mark = epoch
+                tasks[num_tasks].member = i
                 num_tasks += 1
-                fill.new[i] = -1.0
-                for other in range(rates.ptr[i], rates.ptr[i + 1]):
-                    r = rates.idx[other]
-                    if fill.rate_mark[r] != epoch and rates.demand[other] > 0.0 and rates.load[r] > rates.limit[r]:
-                        fill.rate_mark[r] = epoch
-                        fill.rates[num_rates] = r
+                tasks[i].new = -1.0
+                for other in range(ptr[i], ptr[i + 1]):
+                    r = entries[other].rate
+                    if rates[r].mark != epoch and entries[other].demand > 0.0 and rates[r].load > rates[r].limit:
+                        rates[r].mark = epoch
+                        rates[num_rates].member = r
                         num_rates += 1
-            e = rates.after[e]
+            e = entries[e].after
     return num_tasks, num_rates
 
 
 @njit(cache=True, error_model="numpy")
-def _level(work: Work, rates: Rates, fill: Fill, r: int) -> float:
+def _level(tasks: Array, entries: Array, rates: Array, r: int) -> float:
     """Level at which rate r saturates, given the speeds frozen so far; infinite when nothing on it can still rise."""
-    rest = rates.capacity[r]
+    rest = rates[r].capacity
     slope = 0.0
-    e = rates.head[r]
+    e = rates[r].head
     while e >= 0:
-        i = rates.owner[e]
-        if fill.new[i] < 0.0:
-            slope += rates.demand[e] * work.weight[i]
+        i = entries[e].owner
+        if tasks[i].new < 0.0:
+            slope += entries[e].demand * tasks[i].weight
         else:
-            rest -= rates.demand[e] * fill.new[i]
-        e = rates.after[e]
+            rest -= entries[e].demand * tasks[i].new
+        e = entries[e].after
     if slope <= 0.0:
         return np.inf
     if rest <= 0.0:
@@ -307,311 +261,351 @@ def _level(work: Work, rates: Rates, fill: Fill, r: int) -> float:
 
 
 @njit(cache=True, error_model="numpy")
-def _touch(rates: Rates, fill: Fill, i: int) -> None:
-    for e in range(rates.ptr[i], rates.ptr[i + 1]):
-        fill.touched[rates.idx[e]] = True
+def _touch(entries: Array, rates: Array, ptr: Array, i: int) -> None:
+    for e in range(ptr[i], ptr[i + 1]):
+        rates[entries[e].rate].touched = True
 
 
 @njit(cache=True, error_model="numpy")
-def _fill(work: Work, rates: Rates, fill: Fill, num_tasks: int, num_rates: int) -> None:
+def _fill(tasks: Array, entries: Array, rates: Array, ptr: Array, num_tasks: int, num_rates: int) -> None:
     """Weighted max-min by progressive filling over one component: new speeds in `fill.new`."""
-    if rates.load[fill.rates[0]] <= rates.limit[fill.rates[0]]:  # the seed has just been relieved: it binds nobody
-        fill.level[fill.rates[0]] = np.inf
+    if rates[rates[0].member].load <= rates[rates[0].member].limit:  # the seed has just been relieved: it binds nobody
+        rates[rates[0].member].level = np.inf
     else:
-        fill.level[fill.rates[0]] = _level(work, rates, fill, fill.rates[0])
+        rates[rates[0].member].level = _level(tasks, entries, rates, rates[0].member)
     for j in range(1, num_rates):
-        fill.level[fill.rates[j]] = _level(work, rates, fill, fill.rates[j])
+        rates[rates[j].member].level = _level(tasks, entries, rates, rates[j].member)
     rising = num_tasks
     while rising > 0:
         best = np.inf
         for j in range(num_rates):
-            if fill.level[fill.rates[j]] < best:
-                best = fill.level[fill.rates[j]]
+            if rates[rates[j].member].level < best:
+                best = rates[rates[j].member].level
         if best == np.inf:
             for j in range(num_tasks):
-                if fill.new[fill.tasks[j]] < 0.0:
-                    fill.new[fill.tasks[j]] = 1.0
+                if tasks[tasks[j].member].new < 0.0:
+                    tasks[tasks[j].member].new = 1.0
             return
         for j in range(num_tasks):
-            i = fill.tasks[j]
-            if fill.new[i] < 0.0 and 1.0 / work.weight[i] < best:
-                best = 1.0 / work.weight[i]
+            i = tasks[j].member
+            if tasks[i].new < 0.0 and 1.0 / tasks[i].weight < best:
+                best = 1.0 / tasks[i].weight
         cut = best * (1.0 + LEVEL_SLACK)
         for j in range(num_rates):
-            fill.touched[fill.rates[j]] = False
+            rates[rates[j].member].touched = False
         for j in range(num_tasks):
-            i = fill.tasks[j]
-            if fill.new[i] < 0.0 and 1.0 / work.weight[i] <= cut:
-                fill.new[i] = 1.0
+            i = tasks[j].member
+            if tasks[i].new < 0.0 and 1.0 / tasks[i].weight <= cut:
+                tasks[i].new = 1.0
                 rising -= 1
-                _touch(rates, fill, i)
+                _touch(entries, rates, ptr, i)
         for j in range(num_rates):
-            r = fill.rates[j]
-            if fill.level[r] <= cut:
-                fill.level[r] = np.inf
-                e = rates.head[r]
+            r = rates[j].member
+            if rates[r].level <= cut:
+                rates[r].level = np.inf
+                e = rates[r].head
                 while e >= 0:
-                    i = rates.owner[e]
-                    if fill.new[i] < 0.0:
-                        speed = best * work.weight[i]
-                        fill.new[i] = speed if speed < 1.0 else 1.0
+                    i = entries[e].owner
+                    if tasks[i].new < 0.0:
+                        speed = best * tasks[i].weight
+                        tasks[i].new = speed if speed < 1.0 else 1.0
                         rising -= 1
-                        _touch(rates, fill, i)
-                    e = rates.after[e]
+                        _touch(entries, rates, ptr, i)
+                    e = entries[e].after
         if rising > 0:
             for j in range(num_rates):
-                r = fill.rates[j]
-                if fill.touched[r] and fill.level[r] < np.inf:
-                    fill.level[r] = _level(work, rates, fill, r)
+                r = rates[j].member
+                if rates[r].touched and rates[r].level < np.inf:
+                    rates[r].level = _level(tasks, entries, rates, r)
 
 
 @njit(cache=True, error_model="numpy")
-def _share(heap: Heap, work: Work, rates: Rates, fill: Fill, pools: Pools, now: float) -> None:
+def _share(
+    heap: Array, tasks: Array, entries: Array, rates: Array, holds: Array, ptr: Array, count: Array, now: float
+) -> None:
     """Solve every component that holds a dirty rate and move the events of tasks whose speed changed."""
-    fill.epoch[0] += 1
-    for d in range(rates.dirty_count[0]):
-        seed = rates.dirty_list[d]
-        rates.dirty[seed] = 0
-        if fill.rate_mark[seed] == fill.epoch[0]:
+    count[EPOCH] += 1
+    for d in range(count[DIRTY]):
+        seed = rates[d].listed
+        rates[seed].dirty = False
+        if rates[seed].mark == count[EPOCH]:
             continue
-        num_tasks, num_rates = _component(rates, fill, seed)
-        _fill(work, rates, fill, num_tasks, num_rates)
+        num_tasks, num_rates = _component(tasks, entries, rates, ptr, count, seed)
+        _fill(tasks, entries, rates, ptr, num_tasks, num_rates)
         for j in range(num_tasks):
-            i = fill.tasks[j]
-            if fill.new[i] != work.speed[i]:
-                _advance(work, i, now)
-                work.speed[i] = fill.new[i]
-                _schedule(heap, i, _next_event(work, pools, i, now))
-    rates.dirty_count[0] = 0
+            i = tasks[j].member
+            if tasks[i].new != tasks[i].speed:
+                _advance(tasks, i, now)
+                tasks[i].speed = tasks[i].new
+                _schedule(heap, tasks, count, i, _next_event(tasks, holds, i, now))
+    count[DIRTY] = 0
 
 
 @njit(cache=True, error_model="numpy")
-def _begin(heap: Heap, work: Work, rates: Rates, pools: Pools, i: int, now: float) -> None:
+def _begin(
+    heap: Array, tasks: Array, entries: Array, rates: Array, holds: Array, ptr: Array, count: Array, i: int, now: float
+) -> None:
     """Put task i on its rates and in the heap; `own` and `scale` are set."""
-    work.left[i] = work.own[i]
-    work.since[i] = now
-    work.speed[i] = 1.0
-    if work.scale[i] > 0.0:
-        _attach(rates, work.scale[i], i)
-    _schedule(heap, i, _next_event(work, pools, i, now))
+    tasks[i].left = tasks[i].own
+    tasks[i].since = now
+    tasks[i].speed = 1.0
+    if tasks[i].scale > 0.0:
+        _attach(entries, rates, ptr, count, tasks[i].scale, i)
+    _schedule(heap, tasks, count, i, _next_event(tasks, holds, i, now))
 
 
 @njit(cache=True, error_model="numpy")
-def _touch_pool(pools: Pools, q: int) -> None:
-    if pools.touched[q] == 0:
-        pools.touched[q] = 1
-        pools.touched_list[pools.touched_count[0]] = q
-        pools.touched_count[0] += 1
+def _touch_pool(pools: Array, count: Array, q: int) -> None:
+    if not pools[q].touched:
+        pools[q].touched = True
+        pools[count[TOUCHED]].listed = q
+        count[TOUCHED] += 1
 
 
 @njit(cache=True, error_model="numpy")
-def _enqueue(pools: Pools, i: int) -> None:
+def _enqueue(tasks: Array, holds: Array, pools: Array, i: int) -> None:
     """Insert task i in its pool's waiting list by (priority, row)."""
-    q = pools.pool[i]
-    before, j = -1, pools.wait_head[q]
-    while j >= 0 and (pools.priority[j] > pools.priority[i] or (pools.priority[j] == pools.priority[i] and j < i)):
-        before, j = j, pools.after[j]
-    pools.after[i] = j
+    q = tasks[i].pool
+    before, j = -1, pools[q].wait_head
+    while j >= 0 and (holds[j].priority > holds[i].priority or (holds[j].priority == holds[i].priority and j < i)):
+        before, j = j, holds[j].after
+    holds[i].after = j
     if before < 0:
-        pools.wait_head[q] = i
+        pools[q].wait_head = i
     else:
-        pools.after[before] = i
+        holds[before].after = i
 
 
 @njit(cache=True, error_model="numpy")
-def _leave_pool(pools: Pools, i: int) -> None:
+def _leave_pool(tasks: Array, holds: Array, pools: Array, i: int) -> None:
     """Return the slots of running task i."""
-    q = pools.pool[i]
-    before, after = pools.before[i], pools.after[i]
+    q = tasks[i].pool
+    before, after = holds[i].before, holds[i].after
     if before >= 0:
-        pools.after[before] = after
+        holds[before].after = after
     else:
-        pools.run_head[q] = after
+        pools[q].run_head = after
     if after >= 0:
-        pools.before[after] = before
+        holds[after].before = before
     else:
-        pools.run_tail[q] = before
-    pools.free[q] += pools.granted[i]
-    if pools.waves[i] > 0 and pools.granted[i] < pools.want[i]:
-        pools.under[q] -= 1
-    if pools.flagged[i]:
-        pools.flagged[i] = False
-        pools.num_flagged[q] -= 1
-    pools.granted[i] = 0
+        pools[q].run_tail = before
+    pools[q].free += holds[i].granted
+    if holds[i].waves > 0 and holds[i].granted < holds[i].want:
+        pools[q].under -= 1
+    if tasks[i].flagged:
+        tasks[i].flagged = False
+        pools[q].num_flagged -= 1
+    holds[i].granted = 0
 
 
 @njit(cache=True, error_model="numpy")
-def _join_pool(work: Work, pools: Pools, i: int, slots: int) -> None:
+def _join_pool(tasks: Array, holds: Array, pools: Array, i: int, slots: int) -> None:
     """Give task i slots: its own time follows the staircase, its demands follow its own time."""
-    q = pools.pool[i]
-    tail = pools.run_tail[q]
-    pools.before[i] = tail
-    pools.after[i] = -1
+    q = tasks[i].pool
+    tail = pools[q].run_tail
+    holds[i].before = tail
+    holds[i].after = -1
     if tail >= 0:
-        pools.after[tail] = i
+        holds[tail].after = i
     else:
-        pools.run_head[q] = i
-    pools.run_tail[q] = i
-    pools.free[q] -= slots
-    pools.granted[i] = slots
-    waves = pools.waves[i]
-    if waves > 0 and slots < pools.want[i]:
-        pools.under[q] += 1
-    total = pools.size[i]
+        pools[q].run_head = i
+    pools[q].run_tail = i
+    pools[q].free -= slots
+    holds[i].granted = slots
+    waves = holds[i].waves
+    if waves > 0 and slots < holds[i].want:
+        pools[q].under += 1
+    total = holds[i].size
     if waves == 0:
-        work.own[i] = work.alone[i] if slots == total else work.alone[i] * total / slots
-        work.scale[i] = 1.0 / work.own[i]
-    elif slots == total and pools.blocks[i] == waves * total:
-        work.own[i] = work.alone[i]
-        work.scale[i] = 1.0 / work.own[i]
+        tasks[i].own = tasks[i].alone if slots == total else tasks[i].alone * total / slots
+        tasks[i].scale = 1.0 / tasks[i].own
+    elif slots == total and holds[i].blocks == waves * total:
+        tasks[i].own = tasks[i].alone
+        tasks[i].scale = 1.0 / tasks[i].own
     else:
-        steps = (pools.blocks[i] + slots - 1) // slots
-        work.own[i] = steps * (work.alone[i] / waves)
-        work.scale[i] = (pools.blocks[i] / (waves * total)) / work.own[i]
+        steps = (holds[i].blocks + slots - 1) // slots
+        tasks[i].own = steps * (tasks[i].alone / waves)
+        tasks[i].scale = (holds[i].blocks / (waves * total)) / tasks[i].own
 
 
 @njit(cache=True, error_model="numpy")
-def _waves_done(work: Work, pools: Pools, i: int, now: float) -> int:
+def _waves_done(tasks: Array, holds: Array, i: int, now: float) -> int:
     """Waves of the current grant that have ended at the next wave boundary (now, if task i is at one)."""
-    done = work.own[i] - (work.left[i] - work.speed[i] * (now - work.since[i]))
-    count = np.ceil(done / (work.alone[i] / pools.waves[i]) - WAVE_SLACK)
+    done = tasks[i].own - (tasks[i].left - tasks[i].speed * (now - tasks[i].since))
+    count = np.ceil(done / (tasks[i].alone / holds[i].waves) - WAVE_SLACK)
     return int64(count) if count > 0.0 else 0
 
 
 @njit(cache=True, error_model="numpy")
-def _shortfall(work: Work, pools: Pools, i: int, now: float) -> int:
+def _shortfall(tasks: Array, holds: Array, i: int, now: float) -> int:
     """Slots that running task i could still use from its next wave boundary on."""
-    if pools.waves[i] == 0 or pools.granted[i] >= pools.want[i]:
+    if holds[i].waves == 0 or holds[i].granted >= holds[i].want:
         return 0
-    rest = pools.blocks[i] - _waves_done(work, pools, i, now) * pools.granted[i]
-    lack = min(int64(pools.want[i]), rest) - pools.granted[i]
+    rest = holds[i].blocks - _waves_done(tasks, holds, i, now) * holds[i].granted
+    lack = min(holds[i].want, rest) - holds[i].granted
     return lack if lack > 0 else 0
 
 
 @njit(cache=True, error_model="numpy")
-def _wanted(pools: Pools, i: int) -> int:
+def _wanted(holds: Array, i: int) -> int:
     """Slots that waiting task i asks for."""
-    if pools.waves[i] > 0 and pools.blocks[i] < pools.want[i]:
-        return pools.blocks[i]
-    return int64(pools.want[i])
+    if holds[i].waves > 0 and holds[i].blocks < holds[i].want:
+        return holds[i].blocks
+    return holds[i].want
 
 
 @njit(cache=True, error_model="numpy")
-def _claims(work: Work, pools: Pools, i: int, waiting: bool, strict: bool, now: float) -> int:
+def _claims(tasks: Array, holds: Array, pools: Array, i: int, waiting: bool, strict: bool, now: float) -> int:
     """Slots claimed in the pool of task i by tasks that go first: higher priority or, unless strict, launched earlier."""
-    q = pools.pool[i]
+    q = tasks[i].pool
     total = 0
-    if pools.under[q] > 0:
-        j = pools.run_head[q]
+    if pools[q].under > 0:
+        j = pools[q].run_head
         while j >= 0:
-            if pools.priority[j] > pools.priority[i] or (
-                not strict and pools.priority[j] == pools.priority[i] and j < i
+            if holds[j].priority > holds[i].priority or (
+                not strict and holds[j].priority == holds[i].priority and j < i
             ):
-                total += _shortfall(work, pools, j, now)
-            j = pools.after[j]
+                total += _shortfall(tasks, holds, j, now)
+            j = holds[j].after
     if waiting:
-        j = pools.wait_head[q]
+        j = pools[q].wait_head
         while j >= 0:
-            if pools.priority[j] > pools.priority[i] or (
-                not strict and pools.priority[j] == pools.priority[i] and j < i
+            if holds[j].priority > holds[i].priority or (
+                not strict and holds[j].priority == holds[i].priority and j < i
             ):
-                total += _wanted(pools, j)
-            j = pools.after[j]
+                total += _wanted(holds, j)
+            j = holds[j].after
     return total
 
 
 @njit(cache=True, error_model="numpy")
-def _target(work: Work, pools: Pools, i: int, done: int, now: float) -> int:
+def _target(tasks: Array, holds: Array, pools: Array, i: int, done: int, now: float) -> int:
     """Slots of running task i after its next wave boundary: it first serves higher priorities, then grows."""
-    free = pools.free[pools.pool[i]]
-    granted = int64(pools.granted[i])
-    lack = _claims(work, pools, i, True, True, now) - free
+    free = pools[tasks[i].pool].free
+    granted = holds[i].granted
+    lack = _claims(tasks, holds, pools, i, True, True, now) - free
     if lack > 0:
         slots = granted - lack
-        return slots if slots >= pools.least[i] else 0
-    if granted >= pools.want[i]:
+        return slots if slots >= holds[i].least else 0
+    if granted >= holds[i].want:
         return granted
-    spare = free - _claims(work, pools, i, True, False, now)
-    limit = min(int64(pools.want[i]), pools.blocks[i] - done * granted)
+    spare = free - _claims(tasks, holds, pools, i, True, False, now)
+    limit = min(holds[i].want, holds[i].blocks - done * granted)
     if spare <= 0 or limit <= granted:
         return granted
     return min(limit, granted + spare)
 
 
 @njit(cache=True, error_model="numpy")
-def _grant(heap: Heap, work: Work, rates: Rates, pools: Pools, now: float) -> None:
+def _grant(
+    heap: Array,
+    tasks: Array,
+    entries: Array,
+    rates: Array,
+    holds: Array,
+    pools: Array,
+    ptr: Array,
+    count: Array,
+    now: float,
+) -> None:
     """Grant slots in every pool that changed, then ask running kernels to change at their next wave boundary."""
-    for d in range(pools.touched_count[0]):
-        q = pools.touched_list[d]
-        pools.touched[q] = 0
-        while pools.wait_head[q] >= 0:
-            i = pools.wait_head[q]
-            wanted = _wanted(pools, i)
-            slots = min(wanted, pools.free[q] - _claims(work, pools, i, False, False, now))
-            if slots <= 0 or slots < min(int64(pools.least[i]), wanted):
+    for d in range(count[TOUCHED]):
+        q = pools[d].listed
+        pools[q].touched = False
+        while pools[q].wait_head >= 0:
+            i = pools[q].wait_head
+            wanted = _wanted(holds, i)
+            slots = min(wanted, pools[q].free - _claims(tasks, holds, pools, i, False, False, now))
+            if slots <= 0 or slots < min(holds[i].least, wanted):
                 break
-            pools.wait_head[q] = pools.after[i]
-            _join_pool(work, pools, i, slots)
-            if work.start[i] < 0.0:
-                work.start[i] = now
-                if now > work.since[i]:  # it was ready before and waited for slots
-                    work.blame[i] = pools.freed_by[q]
-            _begin(heap, work, rates, pools, i, now)
-        if pools.wait_head[q] < 0 and pools.under[q] == 0 and pools.num_flagged[q] == 0:
+            pools[q].wait_head = holds[i].after
+            _join_pool(tasks, holds, pools, i, slots)
+            if tasks[i].start < 0.0:
+                tasks[i].start = now
+                if now > tasks[i].since:  # it was ready before and waited for slots
+                    tasks[i].blame = pools[q].freed_by
+            _begin(heap, tasks, entries, rates, holds, ptr, count, i, now)
+        if pools[q].wait_head < 0 and pools[q].under == 0 and pools[q].num_flagged == 0:
             continue
-        i = pools.run_head[q]
+        i = pools[q].run_head
         while i >= 0:
-            if pools.waves[i] > 0:
-                done = _waves_done(work, pools, i, now)
-                ask = pools.blocks[i] > done * pools.granted[i] and _target(work, pools, i, done, now) != pools.granted[i]
-                if ask != pools.flagged[i]:
-                    pools.flagged[i] = ask
-                    pools.num_flagged[q] += 1 if ask else -1
-                    pools.boundary[i] = done
-                    _advance(work, i, now)
-                    _schedule(heap, i, _next_event(work, pools, i, now))
-            i = pools.after[i]
-    pools.touched_count[0] = 0
+            if holds[i].waves > 0:
+                done = _waves_done(tasks, holds, i, now)
+                ask = (
+                    holds[i].blocks > done * holds[i].granted
+                    and _target(tasks, holds, pools, i, done, now) != holds[i].granted
+                )
+                if ask != tasks[i].flagged:
+                    tasks[i].flagged = ask
+                    pools[q].num_flagged += 1 if ask else -1
+                    holds[i].boundary = done
+                    _advance(tasks, i, now)
+                    _schedule(heap, tasks, count, i, _next_event(tasks, holds, i, now))
+            i = holds[i].after
+    count[TOUCHED] = 0
 
 
 @njit(cache=True, error_model="numpy")
-def _at_boundary(heap: Heap, work: Work, rates: Rates, pools: Pools, i: int, now: float) -> None:
+def _at_boundary(
+    heap: Array,
+    tasks: Array,
+    entries: Array,
+    rates: Array,
+    holds: Array,
+    pools: Array,
+    ptr: Array,
+    count: Array,
+    i: int,
+    now: float,
+) -> None:
     """Task i reached the wave boundary it was asked to stop at: give up or take slots, or go back to waiting."""
-    q = pools.pool[i]
-    _advance(work, i, now)
-    done = pools.boundary[i]
-    slots = _target(work, pools, i, done, now)
-    if slots == pools.granted[i]:
-        pools.flagged[i] = False
-        pools.num_flagged[q] -= 1
-        _schedule(heap, i, _next_event(work, pools, i, now))
+    q = tasks[i].pool
+    _advance(tasks, i, now)
+    done = holds[i].boundary
+    slots = _target(tasks, holds, pools, i, done, now)
+    if slots == holds[i].granted:
+        tasks[i].flagged = False
+        pools[q].num_flagged -= 1
+        _schedule(heap, tasks, count, i, _next_event(tasks, holds, i, now))
         return
-    pools.blocks[i] -= done * pools.granted[i]
-    _detach(rates, i)
-    _leave_pool(pools, i)
-    pools.freed_by[q] = i
-    _touch_pool(pools, q)
+    holds[i].blocks -= done * holds[i].granted
+    _detach(entries, rates, ptr, count, i)
+    _leave_pool(tasks, holds, pools, i)
+    pools[q].freed_by = i
+    _touch_pool(pools, count, q)
     if slots == 0:
-        work.since[i] = now
-        _enqueue(pools, i)
+        tasks[i].since = now
+        _enqueue(tasks, holds, pools, i)
     else:
-        _join_pool(work, pools, i, slots)
-        _begin(heap, work, rates, pools, i, now)
+        _join_pool(tasks, holds, pools, i, slots)
+        _begin(heap, tasks, entries, rates, holds, ptr, count, i, now)
 
 
 @njit(cache=True, error_model="numpy")
-def _release(heap: Heap, work: Work, rates: Rates, pools: Pools, i: int, by: int, now: float) -> None:
+def _release(
+    heap: Array,
+    tasks: Array,
+    entries: Array,
+    rates: Array,
+    holds: Array,
+    pools: Array,
+    ptr: Array,
+    count: Array,
+    i: int,
+    by: int,
+    now: float,
+) -> None:
     """Task i has become ready, last of all by the end of task `by`."""
-    work.blame[i] = by
-    if pools.pool[i] >= 0:
-        work.since[i] = now
-        _enqueue(pools, i)
-        _touch_pool(pools, pools.pool[i])
+    tasks[i].blame = by
+    if tasks[i].pool >= 0:
+        tasks[i].since = now
+        _enqueue(tasks, holds, pools, i)
+        _touch_pool(pools, count, tasks[i].pool)
         return
-    work.start[i] = now
-    work.own[i] = work.alone[i]
-    work.scale[i] = 1.0 / work.alone[i] if work.alone[i] > 0.0 else 0.0
-    _begin(heap, work, rates, pools, i, now)
+    tasks[i].start = now
+    tasks[i].own = tasks[i].alone
+    tasks[i].scale = 1.0 / tasks[i].alone if tasks[i].alone > 0.0 else 0.0
+    _begin(heap, tasks, entries, rates, holds, ptr, count, i, now)
 
 
 @njit(cache=True, error_model="numpy")
@@ -654,9 +648,7 @@ _F, _I, _L = float64[::1], int32[::1], int64[::1]
 
 
 @njit(
-    types.Tuple((_F, _F, _I, int64))(
-        _F, _F, _L, _I, _L, _I, _L, _I, _F, _I, _I, _I, _I, _I, _F, _I
-    ),
+    types.Tuple((_F, _F, _I, int64))(_F, _F, _L, _I, _L, _I, _L, _I, _F, _I, _I, _I, _I, _I, _F, _I),
     cache=True,
     error_model="numpy",
 )
@@ -679,129 +671,91 @@ def run(
     pool_slots: Array,
 ) -> tuple[Array, Array, Array, int]:
     """Simulate; start and end times (−1 where never reached), blamed tasks, and a status code."""
-    n, num_rates, num_pools, nnz = len(alone), len(capacity), len(pool_slots), len(rate_idx)
+    n, num_rates, num_pools = len(alone), len(capacity), len(pool_slots)
     succ_ptr, succ_idx, pending = _links(n, len(priority), stream_ptr, stream_idx, dep_ptr, dep_idx)
-    owner = np.empty(nnz, np.int32)
+    count = np.zeros(4, np.int64)
+    heap = np.empty(n, EVENT)
+    tasks = np.zeros(n, TASK)
+    entries = np.zeros(len(rate_idx), ENTRY)
+    rates = np.zeros(num_rates, RATE)
+    holds = np.zeros(n if num_pools > 0 else 0, HOLD)
+    pools = np.zeros(num_pools, POOL)
+    ptr = rate_ptr
+    for r in range(num_rates):
+        rates[r].capacity = capacity[r]
+        rates[r].limit = capacity[r] * (1.0 + CAPACITY_SLACK)
+        rates[r].head = -1
+        rates[r].tail = -1
+    for q in range(num_pools):
+        pools[q].free = pool_slots[q]
+        pools[q].run_head = -1
+        pools[q].run_tail = -1
+        pools[q].wait_head = -1
+        pools[q].freed_by = -1
     for i in range(n):
-        for e in range(rate_ptr[i], rate_ptr[i + 1]):
-            owner[e] = i
-    heap = Heap(np.empty(n), np.empty(n, np.int32), np.full(n, -1, np.int32), np.zeros(1, np.int64))
-    work = Work(
-        alone,
-        weight,
-        np.zeros(n),
-        np.zeros(n),
-        np.zeros(n),
-        np.zeros(n),
-        np.zeros(n),
-        np.full(n, -1.0),
-        np.full(n, -1.0),
-        np.full(n, -1, np.int32),
-    )
-    rates = Rates(
-        rate_ptr,
-        rate_idx,
-        rate_work,
-        owner,
-        np.zeros(nnz),
-        np.empty(nnz, np.int32),
-        np.empty(nnz, np.int32),
-        capacity,
-        capacity * (1.0 + CAPACITY_SLACK),
-        np.zeros(num_rates),
-        np.zeros(num_rates, np.int32),
-        np.full(num_rates, -1, np.int32),
-        np.full(num_rates, -1, np.int32),
-        np.zeros(num_rates, np.int8),
-        np.empty(num_rates, np.int32),
-        np.zeros(1, np.int64),
-    )
-    fill = Fill(
-        np.zeros(n, np.int64),
-        np.zeros(num_rates, np.int64),
-        np.zeros(1, np.int64),
-        np.empty(n, np.int32),
-        np.empty(num_rates, np.int32),
-        np.zeros(n),
-        np.zeros(num_rates),
-        np.zeros(num_rates, np.bool_),
-    )
-    p = n if num_pools > 0 else 0
-    pool = np.full(n, -1, np.int32)
-    want = np.zeros(p, np.int32)
-    least = np.zeros(p, np.int32)
-    blocks = np.zeros(p, np.int64)
-    rank = np.zeros(p, np.int32)
-    for i in range(p):
-        if slot_pool[i] < 0 or slots[i] <= 0 or alone[i] <= 0.0:
-            continue
-        pool[i] = slot_pool[i]
-        want[i] = min(slots[i], pool_slots[slot_pool[i]])
-        least[i] = max(min_slots[i], 1)
-        blocks[i] = int64(waves[i]) * slots[i]
-        for e in range(stream_ptr[i], stream_ptr[i + 1]):
-            if e == stream_ptr[i] or priority[stream_idx[e]] > rank[i]:
-                rank[i] = priority[stream_idx[e]]
-    pools = Pools(
-        pool,
-        want,
-        least,
-        waves,
-        rank,
-        slots,
-        pool_slots.astype(np.int64),
-        np.zeros(p, np.int32),
-        blocks,
-        np.zeros(p, np.bool_) if p > 0 else np.zeros(n, np.bool_),
-        np.zeros(p, np.int64),
-        np.full(num_pools, -1, np.int32),
-        np.full(num_pools, -1, np.int32),
-        np.full(num_pools, -1, np.int32),
-        np.empty(p, np.int32),
-        np.empty(p, np.int32),
-        np.zeros(num_pools, np.int32),
-        np.zeros(num_pools, np.int32),
-        np.zeros(num_pools, np.int8),
-        np.empty(num_pools, np.int32),
-        np.zeros(1, np.int64),
-        np.full(num_pools, -1, np.int32),
-    )
+        tasks[i].alone = alone[i]
+        tasks[i].weight = weight[i]
+        tasks[i].start = -1.0
+        tasks[i].end = -1.0
+        tasks[i].pos = -1
+        tasks[i].blame = -1
+        tasks[i].pool = -1
+        tasks[i].pending = pending[i]
+        for e in range(ptr[i], ptr[i + 1]):
+            entries[e].owner = i
+            entries[e].rate = rate_idx[e]
+            entries[e].work = rate_work[e]
+        if num_pools > 0 and slot_pool[i] >= 0 and slots[i] > 0 and alone[i] > 0.0:
+            tasks[i].pool = slot_pool[i]
+            holds[i].size = slots[i]
+            holds[i].want = min(slots[i], pool_slots[slot_pool[i]])
+            holds[i].least = max(min_slots[i], 1)
+            holds[i].waves = waves[i]
+            holds[i].blocks = int64(waves[i]) * slots[i]
+            for e in range(stream_ptr[i], stream_ptr[i + 1]):
+                if e == stream_ptr[i] or priority[stream_idx[e]] > holds[i].priority:
+                    holds[i].priority = priority[stream_idx[e]]
     now = 0.0
     status = OK
     for i in range(n):
         if pending[i] == 0:
-            _release(heap, work, rates, pools, i, -1, now)
-    if pools.touched_count[0] > 0:
-        _grant(heap, work, rates, pools, now)
-    while heap.size[0] > 0:
-        if heap.key[0] > now:
-            if rates.dirty_count[0] > 0:
-                _share(heap, work, rates, fill, pools, now)
-            now = heap.key[0]
+            _release(heap, tasks, entries, rates, holds, pools, ptr, count, i, -1, now)
+    if count[TOUCHED] > 0:
+        _grant(heap, tasks, entries, rates, holds, pools, ptr, count, now)
+    while count[HEAP] > 0:
+        if heap[0].key > now:
+            if count[DIRTY] > 0:
+                _share(heap, tasks, entries, rates, holds, ptr, count, now)
+            now = heap[0].key
             if now == np.inf:
                 status = STARVED
                 break
-        i = _pop(heap)
-        if pools.flagged[i]:
-            _at_boundary(heap, work, rates, pools, i, now)
+        i = _pop(heap, tasks, count)
+        if tasks[i].flagged:
+            _at_boundary(heap, tasks, entries, rates, holds, pools, ptr, count, i, now)
         else:
-            work.end[i] = now
-            if work.scale[i] > 0.0:
-                _detach(rates, i)
-            if pool[i] >= 0:
-                _leave_pool(pools, i)
-                pools.freed_by[pool[i]] = i
-                _touch_pool(pools, pool[i])
+            tasks[i].end = now
+            if tasks[i].scale > 0.0:
+                _detach(entries, rates, ptr, count, i)
+            q = tasks[i].pool
+            if q >= 0:
+                _leave_pool(tasks, holds, pools, i)
+                pools[q].freed_by = i
+                _touch_pool(pools, count, q)
             for e in range(succ_ptr[i], succ_ptr[i + 1]):
                 j = succ_idx[e]
-                pending[j] -= 1
-                if pending[j] == 0:
-                    _release(heap, work, rates, pools, j, i, now)
-        if pools.touched_count[0] > 0 and (heap.size[0] == 0 or heap.key[0] > now):
-            _grant(heap, work, rates, pools, now)
-    if status == OK:
-        for i in range(n):
-            if work.end[i] < 0.0:
-                status = DEADLOCK
-                break
-    return work.start, work.end, work.blame, status
+                tasks[j].pending -= 1
+                if tasks[j].pending == 0:
+                    _release(heap, tasks, entries, rates, holds, pools, ptr, count, j, i, now)
+        if count[TOUCHED] > 0 and (count[HEAP] == 0 or heap[0].key > now):
+            _grant(heap, tasks, entries, rates, holds, pools, ptr, count, now)
+    start = np.empty(n)
+    end = np.empty(n)
+    blame = np.empty(n, np.int32)
+    for i in range(n):
+        start[i] = tasks[i].start
+        end[i] = tasks[i].end
+        blame[i] = tasks[i].blame
+        if status == OK and tasks[i].end < 0.0:
+            status = DEADLOCK
+    return start, end, blame, status
