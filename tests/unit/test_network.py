@@ -5,8 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from windtunnel.network import Mesh, NetworkModel, placement
+from windtunnel.network import Mesh, NetworkCoefficients, NetworkModel, nccl, placement
 from windtunnel.network.collectives import ALGORITHMS, get
+from windtunnel.network.fit import fit_three_term, predict_three_term
+from windtunnel.network.flows import Step, step_s
+from windtunnel.network.topology import Dragonfly, FatTree, TorusGraph, TwoLevel
 from windtunnel.specs.cluster import ClusterSpec, ScaleOut
 from windtunnel.specs.device import DeviceSpec, LinkSpec
 
@@ -122,3 +125,146 @@ def test_errors_name_the_choices() -> None:
         model.collective("all_reduce", 1.0, placement(8), algorithm="magic")
     with pytest.raises(ValueError, match="not all_to_all"):
         model.collective("all_to_all", 1.0, placement(8), algorithm="ring")
+
+
+def chosen(link: str, size: float, ranks: int, op: str = "all_reduce", **out: object) -> str:
+    where = placement(ranks, 1, 8)
+    return str(NetworkModel(cluster(link=link, **out)).collective(op, size, where).algorithm)
+
+
+@pytest.mark.parametrize(
+    ("link", "ranks", "algorithm"),
+    [
+        ("nvlink4", 4, "ring/simple"),
+        ("nvlink4", 5, "nvls"),
+        ("nvlink4", 6, "nvls"),
+        ("nvlink4", 8, "nvls"),
+        ("nvlink5", 4, "ring/simple"),
+        ("nvlink5", 5, "ring/simple"),
+        ("nvlink5", 6, "nvls"),
+        ("nvlink5", 8, "nvls"),
+        ("nvlink3", 8, "ring/simple"),
+    ],
+)
+def test_nvls_starts_at_five_gpus_on_h200_and_six_on_b200(link: str, ranks: int, algorithm: str) -> None:
+    assert chosen(link, 8 * 2**30, ranks) == algorithm
+
+
+@pytest.mark.parametrize(("mib", "algorithm"), [(0.125, "ring/ll"), (1, "ring/ll"), (2, "nvls"), (64, "nvls")])
+def test_h200_switches_from_ring_ll_to_nvls_between_one_and_two_mib(mib: float, algorithm: str) -> None:
+    assert chosen("nvlink4", mib * 2**20, 8) == algorithm
+
+
+def test_gathers_stay_on_rings_and_small_reductions_across_nodes_on_trees() -> None:
+    assert chosen("nvlink4", 16 * 2**30, 8, "all_gather") == "ring/simple"
+    assert chosen("nvlink4", 4 * 2**30, 32) == "ring/simple"  # not NVLSTree: 364.9 against 310.1 GB/s measured
+    assert chosen("nvlink4", 64 * 2**10, 32).startswith("tree")
+    assert chosen("nvlink4", 64 * 2**20, 128).startswith(("tree", "nvls_tree"))
+
+
+@pytest.mark.parametrize(
+    ("link", "ranks", "algorithm", "busbw"),
+    # all_reduce of 8 GiB, GB/s, github.com/stas00/ml-engineering network/README.md
+    [
+        ("nvlink4", 4, "ring", 363.3),
+        ("nvlink4", 6, "nvls", 435.6),
+        ("nvlink4", 7, "nvls", 460.0),
+        ("nvlink4", 7, "ring", 365.7),
+        ("nvlink5", 5, "ring", 677.8),
+        ("nvlink5", 6, "nvls", 778.2),
+        ("nvlink5", 8, "nvls", 838.0),
+        ("nvlink3", 8, "ring", 234.6),
+    ],
+)
+def test_large_messages_reach_the_published_bus_bandwidth(link: str, ranks: int, algorithm: str, busbw: float) -> None:
+    size = 8 * 2**30
+    t = NetworkModel(cluster(link=link)).collective("all_reduce", size, placement(ranks, 1, 8), algorithm=algorithm)
+    assert 2 * (ranks - 1) / ranks * size / float(t.alone_s) / 1e9 == pytest.approx(busbw, rel=0.09)
+
+
+def test_arrays_and_scalars_agree() -> None:
+    model = NetworkModel(cluster(nodes=256))
+    sizes, ranks = np.array([1e4, 1e6, 64e6, 4e9]), np.array([2, 8, 64, 2048])
+    table = model.collective("all_reduce", sizes[:, None], placement(ranks, 1, 8))
+    for i, size in enumerate(sizes):
+        for j, n in enumerate(ranks):
+            one = model.collective("all_reduce", size, placement(n, 1, 8))
+            assert float(one.alone_s) == float(table.alone_s[i, j])
+            assert str(one.algorithm) == str(table.algorithm[i, j])
+
+
+def test_explain_lists_what_nccl_compares() -> None:
+    c = cluster()
+    rows = nccl.explain("all_reduce", 64e6, placement(8, 1, 8), c, NetworkCoefficients.for_cluster(c))
+    assert rows[0][0] == "nvls" and len(rows) == 7
+    assert [r[2] for r in rows] == sorted(r[2] for r in rows)
+
+
+def test_oversubscription_hurts_all_to_all_and_spares_neighbour_rings() -> None:
+    thin, full = NetworkModel(cluster(nodes=128, oversubscription=7.0)), NetworkModel(cluster(nodes=128))
+    place = placement(1024, 1, 8)
+    ring = [float(m.collective("all_gather", 1e9, place, algorithm="ring").alone_s) for m in (thin, full)]
+    a2a = [float(m.collective("all_to_all", 1e9, place).alone_s) for m in (thin, full)]
+    assert ring[0] == ring[1]
+    assert a2a[0] > 5 * a2a[1]
+
+
+def test_torus_axes_add_up() -> None:
+    link = LinkSpec(id="ici", family="ici_v5p", bytes_per_s=600e9, topology="torus", torus_axes=3)
+    c = cluster(nodes=128).model_copy(update={"scale_up": link, "scale_up_domain": 512, "devices_per_node": 4})
+    mesh = Mesh({"tp": 8, "dp": 64}, ("tp", "dp"), c)
+    assert (float(mesh.placement("tp").torus_axes), float(mesh.placement("dp").torus_axes)) == (1.0, 2.0)
+    pair = Mesh({"tp": 4, "dp": 128}, ("tp", "dp"), c).placement("tp")
+    assert (float(pair.torus_axes), float(pair.torus_hops)) == (0.5, 3.0)
+    model = NetworkModel(c)
+    one, two = (float(model.collective("all_gather", 8e9, mesh.placement(a)).alone_s) for a in ("tp", "dp"))
+    assert one / two == pytest.approx(2.0 * (7 / 8) / (63 / 64), rel=0.01)
+
+
+def test_mesh_links_serve_only_their_pair() -> None:
+    link = LinkSpec(id="xgmi4", family="xgmi4", bytes_per_s=448e9, topology="mesh")
+    model = NetworkModel(cluster().model_copy(update={"scale_up": link}))
+    two = model.collective("all_gather", 1e9, placement(2, 1, 8), software="rccl")
+    eight = model.collective("all_gather", 1e9, placement(8, 1, 8), software="rccl")
+    assert float(two.alone_s) > 3 * float(eight.alone_s)
+
+
+def test_three_term_fit_recovers_its_own_curve() -> None:
+    sizes = np.geomspace(1e4, 1e10, 5)
+    times = 30e-6 + np.sqrt(20e-6 * sizes / 3e11) + sizes / 3e11
+    fit = fit_three_term(sizes, times)
+    assert (fit.a_s, fit.bytes_per_s, fit.tau_s) == pytest.approx((30e-6, 3e11, 20e-6), rel=1e-6)
+    assert predict_three_term(fit, 1e8) == pytest.approx(30e-6 + np.sqrt(20e-6 * 1e8 / 3e11) + 1e8 / 3e11)
+    with pytest.raises(ValueError, match="positive"):
+        fit_three_term([1.0], [0.0])
+
+
+def test_leaf_uplinks_bind_only_when_they_are_thin() -> None:
+    base = TwoLevel(32, 8, 370e9, 8, 48e9)
+    shift = Step(np.arange(256), (np.arange(256) + 128) % 256, np.full(256, 1e9))
+    assert step_s(shift, FatTree(base, 16)) == pytest.approx(step_s(shift, base))
+    assert step_s(shift, FatTree(base, 16, oversubscription=4)) == pytest.approx(4 * step_s(shift, base))
+    hashed = [step_s(shift, FatTree(base, 16, spines=16, spray=False, seed=s)) for s in range(3)]
+    assert min(hashed) > 1.2 * step_s(shift, base)
+    assert len(set(hashed)) > 1
+    rails = FatTree(base, 32, rails=True, oversubscription=8)  # same rail: one leaf, no uplink
+    assert step_s(shift, rails) == pytest.approx(step_s(shift, base))
+
+
+def test_dragonfly_and_torus_routes() -> None:
+    fly = Dragonfly(4, 4, 2, 25e9, 25e9, 25e9)
+    routes = fly.routes(np.array([0, 0, 0]), np.array([1, 3, 31]))
+    assert [(row >= 0).sum() for row in routes] == [2, 3, 5]
+    adversarial = Step(np.arange(8), np.arange(8) + 8, np.full(8, 1e9))  # group 0 to group 1: one global link
+    assert step_s(adversarial, fly) == pytest.approx(8 * 1e9 / 25e9)
+    torus = TorusGraph((4, 4), 50e9)
+    route = torus.routes(np.array([0]), np.array([10]))
+    assert (route >= 0).sum() == 4
+    assert step_s(Step(np.arange(4), np.array([1, 2, 3, 0]), np.full(4, 1e9)), torus) == pytest.approx(1 / 50)
+
+
+def test_p2p_crosses_or_not() -> None:
+    model = NetworkModel(cluster())
+    times = model.p2p(1e9, np.array([False, True])).alone_s
+    assert times[0] == pytest.approx(1e9 / (450e9 * 0.824), rel=0.05)
+    assert times[1] == pytest.approx(1e9 / 48e9, rel=0.05)

@@ -85,6 +85,8 @@ def latency_s(
         hops = traffic.up_hops * c.up.hop_s[0] + traffic.out_hops * (c.out.hop_s[0] + extra)
         posts = np.maximum(place.size - 2.0, 0.0) * c.peer_s if op == "all_to_all" else 0.0
         return c.p2p_base_s, np.asarray(hops + posts)
+    if name == "torus":
+        return c.torus_base_s, np.asarray(traffic.up_hops * c.up.hop_s[i] + traffic.out_hops * (c.out.hop_s[i] + extra))
     if name == "tree":
         up = nccl.TREE_UP_HOP_S if cluster.scale_up.family.startswith("nvlink") else nccl.TREE_UP_HOP_PCIE_S
         return nccl.TREE_BASE_S[i], np.asarray(

@@ -89,7 +89,7 @@ SCALE_UP: Mapping[str, LinkFamily] = MappingProxyType(
         "pcie": LinkFamily(0.76, _PCI_HOP, 20e-6, 4, source=f"{_TUNER}; 12 of 15.75 GB/s for gen3 x16, topo.h (fact)"),
         "xgmi": LinkFamily(0.75, _NV_HOP, 36e-6, 32, source=f"{_TUNER} as RCCL inherits them; rate assumed"),
         "ici": LinkFamily(
-            0.90, (1e-6, 1e-6, 1e-6), 5e-6, 0, source="scaling-book: 1 us a hop, about 90 % of the link (fact)"
+            0.90, (1e-6, 1e-6, 1e-6), 0.5e-6, 0, source="scaling-book: 1 us a hop, about 90 % of the link (fact)"
         ),
         "neuronlink": LinkFamily(0.80, (2e-6, 2e-6, 2e-6), 20e-6, 0, source="assumed"),
         "hccs": LinkFamily(0.80, (3e-6, 3e-6, 3e-6), 30e-6, 0, source="assumed"),
@@ -142,6 +142,8 @@ class NetworkCoefficients:
     """Pipeline ramp of a single message (apex_plus H100/H200 send_recv rows; fitted)."""
     peer_s: float = 1.2e-6
     """Posting one more peer of an all-to-all (7, 10, 15 µs for 2, 4, 8 ranks on H100, apex_plus; fitted)."""
+    torus_base_s: float = 11e-6
+    """Start of a compiled collective on a torus (small all_gather rows of TPU7x, tpu-recipes; fitted)."""
     alpha_s: float = 0.0
     """Extra start skew of every collective (host launch, stragglers); 0 where the host is simulated."""
     leaf_domains: int = 16

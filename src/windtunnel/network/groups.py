@@ -38,7 +38,7 @@ class GroupPlacement:
     stride: Floats
     """Distance between neighbouring ranks (the smallest one for a product of axes)."""
     torus_axes: Floats
-    """Torus axes the group extends over (1 on switched networks)."""
+    """Torus axes the group extends over, half for an open line (1 on switched networks)."""
     torus_hops: Floats
     """Links between the two farthest ranks of the group on the torus (0 on switched networks)."""
 
@@ -118,13 +118,9 @@ class Mesh:
         self.num_ranks = stride
         self.cluster = cluster
         self.domain = int(cluster.scale_up_domain)
-        self._torus = (
-            torus_shape(
-                cluster.num_devices if self.num_ranks > self.domain else self.domain, cluster.scale_up.torus_axes
-            )
-            if cluster.scale_up.topology == "torus"
-            else ()
-        )
+        torus = cluster.scale_up.topology == "torus"
+        slice_size = min(self.num_ranks, self.domain)
+        self._torus = torus_shape(slice_size, cluster.scale_up.torus_axes) if torus else ()
         self._cache: dict[tuple[str, ...], GroupPlacement] = {}
 
     def ranks(self, *axes: str, member: int = 0) -> npt.NDArray[np.int64]:
@@ -192,19 +188,23 @@ class Mesh:
             inside = max(inside, int(np.diff(np.append(first, new.size)).max()))
         return inside, domains
 
-    def _torus_extent(self, axes: tuple[str, ...]) -> tuple[int, int]:
+    def _torus_extent(self, axes: tuple[str, ...]) -> tuple[float, int]:
+        """(torus axes that the group covers, hops between its farthest ranks).
+
+        An axis counts in full where the group closes its ring, half where it is a line or a pair (one link, not two).
+        """
         if not self._torus:
-            return 1, 0
-        used, hops = 0, 0
-        ranks = self.ranks(*axes)
-        left = ranks
+            return 1.0, 0
+        used, hops = 0.0, 0
+        left = self.ranks(*axes)[: self.domain]
         for side in self._torus:
             extent = len(np.unique(left % side))
             left = left // side
             if extent > 1:
-                used += 1
-                hops += extent // 2 if extent == side else extent - 1
-        return max(used, 1), hops
+                closed = extent == side and side > 2
+                used += 1.0 if closed else 0.5
+                hops += extent // 2 if closed else extent - 1
+        return max(used, 0.5), hops
 
 
 def torus_shape(num_devices: int, axes: int) -> tuple[int, ...]:

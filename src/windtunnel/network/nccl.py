@@ -250,3 +250,14 @@ def table(
         speed = np.maximum(np.minimum(vc, rc) * per_channel, 1e-9) * 5 / 6
         out.append(Entry("nvls_tree", "simple", np.where(many, latency + size / (speed * _GB), np.inf)))
     return out
+
+
+def explain(
+    op: str, nbytes: float, place: GroupPlacement, cluster: ClusterSpec, coefficients: NetworkCoefficients
+) -> list[tuple[str, str, float]]:
+    """(algorithm, protocol, NCCL's expected seconds) of what is allowed for one collective, the chosen one first."""
+    rows = [
+        (e.algorithm, e.protocol, float(e.time_s))
+        for e in table(op, np.asarray(nbytes, dtype=np.float64), place, cluster, coefficients)
+    ]
+    return sorted((r for r in rows if np.isfinite(r[2])), key=lambda r: r[2])

@@ -38,6 +38,14 @@ def _pad(*columns: Ids) -> Ids:
     return np.stack(columns, axis=1).astype(np.int64)
 
 
+def _hash(src: Ids, dst: Ids, seed: int) -> Ids:
+    """Well-mixed non-negative number per flow (finaliser of splitmix64, Steele et al. 2014)."""
+    x = (src.astype(np.uint64) << np.uint64(32)) + dst.astype(np.uint64) + np.uint64(seed) * np.uint64(0x9E3779B9)
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return ((x ^ (x >> np.uint64(31))) >> np.uint64(1)).astype(np.int64)
+
+
 @dataclass(frozen=True, slots=True)
 class TwoLevel:
     """Domains of `per_domain` devices behind a non-blocking switch; `nics` ports per domain to a non-blocking core."""
@@ -128,8 +136,7 @@ class FatTree:
         if self.spray:
             way = np.zeros_like(src)
         else:
-            mixed = (src * 1_000_003 + dst * 10_007 + self.seed * 7_919) % 2_147_483_647
-            way = (mixed * 48_271 % 2_147_483_647) % self.spines
+            way = _hash(src, dst, self.seed) % self.spines
         up = np.where(crosses, first + a * self._ways + way, -1)
         down = np.where(crosses, first + (self.num_leaves + b) * self._ways + way, -1)
         return np.concatenate([route, _pad(up, down)], axis=1)
