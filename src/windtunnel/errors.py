@@ -35,7 +35,7 @@ UNSET = _Unset()
 class SourceLines(Protocol):
     """Where fields were written; `specs.loader.SourceMap` is one."""
 
-    def where(self, field: str) -> tuple[str, int | None]:
+    def where(self, field: str) -> tuple[str | None, int | None]:
         """File and line (1-based) of a dotted field path, or of its nearest written parent."""
         ...
 
