@@ -10,7 +10,7 @@ from windtunnel.errors import BadInput
 from windtunnel.specs.loader import dump_scenario, load_scenario
 
 WRONG = """\
-model: {hidden_sise: 4, hidden_size: 8, num_hidden_layers: 2, vocab_size: 10}
+model: {name: m, hidden_sise: 4, hidden_size: 8, num_hidden_layers: 2, vocab_size: 10}
 cluster:
   device: h100-sxm-80gb
   nodes: -1
