@@ -5,11 +5,11 @@ A new schedule is one new file that defines `SCHEDULE = ScheduleSpec(...)`; noth
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import pkgutil
 from functools import lru_cache
 
+from windtunnel.errors import Problem, nearest_name
 from windtunnel.schedules.evaluate import evaluate
 from windtunnel.schedules.spec import ScheduleError, ScheduleSpec
 from windtunnel.schedules.table import InstructionTable, ScheduleCosts, ScheduleLimits
@@ -44,8 +44,8 @@ def describe(schedule_id: str) -> ScheduleSpec:
     """
     specs = _specs()
     if schedule_id not in specs:
-        near = difflib.get_close_matches(schedule_id, specs, 1, 0.0)
-        raise ScheduleError(f"schedule = {schedule_id}: unknown; nearest is {near[0]}, known are {', '.join(specs)}")
+        rule = f"unknown schedule; known are {', '.join(specs)}"
+        raise ScheduleError(Problem("schedule", rule, schedule_id, nearest=nearest_name(schedule_id, specs)))
     return specs[schedule_id]
 
 
@@ -80,9 +80,9 @@ def build(
         64
     """
     spec = describe(schedule_id)
-    for name, value in (("pp", p), ("micro-batches", m), ("vpp", v)):
+    for name, value in (("pp", p), ("micro_batches", m), ("vpp", v)):
         if value < 1:
-            raise ScheduleError(f"{name} = {value}: must be at least 1")
+            raise ScheduleError(Problem(name, "must be at least 1", value))
     problem = spec.check(p, m, v)
     if problem is not None:
         raise ScheduleError(problem)

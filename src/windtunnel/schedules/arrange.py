@@ -16,28 +16,44 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
-from dataclasses import dataclass
-from itertools import product
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
 from windtunnel.schedules.evaluate import evaluate
 from windtunnel.schedules.table import B, F, InstructionTable, ScheduleCosts, W
-
-_GAPS = (1.0, 0.5, 0.0)
-"""A weight gradient may start if the known gap is at least this part of its duration."""
+from windtunnel.schedules.validate import live_activations
 
 
 @dataclass(frozen=True, slots=True)
 class _Rules:
     gap: float
+    """A weight gradient may start if the known gap is at least this part of its duration."""
     newest_chunk_first: bool
     """Between two backwards that are ready: the later chunk (else the one that arrived first)."""
     alternate: bool
     """After a backward it is a forward's turn, even if the next backward is ready."""
     spare_backwards: bool
     """A forward out of turn must not delay a backward that is known to arrive."""
+    patience: float
+    """Wait this part of a forward's duration for a backward, or a later chunk's forward, that is known to arrive."""
+
+
+_ONE_CHUNK = (
+    _Rules(1.0, True, False, True, 0.0),
+    _Rules(0.0, True, False, True, 0.0),
+    _Rules(0.0, True, False, False, 0.3),
+    _Rules(0.0, True, True, True, 0.0),
+)
+_CHUNKS = (
+    _Rules(0.5, False, True, False, 0.0),
+    _Rules(0.5, True, False, False, 0.0),
+    _Rules(1.0, False, False, False, 0.0),
+    _Rules(0.5, False, False, False, 0.0),
+    _Rules(0.0, False, True, False, 0.3),
+)
+"""Combinations that are tried. With several chunks orders arranged as if hops took no time are the shorter ones."""
 
 
 def unit_costs(p: int, v: int) -> ScheduleCosts:
@@ -54,6 +70,7 @@ def arrange(
     costs: ScheduleCosts | None,
     max_live: npt.NDArray[np.float64],
     kept_after_backward: float = 1.0,
+    candidates: tuple[InstructionTable, ...] = (),
 ) -> InstructionTable:
     """The best of a few list schedules.
 
@@ -66,17 +83,23 @@ def arrange(
         max_live: shape (p,), activations a stage may hold, in micro-batches of the whole stage; never taken as less than
             one chunk of activations per chunk of the stage.
         kept_after_backward: part of an activation that stays from the end of B to the end of W.
+        candidates: ready-made orders of the same placement; one wins if it fits the limit and is shorter.
     """
     v = len(placement) // p
     known = costs if costs is not None else unit_costs(p, v)
+    arranged_for = known if v == 1 else replace(known, comm_s=0.0)
     best: InstructionTable | None = None
     best_s = np.inf
-    for gap, newest in product(_GAPS, (True, False) if v > 1 else (True,)):
-        rules = _Rules(gap, newest)
-        found = _List(schedule, p, m, placement, known, max_live, kept_after_backward, rules).run()
+    for rules in _ONE_CHUNK if v == 1 else _CHUNKS:
+        found = _List(schedule, p, m, placement, arranged_for, max_live, kept_after_backward, rules).run()
         took = evaluate(found, known)[2]
         if took < best_s * (1 - 1e-12):
             best, best_s = found, took
+    for found in candidates:
+        fits = live_activations(found, kept_after_backward) <= np.maximum(max_live, 1.0) + 1e-9
+        took = evaluate(found, known)[2]
+        if bool(fits.all()) and took < best_s * (1 - 1e-12):
+            best, best_s = replace(found, schedule=schedule), took
     assert best is not None
     return best
 
@@ -139,8 +162,14 @@ class _List:
             return B, backwards[0] if newest else min(backwards, key=lambda c: arrived[v + c][0])
         next_b = min((arrived[v + c][0] for c in range(v) if arrived[v + c]), default=np.inf)
         in_turn = self.last[s] == B or not rules.spare_backwards
-        if fitting and (in_turn or now + self.seconds[F][s][fitting[0]] <= next_b + 1e-12):
-            return F, fitting[0]
+        if fitting:
+            chunk = fitting[0]
+            took = self.seconds[F][s][chunk]
+            better = min((arrived[c][0] for c in range(chunk + 1, v) if arrived[c] and self._fits(s, c)), default=np.inf)
+            if now < min(better, next_b) < now + rules.patience * took:
+                return None  # an operation that others wait for more is about to arrive
+            if in_turn or now + took <= next_b + 1e-12:
+                return F, chunk
         if not self.pending[s]:
             return None
         chunk = self.pending[s][0][0]

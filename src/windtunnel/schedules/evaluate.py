@@ -33,7 +33,7 @@ def evaluate(table: InstructionTable, costs: ScheduleCosts) -> tuple[Floats, Flo
         start_s and end_s, shape (n,); the cost, max over stages of (last end − first start); and the bubble rate,
         1 − (mean busy seconds of a stage) / cost.
 
-    Source: Qi et al. 2023, https://arxiv.org/abs/2401.10241, section 5.3 (bubble rate = (cost − m (T_F + T_B + T_W)) / cost).
+    Source: Qi et al. 2023, https://arxiv.org/abs/2401.10241: bubble rate = (cost − m (T_F + T_B + T_W)) / cost.
 
     Raises:
         ScheduleError: the table deadlocks.
@@ -69,7 +69,8 @@ def evaluate(table: InstructionTable, costs: ScheduleCosts) -> tuple[Floats, Flo
         at[s], free[s] = row, now
     if done < len(table):
         stuck = next(s for s in range(table.p) if at[s] < ptr[s + 1])
-        raise ScheduleError(f"schedule {table.schedule}: deadlock, stage {stuck} waits at its instruction {at[stuck] - ptr[stuck]}")
+        where = f"stage {stuck} waits at its instruction {at[stuck] - ptr[stuck]}"
+        raise ScheduleError(f"schedule {table.schedule}: deadlock, {where}")
     start_s, end_s = np.asarray(start), np.asarray(end)
     spans = end_s[table.stage_ptr[1:] - 1] - start_s[table.stage_ptr[:-1]]
     makespan = float(spans.max())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from windtunnel.errors import Problem
 from windtunnel.schedules.order import looped_placement, table, weave
 from windtunnel.schedules.spec import ScheduleSpec
 from windtunnel.schedules.table import B, InstructionTable, ScheduleCosts, ScheduleLimits
@@ -28,16 +29,13 @@ def construct(p: int, m: int, v: int, costs: ScheduleCosts | None, limits: Sched
     return table(SCHEDULE.id, m, v, kind, micro_batch_of[ordinal], chunk, looped_placement(p, v), False)
 
 
-def check(p: int, m: int, v: int) -> str | None:
+def check(p: int, m: int, v: int) -> Problem | None:
     """Megatron's size rules: at least two chunks, and whole groups of p micro-batches."""
     if v < 2:
-        return f"vpp = {v}: schedule interleaved_1f1b needs at least two model chunks per stage; use vpp = 2 or 1f1b"
+        return Problem("vpp", "schedule interleaved_1f1b needs at least two model chunks per stage; use 2, or 1f1b", v)
     if m % p:
-        near = [x for x in (m // p * p, (m // p + 1) * p) if x]
-        return (
-            f"micro-batches = {m}: schedule interleaved_1f1b needs a multiple of pp = {p}; "
-            f"nearest {' or '.join(map(str, near))}"
-        )
+        near = " or ".join(str(x) for x in (m // p * p, (m // p + 1) * p) if x)
+        return Problem("micro_batches", f"schedule interleaved_1f1b needs a multiple of pp = {p}; nearest {near}", m)
     return None
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from windtunnel.errors import BadInput, Problem
 from windtunnel.schedules.table import InstructionTable, ScheduleCosts, ScheduleLimits
 
 
-class ScheduleError(ValueError):
-    """A schedule cannot be built for the given sizes. One line that says which rule is broken and the nearest fix."""
+class ScheduleError(BadInput):
+    """A schedule cannot be built for the given sizes, or a table cannot run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,26 +23,28 @@ class ScheduleSpec:
     """Paper or code that defines the order, with its year and link."""
     construct: Callable[[int, int, int, ScheduleCosts | None, ScheduleLimits | None], InstructionTable]
     """(p, m, v, costs, limits) → table. Sizes have been checked before the call."""
-    check: Callable[[int, int, int], str | None]
-    """(p, m, v) → why these sizes are not possible, or None."""
+    check: Callable[[int, int, int], Problem | None]
+    """(p, m, v) → what is wrong with these sizes, or None."""
     split_backward: bool
     uses_costs: bool = False
     """The order depends on the costs or the limits; the others are cached by their sizes alone."""
 
 
-def needs_one_chunk(name: str) -> Callable[[int, int, int], str | None]:
+def needs_one_chunk(name: str) -> Callable[[int, int, int], Problem | None]:
     """The size rule of schedules that give each stage a single model chunk."""
 
-    def check(p: int, m: int, v: int) -> str | None:
-        return None if v == 1 else f"vpp = {v}: schedule {name} holds one model chunk per stage; use vpp = 1"
+    def check(p: int, m: int, v: int) -> Problem | None:
+        rule = f"schedule {name} holds one model chunk per stage; use 1"
+        return None if v == 1 else Problem("vpp", rule, v)
 
     return check
 
 
-def needs_two_chunks(name: str) -> Callable[[int, int, int], str | None]:
+def needs_two_chunks(name: str) -> Callable[[int, int, int], Problem | None]:
     """The size rule of V-shaped schedules: each stage holds one chunk of the way down and one of the way up."""
 
-    def check(p: int, m: int, v: int) -> str | None:
-        return None if v == 2 else f"vpp = {v}: schedule {name} holds two model chunks per stage; use vpp = 2"
+    def check(p: int, m: int, v: int) -> Problem | None:
+        rule = f"schedule {name} holds two model chunks per stage; use 2"
+        return None if v == 2 else Problem("vpp", rule, v)
 
     return check

@@ -26,7 +26,9 @@ class ScheduleLimits:
     """Activation memory a stage may hold, in units of one micro-batch's activations of the whole stage (all chunks)."""
 
     max_live: npt.NDArray[np.float64] | None = None
-    """Shape (p,); None means unlimited."""
+    """Shape (p,); None means the schedule's own limit (for 1F1B-like schedules p, unlimited where it has none)."""
+    kept_after_backward: float = 1.0
+    """Part of an activation that stays from the end of B to the end of W when the backward is split, 0 to 1."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,30 @@
+"""ZB-2p: the automatic zero-bubble schedule with twice the activation memory of 1F1B."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from windtunnel.schedules import zb_h1, zb_h2
+from windtunnel.schedules.arrange import arrange
+from windtunnel.schedules.order import looped_placement
+from windtunnel.schedules.spec import ScheduleSpec, needs_one_chunk
+from windtunnel.schedules.table import InstructionTable, ScheduleCosts, ScheduleLimits
+
+
+def construct(p: int, m: int, v: int, costs: ScheduleCosts | None, limits: ScheduleLimits | None) -> InstructionTable:
+    """Arranged by time with at most 2p micro-batches per stage, unless `limits` say otherwise."""
+    given = limits if limits is not None else ScheduleLimits()
+    max_live = given.max_live if given.max_live is not None else np.full(p, 2.0 * p)
+    by_hand = tuple(build(p, m, v, None, None) for build in (zb_h1.construct, zb_h2.construct))
+    return arrange(SCHEDULE.id, p, m, looped_placement(p, 1), costs, max_live, given.kept_after_backward, by_hand)
+
+
+SCHEDULE = ScheduleSpec(
+    id="zb_2p",
+    title="ZB-2p",
+    source="Qi et al. 2023, Zero Bubble Pipeline Parallelism, https://arxiv.org/abs/2401.10241, section 3",
+    construct=construct,
+    check=needs_one_chunk("zb_2p"),
+    split_backward=True,
+    uses_costs=True,
+)
