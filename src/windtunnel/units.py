@@ -150,8 +150,8 @@ _DISPLAY: dict[str, tuple[tuple[float, str], ...]] = {
     "bits": ((1e12, "Tb"), (1e9, "Gb"), (1e6, "Mb"), (1e3, "kb"), (1.0, "b")),
     "bytes/s": ((1e12, "TB/s"), (1e9, "GB/s"), (1e6, "MB/s"), (1e3, "kB/s"), (1.0, "B/s")),
     "bits/s": ((1e12, "Tb/s"), (1e9, "Gb/s"), (1e6, "Mb/s"), (1e3, "kb/s"), (1.0, "b/s")),
-    "flop": tuple((scale, f"{prefix}FLOP") for scale, prefix in ((1e18, "E"), (1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1.0, ""))),  # noqa: E501
-    "flop/s": tuple((scale, f"{prefix}FLOP/s") for scale, prefix in ((1e18, "E"), (1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1.0, ""))),  # noqa: E501
+    "flop": tuple((scale, f"{prefix}FLOP") for scale, prefix in ((1e18, "E"), (1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1.0, ""))),
+    "flop/s": tuple((scale, f"{prefix}FLOP/s") for scale, prefix in ((1e18, "E"), (1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1.0, ""))),
     "s": ((86400.0, "d"), (3600.0, "h"), (1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns")),
     "W": ((1e9, "GW"), (1e6, "MW"), (1e3, "kW"), (1.0, "W"), (1e-3, "mW")),
     "J": ((3.6e9, "MWh"), (3.6e6, "kWh"), (1e3, "kJ"), (1.0, "J")),

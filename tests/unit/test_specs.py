@@ -35,7 +35,8 @@ def test_three_mistakes_are_reported_with_file_line_value_and_nearest_name(tmp_p
 
 
 def test_round_trip_with_shorthands_and_overrides(tmp_path: Path) -> None:
-    data = {"model": "m", "cluster": {"device": "d", "memory_bytes": "80 GiB"}, "plan": {"recompute": "full", "vpp": None}}
+    cluster = {"device": "d", "memory_bytes": "80 GiB"}
+    data = {"model": "m", "cluster": cluster, "plan": {"recompute": "full", "vpp": None}}
     scenario = load_scenario(data, ["plan.tp=4", "plan.stage_layers=[1, 2]"])
     assert (scenario.plan.tp, scenario.plan.stage_layers, scenario.plan.recompute.policy) == (4, (1, 2), "full")
     file = tmp_path / "again.yaml"
