@@ -90,7 +90,7 @@ def make_result(*, trace: bool = True, capacity_gib: float = 80.0, slower: float
         assumed=(Assumption("training.attention", "flash3", "default of nemo on Hopper"),
                  Assumption("cluster.scale_out", "8 × 400 Gb/s InfiniBand", "usual node of this device")),
         warnings=("training.framework_version is not given: overlap defaults of the newest known version are used",),
-        citations=("Narayanan et al. 2021, Efficient Large-Scale Language Model Training on GPU Clusters, arXiv:2104.04473",),
+        citations=("Narayanan et al. 2021, Efficient Large-Scale Language Model Training, arXiv:2104.04473",),
         trace=events if trace else None,
         stages=tuple({"stage": s, "layers": 20, "parameters": 17.6e9 / 4, "forward_s": 0.0625, "backward_s": 0.125,
                       "peak_allocated_bytes": allocated * f} for s, f in enumerate((1.0, 0.93, 0.86, 0.9))),

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from windtunnel.cli.options import AsJson, examples
 from windtunnel.cli.output import console, print_json, progress
 from windtunnel.cli.tables import fields_table, listing
+
+if TYPE_CHECKING:
+    from windtunnel.specs.cluster import ClusterSpec
 
 
 def clusters(
@@ -54,11 +57,16 @@ def clusters(
     rows = [
         (
             known, spec.device.id, f"{spec.nodes:,} × {spec.devices_per_node}", spec.scale_up.id,
-            f"{spec.scale_out.nics_per_node} × {spec.scale_out.nic_bytes_per_s * 8e-9:.0f} Gb/s {spec.scale_out.family}",
+            _ports(spec),
         )
         for known, spec in specs.items()
     ]  # fmt: skip
     console().print(listing(("cluster", "device", "nodes", "scale-up", "scale-out per node"), rows))
+
+
+def _ports(spec: ClusterSpec) -> str:
+    out = spec.scale_out
+    return f"{out.nics_per_node} × {out.nic_bytes_per_s * 8e-9:.0f} Gb/s {out.family}"
 
 
 def register(app: typer.Typer) -> None:

@@ -36,4 +36,6 @@ def explain(
 
 def register(app: typer.Typer) -> None:
     """Add the verb."""
-    app.command(epilog=examples("explain my.yaml", "explain my.yaml --against 16.2", "explain result.json --json"))(explain)
+    app.command(epilog=examples("explain my.yaml", "explain my.yaml --against 16.2", "explain result.json --json"))(
+        explain
+    )

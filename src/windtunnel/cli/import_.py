@@ -14,7 +14,9 @@ from windtunnel.cli.output import note, print_json
 def import_(
     config: Annotated[Path, typer.Argument(metavar="CONFIG", help="Hugging Face config.json.", show_default=False)],
     name: Annotated[str, typer.Option(help="Name of the model; absent: what the file says, or the folder's.")] = "",
-    output: Annotated[Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write here, not to stdout.")] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write here, not to stdout.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Read a Hugging Face config.json and print the model as the `model:` block of a scenario."""
@@ -40,4 +42,6 @@ def import_(
 
 def register(app: typer.Typer) -> None:
     """Add the verb."""
-    app.command("import", epilog=examples("import config.json", "import config.json --name my-model -o model.yaml"))(import_)
+    app.command("import", epilog=examples("import config.json", "import config.json --name my-model -o model.yaml"))(
+        import_
+    )

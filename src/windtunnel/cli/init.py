@@ -78,4 +78,6 @@ def init(
 
 def register(app: typer.Typer) -> None:
     """Add the verb."""
-    app.command(epilog=examples("init", "init qwen.yaml --model Qwen/Qwen3-30B-A3B --device h100-sxm-80gb --nodes 2"))(init)
+    app.command(epilog=examples("init", "init qwen.yaml --model Qwen/Qwen3-30B-A3B --device h100-sxm-80gb --nodes 2"))(
+        init
+    )

@@ -7,17 +7,18 @@ from typing import Annotated
 import typer
 
 Scenario = Annotated[
-    str, typer.Argument(metavar="SCENARIO", help="Scenario file (YAML or JSON); `-` reads standard input.", show_default=False)
+    str,
+    typer.Argument(
+        metavar="SCENARIO", help="Scenario file (YAML or JSON); `-` reads standard input.", show_default=False
+    ),
 ]
 Overrides = Annotated[
     list[str] | None,
-    typer.Option(
-        "--set", metavar="KEY=VALUE", help="Change a field, e.g. plan.tp=8 (repeatable).", show_default=False
-    ),
+    typer.Option("--set", metavar="KEY=VALUE", help="Change a field, e.g. plan.tp=8 (repeatable).", show_default=False),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON on standard output, nothing else.")]
 
 
 def examples(*lines: str) -> str:
     """Epilog of a verb's help, one example a line."""
-    return "Examples:\n\n" + "\n\n".join(f"  windtunnel {line}" for line in lines)
+    return "\b\nExamples:\n" + "\n".join(f"  windtunnel {line}" for line in lines)

@@ -11,7 +11,9 @@ from windtunnel.cli.output import console, print_json, progress
 
 
 def reproduce(
-    ids: Annotated[list[str] | None, typer.Argument(metavar="[ID]...", help="Papers; absent: all.", show_default=False)] = None,
+    ids: Annotated[
+        list[str] | None, typer.Argument(metavar="[ID]...", help="Papers; absent: all.", show_default=False)
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Reproduce the headline claims of papers: published beside simulated, with low and high."""

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from windtunnel.cli.options import AsJson, examples
 from windtunnel.cli.output import console, print_json
 
+if TYPE_CHECKING:
+    from windtunnel.techniques import Technique
+
 app = typer.Typer(help="Published techniques: list, show, search, cite.", rich_markup_mode=None)
 
 
-@app.callback(invoke_without_command=True, epilog=examples("techniques list --family schedule", "techniques show zero-bubble"))
+@app.callback(
+    invoke_without_command=True, epilog=examples("techniques list --family schedule", "techniques show zero-bubble")
+)
 def _group(context: typer.Context, as_json: AsJson = False) -> None:
     """Published techniques: list, show, search, cite."""
     if context.invoked_subcommand is None:
@@ -52,7 +57,11 @@ def show(
         return
     from windtunnel.cli.tables import fields_table
 
-    console().print(fields_table(record["id"], {k: v for k, v in record.items() if k != "id"}))
+    values = {k: v for k, v in record.items() if k not in ("id", "citation", "knobs") and v not in ("", [])}
+    for name, knob in record["knobs"].items():
+        bounds = "" if knob["low"] is None else f", {knob['low']} to {knob['high']}"
+        values[f"knob {name}"] = f"{knob['default']}{bounds}: {knob['doc']}"
+    console().print(fields_table(record["id"], values))
 
 
 @app.command(epilog=examples("techniques cite zb_h1 tp_overlap"))
@@ -70,9 +79,31 @@ def cite(
 
 
 def _records() -> list[dict[str, Any]]:
-    from windtunnel import techniques
+    from windtunnel.techniques import REGISTRY
 
-    return techniques.records()
+    return [_record(REGISTRY.get(one)) for one in sorted(REGISTRY.list())]
+
+
+def _record(technique: Technique) -> dict[str, Any]:
+    """A technique as plain data."""
+    paper = technique.paper
+    return {
+        "id": technique.id,
+        "family": technique.family,
+        "status": technique.status,
+        "paper": f"{paper.title} ({paper.year})",
+        "summary": technique.summary,
+        "link": paper.link,
+        "levels": list(technique.levels),
+        "knobs": {
+            name: {"default": knob.default, "low": knob.low, "high": knob.high, "doc": knob.doc}
+            for name, knob in technique.knobs.items()
+        },
+        "saves": technique.saves,
+        "missing": technique.missing,
+        "after": list(technique.after),
+        "citation": paper.bibtex(technique.id),
+    }
 
 
 def _one(technique: str) -> dict[str, Any]:

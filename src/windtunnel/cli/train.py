@@ -22,13 +22,17 @@ def train(
     as_json: AsJson = False,
     trace: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Write the simulated step as Chrome JSON (ui.perfetto.dev opens it; .gz works)."),
+        typer.Option(
+            metavar="FILE", help="Write the simulated step as Chrome JSON (ui.perfetto.dev opens it; .gz works)."
+        ),
     ] = None,
     report: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a one-file HTML report.")] = None,
     against: Annotated[
         str | None, typer.Option(metavar="SECONDS", help="Show a measured step time beside ours: 14.65 or 14.6-14.7.")
     ] = None,
-    interval: Annotated[bool, typer.Option("--interval/--no-interval", help="Show how far the prediction may be off.")] = True,
+    interval: Annotated[
+        bool, typer.Option("--interval/--no-interval", help="Show how far the prediction may be off.")
+    ] = True,
     curves: Annotated[bool, typer.Option("--curves", help="With --json: also the memory curve and the trace.")] = False,
 ) -> None:
     """Predict one training step: time, throughput, MFU, memory, and where the time goes."""

@@ -1,0 +1,1 @@
+"""What people read: terminal summaries, the HTML report, comparisons and explanations."""

@@ -44,7 +44,7 @@ def plan_line(plan: dict[str, Any]) -> str:
 
 
 def recompute_text(value: Any) -> str:
-    """`none`, `full`, `modules: core_attn, mlp` …"""
+    """What is recomputed: `none`, `full`, `modules: core_attn, mlp`."""
     if isinstance(value, dict):
         text = str(value.get("policy", ""))
         if value.get("modules"):

@@ -63,8 +63,8 @@ class Explanation:
 def explain(result: TrainingResult, against_s: float | None = None) -> Explanation:
     """Explain a prediction, and if a measured step time is given, the gap to it.
 
-    A gap is never attributed to one cause with certainty: each class of time is listed with the factor by which it would
-    have to be off for the step to match, and the assumptions that the prediction rests on are listed beside it.
+    A gap is never attributed to one cause with certainty: each class of time is listed with the factor by which it
+    would have to be off for the step to match, and the assumptions that the prediction rests on beside it.
 
     Args:
         result: the prediction.
@@ -76,9 +76,10 @@ def explain(result: TrainingResult, against_s: float | None = None) -> Explanati
     gap = against_s - result.step_time_s
     inside = result.interval.low <= against_s <= result.interval.high
     direction = "longer" if gap > 0 else "shorter"
+    where = "inside" if inside else "outside"
     statements.append(
-        f"The measured step of {seconds(against_s)} is {percent(abs(gap) / result.step_time_s)} {direction} than predicted"
-        + (", inside the interval of the prediction." if inside else ", outside the interval of the prediction.")
+        f"The measured step of {seconds(against_s)} is {percent(abs(gap) / result.step_time_s)} {direction} than "
+        f"predicted, {where} the interval of the prediction."
     )
     candidates = []
     for name, value in result.breakdown.items():

@@ -104,13 +104,16 @@ def _tiles(result: TrainingResult, published: Published | None) -> str:
         for kind, size in _by_size(result.memory.at_peak)
     ]
     rest = max(result.peak_memory_reserved_bytes - sum(result.memory.at_peak.values()), 0.0)
-    parts.append(f'<i style="width:{rest * scale:.2f}%;background:#b0bec5" title="reserved, not allocated {gib(rest)}"></i>')
+    parts.append(
+        f'<i style="width:{rest * scale:.2f}%;background:#b0bec5" title="reserved, not allocated {gib(rest)}"></i>'
+    )
     limit = f'<span class="limit" style="left:calc({min(capacity * scale, 100):.2f}% - 2px)"></span>'
     return (
         '<div class="tiles">'
         f'<div class="tile"><div class="label">Step time</div><div class="value">{seconds(result.step_time_s)}</div>'
         f'{_band(result, published)}<div class="note">{note}</div></div>'
-        f'<div class="tile"><div class="label">Throughput</div><div class="value">{count(result.tokens_per_s_per_device)}'
+        f'<div class="tile"><div class="label">Throughput</div>'
+        f'<div class="value">{count(result.tokens_per_s_per_device)}'
         f'<small> tokens/s per device</small></div><div class="note">{count(result.tokens_per_s)} tokens/s on '
         f"{result.num_devices:,} devices</div></div>"
         f'<div class="tile"><div class="label">MFU</div><div class="value">{percent(result.mfu)}</div>'
@@ -118,7 +121,8 @@ def _tiles(result: TrainingResult, published: Published | None) -> str:
         f"{result.hardware_tflops_per_device:,.0f} TFLOP/s as run</div></div>"
         f'<div class="tile"><div class="label">Memory, reserved</div>'
         f'<div class="value">{gib(result.peak_memory_reserved_bytes)}<small> of {gib(capacity)}</small></div>'
-        f'<div class="gauge">{"".join(parts)}{limit}</div><div class="note {style}">{escape(fit_line(result))}</div></div>'
+        f'<div class="gauge">{"".join(parts)}{limit}</div>'
+        f'<div class="note {style}">{escape(fit_line(result))}</div></div>'
         "</div>"
     )
 
@@ -183,15 +187,18 @@ def _timeline(result: TrainingResult) -> str:
         f'<p class="hint">{hint}</p><span class="push"></span>'
         '<button data-view="[0,1]">whole step</button><button data-view="[0,0.08]">start</button>'
         '<button data-view="[0.46,0.54]">middle</button><button data-view="[0.92,1]">end</button></div>'
-        f'<div id="timeline"><canvas aria-label="timeline of {len(stages)} stages"></canvas><div class="tip"></div></div>'
-        f'<div class="legend">{legend}<span><i style="background:#eef1f3;border:1px solid #cfd6db"></i>idle</span></div>'
+        f'<div id="timeline"><canvas aria-label="timeline of {len(stages)} stages"></canvas>'
+        '<div class="tip"></div></div>'
+        f'<div class="legend">{legend}<span><i style="background:#eef1f3"></i>idle</span></div>'
         f'<script type="application/json" id="timeline-meta">{_json(meta)}</script>'
         f'<script type="text/plain" id="timeline-data">{data}</script></div>'
     )
 
 
 def _time_and_sensitivity(result: TrainingResult) -> str:
-    left = _card("Where the time goes", "on the device that finishes last; sums to the step", _plot(breakdown_figure(result)))
+    left = _card(
+        "Where the time goes", "on the device that finishes last; sums to the step", _plot(breakdown_figure(result))
+    )
     if not result.sensitivities:
         return left
     right = _card("What 10 % more would buy", "change of step time", _plot(sensitivity_figure(result)))
@@ -273,7 +280,8 @@ def _provenance(result: TrainingResult) -> str:
     scenario = yaml.safe_dump(plain(result.scenario), sort_keys=False, allow_unicode=True, default_flow_style=None)
     return (
         f'<div class="card"><details><summary>Scenario</summary><pre>{escape(scenario)}</pre></details></div>'
-        f"<footer>windtunnel <code>{escape(result.version)}</code> · input hash <code>{escape(result.input_hash)}</code> · "
+        f"<footer>windtunnel <code>{escape(result.version)}</code> · "
+        f"input hash <code>{escape(result.input_hash)}</code> · "
         f"simulated in {seconds(result.simulated_in_s)} · interval from {escape(result.interval.basis)}</footer>"
     )
 

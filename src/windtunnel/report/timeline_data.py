@@ -34,7 +34,7 @@ def pack(result: TrainingResult) -> tuple[dict[str, Any], str]:
         raise ValueError("the result has no trace: simulate with trace=True")
     span = max(float(trace.end_s.max(initial=0.0)), result.step_time_s)
     tick = span / 2**30
-    shown = np.flatnonzero(_shown_stages(trace.stage))
+    shown = np.flatnonzero(_shown_stages(trace.stage) & (trace.end_s > trace.start_s))
     if len(shown) > MAX_EVENTS:
         longest = np.argsort(-(trace.end_s[shown] - trace.start_s[shown]), kind="stable")[:MAX_EVENTS]
         shown = np.sort(shown[longest])

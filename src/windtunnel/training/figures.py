@@ -13,13 +13,15 @@ if TYPE_CHECKING:
 
 _COLOURS: tuple[tuple[tuple[str, ...], str], ...] = (
     # first rule with a word inside the name wins; communication before computation ("tp all-gather (forward)")
-    (("bubble", "idle", "wait"), "#cfd4da"),
+    (("bubble", "idle", "wait", "barrier"), "#cfd4da"),
+    (("slowed", "contention"), "#b39ddb"),
     (("host", "launch", "dispatch"), "#8d6e63"),
     (("offload", "pcie", "copy"), "#a1887f"),
     (("p2p", "exposed pp", "pp ", "pipeline", "send", "recv"), "#e0a100"),
-    (("moe all", "exposed ep", "ep ", "all-to-all", "alltoall", "a2a", "expert comm"), "#d81b7a"),
+    (("moe all", "exposed ep", "ep ", "all to all", "alltoall", "a2a", "expert comm"), "#d81b7a"),
     (("exposed cp", "cp ", "ring exchange"), "#8e44ad"),
-    (("exposed dp", "dp ", "fsdp", "zero", "grad reduce", "reduce-scatter grad", "param gather"), "#c0392b"),
+    (("dp gather", "dp all gather", "param gather", "parameter gather"), "#d9796b"),
+    (("exposed dp", "dp ", "fsdp", "zero", "grad reduce", "reduce scatter grad"), "#c0392b"),
     (("exposed tp", "tp ", "sp "), "#e8742c"),
     (("optimizer", "adam", "update"), "#5d4a8a"),
     (("recompute", "recomputation"), "#3aa6a0"),
@@ -27,8 +29,9 @@ _COLOURS: tuple[tuple[tuple[str, ...], str], ...] = (
     (("backward", "dgrad"), "#2e8b57"),
     (("loss", "logit", "embedding"), "#0097a7"),
     (("attention", "attn"), "#1565c0"),
+    (("scan", "mamba", "linear attention"), "#26a69a"),
     (("forward", "gemm", "matmul", "matrix"), "#2f6fb2"),
-    (("element", "norm", "memory-bound", "memory bound"), "#7fb3d5"),
+    (("element", "norm", "memory bound"), "#7fb3d5"),
 )
 _MEMORY_COLOURS: tuple[tuple[tuple[str, ...], str], ...] = (
     (("optimizer", "adam", "master", "moment"), "#5d4a8a"),
@@ -55,7 +58,7 @@ def memory_colour(name: str) -> str:
 
 
 def _match(name: str, rules: tuple[tuple[tuple[str, ...], str], ...]) -> str:
-    text = name.lower().replace("_", " ") + " "
+    text = name.lower().replace("_", " ").replace("-", " ") + " "
     for words, value in rules:
         if any(word in text for word in words):
             return value
@@ -243,7 +246,7 @@ def training_figure(result: TrainingResult) -> Any:
             settings = {k: v for k, v in source.to_plotly_json().items() if k in ("title", "range", "autorange")}
             figure["layout"][f"{axis}{row if row > 1 else ''}"].update(settings)
     capacity = result.memory.capacity_bytes / 2.0**30
-    figure.add_hline(y=capacity, line_dash="dash", line_color="#b71c1c", row=len(parts) - 1, col=1)  # type: ignore[arg-type]
+    figure.add_hline(y=capacity, line_dash="dash", line_color="#b71c1c", row=len(parts) - 1, col=1)
     figure.update_layout(title=result.scenario_name, barmode="overlay")
     return _style(figure, height=320 * len(parts), top=70)
 

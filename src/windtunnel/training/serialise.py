@@ -13,12 +13,9 @@ from windtunnel.training.results import Assumption, Interval, MemoryReport, Trac
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_TRACE_FLOATS = ("start_s", "end_s")
-_TRACE_INTS = ("stage", "stream", "tag", "micro_batch", "chunk")
-
 
 def plain(value: Any) -> Any:
-    """JSON-ready copy of a value: arrays and tuples become lists, numbers that JSON lacks (NaN, infinity) become null."""
+    """JSON-ready copy of a value: arrays and tuples become lists, NaN and infinity become null."""
     if isinstance(value, (np.floating, float)):
         return float(value) if math.isfinite(value) else None
     if isinstance(value, np.ndarray):
@@ -97,8 +94,13 @@ def _memory_from_dict(data: Mapping[str, Any]) -> MemoryReport:
 
 def _trace_from_dict(data: Mapping[str, Any]) -> TraceEvents:
     return TraceEvents(
-        **{k: np.asarray(data[k], np.float64) for k in _TRACE_FLOATS},
-        **{k: np.asarray(data[k], np.int32) for k in _TRACE_INTS},
+        start_s=np.asarray(data["start_s"], np.float64),
+        end_s=np.asarray(data["end_s"], np.float64),
+        stage=np.asarray(data["stage"], np.int32),
+        stream=np.asarray(data["stream"], np.int32),
+        tag=np.asarray(data["tag"], np.int32),
+        micro_batch=np.asarray(data["micro_batch"], np.int32),
+        chunk=np.asarray(data["chunk"], np.int32),
         streams=tuple(data.get("streams", ())),
         tags=tuple(data.get("tags", ())),
     )
