@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
-from importlib import import_module
 from typing import Any
 
 from windtunnel.errors import ProblemList
+from windtunnel.registry import Registry
 from windtunnel.techniques.base import LEVELS, Applied, Technique
 
-__all__ = ["LEVELS", "Applied", "Technique", "applied", "get"]
+__all__ = ["LEVELS", "REGISTRY", "Applied", "Technique", "applied"]
 
 
-
-@cache
-def get(technique_id: str) -> Technique:
-    """A technique by id."""
-    module = import_module(f"windtunnel.techniques.published.{technique_id.replace('-', '_')}")
-    return module.TECHNIQUE  # type: ignore[no-any-return]
+REGISTRY: Registry[Technique] = Registry("techniques", package="windtunnel.techniques.published")
 
 
 def applied(
@@ -34,7 +28,7 @@ def applied(
     for entry in chosen:
         items = {entry: {}} if isinstance(entry, str) else entry
         for technique_id, given in items.items():
-            technique = get(technique_id)
+            technique = REGISTRY.get(technique_id)
             knobs = {name: knob.default for name, knob in technique.knobs.items()}
             for name, value in (given or {}).items():
                 if name not in technique.knobs:

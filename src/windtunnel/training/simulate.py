@@ -224,3 +224,9 @@ def _trace(x: Prepared, timeline: Timeline) -> TraceEvents:
         x.program.tasks.tag, np.where(has, x.table.micro_batch[safe], -1).astype(np.int32),
         np.where(has, x.table.chunk[safe], -1).astype(np.int32), STREAMS, TAGS,
     )  # fmt: skip
+
+
+def memory_of(prepared: Prepared) -> MemoryReport:
+    """Memory of a step alone."""
+    x = prepared
+    return _memory(x, run_engine(x.program.tasks, x.program.streams, x.program.resources))

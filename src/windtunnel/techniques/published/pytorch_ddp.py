@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from windtunnel.specs.scenario import Scenario
+from windtunnel.techniques import REGISTRY
 from windtunnel.techniques.base import Knob, Paper, Technique
 from windtunnel.techniques.step_options import StepOptions
 
@@ -42,3 +43,5 @@ TECHNIQUE = Technique(
     step=_step,
     saves="scale-out",
 )  # fmt: skip
+
+REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

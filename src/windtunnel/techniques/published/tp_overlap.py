@@ -8,6 +8,7 @@ from typing import Any
 from windtunnel.program.segment import COMM, COMPUTE, Launch, Segment
 from windtunnel.specs.cluster import ClusterSpec
 from windtunnel.specs.scenario import Scenario
+from windtunnel.techniques import REGISTRY
 from windtunnel.techniques.base import Knob, Paper, Technique
 
 
@@ -127,3 +128,5 @@ TECHNIQUE = Technique(
     segment=_segment,
     saves="scale-up",
 )  # fmt: skip
+
+REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

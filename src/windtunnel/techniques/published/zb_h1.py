@@ -6,6 +6,7 @@ from typing import Any
 
 from windtunnel.specs.plan import PlanSpec
 from windtunnel.specs.scenario import Scenario
+from windtunnel.techniques import REGISTRY
 from windtunnel.techniques.base import Paper, Technique
 
 
@@ -30,3 +31,5 @@ TECHNIQUE = Technique(
     plan=_plan,
     saves="bubble",
 )  # fmt: skip
+
+REGISTRY.add(TECHNIQUE.id, TECHNIQUE)
