@@ -32,8 +32,8 @@ DEVICES = (
     ("B200", ("blackwell", "nvlink5", 900e9, True)),
 )
 HARNESS_S = 20e-6
-"""Start cost of the machines behind vidur and ml-engineering, on top of the kernel: vidur's H100 rows have a floor of
-28 to 38 us where apex_plus has 9 to 15 on the same GPUs. Read from vidur, not from the four sweeps."""
+"""Start cost of the machines behind vidur and ml-engineering, on top of the kernel: many of vidur's H100 rows have a
+floor of 28 to 38 us where apex_plus has 9 to 15 on the same GPUs. Read from vidur, not from the four sweeps."""
 SWEEPS = {"A100x8": "A100-SXM-80GB", "H200x8": "H200", "B200x8": "B200", "B200 4x8": "B200"}
 
 
@@ -157,8 +157,8 @@ def main(path: str) -> None:
     model, place = NetworkModel(cluster), placement(16384, 1, 8)
     model.collective("all_reduce", 64e6, place)
     start = time.perf_counter()
-    for _ in range(200):
-        model.collective("all_reduce", 64e6, place)
+    for i in range(200):
+        model.collective("all_reduce", 64e6 + i, place)  # distinct sizes, so that nothing is remembered
     print(f"one 64 MB all-reduce on 16,384 ranks: {(time.perf_counter() - start) / 200 * 1e3:.3f} ms")
     many = placement(2 ** np.random.default_rng(0).integers(1, 15, 1_000_000), 1, 8)
     start = time.perf_counter()

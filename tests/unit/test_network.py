@@ -7,6 +7,7 @@ import pytest
 
 from windtunnel.network import Mesh, NetworkCoefficients, NetworkModel, nccl, placement
 from windtunnel.network.collectives import ALGORITHMS, get
+from windtunnel.network.collectives.all_to_all import dedup_fraction
 from windtunnel.network.fit import fit_three_term, predict_three_term
 from windtunnel.network.flows import Step, step_s
 from windtunnel.network.topology import Dragonfly, FatTree, TorusGraph, TwoLevel
@@ -125,6 +126,31 @@ def test_errors_name_the_choices() -> None:
         model.collective("all_reduce", 1.0, placement(8), algorithm="magic")
     with pytest.raises(ValueError, match="not all_to_all"):
         model.collective("all_to_all", 1.0, placement(8), algorithm="ring")
+    with pytest.raises(ValueError, match="no in_network_reduction"):
+        model.collective("all_reduce", 1.0, placement(16), algorithm="collnet_direct")
+    with pytest.raises(ValueError, match="software = smoke"):
+        model.collective("all_reduce", 1.0, placement(8), software="smoke")
+
+
+def test_sharp_halves_the_traffic_of_the_nics() -> None:
+    model = NetworkModel(cluster(nodes=64, in_network_reduction=True))
+    where = placement(512, 1, 8)
+    sharp = model.collective("all_reduce", 4e9, where, algorithm="collnet_direct")
+    ring = model.collective("all_reduce", 4e9, where, algorithm="ring")
+    assert float(ring.work_scale_out_bytes / sharp.work_scale_out_bytes) == pytest.approx(2.0, rel=0.01)
+    assert float(sharp.alone_s) < float(ring.alone_s)
+
+
+def test_all_to_all_takes_imbalance_and_deduplication() -> None:
+    model, where = NetworkModel(cluster()), placement(64, 1, 8)
+    even = float(model.collective("all_to_all", 1e9, where).alone_s)
+    assert float(model.collective("all_to_all", 1e9, where, imbalance=1.5).alone_s) == pytest.approx(
+        1.5 * even, rel=0.02
+    )
+    fraction = dedup_fraction(8, 8)
+    fewer = model.collective("all_to_all", 1e9, where, unique_out_fraction=fraction, two_level=True)
+    assert 0.5 < float(fraction) < 0.7
+    assert float(fewer.alone_s) < 0.75 * even
 
 
 def chosen(link: str, size: float, ranks: int, op: str = "all_reduce", **out: object) -> str:

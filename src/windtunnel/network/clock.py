@@ -74,7 +74,8 @@ def latency_s(
 ) -> tuple[float, Floats]:
     """(kernel start, time of the dependent messages).
 
-    Chains take NCCL's ring hop, trees its tree hop; a message of a point-to-point pair takes one LL hop.
+    Chains take NCCL's ring hop, trees its tree hop. A message of a point-to-point pair takes one LL hop inside (5 µs
+    for 2 KiB on H100) and a Simple hop between nodes (17 to 24 µs on H100 and A100, vidur send_recv rows).
     """
     c, i = coefficients, PROTOCOLS.index(protocol)
     extra = c.net_latency_s(cluster)
@@ -82,9 +83,12 @@ def latency_s(
         out = nccl.NVLS_TREE_OUT_HOP_S if name == "nvls_tree" else nccl.NVLS_OUT_HOP_S
         return 0.0, np.asarray(traffic.up_hops * c.up.switch_hop_s + traffic.out_hops * (out + extra))
     if op in ("send_recv", "all_to_all"):
-        hops = traffic.up_hops * c.up.hop_s[0] + traffic.out_hops * (c.out.hop_s[0] + extra)
+        hops = traffic.up_hops * c.up.hop_s[0] + traffic.out_hops * (c.out.hop_s[2] + extra)
         posts = np.maximum(place.size - 2.0, 0.0) * c.peer_s if op == "all_to_all" else 0.0
         return c.p2p_base_s, np.asarray(hops + posts)
+    if name in nccl.COLLNET_HOP_S:
+        up_hop, out_hop = nccl.COLLNET_HOP_S[name]
+        return 0.0, np.asarray(traffic.up_hops * up_hop + traffic.out_hops * (out_hop + extra))
     if name == "torus":
         return c.torus_base_s, np.asarray(traffic.up_hops * c.up.hop_s[i] + traffic.out_hops * (c.out.hop_s[i] + extra))
     if name == "tree":

@@ -17,10 +17,12 @@ from windtunnel.network.selector import PROTOCOL_RATE, choices
 from windtunnel.specs.cluster import ClusterSpec
 
 Floats = npt.NDArray[np.float64]
+_MEMO = 65_536
+"""Scalar answers kept per model; a program asks for few distinct collectives many times."""
 
 
 class NetworkModel:
-    """Times of collectives on one cluster. Stateless; every argument may be an array.
+    """Times of collectives on one cluster. Every argument may be an array; scalar answers are remembered.
 
     Example: `NetworkModel(cluster).collective("all_reduce", 64e6, mesh.placement("dp")).alone_s`.
     """
@@ -28,6 +30,7 @@ class NetworkModel:
     def __init__(self, cluster: ClusterSpec, params: NetworkCoefficients | None = None) -> None:
         self.cluster = cluster
         self.params = params or NetworkCoefficients.for_cluster(cluster)
+        self._memo: dict[tuple[object, ...], CollectiveTime] = {}
 
     def collective(
         self,
@@ -60,10 +63,37 @@ class NetworkModel:
         """
         if op not in OPS:
             raise ValueError(f"op = {op}: one of {', '.join(OPS)}")
+        args = (nbytes, imbalance, unique_out_fraction)
+        fields = (place.size, place.ranks_per_domain, place.num_domains, place.groups_per_domain, place.stride)
+        if any(np.ndim(a) for a in (*args, *fields, place.torus_axes, place.torus_hops)):
+            return self._collective(op, place, algorithm, protocol, software, two_level, *args)
+        numbers = [float(a) for a in (*args, *fields, place.torus_axes, place.torus_hops)]  # type: ignore[arg-type]
+        key = (op, algorithm, protocol, software, two_level, *numbers)
+        if key not in self._memo:
+            if len(self._memo) >= _MEMO:
+                self._memo.clear()
+            self._memo[key] = self._collective(op, place, algorithm, protocol, software, two_level, *args)
+        return self._memo[key]
+
+    def _collective(
+        self,
+        op: str,
+        place: GroupPlacement,
+        algorithm: str | None,
+        protocol: str | None,
+        software: str,
+        two_level: bool,
+        nbytes: npt.ArrayLike,
+        imbalance: npt.ArrayLike,
+        unique_out_fraction: npt.ArrayLike,
+    ) -> CollectiveTime:
         size = np.asarray(nbytes, dtype=np.float64)
         rate = clock.rates(self.cluster, place, self.params)
         thin = clock.oversubscription(self.cluster, place, op, self.params.leaf_domains)
-        if op == "all_to_all" and algorithm is None and self.cluster.scale_up.topology != "torus":
+        torus = self.cluster.scale_up.topology == "torus"
+        if op == "all_to_all" and torus:
+            size = np.asarray(size * np.asarray(imbalance, dtype=np.float64))
+        if op == "all_to_all" and algorithm in (None, "all_to_all") and not torus:
             traffic = all_to_all_traffic(
                 size, place, imbalance=imbalance, unique_out_fraction=unique_out_fraction, two_level=two_level
             )
@@ -77,6 +107,7 @@ class NetworkModel:
             chosen = collectives.get(algorithm)
             if op not in chosen.ops:
                 raise ValueError(f"algorithm = {algorithm}: does {', '.join(sorted(chosen.ops))}, not {op}")
+            self._check_hardware(algorithm)
             traffic = chosen.traffic(op, size, place)
             names = (protocol,) if protocol else (("simple",) if traffic.in_network else PROTOCOLS)
             return self._best([self._time(op, traffic, rate, thin, p, algorithm, place) for p in names])
@@ -86,6 +117,12 @@ class NetworkModel:
             for name, proto, _ in picks
         ]
         return times[0] if len(times) == 1 else self._select(times, [mask for _, _, mask in picks])
+
+    def _check_hardware(self, algorithm: str) -> None:
+        if algorithm.startswith("nvls") and not self.cluster.scale_up.in_network_reduction:
+            raise ValueError(f"algorithm = {algorithm}: {self.cluster.scale_up.id} has no in_network_reduction")
+        if algorithm.startswith("collnet") and not self.cluster.scale_out.in_network_reduction:
+            raise ValueError(f"algorithm = {algorithm}: the scale-out network has no in_network_reduction")
 
     def p2p(
         self, nbytes: npt.ArrayLike, crosses_domain: npt.ArrayLike = False, sharers: npt.ArrayLike | None = None

@@ -88,6 +88,7 @@ TREE_UP_HOP_S = (0.6 * _US, 1.25 * _US, 4.0 * _US)
 TREE_UP_HOP_PCIE_S = (1.0 * _US, 1.9 * _US, 4.0 * _US)
 TREE_OUT_HOP_S = (5.0 * _US, 8.5 * _US, 14.0 * _US)
 NVLS_HOP_S, NVLS_OUT_HOP_S, NVLS_TREE_OUT_HOP_S = 25.0 * _US, 18.0 * _US, 20.9 * _US
+COLLNET_HOP_S = {"collnet_direct": (3.7 * _US, 31.0 * _US), "collnet_chain": (2.8 * _US, 30.0 * _US)}
 NET_OVERHEAD_S = 1.0 * _US
 """Posting one network message (Intel hosts; 2 µs on AMD), threefold under Simple."""
 
