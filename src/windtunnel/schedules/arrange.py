@@ -1,12 +1,12 @@
 """Arranges a split-backward schedule by time: list scheduling under an activation limit.
 
-Shared by the automatic schedules (ZB-1p, ZB-2p, ZB-V and its low-memory relatives), which differ in placement and limit.
+Shared by the automatic schedules (ZB-1p, ZB-2p, ZB-V), which differ in placement and limit.
 
-Each stage, whenever it is free, runs a backward whose gradient has arrived; else a forward that has arrived and fits in
-memory; else a weight gradient, if the gap until the next known arrival is worth it. Which gaps are worth it, and which
-chunk goes first, are rules of thumb; a few combinations are tried and the shortest result is kept. One slot is held back
-for every later chunk of the stage that holds no activation yet, so that the oldest micro-batch can always move on: no
-limit leads to a deadlock.
+Each stage, whenever it is free, runs a backward whose gradient has arrived; else a forward that has arrived and fits
+in memory; else a weight gradient, if the gap until the next known arrival is worth it. Which gaps are worth it, and
+which chunk goes first, are rules of thumb; a few combinations are tried and the shortest result is kept. One slot is
+held back for every later chunk of the stage that holds no activation yet, so that the oldest micro-batch can always
+move on: no limit leads to a deadlock.
 
 Source: the aim (weight gradients into gaps, forwards up to a memory limit) is that of Qi et al. 2023,
 https://arxiv.org/abs/2401.10241, sections 3 and 6; the procedure is our own, so orders differ in detail from theirs.
@@ -80,8 +80,8 @@ def arrange(
         m: micro-batches.
         placement: (stage, chunk) of each part in depth order.
         costs: seconds; absent means `unit_costs`.
-        max_live: shape (p,), activations a stage may hold, in micro-batches of the whole stage; never taken as less than
-            one chunk of activations per chunk of the stage.
+        max_live: shape (p,), activations a stage may hold, in micro-batches of the whole stage; never taken as less
+            than one whole micro-batch.
         kept_after_backward: part of an activation that stays from the end of B to the end of W.
         candidates: ready-made orders of the same placement; one wins if it fits the limit and is shorter.
     """
@@ -165,8 +165,8 @@ class _List:
         if fitting:
             chunk = fitting[0]
             took = self.seconds[F][s][chunk]
-            better = min((arrived[c][0] for c in range(chunk + 1, v) if arrived[c] and self._fits(s, c)), default=np.inf)
-            if now < min(better, next_b) < now + rules.patience * took:
+            later = (arrived[c][0] for c in range(chunk + 1, v) if arrived[c] and self._fits(s, c))
+            if now < min(min(later, default=np.inf), next_b) < now + rules.patience * took:
                 return None  # an operation that others wait for more is about to arrive
             if in_turn or now + took <= next_b + 1e-12:
                 return F, chunk

@@ -13,8 +13,8 @@ Ints = npt.NDArray[np.int64]
 def weave(n: int, warmup: Ints, delay: Ints | None = None) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.int32]]:
     """Kind and ordinal of every instruction when each stage warms up, then alternates F and B, then drains.
 
-    Stage s runs `warmup[s]` forwards; then round i = 0 … n − 1 runs the next forward (while any is left), backward i and,
-    with `delay`, weight gradient i − delay[s] (from round delay[s] on); the weight gradients left over come last.
+    Stage s runs `warmup[s]` forwards; then round i = 0 … n − 1 runs the next forward (while any is left), backward i
+    and, with `delay`, weight gradient i − delay[s] (from round delay[s] on); the weight gradients left over come last.
 
     Args:
         n: forwards (and backwards) per stage.

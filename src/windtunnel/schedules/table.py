@@ -35,8 +35,9 @@ class ScheduleLimits:
 class InstructionTable:
     """What each pipeline stage runs, in order. Rows are sorted by stage, then by position on the stage.
 
-    Shapes: `stage`, `kind`, `micro_batch`, `chunk` are (n,); `stage_ptr` is (p + 1,). `chunk` counts the model chunks of
-    its stage, 0 to v − 1. `placement[k]` gives the (stage, chunk) of the k-th model part in depth order, shape (p·v, 2).
+    Shapes: `stage`, `kind`, `micro_batch`, `chunk` are (n,); `stage_ptr` is (p + 1,). `chunk` counts the model chunks
+    of its stage, 0 to v − 1. `placement[k]` gives the (stage, chunk) of the k-th model part in depth order, shape
+    (p·v, 2).
     """
 
     p: int

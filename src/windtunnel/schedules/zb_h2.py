@@ -1,4 +1,4 @@
-"""ZB-H2: more forwards up front fill the warm-up bubble, delayed weight gradients the tail; twice the memory of 1F1B."""
+"""ZB-H2: extra forwards fill the warm-up bubble, delayed weight gradients the tail; twice the memory of 1F1B."""
 
 from __future__ import annotations
 

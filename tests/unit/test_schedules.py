@@ -1,0 +1,153 @@
+"""Schedules: sizes, orders that can be written by hand, the validator, and known results on small cases."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from windtunnel import schedules
+from windtunnel.errors import BadInput
+from windtunnel.schedules import ScheduleCosts, ScheduleLimits
+from windtunnel.schedules.interleaved_1f1b import construct as interleaved
+from windtunnel.schedules.table import B, F, InstructionTable
+
+LETTERS = "FBW"
+
+
+def order(table: InstructionTable, stage: int) -> str:
+    """A stage's list as text: kind, micro-batch, and a prime per chunk."""
+    rows = range(table.stage_ptr[stage], table.stage_ptr[stage + 1])
+    return " ".join(f"{LETTERS[table.kind[r]]}{table.micro_batch[r]}" + "'" * int(table.chunk[r]) for r in rows)
+
+
+def unit(p: int, v: int = 1, comm_s: float = 0.0) -> ScheduleCosts:
+    one = np.ones((p, v))
+    return ScheduleCosts(one, one, one, comm_s)
+
+
+def test_the_schedules_of_the_first_core_are_there() -> None:
+    wanted = {"gpipe", "1f1b", "interleaved_1f1b", "breadth_first", "zb_h1", "zb_h2", "zb_v"}
+    assert wanted <= set(schedules.list_ids())
+
+
+def test_orders_by_hand() -> None:
+    assert order(schedules.build("gpipe", 2, 3), 0) == "F0 F1 F2 B2 B1 B0"
+    one = schedules.build("1f1b", 3, 4)
+    assert order(one, 0) == "F0 F1 F2 B0 F3 B1 B2 B3"
+    assert order(one, 2) == "F0 B0 F1 B1 F2 B2 F3 B3"
+    assert order(schedules.build("breadth_first", 2, 2, 2), 1) == "F0 F1 F0' F1' B0' B1' B0 B1"
+    h1 = schedules.build("zb_h1", 2, 3)
+    assert order(h1, 0) == "F0 F1 B0 W0 F2 B1 W1 B2 W2"
+    assert order(h1, 1) == "F0 B0 F1 B1 W0 F2 B2 W1 W2"
+
+
+def test_interleaved_follows_megatron() -> None:
+    table = schedules.build("interleaved_1f1b", 2, 4, 2)
+    assert order(table, 0) == "F0 F1 F0' F1' F2 B0' F3 B1' F2' B0 F3' B1 B2' B3' B2 B3"
+    assert order(table, 1) == "F0 F1 F0' B0' F1' B1' F2 B0 F3 B1 F2' B2' F3' B3' B2 B3"
+    all_first = schedules.build("interleaved_1f1b", 4, 4, 2)
+    kinds = all_first.kind.reshape(4, -1)
+    assert (kinds[:, :8] == F).all() and (kinds[:, 8:] == B).all()
+
+
+@pytest.mark.parametrize(
+    ("id_", "p", "m", "v", "says"),
+    [
+        ("interleaved_1f1b", 4, 6, 2, "nearest 4 or 8"),
+        ("interleaved_1f1b", 4, 8, 1, "at least two"),
+        ("1f1b", 4, 8, 2, "one model chunk"),
+        ("zb_v", 4, 8, 1, "two model chunks"),
+        ("1f1b", 0, 8, 1, "at least 1"),
+        ("zb_h3", 4, 8, 1, "did you mean 'zb_h"),
+    ],
+)
+def test_impossible_sizes_are_bad_input(id_: str, p: int, m: int, v: int, says: str) -> None:
+    with pytest.raises(BadInput, match=says):
+        schedules.build(id_, p, m, v)
+
+
+def test_1f1b_takes_the_textbook_time() -> None:
+    p, m = 4, 10
+    _, _, makespan, bubble = schedules.evaluate(schedules.build("1f1b", p, m), unit(p))
+    assert makespan == pytest.approx((m + p - 1) * 3)
+    assert bubble == pytest.approx((p - 1) / (m + p - 1))
+
+
+def test_hops_delay_but_do_not_occupy() -> None:
+    _, end, _, _ = schedules.evaluate(schedules.build("gpipe", 3, 1), unit(3, comm_s=0.5))
+    assert end.max() == pytest.approx(3 + 3 * 2 + 4 * 0.5)
+
+
+def test_interleaving_divides_the_bubble() -> None:
+    p, m, v = 4, 8, 4
+    costs = ScheduleCosts(*(np.full((p, v), 1.0 / v) for _ in range(3)))
+    makespan = schedules.evaluate(schedules.build("interleaved_1f1b", p, m, v), costs)[2]
+    assert makespan == pytest.approx(3 * (m + (p - 1) / v))
+
+
+def test_zb_h2_and_its_searched_relatives_have_no_bubble_when_passes_are_equal() -> None:
+    assert schedules.evaluate(schedules.build("zb_h2", 4, 12), unit(4))[3] == pytest.approx(0, abs=1e-12)
+    assert schedules.evaluate(schedules.build("zb_2p", 4, 12), unit(4))[3] == pytest.approx(0, abs=1e-12)
+    assert schedules.evaluate(schedules.build("zb_v", 8, 24, 2), unit(8, 2))[3] < 0.05
+
+
+def test_searched_schedules_obey_the_given_limit_and_pay_for_it() -> None:
+    costs, makespans = unit(4), []
+    for most in (4.0, 6.0, 8.0):
+        limits = ScheduleLimits(max_live=np.full(4, most))
+        table = schedules.build("zb_2p", 4, 16, 1, costs, limits)
+        assert (schedules.live_activations(table) <= most).all()
+        makespans.append(schedules.evaluate(table, costs)[2])
+    assert makespans[0] > makespans[1] > makespans[2]
+
+
+def test_live_activations_by_hand() -> None:
+    assert schedules.live_activations(schedules.build("1f1b", 4, 8)).tolist() == [4, 3, 2, 1]
+    assert schedules.live_activations(schedules.build("zb_h1", 4, 8)).tolist() == [4, 4, 4, 4]
+    assert schedules.live_activations(schedules.build("zb_h2", 4, 8)).tolist() == [7, 7, 7, 7]
+    assert schedules.live_activations(schedules.build("breadth_first", 2, 6, 3)).tolist() == [6, 6]
+
+
+def _swapped(table: InstructionTable, a: int, b: int) -> InstructionTable:
+    at = np.arange(len(table))
+    at[[a, b]] = [b, a]
+    return replace(table, kind=table.kind[at], micro_batch=table.micro_batch[at], chunk=table.chunk[at])
+
+
+def test_the_validator_finds_what_is_wrong() -> None:
+    good = schedules.build("1f1b", 2, 2)
+    assert order(good, 0) == "F0 F1 B0 B1"
+    assert schedules.validate(good) == []
+    twice = good.micro_batch.copy()
+    twice[1] = 0
+    assert any("F of micro-batch 0, chunk 0 2 times" in x for x in schedules.validate(replace(good, micro_batch=twice)))
+    assert any("before its F" in x for x in schedules.validate(_swapped(good, 0, 2)))
+    whole = schedules.build("1f1b", 2, 4)
+    stuck = _swapped(whole, int(whole.stage_ptr[1]) + 1, int(whole.stage_ptr[1]) + 4)
+    assert order(stuck, 1) == "F0 F2 F1 B1 B0 B2 F3 B3"  # stage 0 sends F2 only after B0
+    assert any(x.startswith("deadlock") for x in schedules.validate(stuck))
+    with pytest.raises(BadInput, match="deadlock"):
+        schedules.evaluate(stuck, unit(2))
+    same = good.placement.copy()
+    same[1] = same[0]
+    assert any("permutation" in x for x in schedules.validate(replace(good, placement=same)))
+
+
+def test_a_large_interleaved_table_is_built_in_milliseconds() -> None:
+    best = np.inf
+    for _ in range(5):
+        begin = time.perf_counter()
+        table = interleaved(35, 315, 3, None, None)
+        best = min(best, time.perf_counter() - begin)
+    assert len(table) == 66_150
+    assert best <= 5e-3
+
+
+def test_tables_are_cached_and_cannot_be_changed() -> None:
+    table = schedules.build("1f1b", 4, 8)
+    assert schedules.build("1f1b", 4, 8) is table
+    with pytest.raises(ValueError, match="read-only"):
+        table.kind[0] = B
