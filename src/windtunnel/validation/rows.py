@@ -23,7 +23,8 @@ from windtunnel.validation.reading.plan import read_axes, read_policies
 from windtunnel.validation.reading.precision import read_precision
 from windtunnel.validation.reading.recompute import read_offload, read_recompute
 from windtunnel.validation.reading.software import framework, read_software, unpacked_length
-from windtunnel.validation.reading.values import mapping, number
+from windtunnel.validation.reading.tables import matches
+from windtunnel.validation.reading.values import mapping, number, words
 from windtunnel.validation.targets import Target, Work, training_targets
 
 SERVING_REASON = "serving is not simulated yet"
@@ -61,7 +62,7 @@ def row_kind(row: dict[str, Any]) -> str:
     return "training" if "model" in row and "hardware" in row else "unknown"
 
 
-def read(row: dict[str, Any]) -> RowCase:
+def read(row: Any) -> RowCase:
     """Turn one measured row into a scenario, or into a reason why not. Never raises."""
     if not isinstance(row, dict):
         return RowCase("", "unknown", "", "", (), reason="a row must be a mapping")
@@ -110,13 +111,16 @@ def _training(row: dict[str, Any]) -> RowCase:
         return without(hardware)
     cluster, devices = hardware
     software = framework(ctx)
+    sharded = matches(r"fsdp|zero-?3|full_shard", words(ctx.parallel.get("zero_stage")))
+    if software in ("ddp", "generic") and sharded:
+        software = "fsdp1"
     axes = read_axes(ctx, model, devices, software)
     if isinstance(axes, str):
         return without(axes)
     length = unpacked_length(ctx)
     seq_len = round(length) if length else axes.seq_len
     recompute, sent = read_recompute(ctx)
-    training = read_software(ctx, model, device, axes.tp) | read_precision(ctx)
+    training = read_software(ctx, model, device, axes.tp, software) | read_precision(ctx)
     try:
         plan = PlanSpec.model_validate(
             {
@@ -165,5 +169,5 @@ def _micro(row: dict[str, Any], kind: str) -> RowCase:
     from windtunnel.validation.micro import micro_target
 
     target, reason = micro_target(row, kind)
-    family = str(row.get("family") or mapping(row.get("source")).get("repo") or "")
+    family = str(row.get("op") or row.get("family") or "")
     return RowCase(_id(row), kind, family, _device(row), target, None, reason)

@@ -93,11 +93,11 @@ def _domain(ctx: Context, device: str, inside: str, outside: str, total: int) ->
         chips = count(ctx.extra.get("chips_per_slice"))
         return min(chips or max(total // max(slices, 1), 1), total)
     size = re.search(r"nvl\s*-?(\d+)", f"{inside} {outside}")
-    if size:
-        return min(int(size.group(1)), total)
-    if device in ("gb200", "gb300"):
-        return min(72, total)
-    return None
+    rack = int(size.group(1)) if size else (72 if device in ("gb200", "gb300") else None)
+    if rack is None or rack >= total:
+        return total if rack else None
+    # jobs take equal parts of each rack, so that groups of ranks do not straddle two
+    return max(d for d in range(1, rack + 1) if total % d == 0)
 
 
 def read_network(text: str, per_node: int) -> ScaleOut | None:
@@ -134,7 +134,7 @@ def _ports(text: str, per_node: int) -> tuple[int, float | None]:
         return per_node, float(each.group(1))
     if whole:
         total = float(whole.group(1))
-        port = next((s for s in (400.0, 200.0, 100.0) if total % s == 0 and total / s <= per_node), None)
+        port = next((s for s in (100.0, 200.0, 400.0, 800.0) if total % s == 0 and total / s <= per_node), None)
         port = port or total / per_node
         return max(1, round(total / port)), port
     speed = re.search(r"\b(hdr100|hdr200|ndr200|hdr|ndr|edr|fdr|xdr)\b", text)

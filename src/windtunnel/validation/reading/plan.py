@@ -149,6 +149,8 @@ def _chunks(ctx: Context, model: ModelSpec, pp: int, micro_batches: int) -> int:
     depth = len(model.layer_kinds())
     if pp * vpp > depth:
         fitted = max(1, depth // pp)
+        whole = [v for v in range(1, fitted + 1) if depth % (pp * v) == 0 or (depth + 2) % (pp * v) == 0]
+        fitted = max(whole, default=fitted)
         ctx.assume("plan.vpp", fitted, f"pp {pp} x vpp {vpp} is more than {depth} layers")
         vpp = fitted
     if vpp > 1 and micro_batches % pp:
@@ -202,10 +204,12 @@ def _zero(ctx: Context, replicas: int, per_node: int) -> tuple[int, int | None]:
     if stage is None:
         if replicas == 1:
             return 0, None
+        if re.search(r"\bddp\b|distributeddataparallel", ctx.framework):
+            return 0, None
         value, why = default("zero", ctx) or (0, "ZeRO stage not stated")
         stage = int(value)
         ctx.assume("plan.zero", stage, why)
-    if group is None and re.search(r"hybrid_shard|hybrid shard", f"{text} {sharding}"):
+    if group is None and re.search(r"hybrid_shard|hybrid shard|fsdp \(hybrid\)|hsdp", f"{text} {sharding}"):
         group = per_node
     if group is None:
         group = _group_series(text, replicas)

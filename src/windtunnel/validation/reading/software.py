@@ -22,9 +22,8 @@ def framework(ctx: Context) -> str:
     return "generic"
 
 
-def read_software(ctx: Context, model: ModelSpec, device: str, tp: int) -> dict[str, Any]:
+def read_software(ctx: Context, model: ModelSpec, device: str, tp: int, chosen: str) -> dict[str, Any]:
     """Fields of `TrainingSpec` that name software and kernels."""
-    chosen = framework(ctx)
     fields: dict[str, Any] = {"framework": chosen}
     version = re.search(r"\b(\d{2}\.\d{2}(?:\.\d+)?|v?\d+\.\d+(?:\.\d+)?|20\d\d)\b", ctx.framework)
     if version:

@@ -18,11 +18,13 @@ def stages(ctx: Context, parts: int, model: ModelSpec) -> dict[str, Any]:
     if listed is not None:
         if len(listed) == parts and sum(listed) == depth:
             return {"stage_layers": tuple(listed)}
-        ctx.assume("plan.stage_layers", "even", f"layout {str(layout)[:40]!r} does not fit {parts} stages of {depth} layers")
+        why = f"layout {str(layout)[:40]!r} does not fit {parts} stages of {depth} layers"
+        ctx.assume("plan.stage_layers", "even", why)
     if depth % parts == 0:
         return {}
     if (depth + 2) % parts == 0:
-        ctx.assume("plan.stage_layers", "ends count as layers", f"{depth} layers do not divide by {parts}, {depth + 2} do")
+        why = f"{depth} layers do not divide by {parts}, {depth + 2} do"
+        ctx.assume("plan.stage_layers", "ends count as layers", why)
         return {"embedding_as_layer": True, "loss_as_layer": True}
     each = -(-depth // parts)
     last = depth - each * (parts - 1)
