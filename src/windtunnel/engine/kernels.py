@@ -21,22 +21,28 @@ WAVE_SLACK = 1e-9
 """A task this close to a wave boundary (in waves) is at it."""
 
 OK, DEADLOCK, STARVED = 0, 1, 2
-HEAP, DIRTY, EPOCH, TOUCHED = 0, 1, 2, 3
-"""Places in the array of counts: events filed, rates to share anew, rounds of sharing, pools to grant from."""
+HEAP, DIRTY, EPOCH, TOUCHED, PLACES, SPARE = range(6)
+"""Index of each count: events filed, rates to share anew, rounds of sharing, pools to grant from, places made, spare."""
 
 Array = Any
 
 
-EVENT = np.dtype([("key", "f8"), ("row", "i4")], align=True)
+EVENT = np.dtype([("key", "f8"), ("row", "i4"), ("place", "i4")], align=True)
 """Running tasks by (time of their next event, row): a binary heap."""
 TASK = np.dtype(
-    [(name, "f8") for name in ("alone", "weight", "own", "left", "since", "speed", "scale", "new", "start", "end")]
-    + [(name, "i4") for name in ("mark", "pos", "member", "pool", "blame", "pending")]
+    [(name, "f8") for name in ("alone", "weight", "own", "left", "since", "speed", "scale", "new", "start")]
+    + [(name, "i8") for name in ("first", "last", "blocks", "boundary")]
+    + [(name, "i4") for name in ("row", "blame", "mark", "pos", "member", "spare")]
+    + [(name, "i4") for name in ("pool", "priority", "size", "want", "least", "waves", "granted", "before", "after")]
     + [("flagged", "?")],
     align=True,
 )
-"""Own time of the current grant, what is left of it, speed, demand scale (share of the work / own time), place in the
-heap, scratch of progressive filling."""
+"""A task from ready to ended, at a place of the working set that later tasks use again.
+
+Own time of the current grant, what is left of it, speed, demand scale (share of the work / own time), entries on rates,
+place in the heap, scratch of progressive filling; its claim on a slot pool, linked in the pool's list of runners (in order
+of arrival) or waiters (by priority and row).
+"""
 ENTRY = np.dtype(
     [("work", "f8"), ("demand", "f8")] + [(name, "i4") for name in ("rate", "owner", "after", "before")], align=True
 )
@@ -47,13 +53,6 @@ RATE = np.dtype(
     + [("dirty", "?"), ("touched", "?")],
     align=True,
 )
-HOLD = np.dtype(
-    [("blocks", "i8"), ("boundary", "i8")]
-    + [(name, "i8") for name in ("size", "want", "least", "waves", "granted")]
-    + [(name, "i4") for name in ("priority", "after", "before")],
-    align=True,
-)
-"""A task's claim on a slot pool; linked in its pool's list of runners (arrival) or waiters (priority, row)."""
 POOL = np.dtype(
     [("free", "i8")]
     + [(n, "i4") for n in ("run_head", "run_tail", "wait_head", "under", "num_flagged", "freed_by", "listed")]
@@ -65,23 +64,25 @@ POOL = np.dtype(
 
 @njit(cache=True, error_model="numpy")
 def _sift_up(heap: Array, tasks: Array, j: int) -> None:
-    key, row = heap[j].key, heap[j].row
+    key, row, place = heap[j].key, heap[j].row, heap[j].place
     while j > 0:
         up = (j - 1) >> 1
         if heap[up].key < key or (heap[up].key == key and heap[up].row < row):
             break
         heap[j].key = heap[up].key
         heap[j].row = heap[up].row
-        tasks[heap[j].row].pos = j
+        heap[j].place = heap[up].place
+        tasks[heap[j].place].pos = j
         j = up
     heap[j].key = key
     heap[j].row = row
-    tasks[row].pos = j
+    heap[j].place = place
+    tasks[place].pos = j
 
 
 @njit(cache=True, error_model="numpy")
 def _sift_down(heap: Array, tasks: Array, count: Array, j: int) -> None:
-    key, row = heap[j].key, heap[j].row
+    key, row, place = heap[j].key, heap[j].row, heap[j].place
     size = count[HEAP]
     while True:
         down = 2 * j + 1
@@ -96,22 +97,25 @@ def _sift_down(heap: Array, tasks: Array, count: Array, j: int) -> None:
             break
         heap[j].key = heap[down].key
         heap[j].row = heap[down].row
-        tasks[heap[j].row].pos = j
+        heap[j].place = heap[down].place
+        tasks[heap[j].place].pos = j
         j = down
     heap[j].key = key
     heap[j].row = row
-    tasks[row].pos = j
+    heap[j].place = place
+    tasks[place].pos = j
 
 
 @njit(cache=True, error_model="numpy")
-def _schedule(heap: Array, tasks: Array, count: Array, row: int, key: float) -> None:
-    """Insert a row or move it to another time."""
-    j = tasks[row].pos
+def _schedule(heap: Array, tasks: Array, count: Array, i: int, key: float) -> None:
+    """File the next event of task i or move it to another time."""
+    j = tasks[i].pos
     if j < 0:
         j = count[HEAP]
         count[HEAP] = j + 1
         heap[j].key = key
-        heap[j].row = row
+        heap[j].row = tasks[i].row
+        heap[j].place = i
         _sift_up(heap, tasks, j)
     elif key < heap[j].key:
         heap[j].key = key
@@ -123,15 +127,17 @@ def _schedule(heap: Array, tasks: Array, count: Array, row: int, key: float) -> 
 
 @njit(cache=True, error_model="numpy")
 def _pop(heap: Array, tasks: Array, count: Array) -> int:
-    row = heap[0].row
-    tasks[row].pos = -1
+    """Take out the earliest event; the task it belongs to."""
+    place = heap[0].place
+    tasks[place].pos = -1
     last = count[HEAP] - 1
     count[HEAP] = last
     if last > 0:
         heap[0].key = heap[last].key
         heap[0].row = heap[last].row
+        heap[0].place = heap[last].place
         _sift_down(heap, tasks, count, 0)
-    return row
+    return place
 
 
 @njit(cache=True, error_model="numpy")
@@ -143,9 +149,9 @@ def _mark_dirty(rates: Array, count: Array, rate: int) -> None:
 
 
 @njit(cache=True, error_model="numpy")
-def _attach(entries: Array, rates: Array, ptr: Array, count: Array, scale: float, i: int) -> None:
+def _attach(tasks: Array, entries: Array, rates: Array, count: Array, scale: float, i: int) -> None:
     """Load the rates of task i."""
-    for e in range(ptr[i], ptr[i + 1]):
+    for e in range(tasks[i].first, tasks[i].last):
         demand = entries[e].work * scale
         entries[e].demand = demand
         if demand <= 0.0:
@@ -166,9 +172,9 @@ def _attach(entries: Array, rates: Array, ptr: Array, count: Array, scale: float
 
 
 @njit(cache=True, error_model="numpy")
-def _detach(entries: Array, rates: Array, ptr: Array, count: Array, i: int) -> None:
+def _detach(tasks: Array, entries: Array, rates: Array, count: Array, i: int) -> None:
     """Take the load of task i off its rates."""
-    for e in range(ptr[i], ptr[i + 1]):
+    for e in range(tasks[i].first, tasks[i].last):
         demand = entries[e].demand
         if demand <= 0.0:
             continue
@@ -192,13 +198,13 @@ def _detach(entries: Array, rates: Array, ptr: Array, count: Array, i: int) -> N
 
 
 @njit(cache=True, error_model="numpy")
-def _next_event(tasks: Array, holds: Array, i: int, now: float) -> float:
+def _next_event(tasks: Array, i: int, now: float) -> float:
     """When task i ends, or reaches the wave boundary it is waiting for, at its present speed."""
     if tasks[i].speed <= 0.0:
         return np.inf
     if tasks[i].flagged:
-        tau = tasks[i].alone / holds[i].waves
-        ahead = holds[i].boundary * tau - (tasks[i].own - tasks[i].left)
+        tau = tasks[i].alone / tasks[i].waves
+        ahead = tasks[i].boundary * tau - (tasks[i].own - tasks[i].left)
         if ahead <= 0.0:
             return now
         return now + ahead / tasks[i].speed
@@ -214,7 +220,7 @@ def _advance(tasks: Array, i: int, now: float) -> None:
 
 
 @njit(cache=True, error_model="numpy")
-def _component(tasks: Array, entries: Array, rates: Array, ptr: Array, count: Array, seed: int) -> tuple[int, int]:
+def _component(tasks: Array, entries: Array, rates: Array, count: Array, seed: int) -> tuple[int, int]:
     """Collect tasks and rates joined to `seed` through overloaded rates; numbers of tasks and rates."""
     epoch = count[EPOCH]
     num_tasks, num_rates, j = 0, 1, 0
@@ -230,7 +236,7 @@ def _component(tasks: Array, entries: Array, rates: Array, ptr: Array, count: Ar
                 tasks[num_tasks].member = i
                 num_tasks += 1
                 tasks[i].new = -1.0
-                for other in range(ptr[i], ptr[i + 1]):
+                for other in range(tasks[i].first, tasks[i].last):
                     r = entries[other].rate
                     if rates[r].mark != epoch and entries[other].demand > 0.0 and rates[r].load > rates[r].limit:
                         rates[r].mark = epoch
@@ -261,13 +267,13 @@ def _level(tasks: Array, entries: Array, rates: Array, r: int) -> float:
 
 
 @njit(cache=True, error_model="numpy")
-def _touch(entries: Array, rates: Array, ptr: Array, i: int) -> None:
-    for e in range(ptr[i], ptr[i + 1]):
+def _touch(tasks: Array, entries: Array, rates: Array, i: int) -> None:
+    for e in range(tasks[i].first, tasks[i].last):
         rates[entries[e].rate].touched = True
 
 
 @njit(cache=True, error_model="numpy")
-def _fill(tasks: Array, entries: Array, rates: Array, ptr: Array, num_tasks: int, num_rates: int) -> None:
+def _fill(tasks: Array, entries: Array, rates: Array, num_tasks: int, num_rates: int) -> None:
     """Weighted max-min by progressive filling over one component: new speeds in `fill.new`."""
     if rates[rates[0].member].load <= rates[rates[0].member].limit:  # the seed has just been relieved: it binds nobody
         rates[rates[0].member].level = np.inf
@@ -298,7 +304,7 @@ def _fill(tasks: Array, entries: Array, rates: Array, ptr: Array, num_tasks: int
             if tasks[i].new < 0.0 and 1.0 / tasks[i].weight <= cut:
                 tasks[i].new = 1.0
                 rising -= 1
-                _touch(entries, rates, ptr, i)
+                _touch(tasks, entries, rates, i)
         for j in range(num_rates):
             r = rates[j].member
             if rates[r].level <= cut:
@@ -310,7 +316,7 @@ def _fill(tasks: Array, entries: Array, rates: Array, ptr: Array, num_tasks: int
                         speed = best * tasks[i].weight
                         tasks[i].new = speed if speed < 1.0 else 1.0
                         rising -= 1
-                        _touch(entries, rates, ptr, i)
+                        _touch(tasks, entries, rates, i)
                     e = entries[e].after
         if rising > 0:
             for j in range(num_rates):
@@ -320,9 +326,7 @@ def _fill(tasks: Array, entries: Array, rates: Array, ptr: Array, num_tasks: int
 
 
 @njit(cache=True, error_model="numpy")
-def _share(
-    heap: Array, tasks: Array, entries: Array, rates: Array, holds: Array, ptr: Array, count: Array, now: float
-) -> None:
+def _share(heap: Array, tasks: Array, entries: Array, rates: Array, count: Array, now: float) -> None:
     """Solve every component that holds a dirty rate and move the events of tasks whose speed changed."""
     count[EPOCH] += 1
     for d in range(count[DIRTY]):
@@ -330,28 +334,26 @@ def _share(
         rates[seed].dirty = False
         if rates[seed].mark == count[EPOCH]:
             continue
-        num_tasks, num_rates = _component(tasks, entries, rates, ptr, count, seed)
-        _fill(tasks, entries, rates, ptr, num_tasks, num_rates)
+        num_tasks, num_rates = _component(tasks, entries, rates, count, seed)
+        _fill(tasks, entries, rates, num_tasks, num_rates)
         for j in range(num_tasks):
             i = tasks[j].member
             if tasks[i].new != tasks[i].speed:
                 _advance(tasks, i, now)
                 tasks[i].speed = tasks[i].new
-                _schedule(heap, tasks, count, i, _next_event(tasks, holds, i, now))
+                _schedule(heap, tasks, count, i, _next_event(tasks, i, now))
     count[DIRTY] = 0
 
 
 @njit(cache=True, error_model="numpy")
-def _begin(
-    heap: Array, tasks: Array, entries: Array, rates: Array, holds: Array, ptr: Array, count: Array, i: int, now: float
-) -> None:
+def _begin(heap: Array, tasks: Array, entries: Array, rates: Array, count: Array, i: int, now: float) -> None:
     """Put task i on its rates and in the heap; `own` and `scale` are set."""
     tasks[i].left = tasks[i].own
     tasks[i].since = now
     tasks[i].speed = 1.0
     if tasks[i].scale > 0.0:
-        _attach(entries, rates, ptr, count, tasks[i].scale, i)
-    _schedule(heap, tasks, count, i, _next_event(tasks, holds, i, now))
+        _attach(tasks, entries, rates, count, tasks[i].scale, i)
+    _schedule(heap, tasks, count, i, _next_event(tasks, i, now))
 
 
 @njit(cache=True, error_model="numpy")
@@ -363,249 +365,280 @@ def _touch_pool(pools: Array, count: Array, q: int) -> None:
 
 
 @njit(cache=True, error_model="numpy")
-def _enqueue(tasks: Array, holds: Array, pools: Array, i: int) -> None:
+def _enqueue(tasks: Array, pools: Array, i: int) -> None:
     """Insert task i in its pool's waiting list by (priority, row)."""
     q = tasks[i].pool
     before, j = -1, pools[q].wait_head
-    while j >= 0 and (holds[j].priority > holds[i].priority or (holds[j].priority == holds[i].priority and j < i)):
-        before, j = j, holds[j].after
-    holds[i].after = j
+    while j >= 0 and (
+        tasks[j].priority > tasks[i].priority
+        or (tasks[j].priority == tasks[i].priority and tasks[j].row < tasks[i].row)
+    ):
+        before, j = j, tasks[j].after
+    tasks[i].after = j
     if before < 0:
         pools[q].wait_head = i
     else:
-        holds[before].after = i
+        tasks[before].after = i
 
 
 @njit(cache=True, error_model="numpy")
-def _leave_pool(tasks: Array, holds: Array, pools: Array, i: int) -> None:
+def _leave_pool(tasks: Array, pools: Array, i: int) -> None:
     """Return the slots of running task i."""
     q = tasks[i].pool
-    before, after = holds[i].before, holds[i].after
+    before, after = tasks[i].before, tasks[i].after
     if before >= 0:
-        holds[before].after = after
+        tasks[before].after = after
     else:
         pools[q].run_head = after
     if after >= 0:
-        holds[after].before = before
+        tasks[after].before = before
     else:
         pools[q].run_tail = before
-    pools[q].free += holds[i].granted
-    if holds[i].waves > 0 and holds[i].granted < holds[i].want:
+    pools[q].free += tasks[i].granted
+    if tasks[i].waves > 0 and tasks[i].granted < tasks[i].want:
         pools[q].under -= 1
     if tasks[i].flagged:
         tasks[i].flagged = False
         pools[q].num_flagged -= 1
-    holds[i].granted = 0
+    tasks[i].granted = 0
 
 
 @njit(cache=True, error_model="numpy")
-def _join_pool(tasks: Array, holds: Array, pools: Array, i: int, slots: int) -> None:
+def _join_pool(tasks: Array, pools: Array, i: int, slots: int) -> None:
     """Give task i slots: its own time follows the staircase, its demands follow its own time."""
     q = tasks[i].pool
     tail = pools[q].run_tail
-    holds[i].before = tail
-    holds[i].after = -1
+    tasks[i].before = tail
+    tasks[i].after = -1
     if tail >= 0:
-        holds[tail].after = i
+        tasks[tail].after = i
     else:
         pools[q].run_head = i
     pools[q].run_tail = i
     pools[q].free -= slots
-    holds[i].granted = slots
-    waves = holds[i].waves
-    if waves > 0 and slots < holds[i].want:
+    tasks[i].granted = slots
+    waves = tasks[i].waves
+    if waves > 0 and slots < tasks[i].want:
         pools[q].under += 1
-    total = holds[i].size
+    total = tasks[i].size
     if waves == 0:
         tasks[i].own = tasks[i].alone if slots == total else tasks[i].alone * total / slots
         tasks[i].scale = 1.0 / tasks[i].own
-    elif slots == total and holds[i].blocks == waves * total:
+    elif slots == total and tasks[i].blocks == waves * total:
         tasks[i].own = tasks[i].alone
         tasks[i].scale = 1.0 / tasks[i].own
     else:
-        steps = (holds[i].blocks + slots - 1) // slots
+        steps = (tasks[i].blocks + slots - 1) // slots
         tasks[i].own = steps * (tasks[i].alone / waves)
-        tasks[i].scale = (holds[i].blocks / (waves * total)) / tasks[i].own
+        tasks[i].scale = (tasks[i].blocks / (waves * total)) / tasks[i].own
 
 
 @njit(cache=True, error_model="numpy")
-def _waves_done(tasks: Array, holds: Array, i: int, now: float) -> int:
+def _waves_done(tasks: Array, i: int, now: float) -> int:
     """Waves of the current grant that have ended at the next wave boundary (now, if task i is at one)."""
     done = tasks[i].own - (tasks[i].left - tasks[i].speed * (now - tasks[i].since))
-    count = np.ceil(done / (tasks[i].alone / holds[i].waves) - WAVE_SLACK)
+    count = np.ceil(done / (tasks[i].alone / tasks[i].waves) - WAVE_SLACK)
     return int64(count) if count > 0.0 else 0
 
 
 @njit(cache=True, error_model="numpy")
-def _shortfall(tasks: Array, holds: Array, i: int, now: float) -> int:
+def _shortfall(tasks: Array, i: int, now: float) -> int:
     """Slots that running task i could still use from its next wave boundary on."""
-    if holds[i].waves == 0 or holds[i].granted >= holds[i].want:
+    if tasks[i].waves == 0 or tasks[i].granted >= tasks[i].want:
         return 0
-    rest = holds[i].blocks - _waves_done(tasks, holds, i, now) * holds[i].granted
-    lack = min(holds[i].want, rest) - holds[i].granted
+    rest = tasks[i].blocks - _waves_done(tasks, i, now) * tasks[i].granted
+    lack = min(tasks[i].want, rest) - tasks[i].granted
     return lack if lack > 0 else 0
 
 
 @njit(cache=True, error_model="numpy")
-def _wanted(holds: Array, i: int) -> int:
+def _wanted(tasks: Array, i: int) -> int:
     """Slots that waiting task i asks for."""
-    if holds[i].waves > 0 and holds[i].blocks < holds[i].want:
-        return holds[i].blocks
-    return holds[i].want
+    if tasks[i].waves > 0 and tasks[i].blocks < tasks[i].want:
+        return tasks[i].blocks
+    return tasks[i].want
 
 
 @njit(cache=True, error_model="numpy")
-def _claims(tasks: Array, holds: Array, pools: Array, i: int, waiting: bool, strict: bool, now: float) -> int:
+def _claims(tasks: Array, pools: Array, i: int, waiting: bool, strict: bool, now: float) -> int:
     """Slots claimed in the pool of task i by tasks that go first: higher priority or, unless strict, launched earlier."""
     q = tasks[i].pool
     total = 0
     if pools[q].under > 0:
         j = pools[q].run_head
         while j >= 0:
-            if holds[j].priority > holds[i].priority or (
-                not strict and holds[j].priority == holds[i].priority and j < i
+            if tasks[j].priority > tasks[i].priority or (
+                not strict and tasks[j].priority == tasks[i].priority and tasks[j].row < tasks[i].row
             ):
-                total += _shortfall(tasks, holds, j, now)
-            j = holds[j].after
+                total += _shortfall(tasks, j, now)
+            j = tasks[j].after
     if waiting:
         j = pools[q].wait_head
         while j >= 0:
-            if holds[j].priority > holds[i].priority or (
-                not strict and holds[j].priority == holds[i].priority and j < i
+            if tasks[j].priority > tasks[i].priority or (
+                not strict and tasks[j].priority == tasks[i].priority and tasks[j].row < tasks[i].row
             ):
-                total += _wanted(holds, j)
-            j = holds[j].after
+                total += _wanted(tasks, j)
+            j = tasks[j].after
     return total
 
 
 @njit(cache=True, error_model="numpy")
-def _target(tasks: Array, holds: Array, pools: Array, i: int, done: int, now: float) -> int:
+def _target(tasks: Array, pools: Array, i: int, done: int, now: float) -> int:
     """Slots of running task i after its next wave boundary: it first serves higher priorities, then grows."""
     free = pools[tasks[i].pool].free
-    granted = holds[i].granted
-    lack = _claims(tasks, holds, pools, i, True, True, now) - free
+    granted = tasks[i].granted
+    lack = _claims(tasks, pools, i, True, True, now) - free
     if lack > 0:
         slots = granted - lack
-        return slots if slots >= holds[i].least else 0
-    if granted >= holds[i].want:
+        return slots if slots >= tasks[i].least else 0
+    if granted >= tasks[i].want:
         return granted
-    spare = free - _claims(tasks, holds, pools, i, True, False, now)
-    limit = min(holds[i].want, holds[i].blocks - done * granted)
+    spare = free - _claims(tasks, pools, i, True, False, now)
+    limit = min(tasks[i].want, tasks[i].blocks - done * granted)
     if spare <= 0 or limit <= granted:
         return granted
     return min(limit, granted + spare)
 
 
 @njit(cache=True, error_model="numpy")
-def _grant(
-    heap: Array,
-    tasks: Array,
-    entries: Array,
-    rates: Array,
-    holds: Array,
-    pools: Array,
-    ptr: Array,
-    count: Array,
-    now: float,
-) -> None:
+def _grant(heap: Array, tasks: Array, entries: Array, rates: Array, pools: Array, count: Array, now: float) -> None:
     """Grant slots in every pool that changed, then ask running kernels to change at their next wave boundary."""
     for d in range(count[TOUCHED]):
         q = pools[d].listed
         pools[q].touched = False
         while pools[q].wait_head >= 0:
             i = pools[q].wait_head
-            wanted = _wanted(holds, i)
-            slots = min(wanted, pools[q].free - _claims(tasks, holds, pools, i, False, False, now))
-            if slots <= 0 or slots < min(holds[i].least, wanted):
+            wanted = _wanted(tasks, i)
+            slots = min(wanted, pools[q].free - _claims(tasks, pools, i, False, False, now))
+            if slots <= 0 or slots < min(tasks[i].least, wanted):
                 break
-            pools[q].wait_head = holds[i].after
-            _join_pool(tasks, holds, pools, i, slots)
+            pools[q].wait_head = tasks[i].after
+            _join_pool(tasks, pools, i, slots)
             if tasks[i].start < 0.0:
                 tasks[i].start = now
                 if now > tasks[i].since:  # it was ready before and waited for slots
                     tasks[i].blame = pools[q].freed_by
-            _begin(heap, tasks, entries, rates, holds, ptr, count, i, now)
+            _begin(heap, tasks, entries, rates, count, i, now)
         if pools[q].wait_head < 0 and pools[q].under == 0 and pools[q].num_flagged == 0:
             continue
         i = pools[q].run_head
         while i >= 0:
-            if holds[i].waves > 0:
-                done = _waves_done(tasks, holds, i, now)
+            if tasks[i].waves > 0:
+                done = _waves_done(tasks, i, now)
                 ask = (
-                    holds[i].blocks > done * holds[i].granted
-                    and _target(tasks, holds, pools, i, done, now) != holds[i].granted
+                    tasks[i].blocks > done * tasks[i].granted
+                    and _target(tasks, pools, i, done, now) != tasks[i].granted
                 )
                 if ask != tasks[i].flagged:
                     tasks[i].flagged = ask
                     pools[q].num_flagged += 1 if ask else -1
-                    holds[i].boundary = done
+                    tasks[i].boundary = done
                     _advance(tasks, i, now)
-                    _schedule(heap, tasks, count, i, _next_event(tasks, holds, i, now))
-            i = holds[i].after
+                    _schedule(heap, tasks, count, i, _next_event(tasks, i, now))
+            i = tasks[i].after
     count[TOUCHED] = 0
 
 
 @njit(cache=True, error_model="numpy")
 def _at_boundary(
-    heap: Array,
-    tasks: Array,
-    entries: Array,
-    rates: Array,
-    holds: Array,
-    pools: Array,
-    ptr: Array,
-    count: Array,
-    i: int,
-    now: float,
+    heap: Array, tasks: Array, entries: Array, rates: Array, pools: Array, count: Array, i: int, now: float
 ) -> None:
     """Task i reached the wave boundary it was asked to stop at: give up or take slots, or go back to waiting."""
     q = tasks[i].pool
     _advance(tasks, i, now)
-    done = holds[i].boundary
-    slots = _target(tasks, holds, pools, i, done, now)
-    if slots == holds[i].granted:
+    done = tasks[i].boundary
+    slots = _target(tasks, pools, i, done, now)
+    if slots == tasks[i].granted:
         tasks[i].flagged = False
         pools[q].num_flagged -= 1
-        _schedule(heap, tasks, count, i, _next_event(tasks, holds, i, now))
+        _schedule(heap, tasks, count, i, _next_event(tasks, i, now))
         return
-    holds[i].blocks -= done * holds[i].granted
-    _detach(entries, rates, ptr, count, i)
-    _leave_pool(tasks, holds, pools, i)
-    pools[q].freed_by = i
+    tasks[i].blocks -= done * tasks[i].granted
+    _detach(tasks, entries, rates, count, i)
+    _leave_pool(tasks, pools, i)
+    pools[q].freed_by = tasks[i].row
     _touch_pool(pools, count, q)
     if slots == 0:
         tasks[i].since = now
-        _enqueue(tasks, holds, pools, i)
+        _enqueue(tasks, pools, i)
     else:
-        _join_pool(tasks, holds, pools, i, slots)
-        _begin(heap, tasks, entries, rates, holds, ptr, count, i, now)
+        _join_pool(tasks, pools, i, slots)
+        _begin(heap, tasks, entries, rates, count, i, now)
 
 
 @njit(cache=True, error_model="numpy")
-def _release(
-    heap: Array,
+def _admit(
     tasks: Array,
     entries: Array,
-    rates: Array,
-    holds: Array,
-    pools: Array,
-    ptr: Array,
     count: Array,
-    i: int,
+    alone: Array,
+    weight: Array,
+    rate_ptr: Array,
+    rate_idx: Array,
+    rate_work: Array,
+    stream_ptr: Array,
+    stream_idx: Array,
+    slot_pool: Array,
+    slots: Array,
+    min_slots: Array,
+    waves: Array,
+    priority: Array,
+    pool_slots: Array,
     by: int,
-    now: float,
-) -> None:
-    """Task i has become ready, last of all by the end of task `by`."""
+    row: int,
+) -> int:
+    """Give a task that has become ready, last of all by the end of task `by`, a place in the working set."""
+    if count[SPARE] > 0:
+        count[SPARE] -= 1
+        i = int64(tasks[count[SPARE]].spare)
+    else:
+        i = count[PLACES]
+        count[PLACES] += 1
+    tasks[i].row = row
+    tasks[i].alone = alone[row]
+    tasks[i].weight = weight[row]
+    tasks[i].start = -1.0
     tasks[i].blame = by
+    tasks[i].pos = -1
+    tasks[i].pool = -1
+    tasks[i].flagged = False
+    tasks[i].first = rate_ptr[row]
+    tasks[i].last = rate_ptr[row + 1]
+    for e in range(rate_ptr[row], rate_ptr[row + 1]):
+        entries[e].owner = i
+        entries[e].rate = rate_idx[e]
+        entries[e].work = rate_work[e]
+        entries[e].demand = 0.0
+    if len(pool_slots) > 0 and slot_pool[row] >= 0 and slots[row] > 0 and alone[row] > 0.0:
+        tasks[i].pool = slot_pool[row]
+        tasks[i].size = slots[row]
+        tasks[i].want = min(slots[row], pool_slots[slot_pool[row]])
+        tasks[i].least = max(min_slots[row], 1)
+        tasks[i].waves = waves[row]
+        tasks[i].blocks = int64(waves[row]) * slots[row]
+        tasks[i].granted = 0
+        tasks[i].priority = 0
+        for s in range(stream_ptr[row], stream_ptr[row + 1]):
+            if s == stream_ptr[row] or priority[stream_idx[s]] > tasks[i].priority:
+                tasks[i].priority = priority[stream_idx[s]]
+    return i
+
+
+@njit(cache=True, error_model="numpy")
+def _start(
+    heap: Array, tasks: Array, entries: Array, rates: Array, pools: Array, count: Array, i: int, now: float
+) -> None:
+    """Start a task that has just become ready or, if it needs slots, let it wait for them."""
     if tasks[i].pool >= 0:
         tasks[i].since = now
-        _enqueue(tasks, holds, pools, i)
+        _enqueue(tasks, pools, i)
         _touch_pool(pools, count, tasks[i].pool)
         return
     tasks[i].start = now
     tasks[i].own = tasks[i].alone
     tasks[i].scale = 1.0 / tasks[i].alone if tasks[i].alone > 0.0 else 0.0
-    _begin(heap, tasks, entries, rates, holds, ptr, count, i, now)
+    _begin(heap, tasks, entries, rates, count, i, now)
 
 
 @njit(cache=True, error_model="numpy")
@@ -673,14 +706,12 @@ def run(
     """Simulate; start and end times (−1 where never reached), blamed tasks, and a status code."""
     n, num_rates, num_pools = len(alone), len(capacity), len(pool_slots)
     succ_ptr, succ_idx, pending = _links(n, len(priority), stream_ptr, stream_idx, dep_ptr, dep_idx)
-    count = np.zeros(4, np.int64)
+    count = np.zeros(6, np.int64)
     heap = np.empty(n, EVENT)
     tasks = np.zeros(n, TASK)
-    entries = np.zeros(len(rate_idx), ENTRY)
+    entries = np.empty(len(rate_idx), ENTRY)
     rates = np.zeros(num_rates, RATE)
-    holds = np.zeros(n if num_pools > 0 else 0, HOLD)
     pools = np.zeros(num_pools, POOL)
-    ptr = rate_ptr
     for r in range(num_rates):
         rates[r].capacity = capacity[r]
         rates[r].limit = capacity[r] * (1.0 + CAPACITY_SLACK)
@@ -692,70 +723,90 @@ def run(
         pools[q].run_tail = -1
         pools[q].wait_head = -1
         pools[q].freed_by = -1
-    for i in range(n):
-        tasks[i].alone = alone[i]
-        tasks[i].weight = weight[i]
-        tasks[i].start = -1.0
-        tasks[i].end = -1.0
-        tasks[i].pos = -1
-        tasks[i].blame = -1
-        tasks[i].pool = -1
-        tasks[i].pending = pending[i]
-        for e in range(ptr[i], ptr[i + 1]):
-            entries[e].owner = i
-            entries[e].rate = rate_idx[e]
-            entries[e].work = rate_work[e]
-        if num_pools > 0 and slot_pool[i] >= 0 and slots[i] > 0 and alone[i] > 0.0:
-            tasks[i].pool = slot_pool[i]
-            holds[i].size = slots[i]
-            holds[i].want = min(slots[i], pool_slots[slot_pool[i]])
-            holds[i].least = max(min_slots[i], 1)
-            holds[i].waves = waves[i]
-            holds[i].blocks = int64(waves[i]) * slots[i]
-            for e in range(stream_ptr[i], stream_ptr[i + 1]):
-                if e == stream_ptr[i] or priority[stream_idx[e]] > holds[i].priority:
-                    holds[i].priority = priority[stream_idx[e]]
+    start = np.full(n, -1.0)
+    end = np.full(n, -1.0)
+    blame = np.full(n, -1, np.int32)
     now = 0.0
     status = OK
-    for i in range(n):
-        if pending[i] == 0:
-            _release(heap, tasks, entries, rates, holds, pools, ptr, count, i, -1, now)
+    for row in range(n):
+        if pending[row] == 0:
+            i = _admit(
+                tasks,
+                entries,
+                count,
+                alone,
+                weight,
+                rate_ptr,
+                rate_idx,
+                rate_work,
+                stream_ptr,
+                stream_idx,
+                slot_pool,
+                slots,
+                min_slots,
+                waves,
+                priority,
+                pool_slots,
+                -1,
+                row,
+            )
+            _start(heap, tasks, entries, rates, pools, count, i, now)
     if count[TOUCHED] > 0:
-        _grant(heap, tasks, entries, rates, holds, pools, ptr, count, now)
+        _grant(heap, tasks, entries, rates, pools, count, now)
     while count[HEAP] > 0:
         if heap[0].key > now:
             if count[DIRTY] > 0:
-                _share(heap, tasks, entries, rates, holds, ptr, count, now)
+                _share(heap, tasks, entries, rates, count, now)
             now = heap[0].key
             if now == np.inf:
                 status = STARVED
                 break
         i = _pop(heap, tasks, count)
         if tasks[i].flagged:
-            _at_boundary(heap, tasks, entries, rates, holds, pools, ptr, count, i, now)
+            _at_boundary(heap, tasks, entries, rates, pools, count, i, now)
         else:
-            tasks[i].end = now
+            row = tasks[i].row
+            start[row] = tasks[i].start
+            end[row] = now
+            blame[row] = tasks[i].blame
             if tasks[i].scale > 0.0:
-                _detach(entries, rates, ptr, count, i)
+                _detach(tasks, entries, rates, count, i)
             q = tasks[i].pool
             if q >= 0:
-                _leave_pool(tasks, holds, pools, i)
-                pools[q].freed_by = i
+                _leave_pool(tasks, pools, i)
+                pools[q].freed_by = row
                 _touch_pool(pools, count, q)
-            for e in range(succ_ptr[i], succ_ptr[i + 1]):
-                j = succ_idx[e]
-                tasks[j].pending -= 1
-                if tasks[j].pending == 0:
-                    _release(heap, tasks, entries, rates, holds, pools, ptr, count, j, i, now)
+            tasks[count[SPARE]].spare = i
+            count[SPARE] += 1
+            for e in range(succ_ptr[row], succ_ptr[row + 1]):
+                other = succ_idx[e]
+                pending[other] -= 1
+                if pending[other] == 0:
+                    i = _admit(
+                        tasks,
+                        entries,
+                        count,
+                        alone,
+                        weight,
+                        rate_ptr,
+                        rate_idx,
+                        rate_work,
+                        stream_ptr,
+                        stream_idx,
+                        slot_pool,
+                        slots,
+                        min_slots,
+                        waves,
+                        priority,
+                        pool_slots,
+                        row,
+                        other,
+                    )
+                    _start(heap, tasks, entries, rates, pools, count, i, now)
         if count[TOUCHED] > 0 and (count[HEAP] == 0 or heap[0].key > now):
-            _grant(heap, tasks, entries, rates, holds, pools, ptr, count, now)
-    start = np.empty(n)
-    end = np.empty(n)
-    blame = np.empty(n, np.int32)
-    for i in range(n):
-        start[i] = tasks[i].start
-        end[i] = tasks[i].end
-        blame[i] = tasks[i].blame
-        if status == OK and tasks[i].end < 0.0:
-            status = DEADLOCK
+            _grant(heap, tasks, entries, rates, pools, count, now)
+    for j in range(count[HEAP]):  # only after a failure
+        start[heap[j].row] = tasks[heap[j].place].start
+    if status == OK and end.min() < 0.0:
+        status = DEADLOCK
     return start, end, blame, status
