@@ -294,3 +294,12 @@ def test_p2p_crosses_or_not() -> None:
     times = model.p2p(1e9, np.array([False, True])).alone_s
     assert times[0] == pytest.approx(1e9 / (450e9 * 0.824), rel=0.05)
     assert times[1] == pytest.approx(1e9 / 48e9, rel=0.05)
+
+
+def test_gathers_over_one_rank_per_node_use_pat_at_scale() -> None:
+    model, where = NetworkModel(cluster(nodes=2048)), placement(2048, 8, 8)
+    new, old = (model.collective("all_gather", 256e6, where, software=s) for s in ("nccl", "nccl_2.18"))
+    assert (str(new.algorithm), str(old.algorithm)[:4]) == ("pat/simple", "ring")
+    assert float(new.alone_s) < float(old.alone_s)
+    assert str(model.collective("all_gather", 64e9, where).algorithm) == "ring/simple"
+    assert str(model.collective("all_reduce", 8e9, placement(8), software="nccl_2.12").algorithm) == "ring/simple"

@@ -89,6 +89,9 @@ def latency_s(
     if name in nccl.COLLNET_HOP_S:
         up_hop, out_hop = nccl.COLLNET_HOP_S[name]
         return 0.0, np.asarray(traffic.up_hops * up_hop + traffic.out_hops * (out_hop + extra))
+    if name == "pat":
+        hops = np.log2(np.maximum(place.num_domains, 1.0)) * (nccl.PAT_HOP_S + extra / 3.5)
+        return nccl.PAT_BASE_S, np.asarray(hops + nccl.PAT_RANK_S * place.size)
     if name == "torus":
         return c.torus_base_s, np.asarray(traffic.up_hops * c.up.hop_s[i] + traffic.out_hops * (c.out.hop_s[i] + extra))
     if name == "tree":

@@ -13,7 +13,7 @@ from windtunnel.network.collectives.all_to_all import all_to_all_traffic
 from windtunnel.network.collectives.base import OPS, Traffic
 from windtunnel.network.groups import GroupPlacement
 from windtunnel.network.result import CollectiveTime
-from windtunnel.network.selector import PROTOCOL_RATE, choices
+from windtunnel.network.selector import ALGORITHM_RATE, PROTOCOL_RATE, choices
 from windtunnel.specs.cluster import ClusterSpec
 
 Floats = npt.NDArray[np.float64]
@@ -53,7 +53,7 @@ class NetworkModel:
             place: Where the group sits.
             algorithm: Id of an algorithm; absent: what the software would choose.
             protocol: ll, ll128 or simple; absent: the software's choice.
-            software: nccl, rccl, oneccl, xla or generic; decides the candidates.
+            software: A key of `selector.SELECTORS`: nccl, nccl_nvls_off, nccl_2.18, nccl_2.12, rccl, generic …
             imbalance: all_to_all: busiest rank over the mean.
             unique_out_fraction: all_to_all: part of the leaving bytes left after de-duplication per domain.
             two_level: all_to_all: NIC hop to the same rail, then the scale-up network.
@@ -161,7 +161,7 @@ class NetworkModel:
         c = self.params
         if protocol not in PROTOCOLS:
             raise ValueError(f"protocol = {protocol}: one of {', '.join(PROTOCOLS)}")
-        x = clock.transfer_s(traffic, rate, thin) / PROTOCOL_RATE[protocol]
+        x = clock.transfer_s(traffic, rate, thin) / (PROTOCOL_RATE[protocol] * ALGORITHM_RATE.get(name, 1.0))
         crosses = traffic.out_bytes > 0
         start, hops = clock.latency_s(op, name, protocol, traffic, place, self.cluster, c)
         tau: Floats = np.where(crosses, c.out.tau_s, c.up.tau_s)

@@ -4,9 +4,10 @@ It is not our estimate of time (see `clock`), it is what the library believes, s
 that a real job would take. Rates are found as NCCL's graph search finds them: channels of a standard speed until the
 links are full; for NVLS a head GPU carries two flows and the others one, so a port holds n + 1 of them.
 
-Source: NCCL 2.18 to 2.27, src/graph/tuning.cc, search.cc, topo.h (constants are facts; 2.28 and later scale NVLS by
-0.85 and 0.74 instead of 5/6, which would move B200's switch from 6 to 7 GPUs against what was measured). Valid for:
-all_reduce, all_gather, reduce_scatter, broadcast on NVLink or PCIe nodes, with or without a network.
+Source: NCCL 2.18 to 2.27 (PAT from 2.23), src/graph/tuning.cc, search.cc, topo.h; constants are facts. 2.28 and later
+scale NVLS by 0.85 and 0.74 instead of 5/6, which would move B200's switch from 6 to 7 GPUs, against what was measured.
+
+Valid for: all_reduce, all_gather, reduce_scatter, broadcast on NVLink or PCIe nodes, with or without a network.
 """
 
 from __future__ import annotations
@@ -89,6 +90,7 @@ TREE_UP_HOP_PCIE_S = (1.0 * _US, 1.9 * _US, 4.0 * _US)
 TREE_OUT_HOP_S = (5.0 * _US, 8.5 * _US, 14.0 * _US)
 NVLS_HOP_S, NVLS_OUT_HOP_S, NVLS_TREE_OUT_HOP_S = 25.0 * _US, 18.0 * _US, 20.9 * _US
 COLLNET_HOP_S = {"collnet_direct": (3.7 * _US, 31.0 * _US), "collnet_chain": (2.8 * _US, 30.0 * _US)}
+PAT_BASE_S, PAT_HOP_S, PAT_RANK_S, PAT_RATE = 8.0 * _US, 14.0 / 3.5 * _US, 2.8 * _US, 0.75
 NET_OVERHEAD_S = 1.0 * _US
 """Posting one network message (Intel hosts; 2 µs on AMD), threefold under Simple."""
 
@@ -238,6 +240,10 @@ def table(
             depth = np.floor(np.log2(np.maximum(k, 1.0)))
             latency = TREE_BASE_S[i] + 2.0 * ((m - 1.0) * inner + depth * (TREE_OUT_HOP_S[i] + flush))
             out.append(Entry("tree", proto, np.where(allowed, latency + size / (tree * _GB), np.inf)))
+    if op in ("all_gather", "reduce_scatter"):
+        latency = PAT_BASE_S + np.floor(np.log2(np.maximum(k, 1.0))) * (PAT_HOP_S + 2.0 * extra / 3.5) + PAT_RANK_S * n
+        time = np.where((m <= 1) & (k > 1), latency + size / (PAT_RATE * bus * ring_ratio * _GB), np.inf)
+        out.append(Entry("pat", "simple", time))
     if op == "all_reduce" and cluster.scale_up.in_network_reduction and gen in ("hopper", "blackwell"):
         one = (k <= 1) & (m >= 2)
         out.append(

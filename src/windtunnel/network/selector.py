@@ -15,6 +15,8 @@ from windtunnel.specs.cluster import ClusterSpec
 Floats = npt.NDArray[np.float64]
 PROTOCOL_RATE = {"ll": 0.5, "ll128": 0.92, "simple": 1.0}
 """Payload over wire bytes (NCCL: 4 of 8 bytes; 120 of 128 less flags; all)."""
+ALGORITHM_RATE = {"tree": 0.92, "pat": nccl.PAT_RATE}
+"""Further part of the rate that an algorithm reaches (NCCL tuner)."""
 
 Choice = tuple[str, str, npt.NDArray[np.bool_]]
 """Algorithm, protocol, where it is taken."""
@@ -50,12 +52,16 @@ SELECTORS: dict[str, Selector] = {
     "nccl_nvls_off": lambda op, s, p, c, k: _from_table(
         [e for e in nccl.table(op, s, p, c, k) if not e.algorithm.startswith("nvls")]
     ),
+    "nccl_2.18": lambda op, s, p, c, k: _from_table([e for e in nccl.table(op, s, p, c, k) if e.algorithm != "pat"]),
+    "nccl_2.12": lambda op, s, p, c, k: _from_table(
+        [e for e in nccl.table(op, s, p, c, k) if e.algorithm in ("ring", "tree")]
+    ),
     "rccl": select_rings,
     "oneccl": select_rings,
     "hccl": select_rings,
     "generic": select_rings,
 }
-"""By name of the communication library."""
+"""By name of the communication library; `nccl_2.18`: before PAT (2.23), `nccl_2.12`: before NVLS (2.17)."""
 
 
 def choices(
