@@ -1,0 +1,7 @@
+"""Readers of other tools' files: model configs now; modules, framework configs and traces beside them later."""
+
+from __future__ import annotations
+
+from windtunnel.importers.hf_config import HfImport, from_hf_config, read_hf_config
+
+__all__ = ["HfImport", "from_hf_config", "read_hf_config"]

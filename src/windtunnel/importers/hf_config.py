@@ -1,0 +1,404 @@
+"""Read any Hugging Face `config.json` as a `ModelSpec`, without the library and without code for each model.
+
+Fields are found by meaning: every spelling that a family uses for a dimension is in `SPELLINGS`. What a config leaves
+to the model's code (norm, gating, biases, positions) is in `TRAITS`, one row per `model_type`. An unknown type is read
+all the same, as a Llama-like decoder, and everything that was taken for granted is listed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from windtunnel.errors import UNSET, BadInput, ProblemList
+from windtunnel.specs.model import ModelSpec, Provenance
+
+SPELLINGS: dict[str, tuple[str, ...]] = {
+    "hidden_size": ("hidden_size", "n_embd", "d_model", "model_dim", "hidden_dim"),
+    "num_hidden_layers": ("num_hidden_layers", "n_layer", "n_layers", "num_layers"),
+    "num_attention_heads": ("num_attention_heads", "n_head", "n_heads", "num_heads", "attn_config.n_heads"),
+    "vocab_size": ("vocab_size", "padded_vocab_size", "n_vocab"),
+    "num_key_value_heads": (
+        "num_key_value_heads", "num_kv_heads", "n_head_kv", "n_kv_heads", "num_query_groups", "multi_query_group_num",
+        "attn_config.kv_n_heads",
+    ),
+    "head_dim": ("head_dim", "d_kv", "kv_channels", "attention_head_dim", "head_size"),
+    "intermediate_size": (
+        "intermediate_size", "n_inner", "ffn_dim", "d_ff", "ffn_hidden_size", "intermediate_dim",
+        "ffn_config.ffn_hidden_size",
+    ),
+    "hidden_act": (
+        "hidden_act", "hidden_activation", "activation_function", "mlp_hidden_act", "dense_act_fn", "activation",
+        "feed_forward_proj",
+    ),
+    "max_position_embeddings": ("max_position_embeddings", "n_positions", "n_ctx", "max_seq_len", "seq_length"),
+    "tie_word_embeddings": ("tie_word_embeddings", "tie_embeddings"),
+    "attention_bias": ("attention_bias", "qkv_bias", "use_qkv_bias", "add_qkv_bias"),
+    "mlp_bias": ("mlp_bias", "use_bias", "add_bias_linear"),
+    "parallel_block": ("use_parallel_residual", "parallel_attn"),
+    "sliding_window": ("sliding_window", "sliding_window_size", "attention_chunk_size"),
+    "sliding_window_pattern": ("sliding_window_pattern", "_sliding_window_pattern"),
+    "num_experts": (
+        "num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts", "num_moe_experts",
+        "ffn_config.moe_num_experts",
+    ),
+    "num_experts_per_tok": (
+        "num_experts_per_tok", "num_experts_per_token", "moe_top_k", "moe_k", "num_selected_experts",
+        "experts_per_token", "ffn_config.moe_top_k",
+    ),
+    "moe_intermediate_size": ("moe_intermediate_size", "moe_ffn_hidden_size", "expert_intermediate_size"),
+    "n_shared_experts": ("n_shared_experts", "num_shared_experts", "moe_num_shared_experts"),
+    "shared_expert_intermediate_size": (
+        "shared_expert_intermediate_size", "shared_intermediate_size", "moe_shared_expert_intermediate_size",
+    ),
+    "first_k_dense_replace": ("first_k_dense_replace",),
+    "moe_layer_freq": ("moe_layer_freq", "decoder_sparse_step", "interleave_moe_layer_step"),
+    "q_lora_rank": ("q_lora_rank",),
+    "kv_lora_rank": ("kv_lora_rank",),
+    "qk_nope_head_dim": ("qk_nope_head_dim",),
+    "qk_rope_head_dim": ("qk_rope_head_dim",),
+    "v_head_dim": ("v_head_dim",),
+    "num_nextn_predict_layers": ("num_nextn_predict_layers", "num_mtp_modules"),
+    "hybrid_override_pattern": ("hybrid_override_pattern",),
+    "mamba_num_heads": ("mamba_num_heads", "mamba_n_heads"),
+    "mamba_head_dim": ("mamba_head_dim", "mamba_d_head"),
+    "ssm_state_size": ("ssm_state_size", "mamba_d_state", "state_size"),
+    "n_groups": ("n_groups", "mamba_n_groups"),
+    "conv_kernel": ("conv_kernel", "linear_conv_kernel_dim", "mamba_d_conv"),
+    "chunk_size": ("chunk_size", "mamba_chunk_size"),
+    "linear_num_key_heads": ("linear_num_key_heads",),
+    "linear_num_value_heads": ("linear_num_value_heads",),
+    "linear_key_head_dim": ("linear_key_head_dim",),
+    "linear_value_head_dim": ("linear_value_head_dim",),
+    "full_attention_interval": ("full_attention_interval",),
+    "image_size": ("image_size",),
+    "patch_size": ("patch_size",),
+    "num_channels": ("num_channels",),
+}  # fmt: skip
+"""`ModelSpec` field → where configs write it (`a.b` is nested), the usual spelling first."""
+
+REQUIRED = ("hidden_size", "num_hidden_layers", "num_attention_heads", "vocab_size")
+_NESTED = ("text_config", "llm_config", "language_config", "thinker_config")
+
+_GPT = {"gated_mlp": False, "norm": "layernorm", "hidden_act": "gelu", "attention_bias": True, "mlp_bias": True}
+_LEARNED = {**_GPT, "position_embedding": "learned", "tie_word_embeddings": True}
+_COHERE = {"norm": "layernorm", "parallel_block": True, "tie_word_embeddings": True}
+_GEMMA = {"hidden_act": "gelu", "tie_word_embeddings": True}
+_MLA = {"family": "mla_moe"}
+
+TRAITS: dict[str, dict[str, Any]] = {
+    "llama": {}, "mistral": {}, "mixtral": {}, "olmo": {}, "internlm": {}, "internlm2": {}, "granite": {}, "yi": {},
+    "granitemoe": {}, "phi3": {}, "ministral": {}, "mistral3": {}, "baichuan": {}, "minicpm": {}, "exaone": {},
+    "seed_oss": {}, "ernie4_5": {}, "ernie4_5_moe": {}, "smollm3": {}, "llama4_text": {}, "llama4": {},
+    "qwen2": {"attention_bias": True}, "qwen2_moe": {"attention_bias": True},
+    "qwen3": {"qk_norm": True}, "qwen3_moe": {"qk_norm": True},
+    "qwen3_next": {"family": "hybrid", "qk_norm": True}, "qwen3_5_moe": {"family": "hybrid", "qk_norm": True},
+    "olmo2": {"qk_norm": True}, "olmo3": {"qk_norm": True}, "olmoe": {"qk_norm": True},
+    "gemma": _GEMMA, "gemma2": {**_GEMMA, "post_norm": True, "sliding_window_pattern": 2},
+    "gemma3": {**_GEMMA, "post_norm": True, "qk_norm": True, "sliding_window_pattern": 6},
+    "phi": {**_GPT, "parallel_block": True}, "phimoe": {"norm": "layernorm", "attention_bias": True},
+    "gpt2": _LEARNED, "gpt_bigcode": _LEARNED, "opt": {**_LEARNED, "hidden_act": "relu"},
+    "gpt_neo": {**_LEARNED, "attention_bias": False},
+    "codegen": {**_GPT, "parallel_block": True, "attention_bias": False},
+    "gpt_neox": {**_GPT, "parallel_block": True}, "gptj": {**_GPT, "parallel_block": True, "attention_bias": False},
+    "bloom": {**_GPT, "position_embedding": "alibi", "tie_word_embeddings": True},
+    "mpt": {"gated_mlp": False, "norm": "layernorm", "hidden_act": "gelu", "tie_word_embeddings": True,
+            "position_embedding": "learned"},
+    "falcon": {"gated_mlp": False, "norm": "layernorm", "hidden_act": "gelu", "tie_word_embeddings": True,
+               "parallel_block": True},
+    "dbrx": {"norm": "layernorm"}, "stablelm": {"norm": "layernorm"}, "starcoder2": {**_GPT},
+    "cohere": _COHERE, "cohere2": {**_COHERE, "sliding_window_pattern": 4},
+    "deepseek_v2": _MLA, "deepseek_v3": _MLA, "kimi_k2": _MLA, "deepseek_v32": _MLA, "glm_moe_dsa": _MLA,
+    "glm4": {"attention_bias": True}, "glm4_moe": {"attention_bias": True}, "chatglm": {"attention_bias": True},
+    "minimax_m2": {"qk_norm": True},
+    "gpt_oss": {"attention_bias": True, "mlp_bias": True, "attention_sinks": True, "sliding_window_pattern": 2},
+    "nemotron": {"gated_mlp": False, "norm": "layernorm", "hidden_act": "relu2"},
+    "nemotron_h": {"family": "hybrid", "gated_mlp": False, "hidden_act": "relu2", "position_embedding": "none"},
+    "t5": {"family": "encoder_decoder", "gated_mlp": False, "hidden_act": "relu", "position_embedding": "relative",
+           "tie_word_embeddings": True},
+    "bert": {**_LEARNED, "family": "encoder"}, "roberta": {**_LEARNED, "family": "encoder"},
+    "distilbert": {**_LEARNED, "family": "encoder"}, "electra": {**_LEARNED, "family": "encoder"},
+    "vit": {**_GPT, "family": "vit", "position_embedding": "learned"},
+}  # fmt: skip
+"""`model_type` → what the model's code, not its config, decides."""
+
+TRAITS["gemma3_text"] = TRAITS["gemma3"]
+TRAITS["mt5"] = TRAITS["umt5"] = TRAITS["t5"]
+TRAITS["xlm-roberta"] = TRAITS["roberta"]
+
+_GEMMA3 = {"vocab_size": 262208, "num_attention_heads": 8, "num_key_value_heads": 4, "head_dim": 256}
+DEFAULTS: dict[str, dict[str, Any]] = {"gemma3": _GEMMA3, "gemma3_text": _GEMMA3, "gemma": {"head_dim": 256}}
+"""Dimensions that published files of a type leave out because they equal the library's default (transformers 4.50)."""
+
+# Types whose feed-forward width is four times the hidden size when the config does not say.
+_FOUR_TIMES = frozenset({"gpt2", "gptj", "gpt_neo", "bloom", "falcon", "mpt", "codegen", "gpt_bigcode"})
+_ACTIVATIONS = {"gelu_new": "gelu", "gelu_fast": "gelu", "gelu_pytorch_tanh": "gelu", "gelu_python": "gelu",
+                "swish": "silu", "swiglu": "silu", "quick_gelu": "gelu", "gelu_10": "gelu",
+                "squared_relu": "relu2"}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class HfImport:
+    """A model and what reading its config took for granted."""
+
+    model: ModelSpec
+    assumed: tuple[tuple[str, str, str], ...]
+    """(field, value, why)."""
+
+
+def from_hf_config(config: Mapping[str, Any] | str | Path, name: str | None = None) -> ModelSpec:
+    """The model that a Hugging Face config describes.
+
+    Args:
+        config: the parsed file, or its path.
+        name: name of the result; absent means the config's `_name_or_path`, the folder or the model type.
+
+    Raises:
+        BadInput: not a config, or dimensions are missing or contradict each other; lists all of them.
+    """
+    return read_hf_config(config, name).model
+
+
+def read_hf_config(config: Mapping[str, Any] | str | Path, name: str | None = None) -> HfImport:
+    """As `from_hf_config`, with the list of what was assumed."""
+    file: str | None = None
+    if isinstance(config, str | Path):
+        file = str(config)
+        config = _load(Path(config))
+        folder = Path(file) if Path(file).is_dir() else Path(file).parent
+        name = name or config.get("_name_or_path") or folder.resolve().name
+    return _Reader(config, name, file).read()
+
+
+def _load(path: Path) -> dict[str, Any]:
+    path = path / "config.json" if path.is_dir() else path
+    problems = ProblemList()
+    try:
+        data = json.loads(path.read_text("utf-8"))
+    except OSError as error:
+        problems.add("model.config", str(path), f"cannot be read: {error.strerror or error}")
+    except ValueError as error:
+        problems.add("model.config", str(path), f"is not JSON: {error}")
+    else:
+        if isinstance(data, dict):
+            return data
+        problems.add("model.config", str(path), "must hold a JSON object")
+    problems.raise_if_any()
+    raise AssertionError
+
+
+class _Reader:
+    """One reading of one config."""
+
+    def __init__(self, config: Mapping[str, Any], name: str | None, file: str | None) -> None:
+        outer = dict(config)
+        inner: dict[str, Any] = next((dict(outer[k]) for k in _NESTED if isinstance(outer.get(k), Mapping)), {})
+        self.config = {**{k: v for k, v in outer.items() if k not in _NESTED}, **inner} if inner else outer
+        self.model_type = str(self.config.get("model_type") or outer.get("model_type") or "")
+        self.name = name or outer.get("_name_or_path") or self.model_type or "unnamed"
+        self.file = file
+        self.assumed: list[tuple[str, str, str]] = []
+        if inner:
+            self.assumed.append(("model", self.model_type, "only the text part of a composed model is read"))
+
+    def get(self, field: str) -> Any:
+        """The value of a `ModelSpec` field under any of its spellings, or None."""
+        for spelling in SPELLINGS[field]:
+            value: Any = self.config
+            for part in spelling.split("."):
+                value = value.get(part) if isinstance(value, Mapping) else None
+            if value is not None:
+                return value
+        return None
+
+    def read(self) -> HfImport:
+        """Fields by meaning, then what the type's code decides, then the odd ones of single families."""
+        traits = TRAITS.get(self.model_type)
+        if traits is None:
+            traits = {}
+            shown = self.model_type or "(none)"
+            self.assumed.append(("model.model_type", shown, "not a known type; read as a Llama-like decoder"))
+            for field, default in (("norm", "rmsnorm"), ("gated_mlp", "true"), ("position_embedding", "rope")):
+                self.assumed.append((f"model.{field}", default, "not said by the config"))
+        fields: dict[str, Any] = dict(traits)
+        for field in SPELLINGS:
+            value = self.get(field)
+            if value is not None:
+                fields[field] = value
+        self._defaults(fields, known=self.model_type in TRAITS)
+        act = self.config.get("feed_forward_proj") or fields.get("hidden_act")
+        if isinstance(act, str):
+            if act.startswith("gated-"):
+                fields["gated_mlp"], act = True, act.removeprefix("gated-")
+            fields["hidden_act"] = _ACTIVATIONS.get(act, act)
+        self._norm(fields)
+        self._attention(fields)
+        self._mlp(fields)
+        self._mixture(fields)
+        self._family(fields)
+        self._check_required(fields)
+        known = set(ModelSpec.model_fields)
+        fields = {k: v for k, v in fields.items() if k in known and v is not None}
+        fields["name"] = self.name
+        fields["provenance"] = Provenance(source=f"config.json of {self.name}")
+        try:
+            model = ModelSpec.model_validate(fields)
+        except ValidationError as error:
+            problems = ProblemList(prefix="model")
+            for item in error.errors():
+                where = ".".join(str(p) for p in item["loc"])
+                value = item["input"] if item["loc"] else UNSET
+                problems.add(where, value, item["msg"].removeprefix("Value error, "))
+            raise BadInput(list(problems)) from None
+        return HfImport(model, tuple(self.assumed))
+
+    def _defaults(self, fields: dict[str, Any], known: bool) -> None:
+        """What the library's config class fills in when the file is silent."""
+        for field, value in DEFAULTS.get(self.model_type, {}).items():
+            if fields.get(field) is None:
+                fields[field] = value
+                self.assumed.append((f"model.{field}", str(value), f"default of {self.model_type} configs"))
+        if not known and self.get("tie_word_embeddings") is None:
+            self.assumed.append(("model.tie_word_embeddings", "false", "not said by the config"))
+
+    def _norm(self, fields: dict[str, Any]) -> None:
+        if self.model_type not in TRAITS:
+            if any(k in self.config for k in ("layer_norm_eps", "layer_norm_epsilon", "norm_epsilon")):
+                fields["norm"] = "layernorm"
+            elif "rms_norm_eps" in self.config:
+                fields["norm"] = "rmsnorm"
+        for key in ("use_qk_norm", "qk_layernorm", "qk_norm"):
+            if key in self.config:
+                fields["qk_norm"] = bool(self.config[key])
+
+    def _attention(self, fields: dict[str, Any]) -> None:
+        c, kind = self.config, self.model_type
+        if kind == "falcon":
+            if not c.get("new_decoder_architecture"):
+                fields["num_key_value_heads"] = 1 if c.get("multi_query", True) else None
+            fields["parallel_block"] = bool(c.get("parallel_attn", True) or c.get("new_decoder_architecture"))
+            fields["position_embedding"] = "alibi" if c.get("alibi") else "rope"
+            fields["attention_bias"] = fields["mlp_bias"] = bool(c.get("bias", False))
+        if kind == "mpt":
+            fields["position_embedding"] = "alibi" if (c.get("attn_config") or {}).get("alibi") else "learned"
+            fields["attention_bias"] = fields["mlp_bias"] = not c.get("no_bias", True)
+        if kind == "gpt_bigcode" and c.get("multi_query", True):
+            fields["num_key_value_heads"] = 1
+        if kind == "dbrx":
+            fields["num_key_value_heads"] = (c.get("attn_config") or {}).get("kv_n_heads")
+        if kind == "starcoder2":
+            fields["attention_bias"] = fields["mlp_bias"] = bool(c.get("use_bias", True))
+        if kind == "stablelm":
+            fields["attention_bias"] = bool(c.get("use_qkv_bias", False))
+        if kind in ("bert", "roberta", "electra", "vit", "opt", "gpt2"):
+            fields["attention_bias"] = fields["mlp_bias"] = True
+        if kind in ("qwen2", "qwen2_moe") and not c.get("use_sliding_window", False):
+            fields["sliding_window"] = None
+        if kind == "llama4_text" or kind == "llama4":
+            fields["sliding_window"] = None  # chunked attention, not a window; full within a chunk
+            fields["qk_norm"] = bool(c.get("use_qk_norm", True))
+            self.assumed.append(("model.sliding_window", "none", "chunked attention is read as full attention"))
+        kinds = c.get("layer_types")
+        if isinstance(kinds, list) and "full_attention" in kinds and len(set(kinds)) > 1:
+            period = kinds.index("full_attention") + 1
+            if "linear_attention" in kinds:
+                fields["full_attention_interval"] = fields.get("full_attention_interval") or period
+            else:
+                fields["sliding_window_pattern"] = period
+                if any((k == "full_attention") != ((i + 1) % period == 0) for i, k in enumerate(kinds)):
+                    why = "layer_types is not periodic; the first period is repeated"
+                    self.assumed.append(("model.sliding_window_pattern", str(period), why))
+        elif isinstance(kinds, list) and kinds and set(kinds) == {"full_attention"}:
+            fields["sliding_window"] = None
+        if not fields.get("sliding_window"):
+            fields["sliding_window"] = fields["sliding_window_pattern"] = None
+
+    def _mlp(self, fields: dict[str, Any]) -> None:
+        hidden = fields.get("hidden_size")
+        if fields.get("intermediate_size") is None and isinstance(hidden, int):
+            ratio = self.config.get("expansion_ratio")
+            if ratio or self.model_type in _FOUR_TIMES:
+                fields["intermediate_size"] = int((ratio or 4) * hidden)
+        if isinstance(fields.get("intermediate_size"), list):
+            widths = fields["intermediate_size"]
+            fields["intermediate_size"] = round(sum(widths) / len(widths))
+            self.assumed.append(
+                ("model.intermediate_size", str(fields["intermediate_size"]), "mean of a list by layer")
+            )
+
+    def _mixture(self, fields: dict[str, Any]) -> None:
+        c, kind = self.config, self.model_type
+        if not fields.get("num_experts"):
+            for field in ("num_experts", "num_experts_per_tok", "moe_intermediate_size", "n_shared_experts",
+                          "shared_expert_intermediate_size", "moe_layer_freq", "first_k_dense_replace"):  # fmt: skip
+                fields.pop(field, None)
+            return
+        if kind in ("llama4_text", "llama4"):
+            fields["moe_intermediate_size"] = fields.get("intermediate_size")
+            fields["n_shared_experts"] = 1
+            fields["shared_expert_intermediate_size"] = fields.get("intermediate_size")
+            fields["intermediate_size"] = c.get("intermediate_size_mlp") or fields.get("intermediate_size")
+        if not fields.get("moe_intermediate_size") and fields.get("intermediate_size"):
+            fields["moe_intermediate_size"] = fields["intermediate_size"]
+        if isinstance(fields.get("moe_layer_freq"), list):
+            flags = fields["moe_layer_freq"]
+            fields["first_k_dense_replace"] = flags.index(1) if 1 in flags else len(flags)
+            fields["moe_layer_freq"] = 1
+        if fields.get("shared_expert_intermediate_size") and not fields.get("n_shared_experts"):
+            fields["n_shared_experts"] = 1
+        if not fields.get("num_experts_per_tok"):
+            fields["num_experts_per_tok"] = min(2, fields["num_experts"])
+            self.assumed.append(
+                ("model.num_experts_per_tok", str(fields["num_experts_per_tok"]), "not said by the config")
+            )
+
+    def _family(self, fields: dict[str, Any]) -> None:
+        c = self.config
+        if fields.get("kv_lora_rank"):
+            fields["family"] = "mla_moe"
+            fields.pop("head_dim", None)
+            fields["num_key_value_heads"] = fields.get("num_attention_heads")
+        elif "family" not in fields:
+            if fields.get("hybrid_override_pattern") or fields.get("full_attention_interval"):
+                fields["family"] = "hybrid"
+            elif c.get("is_encoder_decoder"):
+                fields["family"] = "encoder_decoder"
+            else:
+                fields["family"] = "moe" if fields.get("num_experts") else "dense"
+        if fields["family"] == "encoder_decoder":
+            encoder = c.get("num_layers") or c.get("encoder_layers") or fields.get("num_hidden_layers")
+            decoder = c.get("num_decoder_layers") or c.get("decoder_layers") or encoder
+            if isinstance(encoder, int) and isinstance(decoder, int):
+                fields["num_encoder_layers"], fields["num_decoder_layers"] = encoder, decoder
+                fields["num_hidden_layers"] = encoder + decoder
+        if fields["family"] == "vit":
+            fields["vocab_size"] = 1
+            labels = c.get("id2label")
+            fields["num_labels"] = c.get("num_labels") or (len(labels) if isinstance(labels, Mapping) else 0)
+        else:
+            for field in ("image_size", "patch_size", "num_channels"):
+                fields.pop(field, None)
+
+    def _check_required(self, fields: dict[str, Any]) -> None:
+        problems = ProblemList(prefix="model")
+        for field in REQUIRED:
+            value = fields.get(field)
+            if value is None:
+                spellings = ", ".join(SPELLINGS[field])
+                problems.add(field, UNSET, f"missing from the config (looked for {spellings})")
+            elif isinstance(value, bool) or not isinstance(value, int) or value < 1:
+                problems.add(field, value, "must be a whole number above 0")
+        only_mixers = fields.get("hybrid_override_pattern") and "-" not in str(fields["hybrid_override_pattern"])
+        if fields.get("intermediate_size") is None and not only_mixers and not fields.get("moe_intermediate_size"):
+            problems.add(
+                "intermediate_size",
+                UNSET,
+                f"missing from the config (looked for {', '.join(SPELLINGS['intermediate_size'])})",
+            )
+        if problems:
+            raise BadInput(replace(p, file=self.file) for p in problems)
