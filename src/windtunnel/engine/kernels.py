@@ -1,7 +1,6 @@
 """The event loop of the engine, jitted. `reference.py` is its plain twin: same arithmetic, same order, same bits.
 
-State lives in arrays of records (Numba counts references to arrays held in tuples, which costs more than the
-simulation). Time moves from one event to the next; an event is the end of a task or a wave boundary at which a kernel
+State lives in arrays of records. Time moves from one event to the next; an event is the end of a task or a wave boundary at which a kernel
 gives up or takes slots. Speeds are recomputed only after tasks started or ended, and only in the connected component of
 tasks joined by rates that are asked for more than they have.
 """
@@ -25,6 +24,10 @@ HEAP, DIRTY, EPOCH, TOUCHED, PLACES, SPARE = range(6)
 """Index of each count: events filed, rates to share anew, rounds of sharing, pools to grant from, places made, spare."""
 
 Array = Any
+
+_helper = njit(cache=True, error_model="numpy", _nrt=False)
+"""For functions that allocate nothing: without it they count references to their arguments, with atomic instructions, and
+that is more than half of the run time."""
 
 
 EVENT = np.dtype([("key", "f8"), ("row", "i4"), ("place", "i4")], align=True)
@@ -62,7 +65,7 @@ POOL = np.dtype(
 """Free slots, who runs, who waits, how many runners have fewer slots than they want or wait for a wave boundary."""
 
 
-@njit(cache=True, error_model="numpy")
+@_helper
 def _sift_up(heap: Array, tasks: Array, j: int) -> None:
     key, row, place = heap[j].key, heap[j].row, heap[j].place
     while j > 0:
@@ -80,7 +83,7 @@ def _sift_up(heap: Array, tasks: Array, j: int) -> None:
     tasks[place].pos = j
 
 
-@njit(cache=True, error_model="numpy")
+@_helper
 def _sift_down(heap: Array, tasks: Array, count: Array, j: int) -> None:
     key, row, place = heap[j].key, heap[j].row, heap[j].place
     size = count[HEAP]
@@ -106,7 +109,7 @@ def _sift_down(heap: Array, tasks: Array, count: Array, j: int) -> None:
     tasks[place].pos = j
 
 
-@njit(cache=True, error_model="numpy")
+@_helper
 def _schedule(heap: Array, tasks: Array, count: Array, i: int, key: float) -> None:
     """File the next event of task i or move it to another time."""
     j = tasks[i].pos
@@ -125,7 +128,7 @@ def _schedule(heap: Array, tasks: Array, count: Array, i: int, key: float) -> No
         _sift_down(heap, tasks, count, j)
 
 
-@njit(cache=True, error_model="numpy")
+@_helper
 def _pop(heap: Array, tasks: Array, count: Array) -> int:
     """Take out the earliest event; the task it belongs to."""
     place = heap[0].place
@@ -140,7 +143,7 @@ def _pop(heap: Array, tasks: Array, count: Array) -> int:
     return place
 
 
-@njit(cache=True, error_model="numpy")
+@_helper
 def _mark_dirty(rates: Array, count: Array, rate: int) -> None:
     if not rates[rate].dirty:
         rates[rate].dirty = True
@@ -148,7 +151,7 @@ def _mark_dirty(rates: Array, count: Array, rate: int) -> None:
         count[DIRTY] += 1
 
 
-@njit(cache=True, error_model="numpy")
+@_helper
 def _attach(tasks: Array, entries: Array, rates: Array, count: Array, scale: float, i: int) -> None:
     """Load the rates of task i."""
     for e in range(tasks[i].first, tasks[i].last):
@@ -171,7 +174,7 @@ def _attach(tasks: Array, entries: Array, rates: Array, count: Array, scale: flo
             _mark_dirty(rates, count, r)
 
 
-@njit(cache=True, error_model="numpy")
+@_helper
 def _detach(tasks: Array, entries: Array, rates: Array, count: Array, i: int) -> None:
     """Take the load of task i off its rates."""
     for e in range(tasks[i].first, tasks[i].last):
@@ -197,7 +200,7 @@ def _detach(tasks: Array, entries: Array, rates: Array, count: Array, i: int) ->
             rates[r].load -= demand
 
 
-@njit(cache=True, error_model="numpy")
+@_helper
 def _next_event(tasks: Array, i: int, now: float) -> float:
     """When task i ends, or reaches the wave boundary it is waiting for, at its present speed."""
     if tasks[i].speed <= 0.0:
@@ -211,7 +214,7 @@ def _next_event(tasks: Array, i: int, now: float) -> float:
     return now + tasks[i].left / tasks[i].speed
 
 
-@njit(cache=True, error_model="numpy")
+@_helper
 def _advance(tasks: Array, i: int, now: float) -> None:
     """Bring what is left of task i up to date."""
     left = tasks[i].left - tasks[i].speed * (now - tasks[i].since)
@@ -219,7 +222,7 @@ def _advance(tasks: Array, i: int, now: float) -> None:
     tasks[i].since = now
 
 
-@njit(cache=True, error_model="numpy")
+@_helper
 def _component(tasks: Array, entries: Array, rates: Array, count: Array, seed: int) -> tuple[int, int]:
     """Collect tasks and rates joined to `seed` through overloaded rates; numbers of tasks and rates."""
     epoch = count[EPOCH]
@@ -246,7 +249,7 @@ def _component(tasks: Array, entries: Array, rates: Array, count: Array, seed: i
     return num_tasks, num_rates
 
 
-@njit(cache=True, error_model="numpy")
+@_helper
 def _level(tasks: Array, entries: Array, rates: Array, r: int) -> float:
     """Level at which rate r saturates, given the speeds frozen so far; infinite when nothing on it can still rise."""
     rest = rates[r].capacity
@@ -266,13 +269,13 @@ def _level(tasks: Array, entries: Array, rates: Array, r: int) -> float:
     return rest / slope
 
 
-@njit(cache=True, error_model="numpy")
+@_helper
 def _touch(tasks: Array, entries: Array, rates: Array, i: int) -> None:
     for e in range(tasks[i].first, tasks[i].last):
         rates[entries[e].rate].touched = True
 
 
-@njit(cache=True, error_model="numpy")
+@_helper
 def _fill(tasks: Array, entries: Array, rates: Array, num_tasks: int, num_rates: int) -> None:
     """Weighted max-min by progressive filling over one component: new speeds in `fill.new`."""
     if rates[rates[0].member].load <= rates[rates[0].member].limit:  # the seed has just been relieved: it binds nobody
@@ -325,7 +328,7 @@ def _fill(tasks: Array, entries: Array, rates: Array, num_tasks: int, num_rates:
                     rates[r].level = _level(tasks, entries, rates, r)
 
 
-@njit(cache=True, error_model="numpy")
+@_helper
 def _share(heap: Array, tasks: Array, entries: Array, rates: Array, count: Array, now: float) -> None:
     """Solve every component that holds a dirty rate and move the events of tasks whose speed changed."""
     count[EPOCH] += 1
@@ -345,7 +348,7 @@ def _share(heap: Array, tasks: Array, entries: Array, rates: Array, count: Array
     count[DIRTY] = 0
 
 
-@njit(cache=True, error_model="numpy")
+@_helper
 def _begin(heap: Array, tasks: Array, entries: Array, rates: Array, count: Array, i: int, now: float) -> None:
     """Put task i on its rates and in the heap; `own` and `scale` are set."""
     tasks[i].left = tasks[i].own
@@ -356,7 +359,7 @@ def _begin(heap: Array, tasks: Array, entries: Array, rates: Array, count: Array
     _schedule(heap, tasks, count, i, _next_event(tasks, i, now))
 
 
-@njit(cache=True, error_model="numpy")
+@_helper
 def _touch_pool(pools: Array, count: Array, q: int) -> None:
     if not pools[q].touched:
         pools[q].touched = True
@@ -364,7 +367,7 @@ def _touch_pool(pools: Array, count: Array, q: int) -> None:
         count[TOUCHED] += 1
 
 
-@njit(cache=True, error_model="numpy")
+@_helper
 def _enqueue(tasks: Array, pools: Array, i: int) -> None:
     """Insert task i in its pool's waiting list by (priority, row)."""
     q = tasks[i].pool
@@ -381,7 +384,7 @@ def _enqueue(tasks: Array, pools: Array, i: int) -> None:
         tasks[before].after = i
 
 
-@njit(cache=True, error_model="numpy")
+@_helper
 def _leave_pool(tasks: Array, pools: Array, i: int) -> None:
     """Return the slots of running task i."""
     q = tasks[i].pool
@@ -403,7 +406,7 @@ def _leave_pool(tasks: Array, pools: Array, i: int) -> None:
     tasks[i].granted = 0
 
 
-@njit(cache=True, error_model="numpy")
+@_helper
 def _join_pool(tasks: Array, pools: Array, i: int, slots: int) -> None:
     """Give task i slots: its own time follows the staircase, its demands follow its own time."""
     q = tasks[i].pool
@@ -433,7 +436,7 @@ def _join_pool(tasks: Array, pools: Array, i: int, slots: int) -> None:
         tasks[i].scale = (tasks[i].blocks / (waves * total)) / tasks[i].own
 
 
-@njit(cache=True, error_model="numpy")
+@_helper
 def _waves_done(tasks: Array, i: int, now: float) -> int:
     """Waves of the current grant that have ended at the next wave boundary (now, if task i is at one)."""
     done = tasks[i].own - (tasks[i].left - tasks[i].speed * (now - tasks[i].since))
@@ -441,7 +444,7 @@ def _waves_done(tasks: Array, i: int, now: float) -> int:
     return int64(count) if count > 0.0 else 0
 
 
-@njit(cache=True, error_model="numpy")
+@_helper
 def _shortfall(tasks: Array, i: int, now: float) -> int:
     """Slots that running task i could still use from its next wave boundary on."""
     if tasks[i].waves == 0 or tasks[i].granted >= tasks[i].want:
@@ -451,7 +454,7 @@ def _shortfall(tasks: Array, i: int, now: float) -> int:
     return lack if lack > 0 else 0
 
 
-@njit(cache=True, error_model="numpy")
+@_helper
 def _wanted(tasks: Array, i: int) -> int:
     """Slots that waiting task i asks for."""
     if tasks[i].waves > 0 and tasks[i].blocks < tasks[i].want:
@@ -459,7 +462,7 @@ def _wanted(tasks: Array, i: int) -> int:
     return tasks[i].want
 
 
-@njit(cache=True, error_model="numpy")
+@_helper
 def _claims(tasks: Array, pools: Array, i: int, waiting: bool, strict: bool, now: float) -> int:
     """Slots claimed in the pool of task i by tasks that go first: higher priority or, unless strict, launched earlier."""
     q = tasks[i].pool
@@ -483,7 +486,7 @@ def _claims(tasks: Array, pools: Array, i: int, waiting: bool, strict: bool, now
     return total
 
 
-@njit(cache=True, error_model="numpy")
+@_helper
 def _target(tasks: Array, pools: Array, i: int, done: int, now: float) -> int:
     """Slots of running task i after its next wave boundary: it first serves higher priorities, then grows."""
     free = pools[tasks[i].pool].free
@@ -501,7 +504,7 @@ def _target(tasks: Array, pools: Array, i: int, done: int, now: float) -> int:
     return min(limit, granted + spare)
 
 
-@njit(cache=True, error_model="numpy")
+@_helper
 def _grant(heap: Array, tasks: Array, entries: Array, rates: Array, pools: Array, count: Array, now: float) -> None:
     """Grant slots in every pool that changed, then ask running kernels to change at their next wave boundary."""
     for d in range(count[TOUCHED]):
@@ -540,7 +543,7 @@ def _grant(heap: Array, tasks: Array, entries: Array, rates: Array, pools: Array
     count[TOUCHED] = 0
 
 
-@njit(cache=True, error_model="numpy")
+@_helper
 def _at_boundary(
     heap: Array, tasks: Array, entries: Array, rates: Array, pools: Array, count: Array, i: int, now: float
 ) -> None:
@@ -567,7 +570,7 @@ def _at_boundary(
         _begin(heap, tasks, entries, rates, count, i, now)
 
 
-@njit(cache=True, error_model="numpy")
+@_helper
 def _admit(
     tasks: Array,
     entries: Array,
@@ -625,7 +628,7 @@ def _admit(
     return i
 
 
-@njit(cache=True, error_model="numpy")
+@_helper
 def _start(
     heap: Array, tasks: Array, entries: Array, rates: Array, pools: Array, count: Array, i: int, now: float
 ) -> None:
