@@ -20,7 +20,7 @@ def fit(scenario: Scenario, overrides: Overrides = None, as_json: AsJson = False
         return
     from windtunnel.report.fit import fit_summary
 
-    console().print(fit_summary(result))
+    console().print(fit_summary(result.to_dict()))
 
 
 def register(app: typer.Typer) -> None:

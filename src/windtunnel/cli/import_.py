@@ -20,11 +20,14 @@ def import_(
     as_json: AsJson = False,
 ) -> None:
     """Read a Hugging Face config.json and print the model as the `model:` block of a scenario."""
-    from windtunnel.importers import hf_config
+    from windtunnel.importers.hf_config import read_hf_config
 
-    spec = hf_config.read(config, name=name)
+    read = read_hf_config(config, name or None)
+    spec = read.model
     data = spec.model_dump(mode="json", exclude_defaults=True)
     data = {"name": spec.name, "family": spec.family} | data
+    for field, value, why in read.assumed:
+        note(f"assumed {field} = {value}: {why}")
     if as_json and output is None:
         print_json(data)
         return

@@ -31,6 +31,9 @@ from windtunnel.cli import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+_LONGEST = 240
+"""Characters of an unexpected error's own text that are shown."""
+
 app = typer.Typer(
     name="windtunnel",
     help="Predict how training runs on a cluster: time, memory, and why. No accelerator needed.",
@@ -96,6 +99,7 @@ def _report(error: Exception) -> int:
         lines, code = [f"{error.filename}: {(error.strerror or 'cannot be used').lower()}"], 2
     else:
         text = " ".join(str(error).split())
+        text = text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
         lines = [f"internal error: {type(error).__name__}: {text} (WINDTUNNEL_DEBUG=1 shows where)"]
         code = 1
     prefix = "" if code == 1 else "error: "

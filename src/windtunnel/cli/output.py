@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from rich.console import Console
 
@@ -38,32 +38,45 @@ def note(message: str) -> None:
 
 
 @contextmanager
-def progress(what: str) -> Iterator[None]:
+def progress(what: str) -> Iterator[Callable[[int, int], None]]:
     """Show a spinner with the elapsed time on standard error once the work has taken a second.
 
     Short work draws nothing and imports nothing. When standard error is not a terminal, a line every ten seconds.
+
+    Yields:
+        A function that long work may call with (done, total).
     """
-    done = threading.Event()
-    worker = threading.Thread(target=_watch, args=(what, done), daemon=True)
+    done, state = threading.Event(), _State()
+    worker = threading.Thread(target=_watch, args=(what, done, state), daemon=True)
     worker.start()
     try:
-        yield
+        yield state.advance
     finally:
         done.set()
         worker.join(timeout=2.0)
 
 
-def _watch(what: str, done: threading.Event) -> None:
+class _State:
+    """How far the work is, as text."""
+
+    text = ""
+
+    def advance(self, count: int, total: int) -> None:
+        """Note that `count` of `total` is done."""
+        self.text = f", {count:,} of {total:,}"
+
+
+def _watch(what: str, done: threading.Event, state: _State) -> None:
     begin = time.monotonic()
     if done.wait(_PATIENCE_S):
         return
     if not sys.stderr.isatty():
         while not done.wait(10.0):
-            note(f"{what}: {time.monotonic() - begin:.0f} s")
+            note(f"{what}{state.text}: {time.monotonic() - begin:.0f} s")
         return
     from rich.console import Console
 
     err = Console(stderr=True)
     with err.status(what) as status:
         while not done.wait(0.2):
-            status.update(f"{what}  [dim]{time.monotonic() - begin:.0f} s[/dim]")
+            status.update(f"{what}{state.text}  [dim]{time.monotonic() - begin:.0f} s[/dim]")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -20,7 +20,7 @@ def reproduce(
     from windtunnel import papers
 
     with progress("reproducing"):
-        claims: list[dict[str, Any]] = papers.reproduce(tuple(ids or ()))
+        claims = [c.to_dict() for one in ids or papers.list_papers() for c in papers.run_paper(one)]
     if as_json:
         print_json(claims)
         return
@@ -42,4 +42,4 @@ def _number(value: object) -> str:
 
 def register(app: typer.Typer) -> None:
     """Add the verb."""
-    app.command(epilog=examples("reproduce", "reproduce zero-bubble --json"))(reproduce)
+    app.command(epilog=examples("reproduce", "reproduce zero_bubble --json"))(reproduce)

@@ -81,7 +81,7 @@ def cite(
 def _records() -> list[dict[str, Any]]:
     from windtunnel.techniques import REGISTRY
 
-    return [_record(REGISTRY.get(one)) for one in sorted(REGISTRY.list())]
+    return [_record(technique) for _, technique in REGISTRY.items()]
 
 
 def _record(technique: Technique) -> dict[str, Any]:

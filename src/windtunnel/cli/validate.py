@@ -32,8 +32,8 @@ def validate(
     from windtunnel import api
     from windtunnel.errors import GateFailed
 
-    with progress("predicting rows"):
-        report: dict[str, Any] = api.validate(rows, families=tuple(family or ()))
+    with progress("predicting rows") as advance:
+        report: dict[str, Any] = api.validate(rows, families=tuple(family or ()), progress=advance)
     if as_json:
         print_json(report)
     else:

@@ -1,0 +1,116 @@
+"""What outside tools rely on: verbs, options, public names and JSON keys. A change here needs a changelog entry."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import fields
+from typing import Any
+
+import pytest
+import typer
+
+import windtunnel
+from windtunnel.cli.main import app
+from windtunnel.training.results import Interval, MemoryReport, TrainingResult
+
+pytestmark = pytest.mark.golden
+
+OPTIONS = {
+    "train": ["--against", "--curves", "--interval", "--json", "--report", "--set", "--trace"],
+    "fit": ["--json", "--set"],
+    "compare": ["--json", "--set"],
+    "explain": ["--against", "--json", "--set"],
+    "validate": ["--family", "--gate", "--json", "--rows"],
+    "models": ["--family", "--json"],
+    "clusters": ["--json"],
+    "devices": ["--json"],
+    "import": ["--json", "--name", "--output"],
+    "init": [
+        "--device", "--devices-per-node", "--force", "--framework", "--global-batch", "--json", "--model", "--nodes",
+        "--seq-len",
+    ],
+    "rerun": ["--json"],
+    "reproduce": ["--json"],
+    "catalog check": ["--json"],
+    "techniques": ["--json"],
+    "techniques list": ["--family", "--json", "--status"],
+    "techniques show": ["--json"],
+    "techniques search": ["--json"],
+    "techniques cite": ["--json"],
+}  # fmt: skip
+
+PUBLIC = [
+    "BadInput", "GateFailed", "Infeasible", "Scenario", "TrainingResult", "WindtunnelError", "__version__", "compare",
+    "explain", "fit", "load_scenario", "simulate_training", "validate",
+]  # fmt: skip
+
+RESULT_KEYS = [
+    "scenario_name", "step_time_s", "tokens_per_s", "tokens_per_s_per_device", "model_tflops_per_device",
+    "hardware_tflops_per_device", "mfu", "hfu", "peak_memory_allocated_bytes", "peak_memory_reserved_bytes",
+    "memory_fits", "breakdown", "interval", "memory", "sensitivities", "bound_by", "plan", "num_devices",
+    "num_micro_batches", "assumed", "warnings", "citations", "stages", "scenario", "input_hash", "version",
+    "simulated_in_s", "host",
+]  # fmt: skip
+
+
+def surface(command: Any, path: str = "") -> dict[str, list[str]]:
+    """Option names (long, without help) of every command below one."""
+    out = {}
+    own = [max(o.opts, key=len) for o in command.params if o.opts[0].startswith("-") and "--help" not in o.opts]
+    if path:
+        out[path] = sorted(own)
+    for name, child in getattr(command, "commands", {}).items():
+        out |= surface(child, f"{path} {name}".strip())
+    return out
+
+
+def test_verbs_and_options_are_frozen() -> None:
+    found = surface(typer.main.get_command(app))
+    found.pop("catalog")
+    assert found == OPTIONS
+
+
+def test_every_verb_prints_json_and_explains_itself() -> None:
+    def walk(command: Any) -> None:
+        for child in getattr(command, "commands", {}).values():
+            assert child.help, child.name
+            if not getattr(child, "commands", {}):
+                assert child.epilog, child.name
+                assert any("--json" in o.opts for o in child.params), child.name
+            walk(child)
+
+    walk(typer.main.get_command(app))
+
+
+def test_public_names_are_frozen() -> None:
+    assert sorted(windtunnel.__all__) == sorted(PUBLIC)
+    assert dir(windtunnel) == sorted(PUBLIC)
+    for name in PUBLIC:
+        assert getattr(windtunnel, name) is not None
+    with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
+        windtunnel.nonsense  # noqa: B018
+
+
+def test_result_keys_are_frozen() -> None:
+    names = [f.name for f in fields(TrainingResult)]
+    assert [name for name in names if name != "trace"] == RESULT_KEYS
+    assert [f.name for f in fields(Interval)] == ["level", "low", "high", "basis", "grade"]
+    assert [f.name for f in fields(MemoryReport)][:6] == [
+        "stage", "peak_allocated_bytes", "peak_reserved_bytes", "capacity_bytes", "at_peak", "per_stage_allocated_bytes",
+    ]  # fmt: skip
+
+
+def test_help_imports_nothing_heavy() -> None:
+    code = (
+        "import sys; from windtunnel.cli.main import run; run(['train', '--help']); "
+        "print([m for m in ('numpy', 'numba', 'plotly', 'pandas', 'yaml', 'rich') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_importing_the_package_imports_nothing_heavy() -> None:
+    code = "import sys, windtunnel; print([m for m in ('numpy', 'pydantic', 'yaml') if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.strip() == "[]"
