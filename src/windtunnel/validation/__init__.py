@@ -1,0 +1,1 @@
+"""Measured rows: reading them, predicting them, and what the errors are."""

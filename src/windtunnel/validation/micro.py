@@ -102,7 +102,7 @@ def _collective(row: dict[str, Any], device: str, metric: str) -> MicroPredictio
         return MicroPrediction(None, "message size or number of ranks not stated")
     nodes = count(row.get("nodes")) or 1
     per_node = max(1, -(-ranks // nodes))
-    model, opening = _network(device, nodes, per_node, words(row.get("intra_node")), words(row.get("inter_node")))
+    model, opening = _network(device, nodes, per_node, words(row.get("intra_node")), str(row.get("inter_node") or ""))
     place = placement(ranks, 1, per_node)
     text = words(row.get("algorithm"))
     chosen = next((a for pattern, a in _ALGORITHMS if re.search(pattern, text)), None)

@@ -61,7 +61,8 @@ def group_of(scenario: Scenario) -> str:
     """(model, cluster type) of a scenario; folds of a cross-validation never split it."""
     model, cluster = scenario.model, scenario.cluster
     if isinstance(model, ModelSpec):
-        name = f"{model.family} h{model.hidden_size} l{model.num_hidden_layers} f{model.intermediate_size} e{model.num_experts}"
+        shape = (model.hidden_size, model.num_hidden_layers, model.intermediate_size, model.num_experts)
+        name = f"{model.family} h{shape[0]} l{shape[1]} f{shape[2]} e{shape[3]}"
     else:
         name = str(model)
     device = cluster if isinstance(cluster, str) else f"{cluster.device} x{cluster.devices_per_node}"

@@ -11,7 +11,7 @@ from windtunnel.validation.reading.tables import matches, meaning, table
 from windtunnel.validation.reading.values import count, first, number, words
 
 _SPEEDS = {"fdr": 56, "edr": 100, "hdr100": 100, "hdr200": 200, "hdr": 200, "ndr200": 200, "ndr": 400, "xdr": 800}
-_GBIT = r"(\d+(?:\.\d+)?)\s*(?:gb(?:it)?(?:/s|ps)|gbit|gbps|gb\b(?!/s|yte)|g\b|gbe)"
+_GBIT = r"(\d+(?:\.\d+)?)\s*(?:gb(?:it)?(?:/s|ps)|gbit\b|gbps|gb\b|g\b|gbe)"
 
 
 def read_hardware(ctx: Context) -> tuple[ClusterRef, int] | str:
@@ -49,7 +49,7 @@ def read_hardware(ctx: Context) -> tuple[ClusterRef, int] | str:
     if domain and domain > per_node:
         fields["scale_up_domain"] = domain
     if nodes > 1 and (domain or per_node) < total:
-        network = read_network(outside, per_node)
+        network = read_network(hardware.get("inter_node"), per_node)
         if network is not None:
             fields["scale_out"] = network
         if network is None or matches(table("hardware")["unsure"], outside):
@@ -100,8 +100,10 @@ def _domain(ctx: Context, device: str, inside: str, outside: str, total: int) ->
     return max(d for d in range(1, rack + 1) if total % d == 0)
 
 
-def read_network(text: str, per_node: int) -> ScaleOut | None:
+def read_network(raw: object, per_node: int) -> ScaleOut | None:
     """NICs and their rate out of phrases such as `4x HDR200 InfiniBand per node` or `RoCE 1600 Gb/s per node`."""
+    literal = raw if isinstance(raw, str) else words(raw)
+    text = words(re.sub(r"(?<=\d)\s*GB(?:/s(?:ec)?|ps)", " gbyte/s", literal))  # bytes and bits differ only by case
     if not text or matches(table("hardware")["single_node"], text):
         return None
     family = str(meaning("hardware", "network", text) or "infiniband")
@@ -122,7 +124,7 @@ def _ports(text: str, per_node: int) -> tuple[int, float | None]:
     many = re.search(r"(\d+)\s*[x×*]\s*" + _GBIT, text)
     if many:
         return int(many.group(1)), float(many.group(2))
-    gigabytes = re.search(r"(\d+)\s*[x×*]\s*(\d+(?:\.\d+)?)\s*gb/s", text)
+    gigabytes = re.search(r"(\d+)\s*[x×*]\s*(\d+(?:\.\d+)?)\s*gbyte/s", text)
     if gigabytes:
         return int(gigabytes.group(1)), 8 * float(gigabytes.group(2))
     named = re.search(r"(\d+)\s*[x×*]?\s*(?:ib\s+|infiniband\s+)?(hdr100|hdr200|ndr200|hdr|ndr|edr|fdr|xdr)", text)

@@ -35,9 +35,9 @@ def read_overlap(ctx: Context) -> Overlap:
                 state = not matches(table("plan")["negative"], clause)
                 for name in _switches(clause):
                     found[name] = state
-        if found.get("grad_reduce") is False:
-            found.setdefault("param_gather", False)
     _recipe(ctx, found)
+    if found.get("grad_reduce") is False:  # Megatron overlaps the gather only together with the reduction
+        found.setdefault("param_gather", False)
     if "torchtitan" in ctx.framework:
         found.setdefault("tp", False)
     return Overlap.model_validate(found)

@@ -120,9 +120,8 @@ def _experts(ctx: Context, model: ModelSpec, ranks: int) -> tuple[int, int]:
         ep = 1
         if ranks > 1:
             ctx.assume("plan.ep", 1, "expert parallelism not stated")
-    fitted = max(
-        (d for d in range(1, min(ep, model.num_experts) + 1) if model.num_experts % d == 0 and ranks % d == 0), default=1
-    )
+    sizes = range(1, min(ep, model.num_experts) + 1)
+    fitted = max((d for d in sizes if model.num_experts % d == 0 and ranks % d == 0), default=1)
     if fitted != ep:
         ctx.assume("plan.ep", fitted, f"ep {ep} does not divide {ranks} ranks and {model.num_experts} experts")
         ep = fitted
@@ -181,7 +180,7 @@ def read_policies(ctx: Context, axes: Axes, model: ModelSpec, framework: str, pe
             fields["cp_kind"] = "all_to_all" if axes.cp <= per_node else "hybrid"
         elif re.search(r"a2a|all.?to.?all|ulysses", kind):
             fields["cp_kind"] = "all_to_all"
-        elif re.search(r"all.?gather", kind) or "torchtitan" in ctx.framework and "all" in kind:
+        elif re.search(r"all.?gather", kind) or ("torchtitan" in ctx.framework and "all" in kind):
             fields["cp_kind"] = "all_gather"
     return fields
 

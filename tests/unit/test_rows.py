@@ -1,0 +1,269 @@
+"""Reading measured rows: meaning of spellings, robustness, no leak from what was measured."""
+
+from __future__ import annotations
+
+import copy
+import random
+from typing import Any
+
+import pytest
+
+from windtunnel.specs.model import ModelSpec
+from windtunnel.specs.scenario import Scenario
+from windtunnel.validation.reading.hardware import canonical_device, read_network
+from windtunnel.validation.reading.stages import parse_layout
+from windtunnel.validation.rows import RowCase, read, row_kind
+from windtunnel.validation.targets import narayanan_flop
+
+
+def row(**changes: Any) -> dict[str, Any]:
+    """A fully stated dense row; `a__b` replaces a nested field."""
+    base: dict[str, Any] = {
+        "id": "x", "family": "some-lab", "phase": "pretrain", "framework": "Megatron-LM core 0.9",
+        "model": {"name": "Llama-3-8B", "type": "dense", "layers": 32, "hidden": 4096, "ffn": 14336, "heads": 32,
+                  "kv_heads": 8, "head_dim": 128, "vocab": 128256, "gated_mlp": True},
+        "seq_len": 8192, "global_batch": 128, "micro_batch": 1, "grad_accum": None,
+        "hardware": {"device": "H100-SXM-80GB", "device_canonical": "H100-SXM-80GB", "count": 64, "per_node": 8,
+                     "intra_node": "NVSwitch", "inter_node": "8x400Gb/s NDR"},
+        "parallel": {"tp": 2, "sp": True, "pp": 2, "vpp": None, "dp": 16, "cp": 1, "ep": None, "etp": None,
+                     "zero_stage": 1, "fsdp_group": None, "schedule": "1F1B"},
+        "recompute": "none", "offload": None, "precision": "bf16", "attention": "flash", "optimizer": "Adam",
+        "overlap": None, "compile": None, "metric": "step_time", "value": 3.0, "unit": "s", "mem_gib": None,
+        "extra": {}, "ambiguous": [], "notes": None, "source": {"repo": "r"}, "derived": {"step_time_s": 3.0},
+    }  # fmt: skip
+    for key, value in changes.items():
+        outer, _, inner = key.partition("__")
+        if inner:
+            base[outer][inner] = value
+        else:
+            base[outer] = value
+    return base
+
+
+def scenario(**changes: Any) -> Scenario:
+    case = read(row(**changes))
+    assert case.scenario is not None, case.reason
+    return case.scenario
+
+
+def test_a_stated_row_assumes_nothing() -> None:
+    case = read(row())
+    assert case.assumed == ()
+    assert case.device == "h100-sxm-80gb"
+    assert [(t.metric, t.measured) for t in case.metrics] == [("step_time", 3.0)]
+
+
+@pytest.mark.parametrize(
+    ("text", "stage"),
+    [(3, 3), ("2", 2), (0, 0), ("FSDP2 (ZeRO-3)", 3), ("SHARD_GRAD_OP", 2), ("distributed optimizer (ZeRO-1)", 1),
+     ("deepspeed stage 2", 2), ("HSDP", 3), ("zero2", 2), ("plain DP", 0), ("ZeRO stage 3 + offload", 3), ("DDP", 0)],
+)  # fmt: skip
+def test_zero_stage_by_meaning(text: Any, stage: int) -> None:
+    assert scenario(parallel__zero_stage=text).plan.zero == stage
+
+
+@pytest.mark.parametrize(
+    ("value", "policy", "modules"),
+    [("none (recipe lists none)", "none", ()), ("full (every transformer block)", "full", ()), (True, "full", ()),
+     ("selective (core attention)", "selective", ()), ("selective per-op (SAC)", "modules", ("per_op",)),
+     ({"modules": ["layernorm", "moe_act"], "num_layers": None}, "modules", ("norm", "moe_act")),
+     ({"modules": None, "num_layers": 5}, "full", ()), ({"granularity": "selective"}, "selective", ()),
+     (["core_attn", "mlp"], "modules", ("core_attn", "mlp")), ("activation checkpointing", "full", ()),
+     ({"policy": "custom", "tensors": {"query_proj": "device", "key_proj": "device", "out_proj": "device"}}, "modules",
+      ("norm", "core_attn", "fc1", "mlp_act", "fc2"))],
+)  # fmt: skip
+def test_recompute_by_meaning(value: Any, policy: str, modules: tuple[str, ...]) -> None:
+    read_back = scenario(recompute=value).plan.recompute
+    assert (read_back.policy, read_back.modules) == (policy, modules)
+
+
+@pytest.mark.parametrize("value", [None, "not listed", "see recipe folder", "unknown"])
+def test_open_recompute_is_listed(value: Any) -> None:
+    assert "plan.recompute" in [f for f, _, _ in read(row(recompute=value)).assumed]
+
+
+@pytest.mark.parametrize(
+    ("text", "precision"),
+    [("fp16 mixed", "fp16"), ("amp_fp8 (FSDP mixed_precision=DEFAULT)", "fp8"), ("bf16, fp32 grad reduce", "bf16"),
+     ("bf16 compute, fp32 master", "bf16"), ("float8 rowwise", "fp8_rowwise"), ("FP8_MX", "mxfp8"),
+     ("NVFP4", "nvfp4"), ("fp8 blockwise", "fp8_block"), ("mxfp8_cublas_rceil", "mxfp8"), ("TE-fp8", "fp8"),
+     ("bf16 (int8 quantized matmul only if stated)", "bf16"), ("fp32", "fp32")],
+)  # fmt: skip
+def test_precision_by_meaning(text: str, precision: str) -> None:
+    training = scenario(precision=text).training
+    assert training is not None and training.precision == precision
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("no DP gradient overlap", {"grad_reduce": False, "param_gather": False}),
+     ("DP grad-reduce/param-gather overlap, TP userbuffer overlap", {"grad_reduce": True, "param_gather": True, "tp": True}),
+     ("none (launcher disables TP/PP overlap)", dict.fromkeys(("grad_reduce", "param_gather", "tp", "p2p", "moe_a2a"), False)),
+     ({"tp_comm_overlap": True, "overlap_grad_reduce": False}, {"tp": True, "grad_reduce": False, "param_gather": False}),
+     ("async TP", {"tp": True}), (None, {}), ("gradient overlap, without TP overlap", {"grad_reduce": True, "tp": False})],
+)  # fmt: skip
+def test_overlap_by_meaning(text: Any, expected: dict[str, bool]) -> None:
+    assert scenario(overlap=text).plan.overlap.model_dump(exclude_none=True) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "device"),
+    [("H100-SXM-96GB-HBM2e(500W cap)", "h100-sxm-96gb"), ("A100-PCIE-40GB", "a100-pcie-40gb"), ("MI250X GCD", "mi250x"),
+     ("TPU7x (Ironwood)", "tpu-v7x"), ("B200-SXM 8x single node (180/192GB)", "b200-sxm-180gb"), ("GB300", "gb300"),
+     ("Ascend 910B4", "ascend-910b"), ("Intel Gaudi 2", "gaudi2"), ("AWS trn1.32xlarge Trainium", "trainium1"),
+     ("V100-SXM2-32GB", "v100-sxm-32gb"), ("H800 SXM", "h800-sxm-80gb"), ("abacus", None)],
+)  # fmt: skip
+def test_devices_by_words(text: str, device: str | None) -> None:
+    assert canonical_device(text) == device
+
+
+def test_every_device_of_the_table_is_in_the_catalogue() -> None:
+    from windtunnel import catalog
+    from windtunnel.validation.reading.tables import table
+
+    named = {entry[1] for entry in table("hardware")["devices"]}
+    assert named <= set(catalog.devices())
+
+
+@pytest.mark.parametrize(
+    ("text", "nics", "gbit"),
+    [("8x HDR200 InfiniBand per node", 8, 200), ("4x HDR200 InfiniBand per node (800 Gb/s)", 4, 200),
+     ("RoCE 1600 Gb/s per node", 8, 200), ("RDMA 400 Gb/s per GPU", 8, 400), ("4 × 100 Gb Omni-Path", 4, 100),
+     ("IB NDR 8x400Gb/s per node (DGX H100; not stated in table)", 8, 400), ("3200 Gbps EFA per instance", 8, 400),
+     ("RoCE/IB CX-7 400Gb/s per GPU", 8, 400), ("8x50GB/s EFA v4 per node", 8, 400)],
+)  # fmt: skip
+def test_network_words(text: str, nics: int, gbit: float) -> None:
+    network = read_network(text, 8)
+    assert network is not None
+    assert (network.nics_per_node, network.nic_bytes_per_s * 8e-9) == (nics, pytest.approx(gbit))
+
+
+def test_no_network_inside_one_node() -> None:
+    assert read_network("single node", 8) is None
+
+
+def test_pipeline_layouts() -> None:
+    assert parse_layout("Et*4|(t*4|)*14tmL") == [4] * 15 + [1]
+    assert parse_layout([["embedding", "decoder"], ["decoder", "decoder"], ["loss"]]) == [1, 2, 0]
+    assert parse_layout([4, 4, 3]) == [4, 4, 3]
+    assert parse_layout("Et|tt|tL") == [1, 2, 1]
+    assert parse_layout("no layout") is None
+
+
+def test_uneven_layers_count_the_ends() -> None:
+    plan = scenario(model__layers=126, parallel__pp=8, parallel__dp=4).plan
+    assert plan.embedding_as_layer and plan.loss_as_layer
+
+
+def test_torchtitan_cuts_the_local_batch_into_stages() -> None:
+    plan = scenario(framework="torchtitan FSDP2", micro_batch=8, parallel__pp=4, parallel__dp=8, grad_accum=1,
+                    global_batch=64).plan  # fmt: skip
+    assert plan.mbs == 2
+
+
+def test_jax_counts_a_per_device_batch() -> None:
+    plan = scenario(framework="MaxText/XLA", micro_batch=2.0, grad_accum=1, parallel__pp=1, parallel__dp=32).plan
+    assert (plan.mbs, plan.dp) == (4, 32)
+
+
+def test_mixture_and_latent_attention() -> None:
+    model = {
+        "name": "DeepSeek-V2 truncated", "type": "moe", "layers": 4, "hidden": 5120, "ffn": 12288, "heads": 128,
+        "kv_heads": 128, "head_dim": 128, "vocab": 102400, "params": None,
+        "moe": {"experts": 160, "topk": 6, "moe_ffn": 1536, "shared_ffn": 3072, "dense_layers": 1, "attention": "MLA"},
+    }  # fmt: skip
+    read_back = scenario(model=model, parallel__ep=4).model
+    assert isinstance(read_back, ModelSpec)
+    assert read_back.family == "mla_moe" and read_back.kv_lora_rank == 512 and read_back.first_k_dense_replace == 1
+    assert read_back.shared_expert_intermediate_size == 3072
+
+
+def test_expert_axis_that_does_not_divide_is_reduced_and_listed() -> None:
+    case = read(row(model__type="moe", model__experts=64, model__topk=4, model__moe_ffn=1024, parallel__ep=48))
+    assert case.scenario is not None and case.scenario.plan.ep == 32
+    assert "plan.ep" in [f for f, _, _ in case.assumed]
+
+
+def test_narayanan_flop_matches_the_paper() -> None:
+    """Narayanan et al. 2021, section 5.1: 174.6 B parameters, 300 B tokens, 1,024 GPUs at 140 TFLOP/s take 34 days."""
+    model = ModelSpec(
+        name="GPT-3", hidden_size=12288, num_hidden_layers=96, vocab_size=51200, num_attention_heads=96,
+        intermediate_size=49152,
+    )  # fmt: skip
+    days = narayanan_flop(model, 300e9 / 2048, 2048) / (1024 * 140e12) / 86400
+    assert days == pytest.approx(34, rel=0.03)
+
+
+def test_rates_become_times_by_the_rows_own_count() -> None:
+    case = read(row(metric="samples_per_s", value=42.0, unit="seq/s", derived={}))
+    assert [t.metric for t in case.metrics] == ["samples_per_s"]
+    memory = read(row(mem_gib=70.5, framework="torchtitan"))
+    assert [t.metric for t in memory.metrics] == ["step_time", "peak_memory_reserved"]
+    assert read(row(metric="oom", value=True, derived={})).metrics[0].measured == 1.0
+
+
+@pytest.mark.parametrize(
+    ("data", "kind"),
+    [({"kind": "serving", "parallel": 1}, "serving"), ({"parallel": {}}, "training"), ({"busbw_GBps": None}, "collective"),
+     ({"dtype": "bf16"}, "kernel"), ({}, "unknown")],
+)  # fmt: skip
+def test_row_kinds(data: dict[str, Any], kind: str) -> None:
+    assert row_kind(data) == kind
+
+
+def same(a: RowCase, b: RowCase) -> bool:
+    return (a.scenario, a.reason, a.assumed, a.device) == (b.scenario, b.reason, b.assumed, b.device)
+
+
+def disguised(data: dict[str, Any]) -> dict[str, Any]:
+    """The same configuration under another identity and with other outcomes."""
+    other = copy.deepcopy(data)
+    other |= {"id": "other", "source": {"repo": "elsewhere"}, "notes": "nothing", "value": 123.0, "ambiguous": ["x"],
+              "confidence": "?", "mem_gib": 1.0}  # fmt: skip
+    if (other.get("derived") or {}).get("step_time_s"):
+        other["derived"] = {"step_time_s": 99.0}
+    for key in list(other.get("extra") or {}):
+        if any(word in key for word in ("predict", "simul", "mfu", "hfu", "tflops", "tokens", "reported", "recipe")):
+            other["extra"][key] = 7.7
+    return other
+
+
+def test_identity_and_outcome_do_not_matter() -> None:
+    data = row(extra={"simulator_own_prediction_ms": 12.0, "mfu_pct": 40.0, "tp_comm_overlap": True})
+    assert same(read(data), read(disguised(data)))
+    assert read(data).scenario is not None
+
+
+JUNK: list[Any] = [None, "", "?", -1, 0, 3.5, float("nan"), float("inf"), [], {}, [1, "a"], {"a": None}, True, "8 of 16", "1e400"]
+
+
+def damaged(data: dict[str, Any], random_: random.Random) -> dict[str, Any]:
+    """A row with some fields missing or replaced by junk, at any depth."""
+    other = copy.deepcopy(data)
+    for _ in range(random_.randint(1, 6)):
+        place: Any = other
+        while True:
+            key = random_.choice(list(place))
+            if isinstance(place[key], dict) and place[key] and random_.random() < 0.7:
+                place = place[key]
+                continue
+            if random_.random() < 0.4 and len(place) > 1:
+                del place[key]
+            else:
+                place[key] = copy.deepcopy(random_.choice(JUNK))
+            break
+    return other
+
+
+def test_reading_never_raises_on_damaged_rows() -> None:
+    random_ = random.Random(7)
+    for _ in range(600):
+        case = read(damaged(row(), random_))
+        assert isinstance(case, RowCase)
+        assert not case.reason.startswith("could not be read"), case.reason
+
+
+@pytest.mark.parametrize("data", [None, 3, [], {}, {"parallel": None}, {"parallel": "tp8"}, {"dtype": 3}, {"busbw_GBps": []}])
+def test_reading_never_raises_on_other_things(data: Any) -> None:
+    case = read(data)
+    assert case.scenario is None and case.reason
