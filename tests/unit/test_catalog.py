@@ -231,3 +231,18 @@ def test_lookups_are_fast_and_lazy() -> None:
     assert time.perf_counter() - start < 0.25, (
         "an alias scans text lines of all files, still without parsing them whole"
     )
+
+
+@pytest.mark.parametrize("name", catalog.models())
+def test_count_agrees_with_the_operator_graph(name: str) -> None:
+    """The graph sums the weights of its operators; the two counts share no code."""
+    from windtunnel.graph import Batch, build
+
+    model = catalog.model(name)
+    count = count_parameters(model)
+    graph = build(model, Batch.train(1, 128))
+    for kind, block in graph.blocks.items():
+        assert block.params == pytest.approx(count.per_kind[kind], rel=0.003), kind
+    total = sum(graph.blocks[kind].params for kind in graph.depth) + graph.embedding.params + graph.head.params
+    # the graph has no BERT pooler (0.5 %)
+    assert total == pytest.approx(count.total, rel=0.006 if model.family == "encoder" else 0.003)

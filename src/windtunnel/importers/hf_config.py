@@ -351,6 +351,9 @@ class _Reader:
             fields["moe_layer_freq"] = 1
         if fields.get("shared_expert_intermediate_size") and not fields.get("n_shared_experts"):
             fields["n_shared_experts"] = 1
+        shared, width = fields.get("n_shared_experts"), fields.get("moe_intermediate_size")
+        if shared and width and not fields.get("shared_expert_intermediate_size"):
+            fields["shared_expert_intermediate_size"] = shared * width
         if not fields.get("num_experts_per_tok"):
             fields["num_experts_per_tok"] = min(2, fields["num_experts"])
             self.assumed.append(
