@@ -11,8 +11,9 @@ import pytest
 from windtunnel import schedules
 from windtunnel.errors import BadInput
 from windtunnel.schedules import ScheduleCosts, ScheduleLimits
+from windtunnel.schedules.building_block import place_weights, v_block
 from windtunnel.schedules.interleaved_1f1b import construct as interleaved
-from windtunnel.schedules.table import B, F, InstructionTable
+from windtunnel.schedules.table import B, F, InstructionTable, W
 
 LETTERS = "FBW"
 
@@ -94,6 +95,23 @@ def test_zb_h2_and_its_searched_relatives_have_no_bubble_when_passes_are_equal()
     assert schedules.evaluate(schedules.build("zb_v", 8, 24, 2), unit(8, 2))[3] < 0.05
 
 
+@pytest.mark.parametrize("p", [1, 2, 3, 8, 13])
+def test_the_v_block_never_holds_more_than_p_micro_batches(p: int) -> None:
+    block = v_block("zb_v", p, 40)
+    assert schedules.validate(block) == []
+    assert (schedules.live_activations(block) <= p).all()
+
+
+def test_weights_in_gaps_shorten_the_block_and_keep_its_order() -> None:
+    block, costs = v_block("zb_v", 8, 24), unit(8, 2, comm_s=0.1)
+    filled = place_weights(block, costs, np.full(8, 8.0), 1.0, 1.0)
+    assert schedules.validate(filled) == []
+    assert (schedules.live_activations(filled) <= 8).all()
+    assert schedules.evaluate(filled, costs)[2] < schedules.evaluate(block, costs)[2]
+    keep = [t.kind != W for t in (block, filled)]
+    assert (block.micro_batch[keep[0]] == filled.micro_batch[keep[1]]).all()
+
+
 def test_searched_schedules_obey_the_given_limit_and_pay_for_it() -> None:
     costs, makespans = unit(4), []
     for most in (4.0, 6.0, 8.0):
@@ -149,5 +167,10 @@ def test_a_large_interleaved_table_is_built_in_milliseconds() -> None:
 def test_tables_are_cached_and_cannot_be_changed() -> None:
     table = schedules.build("1f1b", 4, 8)
     assert schedules.build("1f1b", 4, 8) is table
+    searched = schedules.build("zb_2p", 4, 8, 1, unit(4))
+    assert schedules.build("zb_2p", 4, 8, 1, unit(4)) is searched
+    assert schedules.build("zb_2p", 4, 8, 1, unit(4, comm_s=0.1)) is not searched
     with pytest.raises(ValueError, match="read-only"):
         table.kind[0] = B
+    with pytest.raises(ValueError, match="read-only"):
+        searched.chunk[0] = 1

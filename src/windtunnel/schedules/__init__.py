@@ -7,7 +7,10 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+from dataclasses import fields
 from functools import lru_cache
+
+import numpy as np
 
 from windtunnel.errors import Problem, nearest_name
 from windtunnel.schedules.evaluate import evaluate
@@ -49,6 +52,18 @@ def describe(schedule_id: str) -> ScheduleSpec:
     return specs[schedule_id]
 
 
+_ARRANGED: dict[tuple[object, ...], InstructionTable] = {}
+"""The latest tables that were arranged for given costs or limits, oldest first."""
+
+
+def _content(record: ScheduleCosts | ScheduleLimits | None) -> tuple[object, ...]:
+    """The values of a record as something hashable."""
+    if record is None:
+        return ()
+    values = (getattr(record, field.name) for field in fields(record))
+    return tuple((x.shape, x.tobytes()) if isinstance(x, np.ndarray) else x for x in values)
+
+
 @lru_cache(maxsize=128)
 def _built(schedule_id: str, p: int, m: int, v: int) -> InstructionTable:
     return describe(schedule_id).construct(p, m, v, None, None)
@@ -62,7 +77,7 @@ def build(
     costs: ScheduleCosts | None = None,
     limits: ScheduleLimits | None = None,
 ) -> InstructionTable:
-    """The instruction table of a schedule. Orders that do not depend on costs are cached; arrays are read-only.
+    """The instruction table of a schedule. Tables are cached and read-only.
 
     Args:
         schedule_id: one of `list_ids()`.
@@ -87,5 +102,10 @@ def build(
     if problem is not None:
         raise ScheduleError(problem)
     if spec.uses_costs and (costs is not None or limits is not None):
-        return spec.construct(p, m, v, costs, limits)
+        key = (schedule_id, p, m, v, _content(costs), _content(limits))
+        if key not in _ARRANGED:
+            if len(_ARRANGED) >= 64:
+                _ARRANGED.pop(next(iter(_ARRANGED)))
+            _ARRANGED[key] = spec.construct(p, m, v, costs, limits)
+        return _ARRANGED[key]
     return _built(schedule_id, p, m, v)

@@ -22,6 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from windtunnel.schedules.evaluate import evaluate
+from windtunnel.schedules.order import table as make_table
 from windtunnel.schedules.table import B, F, InstructionTable, ScheduleCosts, W
 from windtunnel.schedules.validate import live_activations
 
@@ -48,9 +49,7 @@ _ONE_CHUNK = (
 )
 _CHUNKS = (
     _Rules(0.5, False, True, False, 0.0),
-    _Rules(0.5, True, False, False, 0.0),
     _Rules(1.0, False, False, False, 0.0),
-    _Rules(0.5, False, False, False, 0.0),
     _Rules(0.0, False, True, False, 0.3),
 )
 """Combinations that are tried. With several chunks orders arranged as if hops took no time are the shorter ones."""
@@ -221,16 +220,5 @@ class _List:
 
     def _table(self) -> InstructionTable:
         rows = np.asarray(self.order, np.int32)  # every stage has 3·v·m rows
-        return InstructionTable(
-            p=self.p,
-            m=self.m,
-            v=self.v,
-            stage=np.repeat(np.arange(self.p, dtype=np.int32), rows.shape[1]),
-            kind=rows[:, :, 0].reshape(-1).astype(np.int8),
-            micro_batch=rows[:, :, 2].reshape(-1).copy(),
-            chunk=rows[:, :, 1].reshape(-1).copy(),
-            stage_ptr=np.arange(self.p + 1, dtype=np.int64) * rows.shape[1],
-            placement=self.placement,
-            split_backward=True,
-            schedule=self.schedule,
-        )
+        kind, chunk, micro_batch = rows[:, :, 0].astype(np.int8), rows[:, :, 1], rows[:, :, 2]
+        return make_table(self.schedule, self.m, self.v, kind, micro_batch, chunk, self.placement, True)

@@ -24,6 +24,10 @@ TITLE = "Zero Bubble Pipeline Parallelism (Qi et al. 2023)"
 HANDMADE = ("1f1b", "zb_h1", "zb_h2")
 AUTOMATIC = ("zb_1p", "zb_2p")
 PROFILED = "passes take the paper's profiled times; all stages are equal"
+HOPS_OF_GROUP = (
+    "here every micro-batch waits for its hop from the last stage back to the first; the authors' script (efficiency.py) "
+    "waits only for the first of each group of p, and with that omission the same table gives the published rate"
+)
 OUR_SEARCH = "orders come from our own list scheduler, not from the authors' heuristic or solver"
 
 
@@ -184,7 +188,7 @@ def run() -> list[ClaimResult]:
             low=rate,
             high=rate,
             within=abs(rate - float(case["published"])) <= tolerance["handmade"] + 1e-9,
-            assumptions=(PROFILED, "the two chunks of a stage take half its time each"),
+            assumptions=(PROFILED, "the two chunks of a stage take half its time each", HOPS_OF_GROUP),
         )
     )
     return [*results, *throughput_gains(), zb_v_gain()]
