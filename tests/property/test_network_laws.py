@@ -7,13 +7,34 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from windtunnel.network import clock, flows, placement
-from windtunnel.network.collectives import get
+from windtunnel.network import NetworkModel, clock, flows, placement
+from windtunnel.network.collectives import ALGORITHMS, get
 from windtunnel.network.collectives.all_to_all import all_to_all_traffic
 from windtunnel.network.topology import TwoLevel
+from windtunnel.specs.cluster import ClusterSpec, ScaleOut
+from windtunnel.specs.device import DeviceSpec, LinkSpec
 
 pytestmark = pytest.mark.property
 UP, NIC, SIZE = 370e9, 48e9, 64e6
+MODEL = NetworkModel(
+    ClusterSpec(
+        name="c",
+        device=DeviceSpec(
+            id="d",
+            name="D",
+            vendor="v",
+            generation="hopper",
+            peak_flop_per_s={"bf16": 1e15},
+            memory_bytes=80e9,
+            memory_bytes_per_s=3e12,
+        ),
+        nodes=512,
+        devices_per_node=8,
+        scale_up_domain=8,
+        scale_up=LinkSpec(id="nvlink4", family="nvlink4", bytes_per_s=450e9, in_network_reduction=True),
+        scale_out=ScaleOut(nics_per_node=8, nic_bytes_per_s=50e9, in_network_reduction=True),
+    )
+)
 
 
 def closed(algorithm: str, op: str, n: int, m: int, nics: int, hop_s: float) -> float:
@@ -99,3 +120,47 @@ def test_all_to_all_imbalance_only_adds(n: int, imbalance: float, unique: float)
     assert float(even.up_bytes + even.out_bytes) <= SIZE
     assert float(uneven.up_bytes) == pytest.approx(imbalance * float(even.up_bytes))
     assert float(fewer.out_bytes) <= float(even.out_bytes)
+
+
+ALGORITHM_OPS = [(name, op) for name in sorted(ALGORITHMS) for op in sorted(ALGORITHMS[name].ops)]
+
+
+@pytest.mark.parametrize(("name", "op"), ALGORITHM_OPS)
+def test_more_bytes_never_take_less_and_never_beat_the_wire(name: str, op: str) -> None:
+    sizes = np.geomspace(1e3, 1e11, 40)
+    for n in (2, 8, 64, 1000):
+        if op == "send_recv" and n > 2:
+            continue
+        place = placement(n, 1, 8)
+        t = MODEL.collective(op, sizes, place, algorithm=name)
+        assert np.all(np.diff(t.alone_s) >= 0)
+        assert np.all(t.alone_s >= t.latency_s)
+        assert np.all(t.alone_s >= t.work_scale_out_bytes / 50e9)
+        assert np.all(t.alone_s * 450e9 >= t.work_scale_up_bytes)
+        assert np.all(t.latency_s > 0) and np.all(t.hbm_bytes > 0)
+
+
+@given(st.integers(2, 4096), st.floats(1e3, 1e11))
+@settings(max_examples=60, deadline=None)
+def test_an_all_reduce_is_a_reduce_scatter_and_an_all_gather(n: int, size: float) -> None:
+    place = placement(n, 1, 8)
+    names = ["ring", "direct", "hierarchical"] + (["halving_doubling"] if n & (n - 1) == 0 else [])
+    for name in names:  # folding the ranks beyond a power of two is paid once by each
+        whole, scatter, gather = (
+            get(name).traffic(op, np.asarray(size), place) for op in ("all_reduce", "reduce_scatter", "all_gather")
+        )
+        assert float(whole.up_bytes) == pytest.approx(float(scatter.up_bytes + gather.up_bytes))
+        assert float(whole.out_bytes) == pytest.approx(float(scatter.out_bytes + gather.out_bytes))
+
+
+@given(st.integers(0, 10_000))
+@settings(max_examples=25, deadline=None)
+def test_selection_is_complete_and_what_it_says(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    sizes, ranks = 10 ** rng.uniform(2, 10.5, 20), 2 ** rng.integers(1, 13, 20)
+    for op in ("all_reduce", "all_gather", "broadcast"):
+        t = MODEL.collective(op, sizes, placement(ranks, 1, 8))
+        assert np.all(t.alone_s > 0) and np.all(t.algorithm != "")
+        name, _, protocol = str(t.algorithm[0]).partition("/")
+        again = MODEL.collective(op, sizes[0], placement(ranks[0], 1, 8), algorithm=name, protocol=protocol or None)
+        assert float(again.alone_s) == float(t.alone_s[0])

@@ -180,7 +180,8 @@ class NetworkModel:
         shape = np.broadcast_shapes(alone.shape, traffic.hbm_bytes.shape)
 
         def full(value: Any) -> Floats:
-            return np.broadcast_to(np.asarray(value, dtype=np.float64), shape)
+            array = np.asarray(value, dtype=np.float64)
+            return array if array.shape == shape else np.broadcast_to(array, shape)
 
         label = name if op in ("send_recv", "all_to_all") or traffic.in_network else f"{name}/{protocol}"
         return CollectiveTime(

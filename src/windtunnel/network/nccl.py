@@ -193,8 +193,11 @@ def table(
         return ring[0], ring[1], nvls[0], nvls[1]
 
     codes = np.asarray(m).astype(np.int64) * 2 + (k > 1)
-    found, back = np.unique(codes, return_inverse=True)
-    rc, rs, vc, vs = (np.asarray(a[back]).reshape(n.shape) for a in graphs(found))
+    if codes.ndim == 0:
+        rc, rs, vc, vs = (a[0] for a in graphs(codes.reshape(1)))
+    else:
+        found, back = np.unique(codes, return_inverse=True)
+        rc, rs, vc, vs = (np.asarray(a[back]).reshape(n.shape) for a in graphs(found))
     bus = rc * rs
     nodes = np.clip(k - 1.0, 0.0, 2.0).astype(np.int64)
     extra = coefficients.net_latency_s(cluster)
