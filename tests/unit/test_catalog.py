@@ -169,6 +169,12 @@ def test_rack_scale_domain() -> None:
     assert catalog.resolve_cluster(ClusterRef(device="tpu-v5p", nodes=16, devices_per_node=4)).scale_up_domain == 64
 
 
+def test_domain_of_part_nodes_is_bad_input() -> None:
+    with pytest.raises(BadInput, match="cluster.scale_up_domain = 12"):
+        catalog.resolve_cluster(ClusterRef(device="gb200", nodes=4, devices_per_node=8, scale_up_domain=12))
+    assert catalog.resolve_cluster(ClusterRef(device="gb200", nodes=40, devices_per_node=5)).scale_up_domain == 70
+
+
 @pytest.mark.parametrize("device", catalog.devices())
 def test_every_device_resolves(device: str) -> None:
     got = catalog.resolve_cluster(ClusterRef(device=device, nodes=2, devices_per_node=1))

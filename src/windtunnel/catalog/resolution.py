@@ -94,8 +94,12 @@ def resolve(ref: ClusterRef) -> ClusterSpec:
     if domain is None:
         domain = ref.devices_per_node
         if node is not None and node.scale_up_domain > node.devices_per_node and node.scale_up.id == up.id:
-            domain = min(node.scale_up_domain, ref.nodes * ref.devices_per_node)
+            whole_nodes = max(1, node.scale_up_domain // ref.devices_per_node)
+            domain = min(whole_nodes, ref.nodes) * ref.devices_per_node
             assumed.append(("cluster.scale_up_domain", str(domain), f"as in {node.name}"))
+    elif max(domain, ref.devices_per_node) % min(domain, ref.devices_per_node):
+        rule = f"must be a multiple or a divisor of devices_per_node {ref.devices_per_node}"
+        raise BadInput(Problem(field="cluster.scale_up_domain", value=domain, rule=rule))
     host = ref.host_memory_bytes
     if host is None:
         host = node.host_memory_bytes * ref.devices_per_node / node.devices_per_node if node else 1e12
