@@ -125,7 +125,8 @@ def _resolved(framework: str, device_id: str, generation: str) -> tuple[Coeffici
     own = _file(framework)
     if parent := own.get("inherits"):
         chain.append(_file(parent))
-    chain.append(own)
+        chain.append(_file(f"fitted/{parent}"))
+    chain += [own, _file(f"fitted/{framework}")]
     known = {f.name for f in fields(Coefficients)}
     base, behaviour = Coefficients(), Behaviour()
     basis = "generic"

@@ -1,0 +1,149 @@
+"""Refit the catalogue's coefficients and out-of-fold residuals: `python -m windtunnel.validation.calibrate_catalog ROWS`.
+
+Writes `catalog/coefficients/fitted/<software>.yaml` (value, standard error, rows that set it) and
+`catalog/residuals/training.json` (per class of rows: the spread of residuals predicted without their group).
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from windtunnel.validation.fitting import Parameter, fit, fold_of, group_of, log_residuals, predict
+from windtunnel.validation.rows import RowCase, read
+
+FOLDS = 5
+_ROOT = Path(__file__).resolve().parents[1]
+
+
+def _parameters(group: dict[str, Any], defaults: dict[str, Any]) -> list[Parameter]:
+    out = []
+    for name, prior in group["fit"].items():
+        d = defaults[name]
+        out.append(Parameter(name, float(prior), float(d["sigma"]), float(d["low"]), float(d["high"])))
+    return out
+
+
+def _cases(rows: list[dict[str, Any]], group: dict[str, Any]) -> list[tuple[dict[str, Any], RowCase]]:
+    from windtunnel import catalog
+
+    out = []
+    for row in rows:
+        if row.get("family") not in group["families"]:
+            continue
+        case = read(row)
+        if case.scenario is None or case.scenario.training is None or not case.metrics:
+            continue
+        if "memory" in case.metrics[0].metric or case.scenario.training.framework != group["software"]:
+            continue
+        device = catalog.resolve_cluster(case.scenario.cluster).device
+        if group["level"] in (device.id, device.generation) and math.isfinite(predict(case, {})):
+            out.append((row, case))
+    return out
+
+
+def _thin(cases: list[tuple[dict[str, Any], RowCase]], limits: dict[str, int]) -> list[int]:
+    """Indices that take part in the fit: every n-th of families with more rows than the limit."""
+    seen: dict[str, int] = defaultdict(int)
+    total: dict[str, int] = defaultdict(int)
+    for row, _ in cases:
+        total[row["family"]] += 1
+    keep = []
+    for i, (row, _) in enumerate(cases):
+        family = row["family"]
+        step = max(1, -(-total[family] // limits.get(family, 10**9)))
+        if seen[family] % step == 0:
+            keep.append(i)
+        seen[family] += 1
+    return keep
+
+
+def calibrate(rows: list[dict[str, Any]], groups: list[dict[str, Any]], defaults: dict[str, Any], *, folds: bool = True) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """Fitted files by software, and one out-of-fold residual per row."""
+    fitted: dict[str, Any] = defaultdict(dict)
+    residuals: list[dict[str, Any]] = []
+    for group in groups:
+        cases = _cases(rows, group)
+        if not cases:
+            continue
+        parameters = _parameters(group, defaults)
+        keep = _thin(cases, group.get("most_rows", {}))
+        share = group.get("family_weight", {})
+        weights = np.array([share.get(cases[i][0]["family"], 1.0) for i in keep])
+        title = f"{group['software']} on {group['level']}"
+        print(f"{title}: {len(cases)} rows, {len(keep)} in the fit", flush=True)
+        whole = fit([cases[i][1] for i in keep], parameters, weights, iterations=4)
+        print("  " + ", ".join(f"{k} {v:.4g}" for k, v in whole.values.items()), flush=True)
+        families = ", ".join(group["families"])
+        fitted[group["software"]][group["level"]] = {
+            name: {
+                "value": float(f"{value:.4g}"), "relative_error": round(whole.errors[name], 4), "grade": "fitted",
+                "source": f"{len(cases)} rows of {families}", "prior": float(group["fit"][name]),
+            }
+            for name, value in whole.values.items()
+        }  # fmt: skip
+        if not folds:
+            continue
+        start = [Parameter(p.name, p.prior, p.sigma, p.low, p.high) for p in parameters]
+        of = [fold_of(group_of(row)) for row, _ in cases]
+        for k in range(FOLDS):
+            out = [i for i in range(len(cases)) if of[i] == k]
+            if not out:
+                continue
+            train = [j for j, i in enumerate(keep) if of[i] != k]
+            values = {p.name: p.prior for p in parameters}
+            if train:
+                values = fit([cases[keep[j]][1] for j in train], start, weights[train], iterations=3).values
+            for i, r in zip(out, log_residuals([cases[i][1] for i in out], values), strict=True):
+                row, case = cases[i]
+                assert case.scenario is not None and case.scenario.training is not None
+                residuals.append(
+                    {
+                        "id": row["id"], "family": row["family"], "software": group["software"], "device": case.device,
+                        "moe": bool((row.get("model") or {}).get("experts")), "group": group_of(row), "log_residual": float(r),
+                    }
+                )  # fmt: skip
+        errors = np.abs(np.expm1([x["log_residual"] for x in residuals[-len(cases) :]]))
+        print(f"  out of fold: mean {100 * errors.mean():.2f} %, median {100 * np.median(errors):.2f} %", flush=True)
+    return dict(fitted), residuals
+
+
+def _write(fitted: dict[str, Any], residuals: list[dict[str, Any]]) -> None:
+    import yaml
+
+    folder = _ROOT / "catalog/coefficients/fitted"
+    folder.mkdir(exist_ok=True)
+    for software, levels in fitted.items():
+        text = yaml.safe_dump({"name": f"{software}, fitted", "coefficients": levels}, sort_keys=False, width=120)
+        (folder / f"{software}.yaml").write_text("# Written by validation.calibrate_catalog; do not edit.\n" + text)
+    if residuals:
+        from windtunnel.validation.residuals import bands
+
+        target = _ROOT / "catalog/residuals"
+        target.mkdir(exist_ok=True)
+        (target / "training.json").write_text(json.dumps(bands(residuals), indent=1, sort_keys=True) + "\n")
+
+
+def main() -> None:
+    """Command line: the rows file, and optionally software names to refit alone."""
+    import yaml
+
+    rows = json.loads(Path(sys.argv[1]).read_text())
+    spec = yaml.safe_load((Path(__file__).with_name("calibration.yaml")).read_text())
+    chosen = set(sys.argv[2:])
+    groups = [g for g in spec["groups"] if not chosen or g["software"] in chosen]
+    fitted, residuals = calibrate(rows, groups, spec["defaults"])
+    _write(fitted, residuals if not chosen else [])
+    for family in sorted({r["family"] for r in residuals}):
+        e = np.expm1([r["log_residual"] for r in residuals if r["family"] == family])
+        print(f"{family:22s} n {len(e):4d} mean {100 * np.abs(e).mean():5.2f} median {100 * np.median(np.abs(e)):5.2f} bias {100 * e.mean():+5.2f}")
+
+
+if __name__ == "__main__":
+    main()
