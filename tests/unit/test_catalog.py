@@ -14,6 +14,7 @@ from windtunnel.catalog import soundness, store
 from windtunnel.catalog.parameters import count_parameters
 from windtunnel.errors import BadInput
 from windtunnel.specs.cluster import ClusterRef, ScaleOut
+from windtunnel.specs.device import DeviceSpec
 from windtunnel.specs.model import ModelSpec
 
 
@@ -169,8 +170,18 @@ def test_rack_scale_domain() -> None:
     assert catalog.resolve_cluster(ClusterRef(device="tpu-v5p", nodes=16, devices_per_node=4)).scale_up_domain == 64
 
 
+def test_device_written_out_in_the_scenario() -> None:
+    mine = DeviceSpec(
+        id="mine", name="Mine", vendor="me", generation="mine", peak_flop_per_s={"bf16": "100 TFLOP/s"},
+        memory_bytes="32 GiB", memory_bytes_per_s="1 TB/s",
+    )  # fmt: skip
+    got = catalog.resolve_cluster(ClusterRef(device=mine, nodes=4, devices_per_node=4))
+    assert got.device == mine
+    assert {"cluster.scale_up", "cluster.scale_out", "cluster.host_memory_bytes"} == {f for f, _, _ in got.assumed}
+
+
 def test_domain_of_part_nodes_is_bad_input() -> None:
-    with pytest.raises(BadInput, match="cluster.scale_up_domain = 12"):
+    with pytest.raises(BadInput, match=r"cluster\.scale_up_domain = 12"):
         catalog.resolve_cluster(ClusterRef(device="gb200", nodes=4, devices_per_node=8, scale_up_domain=12))
     assert catalog.resolve_cluster(ClusterRef(device="gb200", nodes=40, devices_per_node=5)).scale_up_domain == 70
 

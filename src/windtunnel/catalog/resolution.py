@@ -14,6 +14,9 @@ from windtunnel.specs.device import DeviceSpec, LinkSpec
 
 _PORTS = re.compile(r"^\s*(\d+)\s*[x×*]\s*(\D.*)$")
 
+FALLBACK_NODE = "pcie5-server"
+"""Node type whose network stands in for devices that name none, such as those written out in a scenario."""
+
 
 def ports(nics_per_node: int, port: LinkSpec, **fields: Any) -> ScaleOut:
     """A scale-out network of equal ports of one link type."""
@@ -143,7 +146,7 @@ def _default_scale_out(
     """The usual network of the device's node type, scaled to the devices of a node."""
     why = f"{device.id} is usually sold in it"
     if node is None:
-        node = catalog.cluster("workstation")
+        node = catalog.cluster(FALLBACK_NODE)
         why = f"{device.id} has no usual node type"
     nics = max(1, round(node.scale_out.nics_per_node * ref.devices_per_node / node.devices_per_node))
     out = node.scale_out.model_copy(update={"nics_per_node": nics})
