@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from windtunnel.network import NetworkModel, clock, flows, placement
 from windtunnel.network.collectives import ALGORITHMS, get
 from windtunnel.network.collectives.all_to_all import all_to_all_traffic
-from windtunnel.network.topology import TwoLevel
+from windtunnel.network.topology import TorusGraph, TwoLevel
 from windtunnel.specs.cluster import ClusterSpec, ScaleOut
 from windtunnel.specs.device import DeviceSpec, LinkSpec
 
@@ -164,3 +164,12 @@ def test_selection_is_complete_and_what_it_says(seed: int) -> None:
         name, _, protocol = str(t.algorithm[0]).partition("/")
         again = MODEL.collective(op, sizes[0], placement(ranks[0], 1, 8), algorithm=name, protocol=protocol or None)
         assert float(again.alone_s) == float(t.alone_s[0])
+
+
+@pytest.mark.parametrize("shape", [(4,), (8,), (4, 4), (8, 8), (4, 4, 4)])
+def test_torus_all_to_all_equals_flows(shape: tuple[int, ...]) -> None:
+    n, link = int(np.prod(shape)), 50e9
+    by_flows = flows.total_s(flows.pairwise_steps(SIZE, n), TorusGraph(shape, link))
+    place = placement(n, 1, n, torus_axes=len(shape), torus_hops=sum(shape) // 2)
+    t = get("torus").traffic("all_to_all", np.asarray(SIZE), place)
+    assert float(t.up_bytes) / (2 * len(shape) * link) == pytest.approx(by_flows, rel=1e-3)

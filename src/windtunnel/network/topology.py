@@ -203,7 +203,7 @@ class TorusGraph:
         return np.full(2 * len(self.shape) * self.num_devices, self.link_bytes_per_s)
 
     def routes(self, src: Ids, dst: Ids) -> Ids:
-        """One axis after the other, the shorter way round (+ on ties)."""
+        """One axis after the other, the shorter way round (ties by parity of the sender)."""
         n = self.num_devices
         here = src.copy()
         columns: list[Ids] = []
@@ -211,7 +211,7 @@ class TorusGraph:
         for axis, side in enumerate(self.shape):
             x, goal = here // stride % side, dst // stride % side
             ahead = (goal - x) % side
-            forward = ahead <= side - ahead
+            forward = (ahead < side - ahead) | ((2 * ahead == side) & (x % 2 == 0))
             left = np.where(forward, ahead, side - ahead)
             for _ in range(side // 2):
                 moving = left > 0

@@ -31,10 +31,13 @@ class Torus:
         hops = np.maximum(place.torus_hops, np.where(n > 1, 1.0, 0.0))
         out = np.where(k > 1, s / np.maximum(place.ranks_per_domain, 1.0), 0.0)
         if op == "all_to_all":
-            # Ring of L: average distance L/4 over two directions; j axes split the hops among them.
-            side = np.maximum(n ** (1.0 / np.maximum(np.ceil(place.torus_axes), 1.0)), 2.0)
-            sent = s * (n - 1.0) / n * np.maximum(side / 4.0, 0.5) * np.maximum(np.ceil(place.torus_axes), 1.0)
-        elif op in ("send_recv", "broadcast"):
+            # A byte travels L/4 links on each axis of length L, and all links of the axes share the load.
+            axes = np.maximum(np.ceil(place.torus_axes), 1.0)
+            side = n ** (1.0 / axes)
+            sent = np.where(n > 1, s * np.maximum(side / 4.0, 0.5) * axes, 0.0)
+        elif op == "send_recv":
+            sent = s * 2.0 * place.torus_axes  # one link of the pairs that the rate counts
+        elif op == "broadcast":
             sent = s
         else:
             sent = reduces(op) * s * (n - 1.0) / n
