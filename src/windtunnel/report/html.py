@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from windtunnel.training.results import TrainingResult
 
 
+_CHIPS = {"tp", "sp", "pp", "vpp", "cp", "ep", "etp", "dp", "zero", "mbs", "schedule", "recompute", "offload"}
+
+
 def write(result: TrainingResult, path: str | Path, *, published: Published | None = None) -> Path:
     """Write the report and return its path."""
     target = Path(path)
@@ -80,7 +83,9 @@ def _header(result: TrainingResult) -> str:
 
 
 def _chip_value(key: str, value: Any) -> str:
-    """Short text of a plan field, empty for what says nothing (an axis of one, nested switches)."""
+    """Short text of a plan field, empty for what says nothing (an axis of one) or is a detail of the whole plan."""
+    if key not in _CHIPS:
+        return ""
     if key == "recompute":
         return recompute_text(value)
     if isinstance(value, bool):
@@ -177,17 +182,18 @@ def _timeline(result: TrainingResult) -> str:
         for tag in used
     )
     stages = sorted({lane[0] for lane in meta["lanes"]})
-    hint = "Wheel zooms, drag pans, double click resets; hover follows a micro-batch through the pipeline."
+    hint = "Wheel zooms, drag pans; hover follows a micro-batch."
     if meta["chunks"] > 1:
         hint += " Lighter shades are later model chunks."
     if meta["dropped"]:
-        hint += f" {meta['dropped']:,} of {len(result.trace.stage):,} events are not shown."
+        hint += f" {meta['dropped']:,} events are not shown."
     return (
         '<div class="card"><div class="head"><h2>Pipeline timeline</h2>'
         f'<p class="hint">{hint}</p><span class="push"></span>'
-        '<button data-view="[0,1]">whole step</button><button data-view="[0,0.08]">start</button>'
-        '<button data-view="[0.46,0.54]">middle</button><button data-view="[0.92,1]">end</button></div>'
-        f'<div id="timeline"><canvas aria-label="timeline of {len(stages)} stages"></canvas>'
+        '<button data-view="[0,1]">whole step</button><button data-view="[0,0.06]">start</button>'
+        '<button data-view="[0.47,0.53]">middle</button><button data-view="[0.94,1]">end</button></div>'
+        f'<div id="timeline"><canvas class="strip" aria-label="timeline of {len(stages)} stages"></canvas>'
+        '<canvas aria-label="window of the timeline"></canvas>'
         '<div class="tip"></div></div>'
         f'<div class="legend">{legend}<span><i style="background:#eef1f3"></i>idle</span></div>'
         f'<script type="application/json" id="timeline-meta">{_json(meta)}</script>'
@@ -251,20 +257,19 @@ def _stages(result: TrainingResult) -> str:
 
 
 def _plan_and_assumptions(result: TrainingResult) -> str:
-    plan = "".join(
-        f"<tr><td>{escape(key)}</td><td><code>{escape(_plain_text(value))}</code></td></tr>"
+    items = "".join(
+        f"<div><dt>{escape(key.replace('_', ' '))}</dt><dd>{escape(_plain_text(value))}</dd></div>"
         for key, value in result.plan.items()
     )
-    left = _card("Plan as resolved", "", f"<table>{plan}</table>")
+    plan = _card("Plan as resolved", "", f'<dl class="plan">{items}</dl>')
     if not result.assumed:
-        return left
+        return plan
     assumed = "".join(
         f"<tr><td><code>{escape(a.field)}</code></td><td>{escape(a.value)}</td><td>{escape(a.why)}</td></tr>"
         for a in result.assumed
     )
     head = "<tr><th>field</th><th>value</th><th>why</th></tr>"
-    right = _card("Assumed", "what the scenario leaves open", f"<table>{head}{assumed}</table>")
-    return f'<div class="row two">{right}{left}</div>'
+    return _card("Assumed", "what the scenario leaves open", f"<table>{head}{assumed}</table>") + plan
 
 
 def _citations(result: TrainingResult) -> str:

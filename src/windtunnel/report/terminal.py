@@ -105,7 +105,7 @@ def _figures(result: TrainingResult, published: Published | None, *, interval: b
     grid.add_row(
         "MFU", percent(result.mfu),
         f"{result.model_tflops_per_device:,.0f} TFLOP/s per device; "
-        f"HFU {percent(result.hfu)}, {result.hardware_tflops_per_device:,.0f} TFLOP/s with recomputation",
+        f"HFU {percent(result.hfu)}, {result.hardware_tflops_per_device:,.0f} TFLOP/s as run",
     )  # fmt: skip
     style = "green" if result.memory_fits else "bold red"
     grid.add_row(

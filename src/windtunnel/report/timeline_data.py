@@ -34,7 +34,8 @@ def pack(result: TrainingResult) -> tuple[dict[str, Any], str]:
         raise ValueError("the result has no trace: simulate with trace=True")
     span = max(float(trace.end_s.max(initial=0.0)), result.step_time_s)
     tick = span / 2**30
-    shown = np.flatnonzero(_shown_stages(trace.stage) & (trace.end_s > trace.start_s))
+    real = trace.end_s > trace.start_s
+    shown = np.flatnonzero(_shown_stages(trace.stage) & real)
     if len(shown) > MAX_EVENTS:
         longest = np.argsort(-(trace.end_s[shown] - trace.start_s[shown]), kind="stable")[:MAX_EVENTS]
         shown = np.sort(shown[longest])
@@ -53,11 +54,13 @@ def pack(result: TrainingResult) -> tuple[dict[str, Any], str]:
         trace.tag[order].astype("<i2"), trace.chunk[order].astype("<i2"),
     )  # fmt: skip
     packed = zlib.compress(b"".join(column.tobytes() for column in columns), 9)
+    longest_s = float(np.median(trace.end_s[real] - trace.start_s[real])) if real.any() else span
     meta = {
         "n": len(order), "span_s": span, "tick_s": tick, "streams": list(trace.streams), "tags": list(trace.tags),
         "colours": [colour(tag) for tag in trace.tags], "chunks": int(trace.chunk.max(initial=0)) + 1,
+        "first_view_s": [0.0, min(span, max(90 * longest_s, 0.02 * span))],
         "lanes": [[int(stage[a]), int(stream[a]), int(a), int(b)] for a, b in zip(first.tolist(), ends, strict=True)],
-        "dropped": int(len(trace.stage) - len(order)),
+        "dropped": int(real.sum()) - len(order),
     }  # fmt: skip
     return meta, base64.b64encode(packed).decode("ascii")
 

@@ -131,13 +131,17 @@ def breakdown_figure(result: TrainingResult) -> Any:
         go.Bar(
             y=names, x=lengths, base=bases, orientation="h",
             marker_color=[*(colour(name) for name in names[:-1]), "#37474f"],
-            text=[f"{s:.3g} s · {f:.1%}" for s, f in zip(lengths, share, strict=True)],
+            text=[f"{_seconds(s)} · {100 * f:.1f} %" for s, f in zip(lengths, share, strict=True)],
             textposition="outside", cliponaxis=False, hovertemplate="%{y}: %{text}<extra></extra>",
         )
     )  # fmt: skip
     figure.update_yaxes(autorange="reversed", ticklabelstandoff=6)
     figure.update_xaxes(title="seconds", range=[0, result.step_time_s * 1.18])
     return _style(figure, height=90 + 30 * len(names))
+
+
+def _seconds(value: float) -> str:
+    return f"{value:.2f} s" if value >= 1 else f"{value * 1e3:.1f} ms" if value >= 1e-4 else f"{value * 1e6:.0f} µs"
 
 
 def memory_figure(result: TrainingResult) -> Any:

@@ -1,14 +1,13 @@
-// Draws the simulated step on a canvas: one band a stage, one lane a stream. Wheel zooms, drag pans, hover marks a
-// micro-batch. Events arrive as deflated columns (see report/html.py); only what is on screen is drawn.
+// Draws the simulated step twice: all of it in a narrow strip, and a window of it below. One band a stage, one lane a
+// stream. In the window the wheel zooms, drag pans and hover marks a micro-batch; a click or drag in the strip moves the
+// window. Events arrive as deflated columns (see report/timeline_data.py); only what is on screen is drawn.
 (function () {
   "use strict";
   const meta = JSON.parse(document.getElementById("timeline-meta").textContent);
   const box = document.getElementById("timeline");
-  const canvas = box.querySelector("canvas");
   const tip = box.querySelector(".tip");
-  const ctx = canvas.getContext("2d");
-  const LEFT = 64, BOTTOM = 26, GAP = 5;
-  let columns = null, lanes = [], view = [0, meta.span_s], hover = -1, drag = null, height = 0, frame = 0;
+  const LEFT = 64, GAP = 4, AXIS = 24;
+  let columns = null, rows = [], hover = -1, frame = 0;
 
   async function inflate(text) {
     const raw = Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
@@ -22,8 +21,8 @@
     const take = (Type) => { const a = new Type(buffer.slice(at, at + n * Type.BYTES_PER_ELEMENT)); at += n * Type.BYTES_PER_ELEMENT; return a; };
     const gap = take(Int32Array), length = take(Int32Array), micro = take(Int32Array), tag = take(Int16Array), chunk = take(Int16Array);
     const start = new Float64Array(n), end = new Float64Array(n);
-    lanes = meta.lanes.map((l) => ({ stage: l[0], stream: l[1], from: l[2], to: l[3] }));
-    for (const lane of lanes) {
+    rows = meta.lanes.map((l) => ({ stage: l[0], stream: l[1], from: l[2], to: l[3] }));
+    for (const lane of rows) {
       let t = 0, latest = 0;
       for (let i = lane.from; i < lane.to; i++) {
         t += gap[i];
@@ -34,34 +33,6 @@
       lane.longest = latest;
     }
     return { start, end, micro, tag, chunk };
-  }
-
-  function layout() {
-    const stages = [...new Set(lanes.map((l) => l.stage))];
-    const band = Math.max(16, Math.min(64, Math.floor(620 / stages.length) - GAP));
-    let y = 4;
-    for (const stage of stages) {
-      const mine = lanes.filter((l) => l.stage === stage);
-      const thin = mine.length > 1 ? Math.min(0.4 * band, 9 * (mine.length - 1)) / (mine.length - 1) : 0;
-      let at = y;
-      mine.forEach((lane, i) => {
-        lane.y = at;
-        lane.h = i === 0 ? band - thin * (mine.length - 1) : thin;
-        at += lane.h;
-      });
-      y += band + GAP;
-    }
-    height = y + BOTTOM;
-    resize();
-  }
-
-  function resize() {
-    const ratio = window.devicePixelRatio || 1;
-    canvas.style.height = height + "px";
-    canvas.width = Math.round(canvas.clientWidth * ratio);
-    canvas.height = Math.round(height * ratio);
-    ctx.setTransform(ratio, 0, 0, ratio, 0, 0);
-    redraw();
   }
 
   const shades = new Map();
@@ -82,36 +53,92 @@
     return low;
   }
 
-  function redraw() { if (!frame) frame = requestAnimationFrame(() => { frame = 0; draw(); }); }
 
-  function draw() {
-    if (!columns) return;
-    const width = canvas.clientWidth, plot = width - LEFT - 6;
-    ctx.clearRect(0, 0, width, height);
-    const x = (t) => LEFT + (t - view[0]) / (view[1] - view[0]) * plot;
-    ctx.font = "12px sans-serif";
-    ctx.textBaseline = "middle";
-    let stage = null;
-    for (const lane of lanes) {
-      if (lane.stage !== stage) {
-        stage = lane.stage;
-        const mine = lanes.filter((l) => l.stage === stage), last = mine[mine.length - 1];
+  function redraw() { if (!frame) frame = requestAnimationFrame(() => { frame = 0; strip.draw(); detail.draw(); }); }
+
+  // One canvas: its lanes, the span of time it shows, and how tall a stage is.
+  function panel(canvas, from, to, total, most, least, share) {
+    const ctx = canvas.getContext("2d");
+    const self = { canvas, view: [from, to], lanes: [], height: 0, frame: null };
+    self.plot = () => canvas.clientWidth - LEFT - 6;
+    self.x = (t) => LEFT + (t - self.view[0]) / (self.view[1] - self.view[0]) * self.plot();
+    self.time = (px) => self.view[0] + (px - LEFT) / self.plot() * (self.view[1] - self.view[0]);
+
+    self.layout = () => {
+      const stages = [...new Set(rows.map((l) => l.stage))];
+      const band = Math.max(least, Math.min(most, Math.floor(total / stages.length) - GAP));
+      let y = 2;
+      self.lanes = [];
+      for (const stage of stages) {
+        const mine = rows.filter((l) => l.stage === stage);
+        const thin = mine.length > 1 ? Math.min(share * band / (mine.length - 1), 9) : 0;
+        let at = y;
+        mine.forEach((lane, i) => {
+          const h = i === 0 ? band - thin * (mine.length - 1) : thin;
+          self.lanes.push(Object.assign({}, lane, { y: at, h: h, top: y, band: band, first: i === 0 }));
+          at += h;
+        });
+        y += band + GAP;
+      }
+      self.height = y + AXIS;
+      self.resize();
+    };
+
+    self.resize = () => {
+      const ratio = window.devicePixelRatio || 1;
+      canvas.style.height = self.height + "px";
+      canvas.width = Math.round(canvas.clientWidth * ratio);
+      canvas.height = Math.round(self.height * ratio);
+      ctx.setTransform(ratio, 0, 0, ratio, 0, 0);
+    };
+
+    self.show = (a, b) => {
+      const span = Math.min(Math.max(b - a, meta.span_s * 1e-6), meta.span_s);
+      a = Math.min(Math.max(a, 0), meta.span_s - span);
+      self.view = [a, a + span];
+      redraw();
+    };
+
+    self.draw = () => {
+      if (!columns) return;
+      const width = canvas.clientWidth, plot = self.plot(), view = self.view;
+      ctx.clearRect(0, 0, width, self.height);
+      ctx.font = (self.lanes[0].band < 14 ? "10px" : "12px") + " sans-serif";
+      ctx.textBaseline = "middle";
+      for (const lane of self.lanes.filter((l) => l.first)) {
         ctx.fillStyle = "#eef1f3";
-        ctx.fillRect(LEFT, lane.y, plot, last.y + last.h - lane.y);
+        ctx.fillRect(LEFT, lane.top, plot, lane.band);
+        if (lane.band < 9) continue;
         ctx.fillStyle = "#52616b";
         ctx.textAlign = "right";
-        ctx.fillText("stage " + stage, LEFT - 8, (lane.y + last.y + last.h) / 2);
+        ctx.fillText("stage " + lane.stage, LEFT - 8, lane.top + lane.band / 2);
       }
-    }
-    ctx.save();
-    ctx.beginPath();
-    ctx.rect(LEFT, 0, plot, height);
-    ctx.clip();
-    for (const lane of lanes) {
+      ctx.save();
+      ctx.beginPath();
+      ctx.rect(LEFT, 0, plot, self.height);
+      ctx.clip();
+      self.lanes.forEach(events);
+      ctx.restore();
+      ctx.globalAlpha = 1;
+      axis(plot);
+      if (self.frame) {
+        const a = self.x(self.frame[0]), w = Math.max(self.x(self.frame[1]) - a, 3);
+        ctx.fillStyle = "rgba(244,246,248,.55)";
+        ctx.fillRect(LEFT, 0, a - LEFT, self.height - AXIS);
+        ctx.fillRect(a + w, 0, LEFT + plot - a - w, self.height - AXIS);
+        ctx.strokeStyle = "#1f2a33";
+        ctx.lineWidth = 1.5;
+        ctx.strokeRect(a, 1, w, self.height - AXIS - 3);
+        ctx.lineWidth = 1;
+      }
+    };
+
+    function events(lane) {
       let lastX = -1, lastKey = "";
+      const view = self.view;
       for (let i = firstVisible(lane, view[0] - lane.longest); i < lane.to && columns.start[i] < view[1]; i++) {
         if (columns.end[i] <= view[0]) continue;
-        const a = x(columns.start[i]), w = x(columns.end[i]) - a;
+        const a = self.x(columns.start[i]), w = self.x(columns.end[i]) - a;
         const micro = columns.micro[i], marked = hover >= 0 && micro === hover;
         const colour = shade(columns.tag[i], columns.chunk[i]);
         const pixel = Math.round(a * 2), key = colour + marked;
@@ -120,58 +147,64 @@
         ctx.globalAlpha = hover >= 0 && !marked ? 0.22 : 1;
         ctx.fillStyle = colour;
         ctx.fillRect(a, lane.y, Math.max(w - (w > 3 ? 0.6 : 0), 0.5), lane.h);
-        if (w > 16 && lane.h > 13 && micro >= 0) {
+        if (w > 15 && lane.h > 13 && micro >= 0 && !self.frame) {
           ctx.fillStyle = "rgba(255,255,255,.95)";
           ctx.textAlign = "center";
           ctx.fillText(String(micro + 1), a + w / 2, lane.y + lane.h / 2 + 0.5);
         }
       }
     }
-    ctx.restore();
-    ctx.globalAlpha = 1;
-    axis(plot, x);
-  }
 
-  function axis(plot, x) {
-    const span = view[1] - view[0], rough = span / Math.max(plot / 110, 1), power = 10 ** Math.floor(Math.log10(rough));
-    const step = [1, 2, 5, 10].map((k) => k * power).find((s) => s >= rough), y = height - BOTTOM + 3;
-    const unit = step >= 0.5 ? [1, " s"] : step >= 5e-4 ? [1e3, " ms"] : [1e6, " µs"];
-    const digits = Math.max(0, -Math.floor(Math.log10(step * unit[0]) + 1e-9));
-    ctx.strokeStyle = "#c5ced4";
-    ctx.fillStyle = "#52616b";
-    ctx.textAlign = "center";
-    for (let t = Math.ceil(view[0] / step) * step; t <= view[1]; t += step) {
-      ctx.beginPath(); ctx.moveTo(x(t), y - 3); ctx.lineTo(x(t), y + 3); ctx.stroke();
-      ctx.fillText((t * unit[0]).toFixed(digits) + unit[1], x(t), y + 12);
+    function axis(plot) {
+      const view = self.view, rough = (view[1] - view[0]) / Math.max(plot / 110, 1), power = 10 ** Math.floor(Math.log10(rough));
+      const step = [1, 2, 5, 10].map((k) => k * power).find((s) => s >= rough), y = self.height - AXIS + 3;
+      const unit = step >= 0.5 ? [1, " s"] : step >= 5e-4 ? [1e3, " ms"] : [1e6, " µs"];
+      const digits = Math.max(0, -Math.floor(Math.log10(step * unit[0]) + 1e-9));
+      ctx.font = "12px sans-serif";
+      ctx.strokeStyle = "#c5ced4";
+      ctx.fillStyle = "#52616b";
+      ctx.textAlign = "center";
+      for (let t = Math.ceil(view[0] / step) * step; t <= view[1]; t += step) {
+        ctx.beginPath(); ctx.moveTo(self.x(t), y - 3); ctx.lineTo(self.x(t), y + 3); ctx.stroke();
+        ctx.fillText((t * unit[0]).toFixed(digits) + unit[1], self.x(t), y + 12);
+      }
     }
+    return self;
   }
 
-  function timeAt(px) { return view[0] + (px - LEFT) / (canvas.clientWidth - LEFT - 6) * (view[1] - view[0]); }
+  const canvases = box.querySelectorAll("canvas"), first = meta.first_view_s;
+  const strip = panel(canvases[0], 0, meta.span_s, 150, 20, 4, 0);
+  const detail = panel(canvases[1], first[0], first[1], 520, 60, 11, 0.42);
+  strip.frame = detail.view;
+  const show = detail.show;
+  detail.show = (a, b) => { show(a, b); strip.frame = detail.view; };
 
-  function show(a, b) {
-    const span = Math.min(Math.max(b - a, meta.span_s * 1e-6), meta.span_s);
-    a = Math.min(Math.max(a, 0), meta.span_s - span);
-    view = [a, a + span];
-    redraw();
-  }
-
-  canvas.addEventListener("wheel", (e) => {
+  let drag = null;
+  detail.canvas.addEventListener("wheel", (e) => {
     e.preventDefault();
-    const at = timeAt(e.offsetX), factor = Math.exp(e.deltaY * 0.0016);
-    show(at - (at - view[0]) * factor, at + (view[1] - at) * factor);
+    const at = detail.time(e.offsetX), factor = Math.exp(e.deltaY * 0.0016), view = detail.view;
+    detail.show(at - (at - view[0]) * factor, at + (view[1] - at) * factor);
   }, { passive: false });
-  canvas.addEventListener("mousedown", (e) => { drag = [e.offsetX, view[0], view[1]]; canvas.classList.add("dragging"); });
-  window.addEventListener("mouseup", () => { drag = null; canvas.classList.remove("dragging"); });
-  canvas.addEventListener("dblclick", () => show(0, meta.span_s));
-  canvas.addEventListener("mouseleave", () => { tip.style.display = "none"; if (hover >= 0) { hover = -1; redraw(); } });
-  canvas.addEventListener("mousemove", (e) => {
-    if (!columns) return;
-    if (drag) {
-      const moved = (drag[0] - e.offsetX) / (canvas.clientWidth - LEFT - 6) * (drag[2] - drag[1]);
-      show(drag[1] + moved, drag[2] + moved);
-      return;
-    }
-    const t = timeAt(e.offsetX), lane = lanes.find((l) => e.offsetY >= l.y && e.offsetY < l.y + l.h);
+  detail.canvas.addEventListener("mousedown", (e) => { drag = { x: e.clientX, view: detail.view }; detail.canvas.classList.add("dragging"); });
+  detail.canvas.addEventListener("dblclick", () => detail.show(0, meta.span_s));
+  detail.canvas.addEventListener("mouseleave", () => { tip.style.display = "none"; if (hover >= 0) { hover = -1; redraw(); } });
+  strip.canvas.addEventListener("mousedown", (e) => { drag = { strip: true }; centre(e.offsetX); });
+  strip.canvas.addEventListener("mousemove", (e) => { if (drag && drag.strip) centre(e.offsetX); });
+  window.addEventListener("mouseup", () => { drag = null; detail.canvas.classList.remove("dragging"); });
+  window.addEventListener("mousemove", (e) => {
+    if (!drag || drag.strip) return;
+    const moved = (drag.x - e.clientX) / detail.plot() * (drag.view[1] - drag.view[0]);
+    detail.show(drag.view[0] + moved, drag.view[1] + moved);
+  });
+
+  function centre(px) {
+    const t = strip.time(px), half = (detail.view[1] - detail.view[0]) / 2;
+    detail.show(t - half, t + half);
+  }
+
+  detail.canvas.addEventListener("mousemove", (e) => {
+    if (!columns || drag) return;
+    const t = detail.time(e.offsetX), lane = detail.lanes.find((l) => e.offsetY >= l.y && e.offsetY < l.y + l.h);
     let found = -1;
     if (lane && e.offsetX >= LEFT) {
       for (let i = firstVisible(lane, t - lane.longest); i < lane.to && columns.start[i] <= t; i++) if (columns.end[i] >= t) found = i;
@@ -184,18 +217,23 @@
       (micro >= 0 ? " · micro-batch " + (micro + 1) : "") + (columns.chunk[found] >= 0 ? " · chunk " + columns.chunk[found] : "") +
       " · " + (took >= 1e-3 ? (took * 1e3).toFixed(3) + " ms" : (took * 1e6).toFixed(2) + " µs") + " at " + columns.start[found].toFixed(4) + " s";
     tip.style.display = "block";
-    tip.style.left = Math.min(e.offsetX + 14, canvas.clientWidth - tip.offsetWidth - 4) + "px";
-    tip.style.top = e.offsetY + 16 + "px";
+    tip.style.left = Math.min(e.offsetX + 14, detail.canvas.clientWidth - tip.offsetWidth - 4) + "px";
+    tip.style.top = detail.canvas.offsetTop + e.offsetY + 16 + "px";
   });
   document.querySelectorAll("[data-view]").forEach((button) => button.addEventListener("click", () => {
     const span = meta.span_s, [a, b] = JSON.parse(button.dataset.view);
-    show(a * span, b * span);
+    detail.show(a * span, b * span);
   }));
-  window.addEventListener("resize", () => { if (columns) resize(); });
+  window.addEventListener("resize", () => { if (columns) { strip.resize(); detail.resize(); redraw(); } });
 
   if (typeof DecompressionStream === "undefined") {
     box.textContent = "This browser is too old to show the timeline (it lacks DecompressionStream).";
     return;
   }
-  inflate(document.getElementById("timeline-data").textContent.trim()).then((buffer) => { columns = unpack(buffer); layout(); });
+  inflate(document.getElementById("timeline-data").textContent.trim()).then((buffer) => {
+    columns = unpack(buffer);
+    strip.layout();
+    detail.layout();
+    redraw();
+  });
 })();
