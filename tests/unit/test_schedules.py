@@ -102,6 +102,18 @@ def test_the_v_block_never_holds_more_than_p_micro_batches(p: int) -> None:
     assert (schedules.live_activations(block) <= p).all()
 
 
+@pytest.mark.parametrize("p", [2, 4, 7, 16])
+def test_v_half_and_v_min_trade_bubble_for_memory(p: int) -> None:
+    m, costs = 4 * p, unit(p, 2)
+    tables = [schedules.build(id_, p, m, 2, costs) for id_ in ("v_min", "v_half", "zb_v")]
+    live = [schedules.live_activations(table).max() for table in tables]
+    # hops of 4, 6 and 12 slots in all, a micro-batch of a stage is 12 slots; the turns add a constant
+    assert live[0] <= (p - 1) / 3 + 2 and live[1] <= (p - 1) / 2 + 2 and live[2] <= p
+    bubble = [schedules.evaluate(table, costs)[3] for table in tables]
+    plain = (p - 1) / (m + p - 1)  # of 1F1B; the paper gives two thirds of it for V-Min, half for V-Half
+    assert bubble[0] < 0.8 * plain and bubble[1] < 0.6 * plain and bubble[2] < 0.2 * plain
+
+
 def test_weights_in_gaps_shorten_the_block_and_keep_its_order() -> None:
     block, costs = v_block("zb_v", 8, 24), unit(8, 2, comm_s=0.1)
     filled = place_weights(block, costs, np.full(8, 8.0), 1.0, 1.0)

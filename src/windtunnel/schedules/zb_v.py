@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from windtunnel.schedules.arrange import arrange, unit_costs
-from windtunnel.schedules.building_block import place_weights, v_block
+from windtunnel.schedules.building_block import best_block, v_block
 from windtunnel.schedules.order import v_placement
 from windtunnel.schedules.spec import ScheduleSpec, needs_two_chunks
 from windtunnel.schedules.table import InstructionTable, ScheduleCosts, ScheduleLimits
@@ -21,9 +21,8 @@ def construct(p: int, m: int, v: int, costs: ScheduleCosts | None, limits: Sched
     given = limits if limits is not None else ScheduleLimits()
     max_live = given.max_live if given.max_live is not None else np.full(p, float(p))
     kept, known = given.kept_after_backward, costs if costs is not None else unit_costs(p, 2)
-    block = v_block(SCHEDULE.id, p, m)
-    blocks = tuple(place_weights(block, known, max_live, kept, gap) for gap in (1.0, 0.5, 0.0))
-    return arrange(SCHEDULE.id, p, m, v_placement(p), costs, max_live, kept, blocks)
+    block = best_block(v_block(SCHEDULE.id, p, m), known, max_live, kept)
+    return arrange(SCHEDULE.id, p, m, v_placement(p), costs, max_live, kept, (block,))
 
 
 SCHEDULE = ScheduleSpec(

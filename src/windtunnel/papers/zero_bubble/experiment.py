@@ -25,8 +25,9 @@ HANDMADE = ("1f1b", "zb_h1", "zb_h2")
 AUTOMATIC = ("zb_1p", "zb_2p")
 PROFILED = "passes take the paper's profiled times; all stages are equal"
 HOPS_OF_GROUP = (
-    "here every micro-batch waits for its hop from the last stage back to the first; the authors' script (efficiency.py) "
-    "waits only for the first of each group of p, and with that omission the same table gives the published rate"
+    "here every micro-batch waits for its hop from the last stage back to the first; the authors' script "
+    "(efficiency.py) waits only for the first of each group of p, and with "
+    "that omission the same table gives the published rate"
 )
 OUR_SEARCH = "orders come from our own list scheduler, not from the authors' heuristic or solver"
 
