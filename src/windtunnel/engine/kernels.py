@@ -1,9 +1,12 @@
 """The event loop of the engine, jitted. `reference.py` is its plain twin: same arithmetic, same order, same bits.
 
-State lives in arrays of records. Time moves from one event to the next; an event is the end of a task or a wave boundary at which a kernel
-gives up or takes slots. Speeds are recomputed only after tasks started or ended, and only in the connected component of
+State lives in arrays of records. Time moves from one event to the next; an event is the end of a task or a wave boundary
+at which a kernel gives up or takes slots. Speeds are recomputed only after tasks started or ended, and only in the connected component of
 tasks joined by rates that are asked for more than they have.
 """
+
+# Numba's decorators and record arrays have no static types.
+# mypy: disable-error-code="untyped-decorator,no-any-return,call-overload,no-untyped-call"
 
 from __future__ import annotations
 
@@ -813,3 +816,190 @@ def run(
     if status == OK and end.min() < 0.0:
         status = DEADLOCK
     return start, end, blame, status
+
+
+BLOCK = np.dtype(
+    [("size", "i8"), ("offset", "i8")]
+    + [(n, "i4") for n in ("before", "after", "free_before", "free_after", "older", "newer", "segment")]
+    + [("pool", "i4"), ("free", "?")],
+    align=True,
+)
+"""A piece of a segment, linked to its neighbours in it, and in the list of free pieces or of live tensors of one kind."""
+
+ROUND, SMALL, SMALL_SEGMENT, LARGE_SEGMENT, MIN_LARGE, ROUND_LARGE = 512, 2**20, 2**21, 20 * 2**20, 10 * 2**20, 2**21
+"""Bytes. Source: constants of the caching allocator of PyTorch 2.x (block rounding, small size, small and large buffer,
+smallest size with its own segment, rounding of such segments)."""
+
+
+@_helper
+def _unlist(blocks: Array, free_head: Array, b: int) -> None:
+    """Take a block off the list of free blocks."""
+    before, after = blocks[b].free_before, blocks[b].free_after
+    if before >= 0:
+        blocks[before].free_after = after
+    else:
+        free_head[blocks[b].pool] = after
+    if after >= 0:
+        blocks[after].free_before = before
+    blocks[b].free = False
+
+
+@_helper
+def _list_free(blocks: Array, free_head: Array, b: int) -> None:
+    head = free_head[blocks[b].pool]
+    blocks[b].free_before = -1
+    blocks[b].free_after = head
+    if head >= 0:
+        blocks[head].free_before = b
+    free_head[blocks[b].pool] = b
+    blocks[b].free = True
+
+
+@_helper
+def _best_fit(blocks: Array, free_head: Array, pool: int, size: int) -> int:
+    """The smallest free block that is large enough, of these the lowest address; −1 for none."""
+    best, b = -1, free_head[pool]
+    while b >= 0:
+        if blocks[b].size >= size and (
+            best < 0
+            or blocks[b].size < blocks[best].size
+            or (
+                blocks[b].size == blocks[best].size
+                and (
+                    blocks[b].segment < blocks[best].segment
+                    or (blocks[b].segment == blocks[best].segment and blocks[b].offset < blocks[best].offset)
+                )
+            )
+        ):
+            best = b
+        b = blocks[b].free_after
+    return best
+
+
+@_helper
+def _take(blocks: Array, free_head: Array, spare: Array, count: Array, wanted: int) -> int:
+    """Allocate: best fit, a new segment if there is none, split off what is left. `count`: blocks, spare, segments, bytes."""
+    size = max((wanted + ROUND - 1) // ROUND * ROUND, ROUND)
+    pool = 0 if size <= SMALL else 1
+    b = _best_fit(blocks, free_head, pool, size)
+    if b < 0:
+        room = SMALL_SEGMENT
+        if pool == 1:
+            room = LARGE_SEGMENT if size < MIN_LARGE else (size + ROUND_LARGE - 1) // ROUND_LARGE * ROUND_LARGE
+        b = _new_block(blocks, spare, count)
+        blocks[b].size = room
+        blocks[b].offset = 0
+        blocks[b].before = -1
+        blocks[b].after = -1
+        blocks[b].segment = count[2]
+        blocks[b].pool = pool
+        count[2] += 1
+        count[3] += room
+    else:
+        _unlist(blocks, free_head, b)
+    rest = blocks[b].size - size
+    if (pool == 0 and rest >= ROUND) or (pool == 1 and rest > SMALL):
+        c = _new_block(blocks, spare, count)
+        blocks[c].size = rest
+        blocks[c].offset = blocks[b].offset + size
+        blocks[c].segment = blocks[b].segment
+        blocks[c].pool = pool
+        blocks[c].before = b
+        blocks[c].after = blocks[b].after
+        if blocks[b].after >= 0:
+            blocks[blocks[b].after].before = c
+        blocks[b].after = c
+        blocks[b].size = size
+        _list_free(blocks, free_head, c)
+    return b
+
+
+@_helper
+def _new_block(blocks: Array, spare: Array, count: Array) -> int:
+    if count[1] > 0:
+        count[1] -= 1
+        return int64(spare[count[1]])
+    count[0] += 1
+    return count[0] - 1
+
+
+@_helper
+def _give_back(blocks: Array, free_head: Array, spare: Array, count: Array, b: int) -> None:
+    """Free a block and join it with free neighbours."""
+    after = blocks[b].after
+    if after >= 0 and blocks[after].free:
+        _unlist(blocks, free_head, after)
+        blocks[b].size += blocks[after].size
+        blocks[b].after = blocks[after].after
+        if blocks[b].after >= 0:
+            blocks[blocks[b].after].before = b
+        spare[count[1]] = after
+        count[1] += 1
+    before = blocks[b].before
+    if before >= 0 and blocks[before].free:
+        _unlist(blocks, free_head, before)
+        blocks[before].size += blocks[b].size
+        blocks[before].after = blocks[b].after
+        if blocks[b].after >= 0:
+            blocks[blocks[b].after].before = before
+        spare[count[1]] = b
+        count[1] += 1
+        b = before
+    _list_free(blocks, free_head, b)
+
+
+@njit(int64(_L, _I, int64), cache=True, error_model="numpy")
+def replay(sizes: Array, kinds: Array, num_kinds: int) -> int:
+    """Bytes of segments a caching block allocator holds after these allocations (> 0) and frees (< 0), in order.
+
+    A free takes the oldest live block of its kind with exactly its size; failing that, its bytes count towards the oldest
+    blocks of the kind, each freed once it is covered.
+    """
+    n = len(sizes)
+    blocks = np.zeros(2 * n + 2, BLOCK)
+    spare = np.zeros(2 * n + 2, np.int32)
+    owed = np.zeros(2 * n + 2, np.int64)
+    count = np.zeros(4, np.int64)
+    free_head = np.full(2, -1, np.int32)
+    oldest = np.full(num_kinds, -1, np.int32)
+    newest = np.full(num_kinds, -1, np.int32)
+    credit = np.zeros(num_kinds, np.int64)
+    for i in range(n):
+        k = kinds[i]
+        if sizes[i] > 0:
+            b = _take(blocks, free_head, spare, count, sizes[i])
+            owed[b] = sizes[i]
+            blocks[b].older = newest[k]
+            blocks[b].newer = -1
+            if newest[k] >= 0:
+                blocks[newest[k]].newer = b
+            else:
+                oldest[k] = b
+            newest[k] = b
+            continue
+        b = int64(oldest[k])
+        while b >= 0 and owed[b] != -sizes[i]:
+            b = int64(blocks[b].newer)
+        if b < 0:
+            credit[k] -= sizes[i]
+            b = int64(oldest[k])
+            if b < 0 or owed[b] > credit[k]:
+                continue
+            credit[k] -= owed[b]
+        while b >= 0:
+            older, newer = blocks[b].older, blocks[b].newer
+            if older >= 0:
+                blocks[older].newer = newer
+            else:
+                oldest[k] = newer
+            if newer >= 0:
+                blocks[newer].older = older
+            else:
+                newest[k] = older
+            _give_back(blocks, free_head, spare, count, b)
+            b = int64(oldest[k])
+            if b >= 0 and 0 < owed[b] <= credit[k]:
+                credit[k] -= owed[b]
+            else:
+                b = -1
+    return count[3]
