@@ -80,7 +80,7 @@ def simulate_row(scenario: Scenario) -> TrainingResult:
 
 
 def validate(
-    rows: Sequence[dict[str, Any]],
+    rows: Sequence[dict[str, Any]] | str | Path | None = None,
     *,
     families: Iterable[str] = (),
     progress: Progress | None = None,
@@ -89,12 +89,16 @@ def validate(
     """Predict every row; what cannot be predicted comes back with a reason, none is dropped.
 
     Args:
-        rows: Measured rows (see docs/accuracy.md for the schema).
+        rows: Measured rows, or the JSON file that holds them; absent: the rows we ship.
         families: Only these families; all when empty.
         progress: Called with (done, total) after each row.
         simulate: The simulator; identical scenarios are simulated once.
     """
     begun = time.perf_counter()
+    if rows is None:
+        rows = shipped_rows()
+    elif isinstance(rows, (str, Path)):
+        rows = load_rows(Path(rows))
     wanted = set(families)
     cache: dict[str, TrainingResult | str] = {}
     outcomes: list[RowOutcome] = []
