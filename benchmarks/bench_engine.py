@@ -1,7 +1,7 @@
 """Engine speed on the stated workload: 1 M tasks, 64 devices × 4 streams, 30 % of the tasks sharing rates, one core.
 
-Run `python benchmarks/bench_engine.py [--tasks N] [--repeat K]`. Peers' figures (measured on other machines, for scale):
-SimPy's generator processes 0.2 million tasks/s; the prototype of this engine 2.2 million tasks/s.
+Run `python benchmarks/bench_engine.py [--tasks N] [--repeat K]`. Peers' figures (measured on other machines, for
+scale): SimPy's generator processes 0.2 million tasks/s; the prototype of this engine 2.2 million tasks/s.
 """
 
 from __future__ import annotations

@@ -15,9 +15,9 @@ ROUND, SMALL, SMALL_SEGMENT, LARGE_SEGMENT, MIN_LARGE, ROUND_LARGE = 512, 2**20,
 def reserved_bytes(events: MemoryEvents, timeline: Timeline, *, reference: bool = False) -> dict[int, int]:
     """Replay allocations and frees through a caching block allocator; segments are never returned.
 
-    Blocks are rounded to 512 bytes. Up to 1 MiB they come from 2 MiB segments, larger ones from 20 MiB segments or, from
-    10 MiB on, from segments of their own size rounded to 2 MiB. Best fit, splitting, joining of free neighbours, no
-    defragmentation.
+    Blocks are rounded to 512 bytes. Up to 1 MiB they come from 2 MiB segments, larger ones from 20 MiB segments or,
+    from 10 MiB on, from segments of their own size rounded to 2 MiB. Best fit, splitting, joining of free
+    neighbours, no defragmentation.
 
     Args:
         events: Allocations and frees of all pools.

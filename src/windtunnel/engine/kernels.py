@@ -1,8 +1,8 @@
 """The event loop of the engine, jitted. `reference.py` is its plain twin: same arithmetic, same order, same bits.
 
-State lives in arrays of records. Time moves from one event to the next; an event is the end of a task or a wave boundary
-at which a kernel gives up or takes slots. Speeds are recomputed only after tasks started or ended, and only in the connected component of
-tasks joined by rates that are asked for more than they have.
+State lives in arrays of records. Time moves from one event to the next; an event is the end of a task or a wave
+boundary at which a kernel gives up or takes slots. Speeds are recomputed only after tasks started or ended, and
+only in the connected component of tasks joined by rates that are asked for more than they have.
 """
 
 # Numba's decorators and record arrays have no static types.
@@ -24,13 +24,14 @@ WAVE_SLACK = 1e-9
 
 OK, DEADLOCK, STARVED = 0, 1, 2
 HEAP, DIRTY, EPOCH, TOUCHED, PLACES, SPARE = range(6)
-"""Index of each count: events filed, rates to share anew, rounds of sharing, pools to grant from, places made, spare."""
+"""Index of each count: events filed, rates to share anew, rounds of sharing, pools to grant from, places made,
+spare."""
 
 Array = Any
 
 _helper = njit(cache=True, error_model="numpy", _nrt=False)
-"""For functions that allocate nothing: without it they count references to their arguments, with atomic instructions, and
-that is more than half of the run time."""
+"""For functions that allocate nothing: without it they count references to their arguments, with atomic
+instructions, and that is more than half of the run time."""
 
 
 EVENT = np.dtype([("key", "f8"), ("row", "i4"), ("place", "i4")], align=True)
@@ -46,8 +47,8 @@ TASK = np.dtype(
 """A task from ready to ended, at a place of the working set that later tasks use again.
 
 Own time of the current grant, what is left of it, speed, demand scale (share of the work / own time), entries on rates,
-place in the heap, scratch of progressive filling; its claim on a slot pool, linked in the pool's list of runners (in order
-of arrival) or waiters (by priority and row).
+place in the heap, scratch of progressive filling; its claim on a slot pool, linked in the pool's list of runners
+(in order of arrival) or waiters (by priority and row).
 """
 ENTRY = np.dtype(
     [("work", "f8"), ("demand", "f8")] + [(name, "i4") for name in ("rate", "owner", "after", "before")], align=True
@@ -467,7 +468,7 @@ def _wanted(tasks: Array, i: int) -> int:
 
 @_helper
 def _claims(tasks: Array, pools: Array, i: int, waiting: bool, strict: bool, now: float) -> int:
-    """Slots claimed in the pool of task i by tasks that go first: higher priority or, unless strict, launched earlier."""
+    """Slots claimed in the pool of task i by tasks of higher priority and, unless strict, by those launched earlier."""
     q = tasks[i].pool
     total = 0
     if pools[q].under > 0:
@@ -824,7 +825,8 @@ BLOCK = np.dtype(
     + [("pool", "i4"), ("free", "?")],
     align=True,
 )
-"""A piece of a segment, linked to its neighbours in it, and in the list of free pieces or of live tensors of one kind."""
+"""A piece of a segment, linked to its neighbours in it, and in the list of free pieces or of live tensors of one
+kind."""
 
 ROUND, SMALL, SMALL_SEGMENT, LARGE_SEGMENT, MIN_LARGE, ROUND_LARGE = 512, 2**20, 2**21, 20 * 2**20, 10 * 2**20, 2**21
 """Bytes. Source: constants of the caching allocator of PyTorch 2.x (block rounding, small size, small and large buffer,
@@ -878,7 +880,7 @@ def _best_fit(blocks: Array, free_head: Array, pool: int, size: int) -> int:
 
 @_helper
 def _take(blocks: Array, free_head: Array, spare: Array, count: Array, wanted: int) -> int:
-    """Allocate: best fit, a new segment if there is none, split off what is left. `count`: blocks, spare, segments, bytes."""
+    """Allocate: best fit, or a new segment; split off the rest. `count` holds blocks, spare ones, segments, bytes."""
     size = max((wanted + ROUND - 1) // ROUND * ROUND, ROUND)
     pool = 0 if size <= SMALL else 1
     b = _best_fit(blocks, free_head, pool, size)
@@ -952,8 +954,8 @@ def _give_back(blocks: Array, free_head: Array, spare: Array, count: Array, b: i
 def replay(sizes: Array, kinds: Array, num_kinds: int) -> int:
     """Bytes of segments a caching block allocator holds after these allocations (> 0) and frees (< 0), in order.
 
-    A free takes the oldest live block of its kind with exactly its size; failing that, its bytes count towards the oldest
-    blocks of the kind, each freed once it is covered.
+    A free takes the oldest live block of its kind with exactly its size; failing that, its bytes count towards the
+    oldest blocks of the kind, each freed once it is covered.
     """
     n = len(sizes)
     blocks = np.zeros(2 * n + 2, BLOCK)

@@ -1,7 +1,7 @@
 """The engine in plain Python: what `kernels.py` does, written to be read. Same arithmetic, same order, same bits.
 
-Every container here is ordered on purpose: members of a rate and runners of a pool stand in order of arrival, waiters by
-(priority, row), events by (time, row). Sums follow those orders.
+Every container here is ordered on purpose: members of a rate and runners of a pool stand in order of arrival,
+waiters by (priority, row), events by (time, row). Sums follow those orders.
 """
 
 from __future__ import annotations

@@ -21,17 +21,17 @@ class ProgramError(AssertionError):
 def load_kernels() -> ModuleType:
     """Import the jitted kernels, late: Numba takes a quarter of a second that most commands do not need.
 
-    Numba caches compiled code beside the source or in the user's cache directory; where neither can be written it refuses
-    to load, so a private directory under the system's temporary one is the last resort.
+    Numba caches compiled code beside the source or in the user's cache directory; where neither can be written it
+    refuses to load, so a private directory under the system's temporary one is the last resort.
     """
-    import numba  # type: ignore[import-untyped]
+    from numba.core import config
 
     try:
         from windtunnel.engine import kernels
     except RuntimeError as error:
         if "locator" not in str(error):
             raise
-        numba.config.CACHE_DIR = os.path.join(tempfile.gettempdir(), f"windtunnel-numba-{os.getuid()}")
+        vars(config)["CACHE_DIR"] = os.path.join(tempfile.gettempdir(), f"windtunnel-numba-{os.getuid()}")
         from windtunnel.engine import kernels
     return kernels
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from windtunnel.program.tables import Resources, Streams, TaskTable
 
-_Array = npt.NDArray[np.generic]
+_Array = npt.NDArray[Any]
 
 
 class _Column:
