@@ -77,9 +77,14 @@ def _header(result: TrainingResult) -> str:
             chips.append(f'<span class="chip">{escape(key)} <b>{escape(shown)}</b></span>')
     return (
         f"<header><h1>{escape(result.scenario_name or 'Training step')}</h1>"
-        f'<p class="sub">{escape(workload_line(result))} · {result.num_micro_batches:,} micro-batches per replica</p>'
+        f'<p class="sub">{escape(workload_line(result))} · {_micro_batches(result)} per replica</p>'
         f'<div class="chips">{"".join(chips)}</div></header>'
     )
+
+
+def _micro_batches(result: TrainingResult) -> str:
+    m = result.num_micro_batches
+    return f"{m:,} micro-batch" + ("" if m == 1 else "es")
 
 
 def _chip_value(key: str, value: Any) -> str:

@@ -35,6 +35,7 @@ _COLOURS: tuple[tuple[tuple[str, ...], str], ...] = (
 )
 _MEMORY_COLOURS: tuple[tuple[tuple[str, ...], str], ...] = (
     (("optimizer", "adam", "master", "moment"), "#5d4a8a"),
+    (("gathered",), "#d9796b"),
     (("grad",), "#2e8b57"),
     (("weight", "param"), "#2f6fb2"),
     (("logit", "loss", "vocab"), "#0097a7"),
@@ -161,16 +162,16 @@ def memory_figure(result: TrainingResult) -> Any:
             stackgroup="memory", mode="lines", line={"width": 0, "shape": "hv"}, fillcolor=memory_colour(kind),
             hovertemplate="%{y:.2f} GiB",
         )  # fmt: skip
-    figure.add_hline(
-        y=memory.capacity_bytes / gib, line_dash="dash", line_color="#b71c1c", line_width=1.5,
-        annotation_text=f"capacity {memory.capacity_bytes / gib:.1f} GiB", annotation_position="top right",
-        annotation_font_color="#b71c1c",
-    )  # fmt: skip
-    figure.add_hline(
-        y=memory.peak_reserved_bytes / gib, line_dash="dot", line_color="#546e7a", line_width=1,
-        annotation_text=f"reserved peak {memory.peak_reserved_bytes / gib:.1f} GiB",
-        annotation_position="top right", annotation_font_color="#546e7a",
-    )  # fmt: skip
+    for y, name, colour_, dash, where in (
+        (memory.capacity_bytes / gib, "capacity", "#b71c1c", "dash", "top right"),
+        (memory.peak_reserved_bytes / gib, "reserved peak", "#37474f", "dot", "top left"),
+    ):
+        figure.add_hline(
+            y=y,
+            line={"dash": dash, "color": colour_, "width": 1.5},
+            annotation={"text": f"{name} {y:.1f} GiB", "bgcolor": "rgba(255,255,255,.85)", "font": {"color": colour_}},
+            annotation_position=where,
+        )
     top = max(memory.capacity_bytes, memory.peak_reserved_bytes) / gib
     figure.update_yaxes(title="GiB", range=[0, top * 1.1], ticklabelstandoff=4)
     figure.update_xaxes(title="seconds into the step")
