@@ -53,7 +53,14 @@ class Coefficients:
     collective_skew_s: float = 0.0
     """Rank skew and dispatch added to each collective."""
     quantise_bytes: dict[str, float] = field(
-        default_factory=lambda: {"fp8": 4.0, "fp8_rowwise": 6.0, "fp8_block": 6.0, "mxfp8": 6.0, "nvfp4": 10.0, "int8": 4.0}
+        default_factory=lambda: {
+            "fp8": 4.0,
+            "fp8_rowwise": 6.0,
+            "fp8_block": 6.0,
+            "mxfp8": 6.0,
+            "nvfp4": 10.0,
+            "int8": 4.0,
+        }
     )
     rowwise_fraction: float = 0.62
     unaligned_fraction: float = 0.29
@@ -73,6 +80,10 @@ class Behaviour:
     grad_bytes: float = 4.0
     """Bytes of one gradient on the wire."""
     grad_buffer_bytes: float = 4.0
+    grads_persist: bool = True
+    """Gradients live in a buffer through the whole step (Megatron); otherwise they appear during the first backward."""
+    state_bytes: float = 8.0
+    """Bytes of Adam's two moments per parameter."""
     master_bytes: float = 4.0
     param_bytes: float = 2.0
     overlap_grad_reduce: bool = True

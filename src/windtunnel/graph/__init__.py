@@ -45,9 +45,7 @@ def build(
     """
     style = style or STYLES["fused"]
     depth = model.layer_kinds()
-    blocks = {
-        kind: build_block(kind, model, batch, style, unfused=unfused_attention) for kind in dict.fromkeys(depth)
-    }
+    blocks = {kind: build_block(kind, model, batch, style, unfused=unfused_attention) for kind in dict.fromkeys(depth)}
     first = embedding(model, batch, style)
     last = head(model, batch, style, fused_loss=fused_loss, padded_vocab=padded_vocab or float(model.vocab_size))
     matmul, attention = 0.0, 0.0
@@ -60,8 +58,12 @@ def build(
             elif op.kind == Kind.SCAN:
                 attention += op.forward_flop
             elif op.kind == Kind.ATTENTION:
-                attention += 2.0 * op.heads * (op.d_qk + op.d_v) * batch.full_pairs * (
-                    op.pairs / batch.pairs / 2 if kind in "WX" and batch.pairs else 1.0
+                attention += (
+                    2.0
+                    * op.heads
+                    * (op.d_qk + op.d_v)
+                    * batch.full_pairs
+                    * (op.pairs / batch.pairs / 2 if kind in "WX" and batch.pairs else 1.0)
                 )
     head_flop = 2.0 * batch.logits_rows * model.vocab_size * model.hidden_size
     tokens = max(batch.tokens, 1.0)

@@ -18,7 +18,9 @@ class Parts:
     expert_params: float = 0.0
 
 
-def norm_and_residual(model: ModelSpec, batch_tokens: float, style: Style, which: str) -> tuple[list[Operator], list[Tensor]]:
+def norm_and_residual(
+    model: ModelSpec, batch_tokens: float, style: Style, which: str
+) -> tuple[list[Operator], list[Tensor]]:
     """One norm and the residual addition that follows its branch. Bytes at two per element."""
     h, t = float(model.hidden_size), batch_tokens
     post = 1 if model.post_norm else 0
@@ -33,7 +35,13 @@ def norm_and_residual(model: ModelSpec, batch_tokens: float, style: Style, which
     source = {"attn": "", "mlp": "proj", "cross": "proj"}[which]
     tensors = [
         Tensor(f"{which}_input", h * t, "sequence", producer=source, consumers=("norm",)),
-        Tensor(f"{which}_norm_out", h * t, "sequence", producer="norm", consumers=(consumer,)),
+        Tensor(
+            f"{which}_norm_out",
+            (style.saved_per_norm - 1.0) * h * t,
+            "sequence",
+            producer="norm",
+            consumers=(consumer,),
+        ),
     ]
     return [op], tensors
 
@@ -90,6 +98,8 @@ def self_attention(
         Tensor("query", a * t, "heads", producer="qkv", consumers=("core_attn",)),
         Tensor("key_value", 2 * kv * t, "heads", producer="qkv", consumers=("core_attn",)),
     ]
+    if style.saves_rope and model.position_embedding == "rope":
+        tensors.append(Tensor("rotated", (a + kv) * t, "heads", producer="rope", consumers=("core_attn",)))
     pairs = masked_pairs(model, batch, windowed=windowed, causal=causal)
     core, kept = _core_attention(batch, style, model.num_attention_heads, model.kv_heads, d, d, pairs, unfused=unfused)
     operators += core
@@ -111,9 +121,7 @@ def _core_attention(
             "core_attn", "core_attn", Kind.ATTENTION, "heads", m=t, pairs=pairs, seq_len=s, heads=heads, kv_heads=kv_heads,
             d_qk=d_qk, d_v=d_v,
         )  # fmt: skip
-        return [op], [
-            Tensor("softmax_lse", heads * t, "heads", 4.0, producer="core_attn", consumers=("core_attn",))
-        ]
+        return [op], [Tensor("softmax_lse", heads * t, "heads", 4.0, producer="core_attn", consumers=("core_attn",))]
     groups = batch.sequences * heads
     scores = groups * s * s
     soft, drop = style.unfused_softmax, style.unfused_dropout

@@ -26,6 +26,10 @@ def dense_mlp(model: ModelSpec, tokens: float, style: Style, *, with_norm: bool 
         Tensor("fc1_out", up * t, "column", producer="fc1", consumers=("mlp_act",)),
         Tensor("act_out", f * t, "column", producer="mlp_act", consumers=("fc2",)),
     ]
+    if style.saves_gate and model.gated_mlp:
+        tensors.append(
+            Tensor("gate_out", style.saves_gate * f * t, "column", producer="mlp_act", consumers=("mlp_act",))
+        )
     return Parts(operators, tensors, sum(op.params for op in operators))
 
 

@@ -24,7 +24,9 @@ class Kind(IntEnum):
     COLLECTIVE = 6
 
 
-Rule = Literal["column", "row", "heads", "features", "sequence", "vocab", "expert_column", "expert_row", "expert", "full"]
+Rule = Literal[
+    "column", "row", "heads", "features", "sequence", "vocab", "expert_column", "expert_row", "expert", "full"
+]
 """How the tensor axis cuts an operator.
 
 `column`/`row` split a GEMM's n/k; `heads` the attention heads; `features` element-wise work on tensors that a column split
@@ -139,7 +141,9 @@ class Batch:
     decoder_seq_len: float = 0.0
 
     @staticmethod
-    def train(mbs: float, seq_len: float, *, document: float | None = None, decoder_seq_len: float | None = None) -> Batch:
+    def train(
+        mbs: float, seq_len: float, *, document: float | None = None, decoder_seq_len: float | None = None
+    ) -> Batch:
         """A training micro-batch of `mbs` sequences of `seq_len` tokens; `document` is the mean packed document length."""
         length = min(document, seq_len) if document else seq_len
         full = mbs * seq_len * length
@@ -172,6 +176,12 @@ class Style:
     layer_kernels: tuple[float, float] = (16.0, 30.0)
     """Launches of one attention + MLP layer, forward and backward, for the host."""
     saved_bytes_per_logit: float = 4.0
+    saved_per_norm: float = 2.0
+    """Hidden-width tensors that one norm keeps for backward: its input and output; eager code also keeps intermediates."""
+    saves_rope: bool = False
+    """Whether rotated queries and keys are kept beside the projections."""
+    saves_gate: float = 0.0
+    """Extra MLP-width tensors an unfused activation keeps."""
     permute: tuple[float, float] = (2.5, 2.5)
     """MoE: passes over routed tokens for permute and for unpermute."""
 
@@ -180,11 +190,12 @@ STYLES: dict[str, Style] = {
     "fused": Style(),
     "compiled": Style(
         norm=(2.5, 3.5), residual=(1.5, 1.5), loss_bytes_per_logit=(5.0, 7.0), layer_kernels=(12.0, 22.0),
-        saved_bytes_per_logit=6.0,
+        saved_bytes_per_logit=12.0, saved_per_norm=1.5, saves_rope=True,
     ),
     "eager": Style(
         norm=(4.0, 7.0), residual=(3.0, 3.0), rope=(6.0, 6.0), activation_gated=(5.0, 8.0), activation_plain=(2.0, 3.0),
         loss_bytes_per_logit=(12.0, 14.0), layer_kernels=(28.0, 50.0), saved_bytes_per_logit=14.0,
+        saved_per_norm=3.5, saves_rope=True, saves_gate=1.0,
     ),
     "megatron_2021": Style(
         norm=(2.0, 4.0), residual=(3.5, 6.5), rope=(0.0, 0.0), activation_gated=(5.0, 8.0), activation_plain=(2.0, 3.5),

@@ -36,7 +36,9 @@ def context_parallel(operators: list[Operator], plan: ResolvedPlan) -> list[Oper
         if a2a > 1:
             size = (q_bytes + kv_bytes) * a2a
             out.append(_exchange(f"cp_scatter_{op.name}", "all_to_all", "cp_a2a", size, ""))
-        local = replace(op, heads=op.heads / a2a, kv_heads=max(op.kv_heads / a2a, 1.0), m=op.m * a2a, pairs=op.pairs / ring)
+        local = replace(
+            op, heads=op.heads / a2a, kv_heads=max(op.kv_heads / a2a, 1.0), m=op.m * a2a, pairs=op.pairs / ring
+        )
         if ring > 1:
             step_kv = kv_bytes  # the ring moves this rank's heads over its share of tokens
             if plan.cp_kind == "all_gather":

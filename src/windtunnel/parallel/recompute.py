@@ -77,9 +77,9 @@ def _per_op(tensors: tuple[Tensor, ...], operators: list[Operator]) -> Recompute
             repeats[op.name] = 1.0
     kept, dropped = [], []
     for t in tensors:
-        if t.producer in ("", "core_attn"):
+        if t.producer in ("", "core_attn") or t.name in ("query", "mlp_input"):
             kept.append(t)
-        elif t.name in ("query", "key_value", "fc1_out"):
+        elif t.name in ("key_value", "fc1_out"):
             half = t.elements / 2
             kept.append(Tensor(t.name, half, t.rule, t.element_bytes, t.producer, t.consumers))
             dropped.append(Tensor(t.name, half, t.rule, t.element_bytes, t.producer, t.consumers))

@@ -8,7 +8,7 @@ from windtunnel.cost.coefficients import Behaviour
 from windtunnel.errors import ProblemList
 from windtunnel.specs.cluster import ClusterSpec
 from windtunnel.specs.model import ModelSpec
-from windtunnel.specs.plan import RECOMPUTE_MODULES, PlanSpec, Recompute
+from windtunnel.specs.plan import RECOMPUTE_MODULES, Offload, PlanSpec, Recompute
 from windtunnel.specs.workload import TrainingSpec
 
 SELECTIVE_MODULES = ("core_attn",)
@@ -34,6 +34,7 @@ class ResolvedPlan:
     m: int
     schedule: str
     recompute: Recompute
+    offload: Offload
     reshard_after_forward: bool
     overlap_grad_reduce: bool
     overlap_param_gather: bool
@@ -131,7 +132,9 @@ def resolve(
         problems.add("plan.pp", plan.pp, f"pp · vpp = {parts} must not exceed the {depth} layers of {model.name}")
     layers = plan.stage_layers
     if layers is not None and (len(layers) != parts or sum(layers) != depth):
-        problems.add("plan.stage_layers", list(layers), f"must have pp · vpp = {parts} entries that sum to {depth} layers")
+        problems.add(
+            "plan.stage_layers", list(layers), f"must have pp · vpp = {parts} entries that sum to {depth} layers"
+        )
     for module in plan.recompute.modules:
         if module not in RECOMPUTE_MODULES:
             problems.add("plan.recompute.modules", module, f"must be one of {', '.join(RECOMPUTE_MODULES)}")
@@ -164,7 +167,7 @@ def resolve(
 
     return ResolvedPlan(
         plan.tp, switch(plan.sp, behaviour.sp) and plan.tp > 1, plan.pp, plan.vpp, plan.cp, plan.cp_kind,
-        plan.cp_all_to_all, plan.ep, plan.etp, dp, plan.zero, shard_group, plan.mbs, m, schedule, recompute,
+        plan.cp_all_to_all, plan.ep, plan.etp, dp, plan.zero, shard_group, plan.mbs, m, schedule, recompute, plan.offload,
         switch(plan.reshard_after_forward, plan.pp == 1), switch(over.grad_reduce, behaviour.overlap_grad_reduce),
         switch(over.param_gather, behaviour.overlap_param_gather), switch(over.tp, behaviour.overlap_tp),
         switch(over.p2p, behaviour.overlap_p2p), switch(over.moe_a2a, behaviour.overlap_moe_a2a),

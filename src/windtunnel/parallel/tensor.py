@@ -86,7 +86,15 @@ def tensor_parallel(block: Block, plan: ResolvedPlan, hidden: float, tokens: flo
             continue
         if op.name in _FIRST_COLUMN and op.module not in gathered:
             gathered.add(op.module)
-            out.append(_collective(f"tp_gather_{op.name}", "all_gather" if plan.sp else "", "reduce_scatter" if plan.sp else "all_reduce", size, op.name))
+            out.append(
+                _collective(
+                    f"tp_gather_{op.name}",
+                    "all_gather" if plan.sp else "",
+                    "reduce_scatter" if plan.sp else "all_reduce",
+                    size,
+                    op.name,
+                )
+            )
             if plan.sp:
                 out.append(
                     replace(
@@ -94,12 +102,36 @@ def tensor_parallel(block: Block, plan: ResolvedPlan, hidden: float, tokens: flo
                     )
                 )
         if op.name == "lm_head":
-            out.append(_collective("tp_gather_head", "all_gather" if plan.sp else "", "reduce_scatter" if plan.sp else "all_reduce", size, op.name))
+            out.append(
+                _collective(
+                    "tp_gather_head",
+                    "all_gather" if plan.sp else "",
+                    "reduce_scatter" if plan.sp else "all_reduce",
+                    size,
+                    op.name,
+                )
+            )
         out.append(local)
         if op.name in _LAST_ROW:
-            out.append(_collective(f"tp_reduce_{op.name}", "reduce_scatter" if plan.sp else "all_reduce", "all_gather" if plan.sp else "", size, op.name))
+            out.append(
+                _collective(
+                    f"tp_reduce_{op.name}",
+                    "reduce_scatter" if plan.sp else "all_reduce",
+                    "all_gather" if plan.sp else "",
+                    size,
+                    op.name,
+                )
+            )
         if op.name == "embedding":
-            out.append(_collective("tp_reduce_embedding", "reduce_scatter" if plan.sp else "all_reduce", "all_gather" if plan.sp else "", size, op.name))
+            out.append(
+                _collective(
+                    "tp_reduce_embedding",
+                    "reduce_scatter" if plan.sp else "all_reduce",
+                    "all_gather" if plan.sp else "",
+                    size,
+                    op.name,
+                )
+            )
         if op.name == "loss":
             out.append(_collective("tp_reduce_loss", "all_reduce", "", 3 * tokens / plan.cp * 4, op.name))
     return out

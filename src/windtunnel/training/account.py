@@ -23,7 +23,13 @@ from windtunnel.training.step import (
 
 Floats = npt.NDArray[np.float64]
 EXPOSED = {"tp": "exposed tp", "cp": "exposed cp", "ep": "exposed ep", "host": "host"}
-_LABEL = {"gemm": "gemm", "attention": "attention", "memory_bound": "memory bound", "scan": "scan", "recompute": "recompute"}
+_LABEL = {
+    "gemm": "gemm",
+    "attention": "attention",
+    "memory_bound": "memory bound",
+    "scan": "scan",
+    "recompute": "recompute",
+}
 
 
 def breakdown(program: StepProgram, timeline: Timeline, parts: Parts, table: InstructionTable) -> dict[str, float]:
@@ -80,9 +86,11 @@ def _blame(out: Counter[str], program: StepProgram, timeline: Timeline, task: in
 
 @dataclass(frozen=True, slots=True)
 class StaticMemory:
-    """Bytes that live through the whole step, per stage, by kind."""
+    """Bytes that live through the whole step, per stage, by kind; and gradients that appear during the first backward."""
 
     by_kind: dict[str, Floats]
+    late_gradient_bytes: Floats
+    """Per virtual stage in depth order."""
 
     @property
     def total(self) -> Floats:
@@ -101,9 +109,9 @@ def static_memory(parts: Parts, plan: ResolvedPlan, training: TrainingSpec, beha
     group = plan.shard_group
     egroup = min(max(plan.expert_dp, 1), group)
     master = {"fp32": 4.0, "bf16": 2.0, "none": 0.0}.get(training.master_weights or "", behaviour.master_bytes)
-    state = OPTIMIZER_STATE_BYTES[training.optimizer]
-    lora = training.phase == "lora" and training.lora is not None
-    trainable = 0.01 if lora else 1.0
+    state = behaviour.state_bytes if training.optimizer == "adam" else OPTIMIZER_STATE_BYTES[training.optimizer]
+    lora = training.phase == "lora"
+    trainable = parts.trainable_share
 
     def over(sharded: bool, width: float) -> Floats:
         if not sharded:
@@ -112,22 +120,33 @@ def static_memory(parts: Parts, plan: ResolvedPlan, training: TrainingSpec, beha
 
     zero = plan.zero
     width = behaviour.param_bytes if not lora else 2.0
-    if zero < 3 and behaviour.param_bytes == 4.0 and behaviour.master_bytes == 0.0:
+    if lora and training.lora is not None and training.lora.quantized_base:
+        width = 0.55  # four bits and their scales (Dettmers et al. 2023, arXiv 2305.14314, section 3)
+    elif zero < 3 and behaviour.param_bytes == 4.0 and behaviour.master_bytes == 0.0:
         width = 4.0
     shard_state = zero >= 1 and (behaviour.shard_optimizer or zero == 3)
     grads = behaviour.grad_buffer_bytes * trainable
     if training.optimizer_in_backward:
         grads = 0.0
+    late = np.zeros(len(parts.dense_params))
+    if not behaviour.grads_persist:
+        whole = zero < 2 or (zero == 3 and not plan.reshard_after_forward)  # FSDP under a pipeline scatters once
+        late = parts.dense_params * grads / (1 if whole else group) + parts.expert_params * grads / (
+            1 if whole else egroup
+        )
+        grads = 0.0
     out = {
         "weights": over(zero == 3, width),
         "gradients": over(zero >= 2, grads),
-        "optimizer": over(shard_state, (state + master) * trainable),
+        "optimizer": over(shard_state, (state + master) * trainable) * (1.0 - plan.offload.optimizer),
     }
-    if zero == 3:
+    if zero == 3 and plan.reshard_after_forward:
         out["gathered layers"] = np.full(p, 2.0 * parts.layer_params * 2.0)
+    elif zero == 3:
+        out["gathered layers"] = (dense + expert) * 2.0
     if parts.dummy_wgrad_bytes:
         out["workspace"] = np.full(p, parts.dummy_wgrad_bytes + 70e6)
-    return StaticMemory(out)
+    return StaticMemory({name: size for name, size in out.items() if size.any()}, late)
 
 
 def memory_report(
@@ -142,14 +161,16 @@ def memory_report(
 ) -> MemoryReport:
     """Memory curve of every stage from allocations and frees of the step program."""
     kinds = sorted({kind for kept in parts.kept_bytes for kind in kept})
-    names = (*static.by_kind, *kinds, "transient")
+    names = (*static.by_kind, *kinds, "gradients (late)", "transient")
     last_kind = W if table.split_backward else B
     part, kind = program.part, table.kind
     events: list[tuple[npt.NDArray[np.int64], bool, Floats, npt.NDArray[np.int32], int]] = []
     forward, final = np.flatnonzero(kind == F), np.flatnonzero(kind == last_kind)
     for i, name in enumerate(kinds):
         size = np.array([kept.get(name, 0.0) for kept in parts.kept_bytes]) * (1.0 - offloaded)
-        events.append((program.first_task[forward], False, size[part[forward]], table.stage[forward], len(static.by_kind) + i))
+        events.append(
+            (program.first_task[forward], False, size[part[forward]], table.stage[forward], len(static.by_kind) + i)
+        )
         events.append((program.last_task[final], True, -size[part[final]], table.stage[final], len(static.by_kind) + i))
     for direction in (F, B, W):
         rows = np.flatnonzero(kind == direction)
@@ -158,6 +179,10 @@ def memory_report(
             continue
         events.append((program.first_task[rows], False, size, table.stage[rows], len(names) - 1))
         events.append((program.last_task[rows], True, -size, table.stage[rows], len(names) - 1))
+    if static.late_gradient_bytes.any():
+        rows = np.flatnonzero((kind == last_kind) & (table.micro_batch == 0))
+        size = static.late_gradient_bytes[part[rows]]
+        events.append((program.last_task[rows], True, size, table.stage[rows], len(names) - 2))
     p = table.p
     if not events:
         zero = np.zeros(1)

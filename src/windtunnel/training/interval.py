@@ -33,7 +33,12 @@ def interval_of(
     kind = "moe" if model.num_experts else "dense"
     table = _residuals()
     for depth, key in enumerate(
-        (f"{framework}|{device.id}|{kind}", f"{framework}|{device.generation}|{kind}", f"*|{device.generation}|{kind}", f"*|*|{kind}")
+        (
+            f"{framework}|{device.id}|{kind}",
+            f"{framework}|{device.generation}|{kind}",
+            f"*|{device.generation}|{kind}",
+            f"*|*|{kind}",
+        )
     ):
         entry = table.get(key)
         if entry:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -79,7 +80,9 @@ class Lowering:
             last = self._forward_one(segment, op, last, "F", 1.0)
         return segment
 
-    def backward(self, name: str, operators: list[Operator], again: Recomputed, *, split: bool) -> tuple[Segment, Segment]:
+    def backward(
+        self, name: str, operators: list[Operator], again: Recomputed, *, split: bool
+    ) -> tuple[Segment, Segment]:
         """Backward launches; with `split`, weight gradients go into a segment of their own."""
         segment, weights = Segment(name, "B", []), Segment(name, "W", [])
         last = -1
@@ -103,9 +106,23 @@ class Lowering:
             output_bytes=np.array(rows.output), extra_bytes=np.array(rows.extra), groups=np.array(rows.groups),
             unaligned=np.array(rows.unaligned),
         ) + np.array(rows.group_s)  # fmt: skip
-        for launch, seconds in zip(rows.launch, time.tolist(), strict=True):
+        for i, (launch, seconds) in enumerate(zip(rows.launch, time.tolist(), strict=True)):
+            if launch.splittable:
+                launch.piece_s = partial(self._piece_s, i, launch.sm, launch.alone_s)
             launch.alone_s += launch.sm * seconds
             launch.sm = 1.0
+
+    def _piece_s(self, row: int, share: float, other_s: float, pieces: int) -> float:
+        """Seconds of one of `pieces` row blocks of a collected product; `other_s` (quantisation) is cut evenly."""
+        rows, p = self._gemms, self.pricing
+        one = gemm_time_s(
+            p.device, p.coefficients, np.array([rows.m[row] / pieces]), np.array([rows.n[row]]), np.array([rows.k[row]]),
+            peak_flop_per_s=np.array([rows.peak[row]]), fraction=np.array([rows.fraction[row]]),
+            operand_bytes=np.array([rows.operand[row]]), output_bytes=np.array([rows.output[row]]),
+            extra_bytes=np.array([rows.extra[row] / pieces]), groups=np.array([rows.groups[row]]),
+            unaligned=np.array([rows.unaligned[row]]),
+        )  # fmt: skip
+        return float(one[0]) * share + other_s / pieces
 
     # -- one operator -------------------------------------------------------------------------------------------------
     def _forward_one(self, segment: Segment, op: Operator, last: int, phase: str, share: float) -> int:
@@ -113,9 +130,13 @@ class Lowering:
         tag = "recompute" if phase == "R" else _TAG.get(op.kind, "")
         if op.kind == Kind.COLLECTIVE:
             return self._collective(segment, op, op.collective, op.size_bytes, after, phase, last)
-        launch = Launch(op.name, tag, COMPUTE, 0.0, after, 1.0, kernels=op.forward_kernels, module=op.module, phase=phase)
+        launch = Launch(
+            op.name, tag, COMPUTE, 0.0, after, 1.0, kernels=op.forward_kernels, module=op.module, phase=phase
+        )
         if op.kind in (Kind.GEMM, Kind.GROUPED_GEMM, Kind.BATCHED_GEMM):
-            self._quantise(launch, op, op.m * op.k + 0.5 * op.n * op.k * op.groups * (op.kind != Kind.BATCHED_GEMM), share)
+            self._quantise(
+                launch, op, op.m * op.k + 0.5 * op.n * op.k * op.groups * (op.kind != Kind.BATCHED_GEMM), share
+            )
             self._gemm(launch, op, op.m, op.n, op.k, share, 0.0)
         else:
             self._other(launch, op, share, backward=False)
@@ -162,7 +183,9 @@ class Lowering:
                 self._gemm(launch, op, m, n, k, 1.0, 0.0)
                 last = self._append(segment, launch)
             return last
-        launch = Launch(op.name, _TAG[op.kind], COMPUTE, 0.0, after, 1.0, kernels=op.backward_kernels, module=op.module, phase="D")
+        launch = Launch(
+            op.name, _TAG[op.kind], COMPUTE, 0.0, after, 1.0, kernels=op.backward_kernels, module=op.module, phase="D"
+        )
         self._other(launch, op, 1.0, backward=True)
         return self._append(segment, launch)
 
@@ -218,7 +241,12 @@ class Lowering:
             )  # fmt: skip
             flop = 2.0 * op.pairs * op.heads * (op.d_qk + op.d_v) * (2.5 if backward else 1.0)
             launch.flop += flop * share
-            moved = op.m * (op.heads * (op.d_qk + op.d_v) + op.kv_heads * (op.d_qk + op.d_v)) * 2 * (2.5 if backward else 1.0)
+            moved = (
+                op.m
+                * (op.heads * (op.d_qk + op.d_v) + op.kv_heads * (op.d_qk + op.d_v))
+                * 2
+                * (2.5 if backward else 1.0)
+            )
         elif op.kind == Kind.SCAN:
             flop = op.forward_flop * (3.0 if backward else 1.0)
             seconds = scan_time_s(p.device, p.coefficients, np.float64(flop), np.float64(moved))
@@ -241,7 +269,11 @@ class Lowering:
         if operation == "ring_exchange":
             steps = n - 1
             one = p.network.collective("send_recv", size / steps, _pair(place))
-            seconds, up, out = float(one.alone_s) * steps, float(one.work_scale_up_bytes) * steps, float(one.work_scale_out_bytes) * steps
+            seconds, up, out = (
+                float(one.alone_s) * steps,
+                float(one.work_scale_up_bytes) * steps,
+                float(one.work_scale_out_bytes) * steps,
+            )
             hbm, channels = float(one.hbm_bytes) * steps, float(one.channels)
         else:
             extra: dict[str, float] = {}
@@ -250,12 +282,15 @@ class Lowering:
                 if domains > 1:
                     copies = domains * (1.0 - (1.0 - 1.0 / domains) ** p.topk)
                     extra["unique_out_fraction"] = min(1.0, copies / p.topk)
-            one = p.network.collective(operation, size, place, two_level=p.two_level_a2a and operation == "all_to_all", **extra)
+            one = p.network.collective(
+                operation, size, place, two_level=p.two_level_a2a and operation == "all_to_all", **extra
+            )
             seconds, up, out = float(one.alone_s), float(one.work_scale_up_bytes), float(one.work_scale_out_bytes)
             hbm, channels = float(one.hbm_bytes), float(one.channels)
         launch = Launch(
             op.name, {"tp": "tp", "ep": "ep"}.get(op.axis, "cp"), COMM, seconds, list(after),
             min(channels / p.device.num_sms, 0.5), hbm, up, out, module=op.module, phase=phase, beside=op.overlap_with,
+            ranks=n, operation=operation,
         )  # fmt: skip
         if operation == "ring_exchange":
             # runs beside the attention: forward it precedes it, backward it is met after it

@@ -25,7 +25,7 @@ from windtunnel.program.segment import Segment, SegmentTime
 from windtunnel.specs.cluster import ClusterSpec
 from windtunnel.specs.model import ModelSpec
 from windtunnel.specs.plan import Recompute
-from windtunnel.specs.workload import TrainingSpec
+from windtunnel.specs.workload import LoraSpec, TrainingSpec
 from windtunnel.techniques.base import Applied
 from windtunnel.training.lower import Lowering, Pricing
 from windtunnel.training.segments import simulate_segments
@@ -89,6 +89,8 @@ class Parts:
     dp_place: GroupPlacement
     expert_dp_place: GroupPlacement
     dummy_wgrad_bytes: float
+    trainable_share: float
+    """Trainable over all parameters: 1, or the adapters' share under LoRA."""
     block_kinds: list[str]
 
 
@@ -213,6 +215,21 @@ def build_parts(
                 (costs[name].forward, b, w if split_backward else empty),
             )  # fmt: skip
     return _assemble(model, training, plan, cluster, g, costs, plain, placement_table, network, mesh, behaviour, batch)
+
+
+def _trainable_share(training: TrainingSpec, g: ModelGraph) -> float:
+    """LoRA: rank · (inputs + outputs) of every targeted matrix over all weights (Hu et al. 2021, arXiv 2106.09685)."""
+    if training.phase != "lora":
+        return 1.0
+    lora = training.lora or LoraSpec()
+    total = g.embedding.params + g.head.params + sum(g.blocks[kind].params for kind in g.depth)
+    adapters = sum(
+        lora.rank * (op.n + op.k) * op.groups
+        for kind in g.depth
+        for op in g.blocks[kind].operators
+        if op.kind in (Kind.GEMM, Kind.GROUPED_GEMM) and op.module in lora.targets
+    )
+    return adapters / total
 
 
 def _accumulate_bytes(behaviour: Behaviour, training: TrainingSpec) -> float:
@@ -356,5 +373,5 @@ def _assemble(
         seconds, head, ends, np.asarray(plan.stage_layers, np.int32), sm, hbm, up, out, busy, kept, transient, dense, expert,
         layer_params, flop * plan.tp * plan.cp, p2p_bytes, behaviour.scatter_gather_p2p, g, network, mesh,
         mesh.placement("cp", "dp"), placement(edp, expert_stride, cluster.scale_up_domain),
-        2.0 * sum(shapes.values()) if behaviour.dummy_wgrad else 0.0, kinds,
+        2.0 * sum(shapes.values()) if behaviour.dummy_wgrad else 0.0, _trainable_share(training, g), kinds,
     )  # fmt: skip

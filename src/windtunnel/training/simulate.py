@@ -76,7 +76,15 @@ def prepare(
         techniques = (*techniques, *applied(("tp-overlap",)))
     table = schedules.build(resolved.schedule, resolved.pp, resolved.m, resolved.vpp)
     parts = build_parts(
-        model, cluster, training, resolved, chosen, how, table.placement, techniques, split_backward=table.split_backward
+        model,
+        cluster,
+        training,
+        resolved,
+        chosen,
+        how,
+        table.placement,
+        techniques,
+        split_backward=table.split_backward,
     )
     if schedules.describe(resolved.schedule).uses_costs:
         table = schedules.build(resolved.schedule, resolved.pp, resolved.m, resolved.vpp, _costs(parts, table))
@@ -161,7 +169,14 @@ def _memory(x: Prepared, timeline: Timeline) -> MemoryReport:
     stage_of = x.table.placement[:, 0].astype(np.int64)
     static = static_memory(x.parts, x.plan, x.training, x.behaviour, stage_of)
     return memory_report(
-        x.program, timeline, x.parts, x.table, static, x.cluster.device.memory_bytes, x.behaviour.reserved_fraction, 0.0
+        x.program,
+        timeline,
+        x.parts,
+        x.table,
+        static,
+        x.cluster.device.memory_bytes,
+        x.behaviour.reserved_fraction,
+        x.plan.offload.activations,
     )
 
 
@@ -172,7 +187,9 @@ def _warnings(x: Prepared, memory: MemoryReport) -> tuple[str, ...]:
         over = (memory.peak_reserved_bytes - memory.capacity_bytes) / 2**30
         largest = sorted(memory.at_peak.items(), key=lambda kv: -kv[1])[:2]
         named = " and ".join(f"{kind} {size / 2**30:.1f} GiB" for kind, size in largest)
-        out.append(f"does not fit: stage {memory.stage} needs {over:.1f} GiB more than the device has; largest are {named}")
+        out.append(
+            f"does not fit: stage {memory.stage} needs {over:.1f} GiB more than the device has; largest are {named}"
+        )
     elif share > 0.95:
         out.append("within 5 % of device memory: allocator retries are likely and are not in the step time")
     return tuple(out)
@@ -192,6 +209,7 @@ def _bound_by(shares: dict[str, float]) -> str:
 def _plan_dict(plan: ResolvedPlan) -> dict[str, Any]:
     out: dict[str, Any] = {name: getattr(plan, name) for name in ResolvedPlan.__slots__}
     out["recompute"] = plan.recompute.model_dump(mode="json")
+    out["offload"] = plan.offload.model_dump(mode="json")
     out["stage_layers"] = list(plan.stage_layers)
     out["order"] = list(plan.order)
     return out

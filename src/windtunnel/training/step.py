@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from windtunnel.cost.coefficients import Behaviour, Coefficients
-from windtunnel.cost.memory_bound import optimizer_bytes, optimizer_time_s
+from windtunnel.cost.memory_bound import host_optimizer_time_s, optimizer_bytes, optimizer_time_s
 from windtunnel.network.groups import GroupPlacement, placement
 from windtunnel.parallel.resolve import ResolvedPlan
 from windtunnel.program.tables import Resources, Streams, TaskTable
@@ -25,10 +25,10 @@ from windtunnel.training.parts import Parts
 Floats = npt.NDArray[np.float64]
 Rows = npt.NDArray[np.int64]
 
-TAGS = ("forward", "backward", "weight grad", "pp send", "dp reduce", "dp gather", "optimizer", "barrier")
-T_F, T_B, T_W, T_SEND, T_REDUCE, T_GATHER, T_OPTIMIZER, T_BARRIER = range(8)
-STREAMS = ("compute", "pp", "dp reduce", "dp gather")
-S_COMPUTE, S_PP, S_REDUCE, S_GATHER = range(4)
+TAGS = ("forward", "backward", "weight grad", "pp send", "dp reduce", "dp gather", "optimizer", "barrier", "offload")
+T_F, T_B, T_W, T_SEND, T_REDUCE, T_GATHER, T_OPTIMIZER, T_BARRIER, T_OFFLOAD = range(9)
+STREAMS = ("compute", "pp", "dp reduce", "dp gather", "to host", "from host")
+S_COMPUTE, S_PP, S_REDUCE, S_GATHER, S_TO_HOST, S_FROM_HOST = range(6)
 _COMM_WEIGHT = 1e6
 
 
@@ -107,7 +107,9 @@ class _Assembly:
         self.task.append(t.ravel())
         self.dep.append(d.ravel())
 
-    def build(self, p: int, capacity: Floats) -> tuple[TaskTable, Streams, Resources, npt.NDArray[np.int32], Rows, Rows]:
+    def build(
+        self, p: int, capacity: Floats
+    ) -> tuple[TaskTable, Streams, Resources, npt.NDArray[np.int32], Rows, Rows]:
         """Sort by (stage, key) and assemble the tables; also returns stages, rows and provisional → final ids."""
 
         def column(name: str) -> npt.NDArray[np.float64]:
@@ -240,7 +242,11 @@ def build_step(
     if sharded:
         _sharded_traffic(asm, parts, traffic, options, plan, kind, part, row, compute, table, finish, m)
     elif traffic.size > 1:
-        _bucketed_traffic(asm, parts, traffic, options, part, row, piece, first_f, last_b, first_task, pieces, table, finish)
+        _bucketed_traffic(
+            asm, parts, traffic, options, part, row, piece, first_f, last_b, first_task, pieces, table, finish
+        )
+    if plan.offload.activations > 0:
+        _offload_activations(asm, parts, plan, cluster, kind, part, table, first_task, last_task, row_of)
     big = (n + 1) * 4096.0
     if parts.graph.tied and p > 1:
         seconds = traffic.tied_seconds(p)
@@ -267,8 +273,49 @@ def build_step(
     is_compute = tag == T_F
     tag[is_compute] = kind[rows_final[is_compute]].astype(np.int32)
     return StepProgram(
-        tasks, streams, resources, stage, rows_final, final[first_task], final[last_task], float(optimizer_s.max()), part
+        tasks,
+        streams,
+        resources,
+        stage,
+        rows_final,
+        final[first_task],
+        final[last_task],
+        float(optimizer_s.max()),
+        part,
     )
+
+
+def _offload_activations(
+    asm: _Assembly, parts: Parts, plan: ResolvedPlan, cluster: ClusterSpec, kind: Rows, part: Rows, table: InstructionTable,
+    first_task: Rows, last_task: Rows, row_of: Rows,
+) -> None:  # fmt: skip
+    """Copy kept activations to the host after forward and back before backward, over PCIe, beside computation.
+
+    The copy back may start when the stage's previous instruction starts (one instruction of prefetch); what PCIe cannot
+    hide delays backward. Source: Rajbhandari et al. 2021 (arXiv 2104.07857), section 5.1.
+    """
+    size = np.array([sum(kept.values()) for kept in parts.kept_bytes]) * plan.offload.activations
+    rate = cluster.device.pcie_bytes_per_s * 0.85
+    forward, backward = np.flatnonzero(kind == F), np.flatnonzero(kind == B)
+    out = asm.add(
+        forward * 4096.0 + 4091, table.stage[forward], S_TO_HOST, size[part[forward]] / rate, T_OFFLOAD, row=forward
+    )  # fmt: skip
+    asm.depend(out, last_task[forward])
+    stored = np.full(row_of.shape[1:], -1, np.int64)
+    stored[part[forward], table.micro_batch[forward]] = out
+    back = asm.add(
+        backward * 4096.0 + 0.5,
+        table.stage[backward],
+        S_FROM_HOST,
+        size[part[backward]] / rate,
+        T_OFFLOAD,
+        row=backward,
+    )
+    asm.depend(back, stored[part[backward], table.micro_batch[backward]])
+    before = backward - 2
+    ok = (before >= 0) & (table.stage[np.maximum(before, 0)] == table.stage[backward])
+    asm.depend(back[ok], last_task[before[ok]])
+    asm.depend(first_task[backward], back)
 
 
 def _hops(table: InstructionTable, part: Rows, stage_of: Rows, k_total: int) -> npt.NDArray[np.bool_]:
@@ -314,9 +361,7 @@ class _Traffic:
             largest = float((parts.dense_params + parts.expert_params).max()) * options.grad_bytes
             self.buckets = int(np.clip(np.ceil(largest / options.bucket_bytes), 1, 512))
         self.gather_at_start = options.overlap_param_gather and plan.zero in (1, 2) and behaviour.shard_optimizer
-        self.trainable = 1.0
-        if training.phase == "lora":
-            self.trainable = 0.01
+        self.trainable = parts.trainable_share
 
     def _shard_places(self) -> tuple[GroupPlacement, GroupPlacement | None]:
         """Placement of the shard group and, under HSDP, of its replicas."""
@@ -339,7 +384,13 @@ class _Traffic:
         def full(x: npt.ArrayLike) -> Floats:
             return np.broadcast_to(np.asarray(x, np.float64), shape)
 
-        return full(one.alone_s), full(one.work_scale_up_bytes), full(one.work_scale_out_bytes), float(np.max(one.channels)), full(one.hbm_bytes)
+        return (
+            full(one.alone_s),
+            full(one.work_scale_up_bytes),
+            full(one.work_scale_out_bytes),
+            float(np.max(one.channels)),
+            full(one.hbm_bytes),
+        )
 
     def reduce(self, pieces: npt.ArrayLike) -> tuple[Floats, Floats, Floats, Floats, Floats]:
         """One gradient bucket of each virtual stage: seconds, up, out, SM-seconds, HBM bytes."""
@@ -365,7 +416,9 @@ class _Traffic:
         shard, _ = self._shard_places()
         t, up, out, channels, hbm = self._run("all_gather", self.parts.dense_params * width / cut, shard)
         if self.parts.expert_params.any():
-            t2, up2, out2, _, hbm2 = self._run("all_gather", self.parts.expert_params * width / cut, self.parts.expert_dp_place)
+            t2, up2, out2, _, hbm2 = self._run(
+                "all_gather", self.parts.expert_params * width / cut, self.parts.expert_dp_place
+            )
             t, up, out, hbm = t + t2, up + up2, out + out2, hbm + hbm2
         return t, up, out, t * min(channels / self.cluster.device.num_sms, 0.5), hbm
 
@@ -388,7 +441,19 @@ class _Traffic:
         eshard = min(self.edp, shard) if shard > 1 else 1
         local = (self.parts.dense_params / shard + self.parts.expert_params / eshard) * self.trainable
         per_stage = np.bincount(stage_of, weights=local, minlength=p)
-        return np.array([optimizer_time_s(self.cluster.device, coefficients, x, per) for x in per_stage]) + coefficients.step_overhead_s
+        away = self.plan.offload.optimizer
+        on_device = np.array(
+            [optimizer_time_s(self.cluster.device, coefficients, x * (1 - away), per) for x in per_stage]
+        )
+        on_host = np.zeros(p)
+        if away:
+            on_host = np.array(
+                [
+                    host_optimizer_time_s(self.cluster, x * away, per, b.grad_buffer_bytes, b.param_bytes)
+                    for x in per_stage
+                ]
+            )
+        return np.maximum(on_device, on_host) + coefficients.step_overhead_s
 
 
 def _bucketed_traffic(
@@ -463,11 +528,13 @@ def _sharded_traffic(
     ok = (back >= 0) & (stage[np.maximum(back, 0)] == stage[g])
     asm.depend(ids[ok], compute[back[ok]])
     reduces = task_kind == B
-    if not options.sync_every_micro_batch:
+    if not options.sync_every_micro_batch or not plan.reshard_after_forward:
         reduces &= table.micro_batch[row] == m - 1
     r = np.flatnonzero(reduces)
     k = of_task[r]
-    rid = asm.add(r * 1.0, stage[r], S_REDUCE, rt[k], T_REDUCE, row=row[r], sm=rsm[k], hbm=rhbm[k], up=rup[k], out=rout[k])
+    rid = asm.add(
+        r * 1.0, stage[r], S_REDUCE, rt[k], T_REDUCE, row=row[r], sm=rsm[k], hbm=rhbm[k], up=rup[k], out=rout[k]
+    )
     asm.depend(rid, compute[r])
     for s in range(table.p):
         mine = np.flatnonzero(stage[r] == s)

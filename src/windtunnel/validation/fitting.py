@@ -74,7 +74,7 @@ def overrides_for(case: RowCase, values: dict[str, float]) -> dict[str, Any]:
 
 def predict(case: RowCase, values: dict[str, float]) -> float:
     """Predicted value of the row's first metric, NaN when the scenario is refused."""
-    from windtunnel.api import simulate_training
+    from windtunnel.training.predict import simulate_training
 
     assert case.scenario is not None
     try:
