@@ -5,6 +5,7 @@ Launches are few (tens); the arrays that the engine runs are made from them once
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 COMPUTE, COMM = "compute", "comm"
@@ -37,6 +38,12 @@ class Launch:
     """Collectives: the operator whose GEMM it feeds or drains."""
     splittable: bool = False
     """GEMMs that an overlap pass may cut into chunks."""
+    piece_s: Callable[[int], float] | None = None
+    """GEMMs: alone seconds of one of `n` pieces of equal rows, tiles and floor included (set when priced)."""
+    ranks: float = 1.0
+    """Collectives: ranks of the group."""
+    operation: str = ""
+    """Collectives: all_gather, reduce_scatter, all_reduce …"""
 
 
 @dataclass(slots=True)

@@ -1,16 +1,16 @@
-"""Published systems as passes. One file each; found by the registry and by entry points `windtunnel.technique`."""
+"""Published systems as passes. One file each; found by the registry and by entry points `windtunnel.techniques`."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
-from windtunnel.errors import ProblemList
+from windtunnel.errors import BadInput, ProblemList, nearest_name
 from windtunnel.registry import Registry
 from windtunnel.techniques.base import LEVELS, Applied, Technique
+from windtunnel.techniques.limits import Limits
 
-__all__ = ["LEVELS", "REGISTRY", "Applied", "Technique", "applied"]
-
+__all__ = ["LEVELS", "REGISTRY", "Applied", "Limits", "Technique", "applied"]
 
 REGISTRY: Registry[Technique] = Registry("techniques", package="windtunnel.techniques.published")
 
@@ -21,32 +21,62 @@ def applied(
     """Look techniques up, set their knobs, order them by level and `after`, and detect conflicts.
 
     Raises:
-        BadInput: unknown ids or knobs, values out of range, conflicting edits; all at once.
+        BadInput: unknown ids or knobs, values out of range, conflicting edits; all at once. With `problems` they are
+            collected there instead, and what could be read is returned.
     """
     own = problems if problems is not None else ProblemList()
     out: list[Applied] = []
     for entry in chosen:
-        items = {entry: {}} if isinstance(entry, str) else entry
-        for technique_id, given in items.items():
-            technique = REGISTRY.get(technique_id)
-            knobs = {name: knob.default for name, knob in technique.knobs.items()}
-            for name, value in (given or {}).items():
-                if name not in technique.knobs:
-                    own.add(f"techniques.{technique_id}.{name}", value, f"unknown knob; known are {', '.join(technique.knobs) or 'none'}")
-                    continue
-                knob = technique.knobs[name]
-                if (knob.low is not None and value < knob.low) or (knob.high is not None and value > knob.high):
-                    own.add(f"techniques.{technique_id}.{name}", value, f"must be {knob.low} to {knob.high}")
-                knobs[name] = value
-            out.append(Applied(technique, knobs))
-    edited: dict[tuple[str, str], str] = {}
-    for item in out:
-        for edit in item.technique.edits:
-            other = edited.get(edit)
-            if other and other not in item.technique.after:
-                own.add("techniques", item.technique.id, f"conflicts with {other}: both edit {edit[1]} at level {edit[0]}")
-            edited[edit] = item.technique.id
+        for technique_id, given in ({entry: {}} if isinstance(entry, str) else entry).items():
+            try:
+                technique = REGISTRY.get(technique_id, field="techniques")
+            except BadInput as error:
+                own.extend(error.problems)
+                continue
+            if any(item.technique.id == technique.id for item in out):
+                own.add("techniques", technique.id, "is given twice")
+                continue
+            out.append(Applied(technique, _knobs(technique, given or {}, own)))
+    _check_conflicts(out, own)
     if problems is None:
         own.raise_if_any()
-    order = {name: i for i, name in enumerate(LEVELS)}
-    return tuple(sorted(out, key=lambda a: min((order[level] for level in a.technique.levels), default=0)))
+    return _ordered(out)
+
+
+def _knobs(technique: Technique, given: dict[str, Any], problems: ProblemList) -> dict[str, Any]:
+    """Defaults with the given values laid over them."""
+    knobs = {name: knob.default for name, knob in technique.knobs.items()}
+    for name, value in given.items():
+        field = f"techniques.{technique.id}.{name}"
+        if name not in knobs:
+            rule = f"unknown knob; known are {', '.join(knobs) or 'none'}"
+            problems.add(field, value, rule, nearest=nearest_name(name, knobs))
+        elif rule := technique.knobs[name].problem(value) or "":
+            problems.add(field, value, rule)
+        else:
+            knobs[name] = value
+    return knobs
+
+
+def _check_conflicts(chosen: list[Applied], problems: ProblemList) -> None:
+    """Two techniques that edit one tag at one level conflict unless one comes `after` the other."""
+    for i, first in enumerate(chosen):
+        for second in chosen[i + 1 :]:
+            a, b = first.technique, second.technique
+            shared = [edit for edit in a.edits if edit in b.edits]
+            if shared and b.id not in a.after and a.id not in b.after:
+                level, tag = shared[0]
+                problems.add("techniques", b.id, f"conflicts with {a.id}: both edit {tag} at level {level}")
+
+
+def _ordered(chosen: list[Applied]) -> tuple[Applied, ...]:
+    """By lowest level, then as given, then so that each follows what it comes `after`."""
+    rank = {name: i for i, name in enumerate(LEVELS)}
+    waiting = sorted(chosen, key=lambda item: min((rank[level] for level in item.technique.levels), default=0))
+    out: list[Applied] = []
+    while waiting:
+        ids = {item.technique.id for item in waiting}
+        free = next((x for x in waiting if not ids & (set(x.technique.after) - {x.technique.id})), waiting[0])
+        waiting.remove(free)
+        out.append(free)
+    return tuple(out)

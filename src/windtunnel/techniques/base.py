@@ -9,6 +9,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
+from windtunnel.techniques.limits import Limits
+
+__all__ = ["LEVELS", "Applied", "Knob", "Level", "Limits", "Paper", "Technique"]
+
 if TYPE_CHECKING:
     from windtunnel.graph import ModelGraph
     from windtunnel.program.segment import Segment
@@ -46,9 +50,32 @@ class Knob:
     """One parameter of a technique."""
 
     default: Any
-    low: Any = None
-    high: Any = None
+    low: float | None = None
+    high: float | None = None
     doc: str = ""
+    choices: tuple[Any, ...] = ()
+
+    def problem(self, value: Any) -> str | None:
+        """Which rule a value breaks, None when it may be used."""
+        if self.choices:
+            return None if value in self.choices else f"must be one of {', '.join(map(str, self.choices))}"
+        if isinstance(self.default, bool):
+            return None if isinstance(value, bool) else "must be true or false"
+        if self.low is None and self.high is None:
+            return None
+        if value is None and self.default is None:
+            return None
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            return f"must be a number, {self._range()}"
+        if isinstance(self.default, int) and not isinstance(value, int):
+            return f"must be a whole number, {self._range()}"
+        inside = (self.low is None or value >= self.low) and (self.high is None or value <= self.high)
+        return None if inside else f"must be {self._range()}"
+
+    def _range(self) -> str:
+        if self.high is None:
+            return f"{self.low:g} or more"
+        return f"{self.high:g} or less" if self.low is None else f"{self.low:g} to {self.high:g}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +101,8 @@ class Technique:
     step: Callable[[StepOptions, dict[str, Any]], StepOptions] | None = None
     saves: str = ""
     """Resource whose cost it hides or cuts: where that resource is free it gains nothing."""
+    limits: Limits | None = None
+    """Cases for the generated limit tests; a technique with status `works` declares them."""
     missing: str = ""
     """`partial`: what is left out."""
 

@@ -1,109 +1,217 @@
-"""Tensor-parallel collectives cut into chunks that travel beside chunks of the GEMM they feed or drain."""
+"""Tensor-parallel collectives cut into pieces that travel beside pieces of the GEMM they feed or drain.
+
+Three patterns are rewritten, forward, in recomputation and backward:
+
+- *gather → GEMM* (column GEMM forward; row GEMM's data gradient): row blocks are multiplied as they arrive;
+- *GEMM → scatter* (row GEMM forward): finished row blocks leave while the next are multiplied;
+- *bulk* (column GEMM backward): the gather that only the weight gradient needs runs beside the data gradient, the
+  scatter of the data gradient beside the weight gradient, both whole. Without a weight gradient in the segment
+  (zero-bubble schedules) the scatter is pipelined with the data gradient instead.
+
+What it costs: each GEMM piece pays its own tiles, waves, ramp and floor (it is priced again as a smaller product), each
+transfer its own start, and communication kernels hold SMs unless they use copy engines. FLOPs and bytes are unchanged;
+additions of a scatter ride in its kernels as in the collective it replaces.
+
+Sources: Wang et al. 2023, sections 3 to 5, for the decomposition; Megatron Bridge 0.4 documentation,
+`bridge.training.comm_overlap`, for methods and defaults (ring exchange on one SM, four splits in its presets).
+"""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any
 
-from windtunnel.program.segment import COMM, COMPUTE, Launch, Segment
+from windtunnel.network.coefficients import NetworkCoefficients
+from windtunnel.program.segment import COMM, Launch, Segment
 from windtunnel.specs.cluster import ClusterSpec
 from windtunnel.specs.scenario import Scenario
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Paper, Technique
+from windtunnel.techniques.base import Knob, Limits, Paper, Technique
+from windtunnel.techniques.limits import FREE
+
+SIMPLE = 2
+"""Index of the protocol whose kernel start a whole collective pays (`NetworkCoefficients.base_s`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """How collectives are cut on one cluster. Seconds; SM shares from 0 to 1."""
+
+    ring: bool
+    chunks: int
+    pipeline: bool
+    bulk: bool
+    collective_start_s: float
+    message_start_s: float
+    ring_sm: float
+    chunk_sm: float | None
+    """Share of a chunked or bulk collective; None leaves what it has."""
+
+    @staticmethod
+    def of(cluster: ClusterSpec, knobs: dict[str, Any]) -> Cut:
+        """From knobs; starts from the network's own coefficients."""
+        network = NetworkCoefficients.for_cluster(cluster)
+        given = knobs["comm_sms"]
+        share = None if given is None else float(given) / cluster.device.num_sms
+        return Cut(
+            knobs["method"] == "ring", int(knobs["chunks"]), bool(knobs["pipeline"]), bool(knobs["bulk"]),
+            network.base_s[SIMPLE], network.p2p_base_s, 1.0 / cluster.device.num_sms if share is None else share, share,
+        )  # fmt: skip
+
+    def is_ring(self, comm: Launch) -> bool:
+        """All-reduces have no ring form with a free first (or last) block: they are chunked."""
+        return self.ring and comm.operation in ("all_gather", "reduce_scatter")
+
+    def gemm_pieces(self, comm: Launch) -> int:
+        """Row blocks of the GEMM beside a collective: one per rank in a ring, else `chunks`."""
+        return max(int(comm.ranks), 2) if self.is_ring(comm) else self.chunks
+
+    def transfer(self, comm: Launch) -> Launch:
+        """One transfer of a cut collective. A ring needs one transfer less than blocks: each rank owns a block."""
+        ring = self.is_ring(comm)
+        count = self.gemm_pieces(comm) - 1 if ring else self.chunks
+        moving = max(comm.alone_s - self.collective_start_s, 0.0) / count
+        share = self.ring_sm if ring else self.chunk_sm
+        return replace(
+            _scaled(comm, count), alone_s=moving + (self.message_start_s if ring else self.collective_start_s),
+            sm=comm.sm if share is None else share,
+        )  # fmt: skip
+
+    def whole(self, comm: Launch) -> Launch:
+        """A collective that stays in one piece."""
+        return comm if self.chunk_sm is None else replace(comm, sm=self.chunk_sm)
+
+
+def _scaled(launch: Launch, pieces: int) -> Launch:
+    """One of equal pieces: work divided, one launch each."""
+    return replace(
+        launch, alone_s=launch.alone_s / pieces, hbm_bytes=launch.hbm_bytes / pieces, up_bytes=launch.up_bytes / pieces,
+        out_bytes=launch.out_bytes / pieces, flop=launch.flop / pieces,
+    )  # fmt: skip
+
+
+def gemm_piece(gemm: Launch, pieces: int) -> Launch:
+    """One row block of a GEMM, priced as the smaller product that it is."""
+    part = _scaled(gemm, pieces)
+    return part if gemm.piece_s is None else replace(part, alone_s=gemm.piece_s(pieces))
+
+
+class Rewriter:
+    """Copies a segment launch by launch; patterns replace several at once."""
+
+    def __init__(self, segment: Segment, cut: Cut) -> None:
+        self.old, self.cut = segment.launches, cut
+        self.new = Segment(segment.name, segment.direction, [])
+        self.ends: dict[int, list[int]] = {}
+        """Old index → new launches whose end stands for its end."""
+
+    def run(self) -> Segment:
+        """The rewritten segment."""
+        at = 0
+        while at < len(self.old):
+            at += self._bulk(at) or self._gather_into_gemm(at) or self._gemm_into_scatter(at) or self._keep(at)
+        return self.new
+
+    def _at(self, index: int) -> Launch | None:
+        return self.old[index] if index < len(self.old) else None
+
+    def _before(self, index: int, but: tuple[int, ...] = ()) -> list[int]:
+        """New launches that an old one waits for."""
+        return sorted({j for i in self.old[index].after if i not in but for j in self.ends[i]})
+
+    def _put(self, launch: Launch, after: list[int]) -> int:
+        return self.new.append(replace(launch, after=sorted(set(after))))
+
+    def _keep(self, at: int) -> int:
+        self.ends[at] = [self._put(self.old[at], self._before(at))]
+        return 1
+
+    def _gather_into_gemm(self, at: int) -> int:
+        comm, gemm = self.old[at], self._at(at + 1)
+        if not self.cut.pipeline or gemm is None or not _feeds(comm, gemm):
+            return 0
+        blocks, transfer = self.cut.gemm_pieces(comm), self.cut.transfer(comm)
+        block = gemm_piece(gemm, blocks)
+        ready = self._before(at)
+        other = self._before(at + 1, but=(at,))
+        arrived: list[int] = []
+        for i in range(blocks):
+            if i or not self.cut.is_ring(comm):  # a ring's first block is the rank's own
+                arrived = [self._put(transfer, ready if not arrived else arrived)]
+            last = self._put(block, [*arrived, *(ready if not i else []), *other])
+        self.ends[at], self.ends[at + 1] = arrived, [last]
+        return 2
+
+    def _gemm_into_scatter(self, at: int) -> int:
+        gemm, comm = self.old[at], self._at(at + 1)
+        if not self.cut.pipeline or comm is None or not _drains(gemm, comm):
+            return 0
+        self._pipelined_scatter(at, at + 1)
+        return 2
+
+    def _pipelined_scatter(self, gemm_at: int, comm_at: int) -> None:
+        comm = self.old[comm_at]
+        blocks, transfer = self.cut.gemm_pieces(comm), self.cut.transfer(comm)
+        block = gemm_piece(self.old[gemm_at], blocks)
+        ready = self._before(gemm_at)
+        sent: list[int] = []
+        for i in range(blocks):
+            last = self._put(block, ready)
+            if i < blocks - 1 or not self.cut.is_ring(comm):  # a ring's last block is the rank's own
+                sent = [self._put(transfer, [last, *sent])]
+        self.ends[gemm_at], self.ends[comm_at] = [last], [last, *sent]
+
+    def _bulk(self, at: int) -> int:
+        """(data gradient, weight gradient?, gather for the weight gradient?, reduction of the data gradient?)."""
+        data = self.old[at]
+        if data.phase != "D" or not data.splittable:
+            return 0
+        used = 1
+        weight = self._is(at + used, lambda x: x.phase == "W" and x.name == data.name)
+        used += weight
+        gather = self._is(at + used, lambda x: x.name == f"tp_regather_{data.name}")
+        used += gather
+        reduce = self._is(at + used, lambda x: x.tag == "tp" and x.beside == data.name and x.name.startswith("tp_gather_"))
+        used += reduce
+        if not (gather or reduce) or not (self.cut.bulk or (self.cut.pipeline and not weight)):
+            return 0
+        weight_at, gather_at, reduce_at = at + weight, at + weight + gather, at + weight + gather + reduce
+        ready = self._before(at)
+        gathered = [self._put(self.cut.whole(self.old[gather_at]), ready)] if gather else []
+        if reduce and not weight and self.cut.pipeline:
+            self._pipelined_scatter(at, reduce_at)
+            if gather:
+                self.ends[gather_at] = gathered
+            return used
+        self.ends[at] = [self._put(data, ready)]
+        scattered = [self._put(self.cut.whole(self.old[reduce_at]), self.ends[at])] if reduce else []
+        if weight:
+            self.ends[weight_at] = [self._put(self.old[weight_at], [*self.ends[at], *gathered])]
+        for index, done in ((gather_at, gathered), (reduce_at, scattered)):
+            if done:
+                self.ends[index] = done
+        return used
+
+    def _is(self, index: int, test: Callable[[Launch], bool]) -> int:
+        launch = self._at(index)
+        return int(launch is not None and test(launch))
+
+
+def _feeds(comm: Launch, gemm: Launch) -> bool:
+    """Gather before a column GEMM (forward, recomputed), or before a row GEMM's data gradient."""
+    if comm.tag != "tp" or comm.stream != COMM or not gemm.splittable or comm.beside != gemm.name:
+        return False
+    return comm.name.startswith("tp_gather_" if gemm.phase in "FR" else "tp_reduce_")
+
+
+def _drains(gemm: Launch, comm: Launch) -> bool:
+    """Row GEMM (forward, recomputed) before its reduction."""
+    return gemm.splittable and gemm.phase in "FR" and comm.name == f"tp_reduce_{gemm.name}"
 
 
 def _segment(segment: Segment, cluster: ClusterSpec, knobs: dict[str, Any]) -> Segment:
-    """Rewrite (collective → GEMM) and (GEMM → collective) pairs into chunk pipelines; free the rest of the chain.
-
-    A gather that only the weight gradient needs (`tp_regather`) runs beside the data gradient, and the reduction of a data
-    gradient beside the weight gradient, as whole collectives ("bulk" overlap).
-    """
-    chunks = int(knobs["chunks"])
-    floor = float(knobs["chunk_floor_us"]) * 1e-6
-    old, out = segment.launches, Segment(segment.name, segment.direction, [])
-    end_of: dict[int, list[int]] = {}
-    """Old index → new indices whose end stands for it."""
-
-    def ends(indices: list[int]) -> list[int]:
-        return sorted({j for i in indices for j in end_of.get(i, [])})
-
-    i = 0
-    while i < len(old):
-        launch = old[i]
-        following = old[i + 1] if i + 1 < len(old) else None
-        if _feeds(launch, following):
-            assert following is not None
-            before = ends(launch.after)
-            comm, last = before, []
-            for c in range(chunks):
-                if c:  # the first chunk is this rank's own shard: no transfer
-                    comm = [out.append(_part(launch, chunks - 1, comm, 0.0))]
-                last = [out.append(_part(following, chunks, sorted({*comm, *last, *ends(following.after)} if c == 0 else {*comm, *last}), floor))]
-            end_of[i] = end_of[i + 1] = last
-            i += 2
-            continue
-        if _drains(launch, following):
-            assert following is not None
-            last, comm = ends(launch.after), []
-            for c in range(chunks):
-                last = [out.append(_part(launch, chunks, last, floor))]
-                if c < chunks - 1:
-                    comm = [out.append(_part(following, chunks - 1, sorted({*last, *comm}), 0.0))]
-            end_of[i] = last
-            end_of[i + 1] = sorted({*last, *comm})
-            i += 2
-            continue
-        new = replace(launch, after=ends(launch.after))
-        if launch.tag == "tp" and launch.name.startswith("tp_regather"):
-            # needed by the weight gradient alone: it may start with the data gradient that follows
-            end_of[i] = [out.append(new)]
-            regather = end_of[i]
-            if following is not None and following.phase == "D":
-                data = replace(following, after=list(new.after))
-                end_of[i + 1] = [out.append(data)]
-                if i + 2 < len(old) and old[i + 2].phase == "W":
-                    weight = replace(old[i + 2], after=sorted({*end_of[i + 1], *regather}))
-                    reduce_at = i + 3
-                    if reduce_at < len(old) and old[reduce_at].tag == "tp":
-                        reduction = replace(old[reduce_at], after=list(end_of[i + 1]))
-                        end_of[reduce_at] = [out.append(reduction)]
-                        end_of[i + 2] = [out.append(weight)]
-                        end_of[reduce_at] = sorted({*end_of[reduce_at], *end_of[i + 2]})
-                        i += 4
-                        continue
-                    end_of[i + 2] = [out.append(weight)]
-                    i += 3
-                    continue
-                i += 2
-                continue
-            i += 1
-            continue
-        end_of[i] = [out.append(new)]
-        i += 1
-    return out
-
-
-def _feeds(launch: Launch, following: Launch | None) -> bool:
-    return (
-        launch.tag == "tp" and launch.stream == COMM and following is not None and following.splittable
-        and launch.name.startswith("tp_gather" if following.phase in "FR" else "tp_reduce")
-    )  # fmt: skip
-
-
-def _drains(launch: Launch, following: Launch | None) -> bool:
-    return (
-        launch.splittable and launch.stream == COMPUTE and following is not None and following.tag == "tp"
-        and following.name.startswith("tp_reduce") and launch.phase in "FR"
-    )  # fmt: skip
-
-
-def _part(launch: Launch, parts: int, after: list[int], floor: float) -> Launch:
-    """One of `parts` equal pieces; a GEMM piece pays its launch and ramp again (`floor`)."""
-    share = 1.0 / max(parts, 1)
-    return replace(
-        launch, after=list(after), alone_s=launch.alone_s * share + floor, hbm_bytes=launch.hbm_bytes * share,
-        up_bytes=launch.up_bytes * share, out_bytes=launch.out_bytes * share, flop=launch.flop * share,
-    )  # fmt: skip
+    return Rewriter(segment, Cut.of(cluster, knobs)).run()
 
 
 def _applies(scenario: Scenario) -> str | None:
@@ -113,20 +221,35 @@ def _applies(scenario: Scenario) -> str | None:
 TECHNIQUE = Technique(
     id="tp-overlap",
     family="overlap-net",
-    summary="pipeline tensor-parallel gathers and scatters with the GEMMs beside them, chunk by chunk",
+    summary="pipeline tensor-parallel gathers and scatters with the GEMMs beside them, block by block",
     paper=Paper(
         "Overlap Communication with Dependent Computation via Decomposition in Large Deep Learning Models", 2023,
         "https://doi.org/10.1145/3567955.3567959", "Wang, Shibo and others", "ASPLOS 2023",
     ),
     levels=("segment",),
     knobs={
-        "chunks": Knob(4, 2, 32, "pieces of each GEMM"),
-        "chunk_floor_us": Knob(5.0, 0.0, 100.0, "launch and ramp of each further piece, microseconds"),
+        "method": Knob("ring", choices=("ring", "chunked"), doc="one block per rank by messages, or `chunks` collectives"),
+        "chunks": Knob(4, 2, 64, "`chunked`: row blocks of each GEMM"),
+        "pipeline": Knob(True, doc="cut collectives that a GEMM depends on, or that depend on one"),
+        "bulk": Knob(True, doc="run the backward pair of a column GEMM beside its gradients, whole"),
+        "comm_sms": Knob(None, 0, 64, "SMs of a communication kernel; 0: copy engines; absent: 1 in a ring, else as it was"),
     },
     edits=(("segment", "tp"),),
     applies_to=_applies,
     segment=_segment,
     saves="scale-up",
+    limits=Limits(
+        scenario={
+            "model": "meta-llama/Llama-3.1-70B",
+            "cluster": {"device": "h100-sxm-80gb", "nodes": 1, "devices_per_node": 8},
+            "training": {"seq_len": 8192, "global_batch": 2, "framework": "nemo"},
+            "plan": {"tp": 8, "mbs": 2, "overlap": {"tp": False}},
+        },
+        free={**FREE["scale-up"], "plan": {"mbs": 16}, "training": {"global_batch": 16}},  # blocks large enough to fill the SMs
+        costly={"method": "chunked", "chunks": 64},
+        costly_scenario={"training": {"seq_len": 512}},
+        monotone=True,
+    ),
 )  # fmt: skip
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

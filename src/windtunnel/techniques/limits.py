@@ -1,0 +1,72 @@
+"""Limit cases: where a technique must gain, where its gain must vanish, and where it must lose.
+
+A technique declares `Limits`; tests are generated from them for every entry of the registry (see docs/techniques.md).
+Scenarios are plain mappings as a user would write them, merged field by field.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+HUGE_BYTES_PER_S = 1e16
+
+FREE: Mapping[str, Mapping[str, Any]] = {
+    "scale-up": {
+        "cluster": {"scale_up": {"id": "free", "family": "generic", "bytes_per_s": HUGE_BYTES_PER_S, "latency_s": 0.0}}
+    },
+    "scale-out": {
+        "cluster": {
+            "scale_out": {"nics_per_node": 8, "nic_bytes_per_s": HUGE_BYTES_PER_S, "latency_s": 0.0, "family": "generic"}
+        }
+    },
+    "bubble": {"plan": {"pp": 1, "vpp": 1}},
+}
+"""Saved resource → what makes it free."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Cases that tests are generated from."""
+
+    scenario: Mapping[str, Any]
+    """A case without the technique, in which it gains."""
+    measure: str = "step_time_s"
+    """Field of the result that it makes smaller."""
+    free: Mapping[str, Any] | None = None
+    """Merged into the scenario: the saved resource costs nothing. Absent: `FREE[technique.saves]`."""
+    vanishes: float = 0.01
+    """Largest relative change allowed where the resource is free."""
+    costly: Mapping[str, Any] = field(default_factory=dict)
+    """Knobs at which the technique costs more than it saves."""
+    costly_scenario: Mapping[str, Any] = field(default_factory=dict)
+    """Merged into the scenario: a case in which its cost is not paid back."""
+    monotone: bool = False
+    """Whether the gain shrinks as the saved bandwidth grows, from the declared scenario on."""
+    repeats_work: bool = False
+    """Whether it changes the FLOPs that run (recomputation); else they must be equal."""
+
+    def has_cost(self) -> bool:
+        """Whether a losing case is declared."""
+        return bool(self.costly or self.costly_scenario)
+
+
+def merged(base: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]:
+    """`base` with `change` laid over it; mappings are merged, everything else is replaced."""
+    out = dict(base)
+    for key, value in change.items():
+        known = out.get(key)
+        out[key] = merged(known, value) if isinstance(known, Mapping) and isinstance(value, Mapping) else value
+    return out
+
+
+def with_technique(scenario: Mapping[str, Any], technique_id: str, knobs: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """The scenario with one technique added."""
+    return merged(scenario, {"techniques": [*scenario.get("techniques", ()), {technique_id: dict(knobs or {})}]})
+
+
+def free_case(scenario: Mapping[str, Any], saves: str, free: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """The scenario with the saved resource free, None when nothing says how."""
+    change = FREE.get(saves) if free is None else free
+    return None if change is None else merged(scenario, change)
