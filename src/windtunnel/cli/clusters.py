@@ -20,7 +20,7 @@ def clusters(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """List the clusters and node types of the catalogue, or show one."""
+    """List clusters and node types, or show one."""
     from windtunnel import catalog
 
     if name is not None:

@@ -20,8 +20,9 @@ def compare(
     overrides: Overrides = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show what differs between two predictions and where the seconds and bytes go.
+    """Show where two predictions differ, class by class.
 
+    The classes of time sum to the difference of the step times, the kinds of memory to that of the peaks.
     --set changes B only.
     """
     from windtunnel.errors import BadInput

@@ -18,7 +18,7 @@ def devices(
     device: Annotated[str | None, typer.Argument(metavar="[ID]", help="Show one device.", show_default=False)] = None,
     as_json: AsJson = False,
 ) -> None:
-    """List the devices of the catalogue, or show one with the source of every number."""
+    """List devices, or show one with the source of every number."""
     from windtunnel import catalog
 
     if device is not None:

@@ -21,7 +21,10 @@ def explain(
         float | None, typer.Option(metavar="SECONDS", help="A measured step time to account for.", min=1e-9)
     ] = None,
 ) -> None:
-    """Say in words what a step spends its time on, and what could account for a measurement that differs."""
+    """Say why a step takes that long.
+
+    With --against, also what could account for a measurement that differs.
+    """
     from windtunnel.report.explain import explain as explain_result
     from windtunnel.report.explain import explanation_summary
 

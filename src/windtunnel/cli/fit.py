@@ -10,7 +10,10 @@ from windtunnel.cli.sources import scenario_source
 
 
 def fit(scenario: Scenario, overrides: Overrides = None, as_json: AsJson = False) -> None:
-    """Say whether the plan fits, the largest micro-batch that does, and the fewest devices."""
+    """Say whether the plan fits, and what would.
+
+    Names the largest tensors, the largest micro-batch that fits, and the fewest devices.
+    """
     from windtunnel import api
 
     with progress("fitting"):

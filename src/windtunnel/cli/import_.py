@@ -19,7 +19,7 @@ def import_(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Read a Hugging Face config.json and print the model as the `model:` block of a scenario."""
+    """Turn a Hugging Face config.json into a model block."""
     from windtunnel.importers.hf_config import read_hf_config
 
     read = read_hf_config(config, name or None)

@@ -19,7 +19,7 @@ def models(
     family: Annotated[str | None, typer.Option(help="Only this family: dense, moe, mla_moe, hybrid, encoder …")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """List the models of the catalogue, or show one with its source."""
+    """List models, or show one with its source."""
     from windtunnel import catalog
 
     if name is not None:

@@ -16,7 +16,10 @@ def reproduce(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Reproduce the headline claims of papers: published beside simulated, with low and high."""
+    """Re-run the headline claims of papers.
+
+    Prints published beside simulated figures, with low and high over what the paper leaves open.
+    """
     from windtunnel import papers
 
     with progress("reproducing"):

@@ -18,7 +18,10 @@ def rerun(
     result: Annotated[str, typer.Argument(metavar="RESULT", help="What `train --json` wrote.", show_default=False)],
     as_json: AsJson = False,
 ) -> None:
-    """Simulate a stored result's scenario again and compare every figure (9 digits). Exits 4 when one differs."""
+    """Repeat a stored result and say whether it is equal.
+
+    Every figure is compared to 9 digits; exits 4 when one differs.
+    """
     import windtunnel
     from windtunnel import api
     from windtunnel.errors import BadInput, GateFailed

@@ -35,7 +35,7 @@ def train(
     ] = True,
     curves: Annotated[bool, typer.Option("--curves", help="With --json: also the memory curve and the trace.")] = False,
 ) -> None:
-    """Predict one training step: time, throughput, MFU, memory, and where the time goes."""
+    """Predict one training step: time, MFU, memory, and why."""
     published = _published(against)
     from windtunnel import api
 

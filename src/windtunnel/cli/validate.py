@@ -27,7 +27,10 @@ def validate(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Predict measured rows and report the error by family, device and metric."""
+    """Predict measured rows and report the error.
+
+    One line a family, device and metric: rows predicted, mean and median absolute error, bias, interval coverage.
+    """
     limits = _limits(gate or ())
     from windtunnel import api
     from windtunnel.errors import GateFailed
@@ -85,7 +88,10 @@ def _show(report: dict[str, Any]) -> None:
                 *(_percent(entry.get(key)) for key in ("mape", "median_ape", "bias", "coverage80")),
             )
         )  # fmt: skip
+    predicted = sum(entry["n_predicted"] for entry in report["summary"])
+    total = sum(entry["n"] for entry in report["summary"])
     console().print(listing(("family", "device", "metric", "predicted", "MAPE", "median", "bias", "in 80 %"), rows))
+    console().print(f"\n{predicted:,} of {total:,} measured values predicted; `--json` gives each with its reason")
 
 
 def _percent(value: float | None) -> str:
