@@ -6,20 +6,13 @@ Example:
     2
 
 `wt.simulate_training("scenario.yaml")` returns a typed result; `result.to_frame()` and `result.figure()` show it. Names
-are imported on first use, so `import windtunnel` itself costs nothing.
+are imported on first use, so `import windtunnel` itself costs nothing; `__init__.pyi` tells type checkers what they are.
 """
 
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from windtunnel.api import compare, explain, fit, simulate_training, validate
-    from windtunnel.errors import BadInput, GateFailed, Infeasible, WindtunnelError
-    from windtunnel.specs.loader import load_scenario
-    from windtunnel.specs.scenario import Scenario
-    from windtunnel.training.results import TrainingResult
+from typing import Any
 
 __version__ = "0.1.0"
 

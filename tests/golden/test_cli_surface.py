@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from dataclasses import fields
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -113,3 +114,11 @@ def test_importing_the_package_imports_nothing_heavy() -> None:
     code = "import sys, windtunnel; print([m for m in ('numpy', 'pydantic', 'yaml') if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_type_stub_names_what_the_package_exports() -> None:
+    stub = Path(windtunnel.__file__).with_suffix(".pyi").read_text(encoding="utf-8")
+    named = {line.split(" as ")[1] for line in stub.splitlines() if " as " in line}
+    assert named | {"__version__"} == set(PUBLIC)
+    homes = {line.split()[3]: line.split()[1] for line in stub.splitlines() if line.startswith("from ")}
+    assert homes == windtunnel._HOME

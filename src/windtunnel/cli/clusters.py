@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def clusters(
     name: Annotated[
-        str | None, typer.Argument(metavar="[NAME]", help="Show one cluster; `8 x dgx-h100` works.", show_default=False)
+        str | None, typer.Argument(metavar="NAME", help="Show one cluster; `8 x dgx-h100` works.", show_default=False)
     ] = None,
     as_json: AsJson = False,
 ) -> None:

@@ -15,7 +15,7 @@ def compare(
     a: Annotated[str, typer.Argument(metavar="A", help="Scenario, or a result of `train --json`.", show_default=False)],
     b: Annotated[
         str | None,
-        typer.Argument(metavar="[B]", help="The other one; absent: A with the --set changes.", show_default=False),
+        typer.Argument(metavar="B", help="The other one; absent: A with the --set changes.", show_default=False),
     ] = None,
     overrides: Overrides = None,
     as_json: AsJson = False,

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def devices(
-    device: Annotated[str | None, typer.Argument(metavar="[ID]", help="Show one device.", show_default=False)] = None,
+    device: Annotated[str | None, typer.Argument(metavar="ID", help="Show one device.", show_default=False)] = None,
     as_json: AsJson = False,
 ) -> None:
     """List devices, or show one with the source of every number."""

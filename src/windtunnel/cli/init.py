@@ -46,7 +46,7 @@ techniques: []             # catalogue ids, or {{id: {{knob: value}}}}
 
 
 def init(
-    file: Annotated[Path, typer.Argument(metavar="[FILE]", help="Where to write.")] = Path("scenario.yaml"),
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Where to write.")] = Path("scenario.yaml"),
     model: Annotated[str, typer.Option(help="Catalogue name of the model.")] = "meta-llama/Llama-3.1-8B",
     device: Annotated[str, typer.Option(help="Catalogue id of the device.")] = "h100-sxm-80gb",
     nodes: Annotated[int, typer.Option(min=1, help="Nodes.")] = 1,

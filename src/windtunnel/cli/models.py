@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def models(
-    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="Show one model.", show_default=False)] = None,
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="Show one model.", show_default=False)] = None,
     family: Annotated[str | None, typer.Option(help="Only this family: dense, moe, mla_moe, hybrid, encoder …")] = None,
     as_json: AsJson = False,
 ) -> None:

@@ -12,7 +12,7 @@ from windtunnel.cli.output import console, print_json, progress
 
 def reproduce(
     ids: Annotated[
-        list[str] | None, typer.Argument(metavar="[ID]...", help="Papers; absent: all.", show_default=False)
+        list[str] | None, typer.Argument(metavar="ID", help="Papers; absent: all.", show_default=False)
     ] = None,
     as_json: AsJson = False,
 ) -> None:

@@ -37,7 +37,7 @@ def list_(
 
 @app.command(epilog=examples("techniques search bubble"))
 def search(
-    words: Annotated[list[str], typer.Argument(metavar="WORDS...", help="All must occur.", show_default=False)],
+    words: Annotated[list[str], typer.Argument(metavar="WORD", help="All must occur.", show_default=False)],
     as_json: AsJson = False,
 ) -> None:
     """Find techniques by words in the id, title or family."""
@@ -66,7 +66,7 @@ def show(
 
 @app.command(epilog=examples("techniques cite zb_h1 tp_overlap"))
 def cite(
-    techniques: Annotated[list[str], typer.Argument(metavar="ID...", help="Technique ids.", show_default=False)],
+    techniques: Annotated[list[str], typer.Argument(metavar="ID", help="Technique ids.", show_default=False)],
     as_json: AsJson = False,
 ) -> None:
     """Print the references of techniques."""

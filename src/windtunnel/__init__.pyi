@@ -1,0 +1,14 @@
+from windtunnel.api import compare as compare
+from windtunnel.api import explain as explain
+from windtunnel.api import fit as fit
+from windtunnel.api import simulate_training as simulate_training
+from windtunnel.api import validate as validate
+from windtunnel.errors import BadInput as BadInput
+from windtunnel.errors import GateFailed as GateFailed
+from windtunnel.errors import Infeasible as Infeasible
+from windtunnel.errors import WindtunnelError as WindtunnelError
+from windtunnel.specs.loader import load_scenario as load_scenario
+from windtunnel.specs.scenario import Scenario as Scenario
+from windtunnel.training.results import TrainingResult as TrainingResult
+
+__version__: str
