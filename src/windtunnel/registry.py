@@ -1,4 +1,4 @@
-"""One registry for everything that is one file an entry: schedules, collectives, techniques, families, exporters, papers.
+"""One registry for everything that is one file an entry: schedules, techniques, families, exporters, papers.
 
 A package that holds entries creates a registry and names itself; each module of the package registers what it defines:
 
@@ -11,9 +11,9 @@ TECHNIQUES: Registry[Technique] = Registry("techniques", package="windtunnel.tec
 class ZeroBubble: ...
 ```
 
-Nothing is imported before it is asked for: `get("zb_h1")` imports the module of that name alone when there is one, `list()`
-imports them all. Other distributions add entries through the entry-point group `windtunnel.<kind>`; an entry point's name is
-the id, and its object is the entry (or a module that registers on import).
+Nothing is imported before it is asked for: `get("zb_h1")` imports the module of that name alone when there is one,
+`list()` imports them all. Other distributions add entries through the entry-point group `windtunnel.<kind>`; an entry
+point's name is the id, and its object is the entry (or a module that registers on import).
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ class Registry(Generic[T]):
 
     Args:
         kind: plural, names the entry-point group `windtunnel.<kind>`.
-        package: dotted name of the package whose modules register entries; None for entries that are only added by hand.
-            Modules and sub-packages whose names start with `_` are skipped.
+        package: dotted name of the package whose modules register entries; None for entries that are only added by
+            hand. Modules and sub-packages whose names start with `_` are skipped.
         noun: singular for messages; by default `kind` without its final s.
         recursive: also look inside sub-packages.
     """

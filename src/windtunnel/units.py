@@ -1,9 +1,9 @@
 """Quantities with units, as people write them, to and from SI floats.
 
-Inside the package every quantity is SI (seconds, bytes, FLOP, watts, hertz); strings such as "3.35 TB/s" or "400 Gb/s" exist  # noqa: E501
-only at the edge. Decimal prefixes are powers of ten and binary prefixes (Ki, Mi, Gi, Ti, Pi) powers of two, so "80 GB" and
-"80 GiB" differ. A lower-case `b` is a bit and an upper-case `B` a byte; bits are converted to bytes where bytes are asked for.
-Unit spellings are case-sensitive, because `Mb`, `MB` and `mb` are three different wishes.
+Inside the package every quantity is SI (seconds, bytes, FLOP, watts, hertz); strings such as "3.35 TB/s" or "400 Gb/s"
+exist only at the edge. Decimal prefixes are powers of ten and binary prefixes (Ki, Mi, Gi, Ti, Pi) powers of two, so
+"80 GB" and "80 GiB" differ. A lower-case `b` is a bit and an upper-case `B` a byte; bits are converted to bytes where
+bytes are asked for. Unit spellings are case-sensitive, because `Mb`, `MB` and `mb` are three different wishes.
 
 Source: SI Brochure, 9th edition (decimal prefixes); IEC 80000-13:2008 (binary prefixes).
 """
@@ -145,13 +145,14 @@ def parse_quantity(text: str | float, dimension: str) -> float:
     return value * factor
 
 
+_LARGE = ((1e18, "E"), (1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1.0, ""))
 _DISPLAY: dict[str, tuple[tuple[float, str], ...]] = {
     "bytes": ((TiB, "TiB"), (GiB, "GiB"), (MiB, "MiB"), (KiB, "KiB"), (1.0, "B")),
     "bits": ((1e12, "Tb"), (1e9, "Gb"), (1e6, "Mb"), (1e3, "kb"), (1.0, "b")),
     "bytes/s": ((1e12, "TB/s"), (1e9, "GB/s"), (1e6, "MB/s"), (1e3, "kB/s"), (1.0, "B/s")),
     "bits/s": ((1e12, "Tb/s"), (1e9, "Gb/s"), (1e6, "Mb/s"), (1e3, "kb/s"), (1.0, "b/s")),
-    "flop": tuple((scale, f"{prefix}FLOP") for scale, prefix in ((1e18, "E"), (1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1.0, ""))),
-    "flop/s": tuple((scale, f"{prefix}FLOP/s") for scale, prefix in ((1e18, "E"), (1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1.0, ""))),
+    "flop": tuple((scale, f"{prefix}FLOP") for scale, prefix in _LARGE),
+    "flop/s": tuple((scale, f"{prefix}FLOP/s") for scale, prefix in _LARGE),
     "s": ((86400.0, "d"), (3600.0, "h"), (1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns")),
     "W": ((1e9, "GW"), (1e6, "MW"), (1e3, "kW"), (1.0, "W"), (1e-3, "mW")),
     "J": ((3.6e9, "MWh"), (3.6e6, "kWh"), (1e3, "kJ"), (1.0, "J")),

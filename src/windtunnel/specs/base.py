@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict
 
+from windtunnel.errors import Problem
 from windtunnel.units import parse_quantity
+
+
+class Inconsistent(ValueError):
+    """What a validator of a whole record raises: several problems, each with the field it concerns."""
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("; ".join(str(problem) for problem in self.problems))
 
 
 class Spec(BaseModel):
@@ -20,9 +30,14 @@ class Spec(BaseModel):
 
 def _quantity(dimension: str) -> BeforeValidator:
     def parse(value: Any) -> Any:
-        return parse_quantity(value, dimension) if isinstance(value, str) else value
+        number = parse_quantity(value, dimension) if isinstance(value, str) else value
+        if isinstance(number, bool):
+            raise ValueError("must be a number, not true or false")
+        if isinstance(number, int | float) and not number >= 0:
+            raise ValueError("must not be negative")
+        return number
 
-    return BeforeValidator(parse)
+    return BeforeValidator(parse, json_schema_input_type=float | str)
 
 
 Bytes = Annotated[float, _quantity("bytes")]

@@ -27,7 +27,9 @@ class DeviceSpec(Spec):
     l2_bytes: Bytes = 0.0
     num_sms: int = Field(default=1, gt=0)
     """Independent compute units that tiles are spread over (SMs, CUs, tensor cores of a TPU)."""
-    gemm_tiles: tuple[tuple[int, int], ...] = ((256, 128), (128, 256), (128, 128), (128, 64), (64, 128), (64, 64), (32, 32))
+    gemm_tiles: tuple[tuple[int, int], ...] = (
+        (256, 128), (128, 256), (128, 128), (128, 64), (64, 128), (64, 64), (32, 32),
+    )  # fmt: skip
     clock_hz: Hertz | None = None
     base_clock_hz: Hertz | None = None
     idle_w: Watts | None = None
@@ -60,8 +62,9 @@ class DeviceSpec(Spec):
             "fp64": ("fp64", "fp32"),
         }
         for name in chain[number_format]:
-            if name in self.peak_flop_per_s:
-                return self.peak_flop_per_s[name]  # type: ignore[index]
+            for known, rate in self.peak_flop_per_s.items():
+                if known == name:
+                    return rate
         raise KeyError(f"{self.id} has no {number_format} rate")
 
 

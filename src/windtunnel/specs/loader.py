@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import types
 import typing
 from collections.abc import Sequence
@@ -13,10 +14,11 @@ import yaml
 from pydantic import BaseModel, ValidationError
 
 from windtunnel.errors import UNSET, ProblemList, nearest_name
+from windtunnel.specs.base import Inconsistent
 from windtunnel.specs.cluster import ClusterRef
 from windtunnel.specs.model import ModelSpec
 from windtunnel.specs.plan import RECOMPUTE_MODULES, Overlap
-from windtunnel.specs.scenario import ModelFile, Scenario
+from windtunnel.specs.scenario import Scenario
 
 MAX_BYTES = 1_000_000
 MAX_DEPTH = 32
@@ -24,6 +26,9 @@ MAX_ALIASES = 100
 MAX_NODES = 100_000
 
 _TAGS = {f"tag:yaml.org,2002:{name}" for name in ("str", "int", "float", "bool", "null", "map", "seq", "timestamp")}
+
+_EXPONENT = re.compile(r"[-+]?\d[\d_]*(\.\d*)?[eE][-+]?\d+")
+"""`1e3`: a number to people and to JSON, a string to YAML 1.1."""
 
 
 @dataclass(slots=True)
@@ -85,12 +90,16 @@ def dump_scenario(scenario: Scenario) -> str:
 
 def _read(source: str | Path | dict[str, Any]) -> tuple[dict[str, Any], SourceMap, ProblemList]:
     if isinstance(source, dict):
-        return _copy(source), (lines := SourceMap()), ProblemList(lines)
+        problems = ProblemList()
+        data = _copy(source, problems)
+        problems.raise_if_any()
+        return data, (lines := SourceMap()), ProblemList(lines)
     lines = SourceMap(file=str(source))
     problems = ProblemList(lines)
     try:
-        raw = Path(source).read_bytes()[: MAX_BYTES + 1]
-        text = raw.decode("utf-8-sig")
+        with Path(source).open("rb") as stream:
+            raw = stream.read(MAX_BYTES + 1)
+        text = raw.decode("utf-8-sig") if len(raw) <= MAX_BYTES else ""
     except OSError as error:
         problems.add("", UNSET, f"cannot be read: {error.strerror or error}")
     except UnicodeDecodeError:
@@ -99,6 +108,8 @@ def _read(source: str | Path | dict[str, Any]) -> tuple[dict[str, Any], SourceMa
         if len(raw) > MAX_BYTES:
             problems.add("", UNSET, f"must be at most {MAX_BYTES} bytes")
         problems.raise_if_any()
+        if Path(source).suffix == ".json":
+            text = text.replace("\t", " ")  # YAML refuses tabs between tokens; inside JSON strings they are not allowed
         data = _parse(text, lines, problems)
         problems.raise_if_any()
         if not isinstance(data, dict):
@@ -109,10 +120,14 @@ def _read(source: str | Path | dict[str, Any]) -> tuple[dict[str, Any], SourceMa
     raise AssertionError("unreachable")
 
 
-def _copy(value: Any) -> Any:
+def _copy(value: Any, problems: ProblemList, depth: int = 0) -> Any:
+    if depth > MAX_DEPTH:
+        if not problems:
+            problems.add("", UNSET, f"must have at most {MAX_DEPTH} levels")
+        return None
     if isinstance(value, dict):
-        return {k: _copy(v) for k, v in value.items()}
-    return [_copy(v) for v in value] if isinstance(value, list | tuple) else value
+        return {str(k): _copy(v, problems, depth + 1) for k, v in value.items()}
+    return [_copy(v, problems, depth + 1) for v in value] if isinstance(value, list | tuple) else value
 
 
 def _parse(text: str, lines: SourceMap, problems: ProblemList) -> Any:
@@ -177,6 +192,8 @@ class _Builder:
             return [self.build(child, f"{path}.{i}" if path else str(i), above) for i, child in enumerate(node.value)]
         if node.tag.endswith("timestamp"):
             return node.value
+        if isinstance(node, yaml.ScalarNode) and node.style is None and _EXPONENT.fullmatch(node.value):
+            return float(node.value)
         try:
             return self.scalars.construct_object(node)
         except (ValueError, yaml.YAMLError):
@@ -250,21 +267,30 @@ def _validate(spec: type[SpecT], data: dict[str, Any], lines: SourceMap, problem
 def _explain(spec: type[BaseModel], data: Any, error: ValidationError, problems: ProblemList) -> None:
     seen = set()
     for item in error.errors(include_url=False):
-        path, owner, meant = _follow(spec, data, item["loc"])
-        if not meant:
+        place = _locate(spec, data, item["loc"])
+        if place is None:
             continue
+        path, owner, alternatives = place
         kind, value, nearest, rule = item["type"], item["input"], None, item["msg"]
-        if kind == "extra_forbidden":
+        if alternatives:
+            kind, value, rule = "union", _value_at(data, path), f"must be {alternatives}"
+        elif kind == "extra_forbidden":
             known = owner.model_fields if owner else ()
             rule, nearest = "unknown field", nearest_name(str(item["loc"][-1]), known)
         elif kind == "missing":
             value, rule = UNSET, "is required"
         elif kind == "literal_error":
-            annotation = str(item["ctx"]["expected"])
-            rule, nearest = f"must be {annotation}", nearest_name(str(value), annotation.replace(" or ", ", ").split(", "))
+            expected = str(item["ctx"]["expected"])
+            rule, nearest = f"must be {expected}", nearest_name(str(value), expected.replace(" or ", ", ").split(", "))
             nearest = nearest.strip("'") if nearest else None
         elif kind == "value_error":
-            rule, value = rule.removeprefix("Value error, "), UNSET if isinstance(value, dict | BaseModel) else value
+            cause = item["ctx"]["error"]
+            if isinstance(cause, Inconsistent):
+                for problem in cause.problems:
+                    field = f"{path}.{problem.field}" if path else problem.field
+                    problems.add(field, problem.value, problem.rule)
+                continue
+            rule, value = str(cause), UNSET if isinstance(value, dict | BaseModel) else value
             rule, _, hint = rule.partition("; did you mean '")
             nearest = hint.removesuffix("'?") or None
         else:
@@ -274,47 +300,95 @@ def _explain(spec: type[BaseModel], data: Any, error: ValidationError, problems:
             problems.add(path, value, rule, nearest=nearest)
 
 
-def _follow(spec: type[BaseModel], data: Any, loc: tuple[int | str, ...]) -> tuple[str, type[BaseModel] | None, bool]:
-    """Dotted path without union labels, the record that owns its last part, whether that union branch was meant."""
+def _locate(spec: Any, value: Any, loc: tuple[int | str, ...]) -> tuple[str, type[BaseModel] | None, str] | None:
+    """Where a complaint of pydantic belongs.
+
+    `loc` names a union branch after each field that has several; only the branch the value was written for counts.
+
+    Returns:
+        Dotted path without branch labels; the record that the last part belongs to; and, where no branch fits the
+        value, what would ("a name or a mapping"). None for a complaint about a branch that was not meant.
+    """
     path: list[str] = []
-    owner: type[BaseModel] | None = spec
-    value = data
-    branches: list[Any] = []
+    owner: type[BaseModel] | None = None
+    annotation: Any = spec
     for part in loc:
-        if branches:
-            chosen = _meant(branches, value)
-            labels = {getattr(b, "__name__", str(b)): b for b in branches}
-            label = str(part).rsplit("[", 1)[-1].rstrip("]").rsplit(", ", 1)[-1]
-            if label in labels or part in ("str", "int") or "[" in str(part):
-                if chosen is not None and labels.get(label, part) is not chosen:
-                    return ".".join(path), owner, False
-                owner = chosen if isinstance(chosen, type) and issubclass(chosen, BaseModel) else None
-                branches = []
-                continue
+        choices = _choices(annotation)
+        if len(choices) > 1:
+            annotation = _meant(choices, value)
+            if annotation is None:
+                return ".".join(path), owner, " or ".join(dict.fromkeys(_in_words(c) for c in choices))
+            if not _names(str(part), annotation):
+                return None
+            continue
+        annotation = choices[0]
+        if part == "[key]":
+            continue
         path.append(str(part))
-        annotation = owner.model_fields[str(part)].annotation if owner and str(part) in owner.model_fields else None
-        try:
-            value = value[part]
-        except (KeyError, IndexError, TypeError):
-            value = None
-        is_union = typing.get_origin(annotation) in (typing.Union, types.UnionType)
-        members = [a for a in typing.get_args(annotation) if a is not type(None)] if is_union else []
-        if annotation is not None:
-            single = members[0] if len(members) == 1 else annotation
-            last = part == loc[-1] and len(path) and loc.index(part) == len(loc) - 1
-            if not last:
-                owner = single if isinstance(single, type) and issubclass(single, BaseModel) else None
-            branches = members if len(members) > 1 else []
-    return ".".join(path), owner, True
+        owner = annotation if _is_record(annotation) else None
+        annotation = _inside(annotation, part)
+        value = _entry(value, part)
+    return ".".join(path), owner, ""
 
 
-def _meant(branches: list[Any], value: Any) -> Any:
+def _choices(annotation: Any) -> list[Any]:
+    """Members of a union without None; the annotation itself when it is none."""
+    if typing.get_origin(annotation) is typing.Annotated:
+        return _choices(typing.get_args(annotation)[0])
+    if typing.get_origin(annotation) in (typing.Union, types.UnionType):
+        return [c for a in typing.get_args(annotation) if a is not type(None) for c in _choices(a)]
+    return [annotation]
+
+
+def _inside(annotation: Any, part: int | str) -> Any:
+    """Annotation of a field, entry or item."""
+    if _is_record(annotation):
+        field = annotation.model_fields.get(str(part))
+        return field.annotation if field else Any
+    arguments = typing.get_args(annotation)
+    origin = typing.get_origin(annotation)
+    return arguments[1] if origin is dict else arguments[0] if origin in (tuple, list) else Any
+
+
+def _meant(choices: list[Any], value: Any) -> Any:
     """The branch of a union that a value was written for; None when that cannot be told."""
-    records = [b for b in branches if isinstance(b, type) and issubclass(b, BaseModel)]
-    if isinstance(value, dict) and records:
-        if ModelFile in records:
-            return ModelFile if "config" in value else ModelSpec
-        return records[0]
+    if isinstance(value, dict):
+        records = [c for c in choices if _is_record(c)]
+        if records:
+            return max(records, key=lambda record: len(value.keys() & record.model_fields.keys()))
+        return next((c for c in choices if typing.get_origin(c) is dict), None)
     if isinstance(value, str):
-        return str if str in branches else None
-    return None
+        return str if str in choices else None
+    return int if int in choices and isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def _is_record(annotation: Any) -> bool:
+    return isinstance(annotation, type) and issubclass(annotation, BaseModel)
+
+
+def _names(label: str, branch: Any) -> bool:
+    """Whether a label in a location of pydantic stands for this branch of a union."""
+    if typing.get_origin(branch) is dict:
+        return label.startswith("dict[")
+    return label == branch.__name__ or label.endswith(f", {branch.__name__}]")  # the latter with a validator around
+
+
+def _in_words(branch: Any) -> str:
+    if typing.get_origin(branch) is typing.Literal:
+        return " or ".join(repr(value) for value in typing.get_args(branch))
+    if _is_record(branch) or typing.get_origin(branch) is dict:
+        return "a mapping"
+    return {str: "a name", int: "a whole number"}.get(branch, str(branch))
+
+
+def _entry(value: Any, part: int | str) -> Any:
+    try:
+        return value[part]
+    except (KeyError, IndexError, TypeError):
+        return None
+
+
+def _value_at(data: Any, path: str) -> Any:
+    for part in path.split("."):
+        data = _entry(data, int(part) if isinstance(data, list) and part.isdigit() else part)
+    return data

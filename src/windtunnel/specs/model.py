@@ -6,7 +6,8 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from windtunnel.specs.base import Spec
+from windtunnel.errors import Problem
+from windtunnel.specs.base import Inconsistent, Spec
 
 Family = Literal["dense", "moe", "mla_moe", "hybrid", "linear_attention", "encoder", "encoder_decoder", "vit"]
 
@@ -102,28 +103,27 @@ class ModelSpec(Spec):
     @model_validator(mode="after")
     def _consistent(self) -> ModelSpec:
         problems = []
-        if self.head_dim is None and self.family != "mla_moe" and self.hidden_size % self.num_attention_heads:
-            problems.append(
-                f"num_attention_heads = {self.num_attention_heads}: must divide hidden_size {self.hidden_size} "
-                "unless head_dim is given"
-            )
-        if self.num_attention_heads % self.kv_heads:
-            problems.append(
-                f"num_key_value_heads = {self.kv_heads}: must divide num_attention_heads {self.num_attention_heads}"
-            )
-        if self.num_experts and not 0 < self.num_experts_per_tok <= self.num_experts:
-            problems.append(
-                f"num_experts_per_tok = {self.num_experts_per_tok}: must be 1 to num_experts {self.num_experts}"
-            )
-        if self.num_experts and not self.moe_intermediate_size:
-            problems.append("moe_intermediate_size = 0: must be above 0 when num_experts is given")
-        if self.hybrid_override_pattern and len(self.hybrid_override_pattern) != self.num_hidden_layers:
-            problems.append(
-                f"hybrid_override_pattern has {len(self.hybrid_override_pattern)} letters: "
-                f"must have one per layer, num_hidden_layers {self.num_hidden_layers}"
-            )
+
+        def check(passed: bool, field: str, rule: str) -> None:
+            if not passed:
+                problems.append(Problem(field, rule, value=getattr(self, field)))
+
+        heads, experts = self.num_attention_heads, self.num_experts
+        check(
+            self.head_dim is not None or self.family == "mla_moe" or self.hidden_size % heads == 0,
+            "num_attention_heads", f"must divide hidden_size {self.hidden_size} unless head_dim is given",
+        )  # fmt: skip
+        check(heads % self.kv_heads == 0, "num_key_value_heads", f"must divide num_attention_heads {heads}")
+        if experts:
+            check(0 < self.num_experts_per_tok <= experts, "num_experts_per_tok", f"must be 1 to num_experts {experts}")
+            check(self.moe_intermediate_size > 0, "moe_intermediate_size", "must be above 0 when num_experts is given")
+        letters = self.hybrid_override_pattern
+        check(
+            not letters or len(letters) == self.num_hidden_layers, "hybrid_override_pattern",
+            f"must have one letter per layer, num_hidden_layers {self.num_hidden_layers}; has {len(letters or '')}",
+        )  # fmt: skip
         if problems:
-            raise ValueError("; ".join(problems))
+            raise Inconsistent(problems)
         return self
 
     @property
@@ -153,7 +153,7 @@ class ModelSpec(Spec):
         `B` bidirectional encoder block, `C` decoder block with cross attention.
         """
         if self.hybrid_override_pattern:
-            return self.hybrid_override_pattern.translate(str.maketrans({"*": "A", "-": "F", "E": "G"}))
+            return self.hybrid_override_pattern.translate(str.maketrans("*-E", "AFG"))
         if self.family in ("encoder", "vit"):
             return "B" * self.num_hidden_layers
         if self.family == "encoder_decoder":

@@ -9,8 +9,8 @@ from pydantic import Field
 from windtunnel.specs.base import Spec
 
 RECOMPUTE_MODULES = (
-    "core_attn", "attn", "qkv", "proj", "mlp", "mlp_act", "norm", "moe", "moe_act", "shared_experts", "mla_up_proj", "fc1",
-    "fc2", "per_op",
+    "core_attn", "attn", "qkv", "proj", "mlp", "mlp_act", "norm", "moe", "moe_act", "shared_experts", "mla_up_proj",
+    "fc1", "fc2", "per_op",
 )  # fmt: skip
 """Module names that `recompute.modules` accepts. `per_op` is torchtitan's selective checkpointing: every second
 matrix multiplication is recomputed, attention is kept, element-wise results are recomputed."""
@@ -68,7 +68,7 @@ class PlanSpec(Spec):
     """ZeRO-3: gather again for backward (absent: yes without a pipeline)."""
     mbs: int = Field(default=1, gt=0)
     schedule: str | None = None
-    """A schedule id (`windtunnel techniques list --family schedule`); absent: interleaved_1f1b when vpp > 1, else 1f1b."""
+    """A schedule id (`windtunnel techniques list --family schedule`); absent: 1f1b, interleaved_1f1b when vpp > 1."""
     recompute: Recompute = Recompute()
     offload: Offload = Offload()
     overlap: Overlap = Overlap()

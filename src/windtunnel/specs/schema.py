@@ -1,0 +1,69 @@
+"""JSON Schema of scenario files, for editors: `python -m windtunnel.specs.schema` prints it.
+
+The schema accepts what `specs.loader` accepts: quantities as numbers or strings with units, and the short forms of
+`recompute` and `overlap`.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import json
+import sys
+import textwrap
+from typing import Any
+
+from pydantic import BaseModel
+
+from windtunnel.specs.cluster import ClusterRef, ScaleOut
+from windtunnel.specs.device import DeviceSpec, LinkSpec
+from windtunnel.specs.model import ModelSpec, Provenance
+from windtunnel.specs.plan import RECOMPUTE_MODULES, Offload, Overlap, PlanSpec, Recompute
+from windtunnel.specs.scenario import ModelFile, Scenario
+from windtunnel.specs.workload import ExpertLoad, LoraSpec, TrainingSpec
+
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+RECORDS: tuple[type[BaseModel], ...] = (
+    Scenario, ModelFile, ModelSpec, Provenance, ClusterRef, ScaleOut, DeviceSpec, LinkSpec, TrainingSpec, LoraSpec,
+    ExpertLoad, PlanSpec, Recompute, Offload, Overlap,
+)  # fmt: skip
+
+
+def scenario_schema() -> dict[str, Any]:
+    """JSON Schema (draft 2020-12) of a scenario file, with the descriptions that the records carry in their source."""
+    schema = Scenario.model_json_schema()
+    definitions = schema["$defs"]
+    for record in RECORDS:
+        target = schema if record is Scenario else definitions[record.__name__]
+        for name, text in field_docs(record).items():
+            target["properties"][name].setdefault("description", text)
+    plan = definitions["PlanSpec"]["properties"]
+    module = {"enum": sorted({"none", "selective", "full", *RECOMPUTE_MODULES}), "type": "string"}
+    listed = {"type": "array", "items": {"enum": list(RECOMPUTE_MODULES), "type": "string"}}
+    plan["recompute"] = _also(plan["recompute"], module, listed, {"type": "null"})
+    plan["overlap"] = _also(plan["overlap"], {"type": "boolean"}, {"type": "null"})
+    return {"$schema": DIALECT, "title": "Windtunnel scenario"} | {k: v for k, v in schema.items() if k != "title"}
+
+
+def _also(field: dict[str, Any], *forms: dict[str, Any]) -> dict[str, Any]:
+    """A field that takes more forms than its record. The default moves beside the alternatives."""
+    about = {key: field[key] for key in ("default", "description") if key in field}
+    return {"anyOf": [{key: field[key] for key in field if key not in about}, *forms]} | about
+
+
+def field_docs(record: type[BaseModel]) -> dict[str, str]:
+    """Field name → the string that follows it in the class body."""
+    body = ast.parse(textwrap.dedent(inspect.getsource(record))).body[0]
+    assert isinstance(body, ast.ClassDef)
+    found: dict[str, str] = {}
+    for field, after in zip(body.body, body.body[1:], strict=False):
+        named = isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)
+        if named and isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant):
+            assert isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)
+            found[field.target.id] = inspect.cleandoc(str(after.value.value)).replace("\n", " ")
+    return found
+
+
+if __name__ == "__main__":
+    json.dump(scenario_schema(), sys.stdout, indent=2, ensure_ascii=False)
+    sys.stdout.write("\n")
