@@ -106,7 +106,14 @@ class TrainingResult:
     input_hash: str = ""
     version: str = ""
     simulated_in_s: float = 0.0
-    host: dict[str, float] = field(default_factory=dict)
+    mean_power_w: float = 0.0
+    """Average watts of one device, 0 where the data sheet gives no TDP."""
+    clock: float = 1.0
+    """Clock over nominal that the power cap allows."""
+    energy_per_token_j: float = 0.0
+    """Joules of all devices per trained token."""
+    cost_per_million_tokens: float | None = None
+    """In the currency of the device's price, None without one."""
 
     def to_dict(self, *, curves: bool = False) -> dict[str, Any]:
         """Plain data for `--json`; `curves` adds the memory curve and the trace."""

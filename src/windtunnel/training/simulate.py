@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from windtunnel import schedules
+from windtunnel.cost.clock import StepWork, mean_power_w
 from windtunnel.cost.coefficients import Behaviour, Coefficients, behaviour, coefficients
 from windtunnel.engine import simulate as run_engine
 from windtunnel.errors import ProblemList
@@ -43,6 +44,7 @@ class Prepared:
     parts: Parts
     table: InstructionTable
     program: StepProgram
+    clock: float = 1.0
 
 
 def prepare(
@@ -55,7 +57,66 @@ def prepare(
     *,
     coefficient_overrides: dict[str, Any] | None = None,
 ) -> Prepared:
-    """Resolve the plan and build the step program.
+    """Resolve the plan and build the step program at the clock that the power cap allows.
+
+    Raises:
+        BadInput: everything wrong with the plan, at once.
+    """
+
+    def at(clock: float) -> Prepared:
+        return _prepare_at(model, cluster, training, plan, techniques, problems, coefficient_overrides, clock)
+
+    first = at(1.0)
+    cap = cluster.power_cap_w
+    if cap is None or cap >= (cluster.device.tdp_w or 0.0) or _power_w(first, step_time(first)) <= cap:
+        return first
+    low, high, best = 0.3, 1.0, None
+    for _ in range(7):
+        clock = (low + high) / 2
+        trial = at(clock)
+        if _power_w(trial, step_time(trial)) <= cap:
+            low, best = clock, trial
+        else:
+            high = clock
+    return best or at(low)
+
+
+def _power_w(x: Prepared, step_s: float) -> float:
+    """Mean watts of one device."""
+    device = x.cluster.device
+    if not device.tdp_w:
+        return 0.0
+    per_device = x.plan.m / x.plan.pp
+    work = StepWork(
+        x.parts.hardware_flop * x.plan.m * x.plan.dp / x.cluster.num_devices, float(x.parts.hbm_bytes.sum()) * per_device,
+        float((x.parts.up_bytes + x.parts.out_bytes).sum()) * per_device, MATRIX_FORMAT[x.training.precision],
+    )  # fmt: skip
+    nominal = replace(x.coefficients, gemm_fraction={k: v / x.clock for k, v in x.coefficients.gemm_fraction.items()})
+    return mean_power_w(device, nominal, work, step_s, x.clock)
+
+
+def _at_clock(coefficients: Coefficients, clock: float) -> Coefficients:
+    """SM-side rates scale with the clock; memory and links do not."""
+    if clock == 1.0:
+        return coefficients
+    return replace(
+        coefficients, gemm_fraction={k: v * clock for k, v in coefficients.gemm_fraction.items()},
+        attention_fraction={k: v * clock for k, v in coefficients.attention_fraction.items()},
+        scan_fraction=coefficients.scan_fraction * clock,
+    )  # fmt: skip
+
+
+def _prepare_at(
+    model: ModelSpec,
+    cluster: ClusterSpec,
+    training: TrainingSpec,
+    plan: PlanSpec,
+    techniques: tuple[Applied, ...],
+    problems: ProblemList | None,
+    coefficient_overrides: dict[str, Any] | None,
+    clock: float,
+) -> Prepared:
+    """One step program at one clock.
 
     Raises:
         BadInput: everything wrong with the plan, at once.
@@ -65,6 +126,7 @@ def prepare(
     chosen = coefficients(training.framework, cluster.device)
     if coefficient_overrides:
         chosen = replace(chosen, **coefficient_overrides)
+    chosen = _at_clock(chosen, clock)
     for technique in techniques:
         plan = technique.on_plan(plan)
     resolved = resolve(model, cluster, training, plan, how, problems)
@@ -96,7 +158,7 @@ def prepare(
     for technique in techniques:
         options = technique.on_step(options)
     program = build_step(parts, table, resolved, cluster, training, chosen, how, options)
-    return Prepared(model, cluster, training, resolved, chosen, how, parts, table, program)
+    return Prepared(model, cluster, training, resolved, chosen, how, parts, table, program, clock)
 
 
 def _costs(parts: Parts, table: InstructionTable) -> ScheduleCosts:
@@ -132,6 +194,8 @@ def simulate_step(
     shares = breakdown(x.program, timeline, x.parts, x.table)
     memory = _memory(x, timeline)
     warnings = _warnings(x, memory)
+    watts = _power_w(x, step)
+    price = x.cluster.price_per_device_hour or x.cluster.device.price_per_hour
     return TrainingResult(
         scenario_name=name,
         step_time_s=step,
@@ -156,6 +220,10 @@ def simulate_step(
         warnings=warnings,
         trace=_trace(x, timeline) if trace else None,
         stages=_stages(x, memory),
+        mean_power_w=watts,
+        clock=x.clock,
+        energy_per_token_j=watts * devices * step / tokens,
+        cost_per_million_tokens=None if price is None else price * devices * step / 3600.0 / tokens * 1e6,
         simulated_in_s=time.perf_counter() - begun,
     )
 

@@ -179,14 +179,15 @@ def build_step(
     np.minimum.at(first_f, part[kind == F], rows[kind == F])
     last_b = np.full(k_total, -1)
     np.maximum.at(last_b, part[kind == last_kind], rows[kind == last_kind])
-    buckets = np.minimum(np.maximum(parts.layers, 1), traffic.buckets)
+    buckets = traffic.bucket_counts()
+    reduced = np.flatnonzero(kind == last_kind) if options.reduce_every_micro_batch else last_b
     sharded = plan.zero == 3 and traffic.size > 1
     if sharded:
         gathers = (kind == F) | (kind == B)
         pieces[gathers] = np.maximum(parts.layers, 1)[part[gathers]]
     elif traffic.size > 1:
         if options.overlap_grad_reduce:
-            pieces[last_b] = buckets
+            pieces[reduced] = buckets[part[reduced]]
         if traffic.gather_at_start:
             pieces[first_f] = np.maximum(pieces[first_f], buckets)
 
@@ -204,7 +205,7 @@ def build_step(
     duration = duration + np.where(np.where(backward, at_first, at_last), head[row], 0.0)
     duration = duration + np.where(np.where(backward, at_last, at_first), ends[row], 0.0)
     # rates matter only where data-parallel traffic can run beside: the first and last micro-batches, or all under ZeRO-3
-    beside = np.ones(n, np.bool_) if sharded else (table.micro_batch < p) | (table.micro_batch >= m - p)
+    beside = np.ones(n, np.bool_) if sharded or options.reduce_every_micro_batch else (table.micro_batch < p) | (table.micro_batch >= m - p)
     busy = (beside & (traffic.size > 1) & (options.overlap_grad_reduce or traffic.gather_at_start or sharded))[row]
     share = np.where(busy, duration / np.maximum(parts.seconds[kind, part][row], 1e-30), 0.0)
 
@@ -243,7 +244,7 @@ def build_step(
         _sharded_traffic(asm, parts, traffic, options, plan, kind, part, row, compute, table, finish, m)
     elif traffic.size > 1:
         _bucketed_traffic(
-            asm, parts, traffic, options, part, row, piece, first_f, last_b, first_task, pieces, table, finish
+            asm, parts, traffic, options, part, row, piece, first_f, reduced, first_task, pieces, table, finish
         )
     if plan.offload.activations > 0:
         _offload_activations(asm, parts, plan, cluster, kind, part, table, first_task, last_task, row_of)
@@ -356,12 +357,16 @@ class _Traffic:
         self.options = options
         self.size = plan.dp * plan.cp
         self.edp = max(plan.expert_dp, 1)
-        self.buckets = options.buckets_per_chunk
-        if options.bucket_bytes:
-            largest = float((parts.dense_params + parts.expert_params).max()) * options.grad_bytes
-            self.buckets = int(np.clip(np.ceil(largest / options.bucket_bytes), 1, 512))
         self.gather_at_start = options.overlap_param_gather and plan.zero in (1, 2) and behaviour.shard_optimizer
         self.trainable = parts.trainable_share
+
+    def bucket_counts(self) -> Rows:
+        """Pieces of each virtual stage's gradients: by size when one is given, else at most one a layer."""
+        parts, options = self.parts, self.options
+        if options.bucket_bytes:
+            size = (parts.dense_params + parts.expert_params) * options.grad_bytes
+            return np.clip(np.ceil(size / options.bucket_bytes), 1, 512).astype(np.int64)
+        return np.minimum(np.maximum(parts.layers, 1), options.buckets_per_chunk).astype(np.int64)
 
     def _shard_places(self) -> tuple[GroupPlacement, GroupPlacement | None]:
         """Placement of the shard group and, under HSDP, of its replicas."""
@@ -458,24 +463,31 @@ class _Traffic:
 
 def _bucketed_traffic(
     asm: _Assembly, parts: Parts, traffic: _Traffic, options: StepOptions, part: Rows, row: Rows, piece: Rows, first_f: Rows,
-    last_b: Rows, first_task: Rows, pieces: Rows, table: InstructionTable, finish: list[list[int]],
+    reduced: Rows, first_task: Rows, pieces: Rows, table: InstructionTable, finish: list[list[int]],
 ) -> None:  # fmt: skip
     """DDP, ZeRO-1 and ZeRO-2: gradient buckets after the last backward, parameter buckets before the first forward."""
     k_total = len(parts.layers)
     stage_of = table.placement[:, 0]
     if options.overlap_grad_reduce:
-        count = pieces[last_b]
-        t, up, out, sm, hbm = traffic.reduce(count)
-        k = np.repeat(np.arange(k_total), count)
-        j = np.arange(len(k)) - np.repeat(np.cumsum(count) - count, count)
-        after = first_task[last_b[k]] + j
+        count = pieces[reduced]
+        cuts = np.ones(k_total, np.int64)
+        cuts[part[reduced]] = count
+        t, up, out, sm, hbm = traffic.reduce(cuts)
+        of_row = np.repeat(reduced, count)
+        k = part[of_row]
+        last = np.cumsum(count) - 1
+        j = np.arange(len(k)) - np.repeat(last + 1 - count, count)
         ids = asm.add(
-            last_b[k] * 4096.0 + j * 4 + 2, stage_of[k], S_REDUCE, t[k], T_REDUCE, row=last_b[k], sm=sm[k], hbm=hbm[k], up=up[k],
-            out=out[k],
+            of_row * 4096.0 + j * 4 + 2, stage_of[k], S_REDUCE, t[k], T_REDUCE, row=of_row, sm=sm[k], hbm=hbm[k],
+            up=up[k], out=out[k],
         )  # fmt: skip
-        asm.depend(ids, after)
+        asm.depend(ids, first_task[of_row] + j)
         for kk in range(k_total):
             finish[int(stage_of[kk])].append(int(ids[np.flatnonzero(k == kk)[-1]]))
+        if options.reduce_every_micro_batch:  # backward ends when its reduction has: what follows waits
+            following = np.minimum(reduced + 1, len(table) - 1)
+            same = (table.stage[following] == table.stage[reduced]) & (following > reduced)
+            asm.depend(first_task[following[same]], ids[last[same]])
     else:
         t, up, out, sm, hbm = traffic.reduce(1.0)
         n = len(table)
