@@ -21,3 +21,6 @@ class StepOptions:
     """Gathered layers alive at a time under ZeRO-3."""
     grad_bytes: float = 4.0
     sync_every_micro_batch: bool = True
+    """ZeRO-3: reduce after every micro-batch's backward."""
+    reduce_every_micro_batch: bool = False
+    """Replicated gradients: reduce after every micro-batch's backward instead of the last one's (no `no_sync`)."""

@@ -1,4 +1,8 @@
-"""Gradient buckets reduced while the backward pass still runs (PyTorch DistributedDataParallel)."""
+"""Gradient buckets reduced while the backward pass still runs (PyTorch DistributedDataParallel).
+
+What it costs: every bucket starts a collective of its own, and running collectives take SMs and memory bandwidth from
+the backward pass. Buckets follow the order in which gradients appear; the copy into a bucket is not counted.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +11,15 @@ from typing import Any
 
 from windtunnel.specs.scenario import Scenario
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Paper, Technique
+from windtunnel.techniques.base import Knob, Limits, Paper, Technique
+from windtunnel.techniques.limits import FREE
 from windtunnel.techniques.step_options import StepOptions
 
 
 def _step(options: StepOptions, knobs: dict[str, Any]) -> StepOptions:
     return replace(
-        options, overlap_grad_reduce=bool(knobs["overlap"]), bucket_bytes=float(knobs["bucket_mb"]) * 1e6,
-        sync_every_micro_batch=not knobs["no_sync"],
+        options, overlap_grad_reduce=True, bucket_bytes=float(knobs["bucket_mb"]) * 1e6,
+        reduce_every_micro_batch=not knobs["no_sync"],
     )  # fmt: skip
 
 
@@ -34,14 +39,25 @@ TECHNIQUE = Technique(
     ),
     levels=("step",),
     knobs={
-        "overlap": Knob(True, doc="start each bucket when its gradients are ready"),
         "bucket_mb": Knob(25.0, 0.1, 1e5, "bucket size in MB; DDP's default is 25"),
-        "no_sync": Knob(True, doc="reduce only after the last micro-batch"),
+        "no_sync": Knob(True, doc="with several micro-batches, reduce after the last one alone"),
     },
     edits=(("step", "grad_reduce"),),
     applies_to=_applies,
     step=_step,
     saves="scale-out",
+    limits=Limits(
+        scenario={
+            "model": "BERT-large",
+            "cluster": {"device": "v100-sxm-32gb", "nodes": 4, "devices_per_node": 8, "scale_out": "infiniband-edr"},
+            "training": {"seq_len": 512, "global_batch": 512, "precision": "fp32", "framework": "ddp"},
+            "plan": {"mbs": 16, "zero": 0, "overlap": {"grad_reduce": False}},
+        },
+        free={"cluster": {**FREE["scale-out"]["cluster"], **FREE["scale-up"]["cluster"]}},
+        costly={"bucket_mb": 0.1},
+        costly_scenario={"training": {"precision": "fp16"}, "plan": {"mbs": 1}},
+        monotone=True,
+    ),
 )  # fmt: skip
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)
