@@ -6,7 +6,7 @@ Example:
     2
 
 `wt.simulate_training("scenario.yaml")` returns a typed result; `result.to_frame()` and `result.figure()` show it. Names
-are imported on first use, so `import windtunnel` itself costs nothing; `__init__.pyi` tells type checkers what they are.
+are imported on first use, so `import windtunnel` itself costs nothing; `__init__.pyi` gives their types.
 """
 
 from __future__ import annotations

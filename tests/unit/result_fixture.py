@@ -101,5 +101,8 @@ def make_result(*, trace: bool = True, capacity_gib: float = 80.0, slower: float
         input_hash="b1946ac92492d234",
         version="0.1.0",
         simulated_in_s=0.041,
-        host={},
+        mean_power_w=645.0,
+        clock=0.94,
+        energy_per_token_j=0.51,
+        cost_per_million_tokens=0.64,
     )  # fmt: skip

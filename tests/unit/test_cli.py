@@ -294,3 +294,22 @@ def test_progress_is_silent_when_quick_and_never_on_stdout(capsys: pytest.Captur
     with progress("working") as advance:
         advance(1, 2)
     assert capsys.readouterr() == ("", "")
+
+
+def test_completion_of_names() -> None:
+    from windtunnel.cli import complete
+
+    assert "h100-sxm-80gb" in complete.devices("H100")
+    assert complete.devices("zzz") == []
+    assert "meta-llama/Llama-3.1-70B" in complete.models("meta-llama/")
+    assert complete.techniques("") == sorted(complete.techniques(""))
+    assert all(name.startswith("dgx") for name in complete.clusters("dgx"))
+    assert complete.papers("")
+
+
+def test_validate_without_rows_is_bad_input(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(api, "validate", lambda *_, **__: {"rows": [], "summary": []})
+    assert run(["validate", "--family", "nope", "--json"]) == 2
+    assert capsys.readouterr() == ("", "error: validate: no rows of family nope\n")

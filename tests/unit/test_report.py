@@ -275,3 +275,12 @@ def test_trace_times_are_whole_nanoseconds_and_keep_order() -> None:
 def test_trace_needs_a_trace() -> None:
     with pytest.raises(ValueError, match="trace=True"):
         perfetto.trace_events(make_result(trace=False, m=8))
+
+
+def test_small_differences_are_gathered_without_losing_seconds() -> None:
+    from windtunnel.report.compare import _without_crumbs
+
+    deltas = {"a": 1.0, "b": -0.5, "c": 1e-4, "d": -3e-4}
+    shown = _without_crumbs(deltas, 1e-3)
+    assert list(shown) == ["a", "b", "2 smaller"]
+    assert sum(shown.values()) == pytest.approx(sum(deltas.values()))

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from windtunnel.cli import complete
 from windtunnel.cli.options import AsJson, examples
 from windtunnel.cli.output import console, print_json, progress
 from windtunnel.cli.tables import fields_table, listing
@@ -16,7 +17,13 @@ if TYPE_CHECKING:
 
 def clusters(
     name: Annotated[
-        str | None, typer.Argument(metavar="NAME", help="Show one cluster; `8 x dgx-h100` works.", show_default=False)
+        str | None,
+        typer.Argument(
+            metavar="NAME",
+            autocompletion=complete.clusters,
+            help="Show one cluster; `8 x dgx-h100` works.",
+            show_default=False,
+        ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from windtunnel.cli import complete
 from windtunnel.cli.options import AsJson, examples
 from windtunnel.cli.output import console, print_json, progress
 from windtunnel.cli.tables import fields_table, listing
@@ -15,7 +16,10 @@ if TYPE_CHECKING:
 
 
 def devices(
-    device: Annotated[str | None, typer.Argument(metavar="ID", help="Show one device.", show_default=False)] = None,
+    device: Annotated[
+        str | None,
+        typer.Argument(metavar="ID", autocompletion=complete.devices, help="Show one device.", show_default=False),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """List devices, or show one with the source of every number."""

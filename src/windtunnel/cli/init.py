@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from windtunnel.cli import complete
 from windtunnel.cli.options import AsJson, examples
 from windtunnel.cli.output import note, print_json
 
@@ -47,8 +48,12 @@ techniques: []             # catalogue ids, or {{id: {{knob: value}}}}
 
 def init(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Where to write.")] = Path("scenario.yaml"),
-    model: Annotated[str, typer.Option(help="Catalogue name of the model.")] = "meta-llama/Llama-3.1-8B",
-    device: Annotated[str, typer.Option(help="Catalogue id of the device.")] = "h100-sxm-80gb",
+    model: Annotated[
+        str, typer.Option(help="Catalogue name of the model.", autocompletion=complete.models)
+    ] = "meta-llama/Llama-3.1-8B",
+    device: Annotated[
+        str, typer.Option(help="Catalogue id of the device.", autocompletion=complete.devices)
+    ] = "h100-sxm-80gb",
     nodes: Annotated[int, typer.Option(min=1, help="Nodes.")] = 1,
     devices_per_node: Annotated[int, typer.Option(min=1, help="Devices in a node.")] = 8,
     seq_len: Annotated[int, typer.Option(min=1, help="Tokens per sequence.")] = 8192,

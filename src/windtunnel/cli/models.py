@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from windtunnel.cli import complete
 from windtunnel.cli.options import AsJson, examples
 from windtunnel.cli.output import console, print_json, progress
 from windtunnel.cli.tables import fields_table, listing
@@ -15,7 +16,10 @@ if TYPE_CHECKING:
 
 
 def models(
-    name: Annotated[str | None, typer.Argument(metavar="NAME", help="Show one model.", show_default=False)] = None,
+    name: Annotated[
+        str | None,
+        typer.Argument(metavar="NAME", autocompletion=complete.models, help="Show one model.", show_default=False),
+    ] = None,
     family: Annotated[str | None, typer.Option(help="Only this family: dense, moe, mla_moe, hybrid, encoder …")] = None,
     as_json: AsJson = False,
 ) -> None:

@@ -6,13 +6,15 @@ from typing import Annotated
 
 import typer
 
+from windtunnel.cli import complete
 from windtunnel.cli.options import AsJson, examples
 from windtunnel.cli.output import console, print_json, progress
 
 
 def reproduce(
     ids: Annotated[
-        list[str] | None, typer.Argument(metavar="ID", help="Papers; absent: all.", show_default=False)
+        list[str] | None,
+        typer.Argument(metavar="ID", autocompletion=complete.papers, help="Papers; absent: all.", show_default=False),
     ] = None,
     as_json: AsJson = False,
 ) -> None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from windtunnel.cli import complete
 from windtunnel.cli.options import AsJson, examples
 from windtunnel.cli.output import console, print_json
 
@@ -47,7 +48,9 @@ def search(
 
 @app.command(epilog=examples("techniques show zb_h1"))
 def show(
-    technique: Annotated[str, typer.Argument(metavar="ID", help="Technique id.", show_default=False)],
+    technique: Annotated[
+        str, typer.Argument(metavar="ID", autocompletion=complete.techniques, help="Technique id.", show_default=False)
+    ],
     as_json: AsJson = False,
 ) -> None:
     """Show one technique: levels, knobs, paper."""
@@ -66,7 +69,10 @@ def show(
 
 @app.command(epilog=examples("techniques cite zb_h1 tp_overlap"))
 def cite(
-    techniques: Annotated[list[str], typer.Argument(metavar="ID", help="Technique ids.", show_default=False)],
+    techniques: Annotated[
+        list[str],
+        typer.Argument(metavar="ID", autocompletion=complete.techniques, help="Technique ids.", show_default=False),
+    ],
     as_json: AsJson = False,
 ) -> None:
     """Print the references of techniques."""

@@ -33,10 +33,12 @@ def validate(
     """
     limits = _limits(gate or ())
     from windtunnel import api
-    from windtunnel.errors import GateFailed
+    from windtunnel.errors import BadInput, GateFailed
 
     with progress("predicting rows") as advance:
         report: dict[str, Any] = api.validate(rows, families=tuple(family or ()), progress=advance)
+    if not report["summary"]:
+        raise BadInput("validate: no rows" + (f" of family {', '.join(family)}" if family else ""))
     if as_json:
         print_json(report)
     else:

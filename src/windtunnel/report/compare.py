@@ -87,7 +87,8 @@ def comparison_summary(comparison: Comparison) -> RenderableType:
 
     a, b = comparison.a, comparison.b
     head = Table(box=box.SIMPLE_HEAD, show_edge=False, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
-    for title in ("", f"A  {a.scenario_name}", f"B  {b.scenario_name}", "B against A"):
+    same = a.scenario_name == b.scenario_name
+    for title in ("", f"A  {a.scenario_name}", "B  as changed" if same else f"B  {b.scenario_name}", "B against A"):
         head.add_column(title, justify="left" if not title else "right")
     head.add_row("step time", seconds(a.step_time_s), seconds(b.step_time_s), _ratio(b.step_time_s / a.step_time_s))
     head.add_row(
@@ -121,8 +122,9 @@ def _waterfall(comparison: Comparison) -> RenderableType:
     from rich.text import Text
 
     a, b = comparison.a.step_time_s, comparison.b.step_time_s
+    shown = _without_crumbs(comparison.seconds_by_class, 1e-3 * max(a, b))
     running, levels = a, [a]
-    for delta in comparison.seconds_by_class.values():
+    for delta in shown.values():
         running += delta
         levels.append(running)
     low = min(levels) - 0.15 * (max(levels) - min(levels) or a)
@@ -133,7 +135,7 @@ def _waterfall(comparison: Comparison) -> RenderableType:
     table.add_column(no_wrap=True)
     table.add_row("A", seconds(a), Text("█" * round((a - low) * scale), style="bright_black"))
     at = a
-    for name, delta in comparison.seconds_by_class.items():
+    for name, delta in shown.items():
         begin, length = min(at, at + delta), abs(delta)
         style = "red" if delta > 0 else "green"
         bar = Text(" " * round((begin - low) * scale))
@@ -142,6 +144,15 @@ def _waterfall(comparison: Comparison) -> RenderableType:
         at += delta
     table.add_row("B", seconds(b), Text("█" * round((b - low) * scale), style="bright_black"), style="bold")
     return table
+
+
+def _without_crumbs(deltas: dict[str, float], smallest: float) -> dict[str, float]:
+    """Entries below `smallest` as one, so that the sum stays."""
+    crumbs = {name: delta for name, delta in deltas.items() if abs(delta) < smallest}
+    if len(crumbs) < 2:
+        return deltas
+    kept = {name: delta for name, delta in deltas.items() if name not in crumbs}
+    return kept | {f"{len(crumbs)} smaller": sum(crumbs.values())}
 
 
 def _figures(result: TrainingResult) -> dict[str, Any]:
@@ -177,6 +188,10 @@ def _plain(value: Any) -> Any:
 
 
 def _shown(value: Any) -> str:
+    if isinstance(value, (list, tuple)) and len(value) > 4 and len(set(map(str, value))) == 1:
+        return f"{len(value)} × {value[0]}"
+    if isinstance(value, float) and value.is_integer():
+        return f"{value:.0f}"
     return "not given" if value is None else str(value)
 
 

@@ -66,6 +66,17 @@ def fit_line(result: TrainingResult) -> str:
     return f"does not fit, {gib(-room)} too much; largest: {named}"
 
 
+def power_line(result: TrainingResult) -> str:
+    """Mean watts, the clock that the power cap allows, joules and money per token; empty where nothing is known."""
+    if not result.mean_power_w:
+        return ""
+    parts = [f"clock at {100 * result.clock:.0f} % of nominal" if result.clock < 0.9995 else "clock not limited"]
+    parts.append(f"{result.energy_per_token_j:.3g} J per token")
+    if result.cost_per_million_tokens is not None:
+        parts.append(f"{result.cost_per_million_tokens:.3g} per million tokens at the device's list price")
+    return "; ".join(parts)
+
+
 def _model(model: Any) -> str:
     if isinstance(model, dict):
         return str(model.get("name") or model.get("config") or "model")

@@ -8,7 +8,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from windtunnel.report.describe import fit_line, recompute_text, workload_line
+from windtunnel.report.describe import fit_line, power_line, recompute_text, workload_line
 from windtunnel.report.quantities import count, gib, percent, seconds
 from windtunnel.report.timeline_data import pack
 from windtunnel.training.figures import (
@@ -167,7 +167,11 @@ def _band(result: TrainingResult, published: Published | None) -> str:
 def _bound(result: TrainingResult) -> str:
     if not result.bound_by:
         return ""
-    return f'<div class="card bound"><b>Bound by</b> {escape(result.bound_by)}</div>'
+    power = power_line(result)
+    energy = (
+        f'<span class="aside"><b>{result.mean_power_w:,.0f} W</b> per device; {escape(power)}</span>' if power else ""
+    )
+    return f'<div class="card bound"><span><b>Bound by</b> {escape(result.bound_by)}</span>{energy}</div>'
 
 
 def _warnings(result: TrainingResult) -> str:

@@ -11,7 +11,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from windtunnel.report.describe import fit_line, plan_line, workload_line
+from windtunnel.report.describe import fit_line, plan_line, power_line, workload_line
 from windtunnel.report.quantities import count, gib, percent, seconds
 from windtunnel.training.figures import colour, memory_colour, ordered_breakdown
 
@@ -112,6 +112,9 @@ def _figures(result: TrainingResult, published: Published | None, *, interval: b
         "Memory", f"{gib(result.peak_memory_reserved_bytes)} of {gib(result.memory.capacity_bytes)}",
         Text(fit_line(result), style=style),
     )  # fmt: skip
+    power = power_line(result)
+    if power:
+        grid.add_row("Power", f"{result.mean_power_w:,.0f} W per device", power)
     grid.add_row("Bound by", Text(result.bound_by, style="default"), "")
     return grid
 

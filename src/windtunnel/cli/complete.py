@@ -1,0 +1,45 @@
+"""Shell completion of names: what the user has typed so far, to the catalogue entries that begin with it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+
+def models(incomplete: str) -> list[str]:
+    """Model names, with or without the organisation."""
+    from windtunnel import catalog
+
+    return _matching(catalog.models(), incomplete)
+
+
+def devices(incomplete: str) -> list[str]:
+    """Device ids."""
+    from windtunnel import catalog
+
+    return _matching(catalog.devices(), incomplete)
+
+
+def clusters(incomplete: str) -> list[str]:
+    """Cluster names."""
+    from windtunnel import catalog
+
+    return _matching(catalog.clusters(), incomplete)
+
+
+def techniques(incomplete: str) -> list[str]:
+    """Technique ids."""
+    from windtunnel.techniques import REGISTRY
+
+    return _matching(REGISTRY.list(), incomplete)
+
+
+def papers(incomplete: str) -> list[str]:
+    """Papers that have an experiment."""
+    from windtunnel import papers
+
+    return _matching(papers.list_papers(), incomplete)
+
+
+def _matching(names: Iterable[str], incomplete: str) -> list[str]:
+    wanted = incomplete.casefold()
+    return [name for name in names if name.casefold().startswith(wanted)]
