@@ -97,10 +97,14 @@ def test_precision_by_meaning(text: str, precision: str) -> None:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [("no DP gradient overlap", {"grad_reduce": False, "param_gather": False}),
-     ("DP grad-reduce/param-gather overlap, TP userbuffer overlap", {"grad_reduce": True, "param_gather": True, "tp": True}),
-     ("none (launcher disables TP/PP overlap)", dict.fromkeys(("grad_reduce", "param_gather", "tp", "p2p", "moe_a2a"), False)),
-     ({"tp_comm_overlap": True, "overlap_grad_reduce": False}, {"tp": True, "grad_reduce": False, "param_gather": False}),
-     ("async TP", {"tp": True}), (None, {}), ("gradient overlap, without TP overlap", {"grad_reduce": True, "tp": False})],
+     ("DP grad-reduce/param-gather overlap, TP userbuffer overlap",
+      {"grad_reduce": True, "param_gather": True, "tp": True}),
+     ("none (launcher disables TP/PP overlap)",
+      dict.fromkeys(("grad_reduce", "param_gather", "tp", "p2p", "moe_a2a"), False)),
+     ({"tp_comm_overlap": True, "overlap_grad_reduce": False},
+      {"tp": True, "grad_reduce": False, "param_gather": False}),
+     ("async TP", {"tp": True}), (None, {}),
+     ("gradient overlap, without TP overlap", {"grad_reduce": True, "tp": False})],
 )  # fmt: skip
 def test_overlap_by_meaning(text: Any, expected: dict[str, bool]) -> None:
     assert scenario(overlap=text).plan.overlap.model_dump(exclude_none=True) == expected
@@ -204,8 +208,8 @@ def test_rates_become_times_by_the_rows_own_count() -> None:
 
 @pytest.mark.parametrize(
     ("data", "kind"),
-    [({"kind": "serving", "parallel": 1}, "serving"), ({"parallel": {}}, "training"), ({"busbw_GBps": None}, "collective"),
-     ({"dtype": "bf16"}, "kernel"), ({}, "unknown")],
+    [({"kind": "serving", "parallel": 1}, "serving"), ({"parallel": {}}, "training"),
+     ({"busbw_GBps": None}, "collective"), ({"dtype": "bf16"}, "kernel"), ({}, "unknown")],
 )  # fmt: skip
 def test_row_kinds(data: dict[str, Any], kind: str) -> None:
     assert row_kind(data) == kind
@@ -234,7 +238,9 @@ def test_identity_and_outcome_do_not_matter() -> None:
     assert read(data).scenario is not None
 
 
-JUNK: list[Any] = [None, "", "?", -1, 0, 3.5, float("nan"), float("inf"), [], {}, [1, "a"], {"a": None}, True, "8 of 16", "1e400"]
+JUNK: list[Any] = [
+    None, "", "?", -1, 0, 3.5, float("nan"), float("inf"), [], {}, [1, "a"], {"a": None}, True, "8 of 16", "1e400",
+]  # fmt: skip
 
 
 def damaged(data: dict[str, Any], random_: random.Random) -> dict[str, Any]:
@@ -263,7 +269,9 @@ def test_reading_never_raises_on_damaged_rows() -> None:
         assert not case.reason.startswith("could not be read"), case.reason
 
 
-@pytest.mark.parametrize("data", [None, 3, [], {}, {"parallel": None}, {"parallel": "tp8"}, {"dtype": 3}, {"busbw_GBps": []}])
+@pytest.mark.parametrize(
+    "data", [None, 3, [], {}, {"parallel": None}, {"parallel": "tp8"}, {"dtype": 3}, {"busbw_GBps": []}]
+)
 def test_reading_never_raises_on_other_things(data: Any) -> None:
     case = read(data)
     assert case.scenario is None and case.reason

@@ -31,7 +31,17 @@ class RowOutcome:
     assumed: tuple[tuple[str, str, str], ...]
     reason: str
     group: str = ""
-    """(model, cluster) of a training row; not part of the JSON."""
+    """(model, node type) of a training row: folds never split it. Like the fields below, not part of the JSON."""
+    devices: int = 0
+    tokens: float = 0.0
+    """Tokens of a step."""
+    flop_per_device: float = 0.0
+    """Model FLOPs of a step on one device."""
+    predicted_seconds: float = 0.0
+    """Simulated step time, whatever the row's metric."""
+    seq_len: int = 0
+    plan: str = ""
+    """Identity of the scenario without the software's release: the same plan measured twice shares it."""
 
     def to_dict(self) -> dict[str, Any]:
         """The entry of `rows` in the JSON contract."""

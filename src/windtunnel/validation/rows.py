@@ -114,7 +114,7 @@ def _training(row: dict[str, Any]) -> RowCase:
     sharded = matches(r"fsdp|zero-?3|full_shard", words(ctx.parallel.get("zero_stage")))
     if software in ("ddp", "generic") and sharded:
         software = "fsdp1"
-    axes = read_axes(ctx, model, devices, software)
+    axes = read_axes(ctx, model, cluster, devices, software)
     if isinstance(axes, str):
         return without(axes)
     length = unpacked_length(ctx)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import time
@@ -55,6 +56,13 @@ def fingerprint(scenario: Scenario) -> str:
     if isinstance(data.get("model"), dict):
         data["model"].pop("name", None)
     return json.dumps(data, sort_keys=True)
+
+
+def _plan_key(scenario: Scenario) -> str:
+    training = scenario.training
+    if training is not None:
+        scenario = scenario.model_copy(update={"training": training.model_copy(update={"framework_version": ""})})
+    return hashlib.sha256(fingerprint(scenario).encode()).hexdigest()[:16]
 
 
 def group_of(scenario: Scenario) -> str:
@@ -160,6 +168,9 @@ def _predicted(case: RowCase, target: Target, result: TrainingResult) -> RowOutc
     return RowOutcome(
         case.id, case.row_kind, case.family, case.device, target.metric, target.unit, target.measured, value, band,
         relative_error(value, target.measured), result.interval.grade, case.assumed, "", group_of(case.scenario),
+        result.num_devices, result.tokens_per_s * result.step_time_s,
+        result.model_tflops_per_device * 1e12 * result.step_time_s, result.step_time_s,
+        case.scenario.training.seq_len if case.scenario.training else 0, _plan_key(case.scenario),
     )  # fmt: skip
 
 

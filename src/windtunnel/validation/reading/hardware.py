@@ -30,6 +30,10 @@ def read_hardware(ctx: Context) -> tuple[ClusterRef, int] | str:
         if total is None:
             return "the number of devices is not stated"
         ctx.assume("cluster.devices", total, "not stated; product of the parallel axes")
+    cores = re.search(r"v(?:4|5p)-(\d+)\b", f"{own} {canonical}")
+    if cores and int(cores.group(1)) == total and total % 2 == 0 and _product(ctx.parallel) != total:
+        total //= 2
+        ctx.assume("cluster.devices", total, f"{own} counts cores, two a chip")
     per_node = count(first(hardware, "per_node", "gpus_per_node"))
     if per_node is None:
         per_node = 4 if device.startswith(("gb", "tpu", "gh")) else 8

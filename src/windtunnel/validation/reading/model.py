@@ -13,6 +13,7 @@ from windtunnel.validation.reading.context import Context
 from windtunnel.validation.reading.tables import default, matches, meaning, table
 from windtunnel.validation.reading.values import count, first, mapping, number, switch, words
 
+_NOT_A_TRANSFORMER = r"\bcnn\b|convol|resnet|u-?net|diffusion|dlrm|recommend|\bgnn\b|graph neural|\brnn\b|lstm|speech"
 _KINDS = (
     ("encoder_decoder", r"enc\w*[-_ ]*dec|seq2seq|\bt5"),
     ("vit", r"\bvit\b|vision transformer"),
@@ -28,10 +29,13 @@ def read_model(ctx: Context) -> ModelSpec | str:
     nested = mapping(source.get("moe")) | mapping(source.get("mla"))
     source |= {k: v for k, v in nested.items() if source.get(k) is None}
     name = str(first(source, "name", "model") or "unnamed")
+    if re.search(_NOT_A_TRANSFORMER, words(source.get("type"))):
+        return f"model {name}: {words(source.get('type'))} is not modelled"
     hidden = count(first(source, "hidden", "hidden_size", "d_model", "n_embd", "emb_dim"))
     layers = count(first(source, "layers", "num_hidden_layers", "num_layers", "n_layers", "n_layer"))
     if hidden is None or layers is None:
         return _from_catalogue(ctx, name, layers)
+    _complete(ctx, source, name, hidden)
     fields: dict[str, Any] = {}
     for pattern, traits in table("models")["traits"]:
         if matches(pattern, name.lower()):
@@ -52,6 +56,37 @@ def read_model(ctx: Context) -> ModelSpec | str:
         return ModelSpec.model_validate({"name": name, "family": kind, **known})
     except (ValidationError, ValueError) as error:
         return f"model {name}: {_message(error)}"
+
+
+_PUBLIC = {
+    "ffn": "intermediate_size", "heads": "num_attention_heads", "kv_heads": "num_key_value_heads",
+    "vocab": "vocab_size", "head_dim": "head_dim", "experts": "num_experts", "topk": "num_experts_per_tok", "moe_ffn": "moe_intermediate_size",
+    "gated_mlp": "gated_mlp",
+}  # fmt: skip
+
+
+def _complete(ctx: Context, source: dict[str, Any], name: str, hidden: int) -> None:
+    """Fill dimensions that the row leaves out from the catalogue's model of that name, if it has the same width."""
+    needed = ["ffn", "heads", "vocab"]
+    if re.search(r"moe|mixture", words(source.get("type"))):
+        needed.append("experts")
+    aliases = {"ffn": ("intermediate_size", "ffn_hidden_size", "d_ff"), "heads": ("num_attention_heads", "n_heads"),
+               "vocab": ("vocab_size",), "experts": ("num_experts", "n_experts", "n_routed_experts")}  # fmt: skip
+    missing = [k for k in needed if count(first(source, k, *aliases[k])) is None]
+    if not missing:
+        return
+    try:
+        from windtunnel import catalog
+
+        public = catalog.model(name)
+    except (WindtunnelError, ImportError, OSError, ValueError, AttributeError):
+        return
+    if public.hidden_size != hidden:
+        return
+    for key, attribute in _PUBLIC.items():
+        if source.get(key) is None and getattr(public, attribute):
+            source[key] = getattr(public, attribute)
+    ctx.assume("model", public.name, f"{', '.join(missing)} not stated; taken from the catalogue by name")
 
 
 def _message(error: Exception) -> str:
@@ -114,6 +149,7 @@ def _trunk(ctx: Context, source: dict[str, Any], hidden: int, layers: int, kind:
         fields["tie_word_embeddings"] = tied
     if switch(source.get("learned_pos_emb")):
         fields["position_embedding"] = "learned"
+        fields["max_position_embeddings"] = count(ctx.fields.get("seq_len"))
     if switch(source.get("alibi")):
         fields["position_embedding"] = "alibi"
     bias = switch(source.get("no_bias"))

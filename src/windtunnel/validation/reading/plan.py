@@ -7,6 +7,9 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
+from windtunnel import catalog
+from windtunnel.catalog.parameters import count_parameters
+from windtunnel.specs.cluster import ClusterRef
 from windtunnel.specs.model import ModelSpec
 from windtunnel.validation.reading.context import Context
 from windtunnel.validation.reading.stages import stages
@@ -30,7 +33,7 @@ class Axes:
     seq_len: int
 
 
-def read_axes(ctx: Context, model: ModelSpec, devices: int, framework: str) -> Axes | str:
+def read_axes(ctx: Context, model: ModelSpec, cluster: ClusterRef, devices: int, framework: str) -> Axes | str:
     """Axis sizes, micro-batch and batch, or why they cannot be told."""
     parallel, fields = ctx.parallel, ctx.fields
     seq = count(first(fields, "seq_len"))
@@ -38,11 +41,15 @@ def read_axes(ctx: Context, model: ModelSpec, devices: int, framework: str) -> A
         if model.family != "vit":
             return "the sequence length is not stated"
         seq = (model.image_size // max(model.patch_size, 1)) ** 2 + 1
+    device = str(cluster.device)
+    per_node = cluster.devices_per_node
     tp, pp, cp = (count(parallel.get(axis)) for axis in ("tp", "pp", "cp"))
     if tp is None or pp is None:
-        unknown = [a for a, v in (("tp", tp), ("pp", pp)) if v is None]
-        ctx.assume("plan", f"{' and '.join(unknown)} 1", "the parallel mapping is not stated")
-    tp, pp, cp = tp or 1, pp or 1, cp or 1
+        stated = (tp, pp)
+        tp, pp = smallest_mapping(model, device, devices, per_node, framework, tp, pp)
+        unknown = [f"{a} {v}" for a, v, s in (("tp", tp, stated[0]), ("pp", pp, stated[1])) if s is None]
+        ctx.assume("plan", ", ".join(unknown), "the mapping is not stated; the smallest that holds the states")
+    cp = cp or 1
     if devices % (tp * pp * cp):
         return f"tp {tp} x pp {pp} x cp {cp} does not divide {devices} devices"
     dp = devices // (tp * pp * cp)
@@ -68,6 +75,30 @@ def read_axes(ctx: Context, model: ModelSpec, devices: int, framework: str) -> A
     ep, etp = _experts(ctx, model, dp * cp * tp)
     vpp = _chunks(ctx, model, pp, batch // (mbs * dp))
     return Axes(tp, pp, cp, dp, ep, etp, vpp, mbs, batch, seq)
+
+
+def smallest_mapping(
+    model: ModelSpec, device: str, devices: int, per_node: int, framework: str, tp: int | None, pp: int | None
+) -> tuple[int, int]:
+    """Tensor, then pipeline axis grown until weights, gradients and sharded optimizer states take half of the memory.
+
+    Frameworks that shard parameters over the data axis need neither.
+    """
+    if framework in ("fsdp1", "torchtitan", "jax", "ddp", "torchtune", "deepspeed"):
+        return tp or 1, pp or 1
+    memory = catalog.device(device).memory_bytes
+    params = count_parameters(model).total
+    tps = [tp] if tp else [t for t in (1, 2, 4, 8) if t <= per_node and model.num_attention_heads % t == 0]
+    pps = [pp] if pp else [p for p in (1, 2, 4, 8, 16, 32) if p <= model.num_hidden_layers]
+    best = (tps[-1], pps[-1] if devices % (tps[-1] * pps[-1]) == 0 else 1)
+    for p in pps:
+        for t in tps:
+            if devices % (t * p):
+                continue
+            if params / (t * p) * (6 + 12 * t * p / devices) < 0.5 * memory:
+                return t, p
+            best = (t, p)
+    return best
 
 
 def _batch(ctx: Context, dp: int, seq: int) -> int | None:

@@ -88,7 +88,7 @@ def _phase(ctx: Context, chosen: str, walked: dict[str, Any]) -> dict[str, Any]:
         stated = number(first(ctx.extra, "mean_document_length", "mean_length", "avg_seq_len"))
         if stated:
             fields["mean_document_length"] = stated
-        elif rule := default("mean_document_length", ctx):
+        elif (rule := default("mean_document_length", ctx)) and rule[0]:
             fields["mean_document_length"] = float(rule[0])
             ctx.assume("training.mean_document_length", *rule)
     if phase == "lora":
