@@ -82,6 +82,8 @@ class Behaviour:
     grad_buffer_bytes: float = 4.0
     grads_persist: bool = True
     """Gradients live in a buffer through the whole step (Megatron); otherwise they appear during the first backward."""
+    early_stop: bool = False
+    """Whether recomputing a block stops at the last tensor that backward needs (non-reentrant PyTorch checkpoints)."""
     state_bytes: float = 8.0
     """Bytes of Adam's two moments per parameter."""
     master_bytes: float = 4.0

@@ -84,7 +84,9 @@ def self_attention(
             )
         )  # fmt: skip
     rope = (a + kv) * t * 2
-    passes = style.rope if model.position_embedding == "rope" else (0.0, 0.0)
+    # without rotation an eager stack still copies the packed projection once
+    copies = (2.0, 2.0) if style.saves_gate else (0.0, 0.0)
+    passes = style.rope if model.position_embedding == "rope" else copies
     extra = (3.0, 4.0) if model.qk_norm else (0.0, 0.0)
     if passes[0] + extra[0]:
         operators.append(

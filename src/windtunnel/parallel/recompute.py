@@ -16,6 +16,7 @@ _MODULE_SETS: dict[str, tuple[str, ...]] = {
     "mlp": ("fc1", "mlp_act", "fc2"),
     "moe": ("router", "permute", "moe", "moe_act", "shared_experts", "ep_comm"),
 }
+_FINAL = frozenset({"fc2", "shared_fc2", "expert_fc2", "unpermute", "ep_combine", "out_proj"})
 _DISCARDS_OUTPUT = frozenset({"norm", "mlp_act", "moe_act", "mla_up_proj"})
 
 
@@ -33,14 +34,28 @@ def _covered(op: Operator, modules: set[str], block: Block) -> bool:
     return op.module in modules
 
 
-def recompute_block(block: Block, operators: list[Operator], policy: Recompute) -> Recomputed:
-    """Apply a policy to one block. `operators` are the local ones, collectives included."""
+def recompute_block(
+    block: Block, operators: list[Operator], policy: Recompute, *, early_stop: bool = False
+) -> Recomputed:
+    """Apply a policy to one block. `operators` are the local ones, collectives included.
+
+    With `early_stop` recomputation of a whole block ends once the last tensor that backward needs exists: the final
+    projection and its reduction do not run again (PyTorch's non-reentrant `checkpoint`, default since 2.1).
+    """
     tensors = block.tensors
     if policy.policy == "none" or block.kind in ("embedding", "head"):
         return Recomputed({}, tensors, ())
     if policy.policy == "full":
         kept = tuple(t for t in tensors if t.producer == "")
-        repeats = {op.name: 1.0 for op in operators if op.recompute_repeats}
+        again = operators
+        if early_stop:
+            producers = {t.producer for t in tensors if t.producer}
+            last = max((i for i, op in enumerate(operators) if op.module in producers), default=-1)
+            # a module may hold several operators; its tensors are complete after the last one that is not a final projection
+            while last > 0 and operators[last].name in _FINAL:
+                last -= 1
+            again = operators[: last + 1]
+        repeats = {op.name: 1.0 for op in again if op.recompute_repeats}
         return Recomputed(repeats, kept, tuple(t for t in tensors if t.producer))
     modules: set[str] = set()
     for name in policy.modules:

@@ -183,7 +183,7 @@ def build_parts(
     recomputed: list[Recomputed] = []
     for name, block in zip(names, blocks, strict=True):
         operators = local_block(block, model, training, plan, batch.tokens)
-        again = recompute_block(block, operators, plan.recompute)
+        again = recompute_block(block, operators, plan.recompute, early_stop=behaviour.early_stop)
         local.append(operators)
         recomputed.append(again)
         backward, weights = lowering.backward(name, operators, again, split=split_backward)
