@@ -44,7 +44,10 @@ def nearest_name(name: str, known: Iterable[str], cutoff: float = 0.5) -> str | 
     """The known name closest to a misspelt one, ignoring case, or None when nothing is close."""
     by_folded = {k.casefold(): k for k in known}
     close = difflib.get_close_matches(name.casefold(), list(by_folded), n=1, cutoff=cutoff)
-    return by_folded[close[0]] if close else None
+    if close:
+        return by_folded[close[0]]
+    longer = [k for k in by_folded if len(name) > 2 and k.startswith(name.casefold())]
+    return by_folded[min(longer, key=len)] if longer else None
 
 
 def shown(value: Any) -> str:
@@ -182,8 +185,9 @@ class ProblemList:
         self._problems.append(problem)
 
     def extend(self, problems: Iterable[Problem]) -> None:
-        """Take over problems that are complete already."""
-        self._problems.extend(problems)
+        """Take over problems whose fields are full paths; file and line are filled in where they lack them."""
+        for problem in problems:
+            self._problems.append(_located(problem, self._source, "") if self._source is not None else problem)
 
     def raise_if_any(self) -> None:
         """Raise one `BadInput` with everything collected, or return when there is nothing."""

@@ -98,9 +98,11 @@ def allowed_units(dimension: str) -> str:
 def nearest_unit(unit: str, dimension: str) -> str | None:
     """The spelling closest to what somebody wrote, or None when nothing is close."""
     units = [u for u in _UNITS[dimension] if u]
-    folded = [u for u in units if u.lower() == unit.lower().replace(" ", "")]
+    folded = [u for u in units if u.lower() == unit.lower()]
     if folded:
-        return folded[0]
+        return min(folded, key=lambda u: sum(a != b for a, b in zip(u, unit, strict=True)))
+    if f"{unit}/s" in units:
+        return f"{unit}/s"
     close = difflib.get_close_matches(unit, units, n=1, cutoff=0.5)
     return close[0] if close else None
 

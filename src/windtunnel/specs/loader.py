@@ -6,14 +6,14 @@ import re
 import types
 import typing
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import yaml
 from pydantic import BaseModel, ValidationError
 
-from windtunnel.errors import UNSET, ProblemList, nearest_name
+from windtunnel.errors import UNSET, Problem, ProblemList, nearest_name
 from windtunnel.specs.base import Inconsistent
 from windtunnel.specs.cluster import ClusterRef
 from windtunnel.specs.model import ModelSpec
@@ -49,7 +49,7 @@ class SourceMap:
                 return f"--set {path}", None
             if path in self.lines:
                 return self.file, self.lines[path]
-        return self.file, None
+        return self.file, self.lines.get("")
 
 
 def load_scenario(source: str | Path | dict[str, Any], overrides: Sequence[str] = ()) -> Scenario:
@@ -145,8 +145,8 @@ def _parse(text: str, lines: SourceMap, problems: ProblemList) -> Any:
                 return None
         node = yaml.compose(text, Loader=yaml.SafeLoader)
     except yaml.MarkedYAMLError as error:
-        lines.lines["<yaml>"] = error.problem_mark.line + 1 if error.problem_mark else 1
-        problems.add("<yaml>", UNSET, f"not valid YAML: {error.problem}")
+        line = error.problem_mark.line + 1 if error.problem_mark else None
+        problems.extend([Problem("", f"not valid YAML: {error.problem}", file=lines.file, line=line)])
         return None
     except yaml.YAMLError as error:
         problems.add("", UNSET, f"not valid YAML: {' '.join(str(error).split())}")
@@ -181,6 +181,10 @@ class _Builder:
             for key_node, value_node in node.value:
                 key = key_node.value if isinstance(key_node, yaml.ScalarNode) else "?"
                 inner = f"{path}.{key}" if path else key
+                if key_node.tag not in _TAGS or key == "?":
+                    self.lines.lines[inner] = key_node.start_mark.line + 1
+                    self.problems.add(inner, UNSET, "tags and merge keys are not allowed, only plain names as keys")
+                    continue
                 if key in result:
                     self.lines.lines[inner] = key_node.start_mark.line + 1
                     self.problems.add(inner, UNSET, "is given twice")
@@ -209,9 +213,12 @@ def _override(data: dict[str, Any], overrides: Sequence[str], lines: SourceMap, 
             problems.add("--set", text, "must be path.to.field=value")
             continue
         lines.overridden.add(path)
-        before = len(problems)
-        value = _parse(value_text, SourceMap(file="--set"), problems)
-        if len(problems) > before:
+        wrong = ProblemList()
+        value = _parse(value_text, SourceMap(), wrong)
+        if wrong:
+            problems.extend(
+                replace(p, field=f"{path}.{p.field}".strip("."), file=f"--set {path}", line=None) for p in wrong
+            )
             continue
         value = None if not value_text.strip() else value
         *parents, last = path.split(".")

@@ -1,0 +1,85 @@
+"""Problems, their text, and the exit codes."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+
+from windtunnel.errors import (
+    MAX_SHOWN_VALUE,
+    BadInput,
+    GateFailed,
+    Infeasible,
+    Problem,
+    ProblemList,
+    WindtunnelError,
+    nearest_name,
+    shown,
+)
+
+
+class Lines:
+    """A source that knows one field."""
+
+    def where(self, field: str) -> tuple[str | None, int | None]:
+        return "s.yaml", 7 if field == "plan.tp" else 1
+
+
+def test_exit_codes() -> None:
+    kinds = (WindtunnelError, BadInput, Infeasible, GateFailed)
+    assert [kind.exit_code for kind in kinds] == [1, 2, 3, 4]
+
+
+def test_text_of_a_problem() -> None:
+    assert str(Problem("plan.tp", "must divide 64", 3, "4", "s.yaml", 7)) == (
+        "plan.tp = 3: must divide 64; did you mean '4'? (s.yaml:7)"
+    )
+    assert str(Problem("plan", "is required")) == "plan: is required"
+    assert str(Problem("", "not valid YAML", file="s.yaml")) == "not valid YAML (s.yaml)"
+    assert str(Problem("a", "r", None)) == "a = null: r"
+
+
+def test_a_value_stays_on_one_line_and_short() -> None:
+    assert shown("a\n  b") == "a b"
+    assert shown(" ") == "' '"
+    assert len(shown("x" * 1000)) == MAX_SHOWN_VALUE
+    assert "\n" not in shown({"a": ["b\nc"]})
+
+
+def test_problems_are_collected_and_located() -> None:
+    problems = ProblemList(Lines(), prefix="plan")
+    problems.raise_if_any()
+    problems.add("tp", 3, "must divide 64")
+    problems.add("pp", 0, "must be above 0")
+    assert len(problems) == 2
+    with pytest.raises(BadInput) as caught:
+        problems.raise_if_any()
+    found = [(p.field, p.file, p.line) for p in caught.value.problems]
+    assert found == [("plan.tp", "s.yaml", 7), ("plan.pp", "s.yaml", 1)]
+    assert str(caught.value).count("\n") == 1
+
+
+def test_bad_input_can_be_located_later_and_keeps_what_is_known() -> None:
+    found = BadInput([Problem("tp", "r"), Problem("x", "r", file="config.json", line=2)]).located(Lines(), "plan")
+    places = [(p.field, p.file, p.line) for p in found.problems]
+    assert places == [("plan.tp", "s.yaml", 7), ("plan.x", "config.json", 2)]
+
+
+@pytest.mark.parametrize(
+    "error", [BadInput([Problem("a", "r", 1, file="f", line=2)]), Infeasible("no plan", "tp 8"), GateFailed("mape 0.2")]
+)
+def test_errors_survive_a_process_boundary(error: WindtunnelError) -> None:
+    again = pickle.loads(pickle.dumps(error))
+    assert (type(again), str(again)) == (type(error), str(error))
+
+
+def test_problem_as_data() -> None:
+    assert "value" not in Problem("a", "r").as_dict()
+    assert Problem("a", "r", None).as_dict()["value"] is None
+
+
+def test_nearest_name_ignores_case_and_keeps_away_from_the_unlike() -> None:
+    assert nearest_name("H100-SXM-80gb", ["h100-sxm-80gb", "a100-sxm-80gb"]) == "h100-sxm-80gb"
+    assert nearest_name("zzz", ["tp", "pp"]) is None
+    assert nearest_name("x", []) is None
