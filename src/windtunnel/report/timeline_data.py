@@ -54,11 +54,14 @@ def pack(result: TrainingResult) -> tuple[dict[str, Any], str]:
         trace.tag[order].astype("<i2"), trace.chunk[order].astype("<i2"),
     )  # fmt: skip
     packed = zlib.compress(b"".join(column.tobytes() for column in columns), 9)
-    longest_s = float(np.median(trace.end_s[real] - trace.start_s[real])) if real.any() else span
+    chunks = int(trace.chunk.max(initial=0)) + 1
+    parts = chunks * len(np.unique(trace.stage))
+    compute = real & (trace.stream == 0)
+    typical_s = float(np.median(trace.end_s[compute] - trace.start_s[compute])) if compute.any() else span
     meta = {
         "n": len(order), "span_s": span, "tick_s": tick, "streams": list(trace.streams), "tags": list(trace.tags),
-        "colours": [colour(tag) for tag in trace.tags], "chunks": int(trace.chunk.max(initial=0)) + 1,
-        "first_view_s": [0.0, min(span, max(90 * longest_s, 0.02 * span))],
+        "colours": [colour(tag) for tag in trace.tags], "chunks": chunks,
+        "first_view_s": [0.0, min(span, max(max(90.0, 2.2 * parts) * typical_s, 0.02 * span))],
         "lanes": [[int(stage[a]), int(stream[a]), int(a), int(b)] for a, b in zip(first.tolist(), ends, strict=True)],
         "dropped": int(real.sum()) - len(order),
     }  # fmt: skip

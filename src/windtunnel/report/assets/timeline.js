@@ -123,7 +123,7 @@
       axis(plot);
       if (self.frame) {
         const a = self.x(self.frame[0]), w = Math.max(self.x(self.frame[1]) - a, 3);
-        ctx.fillStyle = "rgba(244,246,248,.55)";
+        ctx.fillStyle = "rgba(244,246,248,.38)";
         ctx.fillRect(LEFT, 0, a - LEFT, self.height - AXIS);
         ctx.fillRect(a + w, 0, LEFT + plot - a - w, self.height - AXIS);
         ctx.strokeStyle = "#1f2a33";
