@@ -1,11 +1,11 @@
 """Power and clock: one clock per device and step, the fastest whose mean power stays under the cap.
 
-`P(f) = P0 + (E_flop·FLOP·f² + E_hbm·bytes + E_link·bytes) / T(f)`: work on the SMs slows with 1/f and costs f² per operation
-(voltage follows frequency); memory and links keep their rate and their energy.
+`P(f) = P0 + (E_flop·FLOP·f² + E_hbm·bytes + E_link·bytes) / T(f)`: work on the SMs slows with 1/f and costs f² per
+operation (voltage follows frequency); memory and links keep their rate and their energy.
 
-Sources: 31 pJ per HBM byte (3.9 pJ/bit, O'Connor et al. 2017, MICRO, fine-grained DRAM, table 1), 10 pJ per NVLink byte (1.3 pJ/bit,
-NVIDIA NVLink-C2C and NVLink 4 briefs, as of 2022); energy per operation from the data sheet: at the sustained matrix rate the device
-draws its TDP (assumed). Valid for: caps between about half of the TDP and the TDP.
+Sources: 31 pJ per HBM byte (3.9 pJ/bit, O'Connor et al. 2017, MICRO, fine-grained DRAM, table 1), 10 pJ per NVLink
+byte (1.3 pJ/bit, NVIDIA NVLink-C2C and NVLink 4 briefs, as of 2022); energy per operation from the data sheet: at the
+sustained matrix rate the device draws its TDP (assumed). Valid for: caps between about half of the TDP and the TDP.
 """
 
 from __future__ import annotations

@@ -28,9 +28,9 @@ def gemm_time_s(
 ) -> Floats:
     """Seconds of `groups` independent (m, n, k) products, all arguments of one shape (broadcast).
 
-    `t = max(W·2·A·B·(k + k0)·e(A,B) / (peak/SMs · fraction), bytes / (bandwidth · fraction_b)) + floor`, the best over the
-    device's tiles; `W = w·ceil(n/SMs) + (1 − w)·max(n/SMs, 1)` softens wave quantisation, `e` is the operand traffic of a
-    tile relative to the largest one.
+    `t = max(W·2·A·B·(k + k0)·e(A,B) / (peak/SMs · fraction), bytes / (bandwidth · fraction_b)) + floor`, the best over
+    the device's tiles; `W = w·ceil(n/SMs) + (1 − w)·max(n/SMs, 1)` softens wave quantisation, `e` is the operand
+    traffic of a tile relative to the largest one.
 
     Units: FLOP/s, bytes, seconds. `operand_bytes` and `output_bytes` are per element, `extra_bytes` in all.
     Source: form fitted on 1,900 measured GEMMs of A100, H100, A40, V100 and B200 (docs/cost-model.md).

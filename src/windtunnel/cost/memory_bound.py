@@ -24,8 +24,8 @@ def pointwise_time_s(device: DeviceSpec, coefficients: Coefficients, moved_bytes
 def scan_time_s(device: DeviceSpec, coefficients: Coefficients, flop: Floats, moved_bytes: Floats) -> Floats:
     """Seconds of a chunked state-space or linear-attention scan.
 
-    Source: docs/cost-model.md; chunk products run at about an eighth of peak. Valid for: chunk 64 to 256. Error: the open
-    record has eight such rows; −15 % on Nemotron-H.
+    Source: docs/cost-model.md; chunk products run at about an eighth of peak. Valid for: chunk 64 to 256. Error: the
+    open record has eight such rows; −15 % on Nemotron-H.
     """
     compute = flop / (device.peak("bf16") * coefficients.scan_fraction)
     return compute + moved_bytes / (device.memory_bytes_per_s * coefficients.memory_fraction)
@@ -40,8 +40,8 @@ OPTIMIZER_STATE_BYTES: dict[str, float] = {
 def optimizer_bytes(name: str, master_bytes: float, grad_bytes: float, param_bytes: float) -> float:
     """Bytes moved per parameter by one optimizer step.
 
-    Reads and writes of states and master weights, one read of the gradient for the update and one for the norm, one write of
-    the model weight.
+    Reads and writes of states and master weights, one read of the gradient for the update and one for the norm, one
+    write of the model weight.
     """
     states = OPTIMIZER_STATE_BYTES[name]
     master = master_bytes if master_bytes else param_bytes

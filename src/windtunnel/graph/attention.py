@@ -120,8 +120,8 @@ def _core_attention(
     t, s = batch.tokens, batch.seq_len
     if not unfused:
         op = Operator(
-            "core_attn", "core_attn", Kind.ATTENTION, "heads", m=t, pairs=pairs, seq_len=s, heads=heads, kv_heads=kv_heads,
-            d_qk=d_qk, d_v=d_v,
+            "core_attn", "core_attn", Kind.ATTENTION, "heads", m=t, pairs=pairs, seq_len=s, heads=heads,
+            kv_heads=kv_heads, d_qk=d_qk, d_v=d_v,
         )  # fmt: skip
         return [op], [Tensor("softmax_lse", heads * t, "heads", 4.0, producer="core_attn", consumers=("core_attn",))]
     groups = batch.sequences * heads
@@ -209,11 +209,12 @@ def _latent_attention(model: ModelSpec, batch: Batch, style: Style) -> Parts:
         Operator(
             "latent_norm_rope", "mla_up_proj", Kind.POINTWISE, "features",
             forward_bytes=(2 * heads * (2 * d_qk + dv) + 3 * (q_rank + kv_rank)) * t * 2,
-            backward_bytes=(2 * heads * (2 * d_qk + dv) + 4 * (q_rank + kv_rank)) * t * 2, forward_kernels=5, backward_kernels=7,
+            backward_bytes=(2 * heads * (2 * d_qk + dv) + 4 * (q_rank + kv_rank)) * t * 2, forward_kernels=5,
+            backward_kernels=7,
         ),
         Operator(
-            "core_attn", "core_attn", Kind.ATTENTION, "heads", m=t, pairs=batch.pairs, seq_len=batch.seq_len, heads=heads,
-            kv_heads=heads, d_qk=d_qk, d_v=dv,
+            "core_attn", "core_attn", Kind.ATTENTION, "heads", m=t, pairs=batch.pairs, seq_len=batch.seq_len,
+            heads=heads, kv_heads=heads, d_qk=d_qk, d_v=dv,
         ),
         Operator("proj", "proj", Kind.GEMM, "row", m=t, n=h, k=heads * dv, params=h * heads * dv, number_class="linear"),
     ]  # fmt: skip

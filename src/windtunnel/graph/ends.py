@@ -13,8 +13,8 @@ def embedding(model: ModelSpec, batch: Batch, style: Style) -> Block:
         patch = float(model.num_channels * model.patch_size**2)
         tokens_per_image = (model.image_size / model.patch_size) ** 2 + 1
         op = Operator(
-            "patch_embedding", "embedding", Kind.GEMM, "full", m=t, n=h, k=patch, params=patch * h + h + (tokens_per_image + 1) * h,
-            number_class="bf16",
+            "patch_embedding", "embedding", Kind.GEMM, "full", m=t, n=h, k=patch,
+            params=patch * h + h + (tokens_per_image + 1) * h, number_class="bf16",
         )  # fmt: skip
         return Block("embedding", (op,), (), op.params)
     f, b = style.embedding_bytes_per_hidden
@@ -22,8 +22,8 @@ def embedding(model: ModelSpec, batch: Batch, style: Style) -> Block:
     if model.position_embedding == "learned":
         params += float(model.max_position_embeddings) * h
     op = Operator(
-        "embedding", "embedding", Kind.POINTWISE, "vocab", forward_bytes=f * h * t, backward_bytes=b * h * t, params=params,
-        forward_kernels=3, backward_kernels=3,
+        "embedding", "embedding", Kind.POINTWISE, "vocab", forward_bytes=f * h * t, backward_bytes=b * h * t,
+        params=params, forward_kernels=3, backward_kernels=3,
     )  # fmt: skip
     return Block("embedding", (op,), (), params)
 

@@ -1,8 +1,8 @@
 """Operators of one block, unsharded, each with its sharding rule.
 
-A block is a list of forward operators in execution order. What runs backward follows from the kind: a GEMM has a data and
-a weight gradient, attention its own backward kernel, everything else a second pass over memory. Sizes are floats so that a
-pass may divide them; rows are tokens (or routed tokens) of one micro-batch on one data-parallel replica.
+A block is a list of forward operators in execution order. What runs backward follows from the kind: a GEMM has a data
+and a weight gradient, attention its own backward kernel, everything else a second pass over memory. Sizes are floats
+so that a pass may divide them; rows are tokens (or routed tokens) of one micro-batch on one data-parallel replica.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ Rule = Literal[
 ]
 """How the tensor axis cuts an operator.
 
-`column`/`row` split a GEMM's n/k; `heads` the attention heads; `features` element-wise work on tensors that a column split
-produced; `sequence` element-wise work on full-width tensors (cut only under sequence parallelism); `vocab` the head;
-`expert*` follow the expert axes; `full` is replicated.
+`column`/`row` split a GEMM's n/k; `heads` the attention heads; `features` element-wise work on tensors that a column
+split produced; `sequence` element-wise work on full-width tensors (cut only under sequence parallelism); `vocab` the
+head; `expert*` follow the expert axes; `full` is replicated.
 """
 
 

@@ -24,12 +24,13 @@ def mamba2(model: ModelSpec, batch: Batch, style: Style) -> Parts:
     operators += [
         Operator("in_proj", "qkv", Kind.GEMM, "column", m=t, n=wide, k=h, params=h * wide, number_class="linear"),
         Operator(
-            "conv1d", "mamba", Kind.POINTWISE, "features", forward_bytes=3 * conv * t * 2, backward_bytes=5 * conv * t * 2,
-            params=conv * (model.conv_kernel + 1),
+            "conv1d", "mamba", Kind.POINTWISE, "features", forward_bytes=3 * conv * t * 2,
+            backward_bytes=5 * conv * t * 2, params=conv * (model.conv_kernel + 1),
         ),
         Operator(
             "scan", "mamba", Kind.SCAN, "heads", m=t, forward_flop=scan_flop, forward_bytes=6 * inner * t * 2,
-            backward_bytes=14 * inner * t * 2, seq_len=batch.seq_len, params=3 * heads, forward_kernels=5, backward_kernels=9,
+            backward_bytes=14 * inner * t * 2, seq_len=batch.seq_len, params=3 * heads, forward_kernels=5,
+            backward_kernels=9,
         ),
         Operator(
             "gated_norm", "mamba", Kind.POINTWISE, "features", forward_bytes=4 * inner * t * 2,
@@ -68,7 +69,8 @@ def linear_attention(model: ModelSpec, batch: Batch, style: Style) -> Parts:
         ),
         Operator(
             "scan", "mamba", Kind.SCAN, "heads", m=t, forward_flop=scan_flop, forward_bytes=8 * value * t * 2,
-            backward_bytes=16 * value * t * 2, seq_len=batch.seq_len, params=2 * hv, forward_kernels=6, backward_kernels=10,
+            backward_bytes=16 * value * t * 2, seq_len=batch.seq_len, params=2 * hv, forward_kernels=6,
+            backward_kernels=10,
         ),
         Operator(
             "gated_norm", "mamba", Kind.POINTWISE, "features", forward_bytes=4 * value * t * 2,

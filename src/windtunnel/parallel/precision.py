@@ -12,8 +12,8 @@ from windtunnel.cost.coefficients import Coefficients
 from windtunnel.graph import Kind, Operator
 
 MATRIX_FORMAT = {
-    "fp32": "fp32", "tf32": "tf32", "fp16": "fp16", "bf16": "bf16", "fp8": "fp8", "fp8_rowwise": "fp8", "fp8_block": "fp8",
-    "mxfp8": "fp8", "nvfp4": "fp4", "int8": "int8",
+    "fp32": "fp32", "tf32": "tf32", "fp16": "fp16", "bf16": "bf16", "fp8": "fp8", "fp8_rowwise": "fp8",
+    "fp8_block": "fp8", "mxfp8": "fp8", "nvfp4": "fp4", "int8": "int8",
 }  # fmt: skip
 OPERAND_BYTES = {"fp32": 4.0, "tf32": 4.0, "fp16": 2.0, "bf16": 2.0, "fp8": 1.0, "int8": 1.0, "fp4": 0.5625}
 

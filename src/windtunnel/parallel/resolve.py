@@ -167,13 +167,14 @@ def resolve(
 
     return ResolvedPlan(
         plan.tp, switch(plan.sp, behaviour.sp) and plan.tp > 1, plan.pp, plan.vpp, plan.cp, plan.cp_kind,
-        plan.cp_all_to_all, plan.ep, plan.etp, dp, plan.zero, shard_group, plan.mbs, m, schedule, recompute, plan.offload,
-        switch(plan.reshard_after_forward, plan.pp == 1), switch(over.grad_reduce, behaviour.overlap_grad_reduce),
+        plan.cp_all_to_all, plan.ep, plan.etp, dp, plan.zero, shard_group, plan.mbs, m, schedule, recompute,
+        plan.offload, switch(plan.reshard_after_forward, plan.pp == 1),
+        switch(over.grad_reduce, behaviour.overlap_grad_reduce),
         switch(over.param_gather, behaviour.overlap_param_gather), switch(over.tp, behaviour.overlap_tp),
         switch(over.p2p, behaviour.overlap_p2p), switch(over.moe_a2a, behaviour.overlap_moe_a2a),
         switch(over.fsdp_prefetch, behaviour.fsdp_prefetch), attention, fused_loss,
-        training.cuda_graphs or behaviour.cuda_graphs, training.moe_dispatcher or behaviour.dispatcher, float(vocab), layers,
-        plan.order,
+        training.cuda_graphs or behaviour.cuda_graphs, training.moe_dispatcher or behaviour.dispatcher, float(vocab),
+        layers, plan.order,
     )  # fmt: skip
 
 

@@ -71,10 +71,10 @@ def tensor_bytes(tensor: Tensor, plan: ResolvedPlan) -> float:
 def tensor_parallel(block: Block, plan: ResolvedPlan, hidden: float, tokens: float) -> list[Operator]:
     """Operators of one rank with the tensor axis's collectives in place.
 
-    With sequence parallelism: all-gather before the first column GEMM (backward: reduce-scatter of its data gradient, and a
-    second all-gather for its weight gradient), reduce-scatter after the row GEMM (backward: all-gather). Without:
-    all-reduce after the row GEMM forward and before the column GEMM backward. Vocabulary parallelism reduces the embedding
-    output and the loss statistics.
+    With sequence parallelism: all-gather before the first column GEMM (backward: reduce-scatter of its data gradient,
+    and a second all-gather for its weight gradient), reduce-scatter after the row GEMM (backward: all-gather). Without:
+    all-reduce after the row GEMM forward and before the column GEMM backward. Vocabulary parallelism reduces the
+    embedding output and the loss statistics.
     """
     out: list[Operator] = []
     size = tokens / plan.cp * hidden * 2

@@ -15,7 +15,8 @@ COMPUTE, COMM = "compute", "comm"
 class Launch:
     """One kernel or collective of a segment.
 
-    `after` lists indices of launches in the same segment that must have ended; launches of one stream also run in order.
+    `after` lists indices of launches in the same segment that must have ended; launches of one stream also run in
+    order.
     """
 
     name: str

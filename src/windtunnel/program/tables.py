@@ -42,8 +42,8 @@ class Streams:
 class TaskTable:
     """Tasks. n rows; row order is launch order.
 
-    A task is *ready* when it heads all its streams and all its dependencies have ended. It then takes its slots and runs
-    at speed λ ≤ 1 (its own time is `alone_s` at λ = 1) while it loads each rate with λ · work / alone_s.
+    A task is *ready* when it heads all its streams and all its dependencies have ended. It then takes its slots and
+    runs at speed λ ≤ 1 (its own time is `alone_s` at λ = 1) while it loads each rate with λ · work / alone_s.
     """
 
     alone_s: Floats

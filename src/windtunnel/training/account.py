@@ -74,7 +74,7 @@ def _blame(out: Counter[str], program: StepProgram, timeline: Timeline, task: in
     if cause < 0:
         out["bubble"] += gap
         return
-    name = {T_SEND: "exposed pp", T_REDUCE: "exposed dp", T_GATHER: "exposed dp"}.get(int(program.tasks.tag[cause]))
+    name = {T_SEND: "exposed pp", T_REDUCE: "exposed dp", T_GATHER: "exposed dp", T_OFFLOAD: "exposed offload"}.get(int(program.tasks.tag[cause]))
     if name is None:
         out["bubble"] += gap
         return

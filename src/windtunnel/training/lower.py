@@ -116,11 +116,11 @@ class Lowering:
         """Seconds of one of `pieces` row blocks of a collected product; `other_s` (quantisation) is cut evenly."""
         rows, p = self._gemms, self.pricing
         one = gemm_time_s(
-            p.device, p.coefficients, np.array([rows.m[row] / pieces]), np.array([rows.n[row]]), np.array([rows.k[row]]),
-            peak_flop_per_s=np.array([rows.peak[row]]), fraction=np.array([rows.fraction[row]]),
-            operand_bytes=np.array([rows.operand[row]]), output_bytes=np.array([rows.output[row]]),
-            extra_bytes=np.array([rows.extra[row] / pieces]), groups=np.array([rows.groups[row]]),
-            unaligned=np.array([rows.unaligned[row]]),
+            p.device, p.coefficients, np.array([rows.m[row] / pieces]), np.array([rows.n[row]]),
+            np.array([rows.k[row]]), peak_flop_per_s=np.array([rows.peak[row]]),
+            fraction=np.array([rows.fraction[row]]), operand_bytes=np.array([rows.operand[row]]),
+            output_bytes=np.array([rows.output[row]]), extra_bytes=np.array([rows.extra[row] / pieces]),
+            groups=np.array([rows.groups[row]]), unaligned=np.array([rows.unaligned[row]]),
         )  # fmt: skip
         return float(one[0]) * share + other_s / pieces
 
@@ -236,8 +236,8 @@ class Lowering:
         moved = op.backward_bytes if backward else op.forward_bytes
         if op.kind == Kind.ATTENTION:
             seconds = attention_time_s(
-                p.device, p.coefficients, np.float64(op.pairs), np.float64(op.heads), np.float64(op.d_qk), np.float64(op.d_v),
-                np.float64(op.seq_len), kernel=p.attention, backward=backward,
+                p.device, p.coefficients, np.float64(op.pairs), np.float64(op.heads), np.float64(op.d_qk),
+                np.float64(op.d_v), np.float64(op.seq_len), kernel=p.attention, backward=backward,
             )  # fmt: skip
             flop = 2.0 * op.pairs * op.heads * (op.d_qk + op.d_v) * (2.5 if backward else 1.0)
             launch.flop += flop * share
@@ -309,6 +309,6 @@ def _pair(place: GroupPlacement) -> GroupPlacement:
     cross = float(place.num_domains) > 1
     one, two = np.asarray(1.0), np.asarray(2.0)
     return Place(
-        two, one if cross else two, two if cross else one, np.asarray(place.groups_per_domain) * np.asarray(place.ranks_per_domain),
-        np.asarray(place.stride), one, one,
+        two, one if cross else two, two if cross else one,
+        np.asarray(place.groups_per_domain) * np.asarray(place.ranks_per_domain), np.asarray(place.stride), one, one,
     )  # fmt: skip

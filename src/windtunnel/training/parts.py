@@ -370,8 +370,8 @@ def _assemble(
     expert_stride = plan.ep * plan.etp
     edp = max(plan.expert_dp, 1)
     return Parts(
-        seconds, head, ends, np.asarray(plan.stage_layers, np.int32), sm, hbm, up, out, busy, kept, transient, dense, expert,
-        layer_params, flop * plan.tp * plan.cp, p2p_bytes, behaviour.scatter_gather_p2p, g, network, mesh,
+        seconds, head, ends, np.asarray(plan.stage_layers, np.int32), sm, hbm, up, out, busy, kept, transient, dense,
+        expert, layer_params, flop * plan.tp * plan.cp, p2p_bytes, behaviour.scatter_gather_p2p, g, network, mesh,
         mesh.placement("cp", "dp"), placement(edp, expert_stride, cluster.scale_up_domain),
         2.0 * sum(shapes.values()) if behaviour.dummy_wgrad else 0.0, _trainable_share(training, g), kinds,
     )  # fmt: skip

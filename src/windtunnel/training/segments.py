@@ -57,8 +57,8 @@ def simulate_segments(
     zero = np.zeros(n, np.int32)
     tasks = TaskTable(
         alone, np.where(comm, COMM_WEIGHT, 1.0), owner, zero, np.arange(n + 1, dtype=np.int64),
-        (2 * owner + comm).astype(np.int32), dep_ptr, dep_idx, np.arange(0, 2 * n + 1, 2, dtype=np.int64), idx, work, none, zero,
-        zero, zero,
+        (2 * owner + comm).astype(np.int32), dep_ptr, dep_idx, np.arange(0, 2 * n + 1, 2, dtype=np.int64), idx, work,
+        none, zero, zero, zero,
     )  # fmt: skip
     streams = Streams(np.zeros(2 * k, np.int32), np.repeat(np.arange(k, dtype=np.int32), 2))
     timeline = simulate(tasks, streams, Resources(capacity))
@@ -80,8 +80,8 @@ def simulate_segments(
         out.append(
             SegmentTime(
                 device_s, host_s, total, dict(busy), float((sm[a:b] * alone[a:b]).sum()),
-                sum(x.hbm_bytes for x in launches), sum(x.up_bytes for x in launches), sum(x.out_bytes for x in launches),
-                sum(x.flop for x in launches), sync_s[i],
+                sum(x.hbm_bytes for x in launches), sum(x.up_bytes for x in launches),
+                sum(x.out_bytes for x in launches), sum(x.flop for x in launches), sync_s[i],
             )
         )  # fmt: skip
     return out

@@ -88,8 +88,9 @@ def _power_w(x: Prepared, step_s: float) -> float:
         return 0.0
     per_device = x.plan.m / x.plan.pp
     work = StepWork(
-        x.parts.hardware_flop * x.plan.m * x.plan.dp / x.cluster.num_devices, float(x.parts.hbm_bytes.sum()) * per_device,
-        float((x.parts.up_bytes + x.parts.out_bytes).sum()) * per_device, MATRIX_FORMAT[x.training.precision],
+        x.parts.hardware_flop * x.plan.m * x.plan.dp / x.cluster.num_devices,
+        float(x.parts.hbm_bytes.sum()) * per_device, float((x.parts.up_bytes + x.parts.out_bytes).sum()) * per_device,
+        MATRIX_FORMAT[x.training.precision],
     )  # fmt: skip
     nominal = replace(x.coefficients, gemm_fraction={k: v / x.clock for k, v in x.coefficients.gemm_fraction.items()})
     return mean_power_w(device, nominal, work, step_s, x.clock)

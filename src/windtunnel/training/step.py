@@ -139,8 +139,8 @@ class _Assembly:
         compute = (stream % len(STREAMS)) == S_COMPUTE
         tasks = TaskTable(
             alone, np.where(compute, 1.0, _COMM_WEIGHT), stage, tag, np.arange(self.count + 1, dtype=np.int64), stream,
-            dep_ptr, dep[by_task].astype(np.int32), rate_ptr, idx, work[used], np.full(self.count, -1, np.int32), zero, zero,
-            zero, TAGS,
+            dep_ptr, dep[by_task].astype(np.int32), rate_ptr, idx, work[used], np.full(self.count, -1, np.int32), zero,
+            zero, zero, TAGS,
         )  # fmt: skip
         streams = Streams(
             np.zeros(p * len(STREAMS), np.int32), np.repeat(np.arange(p, dtype=np.int32), len(STREAMS)), STREAMS * p
@@ -224,8 +224,8 @@ def build_step(
         target = np.where(kind[send] == F, part[send] + 1, part[send] - 1)
         seconds, up, out = _hop_seconds(parts, plan, cluster, stage_of[part[send]], stage_of[target])
         sends = asm.add(
-            send * 4096.0 + 4090, table.stage[send], S_PP if options.overlap_p2p else S_COMPUTE, seconds, T_SEND, row=send,
-            up=np.where(beside[send], up, 0.0), out=np.where(beside[send], out, 0.0),
+            send * 4096.0 + 4090, table.stage[send], S_PP if options.overlap_p2p else S_COMPUTE, seconds, T_SEND,
+            row=send, up=np.where(beside[send], up, 0.0), out=np.where(beside[send], out, 0.0),
         )  # fmt: skip
         asm.depend(sends, last_task[send])
         arrival[send] = sends
@@ -287,36 +287,32 @@ def build_step(
 
 
 def _offload_activations(
-    asm: _Assembly, parts: Parts, plan: ResolvedPlan, cluster: ClusterSpec, kind: Rows, part: Rows, table: InstructionTable,
-    first_task: Rows, last_task: Rows, row_of: Rows,
+    asm: _Assembly, parts: Parts, plan: ResolvedPlan, cluster: ClusterSpec, kind: Rows, part: Rows,
+    table: InstructionTable, first_task: Rows, last_task: Rows, row_of: Rows,
 ) -> None:  # fmt: skip
     """Copy kept activations to the host after forward and back before backward, over PCIe, beside computation.
 
-    The copy back may start when the stage's previous instruction starts (one instruction of prefetch); what PCIe cannot
-    hide delays backward. Source: Rajbhandari et al. 2021 (arXiv 2104.07857), section 5.1.
+    Layer by layer; the copy back may start two layers ahead. What the host link cannot hide delays computation. Source: Rajbhandari et al. 2021 (arXiv 2104.07857), section 5.1.
     """
     size = np.array([sum(kept.values()) for kept in parts.kept_bytes]) * plan.offload.activations
     rate = cluster.device.pcie_bytes_per_s * 0.85
-    forward, backward = np.flatnonzero(kind == F), np.flatnonzero(kind == B)
-    out = asm.add(
-        forward * 4096.0 + 4091, table.stage[forward], S_TO_HOST, size[part[forward]] / rate, T_OFFLOAD, row=forward
-    )  # fmt: skip
-    asm.depend(out, last_task[forward])
-    stored = np.full(row_of.shape[1:], -1, np.int64)
-    stored[part[forward], table.micro_batch[forward]] = out
-    back = asm.add(
-        backward * 4096.0 + 0.5,
-        table.stage[backward],
-        S_FROM_HOST,
-        size[part[backward]] / rate,
-        T_OFFLOAD,
-        row=backward,
-    )
-    asm.depend(back, stored[part[backward], table.micro_batch[backward]])
-    before = backward - 2
-    ok = (before >= 0) & (table.stage[np.maximum(before, 0)] == table.stage[backward])
-    asm.depend(back[ok], last_task[before[ok]])
-    asm.depend(first_task[backward], back)
+    count = last_task - first_task + 1
+    row = np.repeat(np.arange(len(kind)), count)
+    piece = np.arange(len(row)) - first_task[row]
+    seconds = size[part[row]] / count[row] / rate
+    f, b = np.flatnonzero(kind[row] == F), np.flatnonzero(kind[row] == B)
+    out = asm.add(row[f] * 4096.0 + piece[f] * 4 + 2.5, table.stage[row[f]], S_TO_HOST, seconds[f], T_OFFLOAD, row=row[f])
+    asm.depend(out, f)
+    stored = np.full(len(row), -1, np.int64)
+    stored[f] = out
+    # backward runs the layers in reverse: its piece j reads what forward's piece (count − 1 − j) stored
+    source = first_task[row_of[F, part[row[b]], table.micro_batch[row[b]]]] + count[row[b]] - 1 - piece[b]
+    back = asm.add(row[b] * 4096.0 + piece[b] * 4 + 0.5, table.stage[row[b]], S_FROM_HOST, seconds[b], T_OFFLOAD, row=row[b])
+    asm.depend(back, stored[source])
+    before = b - 2
+    ok = (before >= 0) & (table.stage[row[np.maximum(before, 0)]] == table.stage[row[b]])
+    asm.depend(back[ok], before[ok])
+    asm.depend(b, back)
 
 
 def _hops(table: InstructionTable, part: Rows, stage_of: Rows, k_total: int) -> npt.NDArray[np.bool_]:
@@ -462,8 +458,8 @@ class _Traffic:
 
 
 def _bucketed_traffic(
-    asm: _Assembly, parts: Parts, traffic: _Traffic, options: StepOptions, part: Rows, row: Rows, piece: Rows, first_f: Rows,
-    reduced: Rows, first_task: Rows, pieces: Rows, table: InstructionTable, finish: list[list[int]],
+    asm: _Assembly, parts: Parts, traffic: _Traffic, options: StepOptions, part: Rows, row: Rows, piece: Rows,
+    first_f: Rows, reduced: Rows, first_task: Rows, pieces: Rows, table: InstructionTable, finish: list[list[int]],
 ) -> None:  # fmt: skip
     """DDP, ZeRO-1 and ZeRO-2: gradient buckets after the last backward, parameter buckets before the first forward."""
     k_total = len(parts.layers)
@@ -504,8 +500,8 @@ def _bucketed_traffic(
         k = np.repeat(np.arange(k_total), count)
         j = np.arange(len(k)) - np.repeat(np.cumsum(count) - count, count)
         ids = asm.add(
-            first_f[k] * 4096.0 + j * 4, stage_of[k], S_GATHER, t[k], T_GATHER, row=first_f[k], sm=sm[k], hbm=hbm[k], up=up[k],
-            out=out[k],
+            first_f[k] * 4096.0 + j * 4, stage_of[k], S_GATHER, t[k], T_GATHER, row=first_f[k], sm=sm[k], hbm=hbm[k],
+            up=up[k], out=out[k],
         )  # fmt: skip
         asm.depend(first_task[first_f[k]] + j, ids)
 
