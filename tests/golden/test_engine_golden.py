@@ -72,8 +72,8 @@ def test_overlap_of_a_gemm_and_a_collective(reference: bool) -> None:
     b.add(700e-6, stream=comm, slot_pool=sm, slots=20, rates={hbm: 0.8e9})
     line = simulate(*b.build(), reference=reference)
     # The collective starts at the first wave boundary. The rest of GEMM 1 (396 of 528 blocks, 0.75 GB) needs 4 waves on
-    # 112 SMs; memory demand 1.875 + 1.143 TB/s fits in 3.35. GEMM 2 starts with 396 blocks in 4 waves; 2.25 + 1.143 TB/s
-    # do not fit, so both run at the level 3.35 / 3.392857.
+    # 112 SMs; memory demand 1.875 + 1.143 TB/s fits in 3.35. GEMM 2 starts with 396 blocks in 4 waves; its 2.25 and
+    # 1.143 TB/s do not fit, so both run at the level 3.35 / 3.392857.
     level = 3.35e12 / (0.9e9 / 400e-6 + 0.8e9 / 700e-6)
     assert line.start_s[4] == pytest.approx(100e-6, rel=1e-9)
     assert line.end_s[0] == pytest.approx(500e-6, rel=1e-9)

@@ -225,6 +225,22 @@ def test_memory_curve_names_what_is_alive_at_the_peak() -> None:
     assert curve.peak_by_tensor == {"activations": 10.0, "gradients": 5.0}
 
 
+def test_pools_have_curves_of_their_own() -> None:
+    b = ProgramBuilder()
+    b.add([1.0, 1.0], stream=b.stream("s"))
+    happened = events([(0, False, 10, 0), (1, False, 7, 1), (0, True, -10, 0), (1, True, -7, 1)])
+    happened = replace(happened, pool=np.array([4, 2, 4, 2], np.int32))
+    line = run(b)
+    curve = memory_curve(happened, line)
+    assert {pool: (c.peak_bytes, c.peak_s) for pool, c in curve.pools.items()} == {2: (7.0, 1.0), 4: (10.0, 0.0)}
+    assert curve.peak_bytes == 10.0
+    assert set(reserved_bytes(happened, line)) == {2, 4}
+    nothing = replace(
+        happened, **{name: getattr(happened, name)[:0] for name in ("task", "at_end", "bytes", "pool", "tensor")}
+    )
+    assert memory_curve(nothing, line).peak_bytes == 0.0
+
+
 def test_a_task_of_no_time_frees_after_it_allocates() -> None:
     b = ProgramBuilder()
     b.add([0.0, 1.0], stream=b.stream("s"))
@@ -295,7 +311,7 @@ def test_partition_of_16384_ranks_is_fast_and_equitable() -> None:
         started = time.perf_counter()
         ranks, _, multiplicity = equitable_partition(incidence, colours, resource_colours=level)
         best = min(best, time.perf_counter() - started)
-    assert best < 0.25  # 50 ms is the target on a quiet machine; the benchmark reports it
+    assert best < 0.05
     assert len(np.unique(ranks)) == 16
     assert multiplicity.shape == (16, 32)
     assert multiplicity.sum() == 16 * (2 + 8)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from windtunnel.engine.memory import event_order
+from windtunnel.engine.memory import by_pool, event_order
 from windtunnel.engine.timeline import load_kernels
 from windtunnel.program.tables import MemoryEvents, Timeline
 
@@ -32,14 +32,12 @@ def reserved_bytes(events: MemoryEvents, timeline: Timeline, *, reference: bool 
     """
     _, order = event_order(events, timeline)
     run = replay_reference if reference else load_kernels().replay
-    pool_of = events.pool[order]
     reserved: dict[int, int] = {}
-    for pool in np.unique(pool_of):
-        rows = order[pool_of == pool]
+    for pool, rows in by_pool(events, order).items():
         sizes = np.rint(events.bytes[rows]).astype(np.int64)
         rows, sizes = rows[sizes != 0], sizes[sizes != 0]
         kinds = np.ascontiguousarray(events.tensor[rows], dtype=np.int32)
-        reserved[int(pool)] = int(run(sizes, kinds, int(kinds.max(initial=0)) + 1))
+        reserved[pool] = int(run(sizes, kinds, int(kinds.max(initial=0)) + 1))
     return reserved
 
 

@@ -50,6 +50,13 @@ def event_order(events: MemoryEvents, timeline: Timeline) -> tuple[npt.NDArray[n
     return times, np.lexsort((kind, times))
 
 
+def by_pool(events: MemoryEvents, order: npt.NDArray[np.int64]) -> dict[int, npt.NDArray[np.int64]]:
+    """Rows of the events of each pool, in the given order."""
+    pools, counts = np.unique(events.pool, return_counts=True)
+    grouped = order[np.argsort(events.pool[order], kind="stable")]
+    return dict(zip(pools.tolist(), np.split(grouped, np.cumsum(counts)[:-1]), strict=True)) if len(pools) else {}
+
+
 def memory_curve(events: MemoryEvents, timeline: Timeline) -> MemoryCurve:
     """Add up allocations and frees over time, pool by pool.
 
@@ -61,10 +68,8 @@ def memory_curve(events: MemoryEvents, timeline: Timeline) -> MemoryCurve:
         One curve a pool, with its peak and what was alive then.
     """
     times, order = event_order(events, timeline)
-    pool_of = events.pool[order]
     pools: dict[int, PoolCurve] = {}
-    for pool in np.unique(pool_of):
-        rows = order[pool_of == pool]
+    for pool, rows in by_pool(events, order).items():
         at, size = times[rows], events.bytes[rows]
         total = np.cumsum(size)
         top = int(np.argmax(total))
@@ -74,7 +79,7 @@ def memory_curve(events: MemoryEvents, timeline: Timeline) -> MemoryCurve:
         last = np.append(at[1:] != at[:-1], True)  # one point an instant, after all that happens in it …
         last[top] = True  # … and the peak itself
         kinds = sorted(np.flatnonzero(alive > 0.5), key=lambda k: (-alive[k], k))
-        pools[int(pool)] = PoolCurve(
+        pools[pool] = PoolCurve(
             times_s=at[last],
             total_bytes=total[last],
             peak_bytes=max(peak, 0.0),

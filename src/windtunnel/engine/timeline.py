@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import tempfile
 from types import ModuleType
 
@@ -18,6 +19,16 @@ class ProgramError(AssertionError):
     """A program that cannot run to its end: a bug of the code that built it, never of the user."""
 
 
+def _private_directory() -> str:
+    """A directory for compiled code that only this user can write to (what is in it will be executed)."""
+    path = os.path.join(tempfile.gettempdir(), f"windtunnel-{os.getuid()}")
+    os.makedirs(path, mode=0o700, exist_ok=True)
+    status = os.lstat(path)
+    if stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid() and not status.st_mode & 0o022:
+        return path
+    return tempfile.mkdtemp(prefix="windtunnel-")
+
+
 def load_kernels() -> ModuleType:
     """Import the jitted kernels, late: Numba takes a quarter of a second that most commands do not need.
 
@@ -31,7 +42,7 @@ def load_kernels() -> ModuleType:
     except RuntimeError as error:
         if "locator" not in str(error):
             raise
-        vars(config)["CACHE_DIR"] = os.path.join(tempfile.gettempdir(), f"windtunnel-numba-{os.getuid()}")
+        vars(config)["CACHE_DIR"] = _private_directory()
         from windtunnel.engine import kernels
     return kernels
 
