@@ -1,0 +1,1 @@
+"""One training step: lower, simulate, account, report."""

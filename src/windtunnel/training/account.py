@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import defaultdict
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,7 +18,7 @@ from windtunnel.specs.workload import TrainingSpec
 from windtunnel.training.parts import Parts
 from windtunnel.training.results import MemoryReport
 from windtunnel.training.step import (
-    S_COMPUTE, STREAMS, T_B, T_BARRIER, T_F, T_GATHER, T_OPTIMIZER, T_REDUCE, T_SEND, T_W, StepProgram,
+    S_COMPUTE, STREAMS, T_B, T_BARRIER, T_F, T_GATHER, T_OFFLOAD, T_OPTIMIZER, T_REDUCE, T_SEND, T_W, StepProgram,
 )  # fmt: skip
 
 Floats = npt.NDArray[np.float64]
@@ -40,7 +40,7 @@ def breakdown(program: StepProgram, timeline: Timeline, parts: Parts, table: Ins
     own = np.flatnonzero(compute_stream & (program.stage == stage))
     start, end = timeline.start_s[own], timeline.end_s[own]
     tag, alone = program.tasks.tag[own], program.tasks.alone_s[own]
-    out: Counter[str] = Counter()
+    out: defaultdict[str, float] = defaultdict(float)
     part = np.where(program.row[own] >= 0, program.part[program.row[own]], 0)
     for direction, t in ((F, T_F), (B, T_B), (W, T_W)):
         for k in np.unique(part[tag == t]):
@@ -66,7 +66,7 @@ def breakdown(program: StepProgram, timeline: Timeline, parts: Parts, table: Ins
     return {name: value for name, value in sorted(out.items(), key=lambda x: -x[1]) if value > 0}
 
 
-def _blame(out: Counter[str], program: StepProgram, timeline: Timeline, task: int, gap: float) -> None:
+def _blame(out: defaultdict[str, float], program: StepProgram, timeline: Timeline, task: int, gap: float) -> None:
     """Split one idle gap: the transfer that ended it is exposed as long as it ran, the rest waited for other stages."""
     cause = int(timeline.blame[task])
     while cause >= 0 and program.tasks.tag[cause] == T_BARRIER:
@@ -86,7 +86,7 @@ def _blame(out: Counter[str], program: StepProgram, timeline: Timeline, task: in
 
 @dataclass(frozen=True, slots=True)
 class StaticMemory:
-    """Bytes that live through the whole step, per stage, by kind; and gradients that appear during the first backward."""
+    """Bytes that live through the whole step, per stage, by kind; gradients that appear in the first backward."""
 
     by_kind: dict[str, Floats]
     late_gradient_bytes: Floats
@@ -98,7 +98,9 @@ class StaticMemory:
         return np.sum(list(self.by_kind.values()), axis=0)
 
 
-def static_memory(parts: Parts, plan: ResolvedPlan, training: TrainingSpec, behaviour: Behaviour, stage_of: npt.NDArray[np.int64]) -> StaticMemory:  # fmt: skip
+def static_memory(
+    parts: Parts, plan: ResolvedPlan, training: TrainingSpec, behaviour: Behaviour, stage_of: npt.NDArray[np.int64]
+) -> StaticMemory:
     """Weights, gradients and optimizer state per stage under the plan's partition.
 
     Source: Rajbhandari et al. 2020 (arXiv 1910.02054), section 3, with the byte counts of each framework.

@@ -204,7 +204,7 @@ def build_step(
     at_first, at_last = piece == 0, piece == of_row_pieces - 1
     duration = duration + np.where(np.where(backward, at_first, at_last), head[row], 0.0)
     duration = duration + np.where(np.where(backward, at_last, at_first), ends[row], 0.0)
-    # rates matter only where data-parallel traffic can run beside: the first and last micro-batches, or all under ZeRO-3
+    # rates matter only where data-parallel traffic can run beside: first and last micro-batches, all under ZeRO-3
     beside = np.ones(n, np.bool_) if sharded or options.reduce_every_micro_batch else (table.micro_batch < p) | (table.micro_batch >= m - p)
     busy = (beside & (traffic.size > 1) & (options.overlap_grad_reduce or traffic.gather_at_start or sharded))[row]
     share = np.where(busy, duration / np.maximum(parts.seconds[kind, part][row], 1e-30), 0.0)
