@@ -44,7 +44,7 @@ def read_model(ctx: Context) -> ModelSpec | str:
     fields |= _trunk(ctx, source, hidden, layers, kind)
     fields |= _attention(ctx, source, hidden)
     fields |= _mixture(ctx, source, name, fields)
-    fields |= _depth(source, kind, layers)
+    fields |= _depth(ctx, source, kind, layers)
     fields |= _latent(source, nested, fields)
     if kind == "moe" and not fields.get("num_experts"):
         return f"model {name}: a mixture whose number of experts is not stated"
@@ -60,8 +60,8 @@ def read_model(ctx: Context) -> ModelSpec | str:
 
 _PUBLIC = {
     "ffn": "intermediate_size", "heads": "num_attention_heads", "kv_heads": "num_key_value_heads",
-    "vocab": "vocab_size", "head_dim": "head_dim", "experts": "num_experts", "topk": "num_experts_per_tok", "moe_ffn": "moe_intermediate_size",
-    "gated_mlp": "gated_mlp",
+    "vocab": "vocab_size", "head_dim": "head_dim", "experts": "num_experts", "topk": "num_experts_per_tok",
+    "moe_ffn": "moe_intermediate_size", "gated_mlp": "gated_mlp",
 }  # fmt: skip
 
 
@@ -229,7 +229,21 @@ def _mixture(ctx: Context, source: dict[str, Any], name: str, seen: dict[str, An
     return fields
 
 
-def _depth(source: dict[str, Any], kind: str, layers: int) -> dict[str, Any]:
+def _public_pattern(ctx: Context, name: str, layers: int) -> str | None:
+    """The published depth pattern, for rows whose own does not have the stated number of layers."""
+    try:
+        from windtunnel import catalog
+
+        pattern = catalog.model(name).hybrid_override_pattern
+    except (WindtunnelError, ImportError, OSError, ValueError, AttributeError):
+        pattern = None
+    fits = pattern is not None and len(pattern) == layers
+    why = "the row's pattern does not have the stated number of layers"
+    ctx.assume("model.hybrid_override_pattern", "published" if fits else "as written", why)
+    return pattern if fits else None
+
+
+def _depth(ctx: Context, source: dict[str, Any], kind: str, layers: int) -> dict[str, Any]:
     fields: dict[str, Any] = {}
     if kind == "encoder_decoder":
         encoder = count(first(source, "encoder_layers", "num_encoder_layers")) or layers // 2
@@ -240,6 +254,8 @@ def _depth(source: dict[str, Any], kind: str, layers: int) -> dict[str, Any]:
     pattern = first(source, "layer_pattern", "hybrid_override_pattern")
     if kind == "hybrid" and isinstance(pattern, str) and pattern:
         letters = "".join(c for c in pattern if c in "M*-E")
+        if len(letters) != layers:
+            letters = _public_pattern(ctx, str(source.get("name")), layers) or letters
         fields |= {
             "hybrid_override_pattern": letters,
             "num_hidden_layers": len(letters),

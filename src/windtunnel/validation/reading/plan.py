@@ -41,12 +41,10 @@ def read_axes(ctx: Context, model: ModelSpec, cluster: ClusterRef, devices: int,
         if model.family != "vit":
             return "the sequence length is not stated"
         seq = (model.image_size // max(model.patch_size, 1)) ** 2 + 1
-    device = str(cluster.device)
-    per_node = cluster.devices_per_node
     tp, pp, cp = (count(parallel.get(axis)) for axis in ("tp", "pp", "cp"))
     if tp is None or pp is None:
         stated = (tp, pp)
-        tp, pp = smallest_mapping(model, device, devices, per_node, framework, tp, pp)
+        tp, pp = smallest_mapping(model, cluster, framework, tp, pp, count(fields.get("global_batch")))
         unknown = [f"{a} {v}" for a, v, s in (("tp", tp, stated[0]), ("pp", pp, stated[1])) if s is None]
         ctx.assume("plan", ", ".join(unknown), "the mapping is not stated; the smallest that holds the states")
     cp = cp or 1
@@ -78,27 +76,24 @@ def read_axes(ctx: Context, model: ModelSpec, cluster: ClusterRef, devices: int,
 
 
 def smallest_mapping(
-    model: ModelSpec, device: str, devices: int, per_node: int, framework: str, tp: int | None, pp: int | None
+    model: ModelSpec, cluster: ClusterRef, framework: str, tp: int | None, pp: int | None, batch: int | None
 ) -> tuple[int, int]:
     """Tensor, then pipeline axis grown until weights, gradients and sharded optimizer states take half of the memory.
 
-    Frameworks that shard parameters over the data axis need neither.
+    Mappings whose replicas divide the global batch come first. Frameworks that shard parameters need neither axis.
     """
+    per_node = cluster.devices_per_node
+    devices = cluster.nodes * per_node
     if framework in ("fsdp1", "torchtitan", "jax", "ddp", "torchtune", "deepspeed"):
         return tp or 1, pp or 1
-    memory = catalog.device(device).memory_bytes
+    memory = catalog.resolve_cluster(cluster).device.memory_bytes
     params = count_parameters(model).total
     tps = [tp] if tp else [t for t in (1, 2, 4, 8) if t <= per_node and model.num_attention_heads % t == 0]
     pps = [pp] if pp else [p for p in (1, 2, 4, 8, 16, 32) if p <= model.num_hidden_layers]
-    best = (tps[-1], pps[-1] if devices % (tps[-1] * pps[-1]) == 0 else 1)
-    for p in pps:
-        for t in tps:
-            if devices % (t * p):
-                continue
-            if params / (t * p) * (6 + 12 * t * p / devices) < 0.5 * memory:
-                return t, p
-            best = (t, p)
-    return best
+    whole = [(t, p) for p in pps for t in tps if devices % (t * p) == 0]
+    holds = [(t, p) for t, p in whole if params / (t * p) * (6 + 12 * t * p / devices) < 0.5 * memory]
+    even = [(t, p) for t, p in holds if batch and batch % (devices // (t * p)) == 0]
+    return next(iter(even or holds or whole[-1:]), (tps[0], pps[0]))
 
 
 def _batch(ctx: Context, dp: int, seq: int) -> int | None:
