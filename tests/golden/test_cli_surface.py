@@ -20,7 +20,7 @@ pytestmark = pytest.mark.golden
 OPTIONS = {
     "train": ["--against", "--curves", "--interval", "--json", "--report", "--set", "--trace"],
     "fit": ["--json", "--set"],
-    "compare": ["--json", "--set"],
+    "compare": ["--json", "--report", "--set"],
     "explain": ["--against", "--json", "--set"],
     "validate": ["--family", "--gate", "--json", "--rows"],
     "models": ["--family", "--json"],

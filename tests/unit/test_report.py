@@ -284,3 +284,34 @@ def test_small_differences_are_gathered_without_losing_seconds() -> None:
     shown = _without_crumbs(deltas, 1e-3)
     assert list(shown) == ["a", "b", "2 smaller"]
     assert sum(shown.values()) == pytest.approx(sum(deltas.values()))
+
+
+def test_trace_event_fields_to_the_nanosecond() -> None:
+    from dataclasses import replace
+
+    from windtunnel.training.results import TraceEvents
+
+    one = np.array([1], np.int32)
+    trace = TraceEvents(
+        start_s=np.array([1.0000000014]), end_s=np.array([1.0000021016]), stage=2 * one, stream=one, tag=0 * one,
+        micro_batch=-one, chunk=0 * one, streams=("compute", "dp"), tags=("dp reduce",),
+    )  # fmt: skip
+    result = replace(make_result(m=8), trace=trace)
+    events = [e for e in perfetto.trace_events(result) if e["ph"] == "X"]
+    assert events == [
+        {
+            "ph": "X", "name": "dp reduce", "cat": "dp", "pid": 2, "tid": 1, "ts": 1000000.001, "dur": 2.101,
+            "args": {"chunk": 0},
+        }
+    ]  # fmt: skip
+
+
+def test_comparison_report_is_one_escaped_file(result: TrainingResult) -> None:
+    from windtunnel.report import html_compare
+
+    other = make_result(trace=False, slower=2.0, m=32)
+    object.__setattr__(other, "scenario_name", "<script>alert(1)</script>")
+    text = html_compare.render(difference(result, other))
+    assert "<script>alert" not in text
+    assert "From A to B" in text
+    assert len(text.encode()) < 6_000_000

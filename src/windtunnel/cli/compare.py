@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from windtunnel.cli.options import AsJson, Overrides, examples
-from windtunnel.cli.output import console, print_json, progress
+from windtunnel.cli.output import console, note, print_json, progress
 from windtunnel.cli.sources import result_of
 
 
@@ -19,6 +20,9 @@ def compare(
     ] = None,
     overrides: Overrides = None,
     as_json: AsJson = False,
+    report: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write a one-file HTML report with the waterfall.")
+    ] = None,
 ) -> None:
     """Show where two predictions differ, class by class.
 
@@ -34,6 +38,10 @@ def compare(
         first = result_of(a, ())
         second = result_of(b if b is not None else a, tuple(overrides or ()))
     result = difference(first, second)
+    if report is not None:
+        from windtunnel.report import html_compare
+
+        note(f"report  {html_compare.write(result, report)}")
     if as_json:
         print_json(result.to_dict())
     else:

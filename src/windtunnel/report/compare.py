@@ -47,7 +47,8 @@ class Comparison:
         """Plotly waterfall from one step time to the other."""
         import plotly.graph_objects as go
 
-        names, values = list(self.seconds_by_class), list(self.seconds_by_class.values())
+        shown = _without_crumbs(self.seconds_by_class, 1e-3 * max(self.a.step_time_s, self.b.step_time_s))
+        names, values = list(shown), list(shown.values())
         figure = go.Figure(
             go.Waterfall(
                 x=[f"A: {self.a.scenario_name}", *names, f"B: {self.b.scenario_name}"],
@@ -58,7 +59,19 @@ class Comparison:
                 totals_marker_color="#37474f", connector_line_color="#b0bec5",
             )
         )  # fmt: skip
-        figure.update_yaxes(title="seconds")
+        levels = [self.a.step_time_s]
+        for value in values:
+            levels.append(levels[-1] + value)
+        low, high = min(levels), max(levels)
+        room = 0.25 * (high - low) or 0.1 * high
+        figure.update_yaxes(title="seconds", range=[max(0.0, low - room), high + room], gridcolor="#eef1f3")
+        figure.update_layout(
+            height=430,
+            margin={"l": 20, "r": 20, "t": 20, "b": 20},
+            paper_bgcolor="rgba(0,0,0,0)",
+            plot_bgcolor="rgba(0,0,0,0)",
+            showlegend=False,
+        )
         return figure
 
 
@@ -98,7 +111,7 @@ def comparison_summary(comparison: Comparison) -> RenderableType:
     head.add_row("MFU", percent(a.mfu), percent(b.mfu), f"{100 * (b.mfu - a.mfu):+.1f} points")
     head.add_row(
         "memory reserved", gib(a.peak_memory_reserved_bytes), gib(b.peak_memory_reserved_bytes),
-        _signed_gib(b.peak_memory_reserved_bytes - a.peak_memory_reserved_bytes),
+        signed_gib(b.peak_memory_reserved_bytes - a.peak_memory_reserved_bytes),
     )  # fmt: skip
     head.add_row("devices", f"{a.num_devices:,}", f"{b.num_devices:,}", _ratio(b.num_devices / a.num_devices))
     parts: list[RenderableType] = [head]
@@ -106,13 +119,13 @@ def comparison_summary(comparison: Comparison) -> RenderableType:
     if changes:
         table = Table(box=None, show_header=False, padding=(0, 2, 0, 0), pad_edge=False)
         for field, (before, after) in changes.items():
-            table.add_row(field, Text(_shown(before), style="dim"), "→", _shown(after))
+            table.add_row(field, Text(shown_value(before), style="dim"), "→", shown_value(after))
         parts += [Text("\nWhat differs", style="bold"), Padding(table, (0, 0, 0, 2))]
     parts += [Text("\nFrom A to B", style="bold"), Padding(_waterfall(comparison), (0, 0, 0, 2))]
     if comparison.bytes_by_kind:
         table = Table(box=None, show_header=False, padding=(0, 2, 0, 0), pad_edge=False)
         for kind, delta in comparison.bytes_by_kind.items():
-            table.add_row(kind, Text(_signed_gib(delta), style="red" if delta > 0 else "green"))
+            table.add_row(kind, Text(signed_gib(delta), style="red" if delta > 0 else "green"))
         parts += [Text("\nMemory at the peak, B − A", style="bold"), Padding(table, (0, 0, 0, 2))]
     return Group(*parts)
 
@@ -187,7 +200,8 @@ def _plain(value: Any) -> Any:
     return list(value) if isinstance(value, tuple) else value
 
 
-def _shown(value: Any) -> str:
+def shown_value(value: Any) -> str:
+    """A field's value, equal lists shortened."""
     if isinstance(value, (list, tuple)) and len(value) > 4 and len(set(map(str, value))) == 1:
         return f"{len(value)} × {value[0]}"
     if isinstance(value, float) and value.is_integer():
@@ -199,7 +213,8 @@ def _signed(value: float) -> str:
     return ("+" if value > 0 else "−" if value < 0 else "") + seconds(abs(value))
 
 
-def _signed_gib(value: float) -> str:
+def signed_gib(value: float) -> str:
+    """Bytes with a sign."""
     return ("+" if value > 0 else "−" if value < 0 else "") + gib(abs(value))
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from html import escape
-from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from windtunnel.report.describe import fit_line, power_line, recompute_text, workload_line
+from windtunnel.report.page import asset, card, document, plot
 from windtunnel.report.quantities import count, gib, percent, seconds
 from windtunnel.report.timeline_data import pack
 from windtunnel.training.figures import (
@@ -42,31 +42,13 @@ def render(result: TrainingResult, *, published: Published | None = None) -> str
         result: the prediction; with a trace, the report has a timeline.
         published: a measured step time to mark beside ours.
     """
-    from plotly.offline import get_plotlyjs
-
     title = result.scenario_name or "training step"
     body = [
         _header(result), _tiles(result, published), _bound(result), _warnings(result), _timeline(result),
         _time_and_sensitivity(result), _memory(result), _stages(result), _plan_and_assumptions(result),
         _citations(result), _provenance(result),
     ]  # fmt: skip
-    return "\n".join(
-        [
-            '<!doctype html><html lang="en"><head><meta charset="utf-8">',
-            '<meta name="viewport" content="width=device-width, initial-scale=1">',
-            f"<title>{escape(title)} · Windtunnel</title>",
-            f"<style>{_asset('report.css')}</style>",
-            f"<script>{get_plotlyjs()}</script></head><body><main>",
-            *body,
-            "</main>",
-            f"<script>{_asset('timeline.js')}</script>" if result.trace is not None else "",
-            "</body></html>\n",
-        ]
-    )
-
-
-def _asset(name: str) -> str:
-    return files("windtunnel.report").joinpath("assets", name).read_text(encoding="utf-8")
+    return document(title, body, script=asset("timeline.js") if result.trace is not None else "")
 
 
 def _header(result: TrainingResult) -> str:
@@ -211,12 +193,12 @@ def _timeline(result: TrainingResult) -> str:
 
 
 def _time_and_sensitivity(result: TrainingResult) -> str:
-    left = _card(
-        "Where the time goes", "on the device that finishes last; sums to the step", _plot(breakdown_figure(result))
+    left = card(
+        "Where the time goes", "on the device that finishes last; sums to the step", plot(breakdown_figure(result))
     )
     if not result.sensitivities:
         return left
-    right = _card("What 10 % more would buy", "change of step time", _plot(sensitivity_figure(result)))
+    right = card("What 10 % more would buy", "change of step time", plot(sensitivity_figure(result)))
     return f'<div class="row two">{left}{right}</div>'
 
 
@@ -233,13 +215,13 @@ def _memory(result: TrainingResult) -> str:
             f'<td class="n total">{percent(size / memory.capacity_bytes)}</td></tr>'
         )
     rows.append(f'<tr><td>capacity</td><td class="n">{gib(memory.capacity_bytes)}</td><td></td></tr>')
-    table = _card(
+    table = card(
         "At the peak", f"stage {memory.stage}",
         f'<table><tr><th>kind</th><th class="n">size</th><th class="n">of capacity</th></tr>{"".join(rows)}</table>',
     )  # fmt: skip
     if not len(memory.curve_time_s):
         return table
-    curve = _card("Memory over the step", f"stage {memory.stage}, which peaks highest", _plot(memory_figure(result)))
+    curve = card("Memory over the step", f"stage {memory.stage}, which peaks highest", plot(memory_figure(result)))
     return f'<div class="row mem">{curve}{table}</div>'
 
 
@@ -262,7 +244,7 @@ def _stages(result: TrainingResult) -> str:
                 bar = f'<div class="minibar"><i style="width:{100 * abs(value) / most[name]:.1f}%"></i></div>'
             cells.append(f'<td class="n">{escape(_cell(name, value))}{bar}</td>')
         rows.append(f"<tr>{''.join(cells)}</tr>")
-    return _card("Stages", "", f"<table><tr>{head}</tr>{''.join(rows)}</table>")
+    return card("Stages", "", f"<table><tr>{head}</tr>{''.join(rows)}</table>")
 
 
 def _plan_and_assumptions(result: TrainingResult) -> str:
@@ -270,7 +252,7 @@ def _plan_and_assumptions(result: TrainingResult) -> str:
         f"<div><dt>{escape(key.replace('_', ' '))}</dt><dd>{escape(_plain_text(value))}</dd></div>"
         for key, value in result.plan.items()
     )
-    plan = _card("Plan as resolved", "", f'<dl class="plan">{items}</dl>')
+    plan = card("Plan as resolved", "", f'<dl class="plan">{items}</dl>')
     if not result.assumed:
         return plan
     assumed = "".join(
@@ -278,14 +260,14 @@ def _plan_and_assumptions(result: TrainingResult) -> str:
         for a in result.assumed
     )
     head = "<tr><th>field</th><th>value</th><th>why</th></tr>"
-    return _card("Assumed", "what the scenario leaves open", f"<table>{head}{assumed}</table>") + plan
+    return card("Assumed", "what the scenario leaves open", f"<table>{head}{assumed}</table>") + plan
 
 
 def _citations(result: TrainingResult) -> str:
     if not result.citations:
         return ""
     items = "".join(f"<li>{escape(line)}</li>" for line in result.citations)
-    return _card("Methods used", "", f"<ul>{items}</ul>")
+    return card("Methods used", "", f"<ul>{items}</ul>")
 
 
 def _provenance(result: TrainingResult) -> str:
@@ -298,16 +280,6 @@ def _provenance(result: TrainingResult) -> str:
         f"input hash <code>{escape(result.input_hash)}</code> · "
         f"simulated in {seconds(result.simulated_in_s)} · interval from {escape(result.interval.basis)}</footer>"
     )
-
-
-def _card(title: str, hint: str, content: str) -> str:
-    note = f'<p class="hint">{escape(hint)}</p>' if hint else ""
-    return f'<div class="card"><div class="head"><h2>{escape(title)}</h2>{note}</div>{content}</div>'
-
-
-def _plot(figure: Any) -> str:
-    config = {"displayModeBar": False, "responsive": True}
-    return str(figure.to_html(full_html=False, include_plotlyjs=False, config=config))
 
 
 def _by_size(sizes: dict[str, float]) -> list[tuple[str, float]]:

@@ -1,0 +1,72 @@
+"""The difference between two predictions as one HTML file."""
+
+from __future__ import annotations
+
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from windtunnel.report.compare import Comparison, shown_value, signed_gib
+from windtunnel.report.describe import fit_line, plan_line, workload_line
+from windtunnel.report.page import card, document, plot
+from windtunnel.report.quantities import count, gib, percent, seconds
+
+if TYPE_CHECKING:
+    from windtunnel.training.results import TrainingResult
+
+
+def write(comparison: Comparison, path: str | Path) -> Path:
+    """Write the comparison and return its path."""
+    target = Path(path)
+    target.write_text(render(comparison), encoding="utf-8")
+    return target
+
+
+def render(comparison: Comparison) -> str:
+    """The whole document."""
+    a, b = comparison.a, comparison.b
+    change = 100 * (b.step_time_s / a.step_time_s - 1)
+    verdict = f"B takes {abs(change):.1f} % " + ("longer than A" if change > 0 else "less time than A")
+    head = (
+        f"<header><h1>{escape(a.scenario_name)} against {escape(b.scenario_name)}</h1>"
+        f'<p class="sub">{verdict}</p></header>'
+    )
+    tiles = f'<div class="row pair">{_tile("A", a)}{_tile("B", b)}</div>'
+    waterfall = card("From A to B", "seconds by class of time", plot(comparison.figure()))
+    return document(
+        f"{a.scenario_name} against {b.scenario_name}",
+        [head, tiles, _changes(comparison), waterfall, _memory(comparison)],
+    )
+
+
+def _tile(name: str, result: TrainingResult) -> str:
+    style = "good" if result.memory_fits else "bad"
+    return (
+        f'<div class="tile"><div class="label">{name} · {escape(result.scenario_name)}</div>'
+        f'<div class="value">{seconds(result.step_time_s)}<small> MFU {percent(result.mfu)}, '
+        f"{count(result.tokens_per_s_per_device)} tokens/s per device</small></div>"
+        f'<div class="note">{escape(workload_line(result))}<br>{escape(plan_line(result.plan))}</div>'
+        f'<div class="note {style}">{gib(result.peak_memory_reserved_bytes)}: {escape(fit_line(result))}</div></div>'
+    )
+
+
+def _changes(comparison: Comparison) -> str:
+    changes = comparison.scenario | {f"plan.{k}": v for k, v in comparison.plan.items()}
+    if not changes:
+        return ""
+    rows = "".join(
+        f"<tr><td><code>{escape(field)}</code></td><td>{escape(shown_value(before))}</td>"
+        f"<td>{escape(shown_value(after))}</td></tr>"
+        for field, (before, after) in changes.items()
+    )
+    return card("What differs", "", f"<table><tr><th>field</th><th>A</th><th>B</th></tr>{rows}</table>")
+
+
+def _memory(comparison: Comparison) -> str:
+    if not comparison.bytes_by_kind:
+        return ""
+    rows = "".join(
+        f'<tr><td>{escape(kind)}</td><td class="n {"bad" if delta > 0 else "good"}">{signed_gib(delta)}</td></tr>'
+        for kind, delta in comparison.bytes_by_kind.items()
+    )
+    return card("Memory at the peak", "B − A", f"<table>{rows}</table>")
