@@ -315,3 +315,14 @@ def test_comparison_report_is_one_escaped_file(result: TrainingResult) -> None:
     assert "<script>alert" not in text
     assert "From A to B" in text
     assert len(text.encode()) < 6_000_000
+
+
+def test_explain_names_the_resource_change_that_closes_the_gap(result: TrainingResult) -> None:
+    explanation = explain(result, against_s=result.step_time_s * 1.0142)
+    # 10 % more matrix rate gives −7.1 %, so 2 % less of it gives +1.42 %; bandwidth would have to lose 12 %
+    assert explanation.resources["matrix rate"] == pytest.approx(-0.02)
+    assert explanation.resources["HBM bandwidth"] == pytest.approx(-0.1 * 0.0142 / 0.012)
+    assert "scale-out bandwidth" not in explanation.resources  # more than half
+    assert "scale-out latency" not in explanation.resources  # no effect at all
+    assert next(iter(explanation.resources)) == "matrix rate"
+    assert explain(result).resources == {}

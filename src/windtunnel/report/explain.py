@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from windtunnel.report.describe import fit_line
@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from windtunnel.training.results import TrainingResult
 
 _RELEVANT = 0.01
+_PLAUSIBLE = 0.5
+"""Largest relative change of a resource that is offered as an explanation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +41,9 @@ class Explanation:
     inside_interval: bool | None = None
     candidates: tuple[Candidate, ...] = ()
     """Ordered by how little each would have to change."""
+    resources: dict[str, float] = field(default_factory=dict)
+    """Resource → relative change of it that would close the gap by itself, to first order (−0.1: 10 % less of it than
+    assumed). Only changes of at most one half are listed."""
     assumptions: tuple[tuple[str, str, str], ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
@@ -56,6 +61,7 @@ class Explanation:
                 {"class": c.time_class, "predicted_s": c.predicted_s, "needed_s": c.needed_s, "factor": c.factor}
                 for c in self.candidates
             ],
+            "resources": dict(self.resources),
             "assumptions": [{"field": f, "value": v, "why": w} for f, v, w in self.assumptions],
         }
 
@@ -88,7 +94,15 @@ def explain(result: TrainingResult, against_s: float | None = None) -> Explanati
             candidates.append(Candidate(name, value, needed, needed / value))
     candidates.sort(key=lambda c: max(c.factor, 1 / c.factor))
     assumptions = tuple((a.field, a.value, a.why) for a in result.assumed)
-    return Explanation(result, tuple(statements), against_s, gap, inside, tuple(candidates), assumptions)
+    resources = _resources(result, gap / result.step_time_s)
+    return Explanation(result, tuple(statements), against_s, gap, inside, tuple(candidates), resources, assumptions)
+
+
+def _resources(result: TrainingResult, gap: float) -> dict[str, float]:
+    """Change of each resource that would move the step by the share `gap`, smallest first."""
+    changes = {name: 0.1 * gap / effect for name, effect in result.sensitivities.items() if abs(effect) > 1e-6}
+    kept = {name: change for name, change in changes.items() if abs(change) <= _PLAUSIBLE}
+    return dict(sorted(kept.items(), key=lambda item: abs(item[1])))
 
 
 def explanation_summary(explanation: Explanation) -> Any:
@@ -107,6 +121,12 @@ def explanation_summary(explanation: Explanation) -> Any:
             table.add_column(head, justify="left" if head.startswith("class") else "right", no_wrap=True)
         for c in explanation.candidates[:8]:
             table.add_row(c.time_class, seconds(c.predicted_s), seconds(c.needed_s), f"× {c.factor:.2f}")
+        parts += [title, Padding(table, (0, 0, 0, 2))]
+    if explanation.resources:
+        table = Table(box=None, show_header=False, padding=(0, 2, 0, 0), pad_edge=False)
+        for name, change in explanation.resources.items():
+            table.add_row(name, f"{percent(abs(change))} {'less' if change < 0 else 'more'} than assumed")
+        title = Text("\nResources that would, to first order", style="bold")
         parts += [title, Padding(table, (0, 0, 0, 2))]
     if explanation.assumptions:
         table = Table(box=None, show_header=False, padding=(0, 2, 0, 0), pad_edge=False)
