@@ -1,4 +1,8 @@
-"""Zero-bubble pipeline with the memory of 1F1B: weight gradients fill the bubble (ZB-H1)."""
+"""Zero-bubble pipeline with the memory of 1F1B: weight gradients fill the bubble (ZB-H1).
+
+What it costs: backward is split, so collectives cannot hide behind the weight gradient of their own GEMM, and the
+stage keeps one model chunk (no interleaving).
+"""
 
 from __future__ import annotations
 
@@ -7,14 +11,26 @@ from typing import Any
 from windtunnel.specs.plan import PlanSpec
 from windtunnel.specs.scenario import Scenario
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Paper, Technique
+from windtunnel.techniques.base import Limits, Paper, Technique
+
+PAPER = Paper(
+    "Zero Bubble Pipeline Parallelism", 2023, "https://arxiv.org/abs/2401.10241", "Qi, Wan, Huang, Lin", "ICLR 2024"
+)
+CASE = {
+    "model": "gpt3-13b",
+    "cluster": {"device": "a100-sxm-80gb", "nodes": 4, "devices_per_node": 8},
+    "training": {"seq_len": 2048, "global_batch": 64, "framework": "megatron_core"},
+    "plan": {"tp": 2, "pp": 8, "mbs": 1},
+}
+"""Sixteen micro-batches on eight stages: a third of the step is bubble under 1F1B."""
 
 
 def _plan(plan: PlanSpec, knobs: dict[str, Any]) -> PlanSpec:
-    return plan.model_copy(update={"schedule": "zb_h1", "vpp": 1})
+    return plan.model_copy(update={"schedule": "zb_h1", "vpp": 1}) if plan.pp > 1 else plan
 
 
-def _applies(scenario: Scenario) -> str | None:
+def applies(scenario: Scenario) -> str | None:
+    """Schedules need a pipeline."""
     if scenario.training is None:
         return "it acts on training steps"
     return None if scenario.plan.pp > 1 else "there is no pipeline, hence no bubble to fill"
@@ -24,12 +40,13 @@ TECHNIQUE = Technique(
     id="zb-h1",
     family="train-parallel",
     summary="split backward into input and weight gradients and run the weight part in the pipeline's bubble",
-    paper=Paper("Zero Bubble Pipeline Parallelism", 2023, "https://arxiv.org/abs/2401.10241", "Qi, Wan, Huang, Lin", "ICLR 2024"),
+    paper=PAPER,
     levels=("schedule",),
     edits=(("schedule", "order"),),
-    applies_to=_applies,
+    applies_to=applies,
     plan=_plan,
     saves="bubble",
-)  # fmt: skip
+    limits=Limits(CASE, costly_scenario={"plan": {"vpp": 5}}),
+)
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

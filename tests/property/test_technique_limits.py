@@ -1,0 +1,103 @@
+"""Limit laws of every technique in the registry, generated from what each declares (`Technique.limits`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+import pytest
+import yaml
+
+from windtunnel import api
+from windtunnel.techniques import REGISTRY, Technique
+from windtunnel.techniques.limits import Limits, free_case, merged, with_technique
+from windtunnel.training.results import TrainingResult
+
+pytestmark = pytest.mark.property
+
+TECHNIQUES = [technique for _, technique in REGISTRY.items()]
+DECLARED = [technique for technique in TECHNIQUES if technique.limits is not None]
+IDS = [technique.id for technique in DECLARED]
+
+
+@cache
+def _run(text: str) -> TrainingResult:
+    return api.simulate_training(yaml.safe_load(text), sensitivities=False)
+
+
+def run(scenario: Mapping[str, Any]) -> TrainingResult:
+    """A prediction; equal scenarios are run once."""
+    return _run(yaml.safe_dump(merged(scenario, {}), sort_keys=True))
+
+
+def limits(technique: Technique) -> Limits:
+    assert technique.limits is not None
+    return technique.limits
+
+
+def gain(technique: Technique, scenario: Mapping[str, Any], knobs: Mapping[str, Any] | None = None) -> float:
+    """Relative amount by which the declared measure shrinks."""
+    measure = limits(technique).measure
+    before = getattr(run(scenario), measure)
+    after = getattr(run(with_technique(scenario, technique.id, knobs)), measure)
+    return float(before / after - 1.0)
+
+
+@pytest.mark.parametrize("technique", TECHNIQUES, ids=[t.id for t in TECHNIQUES])
+def test_a_technique_that_works_declares_its_limits(technique: Technique) -> None:
+    assert technique.status != "works" or technique.limits is not None
+    assert technique.status != "partial" or technique.missing
+
+
+@pytest.mark.parametrize("technique", DECLARED, ids=IDS)
+def test_it_gains_in_its_own_case(technique: Technique) -> None:
+    assert gain(technique, limits(technique).scenario) > limits(technique).vanishes
+
+
+@pytest.mark.parametrize("technique", DECLARED, ids=IDS)
+def test_the_gain_vanishes_where_the_resource_is_free(technique: Technique) -> None:
+    declared = limits(technique)
+    free = free_case(declared.scenario, technique.saves, declared.free)
+    assert free is not None, f"{technique.id}: nothing says how '{technique.saves}' becomes free"
+    assert abs(gain(technique, free)) < declared.vanishes
+
+
+@pytest.mark.parametrize("technique", [t for t in DECLARED if limits(t).has_cost()], ids=lambda t: t.id)
+def test_it_loses_where_its_cost_is_not_paid_back(technique: Technique) -> None:
+    declared = limits(technique)
+    assert gain(technique, merged(declared.scenario, declared.costly_scenario), declared.costly) < 0
+
+
+@pytest.mark.parametrize("technique", DECLARED, ids=IDS)
+def test_flops_are_conserved(technique: Technique) -> None:
+    declared = limits(technique)
+    before, after = run(declared.scenario), run(with_technique(declared.scenario, technique.id))
+    flop = [r.hardware_tflops_per_device * r.step_time_s * r.num_devices for r in (before, after)]
+    if declared.repeats_work:
+        assert flop[0] != pytest.approx(flop[1], rel=1e-9)
+    else:
+        assert flop[0] == pytest.approx(flop[1], rel=1e-9)
+    model_flop = [r.model_tflops_per_device * r.step_time_s * r.num_devices for r in (before, after)]
+    assert model_flop[0] == pytest.approx(model_flop[1], rel=1e-9)
+
+
+@pytest.mark.parametrize("technique", [t for t in DECLARED if limits(t).monotone], ids=lambda t: t.id)
+def test_the_gain_shrinks_as_the_bandwidth_grows(technique: Technique) -> None:
+    scenario = limits(technique).scenario
+    gains = [gain(technique, merged(scenario, _bandwidth(scenario, technique.saves, factor))) for factor in (1, 2, 4, 16)]
+    assert all(later <= earlier + 1e-3 for earlier, later in zip(gains, gains[1:], strict=False)), gains
+    assert gains[-1] < gains[0]
+
+
+def _bandwidth(scenario: Mapping[str, Any], saves: str, factor: float) -> dict[str, Any]:
+    """The cluster's own network with its rate multiplied."""
+    from windtunnel import catalog
+    from windtunnel.specs.cluster import ClusterRef
+
+    cluster = catalog.resolve_cluster(ClusterRef.model_validate(scenario["cluster"]))
+    if saves == "scale-up":
+        up = cluster.scale_up
+        return {"cluster": {"scale_up": up.model_copy(update={"bytes_per_s": up.bytes_per_s * factor}).model_dump()}}
+    out = cluster.scale_out
+    return {"cluster": {"scale_out": out.model_copy(update={"nic_bytes_per_s": out.nic_bytes_per_s * factor}).model_dump()}}
