@@ -42,6 +42,9 @@ def optimizer_bytes(name: str, master_bytes: float, grad_bytes: float, param_byt
 
     Reads and writes of states and master weights, one read of the gradient for the update and one for the norm, one
     write of the model weight.
+
+    Source: Rajbhandari et al. 2020 (arXiv 1910.02054), section 3.1, for what a mixed-precision Adam keeps; the passes
+    are counted. Valid for: one fused kernel a tensor list; an unfused optimizer moves each operand several times.
     """
     states = OPTIMIZER_STATE_BYTES[name]
     master = master_bytes if master_bytes else param_bytes
