@@ -1,0 +1,1 @@
+"""Seconds, bytes and watts of operators: one file per kind, arrays in and out."""

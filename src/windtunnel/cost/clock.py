@@ -45,7 +45,7 @@ def joules_per_flop(device: DeviceSpec, coefficients: Coefficients, number_forma
         return 0.0
     key = "bf16" if number_format in ("fp32", "tf32", "fp16", "bf16") else number_format
     fraction = coefficients.gemm_fraction.get(key, coefficients.gemm_fraction["bf16"])
-    memory_w = 0.3 * device.memory_bytes_per_s * HBM_J_PER_BYTE  # a large GEMM streams at about a third of the bandwidth
+    memory_w = 0.3 * device.memory_bytes_per_s * HBM_J_PER_BYTE  # a large GEMM streams about a third of the bandwidth
     return max(device.tdp_w - idle_w(device) - memory_w, 0.0) / (device.peak(number_format) * fraction)
 
 

@@ -162,7 +162,10 @@ def cross_attention(model: ModelSpec, batch: Batch, style: Style, *, unfused: bo
     operators, tensors = norm_and_residual(model, t, style, "cross")
     operators += [
         Operator("cross_q", "cross_qkv", Kind.GEMM, "column", m=t, n=a, k=h, params=h * a, number_class="linear"),
-        Operator("cross_kv", "cross_qkv", Kind.GEMM, "column", m=e, n=2 * kv, k=h, params=h * 2 * kv, number_class="linear"),
+        Operator(
+            "cross_kv", "cross_qkv", Kind.GEMM, "column", m=e, n=2 * kv, k=h,
+            params=h * 2 * kv, number_class="linear",
+        ),
         Operator(
             "cross_attn", "core_attn", Kind.ATTENTION, "heads", m=t, pairs=t * batch.seq_len, seq_len=batch.seq_len,
             heads=model.num_attention_heads, kv_heads=model.kv_heads, d_qk=d, d_v=d,
@@ -198,10 +201,16 @@ def _latent_attention(model: ModelSpec, batch: Batch, style: Style) -> Parts:
         ]  # fmt: skip
     else:
         operators.append(
-            Operator("q_proj", "qkv", Kind.GEMM, "column", m=t, n=heads * d_qk, k=h, params=h * heads * d_qk, number_class="linear")
+            Operator(
+                "q_proj", "qkv", Kind.GEMM, "column", m=t, n=heads * d_qk, k=h,
+                params=h * heads * d_qk, number_class="linear",
+            )
         )  # fmt: skip
     operators += [
-        Operator("kv_down", "qkv", Kind.GEMM, "full", m=t, n=kv_rank + rope, k=h, params=h * (kv_rank + rope), number_class="linear"),
+        Operator(
+            "kv_down", "qkv", Kind.GEMM, "full", m=t, n=kv_rank + rope, k=h,
+            params=h * (kv_rank + rope), number_class="linear",
+        ),
         Operator(
             "kv_up", "mla_up_proj", Kind.GEMM, "column", m=t, n=heads * (nope + dv), k=kv_rank,
             params=heads * (nope + dv) * kv_rank + kv_rank, number_class="linear",
@@ -216,7 +225,10 @@ def _latent_attention(model: ModelSpec, batch: Batch, style: Style) -> Parts:
             "core_attn", "core_attn", Kind.ATTENTION, "heads", m=t, pairs=batch.pairs, seq_len=batch.seq_len,
             heads=heads, kv_heads=heads, d_qk=d_qk, d_v=dv,
         ),
-        Operator("proj", "proj", Kind.GEMM, "row", m=t, n=h, k=heads * dv, params=h * heads * dv, number_class="linear"),
+        Operator(
+            "proj", "proj", Kind.GEMM, "row", m=t, n=h, k=heads * dv,
+            params=h * heads * dv, number_class="linear",
+        ),
     ]  # fmt: skip
     tensors += [
         Tensor("latents", 2 * (q_rank + kv_rank) * t + rope * t, "full", producer="qkv", consumers=("mla_up_proj",)),

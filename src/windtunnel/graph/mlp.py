@@ -84,12 +84,18 @@ def moe_mlp(model: ModelSpec, batch: Batch, style: Style) -> Parts:
     if shared:
         up_s = 2 * shared if model.gated_mlp else shared
         operators += [
-            Operator("shared_fc1", "shared_experts", Kind.GEMM, "column", m=t, n=up_s, k=h, params=h * up_s, number_class="linear"),
+            Operator(
+                "shared_fc1", "shared_experts", Kind.GEMM, "column", m=t, n=up_s, k=h,
+                params=h * up_s, number_class="linear",
+            ),
             Operator(
                 "shared_act", "shared_experts", Kind.POINTWISE, "features", forward_bytes=act[0] * shared * t * 2,
                 backward_bytes=act[1] * shared * t * 2,
             ),
-            Operator("shared_fc2", "shared_experts", Kind.GEMM, "row", m=t, n=h, k=shared, params=h * shared, number_class="linear"),
+            Operator(
+                "shared_fc2", "shared_experts", Kind.GEMM, "row", m=t, n=h, k=shared,
+                params=h * shared, number_class="linear",
+            ),
         ]  # fmt: skip
         tensors += [
             Tensor("shared_fc1_out", up_s * t, "column", producer="shared_experts", consumers=("shared_experts",)),

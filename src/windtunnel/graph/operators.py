@@ -144,7 +144,7 @@ class Batch:
     def train(
         mbs: float, seq_len: float, *, document: float | None = None, decoder_seq_len: float | None = None
     ) -> Batch:
-        """A training micro-batch of `mbs` sequences of `seq_len` tokens; `document` is the mean packed document length."""
+        """A training micro-batch of `mbs` sequences of `seq_len` tokens; `document`: mean packed length."""
         length = min(document, seq_len) if document else seq_len
         full = mbs * seq_len * length
         dec = decoder_seq_len or seq_len
@@ -177,7 +177,7 @@ class Style:
     """Launches of one attention + MLP layer, forward and backward, for the host."""
     saved_bytes_per_logit: float = 4.0
     saved_per_norm: float = 2.0
-    """Hidden-width tensors that one norm keeps for backward: its input and output; eager code also keeps intermediates."""
+    """Hidden-width tensors that one norm keeps for backward: input and output; eager code also keeps intermediates."""
     saves_rope: bool = False
     """Whether rotated queries and keys are kept beside the projections."""
     saves_gate: float = 0.0

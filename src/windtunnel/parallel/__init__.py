@@ -1,0 +1,1 @@
+"""Parallelism as passes over operators: one axis or policy a file."""

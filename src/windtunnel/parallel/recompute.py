@@ -51,7 +51,7 @@ def recompute_block(
         if early_stop:
             producers = {t.producer for t in tensors if t.producer}
             last = max((i for i, op in enumerate(operators) if op.module in producers), default=-1)
-            # a module may hold several operators; its tensors are complete after the last one that is not a final projection
+            # a module may hold several operators; its tensors are complete after the last but a final projection
             while last > 0 and operators[last].name in _FINAL:
                 last -= 1
             again = operators[: last + 1]

@@ -102,7 +102,8 @@ def resolve(
         dp = plan.dp
         if dp * inner != devices:
             problems.add(
-                "plan.dp", dp, f"tp · pp · cp · dp = {dp * inner} must equal the {devices} devices; use auto or {devices // inner}"
+                "plan.dp", dp,
+                f"tp · pp · cp · dp = {dp * inner} must equal the {devices} devices; use auto or {devices // inner}",
             )  # fmt: skip
     per_step = plan.mbs * dp
     if training.global_batch % per_step:

@@ -15,7 +15,7 @@ _LAST_ROW = ("proj", "cross_proj", "fc2", "shared_fc2", "out_proj")
 
 
 def split_operator(op: Operator, plan: ResolvedPlan) -> Operator:
-    """One rank's share of an operator over the tensor and context axes (attention's pairs are cut by the context pass)."""
+    """One rank's share of an operator over the tensor and context axes (the context pass cuts attention's pairs)."""
     tp, etp, cp = plan.tp, plan.etp, plan.cp
     seq = tp if plan.sp else 1
     by_tokens = cp

@@ -1,0 +1,1 @@
+"""The intermediate representation alone: task tables, segments, the builder."""

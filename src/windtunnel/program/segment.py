@@ -70,7 +70,7 @@ class SegmentTime:
     host_s: float
     total_s: float
     busy_s: dict[str, float]
-    """Class of time → seconds; partitions `total_s` (idle time of the compute stream is blamed on what it waited for)."""
+    """Class of time → seconds; partitions `total_s` (idle compute time is blamed on what it waited for)."""
     sm_s: float
     hbm_bytes: float
     up_bytes: float

@@ -18,7 +18,18 @@ from windtunnel.specs.workload import TrainingSpec
 from windtunnel.training.parts import Parts
 from windtunnel.training.results import MemoryReport
 from windtunnel.training.step import (
-    S_COMPUTE, STREAMS, T_B, T_BARRIER, T_F, T_GATHER, T_OFFLOAD, T_OPTIMIZER, T_REDUCE, T_SEND, T_W, StepProgram,
+    S_COMPUTE,
+    STREAMS,
+    T_B,
+    T_BARRIER,
+    T_F,
+    T_GATHER,
+    T_OFFLOAD,
+    T_OPTIMIZER,
+    T_REDUCE,
+    T_SEND,
+    T_W,
+    StepProgram,
 )  # fmt: skip
 
 Floats = npt.NDArray[np.float64]
@@ -74,7 +85,8 @@ def _blame(out: defaultdict[str, float], program: StepProgram, timeline: Timelin
     if cause < 0:
         out["bubble"] += gap
         return
-    name = {T_SEND: "exposed pp", T_REDUCE: "exposed dp", T_GATHER: "exposed dp", T_OFFLOAD: "exposed offload"}.get(int(program.tasks.tag[cause]))
+    exposed = {T_SEND: "exposed pp", T_REDUCE: "exposed dp", T_GATHER: "exposed dp", T_OFFLOAD: "exposed offload"}
+    name = exposed.get(int(program.tasks.tag[cause]))
     if name is None:
         out["bubble"] += gap
         return
@@ -95,7 +107,8 @@ class StaticMemory:
     @property
     def total(self) -> Floats:
         """Sum over kinds."""
-        return np.sum(list(self.by_kind.values()), axis=0)
+        total: Floats = np.sum(list(self.by_kind.values()), axis=0)
+        return total
 
 
 def static_memory(
@@ -117,8 +130,8 @@ def static_memory(
 
     def over(sharded: bool, width: float) -> Floats:
         if not sharded:
-            return (dense + expert) * width
-        return (dense / group + expert / egroup) * width
+            return np.asarray((dense + expert) * width, np.float64)
+        return np.asarray((dense / group + expert / egroup) * width, np.float64)
 
     zero = plan.zero
     width = behaviour.param_bytes if not lora else 2.0
@@ -145,7 +158,7 @@ def static_memory(
     if zero == 3 and plan.reshard_after_forward:
         out["gathered layers"] = np.full(p, 2.0 * parts.layer_params * 2.0)
     elif zero == 3:
-        out["gathered layers"] = (dense + expert) * 2.0
+        out["gathered layers"] = over(False, 2.0)
     if parts.dummy_wgrad_bytes:
         out["workspace"] = np.full(p, parts.dummy_wgrad_bytes + 70e6)
     return StaticMemory({name: size for name, size in out.items() if size.any()}, late)
@@ -211,5 +224,6 @@ def memory_report(
     allocated = float(peaks[top])
     context = 0.6e9
     return MemoryReport(
-        top, allocated, allocated * reserved_fraction + context, capacity_bytes, at_peak, tuple(peaks.tolist()), times, total, by_kind
+        top, allocated, allocated * reserved_fraction + context, capacity_bytes, at_peak, tuple(peaks.tolist()), times,
+        total, by_kind,
     )  # fmt: skip

@@ -12,7 +12,7 @@ from windtunnel.specs.model import ModelSpec
 from windtunnel.training.results import Interval
 
 _UNKNOWN = 0.25
-"""Half-width where nothing comparable was measured: leave-one-device-out errors reach 5–16 %, other vendors' 30–40 %."""
+"""Half-width where nothing comparable was measured: leave-one-device-out errors reach 5–16 %, other vendors 30–40 %."""
 
 
 @cache

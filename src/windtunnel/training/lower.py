@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
+import numpy.typing as npt
 
 from windtunnel.cost.attention import attention_time_s
 from windtunnel.cost.coefficients import Coefficients
@@ -42,6 +43,9 @@ class Pricing:
     rowwise: bool = False
     trainable: bool = True
     two_level_a2a: bool = False
+    overlap_a2a: bool = False
+    """Expert all-to-alls of one micro-batch travel beside the computation of another (steady state of the pair)."""
+    fused_grouped_quantise: bool = False
 
 
 @dataclass(slots=True)
@@ -60,6 +64,11 @@ class _Rows:
     unaligned: list[bool]
     launch: list[Launch]
     group_s: list[float]
+
+
+def _one(value: float) -> npt.NDArray[np.float64]:
+    """A single value as the cost functions take it, shape ()."""
+    return np.asarray(value, np.float64)
 
 
 class Lowering:
@@ -193,8 +202,10 @@ class Lowering:
         if op.number_class != "linear" or not self.pricing.recipe.quantise_bytes:
             return
         moved = elements * self.pricing.recipe.quantise_bytes * share
+        if op.kind == Kind.GROUPED_GEMM and self.pricing.fused_grouped_quantise:
+            moved *= 0.5  # the cast happens where the tokens are written anyway
         p = self.pricing
-        launch.alone_s += float(pointwise_time_s(p.device, p.coefficients, np.float64(moved)))
+        launch.alone_s += float(pointwise_time_s(p.device, p.coefficients, _one(moved)))
         launch.hbm_bytes += moved
         launch.kernels += 1
 
@@ -236,8 +247,8 @@ class Lowering:
         moved = op.backward_bytes if backward else op.forward_bytes
         if op.kind == Kind.ATTENTION:
             seconds = attention_time_s(
-                p.device, p.coefficients, np.float64(op.pairs), np.float64(op.heads), np.float64(op.d_qk),
-                np.float64(op.d_v), np.float64(op.seq_len), kernel=p.attention, backward=backward,
+                p.device, p.coefficients, _one(op.pairs), _one(op.heads), _one(op.d_qk),
+                _one(op.d_v), _one(op.seq_len), kernel=p.attention, backward=backward,
             )  # fmt: skip
             flop = 2.0 * op.pairs * op.heads * (op.d_qk + op.d_v) * (2.5 if backward else 1.0)
             launch.flop += flop * share
@@ -249,10 +260,10 @@ class Lowering:
             )
         elif op.kind == Kind.SCAN:
             flop = op.forward_flop * (3.0 if backward else 1.0)
-            seconds = scan_time_s(p.device, p.coefficients, np.float64(flop), np.float64(moved))
+            seconds = scan_time_s(p.device, p.coefficients, _one(flop), _one(moved))
             launch.flop += flop * share
         else:
-            seconds = pointwise_time_s(p.device, p.coefficients, np.float64(moved))
+            seconds = pointwise_time_s(p.device, p.coefficients, _one(moved))
         launch.alone_s += float(seconds) * share
         launch.hbm_bytes += moved * share
 
@@ -276,14 +287,15 @@ class Lowering:
             )
             hbm, channels = float(one.hbm_bytes) * steps, float(one.channels)
         else:
-            extra: dict[str, float] = {}
+            unique_out_fraction = 1.0
             if operation == "all_to_all" and op.axis == "ep":
                 domains = float(place.num_domains)
                 if domains > 1:
                     copies = domains * (1.0 - (1.0 - 1.0 / domains) ** p.topk)
-                    extra["unique_out_fraction"] = min(1.0, copies / p.topk)
+                    unique_out_fraction = min(1.0, copies / p.topk)
             one = p.network.collective(
-                operation, size, place, two_level=p.two_level_a2a and operation == "all_to_all", **extra
+                operation, size, place, two_level=p.two_level_a2a and operation == "all_to_all",
+                unique_out_fraction=unique_out_fraction,
             )
             seconds, up, out = float(one.alone_s), float(one.work_scale_up_bytes), float(one.work_scale_out_bytes)
             hbm, channels = float(one.hbm_bytes), float(one.channels)
@@ -299,6 +311,9 @@ class Lowering:
                 launch.after = list(segment.launches[last].after)
             index = segment.append(launch)
             self._pending.append((index, 0 if met else 1))
+            return last
+        if p.overlap_a2a and launch.tag == "ep":
+            segment.append(launch)  # the partner micro-batch computes meanwhile; only the link and its SMs are taken
             return last
         return self._append(segment, launch)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -16,7 +16,7 @@ from windtunnel.network.coefficients import NetworkCoefficients
 from windtunnel.network.groups import GroupPlacement, Mesh, placement
 from windtunnel.network.model import NetworkModel
 from windtunnel.parallel.context import context_parallel
-from windtunnel.parallel.expert import expert_parallel
+from windtunnel.parallel.expert import FUSED_DISPATCHERS, expert_parallel
 from windtunnel.parallel.precision import recipe
 from windtunnel.parallel.recompute import Recomputed, recompute_block
 from windtunnel.parallel.resolve import ResolvedPlan
@@ -173,7 +173,8 @@ def build_parts(
         plan.attention, network, _groups(mesh, plan, cluster),
         _accumulate_bytes(behaviour, training), topk=float(max(model.num_experts_per_tok, 1)),
         rowwise=training.precision == "fp8_rowwise", trainable=training.phase != "lora",
-        two_level_a2a=plan.dispatcher in ("deepep", "hybridep"),
+        two_level_a2a=plan.dispatcher in FUSED_DISPATCHERS, overlap_a2a=plan.overlap_moe_a2a and plan.m > 1,
+        fused_grouped_quantise=plan.ep > 1 and plan.dispatcher in FUSED_DISPATCHERS,
     )  # fmt: skip
     lowering = Lowering(pricing)
     names = [*g.blocks, "embedding", "head"]
@@ -271,7 +272,7 @@ def _block_cost(
     plan: ResolvedPlan,
     times: tuple[SegmentTime, SegmentTime, SegmentTime],
 ) -> BlockCost:
-    kept: Counter[str] = Counter()
+    kept: defaultdict[str, float] = defaultdict(float)
     for tensor in again.kept:
         kept[_memory_kind(tensor.name)] += tensor_bytes(tensor, plan)
     dropped = sum(tensor_bytes(tensor, plan) for tensor in again.dropped)
@@ -334,7 +335,7 @@ def _assemble(
             uses.append((costs["embedding"], 1.0))
         if k == k_total - 1:
             uses.append((costs["head"], 1.0))
-        memory: Counter[str] = Counter()
+        memory: defaultdict[str, float] = defaultdict(float)
         for cost, number in uses:
             for d in range(3):
                 t = cost.time(d)

@@ -145,14 +145,14 @@ def _sensitivities(scenario: Scenario, source: Source, prepared: Prepared, base_
 
     cluster = prepared.cluster
     device = cluster.device
-    more = {
-        "matrix throughput": {"device": device.model_copy(update={"peak_flop_per_s": {k: v * 1.1 for k, v in device.peak_flop_per_s.items()}})},
-        "memory bandwidth": {"device": device.model_copy(update={"memory_bytes_per_s": device.memory_bytes_per_s * 1.1})},
-        "scale-up bandwidth": {"scale_up": cluster.scale_up.model_copy(update={"bytes_per_s": cluster.scale_up.bytes_per_s * 1.1})},
-        "scale-out bandwidth": {
-            "scale_out": cluster.scale_out.model_copy(update={"nic_bytes_per_s": cluster.scale_out.nic_bytes_per_s * 1.1})
-        },
-    }  # fmt: skip
+    peaks = {k: v * 1.1 for k, v in device.peak_flop_per_s.items()}
+    up, outer, memory = cluster.scale_up, cluster.scale_out, device.memory_bytes_per_s
+    more: dict[str, dict[str, Any]] = {
+        "matrix throughput": {"device": device.model_copy(update={"peak_flop_per_s": peaks})},
+        "memory bandwidth": {"device": device.model_copy(update={"memory_bytes_per_s": memory * 1.1})},
+        "scale-up bandwidth": {"scale_up": up.model_copy(update={"bytes_per_s": up.bytes_per_s * 1.1})},
+        "scale-out bandwidth": {"scale_out": outer.model_copy(update={"nic_bytes_per_s": outer.nic_bytes_per_s * 1.1})},
+    }
     out = {}
     assert scenario.training is not None
     chosen = applied(scenario.techniques)

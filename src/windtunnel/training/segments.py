@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import defaultdict
 
 import numpy as np
+import numpy.typing as npt
 
 from windtunnel.cost.coefficients import Coefficients
 from windtunnel.engine import simulate
@@ -87,9 +88,11 @@ def simulate_segments(
     return out
 
 
-def _partition(segment: Segment, start: np.ndarray, end: np.ndarray, blame: np.ndarray) -> tuple[float, Counter[str]]:  # type: ignore[type-arg]
+def _partition(
+    segment: Segment, start: npt.NDArray[np.float64], end: npt.NDArray[np.float64], blame: npt.NDArray[np.signedinteger]
+) -> tuple[float, dict[str, float]]:
     """Wall time of one segment by class: kernels by tag, gaps of the compute stream by the collective waited for."""
-    busy: Counter[str] = Counter()
+    busy: defaultdict[str, float] = defaultdict(float)
     if not len(end):
         return 0.0, busy
     at = 0.0

@@ -164,11 +164,9 @@ def _prepare_at(
 
 def _costs(parts: Parts, table: InstructionTable) -> ScheduleCosts:
     """Seconds per (stage, chunk) for schedules that arrange themselves by time."""
-    shape = (table.p, table.v)
-    out = [np.zeros(shape) for _ in range(3)]
-    for d in range(3):
-        out[d][table.placement[:, 0], table.placement[:, 1]] = parts.seconds[d]
-    return ScheduleCosts(*out)
+    out = np.zeros((3, table.p, table.v))
+    out[:, table.placement[:, 0], table.placement[:, 1]] = parts.seconds
+    return ScheduleCosts(out[0], out[1], out[2])
 
 
 def simulate_step(

@@ -205,7 +205,8 @@ def build_step(
     duration = duration + np.where(np.where(backward, at_first, at_last), head[row], 0.0)
     duration = duration + np.where(np.where(backward, at_last, at_first), ends[row], 0.0)
     # rates matter only where data-parallel traffic can run beside: first and last micro-batches, all under ZeRO-3
-    beside = np.ones(n, np.bool_) if sharded or options.reduce_every_micro_batch else (table.micro_batch < p) | (table.micro_batch >= m - p)
+    always = sharded or options.reduce_every_micro_batch
+    beside = np.ones(n, np.bool_) if always else (table.micro_batch < p) | (table.micro_batch >= m - p)
     busy = (beside & (traffic.size > 1) & (options.overlap_grad_reduce or traffic.gather_at_start or sharded))[row]
     share = np.where(busy, duration / np.maximum(parts.seconds[kind, part][row], 1e-30), 0.0)
 
@@ -250,9 +251,9 @@ def build_step(
         _offload_activations(asm, parts, plan, cluster, kind, part, table, first_task, last_task, row_of)
     big = (n + 1) * 4096.0
     if parts.graph.tied and p > 1:
-        seconds = traffic.tied_seconds(p)
+        tied_s = traffic.tied_seconds(p)
         for s in (0, int(stage_of[-1])):
-            task = asm.add(big, s, S_REDUCE, seconds, T_REDUCE)
+            task = asm.add(big, s, S_REDUCE, tied_s, T_REDUCE)
             for other in (0, int(stage_of[-1])):
                 asm.depend(task, np.array(finish[other]))
             finish[s].append(int(task[0]))
@@ -292,7 +293,8 @@ def _offload_activations(
 ) -> None:  # fmt: skip
     """Copy kept activations to the host after forward and back before backward, over PCIe, beside computation.
 
-    Layer by layer; the copy back may start two layers ahead. What the host link cannot hide delays computation. Source: Rajbhandari et al. 2021 (arXiv 2104.07857), section 5.1.
+    Layer by layer; the copy back may start two layers ahead. What the host link cannot hide delays computation.
+    Source: Rajbhandari et al. 2021 (arXiv 2104.07857), section 5.1.
     """
     size = np.array([sum(kept.values()) for kept in parts.kept_bytes]) * plan.offload.activations
     rate = cluster.device.pcie_bytes_per_s * 0.85
@@ -301,13 +303,14 @@ def _offload_activations(
     piece = np.arange(len(row)) - first_task[row]
     seconds = size[part[row]] / count[row] / rate
     f, b = np.flatnonzero(kind[row] == F), np.flatnonzero(kind[row] == B)
-    out = asm.add(row[f] * 4096.0 + piece[f] * 4 + 2.5, table.stage[row[f]], S_TO_HOST, seconds[f], T_OFFLOAD, row=row[f])
+    at = row * 4096.0 + piece * 4
+    out = asm.add(at[f] + 2.5, table.stage[row[f]], S_TO_HOST, seconds[f], T_OFFLOAD, row=row[f])
     asm.depend(out, f)
     stored = np.full(len(row), -1, np.int64)
     stored[f] = out
     # backward runs the layers in reverse: its piece j reads what forward's piece (count − 1 − j) stored
     source = first_task[row_of[F, part[row[b]], table.micro_batch[row[b]]]] + count[row[b]] - 1 - piece[b]
-    back = asm.add(row[b] * 4096.0 + piece[b] * 4 + 0.5, table.stage[row[b]], S_FROM_HOST, seconds[b], T_OFFLOAD, row=row[b])
+    back = asm.add(at[b] + 0.5, table.stage[row[b]], S_FROM_HOST, seconds[b], T_OFFLOAD, row=row[b])
     asm.depend(back, stored[source])
     before = b - 2
     ok = (before >= 0) & (table.stage[row[np.maximum(before, 0)]] == table.stage[row[b]])
@@ -320,7 +323,8 @@ def _hops(table: InstructionTable, part: Rows, stage_of: Rows, k_total: int) -> 
     forward = (table.kind == F) & (part < k_total - 1)
     backward = (table.kind == B) & (part > 0)
     target = np.clip(np.where(table.kind == F, part + 1, part - 1), 0, k_total - 1)
-    return (forward | backward) & (stage_of[target] != table.stage)
+    hops: npt.NDArray[np.bool_] = (forward | backward) & (stage_of[target] != table.stage)
+    return hops
 
 
 def _hop_seconds(
@@ -454,7 +458,8 @@ class _Traffic:
                     for x in per_stage
                 ]
             )
-        return np.maximum(on_device, on_host) + coefficients.step_overhead_s
+        slower: Floats = np.maximum(on_device, on_host)
+        return slower + coefficients.step_overhead_s
 
 
 def _bucketed_traffic(
@@ -490,7 +495,8 @@ def _bucketed_traffic(
         for s in range(table.p):
             mine = np.flatnonzero(stage_of == s)
             ids = asm.add(
-                np.full(len(mine), n * 4096.0 + 1), s, S_REDUCE, t[mine], T_REDUCE, sm=sm[mine], hbm=hbm[mine], up=up[mine], out=out[mine]
+                np.full(len(mine), n * 4096.0 + 1), s, S_REDUCE, t[mine], T_REDUCE, sm=sm[mine], hbm=hbm[mine],
+                up=up[mine], out=out[mine],
             )  # fmt: skip
             asm.depend(ids, finish[s][0])
             finish[s].append(int(ids[-1]))

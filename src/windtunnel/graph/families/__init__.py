@@ -1,0 +1,1 @@
+"""Blocks of each model family."""
