@@ -127,9 +127,12 @@ def _format(dtype: str) -> str | None:
 
 def _kernel(row: dict[str, Any], device: DeviceSpec, metric: str) -> MicroPrediction:
     name, kind = words(row.get("op")), _format(words(row.get("dtype")))
+    if name.endswith("copy") and metric == "gbps":
+        unit = coefficients("generic", device)
+        return MicroPrediction(device.memory_bytes_per_s * unit.memory_fraction / 1e9)
     if kind is None:
         return MicroPrediction(None, f"number format {row.get('dtype')!r} is not modelled")
-    if name.startswith(("attention", "flash")):
+    if name.startswith(("attention", "flash", "mha", "mla")):
         return _attention(row, device, name, metric)
     if "mat" in name or "gemm" in name:
         return _gemm(row, device, name, kind, metric)

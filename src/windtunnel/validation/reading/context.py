@@ -15,8 +15,9 @@ CONFIGURATION = (
 """Fields of a row that a scenario may depend on. Identity, source, notes and measurements are not among them."""
 
 _OUTCOME = re.compile(
-    r"predict|simulat|(^|_)(mfu|hfu|tflops?|flops?|throughput|tokens|samples|value|time|loss|error|speedup|latency)(_|$)"
-    r"|reported|measured|notes?$|footnote|(^|_)(mem|memory)_(gib|gb|kind)|step_time|per_s(ec)?(_|$)|recipe$|commit"
+    r"predict|simulat|mfu|hfu|tflop|throughput|tokens_per|samples_per|per_s(ec)?(_|$)|step_time|iteration_time"
+    r"|(^|_)(value|speedup|latency|error)(_|$)|(^|_)loss$|reported|measured|notes?$|footnote|(^|_)mem(ory)?_(gib|gb|kind)"
+    r"|recipe$|commit"
 )
 """Names inside `extra` that carry outcomes, provenance or another simulator's answer."""
 
