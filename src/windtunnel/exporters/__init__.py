@@ -1,0 +1,1 @@
+"""Results and plans written for other tools, one file each."""

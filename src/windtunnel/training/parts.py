@@ -324,13 +324,13 @@ def _assemble(
         kinds.append(letters)
         stage = int(placement_table[k, 0])
         uses: list[tuple[BlockCost, float]] = []
-        for kind, number in Counter(letters).items():
+        for kind, layers_of_kind in Counter(letters).items():
             if remaining[stage] < 0:
-                uses.append((costs[kind], float(number)))
+                uses.append((costs[kind], float(layers_of_kind)))
                 continue
-            recomputing = min(number, remaining[stage])
+            recomputing = min(layers_of_kind, remaining[stage])
             remaining[stage] -= recomputing
-            uses += [(costs[kind], float(recomputing)), (plain[kind], float(number - recomputing))]
+            uses += [(costs[kind], float(recomputing)), (plain[kind], float(layers_of_kind - recomputing))]
         if k == 0:
             uses.append((costs["embedding"], 1.0))
         if k == k_total - 1:
