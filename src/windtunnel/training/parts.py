@@ -92,6 +92,8 @@ class Parts:
     trainable_share: float
     """Trainable over all parameters: 1, or the adapters' share under LoRA."""
     block_kinds: list[str]
+    segments: tuple[Segment, ...] = ()
+    """What the sums were made from: F, B, W of each block kind, the embedding, the head; then B, W of what is kept."""
 
 
 def _groups(mesh: Mesh, plan: ResolvedPlan, cluster: ClusterSpec) -> dict[str, GroupPlacement]:
@@ -215,7 +217,10 @@ def build_parts(
                 blocks[j], local[j], recomputed[len(names) + j], plan,
                 (costs[name].forward, b, w if split_backward else empty),
             )  # fmt: skip
-    return _assemble(model, training, plan, cluster, g, costs, plain, placement_table, network, mesh, behaviour, batch)
+    parts = _assemble(
+        model, training, plan, cluster, g, costs, plain, placement_table, network, mesh, behaviour, batch
+    )  # fmt: skip
+    return replace(parts, segments=tuple(segments))
 
 
 def _trainable_share(training: TrainingSpec, g: ModelGraph) -> float:
