@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -85,8 +86,10 @@ def test_flops_are_conserved(technique: Technique) -> None:
 @pytest.mark.parametrize("technique", [t for t in DECLARED if limits(t).monotone], ids=lambda t: t.id)
 def test_the_gain_shrinks_as_the_bandwidth_grows(technique: Technique) -> None:
     scenario = limits(technique).scenario
-    gains = [gain(technique, merged(scenario, _bandwidth(scenario, technique.saves, factor))) for factor in (1, 2, 4, 16)]
-    assert all(later <= earlier + 1e-3 for earlier, later in zip(gains, gains[1:], strict=False)), gains
+    gains = [
+        gain(technique, merged(scenario, _bandwidth(scenario, technique.saves, factor))) for factor in (1, 2, 4, 16)
+    ]
+    assert all(later <= earlier + 1e-3 for earlier, later in pairwise(gains)), gains
     assert gains[-1] < gains[0]
 
 
@@ -100,4 +103,6 @@ def _bandwidth(scenario: Mapping[str, Any], saves: str, factor: float) -> dict[s
         up = cluster.scale_up
         return {"cluster": {"scale_up": up.model_copy(update={"bytes_per_s": up.bytes_per_s * factor}).model_dump()}}
     out = cluster.scale_out
-    return {"cluster": {"scale_out": out.model_copy(update={"nic_bytes_per_s": out.nic_bytes_per_s * factor}).model_dump()}}
+    return {
+        "cluster": {"scale_out": out.model_copy(update={"nic_bytes_per_s": out.nic_bytes_per_s * factor}).model_dump()}
+    }

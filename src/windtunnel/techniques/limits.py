@@ -18,7 +18,12 @@ FREE: Mapping[str, Mapping[str, Any]] = {
     },
     "scale-out": {
         "cluster": {
-            "scale_out": {"nics_per_node": 8, "nic_bytes_per_s": HUGE_BYTES_PER_S, "latency_s": 0.0, "family": "generic"}
+            "scale_out": {
+                "nics_per_node": 8,
+                "nic_bytes_per_s": HUGE_BYTES_PER_S,
+                "latency_s": 0.0,
+                "family": "generic",
+            }
         }
     },
     "bubble": {"plan": {"pp": 1, "vpp": 1}},
@@ -61,7 +66,9 @@ def merged(base: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]
     return out
 
 
-def with_technique(scenario: Mapping[str, Any], technique_id: str, knobs: Mapping[str, Any] | None = None) -> dict[str, Any]:
+def with_technique(
+    scenario: Mapping[str, Any], technique_id: str, knobs: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
     """The scenario with one technique added."""
     return merged(scenario, {"techniques": [*scenario.get("techniques", ()), {technique_id: dict(knobs or {})}]})
 

@@ -85,13 +85,15 @@ def run() -> list[ClaimResult]:
     bar = float(claims["scaling"]["criterion"])
     results = []
     for key, text, published, measure in (
-        ("scaling", "throughput per GPU on 256 GPUs over that of one GPU, near-linear taken as 0.85 or more", bar, efficiency),
+        ("scaling", "throughput per GPU on 256 GPUs over one GPU's; near-linear taken as 0.85 or more", bar, efficiency),
         ("bucket", "fastest bucket in MB on 32 GPUs: inside the grid", float(claims["bucket"]["published_mb"]), best_bucket_mb),
         ("no_sync", "step time with a reduction per micro-batch over one in eight: above 1", 1.0, no_sync_gain),
     ):  # fmt: skip
         value, swept = measure(central()), [measure(values) for values in variants()]
         within = {"scaling": value >= bar, "bucket": grid[0] < value < grid[-1], "no_sync": value > 1.0}[key]
         results.append(
-            ClaimResult(f"pytorch-ddp/{key}", text, published, value, min(value, *swept), max(value, *swept), within, ASSUMED)
+            ClaimResult(
+                f"pytorch-ddp/{key}", text, published, value, min(value, *swept), max(value, *swept), within, ASSUMED
+            )
         )
     return results

@@ -32,7 +32,10 @@ def knobs(**changed: str) -> dict[str, Any]:
 def speed_up(scenario: dict[str, Any], given: dict[str, Any]) -> float:
     """Step time without over step time with overlap."""
     plain = api.simulate_training(scenario, sensitivities=False).step_time_s
-    return plain / api.simulate_training(scenario | {"techniques": [{"tp-overlap": given}]}, sensitivities=False).step_time_s
+    return (
+        plain
+        / api.simulate_training(scenario | {"techniques": [{"tp-overlap": given}]}, sensitivities=False).step_time_s
+    )
 
 
 def torchtitan_case(case: dict[str, Any]) -> dict[str, Any]:

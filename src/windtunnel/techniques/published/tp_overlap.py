@@ -172,7 +172,7 @@ class Rewriter:
         used += weight
         gather = self._is(at + used, lambda x: x.name == f"tp_regather_{data.name}")
         used += gather
-        reduce = self._is(at + used, lambda x: x.tag == "tp" and x.beside == data.name and x.name.startswith("tp_gather_"))
+        reduce = self._is(at + used, lambda x: x.beside == data.name and x.name.startswith("tp_gather_"))
         used += reduce
         if not (gather or reduce) or not (self.cut.bulk or (self.cut.pipeline and not weight)):
             return 0
@@ -228,11 +228,11 @@ TECHNIQUE = Technique(
     ),
     levels=("segment",),
     knobs={
-        "method": Knob("ring", choices=("ring", "chunked"), doc="one block per rank by messages, or `chunks` collectives"),
+        "method": Knob("ring", choices=("ring", "chunked"), doc="a block per rank by messages, or `chunks` collectives"),
         "chunks": Knob(4, 2, 64, "`chunked`: row blocks of each GEMM"),
         "pipeline": Knob(True, doc="cut collectives that a GEMM depends on, or that depend on one"),
         "bulk": Knob(True, doc="run the backward pair of a column GEMM beside its gradients, whole"),
-        "comm_sms": Knob(None, 0, 64, "SMs of a communication kernel; 0: copy engines; absent: 1 in a ring, else as it was"),
+        "comm_sms": Knob(None, 0, 64, "SMs of a communication kernel; 0: copy engines; absent: 1 in a ring, else unchanged"),
     },
     edits=(("segment", "tp"),),
     applies_to=_applies,
@@ -245,7 +245,8 @@ TECHNIQUE = Technique(
             "training": {"seq_len": 8192, "global_batch": 2, "framework": "nemo"},
             "plan": {"tp": 8, "mbs": 2, "overlap": {"tp": False}},
         },
-        free={**FREE["scale-up"], "plan": {"mbs": 16}, "training": {"global_batch": 16}},  # blocks large enough to fill the SMs
+        # blocks of sixteen sequences fill the SMs
+        free={**FREE["scale-up"], "plan": {"mbs": 16}, "training": {"global_batch": 16}},
         costly={"method": "chunked", "chunks": 64},
         costly_scenario={"training": {"seq_len": 512}},
         monotone=True,
