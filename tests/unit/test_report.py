@@ -97,8 +97,8 @@ def test_summary_says_by_how_much_it_does_not_fit() -> None:
 
 def test_published_inside_and_outside(result: TrainingResult) -> None:
     assert "inside the published range" in text_of(summary(result, published=Published(12.0, 13.0)))
-    assert "-12.6 % of it, outside our interval" in text_of(summary(result, published=Published(14.65, 14.65)))
-    assert "-1.6 % of it, inside our interval" in text_of(summary(result, published=Published(13.0, 13.0)))
+    assert "predicted 12.6 % shorter, outside our interval" in text_of(summary(result, published=Published(14.65, 14.65)))
+    assert "predicted 1.6 % shorter, inside our interval" in text_of(summary(result, published=Published(13.0, 13.0)))
 
 
 def test_bars_are_monotone() -> None:

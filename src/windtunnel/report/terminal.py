@@ -125,7 +125,8 @@ def _comparison(result: TrainingResult, published: Published) -> Text:
     error = result.step_time_s / published.middle_s - 1
     inside = result.interval.low <= published.middle_s <= result.interval.high
     where = "inside our interval" if inside else "outside our interval"
-    return Text(f"predicted is {100 * error:+.1f} % of it, {where}", style="green" if inside else "yellow")
+    direction = "longer" if error > 0 else "shorter"
+    return Text(f"predicted {100 * abs(error):.1f} % {direction}, {where}", style="green" if inside else "yellow")
 
 
 def bar(share: float, width: int = _BAR) -> str:
