@@ -63,6 +63,19 @@ def test_zero_stage_by_meaning(text: Any, stage: int) -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "devices", "group"),
+    [("FSDP (ZeRO-3); group 64,128,256,128 for 64..512 GPUs (HSDP above)", 128, None),
+     ("FSDP (ZeRO-3); group 64,128,256,128 for 64..512 GPUs (HSDP above)", 512, 128), ("HYBRID_SHARD", 64, 8),
+     ("FSDP group 32", 128, 32), ("FSDP (ZeRO-3)", 64, None)],
+)  # fmt: skip
+def test_shard_groups(text: str, devices: int, group: int | None) -> None:
+    """The group is left out when it is the whole data axis."""
+    plan = scenario(parallel__zero_stage=text, parallel__tp=1, parallel__pp=1, parallel__dp=devices,
+                    hardware__count=devices, global_batch=devices).plan  # fmt: skip
+    assert (plan.zero, plan.shard_group) == (3, group)
+
+
+@pytest.mark.parametrize(
     ("value", "policy", "modules"),
     [("none (recipe lists none)", "none", ()), ("full (every transformer block)", "full", ()), (True, "full", ()),
      ("selective (core attention)", "selective", ()), ("selective per-op (SAC)", "modules", ("per_op",)),

@@ -132,7 +132,7 @@ def test_bad_files_are_bad_input(tmp_path: Path) -> None:
 def outcome(name: str, measured: float, predicted: float, **changes: Any) -> RowOutcome:
     base = RowOutcome(
         name, "training", "f", "d", "step_time", "s", measured, predicted, None, predicted / measured - 1, "fitted",
-        (), "", "g", 8, 1000.0, 1e12, predicted, 2048, name,
+        (), "", "g", 8, 1000.0, 1e12, predicted, True, 2048, name,
     )  # fmt: skip
     return replace(base, **changes)
 

@@ -76,6 +76,20 @@ def _training(report: ValidationReport, memory: bool) -> str:
     return _table([*head, "assumed", ">4"], lines)
 
 
+def _misfits(report: ValidationReport) -> str:
+    """Runs that were measured although the simulator says that they do not fit."""
+    counts: dict[tuple[str, str], list[bool]] = {}
+    for row in report.rows:
+        if row.row_kind == "training" and row.fits is not None and row.metric != "oom":
+            counts.setdefault((row.family, row.device), []).append(row.fits)
+    lines = [
+        [family, device, f"{fits.count(False)} of {len(fits)}"]
+        for (family, device), fits in sorted(counts.items())
+        if False in fits
+    ]
+    return _table(["family", "device", "ran, predicted not to fit"], lines) if lines else "None."
+
+
 def _peer_table(report: ValidationReport) -> str:
     lines = []
     for entry in peers():
@@ -129,6 +143,8 @@ def accuracy_page(report: ValidationReport) -> str:
         f"from {report.scenarios} distinct scenarios.",
         "## Time and throughput", _training(report, memory=False),
         "## Memory", _training(report, memory=True),
+        "Measured runs that the simulator says do not fit (each is a miss of the memory model or of the reading):",
+        _misfits(report),
     ]  # fmt: skip
     parts += ["## Other tools on the same families", _peer_table(report)]
     parts += [

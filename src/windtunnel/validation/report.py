@@ -39,6 +39,8 @@ class RowOutcome:
     """Model FLOPs of a step on one device."""
     predicted_seconds: float = 0.0
     """Simulated step time, whatever the row's metric."""
+    fits: bool | None = None
+    """Whether the simulator thinks that the measured run fits its memory; every row with a step time did."""
     seq_len: int = 0
     plan: str = ""
     """Identity of the scenario without the software's release: the same plan measured twice shares it."""

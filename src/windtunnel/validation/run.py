@@ -170,7 +170,7 @@ def _predicted(case: RowCase, target: Target, result: TrainingResult) -> RowOutc
         relative_error(value, target.measured), result.interval.grade, case.assumed, "", group_of(case.scenario),
         result.num_devices, result.tokens_per_s * result.step_time_s,
         result.model_tflops_per_device * 1e12 * result.step_time_s, result.step_time_s,
-        case.scenario.training.seq_len if case.scenario.training else 0, _plan_key(case.scenario),
+        result.memory_fits, case.scenario.training.seq_len if case.scenario.training else 0, _plan_key(case.scenario),
     )  # fmt: skip
 
 

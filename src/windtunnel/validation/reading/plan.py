@@ -234,19 +234,22 @@ def _zero(ctx: Context, replicas: int, per_node: int) -> tuple[int, int | None]:
         value, why = default("zero", ctx) or (0, "ZeRO stage not stated")
         stage = int(value)
         ctx.assume("plan.zero", stage, why)
-    if group is None and re.search(r"hybrid_shard|hybrid shard|fsdp \(hybrid\)|hsdp", f"{text} {sharding}"):
-        group = per_node
     if group is None:
         group = _group_series(text, replicas)
+    hybrid = r"hybrid_shard|hybrid shard|fsdp \(hybrid\)|\bhsdp\b(?! above)"
+    if group is None and re.search(hybrid, f"{text} {sharding}"):
+        group = per_node
+        if replicas > per_node:
+            ctx.assume("plan.shard_group", per_node, "hybrid sharding without its group; the ranks of a node")
     return stage, group
 
 
 def _group_series(text: str, replicas: int) -> int | None:
-    """`group 64,128,256,128 for 64..512 GPUs`: one size for each doubling of the cluster."""
-    found = re.search(r"group\s+((?:\d+\s*,\s*)*\d+)[^\d]*?for\s+(\d+)\s*\.\.", text)
-    found = found or re.search(r"group\s+((?:\d+\s*,\s*)*\d+).*?(\d+)\s*\.\.", text)
+    """`group 64,128,256,128 for 64..512 GPUs`: one size for each doubling of the cluster; `group 32`: one for all."""
+    found = re.search(r"group\s+((?:\d+\s*,\s*)*\d+)\D*?(\d+)\s*\.\.", text)
     if not found:
-        return None
+        single = re.search(r"group(?:\s+of|\s+size)?\s*[:=]?\s*(\d+)\b(?!\s*,)", text)
+        return int(single.group(1)) if single else None
     sizes = [int(n) for n in re.findall(r"\d+", found.group(1))]
     step = math.log2(replicas / int(found.group(2))) if replicas >= int(found.group(2)) else -1.0
     index = round(step)
