@@ -33,6 +33,7 @@ from windtunnel.training.step import (
 )  # fmt: skip
 
 Floats = npt.NDArray[np.float64]
+HEAD_KIND = "logits and head"
 EXPOSED = {"tp": "exposed tp", "cp": "exposed cp", "ep": "exposed ep", "host": "host"}
 _LABEL = {
     "gemm": "gemm",
@@ -180,24 +181,32 @@ def memory_report(
     last_kind = W if table.split_backward else B
     part, kind = program.part, table.kind
     events: list[tuple[npt.NDArray[np.int64], bool, Floats, npt.NDArray[np.int32], int]] = []
-    forward, final = np.flatnonzero(kind == F), np.flatnonzero(kind == last_kind)
+    task, count = program.compute_task, np.diff(program.piece_ptr)
+    row = np.repeat(np.arange(len(kind)), count)
+    piece = np.arange(len(row)) - program.piece_ptr[row]
+    last_piece = piece == count[row] - 1
+    forward, final = kind[row] == F, kind[row] == last_kind
+    base_kinds = len(static.by_kind)
     for i, name in enumerate(kinds):
         size = np.array([kept.get(name, 0.0) for kept in parts.kept_bytes]) * (1.0 - offloaded)
-        events.append(
-            (program.first_task[forward], False, size[part[forward]], table.stage[forward], len(static.by_kind) + i)
-        )
-        events.append((program.last_task[final], True, -size[part[final]], table.stage[final], len(static.by_kind) + i))
+        each = size[part[row]] / count[row]
+        born, freed = forward, final
+        if name == HEAD_KIND:  # the head runs in the last piece forward and in the first piece backward
+            each = size[part[row]]
+            born, freed = forward & last_piece & (each > 0), final & (piece == 0) & (each > 0)
+        events.append((task[born], False, each[born], table.stage[row[born]], base_kinds + i))
+        events.append((task[freed], True, -each[freed], table.stage[row[freed]], base_kinds + i))
     for direction in (F, B, W):
-        rows = np.flatnonzero(kind == direction)
-        size = parts.transient_bytes[direction][part[rows]]
-        if not len(rows) or not size.any():
-            continue
-        events.append((program.first_task[rows], False, size, table.stage[rows], len(names) - 1))
-        events.append((program.last_task[rows], True, -size, table.stage[rows], len(names) - 1))
+        here = kind[row] == direction
+        size = parts.transient_bytes[direction][part[row]]
+        here &= size > 0
+        if here.any():
+            events.append((task[here], False, size[here], table.stage[row[here]], len(names) - 1))
+            events.append((task[here], True, -size[here], table.stage[row[here]], len(names) - 1))
     if static.late_gradient_bytes.any():
-        rows = np.flatnonzero((kind == last_kind) & (table.micro_batch == 0))
-        size = static.late_gradient_bytes[part[rows]]
-        events.append((program.last_task[rows], True, size, table.stage[rows], len(names) - 2))
+        here = final & (table.micro_batch[row] == 0)
+        size = static.late_gradient_bytes[part[row]] / count[row]
+        events.append((task[here], True, size[here], table.stage[row[here]], len(names) - 2))
     p = table.p
     if not events:
         zero = np.zeros(1)

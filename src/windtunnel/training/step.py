@@ -30,6 +30,9 @@ T_F, T_B, T_W, T_SEND, T_REDUCE, T_GATHER, T_OPTIMIZER, T_BARRIER, T_OFFLOAD = r
 STREAMS = ("compute", "pp", "dp reduce", "dp gather", "to host", "from host")
 S_COMPUTE, S_PP, S_REDUCE, S_GATHER, S_TO_HOST, S_FROM_HOST = range(6)
 _COMM_WEIGHT = 1e6
+_FINE_TASKS = 20_000
+"""Steps with fewer layer passes than this are simulated layer by layer; larger ones by whole model chunks, except where
+traffic or offloading needs layers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +48,9 @@ class StepProgram:
     first_task: Rows
     last_task: Rows
     """Per instruction row: its first and last compute task."""
+    compute_task: Rows
+    """Compute tasks row by row, piece by piece; row r owns `compute_task[piece_ptr[r]:piece_ptr[r + 1]]`."""
+    piece_ptr: Rows
     optimizer_s: float
     part: Rows
     """Instruction row → virtual stage in depth order."""
@@ -182,12 +188,13 @@ def build_step(
     buckets = traffic.bucket_counts()
     reduced = np.flatnonzero(kind == last_kind) if options.reduce_every_micro_batch else last_b
     sharded = plan.zero == 3 and traffic.size > 1
-    if sharded:
-        gathers = (kind == F) | (kind == B)
-        pieces[gathers] = np.maximum(parts.layers, 1)[part[gathers]]
-    elif traffic.size > 1:
+    layers = np.maximum(parts.layers, 1).astype(np.int64)
+    by_layer = sharded or plan.offload.activations > 0 or n * int(layers.max()) <= _FINE_TASKS
+    if by_layer:
+        pieces[kind != W] = layers[part[kind != W]]
+    if traffic.size > 1 and not sharded:
         if options.overlap_grad_reduce:
-            pieces[reduced] = buckets[part[reduced]]
+            pieces[reduced] = np.maximum(pieces[reduced], buckets[part[reduced]])
         if traffic.gather_at_start:
             pieces[first_f] = np.maximum(pieces[first_f], buckets)
 
@@ -282,6 +289,8 @@ def build_step(
         rows_final,
         final[first_task],
         final[last_task],
+        final[compute],
+        np.append(first_task, len(row)),
         float(optimizer_s.max()),
         part,
     )
@@ -308,8 +317,9 @@ def _offload_activations(
     asm.depend(out, f)
     stored = np.full(len(row), -1, np.int64)
     stored[f] = out
-    # backward runs the layers in reverse: its piece j reads what forward's piece (count − 1 − j) stored
-    source = first_task[row_of[F, part[row[b]], table.micro_batch[row[b]]]] + count[row[b]] - 1 - piece[b]
+    # backward runs the layers in reverse: it reads first what forward stored last
+    twin = row_of[F, part[row[b]], table.micro_batch[row[b]]]
+    source = first_task[twin] + (count[twin] * (count[row[b]] - 1 - piece[b])) // count[row[b]]
     back = asm.add(at[b] + 0.5, table.stage[row[b]], S_FROM_HOST, seconds[b], T_OFFLOAD, row=row[b])
     asm.depend(back, stored[source])
     before = b - 2
