@@ -50,7 +50,7 @@ def _none(result: TrainingResult) -> float:
 
 def micro_target(row: dict[str, Any], kind: str) -> tuple[tuple[Target, ...], str]:
     """The row's measurement as a target (time preferred, else a rate), and a reason when there is none."""
-    if not _SINGLE.search(words(row.get("kind"))):
+    if words(row.get("kind")) and not _SINGLE.search(words(row.get("kind"))):
         return (), f"not a single measurement ({row.get('kind')})"
     time_us = number(row.get("time_us"))
     if time_us:
@@ -100,10 +100,16 @@ def _collective(row: dict[str, Any], device: str, metric: str) -> MicroPredictio
         return MicroPrediction(None, f"operation {row.get('op')!r} is not one of the collectives")
     if not size or ranks is None or ranks < 2:
         return MicroPrediction(None, "message size or number of ranks not stated")
-    nodes = count(row.get("nodes")) or 1
+    assumed: list[tuple[str, str, str]] = []
+    nodes = count(row.get("nodes"))
+    if nodes is None:
+        usual = count(row.get("per_node")) or (4 if device.startswith("gb") else 8)
+        nodes = max(1, -(-ranks // usual))
+        if nodes > 1:
+            assumed.append(("cluster.nodes", str(nodes), f"not stated; {usual} devices a node"))
     per_node = max(1, -(-ranks // nodes))
     model, opening = _network(device, nodes, per_node, words(row.get("intra_node")), str(row.get("inter_node") or ""))
-    place = placement(ranks, 1, per_node)
+    place = placement(ranks, 1, model.cluster.scale_up_domain)
     text = words(row.get("algorithm"))
     chosen = next((a for pattern, a in _ALGORITHMS if re.search(pattern, text)), None)
     if chosen == "nvls_tree" and nodes == 1:
@@ -111,11 +117,12 @@ def _collective(row: dict[str, Any], device: str, metric: str) -> MicroPredictio
     if chosen == "nvls" and nodes > 1:
         chosen = "nvls_tree"
     seconds = float(model.collective(op, size, place, algorithm=chosen).alone_s)
-    assumed = (("cluster.scale_out", opening, "network between nodes not stated"),) if opening else ()
+    if opening and model.cluster.scale_up_domain < ranks:
+        assumed.append(("cluster.scale_out", opening, "network between nodes not stated"))
     if metric == "time":
-        return MicroPrediction(seconds, assumed=assumed)
+        return MicroPrediction(seconds, assumed=tuple(assumed))
     factor = {"all_reduce": 2 * (ranks - 1) / ranks, "send_recv": 1.0, "broadcast": 1.0}.get(op, (ranks - 1) / ranks)
-    return MicroPrediction(factor * size / seconds / 1e9, assumed=assumed)
+    return MicroPrediction(factor * size / seconds / 1e9, assumed=tuple(assumed))
 
 
 def _format(dtype: str) -> str | None:

@@ -27,6 +27,7 @@ from windtunnel.validation.reading.tables import matches
 from windtunnel.validation.reading.values import mapping, number, words
 from windtunnel.validation.targets import Target, Work, training_targets
 
+_RECIPE = ("plan.recompute", "training.cuda_graphs", "training.moe_dispatcher", "plan.overlap.moe_a2a")
 SERVING_REASON = "serving is not simulated yet"
 
 
@@ -134,6 +135,8 @@ def _training(row: dict[str, Any]) -> RowCase:
         scenario = Scenario(name=_name(ctx, model), model=model, cluster=cluster, training=spec, plan=plan)
     except ValidationError as error:
         return without("; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors()))
+    if ctx.fields.get("recompute") is None and software == "megatron_bridge":
+        ctx.merge(_RECIPE, "recipe", "the table leaves out the recipe; settings of that release's recipes")
     sequences = float(number(row.get("global_batch")) or axes.global_batch)
     tokens = sequences * axes.seq_len
     work = Work(tokens, sequences, devices, axes.seq_len, model, tokens / (axes.global_batch * seq_len))

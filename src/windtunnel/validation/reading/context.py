@@ -40,6 +40,15 @@ class Context:
         if all(name != seen for seen, _, _ in self.assumed):
             self.assumed.append((name, str(value), why))
 
+    def merge(self, names: tuple[str, ...], into: str, why: str) -> None:
+        """Make one entry of several that have one cause; nothing happens below two."""
+        found = [(name, value) for name, value, _ in self.assumed if name in names]
+        if len(found) < 2:
+            return
+        self.assumed = [entry for entry in self.assumed if entry[0] not in names]
+        shown = ", ".join(f"{name.rsplit('.', 1)[-1]} {value}" for name, value in found)
+        self.assumed.append((into, shown, why))
+
     def text(self, name: str) -> str:
         """A configuration field as lower-case words."""
         return words(self.fields.get(name))
