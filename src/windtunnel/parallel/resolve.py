@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from windtunnel import schedules
 from windtunnel.cost.coefficients import Behaviour
-from windtunnel.errors import ProblemList
+from windtunnel.errors import ProblemList, nearest_name
 from windtunnel.specs.cluster import ClusterSpec
 from windtunnel.specs.model import ModelSpec
 from windtunnel.specs.plan import RECOMPUTE_MODULES, Offload, PlanSpec, Recompute
@@ -143,12 +144,7 @@ def resolve(
     if (dp * plan.cp) % shard_group:
         problems.add("plan.shard_group", shard_group, f"must divide dp · cp = {dp * plan.cp}")
     schedule = plan.schedule or ("interleaved_1f1b" if plan.vpp > 1 else "1f1b")
-    if schedule == "interleaved_1f1b" and plan.pp > 1 and m % plan.pp:
-        low, high = nearest_divisors(plan.pp, m)
-        problems.add(
-            "training.global_batch", training.global_batch,
-            f"interleaved_1f1b needs micro-batches ({m}) divisible by pp {plan.pp}; nearest are {low} and {high}",
-        )  # fmt: skip
+    _check_schedule(schedule, plan, m, training, problems)
     if len(problems) > before:
         return None
     if layers is None:
@@ -161,6 +157,8 @@ def resolve(
     padded = training.padded_vocab
     vocab = -(-model.vocab_size // multiple) * multiple if padded else model.vocab_size
     attention = training.attention if training.attention != "auto" else behaviour.attention
+    if training.attention == "auto" and model.position_embedding == "relative":
+        attention = "unfused"  # fused kernels take no learned additive bias (T5)
     fused_loss = behaviour.fused_cross_entropy if training.fused_cross_entropy is None else training.fused_cross_entropy
 
     def switch(given: bool | None, default: bool) -> bool:
@@ -177,6 +175,25 @@ def resolve(
         training.cuda_graphs or behaviour.cuda_graphs, training.moe_dispatcher or behaviour.dispatcher, float(vocab),
         layers, plan.order,
     )  # fmt: skip
+
+
+def _check_schedule(schedule: str, plan: PlanSpec, m: int, training: TrainingSpec, problems: ProblemList) -> None:
+    """The schedule exists and can run these sizes."""
+    known = schedules.list_ids()
+    if schedule not in known:
+        rule = f"no such schedule; known are {', '.join(known)}"
+        problems.add("plan.schedule", schedule, rule, nearest=nearest_name(schedule, known))
+        return
+    if schedule == "interleaved_1f1b" and plan.pp > 1 and m % plan.pp:
+        low, high = nearest_divisors(plan.pp, m)
+        problems.add(
+            "training.global_batch", training.global_batch,
+            f"interleaved_1f1b needs micro-batches ({m}) divisible by pp {plan.pp}; nearest are {low} and {high}",
+        )  # fmt: skip
+        return
+    problem = schedules.describe(schedule).check(plan.pp, m, plan.vpp)
+    if problem is not None:
+        problems.add(f"plan.{problem.field}", problem.value, problem.rule)
 
 
 def _default_split(depth: int, parts: int, plan: PlanSpec) -> tuple[int, ...]:
