@@ -288,3 +288,17 @@ def test_reading_never_raises_on_damaged_rows() -> None:
 def test_reading_never_raises_on_other_things(data: Any) -> None:
     case = read(data)
     assert case.scenario is None and case.reason
+
+
+@pytest.mark.parametrize(("text", "off"), [("NCCL_NVLS_ENABLE=0", True), ("off", True), ("on", False), (None, False)])
+def test_switch_reduction_can_be_off(text: Any, off: bool) -> None:
+    cluster = scenario(extra={"nvls": text}).cluster
+    assert not isinstance(cluster, str)
+    assert (cluster.scale_up is not None) == off
+
+
+def test_an_omitted_recipe_is_one_opening() -> None:
+    changes = {"framework": "Megatron-Bridge, NeMo 26.08 container", "recompute": None, "model__type": "moe"}
+    case = read(row(**changes, model__experts=64, model__topk=4, model__moe_ffn=1024, parallel__ep=8))
+    fields = [field for field, _, _ in case.assumed]
+    assert "recipe" in fields and "plan.recompute" not in fields

@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from windtunnel import catalog
 from windtunnel.specs.cluster import ClusterRef, ScaleOut
+from windtunnel.specs.device import LinkSpec
 from windtunnel.validation.reading.context import Context
 from windtunnel.validation.reading.tables import matches, meaning, table
 from windtunnel.validation.reading.values import count, first, number, words
@@ -59,10 +61,25 @@ def read_hardware(ctx: Context) -> tuple[ClusterRef, int] | str:
         if network is None or matches(table("hardware")["unsure"], outside):
             shown = _show(network) if network else "the device's usual node"
             ctx.assume("cluster.scale_out", shown, "network between nodes not stated by the source")
+    link = _without_switch_reduction(ctx, device)
+    if link is not None:
+        fields["scale_up"] = link
     watts = re.search(r"(\d{3,4})\s*w\b", own)
     if watts and device != "h100-sxm-96gb":
         fields["power_cap_w"] = float(watts.group(1))
     return ClusterRef(nodes=nodes, devices_per_node=per_node, **fields), total
+
+
+def _without_switch_reduction(ctx: Context, device: str) -> LinkSpec | None:
+    """The device's own link with NVLS off, where the run's environment says so."""
+    text = words(first(ctx.extra, "nvls", "nccl_nvls_enable", "NCCL_NVLS_ENABLE"))
+    if not re.search(r"=\s*0\b|^0$|\boff\b|false|disabled", text):
+        return None
+    name = catalog.device(device).scale_up
+    link = catalog.link(name) if name else None
+    if link is None or not link.in_network_reduction:
+        return None
+    return link.model_copy(update={"in_network_reduction": False})
 
 
 def canonical_device(text: object, canonical: object = None) -> str | None:
