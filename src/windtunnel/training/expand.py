@@ -101,29 +101,19 @@ def _bodies(
     """Segments of one instruction in order, each with the share of the instruction's pieces that it spans.
 
     Returns:
-        (segment, first, last): the segment runs from piece position `first` to `last` (a layer of a two-layer piece
-        spans half a piece); the ends belong to the outermost piece.
+        (segment, first, last): the segment spans the pieces from position `first` to `last`, half of one for a layer of
+        a two-layer piece; the embedding and the head belong to the outermost piece.
     """
+    at = 3 * len(parts.graph.blocks) + "FBW".index(direction)
+    embedding, head = parts.segments[at], parts.segments[at + 3]
     own = [layer[direction] for layer in layers[k]]
-    ends = {name: parts.segments[3 * i : 3 * i + 3]["FBW".index(direction)] for name, i in _end_index(parts).items()}
     count = max(len(own), 1)
-    spans = [(segment, i * pieces / count, (i + 1) * pieces / count) for i, segment in enumerate(own)]
-    if direction != "F":
-        spans = [
-            (segment, i * pieces / count, (i + 1) * pieces / count)
-            for i, segment in enumerate(reversed(own))
-        ]  # fmt: skip
-    before = ([(ends["embedding"], 0.0, 0.0)] if k == 0 else [])
-    after = ([(ends["head"], float(pieces), float(pieces))] if k == len(layers) - 1 else [])
-    if direction != "F":
-        before = [(segment, 0.0, 0.0) for segment, _, _ in after]
-        after = [(ends["embedding"], float(pieces), float(pieces))] if k == 0 else []
-    return [*before, *spans, *after]
-
-
-def _end_index(parts: Parts) -> dict[str, int]:
-    n = len(parts.graph.blocks)
-    return {"embedding": n, "head": n + 1}
+    ordered = own if direction == "F" else own[::-1]
+    spans = [(segment, i * pieces / count, (i + 1) * pieces / count) for i, segment in enumerate(ordered)]
+    shallow = [embedding] if k == 0 else []
+    deep = [head] if k == len(layers) - 1 else []
+    first, last = (shallow, deep) if direction == "F" else (deep, shallow)
+    return [*((x, 0.0, 0.0) for x in first), *spans, *((x, float(pieces), float(pieces)) for x in last)]
 
 
 def _pieces(spans: Sequence[tuple[Segment, float, float]], pieces: int, capacity: Floats) -> list[_Piece]:
@@ -167,8 +157,13 @@ def _pieces(spans: Sequence[tuple[Segment, float, float]], pieces: int, capacity
         used = {d for _, d in inside_deps}
         out.append(
             _Piece(
-                np.array(alone[a:b]), np.array(comm[a:b], np.bool_), table[a:b], inside_deps, across,
-                [i for i in range(b - a) if i not in held], [i for i in range(b - a) if i not in used],
+                np.array(alone[a:b]),
+                np.array(comm[a:b], np.bool_),
+                table[a:b],
+                inside_deps,
+                across,
+                [i for i in range(b - a) if i not in held],
+                [i for i in range(b - a) if i not in used],
             )  # fmt: skip
         )
     return out
@@ -184,7 +179,7 @@ def expand(prepared: Prepared) -> Expanded:
     program, old, table = x.program, x.program.tasks, x.table
     capacity = x.program.resources.capacity[:4]
     compute = (old.stream_idx % len(STREAMS) == S_COMPUTE) & np.isin(old.tag, (T_F, T_B, T_W)) & (program.row >= 0)
-    piece = np.arange(len(old)) * 0
+    piece = np.zeros(len(old), np.int64)
     piece[compute] = _piece_numbers(program.row[compute])
     counts = np.bincount(program.row[compute], minlength=len(table))
     stages = table.placement[:, 0].astype(np.int64)
@@ -251,7 +246,9 @@ def expand(prepared: Prepared) -> Expanded:
     for i in range(len(old)):
         for d in old.dep_idx[old.dep_ptr[i] : old.dep_ptr[i + 1]].tolist():
             pairs += [(root, end) for root in roots[i] for end in ends[d]]
-    return _assemble(x, np.concatenate(alone), np.concatenate(stream), np.concatenate(work), np.concatenate(source), pairs)
+    return _assemble(
+        x, np.concatenate(alone), np.concatenate(stream), np.concatenate(work), np.concatenate(source), pairs
+    )
 
 
 def _piece_numbers(rows: Rows) -> Rows:

@@ -112,8 +112,32 @@ class TrainingResult:
     """Clock over nominal that the power cap allows."""
     energy_per_token_j: float = 0.0
     """Joules of all devices per trained token."""
+    model_flop_per_token: float = 0.0
+    """FLOPs of the model per token, forward and backward, full attention, no recomputation."""
+    attention_flop_per_token: float = 0.0
+    """The attention part of it."""
     cost_per_million_tokens: float | None = None
     """In the currency of the device's price, None without one."""
+
+    def flop_convention(self, name: str) -> dict[str, float]:
+        """Model TFLOP/s per device and MFU as others count them.
+
+        Args:
+            name: `full` (ours: 6·matmul parameters + 12·L·h·s), `causal` (attention halved), `no_attention` (6·parameters),
+                or `hardware` (what ran, recomputation included).
+
+        Raises:
+            ValueError: another name.
+        """
+        if name == "hardware":
+            return {"tflops_per_device": self.hardware_tflops_per_device, "mfu": self.hfu}
+        share = {"full": 0.0, "causal": 0.5, "no_attention": 1.0}
+        if name not in share:
+            raise ValueError(f"convention = {name}: must be full, causal, no_attention or hardware")
+        ratio = 1.0
+        if self.model_flop_per_token:
+            ratio = 1.0 - share[name] * self.attention_flop_per_token / self.model_flop_per_token
+        return {"tflops_per_device": self.model_tflops_per_device * ratio, "mfu": self.mfu * ratio}
 
     def to_dict(self, *, curves: bool = False) -> dict[str, Any]:
         """Plain data for `--json`; `curves` adds the memory curve and the trace."""

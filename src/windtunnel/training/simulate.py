@@ -219,6 +219,8 @@ def simulate_step(
         warnings=warnings,
         trace=_trace(x, timeline) if trace else None,
         stages=_stages(x, memory),
+        model_flop_per_token=x.parts.graph.model_flop_per_token,
+        attention_flop_per_token=x.parts.graph.attention_flop_per_token,
         mean_power_w=watts,
         clock=x.clock,
         energy_per_token_j=watts * devices * step / tokens,
