@@ -60,8 +60,8 @@ class ResolvedPlan:
 
 def nearest_divisors(value: int, number: int) -> tuple[int, int]:
     """The multiples of `value` just below and above `number`."""
-    low = number // value * value
-    return max(low, value), low + value
+    low = max(number // value * value, value)
+    return low, low + value
 
 
 def split_layers(depth: int, parts: int, *, embedding: bool, loss: bool) -> tuple[int, ...] | None:
