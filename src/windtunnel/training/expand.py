@@ -164,7 +164,7 @@ def _pieces(spans: Sequence[tuple[Segment, float, float]], pieces: int, capacity
                 across,
                 [i for i in range(b - a) if i not in held],
                 [i for i in range(b - a) if i not in used],
-            )  # fmt: skip
+            )
         )
     return out
 
