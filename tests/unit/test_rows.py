@@ -155,6 +155,18 @@ def test_network_words(text: str, nics: int, gbit: float) -> None:
     assert (network.nics_per_node, network.nic_bytes_per_s * 8e-9) == (nics, pytest.approx(gbit))
 
 
+def test_other_shapes_of_the_same_fields() -> None:
+    """Mappings as strings, strings as mappings."""
+    plan = scenario(parallel="TP2 PP=2 DP16", recompute=1, offload={"optimizer": "cpu", "params": None}).plan
+    assert (plan.tp, plan.pp, plan.dp, plan.recompute.policy) == (2, 2, 16, "full")
+    assert (plan.offload.optimizer, plan.offload.params) == (1.0, 0.0)
+    assert scenario(parallel__zero_stage={"stage": 3}).plan.zero == 3
+    training = scenario(precision={"compute": "bf16", "grad_reduce": "fp32"}).training
+    assert training is not None and (training.precision, training.grad_reduce_precision) == ("bf16", "fp32")
+    named = scenario(model="meta-llama/Llama-3.1-8B").model
+    assert isinstance(named, ModelSpec) and named.hidden_size == 4096
+
+
 def test_no_network_inside_one_node() -> None:
     assert read_network("single node", 8) is None
 

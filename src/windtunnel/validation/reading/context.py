@@ -54,6 +54,19 @@ class Context:
         return words(self.fields.get(name))
 
 
+def _record(value: Any, key: str) -> dict[str, Any]:
+    """A mapping, or the one of a bare string's single field."""
+    return {key: value} if isinstance(value, str) else mapping(value)
+
+
+def _axes(value: Any) -> dict[str, Any]:
+    """Axis sizes as a mapping, or out of a phrase such as `TP8 PP4 DP=2`."""
+    if isinstance(value, str):
+        found = re.findall(r"\b(tp|pp|dp|cp|ep|etp|vpp)\s*[=:x-]?\s*(\d+)", value.lower())
+        return {name: int(size) for name, size in found}
+    return mapping(value)
+
+
 def context(row: dict[str, Any]) -> Context:
     """The part of a row that describes the run."""
     fields = {name: row.get(name) for name in CONFIGURATION}
@@ -62,8 +75,8 @@ def context(row: dict[str, Any]) -> Context:
         family=words(row.get("family")),
         framework=words(row.get("framework")),
         fields=fields,
-        model={k: v for k, v in mapping(row.get("model")).items() if k not in hidden},
-        hardware={k: v for k, v in mapping(row.get("hardware")).items() if k not in hidden},
-        parallel={k: v for k, v in mapping(row.get("parallel")).items() if k not in hidden},
+        model={k: v for k, v in _record(row.get("model"), "name").items() if k not in hidden},
+        hardware={k: v for k, v in _record(row.get("hardware"), "device").items() if k not in hidden},
+        parallel={k: v for k, v in _axes(row.get("parallel")).items() if k not in hidden},
         extra={k: v for k, v in mapping(row.get("extra")).items() if not _OUTCOME.search(k.lower())},
     )

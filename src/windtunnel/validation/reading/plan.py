@@ -213,7 +213,7 @@ def read_policies(ctx: Context, axes: Axes, model: ModelSpec, framework: str, pe
 
 def _zero(ctx: Context, replicas: int, per_node: int) -> tuple[int, int | None]:
     raw = ctx.parallel.get("zero_stage")
-    text = words(raw)
+    text = words(raw).replace(":", "")
     group = count(ctx.parallel.get("fsdp_group"))
     stage: int | None = None
     plain = number(raw) if not isinstance(raw, str) or re.fullmatch(r"\s*\d(\.0)?\s*", raw) else None

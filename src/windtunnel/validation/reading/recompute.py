@@ -19,7 +19,7 @@ def read_recompute(ctx: Context) -> tuple[Recompute, float]:
         ctx.assume("plan.recompute", value, why)
         return _phrase(str(value)) or Recompute(), 0.0
     raw = ctx.fields.get("recompute")
-    if isinstance(raw, bool):
+    if isinstance(raw, (bool, int, float)):
         return (Recompute(policy="full") if raw else Recompute()), 0.0
     if isinstance(raw, dict):
         found = _mapping(ctx, mapping(raw))
@@ -110,7 +110,10 @@ def _tensors(tensors: dict[str, Any]) -> tuple[Recompute, float]:
 
 def read_offload(ctx: Context, from_recompute: float, layers: int) -> Offload:
     """Host memory use, from `offload`, the recompute phrase and the recipe's layer count."""
-    text = words(ctx.fields.get("offload"))
+    raw = ctx.fields.get("offload")
+    if isinstance(raw, dict):
+        raw = [f"{key} {value}" for key, value in raw.items() if value and switch(value) is not False]
+    text = words(raw)
     fields: dict[str, float] = {}
     if from_recompute:
         fields["activations"] = from_recompute
