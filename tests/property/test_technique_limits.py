@@ -49,6 +49,7 @@ def gain(technique: Technique, scenario: Mapping[str, Any], knobs: Mapping[str, 
 def test_a_technique_that_works_declares_its_limits(technique: Technique) -> None:
     assert technique.status != "works" or technique.limits is not None
     assert technique.status != "partial" or technique.missing
+    assert technique.limits is None or technique.limits.loses or technique.limits.pays, "what does it cost?"
 
 
 @pytest.mark.parametrize("technique", DECLARED, ids=IDS)
@@ -64,10 +65,18 @@ def test_the_gain_vanishes_where_the_resource_is_free(technique: Technique) -> N
     assert abs(gain(technique, free)) < declared.vanishes
 
 
-@pytest.mark.parametrize("technique", [t for t in DECLARED if limits(t).has_cost()], ids=lambda t: t.id)
+@pytest.mark.parametrize("technique", [t for t in DECLARED if limits(t).loses], ids=lambda t: t.id)
 def test_it_loses_where_its_cost_is_not_paid_back(technique: Technique) -> None:
     declared = limits(technique)
     assert gain(technique, merged(declared.scenario, declared.costly_scenario), declared.costly) < 0
+
+
+@pytest.mark.parametrize("technique", [t for t in DECLARED if limits(t).pays], ids=lambda t: t.id)
+def test_it_pays_with_what_it_declares(technique: Technique) -> None:
+    declared = limits(technique)
+    case = merged(declared.scenario, declared.costly_scenario)
+    before, after = run(case), run(with_technique(case, technique.id, declared.costly))
+    assert getattr(after, declared.pays) > getattr(before, declared.pays)
 
 
 @pytest.mark.parametrize("technique", DECLARED, ids=IDS)

@@ -102,8 +102,8 @@ def test_every_parameter_belongs_to_one_operator(name: str) -> None:
 
 def spec(**fields: object) -> ModelSpec:
     return ModelSpec.model_validate(
-        {"name": "small", "hidden_size": HIDDEN, "num_hidden_layers": 1, "vocab_size": 1000, "num_attention_heads": HEADS,
-         "tie_word_embeddings": True, **fields}
+        {"name": "small", "hidden_size": HIDDEN, "num_hidden_layers": 1, "vocab_size": 1000,
+         "num_attention_heads": HEADS, "tie_word_embeddings": True, **fields}
     )  # fmt: skip
 
 

@@ -236,8 +236,8 @@ class _Recorder:
         self.dense_flop += 2.0 * pairs * heads * (d_qk + d_v)
         seen = pairs / 2 if given.get("is_causal") else pairs
         return Operator(
-            name, path, Kind.ATTENTION, "full", m=batch * q_len, pairs=seen, seq_len=kv_len, heads=heads, kv_heads=kv_heads,
-            d_qk=d_qk, d_v=d_v,
+            name, path, Kind.ATTENTION, "full", m=batch * q_len, pairs=seen, seq_len=kv_len, heads=heads,
+            kv_heads=kv_heads, d_qk=d_qk, d_v=d_v,
         )  # fmt: skip
 
 

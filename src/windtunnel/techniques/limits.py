@@ -47,14 +47,17 @@ class Limits:
     """Knobs at which the technique costs more than it saves."""
     costly_scenario: Mapping[str, Any] = field(default_factory=dict)
     """Merged into the scenario: a case in which its cost is not paid back."""
+    pays: str = ""
+    """Field of the result that grows: what the gain in `measure` is paid with, seen in the costly case if one is given."""
     monotone: bool = False
     """Whether the gain shrinks as the saved bandwidth grows, from the declared scenario on."""
     repeats_work: bool = False
     """Whether it changes the FLOPs that run (recomputation); else they must be equal."""
 
-    def has_cost(self) -> bool:
-        """Whether a losing case is declared."""
-        return bool(self.costly or self.costly_scenario)
+    @property
+    def loses(self) -> bool:
+        """Whether a case is declared in which `measure` itself gets worse."""
+        return bool(self.costly or self.costly_scenario) and not self.pays
 
 
 def merged(base: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]:

@@ -82,11 +82,12 @@ def no_sync_gain(values: dict[str, float]) -> float:
 def run() -> list[ClaimResult]:
     """Three claims; the range spans the sweep, the central value decides."""
     claims, grid = setting()["claims"], setting()["fixed"]["bucket_grid_mb"]["value"]
+    default_mb = float(claims["bucket"]["published_mb"])
     bar = float(claims["scaling"]["criterion"])
     results = []
     for key, text, published, measure in (
-        ("scaling", "throughput per GPU on 256 GPUs over one GPU's; near-linear taken as 0.85 or more", bar, efficiency),
-        ("bucket", "fastest bucket in MB on 32 GPUs: inside the grid", float(claims["bucket"]["published_mb"]), best_bucket_mb),
+        ("scaling", "throughput per GPU on 256 GPUs over one GPU's; near-linear: 0.85 or more", bar, efficiency),
+        ("bucket", "fastest bucket in MB on 32 GPUs: inside the grid", default_mb, best_bucket_mb),
         ("no_sync", "step time with a reduction per micro-batch over one in eight: above 1", 1.0, no_sync_gain),
     ):  # fmt: skip
         value, swept = measure(central()), [measure(values) for values in variants()]

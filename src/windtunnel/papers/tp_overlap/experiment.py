@@ -59,7 +59,8 @@ def small_gain_case() -> dict[str, Any]:
         "model": case["model"],
         "cluster": {"device": case["device"], "nodes": 1, "devices_per_node": 8},
         "training": {
-            "seq_len": case["seq_len"], "global_batch": case["global_batch"], "framework": "megatron_core", "phase": "sft",
+            "seq_len": case["seq_len"], "global_batch": case["global_batch"], "framework": "megatron_core",
+            "phase": "sft",
         },
         "plan": {"tp": 8, "mbs": case["mbs"]["value"], "overlap": {"tp": False}},
     }  # fmt: skip

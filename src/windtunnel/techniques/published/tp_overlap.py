@@ -228,11 +228,11 @@ TECHNIQUE = Technique(
     ),
     levels=("segment",),
     knobs={
-        "method": Knob("ring", choices=("ring", "chunked"), doc="a block per rank by messages, or `chunks` collectives"),
+        "method": Knob("ring", choices=("ring", "chunked"), doc="blocks: one per rank by messages, or `chunks`"),
         "chunks": Knob(4, 2, 64, "`chunked`: row blocks of each GEMM"),
         "pipeline": Knob(True, doc="cut collectives that a GEMM depends on, or that depend on one"),
         "bulk": Knob(True, doc="run the backward pair of a column GEMM beside its gradients, whole"),
-        "comm_sms": Knob(None, 0, 64, "SMs of a communication kernel; 0: copy engines; absent: 1 in a ring, else unchanged"),
+        "comm_sms": Knob(None, 0, 64, "SMs of a communication kernel; 0: copy engines; absent: 1 in a ring"),
     },
     edits=(("segment", "tp"),),
     applies_to=_applies,

@@ -1,0 +1,45 @@
+"""Breadth-first pipeline: all micro-batches pass one model chunk before the next chunk starts.
+
+What it costs: the activations of every micro-batch are alive at the turn, and hops multiply as with interleaving.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from windtunnel.specs.plan import PlanSpec
+from windtunnel.techniques import REGISTRY
+from windtunnel.techniques.base import Knob, Limits, Paper, Technique
+from windtunnel.techniques.published.megatron_3d import SLOW
+from windtunnel.techniques.published.zb_h1 import CASE, applies
+
+
+def _plan(plan: PlanSpec, knobs: dict[str, Any]) -> PlanSpec:
+    if plan.pp == 1:
+        return plan
+    return plan.model_copy(update={"schedule": "breadth_first", "vpp": knobs["chunks"]})
+
+
+TECHNIQUE = Technique(
+    id="breadth-first",
+    family="train-parallel",
+    summary="run all micro-batches through one chunk before the next, dividing the bubble by the chunks",
+    paper=Paper(
+        "Breadth-First Pipeline Parallelism",
+        2023,
+        "https://arxiv.org/abs/2211.05953",
+        "Lamy-Poirier",
+        "MLSys 2023",
+    ),
+    levels=("schedule",),
+    status="partial",
+    knobs={"chunks": Knob(5, 2, 64, "model chunks per stage; pp times this must not exceed the layers")},
+    edits=(("schedule", "order"),),
+    applies_to=applies,
+    plan=_plan,
+    saves="bubble",
+    limits=Limits(CASE, costly_scenario=SLOW),
+    missing="under ZeRO-3 the weights of a chunk are gathered once per micro-batch, not once for all of them",
+)
+
+REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

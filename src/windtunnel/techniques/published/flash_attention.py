@@ -1,0 +1,74 @@
+"""Fused attention: scores, softmax and context become one kernel that never writes the score matrix.
+
+What it costs: backward computes the scores again (five products instead of four).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from windtunnel.graph import Block, Kind, ModelGraph, Operator, Tensor
+from windtunnel.techniques import REGISTRY
+from windtunnel.techniques.base import Limits, Paper, Technique
+
+_SCORE_TENSORS = ("softmax_out", "dropout_mask", "dropout_out")
+
+
+def _fuse(block: Block) -> Block:
+    """Replace the chain from `scores` to `context` by one operator; blocks without it are unchanged."""
+    names = [op.name for op in block.operators]
+    if "scores" not in names:
+        return block
+    first, last = names.index("scores"), names.index("context")
+    scores, context = block.operators[first], block.operators[last]
+    tokens = next(op.m for op in block.operators if op.name == "proj")
+    sequences = tokens / scores.m
+    heads = scores.groups / sequences
+    kv = next(t.elements for t in block.tensors if t.name == "key_value")
+    fused = Operator(
+        "core_attn", "core_attn", Kind.ATTENTION, "heads", m=tokens, pairs=sequences * scores.m * scores.n / 2,
+        seq_len=scores.m, heads=heads, kv_heads=kv / (2 * scores.k * tokens), d_qk=scores.k, d_v=context.n,
+    )  # fmt: skip
+    lse = Tensor("softmax_lse", heads * tokens, "heads", 4.0, producer="core_attn", consumers=("core_attn",))
+    tensors = [lse if t.name == "softmax_out" else t for t in block.tensors if t.name not in _SCORE_TENSORS[1:]]
+    operators = (*block.operators[:first], fused, *block.operators[last + 1 :])
+    return replace(block, operators=operators, tensors=tuple(tensors))
+
+
+def _graph(graph: ModelGraph, knobs: dict[str, Any]) -> ModelGraph:
+    return replace(graph, blocks={kind: _fuse(block) for kind, block in graph.blocks.items()})
+
+
+TECHNIQUE = Technique(
+    id="flash-attention",
+    family="long-seq",
+    summary="compute attention tile by tile on chip, without writing scores to memory",
+    paper=Paper(
+        "FlashAttention: Fast and Memory-Efficient Exact Attention with IO-Awareness",
+        2022,
+        "https://arxiv.org/abs/2205.14135",
+        "Dao, Fu, Ermon, Rudra, Ré",
+        "NeurIPS 2022",
+    ),
+    levels=("graph",),
+    status="partial",
+    edits=(("graph", "attention"),),
+    graph=_graph,
+    saves="score traffic",
+    limits=Limits(
+        {
+            "model": "gpt3-2.7b",
+            "cluster": {"device": "a100-sxm-80gb", "nodes": 1, "devices_per_node": 8},
+            "training": {"seq_len": 2048, "global_batch": 8, "framework": "megatron_core", "attention": "unfused"},
+            "plan": {"mbs": 1},
+        },
+        free={"training": {"attention": "flash2"}},
+        # too few rows to fill the fused kernel
+        costly_scenario={"training": {"seq_len": 32, "cuda_graphs": "full"}},
+        repeats_work=True,
+    ),
+    missing="causal self-attention alone (bidirectional models keep their chain); kernel rates are FlashAttention-2's",
+)
+
+REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

@@ -1,0 +1,48 @@
+"""Interleaved 1F1B: several model chunks per stage divide the bubble (Megatron-LM).
+
+What it costs: `chunks` times the hops between stages and more activations alive on the first stages.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from windtunnel.specs.plan import PlanSpec
+from windtunnel.techniques import REGISTRY
+from windtunnel.techniques.base import Knob, Limits, Paper, Technique
+from windtunnel.techniques.published.zb_h1 import CASE, applies
+
+SLOW = {
+    "cluster": {"scale_out": {"nics_per_node": 1, "nic_bytes_per_s": "1 Gb/s"}},
+    "plan": {"overlap": {"p2p": False}},
+}
+"""Hops that nothing hides on a network that is too slow for them."""
+
+
+def _plan(plan: PlanSpec, knobs: dict[str, Any]) -> PlanSpec:
+    if plan.pp == 1:
+        return plan
+    return plan.model_copy(update={"schedule": "interleaved_1f1b", "vpp": knobs["chunks"]})
+
+
+TECHNIQUE = Technique(
+    id="megatron-3d",
+    family="train-parallel",
+    summary="give each pipeline stage several model chunks, so that the bubble shrinks and hops multiply",
+    paper=Paper(
+        "Efficient Large-Scale Language Model Training on GPU Clusters Using Megatron-LM",
+        2021,
+        "https://arxiv.org/abs/2104.04473",
+        "Narayanan, Shoeybi and others",
+        "SC 2021",
+    ),
+    levels=("schedule",),
+    knobs={"chunks": Knob(5, 2, 64, "model chunks per stage; pp times this must not exceed the layers")},
+    edits=(("schedule", "order"),),
+    applies_to=applies,
+    plan=_plan,
+    saves="bubble",
+    limits=Limits(CASE, costly_scenario=SLOW),
+)
+
+REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

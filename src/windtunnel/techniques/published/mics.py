@@ -1,0 +1,55 @@
+"""Hybrid sharding: full shards inside a small group, replicas between groups (MiCS; hybrid shard of FSDP).
+
+What it costs: state is cut over the group only, and gradients take a second all-reduce between groups.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from windtunnel.specs.plan import PlanSpec
+from windtunnel.techniques import REGISTRY
+from windtunnel.techniques.base import Knob, Limits, Paper, Technique
+from windtunnel.techniques.limits import FREE, merged
+from windtunnel.techniques.published.zero import CASE, applies
+
+
+def _plan(plan: PlanSpec, knobs: dict[str, Any]) -> PlanSpec:
+    return plan.model_copy(update={"zero": 3, "shard_group": knobs["group"]})
+
+
+TECHNIQUE = Technique(
+    id="mics",
+    family="memory-offload",
+    summary="shard parameters inside a node and replicate between nodes: gathers stay on the fast network",
+    paper=Paper(
+        "MiCS: Near-linear Scaling for Training Gigantic Model on Public Cloud",
+        2022,
+        "https://arxiv.org/abs/2205.00119",
+        "Zhang and others",
+        "PVLDB 16(1)",
+    ),
+    levels=("plan",),
+    status="partial",
+    knobs={"group": Knob(8, 1, 4096, "ranks that share one copy of the state; divides dp times cp")},
+    edits=(("plan", "shard"),),
+    applies_to=applies,
+    plan=_plan,
+    saves="scale-out",
+    limits=Limits(
+        merged(
+            CASE,
+            {
+                "cluster": {"scale_out": {"nics_per_node": 1, "nic_bytes_per_s": "100 Gb/s"}},
+                "training": {"framework": "fsdp1", "grad_reduce_precision": "bf16"},
+                "plan": {"zero": 3},
+            },
+        ),
+        free={"cluster": {**FREE["scale-out"]["cluster"], **FREE["scale-up"]["cluster"]}},
+        vanishes=0.02,  # shorter rings start faster even on a free network
+        pays="peak_memory_allocated_bytes",
+    ),
+    missing="gradients are reduced between groups after every micro-batch; the two-hop schedule delays that",
+)
+
+REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

@@ -1,0 +1,47 @@
+"""Sequences cut over ranks: keys and values go round a ring beside attention.
+
+What it costs: keys and values travel round the context ranks; shorter attention kernels and merges of partial results.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from windtunnel.specs.plan import PlanSpec
+from windtunnel.techniques import REGISTRY
+from windtunnel.techniques.base import Knob, Limits, Paper, Technique
+
+CASE = {
+    "model": "meta-llama/Llama-3.1-8B",
+    "cluster": {"device": "h100-sxm-80gb", "nodes": 1, "devices_per_node": 8},
+    "training": {"seq_len": 32768, "global_batch": 8, "framework": "megatron_core"},
+    "plan": {"mbs": 1, "dp": "auto"},
+}
+SHORT = {"training": {"seq_len": 128}}
+"""Activations of a short sequence are small beside the model's state."""
+
+
+def _plan(plan: PlanSpec, knobs: dict[str, Any]) -> PlanSpec:
+    return plan.model_copy(update={"cp": knobs["degree"], "cp_kind": "ring", "dp": "auto"})
+
+
+TECHNIQUE = Technique(
+    id="ring-attention",
+    family="long-seq",
+    summary="cut sequences over ranks; keys and values go round a ring beside attention",
+    paper=Paper(
+        "Ring Attention with Blockwise Transformers for Near-Infinite Context",
+        2023,
+        "https://arxiv.org/abs/2310.01889",
+        "Liu, Zaharia, Abbeel",
+        "ICLR 2024",
+    ),
+    levels=("plan",),
+    knobs={"degree": Knob(4, 2, 1024, "ranks of a sequence; 2 · degree divides its length")},
+    edits=(("plan", "cp"),),
+    plan=_plan,
+    saves="activations",
+    limits=Limits(CASE, measure="peak_memory_allocated_bytes", free=SHORT, pays="step_time_s"),
+)
+
+REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

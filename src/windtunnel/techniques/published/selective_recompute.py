@@ -1,0 +1,43 @@
+"""Selective recomputation: only the attention core runs again in backward, its score matrices are not kept.
+
+What it costs: a second forward pass of the attention core.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from windtunnel.specs.plan import PlanSpec, Recompute
+from windtunnel.techniques import REGISTRY
+from windtunnel.techniques.base import Limits, Technique
+from windtunnel.techniques.published.sequence_parallel import PAPER
+
+
+def _plan(plan: PlanSpec, knobs: dict[str, Any]) -> PlanSpec:
+    return plan.model_copy(update={"recompute": Recompute(policy="selective")})
+
+
+TECHNIQUE = Technique(
+    id="selective-recompute",
+    family="memory-offload",
+    summary="recompute the attention core alone: most of the memory for little of the work",
+    paper=PAPER,
+    levels=("plan",),
+    edits=(("plan", "recompute"),),
+    plan=_plan,
+    saves="attention scores",
+    limits=Limits(
+        {
+            "model": "gpt3-13b",
+            "cluster": {"device": "a100-sxm-80gb", "nodes": 1, "devices_per_node": 8},
+            "training": {"seq_len": 2048, "global_batch": 8, "framework": "megatron_core", "attention": "unfused"},
+            "plan": {"tp": 8, "mbs": 4},
+        },
+        measure="peak_memory_allocated_bytes",
+        free={"training": {"attention": "flash2"}},  # a fused kernel keeps no scores
+        pays="step_time_s",
+        repeats_work=True,
+    ),
+)
+
+REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

@@ -1,0 +1,39 @@
+"""Sequences cut over ranks: attention heads are exchanged for tokens by all-to-all.
+
+What it costs: an all-to-all before attention and one after it, which nothing hides; the degree is limited by the heads.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from windtunnel.specs.plan import PlanSpec
+from windtunnel.techniques import REGISTRY
+from windtunnel.techniques.base import Knob, Limits, Paper, Technique
+from windtunnel.techniques.published.ring_attention import CASE, SHORT
+
+
+def _plan(plan: PlanSpec, knobs: dict[str, Any]) -> PlanSpec:
+    return plan.model_copy(update={"cp": knobs["degree"], "cp_kind": "all_to_all", "dp": "auto"})
+
+
+TECHNIQUE = Technique(
+    id="ulysses",
+    family="long-seq",
+    summary="cut sequences over ranks; attention heads are exchanged for tokens by all-to-all",
+    paper=Paper(
+        "DeepSpeed Ulysses: System Optimizations for Enabling Training of Extreme Long Sequence Transformer Models",
+        2023,
+        "https://arxiv.org/abs/2309.14509",
+        "Jacobs and others",
+        "arXiv",
+    ),
+    levels=("plan",),
+    knobs={"degree": Knob(4, 2, 1024, "ranks of a sequence; 2 · degree divides its length")},
+    edits=(("plan", "cp"),),
+    plan=_plan,
+    saves="activations",
+    limits=Limits(CASE, measure="peak_memory_allocated_bytes", free=SHORT, pays="step_time_s"),
+)
+
+REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

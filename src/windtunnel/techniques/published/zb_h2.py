@@ -1,0 +1,33 @@
+"""Zero-bubble pipeline that keeps more micro-batches in flight (ZB-H2): about twice the activations of 1F1B.
+
+What it costs: activation memory, the split backward, and no interleaving.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from windtunnel.specs.plan import PlanSpec
+from windtunnel.techniques import REGISTRY
+from windtunnel.techniques.base import Limits, Technique
+from windtunnel.techniques.published.zb_h1 import CASE, PAPER, applies
+
+
+def _plan(plan: PlanSpec, knobs: dict[str, Any]) -> PlanSpec:
+    return plan.model_copy(update={"schedule": "zb_h2", "vpp": 1}) if plan.pp > 1 else plan
+
+
+TECHNIQUE = Technique(
+    id="zb-h2",
+    family="train-parallel",
+    summary="fill the whole bubble with weight gradients, at about twice the activation memory",
+    paper=PAPER,
+    levels=("schedule",),
+    edits=(("schedule", "order"),),
+    applies_to=applies,
+    plan=_plan,
+    saves="bubble",
+    limits=Limits(CASE, pays="peak_memory_allocated_bytes"),
+)
+
+REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

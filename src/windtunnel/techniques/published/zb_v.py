@@ -1,0 +1,34 @@
+"""Zero-bubble pipeline with two chunks per stage in a V (ZB-V): every stage holds what 1F1B's first one holds.
+
+What it costs: twice the hops between stages, the split backward, and exactly two chunks per stage.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from windtunnel.specs.plan import PlanSpec
+from windtunnel.techniques import REGISTRY
+from windtunnel.techniques.base import Limits, Technique
+from windtunnel.techniques.published.megatron_3d import SLOW
+from windtunnel.techniques.published.zb_h1 import CASE, PAPER, applies
+
+
+def _plan(plan: PlanSpec, knobs: dict[str, Any]) -> PlanSpec:
+    return plan.model_copy(update={"schedule": "zb_v", "vpp": 2}) if plan.pp > 1 else plan
+
+
+TECHNIQUE = Technique(
+    id="zb-v",
+    family="train-parallel",
+    summary="two chunks per stage in a V, weight gradients in the bubble, activations even over stages",
+    paper=PAPER,
+    levels=("schedule",),
+    edits=(("schedule", "order"),),
+    applies_to=applies,
+    plan=_plan,
+    saves="bubble",
+    limits=Limits({**CASE, "model": "gpt3-6.7b"}, costly_scenario=SLOW),
+)
+
+REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

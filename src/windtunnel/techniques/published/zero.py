@@ -1,0 +1,58 @@
+"""ZeRO: optimizer state, gradients and parameters are cut over the data-parallel ranks.
+
+What it costs: from stage 3 on, every layer's parameters are gathered before use, forward and backward.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from windtunnel.specs.plan import PlanSpec
+from windtunnel.specs.scenario import Scenario
+from windtunnel.techniques import REGISTRY
+from windtunnel.techniques.base import Knob, Limits, Paper, Technique
+
+CASE = {
+    "model": "gpt3-6.7b",
+    "cluster": {"device": "a100-sxm-80gb", "nodes": 8, "devices_per_node": 8},
+    "training": {"seq_len": 2048, "global_batch": 64, "framework": "deepspeed"},
+    "plan": {"mbs": 1, "zero": 0},
+}
+ALONE = {"cluster": {"nodes": 1, "devices_per_node": 1}, "training": {"global_batch": 1}}
+"""One device: nothing is replicated, so nothing can be cut."""
+SLOW = {"cluster": {"scale_out": {"nics_per_node": 1, "nic_bytes_per_s": "100 Gb/s"}}}
+"""Gathers that take longer than the optimizer step that sharding saves."""
+
+
+def _plan(plan: PlanSpec, knobs: dict[str, Any]) -> PlanSpec:
+    return plan.model_copy(update={"zero": knobs["stage"]})
+
+
+def applies(scenario: Scenario) -> str | None:
+    """Sharding needs replicas."""
+    if scenario.training is None:
+        return "it acts on training steps"
+    return "there is one replica" if scenario.plan.dp == 1 and scenario.plan.cp == 1 else None
+
+
+TECHNIQUE = Technique(
+    id="zero",
+    family="memory-offload",
+    summary="shard optimizer state (1), gradients (2) and parameters (3) over data-parallel ranks",
+    paper=Paper(
+        "ZeRO: Memory Optimizations Toward Training Trillion Parameter Models",
+        2019,
+        "https://arxiv.org/abs/1910.02054",
+        "Rajbhandari, Rasley, Ruwase, He",
+        "SC 2020",
+    ),
+    levels=("plan",),
+    knobs={"stage": Knob(3, 1, 3, "what is sharded")},
+    edits=(("plan", "shard"),),
+    applies_to=applies,
+    plan=_plan,
+    saves="replicated state",
+    limits=Limits(CASE, measure="peak_memory_allocated_bytes", free=ALONE, pays="step_time_s", costly_scenario=SLOW),
+)
+
+REGISTRY.add(TECHNIQUE.id, TECHNIQUE)
