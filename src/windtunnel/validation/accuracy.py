@@ -79,8 +79,10 @@ def _training(report: ValidationReport, memory: bool) -> str:
 def _misfits(report: ValidationReport) -> str:
     """Runs that were measured although the simulator says that they do not fit."""
     counts: dict[tuple[str, str], list[bool]] = {}
+    seen: set[str] = set()
     for row in report.rows:
-        if row.row_kind == "training" and row.fits is not None and row.metric != "oom":
+        if row.row_kind == "training" and row.fits is not None and row.metric != "oom" and row.id not in seen:
+            seen.add(row.id)
             counts.setdefault((row.family, row.device), []).append(row.fits)
     lines = [
         [family, device, f"{fits.count(False)} of {len(fits)}"]
