@@ -15,7 +15,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from windtunnel.errors import UNSET, BadInput, ProblemList
+from windtunnel.errors import UNSET, BadInput, Problem, ProblemList
+from windtunnel.specs.loader import explain, lines_of
 from windtunnel.specs.model import ModelSpec, Provenance
 
 SPELLINGS: dict[str, tuple[str, ...]] = {
@@ -249,13 +250,17 @@ class _Reader:
         try:
             model = ModelSpec.model_validate(fields)
         except ValidationError as error:
-            problems = ProblemList(prefix="model")
-            for item in error.errors():
-                where = ".".join(str(p) for p in item["loc"])
-                value = item["input"] if item["loc"] else UNSET
-                problems.add(where, value, item["msg"].removeprefix("Value error, "))
-            raise BadInput(list(problems)) from None
+            problems = ProblemList()
+            explain(ModelSpec, fields, error, problems)
+            raise BadInput([self._located(problem) for problem in problems]) from None
         return HfImport(model, tuple(self.assumed))
+
+    def _located(self, problem: Problem) -> Problem:
+        """The problem with the place in the file, under whatever name the file gives the field."""
+        lines = lines_of(self.file) if self.file else {}
+        names = (problem.field, *SPELLINGS.get(problem.field, ()))
+        line = next((lines[name] for name in names if name in lines), None)
+        return replace(problem, field=f"model.{problem.field}", file=self.file, line=line)
 
     def _defaults(self, fields: dict[str, Any], known: bool) -> None:
         """What the library's config class fills in when the file is silent."""

@@ -107,7 +107,7 @@ def resolve(
                 f"tp · pp · cp · dp = {dp * inner} must equal the {devices} devices; use auto or {devices // inner}",
             )  # fmt: skip
     per_step = plan.mbs * dp
-    if training.global_batch % per_step:
+    if dp * inner == devices and training.global_batch % per_step:
         low, high = nearest_divisors(per_step, training.global_batch)
         problems.add(
             "training.global_batch", training.global_batch,

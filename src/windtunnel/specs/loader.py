@@ -265,13 +265,24 @@ def _validate(spec: type[SpecT], data: dict[str, Any], lines: SourceMap, problem
     try:
         result = spec.model_validate(data)
     except ValidationError as error:
-        _explain(spec, data, error, problems)
+        explain(spec, data, error, problems)
     problems.raise_if_any()
     assert result is not None
     return result
 
 
-def _explain(spec: type[BaseModel], data: Any, error: ValidationError, problems: ProblemList) -> None:
+def lines_of(file: str | Path) -> dict[str, int]:
+    """Dotted field path → line of a YAML or JSON file; empty where it cannot be read. For problems found later."""
+    lines = SourceMap(file=str(file))
+    try:
+        _parse(Path(file).read_text("utf-8").replace("\t", " "), lines, ProblemList())
+    except (OSError, UnicodeDecodeError):
+        return {}
+    return lines.lines
+
+
+def explain(spec: type[BaseModel], data: Any, error: ValidationError, problems: ProblemList) -> None:
+    """Add what pydantic found wrong with `data` as a `spec`, one problem each, in our words."""
     seen = set()
     for item in error.errors(include_url=False):
         place = _locate(spec, data, item["loc"])
