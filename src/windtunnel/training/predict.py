@@ -77,8 +77,12 @@ def prepare(
             return run()
         except BadInput as error:
             for problem in error.problems:
-                known = problem if problem.field.startswith(field) else replace(problem, field=field)
-                problems.add(known.field, known.value, known.rule, nearest=known.nearest)
+                if problem.file:  # it knows its own file (an imported config.json)
+                    problems.extend([problem])
+                    continue
+                inside = problem.field in (field, "") or problem.field.startswith(f"{field}.")
+                name = problem.field or field if inside else f"{field}.{problem.field}"
+                problems.add(name, problem.value, problem.rule, nearest=problem.nearest)
             return None
 
     model = attempt("model", lambda: resolve_model(scenario, folder))

@@ -208,7 +208,7 @@ def simulate_step(
         peak_memory_reserved_bytes=memory.peak_reserved_bytes,
         memory_fits=memory.fits,
         breakdown=shares,
-        interval=interval_of(x.training.framework, x.cluster.device, x.model, step, x.coefficients),
+        interval=interval_of(x.training.framework, x.cluster, x.model, step),
         memory=memory,
         sensitivities=sensitivities or {},
         bound_by=_bound_by(shares),

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from windtunnel.training.interval import signature
 from windtunnel.validation.fitting import Parameter, fit, fold_of, group_of, log_residuals, predict
 from windtunnel.validation.rows import RowCase, read
 
@@ -46,6 +47,21 @@ def _cases(rows: list[dict[str, Any]], group: dict[str, Any]) -> list[tuple[dict
         if group["level"] in (device.id, device.generation) and math.isfinite(predict(case, {})):
             out.append((row, case))
     return out
+
+
+def signature_of(case: RowCase) -> str:
+    """The (model, cluster) group as predictions know it."""
+    from windtunnel.training.predict import prepare
+
+    assert case.scenario is not None
+    prepared, _ = prepare(case.scenario)
+    return signature(prepared.model, prepared.cluster)
+
+
+def _lines(data: dict[str, Any]) -> str:
+    """JSON with one row a line, so that differences are readable."""
+    rows = ",\n".join(json.dumps(row) for row in data["rows"])
+    return '{"columns": ' + json.dumps(data["columns"]) + ', "rows": [\n' + rows + "\n]}"
 
 
 def _thin(cases: list[tuple[dict[str, Any], RowCase]], limits: dict[str, int]) -> list[int]:
@@ -106,10 +122,10 @@ def calibrate(rows: list[dict[str, Any]], groups: list[dict[str, Any]], defaults
                 residuals.append(
                     {
                         "id": row["id"], "family": row["family"], "software": group["software"], "device": case.device,
-                        "moe": bool((row.get("model") or {}).get("experts")), "group": group_of(row), "log_residual": float(r),
+                        "moe": bool((row.get("model") or {}).get("experts")), "signature": signature_of(case), "error": math.expm1(float(r)),
                     }
                 )  # fmt: skip
-        errors = np.abs(np.expm1([x["log_residual"] for x in residuals[-len(cases) :]]))
+        errors = np.abs([x["error"] for x in residuals[-len(cases) :]])
         print(f"  out of fold: mean {100 * errors.mean():.2f} %, median {100 * np.median(errors):.2f} %", flush=True)
     return dict(fitted), residuals
 
@@ -123,11 +139,11 @@ def _write(fitted: dict[str, Any], residuals: list[dict[str, Any]]) -> None:
         text = yaml.safe_dump({"name": f"{software}, fitted", "coefficients": levels}, sort_keys=False, width=120)
         (folder / f"{software}.yaml").write_text("# Written by validation.calibrate_catalog; do not edit.\n" + text)
     if residuals:
-        from windtunnel.validation.residuals import bands
+        from windtunnel.validation.residuals import table
 
         target = _ROOT / "catalog/residuals"
         target.mkdir(exist_ok=True)
-        (target / "training.json").write_text(json.dumps(bands(residuals), indent=1, sort_keys=True) + "\n")
+        (target / "training.json").write_text(_lines(table(residuals)) + "\n")
 
 
 def main() -> None:
@@ -141,7 +157,7 @@ def main() -> None:
     fitted, residuals = calibrate(rows, groups, spec["defaults"])
     _write(fitted, residuals if not chosen else [])
     for family in sorted({r["family"] for r in residuals}):
-        e = np.expm1([r["log_residual"] for r in residuals if r["family"] == family])
+        e = np.array([r["error"] for r in residuals if r["family"] == family])
         print(f"{family:22s} n {len(e):4d} mean {100 * np.abs(e).mean():5.2f} median {100 * np.median(np.abs(e)):5.2f} bias {100 * e.mean():+5.2f}")
 
 
