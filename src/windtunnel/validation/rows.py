@@ -28,6 +28,7 @@ from windtunnel.validation.reading.values import mapping, number, words
 from windtunnel.validation.targets import Target, Work, training_targets
 
 _RECIPE = ("plan.recompute", "training.cuda_graphs", "training.moe_dispatcher", "plan.overlap.moe_a2a")
+_LAUNCH = ("plan.recompute", "plan.zero", "training.optimizer", "training.attention")
 SERVING_REASON = "serving is not simulated yet"
 
 
@@ -137,6 +138,8 @@ def _training(row: dict[str, Any]) -> RowCase:
         return without("; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors()))
     if ctx.fields.get("recompute") is None and software == "megatron_bridge":
         ctx.merge(_RECIPE, "recipe", "the table leaves out the recipe; settings of that release's recipes")
+    if "t5x" in ctx.framework:
+        ctx.merge(_LAUNCH, "recipe", "the table leaves out the launch configuration; the framework's defaults")
     sequences = float(number(row.get("global_batch")) or axes.global_batch)
     tokens = sequences * axes.seq_len
     work = Work(tokens, sequences, devices, axes.seq_len, model, tokens / (axes.global_batch * seq_len))
