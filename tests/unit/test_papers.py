@@ -7,6 +7,7 @@ import re
 import pytest
 
 from windtunnel import papers
+from windtunnel.errors import BadInput
 from windtunnel.papers import ClaimResult
 from windtunnel.papers.pytorch_ddp import experiment as ddp
 from windtunnel.papers.tp_overlap import experiment as overlap
@@ -40,6 +41,14 @@ def test_overlap_is_worth_more_where_communication_weighs_more(results: list[Cla
     speed = {r.id: r.simulated for r in results}
     assert 1.0 < speed["tp-overlap/megatron-h20"] < speed["tp-overlap/torchtitan-70b-bf16"]
     assert speed["tp-overlap/torchtitan-70b-bf16"] < speed["tp-overlap/torchtitan-70b-float8"]
+
+
+def test_reproduce_takes_ids_spelt_either_way_and_names_the_nearest() -> None:
+    claims = papers.reproduce(["pytorch-ddp"])
+    assert [c["id"] for c in claims] == ["pytorch-ddp/scaling", "pytorch-ddp/bucket", "pytorch-ddp/no_sync"]
+    assert set(claims[0]) == {"id", "claim", "published", "simulated", "low", "high", "within", "assumptions"}
+    with pytest.raises(BadInput, match="did you mean 'tp_overlap'"):
+        papers.reproduce(["tp_overlp", "zero"])
 
 
 def test_ddp_scales_worse_with_a_slower_network() -> None:

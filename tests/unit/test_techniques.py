@@ -221,6 +221,20 @@ def test_without_a_weight_gradient_the_scatter_is_pipelined() -> None:
     assert Counter(x.name for x in new.launches)["tp_gather_fc1"] == 7
 
 
+def test_without_bulk_overlap_the_second_gather_is_exposed_before_the_weights() -> None:
+    new = rewrite(backward(), bulk=False)
+    at = {(x.name, x.phase): i for i, x in enumerate(new.launches)}
+    data, weight, gather = at["fc1", "D"], at["fc1", "W"], at["tp_regather_fc1", "B"]
+    assert data in new.launches[gather].after and gather in new.launches[weight].after
+    assert Counter(x.name for x in new.launches)["tp_gather_fc1"] == 7
+
+
+def test_without_either_overlap_nothing_changes_but_the_order_of_the_second_gather() -> None:
+    new = rewrite(backward(), bulk=False, pipeline=False)
+    assert [x.name for x in new.launches if x.tag == "tp"] == ["tp_reduce_fc2", "tp_regather_fc1", "tp_gather_fc1"]
+    assert sorted(x.alone_s for x in new.launches) == sorted(x.alone_s for x in backward().launches)
+
+
 def test_all_reduces_are_cut_into_collectives() -> None:
     segment = forward()
     segment.launches[4] = replace(segment.launches[4], operation="all_reduce")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -47,9 +48,27 @@ def run_paper(paper_id: str) -> list[ClaimResult]:
         BadInput: no paper has this id.
     """
     known = list_papers()
+    paper_id = paper_id.replace("-", "_")
     if paper_id not in known:
         rule = f"unknown paper; known are {', '.join(known)}"
         raise BadInput(Problem("paper", rule, paper_id, nearest=nearest_name(paper_id, known)))
     experiment = importlib.import_module(f"{__name__}.{paper_id}.experiment")
     results: list[ClaimResult] = experiment.run()
     return results
+
+
+def reproduce(ids: Sequence[str] = ()) -> list[dict[str, Any]]:
+    """Claims of the named papers as plain data; without names, of all papers.
+
+    Args:
+        ids: folder names, or technique ids that are spelt like one (`pytorch-ddp`).
+
+    Raises:
+        BadInput: a paper is not known; nothing has run then.
+    """
+    known = list_papers()
+    wrong = [one for one in ids if one.replace("-", "_") not in known]
+    if wrong:
+        rule = f"unknown paper; known are {', '.join(known)}"
+        raise BadInput([Problem("paper", rule, one, nearest=nearest_name(one, known)) for one in wrong])
+    return [claim.to_dict() for one in ids or known for claim in run_paper(one)]

@@ -48,7 +48,7 @@ class Limits:
     costly_scenario: Mapping[str, Any] = field(default_factory=dict)
     """Merged into the scenario: a case in which its cost is not paid back."""
     pays: str = ""
-    """Field of the result that grows: what the gain in `measure` is paid with, seen in the costly case if one is given."""
+    """Field of the result that grows: what the gain in `measure` is paid with, in the costly case if one is given."""
     monotone: bool = False
     """Whether the gain shrinks as the saved bandwidth grows, from the declared scenario on."""
     repeats_work: bool = False

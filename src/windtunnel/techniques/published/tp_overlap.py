@@ -5,8 +5,8 @@ Three patterns are rewritten, forward, in recomputation and backward:
 - *gather → GEMM* (column GEMM forward; row GEMM's data gradient): row blocks are multiplied as they arrive;
 - *GEMM → scatter* (row GEMM forward): finished row blocks leave while the next are multiplied;
 - *bulk* (column GEMM backward): the gather that only the weight gradient needs runs beside the data gradient, the
-  scatter of the data gradient beside the weight gradient, both whole. Without a weight gradient in the segment
-  (zero-bubble schedules) the scatter is pipelined with the data gradient instead.
+  scatter of the data gradient beside the weight gradient, both whole. Without bulk overlap, or without a weight
+  gradient in the segment (zero-bubble schedules), the scatter is pipelined with the data gradient instead.
 
 What it costs: each GEMM piece pays its own tiles, waves, ramp and floor (it is priced again as a smaller product), each
 transfer its own start, and communication kernels hold SMs unless they use copy engines. FLOPs and bytes are unchanged;
@@ -110,7 +110,8 @@ class Rewriter:
         """The rewritten segment."""
         at = 0
         while at < len(self.old):
-            at += self._bulk(at) or self._gather_into_gemm(at) or self._gemm_into_scatter(at) or self._keep(at)
+            used = self._column_backward(at) or self._gather_into_gemm(at) or self._gemm_into_scatter(at)
+            at += used or self._keep(at)
         return self.new
 
     def _at(self, index: int) -> Launch | None:
@@ -162,36 +163,36 @@ class Rewriter:
                 sent = [self._put(transfer, [last, *sent])]
         self.ends[gemm_at], self.ends[comm_at] = [last], [last, *sent]
 
-    def _bulk(self, at: int) -> int:
+    def _column_backward(self, at: int) -> int:
         """(data gradient, weight gradient?, gather for the weight gradient?, reduction of the data gradient?)."""
         data = self.old[at]
         if data.phase != "D" or not data.splittable:
             return 0
-        used = 1
-        weight = self._is(at + used, lambda x: x.phase == "W" and x.name == data.name)
-        used += weight
-        gather = self._is(at + used, lambda x: x.name == f"tp_regather_{data.name}")
-        used += gather
-        reduce = self._is(at + used, lambda x: x.beside == data.name and x.name.startswith("tp_gather_"))
-        used += reduce
-        if not (gather or reduce) or not (self.cut.bulk or (self.cut.pipeline and not weight)):
+        weight_at = at + self._is(at + 1, lambda x: x.phase == "W" and x.name == data.name)
+        gather_at = weight_at + self._is(weight_at + 1, lambda x: x.name == f"tp_regather_{data.name}")
+        reduce_at = gather_at + self._is(
+            gather_at + 1, lambda x: x.beside == data.name and x.name.startswith("tp_gather_")
+        )
+        weight, gather, reduce = weight_at > at, gather_at > weight_at, reduce_at > gather_at
+        if not (gather or reduce):
             return 0
-        weight_at, gather_at, reduce_at = at + weight, at + weight + gather, at + weight + gather + reduce
-        ready = self._before(at)
-        gathered = [self._put(self.cut.whole(self.old[gather_at]), ready)] if gather else []
-        if reduce and not weight and self.cut.pipeline:
+        cut, ready = self.cut, self._before(at)
+        if gather and cut.bulk:
+            self.ends[gather_at] = [self._put(cut.whole(self.old[gather_at]), ready)]
+        if reduce and cut.pipeline and not (cut.bulk and weight):
             self._pipelined_scatter(at, reduce_at)
-            if gather:
-                self.ends[gather_at] = gathered
-            return used
-        self.ends[at] = [self._put(data, ready)]
-        scattered = [self._put(self.cut.whole(self.old[reduce_at]), self.ends[at])] if reduce else []
+        else:
+            self.ends[at] = [self._put(data, ready)]
+            if reduce and (cut.bulk or not weight):
+                self.ends[reduce_at] = [self._put(cut.whole(self.old[reduce_at]), self.ends[at])]
+        if gather and not cut.bulk:
+            self.ends[gather_at] = [self._put(self.old[gather_at], self.ends[at])]
         if weight:
+            gathered = self.ends[gather_at] if gather else []
             self.ends[weight_at] = [self._put(self.old[weight_at], [*self.ends[at], *gathered])]
-        for index, done in ((gather_at, gathered), (reduce_at, scattered)):
-            if done:
-                self.ends[index] = done
-        return used
+        if reduce and reduce_at not in self.ends:
+            self.ends[reduce_at] = [self._put(self.old[reduce_at], self.ends[weight_at])]
+        return reduce_at - at + 1
 
     def _is(self, index: int, test: Callable[[Launch], bool]) -> int:
         launch = self._at(index)
