@@ -34,7 +34,8 @@ test-long: setup  ## the slow tests: real processes, long runs
 	$(BIN)/pytest -n $(JOBS) -m slow --benchmark-disable || [ $$? -eq 5 ]
 
 bench: setup  ## speed figures
-	$(BIN)/pytest benchmarks -p no:xdist --benchmark-only
+	$(BIN)/python benchmarks/bench_training.py
+	$(BIN)/python benchmarks/bench_engine.py
 
 docs: setup  ## refresh generated files: the JSON Schema of scenarios
 	mkdir -p docs/generated
