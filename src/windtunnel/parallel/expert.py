@@ -43,18 +43,40 @@ def expert_parallel(
         if op.name == "permute":
             out.append(op)
             if plan.ep > 1:
-                out.append(_all_to_all("ep_dispatch", operators, hidden, imbalance))
+                out.append(_all_to_all("ep_dispatch", operators, plan, hidden, imbalance))
+            if plan.etp > 1:
+                out.append(_expert_tensor("etp_gather", "all_gather", "reduce_scatter", operators, hidden, imbalance))
             continue
+        if op.name == "unpermute" and plan.etp > 1:
+            out.append(_expert_tensor("etp_reduce", "reduce_scatter", "all_gather", operators, hidden, imbalance))
         if op.name == "unpermute" and plan.ep > 1:
-            out.append(_all_to_all("ep_combine", operators, hidden, imbalance))
+            out.append(_all_to_all("ep_combine", operators, plan, hidden, imbalance))
         out.append(op)
     return out
 
 
-def _all_to_all(name: str, operators: list[Operator], hidden: float, imbalance: float) -> Operator:
+def _rows_bytes(operators: list[Operator], hidden: float, imbalance: float) -> float:
+    """Bytes of the rows that one rank's experts work on."""
     grouped = next(op for op in operators if op.kind == Kind.GROUPED_GEMM)
-    size = grouped.m * hidden * 2 * imbalance
+    return grouped.m * hidden * 2 * imbalance
+
+
+def _all_to_all(
+    name: str, operators: list[Operator], plan: ResolvedPlan, hidden: float, imbalance: float
+) -> Operator:
+    size = _rows_bytes(operators, hidden, imbalance) / plan.etp
     return Operator(
         name, "ep_comm", Kind.COLLECTIVE, "full", collective="all_to_all", backward_collective="all_to_all", axis="ep",
+        size_bytes=size, backward_size_bytes=size,
+    )  # fmt: skip
+
+
+def _expert_tensor(
+    name: str, forward: str, backward: str, operators: list[Operator], hidden: float, imbalance: float
+) -> Operator:
+    """Routed rows are gathered over the ranks that share an expert, and their results reduced."""
+    size = _rows_bytes(operators, hidden, imbalance)
+    return Operator(
+        name, "ep_comm", Kind.COLLECTIVE, "full", collective=forward, backward_collective=backward, axis="etp",
         size_bytes=size, backward_size_bytes=size,
     )  # fmt: skip

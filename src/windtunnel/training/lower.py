@@ -300,7 +300,7 @@ class Lowering:
             seconds, up, out = float(one.alone_s), float(one.work_scale_up_bytes), float(one.work_scale_out_bytes)
             hbm, channels = float(one.hbm_bytes), float(one.channels)
         launch = Launch(
-            op.name, {"tp": "tp", "ep": "ep"}.get(op.axis, "cp"), COMM, seconds, list(after),
+            op.name, {"tp": "tp", "ep": "ep", "etp": "ep"}.get(op.axis, "cp"), COMM, seconds, list(after),
             min(channels / p.device.num_sms, 0.5), hbm, up, out, module=op.module, phase=phase, beside=op.overlap_with,
             ranks=n, operation=operation,
         )  # fmt: skip

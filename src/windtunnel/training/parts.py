@@ -111,6 +111,8 @@ def _groups(mesh: Mesh, plan: ResolvedPlan, cluster: ClusterSpec) -> dict[str, G
         groups["cp"] = mesh.placement("cp")
     if plan.ep > 1:
         groups["ep"] = placement(plan.ep, plan.etp, domain)
+    if plan.etp > 1:
+        groups["etp"] = placement(plan.etp, 1, domain)
     return groups
 
 
