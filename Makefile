@@ -6,7 +6,7 @@ JOBS ?= 2
 OUT ?= out
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-long lint bench docs clean
+.PHONY: help setup demo test test-long lint bench goldens docs clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -36,6 +36,9 @@ test-long: setup  ## the slow tests: real processes, long runs
 bench: setup  ## speed figures
 	$(BIN)/python benchmarks/bench_training.py
 	$(BIN)/python benchmarks/bench_engine.py
+
+goldens: setup  ## write the stored predictions of the examples anew
+	WINDTUNNEL_REGENERATE=1 $(BIN)/pytest tests/golden/test_training_golden.py -p no:xdist -q
 
 docs: setup  ## refresh generated files: the JSON Schema of scenarios
 	mkdir -p docs/generated
