@@ -118,6 +118,13 @@ def test_it_says_why_it_does_not_apply() -> None:
     assert "pipeline" in str(REGISTRY.get("zb-h1").applies_to(load_scenario(merged(base, {}))))
 
 
+def test_a_result_warns_of_techniques_that_do_nothing_and_of_partial_ones() -> None:
+    scenario = merged(OVERLAP.limits.scenario, {"techniques": ["zb-h1", "flash-attention"]})  # type: ignore[union-attr]
+    warnings = api.simulate_training(scenario, sensitivities=False).warnings
+    assert "technique zb-h1 does nothing here: there is no pipeline, hence no bubble to fill" in warnings
+    assert any("flash-attention is modelled in part" in text for text in warnings)
+
+
 # -- tensor-parallel overlap -------------------------------------------------------------------------------------------
 
 

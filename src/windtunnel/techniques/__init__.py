@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from windtunnel.errors import BadInput, ProblemList, nearest_name
 from windtunnel.registry import Registry
 from windtunnel.techniques.base import LEVELS, Applied, Technique
 from windtunnel.techniques.limits import Limits
 
-__all__ = ["LEVELS", "REGISTRY", "Applied", "Limits", "Technique", "applied"]
+if TYPE_CHECKING:
+    from windtunnel.specs.scenario import Scenario
+
+__all__ = ["LEVELS", "REGISTRY", "Applied", "Limits", "Technique", "applied", "remarks"]
 
 REGISTRY: Registry[Technique] = Registry("techniques", package="windtunnel.techniques.published")
 
@@ -41,6 +44,19 @@ def applied(
     if problems is None:
         own.raise_if_any()
     return _ordered(out)
+
+
+def remarks(chosen: Sequence[Applied], scenario: Scenario) -> tuple[str, ...]:
+    """Warnings: techniques that do nothing in a scenario, and what partial ones leave out."""
+    out: list[str] = []
+    for item in chosen:
+        one = item.technique
+        reason = one.applies_to(scenario)
+        if reason:
+            out.append(f"technique {one.id} does nothing here: {reason}")
+        elif one.status == "partial":
+            out.append(f"technique {one.id} is modelled in part: {one.missing}")
+    return tuple(out)
 
 
 def _knobs(technique: Technique, given: dict[str, Any], problems: ProblemList) -> dict[str, Any]:

@@ -120,7 +120,7 @@ def simulate_training(
         >>> r = wt.simulate_training("examples/llama3-70b-64xh100.yaml")  # doctest: +SKIP
     """
     from windtunnel import __version__
-    from windtunnel.techniques import applied
+    from windtunnel.techniques import applied, remarks
     from windtunnel.training.results import Assumption
     from windtunnel.training.simulate import simulate_step
 
@@ -130,14 +130,12 @@ def simulate_training(
     result = simulate_step(prepared, name=scenario.name or prepared.model.name, assumed=assumed, trace=trace)
     gains = _sensitivities(scenario, source, prepared, result.step_time_s) if sensitivities else {}
     plain = scenario.model_dump(mode="json", exclude_unset=True)
-    used = [
-        f"{t.technique.paper.title} ({t.technique.paper.year}) {t.technique.paper.link}"
-        for t in applied(scenario.techniques)
-    ]
+    chosen = applied(scenario.techniques)
+    used = [f"{t.technique.paper.title} ({t.technique.paper.year}) {t.technique.paper.link}" for t in chosen]
     digest = hashlib.sha256(json.dumps([plain, __version__], sort_keys=True).encode()).hexdigest()[:16]
     return replace(
         result, sensitivities=gains, scenario=plain, input_hash=digest, version=__version__, citations=tuple(used),
-        simulated_in_s=time.perf_counter() - begun,
+        warnings=(*result.warnings, *remarks(chosen, scenario)), simulated_in_s=time.perf_counter() - begun,
     )  # fmt: skip
 
 
