@@ -32,12 +32,14 @@ def norm_and_residual(
         forward_kernels=2, backward_kernels=3,
     )  # fmt: skip
     consumer = {"attn": "qkv", "mlp": "fc1", "cross": "cross_qkv"}[which]
+    # a layer norm is one kernel in every stack; only norms written out in eager code keep intermediates
+    kept = 1.0 if model.norm == "layernorm" and style.saved_per_norm > 2.0 else style.saved_per_norm - 1.0
     source = {"attn": "", "mlp": "proj", "cross": "proj"}[which]
     tensors = [
         Tensor(f"{which}_input", h * t, "sequence", producer=source, consumers=("norm",)),
         Tensor(
             f"{which}_norm_out",
-            (style.saved_per_norm - 1.0) * h * t,
+            kept * h * t,
             "sequence",
             producer="norm",
             consumers=(consumer,),

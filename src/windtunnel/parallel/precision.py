@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from windtunnel.cost.coefficients import Coefficients
-from windtunnel.graph import Kind, Operator
+from windtunnel.graph import Kind, Operator, Tensor
 
 MATRIX_FORMAT = {
     "fp32": "fp32", "tf32": "tf32", "fp16": "fp16", "bf16": "bf16", "fp8": "fp8", "fp8_rowwise": "fp8",
@@ -45,3 +45,22 @@ def recipe(precision: str, coefficients: Coefficients, *, compiled: bool, fused_
     if compiled and extra:
         extra = min(extra, 4.0)
     return Recipe(precision, linear, other, extra * (0.5 if fused_quantise else 1.0))
+
+
+_LINEAR_MODULES = frozenset({"qkv", "proj", "fc1", "fc2", "moe", "shared_experts", "cross_qkv", "mla_up_proj"})
+_KEPT_BYTES = {"fp8": 1.0 + 1.0 / 32.0, "fp4": 0.5 + 1.0 / 16.0}
+"""One transposed copy for the weight gradient, with its block scales."""
+
+
+def kept_bytes_scale(tensor: Tensor, recipe: Recipe) -> float:
+    """Bytes kept until backward over the 16-bit size: inputs of low-precision GEMMs are kept quantised.
+
+    A tensor that attention needs as well is kept in both forms.
+    """
+    low = _KEPT_BYTES.get(recipe.linear)
+    if low is None or tensor.element_bytes != 2.0:
+        return 1.0
+    linear = [c for c in tensor.consumers if c in _LINEAR_MODULES]
+    if not linear:
+        return 1.0
+    return low / 2.0 if len(linear) == len(tensor.consumers) else 1.0 + low / 2.0

@@ -130,8 +130,9 @@ def resolve(
     parts = plan.pp * plan.vpp
     if plan.pp == 1 and plan.vpp > 1:
         problems.add("plan.vpp", plan.vpp, "must be 1 without a pipeline (pp 1)")
-    if parts > depth:
-        problems.add("plan.pp", plan.pp, f"pp · vpp = {parts} must not exceed the {depth} layers of {model.name}")
+    if parts > depth + 2:
+        rule = f"pp · vpp = {parts} must not exceed the {depth} layers of {model.name} and its two ends"
+        problems.add("plan.pp", plan.pp, rule)
     layers = plan.stage_layers
     if layers is not None and (len(layers) != parts or sum(layers) != depth):
         problems.add(

@@ -17,7 +17,7 @@ from windtunnel.network.groups import GroupPlacement, Mesh, placement
 from windtunnel.network.model import NetworkModel
 from windtunnel.parallel.context import context_parallel
 from windtunnel.parallel.expert import FUSED_DISPATCHERS, expert_parallel
-from windtunnel.parallel.precision import recipe
+from windtunnel.parallel.precision import Recipe, kept_bytes_scale, recipe
 from windtunnel.parallel.recompute import Recomputed, recompute_block
 from windtunnel.parallel.resolve import ResolvedPlan
 from windtunnel.parallel.tensor import tensor_bytes, tensor_parallel
@@ -209,7 +209,7 @@ def build_parts(
     costs: dict[str, BlockCost] = {}
     for i, (name, block) in enumerate(zip(names, blocks, strict=True)):
         f, b, w = times[3 * i : 3 * i + 3]
-        costs[name] = _block_cost(block, local[i], recomputed[i], plan, (f, b, w if split_backward else empty))
+        costs[name] = _block_cost(block, local[i], recomputed[i], plan, (f, b, w if split_backward else empty), pricing.recipe)
     plain: dict[str, BlockCost] = {}
     if plan.recompute.num_layers is not None:
         base = 3 * len(names)
@@ -217,7 +217,7 @@ def build_parts(
             b, w = times[base + 2 * j : base + 2 * j + 2]
             plain[name] = _block_cost(
                 blocks[j], local[j], recomputed[len(names) + j], plan,
-                (costs[name].forward, b, w if split_backward else empty),
+                (costs[name].forward, b, w if split_backward else empty), pricing.recipe,
             )  # fmt: skip
     parts = _assemble(
         model, training, plan, cluster, g, costs, plain, placement_table, network, mesh, behaviour, batch
@@ -278,10 +278,11 @@ def _block_cost(
     again: Recomputed,
     plan: ResolvedPlan,
     times: tuple[SegmentTime, SegmentTime, SegmentTime],
+    recipe_used: Recipe,
 ) -> BlockCost:
     kept: defaultdict[str, float] = defaultdict(float)
     for tensor in again.kept:
-        kept[_memory_kind(tensor.name)] += tensor_bytes(tensor, plan)
+        kept[_memory_kind(tensor.name)] += tensor_bytes(tensor, plan) * kept_bytes_scale(tensor, recipe_used)
     dropped = sum(tensor_bytes(tensor, plan) for tensor in again.dropped)
     sizes = [tensor_bytes(tensor, plan) for tensor in block.tensors]
     expert = sum(op.params for op in operators if op.kind == Kind.GROUPED_GEMM)
