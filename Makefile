@@ -20,7 +20,8 @@ $(STAMP): pyproject.toml constraints.txt
 
 demo: setup  ## predict Llama-3.1-70B on 64 H100; writes a trace and an HTML report to out/
 	mkdir -p $(OUT)
-	$(BIN)/windtunnel train examples/llama3-70b-64xh100.yaml --trace $(OUT)/trace.json --report $(OUT)/report.html
+	$(BIN)/windtunnel train examples/llama3-70b-64xh100.yaml --against 14.6-14.7 \
+		--trace $(OUT)/trace.json --report $(OUT)/report.html
 
 lint: setup  ## style, types and import order
 	$(BIN)/ruff check src tests

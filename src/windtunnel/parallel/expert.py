@@ -10,7 +10,6 @@ from dataclasses import replace
 from windtunnel.graph import Kind, Operator
 from windtunnel.parallel.resolve import ResolvedPlan
 
-
 FUSED_DISPATCHERS = ("deepep", "hybridep")
 FUSED_PASSES = 0.4
 """Dispatchers that write tokens in expert order leave one pass over routed tokens of the 2.5 that separate kernels take

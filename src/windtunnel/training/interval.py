@@ -15,7 +15,7 @@ from windtunnel.training.results import Interval
 
 LEVEL = 0.8
 _UNKNOWN = 0.25
-"""Half-width where nothing comparable was measured: leave-one-device-out errors reach 5–16 %, another vendor's 30–40 %."""
+"""Half-width where nothing comparable was measured: leave-one-device-out errors reach 5–16 %, other vendors 30–40 %."""
 _LEAST = 8
 """Rows that a class needs; smaller ones fall back to the next wider class."""
 _WIDEN = (1.0, 1.0, 1.3, 1.6)

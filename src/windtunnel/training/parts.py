@@ -209,7 +209,8 @@ def build_parts(
     costs: dict[str, BlockCost] = {}
     for i, (name, block) in enumerate(zip(names, blocks, strict=True)):
         f, b, w = times[3 * i : 3 * i + 3]
-        costs[name] = _block_cost(block, local[i], recomputed[i], plan, (f, b, w if split_backward else empty), pricing.recipe)
+        segments_of = (f, b, w if split_backward else empty)
+        costs[name] = _block_cost(block, local[i], recomputed[i], plan, segments_of, pricing.recipe)
     plain: dict[str, BlockCost] = {}
     if plan.recompute.num_layers is not None:
         base = 3 * len(names)

@@ -123,8 +123,8 @@ class TrainingResult:
         """Model TFLOP/s per device and MFU as others count them.
 
         Args:
-            name: `full` (ours: 6·matmul parameters + 12·L·h·s), `causal` (attention halved), `no_attention` (6·parameters),
-                or `hardware` (what ran, recomputation included).
+            name: `full` (ours: 6·matmul parameters + 12·L·h·s), `causal` (attention halved), `no_attention`
+                (6·parameters), or `hardware` (what ran, recomputation included).
 
         Raises:
             ValueError: another name.

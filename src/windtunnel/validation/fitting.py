@@ -1,7 +1,7 @@
 """Fit the few physical coefficients of a software generation on a device to measured step times.
 
-Gauss–Newton on log residuals with a soft-L1 weight and Gaussian priors on log coefficients, so that a coefficient the rows
-do not identify stays at its data-sheet or microbenchmark value. Folds leave out whole (model, cluster) groups.
+Gauss–Newton on log residuals with a soft-L1 weight and Gaussian priors on log coefficients, so that a coefficient the
+rows do not identify stays at its data-sheet or microbenchmark value. Folds leave out whole (model, cluster) groups.
 """
 
 from __future__ import annotations
@@ -78,7 +78,8 @@ def predict(case: RowCase, values: dict[str, float]) -> float:
 
     assert case.scenario is not None
     try:
-        result = simulate_training(case.scenario, sensitivities=False, coefficient_overrides=overrides_for(case, values))
+        overrides = overrides_for(case, values)
+        result = simulate_training(case.scenario, sensitivities=False, coefficient_overrides=overrides)
     except BadInput:
         return math.nan
     return case.metrics[0].convert(result)
@@ -150,7 +151,8 @@ def fit(
                 break
         if report:
             mape = float(np.abs(np.expm1(r)).mean())
-            report(f"step {step}: objective {best:.1f}, mean error {100 * mape:.2f} %, " + ", ".join(f"{k} {v:.4g}" for k, v in values(x).items()))
+            found = ", ".join(f"{k} {v:.4g}" for k, v in values(x).items())
+            report(f"step {step}: objective {best:.1f}, mean error {100 * mape:.2f} %, {found}")
         if not moved:
             break
     errors = np.sqrt(np.diag(np.linalg.inv(h)))
