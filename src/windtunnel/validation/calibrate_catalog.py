@@ -80,53 +80,68 @@ def _thin(cases: list[tuple[dict[str, Any], RowCase]], limits: dict[str, int]) -
     return keep
 
 
-def calibrate(rows: list[dict[str, Any]], groups: list[dict[str, Any]], defaults: dict[str, Any], *, folds: bool = True) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+def calibrate_group(
+    rows: list[dict[str, Any]], group: dict[str, Any], defaults: dict[str, Any]
+) -> tuple[dict[str, Any], list[dict[str, Any]], str]:
+    """Fit one (software, level): its coefficients, an out-of-fold residual per row, and a line for people."""
+    cases = _cases(rows, group)
+    title = f"{group['software']} on {group['level']}"
+    if not cases:
+        return {}, [], f"{title}: no rows"
+    parameters = _parameters(group, defaults)
+    keep = _thin(cases, group.get("most_rows", {}))
+    share = group.get("family_weight", {})
+    weights = np.array([share.get(cases[i][0]["family"], 1.0) for i in keep])
+    whole = fit([cases[i][1] for i in keep], parameters, weights, iterations=4)
+    families = ", ".join(group["families"])
+    fitted = {
+        name: {
+            "value": float(f"{value:.4g}"), "relative_error": round(whole.errors[name], 4), "grade": "fitted",
+            "source": f"{len(cases)} rows of {families}", "prior": float(group["fit"][name]),
+        }
+        for name, value in whole.values.items()
+    }  # fmt: skip
+    residuals: list[dict[str, Any]] = []
+    of = [fold_of(group_of(row)) for row, _ in cases]
+    for k in range(FOLDS):
+        out = [i for i in range(len(cases)) if of[i] == k]
+        if not out:
+            continue
+        train = [j for j, i in enumerate(keep) if of[i] != k]
+        values = {p.name: p.prior for p in parameters}
+        if train:
+            values = fit([cases[keep[j]][1] for j in train], parameters, weights[train], iterations=3).values
+        for i, r in zip(out, log_residuals([cases[i][1] for i in out], values), strict=True):
+            row, case = cases[i]
+            residuals.append(
+                {
+                    "id": row["id"], "family": row["family"], "software": group["software"], "device": case.device,
+                    "moe": bool((row.get("model") or {}).get("experts")), "signature": signature_of(case),
+                    "error": math.expm1(float(r)),
+                }
+            )  # fmt: skip
+    errors = np.abs([x["error"] for x in residuals])
+    values_text = ", ".join(f"{k} {v:.4g}" for k, v in whole.values.items())
+    text = f"{title}: {len(cases)} rows, {len(keep)} in the fit; {values_text}; out of fold mean {100 * errors.mean():.2f} %, median {100 * np.median(errors):.2f} %"
+    return fitted, residuals, text
+
+
+def calibrate(
+    rows: list[dict[str, Any]], groups: list[dict[str, Any]], defaults: dict[str, Any], *, workers: int = 2
+) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """Fitted files by software, and one out-of-fold residual per row."""
+    from concurrent.futures import ProcessPoolExecutor
+
     fitted: dict[str, Any] = defaultdict(dict)
     residuals: list[dict[str, Any]] = []
-    for group in groups:
-        cases = _cases(rows, group)
-        if not cases:
-            continue
-        parameters = _parameters(group, defaults)
-        keep = _thin(cases, group.get("most_rows", {}))
-        share = group.get("family_weight", {})
-        weights = np.array([share.get(cases[i][0]["family"], 1.0) for i in keep])
-        title = f"{group['software']} on {group['level']}"
-        print(f"{title}: {len(cases)} rows, {len(keep)} in the fit", flush=True)
-        whole = fit([cases[i][1] for i in keep], parameters, weights, iterations=4)
-        print("  " + ", ".join(f"{k} {v:.4g}" for k, v in whole.values.items()), flush=True)
-        families = ", ".join(group["families"])
-        fitted[group["software"]][group["level"]] = {
-            name: {
-                "value": float(f"{value:.4g}"), "relative_error": round(whole.errors[name], 4), "grade": "fitted",
-                "source": f"{len(cases)} rows of {families}", "prior": float(group["fit"][name]),
-            }
-            for name, value in whole.values.items()
-        }  # fmt: skip
-        if not folds:
-            continue
-        start = [Parameter(p.name, p.prior, p.sigma, p.low, p.high) for p in parameters]
-        of = [fold_of(group_of(row)) for row, _ in cases]
-        for k in range(FOLDS):
-            out = [i for i in range(len(cases)) if of[i] == k]
-            if not out:
-                continue
-            train = [j for j, i in enumerate(keep) if of[i] != k]
-            values = {p.name: p.prior for p in parameters}
-            if train:
-                values = fit([cases[keep[j]][1] for j in train], start, weights[train], iterations=3).values
-            for i, r in zip(out, log_residuals([cases[i][1] for i in out], values), strict=True):
-                row, case = cases[i]
-                assert case.scenario is not None and case.scenario.training is not None
-                residuals.append(
-                    {
-                        "id": row["id"], "family": row["family"], "software": group["software"], "device": case.device,
-                        "moe": bool((row.get("model") or {}).get("experts")), "signature": signature_of(case), "error": math.expm1(float(r)),
-                    }
-                )  # fmt: skip
-        errors = np.abs([x["error"] for x in residuals[-len(cases) :]])
-        print(f"  out of fold: mean {100 * errors.mean():.2f} %, median {100 * np.median(errors):.2f} %", flush=True)
+    with ProcessPoolExecutor(workers) as pool:
+        jobs = [(group, pool.submit(calibrate_group, rows, group, defaults)) for group in groups]
+        for group, job in jobs:
+            values, own, text = job.result()
+            print(text, flush=True)
+            if values:
+                fitted[group["software"]][group["level"]] = values
+            residuals += own
     return dict(fitted), residuals
 
 
@@ -158,7 +173,9 @@ def main() -> None:
     _write(fitted, residuals if not chosen else [])
     for family in sorted({r["family"] for r in residuals}):
         e = np.array([r["error"] for r in residuals if r["family"] == family])
-        print(f"{family:22s} n {len(e):4d} mean {100 * np.abs(e).mean():5.2f} median {100 * np.median(np.abs(e)):5.2f} bias {100 * e.mean():+5.2f}")
+        print(
+            f"{family:22s} n {len(e):4d} mean {100 * np.abs(e).mean():5.2f} median {100 * np.median(np.abs(e)):5.2f} bias {100 * e.mean():+5.2f}"
+        )
 
 
 if __name__ == "__main__":

@@ -172,7 +172,7 @@ def _chunks(ctx: Context, model: ModelSpec, pp: int, micro_batches: int) -> int:
         vpp = int(value)
         ctx.assume("plan.vpp", vpp, why)
     depth = len(model.layer_kinds())
-    if pp * vpp > depth:
+    if pp * vpp > depth + 2:  # embedding and head may be stages of their own
         fitted = max(1, depth // pp)
         whole = [v for v in range(1, fitted + 1) if depth % (pp * v) == 0 or (depth + 2) % (pp * v) == 0]
         fitted = max(whole, default=fitted)
