@@ -41,9 +41,10 @@ bench: setup  ## speed figures
 goldens: setup  ## write the stored predictions of the examples anew
 	WINDTUNNEL_REGENERATE=1 $(BIN)/pytest tests/golden/test_training_golden.py -p no:xdist -q
 
-docs: setup  ## refresh generated files: the JSON Schema of scenarios
+docs: setup  ## refresh generated files: the JSON Schema of scenarios, the table of coefficients
 	mkdir -p docs/generated
 	$(BIN)/python -m windtunnel.specs.schema > docs/generated/scenario.schema.json
+	$(BIN)/python -m windtunnel.validation.coefficient_table > docs/generated/coefficients.md
 
 clean:  ## remove caches and outputs, keep .venv
 	rm -rf $(OUT) build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .benchmarks
