@@ -78,6 +78,12 @@ def conv_net() -> nn.Module:
 CASES = {
     "llama": lambda: (LlamaBlock(), (torch.zeros(BATCH, LENGTH, HIDDEN),)),
     "gpt2": lambda: (Gpt2Block(), (torch.zeros(BATCH, LENGTH, HIDDEN),)),
+    "encoder": lambda: (
+        nn.TransformerEncoderLayer(HIDDEN, HEADS, INNER, batch_first=True).eval(),
+        (torch.zeros(BATCH, LENGTH, HIDDEN),),
+    ),
+    "recurrent": lambda: (nn.LSTM(HIDDEN, HIDDEN, batch_first=True), (torch.zeros(BATCH, LENGTH, HIDDEN),)),
+    "vector": lambda: (nn.Linear(64, 32), (torch.zeros(64),)),
     "conv": lambda: (conv_net(), (torch.zeros(4, 3, 32, 32),)),
 }
 
@@ -154,6 +160,14 @@ def test_tied_weights_count_once() -> None:
     module = nn.Sequential(nn.Linear(8, 8, bias=False), nn.Linear(8, 8, bias=False))
     module[1].weight = module[0].weight
     assert trace_module(module, (torch.zeros(2, 8),)).num_params == 64
+
+
+def test_settings_of_torch_are_left_as_they_were() -> None:
+    before = torch.backends.mha.get_fastpath_enabled(), torch.backends.mkldnn.enabled, torch.is_grad_enabled()
+    module = nn.MultiheadAttention(64, 4).eval()
+    trace_module(module, (torch.zeros(8, 1, 64),) * 3)
+    assert (torch.backends.mha.get_fastpath_enabled(), torch.backends.mkldnn.enabled, torch.is_grad_enabled()) == before
+    assert not module._forward_hooks and not module._forward_pre_hooks
 
 
 def test_a_module_that_fails_says_why_in_one_line() -> None:

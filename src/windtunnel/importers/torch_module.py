@@ -77,11 +77,13 @@ def trace_module(
     if not isinstance(module, torch.nn.Module):
         raise BadInput(Problem("module", "must be a torch.nn.Module", type(module).__name__))
     recorder = _Recorder(torch, module)
-    _run(torch, module, example_inputs, example_kwargs or {}, recorder.mode())
+    _run(torch, module, example_inputs, example_kwargs or {}, recorder.mode(), recorder.own)
     from torch.nn.attention import SDPBackend, sdpa_kernel
     from torch.utils.flop_counter import FlopCounterMode
 
-    counter = FlopCounterMode(display=False)
+    aten = torch.ops.aten  # products with a vector are not in PyTorch's table
+    vector = {aten.mv: lambda a, b, **_: 2 * a[0] * a[1], aten.addmv: lambda c, a, b, **_: 2 * a[0] * a[1]}
+    counter = FlopCounterMode(display=False, custom_mapping=vector)
     with sdpa_kernel(SDPBackend.MATH):  # as plain products: not every fused kernel is in PyTorch's table
         _run(torch, module, example_inputs, example_kwargs or {}, counter)
     params = {id(p): p.numel() for p in module.parameters()}
@@ -100,8 +102,18 @@ def _torch() -> Any:
     return torch
 
 
-def _run(torch: Any, module: Any, inputs: Sequence[Any], kwargs: Mapping[str, Any], mode: Any) -> None:
-    """One forward call on fake copies of weights and inputs, inside `mode`."""
+def _run(
+    torch: Any,
+    module: Any,
+    inputs: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    mode: Any,
+    own: Callable[[Mapping[str, Any]], None] = lambda _: None,
+) -> None:
+    """One forward call on fake copies of weights and inputs, inside `mode`; `own` sees the copies of the parameters.
+
+    Fused CPU kernels that hide their products (attention's fast path, recurrent layers) are switched off.
+    """
     from torch._subclasses.fake_tensor import FakeTensorMode
     from torch.func import functional_call
     from torch.utils._pytree import tree_map
@@ -112,10 +124,17 @@ def _run(torch: Any, module: Any, inputs: Sequence[Any], kwargs: Mapping[str, An
         return fake.from_tensor(x, static_shapes=True) if isinstance(x, torch.Tensor) else x
 
     weights = {name: empty(x) for name, x in module.named_parameters()}
+    own(weights)
     weights |= {name: empty(x) for name, x in module.named_buffers()}
     args, named = tree_map(empty, tuple(inputs)), tree_map(empty, dict(kwargs))
     try:
         with ExitStack() as stack:
+            fast = torch.backends.mha.get_fastpath_enabled()
+            stack.callback(torch.backends.mha.set_fastpath_enabled, fast)
+            torch.backends.mha.set_fastpath_enabled(False)
+            onednn = torch.backends.mkldnn
+            stack.callback(setattr, onednn, "enabled", onednn.enabled)
+            onednn.enabled = False
             for context in (torch.no_grad(), fake, mode):
                 stack.enter_context(context)
             functional_call(module, weights, args, named)
@@ -137,20 +156,22 @@ class _Recorder:
         self.dense_flop = 0.0
         self.other: dict[str, int] = {}
         self._path: list[str] = []
-        self._unclaimed = self._own_params()
+        self._unclaimed: dict[int, float] = {}
+        """Storage of a parameter that no operator has read yet → elements."""
         self._leaf_type = {name: type(child).__name__ for name, child in module.named_modules()}
         self._count: dict[str, int] = {}
 
-    def _own_params(self) -> dict[str, float]:
-        """Module path → parameters that it owns itself; shared ones belong to the first."""
-        seen: set[int] = set()
-        out: dict[str, float] = {}
-        for name, child in self.module.named_modules():
-            for p in child.parameters(recurse=False):
-                if id(p) not in seen:
-                    seen.add(id(p))
-                    out[name] = out.get(name, 0.0) + float(p.numel())
-        return out
+    def own(self, weights: Mapping[str, Any]) -> None:
+        """Take note of the parameters; each goes to the first operator that reads it or a view of it."""
+        for weight in weights.values():
+            place = _storage(weight)
+            self._unclaimed[place] = self._unclaimed.get(place, 0.0) + float(weight.numel())
+
+    def _claim(self, *values: Any) -> float:
+        from torch.utils._pytree import tree_leaves
+
+        read = {_storage(x) for x in tree_leaves(values) if isinstance(x, self.torch.Tensor)}
+        return sum(self._unclaimed.pop(place, 0.0) for place in sorted(read))
 
     def mode(self) -> Any:
         """A dispatch mode that records, with module paths tracked while it is active."""
@@ -199,7 +220,7 @@ class _Recorder:
         path = self._path[-1] if self._path else ""
         number = self._count[path] = self._count.get(path, -1) + 1
         name = f"{path or 'root'}.{packet}" + (f".{number}" if number else "")
-        params = self._unclaimed.pop(path, 0.0)
+        params = self._claim(args, kwargs)
         sizes = _PRODUCTS.get(packet)
         if sizes is not None:
             m, n, k, groups = sizes(args, kwargs, out)
@@ -239,6 +260,11 @@ class _Recorder:
             name, path, Kind.ATTENTION, "full", m=batch * q_len, pairs=seen, seq_len=kv_len, heads=heads,
             kv_heads=kv_heads, d_qk=d_qk, d_v=d_v,
         )  # fmt: skip
+
+
+def _storage(tensor: Any) -> int:
+    """What a tensor and its views have in common."""
+    return int(tensor.untyped_storage()._cdata)
 
 
 def _is_view(func: Any) -> bool:
