@@ -9,14 +9,21 @@ from typing import Any
 
 import pytest
 import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from windtunnel import api
-from windtunnel.techniques import REGISTRY, Technique
+from windtunnel import api, catalog
+from windtunnel.cost.coefficients import Coefficients
+from windtunnel.program.segment import COMM, COMPUTE, Launch, Segment
+from windtunnel.specs.cluster import ClusterRef
+from windtunnel.techniques import REGISTRY, Technique, applied
 from windtunnel.techniques.limits import Limits, free_case, merged, with_technique
 from windtunnel.training.results import TrainingResult
+from windtunnel.training.segments import simulate_segments
 
 pytestmark = pytest.mark.property
 
+CLUSTER = catalog.resolve_cluster(ClusterRef(device="h100-sxm-80gb", nodes=1, devices_per_node=8))
 TECHNIQUES = [technique for _, technique in REGISTRY.items()]
 DECLARED = [technique for technique in TECHNIQUES if technique.limits is not None]
 IDS = [technique.id for technique in DECLARED]
@@ -102,11 +109,46 @@ def test_the_gain_shrinks_as_the_bandwidth_grows(technique: Technique) -> None:
     assert gains[-1] < gains[0]
 
 
+@settings(max_examples=40)
+@given(
+    pairs=st.lists(st.tuples(st.floats(1e-4, 1e-2), st.floats(1e-5, 2e-2), st.booleans()), min_size=1, max_size=5),
+    ranks=st.sampled_from([2, 4, 8]),
+    knobs=st.fixed_dictionaries(
+        {
+            "method": st.sampled_from(["ring", "chunked"]),
+            "chunks": st.integers(2, 16),
+            "comm_sms": st.sampled_from([None, 0, 8]),
+        }
+    ),
+)
+def test_overlap_stays_between_its_bounds(
+    pairs: list[tuple[float, float, bool]], ranks: int, knobs: dict[str, Any]
+) -> None:
+    """max(compute, communication) ≤ overlapped time ≤ the serial chain and what the pieces cost on top."""
+    segment = Segment("L", "F", [])
+    for i, (compute_s, comm_s, gather) in enumerate(pairs):
+        name = f"g{i}"
+        product = Launch(name, "gemm", COMPUTE, compute_s, [], 1.0, flop=1e12 * compute_s, splittable=True)
+        operation, prefix = ("all_gather", "tp_gather_") if gather else ("reduce_scatter", "tp_reduce_")
+        transfer = Launch(
+            prefix + name, "tp", COMM, comm_s, [], 0.1, up_bytes=1.0, beside=name, ranks=ranks, operation=operation
+        )
+        for launch in (transfer, product) if gather else (product, transfer):
+            launch.after = [len(segment.launches) - 1] if segment.launches else []
+            segment.append(launch)
+    (chosen,) = applied([{"tp-overlap": knobs}])
+    new = chosen.on_segment(segment, CLUSTER)
+    serial, overlapped = simulate_segments([segment, new], CLUSTER, Coefficients(), [0.0, 0.0], [0.0, 0.0])
+    by_stream = {s: sum(x.alone_s for x in new.launches if x.stream == s) for s in (COMPUTE, COMM)}
+    assert overlapped.device_s >= max(by_stream.values()) * (1 - 1e-9)
+    assert overlapped.device_s <= sum(by_stream.values()) * (1 + 1e-9) + 1e-12
+    assert overlapped.flop == pytest.approx(serial.flop)
+    assert overlapped.up_bytes == pytest.approx(serial.up_bytes)
+    assert sum(overlapped.busy_s.values()) == pytest.approx(overlapped.device_s)
+
+
 def _bandwidth(scenario: Mapping[str, Any], saves: str, factor: float) -> dict[str, Any]:
     """The cluster's own network with its rate multiplied."""
-    from windtunnel import catalog
-    from windtunnel.specs.cluster import ClusterRef
-
     cluster = catalog.resolve_cluster(ClusterRef.model_validate(scenario["cluster"]))
     if saves == "scale-up":
         up = cluster.scale_up

@@ -288,6 +288,28 @@ def test_reducing_every_micro_batch_costs_more() -> None:
     assert seconds[0] < seconds[1]
 
 
+# -- other packages ----------------------------------------------------------------------------------------------------
+
+
+def test_another_package_adds_a_technique_by_entry_point(monkeypatch: pytest.MonkeyPatch) -> None:
+    from importlib.metadata import EntryPoint
+
+    from windtunnel import registry
+    from windtunnel.registry import Registry
+
+    point = EntryPoint("theirs", f"{__name__}:OVERLAP", "windtunnel.techniques")
+    asked: list[str] = []
+
+    def entry_points(group: str) -> list[EntryPoint]:
+        asked.append(group)
+        return [point]
+
+    monkeypatch.setattr(registry, "entry_points", entry_points)
+    fresh: Registry[Technique] = Registry("techniques", package="windtunnel.techniques.published")
+    assert fresh.get("theirs") is OVERLAP
+    assert asked == ["windtunnel.techniques"]
+
+
 # -- documentation -----------------------------------------------------------------------------------------------------
 
 
@@ -299,10 +321,14 @@ def test_the_example_in_the_documentation_runs(registered: Any) -> None:
     names: dict[str, Any] = {"__name__": "example"}
     exec(compile(example, "docs/techniques.md", "exec"), names)
     mine: Technique = registered(names["TECHNIQUE"])
-    scenario = OVERLAP.limits.scenario  # type: ignore[union-attr]
-    plain = api.simulate_training(scenario, sensitivities=False)
-    faster = api.simulate_training(with_technique(scenario, mine.id, {"saved": 0.5}), sensitivities=False)
-    assert faster.step_time_s < plain.step_time_s
-    assert faster.hardware_tflops_per_device * faster.step_time_s == pytest.approx(
-        plain.hardware_tflops_per_device * plain.step_time_s
-    )
+
+    def seconds(case: Any, knobs: dict[str, Any] | None = None) -> float:
+        given = case if knobs is None else with_technique(case, mine.id, knobs)
+        return api.simulate_training(given, sensitivities=False).step_time_s
+
+    declared = mine.limits
+    assert declared is not None and declared.free is not None
+    scenario, free = merged(declared.scenario, {}), merged(declared.scenario, declared.free)
+    assert seconds(scenario, {}) < 0.99 * seconds(scenario)
+    assert seconds(free, {}) == pytest.approx(seconds(free), rel=declared.vanishes)
+    assert seconds(scenario, dict(declared.costly)) > seconds(scenario)
