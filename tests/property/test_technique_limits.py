@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache
-from itertools import pairwise
+from itertools import combinations, pairwise
 from typing import Any
 
 import pytest
@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from windtunnel import api, catalog
 from windtunnel.cost.coefficients import Coefficients
+from windtunnel.errors import BadInput
 from windtunnel.program.segment import COMM, COMPUTE, Launch, Segment
 from windtunnel.specs.cluster import ClusterRef
 from windtunnel.techniques import REGISTRY, Technique, applied
@@ -107,6 +108,34 @@ def test_the_gain_shrinks_as_the_bandwidth_grows(technique: Technique) -> None:
     ]
     assert all(later <= earlier + 1e-3 for earlier, later in pairwise(gains)), gains
     assert gains[-1] < gains[0]
+
+
+SMALL_KNOBS: Mapping[str, dict[str, Any]] = {
+    "megatron-3d": {"chunks": 4}, "breadth-first": {"chunks": 4}, "ring-attention": {"degree": 2},
+    "ulysses": {"degree": 2}, "mics": {"group": 2},
+}  # fmt: skip
+"""Sizes that fit sixty-four devices and thirty-two layers."""
+
+
+def test_any_two_compose_in_either_order_or_conflict() -> None:
+    scenario = {
+        "model": "gpt3-6.7b",
+        "cluster": {"device": "a100-sxm-80gb", "nodes": 8, "devices_per_node": 8},
+        "training": {"seq_len": 2048, "global_batch": 64, "attention": "unfused"},
+        "plan": {"tp": 2, "pp": 4, "mbs": 1, "sp": False},
+    }
+    conflicts = 0
+    for pair in combinations([t.id for t in TECHNIQUES], 2):
+        entries = [{id: SMALL_KNOBS.get(id, {})} for id in pair]
+        try:
+            applied(entries)
+        except BadInput as error:
+            assert "conflicts with" in str(error)
+            conflicts += 1
+            continue
+        first, second = (run({**scenario, "techniques": chosen}) for chosen in (entries, entries[::-1]))
+        assert first.step_time_s == pytest.approx(second.step_time_s, rel=1e-9), pair
+    assert conflicts > 0
 
 
 @settings(max_examples=40)
