@@ -18,9 +18,7 @@ import pytest
 from windtunnel.engine import simulate
 from windtunnel.engine.symmetry import equitable_partition
 from windtunnel.program.tables import Resources, Streams, TaskTable
-from windtunnel.training.predict import prepare
-from windtunnel.training.simulate import Prepared, step_time
-from windtunnel.training.step import (
+from windtunnel.training.assembly import (
     S_COMPUTE,
     S_GATHER,
     S_REDUCE,
@@ -33,6 +31,8 @@ from windtunnel.training.step import (
     T_SEND,
     T_W,
 )
+from windtunnel.training.predict import prepare
+from windtunnel.training.simulate import Prepared, step_time
 
 pytestmark = pytest.mark.property
 

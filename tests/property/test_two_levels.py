@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from windtunnel.engine import bound
+from windtunnel.training.assembly import T_B, T_F, T_W
 from windtunnel.training.expand import expand, expanded_step, expanded_timeline
 from windtunnel.training.predict import prepare
 from windtunnel.training.simulate import Prepared, step_time
-from windtunnel.training.step import T_B, T_F, T_W
 
 pytestmark = pytest.mark.property
 

@@ -15,9 +15,7 @@ from windtunnel.parallel.resolve import ResolvedPlan
 from windtunnel.program.tables import MemoryEvents, Timeline
 from windtunnel.schedules.table import B, F, InstructionTable, W
 from windtunnel.specs.workload import TrainingSpec
-from windtunnel.training.parts import Parts
-from windtunnel.training.results import MemoryReport
-from windtunnel.training.step import (
+from windtunnel.training.assembly import (
     S_COMPUTE,
     STREAMS,
     T_B,
@@ -29,8 +27,10 @@ from windtunnel.training.step import (
     T_REDUCE,
     T_SEND,
     T_W,
-    StepProgram,
-)  # fmt: skip
+)
+from windtunnel.training.parts import Parts
+from windtunnel.training.results import MemoryReport
+from windtunnel.training.step import StepProgram
 
 Floats = npt.NDArray[np.float64]
 HEAD_KIND = "logits and head"
@@ -152,7 +152,7 @@ def static_memory(
         )
         grads = 0.0
     out = {
-        "weights": over(zero == 3, width),
+        "weights": over(zero == 3, width) * (1.0 - plan.offload.params),
         "gradients": over(zero >= 2, grads),
         "optimizer": over(shard_state, (state + master) * trainable) * (1.0 - plan.offload.optimizer),
     }

@@ -19,10 +19,11 @@ import numpy.typing as npt
 from windtunnel.engine import simulate
 from windtunnel.program.segment import COMM, Segment
 from windtunnel.program.tables import Resources, Streams, TaskTable, Timeline
+from windtunnel.training.assembly import S_COMPUTE, STREAMS, T_B, T_F, T_SEND, T_W, TAGS
 from windtunnel.training.parts import Parts
 from windtunnel.training.segments import COMM_WEIGHT
 from windtunnel.training.simulate import Prepared
-from windtunnel.training.step import S_COMPUTE, STREAMS, T_B, T_F, T_SEND, T_W, TAGS, _hop_seconds
+from windtunnel.training.step import hop_seconds
 
 Floats = npt.NDArray[np.float64]
 Rows = npt.NDArray[np.int64]
@@ -270,7 +271,7 @@ def _load_sends(x: Prepared, work: Floats) -> None:
     stage_of = x.table.placement[:, 0].astype(np.int64)
     part = x.program.part[rows]
     target = np.where(x.table.kind[rows] == T_F, part + 1, part - 1)
-    _, up, out = _hop_seconds(x.parts, x.plan, x.cluster, stage_of[part], stage_of[target])
+    _, up, out = hop_seconds(x.parts, x.plan, x.cluster, stage_of[part], stage_of[target])
     most = x.program.tasks.alone_s[send, None] * x.program.resources.capacity[None, 2:4]
     work[send, 2:4] = np.minimum(np.stack([up, out], axis=1), most)
 

@@ -25,10 +25,11 @@ from windtunnel.techniques import applied
 from windtunnel.techniques.base import Applied
 from windtunnel.techniques.step_options import StepOptions
 from windtunnel.training.account import breakdown, memory_report, static_memory
+from windtunnel.training.assembly import STREAMS, TAGS
 from windtunnel.training.interval import interval_of
 from windtunnel.training.parts import Parts, build_parts
 from windtunnel.training.results import Assumption, MemoryReport, TraceEvents, TrainingResult
-from windtunnel.training.step import STREAMS, TAGS, StepProgram, build_step
+from windtunnel.training.step import StepProgram, build_step
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,118 @@
+"""Streams, classes of tasks and the assembly of a step program from batches of tasks given as arrays."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from windtunnel.program.tables import Resources, Streams, TaskTable
+
+Floats = npt.NDArray[np.float64]
+Rows = npt.NDArray[np.int64]
+
+TAGS = ("forward", "backward", "weight grad", "pp send", "dp reduce", "dp gather", "optimizer", "barrier", "offload")
+T_F, T_B, T_W, T_SEND, T_REDUCE, T_GATHER, T_OPTIMIZER, T_BARRIER, T_OFFLOAD = range(9)
+STREAMS = ("compute", "pp", "dp reduce", "dp gather", "to host", "from host")
+S_COMPUTE, S_PP, S_REDUCE, S_GATHER, S_TO_HOST, S_FROM_HOST = range(6)
+_COMM_WEIGHT = 1e6
+
+
+@dataclass(slots=True)
+class _Group:
+    """Columns of one batch of tasks before they are put in launch order."""
+
+    key: Floats
+    stage: Rows
+    stream: npt.NDArray[np.int32]
+    alone: Floats
+    tag: int
+    row: Rows
+    sm: Floats
+    hbm: Floats
+    up: Floats
+    out: Floats
+    start: int = 0
+
+    def __len__(self) -> int:
+        return len(self.key)
+
+
+class Assembly:
+    """Collects task groups and dependencies; `ids` are provisional until sorted."""
+
+    def __init__(self) -> None:
+        self.groups: list[_Group] = []
+        self.count = 0
+        self.task: list[Rows] = []
+        self.dep: list[Rows] = []
+
+    def add(
+        self, key: npt.ArrayLike, stage: npt.ArrayLike, stream: int, alone: npt.ArrayLike, tag: int, *,
+        row: npt.ArrayLike = -1, sm: npt.ArrayLike = 0.0, hbm: npt.ArrayLike = 0.0, up: npt.ArrayLike = 0.0,
+        out: npt.ArrayLike = 0.0,
+    ) -> Rows:  # fmt: skip
+        """Add tasks (arguments broadcast) and return their provisional ids."""
+        k = np.atleast_1d(np.asarray(key, np.float64))
+        n = len(k)
+
+        def full(value: npt.ArrayLike) -> Floats:
+            return np.broadcast_to(np.asarray(value, np.float64), (n,))
+
+        stages = np.broadcast_to(np.asarray(stage, np.int64), (n,))
+        rows = np.broadcast_to(np.asarray(row, np.int64), (n,))
+        group = _Group(
+            k, stages, np.full(n, stream, np.int32), full(alone), tag, rows, full(sm), full(hbm), full(up), full(out),
+            self.count,
+        )  # fmt: skip
+        self.groups.append(group)
+        self.count += n
+        return np.arange(group.start, self.count)
+
+    def depend(self, task: npt.ArrayLike, dep: npt.ArrayLike) -> None:
+        """`task[i]` starts after `dep[i]` (broadcast)."""
+        t, d = np.broadcast_arrays(np.asarray(task, np.int64), np.asarray(dep, np.int64))
+        self.task.append(t.ravel())
+        self.dep.append(d.ravel())
+
+    def build(
+        self, p: int, capacity: Floats
+    ) -> tuple[TaskTable, Streams, Resources, npt.NDArray[np.int32], Rows, Rows]:
+        """Sort by (stage, key) and assemble the tables; also returns stages, rows and provisional → final ids."""
+
+        def column(name: str) -> npt.NDArray[np.float64]:
+            return np.concatenate([getattr(g, name) for g in self.groups])
+
+        stage = column("stage").astype(np.int32)
+        order = np.lexsort((column("key"), stage))
+        final = np.empty(self.count, np.int64)
+        final[order] = np.arange(self.count)
+        tag = np.concatenate([np.full(len(g), g.tag, np.int32) for g in self.groups])[order]
+        stage = stage[order]
+        stream = (stage * len(STREAMS) + column("stream").astype(np.int32)[order]).astype(np.int32)
+        task = final[np.concatenate(self.task)] if self.task else np.zeros(0, np.int64)
+        dep = final[np.concatenate(self.dep)] if self.dep else np.zeros(0, np.int64)
+        by_task = np.argsort(task, kind="stable")
+        dep_ptr = np.zeros(self.count + 1, np.int64)
+        np.cumsum(np.bincount(task, minlength=self.count), out=dep_ptr[1:])
+        work = np.stack([column(name)[order] for name in ("sm", "hbm", "up", "out")], axis=1)
+        alone = column("alone")[order]
+        per_stage = capacity[None, :]
+        work = np.minimum(work, alone[:, None] * per_stage)
+        used = work > 0
+        rate_ptr = np.zeros(self.count + 1, np.int64)
+        np.cumsum(used.sum(axis=1), out=rate_ptr[1:])
+        idx = (stage[:, None] * 4 + np.arange(4, dtype=np.int32)[None, :])[used].astype(np.int32)
+        zero = np.zeros(self.count, np.int32)
+        compute = (stream % len(STREAMS)) == S_COMPUTE
+        tasks = TaskTable(
+            alone, np.where(compute, 1.0, _COMM_WEIGHT), stage, tag, np.arange(self.count + 1, dtype=np.int64), stream,
+            dep_ptr, dep[by_task].astype(np.int32), rate_ptr, idx, work[used], np.full(self.count, -1, np.int32), zero,
+            zero, zero, TAGS,
+        )  # fmt: skip
+        streams = Streams(
+            np.zeros(p * len(STREAMS), np.int32), np.repeat(np.arange(p, dtype=np.int32), len(STREAMS)), STREAMS * p
+        )
+        resources = Resources(np.tile(capacity, p), ("sm", "hbm", "scale-up", "scale-out") * p)
+        return tasks, streams, resources, stage, column("row").astype(np.int64)[order], final

@@ -1,0 +1,228 @@
+"""Data-parallel traffic of a step: gradient buckets, parameter gathers, sharded layers, the optimizer."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from windtunnel.cost.coefficients import Behaviour, Coefficients
+from windtunnel.cost.memory_bound import host_optimizer_time_s, optimizer_bytes, optimizer_time_s
+from windtunnel.network.groups import GroupPlacement, placement
+from windtunnel.parallel.resolve import ResolvedPlan
+from windtunnel.schedules.table import B, F, InstructionTable
+from windtunnel.specs.cluster import ClusterSpec
+from windtunnel.specs.workload import TrainingSpec
+from windtunnel.techniques.step_options import StepOptions
+from windtunnel.training.assembly import S_GATHER, S_REDUCE, T_GATHER, T_REDUCE, Assembly, Floats, Rows
+from windtunnel.training.parts import Parts
+
+
+class Traffic:
+    """Seconds and work of data-parallel collectives per virtual stage."""
+
+    def __init__(
+        self, parts: Parts, plan: ResolvedPlan, cluster: ClusterSpec, training: TrainingSpec, behaviour: Behaviour,
+        options: StepOptions,
+    ) -> None:  # fmt: skip
+        self.parts, self.plan, self.cluster, self.training, self.behaviour = parts, plan, cluster, training, behaviour
+        self.options = options
+        self.size = plan.dp * plan.cp
+        self.edp = max(plan.expert_dp, 1)
+        self.gather_at_start = options.overlap_param_gather and plan.zero in (1, 2) and behaviour.shard_optimizer
+        self.trainable = parts.trainable_share
+
+    def bucket_counts(self) -> Rows:
+        """Pieces of each virtual stage's gradients: by size when one is given, else at most one a layer."""
+        parts, options = self.parts, self.options
+        if options.bucket_bytes:
+            size = (parts.dense_params + parts.expert_params) * options.grad_bytes
+            return np.clip(np.ceil(size / options.bucket_bytes), 1, 512).astype(np.int64)
+        return np.minimum(np.maximum(parts.layers, 1), options.buckets_per_chunk).astype(np.int64)
+
+    def _shard_places(self) -> tuple[GroupPlacement, GroupPlacement | None]:
+        """Placement of the shard group and, under HSDP, of its replicas."""
+        if self.plan.shard_group >= self.size:
+            return self.parts.dp_place, None
+        stride = self.parts.mesh.strides["cp"]
+        domain = self.cluster.scale_up_domain
+        return (
+            placement(self.plan.shard_group, stride, domain),
+            placement(self.size // self.plan.shard_group, stride * self.plan.shard_group, domain),
+        )
+
+    def _run(self, op: str, nbytes: Floats, place: GroupPlacement) -> tuple[Floats, Floats, Floats, float, Floats]:
+        if float(place.size) <= 1:
+            zero = np.zeros_like(nbytes)
+            return zero, zero, zero, 0.0, zero
+        one = self.parts.network.collective(op, nbytes, place)
+        shape = np.shape(nbytes)
+
+        def full(x: npt.ArrayLike) -> Floats:
+            return np.broadcast_to(np.asarray(x, np.float64), shape)
+
+        return (
+            full(one.alone_s),
+            full(one.work_scale_up_bytes),
+            full(one.work_scale_out_bytes),
+            float(np.max(one.channels)),
+            full(one.hbm_bytes),
+        )
+
+    def reduce(self, pieces: npt.ArrayLike) -> tuple[Floats, Floats, Floats, Floats, Floats]:
+        """One gradient bucket of each virtual stage: seconds, up, out, SM-seconds, HBM bytes."""
+        cut = np.asarray(pieces, np.float64)
+        grads = self.options.grad_bytes * self.trainable
+        dense, expert = self.parts.dense_params * grads / cut, self.parts.expert_params * grads / cut
+        shard, replicas = self._shard_places()
+        zero = self.plan.zero if self.behaviour.shard_optimizer else 0
+        op = "all_reduce" if zero == 0 else "reduce_scatter"
+        t, up, out, channels, hbm = self._run(op, dense, shard)
+        if replicas is not None:
+            t2, up2, out2, _, hbm2 = self._run("all_reduce", dense / self.plan.shard_group, replicas)
+            t, up, out, hbm = t + t2, up + up2, out + out2, hbm + hbm2
+        if expert.any():
+            t2, up2, out2, _, hbm2 = self._run(op, expert, self.parts.expert_dp_place)
+            t, up, out, hbm = t + t2, up + up2, out + out2, hbm + hbm2
+        return t, up, out, t * min(channels / self.cluster.device.num_sms, 0.5), hbm
+
+    def gather(self, pieces: npt.ArrayLike) -> tuple[Floats, Floats, Floats, Floats, Floats]:
+        """One parameter bucket of each virtual stage."""
+        cut = np.asarray(pieces, np.float64)
+        width = 1.0 if self.training.float8_all_gather else 2.0
+        shard, _ = self._shard_places()
+        t, up, out, channels, hbm = self._run("all_gather", self.parts.dense_params * width / cut, shard)
+        if self.parts.expert_params.any():
+            t2, up2, out2, _, hbm2 = self._run(
+                "all_gather", self.parts.expert_params * width / cut, self.parts.expert_dp_place
+            )
+            t, up, out, hbm = t + t2, up + up2, out + out2, hbm + hbm2
+        return t, up, out, t * min(channels / self.cluster.device.num_sms, 0.5), hbm
+
+    def gather_seconds(self) -> Floats:
+        """Whole parameter gather per virtual stage."""
+        return self.gather(1.0)[0]
+
+    def tied_seconds(self, p: int) -> float:
+        """All-reduce of the shared embedding's gradient between the first and the last stage."""
+        own = self.parts.graph.embedding.params / self.plan.tp * self.options.grad_bytes
+        place = placement(2, self.parts.mesh.strides["pp"] * (p - 1), self.cluster.scale_up_domain)
+        return float(self.parts.network.collective("all_reduce", own, place).alone_s)
+
+    def optimizer_seconds(self, coefficients: Coefficients, stage_of: Rows, p: int) -> Floats:
+        """Optimizer update per stage."""
+        b, t = self.behaviour, self.training
+        master = {"fp32": 4.0, "bf16": 2.0, "none": 0.0}.get(t.master_weights or "", b.master_bytes)
+        per = optimizer_bytes(t.optimizer, master, b.grad_buffer_bytes, b.param_bytes)
+        shard = self.plan.shard_group if self.plan.zero and b.shard_optimizer else 1
+        eshard = min(self.edp, shard) if shard > 1 else 1
+        local = (self.parts.dense_params / shard + self.parts.expert_params / eshard) * self.trainable
+        per_stage = np.bincount(stage_of, weights=local, minlength=p)
+        away = self.plan.offload.optimizer
+        on_device = np.array(
+            [optimizer_time_s(self.cluster.device, coefficients, x * (1 - away), per) for x in per_stage]
+        )
+        on_host = np.zeros(p)
+        if away:
+            on_host = np.array(
+                [
+                    host_optimizer_time_s(self.cluster, x * away, per, b.grad_buffer_bytes, b.param_bytes)
+                    for x in per_stage
+                ]
+            )
+        slower: Floats = np.maximum(on_device, on_host)
+        return slower + coefficients.step_overhead_s
+
+
+def bucketed_traffic(
+    asm: Assembly, parts: Parts, traffic: Traffic, options: StepOptions, part: Rows, row: Rows, piece: Rows,
+    first_f: Rows, reduced: Rows, first_task: Rows, pieces: Rows, table: InstructionTable, finish: list[list[int]],
+) -> None:  # fmt: skip
+    """DDP, ZeRO-1 and ZeRO-2: gradient buckets after the last backward, parameter buckets before the first forward."""
+    k_total = len(parts.layers)
+    stage_of = table.placement[:, 0]
+    if options.overlap_grad_reduce:
+        count = pieces[reduced]
+        cuts = np.ones(k_total, np.int64)
+        cuts[part[reduced]] = count
+        t, up, out, sm, hbm = traffic.reduce(cuts)
+        of_row = np.repeat(reduced, count)
+        k = part[of_row]
+        last = np.cumsum(count) - 1
+        j = np.arange(len(k)) - np.repeat(last + 1 - count, count)
+        ids = asm.add(
+            of_row * 4096.0 + j * 4 + 2, stage_of[k], S_REDUCE, t[k], T_REDUCE, row=of_row, sm=sm[k], hbm=hbm[k],
+            up=up[k], out=out[k],
+        )  # fmt: skip
+        asm.depend(ids, first_task[of_row] + j)
+        for kk in range(k_total):
+            finish[int(stage_of[kk])].append(int(ids[np.flatnonzero(k == kk)[-1]]))
+        if options.reduce_every_micro_batch:  # backward ends when its reduction has: what follows waits
+            following = np.minimum(reduced + 1, len(table) - 1)
+            same = (table.stage[following] == table.stage[reduced]) & (following > reduced)
+            asm.depend(first_task[following[same]], ids[last[same]])
+    else:
+        t, up, out, sm, hbm = traffic.reduce(1.0)
+        n = len(table)
+        for s in range(table.p):
+            mine = np.flatnonzero(stage_of == s)
+            ids = asm.add(
+                np.full(len(mine), n * 4096.0 + 1), s, S_REDUCE, t[mine], T_REDUCE, sm=sm[mine], hbm=hbm[mine],
+                up=up[mine], out=out[mine],
+            )  # fmt: skip
+            asm.depend(ids, finish[s][0])
+            finish[s].append(int(ids[-1]))
+    if traffic.gather_at_start:
+        count = pieces[first_f]
+        t, up, out, sm, hbm = traffic.gather(count)
+        k = np.repeat(np.arange(k_total), count)
+        j = np.arange(len(k)) - np.repeat(np.cumsum(count) - count, count)
+        ids = asm.add(
+            first_f[k] * 4096.0 + j * 4, stage_of[k], S_GATHER, t[k], T_GATHER, row=first_f[k], sm=sm[k], hbm=hbm[k],
+            up=up[k], out=out[k],
+        )  # fmt: skip
+        asm.depend(first_task[first_f[k]] + j, ids)
+
+
+def sharded_traffic(
+    asm: Assembly, parts: Parts, traffic: Traffic, options: StepOptions, plan: ResolvedPlan, kind: Rows, part: Rows,
+    row: Rows, compute: Rows, table: InstructionTable, finish: list[list[int]], m: int,
+) -> None:  # fmt: skip
+    """ZeRO-3/FSDP: gather each layer before it runs, forward and backward; scatter its gradient after backward."""
+    pieces = np.maximum(parts.layers, 1)
+    stage_of = table.placement[:, 0]
+    gt, gup, gout, gsm, ghbm = traffic.gather(pieces)
+    rt, rup, rout, rsm, rhbm = traffic.reduce(pieces)
+    of_task = part[row]
+    task_kind = kind[row]
+    needs = (task_kind == F) | ((task_kind == B) & plan.reshard_after_forward)
+    if not plan.reshard_after_forward:  # gathered once, for the first micro-batch's forward
+        needs = (task_kind == F) & (table.micro_batch[row] == 0)
+    # the last forward layer of a micro-batch is still gathered when its backward starts
+    stage = table.stage[row]
+    previous = np.concatenate([[-1], task_kind[:-1]])
+    turned = (task_kind == B) & (previous == F) & (np.concatenate([[-1], stage[:-1]]) == stage)
+    needs &= ~turned
+    g = np.flatnonzero(needs)
+    k = of_task[g]
+    ids = asm.add(
+        g * 1.0, stage[g], S_GATHER, gt[k], T_GATHER, row=row[g], sm=gsm[k], hbm=ghbm[k], up=gup[k], out=gout[k]
+    )  # fmt: skip
+    asm.depend(compute[g], ids)
+    depth = options.prefetch_depth if options.fsdp_prefetch else 1
+    back = g - depth
+    ok = (back >= 0) & (stage[np.maximum(back, 0)] == stage[g])
+    asm.depend(ids[ok], compute[back[ok]])
+    reduces = task_kind == B
+    if not options.sync_every_micro_batch or not plan.reshard_after_forward:
+        reduces &= table.micro_batch[row] == m - 1
+    r = np.flatnonzero(reduces)
+    k = of_task[r]
+    rid = asm.add(
+        r * 1.0, stage[r], S_REDUCE, rt[k], T_REDUCE, row=row[r], sm=rsm[k], hbm=rhbm[k], up=rup[k], out=rout[k]
+    )
+    asm.depend(rid, compute[r])
+    for s in range(table.p):
+        mine = np.flatnonzero(stage[r] == s)
+        if len(mine):
+            finish[s].append(int(rid[mine[-1]]))
+    _ = stage_of
