@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+from dataclasses import fields
 from importlib import import_module
 from pathlib import Path
 from pkgutil import iter_modules
@@ -12,6 +13,8 @@ from types import FunctionType
 import pytest
 
 import windtunnel.cost
+from windtunnel.cost.coefficients import Coefficients
+from windtunnel.graph import Style
 
 # Functions that look a number up or return one of their arguments: there is no form to source.
 LOOKUPS = {"coefficients.coefficients", "coefficients.behaviour", "clock.idle_w"}
@@ -65,3 +68,11 @@ def test_module_constants_are_explained(folder: str) -> None:
             if not (explained or above or "#" in lines[node.lineno - 1] or module_doc):
                 bare.append(f"{path.name}: {name}")
     assert not bare, f"constants without a word on where they come from: {', '.join(bare)}"
+
+
+def test_every_coefficient_and_style_is_in_the_cost_model() -> None:
+    text = (Path(__file__).parents[2] / "docs/cost-model.md").read_text()
+    names = [f.name for f in fields(Coefficients) if f.name not in ("grades", "basis")]
+    names += [f.name for f in fields(Style)]
+    missing = [name for name in names if f"`{name}" not in text]
+    assert not missing, f"docs/cost-model.md does not mention {', '.join(missing)}"
