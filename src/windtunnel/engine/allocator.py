@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import numpy.typing as npt
 
@@ -39,6 +41,122 @@ def reserved_bytes(events: MemoryEvents, timeline: Timeline, *, reference: bool 
         kinds = np.ascontiguousarray(events.tensor[rows], dtype=np.int32)
         reserved[pool] = int(run(sizes, kinds, int(kinds.max(initial=0)) + 1))
     return reserved
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """What a block allocator held over a program. Bytes."""
+
+    reserved_bytes: int
+    """Largest size of all its segments together."""
+    reserved_end_bytes: int
+    allocated_bytes: int
+    """Largest sum of the blocks in use."""
+    releases: int
+    """How often it gave cached segments back because the device was full (each stalls the device)."""
+
+
+def replay_tensors(
+    sizes: npt.NDArray[np.int64],
+    tensors: npt.NDArray[np.int64],
+    streams: npt.NDArray[np.int64],
+    *,
+    expandable: bool = False,
+    limit_bytes: int = 0,
+    reference: bool = False,
+) -> Replay:
+    """Replay allocations and frees of single tensors, in host order, through a caching block allocator.
+
+    Rounding, segments, best fit and joining as in `reserved_bytes`. Blocks belong to the stream they were first
+    allocated on. With `expandable` every stream has one segment for small and one for large blocks that grows at its
+    end by what is missing, in steps of 2 and 20 MiB; blocks are split to the last 512 bytes.
+
+    Args:
+        sizes: Bytes, positive to allocate, negative to free. Shape (n,).
+        tensors: Tensor of each event, distinct for every allocation, below n. Shape (n,).
+        streams: Stream of each allocation, from 0. Shape (n,).
+        expandable: Expandable segments (`expandable_segments:True`).
+        limit_bytes: Where a new segment would pass it, free segments are released first; 0 for no limit.
+        reference: Use the plain Python twin.
+
+    Source: PyTorch 2.x, c10/cuda/CUDACachingAllocator.cpp (block pools by stream, `should_split`,
+    `try_allocate_expandable_block`, `release_cached_blocks`).
+    """
+    num_streams = int(streams.max(initial=0)) + 1
+    if reference:
+        return _replay_tensors_reference(sizes.tolist(), tensors.tolist(), streams.tolist(), expandable, limit_bytes)
+    load_kernels()
+    from windtunnel.engine.block_kernel import replay_tensors as run
+
+    count = run(
+        np.ascontiguousarray(sizes, np.int64), np.ascontiguousarray(tensors, np.int64),
+        np.ascontiguousarray(streams, np.int64), num_streams, expandable, limit_bytes,
+    )  # fmt: skip
+    return Replay(int(count[4]), int(count[2]), int(count[5]), int(count[6]))
+
+
+def _replay_tensors_reference(
+    sizes: list[int], tensors: list[int], streams: list[int], expandable: bool, limit: int
+) -> Replay:
+    """Segments as lists of [size, tensor that holds it or None], in order of creation."""
+    segments: list[tuple[int, list[list[int | None]]]] = []
+    where: dict[int, int] = {}
+    reserved_peak = allocated_peak = allocated = releases = 0
+
+    def held(segment: int) -> int:
+        return sum(int(block[0] or 0) for block in segments[segment][1])
+
+    for wanted, tensor, stream in zip(sizes, tensors, streams, strict=True):
+        if wanted < 0:
+            pool, blocks = segments[where[tensor]]
+            mine = next(block for block in blocks if block[1] == tensor)
+            mine[1] = None
+            allocated -= int(mine[0] or 0)
+            segments[where.pop(tensor)] = (pool, _joined(blocks))
+            continue
+        size = max(-(-wanted // ROUND) * ROUND, ROUND)
+        large = size > SMALL
+        pool = 2 * stream + large
+        fits = [
+            (expandable and b == len(blocks) - 1, int(block[0] or 0), s, b)
+            for s, (kind, blocks) in enumerate(segments)
+            for b, block in enumerate(blocks)
+            if kind == pool and block[1] is None and int(block[0] or 0) >= size
+        ]
+        if fits:
+            _, _, s, b = min(fits)
+        elif expandable:
+            s = next((i for i, (kind, _) in enumerate(segments) if kind == pool), len(segments))
+            if s == len(segments):
+                segments.append((pool, []))
+            blocks = segments[s][1]
+            if not blocks or blocks[-1][1] is not None:
+                blocks.append([0, None])
+            step = LARGE_SEGMENT if large else SMALL_SEGMENT
+            blocks[-1][0] = int(blocks[-1][0] or 0) + -(-(size - int(blocks[-1][0] or 0)) // step) * step
+            b = len(blocks) - 1
+        else:
+            room = SMALL_SEGMENT
+            if large:
+                room = LARGE_SEGMENT if size < MIN_LARGE else -(-size // ROUND_LARGE) * ROUND_LARGE
+            if limit and sum(map(held, range(len(segments)))) + room > limit:
+                releases += 1
+                for i, (kind, blocks) in enumerate(segments):
+                    if len(blocks) == 1 and blocks[0][1] is None:
+                        segments[i] = (kind, [])
+            segments.append((pool, [[room, None]]))
+            s, b = len(segments) - 1, 0
+        blocks = segments[s][1]
+        rest = int(blocks[b][0] or 0) - size
+        if rest >= ROUND and (expandable or not large or rest > SMALL):
+            blocks[b][0] = size
+            blocks.insert(b + 1, [rest, None])
+        blocks[b][1] = tensor
+        where[tensor] = s
+        allocated += int(blocks[b][0] or 0)
+        allocated_peak = max(allocated_peak, allocated)
+        reserved_peak = max(reserved_peak, sum(map(held, range(len(segments)))))
+    return Replay(reserved_peak, sum(map(held, range(len(segments)))), allocated_peak, releases)
 
 
 def replay_reference(sizes: npt.NDArray[np.int64], kinds: npt.NDArray[np.int32], num_kinds: int) -> int:
