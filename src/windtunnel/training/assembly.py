@@ -47,6 +47,8 @@ class Assembly:
         self.count = 0
         self.task: list[Rows] = []
         self.dep: list[Rows] = []
+        self.ends: list[tuple[Rows, Rows]] = []
+        """(task, what its end stands for): tasks that were split into two."""
 
     def add(
         self, key: npt.ArrayLike, stage: npt.ArrayLike, stream: int, alone: npt.ArrayLike, tag: int, *,
@@ -76,6 +78,17 @@ class Assembly:
         self.task.append(t.ravel())
         self.dep.append(d.ravel())
 
+    def ends_with(self, task: Rows, tail: Rows) -> None:
+        """Whoever waits for `task[i]` waits for `tail[i]`, which follows it on its stream."""
+        self.ends.append((task, tail))
+
+    def end_of(self) -> Rows:
+        """Provisional id → the id whose end stands for it."""
+        alias = np.arange(self.count)
+        for task, tail in self.ends:
+            alias[task] = tail
+        return alias
+
     def build(
         self, p: int, capacity: Floats
     ) -> tuple[TaskTable, Streams, Resources, npt.NDArray[np.int32], Rows, Rows]:
@@ -92,7 +105,7 @@ class Assembly:
         stage = stage[order]
         stream = (stage * len(STREAMS) + column("stream").astype(np.int32)[order]).astype(np.int32)
         task = final[np.concatenate(self.task)] if self.task else np.zeros(0, np.int64)
-        dep = final[np.concatenate(self.dep)] if self.dep else np.zeros(0, np.int64)
+        dep = final[self.end_of()[np.concatenate(self.dep)]] if self.dep else np.zeros(0, np.int64)
         by_task = np.argsort(task, kind="stable")
         dep_ptr = np.zeros(self.count + 1, np.int64)
         np.cumsum(np.bincount(task, minlength=self.count), out=dep_ptr[1:])

@@ -92,6 +92,15 @@ class Parts:
     trainable_share: float
     """Trainable over all parameters: 1, or the adapters' share under LoRA."""
     block_kinds: list[str]
+
+    def gap_share(self) -> Floats:
+        """(3, K): share of each instruction in which its compute stream only waits (exposed transfers, host)."""
+        out = np.zeros_like(self.seconds)
+        for d in range(3):
+            for k, busy in enumerate(self.busy_s[d]):
+                if self.seconds[d, k] > 0:
+                    out[d, k] = sum(busy.get(tag, 0.0) for tag in ("tp", "cp", "ep", "host")) / self.seconds[d, k]
+        return out
     segments: tuple[Segment, ...] = ()
     """What the sums were made from: F, B, W of each block kind, the embedding, the head; then B, W of what is kept."""
 

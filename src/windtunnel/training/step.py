@@ -37,6 +37,8 @@ from windtunnel.training.offload import offload_traffic
 from windtunnel.training.parts import Parts
 from windtunnel.training.traffic import Traffic, bucketed_traffic, sharded_traffic
 
+_LEAST_GAP = 0.003
+"""Share of a piece below which its exposed transfers are not told apart."""
 _FINE_TASKS = 20_000
 """Steps with fewer layer passes than this are simulated layer by layer; larger ones by whole model chunks, except where
 traffic or offloading needs layers."""
@@ -128,11 +130,25 @@ def build_step(
 
     asm = Assembly()
     base = row * 4096.0 + piece * 4.0
+    # where other traffic runs beside, a piece is a phase of kernels, which give way to it, and one of exposed transfers
+    gap = np.where(share > 0, duration * parts.gap_share()[kind, part][row], 0.0)
+    gap = np.where(gap > _LEAST_GAP * duration, gap, 0.0)
+    split_up = gap > 0
+    carries = np.where(split_up, 0.0, share)
+    sm = np.where(split_up, duration - gap, parts.sm_s[kind, part][row] * share)
     compute = asm.add(
-        base + 1, table.stage[row], S_COMPUTE, duration, T_F, row=row, sm=parts.sm_s[kind, part][row] * share,
-        hbm=parts.hbm_bytes[kind, part][row] * share, up=parts.up_bytes[kind, part][row] * share,
-        out=parts.out_bytes[kind, part][row] * share,
+        base + 1, table.stage[row], S_COMPUTE, duration - gap, T_F, row=row, sm=sm,
+        hbm=parts.hbm_bytes[kind, part][row] * share, up=parts.up_bytes[kind, part][row] * carries,
+        out=parts.out_bytes[kind, part][row] * carries,
     )  # fmt: skip
+    if split_up.any():
+        i = np.flatnonzero(split_up)
+        r = row[i]
+        tails = asm.add(
+            base[i] + 1.5, table.stage[r], S_COMPUTE, gap[i], T_F, row=r, up=parts.up_bytes[kind, part][r] * share[i],
+            out=parts.out_bytes[kind, part][r] * share[i],
+        )  # fmt: skip
+        asm.ends_with(compute[i], tails)
 
     arrival = last_task.copy()  # id of the task after which a row's result is at the next stage
     hop = _hops(table, part, stage_of, k_total)
@@ -197,7 +213,7 @@ def build_step(
         stage,
         rows_final,
         final[first_task],
-        final[last_task],
+        final[asm.end_of()[last_task]],
         final[compute],
         np.append(first_task, len(row)),
         float(optimizer_s.max()),
