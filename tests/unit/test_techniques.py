@@ -56,6 +56,13 @@ def test_every_entry_says_what_it_is() -> None:
             assert knob.problem(knob.default) is None, name
 
 
+def test_what_works_has_an_experiment_and_what_is_partial_says_what_is_missing() -> None:
+    from windtunnel import papers
+
+    for id, one in REGISTRY.items():
+        assert one.experiment in papers.list_papers() if one.status == "works" else one.missing, id
+
+
 def test_all_mistakes_are_reported_at_once() -> None:
     with pytest.raises(BadInput) as caught:
         applied(
@@ -122,7 +129,7 @@ def test_a_result_warns_of_techniques_that_do_nothing_and_of_partial_ones() -> N
     scenario = merged(OVERLAP.limits.scenario, {"techniques": ["zb-h1", "flash-attention"]})  # type: ignore[union-attr]
     warnings = api.simulate_training(scenario, sensitivities=False).warnings
     assert "technique zb-h1 does nothing here: there is no pipeline, hence no bubble to fill" in warnings
-    assert any("flash-attention is modelled in part" in text for text in warnings)
+    assert any("flash-attention is partial" in text for text in warnings)
 
 
 # -- tensor-parallel overlap -------------------------------------------------------------------------------------------
@@ -262,6 +269,23 @@ def test_copy_engines_take_no_sms() -> None:
 def test_a_segment_without_tensor_collectives_is_unchanged() -> None:
     plain = Segment("L", "F", [gemm("fc1", []), gemm("fc2", [0])])
     assert rewrite(plain).launches == plain.launches
+
+
+# -- attention ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["gpt3-1.3b", "BERT-large", "meta-llama/Llama-3.1-8B"])
+def test_fusing_attention_gives_the_graph_that_is_built_fused(name: str) -> None:
+    from windtunnel import graph
+
+    model, batch = catalog.model(name), graph.Batch.train(2, 512)
+    plain = graph.build(model, batch, unfused_attention=True)
+    (chosen,) = applied(["flash-attention"])
+    fused, built = chosen.on_graph(plain), graph.build(model, batch)
+    assert fused != plain
+    for kind, block in built.blocks.items():
+        assert fused.blocks[kind].operators == block.operators
+        assert set(fused.blocks[kind].tensors) == set(block.tensors)
 
 
 # -- data parallelism --------------------------------------------------------------------------------------------------

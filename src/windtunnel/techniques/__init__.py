@@ -55,7 +55,7 @@ def remarks(chosen: Sequence[Applied], scenario: Scenario) -> tuple[str, ...]:
         if reason:
             out.append(f"technique {one.id} does nothing here: {reason}")
         elif one.status == "partial":
-            out.append(f"technique {one.id} is modelled in part: {one.missing}")
+            out.append(f"technique {one.id} is partial: {one.missing}")
     return tuple(out)
 
 

@@ -103,6 +103,8 @@ class Technique:
     """Resource whose cost it hides or cuts: where that resource is free it gains nothing."""
     limits: Limits | None = None
     """Cases for the generated limit tests; a technique with status `works` declares them."""
+    experiment: str = ""
+    """Folder under `papers/` that tests the headline claim; without one the status is at most `partial`."""
     missing: str = ""
     """`partial`: what is left out."""
 

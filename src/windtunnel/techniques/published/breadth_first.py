@@ -39,7 +39,7 @@ TECHNIQUE = Technique(
     plan=_plan,
     saves="bubble",
     limits=Limits(CASE, costly_scenario=SLOW),
-    missing="under ZeRO-3 the weights of a chunk are gathered once per micro-batch, not once for all of them",
+    missing="ZeRO-3 gathers a chunk once per micro-batch, not once for all of them; no experiment yet",
 )
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

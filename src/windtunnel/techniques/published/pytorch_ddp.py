@@ -46,6 +46,7 @@ TECHNIQUE = Technique(
     applies_to=_applies,
     step=_step,
     saves="scale-out",
+    experiment="pytorch_ddp",
     limits=Limits(
         scenario={
             "model": "BERT-large",

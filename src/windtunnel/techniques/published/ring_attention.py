@@ -37,10 +37,12 @@ TECHNIQUE = Technique(
         "ICLR 2024",
     ),
     levels=("plan",),
+    status="partial",
     knobs={"degree": Knob(4, 2, 1024, "ranks of a sequence; 2 · degree divides its length")},
     edits=(("plan", "cp"),),
     plan=_plan,
     saves="activations",
+    missing="the paper's headline claim is not an experiment yet",
     limits=Limits(CASE, measure="peak_memory_allocated_bytes", free=SHORT, pays="step_time_s"),
 )
 

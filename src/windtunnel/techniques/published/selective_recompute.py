@@ -23,9 +23,11 @@ TECHNIQUE = Technique(
     summary="recompute the attention core alone: most of the memory for little of the work",
     paper=PAPER,
     levels=("plan",),
+    status="partial",
     edits=(("plan", "recompute"),),
     plan=_plan,
     saves="attention scores",
+    missing="the paper's headline claim is not an experiment yet",
     limits=Limits(
         {
             "model": "gpt3-13b",

@@ -36,10 +36,12 @@ TECHNIQUE = Technique(
     summary="cut the activations that tensor parallelism replicates along the sequence",
     paper=PAPER,
     levels=("plan",),
+    status="partial",
     edits=(("plan", "sp"),),
     applies_to=_applies,
     plan=_plan,
     saves="replicated activations",
+    missing="the paper's headline claim is not an experiment yet",
     limits=Limits(
         {
             "model": "gpt3-13b",

@@ -239,6 +239,7 @@ TECHNIQUE = Technique(
     applies_to=_applies,
     segment=_segment,
     saves="scale-up",
+    experiment="tp_overlap",
     limits=Limits(
         scenario={
             "model": "meta-llama/Llama-3.1-70B",

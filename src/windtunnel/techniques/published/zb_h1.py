@@ -46,6 +46,7 @@ TECHNIQUE = Technique(
     applies_to=applies,
     plan=_plan,
     saves="bubble",
+    experiment="zero_bubble",
     limits=Limits(CASE, costly_scenario={"plan": {"vpp": 5}}),
 )
 

@@ -27,6 +27,7 @@ TECHNIQUE = Technique(
     applies_to=applies,
     plan=_plan,
     saves="bubble",
+    experiment="zero_bubble",
     limits=Limits(CASE, pays="peak_memory_allocated_bytes"),
 )
 

@@ -47,11 +47,13 @@ TECHNIQUE = Technique(
         "SC 2020",
     ),
     levels=("plan",),
+    status="partial",
     knobs={"stage": Knob(3, 1, 3, "what is sharded")},
     edits=(("plan", "shard"),),
     applies_to=applies,
     plan=_plan,
     saves="replicated state",
+    missing="the paper's headline claim is not an experiment yet",
     limits=Limits(CASE, measure="peak_memory_allocated_bytes", free=ALONE, pays="step_time_s", costly_scenario=SLOW),
 )
 
