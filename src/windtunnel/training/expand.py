@@ -180,9 +180,13 @@ def expand(prepared: Prepared) -> Expanded:
     program, old, table = x.program, x.program.tasks, x.table
     capacity = x.program.resources.capacity[:4]
     compute = (old.stream_idx % len(STREAMS) == S_COMPUTE) & np.isin(old.tag, (T_F, T_B, T_W)) & (program.row >= 0)
-    piece = np.zeros(len(old), np.int64)
-    piece[compute] = _piece_numbers(program.row[compute])
-    counts = np.bincount(program.row[compute], minlength=len(table))
+    counts = np.diff(program.piece_ptr)
+    piece = np.full(len(old), -1)
+    piece[program.compute_task] = np.arange(len(program.compute_task)) - np.repeat(program.piece_ptr[:-1], counts)
+    tail = compute & (
+        piece < 0
+    )  # the second phase of a piece: its exposed transfers are among the launches of the first
+    compute &= ~tail
     stages = table.placement[:, 0].astype(np.int64)
     layers = _layers(x.parts, x.plan.recompute.num_layers, stages, table.p)
     cache: dict[tuple[int, int, int], list[_Piece]] = {}
@@ -218,6 +222,9 @@ def expand(prepared: Prepared) -> Expanded:
     for i in range(len(old)):
         stage, code = divmod(int(old.stream_idx[i]), len(STREAMS))
         base[i] = n
+        if tail[i]:
+            ends[i] = before[stage]
+            continue
         if not compute[i]:
             alone.append(old.alone_s[i : i + 1])
             stream.append(np.array([stage * WIDTH + code]))
@@ -250,16 +257,6 @@ def expand(prepared: Prepared) -> Expanded:
     return _assemble(
         x, np.concatenate(alone), np.concatenate(stream), np.concatenate(work), np.concatenate(source), pairs
     )
-
-
-def _piece_numbers(rows: Rows) -> Rows:
-    """How many earlier entries have the same row (entries of a row are neighbours in launch order of their stage)."""
-    order = np.argsort(rows, kind="stable")
-    ordered = rows[order]
-    first = np.searchsorted(ordered, ordered)
-    out = np.empty(len(rows), np.int64)
-    out[order] = np.arange(len(rows)) - first
-    return out
 
 
 def _load_sends(x: Prepared, work: Floats) -> None:
