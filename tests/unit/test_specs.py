@@ -248,5 +248,5 @@ def test_the_schema_describes_fields_and_short_forms() -> None:
     assert {"type": "boolean"} in plan["overlap"]["anyOf"]
     assert any("full" in form.get("enum", ()) for form in plan["recompute"]["anyOf"])
     assert set(schema["$defs"]["TrainingSpec"]["properties"]) == set(TrainingSpec.model_fields)
-    memory = schema["$defs"]["ClusterRef"]["properties"]["memory_bytes"]["anyOf"]
-    assert {"type": "string"} in memory
+    memory = schema["$defs"]["ClusterRef"]["properties"]["memory_bytes"]["anyOf"][0]
+    assert memory == {"anyOf": [{"type": "number", "exclusiveMinimum": 0}, {"type": "string"}]}

@@ -13,6 +13,8 @@ from windtunnel.specs.plan import RECOMPUTE_MODULES, Offload, PlanSpec, Recomput
 from windtunnel.specs.workload import TrainingSpec
 
 SELECTIVE_MODULES = ("core_attn",)
+MAX_INSTRUCTIONS = 100_000
+"""Forward passes per replica and step that are simulated one by one; beyond it a step takes minutes to simulate."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +53,10 @@ class ResolvedPlan:
     stage_layers: tuple[int, ...]
     """Layers of each virtual stage in depth order."""
     order: tuple[str, ...]
+    tp_regather: bool = True
+    """Whether sequence-parallel inputs are kept cut and gathered again for weight gradients (Megatron), or kept whole."""
+    tp_bulk_overlap: bool = False
+    """Whether backward runs the gather beside the data gradient and the scatter beside the weight gradient."""
 
     @property
     def expert_dp(self) -> int:
@@ -114,6 +120,11 @@ def resolve(
             f"must be divisible by mbs · dp = {plan.mbs} · {dp} = {per_step}; nearest are {low} and {high}",
         )  # fmt: skip
     m = max(training.global_batch // per_step, 1)
+    if m * plan.pp * plan.vpp > MAX_INSTRUCTIONS:
+        problems.add(
+            "training.global_batch", training.global_batch,
+            f"makes {m} micro-batches per replica; pp · vpp · micro-batches must be at most {MAX_INSTRUCTIONS}",
+        )  # fmt: skip
     if model.num_attention_heads % plan.tp:
         problems.add("plan.tp", plan.tp, f"must divide num_attention_heads {model.num_attention_heads} of {model.name}")
     if plan.ep > 1 and not model.num_experts:

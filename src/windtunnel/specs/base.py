@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from windtunnel.errors import Problem
 from windtunnel.units import parse_quantity
@@ -40,6 +40,8 @@ def _quantity(dimension: str) -> BeforeValidator:
     return BeforeValidator(parse, json_schema_input_type=float | str)
 
 
+Count = Annotated[int, Field(gt=0, le=10**9)]
+"""How many of something there are."""
 Bytes = Annotated[float, _quantity("bytes")]
 BytesPerS = Annotated[float, _quantity("bytes/s")]
 FlopPerS = Annotated[float, _quantity("flop/s")]

@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from windtunnel.specs.base import Bytes, BytesPerS, Seconds, Spec
+from windtunnel.specs.base import Bytes, BytesPerS, Count, Seconds, Spec
 from windtunnel.specs.device import DeviceSpec, LinkSpec
 
 
@@ -27,16 +27,16 @@ class ClusterRef(Spec):
     """What a scenario writes under `cluster:`; `catalog.resolve_cluster` turns it into a `ClusterSpec`."""
 
     device: str | DeviceSpec
-    nodes: int = Field(default=1, gt=0)
-    devices_per_node: int = Field(default=8, gt=0)
+    nodes: Count = 1
+    devices_per_node: Count = 8
     scale_up: str | LinkSpec | None = None
     scale_out: str | ScaleOut | None = None
-    scale_up_domain: int | None = Field(default=None, gt=0)
+    scale_up_domain: Count | None = None
     """Devices that share one scale-up network when it is larger than a node (72 on NVL72)."""
     host_memory_bytes: Bytes | None = None
     power_cap_w: float | None = Field(default=None, gt=0)
-    memory_bytes_per_s: BytesPerS | None = None
-    memory_bytes: Bytes | None = None
+    memory_bytes_per_s: BytesPerS | None = Field(default=None, gt=0)
+    memory_bytes: Bytes | None = Field(default=None, gt=0)
     price_per_device_hour: float | None = Field(default=None, ge=0)
 
 

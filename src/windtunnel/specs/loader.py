@@ -388,7 +388,8 @@ def _names(label: str, branch: Any) -> bool:
     """Whether a label in a location of pydantic stands for this branch of a union."""
     if typing.get_origin(branch) is dict:
         return label.startswith("dict[")
-    return label == branch.__name__ or label.endswith(f", {branch.__name__}]")  # the latter with a validator around
+    name = branch.__name__
+    return label in (name, f"constrained-{name}") or label.endswith(f", {name}]")  # the last with a validator around
 
 
 def _in_words(branch: Any) -> str:

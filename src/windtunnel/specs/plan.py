@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
-from windtunnel.specs.base import Spec
+from windtunnel.specs.base import Count, Spec
 
+Axis = Literal["tp", "cp", "ep", "dp", "pp"]
 RECOMPUTE_MODULES = (
     "core_attn", "attn", "qkv", "proj", "mlp", "mlp_act", "norm", "moe", "moe_act", "shared_experts", "mla_up_proj",
     "fc1", "fc2", "per_op",
@@ -48,25 +49,25 @@ class Overlap(Spec):
 class PlanSpec(Spec):
     """Axis sizes and policies. `dp: auto` is devices / (tp·pp·cp)."""
 
-    tp: int = Field(default=1, gt=0)
+    tp: Count = 1
     sp: bool | None = None
     """Sequence parallelism on the tensor axis; absent means on when tp > 1 (off for 2021 software)."""
-    pp: int = Field(default=1, gt=0)
-    vpp: int = Field(default=1, gt=0)
+    pp: Count = 1
+    vpp: Count = 1
     """Model chunks per pipeline stage."""
-    cp: int = Field(default=1, gt=0)
+    cp: Count = 1
     cp_kind: Literal["ring", "all_to_all", "hybrid", "all_gather"] = "ring"
-    cp_all_to_all: int = Field(default=1, gt=0)
+    cp_all_to_all: Count = 1
     """`hybrid`: size of the inner all-to-all axis; divides cp."""
-    ep: int = Field(default=1, gt=0)
-    etp: int = Field(default=1, gt=0)
-    dp: int | Literal["auto"] = "auto"
+    ep: Count = 1
+    etp: Count = 1
+    dp: Count | Literal["auto"] = "auto"
     zero: int = Field(default=1, ge=0, le=3)
-    shard_group: int | None = Field(default=None, gt=0)
+    shard_group: Count | None = None
     """Ranks that a ZeRO/FSDP shard is spread over (HSDP); absent means dp·cp."""
     reshard_after_forward: bool | None = None
     """ZeRO-3: gather again for backward (absent: yes without a pipeline)."""
-    mbs: int = Field(default=1, gt=0)
+    mbs: Count = 1
     schedule: str | None = None
     """A schedule id (`windtunnel techniques list --family schedule`); absent: 1f1b, interleaved_1f1b when vpp > 1."""
     recompute: Recompute = Recompute()
@@ -77,5 +78,12 @@ class PlanSpec(Spec):
     embedding_as_layer: bool | None = None
     loss_as_layer: bool | None = None
     """Count embedding / loss as one layer when splitting (Megatron `account_for_*_in_pipeline_split`)."""
-    order: tuple[str, ...] = ("tp", "cp", "ep", "dp", "pp")
+    order: tuple[Axis, ...] = ("tp", "cp", "ep", "dp", "pp")
     """Mesh axes, fastest varying (closest together) first."""
+
+    @field_validator("order")
+    @classmethod
+    def _each_axis_once(cls, order: tuple[Axis, ...]) -> tuple[Axis, ...]:
+        if {*order, "ep"} != {"tp", "cp", "dp", "pp", "ep"} or len(set(order)) < len(order):
+            raise ValueError("must name tp, cp, dp and pp (and ep) once each")
+        return order

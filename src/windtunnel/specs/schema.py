@@ -42,7 +42,23 @@ def scenario_schema() -> dict[str, Any]:
     listed = {"type": "array", "items": {"enum": list(RECOMPUTE_MODULES), "type": "string"}}
     plan["recompute"] = _also(plan["recompute"], module, listed, {"type": "null"})
     plan["overlap"] = _also(plan["overlap"], {"type": "boolean"}, {"type": "null"})
+    _tidy(schema)
     return {"$schema": DIALECT, "title": "Windtunnel scenario"} | {k: v for k, v in schema.items() if k != "title"}
+
+
+def _tidy(value: Any) -> None:
+    """Quantities above zero: pydantic leaves the bound beside the alternatives; it belongs to the number."""
+    if isinstance(value, dict):
+        if "gt" in value and "anyOf" in value:
+            bound = value.pop("gt")
+            for form in value["anyOf"]:
+                if form.get("type") == "number":
+                    form["exclusiveMinimum"] = bound
+        for item in value.values():
+            _tidy(item)
+    elif isinstance(value, list):
+        for item in value:
+            _tidy(item)
 
 
 def _also(field: dict[str, Any], *forms: dict[str, Any]) -> dict[str, Any]:

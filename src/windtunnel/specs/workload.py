@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from windtunnel.specs.base import Spec
+from windtunnel.specs.base import Count, Spec
 
 Precision = Literal["fp32", "tf32", "fp16", "bf16", "fp8", "fp8_rowwise", "fp8_block", "mxfp8", "nvfp4", "int8"]
 Framework = Literal[
@@ -34,10 +34,10 @@ class ExpertLoad(Spec):
 class TrainingSpec(Spec):
     """One training step's work."""
 
-    seq_len: int = Field(gt=0)
-    decoder_seq_len: int | None = Field(default=None, gt=0)
+    seq_len: Count
+    decoder_seq_len: Count | None = None
     """Encoder-decoder only; absent means seq_len."""
-    global_batch: int = Field(gt=0)
+    global_batch: Count
     """Sequences per optimizer step."""
     precision: Precision = "bf16"
     phase: Literal["pretrain", "sft", "lora"] = "pretrain"
