@@ -91,6 +91,9 @@ class Behaviour:
     overlap_grad_reduce: bool = True
     overlap_param_gather: bool = True
     overlap_tp: bool = False
+    tp_regather: bool = True
+    tp_bulk_overlap: bool = False
+    """Backward collectives of the tensor axis beside the other gradient's GEMM, without userbuffers."""
     overlap_p2p: bool = True
     overlap_moe_a2a: bool = False
     fsdp_prefetch: bool = True

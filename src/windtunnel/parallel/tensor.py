@@ -65,6 +65,8 @@ def tensor_bytes(tensor: Tensor, plan: ResolvedPlan) -> float:
         "sequence": tp if plan.sp else 1, "column": tp, "row": tp, "features": tp, "heads": tp, "vocab": tp, "full": 1,
         "expert": tp, "expert_column": tp, "expert_row": tp,
     }[tensor.rule]  # fmt: skip
+    if tensor.name.endswith("_norm_out") and not plan.tp_regather:
+        share = 1  # the gathered input of the column products is kept
     return tensor.elements * tensor.element_bytes / (share * cp)
 
 
@@ -95,7 +97,7 @@ def tensor_parallel(block: Block, plan: ResolvedPlan, hidden: float, tokens: flo
                     op.name,
                 )
             )
-            if plan.sp:
+            if plan.sp and plan.tp_regather:
                 out.append(
                     replace(
                         _collective(f"tp_regather_{op.name}", "", "all_gather", size, op.name), recompute_repeats=False

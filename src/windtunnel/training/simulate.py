@@ -136,8 +136,11 @@ def _prepare_at(
         problems.raise_if_any()
         raise AssertionError("resolve returned nothing without a problem")
     problems.raise_if_any()
-    if resolved.overlap_tp and not any(t.technique.id == "tp-overlap" for t in techniques):
-        techniques = (*techniques, *applied(("tp-overlap",)))
+    if resolved.tp > 1 and not any(t.technique.id == "tp-overlap" for t in techniques):
+        if resolved.overlap_tp:
+            techniques = (*techniques, *applied(("tp-overlap",)))
+        elif resolved.tp_bulk_overlap:
+            techniques = (*techniques, *applied(({"tp-overlap": {"pipeline": False}},)))
     table = schedules.build(resolved.schedule, resolved.pp, resolved.m, resolved.vpp)
     parts = build_parts(
         model,
