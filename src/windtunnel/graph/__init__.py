@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from windtunnel.graph.ends import embedding, head
-from windtunnel.graph.families.blocks import build_block
+from windtunnel.graph.families import build_block
 from windtunnel.graph.operators import STYLES, Batch, Block, Kind, ModelGraph, Operator, Style, Tensor
 from windtunnel.specs.model import ModelSpec
 
