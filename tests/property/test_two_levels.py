@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from windtunnel.engine import bound
-from windtunnel.training.assembly import T_B, T_F, T_W
+from windtunnel.training.assembly import T_B, T_F, T_REDUCE, T_W
 from windtunnel.training.expand import expand, expanded_step, expanded_timeline
 from windtunnel.training.predict import prepare
 from windtunnel.training.simulate import Prepared, step_time
@@ -107,3 +107,14 @@ def test_too_many_launches_are_refused() -> None:
     prepared = _prepare(EXAMPLES / "llama3-405b-16384xh100.yaml", ["plan.dp=auto", "training.global_batch=131072"])
     with pytest.raises(ValueError, match="too many to inline"):
         expand(prepared)
+
+
+@pytest.mark.xfail(strict=True, reason="a step in layers reduces as many buckets as it has layers, whatever their size")
+def test_buckets_keep_their_size_in_steps_of_layers() -> None:
+    """How finely a step is simulated does not change what data-parallel traffic it has."""
+    source = _scenario(2, 16, framework="ddp", seq_len=2048, zero=0)
+    counts = []
+    for megabytes in (2000, 8000, 40000):
+        prepared = _prepare(source | {"techniques": [{"pytorch-ddp": {"bucket_mb": megabytes}}]})
+        counts.append(int(np.sum(prepared.program.tasks.tag == T_REDUCE)))
+    assert counts == [17, 5, 1]  # 8.03 billion parameters, four bytes a gradient
