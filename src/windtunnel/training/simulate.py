@@ -179,6 +179,7 @@ def simulate_step(
     name: str = "",
     assumed: tuple[Assumption, ...] = (),
     trace: bool = False,
+    memory: bool = True,
     sensitivities: dict[str, float] | None = None,
     started: float | None = None,
 ) -> TrainingResult:
@@ -195,8 +196,8 @@ def simulate_step(
     hardware_flop = x.parts.hardware_flop * x.plan.m * x.plan.dp
     peak = x.cluster.device.peak(MATRIX_FORMAT[x.training.precision])
     shares = breakdown(x.program, timeline, x.parts, x.table)
-    memory = _memory(x, timeline)
-    warnings = _warnings(x, memory)
+    report = _memory(x, timeline) if memory else _no_memory(x)
+    warnings = _warnings(x, report)
     watts = _power_w(x, step)
     price = x.cluster.price_per_device_hour or x.cluster.device.price_per_hour
     return TrainingResult(
@@ -208,12 +209,12 @@ def simulate_step(
         hardware_tflops_per_device=hardware_flop / step / devices / 1e12,
         mfu=model_flop / step / devices / peak,
         hfu=hardware_flop / step / devices / peak,
-        peak_memory_allocated_bytes=memory.peak_allocated_bytes,
-        peak_memory_reserved_bytes=memory.peak_reserved_bytes,
-        memory_fits=memory.fits,
+        peak_memory_allocated_bytes=report.peak_allocated_bytes,
+        peak_memory_reserved_bytes=report.peak_reserved_bytes,
+        memory_fits=report.fits,
         breakdown=shares,
         interval=interval_of(x.training.framework, x.cluster, x.model, step),
-        memory=memory,
+        memory=report,
         sensitivities=sensitivities or {},
         bound_by=_bound_by(shares),
         plan=_plan_dict(x.plan),
@@ -222,7 +223,7 @@ def simulate_step(
         assumed=assumed,
         warnings=warnings,
         trace=_trace(x, timeline) if trace else None,
-        stages=_stages(x, memory),
+        stages=_stages(x, report),
         model_flop_per_token=x.parts.graph.model_flop_per_token,
         attention_flop_per_token=x.parts.graph.attention_flop_per_token,
         mean_power_w=watts,
@@ -231,6 +232,12 @@ def simulate_step(
         cost_per_million_tokens=None if price is None else price * devices * step / 3600.0 / tokens * 1e6,
         simulated_in_s=time.perf_counter() - begun,
     )
+
+
+def _no_memory(x: Prepared) -> MemoryReport:
+    """Stands in where only time is asked for."""
+    zero = np.zeros(1)
+    return MemoryReport(0, 0.0, 0.0, x.cluster.device.memory_bytes, {}, (), zero, zero)
 
 
 def step_time(prepared: Prepared) -> float:

@@ -73,16 +73,16 @@ def overrides_for(case: RowCase, values: dict[str, float]) -> dict[str, Any]:
 
 
 def predict(case: RowCase, values: dict[str, float]) -> float:
-    """Predicted value of the row's first metric, NaN when the scenario is refused."""
-    from windtunnel.training.predict import simulate_training
+    """Predicted value of the row's first metric, NaN when the scenario is refused. Only time is simulated."""
+    from windtunnel.training.predict import prepare
+    from windtunnel.training.simulate import simulate_step
 
     assert case.scenario is not None
     try:
-        overrides = overrides_for(case, values)
-        result = simulate_training(case.scenario, sensitivities=False, coefficient_overrides=overrides)
+        prepared, _ = prepare(case.scenario, coefficient_overrides=overrides_for(case, values))
     except BadInput:
         return math.nan
-    return case.metrics[0].convert(result)
+    return case.metrics[0].convert(simulate_step(prepared, memory=False))
 
 
 def log_residuals(cases: Sequence[RowCase], values: dict[str, float]) -> Floats:
