@@ -16,6 +16,10 @@ setup: $(STAMP)  ## create .venv with the package and its development tools
 $(STAMP): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]' -c constraints.txt
+	@echo "compiling the engine once"
+	@$(BIN)/windtunnel train examples/llama3-70b-64xh100.yaml --json > /dev/null
+	@echo "compiling the engine once"
+	@$(BIN)/windtunnel train examples/llama3-70b-64xh100.yaml --json > /dev/null
 	touch $@
 
 demo: setup  ## predict Llama-3.1-70B on 64 H100; writes a trace and an HTML report to out/

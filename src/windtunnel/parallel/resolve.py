@@ -54,7 +54,7 @@ class ResolvedPlan:
     """Layers of each virtual stage in depth order."""
     order: tuple[str, ...]
     tp_regather: bool = True
-    """Whether sequence-parallel inputs are kept cut and gathered again for weight gradients (Megatron), or kept whole."""
+    """Whether sequence-parallel inputs are kept cut and gathered again for weight gradients (Megatron), or kept."""
     tp_bulk_overlap: bool = False
     """Whether backward runs the gather beside the data gradient and the scatter beside the weight gradient."""
 

@@ -166,11 +166,12 @@ def accuracy_page(report: ValidationReport) -> str:
         _INTRODUCTION,
         f"{predicted} of {len(training)} measured training values are predicted, "
         f"from {report.scenarios} distinct scenarios.",
-        "## Out of fold: step time\n\nFive folds that leave out whole (model, cluster) groups, coefficients refitted for each. "
-        "These are the figures to quote for the open rows.",
+        "## Out of fold: step time\n\nFive folds that leave out whole (model, cluster) groups, coefficients refitted "
+        "for each. These are the figures to quote for the open rows.",
         _out_of_fold(),
-        "## With the shipped coefficients\n\nThe same rows set the coefficients (not in these families: rosetta, single, "
-        "flash-attn-train, gpu-recipes, primus-projection), so where the table above has a figure, that one counts.",
+        "## With the shipped coefficients\n\nThe same rows set the coefficients (not in these families: rosetta, "
+        "single, flash-attn-train, gpu-recipes, primus-projection), so where the table above has a figure, that one "
+        "counts.",
         _training(report, memory=False),
         "## Memory", _training(report, memory=True),
         "Measured runs that the simulator says do not fit (each is a miss of the memory model or of the reading):",

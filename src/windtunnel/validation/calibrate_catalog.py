@@ -1,4 +1,4 @@
-"""Refit the catalogue's coefficients and out-of-fold residuals: `python -m windtunnel.validation.calibrate_catalog ROWS`.
+"""Refit the catalogue's coefficients and residuals: `python -m windtunnel.validation.calibrate_catalog ROWS`.
 
 Writes `catalog/coefficients/fitted/<software>.yaml` (value, standard error, rows that set it) and
 `catalog/residuals/training.json` (per class of rows: the spread of residuals predicted without their group).
@@ -122,7 +122,9 @@ def calibrate_group(
             )  # fmt: skip
     errors = np.abs([x["error"] for x in residuals])
     values_text = ", ".join(f"{k} {v:.4g}" for k, v in whole.values.items())
-    text = f"{title}: {len(cases)} rows, {len(keep)} in the fit; {values_text}; out of fold mean {100 * errors.mean():.2f} %, median {100 * np.median(errors):.2f} %"
+    mean, median = 100 * errors.mean(), 100 * np.median(errors)
+    text = f"{title}: {len(cases)} rows, {len(keep)} in the fit; {values_text}"
+    text += f"; out of fold mean {mean:.2f} %, median {median:.2f} %"
     return fitted, residuals, text
 
 
@@ -173,9 +175,8 @@ def main() -> None:
     _write(fitted, residuals if not chosen else [])
     for family in sorted({r["family"] for r in residuals}):
         e = np.array([r["error"] for r in residuals if r["family"] == family])
-        print(
-            f"{family:22s} n {len(e):4d} mean {100 * np.abs(e).mean():5.2f} median {100 * np.median(np.abs(e)):5.2f} bias {100 * e.mean():+5.2f}"
-        )
+        mean, median, bias = 100 * np.abs(e).mean(), 100 * np.median(np.abs(e)), 100 * e.mean()
+        print(f"{family:22s} n {len(e):4d} mean {mean:5.2f} median {median:5.2f} bias {bias:+5.2f}")
 
 
 if __name__ == "__main__":
