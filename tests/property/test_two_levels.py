@@ -109,7 +109,6 @@ def test_too_many_launches_are_refused() -> None:
         expand(prepared)
 
 
-@pytest.mark.xfail(strict=True, reason="a step in layers reduces as many buckets as it has layers, whatever their size")
 def test_buckets_keep_their_size_in_steps_of_layers() -> None:
     """How finely a step is simulated does not change what data-parallel traffic it has."""
     source = _scenario(2, 16, framework="ddp", seq_len=2048, zero=0)

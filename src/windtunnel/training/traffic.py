@@ -140,8 +140,9 @@ def bucketed_traffic(
     """DDP, ZeRO-1 and ZeRO-2: gradient buckets after the last backward, parameter buckets before the first forward."""
     k_total = len(parts.layers)
     stage_of = table.placement[:, 0]
+    buckets = traffic.bucket_counts()  # a step may run in finer pieces than buckets, never in coarser ones
     if options.overlap_grad_reduce:
-        count = pieces[reduced]
+        count = buckets[part[reduced]]
         cuts = np.ones(k_total, np.int64)
         cuts[part[reduced]] = count
         t, up, out, sm, hbm = traffic.reduce(cuts)
@@ -149,11 +150,12 @@ def bucketed_traffic(
         k = part[of_row]
         last = np.cumsum(count) - 1
         j = np.arange(len(k)) - np.repeat(last + 1 - count, count)
+        full = -(-(j + 1) * pieces[of_row] // np.repeat(count, count)) - 1  # the piece that fills bucket j
         ids = asm.add(
-            of_row * 4096.0 + j * 4 + 2, stage_of[k], S_REDUCE, t[k], T_REDUCE, row=of_row, sm=sm[k], hbm=hbm[k],
+            of_row * 4096.0 + full * 4 + 2, stage_of[k], S_REDUCE, t[k], T_REDUCE, row=of_row, sm=sm[k], hbm=hbm[k],
             up=up[k], out=out[k],
         )  # fmt: skip
-        asm.depend(ids, first_task[of_row] + j)
+        asm.depend(ids, first_task[of_row] + full)
         for kk in range(k_total):
             finish[int(stage_of[kk])].append(int(ids[np.flatnonzero(k == kk)[-1]]))
         if options.reduce_every_micro_batch:  # backward ends when its reduction has: what follows waits
@@ -172,15 +174,15 @@ def bucketed_traffic(
             asm.depend(ids, finish[s][0])
             finish[s].append(int(ids[-1]))
     if traffic.gather_at_start:
-        count = pieces[first_f]
-        t, up, out, sm, hbm = traffic.gather(count)
-        k = np.repeat(np.arange(k_total), count)
-        j = np.arange(len(k)) - np.repeat(np.cumsum(count) - count, count)
+        t, up, out, sm, hbm = traffic.gather(buckets)
+        k = np.repeat(np.arange(k_total), buckets)
+        j = np.arange(len(k)) - np.repeat(np.cumsum(buckets) - buckets, buckets)
+        needed = j * pieces[first_f[k]] // buckets[k]  # the piece that needs bucket j first
         ids = asm.add(
-            first_f[k] * 4096.0 + j * 4, stage_of[k], S_GATHER, t[k], T_GATHER, row=first_f[k], sm=sm[k], hbm=hbm[k],
+            first_f[k] * 4096.0 + needed * 4, stage_of[k], S_GATHER, t[k], T_GATHER, row=first_f[k], sm=sm[k], hbm=hbm[k],
             up=up[k], out=out[k],
         )  # fmt: skip
-        asm.depend(first_task[first_f[k]] + j, ids)
+        asm.depend(first_task[first_f[k]] + needed, ids)
 
 
 def sharded_traffic(
