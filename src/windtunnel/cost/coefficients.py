@@ -104,7 +104,8 @@ class Behaviour:
     dispatch_skips_host: bool = False
     shard_optimizer: bool = True
     compile: bool = False
-    reserved_fraction: float = 1.06
+    expandable_segments: bool = False
+    """Whether the launcher sets `expandable_segments:True` for PyTorch's allocator."""
     dummy_wgrad: bool = False
 
 
@@ -162,7 +163,7 @@ def _resolved(framework: str, device_id: str, generation: str) -> tuple[Coeffici
                 merged[key] = {**getattr(base, key), **value} if isinstance(value, dict) else value
             grades = dict(base.grades)
             for key, entry in section.items():
-                grades[key] = entry.get("grade", "fitted") if isinstance(entry, dict) else "fitted"
+                grades[key] = entry.get("grade", "analytic") if isinstance(entry, dict) else "analytic"
             base = replace(base, **merged, grades=grades)
             basis = f"{data.get('name', framework)} on {level}" if level != "default" else basis
     return replace(base, basis=basis), behaviour
