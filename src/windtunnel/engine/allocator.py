@@ -73,7 +73,7 @@ def replay_tensors(
 
     Args:
         sizes: Bytes, positive to allocate, negative to free. Shape (n,).
-        tensors: Tensor of each event, distinct for every allocation, below n. Shape (n,).
+        tensors: Tensor of each event, a number from 0 for every allocation. Shape (n,).
         streams: Stream of each allocation, from 0. Shape (n,).
         expandable: Expandable segments (`expandable_segments:True`).
         limit_bytes: Where a new segment would pass it, free segments are released first; 0 for no limit.

@@ -204,7 +204,9 @@ def _give_back(blocks: Array, free_head: Array, last: Array, spare: Array, count
 
 
 @njit(_L(_L, _L, _L, int64, boolean, int64), cache=True, error_model="numpy")
-def replay_tensors(sizes: Array, tensors: Array, streams: Array, num_streams: int, expandable: bool, limit: int) -> Array:
+def replay_tensors(
+    sizes: Array, tensors: Array, streams: Array, num_streams: int, expandable: bool, limit: int
+) -> Array:
     """Counters after all events; see `allocator.replay_tensors`."""
     n = len(sizes)
     pools = 2 * num_streams
@@ -213,7 +215,7 @@ def replay_tensors(sizes: Array, tensors: Array, streams: Array, num_streams: in
     count = np.zeros(8, np.int64)
     free_head = np.full(pools, -1, np.int64)
     last = np.full(pools, -1, np.int64)
-    held = np.full(n, -1, np.int64)
+    held = np.full(tensors.max() + 1 if n else 0, -1, np.int64)
     for i in range(n):
         t = tensors[i]
         if sizes[i] > 0:

@@ -29,6 +29,7 @@ from windtunnel.training.assembly import (
     T_W,
 )
 from windtunnel.training.parts import Parts
+from windtunnel.training.reserved import reserved_memory
 from windtunnel.training.results import MemoryReport
 from windtunnel.training.step import StepProgram
 
@@ -172,10 +173,12 @@ def memory_report(
     table: InstructionTable,
     static: StaticMemory,
     capacity_bytes: float,
-    reserved_fraction: float,
-    offloaded: float,
+    plan: ResolvedPlan,
+    training: TrainingSpec,
+    behaviour: Behaviour,
 ) -> MemoryReport:
-    """Memory curve of every stage from allocations and frees of the step program."""
+    """Memory curve of every stage from allocations and frees of the step program; reserved memory of the fullest."""
+    offloaded = plan.offload.activations
     kinds = sorted({kind for kept in parts.kept_bytes for kind in kept})
     names = (*static.by_kind, *kinds, "gradients (late)", "transient")
     last_kind = W if table.split_backward else B
@@ -231,8 +234,12 @@ def memory_report(
     by_kind = {name: np.full(len(times), value[top]) for name, value in static.by_kind.items()}
     by_kind["activations"] = total - base[top]
     allocated = float(peaks[top])
-    context = 0.6e9
+    alive = {name: float(value[top]) for name, value in static.by_kind.items()}
+    held = reserved_memory(
+        parts, plan, training, behaviour, table, alive, static.late_gradient_bytes, top, allocated, capacity_bytes
+    )
     return MemoryReport(
-        top, allocated, allocated * reserved_fraction + context, capacity_bytes, at_peak, tuple(peaks.tolist()), times,
-        total, by_kind,
+        top, allocated, held.total_bytes, capacity_bytes, at_peak, tuple(peaks.tolist()), times, total, by_kind,
+        reserved_by_allocator_bytes=held.allocator_bytes, communication_buffer_bytes=held.communication_bytes,
+        context_bytes=held.context_bytes, allocator_retries=held.allocator_retries,
     )  # fmt: skip

@@ -36,6 +36,12 @@ class MemoryReport:
     curve_time_s: npt.NDArray[np.float64]
     curve_bytes: npt.NDArray[np.float64]
     curve_by_kind: dict[str, npt.NDArray[np.float64]] = field(default_factory=dict)
+    reserved_by_allocator_bytes: float = 0.0
+    """Part of `peak_reserved_bytes` that the framework's allocator holds (what PyTorch reports as reserved)."""
+    communication_buffer_bytes: float = 0.0
+    context_bytes: float = 0.0
+    allocator_retries: int = 0
+    """Times the allocator had to return cached segments in two steps because the device was full; each stalls it."""
 
     @property
     def fits(self) -> bool:

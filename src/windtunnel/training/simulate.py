@@ -255,8 +255,9 @@ def _memory(x: Prepared, timeline: Timeline) -> MemoryReport:
         x.table,
         static,
         x.cluster.device.memory_bytes,
-        x.behaviour.reserved_fraction,
-        x.plan.offload.activations,
+        x.plan,
+        x.training,
+        x.behaviour,
     )
 
 

@@ -77,7 +77,7 @@ def training_targets(row: dict[str, Any], work: Work | None) -> tuple[Target, ..
 
 def _memory(metric: str, gib: float) -> Target:
     if "reserved" in metric:
-        return Target(metric, "GiB", gib, lambda r: r.peak_memory_reserved_bytes / GIB)
+        return Target(metric, "GiB", gib, lambda r: r.memory.reserved_by_allocator_bytes / GIB)
     return Target(metric, "GiB", gib, lambda r: r.peak_memory_allocated_bytes / GIB)
 
 

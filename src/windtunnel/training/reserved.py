@@ -1,0 +1,119 @@
+"""What a job holds of device memory beside its tensors: cached segments, CUDA context, communication buffers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from windtunnel.cost.coefficients import Behaviour
+from windtunnel.engine.allocator import replay_tensors
+from windtunnel.network.groups import GroupPlacement, placement
+from windtunnel.parallel.resolve import ResolvedPlan
+from windtunnel.schedules.table import InstructionTable
+from windtunnel.specs.workload import TrainingSpec
+from windtunnel.training.allocation import Floats, StageTrace
+from windtunnel.training.parts import Parts
+
+MIB = 2**20
+CONTEXT_BYTES = 0.6e9
+"""CUDA context and loaded kernels of one process. Assumed: nvidia-smi shows 0.5–0.7 GB for an idle process."""
+CONNECTION_BYTES = 14 * MIB
+"""One connection of one channel: a receive buffer of 10 MiB (4 MiB simple, 4.7 MiB LL128, 0.5 MiB LL, rounded to 2 MiB)
+and two send buffers of 2 MiB. Source: NCCL src/init.cc (default buffer sizes); NVIDIA/nccl issue 1685, 8 H100: an
+all-to-all adds 3.28 GB = 7 peers · 32 channels · 14 MiB."""
+PEER_CHANNELS = 32
+"""Channels to each peer of a send/receive inside the scale-up network. Source: as above."""
+NETWORK_PEER_CHANNELS = 2
+"""Channels to a peer across nodes; their buffers are shared. Source: NCCL src/init.cc, paths over a NIC (assumed)."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReservedMemory:
+    """Device memory that a job holds. Bytes."""
+
+    allocator_bytes: float
+    """What the framework's allocator reserves (`torch.cuda.max_memory_reserved`)."""
+    context_bytes: float
+    communication_bytes: float
+    allocator_retries: int
+    """How often the allocator had to return cached segments because the device was full."""
+
+    @property
+    def total_bytes(self) -> float:
+        """All of it."""
+        return self.allocator_bytes + self.context_bytes + self.communication_bytes
+
+
+def communication_buffer_bytes(parts: Parts, plan: ResolvedPlan) -> float:
+    """Buffers of the communicators of one rank: rings of the groups that reduce or gather, peers of the others."""
+    cluster, params = parts.network.cluster, parts.network.params
+
+    def ring(place: GroupPlacement) -> float:
+        if float(place.size) <= 1:
+            return 0.0
+        link = params.out if float(place.num_domains) > 1 else params.up
+        return link.channels * CONNECTION_BYTES
+
+    def peers(place: GroupPlacement, most: float) -> float:
+        inside = min(float(place.ranks_per_domain) - 1, most)
+        outside = min(float(place.size) - 1, most) - inside
+        return (inside * PEER_CHANNELS + outside * NETWORK_PEER_CHANNELS) * CONNECTION_BYTES
+
+    total = ring(parts.dp_place)
+    if plan.expert_dp != plan.dp * plan.cp and plan.ep > 1:
+        total += ring(parts.expert_dp_place)
+    if plan.tp > 1:
+        total += ring(parts.mesh.placement("tp"))
+    if plan.cp > 1:
+        place = parts.mesh.placement("cp")
+        total += peers(place, 1.0 if plan.cp_kind == "ring" else float(place.size))
+    if plan.pp > 1:
+        total += 2 * peers(parts.mesh.placement("pp"), 1.0)
+    if plan.ep > 1 and plan.dispatcher in ("alltoall", "allgather"):
+        place = placement(plan.ep, plan.etp, cluster.scale_up_domain)
+        total += peers(place, float(plan.ep)) if plan.dispatcher == "alltoall" else ring(place)
+    return total
+
+
+def reserved_memory(
+    parts: Parts,
+    plan: ResolvedPlan,
+    training: TrainingSpec,
+    behaviour: Behaviour,
+    table: InstructionTable,
+    static: dict[str, float],
+    late_bytes: Floats,
+    stage: int,
+    allocated_bytes: float,
+    capacity_bytes: float,
+) -> ReservedMemory:
+    """Replay the tensors of one stage through the block allocator and add what lives outside of it.
+
+    Args:
+        parts: Blocks and virtual stages.
+        plan: Axis sizes and policies.
+        training: Optimizer and precision.
+        behaviour: What the framework does.
+        table: The pipeline schedule.
+        static: Bytes that live through the step on the stage, by kind.
+        late_bytes: Gradients that appear in the first backward, by virtual stage, shape (K,).
+        stage: The stage.
+        allocated_bytes: Peak of the account of the step. What it counts beyond the tensors written out (an element-wise
+            temporary, say) is added to what they reserve.
+        capacity_bytes: The device's memory: an allocator that would pass it returns cached segments first.
+    """
+    writer = StageTrace(parts, plan, training, behaviour, table, static, late_bytes, stage)
+    sizes, tensors, streams = writer.trace()
+    expandable = behaviour.expandable_segments
+    communication = communication_buffer_bytes(parts, plan)
+    outside = CONTEXT_BYTES + communication
+    replay = replay_tensors(sizes, tensors, streams, expandable=expandable)
+    more = max(allocated_bytes - replay.allocated_bytes, 0.0)
+    reserved, retries = replay.reserved_bytes + more, 0
+    room = capacity_bytes - outside - more
+    if reserved > capacity_bytes - outside > 0:
+        if expandable:  # free pages are returned one by one
+            reserved, retries = max(allocated_bytes, replay.allocated_bytes, capacity_bytes - outside), 1
+        elif room > 0:
+            replay = replay_tensors(sizes, tensors, streams, limit_bytes=int(room))
+            reserved, retries = replay.reserved_bytes + more, replay.releases
+    return ReservedMemory(float(reserved), CONTEXT_BYTES, communication, retries)
