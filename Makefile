@@ -17,8 +17,6 @@ setup: $(STAMP)  ## create .venv with the package and its development tools
 $(STAMP): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]' -c constraints.txt
-	@echo "compiling the engine once"
-	@$(BIN)/windtunnel train examples/llama3-70b-64xh100.yaml --json > /dev/null
 	touch $@
 
 $(COMPILED): $(STAMP)
