@@ -121,6 +121,7 @@ def simulate_training(
     """
     from windtunnel import __version__
     from windtunnel.techniques import applied, remarks
+    from windtunnel.training.ignored import ignored_settings
     from windtunnel.training.results import Assumption
     from windtunnel.training.simulate import simulate_step
 
@@ -135,7 +136,8 @@ def simulate_training(
     digest = hashlib.sha256(json.dumps([plain, __version__], sort_keys=True).encode()).hexdigest()[:16]
     return replace(
         result, sensitivities=gains, scenario=plain, input_hash=digest, version=__version__, citations=tuple(used),
-        warnings=(*result.warnings, *remarks(chosen, scenario)), simulated_in_s=time.perf_counter() - begun,
+        warnings=(*result.warnings, *remarks(chosen, scenario), *ignored_settings(scenario, prepared)),
+        simulated_in_s=time.perf_counter() - begun,
     )  # fmt: skip
 
 

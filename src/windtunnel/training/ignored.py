@@ -1,0 +1,91 @@
+"""Settings that a scenario states and that do not act on its prediction: each is named in a warning."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pydantic import BaseModel
+
+from windtunnel.parallel.precision import MATRIX_FORMAT
+from windtunnel.specs.scenario import Scenario
+from windtunnel.training.simulate import Prepared
+
+
+def ignored_settings(scenario: Scenario, prepared: Prepared) -> tuple[str, ...]:
+    """One sentence a setting that has no effect here, or only part of its effect."""
+    found = (*_training(scenario, prepared), *_plan(scenario, prepared), *_around(scenario, prepared))
+    return tuple(f"{field} {why}" for field, why in found)
+
+
+def _given(spec: BaseModel | None, prefix: str, why: dict[str, str | None]) -> Iterator[tuple[str, str]]:
+    """Fields that were written down and for which there is a reason why they do nothing."""
+    for field, reason in why.items():
+        if spec is not None and reason and field in spec.model_fields_set:
+            yield f"{prefix}.{field}", f"has no effect: {reason}"
+
+
+def _training(scenario: Scenario, x: Prepared) -> Iterator[tuple[str, str]]:
+    training, plan = x.training, x.plan
+    dense = None if x.model.num_experts else f"{x.model.name} has no experts"
+    fp8 = training.precision.startswith(("fp8", "mxfp8"))
+    applies = ("eager", "compiled") if training.compile else ("eager",)
+    yield from _given(training, "training", {
+        "framework_version": "coefficients are not told apart by version",
+        "dropout": "dropout is counted with unfused attention only, and always there",
+        "decoder_seq_len": None if x.model.family == "encoder_decoder" else f"{x.model.name} has no decoder of its own",
+        "lora": None if training.phase == "lora" else f"training.phase is {training.phase}",
+        "compile": None if x.behaviour.style in applies else f"kernels of {training.framework} stay as they are",
+        "float8_all_gather": None if fp8 and plan.zero == 3 else "it needs an fp8 precision and zero 3",
+        "gradient_accumulation_sync": None if plan.zero == 3 else "it is a switch of FSDP (zero 3)",
+        "moe_dispatcher": dense, "fused_permute": dense, "expert_load": dense,
+    })  # fmt: skip
+    if training.optimizer == "muon":
+        yield "training.optimizer muon", "is counted like momentum: its Newton-Schulz products are not in the step"
+    if training.optimizer_in_backward and plan.m > 1:
+        yield "training.optimizer_in_backward", f"cannot accumulate the {plan.m} micro-batches: memory is too low here"
+    if training.phase == "lora" and training.lora and training.lora.quantized_base:
+        yield "training.lora.quantized_base", "acts on memory; unpacking the weights is not in the step time"
+    if training.precision in ("fp32", "tf32"):
+        yield f"training.precision {training.precision}", "acts on matrix rates; tensors and messages count as 2 bytes"
+    wanted, rates = MATRIX_FORMAT[training.precision], x.cluster.device.peak_flop_per_s
+    if wanted not in rates:
+        yield f"training.precision {training.precision}", f"is no format of {x.cluster.device.id}; nearest rate taken"
+
+
+def _plan(scenario: Scenario, x: Prepared) -> Iterator[tuple[str, str]]:
+    plan, given = x.plan, scenario.plan
+    dense = None if x.model.num_experts else f"{x.model.name} has no experts"
+    unsharded = None if plan.zero == 3 else f"it is a switch of FSDP (zero 3), and zero is {plan.zero}"
+    layerwise = "zero 3 gathers and reduces layer by layer" if plan.zero == 3 else None
+    own = plan.offload.activations or plan.offload.optimizer or plan.offload.params
+    one_cp = "cp is 1" if plan.cp == 1 else None
+    yield from _given(given, "plan", {
+        "cp_kind": one_cp, "cp_all_to_all": one_cp or (None if plan.cp_kind == "hybrid" else "cp_kind is not hybrid"),
+        "sp": "tp is 1" if plan.tp == 1 else None, "etp": dense, "reshard_after_forward": unsharded,
+        "shard_group": None if plan.zero else "zero is 0",
+    })  # fmt: skip
+    yield from _given(given.overlap, "plan.overlap", {
+        "grad_reduce": layerwise, "param_gather": layerwise, "fsdp_prefetch": unsharded, "moe_a2a": dense,
+        "tp": "tp is 1" if plan.tp == 1 else None, "p2p": "pp is 1" if plan.pp == 1 else None,
+    })  # fmt: skip
+    policy = given.recompute.policy
+    yield from _given(given.recompute, "plan.recompute", {
+        "modules": None if policy == "modules" else f"policy is {policy}",
+        "num_layers": "policy is none" if policy == "none" else None,
+    })  # fmt: skip
+    yield from _given(given.offload, "plan.offload", {"tier": None if own else "nothing is offloaded"})
+    if "order" in given.model_fields_set and plan.ep > 1 and "ep" in plan.order and plan.order.index("ep") != 2:
+        yield "plan.order", "does not place ep: expert groups are cut from neighbouring ranks inside a stage"
+
+
+def _around(scenario: Scenario, x: Prepared) -> Iterator[tuple[str, str]]:
+    unread = "`train` does not read it"
+    yield from _given(scenario, "scenario", {"serving": unread, "search": unread})
+    if x.model.num_nextn_predict_layers:
+        yield "model.num_nextn_predict_layers", "has no effect: heads for multi-token prediction are not in the step"
+    if not isinstance(scenario.cluster, str):
+        unchecked = "host memory is not simulated; whether what is offloaded fits is not checked"
+        yield from _given(scenario.cluster, "cluster", {"host_memory_bytes": unchecked})
+        out = scenario.cluster.scale_out
+        if not isinstance(out, str):
+            yield from _given(out, "cluster.scale_out", {"topology": "rates and oversubscription describe the network"})

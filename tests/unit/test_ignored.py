@@ -1,0 +1,43 @@
+"""Settings without effect are named; settings with effect are not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from windtunnel.training.predict import simulate_training
+
+SCENARIO: dict[str, Any] = {
+    "model": "meta-llama/Llama-3.2-1B",
+    "cluster": {"device": "h100-sxm-80gb", "nodes": 1, "devices_per_node": 2},
+    "training": {"seq_len": 2048, "global_batch": 4},
+}
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        "training.dropout=true", "training.expert_load.imbalance=2", "training.moe_dispatcher=deepep",
+        "training.lora.rank=8", "plan.cp_kind=all_to_all", "plan.etp=2", "plan.overlap.p2p=false",
+        "plan.recompute.modules=[mlp]", "plan.recompute.num_layers=1", "plan.offload.tier=nvme", "plan.sp=true",
+        "cluster.host_memory_bytes=1 GB", "training.gradient_accumulation_sync=false",
+    ],
+)  # fmt: skip
+def test_a_setting_without_effect_is_named_and_has_none(setting: str) -> None:
+    plain = simulate_training(SCENARIO, sensitivities=False)
+    result = simulate_training(SCENARIO, overrides=[setting], sensitivities=False)
+    block, field = setting.split("=")[0].split(".")[:2]
+    assert any(w.startswith(f"{block}.{field}") and "no effect" in w for w in result.warnings), result.warnings
+    assert result.step_time_s == plain.step_time_s
+    assert result.memory.peak_reserved_bytes == plain.memory.peak_reserved_bytes
+
+
+def test_settings_with_effect_are_not_named() -> None:
+    settings = ["plan.zero=3", "plan.overlap.fsdp_prefetch=false", "plan.recompute=full", "training.attention=flash2"]
+    assert not simulate_training(SCENARIO, overrides=settings, sensitivities=False).warnings
+
+
+def test_a_format_the_device_lacks_is_named() -> None:
+    other = SCENARIO | {"cluster": {"device": "v100-sxm-32gb", "nodes": 1, "devices_per_node": 2}}
+    assert "bf16 is no format of v100" in " ".join(simulate_training(other, sensitivities=False).warnings)
