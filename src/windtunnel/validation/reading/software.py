@@ -38,7 +38,7 @@ def read_software(ctx: Context, model: ModelSpec, device: str, tp: int, chosen: 
     fused = switch(first(ctx.extra, "ce_fusion", "cross_entropy_fusion", "fused_ce", "cross_entropy_loss_fusion"))
     if fused is not None:
         fields["fused_cross_entropy"] = fused
-    elif rule := default("fused_cross_entropy", ctx):
+    elif rule := default("fused_cross_entropy", ctx, device=device):
         fields["fused_cross_entropy"] = bool(rule[0])
         ctx.assume("training.fused_cross_entropy", *rule)
     if model.family == "encoder_decoder" and (rule := default("decoder_seq_len", ctx)):
