@@ -27,7 +27,7 @@ SCENARIO: dict[str, Any] = {
 def test_a_setting_without_effect_is_named_and_has_none(setting: str) -> None:
     plain = simulate_training(SCENARIO, sensitivities=False)
     result = simulate_training(SCENARIO, overrides=[setting], sensitivities=False)
-    block, field = setting.split("=")[0].split(".")[:2]
+    block, field = setting.split("=", maxsplit=1)[0].split(".")[:2]
     assert any(w.startswith(f"{block}.{field}") and "no effect" in w for w in result.warnings), result.warnings
     assert result.step_time_s == plain.step_time_s
     assert result.memory.peak_reserved_bytes == plain.memory.peak_reserved_bytes

@@ -80,7 +80,7 @@ def moe_mlp(model: ModelSpec, batch: Batch, style: Style) -> Parts:
         Tensor("expert_act_out", f * routed, "expert_column", producer="moe_act", consumers=("moe",)),
     ]
     expert_params = sum(op.params for op in operators if op.kind == Kind.GROUPED_GEMM)
-    shared = float(model.shared_expert_intermediate_size)
+    shared = float(model.shared_expert_intermediate_size or model.n_shared_experts * model.moe_intermediate_size)
     if shared:
         up_s = 2 * shared if model.gated_mlp else shared
         operators += [

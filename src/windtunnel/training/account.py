@@ -79,23 +79,28 @@ def breakdown(program: StepProgram, timeline: Timeline, parts: Parts, table: Ins
     return {name: value for name, value in sorted(out.items(), key=lambda x: -x[1]) if value > 0}
 
 
+_TRANSFER = {T_SEND: "exposed pp", T_REDUCE: "exposed dp", T_GATHER: "exposed dp", T_OFFLOAD: "exposed offload"}
+
+
 def _blame(out: defaultdict[str, float], program: StepProgram, timeline: Timeline, task: int, gap: float) -> None:
-    """Split one idle gap: the transfer that ended it is exposed as long as it ran, the rest waited for other stages."""
+    """Give one idle gap to the chain of tasks that ended it.
+
+    Transfers are exposed while they ran; from where the chain enters another stage's computation, the rest is waiting.
+    """
+    at = float(timeline.start_s[task])
+    begin = at - gap
     cause = int(timeline.blame[task])
-    while cause >= 0 and program.tasks.tag[cause] == T_BARRIER:
+    while at > begin and cause >= 0:
+        tag = int(program.tasks.tag[cause])
+        if tag not in _TRANSFER and tag != T_BARRIER:
+            break
+        since = min(max(float(timeline.start_s[cause]), begin), at)
+        if at > since:
+            out[_TRANSFER.get(tag, "bubble")] += at - since
+        at = since
         cause = int(timeline.blame[cause])
-    if cause < 0:
-        out["bubble"] += gap
-        return
-    exposed = {T_SEND: "exposed pp", T_REDUCE: "exposed dp", T_GATHER: "exposed dp", T_OFFLOAD: "exposed offload"}
-    name = exposed.get(int(program.tasks.tag[cause]))
-    if name is None:
-        out["bubble"] += gap
-        return
-    ran = min(gap, float(timeline.end_s[cause] - timeline.start_s[cause])) if name == "exposed pp" else gap
-    out[name] += ran
-    if gap > ran:
-        out["bubble"] += gap - ran
+    if at > begin:
+        out["bubble"] += at - begin
 
 
 @dataclass(frozen=True, slots=True)
