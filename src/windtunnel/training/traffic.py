@@ -179,8 +179,8 @@ def bucketed_traffic(
         j = np.arange(len(k)) - np.repeat(np.cumsum(buckets) - buckets, buckets)
         needed = j * pieces[first_f[k]] // buckets[k]  # the piece that needs bucket j first
         ids = asm.add(
-            first_f[k] * 4096.0 + needed * 4, stage_of[k], S_GATHER, t[k], T_GATHER, row=first_f[k], sm=sm[k], hbm=hbm[k],
-            up=up[k], out=out[k],
+            first_f[k] * 4096.0 + needed * 4, stage_of[k], S_GATHER, t[k], T_GATHER, row=first_f[k], sm=sm[k],
+            hbm=hbm[k], up=up[k], out=out[k],
         )  # fmt: skip
         asm.depend(first_task[first_f[k]] + needed, ids)
 
