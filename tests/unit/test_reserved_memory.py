@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 from windtunnel.engine.allocator import Replay, replay_tensors
+from windtunnel.training.account import static_memory
+from windtunnel.training.allocation import StageTrace
+from windtunnel.training.predict import prepare
+from windtunnel.training.simulate import memory_of
 
 MIB = 2**20
 
@@ -60,3 +66,111 @@ def test_a_full_device_releases_whole_free_segments() -> None:
     full = replay(events, limit_bytes=200 * MIB)
     assert (full.reserved_bytes, full.releases) == (150 * MIB, 1)
     assert replay(events).reserved_bytes == 250 * MIB
+
+
+# -- the trace of a stage ---------------------------------------------------------------------------------------------
+def small(plan: dict[str, Any], *, batch: int = 32, framework: str = "megatron_core") -> dict[str, Any]:
+    return {
+        "model": {
+            "name": "small", "hidden_size": 2048, "num_hidden_layers": 8, "vocab_size": 32000,
+            "num_attention_heads": 16, "intermediate_size": 5632,
+        },
+        "cluster": {"device": "h100-sxm-80gb", "nodes": 2, "devices_per_node": 8},
+        "training": {"seq_len": 2048, "global_batch": batch, "framework": framework},
+        "plan": plan,
+    }  # fmt: skip
+
+
+def stage_trace(source: dict[str, Any], stage: int = 0) -> tuple[StageTrace, dict[str, float]]:
+    x, _ = prepare(source)
+    static = static_memory(
+        x.parts, x.plan, x.training, x.behaviour, x.table.placement[:, 0].astype(np.int64)
+    )  # fmt: skip
+    alive = {name: float(value[stage]) for name, value in static.by_kind.items()}
+    trace = StageTrace(
+        x.parts, x.plan, x.training, x.behaviour, x.table, alive, static.late_gradient_bytes, stage
+    )  # fmt: skip
+    return trace, alive
+
+
+PLANS: list[tuple[dict[str, Any], str]] = [
+    ({}, "megatron_core"),
+    ({"tp": 4, "pp": 2}, "megatron_core"),
+    ({"pp": 4, "vpp": 2, "tp": 2}, "megatron_core"),
+    ({"pp": 2, "schedule": "zb_h1"}, "megatron_core"),
+    ({"cp": 4, "recompute": "full"}, "megatron_core"),
+    ({"recompute": "selective"}, "megatron_core"),
+    ({"zero": 3}, "torchtitan"),
+    ({"zero": 3, "recompute": "full", "tp": 2}, "torchtitan"),
+    ({"zero": 2}, "deepspeed"),
+    ({"pp": 2, "zero": 3}, "torchtitan"),
+]
+
+
+@pytest.mark.parametrize(("plan", "framework"), PLANS, ids=str)
+def test_every_tensor_is_freed_once_and_only_what_persists_is_left(plan: dict[str, Any], framework: str) -> None:
+    for stage in range(plan.get("pp", 1)):
+        trace, static = stage_trace(small(plan, framework=framework), stage)
+        live: dict[int, int] = {}
+        for size, tensor in zip(*(column.tolist() for column in trace.trace()[:2]), strict=True):
+            if size > 0:
+                assert tensor not in live
+                live[tensor] = size
+            else:
+                del live[tensor]
+        kept = sum(static.values()) - (static.get("gathered layers", 0.0) if trace.settings.sharded else 0.0)
+        own = float(trace.unused_gradients().sum()) if trace.parts.dummy_wgrad_bytes else 0.0
+        kept += own - trace.parts.dummy_wgrad_bytes  # only the shapes of this stage
+        late = float(sum(trace.late_bytes[k] for k in trace.ks))
+        if trace.settings.scattered or late == 0.0:
+            assert sum(live.values()) == pytest.approx(kept + late, rel=0.01, abs=2**21)
+        else:
+            assert sum(live.values()) > kept
+
+
+@pytest.mark.parametrize(("plan", "framework"), PLANS, ids=str)
+def test_tensors_add_up_to_the_account(plan: dict[str, Any], framework: str) -> None:
+    memory = memory_of(prepare(small(plan, framework=framework))[0])
+    trace, _ = stage_trace(small(plan, framework=framework), memory.stage)
+    replayed = replay_tensors(*trace.trace())
+    assert replayed.allocated_bytes == pytest.approx(memory.peak_allocated_bytes, rel=0.15)
+    assert replayed.reserved_bytes >= replayed.allocated_bytes
+    assert memory.reserved_by_allocator_bytes >= memory.peak_allocated_bytes
+    outside = memory.context_bytes + memory.communication_buffer_bytes
+    assert memory.peak_reserved_bytes == memory.reserved_by_allocator_bytes + outside
+
+
+@pytest.mark.parametrize("plan", [{"tp": 2}, {"pp": 4, "tp": 2}, {"pp": 4, "vpp": 2}], ids=str)
+def test_more_micro_batches_reserve_nothing_more(plan: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    source = small(plan, batch=256)
+    short = replay_tensors(*stage_trace(source)[0].trace())
+    monkeypatch.setattr(
+        StageTrace,
+        "window",
+        lambda self: np.arange(self.table.stage_ptr[self.stage], self.table.stage_ptr[self.stage + 1]),
+    )
+    full, _ = stage_trace(source)
+    assert len(full.window()) >= 64
+    long = replay_tensors(*full.trace())
+    assert short.allocated_bytes == long.allocated_bytes
+    assert short.reserved_bytes == pytest.approx(long.reserved_bytes, rel=0.01)
+
+
+def test_expandable_segments_reserve_less() -> None:
+    trace = stage_trace(small({"tp": 2}))[0].trace()
+    plain, expandable = replay_tensors(*trace), replay_tensors(*trace, expandable=True)
+    assert plain.allocated_bytes <= expandable.reserved_bytes < plain.reserved_bytes
+
+
+def test_optimizer_state_in_cached_blocks_costs_segments() -> None:
+    """State appears after the first step has left its blocks: the second step needs more than the sum of both."""
+    trace = stage_trace(small({}))[0]
+    held = replay_tensors(*trace.trace())
+    assert held.reserved_bytes > 1.005 * held.allocated_bytes
+
+
+def test_communication_buffers_grow_with_groups() -> None:
+    sizes = [
+        memory_of(prepare(small(plan))[0]).communication_buffer_bytes for plan in ({}, {"tp": 2}, {"tp": 2, "cp": 2})
+    ]
+    assert 0 < sizes[0] < sizes[1] < sizes[2] < 2e9

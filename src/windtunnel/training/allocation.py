@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from windtunnel.cost.coefficients import Behaviour
+from windtunnel.graph import Kind
 from windtunnel.parallel.resolve import ResolvedPlan
 from windtunnel.parallel.tensor import tensor_bytes
 from windtunnel.schedules.table import B, F, InstructionTable, W
@@ -94,6 +95,7 @@ class StageTrace:
             weight_bytes=2.0,
             split_backward=table.split_backward,
             ring=max(plan.cp // max(a2a, 1), 1),
+            exchanged=plan.ep > 1 and plan.dispatcher == "alltoall",
         )
         self.ks = [k for k in range(len(table.placement)) if int(table.placement[k, 0]) == stage]
         self.layers = self._writers()
@@ -156,11 +158,28 @@ class StageTrace:
         keep = min(-(-most // chunks) + 2 + (table.p if chunks > 1 else 0), table.m)
         return rows[table.micro_batch[rows] < keep]
 
-    def step(self) -> tuple[_Events, Ints, int]:
-        """Events of one step, the gradients that remain at its end, and how many tensor numbers it uses."""
+    def unused_gradients(self) -> Floats:
+        """Bytes of weight gradients that exist for form's sake: one for each matrix shape (TransformerEngine)."""
+        shapes = {
+            (op.n, op.k): 2.0 * op.n * op.k
+            for layers in self.layers
+            for writer in layers
+            for op in writer.operators
+            if op.kind == Kind.GEMM and op.number_class in ("linear", "head")
+        }
+        return np.array([*shapes.values()])
+
+    def step(self) -> tuple[_Events, _Events, Ints, int]:
+        """Events of one step.
+
+        Returns:
+            Events before the first backward, the other events, the gradients that remain at the end, and how many
+            tensor numbers the step uses.
+        """
         table, rows = self.table, self.window()
         offset = np.concatenate([[0], np.cumsum([len(layers) * self.width for layers in self.layers])]).astype(np.int64)
         events: list[_Events] = []
+        first_backward = 0
         late: list[Ints] = []
         made: dict[tuple[int, int, bool], _Events] = {}
         for kind, micro_batch, chunk in zip(
@@ -174,11 +193,13 @@ class StageTrace:
                 order = range(len(layers)) if kind == F else range(len(layers) - 1, -1, -1)
                 made[key] = _chunk([scripts[i] for i in order], list(order), self.width)
             base = micro_batch * int(offset[-1]) + int(offset[chunk])
+            first_backward += kind == F and first_backward == len(events)
             events.append(made[key].shifted(base))
             if initial and kind == F:
                 late += [np.array(x.late, np.int64) + base + i * self.width for i, x in enumerate(layers) if x.late]
         kept = np.concatenate(late) if late else np.zeros(0, np.int64)
-        return _joined(events), kept, (int(table.micro_batch[rows].max(initial=0)) + 1) * int(offset[-1])
+        count = (int(table.micro_batch[rows].max(initial=0)) + 1) * int(offset[-1])
+        return _joined(events[:first_backward]), _joined(events[first_backward:]), kept, count
 
     def trace(self) -> tuple[Ints, Ints, Ints]:
         """Weights and buffers, a step, optimizer state, a second step.
@@ -214,16 +235,20 @@ class StageTrace:
         state = how.state_bytes if self.training.optimizer == "adam" else 4.0
         optimizer = static.get("optimizer", 0.0)
         persistent(optimizer * master / (master + state) * share)
+        unused = self.unused_gradients() if self.parts.dummy_wgrad_bytes else np.zeros(0)
         for name, size in static.items():
-            known = name in ("weights", "gradients", "optimizer")
-            if not known and not (name == "gathered layers" and self.settings.sharded):
+            if name == "workspace":
+                persistent(np.array([max(size - self.parts.dummy_wgrad_bytes, 0.0)]))
+            elif name not in ("weights", "gradients", "optimizer", *(["gathered layers"] * self.settings.sharded)):
                 persistent(size * share)
-        step, late, count = self.step()
+        opening, rest, late, count = self.step()
         base = number
         number += 2 * count
-        out.append(step.shifted(base))
+        out.append(opening.shifted(base))
+        persistent(unused)
+        out.append(rest.shifted(base))
         persistent(np.repeat(optimizer * state / (master + state) * share / 2, 2))
         freed(late + base)
-        out.append(step.shifted(base + count))
+        out += [opening.shifted(base + count), rest.shifted(base + count)]
         events = _joined(out)
         return np.rint(events.sizes).astype(np.int64), events.tensors, events.streams

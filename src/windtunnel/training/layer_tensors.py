@@ -81,6 +81,8 @@ class Settings:
     split_backward: bool
     ring: int
     """Ranks of the context ring, 1 without."""
+    exchanged: bool = False
+    """Routed tokens are permuted, exchanged and sorted by expert: three tensors each way (alltoall dispatcher)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +149,7 @@ class LayerWriter:
         self.written_by = [self._writes(i) for i in range(len(self.operators))]
         self.read_by = {t.name: self._readers(t) for t in self.tensors}
         self.params = [op.params for op in self.operators if op.params > 0]
+        self.routed = sum(size for name, size in self.size.items() if name.removesuffix(" again") == "routed_input")
         self.gathers = plan.tp > 1 and plan.sp
         self.whole = max((op.m * op.k * 2 for op in self.operators if op.name in _COLUMN), default=0.0)
         """A block's input gathered over the tensor axis."""
@@ -184,6 +187,8 @@ class LayerWriter:
             own = op.name in _ROW or sum(self.size[t.name] for t in writes) < 0.9 * out
             y = script.new(out) if own else _NONE
             steps = self._ring_forward(script, op) if op.kind == Kind.ATTENTION and self.s.ring > 1 else []
+            if self.s.exchanged and op.name in ("permute", "unpermute"):
+                self._exchange(script, self.routed)
             if self.gathers and op.name in _ROW:
                 reduced = script.new(self.hidden)
                 script.free(y)
@@ -203,6 +208,12 @@ class LayerWriter:
                 for name in [n for n in live if n in self.dropped and self.read_by[n][-1] <= i]:
                     script.free(live.pop(name))
         script.free(x)
+
+    def _exchange(self, script: Script, size: float) -> None:
+        """Two copies of the routed tokens on the way: before and after the all-to-all."""
+        sent = script.new(size)
+        received = script.new(size)
+        script.free(sent, received)
 
     def _ring_forward(self, script: Script, op: Operator) -> list[int]:
         """Keys and values of every ring step, and partial outputs, alternate between two streams."""
@@ -253,6 +264,8 @@ class LayerWriter:
             elif op.kind == Kind.ATTENTION:
                 made = self._attention_backward(script, op)
             elif op.module != "loss":
+                if self.s.exchanged and op.name in ("permute", "unpermute"):
+                    self._exchange(script, self.routed)
                 made = [script.new(self.hidden if op.name == "permute" else read[i])]
             script.free(wide, regathered, *(n for n in x if n != residual))
             x = [] if op.module == "norm" else made
@@ -267,12 +280,18 @@ class LayerWriter:
         return gradients
 
     def _attention_backward(self, script: Script, op: Operator) -> list[int]:
-        """Gradients of queries, and of keys and values; the query gradient is accumulated in fp32."""
-        kv = op.m * op.kv_heads * (op.d_qk + op.d_v) * 2
-        accumulator = script.new(op.m * op.heads * op.d_qk * 4)
-        made = [script.new(op.m * op.heads * op.d_qk * 2), script.new(kv)]
-        ring = [script.new(2 * kv, stream) for stream in (MAIN, RING)] if self.s.ring > 1 else []
-        script.free(accumulator, *ring)
+        """Gradients of queries, and of keys and values; a kernel accumulates the query gradient in fp32.
+
+        A ring adds two buffers of keys, values and their gradients, and the gradients of one step at a time.
+        """
+        kv, q = op.m * op.kv_heads * (op.d_qk + op.d_v) * 2, op.m * op.heads * op.d_qk * 2
+        ring = [script.new(2 * kv) for _ in range(2)] if self.s.ring > 1 else []
+        made = [script.new(q), script.new(kv)]
+        for _ in range(max(self.s.ring, 1)):
+            step = [script.new(q), script.new(kv)] if self.s.ring > 1 else []
+            accumulator = script.new(2 * q)
+            script.free(accumulator, *step)
+        script.free(*ring)
         return made
 
 
