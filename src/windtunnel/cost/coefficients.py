@@ -139,11 +139,14 @@ def _numbers(section: dict[str, Any]) -> dict[str, Any]:
 @cache
 def _resolved(framework: str, device_id: str, generation: str) -> tuple[Coefficients, Behaviour]:
     chain: list[dict[str, Any]] = [_file("generic")]
-    own = _file(framework)
+    own, fitted = _file(framework), _file(f"fitted/{framework}")
     if parent := own.get("inherits"):
         chain.append(_file(parent))
-        chain.append(_file(f"fitted/{parent}"))
-    chain += [own, _file(f"fitted/{framework}")]
+        # a parent's fit stands in only where the framework has none of its own: fits of one level belong together
+        levels = fitted.get("coefficients", {})
+        if generation not in levels and device_id not in levels:
+            chain.append(_file(f"fitted/{parent}"))
+    chain += [own, fitted]
     known = {f.name for f in fields(Coefficients)}
     base, behaviour = Coefficients(), Behaviour()
     basis = "generic"
@@ -157,13 +160,15 @@ def _resolved(framework: str, device_id: str, generation: str) -> tuple[Coeffici
                 continue
             values = _numbers(section)
             merged: dict[str, Any] = {}
-            for key, value in values.items():
+            for name, value in values.items():
+                key, _, entry = name.partition(".")  # `gemm_fraction.bf16` is one entry of a table
                 if key not in known:
                     raise KeyError(f"{data.get('name', '?')}: coefficient {key} is unknown")
-                merged[key] = {**getattr(base, key), **value} if isinstance(value, dict) else value
+                table = {entry: value} if entry else value
+                merged[key] = {**merged.get(key, getattr(base, key)), **table} if isinstance(table, dict) else value
             grades = dict(base.grades)
-            for key, entry in section.items():
-                grades[key] = entry.get("grade", "analytic") if isinstance(entry, dict) else "analytic"
+            for name, given in section.items():
+                grades[name] = given.get("grade", "analytic") if isinstance(given, dict) else "analytic"
             base = replace(base, **merged, grades=grades)
             basis = f"{data.get('name', framework)} on {level}" if level != "default" else basis
     return replace(base, basis=basis), behaviour
