@@ -10,7 +10,7 @@ from windtunnel.errors import ProblemList, nearest_name
 from windtunnel.specs.cluster import ClusterSpec
 from windtunnel.specs.model import ModelSpec
 from windtunnel.specs.plan import RECOMPUTE_MODULES, Offload, PlanSpec, Recompute
-from windtunnel.specs.workload import TrainingSpec
+from windtunnel.specs.workload import LoraSpec, TrainingSpec
 
 SELECTIVE_MODULES = ("core_attn",)
 MAX_INSTRUCTIONS = 100_000
@@ -137,6 +137,11 @@ def resolve(
         problems.add("plan.cp", plan.cp, f"2 · cp must divide seq_len {training.seq_len} (balanced causal chunks)")
     if plan.cp_kind == "hybrid" and plan.cp % plan.cp_all_to_all:
         problems.add("plan.cp_all_to_all", plan.cp_all_to_all, f"must divide cp {plan.cp}")
+    a2a = {"all_to_all": plan.cp, "hybrid": plan.cp_all_to_all}.get(plan.cp_kind, 1)
+    if a2a > 1 and model.num_attention_heads % (plan.tp * a2a) and model.num_attention_heads % plan.tp == 0:
+        rule = f"attention by all_to_all needs tp · {a2a} to divide num_attention_heads {model.num_attention_heads}"
+        problems.add("plan.cp", plan.cp, rule)
+    _check_training(model, training, problems)
     depth = len(model.layer_kinds())
     parts = plan.pp * plan.vpp
     if plan.pp == 1 and plan.vpp > 1:
@@ -145,10 +150,9 @@ def resolve(
         rule = f"pp · vpp = {parts} must not exceed the {depth} layers of {model.name} and its two ends"
         problems.add("plan.pp", plan.pp, rule)
     layers = plan.stage_layers
-    if layers is not None and (len(layers) != parts or sum(layers) != depth):
-        problems.add(
-            "plan.stage_layers", list(layers), f"must have pp · vpp = {parts} entries that sum to {depth} layers"
-        )
+    if layers is not None and (len(layers) != parts or sum(layers) != depth or min(layers) < 0):
+        rule = f"must have pp · vpp = {parts} entries, none negative, that sum to {depth} layers"
+        problems.add("plan.stage_layers", list(layers), rule)
     for module in plan.recompute.modules:
         if module not in RECOMPUTE_MODULES:
             problems.add("plan.recompute.modules", module, f"must be one of {', '.join(RECOMPUTE_MODULES)}")
@@ -187,6 +191,22 @@ def resolve(
         training.cuda_graphs or behaviour.cuda_graphs, training.moe_dispatcher or behaviour.dispatcher, float(vocab),
         layers, plan.order,
     )  # fmt: skip
+
+
+def _check_training(model: ModelSpec, training: TrainingSpec, problems: ProblemList) -> None:
+    """Adapters have known targets; measured expert loads are shares of every expert."""
+    if training.phase == "lora" and training.lora is not None:
+        known = LoraSpec().targets
+        for target in training.lora.targets:
+            if target not in known:
+                problems.add("training.lora.targets", target, f"must be of {', '.join(known)}")
+        if not training.lora.targets:
+            problems.add("training.lora.targets", [], f"must name at least one of {', '.join(known)}")
+    loads = training.expert_load.loads
+    if loads and model.num_experts:
+        if len(loads) != model.num_experts or min(loads) < 0 or abs(sum(loads) - 1.0) > 0.01:
+            rule = f"must be {model.num_experts} shares, one an expert, none negative, that sum to 1"
+            problems.add("training.expert_load.loads", f"{len(loads)} values, sum {sum(loads):g}", rule)
 
 
 def _check_schedule(schedule: str, plan: PlanSpec, m: int, training: TrainingSpec, problems: ProblemList) -> None:

@@ -29,7 +29,7 @@ class ModelSpec(Spec):
     family: Family = "dense"
     # -- trunk
     hidden_size: int = Field(gt=0)
-    num_hidden_layers: int = Field(gt=0)
+    num_hidden_layers: int = Field(gt=0, le=10_000)
     vocab_size: int = Field(gt=0)
     num_attention_heads: int = Field(default=1, gt=0)
     num_key_value_heads: int | None = Field(default=None, gt=0)
@@ -122,6 +122,22 @@ class ModelSpec(Spec):
             not letters or len(letters) == self.num_hidden_layers, "hybrid_override_pattern",
             f"must have one letter per layer, num_hidden_layers {self.num_hidden_layers}; has {len(letters or '')}",
         )  # fmt: skip
+        check(not set(letters or "") - set("M*-E"), "hybrid_override_pattern", "has letters other than M, *, - and E")
+        kinds = set(letters or "")
+        check("E" not in kinds or experts > 0, "num_experts", "must be above 0: hybrid_override_pattern has an E")
+        if "M" in kinds:
+            for field in ("mamba_num_heads", "mamba_head_dim", "ssm_state_size"):
+                check(getattr(self, field) > 0, field, "must be above 0: hybrid_override_pattern has an M")
+        if self.full_attention_interval:
+            for kind in ("num_key_heads", "num_value_heads", "key_head_dim", "value_head_dim"):
+                check(getattr(self, f"linear_{kind}") > 0, f"linear_{kind}", "must be above 0 with linear attention")
+        if self.family == "encoder_decoder":
+            both = self.num_encoder_layers + self.num_decoder_layers
+            rule = f"must be num_encoder_layers + num_decoder_layers = {both}"
+            check(both == self.num_hidden_layers, "num_hidden_layers", rule)
+        if self.family == "vit":
+            check(self.patch_size > 0, "patch_size", "must be above 0 for a vision transformer")
+            check(self.image_size >= self.patch_size, "image_size", f"must be at least patch_size {self.patch_size}")
         if problems:
             raise Inconsistent(problems)
         return self
