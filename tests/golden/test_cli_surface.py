@@ -26,7 +26,7 @@ OPTIONS = {
     "models": ["--family", "--json"],
     "clusters": ["--json"],
     "devices": ["--json"],
-    "import": ["--json", "--name", "--output"],
+    "import": ["--force", "--json", "--name", "--output"],
     "init": [
         "--device", "--devices-per-node", "--force", "--framework", "--global-batch", "--json", "--model", "--nodes",
         "--seq-len",

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from windtunnel.cli.options import AsJson, Overrides, examples
-from windtunnel.cli.output import console, note, print_json, progress
+from windtunnel.cli.output import check_targets, console, note, print_json, progress
 from windtunnel.cli.sources import result_of
 
 
@@ -34,6 +34,7 @@ def compare(
 
     if b is None and not overrides:
         raise BadInput("compare: needs a second scenario or result, or --set changes to the first")
+    check_targets(report, inputs=[a, b])
     with progress("simulating both"):
         first = result_of(a, ())
         second = result_of(b if b is not None else a, tuple(overrides or ()))

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from windtunnel.cli.options import AsJson, examples
-from windtunnel.cli.output import note, print_json
+from windtunnel.cli.output import check_targets, note, print_json
 
 
 def import_(
@@ -17,11 +17,16 @@ def import_(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write here, not to stdout.")
     ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite the output file.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Turn a Hugging Face config.json into a model block."""
+    from windtunnel.errors import BadInput
     from windtunnel.importers.hf_config import read_hf_config
 
+    check_targets(output, inputs=[config])
+    if output is not None and output.exists() and not force:
+        raise BadInput(f"{output}: exists already; --force overwrites it")
     read = read_hf_config(config, name or None)
     spec = read.model
     data = spec.model_dump(mode="json", exclude_defaults=True)

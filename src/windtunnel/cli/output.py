@@ -9,7 +9,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
 
     from rich.console import Console
 
@@ -35,6 +36,28 @@ def console() -> Console:
 def note(message: str) -> None:
     """One line on standard error."""
     sys.stderr.write(message + "\n")
+
+
+def check_targets(*targets: Path | None, inputs: Sequence[str | Path | None] = ()) -> None:
+    """Refuse to write over what is read, or twice to one file. An older output of the same kind may be replaced.
+
+    Raises:
+        BadInput: with every clash.
+    """
+    from pathlib import Path
+
+    from windtunnel.errors import BadInput
+
+    taken = {Path(name).resolve(): "is read here" for name in inputs if name is not None and str(name) != "-"}
+    clashes = []
+    for target in targets:
+        if target is not None:
+            where = target.resolve()
+            if where in taken:
+                clashes.append(f"{target}: {taken[where]} and must not be overwritten; write to another file")
+            taken[where] = "is written already"
+    if clashes:
+        raise BadInput("\n".join(clashes))
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from windtunnel.cli.options import AsJson, Overrides, Scenario, examples
-from windtunnel.cli.output import console, note, print_json, progress
+from windtunnel.cli.output import check_targets, console, note, print_json, progress
 from windtunnel.cli.sources import scenario_source
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ def train(
 ) -> None:
     """Predict one training step: time, MFU, memory, and why."""
     published = _published(against)
+    check_targets(trace, report, inputs=[scenario])
     from windtunnel import api
 
     with progress("simulating"):
