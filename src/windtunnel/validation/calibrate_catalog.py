@@ -44,6 +44,8 @@ def _cases(rows: list[dict[str, Any]], group: dict[str, Any]) -> list[tuple[dict
         if "memory" in case.metrics[0].metric or case.scenario.training.framework != group["software"]:
             continue
         device = catalog.resolve_cluster(case.scenario.cluster).device
+        if group["level"] == device.generation and device.id in group.get("apart", ()):
+            continue  # the device has a fit of its own
         if group["level"] in (device.id, device.generation) and math.isfinite(predict(case, {})):
             out.append((row, case))
     return out
@@ -155,12 +157,15 @@ def _write(fitted: dict[str, Any], residuals: list[dict[str, Any]]) -> None:
     for software, levels in fitted.items():
         text = yaml.safe_dump({"name": f"{software}, fitted", "coefficients": levels}, sort_keys=False, width=120)
         (folder / f"{software}.yaml").write_text("# Written by validation.calibrate_catalog; do not edit.\n" + text)
-    if residuals:
-        from windtunnel.validation.residuals import table
+    from windtunnel.validation.residuals import table
 
-        target = _ROOT / "catalog/residuals"
-        target.mkdir(exist_ok=True)
-        (target / "training.json").write_text(_lines(table(residuals)) + "\n")
+    target = _ROOT / "catalog/residuals/training.json"
+    target.parent.mkdir(exist_ok=True)
+    data = table(residuals)
+    if target.is_file():  # software that was not refitted keeps its record
+        kept = [row for row in json.loads(target.read_text())["rows"] if row[0] not in fitted]
+        data["rows"] = sorted(data["rows"] + kept, key=str)
+    target.write_text(_lines(data) + "\n")
 
 
 def main() -> None:
@@ -171,8 +176,10 @@ def main() -> None:
     spec = yaml.safe_load((Path(__file__).with_name("calibration.yaml")).read_text())
     chosen = set(sys.argv[2:])
     groups = [g for g in spec["groups"] if not chosen or g["software"] in chosen]
+    for g in groups:  # a device with a fit of its own takes no part in its generation's
+        g["apart"] = [o["level"] for o in groups if o["software"] == g["software"] and o is not g]
     fitted, residuals = calibrate(rows, groups, spec["defaults"])
-    _write(fitted, residuals if not chosen else [])
+    _write(fitted, residuals)
     for family in sorted({r["family"] for r in residuals}):
         e = np.array([r["error"] for r in residuals if r["family"] == family])
         mean, median, bias = 100 * np.abs(e).mean(), 100 * np.median(np.abs(e)), 100 * e.mean()
