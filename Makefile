@@ -7,7 +7,7 @@ JOBS ?= 2
 OUT ?= out
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-long lint bench goldens docs clean
+.PHONY: help setup demo test test-long lint bench goldens docs calibrate-catalog accuracy clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -51,6 +51,12 @@ docs: setup  ## refresh generated files: the JSON Schema of scenarios, the table
 	mkdir -p docs/generated
 	$(BIN)/python -m windtunnel.specs.schema > docs/generated/scenario.schema.json
 	$(BIN)/python -m windtunnel.validation.coefficient_table > docs/generated/coefficients.md
+
+calibrate-catalog: setup  ## refit the coefficients and out-of-fold residuals to measured rows: make calibrate-catalog ROWS=rows.json
+	$(BIN)/python -m windtunnel.validation.calibrate_catalog $(ROWS)
+
+accuracy: setup  ## rewrite docs/accuracy.md from the rows we ship, or from ROWS
+	$(BIN)/python -m windtunnel.validation.accuracy $(if $(ROWS),--rows $(ROWS))
 
 clean:  ## remove caches and outputs, keep .venv
 	rm -rf $(OUT) build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .benchmarks
