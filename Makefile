@@ -37,8 +37,13 @@ lint: setup  ## style, types and import order
 test: lint  ## lint, then everything but the slow tests
 	$(BIN)/pytest -n $(JOBS) -m "not slow" --benchmark-disable
 
-test-long: setup  ## the slow tests: real processes, long runs
+test-long: setup  ## slow tests, validation on the rows we ship, the papers, speed figures (not asserted)
 	$(BIN)/pytest -n $(JOBS) -m slow --benchmark-disable || [ $$? -eq 5 ]
+	$(BIN)/windtunnel validate
+	$(BIN)/windtunnel validate --family narayanan-t1 --family simumax-b200-memory --gate mape=0.06
+	$(BIN)/windtunnel validate --family vtrain-multi --family llm-foundry --gate mape=0.12
+	$(BIN)/windtunnel reproduce
+	$(BIN)/python benchmarks/bench_training.py
 
 bench: setup  ## speed figures
 	$(BIN)/python benchmarks/bench_training.py
