@@ -151,16 +151,23 @@ class LayerWriter:
         self.params = [op.params for op in self.operators if op.params > 0]
         self.routed = sum(size for name, size in self.size.items() if name.removesuffix(" again") == "routed_input")
         self.gathers = plan.tp > 1 and plan.sp
+        self.regathers = self.gathers and plan.tp_regather
+        """Gathered inputs are given up after the product and gathered again in backward; else they are kept tensors."""
         self.whole = max((op.m * op.k * 2 for op in self.operators if op.name in _COLUMN), default=0.0)
         """A block's input gathered over the tensor axis."""
 
     def _writes(self, i: int) -> list[Tensor]:
-        """Tensors that exist once operator i is done: those of its module after the module's last operator."""
+        """Tensors that exist once operator i is done: its own, and others of its module after the module's last."""
         op = self.operators[i]
-        if op.module == "norm":
-            return [t for t in self.tensors if t.name == f"{op.name}_out"]
-        last = all(other.module != op.module for other in self.operators[i + 1 :])
-        return [t for t in self.tensors if t.producer == op.module] if last else []
+        own = [t for t in self.tensors if t.name.removesuffix(" again") == f"{op.name}_out"]
+        if op.module == "norm" or self._last_of_module(i) > i:
+            return own
+        named = {f"{other.name}_out" for other in self.operators}
+        others = [t for t in self.tensors if t.producer == op.module and t.name.removesuffix(" again") not in named]
+        return own + others
+
+    def _last_of_module(self, i: int) -> int:
+        return max(j for j, op in enumerate(self.operators) if op.module == self.operators[i].module)
 
     def _readers(self, tensor: Tensor) -> list[int]:
         """Operators whose backward reads a tensor, in forward order."""
@@ -168,6 +175,8 @@ class LayerWriter:
         if tensor.name.endswith("_input") and any(op.name == own for op in self.operators):
             return [i for i, op in enumerate(self.operators) if op.name == own]
         found = [i for i, op in enumerate(self.operators) if op.module in tensor.consumers]
+        writer = next((i for i, op in enumerate(self.operators) if tensor.name == f"{op.name}_out"), -1)
+        found = [i for i in found if i > writer] or found
         return found or [i for i, op in enumerate(self.operators) if op.module == tensor.producer] or [0]
 
     def forward(self, script: Script, live: dict[str, int], *, again: bool, output: int) -> None:
@@ -179,9 +188,11 @@ class LayerWriter:
             again: A checkpoint runs again: everything that backward reads stays.
             output: Number of the block's output, `_NONE` to leave it out.
         """
-        x, before = _NONE, self.hidden
+        due: dict[int, list[int]] = {}
+        """Operator → outputs that are given up once it is done."""
+        before = self.hidden
         for i, op in enumerate(self.operators):
-            gathered = script.new(self.whole) if self.gathers and op.name in _COLUMN else _NONE
+            gathered = script.new(self.whole) if self.regathers and op.name in _COLUMN else _NONE
             writes = [t for t in self.written_by[i] if t.name not in live]
             out = _output_bytes(op, before, self.hidden, sum(self.size[t.name] for t in self.written_by[i]))
             own = op.name in _ROW or sum(self.size[t.name] for t in writes) < 0.9 * out
@@ -198,16 +209,17 @@ class LayerWriter:
             script.free(gathered, *steps)
             if i == len(self.operators) - 1 and output != _NONE:
                 script.new(self.hidden, number=output)
-            script.free(x)
-            x = y
-            if op.name in _BRANCH_ENDS:  # added to the residual stream
+            script.free(*due.pop(i, []))
+            if op.name in _BRANCH_ENDS or i == len(self.operators) - 1:  # added to the residual stream
                 script.free(y)
-                x = _NONE
+            else:
+                last = self._last_of_module(i)
+                pending = op.module != "norm" and last > i and bool(self.written_by[last])
+                due.setdefault(last if pending else i + 1, []).append(y)
             before = out
             if not again:
                 for name in [n for n in live if n in self.dropped and self.read_by[n][-1] <= i]:
                     script.free(live.pop(name))
-        script.free(x)
 
     def _exchange(self, script: Script, size: float) -> None:
         """Two copies of the routed tokens on the way: before and after the all-to-all."""
@@ -247,7 +259,7 @@ class LayerWriter:
                 if t.name in self.dropped and t.name not in live and i in self.read_by[t.name]:
                     live[t.name] = script.new(self.size[t.name])
             wide = script.new(op.m * op.n * 2) if self.gathers and op.name in _ROW else _NONE
-            regathered = script.new(self.whole) if self.gathers and op.name in _COLUMN else _NONE
+            regathered = script.new(self.whole) if self.regathers and op.name in _COLUMN else _NONE
             made: list[int] = []
             if op.module == "norm":
                 made = [script.new(self.hidden, number=_GRAD if i == 0 else _NEW)]
