@@ -126,27 +126,25 @@ def gpt3(**plan: Any) -> dict[str, Any]:
 def test_kept_activations_follow_korthikanti(tp: int, sp: bool, mbs: int) -> None:
     """Bytes a layer keeps: s·b·h·(10 + 24/t + 5·a·s/(h·t)), with sequence parallelism (34 + 5·a·s/h)/t.
 
-    Source: Korthikanti et al. 2022 (arXiv 2205.05198), equations 2 and 4. Of the 10 (and 34) the graph leaves out the
-    masks of residual dropout, one byte per element twice a layer, which only models trained with dropout have.
+    Source: Korthikanti et al. 2022 (arXiv 2205.05198), equations 2 and 4.
     """
     prepared, _ = prepare(gpt3(tp=tp, sp=sp, mbs=mbs))
     model, s, stage = prepared.model, 2048, 3
     h, a = model.hidden_size, model.num_attention_heads
-    masks = 2.0
     if sp and tp > 1:
-        expected = s * mbs * h * (34 - masks + 5 * a * s / h) / tp
+        expected = s * mbs * h * (34 + 5 * a * s / h) / tp
     else:
-        expected = s * mbs * h * (10 - masks + 24 / tp + 5 * a * s / (h * tp))
+        expected = s * mbs * h * (10 + 24 / tp + 5 * a * s / (h * tp))
     kept = sum(prepared.parts.kept_bytes[stage].values()) / prepared.plan.stage_layers[stage]
     assert kept == pytest.approx(expected, rel=1e-12)
 
 
 @pytest.mark.parametrize("tp", [1, 8])
 def test_selective_recomputation_drops_the_attention_scores_and_full_keeps_the_input(tp: int) -> None:
-    """Equation 6 (34/t without masks) and section 5.1 (2·s·b·h, held by each rank without sequence parallelism)."""
+    """Equation 6 (34/t) and section 5.1 (2·s·b·h, held by each rank without sequence parallelism)."""
     selective, _ = prepare(gpt3(tp=tp, sp=True, recompute="selective"))
     full, _ = prepare(gpt3(tp=tp, sp=False, recompute="full"))
     size = 2048 * selective.model.hidden_size
     kept = [sum(x.parts.kept_bytes[3].values()) / x.plan.stage_layers[3] for x in (selective, full)]
-    assert kept[0] == pytest.approx(size * 32 / tp, rel=1e-12)
+    assert kept[0] == pytest.approx(size * 34 / tp, rel=1e-12)
     assert kept[1] == pytest.approx(size * 2, rel=1e-12)

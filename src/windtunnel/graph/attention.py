@@ -45,6 +45,8 @@ def norm_and_residual(
             consumers=(consumer,),
         ),
     ]
+    if style.residual_mask:
+        tensors.append(Tensor(f"{which}_residual_mask", h * t, "sequence", 1.0, producer="norm", consumers=("norm",)))
     return [op], tensors
 
 

@@ -178,6 +178,8 @@ class Style:
     saved_bytes_per_logit: float = 4.0
     saved_per_norm: float = 2.0
     """Hidden-width tensors that one norm keeps for backward: input and output; eager code also keeps intermediates."""
+    residual_mask: bool = False
+    """Whether dropout before each residual addition keeps its mask (one byte an element)."""
     saves_rope: bool = False
     """Whether rotated queries and keys are kept beside the projections."""
     saves_gate: float = 0.0
@@ -201,5 +203,6 @@ STYLES: dict[str, Style] = {
         norm=(2.0, 4.0), residual=(3.5, 6.5), rope=(0.0, 0.0), activation_gated=(5.0, 8.0), activation_plain=(2.0, 3.5),
         qkv_split=(4.0, 4.0), context=(2.0, 1.0), loss_bytes_per_logit=(12.0, 13.0),
         embedding_bytes_per_hidden=(8.0, 8.0), layer_kernels=(28.0, 50.0), saved_bytes_per_logit=8.0,
+        residual_mask=True,
     ),
 }  # fmt: skip
