@@ -121,13 +121,14 @@ def simulate_training(
     """
     from windtunnel import __version__
     from windtunnel.techniques import applied, remarks
+    from windtunnel.training.assumed import assumptions
     from windtunnel.training.ignored import ignored_settings
-    from windtunnel.training.results import Assumption
     from windtunnel.training.simulate import simulate_step
 
     begun = time.perf_counter()
     prepared, scenario = prepare(source, overrides=overrides, coefficient_overrides=coefficient_overrides)
-    assumed = tuple(Assumption(*item) for item in prepared.cluster.assumed)
+    folder = Path(source).parent if isinstance(source, (str, Path)) else Path()
+    assumed = assumptions(scenario, prepared, folder)
     result = simulate_step(prepared, name=scenario.name or prepared.model.name, assumed=assumed, trace=trace)
     gains = _sensitivities(scenario, source, prepared, result.step_time_s) if sensitivities else {}
     plain = scenario.model_dump(mode="json", exclude_unset=True)

@@ -1,0 +1,81 @@
+"""What a scenario leaves open, the value taken, and whose default it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from windtunnel.specs.scenario import ModelFile, Scenario
+from windtunnel.training.results import Assumption
+from windtunnel.training.simulate import Prepared
+
+
+def assumptions(scenario: Scenario, prepared: Prepared, folder: Path) -> tuple[Assumption, ...]:
+    """Everything that was filled in, from the cluster to the plan; nothing that has no effect on this step."""
+    found = [*prepared.cluster.assumed, *_model(scenario, folder), *_training(scenario, prepared)]
+    return tuple(Assumption(*item) for item in (*found, *_plan(scenario, prepared)))
+
+
+def _model(scenario: Scenario, folder: Path) -> Iterator[tuple[str, str, str]]:
+    if isinstance(scenario.model, ModelFile):
+        from windtunnel.importers.hf_config import read_hf_config
+
+        yield from read_hf_config(folder / scenario.model.config).assumed
+
+
+def _training(scenario: Scenario, x: Prepared) -> Iterator[tuple[str, str, str]]:
+    training, how = x.training, x.behaviour
+    given = scenario.training.model_fields_set if scenario.training else frozenset()
+    if "framework" not in given:
+        yield "training.framework", training.framework, "default; it sets what is not said below"
+    if "precision" not in given:
+        yield "training.precision", training.precision, "default"
+    if training.optimizer == "adam" and training.master_weights is None:
+        bits = int(8 * (how.master_bytes or how.param_bytes))
+        yield "training.master_weights", f"{bits} bit", f"as {training.framework}"
+    if x.plan.dp * x.plan.cp > 1 and training.grad_reduce_precision is None:
+        yield "training.grad_reduce_precision", f"{int(8 * how.grad_bytes)} bit", f"as {training.framework}"
+    if training.attention == "auto":
+        yield "training.attention", x.plan.attention, f"as {training.framework}"
+    if x.model.num_experts:
+        if training.moe_dispatcher is None:
+            yield "training.moe_dispatcher", x.plan.dispatcher, f"as {training.framework}"
+        if x.plan.ep > 1 and "expert_load" not in given:
+            yield "training.expert_load", "even", "no loads given; the busiest expert rank sets the time"
+
+
+def _plan(scenario: Scenario, x: Prepared) -> Iterator[tuple[str, str, str]]:
+    plan, given = x.plan, scenario.plan
+    framework = f"as {x.training.framework}"
+    open_ = {"zero", "mbs", "recompute"} - given.model_fields_set
+    for field in ("zero", "mbs"):
+        if field in open_:
+            yield f"plan.{field}", str(getattr(plan, field)), "default"
+    if "recompute" in open_:
+        yield "plan.recompute", plan.recompute.policy, "default"
+    if plan.tp > 1 and given.sp is None:
+        yield "plan.sp", _switch(plan.sp), framework
+    if plan.pp > 1:
+        if given.schedule is None:
+            yield "plan.schedule", plan.schedule, "default for this vpp"
+        if given.stage_layers is None:
+            yield "plan.stage_layers", _layers(plan.stage_layers), "even split"
+    acts = {
+        "tp": plan.tp > 1, "p2p": plan.pp > 1, "moe_a2a": plan.ep > 1, "fsdp_prefetch": plan.zero == 3,
+        "grad_reduce": plan.dp * plan.cp > 1 and plan.zero < 3,
+        "param_gather": plan.dp * plan.cp > 1 and plan.zero in (1, 2),
+    }  # fmt: skip
+    for field, matters in acts.items():
+        if matters and getattr(given.overlap, field) is None:
+            name = field if field == "fsdp_prefetch" else f"overlap_{field}"
+            yield f"plan.overlap.{field}", _switch(getattr(plan, name)), framework
+
+
+def _switch(value: bool) -> str:
+    return "on" if value else "off"
+
+
+def _layers(layers: tuple[int, ...]) -> str:
+    if len(set(layers)) == 1:
+        return f"{layers[0]} each"
+    return ", ".join(map(str, layers)) if len(layers) <= 16 else f"{min(layers)} to {max(layers)}"
