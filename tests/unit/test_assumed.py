@@ -41,3 +41,16 @@ def test_what_an_imported_config_leaves_open_is_listed(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text(json.dumps(config))
     found = listed({"config": str(tmp_path / "config.json")}, {}, {})
     assert found["model.model_type"] == "unheard_of"
+
+
+def test_a_result_of_an_imported_config_stands_without_the_file(tmp_path: Path) -> None:
+    config = {
+        "model_type": "llama", "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2,
+        "vocab_size": 100, "intermediate_size": 64,
+    }  # fmt: skip
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    scenario = {"model": {"config": str(tmp_path / "config.json")}, "cluster": CLUSTER}
+    scenario["training"] = {"seq_len": 512, "global_batch": 8}
+    first = simulate_training(scenario, sensitivities=False)
+    (tmp_path / "config.json").unlink()
+    assert simulate_training(first.scenario, sensitivities=False).step_time_s == first.step_time_s

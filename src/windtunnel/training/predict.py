@@ -132,6 +132,8 @@ def simulate_training(
     result = simulate_step(prepared, name=scenario.name or prepared.model.name, assumed=assumed, trace=trace)
     gains = _sensitivities(scenario, source, prepared, result.step_time_s) if sensitivities else {}
     plain = scenario.model_dump(mode="json", exclude_unset=True)
+    if isinstance(scenario.model, ModelFile):  # a stored result stands without the file
+        plain["model"] = prepared.model.model_dump(mode="json", exclude_defaults=True)
     chosen = applied(scenario.techniques)
     used = [f"{t.technique.paper.title} ({t.technique.paper.year}) {t.technique.paper.link}" for t in chosen]
     digest = hashlib.sha256(json.dumps([plain, __version__], sort_keys=True).encode()).hexdigest()[:16]
