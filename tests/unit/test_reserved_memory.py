@@ -174,3 +174,20 @@ def test_communication_buffers_grow_with_groups() -> None:
         memory_of(prepare(small(plan))[0]).communication_buffer_bytes for plan in ({}, {"tp": 2}, {"tp": 2, "cp": 2})
     ]
     assert 0 < sizes[0] < sizes[1] < sizes[2] < 2e9
+
+
+@pytest.mark.parametrize(("plan", "framework"), [PLANS[1], PLANS[6]], ids=str)
+def test_a_third_step_reserves_nothing_more(plan: dict[str, Any], framework: str) -> None:
+    trace, _ = stage_trace(small(plan, framework=framework))
+    opening, rest, late, count = trace.step()
+    sizes, tensors, streams = trace.trace()
+    length = len(opening.sizes) + len(rest.sizes)
+    step = sizes[-length:], tensors[-length:], streams[-length:]
+    gradients = np.setdiff1d(step[1][step[0] > 0], step[1][step[0] < 0])
+    assert len(gradients) == len(late)
+    third = (
+        np.concatenate([sizes, np.full(len(gradients), -1), step[0]]),
+        np.concatenate([tensors, gradients, step[1] + 2 * count]),
+        np.concatenate([streams, np.zeros(len(gradients), np.int64), step[2]]),
+    )
+    assert replay_tensors(*third).reserved_bytes == replay_tensors(sizes, tensors, streams).reserved_bytes
