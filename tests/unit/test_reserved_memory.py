@@ -119,8 +119,8 @@ def test_every_tensor_is_freed_once_and_only_what_persists_is_left(plan: dict[st
             else:
                 del live[tensor]
         kept = sum(static.values()) - (static.get("gathered layers", 0.0) if trace.settings.sharded else 0.0)
-        own = float(trace.unused_gradients().sum()) if trace.parts.dummy_wgrad_bytes else 0.0
-        kept += own - trace.parts.dummy_wgrad_bytes  # only the shapes of this stage
+        own = float(trace.unused_gradients().sum()) if trace.parts.dummy_wgrad_bytes[stage] else 0.0
+        kept += own - trace.parts.dummy_wgrad_bytes[stage]
         late = float(sum(trace.late_bytes[k] for k in trace.ks))
         if trace.settings.scattered or late == 0.0:
             assert sum(live.values()) == pytest.approx(kept + late, rel=0.01, abs=2**21)

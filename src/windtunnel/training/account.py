@@ -166,8 +166,8 @@ def static_memory(
         out["gathered layers"] = np.full(p, 2.0 * parts.layer_params * 2.0)
     elif zero == 3:
         out["gathered layers"] = over(False, 2.0)
-    if parts.dummy_wgrad_bytes:
-        out["workspace"] = np.full(p, parts.dummy_wgrad_bytes + 70e6)
+    if parts.dummy_wgrad_bytes.any():
+        out["workspace"] = parts.dummy_wgrad_bytes + 70e6
     return StaticMemory({name: size for name, size in out.items() if size.any()}, late)
 
 

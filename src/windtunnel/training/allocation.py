@@ -235,10 +235,10 @@ class StageTrace:
         state = how.state_bytes if self.training.optimizer == "adam" else 4.0
         optimizer = static.get("optimizer", 0.0)
         persistent(optimizer * master / (master + state) * share)
-        unused = self.unused_gradients() if self.parts.dummy_wgrad_bytes else np.zeros(0)
+        unused = self.unused_gradients() if self.parts.dummy_wgrad_bytes[self.stage] else np.zeros(0)
         for name, size in static.items():
             if name == "workspace":
-                persistent(np.array([max(size - self.parts.dummy_wgrad_bytes, 0.0)]))
+                persistent(np.array([max(size - self.parts.dummy_wgrad_bytes[self.stage], 0.0)]))
             elif name not in ("weights", "gradients", "optimizer", *(["gathered layers"] * self.settings.sharded)):
                 persistent(size * share)
         opening, rest, late, count = self.step()

@@ -88,7 +88,8 @@ class Parts:
     mesh: Mesh
     dp_place: GroupPlacement
     expert_dp_place: GroupPlacement
-    dummy_wgrad_bytes: float
+    dummy_wgrad_bytes: Floats
+    """(p,): buffers that stand in for weight gradients, one per distinct dense weight shape of a stage (Megatron)."""
     trainable_share: float
     """Trainable over all parameters: 1, or the adapters' share under LoRA."""
     block_kinds: list[str]
@@ -336,6 +337,7 @@ def _assemble(
     limit = plan.recompute.num_layers
     remaining = [limit if limit is not None else -1] * plan.pp
     kinds = []
+    stage_shapes: list[dict[tuple[float, float], float]] = [{} for _ in range(plan.pp)]
     for k, count in enumerate(plan.stage_layers):
         letters = g.depth[at : at + count]
         at += count
@@ -355,6 +357,8 @@ def _assemble(
             uses.append((costs["head"], 1.0))
         memory: defaultdict[str, float] = defaultdict(float)
         for cost, number in uses:
+            if number:
+                stage_shapes[stage] |= cost.largest_weights
             for d in range(3):
                 t = cost.time(d)
                 seconds[d, k] += number * t.total_s
@@ -380,9 +384,9 @@ def _assemble(
         tied_copy = plan.padded_vocab * model.hidden_size / plan.tp
         if plan.pp > 1:
             dense[-1] += tied_copy
-    shapes: dict[tuple[float, float], float] = {}
-    for cost in costs.values():
-        shapes |= cost.largest_weights
+    dummy = np.zeros(plan.pp)
+    if behaviour.dummy_wgrad:
+        dummy = np.array([2.0 * sum(shapes.values()) for shapes in stage_shapes])
     layer_params = max(c.dense_params + c.expert_params for name, c in costs.items() if name in g.blocks)
     share = plan.tp if (plan.sp or behaviour.scatter_gather_p2p) else 1
     p2p_bytes = batch.tokens / plan.cp * model.hidden_size * 2.0 / share
@@ -392,5 +396,5 @@ def _assemble(
         seconds, head, ends, np.asarray(plan.stage_layers, np.int32), sm, hbm, up, out, busy, kept, transient, dense,
         expert, layer_params, flop * plan.tp * plan.cp, p2p_bytes, behaviour.scatter_gather_p2p, g, network, mesh,
         mesh.placement("cp", "dp"), placement(edp, expert_stride, cluster.scale_up_domain),
-        2.0 * sum(shapes.values()) if behaviour.dummy_wgrad else 0.0, _trainable_share(training, g), kinds,
+        dummy, _trainable_share(training, g), kinds,
     )  # fmt: skip

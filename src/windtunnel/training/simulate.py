@@ -271,6 +271,8 @@ def _warnings(x: Prepared, memory: MemoryReport) -> tuple[str, ...]:
         out.append(
             f"does not fit: stage {memory.stage} needs {over:.1f} GiB more than the device has; largest are {named}"
         )
+    elif memory.allocator_retries:
+        out.append(f"the allocator has to release and search {memory.allocator_retries} times; that time is not in the step")
     elif share > 0.95:
         out.append("within 5 % of device memory: allocator retries are likely and are not in the step time")
     return tuple(out)
