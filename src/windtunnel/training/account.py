@@ -144,15 +144,16 @@ def static_memory(
     width = behaviour.param_bytes if not lora else 2.0
     if lora and training.lora is not None and training.lora.quantized_base:
         width = 0.55  # four bits and their scales (Dettmers et al. 2023, arXiv 2305.14314, section 3)
-    elif zero < 3 and behaviour.param_bytes == 4.0 and behaviour.master_bytes == 0.0:
-        width = 4.0
+    if not lora and behaviour.param_bytes == 4.0 and training.master_weights:  # the weights are the master copy (FSDP)
+        width, master = max(master, 2.0), 0.0
     shard_state = zero >= 1 and (behaviour.shard_optimizer or zero == 3)
     grads = behaviour.grad_buffer_bytes * trainable
     if training.optimizer_in_backward:
         grads = 0.0
     late = np.zeros(len(parts.dense_params))
     if not behaviour.grads_persist:
-        whole = zero < 2 or (zero == 3 and not plan.reshard_after_forward)  # FSDP under a pipeline scatters once
+        once = not plan.reshard_after_forward or (plan.m > 1 and not training.gradient_accumulation_sync)
+        whole = zero < 2 or (zero == 3 and once)  # FSDP under a pipeline, or with `no_sync`, scatters once
         late = parts.dense_params * grads / (1 if whole else group) + parts.expert_params * grads / (
             1 if whole else egroup
         )
