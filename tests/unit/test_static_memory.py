@@ -30,3 +30,12 @@ def test_fsdp_weights_are_the_master_copy() -> None:
     assert (said["weights"], said["optimizer"]) == (plain["weights"], plain["optimizer"])
     assert half["weights"] == pytest.approx(plain["weights"] / 2)
     assert half["optimizer"] == plain["optimizer"]
+
+
+def test_zero_2_reduces_every_micro_batch() -> None:
+    def step(zero: int, batch: int) -> float:
+        settings = [f"plan.zero={zero}", f"training.global_batch={batch}", "cluster.nodes=4"]
+        return simulate_training(SCENARIO, overrides=settings, sensitivities=False).step_time_s
+
+    assert step(2, 32) == step(1, 32)  # one micro-batch: one reduction either way
+    assert step(2, 128) > step(1, 128)

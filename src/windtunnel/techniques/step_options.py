@@ -23,4 +23,5 @@ class StepOptions:
     sync_every_micro_batch: bool = True
     """ZeRO-3: reduce after every micro-batch's backward."""
     reduce_every_micro_batch: bool = False
-    """Replicated gradients: reduce after every micro-batch's backward instead of the last one's (no `no_sync`)."""
+    """Reduce after every micro-batch's backward instead of the last one's (ZeRO-2; DDP without `no_sync`). Acts where the
+    reduction overlaps; one that does not overlap runs once, after the last backward."""

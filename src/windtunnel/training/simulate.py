@@ -159,6 +159,7 @@ def _prepare_at(
     options = StepOptions(
         resolved.overlap_grad_reduce, resolved.overlap_param_gather, resolved.overlap_p2p, resolved.fsdp_prefetch,
         grad_bytes=grad_bytes, sync_every_micro_batch=training.gradient_accumulation_sync,
+        reduce_every_micro_batch=resolved.zero == 2 and resolved.m > 1 and training.gradient_accumulation_sync,
     )  # fmt: skip
     for technique in techniques:
         options = technique.on_step(options)
@@ -197,8 +198,11 @@ def simulate_step(
     peak = x.cluster.device.peak(MATRIX_FORMAT[x.training.precision])
     shares = breakdown(x.program, timeline, x.parts, x.table)
     report = _memory(x, timeline) if memory else _no_memory(x)
-    warnings = _warnings(x, report)
     watts = _power_w(x, step)
+    warnings = _warnings(x, report)
+    if x.cluster.power_cap_w is not None and watts > 1.01 * x.cluster.power_cap_w:
+        cap = f"cluster.power_cap_w {x.cluster.power_cap_w:g} W is not reached"
+        warnings = (*warnings, f"{cap}: at the lowest clock simulated, {x.clock:.0%}, a device draws {watts:.0f} W")
     price = x.cluster.price_per_device_hour or x.cluster.device.price_per_hour
     return TrainingResult(
         scenario_name=name,
@@ -272,7 +276,8 @@ def _warnings(x: Prepared, memory: MemoryReport) -> tuple[str, ...]:
             f"does not fit: stage {memory.stage} needs {over:.1f} GiB more than the device has; largest are {named}"
         )
     elif memory.allocator_retries:
-        out.append(f"the allocator has to release and search {memory.allocator_retries} times; that time is not in the step")
+        times = memory.allocator_retries
+        out.append(f"the allocator has to release and search {times} times; that time is not in the step")
     elif share > 0.95:
         out.append("within 5 % of device memory: allocator retries are likely and are not in the step time")
     return tuple(out)
