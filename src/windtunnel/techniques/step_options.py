@@ -23,6 +23,6 @@ class StepOptions:
     sync_every_micro_batch: bool = True
     """ZeRO-3: reduce after every micro-batch's backward."""
     reduce_every_micro_batch: bool = False
-    """Reduce after every micro-batch's backward instead of the last one's (ZeRO-2; DDP without `no_sync`).
+    """Reduce after every micro-batch's backward, not the last one's (ZeRO-2 without a pipeline, DDP without `no_sync`).
 
     Acts where the reduction overlaps; one that does not overlap runs once, after the last backward."""

@@ -156,10 +156,12 @@ def _prepare_at(
     if schedules.describe(resolved.schedule).uses_costs:
         table = schedules.build(resolved.schedule, resolved.pp, resolved.m, resolved.vpp, _costs(parts, table))
     grad_bytes = {"fp32": 4.0, "bf16": 2.0, "fp16": 2.0}.get(training.grad_reduce_precision or "", how.grad_bytes)
+    # FSDP under a pipeline reduces once, after the last micro-batch
+    every = resolved.zero == 2 and resolved.pp == 1 and resolved.m > 1 and training.gradient_accumulation_sync
     options = StepOptions(
         resolved.overlap_grad_reduce, resolved.overlap_param_gather, resolved.overlap_p2p, resolved.fsdp_prefetch,
         grad_bytes=grad_bytes, sync_every_micro_batch=training.gradient_accumulation_sync,
-        reduce_every_micro_batch=resolved.zero == 2 and resolved.m > 1 and training.gradient_accumulation_sync,
+        reduce_every_micro_batch=every,
     )  # fmt: skip
     for technique in techniques:
         options = technique.on_step(options)
