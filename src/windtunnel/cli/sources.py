@@ -18,17 +18,13 @@ def scenario_source(scenario: str) -> str | dict[str, Any]:
     """The scenario argument as `api` takes it: a path, or the mapping on standard input when it is `-`."""
     if scenario != "-":
         return scenario
-    import yaml
-
     from windtunnel.errors import BadInput
+    from windtunnel.specs.loader import MAX_BYTES, parse_mapping
 
     try:
-        data = yaml.safe_load(sys.stdin.read(1 << 20))
-    except yaml.YAMLError as error:
-        raise BadInput("standard input: " + " ".join(str(error).split())) from None
-    if not isinstance(data, dict):
-        raise BadInput("standard input: must hold a scenario (a mapping of fields)")
-    return data
+        return parse_mapping(sys.stdin.read(MAX_BYTES + 1), "standard input")
+    except UnicodeDecodeError:
+        raise BadInput("standard input: must be UTF-8 text") from None
 
 
 def stored_result(path: str) -> dict[str, Any] | None:

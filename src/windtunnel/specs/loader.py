@@ -71,6 +71,20 @@ def load_scenario_with_source(
     return _validate(Scenario, data, lines, problems), lines
 
 
+def parse_mapping(text: str, file: str) -> dict[str, Any]:
+    """YAML text as plain data under the rules that files obey: no tags, no repeated keys, bounded size and aliases."""
+    lines = SourceMap(file=file)
+    problems = ProblemList(lines)
+    data = _parse(text, lines, problems) if len(text) <= MAX_BYTES else None
+    if len(text) > MAX_BYTES:
+        problems.add("", UNSET, f"must be at most {MAX_BYTES} bytes")
+    elif not isinstance(data, dict) and not problems:
+        problems.add("", UNSET, "must hold a scenario (a mapping of fields)")
+    problems.raise_if_any()
+    assert isinstance(data, dict)
+    return data
+
+
 def load_model_spec(source: str | Path | dict[str, Any]) -> ModelSpec:
     """Read a model specification from a file or a mapping."""
     data, lines, problems = _read(source)
