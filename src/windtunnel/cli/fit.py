@@ -20,10 +20,18 @@ def fit(scenario: Scenario, overrides: Overrides = None, as_json: AsJson = False
         result = api.fit(scenario_source(scenario), overrides=tuple(overrides or ()))
     if as_json:
         print_json(result.to_dict())
-        return
-    from windtunnel.report.fit import fit_summary
+    else:
+        from windtunnel.report.fit import fit_summary
 
-    console().print(fit_summary(result.to_dict()))
+        console().print(fit_summary(result.to_dict()))
+    if not result.fits and result.largest_mbs is None and result.fewest_devices is None:
+        from windtunnel.errors import Infeasible
+        from windtunnel.units import GiB
+
+        raise Infeasible(
+            "no micro-batch and no number of devices makes this plan fit",
+            f"as written it needs {result.over_bytes / GiB:.1f} GiB more than a device has",
+        )
 
 
 def register(app: typer.Typer) -> None:

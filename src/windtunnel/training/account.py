@@ -202,7 +202,15 @@ def memory_report(
         born, freed = forward, final
         if name == HEAD_KIND:  # the head runs in the last piece forward and in the first piece backward
             each = size[part[row]]
-            born, freed = forward & last_piece & (each > 0), final & (piece == 0) & (each > 0)
+            born = forward & last_piece & (each > 0)
+            begun = (kind[row] == B) & (piece == 0) & (each > 0)
+            if table.split_backward:  # weight gradients read 16-bit logit gradients
+                each = each / 2
+                events.append((task[begun], True, -each[begun], table.stage[row[begun]], base_kinds + i))
+                events.append((task[born], False, each[born], table.stage[row[born]], base_kinds + i))
+                freed = (kind[row] == W) & (piece == 0) & (each > 0)
+            else:
+                freed = begun
         events.append((task[born], False, each[born], table.stage[row[born]], base_kinds + i))
         events.append((task[freed], True, -each[freed], table.stage[row[freed]], base_kinds + i))
     for direction in (F, B, W):

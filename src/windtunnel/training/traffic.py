@@ -14,6 +14,7 @@ from windtunnel.specs.cluster import ClusterSpec
 from windtunnel.specs.workload import TrainingSpec
 from windtunnel.techniques.step_options import StepOptions
 from windtunnel.training.assembly import S_GATHER, S_REDUCE, T_GATHER, T_REDUCE, Assembly, Floats, Rows
+from windtunnel.training.offload import NVME_BYTES_PER_S
 from windtunnel.training.parts import Parts
 
 
@@ -129,6 +130,8 @@ class Traffic:
                     for x in per_stage
                 ]
             )
+            if self.plan.offload.tier == "nvme":  # states stream from and to the drives
+                on_host = np.maximum(on_host, per_stage * away * per / NVME_BYTES_PER_S)
         slower: Floats = np.maximum(on_device, on_host)
         return slower + coefficients.step_overhead_s
 
