@@ -21,6 +21,12 @@ _MEMO = 65_536
 """Scalar answers kept per model; a program asks for few distinct collectives many times."""
 
 
+VENDOR_LIBRARY = {"nvidia": "nccl", "amd": "rccl", "intel": "oneccl", "huawei": "hccl"}
+"""Communication library by vendor of the device."""
+OWN_CLOCK = ("oneccl", "hccl", "generic")
+"""Libraries whose choice of algorithm is not published: the fastest by our own clock."""
+
+
 class NetworkModel:
     """Times of collectives on one cluster. Every argument may be an array; scalar answers are remembered.
 
@@ -32,6 +38,12 @@ class NetworkModel:
         self.params = params or NetworkCoefficients.for_cluster(cluster)
         self._memo: dict[tuple[object, ...], CollectiveTime] = {}
 
+    @property
+    def library(self) -> str:
+        """The communication library that the cluster's vendor ships."""
+        by_link = "nccl" if self.cluster.scale_up.family.startswith("nvlink") else "generic"
+        return VENDOR_LIBRARY.get(self.cluster.device.vendor.lower(), by_link)
+
     def collective(
         self,
         op: str,
@@ -40,7 +52,7 @@ class NetworkModel:
         *,
         algorithm: str | None = None,
         protocol: str | None = None,
-        software: str = "nccl",
+        software: str | None = None,
         imbalance: npt.ArrayLike = 1.0,
         unique_out_fraction: npt.ArrayLike = 1.0,
         two_level: bool = False,
@@ -53,7 +65,8 @@ class NetworkModel:
             place: Where the group sits.
             algorithm: Id of an algorithm; absent: what the software would choose.
             protocol: ll, ll128 or simple; absent: the software's choice.
-            software: A key of `selector.SELECTORS`: nccl, nccl_nvls_off, nccl_2.18, nccl_2.12, rccl, generic …
+            software: A key of `selector.SELECTORS`: nccl, nccl_nvls_off, nccl_2.18, nccl_2.12, rccl, generic …; absent:
+                the vendor's own library. Libraries without a published tuner take what is fastest by our clock.
             imbalance: all_to_all: busiest rank over the mean.
             unique_out_fraction: all_to_all: part of the leaving bytes left after de-duplication per domain.
             two_level: all_to_all: NIC hop to the same rail, then the scale-up network.
@@ -63,6 +76,7 @@ class NetworkModel:
         """
         if op not in OPS:
             raise ValueError(f"op = {op}: one of {', '.join(OPS)}")
+        software = software or self.library
         args = (nbytes, imbalance, unique_out_fraction)
         fields = (place.size, place.ranks_per_domain, place.num_domains, place.groups_per_domain, place.stride)
         if any(np.ndim(a) for a in (*args, *fields, place.torus_axes, place.torus_hops)):
@@ -111,6 +125,15 @@ class NetworkModel:
             traffic = chosen.traffic(op, size, place)
             names = (protocol,) if protocol else (("simple",) if traffic.in_network else PROTOCOLS)
             return self._best([self._time(op, traffic, rate, thin, p, algorithm, place) for p in names])
+        if software in OWN_CLOCK and not torus:
+            return self._best(
+                [
+                    self._time(op, collectives.get(name).traffic(op, size, place), rate, thin, p, name, place)
+                    for name in ("ring", "tree")
+                    if op in collectives.get(name).ops
+                    for p in ("ll", "simple")
+                ]
+            )
         picks = choices(op, size, place, self.cluster, self.params, software)
         times = [
             self._time(op, collectives.get(name).traffic(op, size, place), rate, thin, proto, name, place)
