@@ -189,7 +189,7 @@ def resolve(
         switch(over.p2p, behaviour.overlap_p2p), switch(over.moe_a2a, behaviour.overlap_moe_a2a),
         switch(over.fsdp_prefetch, behaviour.fsdp_prefetch), attention, fused_loss,
         training.cuda_graphs or behaviour.cuda_graphs, training.moe_dispatcher or behaviour.dispatcher, float(vocab),
-        layers, plan.order,
+        layers, plan.order, behaviour.tp_regather, behaviour.tp_bulk_overlap and over.tp is None,
     )  # fmt: skip
 
 
