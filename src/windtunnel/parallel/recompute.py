@@ -30,10 +30,6 @@ class Recomputed:
     dropped: tuple[Tensor, ...]
 
 
-def _covered(op: Operator, modules: set[str], block: Block) -> bool:
-    return op.module in modules
-
-
 def recompute_block(
     block: Block, operators: list[Operator], policy: Recompute, *, early_stop: bool = False
 ) -> Recomputed:

@@ -15,6 +15,7 @@ from windtunnel.cost.memory_bound import pointwise_time_s, scan_time_s
 from windtunnel.graph import Kind, Operator
 from windtunnel.network.groups import GroupPlacement
 from windtunnel.network.model import NetworkModel
+from windtunnel.parallel.expert import distinct_destinations
 from windtunnel.parallel.precision import OPERAND_BYTES, Recipe
 from windtunnel.parallel.recompute import Recomputed
 from windtunnel.program.segment import COMM, COMPUTE, Launch, Segment
@@ -291,7 +292,7 @@ class Lowering:
             if operation == "all_to_all" and op.axis == "ep":
                 domains = float(place.num_domains)
                 if domains > 1:
-                    copies = domains * (1.0 - (1.0 - 1.0 / domains) ** p.topk)
+                    copies = distinct_destinations(domains, p.topk)
                     unique_out_fraction = min(1.0, copies / p.topk)
             one = p.network.collective(
                 operation, size, place, two_level=p.two_level_a2a and operation == "all_to_all",

@@ -43,7 +43,6 @@ class BlockCost:
     weight: SegmentTime
     kept_bytes: dict[str, float]
     """Activation kind → bytes kept from forward to backward, per micro-batch."""
-    transient_forward_bytes: float
     transient_backward_bytes: float
     dense_params: float
     expert_params: float
@@ -303,7 +302,7 @@ def _block_cost(
     }
     largest = max(sizes, default=0.0)
     backward = dropped + (largest if block.kind != "head" else 0.0)
-    return BlockCost(*times, dict(kept), largest * 0.0, backward, dense, expert, shapes)
+    return BlockCost(*times, dict(kept), backward, dense, expert, shapes)
 
 
 def _memory_kind(name: str) -> str:
@@ -374,7 +373,6 @@ def _assemble(
             dense[k] += number * cost.dense_params
             expert[k] += number * cost.expert_params
             if number:
-                transient[0, k] = max(transient[0, k], cost.transient_forward_bytes)
                 transient[1, k] = max(transient[1, k], cost.transient_backward_bytes)
         kept.append(dict(memory))
     head = np.array([costs["head"].time(d).total_s for d in range(3)])

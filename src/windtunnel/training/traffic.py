@@ -194,7 +194,6 @@ def sharded_traffic(
 ) -> None:  # fmt: skip
     """ZeRO-3/FSDP: gather each layer before it runs, forward and backward; scatter its gradient after backward."""
     pieces = np.maximum(parts.layers, 1)
-    stage_of = table.placement[:, 0]
     gt, gup, gout, gsm, ghbm = traffic.gather(pieces)
     rt, rup, rout, rsm, rhbm = traffic.reduce(pieces)
     of_task = part[row]
@@ -230,4 +229,3 @@ def sharded_traffic(
         mine = np.flatnonzero(stage[r] == s)
         if len(mine):
             finish[s].append(int(rid[mine[-1]]))
-    _ = stage_of
