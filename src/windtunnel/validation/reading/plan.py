@@ -193,7 +193,7 @@ def read_policies(ctx: Context, axes: Axes, model: ModelSpec, framework: str, pe
         fields["shard_group"] = group
     sp = switch(ctx.parallel.get("sp"))
     if axes.tp > 1:
-        if sp is None and framework in ("megatron_2021", "megatron_deepspeed"):
+        if sp is None and framework in ("megatron_2021", "megatron_2022", "megatron_deepspeed"):
             sp = False
         if sp is not None:
             fields["sp"] = sp
