@@ -232,9 +232,7 @@ def replay_tensors(
     for i in range(n):
         t = tensors[i]
         if sizes[i] > 0:
-            where[t] = _take(
-                blocks, order, held, last, spare, count, sizes[i], streams[i], expandable, limit, pools
-            )
+            where[t] = _take(blocks, order, held, last, spare, count, sizes[i], streams[i], expandable, limit, pools)
         else:
             _give_back(blocks, order, held, last, spare, count, where[t])
     return count

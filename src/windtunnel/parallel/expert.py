@@ -60,9 +60,7 @@ def _rows_bytes(operators: list[Operator], hidden: float, imbalance: float) -> f
     return grouped.m * hidden * 2 * imbalance
 
 
-def _all_to_all(
-    name: str, operators: list[Operator], plan: ResolvedPlan, hidden: float, imbalance: float
-) -> Operator:
+def _all_to_all(name: str, operators: list[Operator], plan: ResolvedPlan, hidden: float, imbalance: float) -> Operator:
     size = _rows_bytes(operators, hidden, imbalance) / plan.etp
     return Operator(
         name, "ep_comm", Kind.COLLECTIVE, "full", collective="all_to_all", backward_collective="all_to_all", axis="ep",

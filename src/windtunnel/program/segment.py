@@ -45,6 +45,16 @@ class Launch:
     """Collectives: ranks of the group."""
     operation: str = ""
     """Collectives: all_gather, reduce_scatter, all_reduce …"""
+    kind: str = ""
+    """What runs, whatever class of time it counts to: gemm, grouped gemm, attention, memory_bound, scan, collective."""
+    number_format: str = ""
+    """Products: format of the operands."""
+    shape: tuple[float, ...] = ()
+    """Products: (m, n, k, groups); attention: (pairs, heads, d_qk, d_v)."""
+    algorithm: str = ""
+    """Collectives: algorithm and protocol that were taken."""
+    latency_s: float = 0.0
+    """Collectives: part of `alone_s` that does not depend on the size."""
 
 
 @dataclass(slots=True)
@@ -77,3 +87,5 @@ class SegmentTime:
     out_bytes: float
     flop: float
     sync_s: float = 0.0
+    exposed_s: tuple[float, ...] = ()
+    """Launch by launch, its part of `device_s`: kernels while they run, transfers while a kernel waits for them."""

@@ -47,23 +47,13 @@ _LABEL = {
 
 def breakdown(program: StepProgram, timeline: Timeline, parts: Parts, table: InstructionTable) -> dict[str, float]:
     """Partition the wall time of the stage that finishes last. Sums to the makespan."""
-    compute_stream = program.tasks.stream_idx % len(STREAMS) == S_COMPUTE
-    ends = np.where(compute_stream, timeline.end_s, -1.0)
-    stage = int(program.stage[int(np.argmax(ends))])
-    own = np.flatnonzero(compute_stream & (program.stage == stage))
+    own = last_stage_tasks(program, timeline)
     start, end = timeline.start_s[own], timeline.end_s[own]
     tag, alone = program.tasks.tag[own], program.tasks.alone_s[own]
     out: defaultdict[str, float] = defaultdict(float)
-    part = np.where(program.row[own] >= 0, program.part[program.row[own]], 0)
-    for direction, t in ((F, T_F), (B, T_B), (W, T_W)):
-        for k in np.unique(part[tag == t]):
-            mine = (tag == t) & (part == k)
-            total = parts.seconds[direction, k]
-            if total <= 0:
-                continue
-            scale = float(alone[mine].sum()) / total
-            for name, seconds in parts.busy_s[direction][k].items():
-                out[EXPOSED.get(name, _LABEL.get(name, name))] += seconds * scale
+    for direction, k, scale in passes(program, parts, own):
+        for name, seconds in parts.busy_s[direction][k].items():
+            out[class_of(name)] += seconds * scale
     for t, name in ((T_SEND, "exposed pp"), (T_OPTIMIZER, "optimizer")):
         out[name] += float(alone[tag == t].sum())
     stretch = float(np.maximum(end - start - alone, 0.0).sum())
@@ -77,6 +67,33 @@ def breakdown(program: StepProgram, timeline: Timeline, parts: Parts, table: Ins
     if tail > 0:
         out["exposed dp"] += tail
     return {name: value for name, value in sorted(out.items(), key=lambda x: -x[1]) if value > 0}
+
+
+def last_stage_tasks(program: StepProgram, timeline: Timeline) -> npt.NDArray[np.int64]:
+    """Compute tasks, in launch order, of the stage that finishes last."""
+    compute_stream = program.tasks.stream_idx % len(STREAMS) == S_COMPUTE
+    ends = np.where(compute_stream, timeline.end_s, -1.0)
+    stage = int(program.stage[int(np.argmax(ends))])
+    own: npt.NDArray[np.int64] = np.flatnonzero(compute_stream & (program.stage == stage))
+    return own
+
+
+def passes(program: StepProgram, parts: Parts, own: npt.NDArray[np.int64]) -> list[tuple[int, int, float]]:
+    """(direction, virtual stage, micro-batches that pass it) of the compute tasks `own`."""
+    tag, alone = program.tasks.tag[own], program.tasks.alone_s[own]
+    part = np.where(program.row[own] >= 0, program.part[program.row[own]], 0)
+    out = []
+    for direction, t in ((F, T_F), (B, T_B), (W, T_W)):
+        for k in np.unique(part[tag == t]):
+            total = parts.seconds[direction, k]
+            if total > 0:
+                out.append((direction, int(k), float(alone[(tag == t) & (part == k)].sum()) / total))
+    return out
+
+
+def class_of(tag: str) -> str:
+    """Class of time that a launch's tag is shown under."""
+    return EXPOSED.get(tag, _LABEL.get(tag, tag))
 
 
 _TRANSFER = {T_SEND: "exposed pp", T_REDUCE: "exposed dp", T_GATHER: "exposed dp", T_OFFLOAD: "exposed offload"}

@@ -239,6 +239,8 @@ class Lowering:
         rows.unaligned.append(op.number_class == "head" and bool(op.n % 8))
         rows.launch.append(launch)
         rows.group_s.append(p.coefficients.group_s * groups if grouped else 0.0)
+        launch.kind = "grouped gemm" if grouped else "gemm"
+        launch.number_format, launch.shape = fmt, (m, n, k, groups)
         launch.sm = share  # share of the product that runs (per-operator recomputation); becomes 1 when priced
         launch.flop += 2.0 * m * n * k * groups * share
         launch.hbm_bytes += share * (groups * (operand * (m * k + k * n) + 2.0 * m * n) + extra)
@@ -246,7 +248,9 @@ class Lowering:
     def _other(self, launch: Launch, op: Operator, share: float, *, backward: bool) -> None:
         p = self.pricing
         moved = op.backward_bytes if backward else op.forward_bytes
+        launch.kind = _TAG[op.kind]
         if op.kind == Kind.ATTENTION:
+            launch.shape = (op.pairs, op.heads, op.d_qk, op.d_v)
             seconds = attention_time_s(
                 p.device, p.coefficients, _one(op.pairs), _one(op.heads), _one(op.d_qk),
                 _one(op.d_v), _one(op.seq_len), kernel=p.attention, backward=backward,
@@ -287,6 +291,7 @@ class Lowering:
                 float(one.work_scale_out_bytes) * steps,
             )
             hbm, channels = float(one.hbm_bytes) * steps, float(one.channels)
+            latency = float(one.latency_s) * steps
         else:
             unique_out_fraction = 1.0
             if operation == "all_to_all" and op.axis == "ep":
@@ -295,15 +300,19 @@ class Lowering:
                     copies = distinct_destinations(domains, p.topk)
                     unique_out_fraction = min(1.0, copies / p.topk)
             one = p.network.collective(
-                operation, size, place, two_level=p.two_level_a2a and operation == "all_to_all",
+                operation,
+                size,
+                place,
+                two_level=p.two_level_a2a and operation == "all_to_all",
                 unique_out_fraction=unique_out_fraction,
             )
             seconds, up, out = float(one.alone_s), float(one.work_scale_up_bytes), float(one.work_scale_out_bytes)
             hbm, channels = float(one.hbm_bytes), float(one.channels)
+            latency = float(one.latency_s)
         launch = Launch(
             op.name, {"tp": "tp", "ep": "ep", "etp": "ep"}.get(op.axis, "cp"), COMM, seconds, list(after),
             min(channels / p.device.num_sms, 0.5), hbm, up, out, module=op.module, phase=phase, beside=op.overlap_with,
-            ranks=n, operation=operation,
+            ranks=n, operation=operation, kind="collective", algorithm=str(one.algorithm), latency_s=latency,
         )  # fmt: skip
         if operation == "ring_exchange":
             # runs beside the attention: forward it precedes it, backward it is met after it

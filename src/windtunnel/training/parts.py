@@ -48,6 +48,8 @@ class BlockCost:
     expert_params: float
     largest_weights: dict[tuple[float, float], float]
     """Distinct dense weight shapes → elements on this rank."""
+    segments: tuple[int, int, int] = (0, 0, 0)
+    """Indices of its segments in `Parts.segments`."""
 
     def time(self, direction: int) -> SegmentTime:
         """Segment of a direction (0 F, 1 B, 2 W)."""
@@ -101,8 +103,13 @@ class Parts:
                 if self.seconds[d, k] > 0:
                     out[d, k] = sum(busy.get(tag, 0.0) for tag in ("tp", "cp", "ep", "host")) / self.seconds[d, k]
         return out
+
     segments: tuple[Segment, ...] = ()
     """What the sums were made from: F, B, W of each block kind, the embedding, the head; then B, W of what is kept."""
+    segment_times: tuple[SegmentTime, ...] = ()
+    """Of each segment; zero for weight gradients that run inside the backward segment."""
+    uses: tuple[tuple[tuple[tuple[int, int, int], float], ...], ...] = ()
+    """[k] → (segments F, B, W; how often a micro-batch runs them), summing to `seconds[:, k]`."""
 
 
 def _groups(mesh: Mesh, plan: ResolvedPlan, cluster: ClusterSpec) -> dict[str, GroupPlacement]:
@@ -219,20 +226,22 @@ def build_parts(
     for i, (name, block) in enumerate(zip(names, blocks, strict=True)):
         f, b, w = times[3 * i : 3 * i + 3]
         segments_of = (f, b, w if split_backward else empty)
-        costs[name] = _block_cost(block, local[i], recomputed[i], plan, segments_of, pricing.recipe)
+        cost = _block_cost(block, local[i], recomputed[i], plan, segments_of, pricing.recipe)
+        costs[name] = replace(cost, segments=(3 * i, 3 * i + 1, 3 * i + 2))
     plain: dict[str, BlockCost] = {}
     if plan.recompute.num_layers is not None:
         base = 3 * len(names)
         for j, name in enumerate(g.blocks):
             b, w = times[base + 2 * j : base + 2 * j + 2]
-            plain[name] = _block_cost(
+            cost = _block_cost(
                 blocks[j], local[j], recomputed[len(names) + j], plan,
                 (costs[name].forward, b, w if split_backward else empty), pricing.recipe,
             )  # fmt: skip
+            plain[name] = replace(cost, segments=(3 * j, base + 2 * j, base + 2 * j + 1))
     parts = _assemble(
         model, training, plan, cluster, g, costs, plain, placement_table, network, mesh, behaviour, batch
     )  # fmt: skip
-    return replace(parts, segments=tuple(segments))
+    return replace(parts, segments=tuple(segments), segment_times=tuple(times))
 
 
 def _trainable_share(training: TrainingSpec, g: ModelGraph) -> float:
@@ -336,6 +345,7 @@ def _assemble(
     limit = plan.recompute.num_layers
     remaining = [limit if limit is not None else -1] * plan.pp
     kinds = []
+    used: list[tuple[tuple[tuple[int, int, int], float], ...]] = []
     stage_shapes: list[dict[tuple[float, float], float]] = [{} for _ in range(plan.pp)]
     for k, count in enumerate(plan.stage_layers):
         letters = g.depth[at : at + count]
@@ -354,6 +364,7 @@ def _assemble(
             uses.append((costs["embedding"], 1.0))
         if k == k_total - 1:
             uses.append((costs["head"], 1.0))
+        used.append(tuple((cost.segments, number) for cost, number in uses if number))
         memory: defaultdict[str, float] = defaultdict(float)
         for cost, number in uses:
             if number:
@@ -394,5 +405,5 @@ def _assemble(
         seconds, head, ends, np.asarray(plan.stage_layers, np.int32), sm, hbm, up, out, busy, kept, transient, dense,
         expert, layer_params, flop * plan.tp * plan.cp, p2p_bytes, behaviour.scatter_gather_p2p, g, network, mesh,
         mesh.placement("cp", "dp"), placement(edp, expert_stride, cluster.scale_up_domain),
-        dummy, _trainable_share(training, g), kinds,
+        dummy, _trainable_share(training, g), kinds, uses=tuple(used),
     )  # fmt: skip

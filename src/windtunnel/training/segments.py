@@ -66,7 +66,9 @@ def simulate_segments(
     out = []
     for i, segment in enumerate(segments):
         a, b = int(offset[i]), int(offset[i + 1])
-        device_s, busy = _partition(segment, timeline.start_s[a:b], timeline.end_s[a:b], timeline.blame[a:b] - a)
+        device_s, busy, exposed = _partition(
+            segment, timeline.start_s[a:b], timeline.end_s[a:b], timeline.blame[a:b] - a
+        )
         host_s = host_kernels[i] * coefficients.host_kernel_s
         total = device_s
         if host_s > 0 and device_s > 0:
@@ -82,7 +84,7 @@ def simulate_segments(
             SegmentTime(
                 device_s, host_s, total, dict(busy), float((sm[a:b] * alone[a:b]).sum()),
                 sum(x.hbm_bytes for x in launches), sum(x.up_bytes for x in launches),
-                sum(x.out_bytes for x in launches), sum(x.flop for x in launches), sync_s[i],
+                sum(x.out_bytes for x in launches), sum(x.flop for x in launches), sync_s[i], tuple(exposed),
             )
         )  # fmt: skip
     return out
@@ -90,23 +92,27 @@ def simulate_segments(
 
 def _partition(
     segment: Segment, start: npt.NDArray[np.float64], end: npt.NDArray[np.float64], blame: npt.NDArray[np.signedinteger]
-) -> tuple[float, dict[str, float]]:
-    """Wall time of one segment by class: kernels by tag, gaps of the compute stream by the collective waited for."""
+) -> tuple[float, dict[str, float], list[float]]:
+    """Wall time of one segment by class and by launch: kernels while they run, gaps to the collective waited for."""
     busy: defaultdict[str, float] = defaultdict(float)
+    exposed = [0.0] * len(end)
     if not len(end):
-        return 0.0, busy
+        return 0.0, busy, exposed
+
+    def charge(index: int, seconds: float) -> None:
+        busy[segment.launches[index].tag] += seconds
+        exposed[index] += seconds
+
     at = 0.0
     for i, launch in enumerate(segment.launches):
         if launch.stream == COMM:
             continue
         gap = float(start[i]) - at
         if gap > 0:
-            cause = segment.launches[int(blame[i])] if 0 <= blame[i] < len(segment.launches) else launch
-            busy[cause.tag] += gap
-        busy[launch.tag] += float(end[i]) - max(float(start[i]), at)
+            charge(int(blame[i]) if 0 <= blame[i] < len(segment.launches) else i, gap)
+        charge(i, float(end[i]) - max(float(start[i]), at))
         at = max(at, float(end[i]))
     total = float(end.max())
     if total > at:
-        last = segment.launches[int(np.argmax(end))]
-        busy[last.tag] += total - at
-    return total, busy
+        charge(int(np.argmax(end)), total - at)
+    return total, busy, exposed

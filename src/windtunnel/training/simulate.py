@@ -65,7 +65,7 @@ def prepare(
     """
 
     def at(clock: float) -> Prepared:
-        return _prepare_at(model, cluster, training, plan, techniques, problems, coefficient_overrides, clock)
+        return prepare_at(model, cluster, training, plan, techniques, problems, coefficient_overrides, clock)
 
     first = at(1.0)
     cap = cluster.power_cap_w
@@ -108,7 +108,7 @@ def _at_clock(coefficients: Coefficients, clock: float) -> Coefficients:
     )  # fmt: skip
 
 
-def _prepare_at(
+def prepare_at(
     model: ModelSpec,
     cluster: ClusterSpec,
     training: TrainingSpec,
