@@ -314,3 +314,23 @@ def test_an_omitted_recipe_is_one_opening() -> None:
     case = read(row(**changes, model__experts=64, model__topk=4, model__moe_ffn=1024, parallel__ep=8))
     fields = [field for field, _, _ in case.assumed]
     assert "recipe" in fields and "plan.recompute" not in fields
+
+
+def test_fewer_sequences_than_replicas_are_cut_over_a_context_axis() -> None:
+    changes = {
+        "framework": "MaxText/XLA", "global_batch": 8, "micro_batch": None, "parallel__tp": 1, "parallel__pp": 1,
+        "parallel__dp": None, "parallel__cp": None,
+    }  # fmt: skip
+    case = read(row(**changes))
+    assert case.scenario is not None
+    assert (case.scenario.plan.cp, case.scenario.plan.cp_kind) == (8, "all_gather")
+    assert "plan.cp" in {name for name, _, _ in case.assumed}
+    assert scenario(**{**changes, "global_batch": 64}).plan.cp == 1
+
+
+def test_expert_matrices_follow_the_tensor_axis_of_a_compiled_program() -> None:
+    experts = {"experts": 8, "topk": 2, "moe_ffn": 14336, "type": "moe"}
+    model = {**row()["model"], **experts}
+    for framework, etp in (("MaxText/XLA", 4), ("Megatron-LM core 0.9", 1)):
+        plan = scenario(framework=framework, model=model, parallel__tp=4, parallel__pp=1, parallel__dp=16).plan
+        assert plan.etp == etp

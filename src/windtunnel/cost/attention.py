@@ -35,7 +35,11 @@ def attention_time_s(
     """
     fraction = coefficients.attention_fraction.get(kernel, coefficients.attention_fraction["flash2"])
     flop = 2.0 * pairs * heads * (d_qk + d_v)
-    narrow = np.minimum(1.0, (d_qk + d_v) / 256.0) ** coefficients.attention_head_exponent
+    if device.kind == "tpu":  # a systolic array takes heads in whole multiples of its side; the rest is padding
+        side = float(device.gemm_tiles[0][0])
+        narrow = (d_qk + d_v) / (side * (np.ceil(d_qk / side) + np.ceil(d_v / side)))
+    else:
+        narrow = np.minimum(1.0, (d_qk + d_v) / 256.0) ** coefficients.attention_head_exponent
     rate = device.peak("bf16") * fraction * seq_len / (seq_len + coefficients.attention_ramp) * narrow
     if backward:
         return BACKWARD_FLOP_RATIO * flop / (rate * coefficients.attention_backward) + coefficients.attention_floor_s

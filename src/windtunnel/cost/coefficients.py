@@ -50,6 +50,9 @@ class Coefficients:
     scale_up_scale: float = 1.0
     """Factor on the link family's efficiency inside the scale-up domain (see `network.coefficients`)."""
     scale_out_scale: float = 1.0
+    gather_exposed: float = 0.0
+    """Share of a sharded layer's parameter gather and gradient reduction that its schedule leaves uncovered: a compiled
+    loop over layers cannot fetch the next iteration's first weights, and not every collective is asynchronous."""
     collective_skew_s: float = 0.0
     """Rank skew and dispatch added to each collective."""
     quantise_bytes: dict[str, float] = field(
@@ -84,6 +87,10 @@ class Behaviour:
     """Gradients live in a buffer through the whole step (Megatron); otherwise they appear during the first backward."""
     early_stop: bool = False
     """Whether recomputing a block stops at the last tensor that backward needs (non-reentrant PyTorch checkpoints)."""
+    named_remat: bool = False
+    """Whether a module that recomputes gives up all of its outputs (JAX saves named tensors and nothing else).
+
+    PyTorch's checkpoints keep what a module outside them reads."""
     state_bytes: float = 8.0
     """Bytes of Adam's two moments per parameter."""
     master_bytes: float = 4.0
@@ -137,14 +144,14 @@ def _numbers(section: dict[str, Any]) -> dict[str, Any]:
 
 
 @cache
-def _resolved(framework: str, device_id: str, generation: str) -> tuple[Coefficients, Behaviour]:
+def _resolved(framework: str, device_id: str, generation: str, kind: str) -> tuple[Coefficients, Behaviour]:
     chain: list[dict[str, Any]] = [_file("generic")]
     own, fitted = _file(framework), _file(f"fitted/{framework}")
     if parent := own.get("inherits"):
         chain.append(_file(parent))
         # a parent's fit stands in only where the framework has none of its own: fits of one level belong together
         levels = fitted.get("coefficients", {})
-        if generation not in levels and device_id not in levels:
+        if not {generation, device_id, kind} & set(levels):
             chain.append(_file(f"fitted/{parent}"))
     chain += [own, fitted]
     known = {f.name for f in fields(Coefficients)}
@@ -152,8 +159,8 @@ def _resolved(framework: str, device_id: str, generation: str) -> tuple[Coeffici
     basis = "generic"
     for data in chain:
         behaviour = replace(behaviour, **_numbers(data.get("behaviour", {})))
-    # the same key at a more specific level (generation, then device) wins over a later file's less specific one
-    for level in ("default", generation, device_id):
+    # the same key at a more specific level (kind, generation, device) wins over a later file's less specific one
+    for level in ("default", kind, generation, device_id):
         for data in chain:
             section = (data.get("coefficients") or {}).get(level)
             if not section:
@@ -176,9 +183,9 @@ def _resolved(framework: str, device_id: str, generation: str) -> tuple[Coeffici
 
 def coefficients(framework: str, device: DeviceSpec) -> Coefficients:
     """Coefficients for a framework on a device, from the most specific entry available."""
-    return _resolved(framework, device.id, device.generation)[0]
+    return _resolved(framework, device.id, device.generation, device.kind)[0]
 
 
 def behaviour(framework: str) -> Behaviour:
     """Defaults of a framework."""
-    return _resolved(framework, "", "")[1]
+    return _resolved(framework, "", "", "")[1]

@@ -121,6 +121,7 @@ class Mesh:
         torus = cluster.scale_up.topology == "torus"
         slice_size = min(self.num_ranks, self.domain)
         self._torus = torus_shape(slice_size, cluster.scale_up.torus_axes) if torus else ()
+        self._wrap, self._wrap_all = cluster.scale_up.torus_wrap, cluster.scale_up.torus_axes > 2
         self._cache: dict[tuple[str, ...], GroupPlacement] = {}
 
     def ranks(self, *axes: str, member: int = 0) -> npt.NDArray[np.int64]:
@@ -151,6 +152,11 @@ class Mesh:
             self._cache[used] = self._place(used)
         return self._cache[used]
 
+    def strided(self, size: int, stride: int) -> GroupPlacement:
+        """Placement of groups {0, stride, …} of `size` ranks that are no axis of the mesh (shard groups, experts)."""
+        axes, hops = self._extent(np.arange(size, dtype=np.int64) * stride)
+        return placement(size, stride, self.domain, torus_axes=axes, torus_hops=hops)
+
     def _place(self, axes: tuple[str, ...]) -> GroupPlacement:
         size = prod(self.sizes[a] for a in axes)
         stride = min((self.strides[a] for a in axes), default=1)
@@ -164,7 +170,7 @@ class Mesh:
         else:
             inside, domains = self._count(axes)
         active = min(self.domain, self.num_ranks)
-        torus_axes, hops = self._torus_extent(axes)
+        torus_axes, hops = self._extent(self.ranks(*axes))
         return GroupPlacement(
             _f(size), _f(inside), _f(domains), _f(max(active / inside, 1.0)), _f(stride), _f(torus_axes), _f(hops)
         )
@@ -188,20 +194,24 @@ class Mesh:
             inside = max(inside, int(np.diff(np.append(first, new.size)).max()))
         return inside, domains
 
-    def _torus_extent(self, axes: tuple[str, ...]) -> tuple[float, int]:
-        """(torus axes that the group covers, hops between its farthest ranks).
+    def _extent(self, members: npt.NDArray[np.int64]) -> tuple[float, int]:
+        """(torus axes that a group covers, hops between its farthest ranks).
 
-        An axis counts in full where the group closes its ring, half where it is a line or a pair (one link, not two).
+        An axis counts in full where the group closes its ring, half where it is a line or a pair (one link, not two). A
+        ring closes where the group spans the whole side and the slice has the wrap-around links.
         """
         if not self._torus:
             return 1.0, 0
         used, hops = 0.0, 0
-        left = self.ranks(*axes)[: self.domain]
-        for side in self._torus:
+        wraps = [side > 2 and side % self._wrap == 0 for side in self._torus]
+        if self._wrap_all:
+            wraps = [all(wraps)] * len(wraps)
+        left = members[members < self.domain]
+        for side, wrapped in zip(self._torus, wraps, strict=True):
             extent = len(np.unique(left % side))
             left = left // side
             if extent > 1:
-                closed = extent == side and side > 2
+                closed = extent == side and wrapped
                 used += 1.0 if closed else 0.5
                 hops += extent // 2 if closed else extent - 1
         return max(used, 0.5), hops

@@ -17,6 +17,7 @@ _MODULE_SETS: dict[str, tuple[str, ...]] = {
     "moe": ("router", "permute", "moe", "moe_act", "shared_experts", "ep_comm"),
 }
 _FINAL = frozenset({"fc2", "shared_fc2", "expert_fc2", "unpermute", "ep_combine", "out_proj"})
+_DENSE_END = frozenset({"fc2", "shared_fc2"})
 _DISCARDS_OUTPUT = frozenset({"norm", "mlp_act", "moe_act", "mla_up_proj"})
 
 
@@ -31,12 +32,14 @@ class Recomputed:
 
 
 def recompute_block(
-    block: Block, operators: list[Operator], policy: Recompute, *, early_stop: bool = False
+    block: Block, operators: list[Operator], policy: Recompute, *, early_stop: bool = False, named: bool = False
 ) -> Recomputed:
     """Apply a policy to one block. `operators` are the local ones, collectives included.
 
     With `early_stop` recomputation of a whole block ends once the last tensor that backward needs exists: the final
     projection and its reduction do not run again (PyTorch's non-reentrant `checkpoint`, default since 2.1).
+    With `named` a list of modules drops everything that those modules write (`jax.checkpoint_policies.
+    save_only_these_names`); else an output that a module outside the list reads is kept.
     """
     tensors = block.tensors
     if policy.policy == "none" or block.kind in ("embedding", "head"):
@@ -66,10 +69,12 @@ def recompute_block(
         if op.module in modules
         or (op.kind == Kind.COLLECTIVE and op.recompute_repeats and _beside(op, operators) in modules)
     }
+    if named:  # nothing reads the block's output again
+        repeats = {name: share for name, share in repeats.items() if name not in _DENSE_END}
     dropped = tuple(
         t
         for t in tensors
-        if t.producer in modules and (t.producer in _DISCARDS_OUTPUT or all(c in modules for c in t.consumers))
+        if t.producer in modules and (named or t.producer in _DISCARDS_OUTPUT or all(c in modules for c in t.consumers))
     )
     return Recomputed(repeats, tuple(t for t in tensors if t not in dropped), dropped)
 

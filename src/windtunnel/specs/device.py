@@ -79,6 +79,8 @@ class LinkSpec(Spec):
     topology: Literal["switch", "mesh", "ring", "torus", "host"] = "switch"
     torus_axes: int = 0
     """Torus links come in pairs per axis; `bytes_per_s` is then the sum over axes."""
+    torus_wrap: int = Field(default=1, gt=0)
+    """A side of a slice closes its ring when it is a multiple of this (in three dimensions: when all sides are)."""
     in_network_reduction: bool = False
     """NVLS or SHARP is available."""
     family: str = ""

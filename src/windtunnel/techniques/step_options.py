@@ -19,6 +19,8 @@ class StepOptions:
     """Size of a gradient bucket; absent means `buckets_per_chunk` equal ones."""
     prefetch_depth: int = 2
     """Gathered layers alive at a time under ZeRO-3."""
+    gather_exposed: float = 0.0
+    """ZeRO-3: share of a layer's gather and reduction during which its computation waits, whatever the prefetch."""
     grad_bytes: float = 4.0
     sync_every_micro_batch: bool = True
     """ZeRO-3: reduce after every micro-batch's backward."""

@@ -8,7 +8,7 @@ from windtunnel.parallel.resolve import ResolvedPlan
 from windtunnel.schedules.table import B, F, InstructionTable
 from windtunnel.specs.cluster import ClusterSpec
 from windtunnel.training.assembly import S_FROM_HOST, S_TO_HOST, T_OFFLOAD, Assembly, Rows
-from windtunnel.training.parts import Parts
+from windtunnel.training.parts import HEAD, Parts
 
 HOST_LINK_FRACTION = 0.85
 """Payload share of a host link with large pinned copies (PCIe packet headers and flow control)."""
@@ -22,10 +22,13 @@ def offload_traffic(
 ) -> None:  # fmt: skip
     """Copy kept activations out after forward and back before backward, and weights in before every use.
 
-    Layer by layer, beside computation; a copy in may start two layers ahead. What the host link cannot hide delays
-    computation. Source: Rajbhandari et al. 2021 (arXiv 2104.07857), section 5.1.
+    Layer by layer, beside computation; logits and the head's input are used at once and stay. A copy in may start two
+    layers ahead. What the host link cannot hide delays computation.
+
+    Source: Rajbhandari et al. 2021 (arXiv 2104.07857), section 5.1.
     """
-    saved = np.array([sum(kept.values()) for kept in parts.kept_bytes]) * plan.offload.activations
+    blocks = [sum(size for kind, size in kept.items() if kind != HEAD) for kept in parts.kept_bytes]
+    saved = np.array(blocks) * plan.offload.activations
     shard = plan.shard_group if plan.zero == 3 else 1
     weights = (parts.dense_params + parts.expert_params) * 2.0 / shard * plan.offload.params
     rate = cluster.device.pcie_bytes_per_s * HOST_LINK_FRACTION

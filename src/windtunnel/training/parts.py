@@ -13,7 +13,7 @@ from windtunnel import graph
 from windtunnel.cost.coefficients import Behaviour, Coefficients
 from windtunnel.graph import STYLES, Batch, Block, Kind, ModelGraph, Operator
 from windtunnel.network.coefficients import NetworkCoefficients
-from windtunnel.network.groups import GroupPlacement, Mesh, placement
+from windtunnel.network.groups import GroupPlacement, Mesh
 from windtunnel.network.model import NetworkModel
 from windtunnel.parallel.context import context_parallel
 from windtunnel.parallel.expert import FUSED_DISPATCHERS, expert_parallel
@@ -32,6 +32,8 @@ from windtunnel.training.segments import simulate_segments
 
 Floats = npt.NDArray[np.float64]
 DIRECTIONS = "FBW"
+HEAD = "logits and head"
+"""Kind of kept memory that only the model's end has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,8 +114,7 @@ class Parts:
     """[k] → (segments F, B, W; how often a micro-batch runs them), summing to `seconds[:, k]`."""
 
 
-def _groups(mesh: Mesh, plan: ResolvedPlan, cluster: ClusterSpec) -> dict[str, GroupPlacement]:
-    domain = cluster.scale_up_domain
+def _groups(mesh: Mesh, plan: ResolvedPlan) -> dict[str, GroupPlacement]:
     groups = {}
     if plan.tp > 1:
         groups["tp"] = mesh.placement("tp")
@@ -121,14 +122,14 @@ def _groups(mesh: Mesh, plan: ResolvedPlan, cluster: ClusterSpec) -> dict[str, G
         a2a = {"all_to_all": plan.cp, "hybrid": plan.cp_all_to_all}.get(plan.cp_kind, 1)
         stride = mesh.strides["cp"]
         if a2a > 1:
-            groups["cp_a2a"] = placement(a2a, stride, domain)
+            groups["cp_a2a"] = mesh.strided(a2a, stride)
         if plan.cp // a2a > 1:
-            groups["cp_ring"] = placement(plan.cp // a2a, stride * a2a, domain)
+            groups["cp_ring"] = mesh.strided(plan.cp // a2a, stride * a2a)
         groups["cp"] = mesh.placement("cp")
     if plan.ep > 1:
-        groups["ep"] = placement(plan.ep, plan.etp, domain)
+        groups["ep"] = mesh.strided(plan.ep, plan.etp)
     if plan.etp > 1:
-        groups["etp"] = placement(plan.etp, 1, domain)
+        groups["etp"] = mesh.strided(plan.etp, 1)
     return groups
 
 
@@ -190,7 +191,7 @@ def build_parts(
     pricing = Pricing(
         cluster.device, coefficients,
         recipe(training.precision, coefficients, compiled=compiled, fused_quantise=bool(training.fused_permute)),
-        plan.attention, network, _groups(mesh, plan, cluster),
+        plan.attention, network, _groups(mesh, plan),
         _accumulate_bytes(behaviour, training), topk=float(max(model.num_experts_per_tok, 1)),
         rowwise=training.precision == "fp8_rowwise", trainable=training.phase != "lora",
         two_level_a2a=plan.dispatcher in FUSED_DISPATCHERS, overlap_a2a=plan.overlap_moe_a2a and plan.m > 1,
@@ -204,7 +205,9 @@ def build_parts(
     recomputed: list[Recomputed] = []
     for name, block in zip(names, blocks, strict=True):
         operators = local_block(block, model, training, plan, batch.tokens)
-        again = recompute_block(block, operators, plan.recompute, early_stop=behaviour.early_stop)
+        again = recompute_block(
+            block, operators, plan.recompute, early_stop=behaviour.early_stop, named=behaviour.named_remat
+        )
         local.append(operators)
         recomputed.append(again)
         backward, weights = lowering.backward(name, operators, again, split=split_backward)
@@ -316,7 +319,7 @@ def _block_cost(
 
 def _memory_kind(name: str) -> str:
     if name in ("logits", "final_norm_out", "final_norm_input"):
-        return "logits and head"
+        return HEAD
     if name in ("softmax_out", "dropout_out", "dropout_mask"):
         return "attention scores"
     return "activations"
@@ -404,6 +407,6 @@ def _assemble(
     return Parts(
         seconds, head, ends, np.asarray(plan.stage_layers, np.int32), sm, hbm, up, out, busy, kept, transient, dense,
         expert, layer_params, flop * plan.tp * plan.cp, p2p_bytes, behaviour.scatter_gather_p2p, g, network, mesh,
-        mesh.placement("cp", "dp"), placement(edp, expert_stride, cluster.scale_up_domain),
+        mesh.placement("cp", "dp"), mesh.strided(edp, expert_stride),
         dummy, _trainable_share(training, g), kinds, uses=tuple(used),
     )  # fmt: skip

@@ -161,7 +161,7 @@ def prepare_at(
     options = StepOptions(
         resolved.overlap_grad_reduce, resolved.overlap_param_gather, resolved.overlap_p2p, resolved.fsdp_prefetch,
         grad_bytes=grad_bytes, sync_every_micro_batch=training.gradient_accumulation_sync,
-        reduce_every_micro_batch=every,
+        reduce_every_micro_batch=every, gather_exposed=min(chosen.gather_exposed, 1.0),
     )  # fmt: skip
     for technique in techniques:
         options = technique.on_step(options)

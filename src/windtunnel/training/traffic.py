@@ -45,11 +45,8 @@ class Traffic:
         if self.plan.shard_group >= self.size:
             return self.parts.dp_place, None
         stride = self.parts.mesh.strides["cp"]
-        domain = self.cluster.scale_up_domain
-        return (
-            placement(self.plan.shard_group, stride, domain),
-            placement(self.size // self.plan.shard_group, stride * self.plan.shard_group, domain),
-        )
+        mesh, group = self.parts.mesh, self.plan.shard_group
+        return mesh.strided(group, stride), mesh.strided(self.size // group, stride * group)
 
     def _run(self, op: str, nbytes: Floats, place: GroupPlacement) -> tuple[Floats, Floats, Floats, float, Floats]:
         if float(place.size) <= 1:
@@ -208,10 +205,20 @@ def sharded_traffic(
     needs &= ~turned
     g = np.flatnonzero(needs)
     k = of_task[g]
+    ahead, late = 1.0 - options.gather_exposed, options.gather_exposed
     ids = asm.add(
-        g * 1.0, stage[g], S_GATHER, gt[k], T_GATHER, row=row[g], sm=gsm[k], hbm=ghbm[k], up=gup[k], out=gout[k]
+        g * 1.0, stage[g], S_GATHER, gt[k] * ahead, T_GATHER, row=row[g], sm=gsm[k] * ahead, hbm=ghbm[k] * ahead,
+        up=gup[k] * ahead, out=gout[k] * ahead,
     )  # fmt: skip
     asm.depend(compute[g], ids)
+    if late:
+        waits = asm.add(
+            g + 0.25, stage[g], S_GATHER, gt[k] * late, T_GATHER, row=row[g], sm=gsm[k] * late, hbm=ghbm[k] * late,
+            up=gup[k] * late, out=gout[k] * late,
+        )  # fmt: skip
+        asm.depend(compute[g], waits)
+        inner = (g >= 1) & (stage[np.maximum(g - 1, 0)] == stage[g])
+        asm.depend(waits[inner], compute[g[inner] - 1])
     depth = options.prefetch_depth if options.fsdp_prefetch else 1
     back = g - depth
     ok = (back >= 0) & (stage[np.maximum(back, 0)] == stage[g])
@@ -221,9 +228,19 @@ def sharded_traffic(
         reduces &= table.micro_batch[row] == m - 1
     r = np.flatnonzero(reduces)
     k = of_task[r]
+    if late:
+        first = asm.add(
+            r * 1.0, stage[r], S_REDUCE, rt[k] * late, T_REDUCE, row=row[r], sm=rsm[k] * late, hbm=rhbm[k] * late,
+            up=rup[k] * late, out=rout[k] * late,
+        )  # fmt: skip
+        asm.depend(first, compute[r])
+        following = np.minimum(r + 1, len(compute) - 1)
+        inner = (following > r) & (stage[following] == stage[r])
+        asm.depend(compute[following[inner]], first[inner])
     rid = asm.add(
-        r * 1.0, stage[r], S_REDUCE, rt[k], T_REDUCE, row=row[r], sm=rsm[k], hbm=rhbm[k], up=rup[k], out=rout[k]
-    )
+        r + 0.25, stage[r], S_REDUCE, rt[k] * ahead, T_REDUCE, row=row[r], sm=rsm[k] * ahead, hbm=rhbm[k] * ahead,
+        up=rup[k] * ahead, out=rout[k] * ahead,
+    )  # fmt: skip
     asm.depend(rid, compute[r])
     for s in range(table.p):
         mine = np.flatnonzero(stage[r] == s)

@@ -46,7 +46,7 @@ def _cases(rows: list[dict[str, Any]], group: dict[str, Any]) -> list[tuple[dict
         device = catalog.resolve_cluster(case.scenario.cluster).device
         if group["level"] == device.generation and device.id in group.get("apart", ()):
             continue  # the device has a fit of its own
-        if group["level"] in (device.id, device.generation) and math.isfinite(predict(case, {})):
+        if group["level"] in (device.id, device.generation, device.kind) and math.isfinite(predict(case, {})):
             out.append((row, case))
     return out
 
@@ -104,8 +104,8 @@ def calibrate_group(
         for name, value in whole.values.items()
     }  # fmt: skip
     residuals: list[dict[str, Any]] = []
-    of = [fold_of(group_of(row)) for row, _ in cases]
-    for k in range(FOLDS):
+    of = _folds(cases, by_device=bool(group.get("kind_of_device")))
+    for k in range(max(of) + 1):
         out = [i for i in range(len(cases)) if of[i] == k]
         if not out:
             continue
@@ -126,8 +126,18 @@ def calibrate_group(
     values_text = ", ".join(f"{k} {v:.4g}" for k, v in whole.values.items())
     mean, median = 100 * errors.mean(), 100 * np.median(errors)
     text = f"{title}: {len(cases)} rows, {len(keep)} in the fit; {values_text}"
+    if group.get("kind_of_device"):  # its rows' intervals come from the fits of their own generations
+        return fitted, [], f"{text}; leaving out whole devices mean {mean:.2f} %, median {median:.2f} %"
     text += f"; out of fold mean {mean:.2f} %, median {median:.2f} %"
     return fitted, residuals, text
+
+
+def _folds(cases: list[tuple[dict[str, Any], RowCase]], *, by_device: bool) -> list[int]:
+    """Fold of each row: whole (model, cluster) groups, or whole devices for the level of a kind of device."""
+    if not by_device:
+        return [fold_of(group_of(row)) for row, _ in cases]
+    devices = sorted({case.device for _, case in cases})
+    return [devices.index(case.device) for _, case in cases]
 
 
 def calibrate(

@@ -53,10 +53,11 @@ class Cut:
         """From knobs; starts from the network's own coefficients."""
         network = NetworkCoefficients.for_cluster(cluster)
         given = knobs["comm_sms"]
+        one = 1.0 / cluster.device.num_sms if network.up.channels else 0.0  # links with engines of their own take none
         share = None if given is None else float(given) / cluster.device.num_sms
         return Cut(
             knobs["method"] == "ring", int(knobs["chunks"]), bool(knobs["pipeline"]), bool(knobs["bulk"]),
-            network.base_s[SIMPLE], network.p2p_base_s, 1.0 / cluster.device.num_sms if share is None else share, share,
+            network.base_s[SIMPLE], network.p2p_base_s, one if share is None else share, share,
         )  # fmt: skip
 
     def is_ring(self, comm: Launch) -> bool:

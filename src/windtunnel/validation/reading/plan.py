@@ -47,7 +47,7 @@ def read_axes(ctx: Context, model: ModelSpec, cluster: ClusterRef, devices: int,
         tp, pp = smallest_mapping(model, cluster, framework, tp, pp, count(fields.get("global_batch")))
         unknown = [f"{a} {v}" for a, v, s in (("tp", tp, stated[0]), ("pp", pp, stated[1])) if s is None]
         ctx.assume("plan", ", ".join(unknown), "the mapping is not stated; the smallest that holds the states")
-    cp = cp or 1
+    cp = cp or _split_sequences(ctx, framework, devices // max(tp * pp, 1), fields)
     if devices % (tp * pp * cp):
         return f"tp {tp} x pp {pp} x cp {cp} does not divide {devices} devices"
     dp = devices // (tp * pp * cp)
@@ -70,7 +70,7 @@ def read_axes(ctx: Context, model: ModelSpec, cluster: ClusterRef, devices: int,
         else:
             ctx.assume("training.global_batch", fitted, f"{batch} is not a multiple of mbs {mbs} x dp {dp}")
             batch = fitted
-    ep, etp = _experts(ctx, model, dp * cp * tp)
+    ep, etp = _experts(ctx, model, dp * cp * tp, tp if framework == "jax" else 1)
     vpp = _chunks(ctx, model, pp, batch // (mbs * dp))
     return Axes(tp, pp, cp, dp, ep, etp, vpp, mbs, batch, seq)
 
@@ -94,6 +94,15 @@ def smallest_mapping(
     holds = [(t, p) for t, p in whole if params / (t * p) * (6 + 12 * t * p / devices) < 0.5 * memory]
     even = [(t, p) for t, p in holds if batch and batch % (devices // (t * p)) == 0]
     return next(iter(even or holds or whole[-1:]), (tps[0], pps[0]))
+
+
+def _split_sequences(ctx: Context, framework: str, replicas: int, fields: dict[str, Any]) -> int:
+    """Context axis where it is not stated: fewer sequences than replicas of a compiled program are cut."""
+    batch = count(fields.get("global_batch"))
+    if framework != "jax" or not batch or batch >= replicas or replicas % batch:
+        return 1
+    ctx.assume("plan.cp", replicas // batch, f"not stated; {batch} sequences on {replicas} replicas of the mesh")
+    return replicas // batch
 
 
 def _batch(ctx: Context, dp: int, seq: int) -> int | None:
@@ -137,7 +146,7 @@ def _micro_batch(ctx: Context, batch: int, dp: int, pp: int, framework: str) -> 
     return guess
 
 
-def _experts(ctx: Context, model: ModelSpec, ranks: int) -> tuple[int, int]:
+def _experts(ctx: Context, model: ModelSpec, ranks: int, usual_etp: int) -> tuple[int, int]:
     if not model.num_experts:
         return 1, 1
     ep = count(ctx.parallel.get("ep"))
@@ -151,7 +160,9 @@ def _experts(ctx: Context, model: ModelSpec, ranks: int) -> tuple[int, int]:
     if fitted != ep:
         ctx.assume("plan.ep", fitted, f"ep {ep} does not divide {ranks} ranks and {model.num_experts} experts")
         ep = fitted
-    etp = etp or 1
+    if not etp and usual_etp > 1:
+        ctx.assume("plan.etp", usual_etp, "not stated; the framework cuts expert matrices over its tensor axis")
+    etp = etp or usual_etp
     if ranks % (ep * etp):
         ctx.assume("plan.etp", 1, f"etp {etp} x ep {ep} does not divide {ranks} ranks")
         etp = 1
@@ -202,6 +213,9 @@ def read_policies(ctx: Context, axes: Axes, model: ModelSpec, framework: str, pe
         fields |= stages(ctx, axes.pp * axes.vpp, model)
     kind = words(first(ctx.extra, "cp_comm_type", "cp_kind", "context_parallel"))
     if axes.cp > 1:
+        if framework == "jax" and not kind:
+            fields["cp_kind"] = "all_gather"
+            ctx.assume("plan.cp_kind", "all_gather", "not stated; the framework gathers keys and values by default")
         if re.search(r"a2a\+p2p|hybrid|hierarch", kind):
             fields["cp_kind"] = "all_to_all" if axes.cp <= per_node else "hybrid"
         elif re.search(r"a2a|all.?to.?all|ulysses", kind):

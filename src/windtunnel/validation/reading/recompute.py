@@ -32,7 +32,10 @@ def read_recompute(ctx: Context) -> tuple[Recompute, float]:
         policy = _phrase(words(raw))
         if policy is not None:
             return policy, _offloaded(words(raw))
-    value, why = default("recompute", ctx) or ("none", "recomputation not stated")
+    value, why = default("recompute", ctx, device=words(ctx.hardware.get("device"))) or (
+        "none",
+        "recomputation not stated",
+    )
     if not unstated(raw):
         why = f"{words(raw)[:60]!r} not understood; {why}"
     ctx.assume("plan.recompute", value, why)

@@ -1,0 +1,127 @@
+"""Compiled steps on torus machines: wrap-around links, loops over layers, named tensors, transfers by DMA engines."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from windtunnel import api, catalog
+from windtunnel.cost.attention import attention_time_s
+from windtunnel.cost.coefficients import coefficients
+from windtunnel.network.groups import Mesh
+from windtunnel.parallel.recompute import recompute_block
+from windtunnel.specs.cluster import ClusterRef
+from windtunnel.specs.plan import Recompute
+from windtunnel.training.assembly import T_OFFLOAD
+from windtunnel.training.simulate import Prepared
+
+
+def source(
+    plan: dict[str, Any] | None = None, *, device: str = "tpu-v5p", chips: int = 64, **model: Any
+) -> dict[str, Any]:
+    """A model of eight layers on one slice."""
+    return {
+        "model": {
+            "name": "small", "hidden_size": 4096, "num_hidden_layers": 8, "vocab_size": 32000,
+            "num_attention_heads": 32, "intermediate_size": 14336, **model,
+        },
+        "cluster": {"device": device, "nodes": chips // 4, "devices_per_node": 4, "scale_up_domain": chips},
+        "training": {"seq_len": 4096, "global_batch": chips, "framework": "jax"},
+        "plan": {"zero": 3, **(plan or {})},
+    }  # fmt: skip
+
+
+def prepared(plan: dict[str, Any] | None = None, **options: Any) -> Prepared:
+    return api.prepare(source(plan, **options))[0]
+
+
+@pytest.mark.parametrize(
+    ("device", "chips", "axes"),
+    [("tpu-v6e", 256, 2.0), ("tpu-v6e", 128, 1.5), ("tpu-v5e", 64, 1.0), ("tpu-v5p", 64, 3.0), ("tpu-v5p", 8, 1.5)],
+)
+def test_an_axis_closes_only_where_the_slice_has_wrap_around_links(device: str, chips: int, axes: float) -> None:
+    c = catalog.resolve_cluster(ClusterRef(device=device, nodes=chips // 4, devices_per_node=4, scale_up_domain=chips))
+    mesh = Mesh({"dp": chips}, ("dp",), c)
+    assert float(mesh.placement("dp").torus_axes) == axes
+    assert float(mesh.strided(chips, 1).torus_axes) == axes
+
+
+def test_a_shard_group_has_the_links_of_its_slice() -> None:
+    """Hybrid sharding over two slices gathers as fast as one slice that shards alone."""
+    one = prepared(chips=64)
+    two = api.prepare(
+        {**source({"shard_group": 64}), "cluster": {"device": "tpu-v5p", "nodes": 32, "devices_per_node": 4,
+                                                    "scale_up_domain": 64},
+         "training": {"seq_len": 4096, "global_batch": 128, "framework": "jax"}}
+    )[0]  # fmt: skip
+    places = [float(p.parts.mesh.strided(64, 1).torus_axes) for p in (one, two)]
+    assert places == [3.0, 3.0]
+
+
+def test_named_tensors_are_all_that_a_compiled_checkpoint_keeps() -> None:
+    block = prepared().parts.graph.blocks["D"]
+    policy = Recompute(policy="modules", modules=("core_attn", "norm", "mlp"))
+    kept = {named: {t.name for t in recompute_block(block, [], policy, named=named).kept} for named in (False, True)}
+    assert kept[False] - kept[True] == {"attention_out"}
+    operators = list(block.operators)
+    assert "fc2" in recompute_block(block, operators, policy).repeats
+    assert "fc2" not in recompute_block(block, operators, policy, named=True).repeats
+
+
+def test_logits_are_not_offloaded() -> None:
+    seconds = []
+    for vocab in (32_000, 256_000):
+        x = prepared({"offload": {"activations": 1.0}}, vocab_size=vocab)
+        seconds.append(float(x.program.tasks.alone_s[x.program.tasks.tag == T_OFFLOAD].sum()))
+    assert seconds[0] > 0
+    assert seconds[1] == pytest.approx(seconds[0], rel=1e-9)
+
+
+def test_what_a_loop_over_layers_cannot_prefetch_is_exposed() -> None:
+    times = [
+        api.simulate_training(source(chips=256, device="tpu-v5e"), sensitivities=False,
+                              coefficient_overrides={"gather_exposed": x}).step_time_s
+        for x in (0.0, 0.5, 1.0)
+    ]  # fmt: skip
+    assert times[0] < times[1] < times[2]
+    x = prepared(chips=256, device="tpu-v5e")
+    size = float(x.parts.dense_params.sum()) * 2.0
+    gather = float(x.parts.network.collective("all_gather", size, x.parts.dp_place).alone_s)
+    # twice gathered (forward, backward), once reduced, in two bytes each; the layer at the turn is still there
+    assert times[2] - times[0] == pytest.approx(3 * gather, rel=0.25)
+
+
+def test_transfers_between_chips_take_no_compute() -> None:
+    """A ring of pieces beside a GEMM holds an SM on a GPU and nothing where links have engines of their own."""
+    x = prepared({"tp": 4})
+    ring = [launch for s in x.parts.segments for launch in s.launches if launch.name == "tp_gather_qkv"]
+    assert ring and all(launch.sm == 0 for launch in ring)
+
+
+@pytest.mark.parametrize(
+    ("device", "d", "padded"), [("tpu-v5p", 64, 2.0), ("tpu-v5p", 128, 1.0), ("tpu-v6e", 128, 2.0)]
+)
+def test_heads_fill_whole_sides_of_the_systolic_array(device: str, d: int, padded: float) -> None:
+    chip = catalog.device(device)
+    c = coefficients("jax", chip)
+    one, wide = (
+        float(
+            attention_time_s(
+                chip, c, np.float64(1e9), np.float64(heads), np.float64(size), np.float64(size), np.float64(8192),
+                kernel="cudnn", backward=False,
+            )
+        )
+        - c.attention_floor_s
+        for heads, size in ((16.0, d), (16.0 * d / 512, 512))
+    )  # fmt: skip
+    assert one / wide == pytest.approx(padded)
+
+
+def test_a_generation_without_rows_falls_back_to_its_kind() -> None:
+    seen, unseen, gpu = (coefficients("jax", catalog.device(d)) for d in ("tpu-v5e", "tpu-v2", "a100-sxm-80gb"))
+    assert unseen.gather_exposed == seen.gather_exposed > 0
+    assert unseen.memory_fraction == seen.memory_fraction != gpu.memory_fraction
+    assert unseen.gemm_fraction["bf16"] != seen.gemm_fraction["bf16"]
+    assert unseen.basis.endswith("on tpu")
