@@ -334,3 +334,12 @@ def test_expert_matrices_follow_the_tensor_axis_of_a_compiled_program() -> None:
     for framework, etp in (("MaxText/XLA", 4), ("Megatron-LM core 0.9", 1)):
         plan = scenario(framework=framework, model=model, parallel__tp=4, parallel__pp=1, parallel__dp=16).plan
         assert plan.etp == etp
+
+
+@pytest.mark.parametrize(
+    ("words", "software"), [("MaxText/XLA", "jax"), ("PaxML (JAX/XLA)", "pax"), ("T5X/JAX", "t5x"), ("levanter", "jax")]
+)
+def test_compiled_stacks_are_told_apart(words: str, software: str) -> None:
+    case = read(row(framework=words, parallel__tp=1, parallel__pp=1, parallel__dp=64))
+    assert case.scenario is not None and case.scenario.training is not None
+    assert case.scenario.training.framework == software

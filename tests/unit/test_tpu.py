@@ -125,3 +125,18 @@ def test_a_generation_without_rows_falls_back_to_its_kind() -> None:
     assert unseen.memory_fraction == seen.memory_fraction != gpu.memory_fraction
     assert unseen.gemm_fraction["bf16"] != seen.gemm_fraction["bf16"]
     assert unseen.basis.endswith("on tpu")
+
+
+def test_t5x_reduces_in_one_go_and_shards_over_the_model_axis_alone() -> None:
+    plan = {"tp": 2, "zero": 0}
+    new, old = (
+        api.simulate_training(
+            {**source(plan, device="a100-sxm-80gb", chips=16), "training": {**training, "framework": framework}},
+            sensitivities=False,
+        )
+        for framework in ("jax", "t5x")
+        for training in ({"seq_len": 1024, "global_batch": 16},)
+    )
+    assert new.plan["sp"] and not old.plan["sp"]
+    assert old.breakdown["exposed dp"] > 2 * new.breakdown["exposed dp"]
+    assert old.breakdown["optimizer"] > new.breakdown["optimizer"]

@@ -16,6 +16,9 @@ from windtunnel.validation.reading.stages import stages
 from windtunnel.validation.reading.tables import default, meaning
 from windtunnel.validation.reading.values import count, first, number, switch, unstated, words
 
+COMPILED = ("jax", "pax", "t5x")
+"""Frameworks whose step is one compiled program over the whole batch."""
+
 
 @dataclass
 class Axes:
@@ -54,7 +57,7 @@ def read_axes(ctx: Context, model: ModelSpec, cluster: ClusterRef, devices: int,
     stated_dp = count(parallel.get("dp"))
     if stated_dp is not None and stated_dp != dp:
         ctx.assume("plan.dp", dp, f"the row says {stated_dp}, which does not multiply to {devices} devices")
-    if framework == "jax" and model.num_attention_heads % tp and tp > 1:
+    if framework in COMPILED and model.num_attention_heads % tp and tp > 1:
         return f"tp {tp} does not divide {model.num_attention_heads} heads"
     batch = _batch(ctx, dp, seq)
     if batch is None:
@@ -70,7 +73,7 @@ def read_axes(ctx: Context, model: ModelSpec, cluster: ClusterRef, devices: int,
         else:
             ctx.assume("training.global_batch", fitted, f"{batch} is not a multiple of mbs {mbs} x dp {dp}")
             batch = fitted
-    ep, etp = _experts(ctx, model, dp * cp * tp, tp if framework == "jax" else 1)
+    ep, etp = _experts(ctx, model, dp * cp * tp, tp if framework in COMPILED else 1)
     vpp = _chunks(ctx, model, pp, batch // (mbs * dp))
     return Axes(tp, pp, cp, dp, ep, etp, vpp, mbs, batch, seq)
 
@@ -84,7 +87,7 @@ def smallest_mapping(
     """
     per_node = cluster.devices_per_node
     devices = cluster.nodes * per_node
-    if framework in ("fsdp1", "torchtitan", "jax", "ddp", "torchtune", "deepspeed"):
+    if framework in ("fsdp1", "torchtitan", *COMPILED, "ddp", "torchtune", "deepspeed"):
         return tp or 1, pp or 1
     memory = catalog.resolve_cluster(cluster).device.memory_bytes
     params = count_parameters(model).total
@@ -99,7 +102,7 @@ def smallest_mapping(
 def _split_sequences(ctx: Context, framework: str, replicas: int, fields: dict[str, Any]) -> int:
     """Context axis where it is not stated: fewer sequences than replicas of a compiled program are cut."""
     batch = count(fields.get("global_batch"))
-    if framework != "jax" or not batch or batch >= replicas or replicas % batch:
+    if framework not in COMPILED or not batch or batch >= replicas or replicas % batch:
         return 1
     ctx.assume("plan.cp", replicas // batch, f"not stated; {batch} sequences on {replicas} replicas of the mesh")
     return replicas // batch
@@ -129,7 +132,7 @@ def _micro_batch(ctx: Context, batch: int, dp: int, pp: int, framework: str) -> 
     stated = number(ctx.fields.get("micro_batch"))
     accumulation = count(ctx.fields.get("grad_accum"))
     per_rank = batch / dp
-    if accumulation and per_rank >= accumulation and framework == "jax":
+    if accumulation and per_rank >= accumulation and framework in COMPILED:
         return max(1, int(per_rank // accumulation))
     if framework == "torchtitan" and pp > 1 and (accumulation or 1) == 1:
         local = int(stated or per_rank)
@@ -138,7 +141,7 @@ def _micro_batch(ctx: Context, batch: int, dp: int, pp: int, framework: str) -> 
         return int(stated)
     if accumulation:
         return max(1, int(per_rank // accumulation))
-    guess = max(1, math.floor(per_rank)) if pp == 1 and framework == "jax" else 1
+    guess = max(1, math.floor(per_rank)) if pp == 1 and framework in COMPILED else 1
     if framework in ("ddp", "generic", "fsdp1", "torchtitan") and pp == 1:
         guess = max((d for d in (1, 2, 4, 8, 16) if d <= per_rank and per_rank % d == 0), default=1)
     if per_rank > 1:
@@ -213,7 +216,7 @@ def read_policies(ctx: Context, axes: Axes, model: ModelSpec, framework: str, pe
         fields |= stages(ctx, axes.pp * axes.vpp, model)
     kind = words(first(ctx.extra, "cp_comm_type", "cp_kind", "context_parallel"))
     if axes.cp > 1:
-        if framework == "jax" and not kind:
+        if framework in COMPILED and not kind:
             fields["cp_kind"] = "all_gather"
             ctx.assume("plan.cp_kind", "all_gather", "not stated; the framework gathers keys and values by default")
         if re.search(r"a2a\+p2p|hybrid|hierarch", kind):
