@@ -12,6 +12,7 @@ from windtunnel.training.predict import Source, prepare, simulate_training
 
 if TYPE_CHECKING:
     from windtunnel.report.compare import Comparison
+    from windtunnel.report.explain import Explanation
     from windtunnel.specs.cluster import ClusterSpec
 
 __all__ = ["FitResult", "Source", "compare", "explain", "fit", "prepare", "simulate_training", "validate"]
@@ -107,11 +108,20 @@ def compare(a: Source, b: Source) -> Comparison:
     return difference(simulate_training(a), simulate_training(b))
 
 
-def explain(source: Source, *, against_s: float | None = None) -> Any:
-    """The chain behind a prediction, and what could explain a measured time."""
-    from windtunnel.report.explain import explain as explain_result
+def explain(source: Source, *, against: str | float | Path | None = None, overrides: Sequence[str] = ()) -> Explanation:
+    """The chain from data sheet to second behind a prediction, and what could account for a measurement.
 
-    return explain_result(simulate_training(source), against_s)
+    Args:
+        source: path of a scenario file, a mapping of its fields, or a `Scenario`.
+        against: a measured step in seconds (`14.6`, `"950ms"`), or the path of a PyTorch profiler trace of one rank.
+        overrides: `key=value` settings as `--set` takes them.
+
+    Raises:
+        BadInput: everything wrong with the scenario; a trace that cannot be used.
+    """
+    from windtunnel.report.explain import explain_source
+
+    return explain_source(source, against=against, overrides=overrides)
 
 
 def validate(

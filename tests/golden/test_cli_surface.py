@@ -21,7 +21,7 @@ OPTIONS = {
     "train": ["--against", "--curves", "--interval", "--json", "--report", "--set", "--trace"],
     "fit": ["--json", "--set"],
     "compare": ["--json", "--report", "--set"],
-    "explain": ["--against", "--json", "--set"],
+    "explain": ["--against", "--class", "--json", "--set", "--term"],
     "validate": ["--family", "--gate", "--json", "--rows"],
     "models": ["--family", "--json"],
     "clusters": ["--json"],

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from windtunnel.engine import (
     bound,
-    breakdown,
     equitable_partition,
     memory_curve,
     quotient_resources,
@@ -161,17 +160,6 @@ def test_rates_never_carry_more_than_their_capacity(seed: int, slots: bool) -> N
         ended, work = line.end_s[owner[mine]], tasks.rate_work[mine]
         order = np.argsort(ended)
         assert np.all(np.cumsum(work[order]) <= capacity * ended[order] * (1 + 1e-6) + 1e-12)
-
-
-@laws
-@given(seed=seeds)
-def test_breakdown_partitions_the_wall_time(seed: int) -> None:
-    program = random_program(seed)
-    line = simulate(*program)
-    for rank_class in (None, 0, 1):
-        parts = breakdown(program[0], line, rank_class, compute_streams=[0, 1])
-        assert sum(parts.values()) == pytest.approx(line.makespan_s, rel=1e-9)
-        assert all(seconds > 0.0 for seconds in parts.values())
 
 
 @laws

@@ -13,7 +13,6 @@ import pytest
 from windtunnel.engine import (
     ProgramError,
     bound,
-    breakdown,
     equitable_partition,
     memory_curve,
     quotient_resources,
@@ -261,27 +260,6 @@ def test_reserved_memory_follows_segments_and_keeps_holes() -> None:
     assert reserved_bytes(
         events([(0, False, 64 * MIB, 0), (1, True, -64 * MIB, 0), (2, False, 32 * MIB, 1)]), line
     ) == {0: 64 * MIB}
-
-
-def test_breakdown_blames_what_was_waited_for() -> None:
-    b = ProgramBuilder()
-    compute = [b.stream(f"c{i}", rank_class=i) for i in range(2)]
-    link = b.stream("link")
-    b.add(2.0, stream=compute[0], rank_class=0, tag="F")
-    b.add(0.5, stream=link, rank_class=0, tag="pp")
-    b.add(1.0, stream=compute[1], rank_class=1, tag="F")
-    b.add(0.25, stream=link, rank_class=1, tag="dp")
-    b.add_dependencies([1, 2, 3], [0, 1, 2])
-    program = b.build()
-    line = simulate(*program)
-    assert breakdown(program[0], line, compute_streams=compute) == {
-        "bubble": 2.0,
-        "exposed:pp": 0.5,
-        "F": 1.0,
-        "exposed:dp": 0.25,
-    }
-    # Seen from the first rank, the second one's compute is a bubble too, and so is what led to it.
-    assert breakdown(program[0], line, 0, compute_streams=compute) == {"F": 2.0, "bubble": 1.5, "exposed:dp": 0.25}
 
 
 def test_reduction_keeps_the_phases_that_differ_most() -> None:

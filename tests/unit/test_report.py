@@ -18,7 +18,8 @@ from windtunnel.exporters import perfetto
 from windtunnel.report import html, quantities
 from windtunnel.report.compare import comparison_summary, difference
 from windtunnel.report.describe import fit_line
-from windtunnel.report.explain import explain, explanation_summary
+from windtunnel.report.explain import explain
+from windtunnel.report.explain_view import explanation_summary
 from windtunnel.report.terminal import Published, bar, summary
 from windtunnel.report.timeline_data import pack
 from windtunnel.training import figures
@@ -227,9 +228,9 @@ def test_difference_names_the_class_that_changed() -> None:
 def test_explain_accounts_for_a_gap(result: TrainingResult) -> None:
     explanation = explain(result, against_s=result.step_time_s * 1.03)
     assert explanation.inside_interval
-    backward = next(c for c in explanation.candidates if c.time_class == "backward")
+    backward = next(c for c in explanation.classes if c.time_class == "backward")
     assert backward.predicted_s * backward.factor == pytest.approx(backward.predicted_s + explanation.gap_s)
-    assert explanation.candidates[0].time_class == "backward"  # the largest class has to change least
+    assert explanation.classes[0].time_class == "backward"  # the largest class has to change least
     assert "training.attention" in text_of(explanation_summary(explanation))
     assert explain(result, against_s=30.0).inside_interval is False
 

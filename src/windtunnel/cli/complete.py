@@ -40,6 +40,22 @@ def papers(incomplete: str) -> list[str]:
     return _matching(papers.list_papers(), incomplete)
 
 
+def time_classes(incomplete: str) -> list[str]:
+    """Classes of time."""
+    names = (
+        "gemm",
+        "attention",
+        "memory bound",
+        "scan",
+        "recompute",
+        "optimizer",
+        "host",
+        "bubble",
+        "slowed by overlap",
+    )
+    return _matching((*names, *(f"exposed {axis}" for axis in ("tp", "dp", "pp", "cp", "ep", "offload"))), incomplete)
+
+
 def _matching(names: Iterable[str], incomplete: str) -> list[str]:
     wanted = incomplete.casefold()
     return [name for name in names if name.casefold().startswith(wanted)]

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from windtunnel.cli import complete
 from windtunnel.cli.options import AsJson, Overrides, examples
 from windtunnel.cli.output import console, print_json, progress
-from windtunnel.cli.sources import result_of
+from windtunnel.cli.sources import scenario_source, stored_result
+
+if TYPE_CHECKING:
+    from windtunnel.report.explain import Explanation
 
 
 def explain(
@@ -18,27 +22,95 @@ def explain(
     overrides: Overrides = None,
     as_json: AsJson = False,
     against: Annotated[
-        float | None, typer.Option(metavar="SECONDS", help="A measured step time to account for.", min=1e-9)
+        str | None,
+        typer.Option(
+            metavar="SECONDS|TRACE",
+            help="A measured step (`14.6`, `950ms`), or a PyTorch profiler trace (.json, .json.gz) of one rank.",
+            show_default=False,
+        ),
     ] = None,
-) -> None:
-    """Say why a step takes that long.
+    time_class: Annotated[
+        str | None,
+        typer.Option(
+            "--class", metavar="NAME", help="One class of time with its operators, e.g. gemm, `exposed tp`.",
+            autocompletion=complete.time_classes, show_default=False,
+        ),
+    ] = None,
+    term: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TEXT", help="Terms or coefficients that hold this text, every factor with its source.",
+            show_default=False,
+        ),
+    ] = None,
+) -> None:  # fmt: skip
+    """Say why a step takes that long: from the data sheet to each class of time.
 
-    With --against, also what could account for a measurement that differs.
+    Each class is shown as work over an achieved rate, and the rate as data sheet times coefficients times what tiles,
+    ramps and message starts leave. --against takes a measured step time, or a profiler's trace: settings left open are
+    simulated one by one, coefficients moved within their error, and those listed that close the gap.
     """
-    from windtunnel.report.explain import explain as explain_result
-    from windtunnel.report.explain import explanation_summary
+    from windtunnel.report.explain_view import explanation_summary
 
     with progress("simulating"):
-        result = result_of(scenario, tuple(overrides or ()))
-    explanation = explain_result(result, against)
+        explanation = _explanation(scenario, tuple(overrides or ()), against)
     if as_json:
-        print_json(explanation.to_dict())
+        print_json(_document(explanation, time_class, term))
     else:
-        console().print(explanation_summary(explanation))
+        console().print(explanation_summary(explanation, time_class=time_class or "", term=term or ""))
+
+
+def _explanation(scenario: str, overrides: tuple[str, ...], against: str | None) -> Explanation:
+    """Of a scenario, of the scenario inside a stored result, or of a result alone."""
+    from windtunnel.errors import BadInput
+    from windtunnel.report.explain import explain as explain_result
+    from windtunnel.report.explain import explain_source, read_against
+    from windtunnel.training.serialise import result_from_dict
+
+    data = stored_result(scenario) if scenario != "-" else None
+    if data is None:
+        return explain_source(scenario_source(scenario), against=against, overrides=overrides)
+    if overrides:
+        raise BadInput(f"{scenario}: --set changes scenarios, not stored results")
+    try:
+        result = result_from_dict(data)
+    except (KeyError, TypeError) as error:
+        raise BadInput(f"{scenario}: not a complete result of `train --json`: {error}") from None
+    if result.scenario:
+        fresh = explain_source(dict(result.scenario), against=against)
+        if abs(fresh.result.step_time_s - result.step_time_s) <= 1e-9 * result.step_time_s:
+            return fresh
+    measured = None if against is None else read_against(against)
+    if measured is not None and not isinstance(measured, float):
+        raise BadInput(f"{scenario}: made by another version, so a trace cannot be compared; give the scenario")
+    return explain_result(result, measured)
+
+
+def _document(explanation: Explanation, time_class: str | None, term: str | None) -> dict[str, Any]:
+    from windtunnel.errors import BadInput
+    from windtunnel.report.explain_view import find_class, find_terms
+
+    if not (time_class or term):
+        return explanation.to_dict()
+    chain = explanation.chain
+    if chain is None:
+        raise BadInput("--class and --term need the chain, which a result without its scenario has not")
+    if term:
+        return {"terms": [t.to_dict() for t in find_terms(chain, term, time_class or "")]}
+    name = find_class(chain, time_class or "")
+    return {
+        "class": name, "busy_s": chain.busy_s(name), "exposed_s": chain.exposed[name],
+        "terms": [t.to_dict() for t in chain.by_class.get(name, ())],
+        "operators": [o.to_dict() for o in chain.operators if o.time_class == name],
+    }  # fmt: skip
 
 
 def register(app: typer.Typer) -> None:
     """Add the verb."""
-    app.command(epilog=examples("explain my.yaml", "explain my.yaml --against 16.2", "explain result.json --json"))(
-        explain
-    )
+    app.command(
+        epilog=examples(
+            "explain my.yaml", "explain my.yaml --class gemm", "explain my.yaml --term scale_up",
+            "explain my.yaml --against 16.2", "explain my.yaml --against rank0.pt.trace.json.gz",
+            "explain result.json --json",
+        )
+    )(explain)  # fmt: skip

@@ -143,8 +143,8 @@ def _numbers(section: dict[str, Any]) -> dict[str, Any]:
     return out
 
 
-@cache
-def _resolved(framework: str, device_id: str, generation: str, kind: str) -> tuple[Coefficients, Behaviour]:
+def layers(framework: str, device_id: str, generation: str, kind: str) -> list[dict[str, Any]]:
+    """Files that a framework's coefficients come from, the least specific first."""
     chain: list[dict[str, Any]] = [_file("generic")]
     own, fitted = _file(framework), _file(f"fitted/{framework}")
     if parent := own.get("inherits"):
@@ -153,7 +153,12 @@ def _resolved(framework: str, device_id: str, generation: str, kind: str) -> tup
         levels = fitted.get("coefficients", {})
         if not {generation, device_id, kind} & set(levels):
             chain.append(_file(f"fitted/{parent}"))
-    chain += [own, fitted]
+    return [*chain, own, fitted]
+
+
+@cache
+def _resolved(framework: str, device_id: str, generation: str, kind: str) -> tuple[Coefficients, Behaviour]:
+    chain = layers(framework, device_id, generation, kind)
     known = {f.name for f in fields(Coefficients)}
     base, behaviour = Coefficients(), Behaviour()
     basis = "generic"

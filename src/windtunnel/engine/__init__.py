@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from windtunnel.engine.allocator import reserved_bytes
-from windtunnel.engine.breakdown import breakdown
 from windtunnel.engine.lowering import Phase, SegmentSummary, reduce_segment
 from windtunnel.engine.memory import MemoryCurve, PoolCurve, memory_curve
 from windtunnel.engine.symmetry import equitable_partition, quotient_resources
@@ -16,7 +15,6 @@ __all__ = [
     "ProgramError",
     "SegmentSummary",
     "bound",
-    "breakdown",
     "equitable_partition",
     "memory_curve",
     "quotient_resources",

@@ -1,24 +1,42 @@
-"""Why a step takes as long as it does, in sentences, and what could account for a measurement that differs."""
+"""Why a step takes as long as it does: the chain from data sheet to second, and what accounts for a measurement.
+
+`explain` works on a result alone (a stored one, say); `explain_source` simulates, so it also has the chain, the
+candidates that explain a gap, and the comparison with a profiler's trace.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from windtunnel.errors import BadInput
 from windtunnel.report.describe import fit_line
 from windtunnel.report.quantities import percent, seconds
 from windtunnel.training.figures import ordered_breakdown
 
 if TYPE_CHECKING:
+    from windtunnel.importers.kineto import KernelTrace
+    from windtunnel.report.trace_gap import TraceComparison
+    from windtunnel.training.alternatives import Candidate, Uncertain
+    from windtunnel.training.chain import Chain
+    from windtunnel.training.predict import Source
     from windtunnel.training.results import TrainingResult
 
 _RELEVANT = 0.01
 _PLAUSIBLE = 0.5
 """Largest relative change of a resource that is offered as an explanation."""
+_UNITS = {"": 1.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "min": 60.0}
+_NUMBER = re.compile(r"^([0-9.]+(?:e[+-]?[0-9]+)?)(?:-([0-9.]+(?:e[+-]?[0-9]+)?))?\s*(s|ms|us|µs|min)?$", re.IGNORECASE)
+_TRACES_TRIED = 6
+"""Alternatives whose classes are compared with a trace."""
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class ClassGap:
     """One class of time that could account for the whole gap by itself."""
 
     time_class: str
@@ -27,11 +45,13 @@ class Candidate:
     """What it would have to take for the step to match the measurement."""
     factor: float
     """needed / predicted."""
+    error_s: float | None = None
+    """Standard error of the class from its coefficients, None where the chain is not known."""
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """What a prediction says in words. Seconds."""
+    """What a prediction says in words and numbers. Seconds."""
 
     result: TrainingResult
     statements: tuple[str, ...]
@@ -39,35 +59,81 @@ class Explanation:
     gap_s: float | None = None
     """Measured minus predicted."""
     inside_interval: bool | None = None
-    candidates: tuple[Candidate, ...] = ()
+    classes: tuple[ClassGap, ...] = ()
     """Ordered by how little each would have to change."""
     resources: dict[str, float] = field(default_factory=dict)
     """Resource → relative change of it that would close the gap by itself, to first order (−0.1: 10 % less of it than
     assumed). Only changes of at most one half are listed."""
     assumptions: tuple[tuple[str, str, str], ...] = ()
+    chain: Chain | None = None
+    candidates: tuple[Candidate, ...] = ()
+    """Settings left open and coefficients that move the step towards the measurement, best first, all simulated."""
+    uncertain: tuple[Uncertain, ...] = ()
+    trace: TraceComparison | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for `--json`."""
         return {
             "scenario_name": self.result.scenario_name,
             "step_time_s": self.result.step_time_s,
+            "interval": {"level": self.result.interval.level, "low": self.result.interval.low,
+                         "high": self.result.interval.high, "basis": self.result.interval.basis,
+                         "grade": self.result.interval.grade},
             "bound_by": self.result.bound_by,
             "breakdown": dict(self.result.breakdown),
             "statements": list(self.statements),
             "against_s": self.against_s,
             "gap_s": self.gap_s,
             "inside_interval": self.inside_interval,
-            "candidates": [
-                {"class": c.time_class, "predicted_s": c.predicted_s, "needed_s": c.needed_s, "factor": c.factor}
-                for c in self.candidates
+            "classes": [
+                {"class": c.time_class, "predicted_s": c.predicted_s, "error_s": c.error_s, "needed_s": c.needed_s,
+                 "factor": c.factor}
+                for c in self.classes
             ],
+            "candidates": [c.to_dict() for c in self.candidates],
+            "uncertain": [u.to_dict() for u in self.uncertain],
             "resources": dict(self.resources),
             "assumptions": [{"field": f, "value": v, "why": w} for f, v, w in self.assumptions],
-        }
+            "chain": None if self.chain is None else self.chain.to_dict(),
+            "trace": None if self.trace is None else self.trace.to_dict(),
+        }  # fmt: skip
+
+
+def read_against(text: str | float | Path) -> float | Path:
+    """Seconds, or the path of a trace.
+
+    Args:
+        text: a number of seconds, a text such as `1.1`, `950ms`, `14.6-14.7` (the middle counts), or a path.
+
+    Raises:
+        BadInput: a number that no step can take.
+    """
+    if isinstance(text, Path):
+        return text
+    if isinstance(text, str):
+        found = _NUMBER.match(text.strip())
+        if not found:
+            if (
+                re.match(r"^[-+]?[0-9.]", text)
+                and not Path(text).exists()
+                and not text.lower().endswith((".json", ".gz"))
+            ):
+                raise BadInput(f"--against = {text}: must be seconds such as 14.6, 950ms or 14.6-14.7, or a trace file")
+            return Path(text)
+        try:
+            ends = [float(found[1]), float(found[2] or found[1])]
+        except ValueError:
+            raise BadInput(f"--against = {text}: must be seconds such as 14.6 or 950ms") from None
+        value = sum(ends) / 2 * _UNITS[(found[3] or "").lower()]
+    else:
+        value = float(text)
+    if not (math.isfinite(value) and value > 0):
+        raise BadInput(f"--against = {text}: must be seconds above 0")
+    return value
 
 
 def explain(result: TrainingResult, against_s: float | None = None) -> Explanation:
-    """Explain a prediction, and if a measured step time is given, the gap to it.
+    """Explain a prediction, and if a measured step time is given, the gap to it, from the result alone.
 
     A gap is never attributed to one cause with certainty: each class of time is listed with the factor by which it
     would have to be off for the step to match, and the assumptions that the prediction rests on beside it.
@@ -81,21 +147,106 @@ def explain(result: TrainingResult, against_s: float | None = None) -> Explanati
         return Explanation(result, tuple(statements))
     gap = against_s - result.step_time_s
     inside = result.interval.low <= against_s <= result.interval.high
-    direction = "longer" if gap > 0 else "shorter"
-    where = "inside" if inside else "outside"
-    statements.append(
-        f"The measured step of {seconds(against_s)} is {percent(abs(gap) / result.step_time_s)} {direction} than "
-        f"predicted, {where} the interval of the prediction."
-    )
-    candidates = []
+    statements.append(_gap_line(result, against_s, inside))
+    classes = []
     for name, value in result.breakdown.items():
         needed = value + gap
         if value > _RELEVANT * result.step_time_s and needed > 0:
-            candidates.append(Candidate(name, value, needed, needed / value))
-    candidates.sort(key=lambda c: max(c.factor, 1 / c.factor))
+            classes.append(ClassGap(name, value, needed, needed / value))
+    classes.sort(key=lambda c: max(c.factor, 1 / c.factor))
     assumptions = tuple((a.field, a.value, a.why) for a in result.assumed)
     resources = _resources(result, gap / result.step_time_s)
-    return Explanation(result, tuple(statements), against_s, gap, inside, tuple(candidates), resources, assumptions)
+    return Explanation(result, tuple(statements), against_s, gap, inside, tuple(classes), resources, assumptions)
+
+
+def explain_source(
+    source: Source, *, against: str | float | Path | None = None, overrides: Sequence[str] = ()
+) -> Explanation:
+    """Simulate a scenario and explain it: the chain, and against a measurement everything that could account for it.
+
+    Args:
+        source: path of a scenario file, a mapping of its fields, or a `Scenario`.
+        against: a measured step in seconds (`14.6`, `"950ms"`), or the path of a PyTorch profiler trace.
+        overrides: `key=value` settings as `--set` takes them.
+
+    Raises:
+        BadInput: everything wrong with the scenario; a trace that cannot be used.
+    """
+    from windtunnel.training.chain_build import build_chain
+    from windtunnel.training.predict import prepare, simulate_training
+
+    measured = None if against is None else read_against(against)
+    trace: KernelTrace | None = None
+    if isinstance(measured, Path):
+        from windtunnel.importers.kineto import read_kineto
+
+        trace = read_kineto(measured)
+        measured = trace.step_time_s
+    result = simulate_training(source, overrides=tuple(overrides))
+    prepared, scenario = prepare(source, overrides=tuple(overrides))
+    chain = build_chain(prepared, scenario)
+    plain = explain(result, measured)
+    if measured is None:
+        return replace(plain, chain=chain)
+    from windtunnel.training.alternatives import coefficient_candidates, open_settings, uncertain_coefficients
+
+    gap = measured - result.step_time_s
+    uncertain = uncertain_coefficients(prepared, scenario, chain)
+    found = [
+        *open_settings(prepared, scenario),
+        *coefficient_candidates(prepared, scenario, uncertain, gap, result.step_time_s),
+    ]
+    candidates = _ranked(found, gap)
+    errors = _class_errors(uncertain)
+    classes = tuple(replace(c, error_s=errors.get(c.time_class, 0.0)) for c in plain.classes)
+    comparison = None if trace is None else _against_trace(chain, trace, candidates)
+    return replace(
+        plain, chain=chain, candidates=tuple(candidates), uncertain=tuple(uncertain), classes=classes, trace=comparison
+    )
+
+
+def _ranked(candidates: list[Candidate], gap: float) -> list[Candidate]:
+    """Those that move the step towards the measurement: plausible ones first, then by what is left of the gap."""
+    kept = [c for c in candidates if abs(gap - c.change_s) < abs(gap) * 0.98]
+    return sorted(kept, key=lambda c: (not c.plausible, abs(gap - c.change_s)))
+
+
+def _class_errors(uncertain: list[Uncertain]) -> dict[str, float]:
+    """Standard error of each class: its coefficients' effects on the step, added in squares."""
+    squares: dict[str, float] = {}
+    for u in uncertain:
+        for name in u.classes:
+            squares[name] = squares.get(name, 0.0) + (u.step_change_s / len(u.classes)) ** 2
+    return {name: math.sqrt(value) for name, value in squares.items()}
+
+
+def _against_trace(chain: Chain, trace: KernelTrace, candidates: list[Candidate]) -> TraceComparison:
+    """The comparison, and which alternatives bring the classes closer to the trace."""
+    from windtunnel.report.trace_gap import compare_with_trace, distance
+    from windtunnel.training.chain_build import build_chain
+
+    comparison = compare_with_trace(chain, trace)
+    apart = distance(chain, trace)
+    better = []
+    for candidate in [c for c in candidates if c.made is not None][:_TRACES_TRIED]:
+        assert candidate.made is not None
+        closer = 1.0 - distance(build_chain(*candidate.made), trace) / apart if apart else 0.0
+        if closer > 0.02:
+            better.append((candidate, closer))
+    better.sort(key=lambda item: (not item[0].plausible, -item[1]))
+    return replace(comparison, better=tuple(better))
+
+
+def _gap_line(result: TrainingResult, against_s: float, inside: bool) -> str:
+    gap = against_s - result.step_time_s
+    interval = result.interval
+    direction = "longer" if gap > 0 else "shorter"
+    line = (
+        f"The measured step of {seconds(against_s)} is {percent(abs(gap) / result.step_time_s)} {direction} than "
+        f"predicted, {'inside' if inside else 'outside'} the interval of the prediction "
+        f"({seconds(interval.low)} to {seconds(interval.high)})"
+    )
+    return line + (": nothing needs explaining." if inside else ".")
 
 
 def _resources(result: TrainingResult, gap: float) -> dict[str, float]:
@@ -103,37 +254,6 @@ def _resources(result: TrainingResult, gap: float) -> dict[str, float]:
     changes = {name: 0.1 * gap / effect for name, effect in result.sensitivities.items() if abs(effect) > 1e-6}
     kept = {name: change for name, change in changes.items() if abs(change) <= _PLAUSIBLE}
     return dict(sorted(kept.items(), key=lambda item: abs(item[1])))
-
-
-def explanation_summary(explanation: Explanation) -> Any:
-    """The explanation as something `rich` prints."""
-    from rich.console import Group
-    from rich.padding import Padding
-    from rich.table import Table
-    from rich.text import Text
-
-    parts: list[Any] = [Text(explanation.result.scenario_name or "training step", style="bold")]
-    parts += [Padding(Text("• " + line), (0, 0, 0, 2)) for line in explanation.statements]
-    if explanation.candidates:
-        title = Text("\nWhat would account for the gap by itself", style="bold")
-        table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
-        for head in ("class of time", "predicted", "needed", "factor"):
-            table.add_column(head, justify="left" if head.startswith("class") else "right", no_wrap=True)
-        for c in explanation.candidates[:8]:
-            table.add_row(c.time_class, seconds(c.predicted_s), seconds(c.needed_s), f"× {c.factor:.2f}")
-        parts += [title, Padding(table, (0, 0, 0, 2))]
-    if explanation.resources:
-        table = Table(box=None, show_header=False, padding=(0, 2, 0, 0), pad_edge=False)
-        for name, change in explanation.resources.items():
-            table.add_row(name, f"{percent(abs(change))} {'less' if change < 0 else 'more'} than assumed")
-        title = Text("\nResources that would, to first order", style="bold")
-        parts += [title, Padding(table, (0, 0, 0, 2))]
-    if explanation.assumptions:
-        table = Table(box=None, show_header=False, padding=(0, 2, 0, 0), pad_edge=False)
-        for row in explanation.assumptions:
-            table.add_row(*row)
-        parts += [Text("\nAssumptions to check first", style="bold"), Padding(table, (0, 0, 0, 2))]
-    return Group(*parts)
 
 
 def _time(result: TrainingResult) -> list[str]:

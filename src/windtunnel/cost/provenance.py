@@ -1,0 +1,93 @@
+"""Where each coefficient of a (software, device) pair comes from: value, grade, standard error, rows, prior."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+from functools import cache
+from typing import Any
+
+from windtunnel.cost.coefficients import Coefficients, layers
+from windtunnel.specs.device import DeviceSpec
+
+GRADES = ("measured", "fitted", "analytic", "assumed")
+"""From the firmest to the weakest."""
+_WIDTH = {"measured": 0.03, "fitted": 0.05, "analytic": 0.15, "assumed": 0.3}
+"""Relative width by grade where no fit states one: a new device or release moves a fitted fraction by 5 to 16 %."""
+_CONSTANTS = ("attention_backward", "attention_ramp", "optimizer_fraction")
+"""Ratios and shapes that differ little between kernels; their fits and those of the fractions go together."""
+_KERNELS = ("gemm_k0", "gemm_tile_c", "gemm_wave", "gemm_bytes_fraction", "unaligned_fraction")
+
+
+@dataclass(frozen=True, slots=True)
+class Provenance:
+    """One coefficient and what set it."""
+
+    name: str
+    """Dotted for entries of a table: `gemm_fraction.bf16`."""
+    value: float
+    grade: str
+    relative_error: float | None
+    """One standard error over the value, None where no fit states it."""
+    source: str
+    prior: float | None
+    level: str
+    """default, a generation or a device."""
+
+    @property
+    def width(self) -> float:
+        """Relative standard error, or what is usual for the grade."""
+        if self.relative_error is not None:
+            return self.relative_error
+        if self.name in _CONSTANTS:
+            return 0.1
+        return 0.5 if self.name.endswith("_s") and self.grade != "fitted" else _WIDTH[self.grade]
+
+
+def _entries(section: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for key, entry in section.items():
+        if isinstance(entry, dict) and "value" not in entry:
+            yield from _entries(entry, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", entry
+
+
+def _defaults() -> Iterator[Provenance]:
+    plain = Coefficients()
+    for f in fields(Coefficients):
+        value = getattr(plain, f.name)
+        if f.name == "grades" or not isinstance(value, (dict, float)):
+            continue
+        fitted = f.name in _KERNELS
+        source = "1,953 measured matrix products" if fitted else "default of the model"
+        grade = "fitted" if fitted else "assumed"
+        for key, one in value.items() if isinstance(value, dict) else [("", value)]:
+            name = f"{f.name}.{key}" if key else f.name
+            yield Provenance(name, float(one), grade, None, source, None, "default")
+
+
+@cache
+def _provenance(framework: str, device_id: str, generation: str, kind: str) -> dict[str, Provenance]:
+    found = {entry.name: entry for entry in _defaults()}
+    for level in ("default", kind, generation, device_id):
+        for data in layers(framework, device_id, generation, kind):
+            for name, entry in _entries((data.get("coefficients") or {}).get(level) or {}):
+                record = entry if isinstance(entry, dict) else {"value": entry}
+                error, prior = record.get("relative_error"), record.get("prior")
+                found[name] = Provenance(
+                    name, float(record["value"]), str(record.get("grade", "analytic")),
+                    None if error is None else float(error),
+                    str(record.get("source") or f"{data.get('name', framework)} ({level}), starting value").strip(),
+                    None if prior is None else float(prior), level,
+                )  # fmt: skip
+    return found
+
+
+def provenance(framework: str, device: DeviceSpec) -> dict[str, Provenance]:
+    """Every coefficient of a framework on a device by dotted name, found the way `coefficients` finds its value."""
+    return _provenance(framework, device.id, device.generation, device.kind)
+
+
+def weakest(grades: list[str]) -> str:
+    """The grade of a number that was made from others."""
+    return max(grades, key=GRADES.index, default="analytic")

@@ -1,0 +1,321 @@
+"""Read a PyTorch profiler trace (Kineto, Chrome trace JSON): what the device did in one step, class by class.
+
+The format is public: `traceEvents` of complete events (`ph` X, microseconds) with category `kernel`, `gpu_memcpy` or
+`gpu_memset` on the device, `cuda_runtime` for their launches, joined by `correlation`, and `ProfilerStep#n` ranges from
+`torch.profiler.profile(schedule=…).step()`. Events are read one by one: memory grows with kernels, not with the file.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TextIO
+
+import numpy as np
+import numpy.typing as npt
+
+from windtunnel.errors import BadInput
+from windtunnel.importers.kernel_names import COLLECTIVES, COMPUTE, COPIES, OTHER, copy_class, kernel_class
+
+Floats = npt.NDArray[np.float64]
+IDLE = "idle"
+_CHUNK = 1 << 22
+_KERNEL = frozenset({"kernel", "gpu_memcpy", "gpu_memset", "memcpy", "memset"})
+_LAUNCH = frozenset({"cuda_runtime", "cuda_driver", "runtime", "hip_runtime", "privateuse1_runtime"})
+_RANGE = frozenset({"user_annotation", "cpu_op", "gpu_user_annotation", "operator"})
+_STEP = re.compile(r"^ProfilerStep#(\d+)$")
+
+
+@dataclass(frozen=True, slots=True)
+class TraceClass:
+    """One class of time in one step. Seconds."""
+
+    busy_s: float
+    """Sum of its kernels, hidden or not."""
+    exposed_s: float
+    """Part of the step's wall time: compute kernels while they run, transfers while no compute kernel runs."""
+    kernels: int
+
+
+@dataclass(frozen=True, slots=True)
+class KernelTrace:
+    """The step of median length of a trace."""
+
+    path: str
+    step_time_s: float
+    """From the first kernel of the step to the first of the next one (to its last kernel, for the last step)."""
+    classes: dict[str, TraceClass]
+    idle_s: float
+    """No kernel and no copy runs: the host is late, or waits."""
+    steps_s: tuple[float, ...]
+    num_kernels: int
+    rank: int | None
+    world_size: int | None
+    unknown: tuple[tuple[str, float], ...] = ()
+    """Kernels that no rule knows, with their seconds in the step, largest first."""
+    notes: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for `--json`."""
+        return {
+            "path": self.path, "step_time_s": self.step_time_s, "steps_s": list(self.steps_s), "idle_s": self.idle_s,
+            "num_kernels": self.num_kernels, "rank": self.rank, "world_size": self.world_size,
+            "classes": {
+                name: {"busy_s": c.busy_s, "exposed_s": c.exposed_s, "kernels": c.kernels}
+                for name, c in self.classes.items()
+            },
+            "unknown_kernels": [{"name": name, "busy_s": s} for name, s in self.unknown], "notes": list(self.notes),
+        }  # fmt: skip
+
+
+@dataclass(slots=True)
+class _Events:
+    """Columns of what matters in a trace. Microseconds."""
+
+    start: list[float] = field(default_factory=list)
+    length: list[float] = field(default_factory=list)
+    kind: list[str] = field(default_factory=list)
+    """Class of time."""
+    name: list[str] = field(default_factory=list)
+    device: list[Any] = field(default_factory=list)
+    correlation: list[int] = field(default_factory=list)
+    launched: dict[int, float] = field(default_factory=dict)
+    """Correlation → start of the runtime call."""
+    host_steps: dict[int, tuple[float, float]] = field(default_factory=dict)
+    device_steps: dict[int, tuple[float, float]] = field(default_factory=dict)
+    seen: int = 0
+
+
+def read_kineto(path: str | Path) -> KernelTrace:
+    """Classify the kernels of a trace and reduce its steps to the one of median length.
+
+    Args:
+        path: `.json` or `.json.gz` as `torch.profiler` exports it, of one rank.
+
+    Raises:
+        BadInput: unreadable, truncated, not a trace, no steps, no device events, several devices.
+    """
+    events = _Events()
+    info: dict[str, Any] = {}
+    try:
+        with _open(path) as stream:
+            for event in _stream(stream, str(path), info):
+                _take(events, event)
+    except (OSError, EOFError, UnicodeDecodeError) as error:
+        if isinstance(error, FileNotFoundError | PermissionError | IsADirectoryError):
+            raise
+        raise BadInput(f"{path}: cannot be read as a trace: {_reason(error)}") from None
+    except ValueError as error:
+        if isinstance(error, BadInput):
+            raise
+        raise BadInput(f"{path}: not a trace: {error}") from None
+    if not events.seen:
+        raise BadInput(f"{path}: holds no trace events")
+    if not events.start:
+        raise BadInput(
+            f"{path}: holds no device kernels (a CPU-only trace): record with ProfilerActivity.CUDA on the accelerator"
+        )
+    devices = Counter(events.device)
+    if len(devices) > 1:
+        raise BadInput(f"{path}: holds kernels of {len(devices)} devices: give the trace of one rank")
+    if not events.host_steps and not events.device_steps:
+        raise BadInput(
+            f"{path}: holds no ProfilerStep ranges: call profiler.step() once per optimizer step while recording"
+        )
+    return _reduce(str(path), events, info)
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, EOFError):
+        return "the compressed file is truncated"
+    if isinstance(error, UnicodeDecodeError):
+        return "not UTF-8 text"
+    return str(error).splitlines()[0] if str(error) else type(error).__name__
+
+
+def _open(path: str | Path) -> TextIO:
+    with open(path, "rb") as raw:
+        packed = raw.read(2) == b"\x1f\x8b"
+    return gzip.open(path, "rt", encoding="utf-8") if packed else open(path, encoding="utf-8")
+
+
+def _stream(stream: TextIO, path: str, info: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Events one by one; `info` receives `distributedInfo` where it precedes them."""
+    decode = json.JSONDecoder().raw_decode
+    text, at = stream.read(_CHUNK), 0
+    begin = _first(text)
+    while begin is None:  # a long preamble (device properties, metadata)
+        more = stream.read(_CHUNK)
+        if not more or len(text) > 64 * _CHUNK:
+            raise BadInput(f"{path}: not a trace: no list `traceEvents`")
+        text += more
+        begin = _first(text)
+    preamble = re.search(r'"distributedInfo"\s*:\s*(?=\{)', text[:begin])
+    if preamble:
+        info.update(decode(text, preamble.end())[0])
+    at = begin
+    while True:
+        while at < len(text) and text[at] in " \r\n\t,":
+            at += 1
+        if at < len(text) and text[at] == "]":
+            return
+        try:
+            event, at = decode(text, at)
+        except ValueError as error:
+            more = stream.read(_CHUNK)
+            if not more:
+                if at >= len(text):
+                    raise BadInput(f"{path}: the trace is truncated: its list of events does not end") from None
+                left = "is truncated inside an event" if len(text) - at < _CHUNK else f"is not JSON: {error}"
+                raise BadInput(f"{path}: the trace {left}") from None
+            if len(text) - at > 16 * _CHUNK:
+                raise BadInput(f"{path}: not a trace: {error}") from None
+            text, at = text[at:] + more, 0
+            continue
+        if isinstance(event, dict):
+            yield event
+
+
+def _first(text: str) -> int | None:
+    """Position behind the bracket that opens the list of events."""
+    if text.lstrip()[:1] == "[":  # Chrome's array form
+        return text.index("[") + 1
+    found = re.search(r'"traceEvents"\s*:\s*\[', text)
+    return found.end() if found else None
+
+
+def _take(events: _Events, event: dict[str, Any]) -> None:
+    events.seen += 1
+    if event.get("ph") != "X":
+        return
+    category = str(event.get("cat", "")).lower()
+    if category in _KERNEL:
+        args = event.get("args") or {}
+        name = str(event.get("name", ""))
+        events.start.append(float(event["ts"]))
+        events.length.append(max(float(event.get("dur", 0.0)), 0.0))
+        collective = str(args.get("Collective name", "")) if category == "kernel" else ""
+        events.kind.append(kernel_class(name, collective) if category == "kernel" else copy_class(name))
+        events.name.append(name)
+        events.device.append(args.get("device", event.get("pid")))
+        events.correlation.append(int(args.get("correlation", -1)))
+    elif category in _LAUNCH:
+        correlation = (event.get("args") or {}).get("correlation")
+        if correlation is not None:
+            events.launched[int(correlation)] = float(event["ts"])
+    elif category in _RANGE:
+        found = _STEP.match(str(event.get("name", "")))
+        if found:
+            steps = events.device_steps if category == "gpu_user_annotation" else events.host_steps
+            begin = float(event["ts"])
+            steps[int(found[1])] = (begin, begin + float(event.get("dur", 0.0)))
+
+
+def _reduce(path: str, events: _Events, info: dict[str, Any]) -> KernelTrace:
+    start, length = np.array(events.start), np.array(events.length)
+    step = _step_of(events, start)
+    order = np.argsort(start, kind="stable")
+    start, end, step = start[order], (start + length)[order], step[order]
+    kind = np.array(events.kind, dtype=object)[order]
+    numbers = [int(n) for n in np.unique(step) if n >= 0]
+    if not numbers:
+        raise BadInput(f"{path}: no device kernel belongs to a ProfilerStep range")
+    windows = {}
+    for i, n in enumerate(numbers):
+        mine = step == n
+        begin, stop = float(start[mine].min()), float(end[mine].max())
+        if i + 1 < len(numbers) and numbers[i + 1] == n + 1:
+            stop = float(start[step == numbers[i + 1]].min())
+        windows[n] = (begin, max(stop, begin))
+    lengths = {n: windows[n][1] - windows[n][0] for n in numbers}
+    whole = numbers[:-1] if len(numbers) > 1 else numbers  # the last one ends with its kernels, not with the next step
+    ranked = sorted(whole, key=lambda n: lengths[n])
+    chosen = ranked[(len(ranked) - 1) // 2]
+    begin, stop = windows[chosen]
+    # kernels of the step before may still run beside its first ones: what lies in the window counts
+    inside = (end > begin) & (start < stop)
+    at, until = np.maximum(start[inside], begin), np.minimum(end[inside], stop)
+    classes, idle = _partition(at, until, kind[inside], stop - begin)
+    unknown: defaultdict[str, float] = defaultdict(float)
+    names = np.array(events.name, dtype=object)[order][inside]
+    for k in np.flatnonzero(kind[inside] == OTHER):
+        unknown[str(names[k])] += float(until[k] - at[k]) * 1e-6
+    notes = []
+    if len(whole) < 3:
+        notes.append(f"{len(whole)} whole {'step' if len(whole) == 1 else 'steps'}: record at least three")
+    return KernelTrace(
+        path, (stop - begin) * 1e-6, classes, idle, tuple(lengths[n] * 1e-6 for n in numbers), int(inside.sum()),
+        _int(info.get("rank")), _int(info.get("world_size")),
+        tuple(sorted(unknown.items(), key=lambda item: -item[1])[:8]), tuple(notes),
+    )  # fmt: skip
+
+
+def _int(value: Any) -> int | None:
+    try:
+        return None if value is None else int(value)
+    except (TypeError, ValueError):
+        return None
+
+
+def _step_of(events: _Events, start: Floats) -> npt.NDArray[np.int64]:
+    """Number of the step that launched each kernel, −1 for none."""
+    host = events.host_steps or events.device_steps
+    numbers = sorted(host, key=lambda n: host[n][0])
+    begins = np.array([host[n][0] for n in numbers])
+    ends = np.array([host[n][1] for n in numbers])
+    when = start.copy()
+    if events.host_steps and events.launched:
+        launched = np.array([events.launched.get(c, np.nan) for c in events.correlation])
+        when = np.where(np.isnan(launched), start, launched)
+    index = np.searchsorted(begins, when, side="right") - 1
+    safe = np.maximum(index, 0)
+    ok = (index >= 0) & (when <= ends[safe])
+    return np.where(ok, np.array(numbers, np.int64)[safe], -1)
+
+
+def _partition(start: Floats, end: Floats, kind: Any, window_us: float) -> tuple[dict[str, TraceClass], float]:
+    """Busy and exposed time by class. Compute goes first, then communication, then copies; idle is the rest."""
+    busy: dict[str, TraceClass] = {}
+    covered_at, covered = np.zeros(1), np.zeros(1)
+    for group in (COMPUTE, COLLECTIVES, (COPIES,)):
+        mine = np.flatnonzero(np.isin(kind.astype(str), group))
+        if not len(mine):
+            continue
+        a, b = start[mine], end[mine]
+        before = np.concatenate([[-np.inf], np.maximum.accumulate(b)[:-1]])
+        own_begin = np.minimum(np.maximum(a, before), b)  # time inside an earlier kernel of the group is that kernel's
+        alone = (b - own_begin) - (_cover(b, covered_at, covered) - _cover(own_begin, covered_at, covered))
+        for name in np.unique(kind[mine].astype(str)):
+            these = kind[mine] == name
+            busy[str(name)] = TraceClass(
+                float((b - a)[these].sum()) * 1e-6, float(alone[these].sum()) * 1e-6, int(these.sum())
+            )
+        everything = np.isin(kind.astype(str), [*COMPUTE, *COLLECTIVES]) if group is not COMPUTE else None
+        chosen = mine if everything is None else np.flatnonzero(everything)
+        covered_at, covered = _union(start[chosen], end[chosen])
+    exposed = sum(c.exposed_s for c in busy.values())
+    return dict(sorted(busy.items(), key=lambda item: -item[1].exposed_s)), max(window_us * 1e-6 - exposed, 0.0)
+
+
+def _union(start: Floats, end: Floats) -> tuple[Floats, Floats]:
+    """Times and covered length up to them, for intervals sorted by start."""
+    reach = np.maximum.accumulate(end)
+    new = np.concatenate([[True], start[1:] > reach[:-1]])
+    begins = start[new]
+    ends = reach[np.concatenate([np.flatnonzero(new)[1:] - 1, [len(start) - 1]])]
+    at = np.empty(2 * len(begins))
+    at[0::2], at[1::2] = begins, ends
+    total = np.empty_like(at)
+    total[1::2] = np.cumsum(ends - begins)
+    total[0::2] = np.concatenate([[0.0], total[1::2][:-1]])
+    return at, total
+
+
+def _cover(when: Floats, at: Floats, covered: Floats) -> Floats:
+    """Covered length up to `when`."""
+    return np.interp(when, at, covered)

@@ -1,0 +1,179 @@
+"""The chain from data sheet to second: products equal the simulator's time, exposed parts sum to the step."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from windtunnel.cost.coefficients import coefficients
+from windtunnel.cost.provenance import provenance
+from windtunnel.engine import simulate
+from windtunnel.specs.scenario import Scenario
+from windtunnel.training.account import class_of, last_stage_tasks, passes
+from windtunnel.training.alternatives import open_settings, uncertain_coefficients, with_coefficient
+from windtunnel.training.chain import Chain
+from windtunnel.training.chain_build import build_chain
+from windtunnel.training.predict import prepare, simulate_training
+from windtunnel.training.simulate import Prepared
+
+H100 = {"device": "h100-sxm-80gb", "nodes": 2, "devices_per_node": 8}
+CASES: dict[str, dict[str, object]] = {
+    "pipeline": {
+        "model": "meta-llama/Llama-3.1-8B", "cluster": H100,
+        "training": {"seq_len": 4096, "global_batch": 32, "framework": "nemo"},
+        "plan": {"tp": 2, "pp": 2, "vpp": 2, "cp": 2},
+    },
+    "fsdp": {
+        "model": "meta-llama/Llama-3.1-8B", "cluster": H100,
+        "training": {"seq_len": 4096, "global_batch": 16, "framework": "torchtitan", "precision": "fp8_rowwise"},
+        "plan": {"zero": 3, "recompute": {"policy": "full", "num_layers": 20}},
+    },
+    "mixture": {
+        "model": "Qwen/Qwen3-30B-A3B", "cluster": H100,
+        "training": {"seq_len": 4096, "global_batch": 32, "framework": "megatron_core", "precision": "fp8"},
+        "plan": {"ep": 8, "zero": 1},
+    },
+    "unfused": {
+        "model": "gpt3-2.7b", "cluster": {"device": "a100-sxm-80gb", "nodes": 1, "devices_per_node": 8},
+        "training": {"seq_len": 2048, "global_batch": 32, "framework": "megatron_2021", "precision": "fp16"},
+        "plan": {"tp": 2, "pp": 2, "mbs": 2, "recompute": {"policy": "full"}},
+    },
+    "offload": {
+        "model": "meta-llama/Llama-3.1-8B", "cluster": H100,
+        "training": {"seq_len": 2048, "global_batch": 32, "framework": "deepspeed"},
+        "plan": {"zero": 3, "offload": {"optimizer": 1.0, "activations": 0.5}},
+    },
+    "split backward": {
+        "model": "meta-llama/Llama-3.1-8B", "cluster": {**H100, "power_cap_w": 350},
+        "training": {"seq_len": 4096, "global_batch": 32, "framework": "megatron_core"},
+        "plan": {"tp": 2, "pp": 4, "schedule": "zb_h1"},
+    },
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module", params=list(CASES))
+def built(request: pytest.FixtureRequest) -> tuple[Prepared, Scenario, Chain]:
+    prepared, scenario = prepare(CASES[request.param])
+    return prepared, scenario, build_chain(prepared, scenario)
+
+
+def launches_busy(x: Prepared) -> dict[str, float]:
+    """Seconds that launches of the last stage run when alone, by class of time, straight from the program."""
+    timeline = simulate(x.program.tasks, x.program.streams, x.program.resources)
+    out: dict[str, float] = {}
+    for direction, k, scale in passes(x.program, x.parts, last_stage_tasks(x.program, timeline)):
+        for segments, number in x.parts.uses[k]:
+            for launch in x.parts.segments[segments[direction]].launches:
+                name = class_of(launch.tag)
+                out[name] = out.get(name, 0.0) + launch.alone_s * number * scale
+    return out
+
+
+def test_products_are_the_simulators_busy_time(built: tuple[Prepared, Scenario, Chain]) -> None:
+    x, _, chain = built
+    for term in chain.terms:
+        product = term.work / term.rate
+        assert product == pytest.approx(term.busy_s, rel=1e-9), term.name
+        nominal = float(np.prod([c.value for c in term.coefficients]))
+        if term.sheet:
+            rate = term.sheet.value * nominal * term.rest
+            assert term.work / rate == pytest.approx(term.busy_s, rel=1e-9), term.name
+    for name, seconds in launches_busy(x).items():
+        if seconds > 0:
+            assert chain.busy_s(name) == pytest.approx(seconds, rel=1e-9), name
+
+
+def test_exposed_parts_sum_to_the_step_and_to_the_breakdown(built: tuple[Prepared, Scenario, Chain]) -> None:
+    _, _, chain = built
+    assert sum(chain.exposed.values()) == pytest.approx(chain.step_time_s, rel=1e-9)
+    for name, seconds in chain.exposed.items():
+        terms = chain.by_class.get(name, [])
+        if terms:
+            assert sum(t.exposed_s for t in terms) == pytest.approx(seconds, rel=1e-9), name
+        else:
+            assert name in ("bubble", "slowed by overlap")
+
+
+def test_the_chain_is_that_of_the_result() -> None:
+    result = simulate_training(CASES["pipeline"], sensitivities=False)
+    prepared, scenario = prepare(CASES["pipeline"])
+    chain = build_chain(prepared, scenario)
+    assert chain.step_time_s == pytest.approx(result.step_time_s, rel=1e-12)
+    assert {k: v for k, v in chain.exposed.items() if v} == pytest.approx(result.breakdown)
+
+
+def test_bandwidth_terms_need_no_rest(built: tuple[Prepared, Scenario, Chain]) -> None:
+    """Element-wise work is bytes over bandwidth times one fraction; nothing may hide in the rest."""
+    _, _, chain = built
+    for term in chain.terms:
+        if term.name == "element-wise" or term.name.startswith("casts"):
+            assert term.rest == pytest.approx(1.0, rel=1e-9)
+        elif term.sheet and "gemm" in term.name:
+            assert 0.2 < term.rest <= 1.0 + 1e-9
+
+
+def test_products_that_memory_limits_move_their_bytes() -> None:
+    prepared, scenario = prepare(CASES["unfused"])
+    chain = build_chain(prepared, scenario)
+    limited = [o for o in chain.operators if o.limit == "memory" and o.kind == "gemm"]
+    assert limited
+    rate = prepared.cluster.device.memory_bytes_per_s * prepared.coefficients.gemm_bytes_fraction
+    for line in limited:
+        assert line.moved_bytes / rate + prepared.coefficients.gemm_floor_s == pytest.approx(line.each_s, rel=1e-9)
+
+
+def test_operators_have_the_models_shapes() -> None:
+    prepared, scenario = prepare(CASES["pipeline"])
+    chain = build_chain(prepared, scenario)
+    m, n, k, groups = next(o.shape for o in chain.operators if o.name == "qkv" and o.phase == "F")
+    # 4,096 tokens over cp 2; tp 2 halves the columns, and the overlap of its gather cuts the rows in two
+    assert (m, n, k, groups) == (1024, (32 + 2 * 8) * 128 / 2, 4096, 1)
+    head = next(o for o in chain.operators if o.name == "lm_head" and o.phase == "F")
+    assert head.flop == pytest.approx(2 * head.shape[0] * head.shape[1] * head.shape[2])
+
+
+def test_a_power_cap_shows_in_the_coefficient() -> None:
+    prepared, scenario = prepare(CASES["split backward"])
+    assert prepared.clock < 1
+    chain = build_chain(prepared, scenario)
+    gemm = next(t for t in chain.terms if t.name == "gemm bf16")
+    free = coefficients("megatron_core", prepared.cluster.device).gemm_fraction["bf16"]
+    assert gemm.coefficients[0].value == pytest.approx(free * prepared.clock)
+    assert "of the clock" in gemm.coefficients[0].source
+    same = with_coefficient(prepared, scenario, "gemm_fraction.bf16", gemm.coefficients[0].value)
+    assert same == pytest.approx(chain.step_time_s, rel=1e-9)
+
+
+def test_provenance_is_what_coefficients_are() -> None:
+    from windtunnel import catalog
+
+    device = catalog.device("h100-sxm-80gb")
+    for framework in ("nemo", "megatron_core", "torchtitan", "generic"):
+        found, used = provenance(framework, device), coefficients(framework, device)
+        for name, entry in found.items():
+            key, _, item = name.partition(".")
+            value = getattr(used, key)
+            assert entry.value == pytest.approx(value[item] if item else value), (framework, name)
+    fitted = provenance("nemo", device)["gemm_fraction.bf16"]
+    assert fitted.grade == "fitted" and fitted.relative_error and "rows of" in fitted.source
+
+
+def test_open_settings_are_simulated_and_stated_ones_are_left_alone() -> None:
+    case = CASES["pipeline"]
+    prepared, scenario = prepare(case)
+    found = {(c.name, c.alternative): c for c in open_settings(prepared, scenario)}
+    again = simulate_training(case, overrides=("plan.recompute=full",), sensitivities=False)
+    assert found["plan.recompute", "full"].step_time_s == pytest.approx(again.step_time_s, rel=1e-9)
+    stated, scenario = prepare(case, overrides=("plan.recompute=none", "training.attention=cudnn"))
+    names = {c.name for c in open_settings(stated, scenario)}
+    assert "plan.recompute" not in names and "training.attention" not in names
+
+
+def test_effect_of_a_standard_error_is_simulated() -> None:
+    prepared, scenario = prepare(CASES["pipeline"])
+    chain = build_chain(prepared, scenario)
+    first = uncertain_coefficients(prepared, scenario, chain)
+    gemm = next(u for u in first if u.entry.name == "gemm_fraction.bf16")
+    assert gemm.step_change_s < 0 and gemm.classes == ("gemm",)
+    share = chain.exposed["gemm"]
+    assert abs(gemm.step_change_s) == pytest.approx(share * gemm.entry.width, rel=0.25)
