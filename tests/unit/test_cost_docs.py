@@ -17,7 +17,14 @@ from windtunnel.cost.coefficients import Coefficients
 from windtunnel.graph import Style
 
 # Functions that look a number up or return one of their arguments: there is no form to source.
-LOOKUPS = {"coefficients.coefficients", "coefficients.behaviour", "clock.idle_w"}
+LOOKUPS = {
+    "coefficients.coefficients",
+    "coefficients.behaviour",
+    "clock.idle_w",
+    "coefficients.layers",
+    "provenance.provenance",
+    "provenance.weakest",
+}
 
 
 def _functions() -> list[tuple[str, FunctionType]]:
