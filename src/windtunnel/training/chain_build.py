@@ -108,7 +108,7 @@ def _cut_shape(launch: Launch) -> tuple[float, ...]:
     """Shape of what one launch multiplies: a row block of the product where an overlap pass cut it."""
     if launch.kind != "gemm" or launch.phase not in ("F", "D") or not launch.flop:
         return launch.shape
-    m, n, k, groups = launch.shape
+    _, n, k, groups = launch.shape
     return (launch.flop / (2.0 * n * k * groups), n, k, groups)
 
 
