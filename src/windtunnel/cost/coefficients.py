@@ -114,6 +114,20 @@ class Behaviour:
     expandable_segments: bool = False
     """Whether the launcher sets `expandable_segments:True` for PyTorch's allocator."""
     dummy_wgrad: bool = False
+    eager_loss: bool = False
+    """Logits and loss run as PyTorch operators (a chain of tensors) unless the loss is fused."""
+    loss_chunks: int = 1
+    """Pieces in which a fused loss and the head's output are computed."""
+    root_gathered: bool = False
+    """FSDP gathers embedding and head as one group that stays whole from forward to backward. torchtitan: until the
+    releases that also compile the loss, which shard them apart."""
+    saves_quantised: bool = True
+    """Inputs of fp8 and fp4 products are kept quantised for backward (TransformerEngine); otherwise in 16 bits."""
+    expands_kv: bool = False
+    """Keys and values are repeated for every query head before attention, and kept so."""
+    keeps_stage_outputs: bool = False
+    """The last pipeline stage keeps every micro-batch's output and joins them; each stage has receive buffers for all
+    micro-batches (torch.distributed.pipelining)."""
 
 
 _DIRECTORY = "catalog/coefficients"

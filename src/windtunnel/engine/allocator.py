@@ -54,6 +54,8 @@ class Replay:
     """Largest sum of the blocks in use."""
     releases: int
     """How often it gave cached segments back because the device was full (each stalls the device)."""
+    peak_event: int = 0
+    """Row of the event at which the blocks in use were largest (the first such)."""
 
 
 def replay_tensors(
@@ -92,7 +94,7 @@ def replay_tensors(
         np.ascontiguousarray(sizes, np.int64), np.ascontiguousarray(tensors, np.int64),
         np.ascontiguousarray(streams, np.int64), num_streams, expandable, limit_bytes,
     )  # fmt: skip
-    return Replay(int(count[4]), int(count[2]), int(count[5]), int(count[6]))
+    return Replay(int(count[4]), int(count[2]), int(count[5]), int(count[6]), int(count[8]))
 
 
 def _replay_tensors_reference(
@@ -101,12 +103,12 @@ def _replay_tensors_reference(
     """Segments as lists of [size, tensor that holds it or None], in order of creation."""
     segments: list[tuple[int, list[list[int | None]]]] = []
     where: dict[int, int] = {}
-    reserved_peak = allocated_peak = allocated = releases = 0
+    reserved_peak = allocated_peak = allocated = releases = peak_event = 0
 
     def held(segment: int) -> int:
         return sum(int(block[0] or 0) for block in segments[segment][1])
 
-    for wanted, tensor, stream in zip(sizes, tensors, streams, strict=True):
+    for event, (wanted, tensor, stream) in enumerate(zip(sizes, tensors, streams, strict=True)):
         if wanted < 0:
             pool, blocks = segments[where[tensor]]
             mine = next(block for block in blocks if block[1] == tensor)
@@ -154,9 +156,10 @@ def _replay_tensors_reference(
         blocks[b][1] = tensor
         where[tensor] = s
         allocated += int(blocks[b][0] or 0)
-        allocated_peak = max(allocated_peak, allocated)
+        if allocated > allocated_peak:
+            allocated_peak, peak_event = allocated, event
         reserved_peak = max(reserved_peak, sum(map(held, range(len(segments)))))
-    return Replay(reserved_peak, sum(map(held, range(len(segments)))), allocated_peak, releases)
+    return Replay(reserved_peak, sum(map(held, range(len(segments)))), allocated_peak, releases, peak_event)
 
 
 def replay_reference(sizes: npt.NDArray[np.int64], kinds: npt.NDArray[np.int32], num_kinds: int) -> int:

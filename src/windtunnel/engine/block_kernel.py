@@ -15,8 +15,9 @@ Array = Any
 ROUND, SMALL, SMALL_SEGMENT, LARGE_SEGMENT, MIN_LARGE, ROUND_LARGE = 512, 2**20, 2**21, 20 * 2**20, 10 * 2**20, 2**21
 SIZE, OFFSET, BEFORE, AFTER, SEGMENT, POOL, FREE = range(7)
 """Columns of a block: bytes, address in its segment, neighbours in it, segment, pool (stream and size class), free."""
-BLOCKS, SEGMENTS, RESERVED, ALLOCATED, RESERVED_PEAK, ALLOCATED_PEAK, RELEASES, SPARE = range(8)
-"""Counters: blocks made, segments made, bytes of segments and of blocks in use, their peaks, releases, spare blocks."""
+BLOCKS, SEGMENTS, RESERVED, ALLOCATED, RESERVED_PEAK, ALLOCATED_PEAK, RELEASES, SPARE, PEAK_EVENT = range(9)
+"""Counters: blocks made, segments made, bytes of segments and of blocks in use, their peaks, releases, spare blocks,
+the event at which the blocks in use were largest."""
 
 _L = types.Array(int64, 1, "C")
 _helper = njit(cache=True, error_model="numpy", _nrt=False)
@@ -224,7 +225,7 @@ def replay_tensors(
     pools = 2 * num_streams
     blocks = np.zeros((2 * n + 2, 7), np.int64)
     spare = np.zeros(2 * n + 2, np.int64)
-    count = np.zeros(8, np.int64)
+    count = np.zeros(9, np.int64)
     order = np.empty((pools, n + 1), np.int64)
     held = np.zeros(pools, np.int64)
     last = np.full(pools, -1, np.int64)
@@ -232,7 +233,10 @@ def replay_tensors(
     for i in range(n):
         t = tensors[i]
         if sizes[i] > 0:
+            before = count[ALLOCATED_PEAK]
             where[t] = _take(blocks, order, held, last, spare, count, sizes[i], streams[i], expandable, limit, pools)
+            if count[ALLOCATED_PEAK] > before:
+                count[PEAK_EVENT] = i
         else:
             _give_back(blocks, order, held, last, spare, count, where[t])
     return count

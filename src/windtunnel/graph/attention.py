@@ -104,8 +104,8 @@ def self_attention(
         Tensor("query", a * t, "heads", producer="qkv", consumers=("core_attn",)),
         Tensor("key_value", 2 * kv * t, "heads", producer="qkv", consumers=("core_attn",)),
     ]
-    if style.saves_rope and model.position_embedding == "rope":
-        tensors.append(Tensor("rotated", (a + kv) * t, "heads", producer="rope", consumers=("core_attn",)))
+    if style.expands_kv and a > kv:
+        tensors.append(Tensor("key_value_copies", 2 * (a - kv) * t, "heads", producer="rope", consumers=("core_attn",)))
     pairs = masked_pairs(model, batch, windowed=windowed, causal=causal)
     core, kept = _core_attention(batch, style, model.num_attention_heads, model.kv_heads, d, d, pairs, unfused=unfused)
     operators += core

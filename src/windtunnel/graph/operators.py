@@ -177,11 +177,12 @@ class Style:
     """Launches of one attention + MLP layer, forward and backward, for the host."""
     saved_bytes_per_logit: float = 4.0
     saved_per_norm: float = 2.0
-    """Hidden-width tensors that one norm keeps for backward: input and output; eager code also keeps intermediates."""
+    """Hidden-width tensors (16 bits) that one norm keeps for backward: input and output; eager code keeps the input in
+    fp32 and the normalised values as well."""
     residual_mask: bool = False
     """Whether dropout before each residual addition keeps its mask (one byte an element)."""
-    saves_rope: bool = False
-    """Whether rotated queries and keys are kept beside the projections."""
+    expands_kv: bool = False
+    """Whether keys and values are repeated for every query head before attention (and kept so)."""
     saves_gate: float = 0.0
     """Extra MLP-width tensors an unfused activation keeps."""
     permute: tuple[float, float] = (2.5, 2.5)
@@ -192,12 +193,12 @@ STYLES: dict[str, Style] = {
     "fused": Style(),
     "compiled": Style(
         norm=(2.5, 3.5), residual=(1.5, 1.5), loss_bytes_per_logit=(5.0, 7.0), layer_kernels=(12.0, 22.0),
-        saved_bytes_per_logit=12.0, saved_per_norm=1.5, saves_rope=True,
+        saved_bytes_per_logit=12.0,
     ),
     "eager": Style(
         norm=(4.0, 7.0), residual=(3.0, 3.0), rope=(6.0, 6.0), activation_gated=(5.0, 8.0), activation_plain=(2.0, 3.0),
-        loss_bytes_per_logit=(12.0, 14.0), layer_kernels=(28.0, 50.0), saved_bytes_per_logit=14.0,
-        saved_per_norm=3.5, saves_rope=True, saves_gate=1.0,
+        loss_bytes_per_logit=(12.0, 14.0), layer_kernels=(28.0, 50.0), saved_bytes_per_logit=12.0,
+        saved_per_norm=4.0, saves_gate=1.0,
     ),
     "megatron_2021": Style(
         norm=(2.0, 4.0), residual=(3.5, 6.5), rope=(0.0, 0.0), activation_gated=(5.0, 8.0), activation_plain=(2.0, 3.5),

@@ -47,6 +47,12 @@ def recipe(precision: str, coefficients: Coefficients, *, compiled: bool, fused_
     return Recipe(precision, linear, other, extra * (0.5 if fused_quantise else 1.0))
 
 
+def low_precision(precision: str) -> Recipe:
+    """The formats of a training precision, where no time is asked for."""
+    linear = MATRIX_FORMAT[precision]
+    return Recipe(precision, linear, linear if precision in ("fp32", "tf32", "fp16", "bf16") else "bf16", 0.0)
+
+
 _LINEAR_MODULES = frozenset({"qkv", "proj", "fc1", "fc2", "moe", "shared_experts", "cross_qkv", "mla_up_proj"})
 _KEPT_BYTES = {"fp8": 1.0 + 1.0 / 32.0, "fp4": 0.5 + 1.0 / 16.0}
 """One transposed copy for the weight gradient, with its block scales."""

@@ -32,14 +32,17 @@ class Recomputed:
 
 
 def recompute_block(
-    block: Block, operators: list[Operator], policy: Recompute, *, early_stop: bool = False, named: bool = False
-) -> Recomputed:
+    block: Block, operators: list[Operator], policy: Recompute, *, early_stop: bool = False, named: bool = False,
+    compiled: bool = False, kept_products: bool = True,
+) -> Recomputed:  # fmt: skip
     """Apply a policy to one block. `operators` are the local ones, collectives included.
 
     With `early_stop` recomputation of a whole block ends once the last tensor that backward needs exists: the final
     projection and its reduction do not run again (PyTorch's non-reentrant `checkpoint`, default since 2.1).
     With `named` a list of modules drops everything that those modules write (`jax.checkpoint_policies.
     save_only_these_names`); else an output that a module outside the list reads is kept.
+    In a `compiled` block per-operator checkpointing keeps only what backward reads (see `_per_op`), and no matrix
+    product without `kept_products`.
     """
     tensors = block.tensors
     if policy.policy == "none" or block.kind in ("embedding", "head"):
@@ -60,7 +63,7 @@ def recompute_block(
     for name in policy.modules:
         modules |= set(_MODULE_SETS.get(name, (name,)))
     if "per_op" in modules:
-        return _per_op(tensors, operators)
+        return _per_op(tensors, operators, compiled, kept_products)
     if "norm:attn" in modules:
         modules.add("norm")
     repeats = {
@@ -83,8 +86,13 @@ def _beside(op: Operator, operators: list[Operator]) -> str:
     return next((o.module for o in operators if o.name == op.overlap_with), "")
 
 
-def _per_op(tensors: tuple[Tensor, ...], operators: list[Operator]) -> Recomputed:
-    """Per-operator selective checkpointing: attention and every second matrix product are kept, the rest runs again."""
+def _per_op(tensors: tuple[Tensor, ...], operators: list[Operator], compiled: bool, kept_products: bool) -> Recomputed:
+    """Per-operator selective checkpointing: attention and every second matrix product are kept, the rest runs again.
+
+    Products in order: q (kept), k, v (kept), out, gate (kept), up, down (kept). Eager code stores the result of `down`,
+    which nothing reads until the block's checkpoint ends (`mlp_input` stands for it here); a compiler that partitions
+    the block sees that backward does not need it. Source: torchtitan `apply_ac`, its policy of every second `mm`.
+    """
     repeats: dict[str, float] = {}
     for op in operators:
         if op.kind in (Kind.GEMM, Kind.GROUPED_GEMM):
@@ -93,9 +101,11 @@ def _per_op(tensors: tuple[Tensor, ...], operators: list[Operator]) -> Recompute
             repeats[op.name] = 1.0
     kept, dropped = [], []
     for t in tensors:
-        if t.producer in ("", "core_attn") or t.name in ("query", "mlp_input"):
+        if t.producer in ("", "core_attn") or (
+            kept_products and (t.name == "query" or (t.name == "mlp_input" and not compiled))
+        ):
             kept.append(t)
-        elif t.name in ("key_value", "fc1_out"):
+        elif kept_products and t.name in ("key_value", "fc1_out"):
             half = t.elements / 2
             kept.append(Tensor(t.name, half, t.rule, t.element_bytes, t.producer, t.consumers))
             dropped.append(Tensor(t.name, half, t.rule, t.element_bytes, t.producer, t.consumers))

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from windtunnel.cost.coefficients import Behaviour
 from windtunnel.cost.memory_bound import OPTIMIZER_STATE_BYTES
 from windtunnel.engine import memory_curve
+from windtunnel.graph import Kind
 from windtunnel.parallel.resolve import ResolvedPlan
 from windtunnel.program.tables import MemoryEvents, Timeline
 from windtunnel.schedules.table import B, F, InstructionTable, W
@@ -36,6 +37,9 @@ from windtunnel.training.step import StepProgram
 Floats = npt.NDArray[np.float64]
 HEAD_KIND = "logits and head"
 EXPOSED = {"tp": "exposed tp", "cp": "exposed cp", "ep": "exposed ep", "host": "host"}
+NF4_BYTES = 0.5 + 1 / 64 + 4 / (64 * 256)
+"""Per weight of a quantised base: four bits, an 8-bit scale a block of 64, an fp32 scale for 256 of these. Source:
+Dettmers et al. 2023, arXiv 2305.14314, section 3."""
 _LABEL = {
     "gemm": "gemm",
     "attention": "attention",
@@ -158,9 +162,9 @@ def static_memory(
         return np.asarray((dense / group + expert / egroup) * width, np.float64)
 
     zero = plan.zero
-    width = behaviour.param_bytes if not lora else 2.0
+    width = behaviour.param_bytes if not lora else 2.0 * (1.0 + trainable)
     if lora and training.lora is not None and training.lora.quantized_base:
-        width = 0.55  # four bits and their scales (Dettmers et al. 2023, arXiv 2305.14314, section 3)
+        width -= (2.0 - NF4_BYTES) * _matrix_share(parts)
     if not lora and behaviour.param_bytes == 4.0 and training.master_weights:  # the weights are the master copy (FSDP)
         width, master = max(master, 2.0), 0.0
     shard_state = zero >= 1 and (behaviour.shard_optimizer or zero == 3)
@@ -184,9 +188,24 @@ def static_memory(
         out["gathered layers"] = np.full(p, 2.0 * parts.layer_params * 2.0)
     elif zero == 3:
         out["gathered layers"] = over(False, 2.0)
+    if behaviour.keeps_stage_outputs and p > 1:  # inputs and gradients of every micro-batch have receive buffers
+        ends = np.full(len(parts.dense_params), 2.0)
+        ends[0] -= 1.0
+        ends[-1] -= 1.0
+        out["stage buffers"] = np.asarray(
+            np.bincount(stage_of, weights=ends, minlength=p) * plan.m * parts.p2p_bytes, np.float64
+        )
     if parts.dummy_wgrad_bytes.any():
         out["workspace"] = parts.dummy_wgrad_bytes + 70e6
     return StaticMemory({name: size for name, size in out.items() if size.any()}, late)
+
+
+def _matrix_share(parts: Parts) -> float:
+    """Weights of the layers' matrices over all weights: what a quantised base keeps in four bits."""
+    g = parts.graph
+    layers = [g.blocks[kind] for kind in g.depth]
+    matrices = sum(op.params for b in layers for op in b.operators if op.kind in (Kind.GEMM, Kind.GROUPED_GEMM))
+    return matrices / (g.embedding.params + g.head.params + sum(b.params for b in layers))
 
 
 def memory_report(
@@ -255,22 +274,32 @@ def memory_report(
     base = static.total
     peaks = np.array([base[s] + (curve.pools[s].peak_bytes if s in curve.pools else 0.0) for s in range(p)])
     top = int(np.argmax(peaks))
-    at_peak = {name: float(value[top]) for name, value in static.by_kind.items() if value[top] > 0}
+    stages = {top}
+    if behaviour.keeps_stage_outputs and p > 1:
+        stages.add(int(table.placement[-1, 0]))  # its kept outputs are not in the account
+    replayed = {
+        s: reserved_memory(
+            parts, plan, training, behaviour, table, {name: float(value[s]) for name, value in static.by_kind.items()},
+            static.late_gradient_bytes, s, capacity_bytes,
+        )
+        for s in sorted(stages)
+    }  # fmt: skip
+    top = max(replayed, key=lambda s: replayed[s].total_bytes)
+    held = replayed[top]
+    # the account says when and where, single tensors say how much: its curves are drawn to their peak
+    beyond = peaks[top] - base[top]
+    stretch = max((held.allocated_bytes - base[top]) / beyond, 0.0) if beyond > 0 else 1.0
+    peaks = base + (peaks - base) * stretch
     pool = curve.pools.get(top)
     if pool is not None:
-        at_peak |= {name: value for name, value in pool.peak_by_tensor.items() if value > 0}
-        times, total = pool.times_s, pool.total_bytes + base[top]
+        times, total = pool.times_s, pool.total_bytes * stretch + base[top]
     else:
         times, total = np.zeros(1), np.full(1, base[top])
     by_kind = {name: np.full(len(times), value[top]) for name, value in static.by_kind.items()}
     by_kind["activations"] = total - base[top]
-    allocated = float(peaks[top])
-    alive = {name: float(value[top]) for name, value in static.by_kind.items()}
-    held = reserved_memory(
-        parts, plan, training, behaviour, table, alive, static.late_gradient_bytes, top, allocated, capacity_bytes
-    )
     return MemoryReport(
-        top, allocated, held.total_bytes, capacity_bytes, at_peak, tuple(peaks.tolist()), times, total, by_kind,
-        reserved_by_allocator_bytes=held.allocator_bytes, communication_buffer_bytes=held.communication_bytes,
-        context_bytes=held.context_bytes, allocator_retries=held.allocator_retries,
+        top, held.allocated_bytes, held.total_bytes, capacity_bytes, held.at_peak, tuple(peaks.tolist()), times, total,
+        by_kind, reserved_by_allocator_bytes=held.allocator_bytes,
+        communication_buffer_bytes=held.communication_bytes, context_bytes=held.context_bytes,
+        allocator_retries=held.allocator_retries,
     )  # fmt: skip

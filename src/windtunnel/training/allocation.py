@@ -14,54 +14,83 @@ created in the first step).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
 from windtunnel.cost.coefficients import Behaviour
-from windtunnel.graph import Kind
+from windtunnel.graph import Block, Kind
+from windtunnel.parallel.precision import MATRIX_FORMAT, low_precision
 from windtunnel.parallel.resolve import ResolvedPlan
 from windtunnel.parallel.tensor import tensor_bytes
 from windtunnel.schedules.table import B, F, InstructionTable, W
 from windtunnel.specs.plan import Recompute
 from windtunnel.specs.workload import TrainingSpec
-from windtunnel.training.layer_tensors import FIRST, STRIDE, Layer, LayerWriter, Script, Settings, write_layer
-from windtunnel.training.parts import Parts
+from windtunnel.training.layer_tensors import Layer, LayerWriter, Settings, write_layer
+from windtunnel.training.parts import Parts, is_compiled
+from windtunnel.training.tensor_script import (
+    FIRST,
+    GATHERED,
+    GRADIENT,
+    OPTIMIZER,
+    OUTPUTS,
+    REDUCE,
+    STAGE_OUTPUT,
+    STRIDE,
+    WEIGHT,
+    WORKSPACE,
+    Script,
+)
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
+STEP_BYTES_8BIT = 12.0
+"""Per element of the tensor being updated: the parameter and both moments in fp32, while an 8-bit optimizer works on
+them. Source: torchao `optim/adam.py` (`single_param_adam`)."""
+_JOINED = STAGE_OUTPUT - 1
+"""Number, in the head's layer, of the joined outputs: the head has no gradient buffer of its own there."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Events:
+class Events:
     """Events as arrays, tensors numbered over everything that they belong to."""
 
     sizes: Floats
     tensors: Ints
     streams: Ints
+    kinds: Ints
+    """Index into `layer_tensors.KINDS`; of a free, without meaning."""
 
-    def shifted(self, by: int) -> _Events:
-        return _Events(self.sizes, self.tensors + by, self.streams)
+    def shifted(self, by: int) -> Events:
+        """The same events on tensors whose numbers are larger."""
+        return Events(self.sizes, self.tensors + by, self.streams, self.kinds)
 
 
-def _joined(events: Sequence[_Events]) -> _Events:
+def _joined(events: Sequence[Events]) -> Events:
     if not events:
-        return _Events(np.zeros(0), np.zeros(0, np.int64), np.zeros(0, np.int64))
-    return _Events(
+        return Events(np.zeros(0), *(np.zeros(0, np.int64) for _ in range(3)))
+    return Events(
         np.concatenate([e.sizes for e in events]), np.concatenate([e.tensors for e in events]),
-        np.concatenate([e.streams for e in events]),
+        np.concatenate([e.streams for e in events]), np.concatenate([e.kinds for e in events]),
     )  # fmt: skip
 
 
-def _chunk(scripts: Sequence[Script], positions: Sequence[int], width: int) -> _Events:
+def _chunk(scripts: Sequence[Script], positions: Sequence[int], width: int) -> Events:
     """Scripts of the layers at these positions of a chunk, in this order; each layer has `width` numbers."""
     out = []
     for script, at in zip(scripts, positions, strict=True):
         neighbour, local = np.divmod(np.array(script.tensors, np.int64), STRIDE)
         numbers = (at + neighbour) * width + local
-        out.append(_Events(np.array(script.sizes, np.float64), numbers, np.array(script.streams, np.int64)))
+        columns = (np.array(column, np.int64) for column in (script.streams, script.kinds))
+        out.append(Events(np.array(script.sizes, np.float64), numbers, *columns))
     return _joined(out)
+
+
+def with_own_weights(head: Block) -> Block:
+    """The head of a model with tied weights, on another stage than the embedding: it holds a copy."""
+    own = tuple(replace(op, params=op.n * op.k) if op.name == "lm_head" else op for op in head.operators)
+    return replace(head, operators=own)
 
 
 class StageTrace:
@@ -85,6 +114,9 @@ class StageTrace:
         """
         self.parts, self.plan, self.training, self.how = parts, plan, training, behaviour
         self.table, self.static, self.late_bytes, self.stage = table, static, late_bytes, stage
+        fp4 = MATRIX_FORMAT[training.precision] == "fp4"
+        rooted = behaviour.root_gathered and not plan.fused_loss and plan.pp == 1
+        backward_step = training.optimizer_in_backward and training.optimizer == "adam8bit"
         a2a = {"all_to_all": plan.cp, "hybrid": plan.cp_all_to_all, "all_gather": plan.cp}.get(plan.cp_kind, 1)
         self.settings = Settings(
             plan,
@@ -96,6 +128,16 @@ class StageTrace:
             split_backward=table.split_backward,
             ring=max(plan.cp // max(a2a, 1), 1),
             exchanged=plan.ep > 1 and plan.dispatcher == "alltoall",
+            loss=("compiled" if plan.fused_loss else "eager") if behaviour.eager_loss else "in_place",
+            loss_chunks=behaviour.loss_chunks if plan.fused_loss else 1,
+            recipe=low_precision(training.precision) if behaviour.saves_quantised else None,
+            root_bytes=2.0 * (parts.graph.embedding.params + parts.graph.head.params) / plan.tp if rooted else 0.0,
+            kept_products=behaviour.saves_quantised or not fp4,
+            compiled=is_compiled(behaviour, training),
+            step_bytes=STEP_BYTES_8BIT if backward_step else 0.0,
+            keeps_outputs=behaviour.keeps_stage_outputs and plan.pp > 1,
+            quantized_base=training.lora is not None and training.lora.quantized_base,
+            tied=parts.graph.tied and len(table.placement) == 1,
         )
         self.ks = [k for k in range(len(table.placement)) if int(table.placement[k, 0]) == stage]
         self.layers = self._writers()
@@ -103,6 +145,11 @@ class StageTrace:
         self.width = max(
             (layer.forward.counter[0] for pair in self.chunks for layers in pair for layer in layers), default=FIRST
         )
+
+    @property
+    def keeps_outputs(self) -> bool:
+        """Whether this stage keeps the outputs of the whole step."""
+        return self.settings.keeps_outputs and len(self.table.placement) - 1 in self.ks
 
     def _writers(self) -> list[list[LayerWriter]]:
         """Blocks of every chunk of the stage, the first layers of a kind recomputing where their number is limited."""
@@ -127,6 +174,8 @@ class StageTrace:
                 if name not in writers:
                     block = {"embedding": g.embedding, "head": g.head}.get(name[0]) or g.blocks[name[0]]
                     policy = plan.recompute if name[1] else Recompute()
+                    if name[0] == "head" and g.tied and not self.settings.tied:  # a copy of the embedding's weights
+                        block = with_own_weights(block)
                     writers[name] = LayerWriter(block, self.settings, policy, final, offloaded=plan.offload.activations)
             out.append([writers[name] for name in names])
         return out
@@ -140,10 +189,15 @@ class StageTrace:
         for i, writer in enumerate(layers):
             first, last = i == 0, i == len(layers) - 1
             previous = params[i - 1] if i else 0.0
+            if i == 1 and writer.s.root_bytes:  # the embedding is still whole
+                previous = 0.0
             key = (id(writer), first, last, previous)
             if key not in cache:
                 late = each * params[i]
-                cache[key] = write_layer(writer, first=first, last=last, previous=previous, initial=initial, late=late)
+                cache[key] = write_layer(
+                    writer, first=first, last=last, previous=previous, initial=initial, late=late,
+                    depth=len(layers) - 1,
+                )  # fmt: skip
             out.append(cache[key])
         return out
 
@@ -156,6 +210,8 @@ class StageTrace:
         most = int(np.cumsum(change).max(initial=1))
         chunks = max(len(self.ks), 1)
         keep = min(-(-most // chunks) + 2 + (table.p if chunks > 1 else 0), table.m)
+        if self.keeps_outputs:
+            keep = table.m
         return rows[table.micro_batch[rows] < keep]
 
     def unused_gradients(self) -> Floats:
@@ -169,7 +225,7 @@ class StageTrace:
         }
         return np.array([*shapes.values()])
 
-    def step(self) -> tuple[_Events, _Events, Ints, int]:
+    def step(self) -> tuple[Events, Events, Ints, int]:
         """Events of one step.
 
         Returns:
@@ -178,10 +234,11 @@ class StageTrace:
         """
         table, rows = self.table, self.window()
         offset = np.concatenate([[0], np.cumsum([len(layers) * self.width for layers in self.layers])]).astype(np.int64)
-        events: list[_Events] = []
+        events: list[Events] = []
         first_backward = 0
         late: list[Ints] = []
-        made: dict[tuple[int, int, bool], _Events] = {}
+        sizes: list[Floats] = []
+        made: dict[tuple[int, int, bool], Events] = {}
         for kind, micro_batch, chunk in zip(
             table.kind[rows].tolist(), table.micro_batch[rows].tolist(), table.chunk[rows].tolist(), strict=True
         ):
@@ -197,58 +254,120 @@ class StageTrace:
             events.append(made[key].shifted(base))
             if initial and kind == F:
                 late += [np.array(x.late, np.int64) + base + i * self.width for i, x in enumerate(layers) if x.late]
+                sizes += [x.late_sizes() for x in layers if x.late]
         kept = np.concatenate(late) if late else np.zeros(0, np.int64)
         count = (int(table.micro_batch[rows].max(initial=0)) + 1) * int(offset[-1])
+        if len(kept) and self.plan.zero == 3 and not self.settings.sharded:  # reduced once, after the last backward
+            shards = np.arange(count, count + len(kept))
+            count += len(kept)
+            events.append(self._reduced(kept, np.concatenate(sizes), shards))
+            kept = shards
+        if self.keeps_outputs:
+            events.append(self._joined_outputs(rows, offset))
         return _joined(events[:first_backward]), _joined(events[first_backward:]), kept, count
 
-    def trace(self) -> tuple[Ints, Ints, Ints]:
-        """Weights and buffers, a step, optimizer state, a second step.
+    def _reduced(self, whole: Ints, sizes: Floats, shards: Ints) -> Events:
+        """Gradients that were added up whole are cut over the replicas, tensor by tensor."""
+        pairs = np.stack([sizes / self.plan.shard_group, np.full(len(sizes), -1.0)]).T.ravel()
+        numbers = np.stack([shards, whole]).T.ravel()
+        streams = np.where(pairs > 0, REDUCE, 0)
+        return Events(
+            np.where(pairs > 0, np.maximum(pairs, 1.0), pairs), numbers, streams, np.full(len(pairs), GRADIENT)
+        )
 
-        Returns:
-            Sizes (negative frees), tensors and streams, as `engine.allocator.replay_tensors` takes them. Shapes (n,).
-        """
+    def _joined_outputs(self, rows: Ints, offset: Ints) -> Events:
+        """The outputs of all micro-batches are copied into one tensor, then given up."""
+        table, last = self.table, len(self.ks) - 1
+        here = rows[(table.kind[rows] == F) & (table.chunk[rows] == last)]
+        at = table.micro_batch[here].astype(np.int64) * int(offset[-1]) + int(offset[last])
+        outputs = at + (len(self.layers[last]) - 1) * self.width + STAGE_OUTPUT
+        script = self.chunks[last][1][-1].forward
+        each = script.sizes[script.tensors.index(STAGE_OUTPUT)]
+        joined = outputs[:1] - STAGE_OUTPUT + _JOINED
+        sizes = np.concatenate([[each * len(outputs)], np.full(len(outputs) + 1, -1.0)])
+        numbers = np.concatenate([joined, outputs, joined])
+        return Events(sizes, numbers, np.zeros(len(sizes), np.int64), np.full(len(sizes), OUTPUTS))
+
+    def _shards(self, params: Floats, expert: npt.NDArray[np.bool_]) -> Floats:
+        """Parts of the optimizer's state by parameter on the first rank: dense and expert weights have own buffers."""
+        group = self.plan.shard_group
+        held = np.zeros(len(params))
+        for mine, ranks in ((~expert, group), (expert, min(max(self.plan.expert_dp, 1), group))):
+            held[mine] = first_shard(params[mine], ranks)
+        out: Floats = held / max(float(held.sum()), 1.0)
+        return out
+
+    def trace(self) -> tuple[Ints, Ints, Ints]:
+        """Sizes (negative frees), tensors and streams, as `engine.allocator.replay_tensors` takes them. Shapes (n,)."""
+        events = self.events()
+        return np.rint(events.sizes).astype(np.int64), events.tensors, events.streams
+
+    def events(self) -> Events:
+        """Weights and buffers, a step, optimizer state, a second step."""
         static, how = self.static, self.how
         params = np.array([n for layers in self.layers for writer in layers for n in writer.params])
         share = params / params.sum() if params.size else np.ones(1)
         number = 0
-        out: list[_Events] = []
+        out: list[Events] = []
 
-        def persistent(sizes: Floats) -> Ints:
+        def persistent(sizes: Floats, kind: int) -> Ints:
             nonlocal number
             ids = np.arange(number, number + len(sizes))[sizes >= 1.0]
             number += len(sizes)
-            out.append(_Events(sizes[sizes >= 1.0], ids, np.zeros(len(ids), np.int64)))
+            out.append(Events(sizes[sizes >= 1.0], ids, np.zeros(len(ids), np.int64), np.full(len(ids), kind)))
             return ids
 
         def freed(ids: Ints) -> None:
-            out.append(_Events(np.full(len(ids), -1.0), ids, np.zeros(len(ids), np.int64)))
+            zeros = np.zeros(len(ids), np.int64)
+            out.append(Events(np.full(len(ids), -1.0), ids, zeros, zeros))
 
         weights, gradients = static.get("weights", 0.0), static.get("gradients", 0.0)
-        own = persistent(weights * share)
+        own = persistent(weights * share, WEIGHT)
+        pieces = share
         if how.grads_persist and self.plan.zero >= 1 and how.shard_optimizer:
-            persistent(np.array([weights]))
-            persistent(np.array([gradients]))
+            persistent(np.array([weights]), WEIGHT)
+            persistent(np.array([gradients]), GRADIENT)
             freed(own)
+            expert = np.array([own for layers in self.layers for writer in layers for own in writer.expert])
+            pieces = self._shards(params, expert)
         else:
-            persistent(gradients * share)
+            persistent(gradients * share, GRADIENT)
         master = {"fp32": 4.0, "bf16": 2.0, "none": 0.0}.get(self.training.master_weights or "", how.master_bytes)
         state = how.state_bytes if self.training.optimizer == "adam" else 4.0
         optimizer = static.get("optimizer", 0.0)
-        persistent(optimizer * master / (master + state) * share)
+        for piece in optimizer * master / (master + state) * pieces:
+            copy = persistent(np.array([piece / 2]), WEIGHT)  # a 16-bit copy of the shard, then its fp32 version
+            persistent(np.array([piece]), OPTIMIZER)
+            freed(copy)
         unused = self.unused_gradients() if self.parts.dummy_wgrad_bytes[self.stage] else np.zeros(0)
+        kinds = {"workspace": WORKSPACE, "gathered layers": GATHERED, "stage buffers": OUTPUTS}
         for name, size in static.items():
             if name == "workspace":
-                persistent(np.array([max(size - self.parts.dummy_wgrad_bytes[self.stage], 0.0)]))
+                persistent(np.array([max(size - self.parts.dummy_wgrad_bytes[self.stage], 0.0)]), WORKSPACE)
             elif name not in ("weights", "gradients", "optimizer", *(["gathered layers"] * self.settings.sharded)):
-                persistent(size * share)
+                persistent(size * share, kinds.get(name, WORKSPACE))
         opening, rest, late, count = self.step()
         base = number
         number += 2 * count
         out.append(opening.shifted(base))
-        persistent(unused)
+        persistent(unused, WORKSPACE)
         out.append(rest.shifted(base))
-        persistent(np.repeat(optimizer * state / (master + state) * share / 2, 2))
+        persistent(np.repeat(optimizer * state / (master + state) * pieces / 2, 2), OPTIMIZER)
         freed(late + base)
         out += [opening.shifted(base + count), rest.shifted(base + count)]
-        events = _joined(out)
-        return np.rint(events.sizes).astype(np.int64), events.tensors, events.streams
+        return _joined(out)
+
+
+def first_shard(params: Floats, ranks: int) -> Floats:
+    """What the first of `ranks` holds of each parameter when one buffer is cut into equal pieces.
+
+    Parameters stand in the buffer in reverse order of depth, so a rank holds few whole tensors and not a slice of
+    every one. Source: Megatron-Core `param_and_grad_buffer.py`, `distrib_optimizer.py`.
+
+    Args:
+        params: Elements of each parameter in order of depth, shape (n,).
+        ranks: Pieces.
+    """
+    before = np.cumsum(params[::-1])[::-1] - params
+    held: Floats = np.clip(params.sum() / max(ranks, 1) - before, 0.0, params)
+    return held

@@ -12,55 +12,45 @@ reduction's precision, their shards on the reduction's stream).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
 
 from windtunnel.graph import Block, Kind, Operator, Tensor
+from windtunnel.parallel.precision import Recipe, kept_bytes_scale
 from windtunnel.parallel.recompute import recompute_block
 from windtunnel.parallel.resolve import ResolvedPlan
 from windtunnel.parallel.tensor import split_operator, tensor_bytes
 from windtunnel.specs.plan import Recompute
+from windtunnel.training.loss_tensors import LossChain
+from windtunnel.training.tensor_script import (
+    ACTIVATION,
+    GATHER,
+    GATHERED,
+    GATHERED_B,
+    GATHERED_F,
+    GRAD,
+    GRADIENT,
+    HEAD_GRAD,
+    INPUT,
+    LOGITS,
+    MAIN,
+    NEW,
+    NONE,
+    OUT_GRAD,
+    OUTPUT,
+    REDUCE,
+    REDUCING,
+    RING,
+    SCORES,
+    STRIDE,
+    Script,
+)
 
-MAIN, GATHER, REDUCE, RING = range(4)
-"""Streams on which memory is allocated."""
-_INPUT, _GRAD, _OUTPUT, _OUT_GRAD, _GATHERED_B, _GATHERED_F, _REDUCING, FIRST = range(8)
-"""Numbers, within a layer, of tensors that neighbouring layers refer to; a layer's own tensors follow."""
-STRIDE = 1 << 16
-"""In a layer's script the numbers of the next layer's tensors are this much larger."""
-_NONE, _NEW = -(10**9), -(10**9) - 1
 _COLUMN = frozenset({"qkv", "cross_q", "cross_kv", "fc1", "shared_fc1", "in_proj", "q_proj", "lm_head"})
 _ROW = frozenset({"proj", "cross_proj", "fc2", "shared_fc2", "out_proj"})
 _BRANCH_ENDS = frozenset({"proj", "cross_proj", "fc2", "out_proj", "unpermute"})
-
-
-@dataclass(slots=True)
-class Script:
-    """Events of one stretch of host program. Tensors are numbered within a layer."""
-
-    sizes: list[float] = field(default_factory=list)
-    tensors: list[int] = field(default_factory=list)
-    streams: list[int] = field(default_factory=list)
-    counter: list[int] = field(default_factory=lambda: [FIRST])
-    """Next number; scripts of one layer share it."""
-
-    def new(self, size: float, stream: int = MAIN, *, number: int = _NEW) -> int:
-        """Allocate; the tensor's number, `_NONE` for nothing."""
-        if size < 1.0:
-            return _NONE
-        if number == _NEW:
-            number = self.counter[0]
-            self.counter[0] += 1
-        self.sizes.append(size)
-        self.tensors.append(number)
-        self.streams.append(stream)
-        return number
-
-    def free(self, *numbers: int) -> None:
-        """Free tensors; `_NONE` is skipped."""
-        for number in numbers:
-            if number != _NONE:
-                self.sizes.append(-1.0)
-                self.tensors.append(number)
-                self.streams.append(MAIN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +73,26 @@ class Settings:
     """Ranks of the context ring, 1 without."""
     exchanged: bool = False
     """Routed tokens are permuted, exchanged and sorted by expert: three tensors each way (alltoall dispatcher)."""
+    loss: str = "in_place"
+    """`in_place`: one kept copy; `eager`: chain of fp32 tensors; `compiled`: 16-bit logits and their gradient."""
+    loss_chunks: int = 1
+    """Pieces in which the head's output and the loss are computed."""
+    recipe: Recipe | None = None
+    """Inputs of low-precision products are kept quantised; `None` where they are kept in 16 bits."""
+    compiled: bool = False
+    """Layers are compiled: a partitioner decides what per-operator checkpointing keeps."""
+    root_bytes: float = 0.0
+    """Weights of embedding and head together where they are gathered as one and stay whole until their backward."""
+    kept_products: bool = True
+    """Whether per-operator checkpointing sees the matrix products: custom 4-bit kernels are not `mm` operators."""
+    step_bytes: float = 0.0
+    """Temporaries of an optimizer that runs in backward, per element of the tensor it updates."""
+    keeps_outputs: bool = False
+    """The last stage of a pipeline keeps the output of every micro-batch until the step ends."""
+    quantized_base: bool = False
+    """Frozen weights are kept in four bits and expanded for every product."""
+    tied: bool = False
+    """The head multiplies by the embedding's weights, and both are in this chunk."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +104,24 @@ class Layer:
     weight: Script
     late: tuple[int, ...] = ()
     """Gradients that backward leaves (in the first micro-batch only)."""
+
+    def late_sizes(self) -> npt.NDArray[np.float64]:
+        """Bytes of these gradients."""
+        made = [
+            (number, size)
+            for script in (self.backward, self.weight)
+            for number, size in zip(script.tensors, script.sizes, strict=True)
+            if size > 0
+        ]
+        found = dict(made)
+        return np.array([found[number] for number in self.late])
+
+
+def memory_kind(name: str) -> int:
+    """Index into `KINDS` of a kept tensor."""
+    if name.startswith("logits") or name in ("final_norm_out", "final_norm_input"):
+        return LOGITS
+    return SCORES if name.removesuffix(" again") in ("softmax_out", "dropout_out", "dropout_mask") else ACTIVATION
 
 
 def _copies(tensor: Tensor) -> list[Tensor]:
@@ -132,16 +160,31 @@ class LayerWriter:
         self.s, self.block, self.policy = settings, block, policy
         plan = settings.plan
         self.operators = [split_operator(op, plan) for op in block.operators]
-        again = recompute_block(block, [], policy)
+        self.looped = settings.loss != "in_place" and block.kind == "head"
+        """The loss is written out tensor by tensor; the `logits` tensor stands for it elsewhere."""
+        again = recompute_block(block, [], policy, compiled=settings.compiled, kept_products=settings.kept_products)
         names = {t.name for t in again.kept}
         dropped = [replace(t, name=f"{t.name} again") if t.name in names else t for t in again.dropped]
         self.dropped = {t.name for t in dropped}
         order = {t.name: i for i, t in enumerate(block.tensors)}
         tensors = sorted([*again.kept, *dropped], key=lambda t: order[t.name.removesuffix(" again")])
-        self.tensors = [piece for t in tensors for piece in _copies(t)]
+        self.tensors = [piece for t in tensors for piece in _copies(t) if not (self.looped and t.name == "logits")]
+        if block.kind == "head":
+            offloaded = 0.0  # needed again at once
         self.size = {
-            t.name: tensor_bytes(t, plan) * (1.0 if t.name in self.dropped else 1.0 - offloaded) for t in self.tensors
+            t.name: tensor_bytes(t, plan)
+            * (kept_bytes_scale(t, settings.recipe) if settings.recipe else 1.0)
+            * (1.0 if t.name in self.dropped else 1.0 - offloaded)
+            for t in self.tensors
         }
+        self.offloaded = offloaded
+        self.fetched = sum(
+            self.size[t.name] / (1.0 - offloaded) * offloaded if offloaded < 1.0 else tensor_bytes(t, plan)
+            for t in self.tensors
+            if t.name not in self.dropped and offloaded
+        )
+        """Bytes that come back from the host before this layer's backward."""
+        self.kind = {t.name: memory_kind(t.name) for t in self.tensors}
         first = next((t for t in self.tensors if t.producer == ""), None)
         self.hidden = tensor_bytes(first, plan) if first else hidden
         self.input = first.name if first else ""
@@ -149,7 +192,17 @@ class LayerWriter:
         self.written_by = [self._writes(i) for i in range(len(self.operators))]
         self.read_by = {t.name: self._readers(t) for t in self.tensors}
         self.params = [op.params for op in self.operators if op.params > 0]
+        self.expert = [op.kind == Kind.GROUPED_GEMM for op in self.operators if op.params > 0]
+        self.trained = {op.name: op.params for op in self.operators}
+        if settings.tied and block.kind == "head":
+            self.trained["lm_head"] = next(op.n * op.k for op in self.operators if op.name == "lm_head")
         self.routed = sum(size for name, size in self.size.items() if name.removesuffix(" again") == "routed_input")
+        self.loss = LossChain(
+            next((op for op in self.operators if op.name == "lm_head"), self.operators[-1]), mode=settings.loss,
+            chunks=settings.loss_chunks, parallel=plan.tp > 1, keeps_output=settings.keeps_outputs,
+            gradient_bytes=self.trained.get("lm_head", 0.0) * settings.weight_bytes * settings.weight_gradients,
+            tied=settings.tied,
+        )  # fmt: skip
         self.gathers = plan.tp > 1 and plan.sp
         self.regathers = self.gathers and plan.tp_regather
         """Gathered inputs are given up after the product and gathered again in backward; else they are kept tensors."""
@@ -186,17 +239,22 @@ class LayerWriter:
             script: Where events go.
             live: Numbers of the kept tensors that exist, by name; those written here are added.
             again: A checkpoint runs again: everything that backward reads stays.
-            output: Number of the block's output, `_NONE` to leave it out.
+            output: Number of the block's output, `NONE` to leave it out.
         """
         due: dict[int, list[int]] = {}
         """Operator → outputs that are given up once it is done."""
         before = self.hidden
         for i, op in enumerate(self.operators):
-            gathered = script.new(self.whole) if self.regathers and op.name in _COLUMN else _NONE
+            if self.looped and op.name in ("lm_head", "loss"):
+                if op.name == "loss":
+                    self.loss.forward(script, live)
+                continue
+            gathered = script.new(self.whole) if self.regathers and op.name in _COLUMN else NONE
+            expanded = script.new(op.params * 2) if self.s.quantized_base and op.kind == Kind.GEMM else NONE
             writes = [t for t in self.written_by[i] if t.name not in live]
             out = _output_bytes(op, before, self.hidden, sum(self.size[t.name] for t in self.written_by[i]))
             own = op.name in _ROW or sum(self.size[t.name] for t in writes) < 0.9 * out
-            y = script.new(out) if own else _NONE
+            y = script.new(out) if own else NONE
             steps = self._ring_forward(script, op) if op.kind == Kind.ATTENTION and self.s.ring > 1 else []
             if self.s.exchanged and op.name in ("permute", "unpermute"):
                 self._exchange(script, self.routed)
@@ -205,10 +263,10 @@ class LayerWriter:
                 script.free(y)
                 y = reduced
             for t in writes:
-                live[t.name] = script.new(self.size[t.name])
-            script.free(gathered, *steps)
-            if i == len(self.operators) - 1 and output != _NONE:
-                script.new(self.hidden, number=output)
+                live[t.name] = script.new(self.size[t.name], kind=self.kind[t.name])
+            script.free(gathered, expanded, *steps)
+            if i == len(self.operators) - 1 and output != NONE:
+                script.new(self.hidden, number=output, kind=ACTIVATION)
             script.free(*due.pop(i, []))
             if op.name in _BRANCH_ENDS or i == len(self.operators) - 1:  # added to the residual stream
                 script.free(y)
@@ -245,7 +303,7 @@ class LayerWriter:
             Numbers of the weight gradients that exist at the end.
         """
         if self.dropped and (self.policy.policy == "full" or "per_op" in self.policy.modules):
-            self.forward(script, live, again=True, output=_NONE)
+            self.forward(script, live, again=True, output=NONE)
         read, before = [], self.hidden
         for i, op in enumerate(self.operators):
             read.append(before)
@@ -255,20 +313,29 @@ class LayerWriter:
         gradients: list[int] = []
         for i in range(len(self.operators) - 1, -1, -1):
             op = self.operators[i]
+            if self.looped and op.name in ("lm_head", "loss"):
+                if op.name == "lm_head":
+                    whole, own = self.loss.backward(script, weight, live)
+                    x = [whole]
+                    if self.gathers:
+                        x = [script.new(self.hidden)]
+                        script.free(whole)
+                    gradients += [] if self.s.tied else own
+                continue
             for t in self.tensors:  # a module that discarded its output runs again when the output is needed
                 if t.name in self.dropped and t.name not in live and i in self.read_by[t.name]:
-                    live[t.name] = script.new(self.size[t.name])
-            wide = script.new(op.m * op.n * 2) if self.gathers and op.name in _ROW else _NONE
-            regathered = script.new(self.whole) if self.regathers and op.name in _COLUMN else _NONE
+                    live[t.name] = script.new(self.size[t.name], kind=self.kind[t.name])
+            wide = script.new(op.m * op.n * 2) if self.gathers and op.name in _ROW else NONE
+            regathered = script.new(self.whole) if self.regathers and op.name in _COLUMN else NONE
             made: list[int] = []
             if op.module == "norm":
-                made = [script.new(self.hidden, number=_GRAD if i == 0 else _NEW)]
+                made = [script.new(self.hidden, number=GRAD if i == 0 else NEW)]
                 script.free(residual)
                 residual = made[0]
             elif op.kind in (Kind.GEMM, Kind.GROUPED_GEMM):
                 made = [script.new(op.m * op.k * 2)]
-                if self.s.weight_gradients and op.params:
-                    gradients.append(weight.new(op.params * self.s.weight_bytes))
+                if self.s.weight_gradients and self.trained[op.name]:
+                    gradients.append(weight.new(self.trained[op.name] * self.s.weight_bytes, kind=GRADIENT))
                 if self.gathers and op.name in _COLUMN:
                     reduced = script.new(self.hidden)
                     script.free(*made)
@@ -283,8 +350,8 @@ class LayerWriter:
             x = [] if op.module == "norm" else made
             for name in [n for n in live if self.read_by[n][0] == i]:
                 weight.free(live.pop(name))
-        if _GRAD not in script.tensors:
-            script.new(self.hidden, number=_GRAD)
+        if GRAD not in script.tensors:
+            script.new(self.hidden, number=GRAD)
             script.free(residual)
         script.free(*x)
         for name in list(live):
@@ -307,7 +374,9 @@ class LayerWriter:
         return made
 
 
-def write_layer(writer: LayerWriter, *, first: bool, last: bool, previous: float, initial: bool, late: float) -> Layer:
+def write_layer(
+    writer: LayerWriter, *, first: bool, last: bool, previous: float, initial: bool, late: float, depth: int = 0
+) -> Layer:
     """All events of one layer.
 
     Args:
@@ -317,6 +386,7 @@ def write_layer(writer: LayerWriter, *, first: bool, last: bool, previous: float
         previous: Weights of the layer before it, fetched ahead in backward.
         initial: First micro-batch: gradients that appear late stay.
         late: Their bytes.
+        depth: Layers between the embedding and the head, where they share weights.
     """
     s, hidden = writer.s, writer.hidden
     total = sum(writer.params)
@@ -325,59 +395,73 @@ def write_layer(writer: LayerWriter, *, first: bool, last: bool, previous: float
     b.counter = f.counter
     w = Script(counter=f.counter) if s.split_backward else b
     whole: list[int] = []
+    rooted = s.sharded and s.root_bytes > 0.0 and (head or embedding)
     if s.sharded:
-        f.new(total * s.weight_bytes, GATHER, number=_GATHERED_F)
+        if not rooted:
+            f.new(total * s.weight_bytes, GATHER, number=GATHERED_F, kind=GATHERED)
+        elif embedding:
+            f.new(s.root_bytes, GATHER, number=GATHERED_F, kind=GATHERED)
         if not first:
-            f.free(_GATHERED_F - STRIDE)
-        whole = [f.new(n * s.weight_bytes) for n in writer.params]
+            f.free(GATHERED_F - STRIDE)
+        whole = [f.new(n * s.weight_bytes, kind=GATHERED) for n in writer.params]
     if first and not embedding:
-        f.new(hidden, number=_INPUT)
-    live: dict[str, int] = {writer.input: _INPUT} if writer.input else {}
-    output = _NONE if head else _OUTPUT if last else _INPUT + STRIDE
+        f.new(hidden, number=INPUT, kind=ACTIVATION)
+    live: dict[str, int] = {writer.input: INPUT} if writer.input else {}
+    output = NONE if head else OUTPUT if last else INPUT + STRIDE
     if embedding:
-        f.new(hidden, number=output)
+        f.new(hidden, number=output, kind=ACTIVATION)
     else:
         writer.forward(f, live, again=False, output=output)
     if last and not head:
         f.free(output)
-    f.free(*whole)
-    if s.sharded and last:
-        f.free(_GATHERED_F)
+    if writer.offloaded and writer.input:
+        f.free(INPUT)
+        live[writer.input] = f.new(hidden * (1.0 - writer.offloaded), kind=ACTIVATION)
+    if not rooted:
+        f.free(*whole)
+    if s.sharded and last and not (rooted and head):
+        f.free(GATHERED_F)
 
-    if s.sharded:
+    if s.sharded and not rooted:
         if last:
-            b.new(total * s.weight_bytes, GATHER, number=_GATHERED_B)
-        whole = [b.new(n * s.weight_bytes) for n in writer.params]
-        b.free(_GATHERED_B)
-        if not first:
-            b.new(previous * s.weight_bytes, GATHER, number=_GATHERED_B - STRIDE)
+            b.new(total * s.weight_bytes, GATHER, number=GATHERED_B, kind=GATHERED)
+        whole = [b.new(n * s.weight_bytes, kind=GATHERED) for n in writer.params]
+        b.free(GATHERED_B)
+    if s.sharded and not first:
+        b.new(previous * s.weight_bytes, GATHER, number=GATHERED_B - STRIDE, kind=GATHERED)
     if last and not head:
-        b.new(hidden, number=_OUT_GRAD)
-    incoming = _NONE if head else _OUT_GRAD if last else _GRAD + STRIDE
+        b.new(hidden, number=OUT_GRAD)
+    fetched = b.new(writer.fetched, kind=ACTIVATION)
+    incoming = NONE if head else OUT_GRAD if last else GRAD + STRIDE
     if embedding:
-        gradients = [b.new(n * s.weight_bytes) for n in writer.params]
+        gradients = [b.new(n * s.weight_bytes, kind=GRADIENT) for n in writer.params if s.weight_gradients]
         b.free(incoming)
+        if s.tied and s.weight_gradients:
+            b.free(depth * STRIDE + HEAD_GRAD)
     else:
         gradients = writer.backward(b, w, live, incoming)
-    b.free(*whole)
+    b.free(fetched, *whole)
+    if s.step_bytes and s.weight_gradients:
+        for n in writer.params:
+            w.free(w.new(n * s.step_bytes))
     reduces = s.scattered and s.weight_gradients
     if reduces and not last:
-        w.free(_REDUCING + STRIDE)
+        w.free(REDUCING + STRIDE)
     kept: list[int] = []
     if reduces:
-        w.new(total * s.reduce_bytes, number=_REDUCING)
+        w.new(total * s.reduce_bytes, number=REDUCING, kind=GRADIENT)
         w.free(*gradients)
-        shard = w.new(late or total * s.reduce_bytes / s.plan.shard_group, REDUCE)
+        shard = w.new(late or total * s.reduce_bytes / s.plan.shard_group, REDUCE, kind=GRADIENT)
         if initial and late:
             kept = [shard]
         else:
             w.free(shard)
         if first:
-            w.free(_REDUCING)
+            w.free(REDUCING)
     elif initial and late:
         kept = gradients
     else:
         w.free(*gradients)
     if first and not embedding:
-        b.free(_GRAD)
+        b.free(GRAD)
     return Layer(f, b, w if s.split_backward else Script(), tuple(kept))

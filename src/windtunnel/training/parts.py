@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from windtunnel import graph
 from windtunnel.cost.coefficients import Behaviour, Coefficients
-from windtunnel.graph import STYLES, Batch, Block, Kind, ModelGraph, Operator
+from windtunnel.graph import STYLES, Batch, Block, Kind, ModelGraph, Operator, Style
 from windtunnel.network.coefficients import NetworkCoefficients
 from windtunnel.network.groups import GroupPlacement, Mesh
 from windtunnel.network.model import NetworkModel
@@ -156,6 +156,17 @@ def expert_imbalance(training: TrainingSpec, plan: ResolvedPlan) -> float:
     return load.imbalance if plan.ep > 1 else 1.0
 
 
+def style_of(behaviour: Behaviour, training: TrainingSpec) -> Style:
+    """How element-wise work is fused and what layers keep."""
+    name = "compiled" if is_compiled(behaviour, training) and behaviour.style == "eager" else behaviour.style
+    return replace(STYLES[name], expands_kv=behaviour.expands_kv)
+
+
+def is_compiled(behaviour: Behaviour, training: TrainingSpec) -> bool:
+    """Whether layers are compiled: as asked for, else the framework's default."""
+    return behaviour.compile if training.compile is None else training.compile
+
+
 def build_parts(
     model: ModelSpec,
     cluster: ClusterSpec,
@@ -169,8 +180,8 @@ def build_parts(
     split_backward: bool,
 ) -> Parts:
     """Lower, price and simulate every block kind once, then add up virtual stages."""
-    compiled = behaviour.compile if training.compile is None else training.compile
-    style = STYLES["compiled" if compiled and behaviour.style == "eager" else behaviour.style]
+    style = style_of(behaviour, training)
+    compiled = is_compiled(behaviour, training)
     batch = Batch.train(
         plan.mbs, training.seq_len, document=training.mean_document_length, decoder_seq_len=training.decoder_seq_len
     )

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from windtunnel.cost.coefficients import Behaviour
-from windtunnel.engine.allocator import replay_tensors
+from windtunnel.engine.allocator import Replay, replay_tensors
 from windtunnel.network.groups import GroupPlacement, placement
 from windtunnel.parallel.resolve import ResolvedPlan
 from windtunnel.schedules.table import InstructionTable
 from windtunnel.specs.workload import TrainingSpec
-from windtunnel.training.allocation import Floats, StageTrace
+from windtunnel.training.allocation import Events, Floats, StageTrace
 from windtunnel.training.parts import Parts
+from windtunnel.training.tensor_script import KINDS, TEMPORARY
 
 MIB = 2**20
 CONTEXT_BYTES = 0.6e9
@@ -30,6 +33,10 @@ NETWORK_PEER_CHANNELS = 2
 class ReservedMemory:
     """Device memory that a job holds. Bytes."""
 
+    allocated_bytes: float
+    """Largest sum of the tensors' blocks in use."""
+    at_peak: dict[str, float]
+    """What was in use then, by kind; sums to `allocated_bytes`."""
     allocator_bytes: float
     """What the framework's allocator reserves (`torch.cuda.max_memory_reserved`)."""
     context_bytes: float
@@ -83,7 +90,6 @@ def reserved_memory(
     static: dict[str, float],
     late_bytes: Floats,
     stage: int,
-    allocated_bytes: float,
     capacity_bytes: float,
 ) -> ReservedMemory:
     """Replay the tensors of one stage through the block allocator and add what lives outside of it.
@@ -97,23 +103,39 @@ def reserved_memory(
         static: Bytes that live through the step on the stage, by kind.
         late_bytes: Gradients that appear in the first backward, by virtual stage, shape (K,).
         stage: The stage.
-        allocated_bytes: Peak of the account of the step. What it counts beyond the tensors written out (an element-wise
-            temporary, say) is added to what they reserve.
         capacity_bytes: The device's memory: an allocator that would pass it returns cached segments first.
     """
     writer = StageTrace(parts, plan, training, behaviour, table, static, late_bytes, stage)
-    sizes, tensors, streams = writer.trace()
+    events = writer.events()
+    sizes, tensors, streams = np.rint(events.sizes).astype(np.int64), events.tensors, events.streams
     expandable = behaviour.expandable_segments
     communication = communication_buffer_bytes(parts, plan)
     outside = CONTEXT_BYTES + communication
     replay = replay_tensors(sizes, tensors, streams, expandable=expandable)
-    more = max(allocated_bytes - replay.allocated_bytes, 0.0)
-    reserved, retries = replay.reserved_bytes + more, 0
-    room = capacity_bytes - outside - more
-    if reserved > capacity_bytes - outside > 0:
+    allocated, reserved, retries = replay.allocated_bytes, replay.reserved_bytes, 0
+    at_peak = alive(events, replay)
+    room = capacity_bytes - outside
+    if reserved > room > 0:
         if expandable:  # free pages are returned one by one
-            reserved, retries = max(allocated_bytes, replay.allocated_bytes, capacity_bytes - outside), 1
-        elif room > 0:
+            reserved, retries = max(allocated, int(room)), 1
+        else:
             replay = replay_tensors(sizes, tensors, streams, limit_bytes=int(room))
-            reserved, retries = replay.reserved_bytes + more, replay.releases
-    return ReservedMemory(float(reserved), CONTEXT_BYTES, communication, retries)
+            reserved, retries = replay.reserved_bytes, replay.releases
+    return ReservedMemory(
+        float(allocated), at_peak, float(reserved), CONTEXT_BYTES, communication, retries
+    )  # fmt: skip
+
+
+def alive(events: Events, replay: Replay) -> dict[str, float]:
+    """Bytes in use at the peak by kind of tensor; what blocks add to their tensors counts as temporaries."""
+    row = slice(0, replay.peak_event + 1)
+    size = np.zeros(int(events.tensors.max(initial=0)) + 1)
+    kind = np.zeros(len(size), np.int64)
+    made = events.sizes > 0
+    size[events.tensors[made]] = events.sizes[made]  # a number that is used again has the size it had
+    kind[events.tensors[made]] = events.kinds[made]
+    sign = np.where(made[row], 1.0, -1.0)
+    total = np.bincount(kind[events.tensors[row]], weights=sign * size[events.tensors[row]], minlength=len(KINDS))
+    out = {name: float(value) for name, value in zip(KINDS, total, strict=True)}
+    out[KINDS[TEMPORARY]] += replay.allocated_bytes - sum(out.values())
+    return {name: value for name, value in out.items() if abs(value) >= 1.0}
