@@ -134,6 +134,7 @@ class StageTrace:
             root_bytes=2.0 * (parts.graph.embedding.params + parts.graph.head.params) / plan.tp if rooted else 0.0,
             kept_products=behaviour.saves_quantised or not fp4,
             compiled=is_compiled(behaviour, training),
+            named=behaviour.named_remat,
             step_bytes=STEP_BYTES_8BIT if backward_step else 0.0,
             keeps_outputs=behaviour.keeps_stage_outputs and plan.pp > 1,
             quantized_base=training.lora is not None and training.lora.quantized_base,

@@ -85,6 +85,8 @@ class Settings:
     """Weights of embedding and head together where they are gathered as one and stay whole until their backward."""
     kept_products: bool = True
     """Whether per-operator checkpointing sees the matrix products: custom 4-bit kernels are not `mm` operators."""
+    named: bool = False
+    """Recomputation names what is kept (see `recompute_block`)."""
     step_bytes: float = 0.0
     """Temporaries of an optimizer that runs in backward, per element of the tensor it updates."""
     keeps_outputs: bool = False
