@@ -99,6 +99,7 @@ def scaled(
     device = cluster.device.model_copy(
         update={
             "peak_flop_per_s": {k: v * rate for k, v in cluster.device.peak_flop_per_s.items()},
+            "tdp_w": cluster.device.tdp_w and cluster.device.tdp_w * rate,
             "memory_bytes_per_s": cluster.device.memory_bytes_per_s * memory,
             "pcie_bytes_per_s": cluster.device.pcie_bytes_per_s * rate,
         }

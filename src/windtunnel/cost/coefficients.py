@@ -68,6 +68,12 @@ class Coefficients:
     rowwise_fraction: float = 0.62
     unaligned_fraction: float = 0.29
     """Half-precision GEMM rate over the aligned one when a dimension is not a multiple of eight."""
+    board_j_per_flop: float = 0.0
+    """Energy of the board over 16-bit operations in sustained products; 0: not measured (see `cost.clock`)."""
+    reference_limit: float = 0.0
+    """Share of the 16-bit peak that the power of the generation's reference board allows; 0: not limited by power."""
+    device_level: frozenset[str] = frozenset()
+    """Fractions (`gemm_fraction.bf16`) that were set for the device itself, not for its generation."""
     grades: dict[str, str] = field(default_factory=dict)
     """Coefficient → fitted | analytic | assumed."""
     basis: str = "generic"
@@ -104,6 +110,8 @@ class Behaviour:
     overlap_p2p: bool = True
     overlap_moe_a2a: bool = False
     fsdp_prefetch: bool = True
+    fsdp_copies: str = "none"
+    """Copies around the collectives of sharded parameters (`training.unshard`): per_parameter (FSDP2), flat (FSDP1)."""
     scatter_gather_p2p: bool = False
     fused_cross_entropy: bool = False
     cuda_graphs: str = "none"
@@ -191,6 +199,9 @@ def _resolved(framework: str, device_id: str, generation: str, kind: str) -> tup
                 if key not in known:
                     raise KeyError(f"{data.get('name', '?')}: coefficient {key} is unknown")
                 table = {entry: value} if entry else value
+                if level == device_id:
+                    keys = [entry] if entry else value if isinstance(value, dict) else ()
+                    base = replace(base, device_level=base.device_level | {f"{key}.{k}" for k in keys})
                 merged[key] = {**merged.get(key, getattr(base, key)), **table} if isinstance(table, dict) else value
             grades = dict(base.grades)
             for name, given in section.items():

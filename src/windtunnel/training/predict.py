@@ -153,9 +153,11 @@ def _sensitivities(scenario: Scenario, source: Source, prepared: Prepared, base_
     cluster = prepared.cluster
     device = cluster.device
     peaks = {k: v * 1.1 for k, v in device.peak_flop_per_s.items()}
+    watts, cap = device.tdp_w, cluster.power_cap_w  # a faster part at the same watts a rate
+    faster_part = {"peak_flop_per_s": peaks, "tdp_w": watts and 1.1 * watts}
     up, outer, memory = cluster.scale_up, cluster.scale_out, device.memory_bytes_per_s
     more: dict[str, dict[str, Any]] = {
-        "matrix throughput": {"device": device.model_copy(update={"peak_flop_per_s": peaks})},
+        "matrix throughput": {"device": device.model_copy(update=faster_part), "power_cap_w": cap and 1.1 * cap},
         "memory bandwidth": {"device": device.model_copy(update={"memory_bytes_per_s": memory * 1.1})},
         "scale-up bandwidth": {"scale_up": up.model_copy(update={"bytes_per_s": up.bytes_per_s * 1.1})},
         "scale-out bandwidth": {"scale_out": outer.model_copy(update={"nic_bytes_per_s": outer.nic_bytes_per_s * 1.1})},

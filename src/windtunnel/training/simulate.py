@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from windtunnel import schedules
-from windtunnel.cost.clock import StepWork, mean_power_w
+from windtunnel.cost.clock import StepWork, at_clock, capped_clock, mean_power_w
 from windtunnel.cost.coefficients import Behaviour, Coefficients, behaviour, coefficients
 from windtunnel.engine import simulate as run_engine
 from windtunnel.errors import ProblemList
@@ -63,49 +63,11 @@ def prepare(
     Raises:
         BadInput: everything wrong with the plan, at once.
     """
-
-    def at(clock: float) -> Prepared:
-        return prepare_at(model, cluster, training, plan, techniques, problems, coefficient_overrides, clock)
-
-    first = at(1.0)
-    cap = cluster.power_cap_w
-    if cap is None or cap >= (cluster.device.tdp_w or 0.0) or _power_w(first, step_time(first)) <= cap:
-        return first
-    low, high, best = 0.3, 1.0, None
-    for _ in range(7):
-        clock = (low + high) / 2
-        trial = at(clock)
-        if _power_w(trial, step_time(trial)) <= cap:
-            low, best = clock, trial
-        else:
-            high = clock
-    return best or at(low)
-
-
-def _power_w(x: Prepared, step_s: float) -> float:
-    """Mean watts of one device."""
-    device = x.cluster.device
-    if not device.tdp_w:
-        return 0.0
-    per_device = x.plan.m / x.plan.pp
-    work = StepWork(
-        x.parts.hardware_flop * x.plan.m * x.plan.dp / x.cluster.num_devices,
-        float(x.parts.hbm_bytes.sum()) * per_device, float((x.parts.up_bytes + x.parts.out_bytes).sum()) * per_device,
-        MATRIX_FORMAT[x.training.precision],
-    )  # fmt: skip
-    nominal = replace(x.coefficients, gemm_fraction={k: v / x.clock for k, v in x.coefficients.gemm_fraction.items()})
-    return mean_power_w(device, nominal, work, step_s, x.clock)
-
-
-def _at_clock(coefficients: Coefficients, clock: float) -> Coefficients:
-    """SM-side rates scale with the clock; memory and links do not."""
-    if clock == 1.0:
-        return coefficients
-    return replace(
-        coefficients, gemm_fraction={k: v * clock for k, v in coefficients.gemm_fraction.items()},
-        attention_fraction={k: v * clock for k, v in coefficients.attention_fraction.items()},
-        scan_fraction=coefficients.scan_fraction * clock,
-    )  # fmt: skip
+    chosen = coefficients(training.framework, cluster.device)
+    if coefficient_overrides:
+        chosen = replace(chosen, **coefficient_overrides)
+    clock = capped_clock(cluster.device, chosen, cluster.power_cap_w)
+    return prepare_at(model, cluster, training, plan, techniques, problems, coefficient_overrides, clock)
 
 
 def prepare_at(
@@ -128,7 +90,7 @@ def prepare_at(
     chosen = coefficients(training.framework, cluster.device)
     if coefficient_overrides:
         chosen = replace(chosen, **coefficient_overrides)
-    chosen = _at_clock(chosen, clock)
+    chosen = at_clock(cluster.device, chosen, clock)
     for technique in techniques:
         plan = technique.on_plan(plan)
     resolved = resolve(model, cluster, training, plan, how, problems)
@@ -167,6 +129,20 @@ def prepare_at(
         options = technique.on_step(options)
     program = build_step(parts, table, resolved, cluster, training, chosen, how, options)
     return Prepared(model, cluster, training, resolved, chosen, how, parts, table, program, clock)
+
+
+def _power_w(x: Prepared, step_s: float) -> float:
+    """Mean watts of one device."""
+    device = x.cluster.device
+    if not device.tdp_w:
+        return 0.0
+    per_device = x.plan.m / x.plan.pp
+    work = StepWork(
+        x.parts.hardware_flop * x.plan.m * x.plan.dp / x.cluster.num_devices,
+        float(x.parts.hbm_bytes.sum()) * per_device, float((x.parts.up_bytes + x.parts.out_bytes).sum()) * per_device,
+        MATRIX_FORMAT[x.training.precision],
+    )  # fmt: skip
+    return mean_power_w(device, x.coefficients, work, step_s)
 
 
 def _costs(parts: Parts, table: InstructionTable) -> ScheduleCosts:

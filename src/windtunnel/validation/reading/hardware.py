@@ -67,6 +67,11 @@ def read_hardware(ctx: Context) -> tuple[ClusterRef, int] | str:
     watts = re.search(r"(\d{3,4})\s*w\b", own)
     if watts and device != "h100-sxm-96gb":
         fields["power_cap_w"] = float(watts.group(1))
+    elif watts is None and matches(r"power|limited|capp", own):
+        for pattern, cap, why in table("hardware")["capped_w"]:
+            if matches(pattern, device):
+                fields["power_cap_w"] = float(cap)
+                ctx.assume("cluster.power_cap_w", cap, why)
     return ClusterRef(nodes=nodes, devices_per_node=per_node, **fields), total
 
 
