@@ -24,8 +24,9 @@ def norm_and_residual(
     """One norm and the residual addition that follows its branch. Bytes at two per element."""
     h, t = float(model.hidden_size), batch_tokens
     post = 1 if model.post_norm else 0
-    f = (style.norm[0] * (1 + post) + style.residual[0]) * h * t * 2
-    b = (style.norm[1] * (1 + post) + style.residual[1]) * h * t * 2
+    passes = style.norm_passes(model.norm)
+    f = (passes[0] * (1 + post) + style.residual[0]) * h * t * 2
+    b = (passes[1] * (1 + post) + style.residual[1]) * h * t * 2
     weights = h * (1 + post) * (2 if model.norm == "layernorm" else 1)
     op = Operator(
         f"{which}_norm", "norm", Kind.POINTWISE, "sequence", forward_bytes=f, backward_bytes=b, params=weights,

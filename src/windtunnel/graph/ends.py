@@ -39,11 +39,12 @@ def head(model: ModelSpec, batch: Batch, style: Style, *, fused_loss: bool, padd
     f, b = (6.0, 8.0) if fused_loss else style.loss_bytes_per_logit
     saved = 4.0 if fused_loss else style.saved_bytes_per_logit
     own = h * v if not model.tie_word_embeddings else 0.0
+    passes = style.norm_passes(model.norm)
     norm = h * (2 if model.norm == "layernorm" else 1)
     operators = (
         Operator(
-            "final_norm", "norm", Kind.POINTWISE, "sequence", forward_bytes=style.norm[0] * h * rows * 2,
-            backward_bytes=style.norm[1] * h * rows * 2, params=norm, forward_kernels=1, backward_kernels=2,
+            "final_norm", "norm", Kind.POINTWISE, "sequence", forward_bytes=passes[0] * h * rows * 2,
+            backward_bytes=passes[1] * h * rows * 2, params=norm, forward_kernels=1, backward_kernels=2,
         ),
         Operator("lm_head", "head", Kind.GEMM, "vocab", m=rows, n=v, k=h, params=own, number_class="head"),
         Operator(

@@ -160,6 +160,8 @@ class Style:
 
     norm: tuple[float, float] = (3.0, 4.0)
     """Passes over hidden-width tensors for one norm (read input, write output; backward reads both, writes one)."""
+    rms_norm: tuple[float, float] | None = None
+    """The same where a root-mean-square norm is not one kernel as a layer norm is, but written out in fp32."""
     residual: tuple[float, float] = (2.0, 2.0)
     """One residual addition (with bias and dropout where the model has them)."""
     rope: tuple[float, float] = (2.0, 2.0)
@@ -188,6 +190,10 @@ class Style:
     permute: tuple[float, float] = (2.5, 2.5)
     """MoE: passes over routed tokens for permute and for unpermute."""
 
+    def norm_passes(self, kind: str) -> tuple[float, float]:
+        """Passes of one norm, forward and backward, for `layernorm` or `rmsnorm`."""
+        return self.rms_norm if kind == "rmsnorm" and self.rms_norm else self.norm
+
 
 STYLES: dict[str, Style] = {
     "fused": Style(),
@@ -196,9 +202,9 @@ STYLES: dict[str, Style] = {
         saved_bytes_per_logit=12.0,
     ),
     "eager": Style(
-        norm=(4.0, 7.0), residual=(3.0, 3.0), rope=(6.0, 6.0), activation_gated=(5.0, 8.0), activation_plain=(2.0, 3.0),
-        loss_bytes_per_logit=(12.0, 14.0), layer_kernels=(28.0, 50.0), saved_bytes_per_logit=12.0,
-        saved_per_norm=4.0, saves_gate=1.0,
+        norm=(4.0, 7.0), rms_norm=(18.0, 34.0), residual=(3.0, 3.0), rope=(10.0, 10.0), activation_gated=(5.0, 8.0),
+        activation_plain=(2.0, 3.0), loss_bytes_per_logit=(12.0, 14.0), layer_kernels=(28.0, 50.0),
+        saved_bytes_per_logit=12.0, saved_per_norm=4.0, saves_gate=1.0,
     ),
     "megatron_2021": Style(
         norm=(2.0, 4.0), residual=(3.5, 6.5), rope=(0.0, 0.0), activation_gated=(5.0, 8.0), activation_plain=(2.0, 3.5),

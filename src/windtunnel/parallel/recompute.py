@@ -93,10 +93,17 @@ def _per_op(tensors: tuple[Tensor, ...], operators: list[Operator], compiled: bo
     which nothing reads until the block's checkpoint ends (`mlp_input` stands for it here); a compiler that partitions
     the block sees that backward does not need it. Source: torchtitan `apply_ac`, its policy of every second `mm`.
     """
+    sizes = {t.name: t.elements for t in tensors}
+    heads = sizes.get("query", 0.0) + sizes.get("key_value", 0.0)
+    shares = {"qkv": 0.5 * sizes.get("key_value", 0.0) / heads if heads else 0.5, "proj": 1.0, "fc1": 0.5, "fc2": 0.0}
+    if sizes.get("fc1_out", 0.0) <= sizes.get("act_out", 0.0):  # one product before the activation, and it is kept
+        shares["fc1"] = 0.0
+    if not kept_products:
+        shares = {"fc2": 0.0}
     repeats: dict[str, float] = {}
     for op in operators:
         if op.kind in (Kind.GEMM, Kind.GROUPED_GEMM):
-            repeats[op.name] = 0.5
+            repeats[op.name] = shares.get(op.name, 0.5 if kept_products else 1.0)
         elif op.kind in (Kind.POINTWISE, Kind.SCAN) or (op.kind == Kind.COLLECTIVE and op.recompute_repeats):
             repeats[op.name] = 1.0
     kept, dropped = [], []

@@ -29,6 +29,7 @@ from windtunnel.specs.workload import LoraSpec, TrainingSpec
 from windtunnel.techniques.base import Applied
 from windtunnel.training.lower import Lowering, Pricing
 from windtunnel.training.segments import simulate_segments
+from windtunnel.training.unshard import add_copies, copy_bytes
 
 Floats = npt.NDArray[np.float64]
 DIRECTIONS = "FBW"
@@ -230,9 +231,15 @@ def build_parts(
             segments += [backward, weights]
             recomputed.append(again)
     lowering.finish()
+    grad_bytes = {"fp32": 4.0, "bf16": 2.0, "fp16": 2.0}.get(training.grad_reduce_precision or "", behaviour.grad_bytes)
+    weights_of = {name: sum(op.params for op in operators) for name, operators in zip(names, local, strict=True)}
+    for segment in segments:
+        if segment.direction != "W":
+            per_param = copy_bytes(behaviour, plan, grad_bytes, segment.direction, frozen=training.phase == "lora")
+            add_copies(segment, weights_of[segment.name], per_param, cluster.device, coefficients)
     for technique in techniques:
         segments = [technique.on_segment(segment, cluster) for segment in segments]
-    host, sync = _host(segments, g, plan, coefficients, behaviour)
+    host, sync = _host(segments, g, plan, coefficients, style)
     times = simulate_segments(segments, cluster, coefficients, host, sync)
     empty = replace(times[0], device_s=0.0, host_s=0.0, total_s=0.0, busy_s={}, sm_s=0.0, hbm_bytes=0.0, up_bytes=0.0,
                     out_bytes=0.0, flop=0.0, sync_s=0.0)  # fmt: skip
@@ -280,10 +287,9 @@ def _accumulate_bytes(behaviour: Behaviour, training: TrainingSpec) -> float:
 
 
 def _host(
-    segments: list[Segment], g: ModelGraph, plan: ResolvedPlan, coefficients: Coefficients, behaviour: Behaviour
+    segments: list[Segment], g: ModelGraph, plan: ResolvedPlan, coefficients: Coefficients, style: Style
 ) -> tuple[list[float], list[float]]:
     """Host launches per segment, and device time lost to the router's host read."""
-    style = STYLES[behaviour.style]
     host, sync = [], []
     graphs = plan.cuda_graphs
     for segment in segments:

@@ -32,7 +32,8 @@ def read_recompute(ctx: Context) -> tuple[Recompute, float]:
         policy = _phrase(words(raw))
         if policy is not None:
             return policy, _offloaded(words(raw))
-    value, why = default("recompute", ctx, device=words(ctx.hardware.get("device"))) or (
+    facts = {"device": words(ctx.hardware.get("device")), "sharding": words(ctx.parallel.get("zero_stage"))}
+    value, why = default("recompute", ctx, **facts) or (
         "none",
         "recomputation not stated",
     )

@@ -34,6 +34,9 @@ def read_software(ctx: Context, model: ModelSpec, device: str, tp: int, chosen: 
     compiled = switch(ctx.fields.get("compile"))
     if compiled is not None:
         fields["compile"] = compiled
+    elif matches(table("software")["fused_kernels"], ctx.text("attention")):
+        fields["compile"] = True
+        ctx.assume("training.compile", True, "element-wise kernels are fused by hand; counted like compiled ones")
     fields |= {k: walked[k] for k in ("fused_cross_entropy", "optimizer_in_backward", "optimizer") if k in walked}
     fused = switch(first(ctx.extra, "ce_fusion", "cross_entropy_fusion", "fused_ce", "cross_entropy_loss_fusion"))
     if fused is not None:
