@@ -23,6 +23,8 @@ IDLE_SHARE = 0.12
 """Idle watts over TDP where the sheet gives none (75–140 W of 700–1000 W on H100 and B200)."""
 KERNEL_LIMIT = 0.80
 """Share of peak that products reach before power matters (largest cold rates: 0.73–0.87, see docs/cost-model.md)."""
+_SAME_BOARD = 1e-3
+"""Difference of limits that is rounding of the stated energy."""
 LEAST_CLOCK = 0.3
 """Below this share of the nominal rate a cap is not followed further."""
 
@@ -85,6 +87,7 @@ def at_clock(device: DeviceSpec, coefficients: Coefficients, clock: float) -> Co
     reference = coefficients.reference_limit
     nominal = power_limit(device, coefficients, device.tdp_w) if device.tdp_w else reference
     generation = nominal / reference if reference else 1.0
+    generation = 1.0 if abs(generation - 1.0) < _SAME_BOARD else generation
     if clock == 1.0 and generation == 1.0:
         return coefficients
 

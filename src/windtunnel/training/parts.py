@@ -17,7 +17,7 @@ from windtunnel.network.groups import GroupPlacement, Mesh
 from windtunnel.network.model import NetworkModel
 from windtunnel.parallel.context import context_parallel
 from windtunnel.parallel.expert import FUSED_DISPATCHERS, expert_parallel
-from windtunnel.parallel.precision import Recipe, kept_bytes_scale, recipe
+from windtunnel.parallel.precision import MATRIX_FORMAT, Recipe, kept_bytes_scale, recipe
 from windtunnel.parallel.recompute import Recomputed, recompute_block
 from windtunnel.parallel.resolve import ResolvedPlan
 from windtunnel.parallel.tensor import tensor_bytes, tensor_parallel
@@ -218,8 +218,9 @@ def build_parts(
     for name, block in zip(names, blocks, strict=True):
         operators = local_block(block, model, training, plan, batch.tokens)
         again = recompute_block(
-            block, operators, plan.recompute, early_stop=behaviour.early_stop, named=behaviour.named_remat
-        )
+            block, operators, plan.recompute, early_stop=behaviour.early_stop, named=behaviour.named_remat,
+            kept_products=behaviour.saves_quantised or MATRIX_FORMAT[training.precision] != "fp4",
+        )  # fmt: skip
         local.append(operators)
         recomputed.append(again)
         backward, weights = lowering.backward(name, operators, again, split=split_backward)
