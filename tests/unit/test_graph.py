@@ -148,3 +148,15 @@ def test_selective_recomputation_drops_the_attention_scores_and_full_keeps_the_i
     kept = [sum(x.parts.kept_bytes[3].values()) / x.plan.stage_layers[3] for x in (selective, full)]
     assert kept[0] == pytest.approx(size * 34 / tp, rel=1e-12)
     assert kept[1] == pytest.approx(size * 2, rel=1e-12)
+
+
+def test_full_layers_beside_windowed_ones_may_have_dimensions_of_their_own() -> None:
+    """Gemma 4: 512-wide heads, fewer key/value heads, keys used as values."""
+    model = catalog.model("gemma4-31b")
+    g = graph.build(model, Batch.train(1, 8192))
+    qkv = {kind: next(op for op in g.blocks[kind].operators if op.name == "qkv") for kind in "WD"}
+    assert qkv["W"].n == (32 + 2 * 16) * 256
+    assert qkv["D"].n == (32 + 4) * 512
+    core = next(op for op in g.blocks["D"].operators if op.name == "core_attn")
+    assert (core.d_qk, core.kv_heads) == (512, 4)
+    assert sum(g.blocks[k].params for k in g.depth) + g.embedding.params == pytest.approx(30.7e9, rel=0.005)

@@ -343,3 +343,16 @@ def test_compiled_stacks_are_told_apart(words: str, software: str) -> None:
     case = read(row(framework=words, parallel__tp=1, parallel__pp=1, parallel__dp=64))
     assert case.scenario is not None and case.scenario.training is not None
     assert case.scenario.training.framework == software
+
+
+@pytest.mark.parametrize(("experts", "policy"), [(0, "modules"), (8, "full")])
+def test_open_rematerialisation_of_a_generation_follows_its_recipes(experts: int, policy: str) -> None:
+    mixture = {"experts": experts, "topk": 2, "moe_ffn": 4096, "type": "moe"} if experts else {}
+    hardware = {"device": "TPU7x (Ironwood)", "device_canonical": "TPU-v7x", "count": 64, "per_node": 4}
+    case = read(
+        row(framework="MaxText/XLA", recompute="see recipe folder", hardware=hardware,
+            model={**row()["model"], **mixture}, parallel__tp=1, parallel__pp=1, parallel__dp=64)
+    )  # fmt: skip
+    assert case.scenario is not None and case.scenario.plan.recompute.policy == policy
+    assert "core_attn" not in case.scenario.plan.recompute.modules
+    assert "plan.recompute" in {name for name, _, _ in case.assumed}

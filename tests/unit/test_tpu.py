@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from windtunnel import api, catalog
-from windtunnel.cost.attention import attention_time_s
+from windtunnel.cost.attention import attention_time_s, blocked_pairs
 from windtunnel.cost.coefficients import coefficients
 from windtunnel.network.groups import Mesh
 from windtunnel.parallel.recompute import recompute_block
@@ -64,7 +64,7 @@ def test_named_tensors_are_all_that_a_compiled_checkpoint_keeps() -> None:
     block = prepared().parts.graph.blocks["D"]
     policy = Recompute(policy="modules", modules=("core_attn", "norm", "mlp"))
     kept = {named: {t.name for t in recompute_block(block, [], policy, named=named).kept} for named in (False, True)}
-    assert kept[False] - kept[True] == {"attention_out"}
+    assert kept[False] - kept[True] == {"attention_out", "rotated"} & kept[False]
     operators = list(block.operators)
     assert "fc2" in recompute_block(block, operators, policy).repeats
     assert "fc2" not in recompute_block(block, operators, policy, named=True).repeats
@@ -117,6 +117,21 @@ def test_heads_fill_whole_sides_of_the_systolic_array(device: str, d: int, padde
         for heads, size in ((16.0, d), (16.0 * d / 512, 512))
     )  # fmt: skip
     assert one / wide == pytest.approx(padded)
+
+
+def test_blocks_of_scores_are_computed_whole() -> None:
+    s, block = 8192.0, 2048.0
+    queries = np.float64(4 * s)
+    causal, windowed, full = 4 * s * s / 2, 4 * (s * 1024 - 1024**2 / 2), 4 * s * s
+
+    def more(pairs: float) -> float:
+        return float(blocked_pairs(np.float64(pairs), queries, np.float64(s), block)) - pairs
+
+    assert more(causal) == pytest.approx(queries * block / 2)
+    assert more(windowed) == pytest.approx(queries * block)
+    assert more(full) == 0.0
+    # one block holds the whole sequence: nothing is skipped
+    assert float(blocked_pairs(np.float64(2048.0**2 / 2), np.float64(2048.0), np.float64(2048.0), block)) == 2048.0**2
 
 
 def test_a_generation_without_rows_falls_back_to_its_kind() -> None:

@@ -45,8 +45,9 @@ def _norm(width: int, model: ModelSpec) -> int:
     return width * (2 if model.norm == "layernorm" else 1)
 
 
-def _attention(model: ModelSpec) -> int:
-    h, heads, d = model.hidden_size, model.num_attention_heads, model.attention_head_dim
+def _attention(model: ModelSpec, *, windowed: bool = False) -> int:
+    h, heads = model.hidden_size, model.num_attention_heads
+    d, kv_heads, projections = model.attention_dims(windowed=windowed)
     bias = model.attention_bias
     if model.is_mla:
         rank, d_v = model.kv_lora_rank or 0, model.v_head_dim
@@ -58,7 +59,7 @@ def _attention(model: ModelSpec) -> int:
         down = _linear(h, rank + model.qk_rope_head_dim, bias) + rank
         up = _linear(rank, heads * (model.qk_nope_head_dim + d_v), False)
         return query + down + up + _linear(heads * d_v, h, bias)
-    count = _linear(h, heads * d, bias) + 2 * _linear(h, model.kv_heads * d, bias) + _linear(heads * d, h, bias)
+    count = _linear(h, heads * d, bias) + projections * _linear(h, kv_heads * d, bias) + _linear(heads * d, h, bias)
     if model.qk_norm:
         count += 2 * d
     if model.attention_sinks:
@@ -120,7 +121,7 @@ def _layer(model: ModelSpec, kind: str, experts: int) -> int:
         return _mlp(model, model.intermediate_size) + norm
     if kind == "G":
         return _mixture(model, experts) + norm
-    mixer = _linear_attention(model) if kind in "LN" else _attention(model)
+    mixer = _linear_attention(model) if kind in "LN" else _attention(model, windowed=kind in "WX")
     channel = _mixture(model, experts) if kind in "ENX" else _mlp(model, model.intermediate_size)
     norms = (1 if model.parallel_block else 2) * (2 if model.post_norm else 1)
     if kind == "C":

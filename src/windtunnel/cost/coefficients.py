@@ -37,6 +37,8 @@ class Coefficients:
     attention_backward: float = 0.75
     """Backward rate over forward rate."""
     attention_floor_s: float = 10e-6
+    attention_block: float = 0.0
+    """Side of the blocks of scores that a kernel computes whole, whatever a mask hides inside them."""
     attention_head_exponent: float = 0.5
     memory_fraction: float = 0.7
     scan_fraction: float = 0.12

@@ -72,15 +72,16 @@ def self_attention(
     if model.is_mla:
         return _latent_attention(model, batch, style)
     t, h = batch.tokens, float(model.hidden_size)
-    d = float(model.attention_head_dim)
-    a, kv = model.num_attention_heads * d, model.kv_heads * d
+    size, kv_heads, projections = model.attention_dims(windowed=windowed)
+    d = float(size)
+    a, kv, made = model.num_attention_heads * d, kv_heads * d, projections * kv_heads * d
     bias = 1.0 if model.attention_bias else 0.0
     operators, tensors = norm_and_residual(model, t, style, "attn")
-    qkv_params = h * (a + 2 * kv) + bias * (a + 2 * kv)
+    qkv_params = h * (a + made) + bias * (a + made)
     operators.append(
-        Operator("qkv", "qkv", Kind.GEMM, "column", m=t, n=a + 2 * kv, k=h, params=qkv_params, number_class="linear")
+        Operator("qkv", "qkv", Kind.GEMM, "column", m=t, n=a + made, k=h, params=qkv_params, number_class="linear")
     )
-    split = (a + 2 * kv) * t * 2
+    split = (a + made) * t * 2
     if style.qkv_split[0]:
         operators.append(
             Operator(
@@ -103,12 +104,12 @@ def self_attention(
         )  # fmt: skip
     tensors += [
         Tensor("query", a * t, "heads", producer="qkv", consumers=("core_attn",)),
-        Tensor("key_value", 2 * kv * t, "heads", producer="qkv", consumers=("core_attn",)),
+        Tensor("key_value", made * t, "heads", producer="qkv", consumers=("core_attn",)),
     ]
     if style.expands_kv and a > kv:
         tensors.append(Tensor("key_value_copies", 2 * (a - kv) * t, "heads", producer="rope", consumers=("core_attn",)))
     pairs = masked_pairs(model, batch, windowed=windowed, causal=causal)
-    core, kept = _core_attention(batch, style, model.num_attention_heads, model.kv_heads, d, d, pairs, unfused=unfused)
+    core, kept = _core_attention(batch, style, model.num_attention_heads, kv_heads, d, d, pairs, unfused=unfused)
     operators += core
     tensors += kept
     tensors.append(Tensor("attention_out", a * t, "heads", producer="core_attn", consumers=("core_attn", "proj")))

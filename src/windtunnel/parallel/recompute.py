@@ -74,6 +74,7 @@ def recompute_block(
     }
     if named:  # nothing reads the block's output again
         repeats = {name: share for name, share in repeats.items() if name not in _DENSE_END}
+        modules.add("rope")  # queries and keys are named once, after rotation
     dropped = tuple(
         t
         for t in tensors

@@ -54,6 +54,12 @@ class ModelSpec(Spec):
     sliding_window_pattern: int | None = Field(default=None, gt=0)
     """Every n-th layer attends fully, the others inside the window; absent means that all layers use the window."""
     attention_sinks: bool = False
+    global_head_dim: int | None = Field(default=None, gt=0)
+    """Head size of the layers that attend fully beside windowed ones; absent means `head_dim` (Gemma 4)."""
+    num_global_key_value_heads: int | None = Field(default=None, gt=0)
+    """Key/value heads of those layers; absent means `num_key_value_heads`."""
+    attention_k_eq_v: bool = False
+    """Those layers project keys once and use them as values."""
     # -- mixture of experts
     num_experts: int = Field(default=0, ge=0)
     num_experts_per_tok: int = Field(default=0, ge=0)
@@ -155,6 +161,13 @@ class ModelSpec(Spec):
         if self.kv_lora_rank:
             return self.qk_nope_head_dim + self.qk_rope_head_dim
         return self.hidden_size // self.num_attention_heads
+
+    def attention_dims(self, *, windowed: bool) -> tuple[int, int, int]:
+        """(head size, key/value heads, projections that keys and values take: 2, or 1 when shared) of a layer."""
+        if windowed or not self.sliding_window:
+            return self.attention_head_dim, self.kv_heads, 2
+        heads = self.num_global_key_value_heads or self.kv_heads
+        return self.global_head_dim or self.attention_head_dim, heads, 1 if self.attention_k_eq_v else 2
 
     @property
     def is_mla(self) -> bool:

@@ -121,7 +121,7 @@ def _training(row: dict[str, Any]) -> RowCase:
         return without(axes)
     length = unpacked_length(ctx)
     seq_len = round(length) if length else axes.seq_len
-    recompute, sent = read_recompute(ctx)
+    recompute, sent = read_recompute(ctx, mixture=bool(model.num_experts))
     training = read_software(ctx, model, device, axes.tp, software) | read_precision(ctx)
     try:
         plan = PlanSpec.model_validate(

@@ -11,7 +11,7 @@ from windtunnel.validation.reading.tables import default, matches, meaning, tabl
 from windtunnel.validation.reading.values import count, mapping, number, switch, unstated, words
 
 
-def read_recompute(ctx: Context) -> tuple[Recompute, float]:
+def read_recompute(ctx: Context, *, mixture: bool = False) -> tuple[Recompute, float]:
     """The policy, and the share of saved activations that the same field sends to the host."""
     override = default("recompute_override", ctx)
     if override is not None:
@@ -33,7 +33,7 @@ def read_recompute(ctx: Context) -> tuple[Recompute, float]:
         if policy is not None:
             return policy, _offloaded(words(raw))
     facts = {"device": words(ctx.hardware.get("device")), "sharding": words(ctx.parallel.get("zero_stage"))}
-    value, why = default("recompute", ctx, **facts) or (
+    value, why = default("recompute", ctx, mixture=mixture, **facts) or (
         "none",
         "recomputation not stated",
     )
