@@ -7,7 +7,7 @@ JOBS ?= 2
 OUT ?= out
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-long lint bench goldens docs calibrate-catalog accuracy clean
+.PHONY: help setup demo test test-long lint bench goldens docs calibrate-catalog leave-out accuracy clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -59,6 +59,10 @@ docs: setup  ## refresh generated files: the JSON Schema of scenarios, the table
 
 calibrate-catalog: setup  ## refit the coefficients and out-of-fold residuals to measured rows: make calibrate-catalog ROWS=rows.json
 	$(BIN)/python -m windtunnel.validation.calibrate_catalog $(ROWS)
+
+leave-out: setup  ## predict ROWS without their device, software or pair, no refit; machine-readable in out/leave-out.json
+	mkdir -p $(OUT)
+	$(BIN)/python -m windtunnel.validation.transfer $(ROWS) --out $(OUT)/leave-out.json
 
 accuracy: setup  ## rewrite docs/accuracy.md from the rows we ship, or from ROWS
 	$(BIN)/python -m windtunnel.validation.accuracy $(if $(ROWS),--rows $(ROWS))

@@ -98,7 +98,7 @@ def test_public_names_are_frozen() -> None:
 def test_result_keys_are_frozen() -> None:
     names = [f.name for f in fields(TrainingResult)]
     assert [name for name in names if name != "trace"] == RESULT_KEYS
-    assert [f.name for f in fields(Interval)] == ["level", "low", "high", "basis", "grade"]
+    assert [f.name for f in fields(Interval)] == ["level", "low", "high", "basis", "grade", "rows"]
     memory = ["stage", "peak_allocated_bytes", "peak_reserved_bytes", "capacity_bytes", "at_peak"]
     assert [f.name for f in fields(MemoryReport)][:5] == memory
 

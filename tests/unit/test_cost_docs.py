@@ -24,6 +24,9 @@ LOOKUPS = {
     "coefficients.layers",
     "provenance.provenance",
     "provenance.weakest",
+    "coefficients.lineage",
+    "coefficients.resolve",
+    "pooled.keys",
 }
 
 

@@ -172,6 +172,6 @@ def test_every_shipped_row_has_a_source_and_reads() -> None:
 
 def test_the_page_has_its_sections() -> None:
     page = accuracy_page(validate([row(mem_gib=50.0)], simulate=Simulator()))
-    for heading in ("## With the shipped coefficients", "## Memory", "## Order of plans", "## Not predicted"):
+    for heading in ("## Out of sample", "## Devices left out", "## Memory", "## Order of plans", "## Not predicted"):
         assert heading in page
-    assert "| some-lab | h100-sxm-80gb | step_time | 1 of 1 | 10.0 |" in page
+    assert "| some-lab | h100-sxm-80gb | peak_memory_allocated | 1 of 1 | 20.0 |" in page

@@ -11,6 +11,7 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
+from windtunnel.cost.pooled import pooled_factors
 from windtunnel.specs.device import DeviceSpec
 
 
@@ -167,33 +168,82 @@ def _numbers(section: dict[str, Any]) -> dict[str, Any]:
     return out
 
 
+def lineage(framework: str) -> tuple[str, ...]:
+    """The framework and what it inherits from, the root last."""
+    out = [framework]
+    while (parent := _file(out[-1]).get("inherits")) and parent not in out:
+        out.append(parent)
+    return tuple(out)
+
+
+def _entry(base: Coefficients, name: str) -> float | None:
+    """Value of `gemm_fraction.bf16` or `memory_fraction`, None where there is none."""
+    key, _, entry = name.partition(".")
+    value = getattr(base, key, None)
+    found = value.get(entry) if isinstance(value, dict) else value
+    return None if found is None else float(found)
+
+
+def _with_entry(base: Coefficients, name: str, value: float, grade: str) -> Coefficients:
+    key, _, entry = name.partition(".")
+    new: Any = {**getattr(base, key), entry: value} if entry else value
+    return replace(base, **{key: new}, grades={**base.grades, name: grade})
+
+
 def layers(framework: str, device_id: str, generation: str, kind: str) -> list[dict[str, Any]]:
     """Files that a framework's coefficients come from, the least specific first."""
-    chain: list[dict[str, Any]] = [_file("generic")]
+    return [data for _, data in _owned(framework, (kind, generation, device_id), frozenset())]
+
+
+def _owned(
+    framework: str, levels: tuple[str, str, str], left_out: frozenset[tuple[str, str]]
+) -> list[tuple[str, dict[str, Any]]]:
+    """(framework or generic, file) from the least specific."""
+    chain = [("generic", _file("generic"))]
     own, fitted = _file(framework), _file(f"fitted/{framework}")
     if parent := own.get("inherits"):
-        chain.append(_file(parent))
+        chain.append((parent, _file(parent)))
         # a parent's fit stands in only where the framework has none of its own: fits of one level belong together
-        levels = fitted.get("coefficients", {})
-        if not {generation, device_id, kind} & set(levels):
-            chain.append(_file(f"fitted/{parent}"))
-    return [*chain, own, fitted]
+        stands = {level for level in fitted.get("coefficients", {}) if (framework, level) not in left_out}
+        if not set(levels) & stands:
+            chain.append((parent, _file(f"fitted/{parent}")))
+    return [*chain, (framework, own), (framework, fitted)]
 
 
-@cache
-def _resolved(framework: str, device_id: str, generation: str, kind: str) -> tuple[Coefficients, Behaviour]:
-    chain = layers(framework, device_id, generation, kind)
+def resolve(
+    framework: str,
+    device_id: str,
+    generation: str,
+    kind: str = "",
+    *,
+    without: frozenset[tuple[str, str]] | None = None,
+    pooled: dict[str, Any] | None = None,
+) -> tuple[Coefficients, Behaviour]:
+    """Coefficients and defaults of a framework on a device.
+
+    Args:
+        framework: software generation.
+        device_id: catalogue id, may be empty.
+        generation: of the device, may be empty.
+        kind: of the device, may be empty.
+        without: (software, level) whose fits and own values are left out, as if nobody had measured them.
+        pooled: effects to use instead of the shipped ones, estimated without the same rows.
+    """
+    left_out = without or frozenset()
+    chain = _owned(framework, (kind, generation, device_id), left_out)
     known = {f.name for f in fields(Coefficients)}
     base, behaviour = Coefficients(), Behaviour()
     basis = "generic"
-    for data in chain:
+    measured = False
+    for _, data in chain:
         behaviour = replace(behaviour, **_numbers(data.get("behaviour", {})))
     # the same key at a more specific level (kind, generation, device) wins over a later file's less specific one
     for level in ("default", kind, generation, device_id):
-        for data in chain:
+        for owner, data in chain:
             section = (data.get("coefficients") or {}).get(level)
-            if not section:
+            if not section or (owner, level) in left_out:
                 continue
+            measured = measured or (owner != "generic" and level != "default")
             values = _numbers(section)
             merged: dict[str, Any] = {}
             for name, value in values.items():
@@ -210,7 +260,19 @@ def _resolved(framework: str, device_id: str, generation: str, kind: str) -> tup
                 grades[name] = given.get("grade", "analytic") if isinstance(given, dict) else "analytic"
             base = replace(base, **merged, grades=grades)
             basis = f"{data.get('name', framework)} on {level}" if level != "default" else basis
+    effects = _file("fitted/pooled").get("pooled", {}) if pooled is None else pooled
+    if not measured and device_id and effects:  # nobody measured this pair: what its software and generation share
+        for name, factor in pooled_factors(effects, lineage(framework)[-1], framework, generation).items():
+            value, entry = _entry(base, name), effects[name]
+            if value is not None and factor != 1.0:
+                base = _with_entry(base, name, min(max(value * factor, entry["low"]), entry["high"]), "analytic")
+        basis = f"data sheet of {generation}, scaled as measured software and generations are"
     return replace(base, basis=basis), behaviour
+
+
+@cache
+def _resolved(framework: str, device_id: str, generation: str, kind: str) -> tuple[Coefficients, Behaviour]:
+    return resolve(framework, device_id, generation, kind)
 
 
 def coefficients(framework: str, device: DeviceSpec) -> Coefficients:

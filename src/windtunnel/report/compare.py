@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from windtunnel.report.quantities import count, gib, percent, seconds
@@ -10,6 +10,7 @@ from windtunnel.report.quantities import count, gib, percent, seconds
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+    from windtunnel.training.paired import PairedDifference
     from windtunnel.training.results import TrainingResult
 
 _FIGURES = ("step_time_s", "tokens_per_s_per_device", "mfu", "hfu", "peak_memory_reserved_bytes", "num_devices")
@@ -29,6 +30,8 @@ class Comparison:
     """Plan fields that differ → (a, b)."""
     scenario: dict[str, tuple[Any, Any]]
     """Other scenario fields that differ → (a, b), dotted names."""
+    paired: PairedDifference | None = None
+    """How sure the order of the two step times is; None where a stored result can no longer be read as a scenario."""
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for `--json`."""
@@ -41,6 +44,7 @@ class Comparison:
             "bytes_by_kind": self.bytes_by_kind,
             "plan": {k: list(v) for k, v in self.plan.items()},
             "scenario": {k: list(v) for k, v in self.scenario.items()},
+            "paired": asdict(self.paired) if self.paired else None,
         }
 
     def figure(self) -> Any:
@@ -87,7 +91,22 @@ def difference(a: TrainingResult, b: TrainingResult) -> Comparison:
         bytes_by_kind=_deltas(a.memory.at_peak, b.memory.at_peak),
         plan=_changes(_flat(a.plan), _flat(b.plan)),
         scenario=_changes(_flat(_outside_plan(a.scenario)), _flat(_outside_plan(b.scenario))),
+        paired=_paired(a, b),
     )  # fmt: skip
+
+
+def _paired(a: TrainingResult, b: TrainingResult) -> PairedDifference | None:
+    from windtunnel.errors import BadInput
+    from windtunnel.training.comparable import describe
+    from windtunnel.training.paired import paired_difference
+    from windtunnel.training.predict import prepare
+
+    try:
+        prepared = [prepare(r.scenario)[0] for r in (a, b)]
+    except BadInput:  # a result stored by another version, or without its scenario
+        return None
+    one, other = (describe(x.training, x.cluster, x.model, x.plan) for x in prepared)
+    return paired_difference(one, other, a.step_time_s, b.step_time_s, a.interval, b.interval)
 
 
 def comparison_summary(comparison: Comparison) -> RenderableType:
@@ -115,6 +134,10 @@ def comparison_summary(comparison: Comparison) -> RenderableType:
     )  # fmt: skip
     head.add_row("devices", f"{a.num_devices:,}", f"{b.num_devices:,}", _ratio(b.num_devices / a.num_devices))
     parts: list[RenderableType] = [head]
+    if comparison.paired:
+        p = comparison.paired
+        band = f"step time of B against A {_ratio(p.low)} to {_ratio(p.high)} ({100 * p.level:.0f} % band, {p.grade})"
+        parts += [Text(f"\n{p.verdict[0].upper()}{p.verdict[1:]}; {band}", style="bold"), Text(p.basis, style="dim")]
     changes = comparison.scenario | {f"plan.{k}": v for k, v in comparison.plan.items()}
     if changes:
         table = Table(box=None, show_header=False, padding=(0, 2, 0, 0), pad_edge=False)

@@ -1,72 +1,188 @@
-"""A band around a prediction, from residuals of comparable measured rows that were predicted without their group."""
+"""A band around a prediction, from what measured runs like it were off by when they were predicted unseen.
+
+Every measured configuration counts by how alike it is: weight exp(−distance), where each difference in software,
+device, model class, precision, scale, length, width or micro-batch adds its own distance. The distances are those that
+make bands narrow and right on the residuals themselves (`validation.bandwidths`), none is set by hand. A band is the
+weighted quantiles of the residuals, at the level that a finite sample needs to cover 80 % of new draws.
+
+Which residuals count depends on what is known. Software and device measured together: errors out of fold. Else errors
+of rows that were predicted as if the pair, the device or the software had never been measured, one unit a pair, so that
+the offset between units sets the width, as it does for the run that is asked about.
+"""
 
 from __future__ import annotations
 
-import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cache
-from importlib import resources
-from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from windtunnel.specs.cluster import ClusterSpec
-from windtunnel.specs.model import ModelSpec
+from windtunnel.training.comparable import WAYS, Residual, Subject, distances, residuals
 from windtunnel.training.results import Interval
 
+Floats = npt.NDArray[np.float64]
 LEVEL = 0.8
-_UNKNOWN = 0.25
-"""Half-width where nothing comparable was measured: leave-one-device-out errors reach 5–16 %, other vendors 30–40 %."""
-_LEAST = 8
-"""Rows that a class needs; smaller ones fall back to the next wider class."""
-_WIDEN = (1.0, 1.0, 1.3, 1.6)
-"""Widening per step away from the same software and device: systematic offsets between releases and clusters reach
-10–20 % where rows of one class scatter by 3–5 %."""
+_ENOUGH = 20.0
+"""Effective number of configurations that a band leans on at least; distances shrink together until they are met."""
+_UNITS = 12.0
+"""The same for units (pairs of software and device) where the pair was not measured."""
+_WORDS = {
+    "fold": "out of fold",
+    "pair": "software and device not measured together: errors of pairs left out",
+    "device": "device not measured: errors with each device left out",
+    "software": "software not measured: errors with each software left out",
+}
 
 
-def signature(model: ModelSpec, cluster: ClusterSpec) -> str:
-    """What makes a (model, cluster) group: dimensions, part and size."""
-    return (
-        f"{model.hidden_size}x{model.num_hidden_layers}x{model.vocab_size}x{model.num_experts}"
-        f"|{cluster.device.id}x{cluster.num_devices}"
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Residuals of one way of leaving out, as arrays of shape (n,)."""
+
+    members: tuple[Residual, ...]
+    errors: Floats
+    """log(predicted / measured)."""
+    words: dict[str, npt.NDArray[np.str_]]
+    numbers: dict[str, Floats]
+    """Base-two logarithms."""
+    share: Floats
+    """Weight before distances: rows of one group or unit do not count in full."""
+    unit: npt.NDArray[np.int64]
+    """Which unit a residual belongs to."""
+
+
+_NAMES = ("software", "root", "device", "generation", "vendor", "mixture", "precision")
+_KEPT = (*_NAMES, "signature")
+_SCALES = ("devices", "seq_len", "hidden", "mbs")
+
+
+def table_of(members: Sequence[Residual], way: str) -> Table:
+    """Arrays of the residuals that have an error of that way."""
+    used = tuple(r for r in members if r.error(way) is not None)
+    units: list[str] = []
+    for r in used:
+        if way == "fold":
+            units.append(r.subject.signature)
+        elif way == "software":
+            units.append(r.subject.software)
+        else:
+            units.append(f"{r.subject.software} on {r.subject.device}")
+    names = sorted(set(units))
+    unit = np.array([names.index(u) for u in units], dtype=np.int64)
+    count = np.bincount(unit, minlength=len(names))[unit] if used else np.ones(0)
+    return Table(
+        used,
+        np.log1p(np.array([r.error(way) for r in used], dtype=np.float64)),
+        {k: np.array([str(getattr(r.subject, k)) for r in used]) for k in _KEPT},
+        {k: np.log2([float(max(getattr(r.subject, k), 1)) for r in used]) for k in _SCALES},
+        1.0 / (np.sqrt(count) if way == "fold" else count),
+        unit,
     )
 
 
 @cache
-def _residuals() -> list[list[Any]]:
-    path = resources.files("windtunnel") / "catalog/residuals/training.json"
-    if not path.is_file():
-        return []
-    rows: list[list[Any]] = json.loads(path.read_text())["rows"]
-    return rows
+def _table(way: str) -> Table:
+    return table_of(residuals(), way)
 
 
-def interval_of(framework: str, cluster: ClusterSpec, model: ModelSpec, step_time_s: float) -> Interval:
-    """80 % band from the closest class of rows: (software, device), (software, generation), generation, all.
+def known_as(subject: Subject, table: Table) -> tuple[str, ...]:
+    """Ways of leaving out that resemble what is known of a run; `table` holds the residuals out of fold."""
+    software, device = table.words["software"], table.words["device"]
+    if ((software == subject.software) & (device == subject.device)).any():
+        return ("fold",)
+    seen = bool((device == subject.device).any())
+    if (software == subject.software).any():
+        return ("pair",) if seen else ("device",)
+    return ("software",) if seen else ("software", "device")
 
-    Rows of the same model and cluster are left out, so a prediction of a measured row never leans on that row. Finite
-    classes use the (n + 1) quantile level.
-    """
-    own = signature(model, cluster)
-    mixture = bool(model.num_experts)
-    device = cluster.device
-    rows = [r for r in _residuals() if r[3] == mixture and r[4] != own]
-    classes = (
-        (f"{framework} on {device.id}", [r for r in rows if r[0] == framework and r[1] == device.id]),
-        (f"{framework} on {device.generation}", [r for r in rows if r[0] == framework and r[2] == device.generation]),
-        (f"any software on {device.generation}", [r for r in rows if r[2] == device.generation]),
-        ("any software and device", rows if device.kind == "gpu" and device.vendor == "NVIDIA" else []),
-    )
-    for depth, (name, members) in enumerate(classes):
-        n = len(members)
-        if n < _LEAST:
+
+def distance(subject: Subject, table: Table, apart: dict[str, float]) -> Floats:
+    """How far each residual's run is from `subject`; shape (n,)."""
+    out = np.zeros(len(table.errors))
+    for name in _NAMES:
+        if weight := apart.get(name, 0.0):
+            out += weight * (table.words[name] != str(getattr(subject, name)))
+    for name in _SCALES:
+        if weight := apart.get(name, 0.0):
+            out += weight * np.abs(table.numbers[name] - math.log2(max(getattr(subject, name), 1)))
+    return out
+
+
+@dataclass(frozen=True, slots=True)
+class Band:
+    """Quantiles of log(predicted / measured), and the residuals that count most."""
+
+    low: float
+    high: float
+    effective: float
+    """Effective number of configurations, or of units."""
+    weights: Floats
+    used: npt.NDArray[np.bool_]
+
+
+def band(subject: Subject, table: Table, way: str, apart: dict[str, float], level: float = LEVEL) -> Band | None:
+    """Band of one way of leaving out; None without residuals of other (model, cluster) groups."""
+    used = table.words["signature"] != subject.signature
+    if not used.any():
+        return None
+    away = distance(subject, table, apart)[used]
+    share, unit, errors = table.share[used], table.unit[used], table.errors[used]
+    wanted = min(_ENOUGH if way == "fold" else _UNITS, 0.8 * len(np.unique(unit)))
+    stretch = 1.0
+    while True:
+        weights = np.exp(-(away - away.min()) / stretch) * share
+        counted = weights if way == "fold" else np.bincount(unit, weights)
+        effective = float(counted.sum() ** 2 / (counted**2).sum())
+        if effective >= wanted or stretch > 1e3:
+            break
+        stretch *= 1.25
+    share_in = min(0.98, level * (effective + 1.0) / effective)
+    order = np.argsort(errors)
+    sums = np.cumsum(weights[order])
+    at = (sums - 0.5 * weights[order]) / sums[-1]
+    low, high = np.interp([(1 - share_in) / 2, (1 + share_in) / 2], at, errors[order])
+    return Band(min(float(low), 0.0), max(float(high), 0.0), effective, weights, used)
+
+
+def interval_of(subject: Subject, step_time_s: float) -> Interval:
+    """80 % band of a step time. Rows of the same model and cluster take no part, so no row leans on itself."""
+    fold = _table("fold")
+    low = high = 0.0
+    texts: list[str] = []
+    rows: list[str] = []
+    ways = known_as(subject, fold) if fold.members else ()
+    for way in ways:
+        table = _table(way)
+        found = band(subject, table, way, distances())
+        if found is None:
             continue
-        errors = np.array([r[6] for r in members])
-        share = min(1.0, LEVEL * (n + 1) / n)
-        centre = float(np.median(errors))
-        low_e = centre + (float(np.quantile(errors, (1 - share) / 2)) - centre) * _WIDEN[depth]
-        high_e = centre + (float(np.quantile(errors, (1 + share) / 2)) - centre) * _WIDEN[depth]
-        families = ", ".join(sorted({r[5] for r in members}))
-        low, high = step_time_s / (1 + max(high_e, 0.0)), step_time_s / (1 + min(low_e, 0.0))
-        return Interval(LEVEL, low, high, f"{n} rows, {name}: {families}", "fitted" if depth < 2 else "analytic")
-    low, high = step_time_s * (1 - _UNKNOWN), step_time_s * (1 + _UNKNOWN)
-    return Interval(LEVEL, low, high, "no comparable rows: data sheet and generic coefficients", "assumed")
+        low, high = -math.hypot(low, found.low), math.hypot(high, found.high)
+        text, names = _basis(table, found, way)
+        texts.append(text)
+        rows += names
+    if not texts:
+        return Interval(LEVEL, step_time_s / 2, step_time_s * 2, "no measured rows ship: a factor of two", "assumed")
+    grade = "fitted" if ways == ("fold",) else "analytic" if len(ways) == 1 else "assumed"
+    return Interval(
+        LEVEL, step_time_s * math.exp(-high), step_time_s * math.exp(-low), "; ".join(texts), grade, tuple(rows)
+    )
+
+
+def _basis(table: Table, found: Band, way: str) -> tuple[str, list[str]]:
+    """What a band leans on, in words, and the rows that count most."""
+    weights = found.weights / found.weights.sum()
+    members = [r for r, used in zip(table.members, found.used, strict=True) if used]
+    by: dict[str, float] = {}
+    for r, w in zip(members, weights, strict=True):
+        name = f"{r.family} ({r.subject.software} on {r.subject.device})"
+        by[name] = by.get(name, 0.0) + float(w)
+    top = sorted(by.items(), key=lambda kv: -kv[1])[:3]
+    shown = ", ".join(f"{100 * w:.0f} % {name}" for name, w in top)
+    nearest = [members[int(i)].ids[0] for i in np.argsort(-weights, kind="stable")[:5]]
+    what = "configurations" if way == "fold" else "units"
+    return f"{found.effective:.0f} {what}, {_WORDS[way]}: {shown}", nearest
+
+
+__all__ = ["LEVEL", "WAYS", "Band", "Table", "band", "distance", "interval_of", "known_as", "table_of"]

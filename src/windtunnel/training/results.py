@@ -20,6 +20,8 @@ class Interval:
     basis: str
     grade: str
     """measured | fitted | analytic | assumed."""
+    rows: tuple[str, ...] = ()
+    """Measured rows that count most, at most five a way of leaving out."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,7 +61,7 @@ def result_from_dict(data: Mapping[str, Any]) -> TrainingResult:
     """
     known = {f.name for f in fields(TrainingResult)}
     kept = {k: v for k, v in data.items() if k in known}
-    kept["interval"] = Interval(**data["interval"])
+    kept["interval"] = Interval(**{**data["interval"], "rows": tuple(data["interval"].get("rows", ()))})
     kept["memory"] = _memory_from_dict(data["memory"])
     kept["assumed"] = tuple(Assumption(**a) for a in data.get("assumed", ()))
     for name in ("warnings", "citations", "stages"):

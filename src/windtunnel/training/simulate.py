@@ -26,6 +26,7 @@ from windtunnel.techniques.base import Applied
 from windtunnel.techniques.step_options import StepOptions
 from windtunnel.training.account import breakdown, memory_report, static_memory
 from windtunnel.training.assembly import STREAMS, TAGS
+from windtunnel.training.comparable import describe
 from windtunnel.training.interval import interval_of
 from windtunnel.training.parts import Parts, build_parts
 from windtunnel.training.results import Assumption, MemoryReport, TraceEvents, TrainingResult
@@ -195,7 +196,7 @@ def simulate_step(
         peak_memory_reserved_bytes=report.peak_reserved_bytes,
         memory_fits=report.fits,
         breakdown=shares,
-        interval=interval_of(x.training.framework, x.cluster, x.model, step),
+        interval=interval_of(describe(x.training, x.cluster, x.model, x.plan), step),
         memory=report,
         sensitivities=sensitivities or {},
         bound_by=_bound_by(shares),

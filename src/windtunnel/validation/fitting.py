@@ -9,13 +9,13 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from windtunnel.cost.coefficients import coefficients
+from windtunnel.cost.coefficients import Coefficients, coefficients
 from windtunnel.errors import BadInput
 from windtunnel.validation.rows import RowCase
 
@@ -55,14 +55,23 @@ def fold_of(group: str, folds: int = 5) -> int:
     return int(hashlib.sha256(group.encode()).hexdigest(), 16) % folds
 
 
-def overrides_for(case: RowCase, values: dict[str, float]) -> dict[str, Any]:
-    """Coefficient overrides of one row: tables are merged entry by entry."""
+def overrides_for(case: RowCase, values: dict[str, float], base: Coefficients | None = None) -> dict[str, Any]:
+    """Coefficient overrides of one row: tables are merged entry by entry.
+
+    Args:
+        case: the row.
+        values: coefficient → value.
+        base: what holds for the rest; absent: the catalogue.
+    """
     from windtunnel import catalog
 
     assert case.scenario is not None and case.scenario.training is not None
-    device = catalog.resolve_cluster(case.scenario.cluster).device
-    base = coefficients(case.scenario.training.framework, device)
     out: dict[str, Any] = {}
+    if base is None:
+        device = catalog.resolve_cluster(case.scenario.cluster).device
+        base = coefficients(case.scenario.training.framework, device)
+    else:
+        out = {f.name: getattr(base, f.name) for f in fields(base)}
     for name, value in values.items():
         table, _, key = name.partition(".")
         if key:
@@ -72,25 +81,25 @@ def overrides_for(case: RowCase, values: dict[str, float]) -> dict[str, Any]:
     return out
 
 
-def predict(case: RowCase, values: dict[str, float]) -> float:
+def predict(case: RowCase, values: dict[str, float], base: Coefficients | None = None) -> float:
     """Predicted value of the row's first metric, NaN when the scenario is refused. Only time is simulated."""
     from windtunnel.training.predict import prepare
     from windtunnel.training.simulate import simulate_step
 
     assert case.scenario is not None
     try:
-        prepared, _ = prepare(case.scenario, coefficient_overrides=overrides_for(case, values))
+        prepared, _ = prepare(case.scenario, coefficient_overrides=overrides_for(case, values, base))
     except BadInput:
         return math.nan
     return case.metrics[0].convert(simulate_step(prepared, memory=False))
 
 
-def log_residuals(cases: Sequence[RowCase], values: dict[str, float]) -> Floats:
+def log_residuals(cases: Sequence[RowCase], values: dict[str, float], base: Coefficients | None = None) -> Floats:
     """log(predicted / measured) of each case's step time."""
     out = []
     for case in cases:
         sign = 1.0 if case.metrics[0].metric == "step_time" else -1.0
-        out.append(sign * math.log(predict(case, values) / case.metrics[0].measured))
+        out.append(sign * math.log(predict(case, values, base) / case.metrics[0].measured))
     return np.array(out)
 
 

@@ -1,27 +1,32 @@
-"""Out-of-fold residuals as data: what `training.interval` computes its bands from."""
+"""Out-of-sample residuals as data: what `training.interval` and `training.paired` compute their bands from."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
 from typing import Any
 
+from windtunnel.training.comparable import COLUMNS, WAYS, read_residual
+from windtunnel.validation.bandwidths import best_distances
+from windtunnel.validation.configurations import Configuration
 
-def table(residuals: list[dict[str, Any]]) -> dict[str, Any]:
-    """Columns of the residual file, one entry per predicted row, sorted so that the file is reproducible.
 
-    `error` is predicted / measured − 1 of a row whose (model, cluster) group took no part in the fit.
+def table(found: Sequence[tuple[Configuration, dict[str, float]]]) -> dict[str, Any]:
+    """Columns of the residual file, one entry per predicted configuration, sorted so that the file is reproducible.
+
+    Args:
+        found: configurations with way of leaving out → predicted / median of the measured − 1.
     """
-    from windtunnel import catalog
-    from windtunnel.errors import BadInput
-
-    names = ("software", "device", "generation", "moe", "signature", "family", "error")
-    rows = []
-    for r in residuals:
-        try:
-            generation = catalog.device(r["device"]).generation
-        except BadInput:  # a device the catalogue does not know still counts in the widest class
-            generation = "unknown"
-        rows.append(
-            [r["software"], r["device"], generation, r["moe"], r["signature"], r["family"], round(r["error"], 5)]
-        )
+    rows = [
+        [*c.row, *(None if way not in errors else round(errors[way], 5) for way in WAYS)] for c, errors in found
+    ]  # fmt: skip
     rows.sort(key=str)
-    return {"columns": list(names), "rows": rows}
+    apart = best_distances([read_residual(row) for row in rows])
+    return {"columns": [*COLUMNS, "family", "ids", *WAYS], "distances": apart, "rows": rows}
+
+
+def lines(data: dict[str, Any]) -> str:
+    """JSON with one row a line, so that differences are readable."""
+    rows = ",\n".join(json.dumps(row) for row in data["rows"])
+    head = {k: v for k, v in data.items() if k != "rows"}
+    return json.dumps(head)[:-1] + ', "rows": [\n' + rows + "\n]}\n"

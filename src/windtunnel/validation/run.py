@@ -58,7 +58,8 @@ def fingerprint(scenario: Scenario) -> str:
     return json.dumps(data, sort_keys=True)
 
 
-def _plan_key(scenario: Scenario) -> str:
+def plan_key(scenario: Scenario) -> str:
+    """Identity of a scenario without the software's release."""
     training = scenario.training
     if training is not None:
         scenario = scenario.model_copy(update={"training": training.model_copy(update={"framework_version": ""})})
@@ -170,7 +171,7 @@ def _predicted(case: RowCase, target: Target, result: TrainingResult) -> RowOutc
         relative_error(value, target.measured), result.interval.grade, case.assumed, "", group_of(case.scenario),
         result.num_devices, result.tokens_per_s * result.step_time_s,
         result.model_tflops_per_device * 1e12 * result.step_time_s, result.step_time_s,
-        result.memory_fits, case.scenario.training.seq_len if case.scenario.training else 0, _plan_key(case.scenario),
+        result.memory_fits, case.scenario.training.seq_len if case.scenario.training else 0, plan_key(case.scenario),
     )  # fmt: skip
 
 

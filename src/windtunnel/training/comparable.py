@@ -1,0 +1,123 @@
+"""What makes a run comparable to measured ones, and the residuals of those (`catalog/residuals/training.json`)."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from typing import TYPE_CHECKING, Any
+
+from windtunnel.cost.coefficients import lineage
+
+if TYPE_CHECKING:
+    from windtunnel.parallel.resolve import ResolvedPlan
+    from windtunnel.specs.cluster import ClusterSpec
+    from windtunnel.specs.model import ModelSpec
+    from windtunnel.specs.workload import TrainingSpec
+
+WAYS = ("fold", "pair", "device", "software")
+"""How a residual's row was left out: its (model, cluster) fold; its (software, device); its device, whatever the
+software; its software, whatever the device."""
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """A run as far as comparisons go."""
+
+    software: str
+    root: str
+    """What the software inherits from, itself if from nothing."""
+    device: str
+    generation: str
+    vendor: str
+    mixture: bool
+    """Whether the model has experts."""
+    signature: str
+    """The (model, cluster) group: dimensions, part and number of devices."""
+    devices: int
+    precision: str
+    seq_len: int
+    hidden: int
+    mbs: int
+    plan: str
+    """Axes, micro-batch, batch and recomputation as words; pairs of plans differ in these."""
+
+    def columns(self) -> list[Any]:
+        """Values in the order of the residual file."""
+        return [getattr(self, name) for name in COLUMNS]
+
+
+COLUMNS = (
+    "software", "root", "device", "generation", "vendor", "mixture", "signature", "devices", "precision", "seq_len",
+    "hidden", "mbs", "plan",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Residual:
+    """One measured configuration that was predicted without what it is compared with.
+
+    Errors are predicted step time over measured, minus one; None where that way of leaving out was not run.
+    """
+
+    subject: Subject
+    family: str
+    ids: tuple[str, ...]
+    """Measured rows; more than one are repeats, and errors are against their median."""
+    fold: float | None
+    pair: float | None
+    device: float | None
+    software: float | None
+
+    def error(self, way: str) -> float | None:
+        """Error of one way of `WAYS`."""
+        value: float | None = getattr(self, way)
+        return value
+
+
+def signature(model: ModelSpec, cluster: ClusterSpec) -> str:
+    """What makes a (model, cluster) group: dimensions, part and size."""
+    return (
+        f"{model.hidden_size}x{model.num_hidden_layers}x{model.vocab_size}x{model.num_experts}"
+        f"|{cluster.device.id}x{cluster.num_devices}"
+    )
+
+
+def describe(training: TrainingSpec, cluster: ClusterSpec, model: ModelSpec, plan: ResolvedPlan) -> Subject:
+    """A run as far as comparisons go."""
+    device = cluster.device
+    axes = {"tp": plan.tp, "pp": plan.pp, "vpp": plan.vpp, "cp": plan.cp, "ep": plan.ep, "dp": plan.dp, "mbs": plan.mbs}
+    words = [f"{name}{value}" for name, value in axes.items() if value > 1 or name == "mbs"]
+    words += [f"gbs{training.global_batch}", f"zero{plan.zero}", plan.recompute.policy]
+    return Subject(
+        training.framework, lineage(training.framework)[-1], device.id, device.generation, device.vendor,
+        bool(model.num_experts), signature(model, cluster), cluster.num_devices, training.precision, training.seq_len,
+        model.hidden_size, plan.mbs, " ".join(words),
+    )  # fmt: skip
+
+
+@cache
+def _file() -> dict[str, Any]:
+    path = resources.files("windtunnel") / "catalog/residuals/training.json"
+    data: dict[str, Any] = json.loads(path.read_text()) if path.is_file() else {}
+    readable = data.get("columns", [])[: len(COLUMNS)] == list(COLUMNS)  # a calibration may run over an older file
+    return data if readable else {"rows": []}
+
+
+@cache
+def residuals() -> tuple[Residual, ...]:
+    """Every residual that ships."""
+    return tuple(read_residual(row) for row in _file()["rows"])
+
+
+@cache
+def distances() -> dict[str, float]:
+    """How far one difference between two runs sets them apart, see `training.interval`."""
+    return dict(_file().get("distances", {}))
+
+
+def read_residual(row: list[Any]) -> Residual:
+    """One line of the file."""
+    n = len(COLUMNS)
+    return Residual(Subject(*row[:n]), row[n], tuple(row[n + 1]), *row[n + 2 : n + 6])
