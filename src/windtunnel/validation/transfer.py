@@ -207,9 +207,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     errors = _in_halves(transfer_errors, rows, stored_fits(), spec["defaults"])
     about = {c.ids: c for c in configurations(rows)}
     found = [
-        {"ids": ids, "family": about[ids].case.family, "software": about[ids].software, "device": about[ids].device} | own
-        for ids, own in sorted(errors.items())
-    ]  # fmt: skip
+        {"ids": ids, "family": c.case.family, "software": c.software, "device": c.device, **errors[ids]}
+        for ids, c in sorted(about.items())
+        if ids in errors
+    ]
     if options.out:
         options.out.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
     for way in ("device", "software", "pair"):
