@@ -88,13 +88,13 @@ def _explanation(scenario: str, overrides: tuple[str, ...], against: str | None)
 
 def _document(explanation: Explanation, time_class: str | None, term: str | None) -> dict[str, Any]:
     from windtunnel.errors import BadInput
-    from windtunnel.report.explain_view import find_class, find_terms
+    from windtunnel.report.explain_view import NO_CHAIN, find_class, find_terms
 
     if not (time_class or term):
         return explanation.to_dict()
     chain = explanation.chain
     if chain is None:
-        raise BadInput("--class and --term need the chain, which a result without its scenario has not")
+        raise BadInput(NO_CHAIN)
     if term:
         return {"terms": [t.to_dict() for t in find_terms(chain, term, time_class or "")]}
     name = find_class(chain, time_class or "")

@@ -13,6 +13,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -28,6 +29,7 @@ _CHUNK = 1 << 22
 _KERNEL = frozenset({"kernel", "gpu_memcpy", "gpu_memset", "memcpy", "memset"})
 _LAUNCH = frozenset({"cuda_runtime", "cuda_driver", "runtime", "hip_runtime", "privateuse1_runtime"})
 _RANGE = frozenset({"user_annotation", "cpu_op", "gpu_user_annotation", "operator"})
+_BETWEEN = re.compile(r"[\s,]*")
 _STEP = re.compile(r"^ProfilerStep#(\d+)$")
 
 
@@ -56,6 +58,8 @@ class KernelTrace:
     num_kernels: int
     rank: int | None
     world_size: int | None
+    device: str
+    """Name of the device as the driver gives it, empty where the trace has none."""
     unknown: tuple[tuple[str, float], ...] = ()
     """Kernels that no rule knows, with their seconds in the step, largest first."""
     notes: tuple[str, ...] = ()
@@ -64,7 +68,7 @@ class KernelTrace:
         """Plain data for `--json`."""
         return {
             "path": self.path, "step_time_s": self.step_time_s, "steps_s": list(self.steps_s), "idle_s": self.idle_s,
-            "num_kernels": self.num_kernels, "rank": self.rank, "world_size": self.world_size,
+            "num_kernels": self.num_kernels, "rank": self.rank, "world_size": self.world_size, "device": self.device,
             "classes": {
                 name: {"busy_s": c.busy_s, "exposed_s": c.exposed_s, "kernels": c.kernels}
                 for name, c in self.classes.items()
@@ -88,6 +92,10 @@ class _Events:
     """Correlation → start of the runtime call."""
     host_steps: dict[int, tuple[float, float]] = field(default_factory=dict)
     device_steps: dict[int, tuple[float, float]] = field(default_factory=dict)
+    operations: dict[int, str] = field(default_factory=dict)
+    """External id of a host operator → collective that it started."""
+    unsure: dict[int, int] = field(default_factory=dict)
+    """Row of a communication kernel that names no operation → external id of its host operator."""
     seen: int = 0
 
 
@@ -145,8 +153,9 @@ def _open(path: str | Path) -> TextIO:
 
 
 def _stream(stream: TextIO, path: str, info: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Events one by one; `info` receives `distributedInfo` where it precedes them."""
-    decode = json.JSONDecoder().raw_decode
+    """Events one by one; `info` receives `distributedInfo` and the device's name where they precede them."""
+    decoder: Any = json.JSONDecoder()
+    scan, skip = decoder.scan_once, _BETWEEN.match  # raw_decode without its wrapper
     text, at = stream.read(_CHUNK), 0
     begin = _first(text)
     while begin is None:  # a long preamble (device properties, metadata)
@@ -157,24 +166,27 @@ def _stream(stream: TextIO, path: str, info: dict[str, Any]) -> Iterator[dict[st
         begin = _first(text)
     preamble = re.search(r'"distributedInfo"\s*:\s*(?=\{)', text[:begin])
     if preamble:
-        info.update(decode(text, preamble.end())[0])
+        info.update(decoder.raw_decode(text, preamble.end())[0])
+    device = re.search(r'"deviceProperties"\s*:\s*\[\s*\{[^}]*?"name"\s*:\s*"([^"]*)"', text[:begin])
+    if device:
+        info["device"] = device[1]
     at = begin
     while True:
-        while at < len(text) and text[at] in " \r\n\t,":
-            at += 1
-        if at < len(text) and text[at] == "]":
-            return
+        between = skip(text, at)
+        at = between.end() if between else at
         try:
-            event, at = decode(text, at)
-        except ValueError as error:
+            event, at = scan(text, at)
+        except (ValueError, StopIteration):
+            if text.startswith("]", at):
+                return
             more = stream.read(_CHUNK)
             if not more:
                 if at >= len(text):
                     raise BadInput(f"{path}: the trace is truncated: its list of events does not end") from None
-                left = "is truncated inside an event" if len(text) - at < _CHUNK else f"is not JSON: {error}"
+                left = "is truncated inside an event" if len(text) - at < _CHUNK else "is not JSON"
                 raise BadInput(f"{path}: the trace {left}") from None
             if len(text) - at > 16 * _CHUNK:
-                raise BadInput(f"{path}: not a trace: {error}") from None
+                raise BadInput(f"{path}: not a trace: an event of more than {16 * _CHUNK >> 20} MiB") from None
             text, at = text[at:] + more, 0
             continue
         if isinstance(event, dict):
@@ -189,11 +201,18 @@ def _first(text: str) -> int | None:
     return found.end() if found else None
 
 
+@cache
+def _known(category: str) -> str:
+    """A category as we treat it; older versions write `Kernel`, `Memcpy`."""
+    lowered = category.lower()
+    return lowered if lowered in _KERNEL or lowered in _LAUNCH or lowered in _RANGE else ""
+
+
 def _take(events: _Events, event: dict[str, Any]) -> None:
     events.seen += 1
-    if event.get("ph") != "X":
+    category = _known(str(event.get("cat")))
+    if not category or event.get("ph") != "X":
         return
-    category = str(event.get("cat", "")).lower()
     if category in _KERNEL:
         args = event.get("args") or {}
         name = str(event.get("name", ""))
@@ -201,6 +220,8 @@ def _take(events: _Events, event: dict[str, Any]) -> None:
         events.length.append(max(float(event.get("dur", 0.0)), 0.0))
         collective = str(args.get("Collective name", "")) if category == "kernel" else ""
         events.kind.append(kernel_class(name, collective) if category == "kernel" else copy_class(name))
+        if category == "kernel" and not collective and events.kind[-1] in COLLECTIVES and "External id" in args:
+            events.unsure[len(events.kind) - 1] = int(args["External id"])
         events.name.append(name)
         events.device.append(args.get("device", event.get("pid")))
         events.correlation.append(int(args.get("correlation", -1)))
@@ -209,6 +230,9 @@ def _take(events: _Events, event: dict[str, Any]) -> None:
         if correlation is not None:
             events.launched[int(correlation)] = float(event["ts"])
     elif category in _RANGE:
+        args = event.get("args") or {}
+        if "Collective name" in args and "External id" in args:
+            events.operations[int(args["External id"])] = str(args["Collective name"])
         found = _STEP.match(str(event.get("name", "")))
         if found:
             steps = events.device_steps if category == "gpu_user_annotation" else events.host_steps
@@ -217,6 +241,9 @@ def _take(events: _Events, event: dict[str, Any]) -> None:
 
 
 def _reduce(path: str, events: _Events, info: dict[str, Any]) -> KernelTrace:
+    for row, external in events.unsure.items():
+        if external in events.operations:
+            events.kind[row] = kernel_class(events.name[row], events.operations[external])
     start, length = np.array(events.start), np.array(events.length)
     step = _step_of(events, start)
     order = np.argsort(start, kind="stable")
@@ -250,7 +277,7 @@ def _reduce(path: str, events: _Events, info: dict[str, Any]) -> KernelTrace:
         notes.append(f"{len(whole)} whole {'step' if len(whole) == 1 else 'steps'}: record at least three")
     return KernelTrace(
         path, (stop - begin) * 1e-6, classes, idle, tuple(lengths[n] * 1e-6 for n in numbers), int(inside.sum()),
-        _int(info.get("rank")), _int(info.get("world_size")),
+        _int(info.get("rank")), _int(info.get("world_size")), str(info.get("device", "")),
         tuple(sorted(unknown.items(), key=lambda item: -item[1])[:8]), tuple(notes),
     )  # fmt: skip
 

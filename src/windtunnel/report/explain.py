@@ -199,7 +199,7 @@ def explain_source(
     candidates = _ranked(found, gap)
     errors = _class_errors(uncertain)
     classes = tuple(replace(c, error_s=errors.get(c.time_class, 0.0)) for c in plain.classes)
-    comparison = None if trace is None else _against_trace(chain, trace, candidates)
+    comparison = None if trace is None else _against_trace(result, chain, trace, candidates)
     return replace(
         plain, chain=chain, candidates=tuple(candidates), uncertain=tuple(uncertain), classes=classes, trace=comparison
     )
@@ -220,12 +220,14 @@ def _class_errors(uncertain: list[Uncertain]) -> dict[str, float]:
     return {name: math.sqrt(value) for name, value in squares.items()}
 
 
-def _against_trace(chain: Chain, trace: KernelTrace, candidates: list[Candidate]) -> TraceComparison:
+def _against_trace(
+    result: TrainingResult, chain: Chain, trace: KernelTrace, candidates: list[Candidate]
+) -> TraceComparison:
     """The comparison, and which alternatives bring the classes closer to the trace."""
     from windtunnel.report.trace_gap import compare_with_trace, distance
     from windtunnel.training.chain_build import build_chain
 
-    comparison = compare_with_trace(chain, trace)
+    comparison = compare_with_trace(chain, trace, result)
     apart = distance(chain, trace)
     better = []
     for candidate in [c for c in candidates if c.made is not None][:_TRACES_TRIED]:

@@ -15,12 +15,14 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from windtunnel.report.trace_gap import TraceComparison
-    from windtunnel.training.alternatives import Candidate
     from windtunnel.training.chain import Chain, OperatorLine, Term
 
 _SMALL = 5e-4
 """Share of the step below which a term is not worth a line in the overview."""
 _MOST = 40
+_FACTOR = 5.0
+"""A class that would have to be off by more is no explanation."""
+NO_CHAIN = "--class and --term need the scenario: this result was made by another version"
 _NARROW = 110
 """Columns below which the product of a term goes below its name."""
 
@@ -40,7 +42,7 @@ def explanation_summary(explanation: Explanation, *, time_class: str = "", term:
 
     if time_class or term:
         if explanation.chain is None:
-            raise BadInput("--class and --term need the chain, which a result without its scenario has not")
+            raise BadInput(NO_CHAIN)
         if term:
             return Group(*_terms(explanation.chain, find_terms(explanation.chain, term, time_class)))
         return Group(*_one_class(explanation.chain, find_class(explanation.chain, time_class)))
@@ -314,28 +316,27 @@ def _gap(explanation: Explanation) -> list[RenderableType]:
     settings = [c for c in explanation.candidates if c.kind == "assumption"]
     numbers = [c for c in explanation.candidates if c.kind == "coefficient"]
     if settings:
-        table = _table("left open", "taken", "if instead", "step>", "of the gap>", "")
-        for c in settings[:10]:
-            table.add_row(c.name, c.value, c.alternative, seconds(c.step_time_s), _explained(c, gap), c.note)
-        parts += [_title("\nSettings that the scenario leaves open, simulated"), _indented(table)]
+        table = _table("left open", "taken", "if instead", "step>", "of the gap>", "…")
+        for c in settings[:8]:
+            table.add_row(c.name, c.value, c.alternative, seconds(c.step_time_s), _share(c.change_s, gap), c.note)
+        parts += [_title("\nSettings that the scenario leaves open, simulated one by one"), _indented(table)]
     if numbers:
-        table = _table("coefficient", "value>", "at>", "σ>", "step>", "of the gap>", "grade", "…")
-        for c in numbers[:8]:
-            table.add_row(
-                c.name, c.value, c.alternative, f"{c.sigmas:+.1f}", seconds(c.step_time_s), _explained(c, gap), c.grade,
-                c.note,
-            )  # fmt: skip
-        title = "\nCoefficients within two standard errors, simulated"
-        parts += [_title(title), _indented(table)]
+        table = _table("coefficient", "value>", "at>", "σ>", "step>", "of the gap>", "grade")
+        for c in numbers[:6]:
+            value, other = (_plain(float(x), c.name) for x in (c.value, c.alternative))
+            share = _share(c.change_s, gap)
+            table.add_row(c.name, value, other, f"{c.sigmas:+.1f}", seconds(c.step_time_s), share, c.grade)
+        parts += [_title("\nCoefficients, moved by at most two standard errors"), _indented(table)]
     if explanation.chain is not None and not explanation.candidates:
         parts.append(_indented("\nNo setting left open and no coefficient within its error moves the step that way."))
-    if explanation.classes:
+    classes = [c for c in explanation.classes if 1 / _FACTOR <= c.factor <= _FACTOR]
+    if classes and explanation.trace is None:
         table = _table("class of time", "predicted>", "±>", "needed>", "factor>")
-        for one in explanation.classes[:8]:
+        for one in classes[:8]:
             error = seconds(one.error_s) if one.error_s else ""
             table.add_row(one.time_class, seconds(one.predicted_s), error, seconds(one.needed_s), f"× {one.factor:.2f}")
         parts += [_title("\nWhat would account for the gap by itself"), _indented(table)]
-    if explanation.resources:
+    if explanation.resources and explanation.trace is None:
         table = _table("", "", header=False)
         for name, change in explanation.resources.items():
             table.add_row(name, f"{percent(abs(change))} {'less' if change < 0 else 'more'} than assumed")
@@ -348,8 +349,9 @@ def _gap(explanation: Explanation) -> list[RenderableType]:
     return parts
 
 
-def _explained(candidate: Candidate, gap: float) -> str:
-    return percent(candidate.change_s / gap, 0) if gap else ""
+def _share(part: float, gap: float) -> str:
+    """Share of the gap without decimals; nothing where there is no gap."""
+    return f"{round(100 * part / gap):d} %" if gap else ""
 
 
 def _trace(comparison: TraceComparison, chain: Chain | None) -> list[RenderableType]:
@@ -366,7 +368,7 @@ def _trace(comparison: TraceComparison, chain: Chain | None) -> list[RenderableT
         sign = "+" if row.difference_s >= 0 else "−"
         table.add_row(
             name, seconds(row.predicted_s), seconds(row.measured_s), f"{sign}{seconds(abs(row.difference_s))}",
-            percent(row.difference_s / gap, 0) if abs(gap) > 1e-3 * predicted else "", Text(row.reason, style="dim"),
+            _share(row.difference_s, gap) if abs(gap) > 1e-3 * predicted else "", Text(row.reason, style="dim"),
         )  # fmt: skip
     table.add_row(
         Text("step", style="bold"), seconds(predicted), seconds(trace.step_time_s),

@@ -7,6 +7,7 @@ kernel that spins, so the predicted bubble stands beside it; time without any ke
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -17,9 +18,11 @@ if TYPE_CHECKING:
     from windtunnel.importers.kineto import KernelTrace
     from windtunnel.training.alternatives import Candidate
     from windtunnel.training.chain import Chain
+    from windtunnel.training.results import TrainingResult
 
 IDLE = "no kernel runs"
 WAIT = "send-receive"
+_PART = re.compile(r"\b(v100|a100|a800|a40|a10g?|h100|h800|h200|h20|gh200|gb200|gb300|b200|b300|l40s?|mi\d{3}x?)\b")
 _MATTERS = 0.01
 """Share of the step from which a class's difference gets a reason."""
 
@@ -98,8 +101,8 @@ def predicted_kernels(chain: Chain) -> dict[str, tuple[float, float, float]]:
     return {name: (exposed[name], busy[name], count[name]) for name in names}
 
 
-def compare_with_trace(chain: Chain, trace: KernelTrace) -> TraceComparison:
-    """Both steps by kind of kernel, largest difference first."""
+def compare_with_trace(chain: Chain, trace: KernelTrace, result: TrainingResult | None = None) -> TraceComparison:
+    """Both steps by kind of kernel, largest difference first. With a result, also whether the two are of one run."""
     ours = predicted_kernels(chain)
     theirs = {name: (c.exposed_s, c.busy_s, c.kernels) for name, c in trace.classes.items()}
     theirs[IDLE] = (trace.idle_s, 0.0, 0)
@@ -110,7 +113,7 @@ def compare_with_trace(chain: Chain, trace: KernelTrace) -> TraceComparison:
         row = TraceRow(name, ours_s, theirs_s, ours_busy, theirs_busy, launches, kernels)
         rows.append(TraceRow(*_values(row), reason=_reason(row, chain, trace.step_time_s)))
     rows.sort(key=lambda row: -abs(row.difference_s))
-    return TraceComparison(trace, tuple(rows), hints=tuple(_hints(rows, chain, trace)))
+    return TraceComparison(trace, tuple(rows), hints=tuple(_hints(chain, trace, result)))
 
 
 def _values(row: TraceRow) -> tuple[str, float, float, float, float, float, int]:
@@ -152,15 +155,22 @@ def _implied(row: TraceRow, chain: Chain, ratio: float) -> str:
     return f"{entry.name} {implied:.3g} for {entry.value:.3g} ({sigmas:.1f} σ)"
 
 
-def _hints(rows: list[TraceRow], chain: Chain, trace: KernelTrace) -> list[str]:
+def _hints(chain: Chain, trace: KernelTrace, result: TrainingResult | None) -> list[str]:
     hints = []
+    if result is not None:
+        if trace.world_size is not None and trace.world_size != result.num_devices:
+            hints.append(f"the trace is of {trace.world_size:,} ranks, the scenario has {result.num_devices:,} devices")
+        named = _PART.search(trace.device.lower())
+        if named and named[0] not in chain.device.lower():
+            hints.append(f"the trace was recorded on {trace.device}, the scenario has {chain.device}")
+        if int(result.plan.get("pp", 1) or 1) > 1:
+            hints.append(f"the prediction is of stage {chain.stage}, which finishes last: take a rank of that stage")
     ratio = chain.step_time_s / trace.step_time_s
     if ratio > 1.8 and abs(ratio - round(ratio)) < 0.15 * round(ratio):
         hints.append(
             f"the predicted step is about {round(ratio)} times a ProfilerStep: is step() called per micro-batch?"
         )
-    known = sum(t.busy_s for t in chain.terms if t.kernel == "gemm")
-    if trace.unknown and sum(s for _, s in trace.unknown) > 0.02 * trace.step_time_s and known:
+    if sum(s for _, s in trace.unknown) > 0.02 * trace.step_time_s:
         names = ", ".join(f"{name[:60]} ({seconds:.3g} s)" for name, seconds in trace.unknown[:3])
         hints.append(f"kernels that no rule knows: {names}")
     return hints

@@ -77,7 +77,7 @@ def open_settings(prepared: Prepared, scenario: Scenario) -> list[Candidate]:
     """Every alternative to what the scenario leaves open, simulated. Invalid and ineffective ones are left out."""
     base = step_time(prepared)
     chosen = applied(scenario.techniques)
-    out = []
+    out: list[Candidate] = []
     for change in _changes(prepared, scenario):
         plan = scenario.plan.model_copy(update=change.plan or {})
         try:
@@ -90,6 +90,8 @@ def open_settings(prepared: Prepared, scenario: Scenario) -> list[Candidate]:
         seconds = step_time(other)
         if abs(seconds - base) < _LEAST_CHANGE * base:
             continue
+        if any(c.name == change.name and abs(c.step_time_s - seconds) < 1e-6 * base for c in out):
+            continue  # the same in effect
         note = "" if memory_of(other).fits else "would not fit in memory"
         made = (other, scenario.model_copy(update={"plan": plan}))
         out.append(
@@ -281,7 +283,7 @@ def coefficient_candidates(
         value = u.entry.value * max(1 + u.entry.width * sigmas, 0.05)
         seconds = with_coefficient(prepared, scenario, u.entry.name, value)
         note = (
-            "" if abs(needed) <= PLAUSIBLE_SIGMA else f"closing it alone would take {abs(needed):.1f} standard errors"
+            "" if abs(needed) <= PLAUSIBLE_SIGMA else f"closing the gap alone takes {abs(needed):.1f} standard errors"
         )
         out.append(
             Candidate(

@@ -130,6 +130,9 @@ class Chain:
     operators: tuple[OperatorLine, ...]
     exposed: dict[str, float]
     clock: float = 1.0
+    stage: int = 0
+    """Pipeline stage that finishes last, whose time this is."""
+    device: str = ""
     by_class: dict[str, list[Term]] = field(default_factory=dict)
 
     def busy_s(self, time_class: str) -> float:
@@ -140,6 +143,8 @@ class Chain:
         """Plain data for `--json`."""
         return {
             "step_time_s": self.step_time_s,
+            "stage": self.stage,
+            "clock": self.clock,
             "classes": [
                 {
                     "class": name,
@@ -181,7 +186,7 @@ class Collector:
         known.busy_s += line.busy_s
         known.exposed_s += line.exposed_s
 
-    def chain(self, step_time_s: float, exposed: dict[str, float], clock: float) -> Chain:
+    def chain(self, step_time_s: float, exposed: dict[str, float], clock: float, stage: int, device: str) -> Chain:
         """Everything, largest first; classes that are wholly hidden follow with nothing exposed."""
         by_class: defaultdict[str, list[Term]] = defaultdict(list)
         for term in sorted(self.terms.values(), key=lambda t: -t.busy_s):
@@ -190,4 +195,4 @@ class Collector:
         shown = dict(exposed) | {name: 0.0 for name in by_class if name not in exposed}
         lines = sorted(self.operators.values(), key=lambda o: -o.busy_s)
         terms = tuple(t for name in shown for t in by_class.get(name, ()))
-        return Chain(step_time_s, terms, tuple(lines), shown, clock, dict(by_class))
+        return Chain(step_time_s, terms, tuple(lines), shown, clock, stage, device, dict(by_class))

@@ -66,7 +66,7 @@ def build_chain(prepared: Prepared, scenario: Scenario) -> Chain:
     make = _Build(variants, provenance(x.training.framework, x.cluster.device))
     make.segments(own)
     make.step(own, timeline, shares)
-    return make.out.chain(timeline.makespan_s, shares, x.clock)
+    return make.out.chain(timeline.makespan_s, shares, x.clock, int(x.program.stage[own[0]]), x.cluster.device.id)
 
 
 def device_sheet(device: DeviceSpec, field: str, value: float, unit: str, name: str) -> Sheet:
