@@ -112,12 +112,24 @@ def _tensors(tensors: dict[str, Any]) -> tuple[Recompute, float]:
     return Recompute(policy="modules", modules=tuple(again)), float(offloaded == len(tensors))
 
 
+def _recipe_offload(ctx: Context) -> tuple[str, str] | None:
+    """What a release's recipe sends to the host where the row is silent."""
+    facts = {name: words(value) for name, value in ctx.parallel.items() if value is not None}
+    return default(
+        "offload", ctx, device=words(ctx.hardware.get("device")), precision=words(ctx.fields.get("precision")),
+        sharding=facts.get("zero_stage", ""), pp=facts.get("pp", "1"),
+    )  # fmt: skip
+
+
 def read_offload(ctx: Context, from_recompute: float, layers: int) -> Offload:
     """Host memory use, from `offload`, the recompute phrase and the recipe's layer count."""
     raw = ctx.fields.get("offload")
     if isinstance(raw, dict):
         raw = [f"{key} {value}" for key, value in raw.items() if value and switch(value) is not False]
     text = words(raw)
+    if not text and ctx.fields.get("recompute") is None and (rule := _recipe_offload(ctx)):
+        text = str(rule[0])
+        ctx.assume("plan.offload", *rule)
     fields: dict[str, float] = {}
     if from_recompute:
         fields["activations"] = from_recompute
