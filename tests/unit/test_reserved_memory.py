@@ -9,7 +9,7 @@ import pytest
 
 from windtunnel.engine.allocator import Replay, replay_tensors
 from windtunnel.training.account import static_memory
-from windtunnel.training.allocation import StageTrace
+from windtunnel.training.allocation import StageTrace, first_shard
 from windtunnel.training.predict import prepare
 from windtunnel.training.simulate import memory_of
 
@@ -194,3 +194,39 @@ def test_a_third_step_reserves_nothing_more(plan: dict[str, Any], framework: str
         np.concatenate([streams, np.zeros(len(gradients), np.int64), step[2]]),
     )
     assert replay_tensors(*third).reserved_bytes == replay_tensors(sizes, tensors, streams).reserved_bytes
+
+
+def test_planned_memory_reserves_what_is_alive() -> None:
+    memory = memory_of(prepare(small({"zero": 3, "recompute": "full"}, framework="jax"))[0])
+    assert memory.reserved_by_allocator_bytes == memory.peak_allocated_bytes
+    other = memory_of(prepare(small({"zero": 3, "recompute": "full"}, framework="torchtitan"))[0])
+    assert other.reserved_by_allocator_bytes > other.peak_allocated_bytes
+
+
+def test_expandable_segments_follow_the_setting() -> None:
+    def reserved(chosen: bool | None) -> float:
+        source = small({"tp": 2, "cp": 2})
+        source["training"]["expandable_segments"] = chosen
+        return memory_of(prepare(source)[0]).reserved_by_allocator_bytes
+
+    assert reserved(True) < reserved(None) == reserved(False)
+
+
+def test_a_shard_is_a_stretch_of_the_buffer() -> None:
+    """Four parameters over two ranks, reversed: the first rank holds the last one whole and part of the third."""
+    held = first_shard(np.array([40.0, 10.0, 30.0, 20.0]), 2)
+    assert held.tolist() == [0.0, 0.0, 30.0, 20.0]
+    assert first_shard(np.array([40.0, 10.0, 30.0, 20.0]), 4).tolist() == [0.0, 0.0, 5.0, 20.0]
+
+
+def test_what_is_alive_at_the_peak_adds_up() -> None:
+    memory = memory_of(prepare(small({"pp": 2, "tp": 2}))[0])
+    assert sum(memory.at_peak.values()) == pytest.approx(memory.peak_allocated_bytes, rel=1e-9)
+    assert min(memory.at_peak.values()) > 0
+    assert {"weights", "gradients", "optimizer", "activations"} <= set(memory.at_peak)
+
+
+def test_the_last_stage_keeps_its_outputs() -> None:
+    trace, _ = stage_trace(small({"pp": 2, "zero": 3}, framework="torchtitan"), 1)
+    assert trace.keeps_outputs and len(trace.window()) == 2 * trace.table.m
+    assert not stage_trace(small({"pp": 2, "zero": 3}, framework="torchtitan"), 0)[0].keeps_outputs

@@ -129,6 +129,9 @@ class Behaviour:
     """Logits and loss run as PyTorch operators (a chain of tensors) unless the loss is fused."""
     loss_chunks: int = 1
     """Pieces in which a fused loss and the head's output are computed."""
+    planned_memory: bool = False
+    """A compiler plans all of a step's memory (XLA): no cached blocks, no second step; weights are gathered and
+    gradients reduced one tensor at a time."""
     root_gathered: bool = False
     """FSDP gathers embedding and head as one group that stays whole from forward to backward. torchtitan: until the
     releases that also compile the loss, which shard them apart."""

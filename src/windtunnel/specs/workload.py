@@ -63,3 +63,5 @@ class TrainingSpec(Spec):
     float8_all_gather: bool = False
     gradient_accumulation_sync: bool = True
     """FSDP: whether every micro-batch reduces gradients (no `no_sync`)."""
+    expandable_segments: bool | None = None
+    """Whether PyTorch's allocator grows segments (`expandable_segments:True`); absent means the framework's default."""

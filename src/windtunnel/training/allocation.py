@@ -128,7 +128,12 @@ class StageTrace:
             split_backward=table.split_backward,
             ring=max(plan.cp // max(a2a, 1), 1),
             exchanged=plan.ep > 1 and plan.dispatcher == "alltoall",
-            loss=("compiled" if plan.fused_loss else "eager") if behaviour.eager_loss else "in_place",
+            loss=(
+                ("compiled" if plan.fused_loss or behaviour.planned_memory else "eager")
+                if behaviour.eager_loss
+                else "in_place"
+            ),
+            planned=behaviour.planned_memory,
             loss_chunks=behaviour.loss_chunks if plan.fused_loss else 1,
             recipe=low_precision(training.precision) if behaviour.saves_quantised else None,
             root_bytes=2.0 * (parts.graph.embedding.params + parts.graph.head.params) / plan.tp if rooted else 0.0,
@@ -304,7 +309,7 @@ class StageTrace:
         return np.rint(events.sizes).astype(np.int64), events.tensors, events.streams
 
     def events(self) -> Events:
-        """Weights and buffers, a step, optimizer state, a second step."""
+        """Weights and buffers, a step, optimizer state, a second step; one step where a compiler plans memory."""
         static, how = self.static, self.how
         params = np.array([n for layers in self.layers for writer in layers for n in writer.params])
         share = params / params.sum() if params.size else np.ones(1)
@@ -347,15 +352,19 @@ class StageTrace:
                 persistent(np.array([max(size - self.parts.dummy_wgrad_bytes[self.stage], 0.0)]), WORKSPACE)
             elif name not in ("weights", "gradients", "optimizer", *(["gathered layers"] * self.settings.sharded)):
                 persistent(size * share, kinds.get(name, WORKSPACE))
+        states = optimizer * state / (master + state) * pieces
+        if how.planned_memory:
+            persistent(np.repeat(states / 2, 2), OPTIMIZER)
         opening, rest, late, count = self.step()
         base = number
         number += 2 * count
         out.append(opening.shifted(base))
         persistent(unused, WORKSPACE)
         out.append(rest.shifted(base))
-        persistent(np.repeat(optimizer * state / (master + state) * pieces / 2, 2), OPTIMIZER)
-        freed(late + base)
-        out += [opening.shifted(base + count), rest.shifted(base + count)]
+        if not how.planned_memory:
+            persistent(np.repeat(states / 2, 2), OPTIMIZER)
+            freed(late + base)
+            out += [opening.shifted(base + count), rest.shifted(base + count)]
         return _joined(out)
 
 

@@ -85,6 +85,8 @@ class Settings:
     """Weights of embedding and head together where they are gathered as one and stay whole until their backward."""
     kept_products: bool = True
     """Whether per-operator checkpointing sees the matrix products: custom 4-bit kernels are not `mm` operators."""
+    planned: bool = False
+    """A compiler plans memory: weights are gathered and gradients reduced one tensor at a time."""
     named: bool = False
     """Recomputation names what is kept (see `recompute_block`)."""
     step_bytes: float = 0.0
@@ -252,7 +254,7 @@ class LayerWriter:
                     self.loss.forward(script, live)
                 continue
             gathered = script.new(self.whole) if self.regathers and op.name in _COLUMN else NONE
-            expanded = script.new(op.params * 2) if self.s.quantized_base and op.kind == Kind.GEMM else NONE
+            expanded = self._weight(script, op)
             writes = [t for t in self.written_by[i] if t.name not in live]
             out = _output_bytes(op, before, self.hidden, sum(self.size[t.name] for t in self.written_by[i]))
             own = op.name in _ROW or sum(self.size[t.name] for t in writes) < 0.9 * out
@@ -280,6 +282,12 @@ class LayerWriter:
             if not again:
                 for name in [n for n in live if n in self.dropped and self.read_by[n][-1] <= i]:
                     script.free(live.pop(name))
+
+    def _weight(self, script: Script, op: Operator) -> int:
+        """A weight as the product reads it, where it is kept otherwise: gathered one by one, or in four bits."""
+        if op.params and self.s.planned and self.s.sharded:
+            return script.new(op.params * self.s.weight_bytes, kind=GATHERED)
+        return script.new(op.params * 2) if self.s.quantized_base and op.kind == Kind.GEMM else NONE
 
     def _exchange(self, script: Script, size: float) -> None:
         """Two copies of the routed tokens on the way: before and after the all-to-all."""
@@ -317,16 +325,20 @@ class LayerWriter:
             op = self.operators[i]
             if self.looped and op.name in ("lm_head", "loss"):
                 if op.name == "lm_head":
-                    whole, own = self.loss.backward(script, weight, live)
-                    x = [whole]
+                    made_here, own = self.loss.backward(script, weight, live)
+                    x = [made_here]
                     if self.gathers:
                         x = [script.new(self.hidden)]
-                        script.free(whole)
+                        script.free(made_here)
+                    if self.s.planned and self.s.scattered and not self.s.tied:
+                        weight.free(*own)
+                        own = []
                     gradients += [] if self.s.tied else own
                 continue
             for t in self.tensors:  # a module that discarded its output runs again when the output is needed
                 if t.name in self.dropped and t.name not in live and i in self.read_by[t.name]:
                     live[t.name] = script.new(self.size[t.name], kind=self.kind[t.name])
+            expanded = self._weight(script, op)
             wide = script.new(op.m * op.n * 2) if self.gathers and op.name in _ROW else NONE
             regathered = script.new(self.whole) if self.regathers and op.name in _COLUMN else NONE
             made: list[int] = []
@@ -337,7 +349,11 @@ class LayerWriter:
             elif op.kind in (Kind.GEMM, Kind.GROUPED_GEMM):
                 made = [script.new(op.m * op.k * 2)]
                 if self.s.weight_gradients and self.trained[op.name]:
-                    gradients.append(weight.new(self.trained[op.name] * self.s.weight_bytes, kind=GRADIENT))
+                    whole = weight.new(self.trained[op.name] * self.s.weight_bytes, kind=GRADIENT)
+                    if self.s.planned and self.s.scattered:  # reduced at once
+                        weight.free(whole)
+                    else:
+                        gradients.append(whole)
                 if self.gathers and op.name in _COLUMN:
                     reduced = script.new(self.hidden)
                     script.free(*made)
@@ -348,7 +364,7 @@ class LayerWriter:
                 if self.s.exchanged and op.name in ("permute", "unpermute"):
                     self._exchange(script, self.routed)
                 made = [script.new(self.hidden if op.name == "permute" else read[i])]
-            script.free(wide, regathered, *(n for n in x if n != residual))
+            script.free(wide, regathered, expanded, *(n for n in x if n != residual))
             x = [] if op.module == "norm" else made
             for name in [n for n in live if self.read_by[n][0] == i]:
                 weight.free(live.pop(name))
@@ -398,7 +414,8 @@ def write_layer(
     w = Script(counter=f.counter) if s.split_backward else b
     whole: list[int] = []
     rooted = s.sharded and s.root_bytes > 0.0 and (head or embedding)
-    if s.sharded:
+    layered = s.sharded and not s.planned
+    if layered:
         if not rooted:
             f.new(total * s.weight_bytes, GATHER, number=GATHERED_F, kind=GATHERED)
         elif embedding:
@@ -421,15 +438,15 @@ def write_layer(
         live[writer.input] = f.new(hidden * (1.0 - writer.offloaded), kind=ACTIVATION)
     if not rooted:
         f.free(*whole)
-    if s.sharded and last and not (rooted and head):
+    if layered and last and not (rooted and head):
         f.free(GATHERED_F)
 
-    if s.sharded and not rooted:
+    if layered and not rooted:
         if last:
             b.new(total * s.weight_bytes, GATHER, number=GATHERED_B, kind=GATHERED)
         whole = [b.new(n * s.weight_bytes, kind=GATHERED) for n in writer.params]
         b.free(GATHERED_B)
-    if s.sharded and not first:
+    if layered and not first:
         b.new(previous * s.weight_bytes, GATHER, number=GATHERED_B - STRIDE, kind=GATHERED)
     if last and not head:
         b.new(hidden, number=OUT_GRAD)
@@ -447,18 +464,18 @@ def write_layer(
         for n in writer.params:
             w.free(w.new(n * s.step_bytes))
     reduces = s.scattered and s.weight_gradients
-    if reduces and not last:
+    if reduces and not last and not s.planned:
         w.free(REDUCING + STRIDE)
     kept: list[int] = []
     if reduces:
-        w.new(total * s.reduce_bytes, number=REDUCING, kind=GRADIENT)
+        w.new(0.0 if s.planned else total * s.reduce_bytes, number=REDUCING, kind=GRADIENT)
         w.free(*gradients)
         shard = w.new(late or total * s.reduce_bytes / s.plan.shard_group, REDUCE, kind=GRADIENT)
         if initial and late:
             kept = [shard]
         else:
             w.free(shard)
-        if first:
+        if first and not s.planned:
             w.free(REDUCING)
     elif initial and late:
         kept = gradients

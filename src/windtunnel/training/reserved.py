@@ -53,6 +53,8 @@ class ReservedMemory:
 def communication_buffer_bytes(parts: Parts, plan: ResolvedPlan) -> float:
     """Buffers of the communicators of one rank: rings of the groups that reduce or gather, peers of the others."""
     cluster, params = parts.network.cluster, parts.network.params
+    if cluster.device.kind == "tpu":  # no library between the program and its links
+        return 0.0
 
     def ring(place: GroupPlacement) -> float:
         if float(place.size) <= 1:
@@ -108,14 +110,17 @@ def reserved_memory(
     writer = StageTrace(parts, plan, training, behaviour, table, static, late_bytes, stage)
     events = writer.events()
     sizes, tensors, streams = np.rint(events.sizes).astype(np.int64), events.tensors, events.streams
-    expandable = behaviour.expandable_segments
+    chosen = training.expandable_segments
+    expandable = behaviour.expandable_segments if chosen is None else chosen
     communication = communication_buffer_bytes(parts, plan)
     outside = CONTEXT_BYTES + communication
     replay = replay_tensors(sizes, tensors, streams, expandable=expandable)
     allocated, reserved, retries = replay.allocated_bytes, replay.reserved_bytes, 0
     at_peak = alive(events, replay)
     room = capacity_bytes - outside
-    if reserved > room > 0:
+    if behaviour.planned_memory:  # as large as what is alive
+        reserved = allocated
+    elif reserved > room > 0:
         if expandable:  # free pages are returned one by one
             reserved, retries = max(allocated, int(room)), 1
         else:

@@ -50,6 +50,10 @@ def read_software(ctx: Context, model: ModelSpec, device: str, tp: int, chosen: 
     if rule := default("padded_vocab", ctx, tp=tp):
         fields["padded_vocab"] = bool(rule[0])
         ctx.assume("training.padded_vocab", *rule)
+    facts = {"device": device, "precision": words(ctx.fields.get("precision")), "phase": fields["phase"]}
+    if rule := default("expandable_segments", ctx, **facts):
+        fields["expandable_segments"] = bool(rule[0])
+        ctx.assume("training.expandable_segments", *rule)
     if model.num_experts:
         fields |= _mixture(ctx, device)
     graphs = _cuda_graphs(ctx, chosen)
