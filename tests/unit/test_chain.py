@@ -177,3 +177,15 @@ def test_effect_of_a_standard_error_is_simulated() -> None:
     assert gemm.step_change_s < 0 and gemm.classes == ("gemm",)
     share = chain.exposed["gemm"]
     assert abs(gemm.step_change_s) == pytest.approx(share * gemm.entry.width, rel=0.25)
+
+
+def test_hops_inside_and_outside_a_node_are_told_apart() -> None:
+    """Stages 0 and 1 share a node; with two chunks stage 0 also sends gradients of its second one to stage 3."""
+    prepared, scenario = prepare(CASES["pipeline"] | {"plan": {"tp": 4, "pp": 4, "vpp": 2}})
+    chain = build_chain(prepared, scenario)
+    assert chain.stage == 0
+    hops = {t.sheet.name: t for t in chain.by_class["exposed pp"] if t.sheet}
+    m, size = prepared.plan.m, prepared.parts.p2p_bytes
+    assert hops["scale-up link"].work == pytest.approx(2 * m * size)  # forward of both chunks
+    assert hops["scale-out link"].work == pytest.approx(m * size)
+    assert all(t.rest <= 1.0 for t in hops.values())

@@ -11,6 +11,7 @@ from windtunnel.cost.provenance import Provenance, provenance
 from windtunnel.engine import simulate
 from windtunnel.program.segment import Launch
 from windtunnel.program.tables import Timeline
+from windtunnel.schedules.table import F
 from windtunnel.specs.cluster import ClusterSpec
 from windtunnel.specs.device import DeviceSpec
 from windtunnel.specs.scenario import Scenario
@@ -299,10 +300,12 @@ class _Build:
             return np.flatnonzero(mine & (tag == kind) & (alone > 0))
 
         sends = rows(T_SEND)
-        if len(sends):
-            outside = any(self._crosses(stage, other) for other in (stage - 1, stage + 1) if 0 <= other < x.plan.pp)
-            work = x.parts.p2p_bytes * len(sends)
-            self._traffic("exposed pp", "pp send-receive", outside, work, sends, shares)
+        crossing = self._crossing(sends) if len(sends) else np.zeros(0, np.bool_)
+        for outside in (True, False):
+            ids = sends[crossing == outside]
+            if len(ids):
+                name = "pp send-receive" if outside or not crossing.any() else "pp inside the node, send-receive"
+                self._traffic("exposed pp", name, outside, x.parts.p2p_bytes * len(ids), ids, shares)
         plain = x.plan.zero == 0 or not x.behaviour.shard_optimizer
         for kind, name in (
             (T_REDUCE, "dp gradient " + ("all-reduce" if plain else "reduce-scatter")),
@@ -318,9 +321,15 @@ class _Build:
             self._copies(float(alone[copies].sum()), len(copies), shares)
         self._optimizer(stage, float(alone[rows(T_OPTIMIZER)].sum()))
 
-    def _crosses(self, a: int, b: int) -> bool:
+    def _crossing(self, sends: Any) -> Any:
+        """Which hops leave the scale-up network."""
+        program, table = self.x.program, self.x.table
+        row = program.row[sends]
+        part = program.part[row]
+        stage_of = table.placement[:, 0].astype(np.int64)
+        target = np.clip(np.where(table.kind[row] == F, part + 1, part - 1), 0, len(stage_of) - 1)
         stride, domain = self.x.parts.mesh.strides["pp"], self.x.cluster.scale_up_domain
-        return a * stride // domain != b * stride // domain
+        return stage_of[part] * stride // domain != stage_of[target] * stride // domain
 
     def _work(self, ids: Any, rate: int) -> float:
         tasks = self.x.program.tasks
