@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from windtunnel import catalog
@@ -40,10 +42,16 @@ def test_ampere_is_not_limited_at_300_w_but_below() -> None:
 
 def test_fractions_of_the_device_itself_follow_only_a_cap() -> None:
     own = catalog.device("h100-sxm-96gb")
-    chosen = coefficients("torchtitan", own)
-    assert "gemm_fraction.bf16" in chosen.device_level
-    assert bf16(own, software="torchtitan") == chosen.gemm_fraction["bf16"]
-    assert bf16(own, 400.0, software="torchtitan") == pytest.approx(0.8 * chosen.gemm_fraction["bf16"])
+    chosen = replace(coefficients("generic", own), device_level=frozenset({"gemm_fraction.bf16"}))
+    plain = chosen.gemm_fraction["bf16"]
+    assert at_clock(own, chosen, 1.0).gemm_fraction["bf16"] == plain
+    assert at_clock(own, chosen, capped_clock(own, chosen, 400.0)).gemm_fraction["bf16"] == pytest.approx(0.8 * plain)
+
+
+def test_the_catalogue_knows_which_fractions_belong_to_a_device() -> None:
+    chosen = coefficients("generic", catalog.device("mi325x"))
+    assert {"gemm_fraction.bf16", "gemm_fraction.fp8"} <= chosen.device_level
+    assert not coefficients("generic", H100).device_level
 
 
 def test_more_power_does_not_raise_narrow_formats() -> None:

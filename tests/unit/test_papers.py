@@ -39,8 +39,9 @@ def test_misses_are_the_known_ones(results: list[ClaimResult]) -> None:
 
 def test_overlap_is_worth_more_where_communication_weighs_more(results: list[ClaimResult]) -> None:
     speed = {r.id: r.simulated for r in results}
-    assert 1.0 < speed["tp-overlap/megatron-h20"] < speed["tp-overlap/torchtitan-70b-bf16"]
-    assert speed["tp-overlap/torchtitan-70b-bf16"] < speed["tp-overlap/torchtitan-70b-float8"]
+    # float8 computes faster but gathers half of the bytes: its order against bf16 is not a law
+    for precision in ("bf16", "float8"):
+        assert 1.0 < speed["tp-overlap/megatron-h20"] < speed[f"tp-overlap/torchtitan-70b-{precision}"]
 
 
 def test_reproduce_takes_ids_spelt_either_way_and_names_the_nearest() -> None:

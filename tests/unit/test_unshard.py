@@ -64,3 +64,25 @@ def test_eager_norms_and_rotations_are_what_compilation_saves() -> None:
         on: parts(training={"compile": on}).seconds.sum() for on in (False, True)
     }  # measured: 16 % of the compiled step (two sizes of the cluster)
     assert 1.10 < seconds[False] / seconds[True] < 1.25
+
+
+def gathers(precision: str, framework: str = "torchtitan") -> float:
+    """Bytes that the tensor axis moves forward, per layer."""
+    built = parts(training={"precision": precision, "framework": framework, "global_batch": 1}, plan={"tp": 8})
+    block = next(s for s in built.segments if s.direction == "F" and s.name not in ("embedding", "head"))
+    return sum(x.up_bytes for x in block.launches if x.operation == "all_gather")
+
+
+def test_tensor_wise_fp8_gathers_activations_in_8_bits() -> None:
+    assert gathers("fp8") == pytest.approx(gathers("bf16") / 2, rel=1e-6)
+    assert gathers("fp8_rowwise") == pytest.approx(gathers("bf16"), rel=1e-6)
+    assert gathers("fp8", "nemo") == pytest.approx(gathers("bf16", "nemo"), rel=1e-6)
+
+
+def test_asynchronous_tensor_axis_adds_its_parts_at_the_end() -> None:
+    built = parts(training={"global_batch": 1}, plan={"tp": 8, "overlap": {"tp": True}})
+    sums = [x for s in built.segments for x in s.launches if x.name.endswith("_sum")]
+    assert sums
+    tokens, hidden = 8192.0, 4096.0
+    for x in sums:  # parts of eight ranks are read, one is written
+        assert x.hbm_bytes == pytest.approx(tokens * hidden * 2 * (1 + 1 / 8), rel=0.02)

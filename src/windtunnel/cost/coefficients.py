@@ -107,6 +107,10 @@ class Behaviour:
     overlap_grad_reduce: bool = True
     overlap_param_gather: bool = True
     overlap_tp: bool = False
+    async_tp: bool = False
+    """Tensor-axis overlap is PyTorch's asynchronous one: copy engines, no bulk pairs, scatters added at the end."""
+    tp_gathers_quantised: bool = False
+    """Tensor-wise fp8 casts activations before the tensor axis gathers them."""
     tp_regather: bool = True
     tp_bulk_overlap: bool = False
     """Backward collectives of the tensor axis beside the other gradient's GEMM, without userbuffers."""

@@ -135,10 +135,11 @@ def _groups(mesh: Mesh, plan: ResolvedPlan) -> dict[str, GroupPlacement]:
 
 
 def local_block(
-    block: Block, model: ModelSpec, training: TrainingSpec, plan: ResolvedPlan, tokens: float
+    block: Block, model: ModelSpec, training: TrainingSpec, plan: ResolvedPlan, tokens: float, *, narrow: bool = False
 ) -> list[Operator]:
     """Operators of one rank: tensor, expert and context passes in their fixed order."""
-    operators = tensor_parallel(block, plan, float(model.hidden_size), tokens)
+    narrow = narrow and block.kind not in ("embedding", "head")  # activations cast before the tensor axis gathers them
+    operators = tensor_parallel(block, plan, float(model.hidden_size), tokens, quantised_gathers=narrow)
     operators = expert_parallel(
         operators, plan, hidden=float(model.hidden_size), topk=float(max(model.num_experts_per_tok, 1)),
         imbalance=expert_imbalance(training, plan),
@@ -215,8 +216,9 @@ def build_parts(
     segments: list[Segment] = []
     local: list[list[Operator]] = []
     recomputed: list[Recomputed] = []
+    narrow = behaviour.tp_gathers_quantised and training.precision == "fp8"
     for name, block in zip(names, blocks, strict=True):
-        operators = local_block(block, model, training, plan, batch.tokens)
+        operators = local_block(block, model, training, plan, batch.tokens, narrow=narrow)
         again = recompute_block(
             block, operators, plan.recompute, early_stop=behaviour.early_stop, named=behaviour.named_remat,
             kept_products=behaviour.saves_quantised or MATRIX_FORMAT[training.precision] != "fp4",

@@ -101,7 +101,8 @@ def prepare_at(
     problems.raise_if_any()
     if resolved.tp > 1 and not any(t.technique.id == "tp-overlap" for t in techniques):
         if resolved.overlap_tp:
-            techniques = (*techniques, *applied(("tp-overlap",)))
+            knobs = {"bulk": False, "late_sum": True, "comm_sms": 0} if how.async_tp else {}
+            techniques = (*techniques, *applied(({"tp-overlap": knobs},)))
         elif resolved.tp_bulk_overlap:
             techniques = (*techniques, *applied(({"tp-overlap": {"pipeline": False}},)))
     table = schedules.build(resolved.schedule, resolved.pp, resolved.m, resolved.vpp)

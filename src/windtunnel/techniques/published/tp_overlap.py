@@ -23,7 +23,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from windtunnel.network.coefficients import NetworkCoefficients
-from windtunnel.program.segment import COMM, Launch, Segment
+from windtunnel.program.segment import COMM, COMPUTE, Launch, Segment
 from windtunnel.specs.cluster import ClusterSpec
 from windtunnel.specs.scenario import Scenario
 from windtunnel.techniques import REGISTRY
@@ -32,6 +32,9 @@ from windtunnel.techniques.limits import FREE
 
 SIMPLE = 2
 """Index of the protocol whose kernel start a whole collective pays (`NetworkCoefficients.base_s`)."""
+
+_STREAMING = 0.7
+"""Share of the memory bandwidth that the late sum reaches (the default of `memory_fraction`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +50,8 @@ class Cut:
     ring_sm: float
     chunk_sm: float | None
     """Share of a chunked or bulk collective; None leaves what it has."""
+    sum_bytes_per_s: float
+    """Rate of the pass that adds the parts of a pipelined scatter; 0 where they are added as they arrive."""
 
     @staticmethod
     def of(cluster: ClusterSpec, knobs: dict[str, Any]) -> Cut:
@@ -58,6 +63,7 @@ class Cut:
         return Cut(
             knobs["method"] == "ring", int(knobs["chunks"]), bool(knobs["pipeline"]), bool(knobs["bulk"]),
             network.base_s[SIMPLE], network.p2p_base_s, one if share is None else share, share,
+            _STREAMING * cluster.device.memory_bytes_per_s if knobs["late_sum"] else 0.0,
         )  # fmt: skip
 
     def is_ring(self, comm: Launch) -> bool:
@@ -77,6 +83,17 @@ class Cut:
         return replace(
             _scaled(comm, count), alone_s=moving + (self.message_start_s if ring else self.collective_start_s),
             sm=comm.sm if share is None else share,
+        )  # fmt: skip
+
+    def late_sum(self, comm: Launch) -> Launch | None:
+        """The pass over the parts of all ranks that ends a pipelined scatter without additions on the way."""
+        if not self.sum_bytes_per_s or comm.operation != "reduce_scatter":
+            return None
+        parts = (comm.up_bytes + comm.out_bytes) * comm.ranks / (comm.ranks - 1.0)  # of all ranks, own one included
+        moved = parts * (1.0 + 1.0 / comm.ranks)
+        return Launch(
+            f"{comm.name}_sum", "tp", COMPUTE, moved / self.sum_bytes_per_s, [], 1.0, moved, module=comm.module,
+            phase=comm.phase, kind="memory_bound",
         )  # fmt: skip
 
     def whole(self, comm: Launch) -> Launch:
@@ -162,7 +179,10 @@ class Rewriter:
             last = self._put(block, ready)
             if i < blocks - 1 or not self.cut.is_ring(comm):  # a ring's last block is the rank's own
                 sent = [self._put(transfer, [last, *sent])]
-        self.ends[gemm_at], self.ends[comm_at] = [last], [last, *sent]
+        done = [last, *sent]
+        if (late := self.cut.late_sum(comm)) is not None:
+            done = [self._put(late, done)]
+        self.ends[gemm_at], self.ends[comm_at] = [last], done
 
     def _column_backward(self, at: int) -> int:
         """(data gradient, weight gradient?, gather for the weight gradient?, reduction of the data gradient?)."""
@@ -234,6 +254,7 @@ TECHNIQUE = Technique(
         "chunks": Knob(4, 2, 64, "`chunked`: row blocks of each GEMM"),
         "pipeline": Knob(True, doc="cut collectives that a GEMM depends on, or that depend on one"),
         "bulk": Knob(True, doc="run the backward pair of a column GEMM beside its gradients, whole"),
+        "late_sum": Knob(False, doc="parts of a scatter are added in a pass of their own (PyTorch's symmetric memory)"),
         "comm_sms": Knob(None, 0, 64, "SMs of a communication kernel; 0: copy engines; absent: 1 in a ring"),
     },
     edits=(("segment", "tp"),),

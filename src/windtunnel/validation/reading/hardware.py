@@ -9,7 +9,7 @@ from windtunnel import catalog
 from windtunnel.specs.cluster import ClusterRef, ScaleOut
 from windtunnel.specs.device import LinkSpec
 from windtunnel.validation.reading.context import Context
-from windtunnel.validation.reading.tables import matches, meaning, table
+from windtunnel.validation.reading.tables import default, matches, meaning, table
 from windtunnel.validation.reading.values import count, first, number, words
 
 _SPEEDS = {"fdr": 56, "edr": 100, "hdr100": 100, "hdr200": 200, "hdr": 200, "ndr200": 200, "ndr": 400, "xdr": 800}
@@ -67,11 +67,9 @@ def read_hardware(ctx: Context) -> tuple[ClusterRef, int] | str:
     watts = re.search(r"(\d{3,4})\s*w\b", own)
     if watts and device != "h100-sxm-96gb":
         fields["power_cap_w"] = float(watts.group(1))
-    elif watts is None and matches(r"power|limited|capp", own):
-        for pattern, cap, why in table("hardware")["capped_w"]:
-            if matches(pattern, device):
-                fields["power_cap_w"] = float(cap)
-                ctx.assume("cluster.power_cap_w", cap, why)
+    elif watts is None and (rule := default("power_cap_w", ctx, device=device, words=own)):
+        fields["power_cap_w"] = float(rule[0])
+        ctx.assume("cluster.power_cap_w", *rule)
     return ClusterRef(nodes=nodes, devices_per_node=per_node, **fields), total
 
 
