@@ -180,12 +180,12 @@ def test_effect_of_a_standard_error_is_simulated() -> None:
 
 
 def test_hops_inside_and_outside_a_node_are_told_apart() -> None:
-    """Stages 0 and 1 share a node; with two chunks stage 0 also sends gradients of its second one to stage 3."""
+    """Two stages share a node; with two chunks the first and the last stage also exchange, between the nodes."""
     prepared, scenario = prepare(CASES["pipeline"] | {"plan": {"tp": 4, "pp": 4, "vpp": 2}})
     chain = build_chain(prepared, scenario)
-    assert chain.stage == 0
+    assert chain.stage in (0, 3)
     hops = {t.sheet.name: t for t in chain.by_class["exposed pp"] if t.sheet}
     m, size = prepared.plan.m, prepared.parts.p2p_bytes
-    assert hops["scale-up link"].work == pytest.approx(2 * m * size)  # forward of both chunks
+    assert hops["scale-up link"].work == pytest.approx(2 * m * size)  # to the neighbour, for both chunks
     assert hops["scale-out link"].work == pytest.approx(m * size)
     assert all(t.rest <= 1.0 for t in hops.values())
