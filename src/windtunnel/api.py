@@ -32,6 +32,10 @@ class FitResult:
     """Largest micro-batch that fits at this global batch, None when none does."""
     fewest_devices: int | None
     """Smallest number of devices on which the plan's tp, pp and cp fit, by whole data-parallel replicas."""
+    fit_probability: float | None = None
+    """How likely the reserved peak stays within the device's memory, from residuals of measured peaks."""
+    host_bytes: float = 0.0
+    """What one device keeps in host memory by offloading."""
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data."""
@@ -86,6 +90,7 @@ def fit(source: Source, *, overrides: Sequence[str] = ()) -> FitResult:
     return FitResult(
         memory.fits, memory.peak_reserved_bytes, memory.capacity_bytes,
         max(memory.peak_reserved_bytes - memory.capacity_bytes, 0.0), memory.stage, memory.at_peak, largest, fewest,
+        memory.fit_probability, memory.host_bytes,
     )  # fmt: skip
 
 

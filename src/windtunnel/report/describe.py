@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from windtunnel.report.quantities import gib
+from windtunnel.report.quantities import gib, percent
 
 if TYPE_CHECKING:
-    from windtunnel.training.results import TrainingResult
+    from windtunnel.training.results import Interval, TrainingResult
 
 _AXES = ("tp", "pp", "vpp", "cp", "ep", "etp", "dp", "zero", "mbs")
 
@@ -59,11 +59,21 @@ def fit_line(result: TrainingResult) -> str:
     """Whether it fits, by how much, and when it does not, which tensors are largest."""
     memory = result.memory
     room = memory.capacity_bytes - memory.peak_reserved_bytes
+    likely = "" if memory.fit_probability is None else f" (probability {percent(memory.fit_probability)})"
     if result.memory_fits:
-        return f"fits, {gib(room)} free"
+        return f"fits{likely}, {gib(room)} free"
+    if memory.host_bytes > memory.host_capacity_bytes:
+        host = f"{gib(memory.host_bytes)} of host memory a device, of {gib(memory.host_capacity_bytes)}"
+        return f"does not fit: offloading takes {host}"
     largest = sorted(memory.at_peak.items(), key=lambda item: -item[1])[:3]
     named = ", ".join(f"{kind} {gib(size)}" for kind, size in largest)
-    return f"does not fit, {gib(-room)} too much; largest: {named}"
+    chance = "" if memory.fit_probability is None else f" (probability that it does {percent(memory.fit_probability)})"
+    return f"does not fit{chance}, {gib(-room)} too much; largest: {named}"
+
+
+def band_text(band: Interval | None) -> str:
+    """A band of bytes in words; empty without one."""
+    return "" if band is None else f"{100 * band.level:.0f} %: {gib(band.low)} to {gib(band.high)}"
 
 
 def power_line(result: TrainingResult) -> str:

@@ -29,6 +29,9 @@ def fit_summary(fit: dict[str, Any]) -> RenderableType:
     else:
         needs = f"{gib(reserved)} of {gib(capacity)} reserved, {gib(fit['over_bytes'])} too much"
         answer = Text(f"does not fit: {needs}", style="bold red")
+    likely = fit.get("fit_probability")
+    if likely is not None:
+        answer.append(f"; probability to fit {percent(likely)}", style="default")
     table = Table(box=None, show_header=False, padding=(0, 2, 0, 0), pad_edge=False)
     for kind, size in sorted(fit["at_peak"].items(), key=lambda item: -item[1]):
         table.add_row(kind, gib(size), percent(size / capacity))

@@ -7,7 +7,7 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from windtunnel.report.describe import fit_line, power_line, recompute_text, workload_line
+from windtunnel.report.describe import band_text, fit_line, power_line, recompute_text, workload_line
 from windtunnel.report.page import asset, card, document, plot
 from windtunnel.report.quantities import count, gib, percent, seconds
 from windtunnel.report.timeline_data import pack
@@ -209,9 +209,12 @@ def _memory(result: TrainingResult) -> str:
         f'<td class="n">{gib(size)}</td><td class="n">{percent(size / memory.capacity_bytes)}</td></tr>'
         for kind, size in _by_size(memory.at_peak)
     ]
-    for name, size in (("allocated", memory.peak_allocated_bytes), ("reserved", memory.peak_reserved_bytes)):
+    bands = (memory.allocated_interval, memory.reserved_interval)
+    sizes = (("allocated", memory.peak_allocated_bytes), ("reserved", memory.peak_reserved_bytes))
+    for (name, size), band in zip(sizes, bands, strict=True):
         rows.append(
-            f'<tr><td class="total">{name}</td><td class="n total">{gib(size)}</td>'
+            f'<tr><td class="total">{name}<small> {escape(band_text(band))}</small></td>'
+            f'<td class="n total">{gib(size)}</td>'
             f'<td class="n total">{percent(size / memory.capacity_bytes)}</td></tr>'
         )
     rows.append(f'<tr><td>capacity</td><td class="n">{gib(memory.capacity_bytes)}</td><td></td></tr>')

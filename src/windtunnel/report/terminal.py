@@ -11,7 +11,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from windtunnel.report.describe import fit_line, plan_line, power_line, workload_line
+from windtunnel.report.describe import band_text, fit_line, plan_line, power_line, workload_line
 from windtunnel.report.quantities import count, gib, percent, seconds
 from windtunnel.training.figures import colour, memory_colour, ordered_breakdown
 
@@ -160,8 +160,15 @@ def _memory(result: TrainingResult) -> RenderableType:
             continue
         table.add_row(kind, gib(size), percent(size / capacity), Text(bar(size / capacity), style=memory_colour(kind)))
     table.add_section()
-    table.add_row("allocated", gib(memory.peak_allocated_bytes), percent(memory.peak_allocated_bytes / capacity), "")
-    table.add_row("reserved", gib(memory.peak_reserved_bytes), percent(memory.peak_reserved_bytes / capacity), "")
+    for name, size, band in (
+        ("allocated", memory.peak_allocated_bytes, memory.allocated_interval),
+        ("reserved", memory.peak_reserved_bytes, memory.reserved_interval),
+    ):
+        table.add_row(name, gib(size), percent(size / capacity), band_text(band))
+    if memory.host_bytes:
+        table.add_row(
+            "host memory", gib(memory.host_bytes), percent(memory.host_bytes / memory.host_capacity_bytes), ""
+        )
     table.add_row("capacity", gib(capacity), "", "", style="bold")
     return Padding(table, (0, 0, 0, 2))
 

@@ -29,13 +29,12 @@ from windtunnel.training.assembly import (
     T_SEND,
     T_W,
 )
-from windtunnel.training.parts import Parts
+from windtunnel.training.parts import HEAD, Parts
 from windtunnel.training.reserved import reserved_memory
 from windtunnel.training.results import MemoryReport
 from windtunnel.training.step import StepProgram
 
 Floats = npt.NDArray[np.float64]
-HEAD_KIND = "logits and head"
 EXPOSED = {"tp": "exposed tp", "cp": "exposed cp", "ep": "exposed ep", "host": "host"}
 NF4_BYTES = 0.5 + 1 / 64 + 4 / (64 * 256)
 """Per weight of a quantised base: four bits, an 8-bit scale a block of 64, an fp32 scale for 256 of these. Source:
@@ -131,6 +130,8 @@ class StaticMemory:
     by_kind: dict[str, Floats]
     late_gradient_bytes: Floats
     """Per virtual stage in depth order."""
+    host_bytes: Floats
+    """What offloading keeps in host memory instead, per stage."""
 
     @property
     def total(self) -> Floats:
@@ -179,10 +180,12 @@ def static_memory(
             1 if whole else egroup
         )
         grads = 0.0
+    weights, states = over(zero == 3, width), over(shard_state, (state + master) * trainable)
+    host = weights * plan.offload.params + states * plan.offload.optimizer
     out = {
-        "weights": over(zero == 3, width) * (1.0 - plan.offload.params),
+        "weights": weights * (1.0 - plan.offload.params),
         "gradients": over(zero >= 2, grads),
-        "optimizer": over(shard_state, (state + master) * trainable) * (1.0 - plan.offload.optimizer),
+        "optimizer": states * (1.0 - plan.offload.optimizer),
     }
     if zero == 3 and plan.reshard_after_forward:
         out["gathered layers"] = np.full(p, 2.0 * parts.layer_params * 2.0)
@@ -197,7 +200,7 @@ def static_memory(
         )
     if parts.dummy_wgrad_bytes.any():
         out["workspace"] = parts.dummy_wgrad_bytes + 70e6
-    return StaticMemory({name: size for name, size in out.items() if size.any()}, late)
+    return StaticMemory({name: size for name, size in out.items() if size.any()}, late, host)
 
 
 def _matrix_share(parts: Parts) -> float:
@@ -236,7 +239,7 @@ def memory_report(
         size = np.array([kept.get(name, 0.0) for kept in parts.kept_bytes]) * (1.0 - offloaded)
         each = size[part[row]] / count[row]
         born, freed = forward, final
-        if name == HEAD_KIND:  # the head runs in the last piece forward and in the first piece backward
+        if name == HEAD:  # the head runs in the last piece forward and in the first piece backward
             each = size[part[row]]
             born = forward & last_piece & (each > 0)
             begun = (kind[row] == B) & (piece == 0) & (each > 0)

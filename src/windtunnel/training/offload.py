@@ -3,17 +3,47 @@
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 
 from windtunnel.parallel.resolve import ResolvedPlan
-from windtunnel.schedules.table import B, F, InstructionTable
+from windtunnel.schedules.table import B, F, InstructionTable, W
 from windtunnel.specs.cluster import ClusterSpec
 from windtunnel.training.assembly import S_FROM_HOST, S_TO_HOST, T_OFFLOAD, Assembly, Rows
 from windtunnel.training.parts import HEAD, Parts
 
+Floats = npt.NDArray[np.float64]
 HOST_LINK_FRACTION = 0.85
 """Payload share of a host link with large pinned copies (PCIe packet headers and flow control)."""
 NVME_BYTES_PER_S = 6e9
 """Per device: eight data-centre drives of 6 to 7 GB/s in a node of eight devices (PCIe 4 x4 sheets, as of 2023)."""
+
+
+def host_bytes(parts: Parts, plan: ResolvedPlan, table: InstructionTable, resident: Floats) -> Floats:
+    """Host memory that one device of each stage fills: what lives there, and activations of the passes in flight.
+
+    Activations leave with forward and are given up with the backward that reads them; the head's stay.
+
+    Args:
+        parts: Virtual stages.
+        plan: What is offloaded.
+        table: The pipeline schedule.
+        resident: Weights and optimizer state in host memory, shape (p,), bytes.
+
+    Returns:
+        Bytes, shape (p,).
+    """
+    saved = np.array([sum(v for kind, v in kept.items() if kind != HEAD) for kept in parts.kept_bytes])
+    saved = saved * plan.offload.activations
+    last = W if table.split_backward else B
+    change = np.where(table.kind == F, 1.0, np.where(table.kind == last, -1.0, 0.0))
+    part = np.zeros((table.p, table.v), np.int64)
+    part[table.placement[:, 0], table.placement[:, 1]] = np.arange(len(table.placement))
+    flow = change * saved[part[table.stage, table.chunk]]
+    out: Floats = resident.copy()
+    for stage in range(table.p):
+        rows = slice(int(table.stage_ptr[stage]), int(table.stage_ptr[stage + 1]))
+        out[stage] += float(np.cumsum(flow[rows]).max(initial=0.0))
+    return out
 
 
 def offload_traffic(

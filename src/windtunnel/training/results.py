@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -44,11 +45,20 @@ class MemoryReport:
     context_bytes: float = 0.0
     allocator_retries: int = 0
     """Times the allocator had to return cached segments in two steps because the device was full; each stalls it."""
+    host_bytes: float = 0.0
+    """What one device keeps in host memory by offloading, on the stage that keeps most."""
+    host_capacity_bytes: float = math.inf
+    """One device's share of its node's memory."""
+    allocated_interval: Interval | None = None
+    reserved_interval: Interval | None = None
+    """Bands around both peaks from residuals of measured ones."""
+    fit_probability: float | None = None
+    """How likely the reserved peak stays within the device's memory."""
 
     @property
     def fits(self) -> bool:
-        """Whether the reserved peak stays within the device's memory."""
-        return self.peak_reserved_bytes <= self.capacity_bytes
+        """Whether the reserved peak stays within the device's memory, and what is offloaded within the host's."""
+        return self.peak_reserved_bytes <= self.capacity_bytes and self.host_bytes <= self.host_capacity_bytes
 
 
 @dataclass(frozen=True, slots=True)

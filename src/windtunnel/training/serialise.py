@@ -74,8 +74,15 @@ def result_from_dict(data: Mapping[str, Any]) -> TrainingResult:
 def _memory_to_dict(memory: MemoryReport, *, curves: bool) -> dict[str, Any]:
     skipped = set() if curves else {"curve_time_s", "curve_bytes", "curve_by_kind"}
     out = {f.name: getattr(memory, f.name) for f in fields(memory) if f.name not in skipped}
+    for name in ("allocated_interval", "reserved_interval"):
+        band = out[name]
+        out[name] = None if band is None else {g.name: getattr(band, g.name) for g in fields(band)}
     out["fits"] = memory.fits
     return out
+
+
+def _band(data: Mapping[str, Any] | None) -> Interval | None:
+    return None if data is None else Interval(**{**data, "rows": tuple(data.get("rows", ()))})
 
 
 def _memory_from_dict(data: Mapping[str, Any]) -> MemoryReport:
@@ -93,6 +100,11 @@ def _memory_from_dict(data: Mapping[str, Any]) -> MemoryReport:
         communication_buffer_bytes=data.get("communication_buffer_bytes", 0.0),
         context_bytes=data.get("context_bytes", 0.0),
         allocator_retries=data.get("allocator_retries", 0),
+        host_bytes=data.get("host_bytes", 0.0),
+        host_capacity_bytes=math.inf if data.get("host_capacity_bytes") is None else data["host_capacity_bytes"],
+        allocated_interval=_band(data.get("allocated_interval")),
+        reserved_interval=_band(data.get("reserved_interval")),
+        fit_probability=data.get("fit_probability"),
     )
 
 

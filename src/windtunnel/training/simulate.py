@@ -28,6 +28,8 @@ from windtunnel.training.account import breakdown, memory_report, static_memory
 from windtunnel.training.assembly import STREAMS, TAGS
 from windtunnel.training.comparable import describe
 from windtunnel.training.interval import interval_of
+from windtunnel.training.memory_interval import with_bands
+from windtunnel.training.offload import host_bytes
 from windtunnel.training.parts import Parts, build_parts
 from windtunnel.training.results import Assumption, MemoryReport, TraceEvents, TrainingResult
 from windtunnel.training.step import StepProgram, build_step
@@ -232,7 +234,7 @@ def step_time(prepared: Prepared) -> float:
 def _memory(x: Prepared, timeline: Timeline) -> MemoryReport:
     stage_of = x.table.placement[:, 0].astype(np.int64)
     static = static_memory(x.parts, x.plan, x.training, x.behaviour, stage_of)
-    return memory_report(
+    report = memory_report(
         x.program,
         timeline,
         x.parts,
@@ -243,10 +245,22 @@ def _memory(x: Prepared, timeline: Timeline) -> MemoryReport:
         x.training,
         x.behaviour,
     )
+    if x.plan.offload.tier == "host":
+        report = replace(
+            report,
+            host_bytes=float(host_bytes(x.parts, x.plan, x.table, static.host_bytes).max()),
+            host_capacity_bytes=x.cluster.host_memory_bytes / x.cluster.devices_per_node,
+        )
+    return with_bands(report, x.training.framework, x.cluster, x.model)
 
 
 def _warnings(x: Prepared, memory: MemoryReport) -> tuple[str, ...]:
     out = []
+    if memory.host_bytes > memory.host_capacity_bytes:
+        needs, has = memory.host_bytes / 2**30, memory.host_capacity_bytes / 2**30
+        out.append(
+            f"does not fit: offloading needs {needs:.0f} GiB of host memory a device, and the node has {has:.0f}"
+        )
     share = memory.peak_reserved_bytes / memory.capacity_bytes
     if share > 1:
         over = (memory.peak_reserved_bytes - memory.capacity_bytes) / 2**30

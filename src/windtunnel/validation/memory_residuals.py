@@ -1,0 +1,85 @@
+"""Residuals of measured memory peaks: `python -m windtunnel.validation.memory_residuals ROWS`.
+
+Writes `catalog/residuals/memory.json`, from which `training.memory_interval` computes its bands, and prints how often
+the bands hold and how wide they are. No coefficient is set by a memory peak, so a residual is one of an unseen row.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from windtunnel.errors import BadInput
+from windtunnel.specs.cluster import ClusterSpec
+from windtunnel.specs.model import ModelSpec
+from windtunnel.training import memory_interval
+from windtunnel.training.comparable import signature
+from windtunnel.training.memory_interval import MemoryResidual, leaned
+
+_TARGET = Path(__file__).parent.parent / "catalog/residuals/memory.json"
+_COLUMNS = ("software", "device", "metric", "signature", "family", "error")
+Measured = tuple[MemoryResidual, ModelSpec, ClusterSpec]
+
+
+def measured(rows: Iterable[dict[str, Any]]) -> list[Measured]:
+    """Every measured peak that can be predicted, with the model and the cluster it ran on."""
+    from windtunnel.training.predict import prepare
+    from windtunnel.training.predict import simulate_training as simulate
+    from windtunnel.validation.rows import read
+
+    out: list[Measured] = []
+    for row in rows:
+        case = read(row)
+        targets = [t for t in case.metrics if t.metric.startswith("peak_memory")]
+        if case.scenario is None or not targets:
+            continue
+        try:
+            result = simulate(case.scenario, sensitivities=False)
+            prepared, _ = prepare(case.scenario)
+        except BadInput:
+            continue
+        for target in targets:
+            error = target.convert(result) / target.measured - 1.0
+            found = MemoryResidual(
+                prepared.training.framework, case.device, target.metric.removeprefix("peak_memory_"),
+                signature(prepared.model, prepared.cluster), str(row.get("family")), round(error, 4),
+            )  # fmt: skip
+            out.append((found, prepared.model, prepared.cluster))
+    return out
+
+
+def table(found: Sequence[MemoryResidual]) -> dict[str, Any]:
+    """The file's content, sorted so that it is reproducible."""
+    return {"columns": list(_COLUMNS), "rows": sorted([[getattr(r, c) for c in _COLUMNS] for r in found], key=str)}
+
+
+def coverage(found: Sequence[Measured]) -> dict[str, tuple[int, float, float]]:
+    """By metric: peaks, share inside the 80 % band that leaves their group out, mean relative width of the band."""
+    inside: dict[str, list[tuple[bool, float]]] = defaultdict(list)
+    for residual, model, cluster in found:
+        low, high = leaned(residual.software, cluster, model, residual.metric).band(1.0 + residual.error)
+        inside[residual.metric].append((low <= 1.0 <= high, high - low))
+    return {
+        metric: (len(hits), sum(hit for hit, _ in hits) / len(hits), math.fsum(w for _, w in hits) / len(hits))
+        for metric, hits in sorted(inside.items())
+    }
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Predict, write, report."""
+    rows = json.loads(Path(arguments[0]).read_text("utf-8"))
+    found = measured(rows)
+    lines = ",\n".join(json.dumps(row) for row in table([r for r, _, _ in found])["rows"])
+    _TARGET.write_text(f'{{"columns": {json.dumps(_COLUMNS)}, "rows": [\n{lines}\n]}}\n')
+    memory_interval.residuals.cache_clear()
+    for metric, (count, share, width) in coverage(found).items():
+        print(f"{metric}: {count} peaks, {100 * share:.0f} % inside the 80 % band, mean width {100 * width:.1f} %")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

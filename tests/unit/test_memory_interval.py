@@ -1,0 +1,93 @@
+"""Bands around memory peaks, the probability that a plan fits, and host memory against offloading."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from windtunnel.report.describe import fit_line
+from windtunnel.training import memory_interval
+from windtunnel.training.memory_interval import Leaned, MemoryResidual, leaned
+from windtunnel.training.predict import prepare, simulate_training
+from windtunnel.training.results import TrainingResult
+from windtunnel.training.serialise import result_from_dict, result_to_dict
+
+
+def leaning(errors: list[float]) -> Leaned:
+    return Leaned(np.array(errors), np.full(len(errors), 1 / len(errors)), "", "fitted")
+
+
+def test_the_band_is_where_the_errors_put_the_measured_value() -> None:
+    """Predictions that are 5 to 15 % high put the true value below the prediction."""
+    low, high = leaning(np.log1p(np.linspace(0.05, 0.15, 101)).tolist()).band(100.0)
+    assert 100 / 1.15 <= low < 100 / 1.14 and 100 / 1.06 < high <= 100 / 1.05
+
+
+def test_few_residuals_give_their_extremes() -> None:
+    low, high = leaning([-0.1, 0.0, 0.1, 0.02]).band(10.0)
+    assert (low, high) == pytest.approx((10 * math.exp(-0.1), 10 * math.exp(0.1)))
+
+
+def test_probability_to_fit_falls_with_the_prediction() -> None:
+    found = leaning(np.random.default_rng(1).normal(0.0, 0.03, 400).tolist())
+    shares = [found.below(value, 80.0) for value in (70.0, 78.0, 80.0, 82.0, 90.0)]
+    assert shares == sorted(shares, reverse=True)
+    assert shares[0] > 0.99 and shares[2] == pytest.approx(0.5, abs=0.03) and shares[-1] < 0.01
+
+
+SCENARIO: dict[str, Any] = {
+    "model": "meta-llama/Llama-3.2-1B",
+    "cluster": {"device": "h100-sxm-80gb", "nodes": 1, "devices_per_node": 8},
+    "training": {"seq_len": 2048, "global_batch": 16, "framework": "torchtitan"},
+    "plan": {"zero": 3},
+}
+
+
+def run(*settings: str) -> TrainingResult:
+    return simulate_training(SCENARIO, overrides=settings, sensitivities=False)
+
+
+def test_the_asked_group_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    x, _ = prepare(SCENARIO)
+    own = memory_interval.signature(x.model, x.cluster)
+    rows = [MemoryResidual("torchtitan", "d", "reserved", f"other{i}", "f", 0.01 * i) for i in range(8)]
+    rows += [MemoryResidual("torchtitan", "d", "reserved", own, "f", 9.0)] * 3
+    monkeypatch.setattr(memory_interval, "residuals", lambda: tuple(rows))
+    found = leaned("torchtitan", x.cluster, x.model, "reserved")
+    assert len(found.errors) == 8 and found.grade == "fitted"
+    assert leaned("torchtune", x.cluster, x.model, "reserved").grade == "analytic"
+    assert leaned("jax", x.cluster, x.model, "reserved").grade == "assumed"
+
+
+def test_a_result_carries_its_bands_and_gives_them_back() -> None:
+    result = run()
+    memory = result.memory
+    assert memory.allocated_interval is not None and memory.reserved_interval is not None
+    assert memory.allocated_interval.low < memory.peak_allocated_bytes < memory.allocated_interval.high * 1.2
+    outside = memory.context_bytes + memory.communication_buffer_bytes
+    assert memory.reserved_interval.low > outside
+    assert memory.fit_probability is not None and memory.fit_probability > 0.99
+    assert "probability" in fit_line(result)
+    again = result_from_dict(result_to_dict(result)).memory
+    assert again.reserved_interval == memory.reserved_interval
+    assert again.fit_probability == memory.fit_probability
+    assert again.host_capacity_bytes == memory.host_capacity_bytes
+
+
+def test_offloading_fills_host_memory() -> None:
+    """All weights and states of 1.24 billion parameters over eight devices: 4 bytes, and two moments of 4."""
+    result = run("plan.offload={params: 1.0, optimizer: 1.0}")
+    assert result.memory.host_bytes == pytest.approx(1.2358e9 * 12 / 8, rel=0.01)
+    assert run().memory.host_bytes == 0.0
+
+
+def test_too_little_host_memory_does_not_fit() -> None:
+    settings = ("plan.offload={activations: 1.0}", "cluster.host_memory_bytes=1GiB")
+    small, large = run(*settings), run(settings[0])
+    assert large.memory_fits and not small.memory_fits
+    assert small.memory.host_bytes == large.memory.host_bytes > 2**30 / 8
+    assert small.memory.fit_probability == 0.0
+    assert any("host memory" in w for w in small.warnings) and "host memory" in fit_line(small)
