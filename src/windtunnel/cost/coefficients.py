@@ -42,6 +42,8 @@ class Coefficients:
     """Side of the blocks of scores that a kernel computes whole, whatever a mask hides inside them."""
     attention_head_exponent: float = 0.5
     memory_fraction: float = 0.7
+    softmax_fraction: float = 0.55
+    """Bandwidth of an unfused softmax over that of streaming kernels: 0.485 against 0.88 of the data sheet on A100."""
     scan_fraction: float = 0.12
     host_kernel_s: float = 6e-6
     host_power: float = 4.0
@@ -56,6 +58,8 @@ class Coefficients:
     gather_exposed: float = 0.0
     """Share of a sharded layer's parameter gather and gradient reduction that its schedule leaves uncovered: a compiled
     loop over layers cannot fetch the next iteration's first weights, and not every collective is asynchronous."""
+    partial_node_scale: float = 1.0
+    """Factor on the NIC rate of groups that have several, but not all, ranks of a node (see `network.clock.rates`)."""
     collective_skew_s: float = 0.0
     """Rank skew and dispatch added to each collective."""
     quantise_bytes: dict[str, float] = field(
@@ -91,7 +95,11 @@ class Behaviour:
     sp: bool = True
     grad_bytes: float = 4.0
     """Bytes of one gradient on the wire."""
+    fp16_grad_bytes: float | None = None
+    """The same under fp16 training with loss scaling; absent: `grad_bytes`."""
     grad_buffer_bytes: float = 4.0
+    fused_accumulation: bool = True
+    """Whether the weight gradient's GEMM adds to the gradient buffer itself; else a kernel of its own does."""
     grads_persist: bool = True
     """Gradients live in a buffer through the whole step (Megatron); otherwise they appear during the first backward."""
     early_stop: bool = False
@@ -146,6 +154,16 @@ class Behaviour:
     keeps_stage_outputs: bool = False
     """The last pipeline stage keeps every micro-batch's output and joins them; each stage has receive buffers for all
     micro-batches (torch.distributed.pipelining)."""
+
+    def wire_bytes(self, precision: str, reduced_in: str | None = None) -> float:
+        """Bytes of one gradient on the wire: as stated, else the framework's own for the training precision.
+
+        Megatron-LM accumulates and reduces in fp32 under bf16 but in fp16 under fp16 unless told otherwise
+        (`megatron/arguments.py`, v2.2 to v3.0); DeepSpeed's `communication_data_type` defaults to fp16 there.
+        """
+        stated = {"fp32": 4.0, "bf16": 2.0, "fp16": 2.0}.get(reduced_in or "")
+        own = self.fp16_grad_bytes if precision == "fp16" else None
+        return stated or own or self.grad_bytes
 
 
 _DIRECTORY = "catalog/coefficients"

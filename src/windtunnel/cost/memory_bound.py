@@ -12,13 +12,20 @@ from windtunnel.specs.device import DeviceSpec
 Floats = npt.NDArray[np.float64]
 
 
-def pointwise_time_s(device: DeviceSpec, coefficients: Coefficients, moved_bytes: Floats) -> Floats:
+def pointwise_time_s(
+    device: DeviceSpec, coefficients: Coefficients, moved_bytes: Floats, *, row_reduction: bool = False
+) -> Floats:
     """Seconds to move `moved_bytes` through device memory, after fusion.
 
-    Source: docs/cost-model.md, element-wise kernels reach 0.66–0.94 of the data-sheet bandwidth.
+    `row_reduction`: a softmax kernel, whose rows are held in registers between its reductions; it reaches
+    `softmax_fraction` of the rate of streaming kernels.
+
+    Source: docs/cost-model.md, element-wise kernels reach 0.66–0.94 of the data-sheet bandwidth; softmax 990 GB/s
+    where layer norm reaches 1,860 on A100 (LLMCompass, arXiv 2312.03134, figure 5).
     Valid for: more than about 1 MB; launches are the host's business.
     """
-    return moved_bytes / (device.memory_bytes_per_s * coefficients.memory_fraction)
+    rate = device.memory_bytes_per_s * coefficients.memory_fraction
+    return moved_bytes / (rate * coefficients.softmax_fraction if row_reduction else rate)
 
 
 def scan_time_s(device: DeviceSpec, coefficients: Coefficients, flop: Floats, moved_bytes: Floats) -> Floats:

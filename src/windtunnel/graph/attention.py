@@ -137,7 +137,7 @@ def _core_attention(
         Operator("scores", "core_attn", Kind.BATCHED_GEMM, "heads", m=s, n=s, k=d_qk, groups=groups),
         Operator(
             "softmax", "core_attn", Kind.POINTWISE, "heads", forward_bytes=soft[0] * scores * 2,
-            backward_bytes=soft[1] * scores * 2, forward_kernels=1, backward_kernels=1,
+            backward_bytes=soft[1] * scores * 2, forward_kernels=1, backward_kernels=1, row_reduction=True,
         ),
         Operator(
             "attn_dropout", "core_attn", Kind.POINTWISE, "heads", forward_bytes=drop[0] * scores * 2,

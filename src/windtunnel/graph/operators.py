@@ -73,6 +73,8 @@ class Operator:
     forward_bytes: float = 0.0
     """Element-wise work: bytes moved forward, and backward."""
     backward_bytes: float = 0.0
+    row_reduction: bool = False
+    """Element-wise work with reductions along rows that do not stream (softmax)."""
     forward_flop: float = 0.0
     """Scans only."""
     params: float = 0.0

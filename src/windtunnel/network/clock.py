@@ -36,6 +36,9 @@ def rates(cluster: ClusterSpec, place: GroupPlacement, coefficients: NetworkCoef
     """Rates of one rank: its scale-up link, and its part of the NICs that its group gets in a domain.
 
     The NICs of a domain are shared by the groups that communicate at once; a rank drives at most the NICs beside it.
+    The ring of a group with one rank in a node enters and leaves by that rank's NIC; with all ranks, by one of the
+    ranks beside the NIC. With some of them (strided by the tensor axis) it has to return to its NIC from a rank behind
+    another PCIe switch or socket, or to leave by another NIC: `partial_node_scale` is what that leaves of the rate.
     """
     nodes_per_domain = max(cluster.scale_up_domain / cluster.devices_per_node, 1.0)
     if cluster.scale_up_domain < cluster.devices_per_node:
@@ -47,6 +50,8 @@ def rates(cluster: ClusterSpec, place: GroupPlacement, coefficients: NetworkCoef
         * cluster.scale_out.nic_bytes_per_s
     )
     out = np.minimum(share / place.ranks_per_domain, own)
+    partial = (place.ranks_per_domain > 1) & (place.groups_per_domain > 1)
+    out = out * np.where(partial, coefficients.partial_node_scale, 1.0)
     link = cluster.scale_up.bytes_per_s * coefficients.scale_up_scale
     if cluster.scale_up.topology == "mesh":
         # Point-to-point links to each peer: a group uses the links among its own ranks.

@@ -151,6 +151,8 @@ class NetworkCoefficients:
     scale_up_scale: float = 1.0
     scale_out_scale: float = 1.0
     """Factors on the efficiencies (calibration)."""
+    partial_node_scale: float = 1.0
+    """Factor on the NIC rate of groups with several, but not all, ranks of a node (calibration)."""
     sources: Mapping[str, str] = field(default_factory=dict)
 
     def net_latency_s(self, cluster: ClusterSpec) -> float:

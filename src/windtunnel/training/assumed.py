@@ -34,7 +34,11 @@ def _training(scenario: Scenario, x: Prepared) -> Iterator[tuple[str, str, str]]
         bits = int(8 * (how.master_bytes or how.param_bytes))
         yield "training.master_weights", f"{bits} bit", f"as {training.framework}"
     if x.plan.dp * x.plan.cp > 1 and training.grad_reduce_precision is None:
-        yield "training.grad_reduce_precision", f"{int(8 * how.grad_bytes)} bit", f"as {training.framework}"
+        yield (
+            "training.grad_reduce_precision",
+            f"{int(8 * how.wire_bytes(training.precision))} bit",
+            f"as {training.framework}",
+        )
     if training.attention == "auto":
         yield "training.attention", x.plan.attention, f"as {training.framework}"
     if x.model.num_experts:

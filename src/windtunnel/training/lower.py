@@ -40,6 +40,8 @@ class Pricing:
     """Axis name → placement: tp, cp, cp_ring, cp_a2a, ep."""
     weight_accumulate_bytes: float
     """Bytes per weight that a weight gradient adds to its own output: fp32 accumulation reads and writes."""
+    accumulate_kernel_bytes: float = 0.0
+    """Bytes per weight of a separate kernel that adds each weight gradient to the gradient buffer."""
     topk: float = 1.0
     rowwise: bool = False
     trainable: bool = True
@@ -179,6 +181,7 @@ class Lowering:
             if op.trainable and self.pricing.trainable:
                 wgrad = Launch(op.name, "gemm", COMPUTE, 0.0, [], 1.0, module=op.module, phase="W")
                 accumulate = op.n * op.k * op.groups * self.pricing.weight_accumulate_bytes
+                self._accumulate(wgrad, op.n * op.k * op.groups)
                 self._gemm(wgrad, op, op.n, op.k, op.m, 1.0, accumulate)
                 if weights is segment:
                     wgrad.after = [last]
@@ -198,6 +201,15 @@ class Lowering:
         )
         self._other(launch, op, 1.0, backward=True)
         return self._append(segment, launch)
+
+    def _accumulate(self, launch: Launch, weights: float) -> None:
+        """Time of the kernel that adds a weight gradient to the buffer, where the product does not do it itself."""
+        p = self.pricing
+        moved = weights * p.accumulate_kernel_bytes
+        if moved:
+            launch.alone_s += float(pointwise_time_s(p.device, p.coefficients, _one(moved)))
+            launch.hbm_bytes += moved
+            launch.kernels += 1
 
     def _quantise(self, launch: Launch, op: Operator, elements: float, share: float) -> None:
         if op.number_class != "linear" or not self.pricing.recipe.quantise_bytes:
@@ -268,7 +280,7 @@ class Lowering:
             seconds = scan_time_s(p.device, p.coefficients, _one(flop), _one(moved))
             launch.flop += flop * share
         else:
-            seconds = pointwise_time_s(p.device, p.coefficients, _one(moved))
+            seconds = pointwise_time_s(p.device, p.coefficients, _one(moved), row_reduction=op.row_reduction)
         launch.alone_s += float(seconds) * share
         launch.hbm_bytes += moved * share
 

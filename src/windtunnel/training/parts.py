@@ -196,7 +196,7 @@ def build_parts(
     params = NetworkCoefficients.for_cluster(cluster)
     params = replace(
         params, alpha_s=coefficients.collective_skew_s, scale_up_scale=coefficients.scale_up_scale,
-        scale_out_scale=coefficients.scale_out_scale,
+        scale_out_scale=coefficients.scale_out_scale, partial_node_scale=coefficients.partial_node_scale,
     )  # fmt: skip
     network = NetworkModel(cluster, params)
     order = tuple(axis for axis in plan.order if axis != "ep")
@@ -205,7 +205,8 @@ def build_parts(
         cluster.device, coefficients,
         recipe(training.precision, coefficients, compiled=compiled, fused_quantise=bool(training.fused_permute)),
         plan.attention, network, _groups(mesh, plan),
-        _accumulate_bytes(behaviour, training), topk=float(max(model.num_experts_per_tok, 1)),
+        _accumulate_bytes(behaviour), _accumulate_kernel_bytes(behaviour, training),
+        topk=float(max(model.num_experts_per_tok, 1)),
         rowwise=training.precision == "fp8_rowwise", trainable=training.phase != "lora",
         two_level_a2a=plan.dispatcher in FUSED_DISPATCHERS, overlap_a2a=plan.overlap_moe_a2a and plan.m > 1,
         fused_grouped_quantise=plan.ep > 1 and plan.dispatcher in FUSED_DISPATCHERS,
@@ -283,10 +284,22 @@ def _trainable_share(training: TrainingSpec, g: ModelGraph) -> float:
     return adapters / total
 
 
-def _accumulate_bytes(behaviour: Behaviour, training: TrainingSpec) -> float:
-    """Bytes per weight that gradient accumulation adds to a weight gradient: read and write of the buffer."""
+def _accumulate_bytes(behaviour: Behaviour) -> float:
+    """Bytes per weight that gradient accumulation adds to a weight gradient's product: its buffer, read and written."""
+    if not behaviour.fused_accumulation:
+        return 0.0
     buffer = behaviour.grad_buffer_bytes
     return 2.0 * buffer if behaviour.style in ("fused", "megatron_2021") else buffer
+
+
+def _accumulate_kernel_bytes(behaviour: Behaviour, training: TrainingSpec) -> float:
+    """Bytes per weight of a separate accumulation: the 16-bit gradient read, the buffer read and written.
+
+    The buffer has the width in which gradients are reduced (Megatron-LM v2.x, `main_grad` of its local DDP).
+    """
+    if behaviour.fused_accumulation:
+        return 0.0
+    return 2.0 + 2.0 * behaviour.wire_bytes(training.precision, training.grad_reduce_precision)
 
 
 def _host(

@@ -121,7 +121,7 @@ def prepare_at(
     )
     if schedules.describe(resolved.schedule).uses_costs:
         table = schedules.build(resolved.schedule, resolved.pp, resolved.m, resolved.vpp, _costs(parts, table))
-    grad_bytes = {"fp32": 4.0, "bf16": 2.0, "fp16": 2.0}.get(training.grad_reduce_precision or "", how.grad_bytes)
+    grad_bytes = how.wire_bytes(training.precision, training.grad_reduce_precision)
     # FSDP under a pipeline reduces once, after the last micro-batch
     every = resolved.zero == 2 and resolved.pp == 1 and resolved.m > 1 and training.gradient_accumulation_sync
     options = StepOptions(

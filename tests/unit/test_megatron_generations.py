@@ -1,0 +1,72 @@
+"""What a Megatron generation does with gradients, unfused softmax and NICs, in bytes and rates."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from windtunnel import api
+from windtunnel.cost.coefficients import Behaviour, behaviour
+from windtunnel.network import clock
+from windtunnel.network.coefficients import NetworkCoefficients
+from windtunnel.network.groups import placement
+from windtunnel.program.segment import Launch
+from windtunnel.training.simulate import Prepared
+
+
+def prepared(framework: str, precision: str = "fp16") -> Prepared:
+    """GPT-3 175B on 64 A100."""
+    source: dict[str, Any] = {
+        "model": "gpt3-175b",
+        "cluster": {"device": "a100-sxm-80gb", "nodes": 8, "devices_per_node": 8},
+        "training": {"seq_len": 2048, "global_batch": 64, "precision": precision, "framework": framework},
+        "plan": {"tp": 8, "pp": 8, "sp": False},
+    }
+    return api.prepare(source)[0]
+
+
+def launches(x: Prepared, name: str, phase: str) -> list[Launch]:
+    """Launches of one operator in one phase, over all segments."""
+    return [a for s in x.parts.segments for a in s.launches if a.name == name and a.phase == phase]
+
+
+@pytest.mark.parametrize(("precision", "width"), [("fp16", 2.0), ("bf16", 4.0)])
+def test_megatron_reduces_gradients_in_the_width_its_precision_forces(precision: str, width: float) -> None:
+    for framework in ("megatron_2021", "megatron_2022", "megatron_deepspeed"):
+        assert behaviour(framework).wire_bytes(precision) == width
+    assert behaviour("megatron_2021").wire_bytes(precision, "fp32") == 4.0
+    assert Behaviour(grad_bytes=2.0).wire_bytes(precision) == 2.0
+
+
+@pytest.mark.parametrize(("precision", "moved"), [("fp16", 6.0), ("bf16", 10.0)])
+def test_separate_accumulation_costs_its_bytes_beside_the_product(precision: str, moved: float) -> None:
+    """The 16-bit gradient read, the buffer read and written, in time that the product cannot hide."""
+    old, new = prepared("megatron_2021", precision), prepared("megatron_2022", precision)
+    (kernel,) = launches(old, "fc1", "W")
+    (epilogue,) = launches(new, "fc1", "W")
+    weights = 12288 * 49152 / 8
+    rate = old.cluster.device.memory_bytes_per_s * old.coefficients.memory_fraction
+    assert kernel.alone_s - epilogue.alone_s == pytest.approx(weights * moved / rate, rel=1e-9)
+
+
+def test_softmax_is_slower_than_streaming_kernels() -> None:
+    x = prepared("megatron_2021")
+    (softmax,), (dropout,) = launches(x, "softmax", "F"), launches(x, "attn_dropout", "F")
+    ratio = (softmax.alone_s / softmax.hbm_bytes) / (dropout.alone_s / dropout.hbm_bytes)
+    assert ratio == pytest.approx(1 / x.coefficients.softmax_fraction)
+    assert x.coefficients.softmax_fraction < 1
+
+
+def test_partial_node_factor_touches_groups_with_some_ranks_of_a_node() -> None:
+    """One rank a node, all ranks of it, or a group that stays inside: unchanged."""
+    cluster = prepared("megatron_2021").cluster
+    base = NetworkCoefficients.for_cluster(cluster)
+    slow = replace(base, partial_node_scale=0.25)
+    for stride, expected in ((1, 1.0), (2, 0.25), (4, 0.25), (8, 1.0)):
+        place = placement(64 // stride, stride, 8)
+        ratio = clock.rates(cluster, place, slow).out / clock.rates(cluster, place, base).out
+        assert ratio == pytest.approx(expected), stride
+        assert np.all(clock.rates(cluster, place, slow).up == clock.rates(cluster, place, base).up)
