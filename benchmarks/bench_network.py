@@ -18,6 +18,7 @@ from windtunnel.network import NetworkModel, placement
 from windtunnel.network.fit import fit_three_term, predict_three_term
 from windtunnel.specs.cluster import ClusterSpec, ScaleOut
 from windtunnel.specs.device import DeviceSpec, LinkSpec
+from windtunnel.validation.micro import as_measured
 
 # Device prefix → generation, link family, bytes/s one direction, in-switch reduction.
 DEVICES = (
@@ -31,9 +32,6 @@ DEVICES = (
     ("H200", ("hopper", "nvlink4", 450e9, True)),
     ("B200", ("blackwell", "nvlink5", 900e9, True)),
 )
-HARNESS_S = 20e-6
-"""Start cost of the machines behind vidur and ml-engineering, on top of the kernel: many of vidur's H100 rows have a
-floor of 28 to 38 us where apex_plus has 9 to 15 on the same GPUs. Read from vidur, not from the four sweeps."""
 SWEEPS = {"A100x8": "A100-SXM-80GB", "H200x8": "H200", "B200x8": "B200", "B200 4x8": "B200"}
 
 
@@ -122,11 +120,12 @@ def main(path: str) -> None:
     """Print errors by set, the four sweeps, the five-point calibration and the speed."""
     with open(path, encoding="utf-8") as file:
         rows = [r for r in json.load(file) if r.get("kind") == "measured"]
-    sets: dict[str, list[tuple[float, float, float, str]]] = defaultdict(list)
+    sets: dict[str, list[tuple[float, float, float, str, float]]] = defaultdict(list)
     for row in rows:
         got = predict(row)
         if got is not None:
-            sets[sweep_of(row) or key(row)].append((row["bytes"], row["time_us"] * 1e-6, got[0], got[1]))
+            read = as_measured(got[0], str(row.get("tool") or ""))
+            sets[sweep_of(row) or key(row)].append((row["bytes"], row["time_us"] * 1e-6, got[0], got[1], read))
     print(f"{'set':58s} rows  MAPE% <=1M  2-128M >=256M  bias%")
     for name, points in sorted(sets.items(), key=lambda item: (item[0] not in SWEEPS, item[0])):
         size, true, mine = (np.array([p[i] for p in points], dtype=float) for i in range(3))
@@ -141,8 +140,8 @@ def main(path: str) -> None:
         if name in SWEEPS and "-v" in sys.argv:
             for p in sorted(points):
                 print(f"      {p[0] / 2**20:10.3f} MiB measured {p[1] * 1e6:10.1f} us, ours {p[2] * 1e6:10.1f} {p[3]}")
-    for label, start in (("as predicted", 0.0), ("with the start cost of the harness", HARNESS_S)):
-        errors = [np.mean([abs((p[2] + start) / p[1] - 1) for p in sets[name]]) * 100 for name in SWEEPS]
+    for label, i in (("of the device alone", 2), ("as the harness reads it", 4)):
+        errors = [np.mean([abs(p[i] / p[1] - 1) for p in sets[name]]) * 100 for name in SWEEPS]
         text = ", ".join(f"{name} {error:.1f}" for name, error in zip(SWEEPS, errors, strict=True))
         print(f"four sweeps, uncalibrated, {label}: mean {np.mean(errors):.1f} % ({text})")
     for name in SWEEPS:

@@ -81,3 +81,34 @@ def test_attention_counts_the_full_square() -> None:
 def test_kernels_that_cannot_be_expressed(changes: dict[str, Any], reason: str) -> None:
     outcome = only(kernel(**changes))
     assert outcome.predicted is None and reason in outcome.reason
+
+
+def test_a_harness_reads_more_than_the_device_takes() -> None:
+    """Timed call by call through a framework: its launch path; one thread for all devices: as fast as it launches."""
+    small = {"bytes": 2**18, "time_us": 40.0}
+    plain, bench, driven = (
+        only(collective(**small, tool=tool)).predicted
+        for tool in ("nccl-tests", "all_reduce_bench.py", "nccl-tests -g 8")
+    )
+    assert bench == pytest.approx(plain + 20e-6)
+    assert driven == pytest.approx(48e-6)
+    large = [only(collective(tool=tool)).predicted for tool in ("nccl-tests", "nccl-tests -g 8")]
+    assert large[0] == large[1]
+
+
+def test_pairs_of_hopper_cards_have_a_bridge_and_fours_have_pcie() -> None:
+    pair, four = (
+        only(collective(device="H100 pairwise NVLink", intra_node="NVLink pairs", n=n, per_node=n)) for n in (2, 4)
+    )
+    assert pair.device == four.device == "h100-pcie-80gb"
+    rates = [2 * (n - 1) / n * 2**30 / row.predicted for n, row in ((2, pair), (4, four))]
+    assert 200e9 < rates[0] < 300e9
+    assert 40e9 < rates[1] < 63e9
+
+
+def test_cards_of_a_cloud_machine_without_peer_access_copy_through_the_host() -> None:
+    row = {"device": "V100-PCIE-16GB", "intra_node": "PCIe", "per_node": 4, "bytes": 2**28}
+    inside, outside = only(collective(**row, n=4)), only(collective(**row, n=8, nodes=2))
+    assert 1.5 * 2**28 / inside.predicted == pytest.approx(4.5e9, rel=0.05)
+    assert 1.75 * 2**28 / outside.predicted < 1.25e9
+    assert [field for field, _, _ in outside.assumed] == ["cluster.scale_out"]

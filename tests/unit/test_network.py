@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -303,3 +305,16 @@ def test_gathers_over_one_rank_per_node_use_pat_at_scale() -> None:
     assert float(new.alone_s) < float(old.alone_s)
     assert str(model.collective("all_gather", 64e9, where).algorithm) == "ring/simple"
     assert str(model.collective("all_reduce", 8e9, placement(8), software="nccl_2.12").algorithm) == "ring/simple"
+
+
+def test_the_tuner_believes_its_own_latencies() -> None:
+    """NCCL's table knows no slow network: what it picks does not follow the hops that are really paid."""
+    base = NetworkModel(cluster())
+    slow = NetworkModel(cluster(), replace(base.params, out=replace(base.params.out, hop_s=(1e-3, 1e-3, 1e-3))))
+    place = placement(64, 1, 8)
+    for size in (2**12, 2**20, 2**26):
+        fast_one, slow_one = (m.collective("all_reduce", float(size), place) for m in (base, slow))
+        assert str(fast_one.algorithm) == str(slow_one.algorithm)
+    assert float(slow.collective("all_gather", 2.0**16, place).alone_s) > float(
+        base.collective("all_gather", 2.0**16, place).alone_s
+    )

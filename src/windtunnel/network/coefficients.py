@@ -87,6 +87,13 @@ SCALE_UP: Mapping[str, LinkFamily] = MappingProxyType(
             source="as NVLink 5 (assumed)",
         ),
         "pcie": LinkFamily(0.76, _PCI_HOP, 20e-6, 4, source=f"{_TUNER}; 12 of 15.75 GB/s for gen3 x16, topo.h (fact)"),
+        "pcie_vm": LinkFamily(
+            0.285,
+            (2.7e-6, 4.5e-6, 8e-6),
+            20e-6,
+            4,
+            source="no peer access: chunks go through host memory; 4.5 of 15.75 GB/s, V100 rows of apex_plus (fitted)",
+        ),
         "xgmi": LinkFamily(0.75, _NV_HOP, 36e-6, 32, source=f"{_TUNER} as RCCL inherits them; rate assumed"),
         "ici": LinkFamily(
             0.90, (1e-6, 1e-6, 1e-6), 0.5e-6, 0, source="scaling-book: 1 us a hop, about 90 % of the link (fact)"
@@ -105,6 +112,13 @@ SCALE_OUT: Mapping[str, LinkFamily] = MappingProxyType(
         ),
         "roce": LinkFamily(0.94, _NET_HOP, 40e-6, 16, source="as InfiniBand less the RoCEv2 headers (assumed)"),
         "ethernet": LinkFamily(0.85, (15e-6, 20e-6, 30e-6), 100e-6, 8, source="TCP over kernel sockets (assumed)"),
+        "ethernet_vm": LinkFamily(
+            0.88,
+            (150e-6, 170e-6, 200e-6),
+            300e-6,
+            8,
+            source="TCP between virtual machines: 140 to 290 us a hop, 8.9 Gb/s, V100 rows of apex_plus (fitted)",
+        ),
         "efa": LinkFamily(
             0.96,
             _NET_HOP,

@@ -91,6 +91,11 @@ TREE_OUT_HOP_S = (5.0 * _US, 8.5 * _US, 14.0 * _US)
 NVLS_HOP_S, NVLS_OUT_HOP_S, NVLS_TREE_OUT_HOP_S = 25.0 * _US, 18.0 * _US, 20.9 * _US
 COLLNET_HOP_S = {"collnet_direct": (3.7 * _US, 31.0 * _US), "collnet_chain": (2.8 * _US, 30.0 * _US)}
 PAT_BASE_S, PAT_HOP_S, PAT_RANK_S, PAT_RATE = 8.0 * _US, 14.0 / 3.5 * _US, 2.8 * _US, 0.75
+RING_HOP_S = {
+    "nvlink": (0.6 * _US, 1.9 * _US, 3.4 * _US), "pcie": (1.0 * _US, 2.5 * _US, 5.7 * _US),
+    "net": (2.7 * _US, 4.0 * _US, 14.0 * _US),
+}  # fmt: skip
+"""Ring steps that the tuner believes in, whatever the network at hand really takes."""
 NET_OVERHEAD_S = 1.0 * _US
 """Posting one network message (Intel hosts; 2 µs on AMD), threefold under Simple."""
 
@@ -200,7 +205,8 @@ def table(
         rc, rs, vc, vs = (np.asarray(a[back]).reshape(n.shape) for a in graphs(found))
     bus = rc * rs
     nodes = np.clip(k - 1.0, 0.0, 2.0).astype(np.int64)
-    extra = coefficients.net_latency_s(cluster)
+    extra = coefficients.out.net_latency_s
+    believed = RING_HOP_S["pcie" if cluster.scale_up.family.startswith("pcie") else "nvlink"]
     passes = 2.0 if op == "all_reduce" else 1.0
     steps = passes * (n - 1.0) if op != "broadcast" else n
     across = np.where(k > 1, passes * (k - 1.0), 0.0)
@@ -221,9 +227,9 @@ def table(
         if proto == "ll128" and not cluster.scale_up.family.startswith("nvlink"):
             allowed = np.zeros(n.shape, dtype=bool)
         flush = extra * (2.0 if proto == "simple" else 1.0)
-        hop_out = np.where(ppn1, TREE_OUT_HOP_S[i], c.out.hop_s[i]) + flush
+        hop_out = np.where(ppn1, TREE_OUT_HOP_S[i], RING_HOP_S["net"][i]) + flush
         post = NET_OVERHEAD_S * (3.0 if proto == "simple" else 1.0)
-        hop_in = np.where(k > 1, np.maximum(c.up.hop_s[i], post), c.up.hop_s[i])
+        hop_in = np.where(k > 1, np.maximum(believed[i], post), believed[i])
         latency = c.base_s[i] + (steps - across) * hop_in + across * hop_out
         if op == "broadcast":
             latency = c.base_s[i] + steps * np.where(k > 1, hop_out, hop_in)
