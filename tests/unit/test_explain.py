@@ -43,9 +43,11 @@ def trace_of(chain: Chain, path: Path, scale: dict[str, float] | None = None, *,
     """Four equal steps of what a chain predicts, kernel after kernel; returns the step in seconds."""
     events: list[dict[str, Any]] = []
     at, number = 0.0, 0
+    kernels = predicted_kernels(chain)
+    order = {name: i for i, name in enumerate(NAMES)}  # computation first: what is hidden lies beside it
     for n in range(4):
         begin = at
-        for name, (exposed, busy, count) in predicted_kernels(chain).items():
+        for name, (exposed, busy, count) in sorted(kernels.items(), key=lambda item: order.get(item[0], 99)):
             length = exposed * 1e6 * (scale or {}).get(name, 1.0)
             if name not in NAMES:
                 at += length
@@ -169,17 +171,17 @@ def test_a_step_per_micro_batch_is_noticed(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("text", "expected"),
-    [("14.6", 14.6), ("950ms", 0.95), ("1.5 s", 1.5), ("2min", 120), ("800us", 8e-4), ("14.6-14.8", 14.7), (3, 3.0)],
-)
+    [
+        ("14.6", 14.6), ("950ms", 0.95), ("1.5 s", 1.5), ("2min", 120), ("800us", 8e-4), ("14.6-14.8", 14.7),
+        ("15..14 ms", 0.0145), ("1e-3", 1e-3), (3, 3.0),
+    ],
+)  # fmt: skip
 def test_against_takes_units(text: str | float, expected: float) -> None:
     assert read_against(text) == pytest.approx(expected)
 
 
-@pytest.mark.parametrize("text", ["0", "-3", "1e999", "nan", "1.2.3", "12 parsecs"])
+@pytest.mark.parametrize("text", ["0", "-3", "1e999", "nan", "inf", "1-2-3", "1.2.3", "12 parsecs", "", "-1s"])
 def test_against_refuses_what_no_step_takes(text: str) -> None:
-    if text == "nan":
-        assert read_against(text) == Path("nan")  # a file of that name, which does not exist
-        return
     with pytest.raises(BadInput, match="--against"):
         read_against(text)
 
@@ -198,7 +200,12 @@ def test_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert "rows of" in capsys.readouterr().out
     for arguments, problem in (
         (["--class", "gem"], "did you mean gemm?"),
+        (["--class", ""], "must be one of"),
         (["--term", "quark"], "--term = quark"),
+        (["--term", ""], "must be part of"),
+        (["--class", "gemm", "--against", "1"], "leave out --against"),
+        (["--against", ""], "--against"),
+        (["--against", "0-2"], "--against = 0-2"),
         (["--against", "-5"], "--against = -5"),
         (["--against", str(tmp_path / "none.json")], "none.json"),
         (["--against", str(scenario)], "not a trace"),

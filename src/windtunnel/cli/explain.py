@@ -9,7 +9,7 @@ import typer
 from windtunnel.cli import complete
 from windtunnel.cli.options import AsJson, Overrides, examples
 from windtunnel.cli.output import console, print_json, progress
-from windtunnel.cli.sources import scenario_source, stored_result
+from windtunnel.cli.sources import read_result, scenario_source, stored_result
 
 if TYPE_CHECKING:
     from windtunnel.report.explain import Explanation
@@ -50,14 +50,18 @@ def explain(
     ramps and message starts leave. --against takes a measured step time, or a profiler's trace: settings left open are
     simulated one by one, coefficients moved within their error, and those listed that close the gap.
     """
+    from windtunnel.errors import BadInput
     from windtunnel.report.explain_view import explanation_summary
 
+    focused = time_class is not None or term is not None
+    if focused and against is not None:
+        raise BadInput("--class and --term show the prediction alone: leave out --against")
     with progress("simulating"):
         explanation = _explanation(scenario, tuple(overrides or ()), against)
     if as_json:
         print_json(_document(explanation, time_class, term))
     else:
-        console().print(explanation_summary(explanation, time_class=time_class or "", term=term or ""))
+        console().print(explanation_summary(explanation, time_class=time_class, term=term))
 
 
 def _explanation(scenario: str, overrides: tuple[str, ...], against: str | None) -> Explanation:
@@ -65,17 +69,13 @@ def _explanation(scenario: str, overrides: tuple[str, ...], against: str | None)
     from windtunnel.errors import BadInput
     from windtunnel.report.explain import explain as explain_result
     from windtunnel.report.explain import explain_source, read_against
-    from windtunnel.training.serialise import result_from_dict
 
     data = stored_result(scenario) if scenario != "-" else None
     if data is None:
         return explain_source(scenario_source(scenario), against=against, overrides=overrides)
     if overrides:
         raise BadInput(f"{scenario}: --set changes scenarios, not stored results")
-    try:
-        result = result_from_dict(data)
-    except (KeyError, TypeError) as error:
-        raise BadInput(f"{scenario}: not a complete result of `train --json`: {error}") from None
+    result = read_result(scenario, data)
     if result.scenario:
         fresh = explain_source(dict(result.scenario), against=against)
         if abs(fresh.result.step_time_s - result.step_time_s) <= 1e-9 * result.step_time_s:
@@ -90,13 +90,13 @@ def _document(explanation: Explanation, time_class: str | None, term: str | None
     from windtunnel.errors import BadInput
     from windtunnel.report.explain_view import NO_CHAIN, find_class, find_terms
 
-    if not (time_class or term):
+    if time_class is None and term is None:
         return explanation.to_dict()
     chain = explanation.chain
     if chain is None:
         raise BadInput(NO_CHAIN)
-    if term:
-        return {"terms": [t.to_dict() for t in find_terms(chain, term, time_class or "")]}
+    if term is not None:
+        return {"terms": [t.to_dict() for t in find_terms(chain, term, time_class)]}
     name = find_class(chain, time_class or "")
     return {
         "class": name, "busy_s": chain.busy_s(name), "exposed_s": chain.exposed[name],

@@ -59,9 +59,21 @@ def result_of(path: str, overrides: Sequence[str], *, trace: bool = False) -> Tr
         return api.simulate_training(scenario_source(path), overrides=tuple(overrides), trace=trace)
     if overrides:
         raise BadInput(f"{path}: --set changes scenarios, not stored results")
+    return read_result(path, data)
+
+
+def read_result(path: str, data: dict[str, Any]) -> TrainingResult:
+    """The result that a file's plain data stands for.
+
+    Raises:
+        BadInput: fields are missing or of another kind.
+    """
+    from windtunnel.errors import BadInput
     from windtunnel.training.serialise import result_from_dict
 
     try:
         return result_from_dict(data)
-    except (KeyError, TypeError) as error:
+    except KeyError as error:
+        raise BadInput(f"{path}: not a complete result of `train --json`: {error.args[0]} is missing") from None
+    except (TypeError, ValueError, AttributeError) as error:
         raise BadInput(f"{path}: not a complete result of `train --json`: {error}") from None

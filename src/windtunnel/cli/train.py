@@ -65,15 +65,16 @@ def _published(text: str | None) -> Published | None:
     if text is None:
         return None
     from windtunnel.errors import BadInput
+    from windtunnel.report.quantities import read_seconds
     from windtunnel.report.terminal import Published
 
     try:
-        values = [float(part) for part in text.replace("..", "-").split("-")]
-        if not 1 <= len(values) <= 2 or not all(0 < value < float("inf") for value in values):
-            raise ValueError(text)
+        ends = read_seconds(text)
     except ValueError:
-        raise BadInput(f"--against = {text}: must be seconds above 0, such as 14.65 or 14.6-14.7") from None
-    return Published(min(values), max(values))
+        ends = None
+    if ends is None:
+        raise BadInput(f"--against = {text}: must be seconds above 0, such as 14.65, 950ms or 14.6-14.7")
+    return Published(*ends)
 
 
 def _write(result: TrainingResult, trace: Path | None, report: Path | None, published: Published | None) -> None:

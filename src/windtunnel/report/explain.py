@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from windtunnel.errors import BadInput
 from windtunnel.report.describe import fit_line
-from windtunnel.report.quantities import percent, seconds
+from windtunnel.report.quantities import percent, read_seconds, seconds
 from windtunnel.training.figures import ordered_breakdown
 
 if TYPE_CHECKING:
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 _RELEVANT = 0.01
 _PLAUSIBLE = 0.5
 """Largest relative change of a resource that is offered as an explanation."""
-_UNITS = {"": 1.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "min": 60.0}
-_NUMBER = re.compile(r"^([0-9.]+(?:e[+-]?[0-9]+)?)(?:-([0-9.]+(?:e[+-]?[0-9]+)?))?\s*(s|ms|us|µs|min)?$", re.IGNORECASE)
 _TRACES_TRIED = 6
 """Alternatives whose classes are compared with a trace."""
 
@@ -110,26 +108,21 @@ def read_against(text: str | float | Path) -> float | Path:
     """
     if isinstance(text, Path):
         return text
+    problem = BadInput(f"--against = {text}: must be seconds above 0 such as 14.6, 950ms or 14.6-14.7, or a trace file")
     if isinstance(text, str):
-        found = _NUMBER.match(text.strip())
-        if not found:
-            if (
-                re.match(r"^[-+]?[0-9.]", text)
-                and not Path(text).exists()
-                and not text.lower().endswith((".json", ".gz"))
-            ):
-                raise BadInput(f"--against = {text}: must be seconds such as 14.6, 950ms or 14.6-14.7, or a trace file")
-            return Path(text)
         try:
-            ends = [float(found[1]), float(found[2] or found[1])]
+            ends = read_seconds(text)
         except ValueError:
-            raise BadInput(f"--against = {text}: must be seconds such as 14.6 or 950ms") from None
-        value = sum(ends) / 2 * _UNITS[(found[3] or "").lower()]
-    else:
-        value = float(text)
-    if not (math.isfinite(value) and value > 0):
-        raise BadInput(f"--against = {text}: must be seconds above 0")
-    return value
+            raise problem from None
+        if ends is not None:
+            return sum(ends) / 2
+        number = re.match(r"^[-+]?[0-9.]", text) and not text.lower().endswith((".json", ".gz"))
+        if not text.strip() or (number and not Path(text).exists()):
+            raise problem
+        return Path(text)
+    if not (math.isfinite(text) and text > 0):
+        raise problem
+    return float(text)
 
 
 def explain(result: TrainingResult, against_s: float | None = None) -> Explanation:

@@ -27,7 +27,9 @@ _NARROW = 110
 """Columns below which the product of a term goes below its name."""
 
 
-def explanation_summary(explanation: Explanation, *, time_class: str = "", term: str = "") -> RenderableType:
+def explanation_summary(
+    explanation: Explanation, *, time_class: str | None = None, term: str | None = None
+) -> RenderableType:
     """The explanation as something `rich` prints.
 
     Args:
@@ -40,12 +42,12 @@ def explanation_summary(explanation: Explanation, *, time_class: str = "", term:
     """
     from rich.console import Group
 
-    if time_class or term:
+    if time_class is not None or term is not None:
         if explanation.chain is None:
             raise BadInput(NO_CHAIN)
-        if term:
+        if term is not None:
             return Group(*_terms(explanation.chain, find_terms(explanation.chain, term, time_class)))
-        return Group(*_one_class(explanation.chain, find_class(explanation.chain, time_class)))
+        return Group(*_one_class(explanation.chain, find_class(explanation.chain, time_class or "")))
     parts: list[Any] = [_title(explanation.result.scenario_name or "training step")]
     lines = _table("", "…", header=False)
     for line in explanation.statements:
@@ -76,18 +78,19 @@ def find_class(chain: Chain, name: str) -> str:
     raise BadInput(f"--class = {name}: must be one of {', '.join(chain.exposed)}{hint}")
 
 
-def find_terms(chain: Chain, name: str, time_class: str = "") -> list[Term]:
+def find_terms(chain: Chain, name: str, time_class: str | None = None) -> list[Term]:
     """Terms whose name, class or coefficients hold a text.
 
     Raises:
         BadInput: none does.
     """
     wanted = name.strip().lower()
-    inside = find_class(chain, time_class) if time_class else ""
+    inside = None if time_class is None else find_class(chain, time_class)
     found = [
         t
         for t in chain.terms
-        if (not inside or t.time_class == inside)
+        if wanted
+        and (inside is None or t.time_class == inside)
         and (wanted in t.name.lower() or any(wanted in c.name.lower() for c in t.coefficients))
     ]
     if not found:

@@ -2,6 +2,35 @@
 
 from __future__ import annotations
 
+import math
+import re
+
+_UNITS = {"": 1.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "min": 60.0}
+_TIME = re.compile(r"^\s*(\S+?)\s*(ms|us|µs|min|s)?\s*$", re.IGNORECASE)
+_RANGE = re.compile(r"(?<=[0-9.])(?:-|\.\.)(?=[0-9.])")
+
+
+def read_seconds(text: str) -> tuple[float, float] | None:
+    """Both ends of a time or a range of times, None for a text that is neither.
+
+    Raises:
+        ValueError: a number that is no time: zero, negative, not finite.
+
+    Example:
+        >>> read_seconds("950ms"), read_seconds("14.6-14.8"), read_seconds("trace.json")
+        ((0.95, 0.95), (14.6, 14.8), None)
+    """
+    found = _TIME.match(text)
+    if not found:
+        return None
+    try:
+        ends = [float(part) * _UNITS[(found[2] or "").lower()] for part in _RANGE.split(found[1])]
+    except ValueError:
+        return None
+    if len(ends) > 2 or not all(math.isfinite(end) and end > 0 for end in ends):
+        raise ValueError(text)
+    return min(ends), max(ends)
+
 
 def seconds(value: float) -> str:
     """Three or four significant digits with the unit that suits.

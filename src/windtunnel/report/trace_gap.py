@@ -98,7 +98,7 @@ def predicted_kernels(chain: Chain) -> dict[str, tuple[float, float, float]]:
     # rounding, and classes that no term claims
     exposed[IDLE] += chain.step_time_s - sum(exposed.values()) if told else 0.0
     names = {name for name, value in exposed.items() if abs(value) > 1e-9 * chain.step_time_s} | set(busy)
-    return {name: (exposed[name], busy[name], count[name]) for name in names}
+    return {name: (exposed[name], busy[name], count[name]) for name in sorted(names)}
 
 
 def compare_with_trace(chain: Chain, trace: KernelTrace, result: TrainingResult | None = None) -> TraceComparison:
@@ -107,7 +107,7 @@ def compare_with_trace(chain: Chain, trace: KernelTrace, result: TrainingResult 
     theirs = {name: (c.exposed_s, c.busy_s, c.kernels) for name, c in trace.classes.items()}
     theirs[IDLE] = (trace.idle_s, 0.0, 0)
     rows = []
-    for name in {*ours, *theirs}:
+    for name in sorted({*ours, *theirs}):
         ours_s, ours_busy, launches = ours.get(name, (0.0, 0.0, 0.0))
         theirs_s, theirs_busy, kernels = theirs.get(name, (0.0, 0.0, 0))
         row = TraceRow(name, ours_s, theirs_s, ours_busy, theirs_busy, launches, kernels)
