@@ -71,6 +71,16 @@ def test_tiles_make_a_staircase() -> None:
     assert inside[0] < inside[1] == inside[2] == inside[3]
 
 
+def test_gradient_accumulation_is_exposed_in_part() -> None:
+    """Its traffic waits in the epilogue of every tile; in products that memory limits it counts once."""
+    traffic = 8.0 * 8192 * 8192
+    whole = traffic / (H100.memory_bytes_per_s * C.gemm_bytes_fraction)
+    added = gemm(8192.0, 8192.0, 4096.0, extra_bytes=np.array(traffic)) - gemm(8192.0, 8192.0, 4096.0)
+    assert added == pytest.approx(C.accumulate_exposed * whole)
+    thin = gemm(8192.0, 8192.0, 16.0, extra_bytes=np.array(traffic)) - gemm(8192.0, 8192.0, 16.0)
+    assert thin == pytest.approx(whole, rel=0.1)
+
+
 def test_groups_take_at_least_their_products_one_by_one_without_overhead() -> None:
     alone = float(gemm(4096.0, 4096.0, 4096.0)) - C.gemm_floor_s
     eight = float(gemm(4096.0, 4096.0, 4096.0, groups=np.float64(8.0))) - C.gemm_floor_s

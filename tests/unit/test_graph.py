@@ -10,7 +10,7 @@ from windtunnel import catalog, graph
 from windtunnel.api import prepare
 from windtunnel.catalog import store
 from windtunnel.catalog.parameters import count_parameters
-from windtunnel.graph import STYLES, Batch, Block, Kind, ModelGraph, forward_flop
+from windtunnel.graph import STYLES, Batch, Block, Kind, ModelGraph, Operator, forward_flop
 from windtunnel.specs.model import ModelSpec
 
 
@@ -160,3 +160,18 @@ def test_full_layers_beside_windowed_ones_may_have_dimensions_of_their_own() -> 
     core = next(op for op in g.blocks["D"].operators if op.name == "core_attn")
     assert (core.d_qk, core.kv_heads) == (512, 4)
     assert sum(g.blocks[k].params for k in g.depth) + g.embedding.params == pytest.approx(30.7e9, rel=0.005)
+
+
+def test_states_of_a_scan_pass_through_memory_once_a_chunk() -> None:
+    """Halving the chunk doubles the fp32 states that travel: four passes forward, nine backward."""
+    model = catalog.model("nvidia/Nemotron-H-8B-Base-8K")
+
+    def scan(chunk: int) -> Operator:
+        g = graph.build(model.model_copy(update={"chunk_size": chunk}), Batch.train(1, 8192))
+        return next(op for block in g.blocks.values() for op in block.operators if op.name == "scan")
+
+    coarse, fine = scan(256), scan(128)
+    states = 8192 / 256 * model.mamba_num_heads * model.mamba_head_dim * model.ssm_state_size * 4
+    assert fine.forward_bytes - coarse.forward_bytes == pytest.approx(4 * states)
+    assert fine.backward_bytes - coarse.backward_bytes == pytest.approx(9 * states)
+    assert 3.0 < fine.backward_flop_ratio < 4.0  # backward repeats the output that the fused path does not keep

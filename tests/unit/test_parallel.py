@@ -9,6 +9,7 @@ import pytest
 from windtunnel import api
 from windtunnel.errors import BadInput
 from windtunnel.graph import Kind
+from windtunnel.parallel.precision import quantised_gathers, recipe
 from windtunnel.parallel.resolve import nearest_divisors, split_layers
 from windtunnel.training.parts import local_block
 from windtunnel.training.simulate import Prepared
@@ -90,6 +91,33 @@ def test_tensor_parallelism_inserts_what_megatron_does() -> None:
     assert sorted(f for _, f, _ in sequence if f) == ["all_gather"] * 2 + ["reduce_scatter"] * 2
     # backward: gather of the row product's gradient, scatter of the column product's, gather again for its weights
     assert sorted(b for _, _, b in sequence if b) == ["all_gather"] * 4 + ["reduce_scatter"] * 2
+
+
+def quantised(precision: str, *, sp: bool = True) -> dict[str, Any]:
+    """Operators of one layer after the gathers took their precision."""
+    x = prepared({"tp": 4, "sp": sp}, precision=precision)
+    g = x.parts.graph
+    operators = local_block(g.blocks[g.depth[-1]], x.model, x.training, x.plan, float(x.training.seq_len))
+    low = recipe(precision, x.coefficients, compiled=False)
+    return {op.name: op for op in quantised_gathers(operators, low, x.plan)}
+
+
+@pytest.mark.parametrize(("precision", "share"), [("fp8", 0.5), ("nvfp4", 0.28125)])
+def test_gathers_carry_the_quantised_tensor_and_scatters_sixteen_bits(precision: str, share: float) -> None:
+    plain, low = quantised("bf16"), quantised(precision)
+    size = plain["tp_gather_fc1"].size_bytes
+    assert low["tp_gather_fc1"].size_bytes == pytest.approx(share * size)
+    assert low["tp_gather_fc1"].backward_size_bytes == size
+    assert low["tp_regather_fc1"].backward_size_bytes == pytest.approx(share * size)
+    assert low["tp_reduce_fc2"].size_bytes == size
+    assert low["tp_reduce_fc2"].backward_size_bytes == pytest.approx(share * size)
+
+
+def test_what_is_gathered_is_cast_by_the_rank_that_owns_it() -> None:
+    low, without = quantised("fp8"), quantised("fp8", sp=False)
+    shares = {name: (low[name].input_cast_share, low[name].grad_cast_share) for name in ("qkv", "proj", "fc1", "fc2")}
+    assert shares == {"qkv": (0.25, 1), "fc1": (0.25, 1), "proj": (1, 0.25), "fc2": (1, 0.25)}
+    assert {without[name].input_cast_share for name in shares} == {1.0}
 
 
 def test_one_rank_communicates_nothing() -> None:

@@ -74,7 +74,7 @@ def test_all_mistakes_are_reported_at_once() -> None:
     text = str(caught.value)
     assert len(caught.value.problems) == 6
     assert "did you mean 'tp-overlap'?" in text and "did you mean 'chunks'?" in text
-    assert "must be 2 to 64" in text and "must be one of ring, chunked" in text
+    assert "must be 2 to 64" in text and "must be one of ring, userbuffers, chunked" in text
     assert "must be true or false" in text and "must be a number, 0.1 to 100000" in text
 
 
@@ -180,7 +180,9 @@ def rewrite(segment: Segment, **knobs: Any) -> Segment:
 
 @pytest.mark.parametrize("segment", [forward(), backward(), backward(weight=False)], ids=["F", "B", "B without W"])
 @pytest.mark.parametrize(
-    "knobs", [{}, {"method": "chunked"}, {"bulk": False}, {"pipeline": False}, {"comm_sms": 0}], ids=str
+    "knobs",
+    [{}, {"method": "userbuffers"}, {"method": "chunked"}, {"bulk": False}, {"pipeline": False}, {"comm_sms": 0}],
+    ids=str,
 )
 def test_work_is_conserved_and_dependencies_point_back(segment: Segment, knobs: dict[str, Any]) -> None:
     new = rewrite(segment, **knobs)
@@ -202,6 +204,17 @@ def test_a_ring_has_one_transfer_less_than_blocks_and_starts_with_its_own() -> N
     first = next(x for x in new.launches if x.name == "fc1")
     assert first.after == []
     assert all(x.sm == pytest.approx(1 / CLUSTER.device.num_sms) for x in new.launches if x.tag == "tp")
+
+
+def test_user_buffers_gather_in_a_ring_and_scatter_in_chunks_on_their_own_sms() -> None:
+    new = rewrite(forward(), method="userbuffers")
+    count = Counter(x.name for x in new.launches)
+    assert (count["tp_gather_fc1"], count["fc1"], count["fc2"], count["tp_reduce_fc2"]) == (7, 8, 4, 4)
+    share = {x.name: x.sm * CLUSTER.device.num_sms for x in new.launches if x.tag == "tp"}
+    assert share == pytest.approx({"tp_gather_fc1": 1, "tp_reduce_fc2": 16})
+    # the last chunk leaves after the last block, where a ring keeps it
+    last = max(i for i, x in enumerate(new.launches) if x.name == "fc2")
+    assert last in next(x for x in reversed(new.launches) if x.name == "tp_reduce_fc2").after
 
 
 def test_chunks_wait_for_their_own_collective() -> None:

@@ -26,6 +26,8 @@ class Coefficients:
     gemm_wave: float = 0.4
     gemm_bytes_fraction: float = 0.8
     gemm_floor_s: float = 2e-6
+    accumulate_exposed: float = 0.4
+    """Share of gradient accumulation's traffic that a weight gradient's tiles wait for in their epilogue."""
     grouped_fraction: float = 0.85
     """Further factor on grouped GEMMs."""
     group_s: float = 2e-6
@@ -72,6 +74,8 @@ class Coefficients:
             "int8": 4.0,
         }
     )
+    transpose_bytes: dict[str, float] = field(default_factory=dict)
+    """Matrix format → bytes per element of a tensor that arrives quantised and has to be transposed as well."""
     rowwise_fraction: float = 0.62
     unaligned_fraction: float = 0.29
     """Half-precision GEMM rate over the aligned one when a dimension is not a multiple of eight."""
@@ -117,8 +121,10 @@ class Behaviour:
     overlap_tp: bool = False
     async_tp: bool = False
     """Tensor-axis overlap is PyTorch's asynchronous one: copy engines, no bulk pairs, scatters added at the end."""
-    tp_gathers_quantised: bool = False
-    """Tensor-wise fp8 casts activations before the tensor axis gathers them."""
+    tp_gathers_quantised: tuple[str, ...] = ()
+    """Precisions that cast activations and gradients before the tensor axis gathers them."""
+    tp_overlap_method: str = "ring"
+    """How overlapped tensor-parallel collectives are cut: `method` of the technique `tp-overlap`."""
     tp_regather: bool = True
     tp_bulk_overlap: bool = False
     """Backward collectives of the tensor axis beside the other gradient's GEMM, without userbuffers."""
@@ -129,6 +135,8 @@ class Behaviour:
     """Copies around the collectives of sharded parameters (`training.unshard`): per_parameter (FSDP2), flat (FSDP1)."""
     scatter_gather_p2p: bool = False
     fused_cross_entropy: bool = False
+    quantised_param_gather: bool = False
+    """Whether gathers of updated parameters carry fp8 under tensor-wise scaling (weights then exist in fp8 alone)."""
     cuda_graphs: str = "none"
     dispatcher: str = "alltoall"
     dispatch_skips_host: bool = False

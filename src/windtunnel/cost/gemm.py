@@ -52,6 +52,7 @@ def gemm_time_s(
         time = quantised * (2.0 * rows * columns) * (k + coefficients.gemm_k0) * intensity / flop_per_sm
         best = time if best is None else np.minimum(best, time)
     moved = groups * (operand_bytes * (m * k + k * n) + output_bytes * m * n) + extra_bytes
-    memory = moved / (device.memory_bytes_per_s * coefficients.gemm_bytes_fraction)
+    rate = device.memory_bytes_per_s * coefficients.gemm_bytes_fraction
     assert best is not None
-    return np.maximum(best, memory) + coefficients.gemm_floor_s
+    accumulate = coefficients.accumulate_exposed * extra_bytes / rate
+    return np.maximum(best + accumulate, moved / rate) + coefficients.gemm_floor_s

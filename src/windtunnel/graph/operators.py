@@ -77,6 +77,8 @@ class Operator:
     """Element-wise work with reductions along rows that do not stream (softmax)."""
     forward_flop: float = 0.0
     """Scans only."""
+    backward_flop_ratio: float = 3.0
+    """Scans: backward FLOPs over forward ones."""
     params: float = 0.0
     """Weights the operator owns, unsharded."""
     number_class: Literal["linear", "bf16", "fp32", "head", "router"] = "bf16"
@@ -84,6 +86,10 @@ class Operator:
     forward_kernels: float = 1.0
     backward_kernels: float = 2.0
     trainable: bool = True
+    input_cast_share: float = 1.0
+    """Low precision: share of the input that this rank casts; the rest arrives quantised by a gather."""
+    grad_cast_share: float = 1.0
+    """The same of the output's gradient."""
     wgrad_accumulate_bytes: float = 0.0
     """Bytes per weight that the weight gradient reads and writes besides its own output (gradient accumulation)."""
     collective: str = ""

@@ -12,6 +12,12 @@ def mamba2(model: ModelSpec, batch: Batch, style: Style) -> Parts:
 
     FLOPs of the scan per token: intra-chunk scores 2·g·N·c + 2·H·P·c (half by causality), states 4·H·P·N.
     Source: Dao and Gu 2024 (arXiv 2405.21060), section 6.
+
+    Every chunk's state, H·P·N in fp32, goes through memory between the kernels: written per chunk, read and written by
+    the pass over chunks, read by the output kernel; backward makes the states again (three passes), does the same for
+    their gradients (four) and reads each once more for the gradients of x and B. The fused training path keeps neither
+    the convolution's output nor the scan's and repeats both.
+    Source: kernels of `mamba_ssm` 2.2, `ops/triton/ssd_combined.py` (`mamba_split_conv1d_scan_combined`).
     """
     t, h = batch.tokens, float(model.hidden_size)
     heads, p, n = float(model.mamba_num_heads), float(model.mamba_head_dim), float(model.ssm_state_size)
@@ -20,17 +26,19 @@ def mamba2(model: ModelSpec, batch: Batch, style: Style) -> Parts:
     wide = 2 * inner + 2 * g * n + heads
     conv = inner + 2 * g * n
     scan_flop = t * (c * (g * n + heads * p) + 4 * heads * p * n)
+    again = (c * heads * p + 2 * heads * p * n) / (c * (g * n + heads * p) + 4 * heads * p * n)
+    states = t / c * heads * p * n * 4
     operators, tensors = norm_and_residual(model, t, style, "attn")
     operators += [
         Operator("in_proj", "qkv", Kind.GEMM, "column", m=t, n=wide, k=h, params=h * wide, number_class="linear"),
         Operator(
             "conv1d", "mamba", Kind.POINTWISE, "features", forward_bytes=3 * conv * t * 2,
-            backward_bytes=5 * conv * t * 2, params=conv * (model.conv_kernel + 1),
+            backward_bytes=8 * conv * t * 2, params=conv * (model.conv_kernel + 1),
         ),
         Operator(
-            "scan", "mamba", Kind.SCAN, "heads", m=t, forward_flop=scan_flop, forward_bytes=6 * inner * t * 2,
-            backward_bytes=14 * inner * t * 2, seq_len=batch.seq_len, params=3 * heads, forward_kernels=5,
-            backward_kernels=9,
+            "scan", "mamba", Kind.SCAN, "heads", m=t, forward_flop=scan_flop, backward_flop_ratio=3.0 + again,
+            forward_bytes=6 * inner * t * 2 + 4 * states, backward_bytes=14 * inner * t * 2 + 9 * states,
+            seq_len=batch.seq_len, params=3 * heads, forward_kernels=5, backward_kernels=14,
         ),
         Operator(
             "gated_norm", "mamba", Kind.POINTWISE, "features", forward_bytes=4 * inner * t * 2,

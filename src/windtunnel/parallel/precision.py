@@ -6,10 +6,11 @@ column copies and scales).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from windtunnel.cost.coefficients import Coefficients
 from windtunnel.graph import Kind, Operator, Tensor
+from windtunnel.parallel.resolve import ResolvedPlan
 
 MATRIX_FORMAT = {
     "fp32": "fp32", "tf32": "tf32", "fp16": "fp16", "bf16": "bf16", "fp8": "fp8", "fp8_rowwise": "fp8",
@@ -51,6 +52,38 @@ def low_precision(precision: str) -> Recipe:
     """The formats of a training precision, where no time is asked for."""
     linear = MATRIX_FORMAT[precision]
     return Recipe(precision, linear, linear if precision in ("fp32", "tf32", "fp16", "bf16") else "bf16", 0.0)
+
+
+def quantised_gathers(operators: list[Operator], recipe: Recipe, plan: ResolvedPlan) -> list[Operator]:
+    """Under sequence parallelism each rank casts its own rows, and the gathers carry the quantised tensor.
+
+    That holds for the gathers before column products (and again for their weight gradients) and for those of a row
+    product's output gradient; scatters add up partial sums and stay in 16 bits.
+
+    Source: Transformer Engine 2.x, `module/layernorm_linear.py` and `module/linear.py` (gathers take the quantiser of
+    the input or of the output's gradient); torchao's `Float8ColwiseParallel`, for tensor-wise scaling.
+    """
+    if not recipe.quantise_bytes or not plan.sp:
+        return operators
+    scale = OPERAND_BYTES[recipe.linear] / 2.0
+    linear = {op.name for op in operators if op.kind == Kind.GEMM and op.number_class == "linear"}
+    fed = {op.overlap_with for op in operators if op.axis == "tp" and op.collective == "all_gather"} & linear
+    drained = {op.overlap_with for op in operators if op.axis == "tp" and op.backward_collective == "all_gather"}
+    out = []
+    for op in operators:
+        if op.axis == "tp" and op.overlap_with in linear:
+            forward = scale if op.collective == "all_gather" else 1.0
+            backward = scale if op.backward_collective == "all_gather" else 1.0
+            op = replace(
+                op, size_bytes=op.size_bytes * forward,
+                backward_size_bytes=(op.backward_size_bytes or op.size_bytes) * backward,
+            )  # fmt: skip
+        elif op.name in fed:
+            op = replace(op, input_cast_share=1.0 / plan.tp)
+        elif op.name in drained & linear:
+            op = replace(op, grad_cast_share=1.0 / plan.tp)
+        out.append(op)
+    return out
 
 
 _LINEAR_MODULES = frozenset({"qkv", "proj", "fc1", "fc2", "moe", "shared_experts", "cross_qkv", "mla_up_proj"})

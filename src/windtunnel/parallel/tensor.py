@@ -70,20 +70,16 @@ def tensor_bytes(tensor: Tensor, plan: ResolvedPlan) -> float:
     return tensor.elements * tensor.element_bytes / (share * cp)
 
 
-def tensor_parallel(
-    block: Block, plan: ResolvedPlan, hidden: float, tokens: float, *, quantised_gathers: bool = False
-) -> list[Operator]:
+def tensor_parallel(block: Block, plan: ResolvedPlan, hidden: float, tokens: float) -> list[Operator]:
     """Operators of one rank with the tensor axis's collectives in place.
 
     With sequence parallelism: all-gather before the first column GEMM (backward: reduce-scatter of its data gradient,
     and a second all-gather for its weight gradient), reduce-scatter after the row GEMM (backward: all-gather). Without:
     all-reduce after the row GEMM forward and before the column GEMM backward. Vocabulary parallelism reduces the
-    embedding output and the loss statistics. With `quantised_gathers` the activations of 8-bit products are cast before
-    they are gathered, forward and backward; sums stay in 16 bits.
+    embedding output and the loss statistics.
     """
     out: list[Operator] = []
     size = tokens / plan.cp * hidden * 2
-    narrow = size / 2 if quantised_gathers and plan.sp else size
     gathered: set[str] = set()
     for op in block.operators:
         local = split_operator(op, plan)
@@ -97,16 +93,14 @@ def tensor_parallel(
                     f"tp_gather_{op.name}",
                     "all_gather" if plan.sp else "",
                     "reduce_scatter" if plan.sp else "all_reduce",
-                    narrow,
-                    op.name,
                     size,
+                    op.name,
                 )
             )
             if plan.sp and plan.tp_regather:
                 out.append(
                     replace(
-                        _collective(f"tp_regather_{op.name}", "", "all_gather", narrow, op.name),
-                        recompute_repeats=False,
+                        _collective(f"tp_regather_{op.name}", "", "all_gather", size, op.name), recompute_repeats=False
                     )
                 )
         if op.name == "lm_head":
@@ -128,7 +122,6 @@ def tensor_parallel(
                     "all_gather" if plan.sp else "",
                     size,
                     op.name,
-                    narrow,
                 )
             )
         if op.name == "embedding":
@@ -146,10 +139,8 @@ def tensor_parallel(
     return out
 
 
-def _collective(
-    name: str, forward: str, backward: str, size: float, beside: str, backward_size: float | None = None
-) -> Operator:
+def _collective(name: str, forward: str, backward: str, size: float, beside: str) -> Operator:
     return Operator(
         name, "tp_comm", Kind.COLLECTIVE, "full", collective=forward, backward_collective=backward, axis="tp",
-        size_bytes=size, backward_size_bytes=size if backward_size is None else backward_size, overlap_with=beside,
+        size_bytes=size, backward_size_bytes=size, overlap_with=beside,
     )  # fmt: skip

@@ -146,9 +146,8 @@ class Lowering:
             op.name, tag, COMPUTE, 0.0, after, 1.0, kernels=op.forward_kernels, module=op.module, phase=phase
         )
         if op.kind in (Kind.GEMM, Kind.GROUPED_GEMM, Kind.BATCHED_GEMM):
-            self._quantise(
-                launch, op, op.m * op.k + 0.5 * op.n * op.k * op.groups * (op.kind != Kind.BATCHED_GEMM), share
-            )
+            if op.kind != Kind.BATCHED_GEMM:
+                self._quantise(launch, op, op.m * op.k, op.input_cast_share, 0.5 * op.n * op.k * op.groups, share)
             self._gemm(launch, op, op.m, op.n, op.k, share, 0.0)
         else:
             self._other(launch, op, share, backward=False)
@@ -175,7 +174,7 @@ class Lowering:
             return self._collective(segment, op, op.backward_collective, size, after, "B", last)
         if op.kind in (Kind.GEMM, Kind.GROUPED_GEMM):
             data = Launch(op.name, "gemm", COMPUTE, 0.0, after, 1.0, module=op.module, phase="D", splittable=True)
-            self._quantise(data, op, op.m * op.n, 1.0)
+            self._quantise(data, op, op.m * op.n, op.grad_cast_share, 0.0, 1.0)
             self._gemm(data, op, op.m, op.k, op.n, 1.0, 0.0)
             last = self._append(segment, data)
             if op.trainable and self.pricing.trainable:
@@ -211,10 +210,14 @@ class Lowering:
             launch.hbm_bytes += moved
             launch.kernels += 1
 
-    def _quantise(self, launch: Launch, op: Operator, elements: float, share: float) -> None:
-        if op.number_class != "linear" or not self.pricing.recipe.quantise_bytes:
+    def _quantise(self, launch: Launch, op: Operator, elements: float, own: float, weight: float, share: float) -> None:
+        """Casts beside a product: `own` of the operand's elements here, the rest arrives quantised; and the weight."""
+        recipe = self.pricing.recipe
+        if op.number_class != "linear" or not recipe.quantise_bytes:
             return
-        moved = elements * self.pricing.recipe.quantise_bytes * share
+        moved = (elements * own + weight) * recipe.quantise_bytes * share
+        if own < 1.0:
+            moved += elements * self.pricing.coefficients.transpose_bytes.get(recipe.linear, 0.0) * share
         if op.kind == Kind.GROUPED_GEMM and self.pricing.fused_grouped_quantise:
             moved *= 0.5  # the cast happens where the tokens are written anyway
         p = self.pricing
@@ -276,7 +279,7 @@ class Lowering:
                 * (2.5 if backward else 1.0)
             )
         elif op.kind == Kind.SCAN:
-            flop = op.forward_flop * (3.0 if backward else 1.0)
+            flop = op.forward_flop * (op.backward_flop_ratio if backward else 1.0)
             seconds = scan_time_s(p.device, p.coefficients, _one(flop), _one(moved))
             launch.flop += flop * share
         else:

@@ -17,7 +17,7 @@ from windtunnel.network.groups import GroupPlacement, Mesh
 from windtunnel.network.model import NetworkModel
 from windtunnel.parallel.context import context_parallel
 from windtunnel.parallel.expert import FUSED_DISPATCHERS, expert_parallel
-from windtunnel.parallel.precision import MATRIX_FORMAT, Recipe, kept_bytes_scale, recipe
+from windtunnel.parallel.precision import MATRIX_FORMAT, Recipe, kept_bytes_scale, quantised_gathers, recipe
 from windtunnel.parallel.recompute import Recomputed, recompute_block
 from windtunnel.parallel.resolve import ResolvedPlan
 from windtunnel.parallel.tensor import tensor_bytes, tensor_parallel
@@ -135,11 +135,10 @@ def _groups(mesh: Mesh, plan: ResolvedPlan) -> dict[str, GroupPlacement]:
 
 
 def local_block(
-    block: Block, model: ModelSpec, training: TrainingSpec, plan: ResolvedPlan, tokens: float, *, narrow: bool = False
+    block: Block, model: ModelSpec, training: TrainingSpec, plan: ResolvedPlan, tokens: float
 ) -> list[Operator]:
     """Operators of one rank: tensor, expert and context passes in their fixed order."""
-    narrow = narrow and block.kind not in ("embedding", "head")  # activations cast before the tensor axis gathers them
-    operators = tensor_parallel(block, plan, float(model.hidden_size), tokens, quantised_gathers=narrow)
+    operators = tensor_parallel(block, plan, float(model.hidden_size), tokens)
     operators = expert_parallel(
         operators, plan, hidden=float(model.hidden_size), topk=float(max(model.num_experts_per_tok, 1)),
         imbalance=expert_imbalance(training, plan),
@@ -217,9 +216,10 @@ def build_parts(
     segments: list[Segment] = []
     local: list[list[Operator]] = []
     recomputed: list[Recomputed] = []
-    narrow = behaviour.tp_gathers_quantised and training.precision == "fp8"
     for name, block in zip(names, blocks, strict=True):
-        operators = local_block(block, model, training, plan, batch.tokens, narrow=narrow)
+        operators = local_block(block, model, training, plan, batch.tokens)
+        if training.precision in behaviour.tp_gathers_quantised:
+            operators = quantised_gathers(operators, pricing.recipe, plan)
         again = recompute_block(
             block, operators, plan.recompute, early_stop=behaviour.early_stop, named=behaviour.named_remat,
             kept_products=behaviour.saves_quantised or MATRIX_FORMAT[training.precision] != "fp4",

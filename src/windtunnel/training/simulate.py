@@ -103,7 +103,9 @@ def prepare_at(
     problems.raise_if_any()
     if resolved.tp > 1 and not any(t.technique.id == "tp-overlap" for t in techniques):
         if resolved.overlap_tp:
-            knobs = {"bulk": False, "late_sum": True, "comm_sms": 0} if how.async_tp else {}
+            knobs: dict[str, Any] = {"method": how.tp_overlap_method}
+            if how.async_tp:
+                knobs |= {"bulk": False, "late_sum": True, "comm_sms": 0}
             techniques = (*techniques, *applied(({"tp-overlap": knobs},)))
         elif resolved.tp_bulk_overlap:
             techniques = (*techniques, *applied(({"tp-overlap": {"pipeline": False}},)))

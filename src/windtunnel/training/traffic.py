@@ -86,7 +86,8 @@ class Traffic:
     def gather(self, pieces: npt.ArrayLike) -> tuple[Floats, Floats, Floats, Floats, Floats]:
         """One parameter bucket of each virtual stage."""
         cut = np.asarray(pieces, np.float64)
-        width = 1.0 if self.training.float8_all_gather else 2.0
+        quantised = self.behaviour.quantised_param_gather and self.training.precision == "fp8"
+        width = 1.0 if self.training.float8_all_gather or quantised else 2.0
         shard, _ = self._shard_places()
         t, up, out, channels, hbm = self._run("all_gather", self.parts.dense_params * width / cut, shard)
         if self.parts.expert_params.any():

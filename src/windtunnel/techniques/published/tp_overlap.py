@@ -30,6 +30,12 @@ from windtunnel.techniques import REGISTRY
 from windtunnel.techniques.base import Knob, Limits, Paper, Technique
 from windtunnel.techniques.limits import FREE
 
+RINGS: dict[str, frozenset[str]] = {
+    "ring": frozenset(("all_gather", "reduce_scatter")), "userbuffers": frozenset(("all_gather",)),
+    "chunked": frozenset(),
+}  # fmt: skip
+USERBUFFER_SMS = 16
+"""SMs of a bulk or chunked collective in Transformer Engine unless a layer's configuration says otherwise (2 to 32)."""
 SIMPLE = 2
 """Index of the protocol whose kernel start a whole collective pays (`NetworkCoefficients.base_s`)."""
 
@@ -41,7 +47,8 @@ _STREAMING = 0.7
 class Cut:
     """How collectives are cut on one cluster. Seconds; SM shares from 0 to 1."""
 
-    ring: bool
+    ring: frozenset[str]
+    """Operations that travel as a ring of messages; the others are chunked."""
     chunks: int
     pipeline: bool
     bulk: bool
@@ -60,15 +67,18 @@ class Cut:
         given = knobs["comm_sms"]
         one = 1.0 / cluster.device.num_sms if network.up.channels else 0.0  # links with engines of their own take none
         share = None if given is None else float(given) / cluster.device.num_sms
+        chunk = share
+        if share is None and knobs["method"] == "userbuffers":
+            chunk = USERBUFFER_SMS / cluster.device.num_sms
         return Cut(
-            knobs["method"] == "ring", int(knobs["chunks"]), bool(knobs["pipeline"]), bool(knobs["bulk"]),
-            network.base_s[SIMPLE], network.p2p_base_s, one if share is None else share, share,
+            RINGS[knobs["method"]], int(knobs["chunks"]), bool(knobs["pipeline"]), bool(knobs["bulk"]),
+            network.base_s[SIMPLE], network.p2p_base_s, one if share is None else share, chunk,
             _STREAMING * cluster.device.memory_bytes_per_s if knobs["late_sum"] else 0.0,
         )  # fmt: skip
 
     def is_ring(self, comm: Launch) -> bool:
         """All-reduces have no ring form with a free first (or last) block: they are chunked."""
-        return self.ring and comm.operation in ("all_gather", "reduce_scatter")
+        return comm.operation in self.ring
 
     def gemm_pieces(self, comm: Launch) -> int:
         """Row blocks of the GEMM beside a collective: one per rank in a ring, else `chunks`."""
@@ -250,12 +260,17 @@ TECHNIQUE = Technique(
     ),
     levels=("segment",),
     knobs={
-        "method": Knob("ring", choices=("ring", "chunked"), doc="blocks: one per rank by messages, or `chunks`"),
-        "chunks": Knob(4, 2, 64, "`chunked`: row blocks of each GEMM"),
+        "method": Knob(
+            "ring", choices=("ring", "userbuffers", "chunked"),
+            doc="one block per rank by messages; that for gathers and `chunks` for scatters; or `chunks`",
+        ),
+        "chunks": Knob(4, 2, 64, "`chunked`, `userbuffers`: row blocks of each GEMM"),
         "pipeline": Knob(True, doc="cut collectives that a GEMM depends on, or that depend on one"),
         "bulk": Knob(True, doc="run the backward pair of a column GEMM beside its gradients, whole"),
         "late_sum": Knob(False, doc="parts of a scatter are added in a pass of their own (PyTorch's symmetric memory)"),
-        "comm_sms": Knob(None, 0, 64, "SMs of a communication kernel; 0: copy engines; absent: 1 in a ring"),
+        "comm_sms": Knob(
+            None, 0, 64, "SMs of a communication kernel; 0: copy engines; absent: 1 in a ring, 16 in other userbuffers"
+        ),
     },
     edits=(("segment", "tp"),),
     applies_to=_applies,

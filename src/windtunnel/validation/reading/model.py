@@ -263,6 +263,7 @@ def _depth(ctx: Context, source: dict[str, Any], kind: str, layers: int) -> dict
             "mamba_head_dim": count(source.get("mamba_head_dim")) or 0,
             "ssm_state_size": count(first(source, "mamba_state", "ssm_state_size")) or 0,
             "n_groups": count(first(source, "mamba_groups", "n_groups")) or 1,
+            "chunk_size": count(first(source, "mamba_chunk", "chunk_size")) or _scan_chunk(ctx),
         }
     interval = count(first(source, "full_attention_interval", "linear_attention_interval"))
     if interval:
@@ -271,6 +272,11 @@ def _depth(ctx: Context, source: dict[str, Any], kind: str, layers: int) -> dict
     if predicted:
         fields["num_nextn_predict_layers"] = count(first(source, "num_nextn_predict_layers", "mtp_layers")) or 1
     return fields
+
+
+def _scan_chunk(ctx: Context) -> int | None:
+    """Tokens of a scan's chunk: Megatron's mixer and the Nemotron-H configurations say 128, `mamba_ssm` 256."""
+    return 128 if matches(r"nemo|megatron|bridge", ctx.framework) else None
 
 
 def _latent(source: dict[str, Any], nested: dict[str, Any], seen: dict[str, Any]) -> dict[str, Any]:
