@@ -46,7 +46,8 @@ class Launch:
     operation: str = ""
     """Collectives: all_gather, reduce_scatter, all_reduce …"""
     kind: str = ""
-    """What runs, whatever class of time it counts to: gemm, grouped gemm, attention, memory_bound, scan, collective."""
+    """What runs, whatever class of time it counts to: gemm, grouped gemm, attention, memory_bound, softmax, scan,
+    collective."""
     number_format: str = ""
     """Products: format of the operands."""
     shape: tuple[float, ...] = ()

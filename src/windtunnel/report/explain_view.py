@@ -283,7 +283,7 @@ def shape_text(line: OperatorLine) -> str:
     if line.kind == "attention" and line.shape:
         pairs, heads, d_qk, _ = line.shape
         return f"{heads:g} heads of {d_qk:g}, {count(pairs)} pairs"
-    return line.kind.replace("_", "-") if line.kind not in ("memory_bound",) else ""
+    return line.kind.replace("_", "-") if line.kind not in ("memory_bound", "softmax") else ""
 
 
 class _Operators:

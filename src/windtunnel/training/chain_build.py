@@ -26,7 +26,8 @@ _NO_START: dict[str, Any] = {
     "gemm_floor_s": 0.0, "group_s": 0.0, "attention_floor_s": 0.0, "collective_skew_s": 0.0, "step_overhead_s": 0.0,
 }  # fmt: skip
 _NO_CAST = _NO_START | {"quantise_bytes": {}}
-_NO_MEMORY_LIMIT = _NO_CAST | {"gemm_bytes_fraction": 1e15}
+_NO_STREAM = _NO_CAST | {"memory_fraction": 1e15}
+_NO_MEMORY_LIMIT = _NO_STREAM | {"gemm_bytes_fraction": 1e15}
 _SAME = 1e-9
 
 
@@ -37,6 +38,7 @@ class Variants:
     actual: Prepared
     no_start: Prepared
     no_cast: Prepared
+    no_stream: Prepared
     no_memory_limit: Prepared
     free_optimizer: Prepared
 
@@ -60,7 +62,8 @@ def build_chain(prepared: Prepared, scenario: Scenario) -> Chain:
     timeline = simulate(x.program.tasks, x.program.streams, x.program.resources)
     own = last_stage_tasks(x.program, timeline)
     variants = Variants(
-        x, variant(x, scenario, _NO_START), variant(x, scenario, _NO_CAST), variant(x, scenario, _NO_MEMORY_LIMIT),
+        x, variant(x, scenario, _NO_START), variant(x, scenario, _NO_CAST), variant(x, scenario, _NO_STREAM),
+        variant(x, scenario, _NO_MEMORY_LIMIT),
         variant(x, scenario, _NO_START | {"optimizer_fraction": 1.0}),
     )  # fmt: skip
     shares = breakdown(x.program, timeline, x.parts, x.table)
@@ -155,7 +158,7 @@ class _Build:
         for s in np.flatnonzero(count):
             times, times_of = parts.segment_times[s], [
                 p.parts.segments[s].launches
-                for p in (self.v.actual, self.v.no_start, self.v.no_cast, self.v.no_memory_limit)
+                for p in (self.v.actual, self.v.no_start, self.v.no_cast, self.v.no_stream, self.v.no_memory_limit)
             ]  # fmt: skip
             for j, launch in enumerate(parts.segments[s].launches):
                 seconds = [launches[j].alone_s for launches in times_of]
@@ -163,16 +166,18 @@ class _Build:
             self._host(times.host_s, times.sync_s, times.total_s - times.device_s, float(count[s]))
 
     def _launch(self, launch: Launch, seconds: list[float], count: float, exposed: float) -> None:
-        full, no_start, no_cast, no_limit = seconds
+        full, no_start, no_cast, no_stream, no_limit = seconds
         time_class = class_of(launch.tag)
         bare = launch.kind in ("gemm", "grouped gemm")
-        core = no_cast if bare else no_start
+        core = no_stream if bare else no_start
         pieces = [(core, self._core(launch, time_class, core, no_limit))]
         if bare:
             casts = no_start - no_cast
             name, used = f"casts to {launch.number_format}", (self.used("memory_fraction"),)
             term = Term(time_class, name, self.memory, used, "", unit="B", kernel="memory bound")
             pieces.append((casts, replace(term, work=casts * term.nominal)))
+            adds = no_cast - no_stream
+            pieces.append((adds, replace(term, name="gradient accumulation", work=adds * term.nominal)))
         pieces.append((full - no_start, self._start(launch, time_class)))
         busy = sum(s for s, _ in pieces) or 1.0
         for value, term in pieces:
@@ -210,7 +215,7 @@ class _Build:
             return "start" if launch.latency_s > 0.5 * full else "link"
         if start > 0.5 * full:
             return "start"
-        if launch.kind == "memory_bound" or core > no_limit * (1 + _SAME):
+        if launch.kind in ("memory_bound", "softmax") or core > no_limit * (1 + _SAME):
             return "memory"
         return "compute"
 
@@ -246,8 +251,10 @@ class _Build:
                 time_class, "scan", peak_sheet(device, "bf16"), (self.used("scan_fraction"),), "and its bytes",
                 launch.flop, "FLOP",
             )  # fmt: skip
+        softmax = launch.kind == "softmax"
+        names = ["memory_fraction", *(["softmax_fraction"] if softmax else [])]
         return Term(
-            time_class, "element-wise", self.memory, (self.used("memory_fraction"),), "small kernels",
+            time_class, "softmax" if softmax else "element-wise", self.memory, tuple(self.used(n) for n in names), "",
             launch.hbm_bytes, "B",
         )  # fmt: skip
 
@@ -344,6 +351,10 @@ class _Build:
     ) -> None:
         busy = float(self.x.program.tasks.alone_s[ids].sum())
         sheet, used = link_sheet(self.x.cluster, outside), self.link(outside)
+        place = self.x.parts.dp_place
+        if outside and time_class == "exposed dp" and place.ranks_per_domain > 1 and place.groups_per_domain > 1:
+            scale = self.used("partial_node_scale")
+            used = (*used, scale) if scale.value != 1.0 else used
         if not work:  # a message without a load on shared links: its bytes at the link's rate
             used, work = (), busy * sheet.value
         exposed = shares.get(time_class, 0.0)

@@ -263,7 +263,7 @@ class Lowering:
     def _other(self, launch: Launch, op: Operator, share: float, *, backward: bool) -> None:
         p = self.pricing
         moved = op.backward_bytes if backward else op.forward_bytes
-        launch.kind = _TAG[op.kind]
+        launch.kind = "softmax" if op.row_reduction else _TAG[op.kind]
         if op.kind == Kind.ATTENTION:
             launch.shape = (op.pairs, op.heads, op.d_qk, op.d_v)
             seconds = attention_time_s(
