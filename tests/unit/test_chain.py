@@ -189,3 +189,34 @@ def test_hops_inside_and_outside_a_node_are_told_apart() -> None:
     assert hops["scale-up link"].work == pytest.approx(2 * m * size)  # to the neighbour, for both chunks
     assert hops["scale-out link"].work == pytest.approx(m * size)
     assert all(t.rest <= 1.0 for t in hops.values())
+
+
+def test_every_coefficient_that_moves_the_step_is_weighed(built: tuple[Prepared, Scenario, Chain]) -> None:
+    """Also those that the chain shows inside a rest, such as the share of tiles that wait for a full wave."""
+    x, scenario, chain = built
+    weighed = {u.entry.name for u in uncertain_coefficients(x, scenario, chain)}
+    named = {c.name for term in chain.terms for c in term.coefficients if term.exposed_s > 1e-3 * chain.step_time_s}
+    for name in named - {"link efficiency", "payload of a host link", "step_overhead_s"}:
+        assert name in weighed, name
+    assert {"gemm_wave", "gemm_k0"} <= weighed
+
+
+def test_a_coefficient_at_its_own_value_changes_nothing(built: tuple[Prepared, Scenario, Chain]) -> None:
+    x, scenario, chain = built
+    for term in chain.terms:
+        for entry in term.coefficients:
+            if hasattr(x.coefficients, entry.name.partition(".")[0]):
+                same = with_coefficient(x, scenario, entry.name, entry.value)
+                assert same == pytest.approx(chain.step_time_s, rel=1e-9), entry.name
+
+
+def test_a_board_with_less_power_than_its_generation_is_weighed_too() -> None:
+    case = CASES["pipeline"] | {"cluster": {"device": "h100-pcie-80gb", "nodes": 2, "devices_per_node": 8}}
+    x, scenario = prepare(case)
+    chain = build_chain(x, scenario)
+    gemm = next(t for t in chain.terms if t.name == "gemm bf16").coefficients[0]
+    same = with_coefficient(x, scenario, gemm.name, gemm.value)
+    assert same == pytest.approx(chain.step_time_s, rel=1e-9)
+    names = {u.entry.name for u in uncertain_coefficients(x, scenario, chain)}
+    own = coefficients("nemo", x.cluster.device).gemm_fraction["bf16"]
+    assert ("board_j_per_flop" in names) == (own != gemm.value)

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from windtunnel.cost.coefficients import coefficients
 from windtunnel.cost.provenance import Provenance, provenance
 from windtunnel.errors import BadInput
 from windtunnel.specs.cluster import ClusterSpec
@@ -23,6 +24,8 @@ from windtunnel.training.simulate import prepare as prepare_step
 
 PLAUSIBLE_SIGMA = 2.0
 """Standard errors within which a coefficient's deviation is unremarkable."""
+_BOARD = ("board_j_per_flop", "reference_limit")
+"""What carries a fraction from the generation's reference board to another; on the reference board they cancel."""
 _LEAST_CHANGE = 1e-3
 """Share of the step below which a candidate is not worth a line."""
 
@@ -240,17 +243,21 @@ class Uncertain:
 
 
 def uncertain_coefficients(prepared: Prepared, scenario: Scenario, chain: Chain) -> list[Uncertain]:
-    """Effect of one standard error of every coefficient that the chain names, by simulation, largest first."""
+    """Effect of one standard error of every coefficient of the pair that moves the step, simulated, largest first."""
     known = provenance(prepared.training.framework, prepared.cluster.device)
-    used: dict[str, tuple[Provenance, list[str]]] = {}
+    named: dict[str, tuple[Provenance, list[str]]] = {}
     for term in chain.terms:
         for entry in term.coefficients:
-            if entry.name in known and entry.value > 0:
-                classes = used.setdefault(entry.name, (entry, []))[1]
-                if term.time_class not in classes:
-                    classes.append(term.time_class)
+            classes = named.setdefault(entry.name, (entry, []))[1]
+            if term.time_class not in classes:
+                classes.append(term.time_class)
+    own = coefficients(prepared.training.framework, prepared.cluster.device)
+    scaled = own.gemm_fraction != prepared.coefficients.gemm_fraction
     out = []
-    for name, (entry, classes) in used.items():
+    for name, stated in known.items():
+        entry, classes = named.get(name, (stated, [c for c in chain.exposed if name.startswith(f"{c}_")]))
+        if entry.value <= 0 or (name in _BOARD and not scaled):
+            continue
         seconds = with_coefficient(prepared, scenario, name, entry.value * (1 + entry.width))
         change = seconds - chain.step_time_s
         if abs(change) > 1e-6 * chain.step_time_s:
@@ -259,15 +266,17 @@ def uncertain_coefficients(prepared: Prepared, scenario: Scenario, chain: Chain)
 
 
 def with_coefficient(prepared: Prepared, scenario: Scenario, name: str, value: float) -> float:
-    """Seconds of the step with one coefficient replaced."""
+    """Seconds of the step with one coefficient replaced, as this board uses it (after power limits)."""
     from windtunnel.training.chain_build import variant
 
     key, _, entry = name.partition(".")
-    now = getattr(prepared.coefficients, key)
-    if prepared.clock != 1.0 and key in ("gemm_fraction", "attention_fraction", "scan_fraction"):
-        now = {k: v / prepared.clock for k, v in now.items()} if entry else now / prepared.clock
-        value /= prepared.clock
-    return step_time(variant(prepared, scenario, {key: {**now, entry: value} if entry else value}))
+    table = getattr(coefficients(prepared.training.framework, prepared.cluster.device), key)
+    used = getattr(prepared.coefficients, key)
+    if not entry:
+        return step_time(variant(prepared, scenario, {key: table * (value / used) if used else value}))
+    if entry not in table or not used.get(entry):
+        return step_time(prepared)
+    return step_time(variant(prepared, scenario, {key: {**table, entry: table[entry] * (value / used[entry])}}))
 
 
 def coefficient_candidates(

@@ -135,7 +135,11 @@ class _Build:
         given = self.known.get(name) or Provenance(name, value, "assumed", None, "default of the model", None, "")
         if abs(given.value - value) <= _SAME * abs(value):
             return given
-        why = f"{given.source}, at {self.x.clock:.0%} of the clock" if self.x.clock != 1.0 else "replaced by the caller"
+        why = (
+            f"{given.source}, at {self.x.clock:.0%} of the clock"
+            if self.x.clock != 1.0
+            else f"{given.source}, at this board's power"
+        )
         return replace(given, value=float(value), source=why)
 
     def link(self, outside: bool) -> tuple[Provenance, ...]:
