@@ -16,7 +16,7 @@ sizes = st.tuples(st.integers(1, 9), st.integers(1, 24), st.integers(1, 4))
 
 def fitted(id_: str, p: int, m: int, v: int) -> tuple[int, int, int]:
     """The nearest sizes that a schedule can run."""
-    if id_ == "interleaved_1f1b":
+    if id_.startswith("interleaved_1f1b"):
         return p, p * max(1, m // p), max(2, v)
     if schedules.describe(id_).check(p, m, v) is None:
         return p, m, v

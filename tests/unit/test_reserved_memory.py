@@ -230,3 +230,14 @@ def test_the_last_stage_keeps_its_outputs() -> None:
     trace, _ = stage_trace(small({"pp": 2, "zero": 3}, framework="torchtitan"), 1)
     assert trace.keeps_outputs and len(trace.window()) == 2 * trace.table.m
     assert not stage_trace(small({"pp": 2, "zero": 3}, framework="torchtitan"), 0)[0].keeps_outputs
+
+
+def test_a_root_group_stays_whole() -> None:
+    """Embedding and head, gathered as one, are alive at the loss; apart, the embedding is given up after its use."""
+
+    def held(chosen: bool) -> float:
+        source = small({"zero": 3}, framework="torchtitan")
+        source["training"]["fsdp_root_group"] = chosen
+        return memory_of(prepare(source)[0]).at_peak["gathered layers"]
+
+    assert held(True) - held(False) == pytest.approx(2 * 32000 * 2048, rel=0.05)

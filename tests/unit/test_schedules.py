@@ -54,6 +54,15 @@ def test_interleaved_follows_megatron() -> None:
     assert (kinds[:, :8] == F).all() and (kinds[:, 8:] == B).all()
 
 
+def test_steady_interleaving_has_no_special_case() -> None:
+    """With m = p the last stage holds one micro-batch of its last chunk at a time."""
+    table = schedules.build("interleaved_1f1b_steady", 4, 4, 2)
+    assert order(table, 3) == "F0 F1 F2 F3 F0' B0' F1' B1' F2' B2' F3' B3' B0 B1 B2 B3"
+    plain = schedules.build("interleaved_1f1b", 4, 8, 2)
+    steady = schedules.build("interleaved_1f1b_steady", 4, 8, 2)
+    assert (plain.kind == steady.kind).all() and (plain.micro_batch == steady.micro_batch).all()
+
+
 @pytest.mark.parametrize(
     ("id_", "p", "m", "v", "says"),
     [

@@ -152,6 +152,8 @@ class Behaviour:
     planned_memory: bool = False
     """A compiler plans all of a step's memory (XLA): no cached blocks, no second step; weights are gathered and
     gradients reduced one tensor at a time."""
+    steady_interleaving: bool = False
+    """Interleaved 1F1B warms up as usual also with as many micro-batches as stages (torch.distributed.pipelining)."""
     root_gathered: bool = False
     """FSDP gathers embedding and head as one group that stays whole from forward to backward. torchtitan: until the
     releases that also compile the loss, which shard them apart."""

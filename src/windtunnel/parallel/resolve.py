@@ -160,6 +160,8 @@ def resolve(
     if (dp * plan.cp) % shard_group:
         problems.add("plan.shard_group", shard_group, f"must divide dp · cp = {dp * plan.cp}")
     schedule = plan.schedule or ("interleaved_1f1b" if plan.vpp > 1 else "1f1b")
+    if schedule == "interleaved_1f1b" and behaviour.steady_interleaving:
+        schedule = "interleaved_1f1b_steady"
     _check_schedule(schedule, plan, m, training, problems)
     if len(problems) > before:
         return None
@@ -216,7 +218,7 @@ def _check_schedule(schedule: str, plan: PlanSpec, m: int, training: TrainingSpe
         rule = f"no such schedule; known are {', '.join(known)}"
         problems.add("plan.schedule", schedule, rule, nearest=nearest_name(schedule, known))
         return
-    if schedule == "interleaved_1f1b" and plan.pp > 1 and m % plan.pp:
+    if schedule.startswith("interleaved_1f1b") and plan.pp > 1 and m % plan.pp:
         low, high = nearest_divisors(plan.pp, m)
         problems.add(
             "training.global_batch", training.global_batch,

@@ -19,8 +19,13 @@ def construct(p: int, m: int, v: int, costs: ScheduleCosts | None, limits: Sched
     Source: Narayanan et al. 2021, section 2.2; the warm-up counts and the case m = p are those that Megatron-LM ran in
     its published results (later versions of Megatron Core treat m = p like any other m).
     """
+    return interleave(p, m, v, all_first=m == p)
+
+
+def interleave(p: int, m: int, v: int, *, all_first: bool) -> InstructionTable:
+    """The table; with `all_first` every forward comes before any backward."""
     n = m * v
-    warmup = np.full(p, n) if m == p else 2 * np.arange(p - 1, -1, -1) + (v - 1) * p
+    warmup = np.full(p, n) if all_first else 2 * np.arange(p - 1, -1, -1) + (v - 1) * p
     kind, ordinal = weave(n, warmup)
     i = np.arange(n, dtype=np.int32)
     chunk_of = np.stack([(i // p) % v, v - 1 - (i // p) % v]).astype(np.int32)

@@ -65,3 +65,6 @@ class TrainingSpec(Spec):
     """FSDP: whether every micro-batch reduces gradients (no `no_sync`)."""
     expandable_segments: bool | None = None
     """Whether PyTorch's allocator grows segments (`expandable_segments:True`); absent means the framework's default."""
+    fsdp_root_group: bool | None = None
+    """Whether FSDP gathers embedding and head as one group that stays whole from forward to backward; absent: as the
+    framework's releases do that run this loss."""

@@ -115,7 +115,8 @@ class StageTrace:
         self.parts, self.plan, self.training, self.how = parts, plan, training, behaviour
         self.table, self.static, self.late_bytes, self.stage = table, static, late_bytes, stage
         fp4 = MATRIX_FORMAT[training.precision] == "fp4"
-        rooted = behaviour.root_gathered and not plan.fused_loss and plan.pp == 1
+        rooted = behaviour.root_gathered and not plan.fused_loss
+        rooted = (rooted if training.fsdp_root_group is None else training.fsdp_root_group) and plan.pp == 1
         backward_step = training.optimizer_in_backward and training.optimizer == "adam8bit"
         a2a = {"all_to_all": plan.cp, "hybrid": plan.cp_all_to_all, "all_gather": plan.cp}.get(plan.cp_kind, 1)
         self.settings = Settings(

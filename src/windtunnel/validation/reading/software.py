@@ -54,6 +54,9 @@ def read_software(ctx: Context, model: ModelSpec, device: str, tp: int, chosen: 
     if rule := default("expandable_segments", ctx, **facts):
         fields["expandable_segments"] = bool(rule[0])
         ctx.assume("training.expandable_segments", *rule)
+    if rule := default("fsdp_root_group", ctx, **facts):
+        fields["fsdp_root_group"] = bool(rule[0])
+        ctx.assume("training.fsdp_root_group", *rule)
     if model.num_experts:
         fields |= _mixture(ctx, device)
     graphs = _cuda_graphs(ctx, chosen)
