@@ -345,13 +345,14 @@ def test_compiled_stacks_are_told_apart(words: str, software: str) -> None:
     assert case.scenario.training.framework == software
 
 
-@pytest.mark.parametrize(("experts", "policy"), [(0, "modules"), (8, "full")])
-def test_open_rematerialisation_of_a_generation_follows_its_recipes(experts: int, policy: str) -> None:
+@pytest.mark.parametrize(("experts", "batch", "policy"), [(0, 64, "modules"), (8, 64, "full"), (0, 4096, "full")])
+def test_open_rematerialisation_of_a_generation_follows_its_recipes(experts: int, batch: int, policy: str) -> None:
+    """Attention's tensors of dense models are kept where a batch of them fits."""
     mixture = {"experts": experts, "topk": 2, "moe_ffn": 4096, "type": "moe"} if experts else {}
     hardware = {"device": "TPU7x (Ironwood)", "device_canonical": "TPU-v7x", "count": 64, "per_node": 4}
     case = read(
-        row(framework="MaxText/XLA", recompute="see recipe folder", hardware=hardware,
-            model={**row()["model"], **mixture}, parallel__tp=1, parallel__pp=1, parallel__dp=64)
+        row(framework="MaxText/XLA", recompute="see recipe folder", hardware=hardware, global_batch=batch,
+            micro_batch=None, model={**row()["model"], **mixture}, parallel__tp=1, parallel__pp=1, parallel__dp=64)
     )  # fmt: skip
     assert case.scenario is not None and case.scenario.plan.recompute.policy == policy
     assert "core_attn" not in case.scenario.plan.recompute.modules

@@ -70,6 +70,16 @@ def test_named_tensors_are_all_that_a_compiled_checkpoint_keeps() -> None:
     assert "fc2" not in recompute_block(block, operators, policy, named=True).repeats
 
 
+def test_a_policy_by_names_recomputes_experts_with_the_dense_network() -> None:
+    x = prepared(num_experts=8, num_experts_per_tok=2, moe_intermediate_size=4096)
+    block = x.parts.graph.blocks["E"]
+    policy = Recompute(policy="modules", modules=("core_attn", "norm", "mlp"))
+    again = recompute_block(block, list(block.operators), policy, named=True)
+    assert {"expert_fc1", "permute"} <= set(again.repeats)
+    assert not {t.name for t in again.kept} & {"routed_input", "expert_fc1_out", "expert_act_out"}
+    assert "expert_fc1" not in recompute_block(block, list(block.operators), policy).repeats
+
+
 def test_logits_are_not_offloaded() -> None:
     seconds = []
     for vocab in (32_000, 256_000):

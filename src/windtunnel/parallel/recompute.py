@@ -66,6 +66,8 @@ def recompute_block(
         return _per_op(tensors, operators, compiled, kept_products)
     if "norm:attn" in modules:
         modules.add("norm")
+    if named and "fc2" in modules:  # a policy by names treats experts as it does the dense network
+        modules |= set(_MODULE_SETS["moe"])
     repeats = {
         op.name: 1.0
         for op in operators

@@ -21,7 +21,7 @@ from windtunnel.validation.reading.model import read_model
 from windtunnel.validation.reading.overlap import read_overlap
 from windtunnel.validation.reading.plan import read_axes, read_policies
 from windtunnel.validation.reading.precision import read_precision
-from windtunnel.validation.reading.recompute import read_offload, read_recompute
+from windtunnel.validation.reading.recompute import read_offload, read_recompute, room_for_attention
 from windtunnel.validation.reading.software import framework, read_software, unpacked_length
 from windtunnel.validation.reading.tables import matches
 from windtunnel.validation.reading.values import mapping, number, words
@@ -121,7 +121,9 @@ def _training(row: dict[str, Any]) -> RowCase:
         return without(axes)
     length = unpacked_length(ctx)
     seq_len = round(length) if length else axes.seq_len
-    recompute, sent = read_recompute(ctx, mixture=bool(model.num_experts))
+    recompute, sent = read_recompute(
+        ctx, mixture=bool(model.num_experts), room=room_for_attention(model, axes, cluster)
+    )
     training = read_software(ctx, model, device, axes.tp, software) | read_precision(ctx)
     try:
         plan = PlanSpec.model_validate(

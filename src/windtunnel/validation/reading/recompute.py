@@ -5,13 +5,33 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from windtunnel import catalog
+from windtunnel.catalog.parameters import count_parameters
+from windtunnel.specs.cluster import ClusterRef
+from windtunnel.specs.model import ModelSpec
 from windtunnel.specs.plan import Offload, Recompute
 from windtunnel.validation.reading.context import Context
+from windtunnel.validation.reading.plan import Axes
 from windtunnel.validation.reading.tables import default, matches, meaning, table
 from windtunnel.validation.reading.values import count, mapping, number, switch, unstated, words
 
 
-def read_recompute(ctx: Context, *, mixture: bool = False) -> tuple[Recompute, float]:
+def room_for_attention(model: ModelSpec, axes: Axes, cluster: ClusterRef) -> bool:
+    """Whether block inputs, queries, keys, values and attention outputs of a micro-batch fit beside sharded states.
+
+    Elements in two bytes, weights and two moments in twelve a parameter over all devices; a tenth of memory is left.
+    """
+    tokens = axes.mbs * axes.seq_len / axes.cp / axes.tp
+    kept = 0
+    for kind in model.layer_kinds():
+        size, kv_heads, projections = model.attention_dims(windowed=kind in "WX")
+        kept += model.hidden_size + (2 * model.num_attention_heads + projections * kv_heads) * size
+    devices = cluster.nodes * cluster.devices_per_node
+    memory = catalog.resolve_cluster(cluster).device.memory_bytes
+    return 2.0 * kept * tokens + 12.0 * count_parameters(model).total / devices < 0.9 * memory
+
+
+def read_recompute(ctx: Context, *, mixture: bool = False, room: bool = True) -> tuple[Recompute, float]:
     """The policy, and the share of saved activations that the same field sends to the host."""
     override = default("recompute_override", ctx)
     if override is not None:
@@ -33,7 +53,7 @@ def read_recompute(ctx: Context, *, mixture: bool = False) -> tuple[Recompute, f
         if policy is not None:
             return policy, _offloaded(words(raw))
     facts = {"device": words(ctx.hardware.get("device")), "sharding": words(ctx.parallel.get("zero_stage"))}
-    value, why = default("recompute", ctx, mixture=mixture, **facts) or (
+    value, why = default("recompute", ctx, mixture=mixture, room=room, **facts) or (
         "none",
         "recomputation not stated",
     )
