@@ -27,7 +27,8 @@ _NO_START: dict[str, Any] = {
 }  # fmt: skip
 _NO_CAST = _NO_START | {"quantise_bytes": {}}
 _NO_STREAM = _NO_CAST | {"memory_fraction": 1e15}
-_NO_MEMORY_LIMIT = _NO_STREAM | {"gemm_bytes_fraction": 1e15}
+_NO_ACCUMULATE = _NO_STREAM | {"accumulate_exposed": 0.0}
+_NO_MEMORY_LIMIT = _NO_ACCUMULATE | {"gemm_bytes_fraction": 1e15}
 _SAME = 1e-9
 
 
@@ -39,6 +40,7 @@ class Variants:
     no_start: Prepared
     no_cast: Prepared
     no_stream: Prepared
+    no_accumulate: Prepared
     no_memory_limit: Prepared
     free_optimizer: Prepared
 
@@ -63,7 +65,7 @@ def build_chain(prepared: Prepared, scenario: Scenario) -> Chain:
     own = last_stage_tasks(x.program, timeline)
     variants = Variants(
         x, variant(x, scenario, _NO_START), variant(x, scenario, _NO_CAST), variant(x, scenario, _NO_STREAM),
-        variant(x, scenario, _NO_MEMORY_LIMIT),
+        variant(x, scenario, _NO_ACCUMULATE), variant(x, scenario, _NO_MEMORY_LIMIT),
         variant(x, scenario, _NO_START | {"optimizer_fraction": 1.0}),
     )  # fmt: skip
     shares = breakdown(x.program, timeline, x.parts, x.table)
@@ -162,7 +164,10 @@ class _Build:
         for s in np.flatnonzero(count):
             times, times_of = parts.segment_times[s], [
                 p.parts.segments[s].launches
-                for p in (self.v.actual, self.v.no_start, self.v.no_cast, self.v.no_stream, self.v.no_memory_limit)
+                for p in (
+                    self.v.actual, self.v.no_start, self.v.no_cast, self.v.no_stream, self.v.no_accumulate,
+                    self.v.no_memory_limit,
+                )
             ]  # fmt: skip
             for j, launch in enumerate(parts.segments[s].launches):
                 seconds = [launches[j].alone_s for launches in times_of]
@@ -170,11 +175,19 @@ class _Build:
             self._host(times.host_s, times.sync_s, times.total_s - times.device_s, float(count[s]))
 
     def _launch(self, launch: Launch, seconds: list[float], count: float, exposed: float) -> None:
-        full, no_start, no_cast, no_stream, no_limit = seconds
+        full, no_start, no_cast, no_stream, no_accumulate, no_limit = seconds
         time_class = class_of(launch.tag)
         bare = launch.kind in ("gemm", "grouped gemm")
-        core = no_stream if bare else no_start
-        pieces = [(core, self._core(launch, time_class, core, no_limit))]
+        # memory decides where leaving the bytes out would save more than the wait for the gradient buffer
+        limited = bare and no_accumulate > no_limit * (1 + _SAME) and no_stream <= no_accumulate * (1 + _SAME)
+        core = no_start if not bare else no_stream if limited else no_limit
+        pieces = [(core, self._core(launch, time_class, core, limited))]
+        if bare and not limited:
+            waits, used = no_stream - no_limit, (self.used("gemm_bytes_fraction"),)
+            note = f"{self.x.coefficients.accumulate_exposed:g} of the bytes of the gradient buffer are waited for"
+            name = "accumulation beside products"
+            term = Term(time_class, name, self.memory, used, "", unit="B", note=note)
+            pieces.append((waits, replace(term, work=waits * term.nominal)))
         if bare:
             casts = no_start - no_cast
             name, used = f"casts to {launch.number_format}", (self.used("memory_fraction"),)
@@ -204,7 +217,7 @@ class _Build:
                 launch.operation or launch.kind,
                 launch.number_format,
                 _cut_shape(launch),
-                self._limit(launch, full, core, no_limit, full - no_start),
+                self._limit(launch, full, limited, full - no_start),
                 count,
                 full,
                 full * count,
@@ -214,22 +227,22 @@ class _Build:
             )
         )
 
-    def _limit(self, launch: Launch, full: float, core: float, no_limit: float, start: float) -> str:
+    def _limit(self, launch: Launch, full: float, limited: bool, start: float) -> str:
         if launch.kind == "collective":
             return "start" if launch.latency_s > 0.5 * full else "link"
         if start > 0.5 * full:
             return "start"
-        if launch.kind in ("memory_bound", "softmax") or core > no_limit * (1 + _SAME):
+        if launch.kind in ("memory_bound", "softmax") or limited:
             return "memory"
         return "compute"
 
-    def _core(self, launch: Launch, time_class: str, core: float, no_limit: float) -> Term:
+    def _core(self, launch: Launch, time_class: str, core: float, limited: bool) -> Term:
         device = self.x.cluster.device
         if launch.kind == "collective":
             return self._transfer(launch, time_class)
         if launch.kind in ("gemm", "grouped gemm"):
             fmt = launch.number_format
-            if core > no_limit * (1 + _SAME):  # slowed by memory: what its bytes take
+            if limited:  # what its bytes take
                 moved = core * self.memory.value * self.x.coefficients.gemm_bytes_fraction
                 used = (self.used("gemm_bytes_fraction"),)
                 name = f"{launch.kind} {fmt}, limited by memory"
