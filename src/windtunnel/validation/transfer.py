@@ -206,18 +206,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
     spec = yaml.safe_load(Path(__file__).with_name("calibration.yaml").read_text("utf-8"))
     errors = _in_halves(transfer_errors, rows, stored_fits(), spec["defaults"])
     about = {c.ids: c for c in configurations(rows)}
-    found = [
-        {"ids": ids, "family": c.case.family, "software": c.software, "device": c.device, **errors[ids]}
-        for ids, c in sorted(about.items())
-        if ids in errors
-    ]
     if options.out:
+        found = [
+            {"ids": ids, "family": c.case.family, "software": c.software, "device": c.device, **errors[ids]}
+            for ids, c in sorted(about.items())
+            if ids in errors
+        ]
         options.out.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
     for way in ("device", "software", "pair"):
         units: dict[tuple[str, str], list[float]] = {}
-        for entry in found:
-            if way in entry:
-                units.setdefault((entry["device"], entry["software"]), []).append(abs(entry[way]))
+        for ids, own in errors.items():
+            if way in own:
+                units.setdefault((about[ids].device, about[ids].software), []).append(abs(own[way]))
         print(f"without its {way if way != 'pair' else 'software on that device'}: configurations, median, mean error")
         for (device, software), sizes in sorted(units.items()):
             print(f"  {device:18s} {software:20s} {len(sizes):5d} {median(sizes):7.1%} {mean(sizes):7.1%}")
