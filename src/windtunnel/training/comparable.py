@@ -36,6 +36,8 @@ class Subject:
     signature: str
     """The (model, cluster) group: dimensions, part and number of devices."""
     devices: int
+    across: bool
+    """Whether its links leave the node."""
     precision: str
     seq_len: int
     hidden: int
@@ -49,8 +51,8 @@ class Subject:
 
 
 COLUMNS = (
-    "software", "root", "device", "generation", "vendor", "mixture", "signature", "devices", "precision", "seq_len",
-    "hidden", "mbs", "plan",
+    "software", "root", "device", "generation", "vendor", "mixture", "signature", "devices", "across", "precision",
+    "seq_len", "hidden", "mbs", "plan",
 )  # fmt: skip
 
 
@@ -92,8 +94,8 @@ def describe(training: TrainingSpec, cluster: ClusterSpec, model: ModelSpec, pla
     words += [f"gbs{training.global_batch}", f"zero{plan.zero}", plan.recompute.policy]
     return Subject(
         training.framework, lineage(training.framework)[-1], device.id, device.generation, device.vendor,
-        bool(model.num_experts), signature(model, cluster), cluster.num_devices, training.precision, training.seq_len,
-        model.hidden_size, plan.mbs, " ".join(words),
+        bool(model.num_experts), signature(model, cluster), cluster.num_devices, cluster.nodes > 1, training.precision,
+        training.seq_len, model.hidden_size, plan.mbs, " ".join(words),
     )  # fmt: skip
 
 

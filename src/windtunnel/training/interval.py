@@ -53,7 +53,7 @@ class Table:
     """Which unit a residual belongs to."""
 
 
-_NAMES = ("software", "root", "device", "generation", "vendor", "mixture", "precision")
+_NAMES = ("software", "root", "device", "generation", "vendor", "mixture", "across", "precision")
 _KEPT = (*_NAMES, "signature")
 _SCALES = ("devices", "seq_len", "hidden", "mbs")
 

@@ -107,19 +107,23 @@ def calibrate_group(
     share = group.get("family_weight", {})
     weights = np.array([share.get(c.case.family, 1.0) * len(c.ids) for c in cases])
 
-    def fitted_on(chosen: list[int], iterations: int) -> tuple[Values, Values]:
+    whole = fit([cases[i].case for i in keep], parameters, weights[keep], iterations=4)
+    values, errors = whole.values, whole.errors
+
+    def refitted(chosen: list[int]) -> tuple[Values, Values]:
+        """The fit of some of the rows of the whole."""
         if not chosen:
             return {p.name: p.prior for p in parameters}, {p.name: p.sigma for p in parameters}
-        result = fit([cases[i].case for i in chosen], parameters, weights[chosen], iterations=iterations)
-        return result.values, result.errors
+        around = whole.at, whole.jacobian[[keep.index(i) for i in chosen]]
+        part = fit([cases[i].case for i in chosen], parameters, weights[chosen], iterations=4, around=around)
+        return part.values, part.errors
 
-    values, errors = fitted_on(keep, 4)
     folds: dict[tuple[str, ...], float] = {}
     by_kind = bool(group.get("kind_of_device"))  # its rows' folds are those of the fits of their own generations
     of = [fold_of(c.group) for c in cases]
     for k in () if by_kind else sorted(set(of)):
         out = [i for i in range(len(cases)) if of[i] == k]
-        part, _ = fitted_on([i for i in keep if of[i] != k], 3)
+        part, _ = refitted([i for i in keep if of[i] != k])
         for i, r in zip(out, log_residuals([cases[i].case for i in out], part), strict=True):
             folds[cases[i].ids] = math.expm1(float(r))
     devices = tuple(sorted({c.device for c in cases}))
@@ -127,7 +131,7 @@ def calibrate_group(
     for device in devices if len(devices) > 1 else ():
         rest = [i for i in keep if cases[i].device != device]
         if rest:
-            without[device] = _entries(group, [cases[i] for i in rest], *fitted_on(rest, 3))
+            without[device] = _entries(group, [cases[i] for i in rest], *refitted(rest))
     judged = list(folds.values())
     for device in without if by_kind else ():
         unseen = {name: float(entry["value"]) for name, entry in without[device].items()}

@@ -78,9 +78,10 @@ def _panel(
         f'<text x="{left + _WIDTH / 2}" y="{_TOP + _HEIGHT + 28}" text-anchor="middle" fill="#555">'
         f"error of step time in % against {label}</text>"
     )
-    for j, value in zip(members, values, strict=True):
-        x, y = at(value, j.error)
-        out.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="2.6" fill="{colour[_kind(j)]}" fill-opacity=".55"/>')
+    for kind, stroke in colour.items():  # points of one colour are one path of dots
+        dots = [at(v, j.error) for j, v in zip(members, values, strict=True) if _kind(j) == kind]
+        marks = "".join(f"M{x:.0f} {y:.1f}h0" for x, y in dots)
+        out.append(f'<path d="{marks}" stroke="{stroke}" stroke-opacity=".6" stroke-width="5" stroke-linecap="round"/>')
     return out
 
 

@@ -142,21 +142,10 @@ def left_out(report: ValidationReport, way: str) -> str:
         medians.append(float(np.median([abs(j.error) for j in members])))
     lines.append(["**all**", "", str(len(found)), *errors_of(found), *bands_of(found, rival)])
     names = ["device", "software"] if way == "device" else ["software", "device"]
-    head = [
-        *names,
-        "configurations",
-        "mean",
-        "median",
-        "p90",
-        "bias",
-        "in band",
-        "width / mean",
-        "Winkler",
-        "constant band",
-    ]
+    columns = ("configurations", "mean", "median", "p90", "bias", "in band", "width / mean", "Winkler", "constant band")
     below_ten = sum(m <= 0.10 for m in medians)
     return (
-        markdown([*names, *head], lines)
+        markdown([*names, *columns], lines)
         + f"\n\nMedian at most 10 % in {below_ten} of {len(medians)} lines; the median of the "
         f"lines' medians is {percent(float(np.median(medians)))} %."
     )
