@@ -26,7 +26,8 @@ from windtunnel.training.results import Interval
 Floats = npt.NDArray[np.float64]
 LEVEL = 0.8
 _ENOUGH = 20.0
-"""Effective number of configurations that a band leans on at least; distances shrink together until they are met."""
+"""Effective number of configurations that a band leans on at least, unless the residual file says another;
+distances shrink together until it is met."""
 _UNITS = 12.0
 """The same for units (pairs of software and device) where the pair was not measured."""
 _WORDS = {
@@ -122,14 +123,17 @@ class Band:
     used: npt.NDArray[np.bool_]
 
 
-def band(subject: Subject, table: Table, way: str, apart: dict[str, float], level: float = LEVEL) -> Band | None:
-    """Band of one way of leaving out; None without residuals of other (model, cluster) groups."""
+def band(subject: Subject, table: Table, way: str, apart: dict[str, float]) -> Band | None:
+    """Band of one way of leaving out; None without residuals of other (model, cluster) groups.
+
+    `apart` may hold `level`: the nominal level at which bands out of fold cover 80 %.
+    """
     used = table.words["signature"] != subject.signature
     if not used.any():
         return None
     away = distance(subject, table, apart)[used]
     share, unit, errors = table.share[used], table.unit[used], table.errors[used]
-    wanted = min(_ENOUGH if way == "fold" else _UNITS, 0.8 * len(np.unique(unit)))
+    wanted = min(apart.get("enough", _ENOUGH) if way == "fold" else _UNITS, 0.8 * len(np.unique(unit)))
     stretch = 1.0
     while True:
         weights = np.exp(-(away - away.min()) / stretch) * share
@@ -138,6 +142,7 @@ def band(subject: Subject, table: Table, way: str, apart: dict[str, float], leve
         if effective >= wanted or stretch > 1e3:
             break
         stretch *= 1.25
+    level = apart.get("level", LEVEL) if way == "fold" else LEVEL
     share_in = min(0.98, level * (effective + 1.0) / effective)
     order = np.argsort(errors)
     sums = np.cumsum(weights[order])

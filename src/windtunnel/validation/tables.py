@@ -15,6 +15,8 @@ from windtunnel.validation.judged import WORDS, Judged, constant_band, judged, o
 from windtunnel.validation.report import RowOutcome, ValidationReport
 
 Key = TypeVar("Key", bound=Hashable)
+_MANY = 100
+"""Rows from which a family may be composed from fewer measurements."""
 
 
 def percent(value: float | None, digits: int = 1) -> str:
@@ -121,7 +123,26 @@ def families(report: ValidationReport) -> str:
         "family", "rows (configurations)", "mean", "median", "p90", "bias", "noise (rows)", "in band", "width / mean",
         "Winkler", "constant band",
     ]  # fmt: skip
-    return markdown(head, lines, 1)
+    return markdown(head, lines, 1) + distinct_points(found)
+
+
+def distinct_points(found: Sequence[Judged]) -> str:
+    """Families whose rows are composed from fewer measurements: mean error over model, tp, pp and micro-batch."""
+    out = []
+    for family, members in grouped(found, lambda j: j.residual.family).items():
+        points: dict[tuple[str, ...], list[float]] = {}
+        for j in members:
+            s = j.residual.subject
+            kept = [w for w in s.plan.split() if w.startswith(("tp", "pp", "mbs"))]
+            points.setdefault((s.signature.partition("|")[0], s.precision, str(s.seq_len), *kept), []).append(
+                abs(j.error)
+            )
+        if len(members) >= _MANY and len(points) < len(members) / 2:
+            mean = float(np.mean([np.mean(v) for v in points.values()]))
+            out.append(
+                f"{family}: {percent(mean)} % over its {len(points)} distinct (model, tp, pp, micro-batch) points."
+            )
+    return "\n\n" + " ".join(out) if out else ""
 
 
 def left_out(report: ValidationReport, way: str) -> str:
