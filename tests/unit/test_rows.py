@@ -357,3 +357,24 @@ def test_open_rematerialisation_of_a_generation_follows_its_recipes(experts: int
     assert case.scenario is not None and case.scenario.plan.recompute.policy == policy
     assert "core_attn" not in case.scenario.plan.recompute.modules
     assert "plan.recompute" in {name for name, _, _ in case.assumed}
+
+
+@pytest.mark.parametrize(
+    ("hardware", "axes", "plan"),
+    [
+        ({"count": 512, "per_node": 16}, {"tp": 32, "dp": 32}, (16, 32, 512)),  # axes count cores, devices chips
+        ({"count": 1024, "per_node": 32}, {"tp": 32, "dp": 32}, (16, 32, 512)),  # both count cores
+        ({"count": 512, "per_node": 16}, {"tp": 8, "dp": 64}, (8, 64, 512)),  # neither does
+        ({"count": 64, "per_node": 32}, {"tp": 1, "dp": 64}, (1, 32, 32)),
+    ],
+)
+def test_cores_of_a_chip_are_one_device(
+    hardware: dict[str, int], axes: dict[str, int], plan: tuple[int, int, int]
+) -> None:
+    place = {"device": "Trainium1", "device_canonical": None, **hardware}
+    parallel = {**axes, "pp": 1, "cp": 1, "zero_stage": 1}
+    got = scenario(framework="neuronx-distributed", hardware=place, parallel=parallel, global_batch=1024)
+    assert (got.plan.tp, got.cluster.nodes * got.cluster.devices_per_node) == (plan[0], plan[2])
+    assert got.cluster.devices_per_node == 16
+    dp = got.cluster.nodes * got.cluster.devices_per_node // got.plan.tp
+    assert dp == plan[1]

@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 from windtunnel import catalog
+from windtunnel.catalog.resolution import default_node
 from windtunnel.specs.cluster import ClusterRef, ScaleOut
 from windtunnel.specs.device import LinkSpec
 from windtunnel.validation.reading.context import Context
@@ -32,7 +33,7 @@ def read_hardware(ctx: Context) -> tuple[ClusterRef, int] | str:
         if total is None:
             return "the number of devices is not stated"
         ctx.assume("cluster.devices", total, "not stated; product of the parallel axes")
-    cores = re.search(r"v(?:4|5p)-(\d+)\b", f"{own} {canonical}")
+    cores = re.search(r"v(?:[234]|5p)-(\d+)\b", f"{own} {canonical}")
     if cores and int(cores.group(1)) == total and total % 2 == 0 and _product(ctx.parallel) != total:
         total //= 2
         ctx.assume("cluster.devices", total, f"{own} counts cores, two a chip")
@@ -42,6 +43,8 @@ def read_hardware(ctx: Context) -> tuple[ClusterRef, int] | str:
         per_node = min(per_node, total)
         if total > per_node:
             ctx.assume("cluster.devices_per_node", per_node, "not stated; usual node of this device")
+    if device.startswith("trainium"):
+        total, per_node = _chips_of_cores(ctx, device, total, per_node)
     fields: dict[str, Any] = {"device": device}
     if total <= per_node:
         per_node = total
@@ -71,6 +74,31 @@ def read_hardware(ctx: Context) -> tuple[ClusterRef, int] | str:
         fields["power_cap_w"] = float(rule[0])
         ctx.assume("cluster.power_cap_w", *rule)
     return ClusterRef(nodes=nodes, devices_per_node=per_node, **fields), total
+
+
+def _chips_of_cores(ctx: Context, device: str, total: int, per_node: int) -> tuple[int, int]:
+    """Chips, where a row or its axes count NeuronCores: cores of a chip are one device of the tensor or data axis."""
+    node = default_node(catalog.device(device))
+    usual = node.devices_per_node if node else per_node
+    listed = per_node // usual if per_node > usual and per_node % usual == 0 else 1
+    product = _product(ctx.parallel) or total
+    cores = listed if listed > 1 else product // total if product > total and product % total == 0 else 1
+    if cores not in (2, 4, 8):
+        return total, per_node
+    tp, dp, batch = (
+        count(ctx.parallel.get("tp")) or 1,
+        count(ctx.parallel.get("dp")),
+        count(ctx.fields["micro_batch"]),
+    )
+    if tp % cores == 0:
+        ctx.parallel = {**ctx.parallel, "tp": tp // cores}
+    else:
+        ctx.parallel = {**ctx.parallel, "dp": dp // cores if dp else None}
+        ctx.fields = {**ctx.fields, "micro_batch": batch * cores if batch else None}
+    if listed > 1:
+        total, per_node = total // cores, usual
+    ctx.assume("cluster.devices", total, f"cores are counted, {cores} a chip")
+    return total, per_node
 
 
 def _without_switch_reduction(ctx: Context, device: str) -> LinkSpec | None:
