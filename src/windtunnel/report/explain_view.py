@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -314,6 +315,8 @@ def _rate(line: OperatorLine) -> str:
 
 # -- a gap -------------------------------------------------------------------------------------------------------------
 def _gap(explanation: Explanation) -> list[RenderableType]:
+    from rich.text import Text
+
     gap = explanation.gap_s or 0.0
     parts: list[RenderableType] = []
     settings = [c for c in explanation.candidates if c.kind == "assumption"]
@@ -330,6 +333,11 @@ def _gap(explanation: Explanation) -> list[RenderableType]:
             share = _share(c.change_s, gap)
             table.add_row(c.name, value, other, f"{c.sigmas:+.1f}", seconds(c.step_time_s), share, c.grade)
         parts += [_title("\nCoefficients, moved by at most two standard errors"), _indented(table)]
+        together = math.sqrt(sum(u.step_change_s**2 for u in explanation.uncertain))
+        share = percent(together / explanation.result.step_time_s)
+        parts.append(
+            _indented(Text(f"all coefficients together: ± {share} of the step, one standard error", style="dim"))
+        )
     if explanation.chain is not None and not explanation.candidates:
         parts.append(_indented("\nNo setting left open and no coefficient within its error moves the step that way."))
     classes = [c for c in explanation.classes if 1 / _FACTOR <= c.factor <= _FACTOR]

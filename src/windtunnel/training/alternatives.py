@@ -6,6 +6,7 @@ its standard error (or what is usual for its grade).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -279,6 +280,13 @@ def with_coefficient(prepared: Prepared, scenario: Scenario, name: str, value: f
     return step_time(variant(prepared, scenario, {key: {**table, entry: table[entry] * (value / used[entry])}}))
 
 
+def _most(name: str, value: float) -> float:
+    """Largest value that is physical: a fraction of the data sheet is at most one, a link's efficiency as well."""
+    base = name.partition(".")[0]
+    bound = 1.0 if base.endswith("_fraction") else 1.2 if base in ("scale_up_scale", "scale_out_scale") else math.inf
+    return max(bound, value)
+
+
 def coefficient_candidates(
     prepared: Prepared, scenario: Scenario, uncertain: list[Uncertain], gap_s: float, step_s: float
 ) -> list[Candidate]:
@@ -289,7 +297,8 @@ def coefficient_candidates(
             continue
         needed = gap_s / u.step_change_s  # to first order, in standard errors
         sigmas = max(-PLAUSIBLE_SIGMA, min(PLAUSIBLE_SIGMA, needed))
-        value = u.entry.value * max(1 + u.entry.width * sigmas, 0.05)
+        value = min(u.entry.value * max(1 + u.entry.width * sigmas, 0.05), _most(u.entry.name, u.entry.value))
+        sigmas = (value / u.entry.value - 1) / u.entry.width
         seconds = with_coefficient(prepared, scenario, u.entry.name, value)
         note = (
             "" if abs(needed) <= PLAUSIBLE_SIGMA else f"closing the gap alone takes {abs(needed):.1f} standard errors"

@@ -155,6 +155,7 @@ class Chain:
                 }
                 for name, seconds in self.exposed.items()
             ],
+            "operators": [o.to_dict() for o in self.operators],
         }
 
 
