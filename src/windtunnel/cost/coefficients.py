@@ -50,8 +50,10 @@ class Coefficients:
     host_kernel_s: float = 6e-6
     host_power: float = 4.0
     """Exponent of the smooth maximum of host and device time (jitter)."""
+    host_drained_power: float = 2.0
+    """The same for layers whose host waits for the device: its lead is gone after each read."""
     moe_sync_s: float = 0.0
-    """Device-to-host read of token counts per MoE layer and micro-batch, forward and backward."""
+    """Latency of the device-to-host reads of one dropless mixture layer and micro-batch, beside its launches."""
     optimizer_fraction: float = 0.7
     step_overhead_s: float = 2e-3
     scale_up_scale: float = 1.0
@@ -140,6 +142,8 @@ class Behaviour:
     cuda_graphs: str = "none"
     dispatcher: str = "alltoall"
     dispatch_skips_host: bool = False
+    experts_looped: bool = False
+    """Whether a grouped product is a loop over local experts: a product, a wave tail and launches for each."""
     shard_optimizer: bool = True
     compile: bool = False
     expandable_segments: bool = False

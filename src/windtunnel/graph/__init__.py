@@ -8,9 +8,13 @@ from __future__ import annotations
 from windtunnel.graph.ends import embedding, head
 from windtunnel.graph.families import build_block
 from windtunnel.graph.operators import STYLES, Batch, Block, Kind, ModelGraph, Operator, Style, Tensor
+from windtunnel.graph.predicted import PREDICTED, predicted
 from windtunnel.specs.model import ModelSpec
 
-__all__ = ["STYLES", "Batch", "Block", "Kind", "ModelGraph", "Operator", "Style", "Tensor", "build", "forward_flop"]
+__all__ = [
+    "PREDICTED", "STYLES", "Batch", "Block", "Kind", "ModelGraph", "Operator", "Style", "Tensor", "build",
+    "forward_flop",
+]  # fmt: skip
 
 
 def forward_flop(operator: Operator) -> float:
@@ -46,10 +50,13 @@ def build(
     style = style or STYLES["fused"]
     depth = model.layer_kinds()
     blocks = {kind: build_block(kind, model, batch, style, unfused=unfused_attention) for kind in dict.fromkeys(depth)}
+    if model.num_nextn_predict_layers:
+        blocks[PREDICTED] = predicted(model, batch, style, blocks[depth[-1]])
     first = embedding(model, batch, style)
     last = head(model, batch, style, fused_loss=fused_loss, padded_vocab=padded_vocab or float(model.vocab_size))
     matmul, attention = 0.0, 0.0
-    for kind in depth:
+    further = model.num_nextn_predict_layers
+    for kind in [*depth, *[PREDICTED] * further]:
         for op in blocks[kind].operators:
             if op.kind in (Kind.GEMM, Kind.GROUPED_GEMM):
                 matmul += forward_flop(op)
@@ -65,7 +72,7 @@ def build(
                     * batch.full_pairs
                     * (op.pairs / batch.pairs / 2 if kind in "WX" and batch.pairs else 1.0)
                 )
-    head_flop = 2.0 * batch.logits_rows * model.vocab_size * model.hidden_size
+    head_flop = 2.0 * (1 + further) * batch.logits_rows * model.vocab_size * model.hidden_size
     tokens = max(batch.tokens, 1.0)
     return ModelGraph(
         depth,
@@ -75,4 +82,5 @@ def build(
         3.0 * (matmul + attention + head_flop) / tokens,
         3.0 * attention / tokens,
         model.tie_word_embeddings,
+        further,
     )

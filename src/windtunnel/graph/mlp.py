@@ -44,6 +44,9 @@ def moe_mlp(model: ModelSpec, batch: Batch, style: Style) -> Parts:
     up = 2 * f if model.gated_mlp else f
     act = style.activation_gated if model.gated_mlp else style.activation_plain
     bias = 1.0 if model.mlp_bias else 0.0
+    if model.hidden_act.startswith("clamped"):
+        act = (act[0] + style.clamp[0], act[1] + style.clamp[1])
+    added = tuple(bias * passes * h * routed * 2 for passes in style.expert_bias)
     operators, tensors = norm_and_residual(model, t, style, "mlp")
     p_f, p_b = style.permute
     operators += [
@@ -61,8 +64,9 @@ def moe_mlp(model: ModelSpec, batch: Batch, style: Style) -> Parts:
             params=e * (h * up + bias * up), number_class="linear",
         ),
         Operator(
-            "expert_act", "moe_act", Kind.POINTWISE, "expert", forward_bytes=act[0] * f * routed * 2,
-            backward_bytes=act[1] * f * routed * 2, forward_kernels=1, backward_kernels=1,
+            "expert_act", "moe_act", Kind.POINTWISE, "expert", forward_bytes=act[0] * f * routed * 2 + added[0],
+            backward_bytes=act[1] * f * routed * 2 + added[1], forward_kernels=1 + bias * 3 * e,
+            backward_kernels=1 + bias * 3 * e,
         ),
         Operator(
             "expert_fc2", "moe", Kind.GROUPED_GEMM, "expert_row", m=routed, n=h, k=f, groups=e,

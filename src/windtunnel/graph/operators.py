@@ -131,6 +131,8 @@ class ModelGraph:
     """6 · matmul parameters used + 12·L·h·s attention, forward and backward, no recomputation."""
     attention_flop_per_token: float
     tied: bool
+    further_tokens: int = 0
+    """Modules of multi-token prediction behind the last layer (see `graph.predicted`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,6 +197,10 @@ class Style:
     """Whether keys and values are repeated for every query head before attention (and kept so)."""
     saves_gate: float = 0.0
     """Extra MLP-width tensors an unfused activation keeps."""
+    clamp: tuple[float, float] = (8.0, 10.0)
+    """Activations that clamp gate and input (gpt-oss): halves are clamped and joined again before the activation."""
+    expert_bias: tuple[float, float] = (4.0, 4.0)
+    """Passes over an expert's output for its bias: added expert by expert and joined; its gradient is a sum of rows."""
     permute: tuple[float, float] = (2.5, 2.5)
     """MoE: passes over routed tokens for permute and for unpermute."""
 

@@ -117,7 +117,8 @@ TRAITS: dict[str, dict[str, Any]] = {
     "deepseek_v2": _MLA, "deepseek_v3": _MLA, "kimi_k2": _MLA, "deepseek_v32": _MLA, "glm_moe_dsa": _MLA,
     "glm4": {"attention_bias": True}, "glm4_moe": {"attention_bias": True}, "chatglm": {"attention_bias": True},
     "minimax_m2": {"qk_norm": True},
-    "gpt_oss": {"attention_bias": True, "mlp_bias": True, "attention_sinks": True, "sliding_window_pattern": 2},
+    "gpt_oss": {"attention_bias": True, "mlp_bias": True, "attention_sinks": True, "sliding_window_pattern": 2,
+                "hidden_act": "clamped_silu"},  # swiglu_limit
     "nemotron": {"gated_mlp": False, "norm": "layernorm", "hidden_act": "relu2"},
     "nemotron_h": {"family": "hybrid", "gated_mlp": False, "hidden_act": "relu2", "position_embedding": "none"},
     "t5": {"family": "encoder_decoder", "gated_mlp": False, "hidden_act": "relu", "position_embedding": "relative",

@@ -10,6 +10,9 @@ from dataclasses import replace
 from windtunnel.graph import Kind, Operator
 from windtunnel.parallel.resolve import ResolvedPlan
 
+FUSED_ACTIVATION = 0.4
+"""Share of an activation's backward passes that remain in a product's epilogue: the kept input is read (two of five),
+what the product would have written is not read again. Forward nothing remains."""
 FUSED_DISPATCHERS = ("deepep", "hybridep")
 FUSED_PASSES = 0.4
 """Dispatchers that write tokens in expert order leave one pass over routed tokens of the 2.5 that separate kernels take
@@ -22,7 +25,13 @@ def distinct_destinations(domains: float, topk: float) -> float:
 
 
 def expert_parallel(
-    operators: list[Operator], plan: ResolvedPlan, *, hidden: float, topk: float, imbalance: float
+    operators: list[Operator],
+    plan: ResolvedPlan,
+    *,
+    hidden: float,
+    topk: float,
+    imbalance: float,
+    fused_experts: bool = False,
 ) -> list[Operator]:
     """Insert the all-to-alls around the experts; the busiest rank's rows grow by the imbalance."""
     if not any(op.kind == Kind.GROUPED_GEMM for op in operators):
@@ -39,6 +48,14 @@ def expert_parallel(
             op = replace(op, m=op.m * imbalance)
         elif op.name == "expert_act":
             op = replace(op, forward_bytes=op.forward_bytes * imbalance, backward_bytes=op.backward_bytes * imbalance)
+            op = replace(
+                op, forward_kernels=op.forward_kernels / plan.ep, backward_kernels=op.backward_kernels / plan.ep
+            )  # fmt: skip
+            if fused_experts:
+                op = replace(
+                    op, forward_bytes=0.0, backward_bytes=op.backward_bytes * FUSED_ACTIVATION, forward_kernels=0,
+                    backward_kernels=0,
+                )  # fmt: skip
         if op.name == "permute":
             out.append(op)
             if plan.ep > 1:

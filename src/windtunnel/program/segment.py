@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-COMPUTE, COMM = "compute", "comm"
+COMPUTE, COMM, ASIDE = "compute", "comm", "aside"
+"""Streams: kernels, collectives that the block waits for, and exchanges that another micro-batch's work hides."""
 
 
 @dataclass(slots=True)

@@ -55,6 +55,9 @@ class TrainingSpec(Spec):
     cuda_graphs: Literal["none", "attention", "moe", "layer", "full"] | None = None
     moe_dispatcher: Literal["alltoall", "allgather", "deepep", "hybridep"] | None = None
     fused_permute: bool | None = None
+    fused_experts: bool | None = None
+    """Experts as one grouped kernel a product with activation and casts in its epilogue; absent means one product an
+    expert."""
     expert_load: ExpertLoad = ExpertLoad()
     mean_document_length: float | None = Field(default=None, gt=0)
     """Packed data: attention is block-diagonal with blocks of this mean length."""

@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from windtunnel.cost.coefficients import Behaviour
-from windtunnel.graph import Block, Kind
+from windtunnel.graph import PREDICTED, Block, Kind
 from windtunnel.parallel.precision import MATRIX_FORMAT, low_precision
 from windtunnel.parallel.resolve import ResolvedPlan
 from windtunnel.parallel.tensor import tensor_bytes
@@ -176,7 +176,7 @@ class StageTrace:
                 names.append((kind, budget[kind] > 0))
                 budget[kind] -= 1
             if k == len(self.table.placement) - 1:
-                names.append(("head", False))
+                names += [(PREDICTED, True), ("head", False)] * g.further_tokens + [("head", False)]
             for name in names:
                 if name not in writers:
                     block = {"embedding": g.embedding, "head": g.head}.get(name[0]) or g.blocks[name[0]]

@@ -17,7 +17,8 @@ import numpy as np
 import numpy.typing as npt
 
 from windtunnel.engine import simulate
-from windtunnel.program.segment import COMM, Segment
+from windtunnel.graph import PREDICTED
+from windtunnel.program.segment import COMPUTE, Segment
 from windtunnel.program.tables import Resources, Streams, TaskTable, Timeline
 from windtunnel.training.assembly import S_COMPUTE, STREAMS, T_B, T_F, T_SEND, T_W, TAGS
 from windtunnel.training.parts import Parts
@@ -113,6 +114,10 @@ def _bodies(
     spans = [(segment, i * pieces / count, (i + 1) * pieces / count) for i, segment in enumerate(ordered)]
     shallow = [embedding] if k == 0 else []
     deep = [head] if k == len(layers) - 1 else []
+    if deep and parts.graph.further_tokens:
+        at = 3 * list(parts.graph.blocks).index(PREDICTED) + "FBW".index(direction)
+        deep += [parts.segments[at], embedding, head] * parts.graph.further_tokens
+    deep = deep if direction == "F" else deep[::-1]
     first, last = (shallow, deep) if direction == "F" else (deep, shallow)
     return [*((x, 0.0, 0.0) for x in first), *spans, *((x, float(pieces), float(pieces)) for x in last)]
 
@@ -128,15 +133,15 @@ def _pieces(spans: Sequence[tuple[Segment, float, float]], pieces: int, capacity
     for segment, first, last in spans:
         offset = len(alone)
         launches = segment.launches
-        total = sum(x.alone_s for x in launches if x.stream != COMM) or 1.0
+        total = sum(x.alone_s for x in launches if x.stream == COMPUTE) or 1.0
         at = 0.0
         followed = {d for x in launches for d in x.after}
         for launch in launches:
             alone.append(launch.alone_s)
-            comm.append(launch.stream == COMM)
+            comm.append(launch.stream != COMPUTE)
             work.append([launch.sm * launch.alone_s, launch.hbm_bytes, launch.up_bytes, launch.out_bytes])
             deps.append([offset + d for d in launch.after] or list(sinks))
-            length = 0.0 if launch.stream == COMM else launch.alone_s
+            length = 0.0 if launch.stream != COMPUTE else launch.alone_s
             # a layer that lies inside one piece goes there whole; a longer one is cut where its time crosses
             inside = last - first <= 1.0 + 1e-9
             position = (first + last) / 2 if inside else first + (last - first) * (at + length / 2) / total

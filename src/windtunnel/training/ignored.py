@@ -37,7 +37,7 @@ def _training(scenario: Scenario, x: Prepared) -> Iterator[tuple[str, str]]:
         "compile": None if x.behaviour.style in applies else f"kernels of {training.framework} stay as they are",
         "float8_all_gather": None if fp8 and plan.zero == 3 else "it needs an fp8 precision and zero 3",
         "gradient_accumulation_sync": None if plan.zero == 3 else "it is a switch of FSDP (zero 3)",
-        "moe_dispatcher": dense, "fused_permute": dense, "expert_load": dense,
+        "moe_dispatcher": dense, "fused_permute": dense, "fused_experts": dense, "expert_load": dense,
     })  # fmt: skip
     if training.optimizer == "muon":
         yield "training.optimizer muon", "is counted like momentum: its Newton-Schulz products are not in the step"
@@ -81,8 +81,6 @@ def _plan(scenario: Scenario, x: Prepared) -> Iterator[tuple[str, str]]:
 def _around(scenario: Scenario, x: Prepared) -> Iterator[tuple[str, str]]:
     unread = "`train` does not read it"
     yield from _given(scenario, "scenario", {"serving": unread, "search": unread})
-    if x.model.num_nextn_predict_layers:
-        yield "model.num_nextn_predict_layers", "has no effect: heads for multi-token prediction are not in the step"
     if not isinstance(scenario.cluster, str):
         unchecked = "host memory is not simulated; whether what is offloaded fits is not checked"
         yield from _given(scenario.cluster, "cluster", {"host_memory_bytes": unchecked})

@@ -18,7 +18,7 @@ from windtunnel.network.model import NetworkModel
 from windtunnel.parallel.expert import distinct_destinations
 from windtunnel.parallel.precision import OPERAND_BYTES, Recipe
 from windtunnel.parallel.recompute import Recomputed
-from windtunnel.program.segment import COMM, COMPUTE, Launch, Segment
+from windtunnel.program.segment import ASIDE, COMM, COMPUTE, Launch, Segment
 from windtunnel.specs.device import DeviceSpec
 
 _TAG = {
@@ -49,6 +49,15 @@ class Pricing:
     overlap_a2a: bool = False
     """Expert all-to-alls of one micro-batch travel beside the computation of another (steady state of the pair)."""
     fused_grouped_quantise: bool = False
+    fused_experts: bool = False
+    """Experts run as one grouped kernel a product, activation and casts in its epilogue."""
+    looped_experts: bool = False
+    """A grouped product is otherwise a loop over the local experts."""
+
+    @property
+    def loops(self) -> bool:
+        """Whether each local expert's product is a kernel of its own."""
+        return self.looped_experts and not self.fused_experts
 
 
 @dataclass(slots=True)
@@ -67,6 +76,8 @@ class _Rows:
     unaligned: list[bool]
     launch: list[Launch]
     group_s: list[float]
+    repeat: list[float]
+    """How often the product runs: local experts, where the library loops over them."""
 
 
 def _one(value: float) -> npt.NDArray[np.float64]:
@@ -79,7 +90,7 @@ class Lowering:
 
     def __init__(self, pricing: Pricing) -> None:
         self.pricing = pricing
-        self._gemms = _Rows([], [], [], [], [], [], [], [], [], [], [], [])
+        self._gemms = _Rows([], [], [], [], [], [], [], [], [], [], [], [], [])
         self._pending: list[tuple[int, int]] = []
         """Exchanges that run beside attention: (launch, launches still to pass before it is joined)."""
 
@@ -117,7 +128,9 @@ class Lowering:
             peak_flop_per_s=np.array(rows.peak), fraction=np.array(rows.fraction), operand_bytes=np.array(rows.operand),
             output_bytes=np.array(rows.output), extra_bytes=np.array(rows.extra), groups=np.array(rows.groups),
             unaligned=np.array(rows.unaligned),
-        ) + np.array(rows.group_s)  # fmt: skip
+        )  # fmt: skip
+        floor = p.coefficients.gemm_floor_s  # products of a loop start back to back: the loop has one floor
+        time = (time - floor) * np.array(rows.repeat) + floor + np.array(rows.group_s)
         for i, (launch, seconds) in enumerate(zip(rows.launch, time.tolist(), strict=True)):
             if launch.splittable:
                 launch.piece_s = partial(self._piece_s, i, launch.sm, launch.alone_s)
@@ -147,7 +160,8 @@ class Lowering:
         )
         if op.kind in (Kind.GEMM, Kind.GROUPED_GEMM, Kind.BATCHED_GEMM):
             if op.kind != Kind.BATCHED_GEMM:
-                self._quantise(launch, op, op.m * op.k, op.input_cast_share, 0.5 * op.n * op.k * op.groups, share)
+                elements = 0.0 if self.pricing.fused_experts and op.rule == "expert_row" else op.m * op.k
+                self._quantise(launch, op, elements, op.input_cast_share, 0.5 * op.n * op.k * op.groups, share)
             self._gemm(launch, op, op.m, op.n, op.k, share, 0.0)
         else:
             self._other(launch, op, share, backward=False)
@@ -174,7 +188,8 @@ class Lowering:
             return self._collective(segment, op, op.backward_collective, size, after, "B", last)
         if op.kind in (Kind.GEMM, Kind.GROUPED_GEMM):
             data = Launch(op.name, "gemm", COMPUTE, 0.0, after, 1.0, module=op.module, phase="D", splittable=True)
-            self._quantise(data, op, op.m * op.n, op.grad_cast_share, 0.0, 1.0)
+            if not (self.pricing.fused_experts and op.rule == "expert_column"):
+                self._quantise(data, op, op.m * op.n, op.grad_cast_share, 0.0, 1.0)
             self._gemm(data, op, op.m, op.k, op.n, 1.0, 0.0)
             last = self._append(segment, data)
             if op.trainable and self.pricing.trainable:
@@ -223,7 +238,7 @@ class Lowering:
         p = self.pricing
         launch.alone_s += float(pointwise_time_s(p.device, p.coefficients, _one(moved)))
         launch.hbm_bytes += moved
-        launch.kernels += 1
+        launch.kernels += op.groups if op.kind == Kind.GROUPED_GEMM and self.pricing.loops else 1
 
     def _gemm(self, launch: Launch, op: Operator, m: float, n: float, k: float, share: float, extra: float) -> None:
         p, rows = self.pricing, self._gemms
@@ -239,21 +254,24 @@ class Lowering:
         fraction = p.coefficients.gemm_fraction.get(key, p.coefficients.gemm_fraction["bf16"])
         if p.rowwise and fmt == "fp8":
             fraction *= p.coefficients.rowwise_fraction
-        if grouped:
+        if grouped and not p.fused_experts:
             fraction *= p.coefficients.grouped_fraction
         operand = OPERAND_BYTES[fmt]
         rows.m.append(m)
         rows.n.append(n)
         rows.k.append(k)
-        rows.groups.append(groups)
+        rows.groups.append(1.0 if grouped and p.loops else groups)
         rows.peak.append(p.device.peak(fmt))
         rows.fraction.append(fraction)
         rows.operand.append(operand)
         rows.output.append(2.0 if fmt != "fp32" else 4.0)
-        rows.extra.append(extra)
+        rows.extra.append(extra / groups if grouped and p.loops else extra)
         rows.unaligned.append(op.number_class == "head" and bool(op.n % 8))
         rows.launch.append(launch)
-        rows.group_s.append(p.coefficients.group_s * groups if grouped else 0.0)
+        rows.group_s.append(p.coefficients.group_s * groups if grouped and not p.fused_experts else 0.0)
+        rows.repeat.append(groups if grouped and p.loops else 1.0)
+        if grouped and p.loops:
+            launch.kernels += groups - 1
         launch.kind = "grouped gemm" if grouped else "gemm"
         launch.number_format, launch.shape = fmt, (m, n, k, groups)
         launch.sm = share  # share of the product that runs (per-operator recomputation); becomes 1 when priced
@@ -309,11 +327,12 @@ class Lowering:
             latency = float(one.latency_s) * steps
         else:
             unique_out_fraction = 1.0
-            if operation == "all_to_all" and op.axis == "ep":
-                domains = float(place.num_domains)
+            if operation == "all_to_all" and op.axis == "ep" and p.two_level_a2a:
+                # one copy a node and one a rank, which the rank's own experts share; a plain all-to-all sends them all
+                domains, arriving = float(place.num_domains), min(p.topk, distinct_destinations(n, p.topk))
+                size *= arriving / p.topk
                 if domains > 1:
-                    copies = distinct_destinations(domains, p.topk)
-                    unique_out_fraction = min(1.0, copies / p.topk)
+                    unique_out_fraction = min(1.0, distinct_destinations(domains, p.topk) / arriving)
             one = p.network.collective(
                 operation,
                 size,
@@ -338,6 +357,7 @@ class Lowering:
             self._pending.append((index, 0 if met else 1))
             return last
         if p.overlap_a2a and launch.tag == "ep":
+            launch.stream = ASIDE
             segment.append(launch)  # the partner micro-batch computes meanwhile; only the link and its SMs are taken
             return last
         return self._append(segment, launch)

@@ -141,7 +141,7 @@ def local_block(
     operators = tensor_parallel(block, plan, float(model.hidden_size), tokens)
     operators = expert_parallel(
         operators, plan, hidden=float(model.hidden_size), topk=float(max(model.num_experts_per_tok, 1)),
-        imbalance=expert_imbalance(training, plan),
+        imbalance=expert_imbalance(training, plan), fused_experts=bool(training.fused_experts),
     )  # fmt: skip
     operators = context_parallel(operators, plan)
     frozen = training.phase == "lora"
@@ -209,6 +209,7 @@ def build_parts(
         rowwise=training.precision == "fp8_rowwise", trainable=training.phase != "lora",
         two_level_a2a=plan.dispatcher in FUSED_DISPATCHERS, overlap_a2a=plan.overlap_moe_a2a and plan.m > 1,
         fused_grouped_quantise=plan.ep > 1 and plan.dispatcher in FUSED_DISPATCHERS,
+        fused_experts=bool(training.fused_experts), looped_experts=behaviour.experts_looped,
     )  # fmt: skip
     lowering = Lowering(pricing)
     names = [*g.blocks, "embedding", "head"]
@@ -243,8 +244,8 @@ def build_parts(
             add_copies(segment, weights_of[segment.name], per_param, cluster.device, coefficients)
     for technique in techniques:
         segments = [technique.on_segment(segment, cluster) for segment in segments]
-    host, sync = _host(segments, g, plan, coefficients, style)
-    times = simulate_segments(segments, cluster, coefficients, host, sync)
+    host, sync, drained = _host(segments, model, g, plan, coefficients, style)
+    times = simulate_segments(segments, cluster, coefficients, host, sync, drained)
     empty = replace(times[0], device_s=0.0, host_s=0.0, total_s=0.0, busy_s={}, sm_s=0.0, hbm_bytes=0.0, up_bytes=0.0,
                     out_bytes=0.0, flop=0.0, sync_s=0.0)  # fmt: skip
     costs: dict[str, BlockCost] = {}
@@ -302,29 +303,56 @@ def _accumulate_kernel_bytes(behaviour: Behaviour, training: TrainingSpec) -> fl
     return 2.0 + 2.0 * behaviour.wire_bytes(training.precision, training.grad_reduce_precision)
 
 
+_DISPATCH = frozenset({"permute", "moe", "moe_act", "ep_comm"})
+_MIXTURE = _DISPATCH | {"router", "shared_experts"}
+"""Modules of a mixture that the launches of a plain layer (`Style.layer_kernels`) do not contain."""
+
+
+_OVERLAP_LAUNCHES = 70.0
+"""Launch-equivalents a direction that hiding the exchanges adds to a mixture layer (assumed): it runs as five pieces,
+each with its own call of autograd, detached inputs and outputs, and events between two streams: some 14 calls."""
+
+
 def _host(
-    segments: list[Segment], g: ModelGraph, plan: ResolvedPlan, coefficients: Coefficients, style: Style
-) -> tuple[list[float], list[float]]:
-    """Host launches per segment, and device time lost to the router's host read."""
-    host, sync = [], []
+    segments: list[Segment],
+    model: ModelSpec,
+    g: ModelGraph,
+    plan: ResolvedPlan,
+    coefficients: Coefficients,
+    style: Style,
+) -> tuple[list[float], list[float], list[bool]]:
+    """Per segment: launches, seconds of device-to-host reads, and whether a read takes the host's lead away.
+
+    A graph over a layer holds its attention and, in a mixture that drops or pads to a capacity, everything else;
+    without a capacity the sizes of what follows the router are read back, so that only the router is captured.
+    """
+    host, sync, drained = [], [], []
     graphs = plan.cuda_graphs
+    dropless = model.capacity_factor is None
     for segment in segments:
         ends = segment.name in ("embedding", "head")
-        kernels = sum(launch.kernels for launch in segment.launches)
-        if not ends:  # the style states how many launches a whole layer takes; mixtures and recomputation come on top
-            forward = sum(x.kernels for x in segment.launches if x.phase == "F")
+        mixture = not ends and g.blocks[segment.name].expert_params > 0
+        plain = sum(x.kernels for x in segment.launches if x.module not in _MIXTURE)
+        router = sum(x.kernels for x in segment.launches if x.module in _MIXTURE - _DISPATCH)
+        dispatch = sum(x.kernels for x in segment.launches if x.module in _DISPATCH)
+        if not ends:  # the style states how many launches a plain layer takes; recomputation comes on top
+            forward = sum(x.kernels for x in segment.launches if x.phase == "F" and x.module not in _MIXTURE)
             base = style.layer_kernels[0] if segment.direction == "F" else style.layer_kernels[1]
             again = style.layer_kernels[0] if any(x.phase == "R" for x in segment.launches) else 0.0
-            kernels = max(base, forward) + again if segment.launches else 0.0
+            plain = max(base, forward) + again if segment.launches else 0.0
             if segment.direction == "W":
-                kernels = base / 2 if segment.launches else 0.0
-        if graphs == "full" or (graphs in ("layer", "attention", "moe") and not ends):
-            kernels = 1.0
-        host.append(kernels)
-        has_experts = not ends and g.blocks[segment.name].expert_params > 0
-        scale = {"full": 0.0, "layer": 0.6, "moe": 0.6, "attention": 0.6}.get(graphs, 1.0)
-        sync.append(coefficients.moe_sync_s / 2 * scale if has_experts and segment.direction in "FB" else 0.0)
-    return host, sync
+                plain = base / 2 if segment.launches else 0.0
+        if graphs in ("layer", "attention") and not ends:
+            plain = 1.0
+        if graphs in ("layer", "moe") and mixture:
+            router = 1.0
+            dispatch = dispatch if dropless else 0.0
+        pieces = _OVERLAP_LAUNCHES if mixture and plan.overlap_moe_a2a and segment.direction in "FB" else 0.0
+        host.append(1.0 if graphs == "full" else plain + router + dispatch + pieces)
+        reads = mixture and dropless and graphs != "full"
+        sync.append(coefficients.moe_sync_s / 2 if reads and segment.direction in "FB" else 0.0)
+        drained.append(reads)
+    return host, sync, drained
 
 
 def _block_cost(
@@ -348,6 +376,14 @@ def _block_cost(
     largest = max(sizes, default=0.0)
     backward = dropped + (largest if block.kind != "head" else 0.0)
     return BlockCost(*times, dict(kept), backward, dense, expert, shapes)
+
+
+def _further(costs: dict[str, BlockCost], number: int) -> list[tuple[BlockCost, float]]:
+    """Multi-token prediction: `number` modules, each with a look-up and a head that share the trunk's weights."""
+    if not number:
+        return []
+    shared = (replace(costs[name], dense_params=0.0, largest_weights={}) for name in ("embedding", "head"))
+    return [(cost, float(number)) for cost in (costs[graph.PREDICTED], *shared)]
 
 
 def _memory_kind(name: str) -> str:
@@ -400,6 +436,7 @@ def _assemble(
             uses.append((costs["embedding"], 1.0))
         if k == k_total - 1:
             uses.append((costs["head"], 1.0))
+            uses += _further(costs, g.further_tokens)
         used.append(tuple((cost.segments, number) for cost, number in uses if number))
         memory: defaultdict[str, float] = defaultdict(float)
         for cost, number in uses:
@@ -422,7 +459,8 @@ def _assemble(
             if number:
                 transient[1, k] = max(transient[1, k], cost.transient_backward_bytes)
         kept.append(dict(memory))
-    head = np.array([costs["head"].time(d).total_s for d in range(3)])
+    deep = [(costs["head"], 1.0), *_further(costs, g.further_tokens)]
+    head = np.array([sum(number * cost.time(d).total_s for cost, number in deep) for d in range(3)])
     ends = np.array([costs["embedding"].time(d).total_s for d in range(3)])
     tied_copy = 0.0
     if g.tied:

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from windtunnel.cost.coefficients import Coefficients
 from windtunnel.engine import simulate
-from windtunnel.program.segment import COMM, Segment, SegmentTime
+from windtunnel.program.segment import ASIDE, COMPUTE, Segment, SegmentTime
 from windtunnel.program.tables import Resources, Streams, TaskTable
 from windtunnel.specs.cluster import ClusterSpec
 
@@ -23,6 +23,7 @@ def simulate_segments(
     coefficients: Coefficients,
     host_kernels: list[float],
     sync_s: list[float],
+    drained: list[bool] | None = None,
 ) -> list[SegmentTime]:
     """Seconds of each segment on an otherwise idle device.
 
@@ -32,6 +33,7 @@ def simulate_segments(
         coefficients: host cost.
         host_kernels: launches the host issues for each segment (0 under CUDA graphs).
         sync_s: device time lost to a host read in each segment.
+        drained: whether the host waits for the device in each segment, so that it cannot launch ahead.
 
     Compute kernels share SMs with running collectives as a rate (fluid limit of yielding at wave boundaries).
     """
@@ -39,8 +41,9 @@ def simulate_segments(
     n = len(rows)
     offset = np.cumsum([0] + [len(s.launches) for s in segments])
     alone = np.array([launch.alone_s for _, launch in rows])
-    comm = np.array([launch.stream == COMM for _, launch in rows], np.bool_)
+    comm = np.array([launch.stream != COMPUTE for _, launch in rows], np.bool_)
     owner = np.array([i for i, _ in rows], np.int32)
+    stream = 3 * owner + comm + np.array([launch.stream == ASIDE for _, launch in rows], np.int32)
     sm = np.array([launch.sm for _, launch in rows])
     deps = [[offset[i] + d for d in launch.after] for i, launch in rows]
     dep_ptr = np.cumsum([0] + [len(d) for d in deps]).astype(np.int64)
@@ -58,10 +61,10 @@ def simulate_segments(
     zero = np.zeros(n, np.int32)
     tasks = TaskTable(
         alone, np.where(comm, COMM_WEIGHT, 1.0), owner, zero, np.arange(n + 1, dtype=np.int64),
-        (2 * owner + comm).astype(np.int32), dep_ptr, dep_idx, np.arange(0, 2 * n + 1, 2, dtype=np.int64), idx, work,
+        stream.astype(np.int32), dep_ptr, dep_idx, np.arange(0, 2 * n + 1, 2, dtype=np.int64), idx, work,
         none, zero, zero, zero,
     )  # fmt: skip
-    streams = Streams(np.zeros(2 * k, np.int32), np.repeat(np.arange(k, dtype=np.int32), 2))
+    streams = Streams(np.zeros(3 * k, np.int32), np.repeat(np.arange(k, dtype=np.int32), 3))
     timeline = simulate(tasks, streams, Resources(capacity))
     out = []
     for i, segment in enumerate(segments):
@@ -72,9 +75,12 @@ def simulate_segments(
         host_s = host_kernels[i] * coefficients.host_kernel_s
         total = device_s
         if host_s > 0 and device_s > 0:
-            q = coefficients.host_power
-            big = max(host_s, device_s)
-            total = big * ((device_s / big) ** q + (host_s / big) ** q) ** (1.0 / q)
+            q = coefficients.host_drained_power if drained is not None and drained[i] else coefficients.host_power
+            # a hidden exchange bounds the step by itself: while the device waits for it, the host launches ahead
+            own = [j for j, x in enumerate(segment.launches) if x.stream != ASIDE]
+            chain = float(timeline.end_s[a:b][own].max()) if own else 0.0
+            big = max(host_s, chain)
+            total = max(device_s, big * ((chain / big) ** q + (host_s / big) ** q) ** (1.0 / q))
             busy["host"] = total - device_s
         if sync_s[i]:
             total += sync_s[i]
@@ -105,7 +111,7 @@ def _partition(
 
     at = 0.0
     for i, launch in enumerate(segment.launches):
-        if launch.stream == COMM:
+        if launch.stream != COMPUTE:
             continue
         gap = float(start[i]) - at
         if gap > 0:

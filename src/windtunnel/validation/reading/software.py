@@ -62,6 +62,9 @@ def read_software(ctx: Context, model: ModelSpec, device: str, tp: int, chosen: 
     graphs = _cuda_graphs(ctx, chosen)
     if graphs is not None:
         fields["cuda_graphs"] = graphs
+    if model.num_experts and graphs == "full" and (rule := default("fused_experts", ctx)):
+        fields["fused_experts"] = bool(rule[0])
+        ctx.assume("training.fused_experts", *rule)
     return fields
 
 
@@ -172,10 +175,10 @@ def _cuda_graphs(ctx: Context, chosen: str) -> str | None:
         return "none"
     if kind == "full" or "full_iteration" in scope:
         return "full"
+    if "attn" in scope and ("mlp" in scope or "moe" in scope):
+        return "layer"
     if "moe" in scope:
         return "moe"
-    if "attn" in scope and "mlp" in scope:
-        return "layer"
     if "attn" in scope or "mamba" in scope or "mlp" in scope:
         return "attention"
     return "layer"

@@ -10,6 +10,7 @@ from typing import Any
 import yaml
 
 from windtunnel.validation.reading.context import Context
+from windtunnel.validation.reading.values import words
 
 ROOT = Path(__file__).parent.parent / "patterns"
 
@@ -43,9 +44,11 @@ def default(field: str, ctx: Context, **facts: object) -> tuple[Any, str] | None
     """A family's or a framework's default for a field that the row leaves open: (value, reason).
 
     Rules stand in `patterns/defaults.yaml`, most particular first. A rule's conditions are patterns on the words of
-    `family`, `framework`, `model` (name and type) and on any `facts` given.
+    `family`, `framework`, `precision`, `device`, `model` (name and type) and on any `facts` given.
     """
     known = {"family": ctx.family, "framework": ctx.framework, "model": _model_words(ctx)}
+    known["device"] = words(ctx.hardware.get("device") or ctx.hardware.get("device_canonical"))
+    known["precision"] = ctx.text("precision")
     known |= {name: str(value).lower() for name, value in facts.items()}
     for rule in table("defaults").get(field, ()):
         conditions = rule.get("when", {})
