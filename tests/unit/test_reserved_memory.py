@@ -241,3 +241,18 @@ def test_a_root_group_stays_whole() -> None:
         return memory_of(prepare(source)[0]).at_peak["gathered layers"]
 
     assert held(True) - held(False) == pytest.approx(2 * 32000 * 2048, rel=0.05)
+
+
+@pytest.mark.parametrize("framework", ["torchtune", "torchtitan", "nemo"])
+@pytest.mark.parametrize("zero", [1, 3])
+def test_adapters_leave_a_gradient_where_frozen_weights_leave_none(framework: str, zero: int) -> None:
+    scenario = {
+        "model": "meta-llama/Llama-3.2-1B",
+        "cluster": {"device": "h100-sxm-80gb", "nodes": 1, "devices_per_node": 4},
+        "training": {"seq_len": 1024, "global_batch": 8, "phase": "lora", "framework": framework},
+        "plan": {"zero": zero},
+    }
+    lora = memory_of(prepare(scenario)[0])
+    whole = memory_of(prepare(scenario, overrides=["training.phase=sft"])[0])
+    assert lora.reserved_by_allocator_bytes >= lora.peak_allocated_bytes
+    assert lora.peak_allocated_bytes < whole.peak_allocated_bytes

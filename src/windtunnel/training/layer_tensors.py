@@ -477,10 +477,10 @@ def write_layer(
             w.free(shard)
         if first and not s.planned:
             w.free(REDUCING)
-    elif initial and late:
-        kept = gradients
+    elif initial and late:  # frozen weights leave none; the adapters' are one tensor
+        kept = gradients if any(number != NONE for number in gradients) else [w.new(late, kind=GRADIENT)]
     else:
         w.free(*gradients)
     if first and not embedding:
         b.free(GRAD)
-    return Layer(f, b, w if s.split_backward else Script(), tuple(kept))
+    return Layer(f, b, w if s.split_backward else Script(), tuple(n for n in kept if n != NONE))
