@@ -53,7 +53,7 @@ RESULT_KEYS = [
     "num_micro_batches", "assumed", "warnings", "citations", "stages", "scenario", "input_hash", "version",
     "simulated_in_s", "mean_power_w", "clock", "energy_per_token_j", "model_flop_per_token",
     "attention_flop_per_token",
-    "cost_per_million_tokens",
+    "cost_per_million_tokens", "grades",
 ]  # fmt: skip
 
 

@@ -18,6 +18,7 @@ from windtunnel.training.figures import (
     memory_figure,
     sensitivity_figure,
 )
+from windtunnel.training.grades import grade_line
 from windtunnel.training.serialise import plain
 
 if TYPE_CHECKING:
@@ -281,7 +282,8 @@ def _provenance(result: TrainingResult) -> str:
         f'<div class="card"><details><summary>Scenario</summary><pre>{escape(scenario)}</pre></details></div>'
         f"<footer>windtunnel <code>{escape(result.version)}</code> · "
         f"input hash <code>{escape(result.input_hash)}</code> · "
-        f"simulated in {seconds(result.simulated_in_s)} · interval from {escape(result.interval.basis)}</footer>"
+        f"simulated in {seconds(result.simulated_in_s)} · interval from {escape(result.interval.basis)}"
+        f" · grades: {escape(grade_line(result.grades))}</footer>"
     )
 
 

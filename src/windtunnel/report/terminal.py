@@ -14,6 +14,7 @@ from rich.text import Text
 from windtunnel.report.describe import band_text, fit_line, plan_line, power_line, workload_line
 from windtunnel.report.quantities import count, gib, percent, seconds
 from windtunnel.training.figures import colour, memory_colour, ordered_breakdown
+from windtunnel.training.grades import grade_line
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -116,6 +117,8 @@ def _figures(result: TrainingResult, published: Published | None, *, interval: b
     if power:
         grid.add_row("Power", f"{result.mean_power_w:,.0f} W per device", power)
     grid.add_row("Bound by", Text(result.bound_by, style="default"), "")
+    if result.grades:
+        grid.add_row("Grades", Text(grade_line(result.grades), style="dim"), "")
     return grid
 
 

@@ -136,6 +136,8 @@ class TrainingResult:
     """The attention part of it."""
     cost_per_million_tokens: float | None = None
     """In the currency of the device's price, None without one."""
+    grades: dict[str, str] = field(default_factory=dict)
+    """Figure → measured, fitted, analytic or assumed (`training.grades`)."""
 
     def flop_convention(self, name: str) -> dict[str, float]:
         """Model TFLOP/s per device and MFU as others count them.

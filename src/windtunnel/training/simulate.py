@@ -27,6 +27,7 @@ from windtunnel.techniques.step_options import StepOptions
 from windtunnel.training.account import breakdown, memory_report, static_memory
 from windtunnel.training.assembly import STREAMS, TAGS
 from windtunnel.training.comparable import describe
+from windtunnel.training.grades import figure_grades
 from windtunnel.training.interval import interval_of
 from windtunnel.training.memory_interval import with_bands
 from windtunnel.training.offload import host_bytes
@@ -182,6 +183,7 @@ def simulate_step(
     peak = x.cluster.device.peak(MATRIX_FORMAT[x.training.precision])
     shares = breakdown(x.program, timeline, x.parts, x.table)
     report = _memory(x, timeline) if memory else _no_memory(x)
+    band = interval_of(describe(x.training, x.cluster, x.model, x.plan), step)
     watts = _power_w(x, step)
     warnings = _warnings(x, report)
     if x.cluster.power_cap_w is not None and watts > 1.01 * x.cluster.power_cap_w:
@@ -201,7 +203,7 @@ def simulate_step(
         peak_memory_reserved_bytes=report.peak_reserved_bytes,
         memory_fits=report.fits,
         breakdown=shares,
-        interval=interval_of(describe(x.training, x.cluster, x.model, x.plan), step),
+        interval=band,
         memory=report,
         sensitivities=sensitivities or {},
         bound_by=_bound_by(shares),
@@ -217,6 +219,7 @@ def simulate_step(
         mean_power_w=watts,
         clock=x.clock,
         energy_per_token_j=watts * devices * step / tokens,
+        grades=figure_grades(band, report, x.cluster),
         cost_per_million_tokens=None if price is None else price * devices * step / 3600.0 / tokens * 1e6,
         simulated_in_s=time.perf_counter() - begun,
     )
