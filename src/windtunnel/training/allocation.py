@@ -124,6 +124,7 @@ class StageTrace:
             sharded=plan.zero == 3 and plan.reshard_after_forward,
             scattered=plan.zero == 3 or (plan.zero == 2 and not behaviour.grads_persist),
             weight_gradients=not behaviour.grads_persist and parts.trainable_share == 1.0,
+            accumulated=behaviour.grads_persist and parts.trainable_share == 1.0,
             reduce_bytes=behaviour.wire_bytes(training.precision, training.grad_reduce_precision),
             weight_bytes=2.0,
             split_backward=table.split_backward,

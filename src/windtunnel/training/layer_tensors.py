@@ -66,6 +66,8 @@ class Settings:
     """Weight gradients are tensors of their own (not accumulated by the GEMM into a buffer)."""
     reduce_bytes: float
     """Per element of a gradient on the wire."""
+    accumulated: bool
+    """Products add weight gradients into a buffer."""
     weight_bytes: float
     """Per element of a weight, and of its gradient, as computed with."""
     split_backward: bool
@@ -454,6 +456,8 @@ def write_layer(
     incoming = NONE if head else OUT_GRAD if last else GRAD + STRIDE
     if embedding:
         gradients = [b.new(n * s.weight_bytes, kind=GRADIENT) for n in writer.params if s.weight_gradients]
+        if s.accumulated:  # a table look-up has no product that adds into the buffer
+            b.free(*[b.new(n * s.weight_bytes, kind=GRADIENT) for n in writer.params])
         b.free(incoming)
         if s.tied and s.weight_gradients:
             b.free(depth * STRIDE + HEAD_GRAD)
