@@ -265,11 +265,11 @@ class LayerWriter:
             if self.s.exchanged and op.name in ("permute", "unpermute"):
                 self._exchange(script, self.routed)
             if self.gathers and op.name in _ROW:
-                reduced = script.new(self.hidden)
-                script.free(y)
-                y = reduced
+                y = self._reduced(script, y, out)
             for t in writes:
+                parts = script.new(self.size[t.name]) if self._gathered_along_sequence(t) else NONE
                 live[t.name] = script.new(self.size[t.name], kind=self.kind[t.name])
+                script.free(parts)
             script.free(gathered, expanded, *steps)
             if i == len(self.operators) - 1 and output != NONE:
                 script.new(self.hidden, number=output, kind=ACTIVATION)
@@ -284,6 +284,16 @@ class LayerWriter:
             if not again:
                 for name in [n for n in live if n in self.dropped and self.read_by[n][-1] <= i]:
                     script.free(live.pop(name))
+
+    def _reduced(self, script: Script, whole: int, size: float) -> int:
+        """Scatter a sum over the tensor axis; DTensor first lines the pieces up in a copy (as in gathers)."""
+        parts, out = script.new(0.0 if self.regathers else size), script.new(self.hidden)
+        script.free(whole, parts)
+        return out
+
+    def _gathered_along_sequence(self, tensor: Tensor) -> bool:
+        """DTensor gathers rank after rank and then joins the pieces along the sequence: two copies at once."""
+        return self.gathers and not self.regathers and tensor.name.removesuffix(" again").endswith("_norm_out")
 
     def _weight(self, script: Script, op: Operator) -> int:
         """A weight as the product reads it, where it is kept otherwise: gathered one by one, or in four bits."""
@@ -330,8 +340,7 @@ class LayerWriter:
                     made_here, own = self.loss.backward(script, weight, live)
                     x = [made_here]
                     if self.gathers:
-                        x = [script.new(self.hidden)]
-                        script.free(made_here)
+                        x = [self._reduced(script, made_here, self.whole)]
                     if self.s.planned and self.s.scattered and not self.s.tied:
                         weight.free(*own)
                         own = []
@@ -341,7 +350,10 @@ class LayerWriter:
                 if t.name in self.dropped and t.name not in live and i in self.read_by[t.name]:
                     live[t.name] = script.new(self.size[t.name], kind=self.kind[t.name])
             expanded = self._weight(script, op)
-            wide = script.new(op.m * op.n * 2) if self.gathers and op.name in _ROW else NONE
+            wide = NONE
+            if self.gathers and op.name in _ROW:
+                parts, wide = script.new(0.0 if self.regathers else op.m * op.n * 2), script.new(op.m * op.n * 2)
+                script.free(parts)
             regathered = script.new(self.whole) if self.regathers and op.name in _COLUMN else NONE
             made: list[int] = []
             if op.module == "norm":
@@ -357,9 +369,7 @@ class LayerWriter:
                     else:
                         gradients.append(whole)
                 if self.gathers and op.name in _COLUMN:
-                    reduced = script.new(self.hidden)
-                    script.free(*made)
-                    made = [reduced]
+                    made = [self._reduced(script, made[0], op.m * op.k * 2)]
             elif op.kind == Kind.ATTENTION:
                 made = self._attention_backward(script, op)
             elif op.module != "loss":
