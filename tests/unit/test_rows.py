@@ -83,7 +83,7 @@ def test_shard_groups(text: str, devices: int, group: int | None) -> None:
      ({"modules": None, "num_layers": 5}, "full", ()), ({"granularity": "selective"}, "selective", ()),
      (["core_attn", "mlp"], "modules", ("core_attn", "mlp")), ("activation checkpointing", "full", ()),
      ({"policy": "custom", "tensors": {"query_proj": "device", "key_proj": "device", "out_proj": "device"}}, "modules",
-      ("norm", "core_attn", "fc1", "mlp_act", "fc2"))],
+      ("norm", "core_attn", "fc1", "mlp_act", "fc2", "moe"))],
 )  # fmt: skip
 def test_recompute_by_meaning(value: Any, policy: str, modules: tuple[str, ...]) -> None:
     read_back = scenario(recompute=value).plan.recompute
