@@ -51,6 +51,8 @@ class Launch:
     collective."""
     number_format: str = ""
     """Products: format of the operands."""
+    fractions: tuple[str, ...] = ()
+    """Products: coefficients that the peak was multiplied by."""
     shape: tuple[float, ...] = ()
     """Products: (m, n, k, groups); attention: (pairs, heads, d_qk, d_v)."""
     algorithm: str = ""

@@ -247,13 +247,10 @@ class _Build:
                 used = (self.used("gemm_bytes_fraction"),)
                 name = f"{launch.kind} {fmt}, limited by memory"
                 return Term(time_class, name, self.memory, used, "", moved, "B")
-            key = "bf16" if fmt in ("fp32", "tf32", "fp16", "bf16") else fmt
-            names = [f"gemm_fraction.{key}" if key in self.x.coefficients.gemm_fraction else "gemm_fraction.bf16"]
-            names += ["rowwise_fraction"] if self.x.training.precision == "fp8_rowwise" and fmt == "fp8" else []
-            names += ["grouped_fraction"] if launch.kind == "grouped gemm" else []
+            unaligned = ", unaligned" if "unaligned_fraction" in launch.fractions else ""
             return Term(
-                time_class, f"{launch.kind} {fmt}", peak_sheet(device, fmt), tuple(self.used(n) for n in names),
-                "tiles, waves, k ramp", launch.flop, "FLOP",
+                time_class, f"{launch.kind} {fmt}{unaligned}", peak_sheet(device, fmt),
+                tuple(self.used(n) for n in launch.fractions), "tiles, waves, k ramp", launch.flop, "FLOP",
             )  # fmt: skip
         if launch.kind == "attention":
             backward = launch.phase == "D"

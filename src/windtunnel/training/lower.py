@@ -251,11 +251,16 @@ class Lowering:
                 m = m / groups
         fmt = p.recipe.format_of(op)
         key = "bf16" if fmt in ("fp32", "tf32", "fp16", "bf16") else fmt
-        fraction = p.coefficients.gemm_fraction.get(key, p.coefficients.gemm_fraction["bf16"])
+        key = key if key in p.coefficients.gemm_fraction else "bf16"
+        fraction, names = p.coefficients.gemm_fraction[key], [f"gemm_fraction.{key}"]
         if p.rowwise and fmt == "fp8":
             fraction *= p.coefficients.rowwise_fraction
+            names.append("rowwise_fraction")
         if grouped and not p.fused_experts:
             fraction *= p.coefficients.grouped_fraction
+            names.append("grouped_fraction")
+        unaligned = op.number_class == "head" and bool(op.n % 8)
+        launch.fractions = (*names, "unaligned_fraction") if unaligned else tuple(names)
         operand = OPERAND_BYTES[fmt]
         rows.m.append(m)
         rows.n.append(n)
@@ -266,7 +271,7 @@ class Lowering:
         rows.operand.append(operand)
         rows.output.append(2.0 if fmt != "fp32" else 4.0)
         rows.extra.append(extra / groups if grouped and p.loops else extra)
-        rows.unaligned.append(op.number_class == "head" and bool(op.n % 8))
+        rows.unaligned.append(unaligned)
         rows.launch.append(launch)
         rows.group_s.append(p.coefficients.group_s * groups if grouped and not p.fused_experts else 0.0)
         rows.repeat.append(groups if grouped and p.loops else 1.0)
