@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from windtunnel import api
-from windtunnel.cost.coefficients import Behaviour, behaviour
+from windtunnel.cost.coefficients import Behaviour, Coefficients, behaviour, resolve
 from windtunnel.network import clock
 from windtunnel.network.coefficients import NetworkCoefficients
 from windtunnel.network.groups import placement
@@ -26,6 +26,17 @@ def prepared(framework: str, precision: str = "fp16") -> Prepared:
         "plan": {"tp": 8, "pp": 8, "sp": False},
     }
     return api.prepare(source)[0]
+
+
+def on_nodes(nodes: int) -> Coefficients:
+    """What a step of Megatron-DeepSpeed is priced with."""
+    source: dict[str, Any] = {
+        "model": "nvidia/megatron-gpt-1.7b",
+        "cluster": {"device": "a100-sxm-80gb", "nodes": nodes, "devices_per_node": 8},
+        "training": {"seq_len": 2048, "global_batch": 64, "precision": "fp16", "framework": "megatron_deepspeed"},
+        "plan": {"tp": 2},
+    }
+    return api.prepare(source)[0].coefficients
 
 
 def launches(x: Prepared, name: str, phase: str) -> list[Launch]:
@@ -70,3 +81,11 @@ def test_partial_node_factor_touches_groups_with_some_ranks_of_a_node() -> None:
         ratio = clock.rates(cluster, place, slow).out / clock.rates(cluster, place, base).out
         assert ratio == pytest.approx(expected), stride
         assert np.all(clock.rates(cluster, place, slow).up == clock.rates(cluster, place, base).up)
+
+
+def test_host_factors_apply_to_jobs_over_several_nodes_only() -> None:
+    one, two, own = on_nodes(1), on_nodes(2), resolve("megatron_deepspeed", "a100-sxm-80gb", "ampere")[0]
+    assert own.multi_node_host > 1 > own.multi_node_skew
+    assert (one.host_kernel_s, one.collective_skew_s) == (own.host_kernel_s, own.collective_skew_s)
+    assert two.host_kernel_s == pytest.approx(own.host_kernel_s * own.multi_node_host)
+    assert two.collective_skew_s == pytest.approx(own.collective_skew_s * own.multi_node_skew)

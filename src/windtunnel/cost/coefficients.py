@@ -66,6 +66,10 @@ class Coefficients:
     """Factor on the NIC rate of groups that have several, but not all, ranks of a node (see `network.clock.rates`)."""
     collective_skew_s: float = 0.0
     """Rank skew and dispatch added to each collective."""
+    multi_node_host: float = 1.0
+    """Host time of a launch in a job over several nodes over that in a job on one."""
+    multi_node_skew: float = 1.0
+    """The same for `collective_skew_s`."""
     quantise_bytes: dict[str, float] = field(
         default_factory=lambda: {
             "fp8": 4.0,
@@ -90,6 +94,15 @@ class Coefficients:
     grades: dict[str, str] = field(default_factory=dict)
     """Coefficient → fitted | analytic | assumed."""
     basis: str = "generic"
+
+    def across_nodes(self) -> Coefficients:
+        """As a job that spans several nodes sees them."""
+        if self.multi_node_host == self.multi_node_skew == 1.0:
+            return self
+        return replace(
+            self, host_kernel_s=self.host_kernel_s * self.multi_node_host,
+            collective_skew_s=self.collective_skew_s * self.multi_node_skew,
+        )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

@@ -95,6 +95,8 @@ def prepare_at(
     if coefficient_overrides:
         chosen = replace(chosen, **coefficient_overrides)
     chosen = at_clock(cluster.device, chosen, clock)
+    if cluster.num_devices > cluster.scale_up_domain:
+        chosen = chosen.across_nodes()
     for technique in techniques:
         plan = technique.on_plan(plan)
     resolved = resolve(model, cluster, training, plan, how, problems)
