@@ -204,7 +204,7 @@ def build_parts(
         cluster.device, coefficients,
         recipe(training.precision, coefficients, compiled=compiled, fused_quantise=bool(training.fused_permute)),
         plan.attention, network, _groups(mesh, plan),
-        _accumulate_bytes(behaviour), _accumulate_kernel_bytes(behaviour, training),
+        _accumulate_bytes(behaviour, training), _accumulate_kernel_bytes(behaviour, training),
         topk=float(max(model.num_experts_per_tok, 1)),
         rowwise=training.precision == "fp8_rowwise", trainable=training.phase != "lora",
         two_level_a2a=plan.dispatcher in FUSED_DISPATCHERS, overlap_a2a=plan.overlap_moe_a2a and plan.m > 1,
@@ -285,11 +285,13 @@ def _trainable_share(training: TrainingSpec, g: ModelGraph) -> float:
     return adapters / total
 
 
-def _accumulate_bytes(behaviour: Behaviour) -> float:
+def _accumulate_bytes(behaviour: Behaviour, training: TrainingSpec) -> float:
     """Bytes per weight that gradient accumulation adds to a weight gradient's product: its buffer, read and written."""
     if not behaviour.fused_accumulation:
         return 0.0
     buffer = behaviour.grad_buffer_bytes
+    if training.precision == "fp16" and behaviour.fp16_grad_bytes:
+        buffer = behaviour.fp16_grad_bytes
     return 2.0 * buffer if behaviour.style in ("fused", "megatron_2021") else buffer
 
 
