@@ -56,8 +56,14 @@ def test_the_asked_group_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = [MemoryResidual("torchtitan", "d", "reserved", f"other{i}", "f", 0.01 * i) for i in range(8)]
     rows += [MemoryResidual("torchtitan", "d", "reserved", own, "f", 9.0)] * 3
     monkeypatch.setattr(memory_interval, "residuals", lambda: tuple(rows))
-    found = leaned("torchtitan", x.cluster, x.model, "reserved")
-    assert len(found.errors) == 8 and found.grade == "fitted"
+    here = x.cluster.model_copy(update={"device": x.cluster.device.model_copy(update={"id": "d"})})
+    found = leaned("torchtitan", here, x.model, "reserved")
+    assert len(found.errors) == 8 + 3 and found.grade == "fitted"  # on another device the group is another
+    assert len(leaned("torchtitan", here, x.model, "allocated").errors) == 11
+    assert leaned("torchtitan", x.cluster, x.model, "reserved").grade == "assumed"  # one set, another device
+    rows += [MemoryResidual("ddp", f"e{i}", "reserved", "other", "f", 0.01) for i in range(3)]
+    own = leaned("torchtitan", x.cluster, x.model, "reserved")
+    assert len(own.errors) == 11 and own.grade == "analytic"
     assert leaned("torchtune", x.cluster, x.model, "reserved").grade == "analytic"
     assert leaned("jax", x.cluster, x.model, "reserved").grade == "assumed"
 

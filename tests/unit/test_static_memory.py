@@ -92,3 +92,9 @@ def test_quantised_base_takes_four_bits_a_matrix_weight() -> None:
     nf4 = tune("training.phase=lora", "training.lora={quantized_base: true}")
     matrices = 16 * (2048 * 2048 * 2 + 2 * 2048 * 512 + 3 * 2048 * 8192)
     assert half["weights"] - nf4["weights"] == pytest.approx(matrices * (2 - 0.5159), rel=0.01)
+
+
+def test_muon_keeps_one_momentum_of_matrices() -> None:
+    adam, muon = kinds(), kinds("training.optimizer=muon")
+    matrices = 16 * (2048 * 2048 * 2 + 2 * 2048 * 512 + 3 * 2048 * 8192)
+    assert adam["optimizer"] - muon["optimizer"] == pytest.approx(4 * matrices / 8, rel=0.01)

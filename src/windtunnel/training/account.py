@@ -154,6 +154,8 @@ def static_memory(
     egroup = min(max(plan.expert_dp, 1), group)
     master = {"fp32": 4.0, "bf16": 2.0, "none": 0.0}.get(training.master_weights or "", behaviour.master_bytes)
     state = behaviour.state_bytes if training.optimizer == "adam" else OPTIMIZER_STATE_BYTES[training.optimizer]
+    if training.optimizer == "muon":  # one momentum for matrices, Adam's two moments for everything else
+        state += 4.0 * (1.0 - _matrix_share(parts))
     lora = training.phase == "lora"
     trainable = parts.trainable_share
 

@@ -38,6 +38,7 @@ from windtunnel.training.tensor_script import (
     REDUCE,
     STAGE_OUTPUT,
     STRIDE,
+    TEMPORARY,
     WEIGHT,
     WORKSPACE,
     Script,
@@ -48,6 +49,9 @@ Floats = npt.NDArray[np.float64]
 STEP_BYTES_8BIT = 12.0
 """Per element of the tensor being updated: the parameter and both moments in fp32, while an 8-bit optimizer works on
 them. Source: torchao `optim/adam.py` (`single_param_adam`)."""
+MUON_BYTES = 10.0
+"""Per element of a matrix whole over its shards: the update in fp32 and, in 16 bits, its orthogonalised form, a copy
+and a polynomial's term. Source: Jordan et al. 2024, Muon (reference code, five Newton-Schulz iterations in bf16)."""
 _JOINED = STAGE_OUTPUT - 1
 """Number, in the head's layer, of the joined outputs: the head has no gradient buffer of its own there."""
 
@@ -233,6 +237,17 @@ class StageTrace:
         }
         return np.array([*shapes.values()])
 
+    def largest_matrix(self) -> float:
+        """Elements of the largest matrix of the stage's layers on this rank."""
+        matrices = [
+            op.n * op.k
+            for layers in self.layers
+            for writer in layers
+            for op in writer.operators
+            if op.kind in (Kind.GEMM, Kind.GROUPED_GEMM) and op.params and writer.block.kind != "head"
+        ]
+        return max(matrices, default=0.0)
+
     def step(self) -> tuple[Events, Events, Ints, int]:
         """Events of one step.
 
@@ -355,6 +370,7 @@ class StageTrace:
             elif name not in ("weights", "gradients", "optimizer", *(["gathered layers"] * self.settings.sharded)):
                 persistent(size * share, kinds.get(name, WORKSPACE))
         states = optimizer * state / (master + state) * pieces
+        orthogonalised = np.array([MUON_BYTES * self.largest_matrix()]) * (self.training.optimizer == "muon")
         if how.planned_memory:
             persistent(np.repeat(states / 2, 2), OPTIMIZER)
         opening, rest, late, count = self.step()
@@ -363,6 +379,7 @@ class StageTrace:
         out.append(opening.shifted(base))
         persistent(unused, WORKSPACE)
         out.append(rest.shifted(base))
+        freed(persistent(orthogonalised, TEMPORARY))
         if not how.planned_memory:
             persistent(np.repeat(states / 2, 2), OPTIMIZER)
             freed(late + base)

@@ -2,8 +2,8 @@
 
 No coefficient is fitted to a memory peak, so every residual of a measured row is one of an unseen row; the model and
 cluster that are asked about are left out all the same. Rows of one (software, device) count together as one unit, so
-that the offset between units sets the width. Rows lean on the closest class that has enough units or rows: the same
-software, software that allocates the same way, all.
+that the offset between units sets the width. A band leans on the closest class that has enough rows, and enough units
+where the software was not measured on the device: the same software, software that allocates the same way, all.
 
 Residuals: `catalog/residuals/memory.json`, written by `validation.memory_residuals`.
 """
@@ -28,6 +28,8 @@ from windtunnel.training.results import Interval, MemoryReport
 LEVEL = 0.8
 _ENOUGH = 6
 """Distinct residuals that a class needs; with fewer the 10 and 90 % points are the extremes."""
+_UNITS = 3
+"""Sets that a class needs where the software was not measured on the device: one machine says nothing of offsets."""
 _UNKNOWN = 0.25
 """Half-width (log) where no measured peak is like the one asked for."""
 _STACK = {
@@ -118,9 +120,10 @@ def leaned(software: str, cluster: ClusterSpec, model: ModelSpec, metric: str) -
         ("any software", rows if kin != "xla" else [], "analytic"),
     )
     for name, members, grade in classes:
-        if len(members) < _ENOUGH:
-            continue
         units = Counter((r.software, r.device, r.family) for r in members)
+        seen = any(r.software == software and r.device == cluster.device.id for r in members)
+        if len(members) < _ENOUGH or (len(units) < _UNITS and not seen):
+            continue
         weights = np.array([1.0 / math.sqrt(units[r.software, r.device, r.family]) for r in members])
         families = ", ".join(sorted({r.family for r in members}))
         text = f"{len(members)} measured peaks in {len(units)} sets, {name}: {families}"
