@@ -139,3 +139,23 @@ def test_runs_that_share_nothing_take_both_bands() -> None:
     apart = difference(1.1, signature="other", software="jax")
     assert apart.pairs == 0 and "independent" in apart.basis
     assert apart.low == pytest.approx(1.1 * np.exp(-np.hypot(np.log(1 / 0.9), np.log(1.1))))
+
+
+def test_compare_says_how_sure_it_is() -> None:
+    from windtunnel import api
+    from windtunnel.report.compare import comparison_summary
+    from windtunnel.report.html_compare import render
+
+    base = {
+        "model": "meta-llama/Llama-3.1-8B",
+        "cluster": {"device": "h100-sxm-80gb", "nodes": 1, "devices_per_node": 8},
+        "training": {"framework": "nemo", "seq_len": 2048, "global_batch": 8},
+    }
+    comparison = api.compare({**base, "plan": {"tp": 1, "mbs": 1}}, {**base, "plan": {"tp": 8, "mbs": 1}})
+    paired = comparison.paired
+    assert isinstance(paired, PairedDifference) and paired.pairs > 0 and paired.grade == "fitted"
+    assert paired.low < comparison.b.step_time_s / comparison.a.step_time_s < paired.high
+    assert comparison.to_dict()["paired"]["verdict"] == paired.verdict
+    assert paired.verdict[1:] in render(comparison) and comparison_summary(comparison)
+    same = api.compare({**base, "plan": {"tp": 1, "mbs": 1}}, {**base, "plan": {"tp": 1, "mbs": 1}})
+    assert same.paired is not None and same.paired.verdict == "the same plan"

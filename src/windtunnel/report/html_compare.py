@@ -27,9 +27,14 @@ def render(comparison: Comparison) -> str:
     a, b = comparison.a, comparison.b
     change = 100 * (b.step_time_s / a.step_time_s - 1)
     verdict = f"B takes {abs(change):.1f} % " + ("longer than A" if change > 0 else "less time than A")
+    sure = ""
+    if p := comparison.paired:
+        band = f"{100 * (p.low - 1):+.1f} % to {100 * (p.high - 1):+.1f} %"
+        how = f"{escape(p.grade)}; {escape(p.basis)}"
+        sure = f'<p class="sub">{escape(p.verdict)}; {100 * p.level:.0f} % band {band} ({how})</p>'
     head = (
         f"<header><h1>{escape(a.scenario_name)} against {escape(b.scenario_name)}</h1>"
-        f'<p class="sub">{verdict}</p></header>'
+        f'<p class="sub">{verdict}</p>{sure}</header>'
     )
     tiles = f'<div class="row pair">{_tile("A", a)}{_tile("B", b)}</div>'
     waterfall = card("From A to B", "seconds by class of time", plot(comparison.figure()))

@@ -22,7 +22,7 @@ from windtunnel.training.interval import LEVEL, Table, distance, table_of
 from windtunnel.training.results import Interval
 
 Floats = npt.NDArray[np.float64]
-_ENOUGH = 8.0
+_ENOUGH = 16.0
 """Effective number of groups that a paired band leans on at least."""
 _MOST = 6
 """Settings that differ beyond this count as this many."""

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from windtunnel.training.comparable import Residual
 from windtunnel.training.interval import LEVEL, Table, band, table_of
+from windtunnel.training.paired import Pairs, pairs_of, spread, weighted_band
 
 Floats = npt.NDArray[np.float64]
 START = {
@@ -22,6 +23,7 @@ START = {
     "precision": 1.0, "devices": 0.3, "seq_len": 0.3, "hidden": 0.5, "mbs": 0.3, "enough": 20.0,
 }  # fmt: skip
 _FACTORS = (0.4, 2.5)
+_SETTINGS = (0.0, 0.4, 1.0, 2.0)
 _LEVELS = (0.8, 0.79, 0.78, 0.77, 0.76, 0.81, 0.82, 0.83, 0.84)
 _LARGE = 20
 _WIDEST = 2.9
@@ -89,7 +91,35 @@ def best_distances(members: Sequence[Residual], rounds: int = 2) -> dict[str, fl
         if at == before:
             break
     at = {name: round(value, 4) for name, value in at.items()}
+    at["settings"] = _best_settings(pairs_of(members), at)
     return at | {"level": min(_LEVELS, key=lambda level: abs(_coverage(table, at | {"level": level}) - LEVEL))}
+
+
+def _best_settings(pairs: Pairs, apart: dict[str, float]) -> float:
+    """Distance for each setting by which the number of differing settings differs: least score of paired bands."""
+    chosen = sampled(pairs)
+    scores = {}
+    for value in _SETTINGS:
+        total = weight = 0.0
+        for p, share in chosen:
+            a, b = (pairs.table.members[int(side[p])].subject for side in (pairs.first, pairs.second))
+            found = spread(a, b, pairs, {**apart, "settings": value})
+            if found is not None:
+                edges = np.array([weighted_band(found[0], found[1], found[2], LEVEL)])
+                total += share * float(interval_scores(pairs.error[p : p + 1], edges)[0])
+                weight += share
+        scores[value] = total / weight if weight else 0.0
+    return min(scores, key=lambda value: scores[value])
+
+
+def sampled(pairs: Pairs, most: int = 16) -> list[tuple[int, float]]:
+    """(pair, weight): at most so many of each group, drawn evenly; a group weighs 1."""
+    out: list[tuple[int, float]] = []
+    for group in np.unique(pairs.group):
+        inside = np.flatnonzero(pairs.group == group)
+        inside = inside[np.unique(np.linspace(0, len(inside) - 1, most).astype(int))]
+        out += [(int(p), 1.0 / len(inside)) for p in inside]
+    return out
 
 
 def _coverage(table: Table, apart: dict[str, float]) -> float:

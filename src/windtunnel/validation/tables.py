@@ -10,6 +10,7 @@ import numpy as np
 from windtunnel.training.comparable import distances, residuals
 from windtunnel.training.interval import LEVEL
 from windtunnel.training.paired import Pairs, below, pairs_of, spread, weighted_band
+from windtunnel.validation.bandwidths import sampled
 from windtunnel.validation.baseline import constant_errors, measured_seconds
 from windtunnel.validation.judged import WORDS, Judged, constant_band, judged, out_of_sample
 from windtunnel.validation.report import RowOutcome, ValidationReport
@@ -199,8 +200,6 @@ def paired(report: ValidationReport) -> str:
 
 
 _BINS = ((0.5, 0.65), (0.65, 0.8), (0.8, 0.9), (0.9, 0.97), (0.97, 1.0))
-_MOST_PAIRS = 24
-"""Pairs of one group that are checked; they are drawn evenly."""
 
 
 def _chances(report: ValidationReport, found: Pairs) -> str:
@@ -209,22 +208,19 @@ def _chances(report: ValidationReport, found: Pairs) -> str:
     table = found.table
     covered: list[tuple[bool, float]] = []
     chances: list[tuple[float, bool, float]] = []
-    for group in np.unique(found.group):
-        inside = np.flatnonzero(found.group == group)
-        inside = inside[np.unique(np.linspace(0, len(inside) - 1, _MOST_PAIRS).astype(int))]
-        for p in inside:
-            a, b = (table.members[int(side[p])] for side in (found.first, found.second))
-            result = spread(a.subject, b.subject, found, distances())
-            times = [np.median([seconds[i] for i in r.ids if i in seconds] or [np.nan]) for r in (a, b)]
-            if result is None or not np.isfinite(times).all():
-                continue
-            errors, weights, effective, _ = result
-            low, high = weighted_band(errors, weights, effective, LEVEL)
-            covered.append((low <= float(found.error[p]) <= high, 1.0 / len(inside)))
-            predicted = float(np.log(times[1] / times[0])) - float(found.error[p])
-            chance = below(errors, weights, effective, predicted)
-            right = (times[1] > times[0]) == (chance >= 0.5)
-            chances.append((max(chance, 1.0 - chance), right, 1.0 / len(inside)))
+    for p, weight in sampled(found):
+        a, b = (table.members[int(side[p])] for side in (found.first, found.second))
+        result = spread(a.subject, b.subject, found, distances())
+        times = [np.median([seconds[i] for i in r.ids if i in seconds] or [np.nan]) for r in (a, b)]
+        if result is None or not np.isfinite(times).all():
+            continue
+        errors, weights, effective, _ = result
+        low, high = weighted_band(errors, weights, effective, LEVEL)
+        covered.append((low <= float(found.error[p]) <= high, weight))
+        predicted = float(np.log(times[1] / times[0])) - float(found.error[p])
+        chance = below(errors, weights, effective, predicted)
+        agrees = bool((times[1] > times[0]) == (chance >= 0.5))
+        chances.append((max(chance, 1.0 - chance), agrees, weight))
     if not covered:
         return "No pair of measured times in these rows."
     lines = []
