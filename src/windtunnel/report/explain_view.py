@@ -273,17 +273,18 @@ def _one_class(chain: Chain, name: str) -> list[RenderableType]:
 
 
 _PHASES = {"F": "forward", "D": "data grad", "W": "weight grad", "R": "again", "B": "backward"}
+_SHORT = {"F": "fwd", "D": "dgrad", "W": "wgrad", "R": "again", "B": "bwd"}
 
 
-def shape_text(line: OperatorLine) -> str:
-    """`8192·28672·8192` for products, with the groups behind."""
+def shape_text(line: OperatorLine, *, narrow: bool = False) -> str:
+    """`8192·28672·8192 bf16` for products, with the groups behind; `narrow` leaves the format out."""
     if line.kind in ("gemm", "grouped gemm") and line.shape:
         m, n, k, groups = line.shape
         text = f"{m:g}·{n:g}·{k:g}" if max(m, n, k) < 1e6 else "·".join(f"{x:.0f}" for x in (m, n, k))
-        return f"{text} {line.number_format}" + (f" × {groups:g}" if groups != 1 else "")
+        return text + ("" if narrow else f" {line.number_format}") + (f" × {groups:g}" if groups != 1 else "")
     if line.kind == "attention" and line.shape:
         pairs, heads, d_qk, _ = line.shape
-        return f"{heads:g} heads of {d_qk:g}, {count(pairs)} pairs"
+        return f"{heads:g} heads of {d_qk:g}" + ("" if narrow else f", {count(pairs)} pairs")
     return line.kind.replace("_", "-") if line.kind not in ("memory_bound", "softmax") else ""
 
 
@@ -298,9 +299,10 @@ class _Operators:
         heads = ["operator", "pass", "shape", "count>", "each>", "busy>", "exposed>", "rate>", "limit"]
         kept = [i for i, head in enumerate(heads) if not (narrow and head in ("each>", "exposed>", "count>"))]
         table = _table(*(heads[i] for i in kept))
+        phases = _SHORT if narrow else _PHASES
         for line in self.lines:
             row = (
-                line.name, _PHASES.get(line.phase, line.phase), shape_text(line), count(line.count),
+                line.name, phases.get(line.phase, line.phase), shape_text(line, narrow=narrow), count(line.count),
                 seconds(line.each_s), seconds(line.busy_s), seconds(line.exposed_s), _rate(line), line.limit,
             )  # fmt: skip
             table.add_row(*(row[i] for i in kept))
