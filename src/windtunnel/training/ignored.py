@@ -43,8 +43,6 @@ def _training(scenario: Scenario, x: Prepared) -> Iterator[tuple[str, str]]:
         yield "training.optimizer muon", "is counted like momentum: its Newton-Schulz products are not in the step"
     if training.optimizer_in_backward and plan.m > 1:
         yield "training.optimizer_in_backward", f"cannot accumulate the {plan.m} micro-batches: memory is too low here"
-    if training.phase == "lora" and training.lora and training.lora.quantized_base:
-        yield "training.lora.quantized_base", "acts on memory; unpacking the weights is not in the step time"
     if training.precision in ("fp32", "tf32"):
         yield f"training.precision {training.precision}", "acts on matrix rates; tensors and messages count as 2 bytes"
     wanted, rates = MATRIX_FORMAT[training.precision], x.cluster.device.peak_flop_per_s

@@ -20,6 +20,7 @@ from windtunnel.parallel.precision import OPERAND_BYTES, Recipe
 from windtunnel.parallel.recompute import Recomputed
 from windtunnel.program.segment import ASIDE, COMM, COMPUTE, Launch, Segment
 from windtunnel.specs.device import DeviceSpec
+from windtunnel.specs.workload import LoraSpec
 
 _TAG = {
     Kind.GEMM: "gemm", Kind.GROUPED_GEMM: "gemm", Kind.BATCHED_GEMM: "attention", Kind.ATTENTION: "attention",
@@ -45,6 +46,8 @@ class Pricing:
     topk: float = 1.0
     rowwise: bool = False
     trainable: bool = True
+    lora: LoraSpec | None = None
+    """Adapters, where the base weights are frozen."""
     two_level_a2a: bool = False
     overlap_a2a: bool = False
     """Expert all-to-alls of one micro-batch travel beside the computation of another (steady state of the pair)."""
@@ -162,6 +165,7 @@ class Lowering:
             if op.kind != Kind.BATCHED_GEMM:
                 elements = 0.0 if self.pricing.fused_experts and op.rule == "expert_row" else op.m * op.k
                 self._quantise(launch, op, elements, op.input_cast_share, 0.5 * op.n * op.k * op.groups, share)
+            self._adapter(launch, op, op.k + 4.0 * op.n, share)
             self._gemm(launch, op, op.m, op.n, op.k, share, 0.0)
         else:
             self._other(launch, op, share, backward=False)
@@ -190,6 +194,7 @@ class Lowering:
             data = Launch(op.name, "gemm", COMPUTE, 0.0, after, 1.0, module=op.module, phase="D", splittable=True)
             if not (self.pricing.fused_experts and op.rule == "expert_column"):
                 self._quantise(data, op, op.m * op.n, op.grad_cast_share, 0.0, 1.0)
+            self._adapter(data, op, 4.0 * op.n + 5.0 * op.k, 1.0)
             self._gemm(data, op, op.m, op.k, op.n, 1.0, 0.0)
             last = self._append(segment, data)
             if op.trainable and self.pricing.trainable:
@@ -239,6 +244,24 @@ class Lowering:
         launch.alone_s += float(pointwise_time_s(p.device, p.coefficients, _one(moved)))
         launch.hbm_bytes += moved
         launch.kernels += op.groups if op.kind == Kind.GROUPED_GEMM and self.pricing.loops else 1
+
+    def _adapter(self, launch: Launch, op: Operator, widths: float, share: float) -> None:
+        """A low-rank adapter beside a frozen product: its thin products and additions are passes over its tensors.
+
+        Forward: read the input, write the adapter's output, scale and add it to the product's (4 passes of n, one of
+        k). Backward: scale and read the gradient twice (4 of n), read the input, write and add its gradient (5 of k).
+        A 4-bit base is unpacked to 16 bits before each use. Source: Hu et al. 2021 (arXiv 2106.09685), equation 3.
+        """
+        p = self.pricing
+        if p.lora is None or op.kind != Kind.GEMM or op.number_class != "linear":
+            return
+        moved = op.n * op.k * (0.56 + 2.0) * share if p.lora.quantized_base else 0.0
+        if op.module in p.lora.targets:
+            moved += 2.0 * op.m * widths * share
+            launch.flop += 2.0 * op.m * p.lora.rank * (op.n + op.k) * share * (2.0 if launch.phase == "D" else 1.0)
+            launch.kernels += 3
+        launch.alone_s += float(pointwise_time_s(p.device, p.coefficients, _one(moved)))
+        launch.hbm_bytes += moved
 
     def _gemm(self, launch: Launch, op: Operator, m: float, n: float, k: float, share: float, extra: float) -> None:
         p, rows = self.pricing, self._gemms

@@ -207,6 +207,7 @@ def build_parts(
         _accumulate_bytes(behaviour, training), _accumulate_kernel_bytes(behaviour, training),
         topk=float(max(model.num_experts_per_tok, 1)),
         rowwise=training.precision == "fp8_rowwise", trainable=training.phase != "lora",
+        lora=(training.lora or LoraSpec()) if training.phase == "lora" else None,
         two_level_a2a=plan.dispatcher in FUSED_DISPATCHERS, overlap_a2a=plan.overlap_moe_a2a and plan.m > 1,
         fused_grouped_quantise=plan.ep > 1 and plan.dispatcher in FUSED_DISPATCHERS,
         fused_experts=bool(training.fused_experts), looped_experts=behaviour.experts_looped,
