@@ -140,6 +140,8 @@ class Behaviour:
     """Precisions that cast activations and gradients before the tensor axis gathers them."""
     tp_overlap_method: str = "ring"
     """How overlapped tensor-parallel collectives are cut: `method` of the technique `tp-overlap`."""
+    eager_ring_merge: bool = False
+    """Ring attention merges partial outputs operator by operator in fp32."""
     tp_regather: bool = True
     tp_bulk_overlap: bool = False
     """Backward collectives of the tensor axis beside the other gradient's GEMM, without userbuffers."""

@@ -12,8 +12,12 @@ from windtunnel.graph import Kind, Operator
 from windtunnel.parallel.resolve import ResolvedPlan
 
 
-def context_parallel(operators: list[Operator], plan: ResolvedPlan) -> list[Operator]:
-    """Cut attention over the context axis and add the exchange of keys and values (or of heads)."""
+def context_parallel(operators: list[Operator], plan: ResolvedPlan, *, eager_merge: bool = False) -> list[Operator]:
+    """Cut attention over the context axis and add the exchange of keys and values (or of heads).
+
+    With `eager_merge` partial outputs are merged operator by operator in fp32, as PyTorch does (cast, difference,
+    product, difference; half of the rows in half of the steps, put together again): 33 bytes an element and step.
+    """
     if plan.cp == 1:
         return operators
     a2a = {"ring": 1, "all_gather": 1, "all_to_all": plan.cp, "hybrid": plan.cp_all_to_all}[plan.cp_kind]
@@ -50,7 +54,7 @@ def context_parallel(operators: list[Operator], plan: ResolvedPlan) -> list[Oper
                 exchange = _exchange(f"cp_ring_{op.name}", "ring_exchange", "cp_ring", step_kv * (ring - 1), op.name)
                 out.append(replace(exchange, backward_size_bytes=2 * step_kv * (ring - 1)))
                 out.append(replace(local, seq_len=op.seq_len / ring, forward_kernels=ring, backward_kernels=2 * ring))
-                merge = (ring - 1) * op.m * op.heads * op.d_v * (4 + 4 + 2)
+                merge = (ring - 1) * op.m * op.heads * op.d_v * (33 if eager_merge else 4 + 4 + 2)
                 out.append(
                     Operator(
                         f"cp_merge_{op.name}", "core_attn", Kind.POINTWISE, "full", forward_bytes=merge,

@@ -24,6 +24,9 @@ class Recompute(Spec):
     modules: tuple[str, ...] = ()
     num_layers: int | None = Field(default=None, ge=0)
     """Layers per stage that recompute; absent means all."""
+    early_stop: bool | None = None
+    """Whether a block's recomputation ends with the last tensor that backward needs; absent: as the framework does
+    (PyTorch's checkpoints from 2.1 on)."""
 
 
 class Offload(Spec):

@@ -135,7 +135,13 @@ def _groups(mesh: Mesh, plan: ResolvedPlan) -> dict[str, GroupPlacement]:
 
 
 def local_block(
-    block: Block, model: ModelSpec, training: TrainingSpec, plan: ResolvedPlan, tokens: float
+    block: Block,
+    model: ModelSpec,
+    training: TrainingSpec,
+    plan: ResolvedPlan,
+    tokens: float,
+    *,
+    eager_merge: bool = False,
 ) -> list[Operator]:
     """Operators of one rank: tensor, expert and context passes in their fixed order."""
     operators = tensor_parallel(block, plan, float(model.hidden_size), tokens)
@@ -143,7 +149,7 @@ def local_block(
         operators, plan, hidden=float(model.hidden_size), topk=float(max(model.num_experts_per_tok, 1)),
         imbalance=expert_imbalance(training, plan), fused_experts=bool(training.fused_experts),
     )  # fmt: skip
-    operators = context_parallel(operators, plan)
+    operators = context_parallel(operators, plan, eager_merge=eager_merge)
     frozen = training.phase == "lora"
     return [replace(op, trainable=not frozen) for op in operators] if frozen else operators
 
@@ -218,12 +224,13 @@ def build_parts(
     segments: list[Segment] = []
     local: list[list[Operator]] = []
     recomputed: list[Recomputed] = []
+    stops = behaviour.early_stop if plan.recompute.early_stop is None else plan.recompute.early_stop
     for name, block in zip(names, blocks, strict=True):
-        operators = local_block(block, model, training, plan, batch.tokens)
+        operators = local_block(block, model, training, plan, batch.tokens, eager_merge=behaviour.eager_ring_merge)
         if training.precision in behaviour.tp_gathers_quantised:
             operators = quantised_gathers(operators, pricing.recipe, plan)
         again = recompute_block(
-            block, operators, plan.recompute, early_stop=behaviour.early_stop, named=behaviour.named_remat,
+            block, operators, plan.recompute, early_stop=stops, named=behaviour.named_remat,
             kept_products=behaviour.saves_quantised or MATRIX_FORMAT[training.precision] != "fp4",
         )  # fmt: skip
         local.append(operators)

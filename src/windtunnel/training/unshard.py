@@ -2,7 +2,8 @@
 
 A gathered buffer holds the ranks' shards one after the other, so per-parameter sharding (FSDP2) copies it out into the
 layer's weights before the layer runs, and copies the layer's gradients into a buffer of the reduction's format before
-they are scattered. A flat parameter (FSDP1) is used in place; its gradients are concatenated, cast and divided.
+they are scattered. A flat parameter (FSDP1) is used in place; its gradients are concatenated, cast and divided. FSDP1
+casts and divides on the stream that reduces, but those kernels take the SMs that products would: charged there as well.
 
 Source: PyTorch 2.1–2.9, `torch/distributed/fsdp/_fully_shard/_fsdp_collectives.py` (`foreach_all_gather_copy_out`,
 `foreach_reduce_scatter_copy_in`) and `_runtime_utils.py` (`_reduce_grad`); reads and writes counted.
