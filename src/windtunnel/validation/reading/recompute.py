@@ -32,7 +32,15 @@ def room_for_attention(model: ModelSpec, axes: Axes, cluster: ClusterRef) -> boo
 
 
 def read_recompute(ctx: Context, *, mixture: bool = False, room: bool = True) -> tuple[Recompute, float]:
-    """The policy, and the share of saved activations that the same field sends to the host."""
+    """The policy, how its checkpoints end, and the share of saved activations that the same field sends to the host."""
+    policy, sent = _policy(ctx, mixture=mixture, room=room)
+    if policy.policy == "full" and (rule := default("early_stop", ctx, precision=words(ctx.fields.get("precision")))):
+        ctx.assume("plan.recompute.early_stop", *rule)
+        policy = policy.model_copy(update={"early_stop": bool(rule[0])})
+    return policy, sent
+
+
+def _policy(ctx: Context, *, mixture: bool, room: bool) -> tuple[Recompute, float]:
     override = default("recompute_override", ctx)
     if override is not None:
         value, why = override
