@@ -71,6 +71,20 @@ def test_tiles_make_a_staircase() -> None:
     assert inside[0] < inside[1] == inside[2] == inside[3]
 
 
+def test_a_window_costs_what_a_sequence_of_twice_its_length_does_and_one_more_block_a_query() -> None:
+    s, w, heads, d = 65536.0, 1024.0, 16.0, 128.0
+
+    def seconds(pairs: float, queries: float, length: float) -> float:
+        values = [np.array(x) for x in (pairs, heads, d, d, length)]
+        options: dict[str, Any] = {"kernel": "cudnn", "backward": False, "queries": np.array(queries)}
+        return float(attention_time_s(H100, C, *values, **options)) - C.attention_floor_s
+
+    window = seconds(s * w - w * w / 2, s, s)
+    short = seconds(s * w, s, 2 * w)  # 32 causal sequences of 2,048 tokens: as many keys a query
+    assert window == pytest.approx(short * (1 + 64 / w), rel=0.01)
+    assert seconds(s * s / 2, s, s) > 20 * window
+
+
 def test_gradient_accumulation_is_exposed_in_part() -> None:
     """Its traffic waits in the epilogue of every tile; in products that memory limits it counts once."""
     traffic = 8.0 * 8192 * 8192

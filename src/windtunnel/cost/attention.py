@@ -13,6 +13,10 @@ BACKWARD_FLOP_RATIO = 2.5
 """Five matrix products backward against two forward (Dao et al. 2022, arXiv 2205.14135, appendix B)."""
 
 
+KEY_BLOCK = 128.0
+"""Keys of one block of the fused kernels on GPUs: FlashAttention-2 and -3, cuDNN."""
+
+
 def blocked_pairs(pairs: Floats, queries: Floats, seq_len: Floats, block: float) -> Floats:
     """Pairs that a kernel computes when it skips masked blocks of `block` queries and keys whole.
 
@@ -43,12 +47,18 @@ def attention_time_s(
     """Seconds of a fused attention kernel over `pairs` query-key pairs per head (mask already applied).
 
     `t = F / (peak_bf16 · e · s/(s + s0) · min(1, d/128)^x) + floor` with F = 2·pairs·heads·(d_qk + d_v) forward and 2.5
-    times that backward at a rate `attention_backward` of the forward one.
+    times that backward at a rate `attention_backward` of the forward one. A window stands for the sequence twice as
+    long as itself, whose queries meet as many keys on average; it also cuts a second block of each row of blocks.
 
-    Source: MODELLING notes in docs/cost-model.md; FlashAttention-2 (arXiv 2307.08691) for the FLOP count.
+    Source: docs/cost-model.md section 4; FlashAttention-2 (arXiv 2307.08691) for the FLOP count and the blocks.
     Valid for: s 512 to 131,072, head size 64 to 256.
     """
     fraction = coefficients.attention_fraction.get(kernel, coefficients.attention_fraction["flash2"])
+    if queries is not None and device.kind != "tpu":
+        windowed = pairs < 0.4 * queries * seq_len
+        reach = np.where(windowed, 2.0 * pairs / np.maximum(queries, 1.0), seq_len)
+        pairs = np.where(windowed, pairs + queries * np.minimum(KEY_BLOCK, seq_len) / 2.0, pairs)
+        seq_len = reach
     if queries is not None and coefficients.attention_block:
         pairs = blocked_pairs(pairs, queries, seq_len, coefficients.attention_block)
     flop = 2.0 * pairs * heads * (d_qk + d_v)

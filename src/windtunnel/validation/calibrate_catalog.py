@@ -46,7 +46,8 @@ def _parameters(group: dict[str, Any], defaults: dict[str, Any]) -> list[Paramet
     out = []
     for name, prior in group["fit"].items():
         d = defaults[name]
-        out.append(Parameter(name, float(prior), float(d["sigma"]), float(d["low"]), float(d["high"])))
+        sigma = group.get("sigma", {}).get(name, d["sigma"])
+        out.append(Parameter(name, float(prior), float(sigma), float(d["low"]), float(d["high"])))
     return out
 
 
