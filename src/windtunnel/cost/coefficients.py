@@ -181,8 +181,8 @@ class Behaviour:
     expands_kv: bool = False
     """Keys and values are repeated for every query head before attention, and kept so."""
     keeps_stage_outputs: bool = False
-    """The last pipeline stage keeps every micro-batch's output and joins them; each stage has receive buffers for all
-    micro-batches (torch.distributed.pipelining)."""
+    """torch.distributed.pipelining: each stage has receive buffers for all micro-batches; without a fused loss (older
+    releases) the last stage keeps every micro-batch's output and joins them."""
 
     def wire_bytes(self, precision: str, reduced_in: str | None = None) -> float:
         """Bytes of one gradient on the wire: as stated, else the framework's own for the training precision.

@@ -280,7 +280,7 @@ def memory_report(
     peaks = np.array([base[s] + (curve.pools[s].peak_bytes if s in curve.pools else 0.0) for s in range(p)])
     top = int(np.argmax(peaks))
     stages = {top}
-    if behaviour.keeps_stage_outputs and p > 1:
+    if behaviour.keeps_stage_outputs and p > 1 and not plan.fused_loss:
         stages.add(int(table.placement[-1, 0]))  # its kept outputs are not in the account
     replayed = {
         s: reserved_memory(

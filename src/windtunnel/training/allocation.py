@@ -147,7 +147,7 @@ class StageTrace:
             compiled=is_compiled(behaviour, training),
             named=behaviour.named_remat,
             step_bytes=STEP_BYTES_8BIT if backward_step else 0.0,
-            keeps_outputs=behaviour.keeps_stage_outputs and plan.pp > 1,
+            keeps_outputs=behaviour.keeps_stage_outputs and plan.pp > 1 and not plan.fused_loss,
             quantized_base=training.lora is not None and training.lora.quantized_base,
             tied=parts.graph.tied and len(table.placement) == 1,
         )
