@@ -107,9 +107,15 @@ class Leaned:
         return float((self.weights * 0.5 * (1.0 + np.array([math.erf(x) for x in z]))).sum())
 
 
-def leaned(software: str, cluster: ClusterSpec, model: ModelSpec, metric: str) -> Leaned:
-    """Residuals of the closest class that has enough of them, without the asked model and cluster."""
-    own = signature(model, cluster)
+def leaned(software: str, device: str, own: str, metric: str) -> Leaned:
+    """Residuals of the closest class that has enough of them.
+
+    Args:
+        software: Framework of the prediction.
+        device: Its device's id.
+        own: Its model and cluster (`comparable.signature`); they are left out.
+        metric: `allocated` or `reserved`.
+    """
     rows = [r for r in residuals() if r.signature != own]
     kin = stack(software)
     like = [r for r in rows if r.metric == metric]
@@ -121,7 +127,7 @@ def leaned(software: str, cluster: ClusterSpec, model: ModelSpec, metric: str) -
     )
     for name, members, grade in classes:
         units = Counter((r.software, r.device, r.family) for r in members)
-        seen = any(r.software == software and r.device == cluster.device.id for r in members)
+        seen = any(r.software == software and r.device == device for r in members)
         if len(members) < _ENOUGH or (len(units) < _UNITS and not seen):
             continue
         weights = np.array([1.0 / math.sqrt(units[r.software, r.device, r.family]) for r in members])
@@ -133,12 +139,25 @@ def leaned(software: str, cluster: ClusterSpec, model: ModelSpec, metric: str) -
     return Leaned(spread, np.full(7, 1 / 7), "no comparable measured peaks", "assumed")
 
 
+def coverage() -> dict[str, tuple[int, float, float]]:
+    """By metric: distinct peaks, share inside the band that leaves their group out, mean relative width of the band."""
+    inside: dict[str, list[tuple[bool, float]]] = {}
+    for r in residuals():
+        low, high = leaned(r.software, r.device, r.signature, r.metric).band(1.0 + r.error)
+        inside.setdefault(r.metric, []).append((low <= 1.0 <= high, high - low))
+    return {
+        metric: (len(hits), sum(hit for hit, _ in hits) / len(hits), math.fsum(w for _, w in hits) / len(hits))
+        for metric, hits in sorted(inside.items())
+    }
+
+
 def with_bands(report: MemoryReport, software: str, cluster: ClusterSpec, model: ModelSpec) -> MemoryReport:
     """The report with its bands and the probability that the plan fits.
 
     The band of the reserved peak is that of the framework's allocator; context and communication buffers are added.
     """
-    found = {metric: leaned(software, cluster, model, metric) for metric in ("allocated", "reserved")}
+    own = signature(model, cluster)
+    found = {metric: leaned(software, cluster.device.id, own, metric) for metric in ("allocated", "reserved")}
     low, high = found["allocated"].band(report.peak_allocated_bytes)
     a = Interval(LEVEL, low, high, found["allocated"].basis, found["allocated"].grade)
     held = report.reserved_by_allocator_bytes

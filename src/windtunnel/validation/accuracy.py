@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import yaml
 
+from windtunnel.training.memory_interval import coverage
 from windtunnel.validation import tables
 from windtunnel.validation.judged import out_of_fold, out_of_sample
 from windtunnel.validation.plots import residual_plot
@@ -99,6 +100,14 @@ def _micro(report: ValidationReport) -> str:
     return markdown(["operation", "device", "kind", "metric", "rows", "MAPE", "median", "bias"], lines)
 
 
+def _memory_bands() -> str:
+    """How often the 80 % bands around memory peaks hold, each with its model and cluster left out."""
+    lines = [
+        [metric, str(count), percent(inside), percent(width)] for metric, (count, inside, width) in coverage().items()
+    ]
+    return markdown(["peak", "distinct", "inside the 80 % band", "mean width"], lines)
+
+
 def _reasons(report: ValidationReport) -> str:
     counts: dict[tuple[str, str], int] = {}
     for row in report.rows:
@@ -128,7 +137,7 @@ def accuracy_page(report: ValidationReport, images: str = "img") -> str:
         _text("devices"), tables.left_out(report, "device"),
         _text("software"), tables.left_out(report, "software"),
         _text("differences"), tables.paired(report),
-        _text("memory"), _memory(report),
+        _text("memory"), _memory(report), _memory_bands(),
         "Measured runs that the simulator says do not fit (each is a miss of the memory model or of the reading):",
         _misfits(report),
         _text("peers"), _peer_table(apart),

@@ -7,32 +7,27 @@ the bands hold and how wide they are. No coefficient is set by a memory peak, so
 from __future__ import annotations
 
 import json
-import math
 import sys
-from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 from windtunnel.errors import BadInput
-from windtunnel.specs.cluster import ClusterSpec
-from windtunnel.specs.model import ModelSpec
 from windtunnel.training import memory_interval
 from windtunnel.training.comparable import signature
-from windtunnel.training.memory_interval import MemoryResidual, leaned
+from windtunnel.training.memory_interval import MemoryResidual
 
 _TARGET = Path(__file__).parent.parent / "catalog/residuals/memory.json"
 _COLUMNS = ("software", "device", "metric", "signature", "family", "error")
-Measured = tuple[MemoryResidual, ModelSpec, ClusterSpec]
 
 
-def measured(rows: Iterable[dict[str, Any]]) -> list[Measured]:
-    """Every measured peak that can be predicted, with the model and the cluster it ran on."""
+def measured(rows: Iterable[dict[str, Any]]) -> list[MemoryResidual]:
+    """Every measured peak that can be predicted."""
     from windtunnel.training.predict import prepare
     from windtunnel.training.predict import simulate_training as simulate
     from windtunnel.validation.rows import read
 
-    out: list[Measured] = []
+    out: list[MemoryResidual] = []
     for row in rows:
         case = read(row)
         targets = [t for t in case.metrics if t.metric.startswith("peak_memory")]
@@ -45,11 +40,10 @@ def measured(rows: Iterable[dict[str, Any]]) -> list[Measured]:
             continue
         for target in targets:
             error = target.convert(result) / target.measured - 1.0
-            found = MemoryResidual(
+            out.append(MemoryResidual(
                 prepared.training.framework, case.device, target.metric.removeprefix("peak_memory_"),
                 signature(prepared.model, prepared.cluster), str(row.get("family")), round(error, 4),
-            )  # fmt: skip
-            out.append((found, prepared.model, prepared.cluster))
+            ))  # fmt: skip
     return out
 
 
@@ -58,26 +52,14 @@ def table(found: Sequence[MemoryResidual]) -> dict[str, Any]:
     return {"columns": list(_COLUMNS), "rows": sorted([[getattr(r, c) for c in _COLUMNS] for r in found], key=str)}
 
 
-def coverage(found: Sequence[Measured]) -> dict[str, tuple[int, float, float]]:
-    """By metric: peaks, share inside the 80 % band that leaves their group out, mean relative width of the band."""
-    inside: dict[str, list[tuple[bool, float]]] = defaultdict(list)
-    for residual, model, cluster in found:
-        low, high = leaned(residual.software, cluster, model, residual.metric).band(1.0 + residual.error)
-        inside[residual.metric].append((low <= 1.0 <= high, high - low))
-    return {
-        metric: (len(hits), sum(hit for hit, _ in hits) / len(hits), math.fsum(w for _, w in hits) / len(hits))
-        for metric, hits in sorted(inside.items())
-    }
-
-
 def main(arguments: Sequence[str]) -> None:
     """Predict, write, report."""
     rows = json.loads(Path(arguments[0]).read_text("utf-8"))
     found = measured(rows)
-    lines = ",\n".join(json.dumps(row) for row in table([r for r, _, _ in found])["rows"])
+    lines = ",\n".join(json.dumps(row) for row in table(found)["rows"])
     _TARGET.write_text(f'{{"columns": {json.dumps(_COLUMNS)}, "rows": [\n{lines}\n]}}\n')
     memory_interval.residuals.cache_clear()
-    for metric, (count, share, width) in coverage(found).items():
+    for metric, (count, share, width) in memory_interval.coverage().items():
         print(f"{metric}: {count} peaks, {100 * share:.0f} % inside the 80 % band, mean width {100 * width:.1f} %")
 
 
