@@ -94,3 +94,10 @@ def test_old_checkpoints_run_the_final_projection_again() -> None:
 
     assert seconds(None) == seconds(True)
     assert 1.02 < seconds(False) / seconds(True) < 1.12
+
+
+def test_row_wise_scaling_casts_twice_also_when_compiled() -> None:
+    def cast(precision: str) -> float:
+        return parts(training={"precision": precision}).hbm_bytes.sum() - parts().hbm_bytes.sum()
+
+    assert cast("fp8_rowwise") > cast("fp8")

@@ -73,7 +73,7 @@ class Coefficients:
     quantise_bytes: dict[str, float] = field(
         default_factory=lambda: {
             "fp8": 4.0,
-            "fp8_rowwise": 6.0,
+            "fp8_rowwise": 8.0,
             "fp8_block": 6.0,
             "mxfp8": 6.0,
             "nvfp4": 10.0,
@@ -82,7 +82,7 @@ class Coefficients:
     )
     transpose_bytes: dict[str, float] = field(default_factory=dict)
     """Matrix format → bytes per element of a tensor that arrives quantised and has to be transposed as well."""
-    rowwise_fraction: float = 0.62
+    rowwise_fraction: float = 0.75
     unaligned_fraction: float = 0.29
     """Half-precision GEMM rate over the aligned one when a dimension is not a multiple of eight."""
     board_j_per_flop: float = 0.0

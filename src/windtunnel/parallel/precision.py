@@ -43,8 +43,8 @@ def recipe(precision: str, coefficients: Coefficients, *, compiled: bool, fused_
     linear = MATRIX_FORMAT[precision]
     other = linear if precision in ("fp32", "tf32", "fp16", "bf16") else "bf16"
     extra = coefficients.quantise_bytes.get(precision, 0.0)
-    if compiled and extra:
-        extra = min(extra, 4.0)
+    if compiled and extra and precision not in _TWO_SCALINGS:
+        extra = min(extra, 4.0)  # one cast serves both layouts
     return Recipe(precision, linear, other, extra * (0.5 if fused_quantise else 1.0))
 
 
@@ -86,6 +86,8 @@ def quantised_gathers(operators: list[Operator], recipe: Recipe, plan: ResolvedP
     return out
 
 
+_TWO_SCALINGS = frozenset({"fp8_rowwise"})
+"""Scales along rows for one product and along columns for another: two casts, and the second reads its tensor twice."""
 _LINEAR_MODULES = frozenset({"qkv", "proj", "fc1", "fc2", "moe", "shared_experts", "cross_qkv", "mla_up_proj"})
 _KEPT_BYTES = {"fp8": 1.0 + 1.0 / 32.0, "fp4": 0.5 + 1.0 / 16.0}
 """One transposed copy for the weight gradient, with its block scales."""
