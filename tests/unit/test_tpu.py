@@ -14,8 +14,10 @@ from windtunnel.network.groups import Mesh
 from windtunnel.parallel.recompute import recompute_block
 from windtunnel.specs.cluster import ClusterRef
 from windtunnel.specs.plan import Recompute
+from windtunnel.techniques.step_options import StepOptions
 from windtunnel.training.assembly import T_OFFLOAD
 from windtunnel.training.simulate import Prepared
+from windtunnel.training.traffic import Traffic
 
 
 def source(
@@ -165,3 +167,23 @@ def test_t5x_reduces_in_one_go_and_shards_over_the_model_axis_alone() -> None:
     assert new.plan["sp"] and not old.plan["sp"]
     assert old.breakdown["exposed dp"] > 2 * new.breakdown["exposed dp"]
     assert old.breakdown["optimizer"] > new.breakdown["optimizer"]
+
+
+def test_gradients_cross_between_slices_tensor_by_tensor() -> None:
+    """A llama block has nine weight tensors; each pays the hops of a ring over the slices."""
+
+    def traffic(slices: int) -> Traffic:
+        x = source({"shard_group": 64})
+        x["cluster"] = {"device": "tpu-v5e", "nodes": 16 * slices, "devices_per_node": 4, "scale_up_domain": 64}
+        x["training"] |= {"global_batch": 64 * slices}
+        p = api.prepare(x)[0]
+        options = StepOptions(True, True, True, True, grad_bytes=2.0)
+        return Traffic(p.parts, p.plan, p.cluster, p.training, p.behaviour, options)
+
+    assert traffic(2)._tensors() == 9
+    assert float(traffic(1).between_slices(8.0)[0][0]) == 0
+    times = [float(traffic(k).between_slices(8.0)[0][0]) for k in (2, 16)]
+    hop = traffic(2).parts.network.params.out.hop_s[2]
+    assert times[1] - times[0] > 9 * 2 * 14 * hop
+    # inside a slice nothing changes with their number
+    assert float(traffic(2).reduce(8.0)[0][0]) == pytest.approx(float(traffic(16).reduce(8.0)[0][0]))

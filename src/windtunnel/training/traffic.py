@@ -67,7 +67,10 @@ class Traffic:
         )
 
     def reduce(self, pieces: npt.ArrayLike) -> tuple[Floats, Floats, Floats, Floats, Floats]:
-        """One gradient bucket of each virtual stage: seconds, up, out, SM-seconds, HBM bytes."""
+        """One gradient bucket of each virtual stage: seconds, up, out, SM-seconds, HBM bytes.
+
+        Without what `between_slices` counts.
+        """
         cut = np.asarray(pieces, np.float64)
         grads = self.options.grad_bytes * self.trainable
         dense, expert = self.parts.dense_params * grads / cut, self.parts.expert_params * grads / cut
@@ -75,13 +78,39 @@ class Traffic:
         zero = self.plan.zero if self.behaviour.shard_optimizer else 0
         op = "all_reduce" if zero == 0 else "reduce_scatter"
         t, up, out, channels, hbm = self._run(op, dense, shard)
-        if replicas is not None:
+        if replicas is not None and not self._by_tensor:
             t2, up2, out2, _, hbm2 = self._run("all_reduce", dense / self.plan.shard_group, replicas)
             t, up, out, hbm = t + t2, up + up2, out + out2, hbm + hbm2
         if expert.any():
             t2, up2, out2, _, hbm2 = self._run(op, expert, self.parts.expert_dp_place)
             t, up, out, hbm = t + t2, up + up2, out + out2, hbm + hbm2
         return t, up, out, t * min(channels / self.cluster.device.num_sms, 0.5), hbm
+
+    @property
+    def _by_tensor(self) -> bool:
+        return self.parts.network.params.out.by_tensor
+
+    def between_slices(self, pieces: npt.ArrayLike) -> tuple[Floats, Floats]:
+        """Seconds and bytes of one bucket's all-reduce between replicas where it goes tensor by tensor through hosts."""
+        cut = np.asarray(pieces, np.float64)
+        grads = self.parts.dense_params * self.options.grad_bytes * self.trainable / cut
+        _, replicas = self._shard_places()
+        if replicas is None or not self._by_tensor:
+            return np.zeros_like(grads), np.zeros_like(grads)
+        parts = self._tensors()
+        seconds, _, out, _, _ = self._run("all_reduce", grads / self.plan.shard_group / parts, replicas)
+        return seconds * parts, out * parts
+
+    def _tensors(self) -> float:
+        """Weight tensors of a layer, mean over the depth: queries, keys and values apart, gate and up apart."""
+        graph = self.parts.graph
+        total = 0.0
+        for kind in graph.depth:
+            inner = {op.name: op.k for op in graph.blocks[kind].operators}
+            for op in graph.blocks[kind].operators:
+                down = inner.get(op.name.replace("fc1", "fc2"), 0.0) if op.name.endswith("fc1") else 0.0
+                total += 0.0 if not op.params else 3.0 if op.name == "qkv" else op.n / down if down else 1.0
+        return total / len(graph.depth)
 
     def gather(self, pieces: npt.ArrayLike) -> tuple[Floats, Floats, Floats, Floats, Floats]:
         """One parameter bucket of each virtual stage."""
@@ -194,6 +223,7 @@ def sharded_traffic(
     pieces = np.maximum(parts.layers, 1)
     gt, gup, gout, gsm, ghbm = traffic.gather(pieces)
     rt, rup, rout, rsm, rhbm = traffic.reduce(pieces)
+    xt, xout = traffic.between_slices(pieces)
     of_task = part[row]
     task_kind = kind[row]
     needs = (task_kind == F) | ((task_kind == B) & plan.reshard_after_forward)
@@ -229,10 +259,10 @@ def sharded_traffic(
         reduces &= table.micro_batch[row] == m - 1
     r = np.flatnonzero(reduces)
     k = of_task[r]
-    if late:
+    if late or xt.any():  # host transfers are synchronous in the loop over layers
         first = asm.add(
-            r * 1.0, stage[r], S_REDUCE, rt[k] * late, T_REDUCE, row=row[r], sm=rsm[k] * late, hbm=rhbm[k] * late,
-            up=rup[k] * late, out=rout[k] * late,
+            r * 1.0, stage[r], S_REDUCE, rt[k] * late + xt[k], T_REDUCE, row=row[r], sm=rsm[k] * late,
+            hbm=rhbm[k] * late, up=rup[k] * late, out=rout[k] * late + xout[k],
         )  # fmt: skip
         asm.depend(first, compute[r])
         following = np.minimum(r + 1, len(compute) - 1)
