@@ -91,7 +91,7 @@ class Traffic:
         return self.parts.network.params.out.by_tensor
 
     def between_slices(self, pieces: npt.ArrayLike) -> tuple[Floats, Floats]:
-        """Seconds and bytes of one bucket's all-reduce between replicas where it goes tensor by tensor through hosts."""
+        """Seconds and bytes of a bucket's all-reduce between replicas where it goes tensor by tensor through hosts."""
         cut = np.asarray(pieces, np.float64)
         grads = self.parts.dense_params * self.options.grad_bytes * self.trainable / cut
         _, replicas = self._shard_places()
