@@ -269,6 +269,9 @@ def _depth(ctx: Context, source: dict[str, Any], kind: str, layers: int) -> dict
     if interval:
         fields["full_attention_interval"] = interval
     predicted = switch(first(source, "mtp", "num_nextn_predict_layers", "mtp_layers"))
+    if predicted is None and (rule := default("mtp", ctx)):
+        predicted = bool(rule[0])
+        ctx.assume("model.num_nextn_predict_layers", *rule)
     if predicted:
         fields["num_nextn_predict_layers"] = count(first(source, "num_nextn_predict_layers", "mtp_layers")) or 1
     return fields
