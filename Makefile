@@ -42,6 +42,8 @@ test-long: setup  ## slow tests, validation on the rows we ship, the papers, spe
 	$(BIN)/windtunnel validate
 	$(BIN)/windtunnel validate --family narayanan-t1 --family simumax-b200-memory --gate mape=0.06
 	$(BIN)/windtunnel validate --family vtrain-multi --family llm-foundry --gate mape=0.12
+	mkdir -p $(OUT)
+	$(BIN)/python -m windtunnel.validation.transfer --out $(OUT)/leave-out.json
 	$(BIN)/windtunnel reproduce
 	$(BIN)/python benchmarks/bench_training.py
 

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from html import escape
 
+from windtunnel.training.comparable import Residual
 from windtunnel.validation.judged import Judged
 
 _COLOURS = (
@@ -26,9 +27,9 @@ _LIMIT = 0.6
 _TICKS = (-0.5, -0.25, -0.1, 0.0, 0.1, 0.25, 0.5)
 
 
-def parameters(judged: Judged) -> float:
+def parameters(residual: Residual) -> float:
     """Rough size of the model for an axis: 12 × layers × width², experts not counted."""
-    hidden, layers = (float(x) for x in judged.residual.subject.signature.split("x")[:2])
+    hidden, layers = (float(x) for x in residual.subject.signature.split("x")[:2])
     return 12.0 * layers * hidden * hidden
 
 
@@ -44,7 +45,9 @@ def residual_plot(title: str, members: Sequence[Judged]) -> str:
         '<rect width="100%" height="100%" fill="#fff"/>',
         f'<text x="{_LEFT}" y="16" font-size="13" font-weight="bold">{escape(title)}</text>',
     ]
-    parts += _panel(members, colour, _LEFT, "dense part of the model, parameters", [parameters(j) for j in members])
+    parts += _panel(
+        members, colour, _LEFT, "dense part of the model, parameters", [parameters(j.residual) for j in members]
+    )
     right = 2 * _LEFT + _WIDTH + 10
     parts += _panel(members, colour, right, "devices", [float(j.residual.subject.devices) for j in members])
     for i, kind in enumerate(kinds):

@@ -22,7 +22,7 @@ def table(found: Sequence[tuple[Configuration, dict[str, float]]]) -> dict[str, 
     ]  # fmt: skip
     rows.sort(key=str)
     apart = best_distances([read_residual(row) for row in rows])
-    return {"columns": [*COLUMNS, "family", "ids", *WAYS], "distances": apart, "rows": rows}
+    return {"columns": [*COLUMNS, "family", "ids", *(f"error_{way}" for way in WAYS)], "distances": apart, "rows": rows}
 
 
 def lines(data: dict[str, Any]) -> str:

@@ -13,6 +13,7 @@ from windtunnel.training.paired import Pairs, below, pairs_of, spread, weighted_
 from windtunnel.validation.bandwidths import sampled
 from windtunnel.validation.baseline import constant_errors, measured_seconds
 from windtunnel.validation.judged import WORDS, Judged, constant_band, judged, out_of_sample
+from windtunnel.validation.plots import parameters
 from windtunnel.validation.report import RowOutcome, ValidationReport
 
 Key = TypeVar("Key", bound=Hashable)
@@ -110,6 +111,14 @@ def by_family(report: ValidationReport) -> str:
     return markdown(head, lines, 5)
 
 
+def slope(members: Sequence[Judged]) -> str:
+    """Change of the error per decade of the model's dense parameters, a dash below five sizes."""
+    size = np.log10([parameters(j.residual) for j in members])
+    if len(np.unique(size)) < 5:
+        return "–"
+    return percent(float(np.polyfit(size, [j.error for j in members], 1)[0]))
+
+
 def families(report: ValidationReport) -> str:
     """One line a family: what the bars are about."""
     found = shown(report, out_of_sample())
@@ -118,11 +127,11 @@ def families(report: ValidationReport) -> str:
     parts = {**grouped(found, lambda j: j.residual.family), "**all**": found}
     for family, members in parts.items():
         rows = sum(len(j.residual.ids) for j in members)
-        cells = [family, f"{rows} ({len(members)})", *errors_of(members), noise(report, members)]
+        cells = [family, f"{rows} ({len(members)})", *errors_of(members), slope(members), noise(report, members)]
         lines.append([*cells, *bands_of(members, rival)])
     head = [
-        "family", "rows (configurations)", "mean", "median", "p90", "bias", "noise (rows)", "in band", "width / mean",
-        "Winkler", "constant band",
+        "family", "rows (configurations)", "mean", "median", "p90", "bias", "slope", "noise (rows)", "in band",
+        "width / mean", "Winkler", "constant band",
     ]  # fmt: skip
     return markdown(head, lines, 1) + distinct_points(found)
 
@@ -138,7 +147,7 @@ def distinct_points(found: Sequence[Judged]) -> str:
             points.setdefault((s.signature.partition("|")[0], s.precision, str(s.seq_len), *kept), []).append(
                 abs(j.error)
             )
-        if len(members) >= _MANY and len(points) < len(members) / 2:
+        if len(members) >= _MANY and len(points) < len(members) / 3:
             mean = float(np.mean([np.mean(v) for v in points.values()]))
             out.append(
                 f"{family}: {percent(mean)} % over its {len(points)} distinct (model, tp, pp, micro-batch) points."
