@@ -177,3 +177,14 @@ def test_recipes_of_a_release_fill_what_its_table_leaves_out() -> None:
     later = _training(_row(framework="Megatron-Bridge, NeMo 26.06 container"))
     assert later.training.fused_experts and later.model.capacity_factor is None
     assert not _training(_row()).training.fused_experts
+
+
+def test_nemo_scripts_are_not_those_of_megatron_bridge() -> None:
+    model = {"name": "DeepSeek-V3", "type": "moe", "layers": 61, "hidden": 7168, "ffn": 18432, "heads": 128,
+             "vocab": 129280, "experts": 256, "topk": 8, "moe_ffn": 2048, "shared_experts": 1}  # fmt: skip
+    parallel = {"tp": 1, "pp": 16, "dp": 16, "cp": 1, "ep": 8}
+    hardware = {"device": "B200", "count": 256, "per_node": 8}
+    shape = {"model": model, "parallel": parallel, "hardware": hardware, "global_batch": 2048}
+    assert _training(_row(**shape)).model.capacity_factor is None
+    script = _training(_row(**shape, framework="NeMo/Megatron-Core", precision="bf16")).model
+    assert (script.capacity_factor, script.num_nextn_predict_layers) == (1.0, 1)
