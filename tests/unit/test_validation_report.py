@@ -83,7 +83,7 @@ def test_a_scenario_that_the_simulator_refuses_keeps_its_row() -> None:
 
 
 def test_summary_and_gate() -> None:
-    report = validate([row(), row(id="b", derived={"step_time_s": 2.0})], simulate=Simulator())
+    report = validate([row(), row(id="b", seq_len=4096, derived={"step_time_s": 2.0})], simulate=Simulator())
     (summary,) = report.summary
     assert summary.mape == pytest.approx((0.1 + 0.65) / 2) and summary.bias == pytest.approx(0.375)
     assert summary.coverage80 == pytest.approx(0.5)
@@ -95,6 +95,12 @@ def test_summary_and_gate() -> None:
         report.gate("coverage80=0.8")
     with pytest.raises(BadInput):
         report.gate("speed=3")
+
+
+def test_repeats_are_judged_against_their_median() -> None:
+    again = [row(), row(id="b", derived={"step_time_s": 3.6}), row(id="c", derived={"step_time_s": 3.3})]
+    (summary,) = validate(again, simulate=Simulator()).summary
+    assert summary.n == 3 and summary.mape == pytest.approx(0.0, abs=1e-9) and summary.coverage80 == 1.0
 
 
 def test_rates_convert_both_ways() -> None:

@@ -84,17 +84,32 @@ def relative_error(predicted: float, measured: float) -> float:
 
 
 def summarise(rows: Iterable[RowOutcome]) -> tuple[Summary, ...]:
-    """Errors by (kind, family, device, metric), in order of first appearance."""
+    """Errors by (kind, family, device, metric), in order of first appearance.
+
+    Rows that measured one plan more than once (`RowOutcome.plan`) are all judged against the median of their family.
+    """
+    rows = list(rows)
+    repeats: dict[tuple[str, str, str], list[float]] = {}
+    for row in rows:
+        if row.plan:
+            repeats.setdefault((row.family, row.metric, row.plan), []).append(row.measured)
     groups: dict[tuple[str, str, str, str], list[RowOutcome]] = {}
     for row in rows:
         groups.setdefault((row.row_kind, row.family, row.device, row.metric), []).append(row)
     out = []
     for (kind, family, device, metric), members in groups.items():
-        errors = np.array([r.error for r in members if r.error is not None], dtype=np.float64)
+        errors = np.array(
+            [
+                r.error if not r.plan else relative_error(r.predicted or 0.0, _median(repeats, r))
+                for r in members
+                if r.error is not None
+            ],
+            dtype=np.float64,
+        )
         inside, widths = [], []
         for r in members:
             if r.interval is not None and r.predicted:
-                inside.append(r.interval["low"] <= r.measured <= r.interval["high"])
+                inside.append(r.interval["low"] <= _median(repeats, r) <= r.interval["high"])
                 widths.append((r.interval["high"] - r.interval["low"]) / abs(r.predicted))
         some = errors.size > 0
         out.append(
@@ -108,6 +123,10 @@ def summarise(rows: Iterable[RowOutcome]) -> tuple[Summary, ...]:
             )
         )  # fmt: skip
     return tuple(out)
+
+
+def _median(repeats: dict[tuple[str, str, str], list[float]], row: RowOutcome) -> float:
+    return float(np.median(repeats.get((row.family, row.metric, row.plan), [row.measured])))
 
 
 @dataclass(frozen=True, slots=True)
