@@ -98,3 +98,13 @@ def test_muon_keeps_one_momentum_of_matrices() -> None:
     adam, muon = kinds(), kinds("training.optimizer=muon")
     matrices = 16 * (2048 * 2048 * 2 + 2 * 2048 * 512 + 3 * 2048 * 8192)
     assert adam["optimizer"] - muon["optimizer"] == pytest.approx(4 * matrices / 8, rel=0.01)
+
+
+def test_inputs_of_frozen_products_are_not_kept() -> None:
+    """Adapters on q, k and v alone: neither the MLP's normalised input nor its product is read again."""
+    lora = "training.phase=lora"
+    everywhere, few = (
+        tune("plan.recompute=none", lora, f"training.lora={{targets: [{targets}]}}")["activations"]
+        for targets in ("qkv, proj, fc1, fc2", "qkv")
+    )
+    assert everywhere - few == pytest.approx(16 * 2 * 4096 * (2048 + 8192) * 2, rel=0.01)

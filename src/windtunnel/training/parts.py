@@ -174,6 +174,18 @@ def is_compiled(behaviour: Behaviour, training: TrainingSpec) -> bool:
     return behaviour.compile if training.compile is None else training.compile
 
 
+def without_frozen_inputs(block: Block, targets: Sequence[str]) -> Block:
+    """The block without tensors that only products with frozen weights would read again.
+
+    Such a product needs its input for a weight gradient alone, which nobody asks for; an adapter beside it does.
+    """
+    frozen = {
+        op.module for op in block.operators if op.kind in (Kind.GEMM, Kind.GROUPED_GEMM) and op.module not in targets
+    }
+    kept = tuple(t for t in block.tensors if not t.consumers or not frozen.issuperset(t.consumers))
+    return replace(block, tensors=kept)
+
+
 def build_parts(
     model: ModelSpec,
     cluster: ClusterSpec,
@@ -198,6 +210,9 @@ def build_parts(
     )
     for technique in techniques:
         g = technique.on_graph(g)
+    if training.phase == "lora":
+        targets = (training.lora or LoraSpec()).targets
+        g = replace(g, blocks={kind: without_frozen_inputs(block, targets) for kind, block in g.blocks.items()})
     params = NetworkCoefficients.for_cluster(cluster)
     params = replace(
         params, alpha_s=coefficients.collective_skew_s, scale_up_scale=coefficients.scale_up_scale,
