@@ -101,3 +101,13 @@ def test_row_wise_scaling_casts_twice_also_when_compiled() -> None:
         return parts(training={"precision": precision}).hbm_bytes.sum() - parts().hbm_bytes.sum()
 
     assert cast("fp8_rowwise") > cast("fp8")
+
+
+def test_attention_in_ring_blocks_takes_its_overhead() -> None:
+    def attention(cp: int) -> float:
+        built = parts(training={"seq_len": 32768, "global_batch": 8 // cp}, plan={"cp": cp})
+        block = next(s for s in built.segments if s.direction == "F" and s.name not in ("embedding", "head"))
+        return sum(x.alone_s for x in block.launches if x.kind == "attention")
+
+    # two ranks share the pairs; (n - 1)/n of the overhead, and the ramp of sequences half as long
+    assert 0.5 * 1.05 < attention(2) / attention(1) < 0.5 * 1.35

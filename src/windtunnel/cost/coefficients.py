@@ -39,6 +39,8 @@ class Coefficients:
     """Sequence length at which half of the rate is reached."""
     attention_backward: float = 0.75
     """Backward rate over forward rate."""
+    ring_overhead: float = 0.0
+    """Extra attention time under ring context parallelism over n ranks, times (n - 1)/n: half-size kernels, waits."""
     attention_floor_s: float = 10e-6
     attention_block: float = 0.0
     """Side of the blocks of scores that a kernel computes whole, whatever a mask hides inside them."""

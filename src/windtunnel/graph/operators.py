@@ -83,6 +83,8 @@ class Operator:
     """Weights the operator owns, unsharded."""
     number_class: Literal["linear", "bf16", "fp32", "head", "router"] = "bf16"
     """Which entry of the precision recipe applies to its matrices."""
+    ring: float = 1.0
+    """Attention: blocks of keys that a ring of ranks brings one after the other."""
     forward_kernels: float = 1.0
     backward_kernels: float = 2.0
     trainable: bool = True

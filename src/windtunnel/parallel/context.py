@@ -53,7 +53,15 @@ def context_parallel(operators: list[Operator], plan: ResolvedPlan, *, eager_mer
                 # each step runs on a (chunk, chunk) pair: shorter kernels, and partial results are merged in fp32
                 exchange = _exchange(f"cp_ring_{op.name}", "ring_exchange", "cp_ring", step_kv * (ring - 1), op.name)
                 out.append(replace(exchange, backward_size_bytes=2 * step_kv * (ring - 1)))
-                out.append(replace(local, seq_len=op.seq_len / ring, forward_kernels=ring, backward_kernels=2 * ring))
+                out.append(
+                    replace(
+                        local,
+                        seq_len=op.seq_len / ring,
+                        ring=float(ring),
+                        forward_kernels=ring,
+                        backward_kernels=2 * ring,
+                    )
+                )
                 merge = (ring - 1) * op.m * op.heads * op.d_v * (33 if eager_merge else 4 + 4 + 2)
                 out.append(
                     Operator(

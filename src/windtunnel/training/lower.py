@@ -316,6 +316,7 @@ class Lowering:
                 p.device, p.coefficients, _one(op.pairs), _one(op.heads), _one(op.d_qk),
                 _one(op.d_v), _one(op.seq_len), kernel=p.attention, backward=backward, queries=_one(op.m),
             )  # fmt: skip
+            seconds = seconds * (1.0 + p.coefficients.ring_overhead * (op.ring - 1.0) / op.ring)
             flop = 2.0 * op.pairs * op.heads * (op.d_qk + op.d_v) * (2.5 if backward else 1.0)
             launch.flop += flop * share
             moved = (

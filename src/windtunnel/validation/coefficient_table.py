@@ -23,7 +23,7 @@ files come last.
 _UNITS = {
     "gemm_k0": "elements of k", "gemm_tile_c": "elements", "attention_ramp": "tokens", "quantise_bytes": "B/element",
     "host_power": "exponent", "attention_head_exponent": "exponent", "gemm_wave": "weight, 0 to 1",
-    "board_j_per_flop": "J/FLOP", "reference_limit": "fraction of peak",
+    "ring_overhead": "share of attention", "board_j_per_flop": "J/FLOP", "reference_limit": "fraction of peak",
 }  # fmt: skip
 
 
