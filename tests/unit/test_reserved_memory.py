@@ -259,3 +259,9 @@ def test_adapters_leave_a_gradient_where_frozen_weights_leave_none(framework: st
     whole = memory_of(prepare(scenario, overrides=["training.phase=sft"])[0])
     assert lora.reserved_by_allocator_bytes >= lora.peak_allocated_bytes
     assert lora.peak_allocated_bytes < whole.peak_allocated_bytes
+
+
+def test_a_share_of_offloading_takes_the_first_layers_whole() -> None:
+    trace, _ = stage_trace(small({"offload": {"activations": 0.5}}))
+    layers = [writer.offloaded for writer in trace.layers[0] if writer.block.kind not in ("embedding", "head")]
+    assert layers == [1.0] * 4 + [0.0] * 4

@@ -164,31 +164,35 @@ class StageTrace:
         return self.settings.keeps_outputs and len(self.table.placement) - 1 in self.ks
 
     def _writers(self) -> list[list[LayerWriter]]:
-        """Blocks of every chunk of the stage, the first layers of a kind recomputing where their number is limited."""
+        """Blocks of every chunk of the stage, the first layers of a kind recomputing where their number is limited.
+
+        A share of offloaded activations is that of the first layers, whole (Megatron-Core `cpu_offloading_num_layers`).
+        """
         g, plan = self.parts.graph, self.plan
         final = tensor_bytes(g.head.tensors[0], plan)
         remaining = plan.recompute.num_layers if plan.recompute.num_layers is not None else 10**9
-        writers: dict[tuple[str, bool], LayerWriter] = {}
+        writers: dict[tuple[str, bool, float], LayerWriter] = {}
         out = []
         for k in self.ks:
-            names: list[tuple[str, bool]] = [("embedding", False)] if k == 0 else []
+            names: list[tuple[str, bool, float]] = [("embedding", False, 0.0)] if k == 0 else []
             budget: dict[str, int] = {}
             letters = self.parts.block_kinds[k]
             for kind in dict.fromkeys(letters):
                 budget[kind] = min(letters.count(kind), remaining)
                 remaining -= budget[kind]
-            for kind in letters:
-                names.append((kind, budget[kind] > 0))
+            away = plan.offload.activations * len(letters)
+            for i, kind in enumerate(letters):
+                names.append((kind, budget[kind] > 0, min(max(away - i, 0.0), 1.0)))
                 budget[kind] -= 1
             if k == len(self.table.placement) - 1:
-                names += [(PREDICTED, True), ("head", False)] * g.further_tokens + [("head", False)]
+                names += [(PREDICTED, True, 0.0), ("head", False, 0.0)] * g.further_tokens + [("head", False, 0.0)]
             for name in names:
                 if name not in writers:
                     block = {"embedding": g.embedding, "head": g.head}.get(name[0]) or g.blocks[name[0]]
                     policy = plan.recompute if name[1] else Recompute()
                     if name[0] == "head" and g.tied and not self.settings.tied:  # a copy of the embedding's weights
                         block = with_own_weights(block)
-                    writers[name] = LayerWriter(block, self.settings, policy, final, offloaded=plan.offload.activations)
+                    writers[name] = LayerWriter(block, self.settings, policy, final, offloaded=name[2])
             out.append([writers[name] for name in names])
         return out
 
