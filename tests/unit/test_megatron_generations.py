@@ -97,3 +97,21 @@ def test_host_factors_apply_to_jobs_over_several_nodes_only() -> None:
     assert (one.host_kernel_s, one.collective_skew_s) == (own.host_kernel_s, own.collective_skew_s)
     assert two.host_kernel_s == pytest.approx(own.host_kernel_s * own.multi_node_host)
     assert two.collective_skew_s == pytest.approx(own.collective_skew_s * own.multi_node_skew)
+
+
+def test_factors_that_a_stack_does_not_have_explain_nothing() -> None:
+    source: dict[str, Any] = {
+        "model": "nvidia/megatron-gpt-1.7b",
+        "cluster": {"device": "a100-sxm-80gb", "nodes": 2, "devices_per_node": 8},
+        "training": {"seq_len": 2048, "global_batch": 32, "precision": "fp16", "framework": "megatron_2021"},
+        "plan": {"tp": 8, "mbs": 1},
+    }
+    factors = {"multi_node_host", "multi_node_skew", "partial_node_scale"}
+
+    def named() -> set[str]:
+        step = api.simulate_training(source, sensitivities=False).step_time_s
+        return {c.name for c in api.explain(source, against=step * 0.6).candidates}
+
+    assert not factors & named()
+    source["training"]["framework"] = "megatron_deepspeed"
+    assert "multi_node_host" in named()

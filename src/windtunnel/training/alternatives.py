@@ -226,6 +226,10 @@ def _shown(value: Any) -> str:
     return str(value)
 
 
+_STACK = frozenset({"multi_node_host", "multi_node_skew", "partial_node_scale"})
+"""Factors that some stacks have; at one there is none, and nothing to be uncertain about."""
+
+
 @dataclass(frozen=True, slots=True)
 class Uncertain:
     """A coefficient of the chain and what one standard error of it does to the step."""
@@ -257,7 +261,7 @@ def uncertain_coefficients(prepared: Prepared, scenario: Scenario, chain: Chain)
     out = []
     for name, stated in known.items():
         entry, classes = named.get(name, (stated, [c for c in chain.exposed if name.startswith(f"{c}_")]))
-        if entry.value <= 0 or (name in _BOARD and not scaled):
+        if entry.value <= 0 or (name in _BOARD and not scaled) or (name in _STACK and entry.value == 1.0):
             continue
         seconds = with_coefficient(prepared, scenario, name, entry.value * (1 + entry.width))
         change = seconds - chain.step_time_s
@@ -283,7 +287,13 @@ def with_coefficient(prepared: Prepared, scenario: Scenario, name: str, value: f
 def _most(name: str, value: float) -> float:
     """Largest value that is physical: a fraction of the data sheet is at most one, a link's efficiency as well."""
     base = name.partition(".")[0]
-    bound = 1.0 if base.endswith("_fraction") else 1.2 if base in ("scale_up_scale", "scale_out_scale") else math.inf
+    bound = (
+        1.0
+        if base.endswith("_fraction") or base == "partial_node_scale"
+        else 1.2
+        if base in ("scale_up_scale", "scale_out_scale")
+        else math.inf
+    )
     return max(bound, value)
 
 

@@ -137,12 +137,10 @@ class _Build:
         given = self.known.get(name) or Provenance(name, value, "assumed", None, "default of the model", None, "")
         if abs(given.value - value) <= _SAME * abs(value):
             return given
-        why = (
-            f"{given.source}, at {self.x.clock:.0%} of the clock"
-            if self.x.clock != 1.0
-            else f"{given.source}, at this board's power"
-        )
-        return replace(given, value=float(value), source=why)
+        why = "at this board's power" if self.x.clock == 1.0 else f"at {self.x.clock:.0%} of the clock"
+        if name in ("host_kernel_s", "collective_skew_s"):
+            why = "over several nodes"
+        return replace(given, value=float(value), source=f"{given.source}, {why}")
 
     def link(self, outside: bool) -> tuple[Provenance, ...]:
         """Efficiency of the link family, and the software's factor on it."""
