@@ -16,7 +16,7 @@ from windtunnel.validation.judged import out_of_fold, out_of_sample
 from windtunnel.validation.plots import residual_plot
 from windtunnel.validation.ranking import rank_groups
 from windtunnel.validation.report import RowOutcome, ValidationReport
-from windtunnel.validation.run import shipped_rows, validate
+from windtunnel.validation.run import validate
 from windtunnel.validation.tables import markdown, percent
 
 _PEERS = Path(__file__).parent / "peers.yaml"
@@ -131,7 +131,7 @@ def accuracy_page(report: ValidationReport, images: str = "img") -> str:
         _INTRODUCTION,
         f"{predicted} of {len(training)} measured training values are predicted, from {report.scenarios} distinct "
         "scenarios.",
-        _text("families"), tables.families(report),
+        _text("families"), tables.families(report), tables.without_record(report),
         _text("detail"), tables.by_family(report),
         *_stories(images),
         _text("devices"), tables.left_out(report, "device"),
@@ -186,9 +186,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--rows", type=Path, nargs="*", help="JSON lists of measured rows; absent: the rows we ship")
     parser.add_argument("--out", type=Path, default=Path("docs/accuracy.md"))
     options = parser.parse_args(arguments)
-    from windtunnel.validation.run import load_rows
+    from windtunnel.validation.run import load_rows, with_shipped
 
-    rows = [r for path in options.rows for r in load_rows(path)] if options.rows else shipped_rows()
+    rows = with_shipped([r for path in options.rows or () for r in load_rows(path)])
     options.out.write_text(accuracy_page(validate(rows)), encoding="utf-8")
     write_plots(options.out.parent / "img")
 

@@ -197,9 +197,10 @@ def main() -> None:
         mean, median, bias = 100 * np.abs(e).mean(), 100 * np.median(np.abs(e)), 100 * e.mean()
         print(f"{family:22s} n {len(e):4d} mean {mean:5.2f} median {median:5.2f} bias {bias:+5.2f}")
     if not chosen:
+        from windtunnel.validation.run import with_shipped
         from windtunnel.validation.transfer import write_transfer
 
-        write_transfer(rows, fits, spec["defaults"])
+        write_transfer(with_shipped(rows), fits, spec["defaults"])
 
 
 if __name__ == "__main__":

@@ -33,6 +33,12 @@ def shipped_rows() -> list[dict[str, Any]]:
     return rows
 
 
+def with_shipped(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Rows, and the shipped ones that are not among them: published runs that set no coefficient."""
+    known = {r.get("id") for r in rows}
+    return rows + [r for r in shipped_rows() if r.get("id") not in known]
+
+
 def load_rows(path: Path) -> list[dict[str, Any]]:
     """A JSON list of measured rows.
 

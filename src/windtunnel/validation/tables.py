@@ -155,6 +155,30 @@ def distinct_points(found: Sequence[Judged]) -> str:
     return "\n\n" + " ".join(out) if out else ""
 
 
+def without_record(report: ValidationReport) -> str:
+    """Rows that no record names: they took part in no fit, and the shipped coefficients predict them."""
+    known = {i for j in out_of_sample() for i in j.residual.ids}
+    groups: dict[tuple[str, str, str], list[RowOutcome]] = {}
+    for r in report.rows:
+        if r.row_kind == "training" and r.error is not None and r.id not in known and r.metric != "oom":
+            if "memory" not in r.metric:
+                groups.setdefault((r.family, r.device, r.metric), []).append(r)
+    lines = []
+    for key, members in sorted(groups.items()):
+        error = np.array([r.error for r in members if r.error is not None])
+        size = np.abs(error)
+        inside = [r.interval["low"] <= r.measured <= r.interval["high"] for r in members if r.interval]
+        cells = [float(x) for x in (size.mean(), np.median(size), np.quantile(size, 0.9), error.mean())]
+        lines.append(
+            [*key, str(len(members)), *map(percent, cells), percent(float(np.mean(inside)) if inside else None, 0)]
+        )
+    if not lines:
+        return ""
+    head = ["family", "device", "metric", "rows", "mean", "median", "p90", "bias", "in band"]
+    words = "Rows that took part in no fit and have no record, with the shipped coefficients:"
+    return f"{words}\n\n{markdown(head, lines, 3)}"
+
+
 def left_out(report: ValidationReport, way: str) -> str:
     """Errors with whole devices, software or pairs left out, one line a unit."""
     found = shown(report, judged(way))

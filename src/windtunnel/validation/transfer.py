@@ -208,7 +208,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     about = {c.ids: c for c in configurations(rows)}
     if options.out:
         found = [
-            {"ids": ids, "family": c.case.family, "software": c.software, "device": c.device, **errors[ids]}
+            {"ids": ids, "family": c.case.family, "software": c.software, "device": c.device, "without": errors[ids]}
             for ids, c in sorted(about.items())
             if ids in errors
         ]
