@@ -170,7 +170,8 @@ def test_open_settings_are_simulated_and_stated_ones_are_left_alone() -> None:
 
 
 def test_effect_of_a_standard_error_is_simulated() -> None:
-    prepared, scenario = prepare(CASES["pipeline"])
+    # long sequences: where the host binds, a faster product shortens a step by less than its share
+    prepared, scenario = prepare(CASES["pipeline"], overrides=("training.seq_len=16384",))
     chain = build_chain(prepared, scenario)
     first = uncertain_coefficients(prepared, scenario, chain)
     gemm = next(u for u in first if u.entry.name == "gemm_fraction.bf16")

@@ -24,7 +24,7 @@ from windtunnel.training.predict import prepare
 SCENARIO: dict[str, Any] = {
     "model": "meta-llama/Llama-3.1-8B",
     "cluster": {"device": "h100-sxm-80gb", "nodes": 2, "devices_per_node": 8},
-    "training": {"seq_len": 4096, "global_batch": 16, "framework": "nemo"},
+    "training": {"seq_len": 16384, "global_batch": 16, "framework": "nemo"},
     "plan": {"tp": 2, "cp": 2},
 }
 NAMES = {

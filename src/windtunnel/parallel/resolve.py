@@ -159,6 +159,7 @@ def resolve(
     shard_group = plan.shard_group or dp * plan.cp
     if (dp * plan.cp) % shard_group:
         problems.add("plan.shard_group", shard_group, f"must divide dp · cp = {dp * plan.cp}")
+    zero = 0 if plan.zero == 3 and shard_group == 1 else plan.zero  # FSDP over one rank shards nothing (NO_SHARD)
     schedule = plan.schedule or ("interleaved_1f1b" if plan.vpp > 1 else "1f1b")
     if schedule == "interleaved_1f1b" and behaviour.steady_interleaving:
         schedule = "interleaved_1f1b_steady"
@@ -184,7 +185,7 @@ def resolve(
 
     return ResolvedPlan(
         plan.tp, switch(plan.sp, behaviour.sp) and plan.tp > 1, plan.pp, plan.vpp, plan.cp, plan.cp_kind,
-        plan.cp_all_to_all, plan.ep, plan.etp, dp, plan.zero, shard_group, plan.mbs, m, schedule, recompute,
+        plan.cp_all_to_all, plan.ep, plan.etp, dp, zero, shard_group, plan.mbs, m, schedule, recompute,
         plan.offload, switch(plan.reshard_after_forward, plan.pp == 1),
         switch(over.grad_reduce, behaviour.overlap_grad_reduce),
         switch(over.param_gather, behaviour.overlap_param_gather), switch(over.tp, behaviour.overlap_tp),
