@@ -166,7 +166,7 @@ def _stories(images: str) -> list[str]:
 
 
 def story_groups() -> list[dict[str, Any]]:
-    """Groups of families that share a story: {name, title, families}."""
+    """Groups of families that share a story: {name, title, families, software}."""
     data: list[dict[str, Any]] = yaml.safe_load((_STORY / "groups.yaml").read_text("utf-8"))
     return data
 
@@ -175,7 +175,12 @@ def write_plots(folder: Path) -> None:
     """One SVG a group of families, of the residuals that ship."""
     folder.mkdir(parents=True, exist_ok=True)
     for group in story_groups():
-        members = [j for j in out_of_sample() if j.residual.family in group["families"]]
+        members = [
+            j
+            for j in out_of_sample()
+            if j.residual.family in group["families"]
+            and j.residual.subject.software in group.get("software", [j.residual.subject.software])
+        ]
         if members:
             (folder / f"{group['name']}.svg").write_text(residual_plot(group["title"], members), encoding="utf-8")
 
