@@ -1,4 +1,4 @@
-"""The accuracy page's words and plots: every family has its group, files exist, plots are light and hold every point."""
+"""The accuracy page: every family has its story, files exist, plots are light and hold every point."""
 
 from __future__ import annotations
 

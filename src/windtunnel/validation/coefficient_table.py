@@ -5,6 +5,7 @@ One table a file: level, coefficient, value, unit, grade, relative standard erro
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import fields
 from importlib import resources
@@ -12,6 +13,7 @@ from importlib.resources.abc import Traversable
 from typing import Any
 
 from windtunnel.cost.coefficients import Behaviour, Coefficients
+from windtunnel.cost.pooled import KINDS
 
 HEADER = """# Coefficients in the catalogue
 
@@ -59,6 +61,16 @@ def _rows(data: dict[str, Any]) -> Iterator[str]:
             yield f"| {level} | `{name}` | {float(record['value']):.4g} | {unit(name)} | {grade} | {shown} | {short} |"
 
 
+def _pooled(data: dict[str, Any]) -> list[str]:
+    """Effects of partial pooling as factors, one line a coefficient and group."""
+    out = ["| coefficient | effect of | factor | coefficients that set it |", "|---|---|---|---|"]
+    for name, entry in data.items():
+        for kind in KINDS:
+            for group, effect in entry.get(kind, {}).items():
+                out.append(f"| `{name}` | {group} ({kind}) | {math.exp(effect):.3f} | {entry['set_by']} |")
+    return out
+
+
 def _files() -> list[Traversable]:
     folder = resources.files("windtunnel") / "catalog/coefficients"
     own = [x for x in folder.iterdir() if x.name.endswith(".yaml")]
@@ -98,6 +110,11 @@ def markdown() -> str:
                 "| level | coefficient | value | unit | grade | standard error | set by |",
                 "|---|---|---|---|---|---|---|", *lines, "",
             ]  # fmt: skip
+        if pooled := data.get("pooled"):
+            about = "Factors on values without a fit, for pairs of software and device that have no rows."
+            spread = ", ".join(f"{kind} {value}" for kind, value in data["scales"].items())
+            words = f"{about} Standard deviations of the effects, in prior widths: {spread}.\n"
+            out += [f"## {label}: partial pooling\n", words, *_pooled(pooled), ""]
         behaviour = data.get("behaviour") or {}
         if behaviour:
             parent = f" (as {data['inherits']}, and)" if "inherits" in data else ""
