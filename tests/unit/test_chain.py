@@ -177,7 +177,8 @@ def test_effect_of_a_standard_error_is_simulated() -> None:
     gemm = next(u for u in first if u.entry.name == "gemm_fraction.bf16")
     assert gemm.step_change_s < 0 and gemm.classes == ("gemm",)
     share = chain.exposed["gemm"]
-    assert abs(gemm.step_change_s) == pytest.approx(share * gemm.entry.width, rel=0.25)
+    whole = share * gemm.entry.width  # less where the host takes nearly as long: the two add smoothly
+    assert 0.5 * whole < abs(gemm.step_change_s) < 1.1 * whole
 
 
 def test_hops_inside_and_outside_a_node_are_told_apart() -> None:
