@@ -65,3 +65,16 @@ def test_leaving_a_level_out_hides_its_fit() -> None:
 def test_lineage_ends_at_the_root() -> None:
     assert lineage("megatron_core") == ("megatron_core",)
     assert lineage("nemo") == ("nemo", "megatron_core")
+
+
+def test_provenance_names_pooled_values() -> None:
+    from windtunnel import catalog
+    from windtunnel.cost.coefficients import coefficients
+    from windtunnel.cost.provenance import provenance
+
+    device = catalog.device("h100-sxm-80gb")
+    used = coefficients("torchtune", device)
+    assert "gemm_fraction.bf16" in used.pooled
+    entry = provenance("torchtune", device)["gemm_fraction.bf16"]
+    assert entry.value == used.gemm_fraction["bf16"] and entry.grade == "analytic" and "pooled" in entry.source
+    assert not coefficients("torchtune", catalog.device("a100-sxm-80gb")).pooled

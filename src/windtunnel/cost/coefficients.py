@@ -96,6 +96,8 @@ class Coefficients:
     grades: dict[str, str] = field(default_factory=dict)
     """Coefficient → fitted | analytic | assumed."""
     basis: str = "generic"
+    pooled: tuple[str, ...] = ()
+    """Coefficients that nobody measured on this pair and that partial pooling scaled."""
 
     def across_nodes(self) -> Coefficients:
         """As a job that spans several nodes sees them."""
@@ -322,6 +324,7 @@ def resolve(
             value, entry = _entry(base, name), effects[name]
             if value is not None and factor != 1.0:
                 base = _with_entry(base, name, min(max(value * factor, entry["low"]), entry["high"]), "analytic")
+                base = replace(base, pooled=(*base.pooled, name))
         basis = f"data sheet of {generation}, scaled as measured software and generations are"
     return replace(base, basis=basis), behaviour
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from functools import cache
 from typing import Any
 
-from windtunnel.cost.coefficients import Coefficients, layers
+from windtunnel.cost.coefficients import Coefficients, layers, resolve
 from windtunnel.specs.device import DeviceSpec
 
 GRADES = ("measured", "fitted", "analytic", "assumed")
@@ -56,7 +56,7 @@ def _defaults() -> Iterator[Provenance]:
     plain = Coefficients()
     for f in fields(Coefficients):
         value = getattr(plain, f.name)
-        if f.name == "grades" or not isinstance(value, (dict, float)):
+        if f.name in ("grades", "pooled") or not isinstance(value, (dict, float)):
             continue
         fitted = f.name in _KERNELS
         source = "1,953 measured matrix products" if fitted else "default of the model"
@@ -80,6 +80,12 @@ def _provenance(framework: str, device_id: str, generation: str, kind: str) -> d
                     str(record.get("source") or f"{data.get('name', framework)} ({level}), starting value").strip(),
                     None if prior is None else float(prior), level,
                 )  # fmt: skip
+    base, _ = resolve(framework, device_id, generation, kind)
+    for name in base.pooled:  # a pair without rows: scaled as measured software is
+        key, _, part = name.partition(".")
+        value = getattr(base, key)[part] if part else getattr(base, key)
+        source = "value without a fit, scaled as the fits of like software are (fitted/pooled.yaml)"
+        found[name] = Provenance(name, float(value), "analytic", None, source, found[name].value, "pooled")
     return found
 
 

@@ -111,9 +111,9 @@ def markdown() -> str:
                 "|---|---|---|---|---|---|---|", *lines, "",
             ]  # fmt: skip
         if pooled := data.get("pooled"):
-            about = "Factors on values without a fit, for pairs of software and device that have no rows."
+            what = "Factors on values without a fit, for pairs of software and device that have no rows."
             spread = ", ".join(f"{kind} {value}" for kind, value in data["scales"].items())
-            words = f"{about} Standard deviations of the effects, in prior widths: {spread}.\n"
+            words = f"{what} Standard deviations of the effects, in prior widths: {spread}.\n"
             out += [f"## {label}: partial pooling\n", words, *_pooled(pooled), ""]
         behaviour = data.get("behaviour") or {}
         if behaviour:
