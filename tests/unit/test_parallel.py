@@ -120,6 +120,27 @@ def test_what_is_gathered_is_cast_by_the_rank_that_owns_it() -> None:
     assert {without[name].input_cast_share for name in shares} == {1.0}
 
 
+@pytest.mark.parametrize(("precision", "share"), [("fp8", 0.75), ("mxfp8", 0.5)])
+def test_frozen_products_cast_one_copy(precision: str, share: float) -> None:
+    def cast_s(phase: str) -> float:
+        seconds = [api.prepare(_case(p, phase))[0].parts.segments[0] for p in ("bf16", precision)]
+        plain, low = ({x.name: x.hbm_bytes for x in s.launches} for s in seconds)
+        return low["fc2"] - plain["fc2"]
+
+    def _case(used: str, phase: str) -> dict[str, Any]:
+        return {
+            "model": "meta-llama/Llama-3.1-8B",
+            "cluster": {"device": "h100-sxm-80gb", "nodes": 1, "devices_per_node": 8},
+            "training": {"seq_len": 4096, "global_batch": 8, "precision": used, "phase": phase, "framework": "nemo"},
+            "plan": {"mbs": 1},
+        }
+
+    tokens, width = 4096.0, 14336.0
+    bytes_of = {"fp8": 4.0, "mxfp8": 6.0}[precision]
+    saved = cast_s("pretrain") - cast_s("lora")
+    assert saved == pytest.approx((1 - share) * bytes_of * tokens * width)  # the weight is cast alike
+
+
 def test_one_rank_communicates_nothing() -> None:
     assert collectives({}) == []
     assert collectives({"pp": 2, "zero": 3}) == []

@@ -31,6 +31,14 @@ class Recipe:
     quantise_bytes: float
     """Extra traffic per operand element of a linear GEMM; 0 for 16-bit training."""
 
+    @property
+    def one_copy(self) -> float:
+        """Share of a cast's traffic that is left where no weight gradient needs the column copy (frozen weights).
+
+        Tensor-wise fp8 reads once and writes two copies, so 3 of 4 bytes; block formats make each copy from 16 bits.
+        """
+        return 0.75 if self.precision == "fp8" else 0.5
+
     def format_of(self, op: Operator) -> str:
         """Matrix format of an operator."""
         if op.number_class == "linear" and op.kind in (Kind.GEMM, Kind.GROUPED_GEMM):

@@ -235,8 +235,10 @@ class Lowering:
         recipe = self.pricing.recipe
         if op.number_class != "linear" or not recipe.quantise_bytes:
             return
-        moved = (elements * own + weight) * recipe.quantise_bytes * share
-        if own < 1.0:
+        learns = op.trainable and self.pricing.trainable  # a weight gradient reads the second copy of both operands
+        copies = 1.0 if learns else recipe.one_copy
+        moved = (elements * own * copies + weight) * recipe.quantise_bytes * share
+        if own < 1.0 and learns:
             moved += elements * self.pricing.coefficients.transpose_bytes.get(recipe.linear, 0.0) * share
         if op.kind == Kind.GROUPED_GEMM and self.pricing.fused_grouped_quantise:
             moved *= 0.5  # the cast happens where the tokens are written anyway
