@@ -70,7 +70,7 @@ def objective(table: Table, families: npt.NDArray[np.str_], apart: dict[str, flo
         own = families == family
         if own.sum() >= _LARGE:
             lacking += max(0.0, _FLOOR - float(inside[own].mean()))
-    width = float((np.exp(-edges[:, 0]) - np.exp(-edges[:, 1])).mean() / np.abs(np.expm1(table.errors)).mean())
+    width = _width(table, edges)
     return float(interval_scores(table.errors, edges).mean()) + 0.6 * lacking + 0.1 * max(0.0, width - _WIDEST)
 
 
@@ -92,7 +92,7 @@ def best_distances(members: Sequence[Residual], rounds: int = 2) -> dict[str, fl
             break
     at = {name: round(value, 4) for name, value in at.items()}
     at["settings"] = _best_settings(pairs_of(members), at)
-    return at | {"level": min(_LEVELS, key=lambda level: abs(_coverage(table, at | {"level": level}) - LEVEL))}
+    return at | {"level": min(_LEVELS, key=lambda level: _amiss(table, at | {"level": level}))}
 
 
 def _best_settings(pairs: Pairs, apart: dict[str, float]) -> float:
@@ -122,6 +122,13 @@ def sampled(pairs: Pairs, most: int = 16) -> list[tuple[int, float]]:
     return out
 
 
-def _coverage(table: Table, apart: dict[str, float]) -> float:
+def _width(table: Table, edges: Floats) -> float:
+    """Mean relative width of the bands over the mean error."""
+    return float((np.exp(-edges[:, 0]) - np.exp(-edges[:, 1])).mean() / np.abs(np.expm1(table.errors)).mean())
+
+
+def _amiss(table: Table, apart: dict[str, float]) -> float:
+    """How far coverage is from the level that is stated, and width from what it may be."""
     edges = bands(table, "fold", apart)
-    return float(((edges[:, 0] <= table.errors) & (table.errors <= edges[:, 1])).mean())
+    inside = float(((edges[:, 0] <= table.errors) & (table.errors <= edges[:, 1])).mean())
+    return abs(inside - LEVEL) + 0.5 * max(0.0, _width(table, edges) - _WIDEST)
