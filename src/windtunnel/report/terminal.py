@@ -117,9 +117,9 @@ def _figures(result: TrainingResult, published: Published | None, *, interval: b
     if power:
         grid.add_row("Power", f"{result.mean_power_w:,.0f} W per device", power)
     grid.add_row("Bound by", Text(result.bound_by, style="default"), "")
-    if result.grades:
-        grid.add_row("Grades", Text(grade_line(result.grades), style="dim"), "")
-    return grid
+    if not result.grades:
+        return grid
+    return Group(grid, Text.assemble(("Grades      ", "bold"), (grade_line(result.grades), "dim")))
 
 
 def _comparison(result: TrainingResult, published: Published) -> Text:
