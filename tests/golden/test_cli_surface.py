@@ -18,7 +18,10 @@ from windtunnel.training.results import Interval, MemoryReport, TrainingResult
 pytestmark = pytest.mark.golden
 
 OPTIONS = {
-    "train": ["--against", "--curves", "--interval", "--json", "--report", "--set", "--trace"],
+    "train": [
+        "--against", "--curves", "--export", "--export-dir", "--interval", "--json", "--report", "--set",
+        "--target-version", "--trace", "--wrapper",
+    ],
     "fit": ["--json", "--set"],
     "compare": ["--json", "--report", "--set"],
     "explain": ["--against", "--class", "--json", "--set", "--term"],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
@@ -12,7 +12,9 @@ from windtunnel.cli.output import check_targets, console, note, print_json, prog
 from windtunnel.cli.sources import scenario_source
 
 if TYPE_CHECKING:
+    from windtunnel.exporters.launch import Exported
     from windtunnel.report.terminal import Published
+    from windtunnel.training.predict import Source
     from windtunnel.training.results import TrainingResult
 
 
@@ -34,16 +36,29 @@ def train(
         bool, typer.Option("--interval/--no-interval", help="Show how far the prediction may be off.")
     ] = True,
     curves: Annotated[bool, typer.Option("--curves", help="With --json: also the memory curve and the trace.")] = False,
+    export: Annotated[
+        str | None,
+        typer.Option(metavar="TARGET", help="Write launch files: megatron, torchtitan, deepspeed, megatron_bridge."),
+    ] = None,
+    target_version: Annotated[
+        str | None, typer.Option(metavar="VERSION", help="With --export: version of the target; absent: the newest.")
+    ] = None,
+    export_dir: Annotated[Path, typer.Option(metavar="FOLDER", help="With --export: where the files go.")] = Path(
+        "launch"
+    ),
+    wrapper: Annotated[
+        str, typer.Option(metavar="WRAPPER", help="With --export: torchrun, slurm or kubernetes.")
+    ] = "torchrun",
 ) -> None:
     """Predict one training step: time, MFU, memory, and why."""
     published = _published(against)
     check_targets(trace, report, inputs=[scenario])
     from windtunnel import api
 
+    source, changes = scenario_source(scenario), tuple(overrides or ())
+    exported = _export(source, changes, export, target_version, export_dir, wrapper) if export else None
     with progress("simulating"):
-        result = api.simulate_training(
-            scenario_source(scenario), overrides=tuple(overrides or ()), trace=bool(trace or report or curves)
-        )
+        result = api.simulate_training(source, overrides=changes, trace=bool(trace or report or curves))
     _write(result, trace, report, published)
     if as_json:
         data: dict[str, Any] = result.to_dict(curves=curves)
@@ -54,6 +69,8 @@ def train(
                 "low_s": published.low_s, "high_s": published.high_s,
                 "error": result.step_time_s / published.middle_s - 1,
             }  # fmt: skip
+        if exported is not None:
+            data["export"] = exported.to_dict()
         print_json(data)
         return
     from windtunnel.report.terminal import summary
@@ -77,6 +94,21 @@ def _published(text: str | None) -> Published | None:
     return Published(*ends)
 
 
+def _export(
+    source: Source, overrides: tuple[str, ...], target: str, version: str | None, folder: Path, wrapper: str
+) -> Exported:
+    from windtunnel.exporters import launch
+
+    exported = launch.export(source, target, version, folder, cast("launch.Wrapper", wrapper), overrides=overrides)
+    for path in exported.files:
+        note(f"export  {path}")
+    for item in exported.unsupported:
+        note(f"not expressible in {target}: {item}")
+    for item in exported.notes:
+        note(f"note: {item}")
+    return exported
+
+
 def _write(result: TrainingResult, trace: Path | None, report: Path | None, published: Published | None) -> None:
     if trace is not None:
         from windtunnel.exporters import perfetto
@@ -96,5 +128,6 @@ def register(app: typer.Typer) -> None:
             "train my.yaml --set plan.tp=8 --set plan.pp=2 --json",
             "train my.yaml --trace trace.json --report report.html",
             "train my.yaml --against 14.6-14.7",
+            "train my.yaml --export megatron --export-dir launch --wrapper slurm",
         )
     )(train)

@@ -1,0 +1,124 @@
+"""A resolved plan as files that start the training: `export` is the door, targets are found by the registry.
+
+What a target cannot express is written as a comment into every file and returned; nothing is dropped silently. Numbers
+that the target would refuse when it starts are refused here, all at once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from windtunnel.errors import BadInput, Problem, ProblemList, nearest_name
+from windtunnel.exporters import wrappers
+from windtunnel.exporters.target import TARGETS, options
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from windtunnel.training.predict import Source
+    from windtunnel.training.simulate import Prepared
+
+Wrapper = Literal["torchrun", "slurm", "kubernetes"]
+
+
+@dataclass(frozen=True, slots=True)
+class Exported:
+    """What was written."""
+
+    files: tuple[Path, ...]
+    """The file to start first; the ones it reads after it."""
+    unsupported: tuple[str, ...]
+    """What the target has no word for, also written into the files."""
+    notes: tuple[str, ...]
+
+    def to_dict(self) -> dict[str, list[str]]:
+        """Plain data for `--json`."""
+        files = [str(path) for path in self.files]
+        return {"files": files, "unsupported": list(self.unsupported), "notes": list(self.notes)}
+
+
+def export(
+    prepared_or_scenario: Prepared | Source,
+    target: str,
+    version: str | None,
+    folder: Path,
+    wrapper: Wrapper = "torchrun",
+    *,
+    overrides: Sequence[str] = (),
+) -> Exported:
+    """Write launch files of a plan for one training program.
+
+    Args:
+        prepared_or_scenario: a prepared step, or a scenario (file, mapping or `Scenario`) to prepare.
+        target: `megatron`, `torchtitan`, … (`list_targets()`).
+        version: of the target; absent means the newest whose option list is stored.
+        folder: created when absent; files of the same name are replaced.
+        wrapper: who puts the script on the nodes.
+        overrides: `key=value` settings for a scenario.
+
+    Raises:
+        BadInput: unknown target, version or wrapper; a scenario that cannot run; numbers that the target refuses.
+    """
+    from windtunnel.training.simulate import Prepared
+
+    problems = ProblemList()
+    if target not in TARGETS:
+        problems.extend([TARGETS.unknown(target, "target")])
+    elif version is not None:
+        try:
+            options(target, version)
+        except BadInput as error:
+            problems.extend(error.problems)
+    if wrapper not in wrappers.WRAPPERS:
+        rule = f"must be one of {', '.join(wrappers.WRAPPERS)}"
+        problems.extend([Problem("wrapper", rule, wrapper, nearest=nearest_name(wrapper, wrappers.WRAPPERS))])
+    problems.raise_if_any()
+    techniques: tuple[str, ...] = ()
+    if isinstance(prepared_or_scenario, Prepared):
+        prepared = prepared_or_scenario
+        name = prepared.model.name
+    else:
+        from windtunnel.training.predict import prepare
+
+        prepared, scenario = prepare(prepared_or_scenario, overrides=overrides)
+        name = scenario.name or prepared.model.name
+        techniques = tuple(t if isinstance(t, str) else next(iter(t)) for t in scenario.techniques)
+    launch, known = TARGETS.get(target), options(target, version)
+    launch.check(prepared, problems)
+    problems.raise_if_any()
+    draft = launch.write(prepared, known)
+    for technique in techniques:
+        draft.lacks(f"technique {technique}: how it is switched on is not known here")
+    title = f"{launch.title} {known.version}: {name} on {prepared.cluster.num_devices} devices"
+    script = f"{launch.id}.sh"
+    texts = {script: wrappers.node_script(title, draft, prepared.cluster), **draft.files}
+    job = wrappers.object_name(f"{launch.id}-{name}")
+    if wrapper == "slurm":
+        batch = wrappers.slurm(title, script, job, draft, prepared.cluster)
+        texts = {f"{launch.id}.sbatch": batch, **texts}
+    elif wrapper == "kubernetes":
+        objects = wrappers.kubernetes(title, script, job, draft, texts, prepared.cluster)
+        texts = {f"{launch.id}-job.yaml": objects, **texts}
+    return Exported(_write(folder, texts), tuple(draft.unsupported), tuple(draft.notes))
+
+
+def list_targets() -> tuple[str, ...]:
+    """The ids of all targets, sorted."""
+    return TARGETS.list()
+
+
+def _write(folder: Path, texts: dict[str, str]) -> tuple[Path, ...]:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        paths = []
+        for name, text in texts.items():
+            path = folder / name
+            path.write_text(text, encoding="utf-8")
+            if path.suffix in (".sh", ".sbatch"):
+                path.chmod(0o755)
+            paths.append(path)
+    except OSError as error:
+        raise BadInput(Problem("folder", f"cannot be written: {error.strerror or error}", str(folder))) from error
+    return tuple(paths)

@@ -1,0 +1,105 @@
+"""What a launch target is: a writer of files for one training program, and the options that its version knows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from windtunnel.errors import BadInput, Problem, nearest_name
+from windtunnel.registry import Registry
+
+if TYPE_CHECKING:
+    from windtunnel.errors import ProblemList
+    from windtunnel.training.simulate import Prepared
+
+_FLAGS = Path(__file__).with_name("flags")
+
+
+@dataclass(frozen=True, slots=True)
+class OptionList:
+    """The options that one version of a target publishes. Read from `flags/<target>-<version>.yaml`."""
+
+    target: str
+    version: str
+    source: str
+    as_of: str
+    kinds: dict[str, str]
+    """Option → what it takes: `switch` nothing, `value` one word, `list` one word or more."""
+    choices: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """Option → the only words it accepts, where the target checks them."""
+
+    def refuses(self, option: str, *values: Any) -> str | None:
+        """Why this version does not take the option with these values; None when it does."""
+        kind = self.kinds.get(option)
+        if kind is None:
+            return f"{option} is not an option of {self.target} {self.version}"
+        takes = {"switch": len(values) == 0, "value": len(values) == 1, "list": len(values) >= 1}
+        if not takes[kind]:
+            return f"{option} of {self.target} {self.version} is a {kind}, {len(values)} values were meant for it"
+        for value in values:
+            if option in self.choices and str(value) not in self.choices[option]:
+                return f"{option} {value}: {self.target} {self.version} knows {', '.join(self.choices[option])}"
+        return None
+
+
+@dataclass(slots=True)
+class Draft:
+    """What a writer makes; the wrapper turns it into files. Everything that cannot be written goes to `unsupported`."""
+
+    files: dict[str, str] = field(default_factory=dict)
+    """Name → text of files beside the launcher."""
+    environment: dict[str, str] = field(default_factory=dict)
+    setup: list[str] = field(default_factory=list)
+    """Lines of shell that run before the program: required variables, arrays of arguments."""
+    program: str = ""
+    """What torchrun starts, as shell words."""
+    unsupported: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    def lacks(self, what: str) -> None:
+        """Note once that the target has no word for something."""
+        if what not in self.unsupported:
+            self.unsupported.append(what)
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchTarget:
+    """One training program that plans are written for."""
+
+    id: str
+    title: str
+    check: Callable[[Prepared, ProblemList], None]
+    """Adds a problem for each number that the program would refuse when it starts."""
+    write: Callable[[Prepared, OptionList], Draft]
+
+
+TARGETS: Registry[LaunchTarget] = Registry("launch_targets", package="windtunnel.exporters.targets", noun="target")
+
+
+def versions(target: str) -> tuple[str, ...]:
+    """Versions whose option list is stored, oldest first."""
+    found = [path.stem.removeprefix(f"{target}-") for path in _FLAGS.glob(f"{target}-*.yaml")]
+    return tuple(sorted(found, key=lambda v: [int(part) if part.isdigit() else 0 for part in v.split(".")]))
+
+
+@lru_cache(maxsize=16)
+def options(target: str, version: str | None = None) -> OptionList:
+    """The option list of a version; absent means the newest stored.
+
+    Raises:
+        BadInput: no list is stored for this version.
+    """
+    known = versions(target)
+    chosen = version or (known[-1] if known else "")
+    if chosen not in known:
+        rule = f"no option list of {target} {chosen or '(any version)'}; known versions: {', '.join(known) or 'none'}"
+        raise BadInput(Problem("target-version", rule, chosen, nearest=nearest_name(chosen, known)))
+    data: dict[str, Any] = yaml.safe_load((_FLAGS / f"{target}-{chosen}.yaml").read_text("utf-8"))
+    kinds = {name: kind for kind, names in data["options"].items() for name in names}
+    choices = {name: tuple(map(str, words)) for name, words in data.get("choices", {}).items()}
+    return OptionList(data["target"], data["version"], data["source"], data["as_of"], kinds, choices)

@@ -1,0 +1,1 @@
+"""Training programs that plans are written for, one file each."""

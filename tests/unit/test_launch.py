@@ -1,0 +1,105 @@
+"""Launch files: the registry of targets, integer checks, wrappers, the option of `train`."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from windtunnel.cli.main import run
+from windtunnel.errors import BadInput
+from windtunnel.exporters.launch import export, list_targets
+from windtunnel.exporters.target import options, versions
+from windtunnel.training.predict import prepare
+
+SCENARIO = {
+    "model": "Qwen/Qwen3-30B-A3B",
+    "cluster": {"device": "h100-sxm-80gb", "nodes": 4, "devices_per_node": 8},
+    "training": {"seq_len": 4096, "global_batch": 64},
+    "plan": {"tp": 2, "pp": 2, "ep": 4},
+}
+
+
+def test_targets_and_versions_are_found() -> None:
+    assert "megatron" in list_targets()
+    for target in list_targets():
+        for version in versions(target):
+            known = options(target, version)
+            assert known.source and known.as_of and known.kinds
+            assert known.choices.keys() <= known.kinds.keys()
+
+
+def test_all_wrong_names_are_told_at_once(tmp_path: Path) -> None:
+    with pytest.raises(BadInput) as caught:
+        export(SCENARIO, "megatorn", None, tmp_path, "slrum")  # type: ignore[arg-type]
+    assert "did you mean 'megatron'" in str(caught.value) and "did you mean 'slurm'" in str(caught.value)
+    with pytest.raises(BadInput, match=r"known versions: .*0\.19\.2"):
+        export(SCENARIO, "megatron", "0.1", tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"dp": 3}, "plan.dp"),
+        ({"mbs": 5}, "training.global_batch"),
+        ({"ep": 3}, "plan.ep"),
+        ({"tp": 64}, "plan.tp"),
+        ({"stage_layers": (20, 20)}, "plan.stage_layers"),
+        ({"vpp": 2, "m": 3}, "training.global_batch"),
+        ({"sp": False}, "plan.sp"),
+        ({"zero": 1, "shard_group": 3}, "plan.shard_group"),
+    ],
+)
+def test_numbers_that_megatron_refuses_are_refused_here(change: dict[str, Any], field: str, tmp_path: Path) -> None:
+    prepared, _ = prepare(SCENARIO)
+    export(prepared, "megatron", None, tmp_path / "good")
+    broken = replace(prepared, plan=replace(prepared.plan, **change))
+    with pytest.raises(BadInput) as caught:
+        export(broken, "megatron", None, tmp_path / "bad")
+    assert field in [problem.field for problem in caught.value.problems]
+    assert not (tmp_path / "bad").exists()
+
+
+def test_what_cannot_be_said_is_returned_and_written(tmp_path: Path) -> None:
+    scenario = SCENARIO | {"plan": {"pp": 2, "schedule": "zb_h1", "offload": {"params": 0.5}}}
+    done = export(scenario, "megatron", None, tmp_path)
+    text = done.files[0].read_text("utf-8")
+    assert any("zb_h1" in item for item in done.unsupported)
+    assert any("parameters" in item for item in done.unsupported)
+    assert all(item in text for item in (*done.unsupported, *done.notes))
+
+
+def test_slurm_asks_for_the_cluster(tmp_path: Path) -> None:
+    done = export(SCENARIO, "megatron", None, tmp_path, "slurm")
+    assert [path.name for path in done.files] == ["megatron.sbatch", "megatron.sh"]
+    lines = done.files[0].read_text("utf-8").splitlines()
+    assert "#SBATCH --nodes=4" in lines and "#SBATCH --gpus-per-node=8" in lines
+    directives = [i for i, line in enumerate(lines) if line.startswith("#SBATCH")]
+    assert directives == list(range(1, 1 + len(directives))), "Slurm stops reading at the first other line"
+
+
+def test_kubernetes_carries_the_script(tmp_path: Path) -> None:
+    done = export(SCENARIO, "megatron", None, tmp_path, "kubernetes")
+    config, service, job = yaml.safe_load_all(done.files[0].read_text("utf-8"))
+    assert config["data"]["megatron.sh"] == done.files[1].read_text("utf-8")
+    assert job["spec"]["completions"] == job["spec"]["parallelism"] == 4
+    pod = job["spec"]["template"]["spec"]
+    assert pod["subdomain"] == service["metadata"]["name"]
+    assert pod["containers"][0]["resources"]["limits"] == {"nvidia.com/gpu": "8"}
+
+
+def test_train_exports(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "s.yaml"
+    path.write_text(yaml.safe_dump(SCENARIO))
+    out = tmp_path / "launch"
+    assert run(["train", str(path), "--json", "--export", "megatron", "--export-dir", str(out)]) == 0
+    printed = capsys.readouterr()
+    assert json.loads(printed.out)["export"]["files"] == [str(out / "megatron.sh")]
+    assert "export  " in printed.err
+    assert run(["train", str(path), "--export", "nothing"]) == 2
+    assert run(["train", str(path), "--export", "megatron", "--target-version", "9"]) == 2
