@@ -29,7 +29,10 @@ OPTIONS = {
     "models": ["--family", "--json"],
     "clusters": ["--json"],
     "devices": ["--json"],
-    "import": ["--force", "--json", "--name", "--output"],
+    "import": [
+        "--device", "--devices-per-node", "--env", "--force", "--format", "--framework", "--global-batch", "--json",
+        "--model", "--name", "--nodes", "--output", "--seq-len", "--vocab-size",
+    ],
     "init": [
         "--device", "--devices-per-node", "--force", "--framework", "--global-batch", "--json", "--model", "--nodes",
         "--seq-len",

@@ -40,6 +40,13 @@ def papers(incomplete: str) -> list[str]:
     return _matching(papers.list_papers(), incomplete)
 
 
+def launch_formats(incomplete: str) -> list[str]:
+    """Formats that `import` reads."""
+    from windtunnel.importers import formats
+
+    return _matching(formats.names(), incomplete)
+
+
 def time_classes(incomplete: str) -> list[str]:
     """Classes of time."""
     names = (

@@ -1,32 +1,150 @@
-"""`windtunnel import`: a Hugging Face `config.json` as a model that scenarios can use."""
+"""`windtunnel import`: other tools' files as a model (Hugging Face) or a scenario (launch configurations)."""
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from windtunnel.cli import complete
 from windtunnel.cli.options import AsJson, examples
 from windtunnel.cli.output import check_targets, note, print_json
 
+if TYPE_CHECKING:
+    from windtunnel.importers.launch import Launch, Wanted
+
+_LAUNCH = "Launch files: "
+
 
 def import_(
-    config: Annotated[Path, typer.Argument(metavar="CONFIG", help="Hugging Face config.json.", show_default=False)],
+    config: Annotated[
+        Path,
+        typer.Argument(
+            metavar="FILE",
+            show_default=False,
+            help="Hugging Face config.json, Megatron-LM script or flags, DeepSpeed JSON or torchtitan TOML; "
+            "`-` reads standard input.",
+        ),
+    ],
     name: Annotated[str, typer.Option(help="Name of the model; absent: what the file says, or the folder's.")] = "",
+    format: Annotated[
+        str,
+        typer.Option(help="Format of the file; absent: by its content.", autocompletion=complete.launch_formats),
+    ] = "",
+    device: Annotated[
+        str | None, typer.Option(help=_LAUNCH + "catalogue id of the device.", autocompletion=complete.devices)
+    ] = None,
+    nodes: Annotated[int | None, typer.Option(min=1, help=_LAUNCH + "nodes; absent: as in the file.")] = None,
+    devices_per_node: Annotated[
+        int | None, typer.Option(min=1, help=_LAUNCH + "devices in a node; absent: as in the file.")
+    ] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(
+            help=_LAUNCH + "catalogue name of the model; absent: as in the file.", autocompletion=complete.models
+        ),
+    ] = None,
+    seq_len: Annotated[int | None, typer.Option(min=1, help=_LAUNCH + "tokens per sequence.")] = None,
+    global_batch: Annotated[int | None, typer.Option(min=1, help=_LAUNCH + "sequences per step.")] = None,
+    vocab_size: Annotated[
+        int | None, typer.Option(min=1, help=_LAUNCH + "vocabulary, when a tokenizer has it.")
+    ] = None,
+    framework: Annotated[str | None, typer.Option(help=_LAUNCH + "whose defaults to use.")] = None,
+    env: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=VALUE",
+            show_default=False,
+            help="Scripts: a variable or positional parameter that comes from outside (repeatable).",
+        ),
+    ] = None,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write here, not to stdout.")
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite the output file.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Turn a Hugging Face config.json into a model block."""
+    """Turn a Hugging Face config into a model, or a launch configuration into a scenario.
+
+    Launch configurations: Megatron-LM arguments, DeepSpeed JSON, torchtitan TOML.
+    """
     from windtunnel.errors import BadInput
-    from windtunnel.importers.hf_config import read_hf_config
+    from windtunnel.importers import formats
+    from windtunnel.importers.launch import Wanted
 
     check_targets(output, inputs=[config])
     if output is not None and output.exists() and not force:
         raise BadInput(f"{output}: exists already; --force overwrites it")
+    if format and format not in formats.names():
+        raise BadInput(f"--format = {format}: must be one of {', '.join(formats.names())}")
+    text = "" if config.is_dir() else _text(config)
+    kind = format or (formats.HF_CONFIG if config.is_dir() else formats.detect(text, str(config)))
+    wanted = Wanted(
+        device=device, nodes=nodes, devices_per_node=devices_per_node, model=model, name=name or None,
+        seq_len=seq_len, global_batch=global_batch, vocab_size=vocab_size, framework=framework, env=_pairs(env or []),
+    )  # fmt: skip
+    if kind == formats.HF_CONFIG:
+        if wanted != Wanted(name=name or None):
+            raise BadInput(
+                f"{config}: is a model config, which only takes --name; the other options are for launch files"
+            )
+        _model(config, name, output, as_json)
+    else:
+        _scenario(formats.read(kind, text, str(config), wanted), wanted, output, as_json)
+
+
+def _text(config: Path) -> str:
+    from windtunnel.errors import BadInput
+
+    if str(config) == "-":
+        return sys.stdin.read()
+    try:
+        return config.read_text("utf-8")
+    except UnicodeDecodeError:
+        raise BadInput(f"{config}: is not text in UTF-8") from None
+
+
+def _pairs(env: list[str]) -> dict[str, str]:
+    from windtunnel.errors import BadInput, Problem
+
+    wrong = [Problem("--env", "must be NAME=VALUE", item) for item in env if not item.partition("=")[1]]
+    if wrong:
+        raise BadInput(wrong)
+    return {name: value for name, _, value in (item.partition("=") for item in env)}
+
+
+def _scenario(launch: Launch, wanted: Wanted, output: Path | None, as_json: bool) -> None:
+    """Check and write what a launch file became."""
+    from windtunnel.errors import BadInput
+    from windtunnel.training import predict
+
+    if wanted.name:
+        launch.set("name", wanted.name, "--name")
+    for field, value, why in launch.assumed:
+        note(f"assumed {field} = {value}: {why}")
+    for left in launch.unread:
+        note(f"not read: {left}")
+    if launch.problems:
+        raise BadInput(launch.problems)
+    try:
+        predict.prepare(launch.scenario())
+    except BadInput as error:
+        raise launch.located(error) from None
+    if output is not None:
+        output.write_text(launch.text(), encoding="utf-8")
+        note(f"wrote {output}; next: windtunnel train {output}")
+    if as_json:
+        print_json(launch.as_dict())
+    elif output is None:
+        typer.echo(launch.text(), nl=False)
+
+
+def _model(config: Path, name: str, output: Path | None, as_json: bool) -> None:
+    """Write a Hugging Face config as a model block."""
+    from windtunnel.importers.hf_config import read_hf_config
+
     read = read_hf_config(config, name or None)
     spec = read.model
     data = spec.model_dump(mode="json", exclude_defaults=True)
@@ -50,6 +168,10 @@ def import_(
 
 def register(app: typer.Typer) -> None:
     """Add the verb."""
-    app.command("import", epilog=examples("import config.json", "import config.json --name my-model -o model.yaml"))(
-        import_
+    lines = (
+        "import config.json -o model.yaml",
+        "import train.sh --device h100-sxm-80gb --nodes 16 -o scenario.yaml",
+        "import ds_config.json --model meta-llama/Llama-3.1-8B --seq-len 4096 --device a100-sxm-80gb --nodes 2",
+        "import train.toml --device h100-sxm-80gb --nodes 1",
     )
+    app.command("import", epilog=examples(*lines))(import_)

@@ -1,0 +1,63 @@
+"""Which launch formats are known, and which of them a file is in."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import pkgutil
+from functools import cache
+from types import ModuleType
+from typing import cast
+
+from windtunnel import importers
+from windtunnel.errors import BadInput
+from windtunnel.importers.launch import Launch, Wanted
+
+HF_CONFIG = "hf"
+
+
+@cache
+def _readers() -> dict[str, ModuleType]:
+    """Format → the module beside this one that reads it: those with `FORMAT`, `detect` and `read`."""
+    found = {}
+    for entry in pkgutil.iter_modules(importers.__path__):
+        if entry.name in ("torch_module", "kineto", "formats"):
+            continue  # readers of other things, and this file
+        module = importlib.import_module(f"windtunnel.importers.{entry.name}")
+        if hasattr(module, "FORMAT"):
+            found[module.FORMAT] = module
+    return dict(sorted(found.items()))
+
+
+def names() -> list[str]:
+    """Every format that `import` reads."""
+    return [HF_CONFIG, *_readers()]
+
+
+def detect(text: str, file: str) -> str:
+    """The format of a file by its content.
+
+    Raises:
+        BadInput: no format, or more than one, claims it.
+    """
+    if text.lstrip().startswith("{") and _is_model_config(text):
+        return HF_CONFIG
+    claims = [name for name, module in _readers().items() if module.detect(text)]
+    if len(claims) == 1:
+        return claims[0]
+    which = f"looks like {' and '.join(claims)}" if claims else "is in no format that is recognised"
+    raise BadInput(f"{file}: {which}; --format says which of {', '.join(names())} it is")
+
+
+def read(format: str, text: str, file: str, wanted: Wanted) -> Launch:
+    """Read a launch file in a format of `names()` other than Hugging Face's."""
+    return cast("Launch", _readers()[format].read(text, file, wanted))
+
+
+def _is_model_config(text: str) -> bool:
+    try:
+        data = json.loads(text)
+    except ValueError:
+        return False
+    known = ("model_type", "architectures", "hidden_size", "n_embd", "num_hidden_layers", "n_layer", "d_model")
+    return isinstance(data, dict) and any(key in data for key in known)

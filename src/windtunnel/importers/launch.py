@@ -1,0 +1,276 @@
+"""What a framework's launch file says, on its way to a scenario: values with their place, and what was left out.
+
+The readers of single formats (`megatron`, `deepspeed`, `torchtitan`) fill a `Launch`; it becomes the fields of a
+scenario and a commented YAML file. Nothing is dropped in silence: a setting is read, or listed as not read with the
+reason, or listed as having no bearing on step time and memory.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from windtunnel.errors import UNSET, BadInput, Problem, nearest_name
+
+MODEL_RECORD = frozenset({"name", "provenance", "num_parameters_published", "num_active_parameters_published",
+                          "max_position_embeddings"})  # fmt: skip
+"""Fields of a model that say nothing of its dimensions."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What the caller says beside the file. None means: what the file says."""
+
+    device: str | None = None
+    nodes: int | None = None
+    devices_per_node: int | None = None
+    model: str | None = None
+    name: str | None = None
+    seq_len: int | None = None
+    global_batch: int | None = None
+    vocab_size: int | None = None
+    framework: str | None = None
+    env: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """A setting of the file that the scenario does not hold."""
+
+    name: str
+    value: str
+    line: int | None
+    why: str
+
+    def __str__(self) -> str:
+        said = f"{self.name} {self.value}".strip()
+        return f"{said} (line {self.line}): {self.why}" if self.line else f"{said}: {self.why}"
+
+
+@dataclass(slots=True)
+class Launch:
+    """One launch configuration, read. Fields are dotted scenario paths ("plan.tp") in the order of writing."""
+
+    format: str
+    title: str
+    file: str
+    fields: dict[str, Any] = field(default_factory=dict)
+    origin: dict[str, tuple[str, int | None]] = field(default_factory=dict)
+    """Field → (what said it, line)."""
+    assumed: list[tuple[str, str, str]] = field(default_factory=list)
+    """(field, value, why)."""
+    unread: list[Left] = field(default_factory=list)
+    ignored: list[Left] = field(default_factory=list)
+    """Known, without bearing on the time or memory of a step."""
+    problems: list[Problem] = field(default_factory=list)
+
+    def set(self, path: str, value: Any, said: str, line: int | None = None) -> None:
+        """Take a value over from the file."""
+        self.fields[path] = value
+        self.origin[path] = (said, line)
+
+    def assume(self, path: str, value: Any, why: str) -> None:
+        """Fill in a value that the file does not hold, and say so."""
+        self.set(path, value, why)
+        self.assumed.append((path, json.dumps(value) if not isinstance(value, str) else value, why))
+
+    def leave(self, name: str, value: str, line: int | None, why: str) -> None:
+        """List a setting that was not read."""
+        self.unread.append(Left(name, value, line, why))
+
+    def ignore(self, name: str, value: str, line: int | None) -> None:
+        """List a setting without bearing."""
+        self.ignored.append(Left(name, value, line, "no bearing on the time or memory of a step"))
+
+    def wrong(self, name: str, rule: str, value: Any = UNSET, line: int | None = None, **more: Any) -> None:
+        """Note a setting that stops the reading."""
+        self.problems.append(Problem(name, rule, value=value, file=self.file, line=line, **more))
+
+    def cluster(self, wanted: Wanted, nodes: tuple[int, str, int | None] | None,
+                per_node: tuple[int, str, int | None] | None) -> int | None:  # fmt: skip
+        """Fill in the cluster from the options and the file; returns the number of devices when it is known."""
+        from windtunnel import catalog
+        from windtunnel.catalog.resolution import default_node
+
+        before, device = len(self.problems), None
+        if wanted.device is None:
+            self.wrong("--device", "is required: launch files do not name the accelerator (windtunnel devices)")
+        else:
+            try:
+                device = catalog.device(wanted.device)
+                self.set("cluster.device", device.id, "--device")
+            except BadInput as error:
+                self.problems.extend(error.problems)
+        if wanted.nodes is not None:
+            self.set("cluster.nodes", wanted.nodes, "--nodes of windtunnel import")
+        elif nodes is not None:
+            self.set("cluster.nodes", *nodes)
+        else:
+            self.wrong("--nodes", "is required: the file does not say on how many nodes it runs")
+        if wanted.devices_per_node is not None:
+            self.set("cluster.devices_per_node", wanted.devices_per_node, "--devices-per-node of windtunnel import")
+        elif per_node is not None:
+            self.set("cluster.devices_per_node", *per_node)
+        elif device is not None and (usual := default_node(device)) is not None:
+            size = usual.devices_per_node
+            self.assume("cluster.devices_per_node", size, f"not in the file; as in {usual.name}")
+        elif device is not None:
+            self.wrong("--devices-per-node", "is required: the file does not say how many devices a node has")
+        if len(self.problems) > before:
+            return None
+        return int(self.fields["cluster.nodes"]) * int(self.fields["cluster.devices_per_node"])
+
+    def named_model(self, name: str, said: str, line: int | None = None) -> bool:
+        """Use a catalogue model; a problem, and False, when there is none of that name."""
+        from windtunnel import catalog
+
+        try:
+            self.set("model", catalog.model(name).name, said, line)
+        except BadInput as error:
+            self.problems.extend(error.problems)
+            return False
+        return True
+
+    def model(self, fields: dict[str, Any], lines: Mapping[str, tuple[str, int | None]]) -> None:
+        """Use spelled-out dimensions, by catalogue name where an entry has the very same ones."""
+        from pydantic import ValidationError
+
+        from windtunnel.errors import ProblemList
+        from windtunnel.specs.loader import explain
+        from windtunnel.specs.model import ModelSpec
+
+        try:
+            spec = ModelSpec.model_validate(fields)
+        except ValidationError as error:
+            problems = ProblemList(prefix="")
+            explain(ModelSpec, fields, error, problems)
+            for problem in problems:
+                said, line = lines.get(problem.field, ("", None))
+                name = f"{said} ({problem.field})" if said else f"model.{problem.field}"
+                self.wrong(name, problem.rule, problem.value, line)
+            return
+        same = equal_models(spec)
+        if same:
+            others = f" (as do {', '.join(same[1:])})" if same[1:] else ""
+            self.set("model", same[0], f"has the dimensions that the file spells out{others}")
+            return
+        for key, value in fields.items():
+            self.fields[f"model.{key}"] = value
+            if key in lines:
+                self.origin[f"model.{key}"] = lines[key]
+
+    def scenario(self) -> dict[str, Any]:
+        """The fields as a scenario mapping."""
+        out: dict[str, Any] = {"schema_version": 1}
+        for path in sorted(self.fields, key=lambda p: _ORDER.index(p.split(".")[0])):
+            *parents, last = path.split(".")
+            place = out
+            for parent in parents:
+                place = place.setdefault(parent, {})
+            place[last] = self.fields[path]
+        return out
+
+    def text(self) -> str:
+        """The scenario as a YAML file with the origin of each value, the assumptions and what was not read."""
+        lines = [f"# Read by windtunnel import from {Path(self.file).name} ({self.title}).", "#"]
+        lines += _listed("Assumed (not in the file):", [f"{a} = {b}: {c}" for a, b, c in self.assumed])
+        lines += _listed("Not read:", [str(left) for left in self.unread])
+        names = sorted({left.name for left in self.ignored})
+        lines += _listed("Without bearing on the time or memory of a step:", _wrapped(names))
+        lines.pop()
+        return "\n".join(lines + _block(self.scenario(), self.origin, "", 0)) + "\n"
+
+    def where(self, path: str) -> tuple[str, int | None] | None:
+        """What said a field, or the nearest parent or child of it."""
+        parts = path.split(".")
+        for n in range(len(parts), 0, -1):
+            found = self.origin.get(".".join(parts[:n]))
+            if found is not None:
+                return found
+        return None
+
+    def located(self, error: BadInput) -> BadInput:
+        """Problems of the scenario with the place in the launch file that the values came from."""
+        out = []
+        for problem in error.problems:
+            found = self.where(problem.field)
+            said = f" (from {found[0]})" if found else ""
+            out.append(Problem(problem.field, problem.rule + said, problem.value, problem.nearest, self.file,
+                               found[1] if found else None))  # fmt: skip
+        return BadInput(out)
+
+    def as_dict(self) -> dict[str, Any]:
+        """For `--json`."""
+        return {
+            "format": self.format,
+            "file": self.file,
+            "scenario": self.scenario(),
+            "origin": {k: {"said": said, "line": line} for k, (said, line) in self.origin.items()},
+            "assumed": [{"field": a, "value": b, "why": c} for a, b, c in self.assumed],
+            "unread": [_left(left) for left in self.unread],
+            "ignored": [_left(left) for left in self.ignored],
+        }
+
+
+_ORDER = ("name", "model", "cluster", "training", "plan")
+
+
+def equal_models(spec: Any) -> list[str]:
+    """Catalogue models whose dimensions equal a model's, `max_position_embeddings` aside."""
+    from windtunnel import catalog
+
+    def dimensions(model: Any) -> dict[str, Any]:
+        data: dict[str, Any] = model.model_dump(exclude=set(MODEL_RECORD))
+        data["num_key_value_heads"], data["head_dim"] = model.kv_heads, model.attention_head_dim
+        return data
+
+    wanted = dimensions(spec)
+    return [entry.name for entry in map(catalog.model, catalog.models()) if dimensions(entry) == wanted]
+
+
+def unknown_option(launch: Launch, name: str, value: str, line: int | None, known: list[str]) -> None:
+    """List an option that the format does not have, with the nearest one that it has."""
+    near = nearest_name(name, known, cutoff=0.8)
+    launch.leave(name, value, line, "unknown option" + (f"; did you mean {near}?" if near else ""))
+
+
+def _left(left: Left) -> dict[str, Any]:
+    return {"name": left.name, "value": left.value, "line": left.line, "why": left.why}
+
+
+def _listed(title: str, entries: list[str]) -> list[str]:
+    return [f"# {title}", *(f"#   {' '.join(entry.split())}" for entry in entries), "#"] if entries else []
+
+
+def _wrapped(names: list[str]) -> list[str]:
+    import textwrap
+
+    return textwrap.wrap(" ".join(names), 110, break_on_hyphens=False, break_long_words=False)
+
+
+def _block(data: dict[str, Any], origin: Mapping[str, tuple[str, int | None]], path: str, depth: int) -> list[str]:
+    out = []
+    for key, value in data.items():
+        here = f"{path}.{key}" if path else key
+        head = "  " * depth + f"{key}:"
+        if isinstance(value, dict):
+            out += ["", head] if depth == 0 else [head]
+            out += _block(value, origin, here, depth + 1)
+            continue
+        said, line = origin.get(here, ("", None))
+        note = f"{said}, line {line}" if line else said
+        body = f"{head} {_scalar(value)}"
+        out.append(f"{body:<38} # {note}".rstrip() if note else body)
+    return out
+
+
+def _scalar(value: Any) -> str:
+    if isinstance(value, bool | int | float | list | tuple) or value is None:
+        return json.dumps(value)
+    import yaml
+
+    plain = str(yaml.safe_dump(str(value), width=10_000, allow_unicode=True)).removesuffix("\n").removesuffix("\n...")
+    return plain

@@ -1,0 +1,213 @@
+"""Megatron-LM arguments, from a shell script or a line of flags, as a scenario.
+
+Names and defaults: NVIDIA/Megatron-LM `megatron/training/arguments.py` (core 0.12 to 0.16). A switch that the script
+does not give is written as Megatron-LM's default, not as the default of other stacks on the same core. Options without
+a field in a scenario are data, `flags/megatron-lm.yaml`.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from windtunnel.importers import megatron_model, megatron_plan
+from windtunnel.importers.launch import Launch, Wanted, unknown_option
+from windtunnel.importers.shell import Script, Word, read_script, split
+
+FORMAT = "megatron"
+TITLE = "Megatron-LM arguments"
+SIGNS = ("--num-layers", "--hidden-size", "--micro-batch-size", "--tensor-model-parallel-size", "--seq-length")
+PER_NODE = ("nproc-per-node", "nproc_per_node", "num-gpus", "num_gpus", "gpus-per-node", "ntasks-per-node")
+NODES = ("nnodes", "num-nodes", "num_nodes", "nodes")
+_SBATCH = re.compile(r"^#SBATCH\s+(?:--?)([\w-]+)[= ]\s*(\S+)", re.MULTILINE)
+_SHORT = {"-N": "--nodes"}
+
+
+def detect(text: str) -> bool:
+    """Whether a text looks like Megatron-LM arguments."""
+    return sum(sign in text for sign in SIGNS) >= 2
+
+
+def read(text: str, file: str, wanted: Wanted) -> Launch:
+    """Read a script; problems are collected in the result."""
+    launch = Launch(FORMAT, TITLE, file)
+    script = read_script(text, wanted.env)
+    for what, line, why in script.notes:
+        launch.leave(what, "", line, why)
+    flags = Flags(launch, _launch_words(script, launch))
+    for name, value, line in script.defaults:
+        if f"${name}" not in ("$MASTER_ADDR", "$MASTER_PORT", "$NODE_RANK", "$RANK") and value.isdigit():
+            launch.assumed.append((f"${name}", value, f"not set in the script; its own default, line {line}"))
+    for match in _SBATCH.finditer(text):
+        flags.sbatch(match.group(1), match.group(2), text.count("\n", 0, match.start()) + 1)
+    nodes, per_node = flags.size(NODES), flags.size(PER_NODE)
+    devices = launch.cluster(wanted, nodes, per_node)
+    megatron_model.read_model(launch, flags, wanted)
+    megatron_plan.read_training(launch, flags, wanted)
+    megatron_plan.read_plan(launch, flags, devices)
+    flags.rest()
+    return launch
+
+
+def _launch_words(script: Script, launch: Launch) -> list[Word]:
+    """The words of the command that starts the training, or of everything that looks like lists of flags."""
+
+    def flat(command: list[Word]) -> list[Word]:
+        return [w for word in command for w in (split(word) if re.search(r"\s", word.text) else [word])]
+
+    def score(command: list[Word]) -> int:
+        return sum(word.text.split("=")[0] in SIGNS for word in command)
+
+    commands = [flat(command) for command in script.commands]
+    best = max(commands, key=score, default=[])
+    if score(best):
+        return best
+    lists = [flat(words) for words in script.variables.values() if any(w.text.startswith("--") for w in words)]
+    if lists:
+        launch.assumed.append(
+            ("(launch)", "all lists", "no launch command found; every list of flags set here is read")
+        )
+    return [word for words in lists for word in words]
+
+
+class Flags:
+    """Flags with their values and lines, and which of them have been read."""
+
+    def __init__(self, launch: Launch, words: list[Word]) -> None:
+        self.launch = launch
+        self.given: dict[str, tuple[list[str], int]] = {}
+        self.used: set[str] = set()
+        name: str | None = None
+        for word in words:
+            text = _SHORT.get(word.text, word.text)
+            if re.match(r"--[A-Za-z]", text):
+                name, _, value = text[2:].partition("=")
+                self.given[name] = ([value] if value else [], word.line)
+            elif name is not None and not re.fullmatch(r"\S+\.py|-[a-zA-Z]", text):
+                self.given[name][0].append(text)
+            else:
+                if text.startswith("$") and name is None:
+                    launch.leave(text, "", word.line, "not set in the script; --env sets it")
+                name = None
+
+    def sbatch(self, name: str, value: str, line: int) -> None:
+        """Take the size of a Slurm job, unless the launcher says it."""
+        name = {"N": "nodes"}.get(name, name)
+        found = re.search(r"(\d+)$", value) if name in ("gres", "gpus-per-node") else None
+        name, value = ("gpus-per-node", found.group(1)) if found else (name, value)
+        if name in ("nodes", "gpus-per-node", "ntasks-per-node"):
+            self.given.setdefault(name, ([value], line))
+
+    def size(self, names: tuple[str, ...]) -> tuple[int, str, int | None] | None:
+        """The first of several spellings of a count that is a plain number."""
+        found = None
+        for name in names:
+            if name not in self.given:
+                continue
+            values, line = self.given[name]
+            self.used.add(name)
+            if len(values) >= 1 and values[0].isdigit() and int(values[0]) > 0:
+                found = found or (int(values[0]), f"--{name}", line)
+            else:
+                self.launch.leave(f"--{name}", " ".join(values), line, "not a number that the script sets")
+        return found
+
+    def present(self, *names: str) -> bool:
+        """Whether one of several flags is given."""
+        here = [name for name in names if name in self.given]
+        self.used.update(here)
+        return bool(here)
+
+    def line(self, name: str) -> int | None:
+        """Where a flag is."""
+        return self.given[name][1] if name in self.given else None
+
+    def texts(self, name: str) -> list[str] | None:
+        """The values of a flag; a problem when one of them is not known."""
+        if name not in self.given:
+            return None
+        self.used.add(name)
+        values, line = self.given[name]
+        for value in values:
+            found = re.search(r"\$(\w+)|\$\(|`|\$\{", value)
+            if found:
+                unset = found.group(1)
+                how = f"--env {unset}=… sets it" if unset else "write the number"
+                self.launch.wrong(f"--{name}", f"is not known without running the script; {how}", value, line)
+                return None
+        return values
+
+    def text(self, name: str, *, choices: tuple[str, ...] = ()) -> str | None:
+        """The one value of a flag, or None."""
+        values = self.texts(name)
+        if values is None:
+            return None
+        line = self.line(name)
+        if len(values) != 1 and not (values and choices):
+            self.launch.wrong(f"--{name}", "needs one value", " ".join(values), line)
+            return None
+        if choices and values[0] not in choices:
+            self.launch.wrong(f"--{name}", f"must be one of {', '.join(choices)}", values[0], line)
+            return None
+        return values[0]
+
+    def number(self, name: str, *, least: int = 1) -> int | None:
+        """The integer of a flag, or None."""
+        value = self.text(name)
+        if value is None:
+            return None
+        digits = value.replace("_", "")
+        if not re.fullmatch(r"-?\d+", digits) or int(digits) < least:
+            self.launch.wrong(f"--{name}", f"must be an integer of at least {least}", value, self.line(name))
+            return None
+        return int(digits)
+
+    def real(self, name: str) -> float | None:
+        """The number of a flag, or None."""
+        value = self.text(name)
+        try:
+            return None if value is None else float(value)
+        except ValueError:
+            self.launch.wrong(f"--{name}", "must be a number", value, self.line(name))
+            return None
+
+    def take(self, path: str, name: str, *, least: int = 1) -> int | None:
+        """Put the integer of a flag into a field."""
+        value = self.number(name, least=least)
+        if value is not None:
+            self.launch.set(path, value, f"--{name}", self.line(name))
+        return value
+
+    def switch(self, path: str, value: Any, *names: str) -> bool:
+        """Set a field when one of several flags is given."""
+        for name in names:
+            if self.present(name):
+                self.launch.set(path, value, f"--{name}", self.line(name))
+                return True
+        return False
+
+    def rest(self) -> None:
+        """List what no field was made of: without bearing, not modelled, unknown."""
+        ignored, not_modelled = known()
+        read = sorted(self.used | ignored | set(not_modelled))
+        for name, (values, line) in self.given.items():
+            if name in self.used:
+                continue
+            value = " ".join(values)
+            if name in not_modelled:
+                self.launch.leave(f"--{name}", value, line, f"no field in a scenario: {not_modelled[name]}")
+            elif name in ignored:
+                self.launch.ignore(f"--{name}", value, line)
+            else:
+                unknown_option(self.launch, f"--{name}", value, line, [f"--{other}" for other in read])
+
+
+@cache
+def known() -> tuple[frozenset[str], dict[str, str]]:
+    """(options without bearing, options not modelled and why)."""
+    data = yaml.safe_load((Path(__file__).parent / "flags" / "megatron-lm.yaml").read_text("utf-8"))
+    return frozenset(data["no_bearing"].split()), dict(data["not_modelled"])

@@ -1,0 +1,244 @@
+"""The model part of Megatron-LM arguments, in Hugging Face's names."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from windtunnel.errors import BadInput
+from windtunnel.importers.launch import Launch, Wanted
+
+if TYPE_CHECKING:
+    from windtunnel.importers.megatron import Flags
+
+DIMENSIONS = {
+    "hidden_size": "hidden-size", "num_hidden_layers": "num-layers", "num_attention_heads": "num-attention-heads",
+    "intermediate_size": "ffn-hidden-size", "head_dim": "kv-channels",
+    "max_position_embeddings": "max-position-embeddings", "num_experts": "num-experts",
+    "num_experts_per_tok": "moe-router-topk", "moe_intermediate_size": "moe-ffn-hidden-size",
+    "shared_expert_intermediate_size": "moe-shared-expert-intermediate-size", "q_lora_rank": "q-lora-rank",
+    "kv_lora_rank": "kv-lora-rank", "qk_nope_head_dim": "qk-head-dim", "qk_rope_head_dim": "qk-pos-emb-head-dim",
+    "v_head_dim": "v-head-dim", "num_nextn_predict_layers": "mtp-num-layers",
+}  # fmt: skip
+"""Field → option that holds it."""
+REQUIRED = ("hidden_size", "num_hidden_layers", "num_attention_heads")
+VOCABULARIES = {"GPT2BPETokenizer": 50257, "BertWordPieceLowerCase": 30522, "BertWordPieceCase": 28996}
+"""Tokenizers with one published vocabulary: GPT-2's and BERT's."""
+MLA_DEFAULTS = {"kv_lora_rank": 32, "qk_nope_head_dim": 128, "qk_rope_head_dim": 64, "v_head_dim": 128}
+_POSITIONS = {"learned_absolute": "learned", "rope": "rope", "yarn": "rope", "mrope": "rope", "none": "none",
+              "relative": "relative"}  # fmt: skip
+_OTHERS = ("encoder-num-layers", "decoder-num-layers", "hybrid-override-pattern", "hybrid-layer-pattern",
+           "is-hybrid-model", "heterogeneous-layers-config-path", "bert-no-binary-head", "linear-attention-type",
+           "experimental-attention-variant", "use-gated-attention", "attention-output-gate", "moe-latent-size",
+           "post-self-attn-layernorm", "post-mlp-layernorm")  # fmt: skip
+
+
+def read_model(launch: Launch, flags: Flags, wanted: Wanted) -> None:
+    """The model: a catalogue name when `--model` or equal dimensions give one, else spelled out."""
+    before = len(launch.problems)
+    fields: dict[str, Any] = {}
+    lines: dict[str, tuple[str, int | None]] = {}
+    for field, name in DIMENSIONS.items():
+        value = flags.number(name, least=0)
+        if value is not None:
+            fields[field], lines[field] = value, (f"--{name}", flags.line(name))
+    _shape(launch, flags, fields, lines)
+    vocab = _vocabulary(launch, flags, wanted)
+    if wanted.model is not None:
+        launch.named_model(wanted.model, "--model of windtunnel import")
+        _compare(launch, fields, lines)
+        return
+    for name in _OTHERS:
+        if flags.present(name):
+            launch.wrong(f"--{name}", "is not read: the model is not a plain decoder; name it with --model",
+                         line=flags.line(name))  # fmt: skip
+    for field in REQUIRED:
+        name = DIMENSIONS[field]
+        if field not in fields and name not in flags.given:
+            launch.wrong(f"--{name}", "is required, or --model for windtunnel import")
+    if vocab is None and not any(p.field == "--vocab-size" for p in launch.problems):
+        why = "is required: the script leaves the vocabulary to its tokenizer; --vocab-size or --model for"
+        launch.wrong("--vocab-size", f"{why} windtunnel import")
+    if len(launch.problems) > before:
+        return
+    if vocab is not None:
+        fields["vocab_size"], lines["vocab_size"] = vocab[0], (vocab[1], vocab[2])
+    first = {"name": wanted.name or re.sub(r"\.\w+$", "", launch.file.rsplit("/", 1)[-1]) or "model"}
+    first["family"] = "mla_moe" if "kv_lora_rank" in fields else "moe" if fields.get("num_experts") else "dense"
+    launch.model({**first, **fields}, lines)
+
+
+def _shape(launch: Launch, flags: Flags, fields: dict[str, Any], lines: dict[str, tuple[str, int | None]]) -> None:
+    """What switches and defaults decide."""
+
+    def put(field: str, value: Any, *names: str, otherwise: Any = None) -> bool:
+        for name in names:
+            if flags.present(name):
+                fields[field], lines[field] = value, (f"--{name}", flags.line(name))
+                return True
+        if otherwise is not None:
+            fields[field], lines[field] = otherwise, (f"no --{names[0]}", None)
+        return False
+
+    grouped = flags.present("group-query-attention")
+    groups = flags.number("num-query-groups")
+    if grouped:
+        fields["num_key_value_heads"] = groups or 1
+        lines["num_key_value_heads"] = ("--num-query-groups", flags.line("num-query-groups"))
+    elif groups is not None and "num-query-groups" in flags.given:
+        launch.leave("--num-query-groups", str(groups), flags.line("num-query-groups"),
+                     "has no effect without --group-query-attention")  # fmt: skip
+    gated = put("gated_mlp", True, "swiglu", "quick-geglu", "use-fused-weighted-squared-relu-glu", otherwise=False)
+    if flags.present("squared-relu"):
+        fields["hidden_act"], lines["hidden_act"] = "relu2", ("--squared-relu", flags.line("squared-relu"))
+    else:
+        act = "silu" if flags.present("swiglu") else "gelu"
+        name = next((n for n in ("swiglu", "quick-geglu") if n in flags.given), None)
+        fields["hidden_act"] = act
+        lines["hidden_act"] = (f"--{name}", flags.line(name)) if name else ("Megatron's default", None)
+    hidden = fields.get("hidden_size")
+    if "intermediate_size" not in fields and hidden:
+        width = int(4 * hidden * 2 / 3) // 64 * 64 if gated else 4 * hidden
+        fields["intermediate_size"] = width
+        lines["intermediate_size"] = ("no --ffn-hidden-size: " + ("8/3" if gated else "4") + " of --hidden-size", None)
+    norm = flags.text("normalization", choices=("LayerNorm", "RMSNorm"))
+    fields["norm"] = "rmsnorm" if norm == "RMSNorm" else "layernorm"
+    lines["norm"] = ("--normalization", flags.line("normalization")) if norm else ("no --normalization", None)
+    put("qk_norm", True, "qk-layernorm")
+    put("tie_word_embeddings", False, "untie-embeddings-and-output-weights", otherwise=True)
+    biased = not flags.present("disable-bias-linear")
+    where = ("--disable-bias-linear", flags.line("disable-bias-linear"))
+    fields["mlp_bias"] = fields["attention_bias"] = biased
+    lines["mlp_bias"] = lines["attention_bias"] = ("no --disable-bias-linear", None) if biased else where
+    put("attention_bias", True, "add-qkv-bias")
+    position = flags.text("position-embedding-type", choices=tuple(_POSITIONS))
+    fields["position_embedding"] = _POSITIONS[position or "learned_absolute"]
+    lines["position_embedding"] = ("--position-embedding-type", flags.line("position-embedding-type"))
+    if position is None:
+        lines["position_embedding"] = ("no --position-embedding-type", None)
+        put("position_embedding", "rope", "use-rotary-position-embeddings")
+    heads = fields.get("num_attention_heads")
+    if fields.get("head_dim") and heads and hidden == fields["head_dim"] * heads:
+        del fields["head_dim"]
+    _mixture(launch, flags, fields, lines)
+    _latent(flags, fields, lines)
+
+
+def _mixture(launch: Launch, flags: Flags, fields: dict[str, Any], lines: dict[str, tuple[str, int | None]]) -> None:
+    if not fields.get("num_experts"):
+        for field in ("num_experts", "num_experts_per_tok", "moe_intermediate_size", "shared_expert_intermediate_size"):
+            fields.pop(field, None)
+        return
+    if "num_experts_per_tok" not in fields:
+        fields["num_experts_per_tok"], lines["num_experts_per_tok"] = 2, ("no --moe-router-topk", None)
+    if "moe_intermediate_size" not in fields and "intermediate_size" in fields:
+        fields["moe_intermediate_size"] = fields["intermediate_size"]
+        lines["moe_intermediate_size"] = ("no --moe-ffn-hidden-size: as --ffn-hidden-size", None)
+    shared, width = fields.get("shared_expert_intermediate_size"), fields["moe_intermediate_size"]
+    if shared:
+        fields["n_shared_experts"] = shared // width if width and shared % width == 0 else 1
+        lines["n_shared_experts"] = lines["shared_expert_intermediate_size"]
+    factor = flags.real("moe-expert-capacity-factor")
+    if factor is not None and factor > 0:
+        fields["capacity_factor"] = factor
+        lines["capacity_factor"] = ("--moe-expert-capacity-factor", flags.line("moe-expert-capacity-factor"))
+    text = flags.texts("moe-layer-freq")
+    if text:
+        where = ("--moe-layer-freq", flags.line("moe-layer-freq"))
+        pattern = layer_pattern("".join(text), int(fields.get("num_hidden_layers") or 0))
+        if pattern is None:
+            rule = "must be a number, or a list like [0]*3+[1]*58 with dense layers first"
+            launch.wrong("--moe-layer-freq", rule, " ".join(text), where[1])
+        else:
+            if len(text) == 1 and pattern[1] > 1:
+                launch.leave(
+                    *where[:1], text[0], where[1], "the last, not the first, of each group of layers is a mixture"
+                )
+            for field, value in zip(("first_k_dense_replace", "moe_layer_freq"), pattern, strict=True):
+                if value != (0, 1)[field == "moe_layer_freq"]:
+                    fields[field], lines[field] = value, where
+
+
+def layer_pattern(text: str, depth: int) -> tuple[int, int] | None:
+    """`--moe-layer-freq` as (dense layers first, one mixture in every n after them); None when it is neither.
+
+    A number n makes layers 0, n, 2n … mixtures. A list has one entry a layer, 1 for a mixture, built of `[…]*n` and +.
+    """
+    text = text.strip("'\"()").replace(" ", "")
+    if re.fullmatch(r"[1-9]\d*", text):
+        return 0, int(text)
+    kinds: list[int] = []
+    for part in text.split("+"):
+        found = re.fullmatch(r"\(?\[([01](?:,[01])*)\]\)?(?:\*(\d+))?", part.strip("()"))
+        if not found:
+            return None
+        kinds += [int(kind) for kind in found.group(1).split(",")] * int(found.group(2) or 1)
+    dense = kinds.index(1) if 1 in kinds else len(kinds)
+    rest = kinds[dense:]
+    if len(kinds) == depth and all(rest):
+        return dense, 1
+    for n in range(2, len(kinds) + 1):
+        if len(kinds) == depth and all(kind == (i % n == n - 1) for i, kind in enumerate(kinds)):
+            return 0, n
+    return None
+
+
+def _latent(flags: Flags, fields: dict[str, Any], lines: dict[str, tuple[str, int | None]]) -> None:
+    if not flags.present("multi-latent-attention"):
+        for field in ("q_lora_rank", *MLA_DEFAULTS):
+            fields.pop(field, None)
+        return
+    for field, value in MLA_DEFAULTS.items():
+        if field not in fields:
+            fields[field], lines[field] = value, (f"no --{DIMENSIONS[field]}", None)
+    fields.pop("head_dim", None)
+    fields["num_key_value_heads"] = fields.get("num_attention_heads")
+
+
+def _vocabulary(launch: Launch, flags: Flags, wanted: Wanted) -> tuple[int, str, int | None] | None:
+    """(size, what said it, line)."""
+    padded, plain = flags.number("padded-vocab-size"), flags.number("vocab-size")
+    tokenizer = flags.given.get("tokenizer-type", ([], 0))[0]
+    flags.present("tokenizer-type", "tokenizer-model", "vocab-file")
+    multiple = flags.number("make-vocab-size-divisible-by")
+    if padded:
+        launch.set("training.padded_vocab", False, "--padded-vocab-size", flags.line("padded-vocab-size"))
+        return padded, "--padded-vocab-size", flags.line("padded-vocab-size")
+    if multiple is not None and multiple != 128:
+        launch.leave("--make-vocab-size-divisible-by", str(multiple), flags.line("make-vocab-size-divisible-by"),
+                     "a scenario pads the vocabulary to 128 · tp")  # fmt: skip
+    if wanted.vocab_size:
+        return wanted.vocab_size, "--vocab-size of windtunnel import", None
+    if plain:
+        return plain, "--vocab-size", flags.line("vocab-size")
+    if tokenizer and tokenizer[0] in VOCABULARIES:
+        size = VOCABULARIES[tokenizer[0]]
+        launch.assumed.append(("model.vocab_size", str(size), f"the vocabulary of {tokenizer[0]}"))
+        return size, f"--tokenizer-type {tokenizer[0]}", flags.line("tokenizer-type")
+    model = flags.given.get("tokenizer-model", ([], 0))[0]
+    if model and "$" not in model[0]:
+        from windtunnel import catalog
+
+        try:
+            entry = catalog.model(model[0])
+        except BadInput:
+            return None
+        why = f"--tokenizer-model names {entry.name}"
+        launch.assumed.append(("model.vocab_size", str(entry.vocab_size), why))
+        return entry.vocab_size, why, flags.line("tokenizer-model")
+    return None
+
+
+def _compare(launch: Launch, fields: dict[str, Any], lines: dict[str, tuple[str, int | None]]) -> None:
+    """Dimensions of the script that the named model does not have are not taken over."""
+    from windtunnel import catalog
+
+    if "model" not in launch.fields:
+        return
+    spec = catalog.model(launch.fields["model"])
+    own = {**spec.model_dump(), "num_key_value_heads": spec.kv_heads, "head_dim": spec.attention_head_dim}
+    for field, value in fields.items():
+        if field in lines and field in own and own[field] != value and field != "max_position_embeddings":
+            said, line = lines[field]
+            if line is not None:
+                launch.leave(said, str(value), line, f"{spec.name} of --model has {field} = {own[field]}")

@@ -1,0 +1,426 @@
+"""Just enough shell to see which words a launch script passes: variables, arrays, continuations, simple conditions.
+
+Nothing is executed. What cannot be known without running the script (command substitutions, positional parameters,
+loops, conditions on unset variables) stays visible: the literal `$NAME` in a word, or a note with its line.
+"""
+
+from __future__ import annotations
+
+import ast
+import operator
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+_NAME = r"[A-Za-z_]\w*|\d|[@*#?]"
+_ASSIGN = re.compile(r"([A-Za-z_]\w*)(\+?)=")
+_EXPANSION = re.compile(
+    r"\$\(\((?P<arith>.*?)\)\)|(?P<command>\$\((?:[^()]|\([^()]*\))*\)|`[^`]*`)"
+    rf"|\$\{{(?P<braced>{_NAME})(?P<index>\[[@*]\])?(?P<op>:?[-=?+])?(?P<default>(?:[^{{}}]|\{{[^{{}}]*\}})*)\}}"
+    rf"|\$(?P<bare>{_NAME})",
+    re.DOTALL,
+)  # fmt: skip
+_OPERATORS: dict[type[ast.operator], Callable[[int, int], int]] = {
+    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.floordiv,
+    ast.FloorDiv: operator.floordiv, ast.Mod: operator.mod,
+}  # fmt: skip
+_COMPARE: dict[str, Callable[[int, int], bool]] = {
+    "-eq": operator.eq, "-ne": operator.ne, "-gt": operator.gt, "-lt": operator.lt, "-ge": operator.ge,
+    "-le": operator.le,
+}  # fmt: skip
+_PREFIXES = ("then", "do", "{", "}", "!", "time", "exec", "sudo", "env", "nohup", "export", "local", "readonly",
+             "declare")  # fmt: skip
+_LOOPS = {"for": "done", "while": "done", "until": "done", "select": "done", "case": "esac"}
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """One argument and the line that it was written on."""
+
+    text: str
+    line: int
+
+
+@dataclass(slots=True)
+class _Raw:
+    """A word before expansion: pieces of (quote, text), or the elements of an array assignment."""
+
+    line: int
+    pieces: list[tuple[str, str]] = field(default_factory=list)
+    array: list[_Raw] | None = None
+
+    @property
+    def literal(self) -> str:
+        return "".join(text for _, text in self.pieces)
+
+
+@dataclass(slots=True)
+class _Frame:
+    """A compound command: whether what surrounds it runs, and what its condition was (None: unknown)."""
+
+    outer: bool
+    end: str
+    condition: bool | None = None
+    testing: bool = False
+    line: int = 0
+
+
+@dataclass(slots=True)
+class Script:
+    """Commands that run, expanded, and what was set."""
+
+    commands: list[list[Word]] = field(default_factory=list)
+    variables: dict[str, list[Word]] = field(default_factory=dict)
+    notes: list[tuple[str, int, str]] = field(default_factory=list)
+    """(what, line, why it was not read)."""
+    defaults: list[tuple[str, str, int]] = field(default_factory=list)
+    """(variable, default value that stands in for it, line)."""
+
+
+def read_script(text: str, env: Mapping[str, str]) -> Script:
+    """Read a script with values given for variables that it takes from outside."""
+    return _Reader(text, env).read()
+
+
+def split(word: Word) -> list[Word]:
+    """The words inside a word, each with its own line."""
+    return [
+        Word(m.group().strip("'\""), word.line + word.text.count("\n", 0, m.start()))
+        for m in re.finditer(r"'[^']*'|\S+", word.text)
+    ]
+
+
+class _Reader:
+    def __init__(self, text: str, env: Mapping[str, str]) -> None:
+        self.text = text.replace("\r\n", "\n")
+        self.given = dict(env)
+        self.script = Script()
+        self.frames: list[_Frame] = []
+        self.active = True
+        self.last: bool | None = None
+
+    def read(self) -> Script:
+        for joint, command in self._commands():
+            self._run(joint, command)
+        return self.script
+
+    # -- words
+
+    def _commands(self) -> Iterator[tuple[str, list[_Raw]]]:
+        """(what joins it to the one before, words) of each simple command."""
+        words: list[_Raw] = []
+        joint = "\n"
+        for token in _Lexer(self.text).tokens():
+            if isinstance(token, _Raw):
+                words.append(token)
+                continue
+            if words:
+                yield joint, words
+            elif token == "\n":
+                continue
+            words, joint = [], token
+        if words:
+            yield joint, words
+
+    def expand(self, raw: _Raw) -> list[Word]:
+        """The words that a word becomes."""
+        if len(raw.pieces) == 1 and raw.pieces[0][0] != "'":
+            quote, text = raw.pieces[0]
+            whole = _EXPANSION.fullmatch(text)
+            name = whole and not whole["op"] and not whole["default"] and (whole["braced"] or whole["bare"])
+            if whole and name and name in self.script.variables and name not in self.given:
+                words = self.script.variables[name]
+                if not quote:
+                    return [inner for word in words for inner in split(word)]
+                return list(words) if whole["index"] else [Word(" ".join(w.text for w in words), raw.line)]
+        out, divided = "", False
+        for quote, text in raw.pieces:
+            if quote == "'":
+                out += text
+                continue
+            new = _EXPANSION.sub(lambda m: self._value(m, raw.line), text)
+            divided |= not quote and new != text
+            out += new
+        return split(Word(out, raw.line)) if divided else [Word(out, raw.line)]
+
+    def _value(self, match: re.Match[str], line: int) -> str:
+        if match["arith"] is not None:
+            return self._arithmetic(match["arith"], match.group(), line)
+        name = match["braced"] or match["bare"]
+        if not name:
+            return match.group()
+        known: str | None = self.given.get(name)
+        if known is None and name in self.script.variables:
+            known = " ".join(word.text for word in self.script.variables[name]).replace("\n", " ")
+        op, rest = match["op"] or "", match["default"] or ""
+        if not op and rest:  # ${X%.*} and the like
+            return match.group()
+        if known:
+            return known
+        if op in (":-", "-", ":=", "="):
+            default = _EXPANSION.sub(lambda m: self._value(m, line), rest.strip("\"'"))
+            if known is None and default and (name, default, line) not in self.script.defaults:
+                self.script.defaults.append((name, default, line))
+            return default
+        return known if known is not None else f"${name}"
+
+    def _arithmetic(self, text: str, whole: str, line: int) -> str:
+        plain = _EXPANSION.sub(lambda m: self._value(m, line), text)
+        for name, words in {**self.script.variables, **{k: [Word(v, 0)] for k, v in self.given.items()}}.items():
+            plain = re.sub(rf"\b{re.escape(name)}\b", " ".join(word.text for word in words), plain)
+        try:
+            return str(_integer(ast.parse(plain.strip(), mode="eval").body))
+        except (ValueError, SyntaxError, ZeroDivisionError, RecursionError):
+            return whole
+
+    # -- commands
+
+    def _run(self, joint: str, command: list[_Raw]) -> None:
+        first = command[0].literal
+        frame = self.frames[-1] if self.frames else None
+        if first in ("if", "elif"):
+            if first == "if":
+                frame = _Frame(self.active, "fi", line=command[0].line)
+                self.frames.append(frame)
+                frame.condition = self._test(command[1:]) if self.active else False
+                frame.testing = True
+            elif frame is not None:
+                frame.testing = frame.condition is False and frame.outer
+                if frame.testing:
+                    frame.condition = self._test(command[1:])
+            return
+        if first in _LOOPS:
+            if self.active:
+                self.script.notes.append((first, command[0].line, f"what this {first} sets or runs is not read"))
+            self.frames.append(_Frame(self.active, _LOOPS[first]))
+            self.active = False
+            return
+        if frame is not None and first == frame.end:
+            self.frames.pop()
+            self.active = frame.outer
+            return
+        if frame is not None and frame.end == "fi" and first in ("then", "else"):
+            if first == "then":
+                if frame.testing and frame.condition is None and frame.outer:
+                    why = "the condition cannot be decided from the script; neither branch is read"
+                    self.script.notes.append(("if", frame.line, why))
+                self.active = frame.outer and frame.testing and frame.condition is True
+                frame.testing = False
+            else:
+                self.active = frame.outer and frame.condition is False
+            command = command[1:]
+            if command:
+                self._run("\n", command)
+            return
+        if frame is not None and frame.testing and frame.end == "fi" and joint in ("&&", "||"):
+            frame.condition = _combine(joint, frame.condition, self._test(command))
+            return
+        self._simple(joint, command)
+
+    def _simple(self, joint: str, command: list[_Raw]) -> None:
+        if not self.active:
+            return
+        if joint in ("&&", "||") and self.last is not (joint == "&&") and command[0].literal != "[":
+            if self.last is None and any(_ASSIGN.match(raw.literal) for raw in command):
+                why = "depends on a condition that cannot be decided from the script"
+                self.script.notes.append((command[0].literal, command[0].line, why))
+            elif self.last is None:
+                self._keep(command)
+            return
+        if command[0].literal in ("[", "[[", "test"):
+            self.last = self._test(command)
+            return
+        self.last = True
+        while command and command[0].literal in _PREFIXES:
+            command = command[1:]
+        while command and (command[0].array is not None or _ASSIGN.match(command[0].literal)):
+            self._assign(command[0])
+            command = command[1:]
+        if command:
+            self.last = None
+            self._keep(command)
+
+    def _keep(self, command: list[_Raw]) -> None:
+        words = [word for raw in command for word in self.expand(raw)]
+        if words and words[0].text not in ("echo", "printf", "mkdir", "cd", "source", ".", "exit"):
+            self.script.commands.append(words)
+
+    def _assign(self, raw: _Raw) -> None:
+        found = _ASSIGN.match(raw.literal)
+        if not found:
+            return
+        name, more = found.groups()
+        if raw.array is not None:
+            words = [word for element in raw.array for word in self.expand(element)]
+        else:
+            quote, head = raw.pieces[0]
+            rest = [(quote, head[found.end() :]), *raw.pieces[1:]]
+            value = _Raw(raw.line, [piece for piece in rest if piece[1]])
+            if len(value.pieces) == 1 and value.pieces[0][0] == "":
+                value.pieces = [('"', value.pieces[0][1])]
+            words = self.expand(value) if value.pieces else [Word("", raw.line)]
+        before = self.script.variables.get(name, []) if more else []
+        if more and raw.array is None and before:
+            words = [*before, *words]
+        else:
+            words = [*before, *words]
+        self.script.variables[name] = words
+
+    def _test(self, command: list[_Raw]) -> bool | None:
+        """A test's outcome, None when it cannot be known."""
+        items = [" ".join(word.text for word in self.expand(raw)) for raw in command]
+        items = [item for item in items if item not in ("[", "[[", "]", "]]", "test")]
+        negated = items[:1] == ["!"]
+        items = items[1:] if negated else items
+        value = _outcome(items)
+        return None if value is None else value is not negated
+
+
+def _outcome(items: list[str]) -> bool | None:
+    if any("$" in item or "`" in item for item in items):
+        return None
+    if len(items) == 2 and items[0] in ("-n", "-z"):
+        return bool(items[1]) is (items[0] == "-n")
+    if len(items) == 3 and items[1] in ("=", "==", "!="):
+        if any(c in items[2] for c in "*?["):
+            return None
+        return (items[0] == items[2]) is (items[1] != "!=")
+    if len(items) == 3 and items[1] in _COMPARE:
+        try:
+            return _COMPARE[items[1]](int(items[0]), int(items[2]))
+        except ValueError:
+            return None
+    return None
+
+
+def _combine(joint: str, a: bool | None, b: bool | None) -> bool | None:
+    if joint == "&&":
+        return False if a is False or b is False else (None if a is None or b is None else True)
+    return True if a is True or b is True else (None if a is None or b is None else False)
+
+
+def _integer(node: ast.expr) -> int:
+    if isinstance(node, ast.Constant) and isinstance(node.value, int):
+        return node.value
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        return -_integer(node.operand)
+    if isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
+        return _OPERATORS[type(node.op)](_integer(node.left), _integer(node.right))
+    raise ValueError("not integer arithmetic")
+
+
+class _Lexer:
+    """Text to words and the operators between commands."""
+
+    def __init__(self, text: str) -> None:
+        self.text, self.at, self.line = text, 0, 1
+
+    def tokens(self) -> Iterator[_Raw | str]:
+        text = self.text
+        while self.at < len(text):
+            c = text[self.at]
+            if c == "\n":
+                self._skip(1)
+                yield "\n"
+            elif c in " \t":
+                self._skip(1)
+            elif text.startswith("\\\n", self.at):
+                self._skip(2)
+            elif c == "#":
+                self._comment()
+            elif text.startswith(("&&", "||", ";;"), self.at):
+                self._skip(2)
+                yield text[self.at - 2 : self.at]
+            elif c in ";|&()":
+                self._skip(1)
+                yield c
+            elif c in "<>" or re.match(r"\d[<>]", text[self.at : self.at + 2]):
+                self._redirection()
+            else:
+                yield self._word()
+
+    def _skip(self, count: int) -> None:
+        self.line += self.text.count("\n", self.at, self.at + count)
+        self.at += count
+
+    def _comment(self) -> None:
+        end = self.text.find("\n", self.at)
+        self.at = len(self.text) if end < 0 else end
+
+    def _redirection(self) -> None:
+        here = re.compile(r"<<-?\s*['\"]?(\w+)['\"]?").match(self.text, self.at)
+        if here:
+            end = re.compile(rf"^\s*{re.escape(here.group(1))}\s*$", re.MULTILINE).search(self.text, here.end())
+            self._skip((end.end() if end else len(self.text)) - self.at)
+            return
+        found = re.compile(r"\d?[<>]+(&\d|&|\|)?[ \t]*").match(self.text, self.at)
+        if found:
+            self._skip(found.end() - self.at)
+            if not (found.group(1) or "").strip("&").isdigit() and self.at < len(self.text):
+                if self.text[self.at] not in "\n;|&()":
+                    self._word()
+
+    def _word(self) -> _Raw:
+        raw = _Raw(self.line)
+        text, plain = self.text, ""
+        while self.at < len(text):
+            c = text[self.at]
+            if text.startswith("\\\n", self.at):
+                break
+            if c == "(" and plain.endswith("=") and not raw.pieces and _ASSIGN.fullmatch(plain):
+                raw.pieces.append(("", plain))
+                self._skip(1)
+                raw.array = self._array()
+                return raw
+            if c in " \t\n;|&()<>":
+                break
+            if c == "\\":
+                plain += text[self.at + 1 : self.at + 2]
+                self._skip(2)
+            elif c in "'\"":
+                if plain:
+                    raw.pieces.append(("", plain))
+                    plain = ""
+                raw.pieces.append((c, self._quoted(c)))
+            elif text.startswith(("$(", "${"), self.at) or c == "`":
+                plain += self._balanced()
+            else:
+                plain += c
+                self._skip(1)
+        if plain:
+            raw.pieces.append(("", plain))
+        return raw
+
+    def _quoted(self, quote: str) -> str:
+        begin = self.at + 1
+        end = begin
+        while end < len(self.text) and self.text[end] != quote:
+            end += 2 if quote == '"' and self.text[end] == "\\" else 1
+        inner = self.text[begin:end]
+        self._skip(end + 1 - self.at)
+        return inner.replace("\\\n", "\n").replace('\\"', '"') if quote == '"' else inner
+
+    def _balanced(self) -> str:
+        begin, depth = self.at, 0
+        if self.text[self.at] == "`":
+            end = self.text.find("`", self.at + 1)
+            self._skip((end if end >= 0 else len(self.text)) + 1 - self.at)
+            return self.text[begin : self.at]
+        end = self.at + 1
+        while end < len(self.text):
+            depth += self.text[end] in "({"
+            depth -= self.text[end] in ")}"
+            end += 1
+            if depth == 0:
+                break
+        self._skip(end - self.at)
+        return self.text[begin:end]
+
+    def _array(self) -> list[_Raw]:
+        out = []
+        for token in self.tokens():
+            if token == ")":
+                break
+            if isinstance(token, _Raw):
+                out.append(token)
+        return out

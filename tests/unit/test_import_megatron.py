@@ -1,0 +1,209 @@
+"""Megatron-LM scripts become scenarios: what shell says, what flags mean, what is left out."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from windtunnel.cli.main import run
+from windtunnel.importers import formats, megatron
+from windtunnel.importers.launch import Launch, Wanted
+from windtunnel.importers.megatron_model import layer_pattern
+from windtunnel.importers.megatron_plan import layout_counts
+from windtunnel.importers.shell import read_script
+from windtunnel.specs.loader import load_scenario, parse_mapping
+
+LLAMA_70B = """\
+#!/bin/bash
+TP=8
+PP=${PP:-4}
+NODES=8
+DIST=(
+  --nproc-per-node 8   # one a device
+  --nnodes $NODES
+)
+MODEL=(
+    --num-layers 80 --hidden-size 8192 --ffn-hidden-size 28672 --num-attention-heads 64
+    --group-query-attention --num-query-groups 8 --swiglu --normalization RMSNorm --disable-bias-linear
+    --untie-embeddings-and-output-weights --position-embedding-type rope --max-position-embeddings 8192
+    --seq-length 8192 --vocab-size 128256 --attention-dropout 0.0 --hidden-dropout 0.0
+    # --fp8-format hybrid
+)
+OPT="--lr 1e-4 --bf16 \\
+   --micro-batch-size 1 --global-batch-size $((NODES * 8 * 4)) \\
+   --no-such-flag 3"
+if [ "$TP" -gt 1 ]; then
+  OPT="$OPT --sequence-parallel"
+fi
+torchrun ${DIST[@]} pretrain_gpt.py "${MODEL[@]}" $OPT \\
+   --tensor-model-parallel-size ${TP} --pipeline-model-parallel-size $PP \\
+   --num-layers-per-virtual-pipeline-stage 5 --use-distributed-optimizer \\
+   --overlap-grad-reduce --recompute-activations --load /ckpt --nccl-ub
+"""
+
+SMALL = (
+    "--num-layers 8 --hidden-size 512 --num-attention-heads 8 --seq-length 1024 --micro-batch-size 1 --bf16 "
+    "--vocab-size 32000 --nnodes 1 --nproc-per-node 8 --global-batch-size 64 "
+)
+
+
+def read(text: str, **wanted: Any) -> Launch:
+    return megatron.read(text, "train.sh", Wanted(**{"device": "h100-sxm-80gb"} | wanted))
+
+
+def plan_of(extra: str) -> dict[str, Any]:
+    launch = read(SMALL + extra)
+    assert launch.problems == []
+    plan: dict[str, Any] = launch.scenario()["plan"]
+    return plan
+
+
+def test_a_script_becomes_the_scenario_that_it_launches() -> None:
+    launch = read(LLAMA_70B)
+    assert launch.problems == []
+    scenario = launch.scenario()
+    assert scenario["model"] == "meta-llama/Llama-3.1-70B"
+    assert scenario["cluster"] == {"device": "h100-sxm-80gb", "nodes": 8, "devices_per_node": 8}
+    training, plan = scenario["training"], scenario["plan"]
+    assert (training["seq_len"], training["global_batch"], training["precision"]) == (8192, 256, "bf16")
+    assert training["dropout"] is False
+    assert (plan["tp"], plan["sp"], plan["pp"], plan["vpp"], plan["zero"], plan["mbs"]) == (8, True, 4, 4, 1, 1)
+    assert plan["recompute"] == {"policy": "selective"}
+    assert plan["overlap"] == {"grad_reduce": True, "param_gather": False, "tp": False}
+
+
+def test_what_was_not_read_is_listed_with_its_line() -> None:
+    launch = read(LLAMA_70B)
+    unread = {left.name: left for left in launch.unread}
+    assert set(unread) == {"--no-such-flag", "--nccl-ub"}
+    assert "unknown option" in unread["--no-such-flag"].why
+    assert unread["--nccl-ub"].line == LLAMA_70B[: LLAMA_70B.index("--nccl-ub")].count("\n") + 1
+    assert {left.name for left in launch.ignored} == {"--lr", "--load"}
+    assert ("$PP", "4", "not set in the script; its own default, line 3") in launch.assumed
+    assert "--fp8-format" not in launch.text()
+
+
+def test_the_written_file_is_the_same_scenario() -> None:
+    launch = read(LLAMA_70B)
+    assert parse_mapping(launch.text(), "x.yaml") == launch.scenario()
+    assert load_scenario(launch.scenario()).plan.tp == 8
+    line = LLAMA_70B[: LLAMA_70B.index("--tensor-model")].count("\n") + 1
+    assert f"# --tensor-model-parallel-size, line {line}\n" in launch.text()
+
+
+def test_dimensions_without_a_catalogue_entry_are_spelled_out() -> None:
+    model = read(SMALL).scenario()["model"]
+    assert (model["hidden_size"], model["intermediate_size"], model["gated_mlp"]) == (512, 2048, False)
+    assert (model["norm"], model["position_embedding"]) == ("layernorm", "learned")
+    assert model["tie_word_embeddings"] is True
+    gated = read(SMALL + "--swiglu").scenario()["model"]
+    assert gated["intermediate_size"] == 512 * 8 // 3 // 64 * 64
+
+
+def test_mixtures() -> None:
+    launch = read(
+        SMALL + "--num-experts 8 --moe-router-topk 2 --moe-ffn-hidden-size 256 --expert-model-parallel-size 4 "
+        "--tensor-model-parallel-size 2 --sequence-parallel --moe-layer-freq '([0]*1+[1]*7)' "
+        "--moe-shared-expert-intermediate-size 512 --moe-token-dispatcher-type flex --moe-enable-deepep"
+    )
+    assert launch.problems == []
+    scenario = launch.scenario()
+    model = scenario["model"]
+    assert (model["num_experts"], model["num_experts_per_tok"], model["moe_intermediate_size"]) == (8, 2, 256)
+    assert (model["first_k_dense_replace"], model["n_shared_experts"], model["family"]) == (1, 2, "moe")
+    assert scenario["training"]["moe_dispatcher"] == "deepep"
+    assert (scenario["plan"]["ep"], scenario["plan"]["etp"]) == (4, 2)
+
+
+def test_layer_patterns_and_layouts() -> None:
+    assert layer_pattern("([0]*3+[1]*58)", 61) == (3, 1)
+    assert layer_pattern("[0,1]*4", 8) == (0, 2)
+    assert layer_pattern("[1,1,0]*2", 6) is None
+    assert layout_counts("Et*3|(tt|)*29,m|L") == [3, *[2] * 29, 0, 0]
+    assert layout_counts("Ex|L") is None
+
+
+@pytest.mark.parametrize(
+    ("flags", "field", "value"),
+    [
+        ("--use-megatron-fsdp --data-parallel-sharding-strategy optim_grads_params", "zero", 3),
+        ("", "zero", 0),
+        ("--use-distributed-optimizer --num-distributed-optimizer-instances 2", "shard_group", 4),
+        ("--context-parallel-size 4 --cp-comm-type a2a", "cp_kind", "all_to_all"),
+        ("--pipeline-model-parallel-size 4 --decoder-first-pipeline-num-layers 1 "
+         "--decoder-last-pipeline-num-layers 1", "stage_layers", [1, 3, 3, 1]),
+        ("--recompute-granularity full --recompute-method block --recompute-num-layers 3", "recompute",
+         {"policy": "full", "num_layers": 3}),
+        ("--recompute-granularity selective --recompute-modules core_attn layernorm", "recompute",
+         {"policy": "modules", "modules": ["core_attn", "norm"]}),
+        ("--optimizer-cpu-offload --optimizer-offload-fraction 0.5", "offload", {"optimizer": 0.5}),
+        ("--use-tp-pp-dp-mapping", "order", ["tp", "cp", "ep", "pp", "dp"]),
+    ],
+)  # fmt: skip
+def test_plan_options(flags: str, field: str, value: Any) -> None:
+    assert plan_of(flags)[field] == value
+
+
+def test_unknown_values_are_all_named_at_once() -> None:
+    launch = read("--num-layers $LAYERS --hidden-size 512 --bf16 --micro-batch-size x", device=None)
+    lines = [str(problem) for problem in launch.problems]
+    for start in ("--device", "--nodes", "--num-layers = $LAYERS", "--num-attention-heads", "--vocab-size",
+                  "--seq-length", "--micro-batch-size = x"):  # fmt: skip
+        assert any(line.startswith(start) for line in lines), start
+    assert "--env LAYERS=" in "".join(lines)
+    known = read("--num-layers $LAYERS --hidden-size 512 --bf16", env={"LAYERS": "4"})
+    assert not any("--num-layers" in str(problem) for problem in known.problems)
+
+
+def test_shell_conditions_loops_and_heredocs() -> None:
+    script = read_script(
+        "A=1\nif [[ $A == 2 ]]; then B=no; elif [ $A -eq 1 ] && [ -n x ]; then B=yes; else B=never; fi\n"
+        "if [ -f /tmp/x ]; then C=1; fi\nfor i in 1 2; do D=$i; done\ncat <<EOF\nE=1\nEOF\n"
+        '[ $A = 1 ] && F=\'one two\' || F=none\nL=(a "b c")\nL+=(d)\nrun "${L[@]}" $F > log 2>&1\n',
+        {},
+    )
+    values = {name: " ".join(word.text for word in words) for name, words in script.variables.items()}
+    assert values == {"A": "1", "B": "yes", "F": "one two", "L": "a b c d"}
+    assert [(what, line) for what, line, _ in script.notes] == [("if", 3), ("for", 4)]
+    assert [word.text for word in script.commands[-1]] == ["run", "a", "b c", "d", "one", "two"]
+
+
+def test_sizes_come_from_slurm_too() -> None:
+    script = "#SBATCH --nodes=4\n#SBATCH --gres=gpu:h100:8\n" + SMALL.replace("--nnodes 1 --nproc-per-node 8 ", "")
+    assert read(script).scenario()["cluster"] == {"device": "h100-sxm-80gb", "nodes": 4, "devices_per_node": 8}
+    assert read(script, nodes=2).scenario()["cluster"]["nodes"] == 2
+
+
+def test_formats_are_told_apart() -> None:
+    assert formats.detect(LLAMA_70B, "x") == "megatron"
+    assert formats.detect('{"model_type": "llama", "hidden_size": 64}', "x") == "hf"
+
+
+def test_the_verb_writes_a_scenario_that_train_takes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:  # fmt: skip
+    script, out = tmp_path / "run.sh", tmp_path / "out.yaml"
+    script.write_text(SMALL + "--tensor-model-parallel-size 2 --wrong-flag")
+    assert run(["import", str(script), "--device", "h100-sxm-80gb", "-o", str(out), "--json"]) == 0
+    said = capsys.readouterr()
+    data = json.loads(said.out)
+    assert data["format"] == "megatron"
+    assert data["unread"][0]["name"] == "--wrong-flag"
+    assert "not read: --wrong-flag (line 1): unknown option" in said.err
+    assert run(["train", str(out), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["step_time_s"] > 0
+
+
+def test_bad_scripts_exit_2_with_every_problem(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    script = tmp_path / "run.sh"
+    script.write_text(SMALL + "\\\n--tensor-model-parallel-size 3 --pipeline-model-parallel-size 5")
+    assert run(["import", str(script), "--device", "h100-sxm-80gb"]) == 2
+    said = capsys.readouterr().err
+    assert "plan.tp = 3: must divide num_attention_heads 8" in said
+    assert f"{script}:2" in said
+    script.write_text("hello")
+    assert run(["import", str(script)]) == 2
+    assert "--format" in capsys.readouterr().err
