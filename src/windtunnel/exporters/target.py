@@ -32,6 +32,8 @@ class OptionList:
     """Option → what it takes: `switch` nothing, `value` one word, `list` one word or more."""
     choices: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """Option → the only words it accepts, where the target checks them."""
+    models: tuple[dict[str, Any], ...] = ()
+    """Models that the target brings along, with their sizes."""
 
     def refuses(self, option: str, *values: Any) -> str | None:
         """Why this version does not take the option with these values; None when it does."""
@@ -102,4 +104,5 @@ def options(target: str, version: str | None = None) -> OptionList:
     data: dict[str, Any] = yaml.safe_load((_FLAGS / f"{target}-{chosen}.yaml").read_text("utf-8"))
     kinds = {name: kind for kind, names in data["options"].items() for name in names}
     choices = {name: tuple(map(str, words)) for name, words in data.get("choices", {}).items()}
-    return OptionList(data["target"], data["version"], data["source"], data["as_of"], kinds, choices)
+    models = tuple(data.get("models", ()))
+    return OptionList(data["target"], data["version"], data["source"], data["as_of"], kinds, choices, models)
