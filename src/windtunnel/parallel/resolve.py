@@ -167,7 +167,7 @@ def resolve(
     if len(problems) > before:
         return None
     if layers is None:
-        layers = _default_split(depth, parts, plan)
+        layers = default_split(depth, parts, embedding=plan.embedding_as_layer, loss=plan.loss_as_layer)
     recompute = plan.recompute
     if recompute.policy == "selective":
         recompute = recompute.model_copy(update={"policy": "modules", "modules": SELECTIVE_MODULES})
@@ -231,9 +231,8 @@ def _check_schedule(schedule: str, plan: PlanSpec, m: int, training: TrainingSpe
         problems.add(f"plan.{problem.field}", problem.value, problem.rule)
 
 
-def _default_split(depth: int, parts: int, plan: PlanSpec) -> tuple[int, ...]:
+def default_split(depth: int, parts: int, *, embedding: bool | None, loss: bool | None) -> tuple[int, ...]:
     """Even; with the ends counted as layers when asked, or when only that divides (Llama-3.1-405B: 126 + 2)."""
-    embedding, loss = plan.embedding_as_layer, plan.loss_as_layer
     if embedding is None and loss is None and depth % parts and (depth + 2) % parts == 0:
         embedding = loss = True
     split = split_layers(depth, parts, embedding=bool(embedding), loss=bool(loss))

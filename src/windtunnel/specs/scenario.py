@@ -10,6 +10,7 @@ from windtunnel.specs.base import Spec
 from windtunnel.specs.cluster import ClusterRef
 from windtunnel.specs.model import ModelSpec
 from windtunnel.specs.plan import PlanSpec
+from windtunnel.specs.search import SearchSpec
 from windtunnel.specs.workload import TrainingSpec
 
 
@@ -21,7 +22,7 @@ class ModelFile(Spec):
 
 
 class Scenario(Spec):
-    """Model, cluster, work and plan. `serving` and `search` are read by later verbs."""
+    """Model, cluster, work and plan. `search` is what `plan` chooses from; `serving` is read by a later verb."""
 
     schema_version: Literal[1] = 1
     name: str = ""
@@ -31,4 +32,4 @@ class Scenario(Spec):
     plan: PlanSpec = PlanSpec()
     techniques: tuple[str | dict[str, dict[str, Any]], ...] = ()
     serving: dict[str, Any] | None = None
-    search: dict[str, Any] | None = None
+    search: SearchSpec | None = None

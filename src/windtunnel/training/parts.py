@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -113,6 +113,10 @@ class Parts:
     """Of each segment; zero for weight gradients that run inside the backward segment."""
     uses: tuple[tuple[tuple[tuple[int, int, int], float], ...], ...] = ()
     """[k] → (segments F, B, W; how often a micro-batch runs them), summing to `seconds[:, k]`."""
+    costs: dict[str, BlockCost] = field(default_factory=dict)
+    """Block kind (and `embedding`, `head`) → cost of one block."""
+    plain: dict[str, BlockCost] = field(default_factory=dict)
+    """The same without recomputation, where only some layers of a stage recompute."""
 
 
 def _groups(mesh: Mesh, plan: ResolvedPlan) -> dict[str, GroupPlacement]:
@@ -290,7 +294,7 @@ def build_parts(
     parts = _assemble(
         model, training, plan, cluster, g, costs, plain, placement_table, network, mesh, behaviour, batch
     )  # fmt: skip
-    return replace(parts, segments=tuple(segments), segment_times=tuple(times))
+    return replace(parts, segments=tuple(segments), segment_times=tuple(times), costs=costs, plain=plain)
 
 
 def _trainable_share(training: TrainingSpec, g: ModelGraph) -> float:

@@ -74,22 +74,34 @@ def prepare(
     return prepare_at(model, cluster, training, plan, techniques, problems, coefficient_overrides, clock)
 
 
-def prepare_at(
+@dataclass(frozen=True, slots=True)
+class ResolvedStep:
+    """A resolved plan with the cost of its parts, before there is a step program."""
+
+    plan: ResolvedPlan
+    coefficients: Coefficients
+    behaviour: Behaviour
+    techniques: tuple[Applied, ...]
+    table: InstructionTable
+    parts: Parts
+
+
+def resolve_step(
     model: ModelSpec,
     cluster: ClusterSpec,
     training: TrainingSpec,
     plan: PlanSpec,
     techniques: tuple[Applied, ...],
-    problems: ProblemList | None,
-    coefficient_overrides: dict[str, Any] | None,
-    clock: float,
-) -> Prepared:
-    """One step program at one clock.
+    problems: ProblemList,
+    *,
+    coefficient_overrides: dict[str, Any] | None = None,
+    clock: float = 1.0,
+) -> ResolvedStep:
+    """Decide everything that a plan leaves open, and cost its parts.
 
     Raises:
         BadInput: everything wrong with the plan, at once.
     """
-    problems = problems if problems is not None else ProblemList()
     how = behaviour(training.framework)
     chosen = coefficients(training.framework, cluster.device)
     if coefficient_overrides:
@@ -114,30 +126,56 @@ def prepare_at(
             techniques = (*techniques, *applied(({"tp-overlap": {"pipeline": False}},)))
     table = schedules.build(resolved.schedule, resolved.pp, resolved.m, resolved.vpp)
     parts = build_parts(
-        model,
-        cluster,
-        training,
-        resolved,
-        chosen,
-        how,
-        table.placement,
-        techniques,
+        model, cluster, training, resolved, chosen, how, table.placement, techniques,
         split_backward=table.split_backward,
-    )
-    if schedules.describe(resolved.schedule).uses_costs:
-        table = schedules.build(resolved.schedule, resolved.pp, resolved.m, resolved.vpp, _costs(parts, table))
+    )  # fmt: skip
+    return ResolvedStep(resolved, chosen, how, techniques, table, parts)
+
+
+def options_of(
+    training: TrainingSpec, plan: ResolvedPlan, how: Behaviour, chosen: Coefficients, techniques: tuple[Applied, ...]
+) -> StepOptions:
+    """How data-parallel traffic runs, after the techniques have had their say."""
     grad_bytes = how.wire_bytes(training.precision, training.grad_reduce_precision)
     # FSDP under a pipeline reduces once, after the last micro-batch
-    every = resolved.zero == 2 and resolved.pp == 1 and resolved.m > 1 and training.gradient_accumulation_sync
+    every = plan.zero == 2 and plan.pp == 1 and plan.m > 1 and training.gradient_accumulation_sync
     options = StepOptions(
-        resolved.overlap_grad_reduce, resolved.overlap_param_gather, resolved.overlap_p2p, resolved.fsdp_prefetch,
+        plan.overlap_grad_reduce, plan.overlap_param_gather, plan.overlap_p2p, plan.fsdp_prefetch,
         grad_bytes=grad_bytes, sync_every_micro_batch=training.gradient_accumulation_sync,
         reduce_every_micro_batch=every, gather_exposed=min(chosen.gather_exposed, 1.0),
     )  # fmt: skip
     for technique in techniques:
         options = technique.on_step(options)
-    program = build_step(parts, table, resolved, cluster, training, chosen, how, options)
-    return Prepared(model, cluster, training, resolved, chosen, how, parts, table, program, clock)
+    return options
+
+
+def prepare_at(
+    model: ModelSpec,
+    cluster: ClusterSpec,
+    training: TrainingSpec,
+    plan: PlanSpec,
+    techniques: tuple[Applied, ...],
+    problems: ProblemList | None,
+    coefficient_overrides: dict[str, Any] | None,
+    clock: float,
+) -> Prepared:
+    """One step program at one clock.
+
+    Raises:
+        BadInput: everything wrong with the plan, at once.
+    """
+    problems = problems if problems is not None else ProblemList()
+    step = resolve_step(
+        model, cluster, training, plan, techniques, problems, coefficient_overrides=coefficient_overrides, clock=clock
+    )
+    resolved, parts, table = step.plan, step.parts, step.table
+    if schedules.describe(resolved.schedule).uses_costs:
+        table = schedules.build(resolved.schedule, resolved.pp, resolved.m, resolved.vpp, _costs(parts, table))
+    options = options_of(training, resolved, step.behaviour, step.coefficients, step.techniques)
+    program = build_step(parts, table, resolved, cluster, training, step.coefficients, step.behaviour, options)
+    return Prepared(
+        model, cluster, training, resolved, step.coefficients, step.behaviour, parts, table, program, clock
+    )  # fmt: skip
 
 
 def _power_w(x: Prepared, step_s: float) -> float:

@@ -230,20 +230,31 @@ def _hops(table: InstructionTable, part: Rows, stage_of: Rows, k_total: int) -> 
     return hops
 
 
+def hop_times(parts: Parts, plan: ResolvedPlan) -> tuple[float, float]:
+    """Seconds of a hop between two stages inside one scale-up domain, and across domains.
+
+    Under scatter-gather (no sequence parallelism) the receiver gathers over NVLink.
+    """
+    extra = 0.0
+    whole = parts.p2p_bytes * plan.tp
+    if plan.tp > 1 and not plan.sp and whole > 0 and parts.scatter_gather:
+        extra = float(parts.network.collective("all_gather", whole, parts.mesh.placement("tp")).alone_s)
+    near, far = (float(parts.network.p2p(parts.p2p_bytes, away).alone_s) for away in (False, True))
+    return near + extra, far + extra
+
+
+def hop_crosses(stride: int, domain: int, source: Rows, target: Rows) -> npt.NDArray[np.bool_]:
+    """Whether a hop leaves the scale-up domain, for stages `stride` devices apart."""
+    return np.asarray((source * stride) // domain != (target * stride) // domain)
+
+
 def hop_seconds(
     parts: Parts, plan: ResolvedPlan, cluster: ClusterSpec, source: Rows, target: Rows
 ) -> tuple[Floats, Floats, Floats]:
-    """Seconds and work of each hop. Under scatter-gather (no sequence parallelism) the receiver gathers over NVLink."""
-    stride = parts.mesh.strides["pp"]
-    domain = cluster.scale_up_domain
-    cross = (source * stride) // domain != (target * stride) // domain
-    near = parts.network.p2p(parts.p2p_bytes, False)
-    far = parts.network.p2p(parts.p2p_bytes, True)
-    extra = 0.0
-    whole = parts.p2p_bytes * plan.tp
-    if plan.tp > 1 and not plan.sp and parts.p2p_bytes * plan.tp > 0 and parts.scatter_gather:
-        extra = float(parts.network.collective("all_gather", whole, parts.mesh.placement("tp")).alone_s)
-    seconds = np.where(cross, float(far.alone_s) + extra, float(near.alone_s) + extra)
+    """Seconds and work of each hop."""
+    cross = hop_crosses(parts.mesh.strides["pp"], cluster.scale_up_domain, source, target)
+    near_s, far_s = hop_times(parts, plan)
+    near, far = parts.network.p2p(parts.p2p_bytes, False), parts.network.p2p(parts.p2p_bytes, True)
     up = np.where(cross, 0.0, float(near.work_scale_up_bytes))
     out = np.where(cross, float(far.work_scale_out_bytes), 0.0)
-    return seconds, up, out
+    return np.where(cross, far_s, near_s), up, out

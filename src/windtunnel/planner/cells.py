@@ -1,0 +1,105 @@
+"""What one rank does for one block, for every distinct way of cutting it: the columns that a screen adds up.
+
+A *cell* is what block costs depend on: tp, cp, ep, etp, mbs and the switches that change a block. Its costs come from
+the simulator's own lowering (`training.parts.build_parts`), so that a screen never holds a formula of its own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from windtunnel import schedules
+from windtunnel.errors import BadInput, ProblemList
+from windtunnel.parallel.resolve import ResolvedPlan
+from windtunnel.specs.cluster import ClusterSpec
+from windtunnel.specs.model import ModelSpec
+from windtunnel.specs.plan import PlanSpec
+from windtunnel.specs.workload import TrainingSpec
+from windtunnel.techniques.base import Applied
+from windtunnel.training.parts import Parts
+from windtunnel.training.simulate import resolve_step
+from windtunnel.training.step import hop_times
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """Costs by column: kinds that recompute, the same kinds without, embedding, head. Arrays have shape (E,)."""
+
+    seconds: Floats
+    """(3, E): F, B, W."""
+    kept_bytes: Floats
+    """From forward to backward, one micro-batch."""
+    dense_params: Floats
+    expert_params: Floats
+    near_s: float
+    far_s: float
+    """A hop between stages inside the scale-up domain, and across."""
+    parts: Parts
+    plan: ResolvedPlan
+
+
+def columns(parts: Parts) -> tuple[list[str], list[str]]:
+    """Names of the block kinds, and of the ends."""
+    kinds = list(parts.graph.blocks)
+    return kinds, ["embedding", "head"]
+
+
+def build_cell(
+    model: ModelSpec,
+    cluster: ClusterSpec,
+    training: TrainingSpec,
+    plan: PlanSpec,
+    techniques: tuple[Applied, ...],
+) -> Cell | None:
+    """Costs of the cell that a plan belongs to; None where the simulator refuses the plan."""
+    problems = ProblemList()
+    try:
+        step = resolve_step(model, cluster, training, plan, techniques, problems)
+    except BadInput:
+        return None
+    parts = step.parts
+    kinds, ends = columns(parts)
+    order = [parts.costs[k] for k in kinds]
+    order += [parts.plain.get(k, parts.costs[k]) for k in kinds] + [parts.costs[k] for k in ends]
+    seconds = np.array([[cost.time(d).total_s for cost in order] for d in range(3)])
+    kept = np.array([sum(cost.kept_bytes.values()) for cost in order])
+    near, far = hop_times(parts, step.plan)
+    return Cell(
+        seconds, kept, np.array([c.dense_params for c in order]), np.array([c.expert_params for c in order]),
+        near, far, parts, step.plan,
+    )  # fmt: skip
+
+
+def depth_columns(parts: Parts, plan: ResolvedPlan, stage_of: npt.NDArray[np.int64]) -> Floats:
+    """How often each column occurs on each virtual stage, shape (K, E)."""
+    kinds, _ = columns(parts)
+    n = len(kinds)
+    out = np.zeros((len(plan.stage_layers), 2 * n + 2))
+    index = {k: i for i, k in enumerate(kinds)}
+    limit = plan.recompute.num_layers
+    remaining = [limit if limit is not None else 10**9] * plan.pp
+    at = 0
+    for k, count in enumerate(plan.stage_layers):
+        s = int(stage_of[k])
+        letters = parts.graph.depth[at : at + count]
+        at += count
+        for kind in sorted(set(letters), key=letters.index):
+            number = letters.count(kind)
+            again = min(number, remaining[s])
+            remaining[s] -= again
+            out[k, index[kind]] += again
+            out[k, n + index[kind]] += number - again
+    out[0, 2 * n] = 1.0
+    out[-1, 2 * n + 1] = 1.0
+    return out
+
+
+def stages(plan: ResolvedPlan) -> npt.NDArray[np.int64]:
+    """Stage of each virtual stage in depth order."""
+    table = schedules.build(plan.schedule, plan.pp, plan.m, plan.vpp)
+    return table.placement[:, 0].astype(np.int64)

@@ -1,0 +1,242 @@
+"""Every legal plan of a search space, as arrays.
+
+A candidate is a *layout* (axis sizes: what changes shapes and groups) with a *policy* (switches: what changes how they
+are used). Layouts and policies are enumerated apart; a candidate is a cell of their grid, and a mask says which cells
+are legal and not a repetition of another (sequence parallelism at tp 1, ZeRO without replicas, …).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+from functools import cached_property
+from itertools import product
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from windtunnel import schedules
+from windtunnel.cost.coefficients import Behaviour
+from windtunnel.parallel.resolve import MAX_INSTRUCTIONS
+from windtunnel.specs.cluster import ClusterSpec
+from windtunnel.specs.model import ModelSpec
+from windtunnel.specs.plan import Offload, Overlap, PlanSpec, Recompute
+from windtunnel.specs.search import SearchSpec, Space, recompute_of
+from windtunnel.specs.workload import TrainingSpec
+
+Ints = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+LAYOUT_AXES = ("tp", "cp", "pp", "vpp", "ep", "etp", "mbs")
+OFFLOADS = ("activations", "optimizer", "params")
+OVERLAPS = ("grad_reduce", "param_gather", "tp", "p2p", "moe_a2a")
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """One choice of every switch. None leaves a switch to the framework."""
+
+    schedule: str | None
+    recompute: Recompute
+    zero: int
+    shard_group: int | None
+    sp: bool | None
+    cp_kind: str
+    offload: Offload
+    overlap: Overlap
+    order: tuple[str, ...]
+    precision: str
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """The grid of layouts (N,) and policies (P,) on one cluster, and which of its cells count."""
+
+    tp: Ints
+    cp: Ints
+    pp: Ints
+    vpp: Ints
+    ep: Ints
+    etp: Ints
+    mbs: Ints
+    dp: Ints
+    m: Ints
+    policies: tuple[Policy, ...]
+    legal: Mask
+    """(N, P)."""
+    base: PlanSpec
+    excluded: dict[str, int] = field(default_factory=dict)
+    """Rule → layouts that it took out."""
+
+    @cached_property
+    def count(self) -> int:
+        """Candidates."""
+        return int(self.legal.sum())
+
+    def plan(self, layout: int, policy: int) -> PlanSpec:
+        """The plan of one cell."""
+        q = self.policies[policy]
+        return self.base.model_copy(
+            update={
+                **{name: int(getattr(self, name)[layout]) for name in LAYOUT_AXES}, "dp": int(self.dp[layout]),
+                "schedule": q.schedule if self.pp[layout] > 1 else None, "recompute": q.recompute, "zero": q.zero,
+                "shard_group": q.shard_group, "sp": q.sp if self.tp[layout] > 1 else None, "cp_kind": q.cp_kind,
+                "offload": q.offload, "overlap": q.overlap, "order": q.order,
+            }
+        )  # fmt: skip
+
+
+def divisors(n: int) -> list[int]:
+    """All divisors, rising."""
+    small = [d for d in range(1, int(n**0.5) + 1) if n % d == 0]
+    return sorted({*small, *(n // d for d in small)})
+
+
+def _axis(space: Space, plan: PlanSpec, name: str, default: list[int]) -> list[int]:
+    """Values of one axis: the space's, else the plan's own where it sets one, else all."""
+    listed = getattr(space, name)
+    if listed is not None:
+        return sorted(set(listed))
+    if name in plan.model_fields_set:
+        return [getattr(plan, name)]
+    return default
+
+
+def _layouts(
+    model: ModelSpec, devices: int, training: TrainingSpec, plan: PlanSpec, space: Space, excluded: dict[str, int]
+) -> dict[str, Ints]:
+    """Axis sizes that the model, the cluster and the batch allow."""
+    of_devices = divisors(devices)
+    depth = len(model.layer_kinds())
+    heads, experts, batch = model.num_attention_heads, model.num_experts, training.global_batch
+    axes = {
+        "tp": _axis(space, plan, "tp", [d for d in of_devices if heads % d == 0]),
+        "cp": _axis(space, plan, "cp", [d for d in of_devices if d == 1 or training.seq_len % (2 * d) == 0]),
+        "pp": _axis(space, plan, "pp", [d for d in of_devices if d <= depth + 2]),
+        "vpp": _axis(space, plan, "vpp", divisors(depth) if (depth + 2) % 2 else divisors(depth) + divisors(depth + 2)),
+        "ep": _axis(space, plan, "ep", divisors(experts) if experts else [1]),
+        "etp": _axis(space, plan, "etp", [1]),
+        "mbs": _axis(space, plan, "mbs", divisors(batch)),
+    }
+    grid = np.array(list(product(*(sorted(set(axes[name])) for name in LAYOUT_AXES))), np.int64).reshape(-1, 7)
+    tp, cp, pp, vpp, ep, etp, mbs = grid.T
+    inner = tp * cp * pp
+    dp = np.maximum(devices // inner, 1)
+    m = batch // np.maximum(mbs * dp, 1)
+    fixed = plan.dp if plan.dp != "auto" else None
+    rules: dict[str, Mask] = {
+        "tp · cp · pp divides the devices": devices % inner == 0,
+        "dp is the one the plan sets": (dp == fixed) if fixed else np.ones(len(tp), np.bool_),
+        "mbs · dp divides the global batch": (batch % np.maximum(mbs * dp, 1) == 0) & (m >= 1),
+        "tp divides the attention heads": heads % tp == 0,
+        "2 · cp divides the sequence": (cp == 1) | (training.seq_len % (2 * cp) == 0),
+        "ep divides the experts, ep · etp the ranks": (
+            (np.ones(len(tp), np.bool_) if not experts else experts % ep == 0) & ((dp * cp * tp) % (ep * etp) == 0)
+            & ((experts > 0) | ((ep == 1) & (etp == 1)))
+        ),
+        "pp · vpp fits the layers": (pp * vpp <= depth + 2) & ((pp > 1) | (vpp == 1)),
+        "layers divide over pp · vpp, the ends counted or not": (
+            (vpp == 1) | (depth % (pp * vpp) == 0) | ((depth + 2) % (pp * vpp) == 0)
+        ),
+        f"at most {MAX_INSTRUCTIONS} instructions": m * pp * vpp <= MAX_INSTRUCTIONS,
+    }  # fmt: skip
+    keep = np.ones(len(tp), np.bool_)
+    for rule, ok in rules.items():
+        if out := int((keep & ~ok).sum()):
+            excluded[rule] = out
+        keep &= ok
+    found = {name: column[keep] for name, column in zip(LAYOUT_AXES, grid.T, strict=True)}
+    return {**found, "dp": dp[keep], "m": m[keep]}
+
+
+def _policies(
+    model: ModelSpec, training: TrainingSpec, plan: PlanSpec, space: Space, behaviour: Behaviour
+) -> tuple[Policy, ...]:
+    def listed(name: str, given: Any, default: tuple[Any, ...]) -> tuple[Any, ...]:
+        values = getattr(space, name)
+        if values is not None:
+            return tuple(values)
+        return (given,) if name.split("_")[0] in plan.model_fields_set else default
+
+    recompute = tuple(
+        recompute_of(r) for r in listed("recompute", plan.recompute, ("none", "selective", "full"))
+    )  # fmt: skip
+    offloads = [listed(f"offload_{name}", getattr(plan.offload, name), (0.0,)) for name in OFFLOADS]
+    overlaps = [listed(f"overlap_{name}", getattr(plan.overlap, name), (None,)) for name in OVERLAPS]
+    sharding = "zero" in plan.model_fields_set
+    zero = space.zero or ((plan.zero,) if sharding else (3,) if behaviour.param_bytes == 4.0 else (1,))
+    schedule = space.schedule or ((plan.schedule,) if plan.schedule else (None,))
+    cp_kind = space.cp_kind or (plan.cp_kind,)
+    groups = space.shard_group or (plan.shard_group,)
+    sp = space.sp or (plan.sp,)
+    out = []
+    for s, r, z, g, q, c, o, v, order, precision in product(
+        schedule, recompute, zero, groups, sp, cp_kind, product(*offloads), product(*overlaps),
+        space.order or (plan.order,), space.precision or (training.precision,),
+    ):  # fmt: skip
+        offload = Offload(tier=plan.offload.tier, **dict(zip(OFFLOADS, o, strict=True)))
+        overlap = Overlap(fsdp_prefetch=plan.overlap.fsdp_prefetch, **dict(zip(OVERLAPS, v, strict=True)))
+        out.append(Policy(s, r, z, g if z else None, q, c, offload, overlap, order, precision))
+    return tuple(dict.fromkeys(out))
+
+
+def _legal(x: dict[str, Ints], policies: tuple[Policy, ...], model: ModelSpec) -> Mask:
+    """Which policies a layout can have, each distinct one once."""
+    tp, cp, pp, vpp, dp, m = x["tp"], x["cp"], x["pp"], x["vpp"], x["dp"], x["m"]
+    n = len(tp)
+    ok = np.ones((n, len(policies)), np.bool_)
+    shapes, of = np.unique(np.stack([pp, m, vpp]), axis=1, return_inverse=True)
+    replicas = dp * cp
+    seen: dict[Policy, int] = {}
+    checks: dict[str | None, Mask] = {}
+    for j, q in enumerate(policies):
+        if q.schedule not in checks:
+            checks[q.schedule] = np.array([_schedule_runs(q.schedule, *map(int, s)) for s in shapes.T], np.bool_)
+        column = checks[q.schedule][of.reshape(-1)] | (pp == 1)
+        a2a = np.where(q.cp_kind == "all_to_all", cp, 1)
+        column &= model.num_attention_heads % (tp * a2a) == 0
+        if q.shard_group:
+            column &= (replicas % q.shard_group == 0) & (q.shard_group < replicas)
+        seen.setdefault(q, j)
+        for when, plain in _idle(q, tp, cp, pp, replicas, policies):
+            column &= ~(when & plain)
+        ok[:, j] = column
+    return ok
+
+
+def _idle(
+    q: Policy, tp: Ints, cp: Ints, pp: Ints, replicas: Ints, policies: tuple[Policy, ...]
+) -> list[tuple[Mask, bool]]:
+    """Where a switch does nothing, only its first value counts: (layouts, whether this policy has another value)."""
+
+    def other(name: str, part: str = "") -> bool:
+        def value(p: Policy) -> Any:
+            found = getattr(p, name)
+            return getattr(found, part) if part else found
+
+        return bool(value(q) != value(policies[0]))
+
+    alone = replicas == 1
+    return [
+        (tp == 1, other("sp")), (cp == 1, other("cp_kind")), (pp == 1, other("schedule")),
+        (alone, other("zero")), (alone, other("overlap", "grad_reduce")), (alone, other("overlap", "param_gather")),
+        (tp == 1, other("overlap", "tp")), (pp == 1, other("overlap", "p2p")), (alone, other("shard_group")),
+    ]  # fmt: skip
+
+
+def _schedule_runs(schedule: str | None, p: int, m: int, v: int) -> bool:
+    chosen = schedule or ("interleaved_1f1b" if v > 1 else "1f1b")
+    return schedules.describe(chosen).check(p, m, v) is None
+
+
+def candidates(
+    model: ModelSpec, cluster: ClusterSpec, training: TrainingSpec, plan: PlanSpec, search: SearchSpec,
+    behaviour: Behaviour,
+) -> Candidates:  # fmt: skip
+    """All legal plans of a scenario's search space on one cluster."""
+    excluded: dict[str, int] = {}
+    x = _layouts(model, cluster.num_devices, training, plan, search.space, excluded)
+    policies = _policies(model, training, plan, search.space, behaviour)
+    return Candidates(**x, policies=policies, legal=_legal(x, policies, model), base=plan, excluded=excluded)
+
+
+assert {f.name for f in fields(Candidates)} >= set(LAYOUT_AXES)
