@@ -100,8 +100,8 @@ class _After:
     """Before the first instruction of stage 0."""
     reduce_s: Floats
     """After a stage's last backward."""
-    stream_s: float
-    """Least time of the busiest transfer stream, and what follows it."""
+    stream_s: Floats
+    """(2, 2S): least seconds of each transfer stream: once a step, and for each micro-batch."""
     end_s: float
     """Optimizer and what comes after."""
     static_bytes: Floats
@@ -148,7 +148,9 @@ class Screener:
                     ]
                 tails = after[tail_key]
                 reduce_s = np.array([t.reduce_s for t in tails])[of]
-                before, stream, end = (np.array([getattr(t, n) for t in tails])[of] for n in _TAILS)
+                before, end = (np.array([getattr(t, name) for t in tails])[of] for name in ("before_s", "end_s"))
+                streams = np.array([t.stream_s for t in tails])[of]
+                stream = (streams[:, 0] + streams[:, 1] * x.m[here][:, None]).max(axis=1)
                 ends = np.maximum((path.finish_s + reduce_s).max(axis=1), path.whole_s.max(axis=1))
                 time_s[here, j] = np.maximum(before + ends, stream) + end
                 static = np.array([t.static_bytes for t in tails])[of]
@@ -227,7 +229,7 @@ class Screener:
         s = plan.pp
         static = static_memory(parts, plan, c.training, c.behaviour, pipe.stage_of).total
         end = float(traffic.optimizer_seconds(c.coefficients, pipe.stage_of, s).max())
-        reduce_s, before, stream = np.zeros(s), 0.0, 0.0
+        reduce_s, before, stream = np.zeros(s), 0.0, np.zeros((2, 2 * s))
         if traffic.size > 1:
             before, reduce_s, stream, last = self._data_parallel(traffic, plan, options, parts, pipe)
             end += last
@@ -240,20 +242,23 @@ class Screener:
 
     def _data_parallel(
         self, traffic: Traffic, plan: ResolvedPlan, options: StepOptions, parts: Parts, pipe: _Pipe
-    ) -> tuple[float, Floats, float, float]:
-        """(before the first instruction, after each stage's last, least time of a stream, after the optimizer)."""
+    ) -> tuple[float, Floats, Floats, float]:
+        """(before the first instruction, after each stage's last, least time of streams, after the optimizer)."""
         s, first = plan.pp, np.full(plan.pp, -1)
         for k in range(len(pipe.stage_of) - 1, -1, -1):
             first[pipe.stage_of[k]] = k
         if plan.zero == 3:
             pieces = np.maximum(parts.layers, 1)
             gather, scatter = traffic.gather(pieces)[0], traffic.reduce(pieces)[0]
-            m = plan.m
-            every = options.sync_every_micro_batch and plan.reshard_after_forward
-            gathers = pieces * (2 * m if plan.reshard_after_forward else 1) - (m if plan.reshard_after_forward else 0)
-            total_g = np.bincount(pipe.stage_of, weights=gather * gathers, minlength=s)
-            total_r = np.bincount(pipe.stage_of, weights=scatter * pieces * (m if every else 1), minlength=s)
-            return float(gather[0]), scatter[first], float(max(total_g.max(), total_r.max())), 0.0
+            again = plan.reshard_after_forward  # gathered for backward too, but for the layer that turns around
+            each_g = gather * (2 * pieces - 1 if again else 0 * pieces)
+            once_g = gather * (0 * pieces if again else pieces)
+            every = options.sync_every_micro_batch and again
+            total_r = scatter * pieces
+            stream = np.array([[once_g, 0 * total_r if every else total_r], [each_g, total_r if every else 0 * total_r]])
+            of = pipe.stage_of
+            sums = [[np.bincount(of, weights=w, minlength=s) for w in row] for row in stream]
+            return float(gather[0]), scatter[first], np.array(sums).reshape(2, 2 * s), 0.0
         buckets = traffic.bucket_counts()
         last = 0.0
         if options.overlap_grad_reduce:
@@ -263,10 +268,7 @@ class Screener:
         before = float(traffic.gather(buckets)[0][0]) if traffic.gather_at_start else 0.0
         if plan.zero in (1, 2) and not traffic.gather_at_start and self.case.behaviour.shard_optimizer:
             last = float(np.bincount(pipe.stage_of, weights=traffic.gather_seconds(), minlength=s).min())
-        return before, reduce_s, 0.0, last
-
-
-_TAILS = ("before_s", "stream_s", "end_s")
+        return before, reduce_s, np.zeros((2, 2 * s)), last
 
 
 def _block_key(q: Policy) -> Hashable:
