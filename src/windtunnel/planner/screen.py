@@ -238,7 +238,7 @@ class Screener:
     def _options(self, plan: ResolvedPlan) -> StepOptions:
         from windtunnel.training.simulate import options_of
 
-        return options_of(self.case.training, plan, self.case.behaviour, self.case.techniques)
+        return options_of(self.case.training, plan, self.case.behaviour, self.case.coefficients, self.case.techniques)
 
     def _data_parallel(
         self, traffic: Traffic, plan: ResolvedPlan, options: StepOptions, parts: Parts, pipe: _Pipe
