@@ -89,6 +89,14 @@ def split_layers(depth: int, parts: int, *, embedding: bool, loss: bool) -> tupl
     return tuple(layers)
 
 
+def chosen_schedule(given: str | None, vpp: int, behaviour: Behaviour) -> str:
+    """The schedule that a plan names, or what the framework runs."""
+    schedule = given or ("interleaved_1f1b" if vpp > 1 else "1f1b")
+    if schedule == "interleaved_1f1b" and behaviour.steady_interleaving:
+        return "interleaved_1f1b_steady"
+    return schedule
+
+
 def resolve(
     model: ModelSpec, cluster: ClusterSpec, training: TrainingSpec, plan: PlanSpec, behaviour: Behaviour,
     problems: ProblemList,
@@ -160,9 +168,7 @@ def resolve(
     if (dp * plan.cp) % shard_group:
         problems.add("plan.shard_group", shard_group, f"must divide dp · cp = {dp * plan.cp}")
     zero = 0 if plan.zero == 3 and shard_group == 1 else plan.zero  # FSDP over one rank shards nothing (NO_SHARD)
-    schedule = plan.schedule or ("interleaved_1f1b" if plan.vpp > 1 else "1f1b")
-    if schedule == "interleaved_1f1b" and behaviour.steady_interleaving:
-        schedule = "interleaved_1f1b_steady"
+    schedule = chosen_schedule(plan.schedule, plan.vpp, behaviour)
     _check_schedule(schedule, plan, m, training, problems)
     if len(problems) > before:
         return None

@@ -33,7 +33,7 @@ class Cell:
     seconds: Floats
     """(3, E): F, B, W."""
     kept_bytes: Floats
-    """From forward to backward, one micro-batch."""
+    """From forward to backward, one micro-batch; none for the head."""
     dense_params: Floats
     expert_params: Floats
     near_s: float
@@ -68,6 +68,7 @@ def build_cell(
     order += [parts.plain.get(k, parts.costs[k]) for k in kinds] + [parts.costs[k] for k in ends]
     seconds = np.array([[cost.time(d).total_s for cost in order] for d in range(3)])
     kept = np.array([sum(cost.kept_bytes.values()) for cost in order])
+    kept[-1] = 0.0  # the head's tensors live within one micro-batch, whatever else is held
     near, far = hop_times(parts, step.plan)
     return Cell(
         seconds, kept, np.array([c.dense_params for c in order]), np.array([c.expert_params for c in order]),

@@ -23,7 +23,7 @@ import numpy.typing as npt
 from windtunnel import schedules
 from windtunnel.cost.coefficients import Behaviour, Coefficients
 from windtunnel.network.groups import Mesh, placement
-from windtunnel.parallel.resolve import ResolvedPlan
+from windtunnel.parallel.resolve import ResolvedPlan, chosen_schedule, default_split
 from windtunnel.planner.cells import Cell, build_cell, depth_columns
 from windtunnel.planner.space import Candidates, Policy
 from windtunnel.schedules.table import InstructionTable
@@ -119,6 +119,8 @@ class Screener:
         time_s, memory = np.full(x.legal.shape, np.inf), np.full(x.legal.shape, np.inf)
         plain_order = len({q.order for q in x.policies}) == 1 and x.policies[0].order[-1] == "pp"
         columns = [x.tp, x.cp, x.ep, x.etp, x.mbs, np.minimum(x.m, 2)]
+        if any(q.zero == 3 for q in x.policies):  # unsharded copies are part of a block, once a step under a pipeline
+            columns += [np.where(x.pp > 1, x.m, 0), np.minimum(x.dp * x.cp, 2)]
         if not plain_order:
             columns += [x.pp, x.dp]
         of_layout = np.unique(np.stack(columns), axis=1, return_inverse=True)[1].reshape(-1)
@@ -126,7 +128,7 @@ class Screener:
         block_keys = [_block_key(q) for q in x.policies]
         for pp, vpp in np.unique(np.stack([x.pp, x.vpp]), axis=1).T:
             rows = np.flatnonzero((x.pp == pp) & (x.vpp == vpp))
-            paths: dict[Hashable, tuple[_Path, _Pipe, Ints, Ints, Floats]] = {}
+            paths: dict[Hashable, tuple[_Path, _Pipe, list[Cell], Ints, Floats]] = {}
             after: dict[Hashable, list[_After]] = {}
             for j, q in enumerate(x.policies):
                 if not x.legal[rows, j].any():
@@ -185,7 +187,7 @@ class Screener:
         index = np.array(used, np.int64)
         if not used:
             return _Path(np.zeros((0, 1)), np.zeros((0, 1))), None, cells, index, np.zeros((0, 1))  # type: ignore[return-value]
-        plan = _at(cells[0].plan, x, int(rows[index[0]]), q)
+        plan = _at(cells[0].plan, x, int(rows[index[0]]), q, self.case.behaviour)
         pipe = _pipe(cells[0], plan, self.case.cluster)
         m = x.m[rows[index]].astype(np.float64)[:, None]
         seconds = np.stack([c.seconds for c in cells])  # (n, 3, E)
@@ -204,14 +206,14 @@ class Screener:
         if not pipe.split:
             whole = np.maximum(whole, finish + drain)
         kept = np.stack([c.kept_bytes for c in cells]) @ pipe.own.T
-        held = np.stack([_held(q.schedule, plan.pp, plan.vpp, int(v)) for v in m[:, 0]])
+        held = np.stack([_held(plan.schedule, plan.pp, plan.vpp, int(v)) for v in m[:, 0]])
         return _Path(finish, whole), pipe, cells, index, kept * held
 
     def _after(self, cell: Cell | None, x: Candidates, row: int, q: Policy, pipe: _Pipe) -> _After:
         """Traffic, optimizer and weights of one layout under one policy, from the simulator's own functions."""
         assert cell is not None
         c = self.case
-        plan = _at(cell.plan, x, row, q)
+        plan = _at(cell.plan, x, row, q, c.behaviour)
         mesh = Mesh(
             {"tp": plan.tp, "cp": plan.cp, "dp": plan.dp, "pp": plan.pp},
             tuple(a for a in plan.order if a != "ep"), c.cluster,
@@ -276,7 +278,7 @@ def _block_key(q: Policy) -> Hashable:
     split = schedules.describe(q.schedule).split_backward if q.schedule else False
     return (
         q.recompute.policy, q.recompute.modules, q.recompute.num_layers is None, q.sp, q.cp_kind, q.overlap.tp,
-        q.overlap.moe_a2a, q.order, q.precision, split,
+        q.overlap.moe_a2a, q.order, q.precision, split, q.zero == 3,
     )  # fmt: skip
 
 
@@ -285,14 +287,14 @@ def _after_key(q: Policy) -> Hashable:
     return q.zero, q.shard_group, q.overlap.grad_reduce, q.overlap.param_gather, q.offload
 
 
-def _at(plan: ResolvedPlan, x: Candidates, row: int, q: Policy) -> ResolvedPlan:
+def _at(plan: ResolvedPlan, x: Candidates, row: int, q: Policy, behaviour: Behaviour) -> ResolvedPlan:
     """A cell's plan with the sizes and switches of one candidate."""
     pp, vpp, dp = int(x.pp[row]), int(x.vpp[row]), int(x.dp[row])
 
     def switch(given: bool | None, default: bool) -> bool:
         return default if given is None else given
 
-    schedule = (q.schedule if pp > 1 else None) or ("interleaved_1f1b" if vpp > 1 else "1f1b")
+    schedule = chosen_schedule(q.schedule if pp > 1 else None, vpp, behaviour)
     return replace(
         plan, pp=pp, vpp=vpp, dp=dp, m=int(x.m[row]), zero=q.zero, shard_group=q.shard_group or dp * plan.cp,
         schedule=schedule, recompute=plan.recompute.model_copy(update={"num_layers": q.recompute.num_layers}),
@@ -310,16 +312,13 @@ def _table(schedule: str, pp: int, vpp: int, m: int) -> InstructionTable:
     return schedules.build(schedule, pp, few, vpp)
 
 
-def _held(schedule: str | None, pp: int, vpp: int, m: int) -> Floats:
+def _held(schedule: str, pp: int, vpp: int, m: int) -> Floats:
     """(S,): whole-stage activations held at once, a lower bound."""
-    chosen = (schedule if pp > 1 else None) or ("interleaved_1f1b" if vpp > 1 else "1f1b")
-    table = _table(chosen, pp, vpp, m)
+    table = _table(schedule, pp, vpp, m)
     return schedules.live_activations(table, 0.0 if table.split_backward else 1.0)
 
 
 def _pipe(cell: Cell, plan: ResolvedPlan, cluster: ClusterSpec) -> _Pipe:
-    from windtunnel.parallel.resolve import default_split
-
     table = _table(plan.schedule, plan.pp, plan.vpp, plan.m)
     stage_of = table.placement[:, 0].astype(np.int64)
     depth_of = len(cell.parts.graph.depth)

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from windtunnel import schedules
 from windtunnel.cost.coefficients import Behaviour
-from windtunnel.parallel.resolve import MAX_INSTRUCTIONS
+from windtunnel.parallel.resolve import MAX_INSTRUCTIONS, chosen_schedule
 from windtunnel.specs.cluster import ClusterSpec
 from windtunnel.specs.model import ModelSpec
 from windtunnel.specs.plan import Offload, Overlap, PlanSpec, Recompute
@@ -179,7 +179,7 @@ def _policies(
     return tuple(dict.fromkeys(out))
 
 
-def _legal(x: dict[str, Ints], policies: tuple[Policy, ...], model: ModelSpec) -> Mask:
+def _legal(x: dict[str, Ints], policies: tuple[Policy, ...], model: ModelSpec, behaviour: Behaviour) -> Mask:
     """Which policies a layout can have, each distinct one once."""
     tp, cp, pp, vpp, dp, m = x["tp"], x["cp"], x["pp"], x["vpp"], x["dp"], x["m"]
     n = len(tp)
@@ -190,7 +190,8 @@ def _legal(x: dict[str, Ints], policies: tuple[Policy, ...], model: ModelSpec) -
     checks: dict[str | None, Mask] = {}
     for j, q in enumerate(policies):
         if q.schedule not in checks:
-            checks[q.schedule] = np.array([_schedule_runs(q.schedule, *map(int, s)) for s in shapes.T], np.bool_)
+            runs = [_schedule_runs(q.schedule, int(p), int(mb), int(v), behaviour) for p, mb, v in shapes.T]
+            checks[q.schedule] = np.array(runs, np.bool_)
         column = checks[q.schedule][of.reshape(-1)] | (pp == 1)
         a2a = np.where(q.cp_kind == "all_to_all", cp, 1)
         column &= model.num_attention_heads % (tp * a2a) == 0
@@ -223,9 +224,8 @@ def _idle(
     ]  # fmt: skip
 
 
-def _schedule_runs(schedule: str | None, p: int, m: int, v: int) -> bool:
-    chosen = schedule or ("interleaved_1f1b" if v > 1 else "1f1b")
-    return schedules.describe(chosen).check(p, m, v) is None
+def _schedule_runs(schedule: str | None, p: int, m: int, v: int, behaviour: Behaviour) -> bool:
+    return schedules.describe(chosen_schedule(schedule, v, behaviour)).check(p, m, v) is None
 
 
 def candidates(
@@ -236,7 +236,7 @@ def candidates(
     excluded: dict[str, int] = {}
     x = _layouts(model, cluster.num_devices, training, plan, search.space, excluded)
     policies = _policies(model, training, plan, search.space, behaviour)
-    return Candidates(**x, policies=policies, legal=_legal(x, policies, model), base=plan, excluded=excluded)
+    return Candidates(**x, policies=policies, legal=_legal(x, policies, model, behaviour), base=plan, excluded=excluded)
 
 
 assert {f.name for f in fields(Candidates)} >= set(LAYOUT_AXES)

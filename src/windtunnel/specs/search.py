@@ -68,7 +68,7 @@ def recompute_of(policy: str | Recompute) -> Recompute:
     name, _, layers = policy.partition(":")
     if name not in ("none", "selective", "full") or (layers and not layers.isdigit()):
         raise ValueError(f"{policy}: must be none, selective or full, with `:N` for N layers a stage, or a mapping")
-    return Recompute(policy=name, num_layers=int(layers) if layers else None)  # type: ignore[arg-type]
+    return Recompute(policy=name, num_layers=int(layers) if layers else None)
 
 
 class Limits(Spec):
