@@ -28,6 +28,7 @@ __all__ = [
     "explain",
     "fit",
     "load_scenario",
+    "plan",
     "simulate_training",
     "validate",
 ]
@@ -37,6 +38,7 @@ _HOME = {
     "fit": "windtunnel.api",
     "compare": "windtunnel.api",
     "explain": "windtunnel.api",
+    "plan": "windtunnel.api",
     "validate": "windtunnel.api",
     "load_scenario": "windtunnel.specs.loader",
     "Scenario": "windtunnel.specs.scenario",

@@ -1,6 +1,7 @@
 from windtunnel.api import compare as compare
 from windtunnel.api import explain as explain
 from windtunnel.api import fit as fit
+from windtunnel.api import plan as plan
 from windtunnel.api import simulate_training as simulate_training
 from windtunnel.api import validate as validate
 from windtunnel.errors import BadInput as BadInput

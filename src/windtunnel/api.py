@@ -11,11 +11,12 @@ from windtunnel.errors import BadInput
 from windtunnel.training.predict import Source, prepare, simulate_training
 
 if TYPE_CHECKING:
+    from windtunnel.planner.plan import PlanResult
     from windtunnel.report.compare import Comparison
     from windtunnel.report.explain import Explanation
     from windtunnel.specs.cluster import ClusterSpec
 
-__all__ = ["FitResult", "Source", "compare", "explain", "fit", "prepare", "simulate_training", "validate"]
+__all__ = ["FitResult", "Source", "compare", "explain", "fit", "plan", "prepare", "simulate_training", "validate"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +128,25 @@ def explain(source: Source, *, against: str | float | Path | None = None, overri
     from windtunnel.report.explain import explain_source
 
     return explain_source(source, against=against, overrides=overrides)
+
+
+def plan(
+    source: Source, *, overrides: Sequence[str] = (), report: Callable[[str, int, float, float], None] | None = None
+) -> PlanResult:
+    """The fastest plan of a scenario's search space that fits, with the proof.
+
+    Args:
+        source: path of a scenario file, a mapping of its fields, or a `Scenario`; its `search` says what may vary.
+        overrides: `key=value` settings as `--set` takes them.
+        report: called with (stage, candidates done, best so far in s, next bound in s).
+
+    Raises:
+        BadInput: everything wrong with the scenario, at once.
+        Infeasible: no plan fits; the nearest miss is named.
+    """
+    from windtunnel.planner.plan import plan as run
+
+    return run(source, overrides=tuple(overrides), report=report)
 
 
 def validate(

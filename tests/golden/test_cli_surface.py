@@ -23,6 +23,7 @@ OPTIONS = {
         "--target-version", "--trace", "--wrapper",
     ],
     "fit": ["--json", "--set"],
+    "plan": ["--json", "--output", "--set"],
     "compare": ["--json", "--report", "--set"],
     "explain": ["--against", "--class", "--json", "--set", "--term"],
     "validate": ["--family", "--gate", "--json", "--rows"],
@@ -49,7 +50,7 @@ OPTIONS = {
 
 PUBLIC = [
     "BadInput", "GateFailed", "Infeasible", "Scenario", "TrainingResult", "WindtunnelError", "__version__", "compare",
-    "explain", "fit", "load_scenario", "simulate_training", "validate",
+    "explain", "fit", "load_scenario", "plan", "simulate_training", "validate",
 ]  # fmt: skip
 
 RESULT_KEYS = [

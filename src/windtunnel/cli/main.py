@@ -21,6 +21,7 @@ from windtunnel.cli import (
     import_,
     init,
     models,
+    plan,
     reproduce,
     rerun,
     techniques,
@@ -63,7 +64,7 @@ def _root(
     """Predict how training runs on a cluster: time, memory, and why. No accelerator needed."""
 
 
-for _verb in (train, fit, compare, explain, validate, models, clusters, devices, import_, init, rerun, reproduce):
+for _verb in (train, fit, plan, compare, explain, validate, models, clusters, devices, import_, init, rerun, reproduce):
     _verb.register(app)
 app.add_typer(catalog.app, name="catalog")
 app.add_typer(techniques.app, name="techniques")
