@@ -6,22 +6,23 @@ the simulator's own lowering (`training.parts.build_parts`), so that a screen ne
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
-from windtunnel import schedules
 from windtunnel.errors import BadInput, ProblemList
 from windtunnel.parallel.resolve import ResolvedPlan
 from windtunnel.specs.cluster import ClusterSpec
 from windtunnel.specs.model import ModelSpec
-from windtunnel.specs.plan import PlanSpec
+from windtunnel.specs.plan import Offload, PlanSpec
 from windtunnel.specs.workload import TrainingSpec
 from windtunnel.techniques.base import Applied
+from windtunnel.training.allocation import StageTrace
 from windtunnel.training.parts import Parts
-from windtunnel.training.simulate import resolve_step
+from windtunnel.training.simulate import ResolvedStep, resolve_step
 from windtunnel.training.step import hop_times
+from windtunnel.training.tensor_script import GATHERED, Script
 
 Floats = npt.NDArray[np.float64]
 
@@ -33,7 +34,7 @@ class Cell:
     seconds: Floats
     """(3, E): F, B, W."""
     kept_bytes: Floats
-    """From forward to backward, one micro-batch; none for the head."""
+    """From forward to backward, one micro-batch; none for the ends, whose tensors live within it."""
     dense_params: Floats
     expert_params: Floats
     near_s: float
@@ -55,8 +56,19 @@ def build_cell(
     training: TrainingSpec,
     plan: PlanSpec,
     techniques: tuple[Applied, ...],
+    *,
+    memory: bool,
 ) -> Cell | None:
-    """Costs of the cell that a plan belongs to; None where the simulator refuses the plan."""
+    """Costs of the cell that a plan belongs to; None where the simulator refuses the plan.
+
+    Args:
+        model: what is trained.
+        cluster: where.
+        training: how.
+        plan: one plan of the cell.
+        techniques: applied ones.
+        memory: also what a block keeps.
+    """
     problems = ProblemList()
     try:
         step = resolve_step(model, cluster, training, plan, techniques, problems)
@@ -67,13 +79,56 @@ def build_cell(
     order = [parts.costs[k] for k in kinds]
     order += [parts.plain.get(k, parts.costs[k]) for k in kinds] + [parts.costs[k] for k in ends]
     seconds = np.array([[cost.time(d).total_s for cost in order] for d in range(3)])
-    kept = np.array([sum(cost.kept_bytes.values()) for cost in order])
-    kept[-1] = 0.0  # the head's tensors live within one micro-batch, whatever else is held
+    kept = _kept(step, training) if memory else np.zeros(len(order))
     near, far = hop_times(parts, step.plan)
     return Cell(
         seconds, kept, np.array([c.dense_params for c in order]), np.array([c.expert_params for c in order]),
         near, far, parts, step.plan,
     )  # fmt: skip
+
+
+def _kept(step: ResolvedStep, training: TrainingSpec) -> Floats:
+    """Bytes that one block of each column still holds after its forward, from the trace that the simulator replays.
+
+    The least over the layers of a column; columns that no stage of this plan holds, and the ends, count nothing.
+    """
+    plan = replace(step.plan, offload=Offload())
+    kinds, _ = columns(step.parts)
+    n = len(kinds)
+    out = np.full(2 * n + 2, np.inf)
+    index = {k: i for i, k in enumerate(kinds)}
+    placement = step.table.placement
+    late = np.zeros(len(placement))
+    limit = plan.recompute.num_layers
+    for stage in range(plan.pp):
+        if np.isfinite(out[:n]).all():
+            break
+        trace = StageTrace(step.parts, plan, training, step.behaviour, step.table, {}, late, stage)
+        remaining = limit if limit is not None else 10**9
+        for k, (layers, _) in zip(trace.ks, trace.chunks, strict=True):
+            letters = step.parts.block_kinds[k]
+            budget = {}
+            for kind in dict.fromkeys(letters):
+                budget[kind] = min(letters.count(kind), remaining)
+                remaining -= budget[kind]
+            for kind, layer in zip(letters, layers[1:] if k == 0 else layers, strict=False):
+                at = index[kind] + (0 if budget[kind] > 0 else n)
+                budget[kind] -= 1
+                out[at] = min(out[at], _net(layer.forward))
+    if limit is None:
+        out[n : 2 * n] = out[:n]
+    return np.where(np.isfinite(out), out, 0.0)
+
+
+def _net(script: Script) -> float:
+    """Bytes allocated and not freed in one stretch of host program, gathered weights apart."""
+    alive: dict[int, float] = {}
+    for number, size, kind in zip(script.tensors, script.sizes, script.kinds, strict=True):
+        if size > 0:
+            alive[number] = 0.0 if kind == GATHERED else size
+        else:
+            alive.pop(number, None)
+    return sum(alive.values())
 
 
 def depth_columns(parts: Parts, plan: ResolvedPlan, stage_of: npt.NDArray[np.int64]) -> Floats:
@@ -98,9 +153,3 @@ def depth_columns(parts: Parts, plan: ResolvedPlan, stage_of: npt.NDArray[np.int
     out[0, 2 * n] = 1.0
     out[-1, 2 * n + 1] = 1.0
     return out
-
-
-def stages(plan: ResolvedPlan) -> npt.NDArray[np.int64]:
-    """Stage of each virtual stage in depth order."""
-    table = schedules.build(plan.schedule, plan.pp, plan.m, plan.vpp)
-    return table.placement[:, 0].astype(np.int64)

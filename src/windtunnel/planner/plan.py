@@ -116,9 +116,9 @@ def plan(source: Source, *, overrides: tuple[str, ...] = (), report: Report | No
     if not x.count:
         rules = "; ".join(f"{rule} ({number})" for rule, number in x.excluded.items())
         raise Infeasible("no legal plan in the search space", f"rules that took combinations out: {rules or 'schedules'}")
-    bounds = Screener(case).bounds(x)
-    screened = time.perf_counter() - begun
     fraction = wanted.limits.memory_fraction
+    bounds = Screener(case, case.cluster.device.memory_bytes * fraction).bounds(x)
+    screened = time.perf_counter() - begun
 
     def heard(simulated: int, best: float, bound: float) -> None:
         if report:

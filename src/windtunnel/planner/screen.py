@@ -84,12 +84,50 @@ class _Pipe:
 
 @dataclass(frozen=True, slots=True)
 class _Path:
-    """Compute paths of layouts (n,) that share a pipeline. Arrays (n, S)."""
+    """Compute path of one layout."""
 
     finish_s: Floats
-    """Earliest end of each stage's own instructions."""
-    whole_s: Floats
-    """Earliest end of what must follow on shallower stages."""
+    """(S,): earliest end of each stage's own instructions."""
+    whole_s: float
+    """Earliest end of all of them, and of what must follow on shallower stages."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """What one way to cut a model keeps, and how its parts sit in the pipeline."""
+
+    cell: Cell | None
+    """The cell of micro-batch 1; None where the simulator refuses it."""
+    pipe: _Pipe | None
+    kept_bytes: Floats
+    """(S,)."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Keys:
+    """Which candidates share a cell, and which share weights."""
+
+    layout: Ints
+    weights: Ints
+    blocks: list[Hashable]
+
+    @classmethod
+    def of(cls, x: Candidates) -> _Keys:
+        """Keys of all layouts and policies."""
+        plain_order = len({q.order for q in x.policies}) == 1 and x.policies[0].order[-1] == "pp"
+        columns = [x.tp, x.cp, x.ep, x.etp, x.mbs, np.minimum(x.m, 2)]
+        if any(q.zero == 3 for q in x.policies):  # unsharded copies are part of a block, once a step under a pipeline
+            columns += [np.where(x.pp > 1, x.m, 0), np.minimum(x.dp * x.cp, 2)]
+        if not plain_order:
+            columns += [x.pp, x.dp]
+        layout = np.unique(np.stack(columns), axis=1, return_inverse=True)[1].reshape(-1)
+        sizes = [x.tp, x.cp, x.ep, x.etp, x.dp * x.cp > 1, x.pp > 1]
+        weights = np.unique(np.stack(sizes), axis=1, return_inverse=True)[1].reshape(-1)
+        return cls(layout, weights, [_block_key(q) for q in x.policies])
+
+    def cell(self, row: int, policy: int) -> Hashable:
+        """The cell of one candidate."""
+        return int(self.layout[row]), self.blocks[policy]
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,107 +150,122 @@ class Screener:
     """Bounds of candidates on one cluster; keeps what several calls can share."""
 
     case: Case
+    capacity_bytes: float = float("inf")
+    """Candidates whose memory bound is above need no time bound."""
     _cells: dict[Hashable, Cell | None] = field(default_factory=dict)
 
     def bounds(self, x: Candidates) -> Bounds:
-        """Bounds of all candidates."""
+        """Bounds of all candidates; the time bound is infinite where memory alone rules a plan out."""
         time_s, memory = np.full(x.legal.shape, np.inf), np.full(x.legal.shape, np.inf)
-        plain_order = len({q.order for q in x.policies}) == 1 and x.policies[0].order[-1] == "pp"
-        columns = [x.tp, x.cp, x.ep, x.etp, x.mbs, np.minimum(x.m, 2)]
-        if any(q.zero == 3 for q in x.policies):  # unsharded copies are part of a block, once a step under a pipeline
-            columns += [np.where(x.pp > 1, x.m, 0), np.minimum(x.dp * x.cp, 2)]
-        if not plain_order:
-            columns += [x.pp, x.dp]
-        of_layout = np.unique(np.stack(columns), axis=1, return_inverse=True)[1].reshape(-1)
-        weights = np.unique(np.stack([x.tp, x.cp, x.ep, x.etp]), axis=1, return_inverse=True)[1].reshape(-1)
-        block_keys = [_block_key(q) for q in x.policies]
+        keys = _Keys.of(x)
         for pp, vpp in np.unique(np.stack([x.pp, x.vpp]), axis=1).T:
             rows = np.flatnonzero((x.pp == pp) & (x.vpp == vpp))
-            paths: dict[Hashable, tuple[_Path, _Pipe, list[Cell], Ints, Floats]] = {}
-            after: dict[Hashable, list[_After]] = {}
+            paths: dict[Hashable, _Path | None] = {}
+            held: dict[Hashable, _Held] = {}
+            after: dict[Hashable, _After] = {}
             for j, q in enumerate(x.policies):
-                if not x.legal[rows, j].any():
+                here = rows[x.legal[rows, j]]
+                if not len(here):
                     continue
-                key = (block_keys[j], q.recompute.num_layers, q.schedule, q.overlap.p2p)
-                if key not in paths:
-                    paths[key] = self._paths(x, rows, j, block_keys[j], of_layout)
-                path, pipe, cells, used, kept = paths[key]
-                if not len(used):
+                block = keys.blocks[j]
+                kinds, of = np.unique(keys.weights[here], return_inverse=True)
+                first = [int(here[int(np.flatnonzero(of == w)[0])]) for w in range(len(kinds))]
+                tails: list[_After | None] = []
+                for w, row in zip(kinds.tolist(), first, strict=True):
+                    key = (w, block, q.recompute.num_layers, q.schedule)
+                    if key not in held:
+                        held[key] = self._hold(x, keys, row, j)
+                    tail = (w, q.schedule, _after_key(q))
+                    if tail not in after and held[key].cell is not None:
+                        after[tail] = self._after(held[key], x, row, q)
+                    tails.append(after.get(tail))
+                holds = [held[w, block, q.recompute.num_layers, q.schedule] for w in kinds.tolist()]
+                known = np.array([t is not None for t in tails])[of]
+                if not known.any():
                     continue
-                here = rows[used]
-                kinds, of = np.unique(weights[here], return_inverse=True)
-                tail_key = (key, _after_key(q))
-                if tail_key not in after:
-                    at = [int(np.flatnonzero(of == w)[0]) for w in range(len(kinds))]
-                    after[tail_key] = [
-                        self._after(self._cells[self._key(of_layout, here[i], block_keys[j])], x, int(here[i]), q, pipe)
-                        for i in at
-                    ]
-                tails = after[tail_key]
-                reduce_s = np.array([t.reduce_s for t in tails])[of]
-                before, end = (np.array([getattr(t, name) for t in tails])[of] for name in ("before_s", "end_s"))
-                streams = np.array([t.stream_s for t in tails])[of]
+                here, of = here[known], of[known]
+                static = np.array([np.zeros(pp) if t is None else t.static_bytes for t in tails])[of]
+                kept = np.array([h.kept_bytes for h in holds])[of] * (x.mbs[here] * (1.0 - q.offload.activations))[:, None]
+                plan = _at(next(h.cell.plan for h in holds if h.cell), x, int(here[0]), q, self.case.behaviour)
+                counts = {m: _held(plan.schedule, plan.pp, plan.vpp, m) for m in set(x.m[here].tolist())}
+                live = np.array([counts[m] for m in x.m[here].tolist()])
+                memory[here, j] = (static + kept * live).max(axis=1)
+                able = memory[here, j] <= self.capacity_bytes
+                here, of = here[able], of[able]
+                if not len(here):
+                    continue
+                pipe = next(h.pipe for h in holds if h.pipe)
+                spans = []
+                for row in here.tolist():
+                    at = (keys.cell(row, j), q.recompute.num_layers, q.schedule, q.overlap.p2p)
+                    if at not in paths:
+                        paths[at] = self._path(x, keys, row, j, pipe)
+                    spans.append(paths[at])
+                good = np.array([p is not None for p in spans])
+                here, of = here[good], of[good]
+                if not len(here):
+                    continue
+                finish = np.array([p.finish_s for p in spans if p is not None])
+                whole = np.array([p.whole_s for p in spans if p is not None])
+                used = [t for t in tails if t is not None]
+                index = (np.cumsum([t is not None for t in tails]) - 1)[of]
+                reduce_s = np.array([t.reduce_s for t in used])[index]
+                before, end = (np.array([getattr(t, name) for t in used])[index] for name in ("before_s", "end_s"))
+                streams = np.array([t.stream_s for t in used])[index]
                 stream = (streams[:, 0] + streams[:, 1] * x.m[here][:, None]).max(axis=1)
-                ends = np.maximum((path.finish_s + reduce_s).max(axis=1), path.whole_s.max(axis=1))
+                ends = np.maximum((finish + reduce_s).max(axis=1), whole)
                 time_s[here, j] = np.maximum(before + ends, stream) + end
-                static = np.array([t.static_bytes for t in tails])[of]
-                memory[here, j] = (static + kept * (1.0 - q.offload.activations)).max(axis=1)
         time_s[~x.legal], memory[~x.legal] = np.inf, np.inf
         return Bounds(time_s, memory, len(self._cells))
 
-    @staticmethod
-    def _key(of_layout: Ints, row: Ints, block_key: Hashable) -> Hashable:
-        return int(of_layout[row]), block_key
-
-    def _cell(self, key: Hashable, x: Candidates, row: int, policy: int) -> Cell | None:
+    def _cell(self, keys: _Keys, x: Candidates, row: int, policy: int, *, mbs: int | None = None) -> Cell | None:
+        key = keys.cell(row, policy) if mbs is None else (keys.weights[row].item(), keys.blocks[policy], "least")
         if key not in self._cells:
             c = self.case
             training = c.training.model_copy(update={"precision": x.policies[policy].precision})
-            self._cells[key] = build_cell(c.model, c.cluster, training, x.plan(row, policy), c.techniques)
+            plan = x.plan(row, policy)
+            if mbs is not None:
+                plan = plan.model_copy(update={"mbs": mbs})
+            self._cells[key] = build_cell(
+                c.model, c.cluster, training, plan, c.techniques, memory=mbs is not None
+            )
         return self._cells[key]
 
-    def _paths(
-        self, x: Candidates, rows: Ints, j: int, block_key: Hashable, of_layout: Ints
-    ) -> tuple[_Path, _Pipe, list[Cell], Ints, Floats]:
-        """Compute paths of all layouts of a pipeline; layouts that the simulator refuses drop out."""
-        q = x.policies[j]
-        cells, used = [], []
-        for i, row in enumerate(rows.tolist()):
-            if not x.legal[row, j]:
-                continue
-            cell = self._cell((int(of_layout[row]), block_key), x, row, j)
-            if cell is not None:
-                cells.append(cell)
-                used.append(i)
-        index = np.array(used, np.int64)
-        if not used:
-            return _Path(np.zeros((0, 1)), np.zeros((0, 1))), None, cells, index, np.zeros((0, 1))  # type: ignore[return-value]
-        plan = _at(cells[0].plan, x, int(rows[index[0]]), q, self.case.behaviour)
-        pipe = _pipe(cells[0], plan, self.case.cluster)
-        m = x.m[rows[index]].astype(np.float64)[:, None]
-        seconds = np.stack([c.seconds for c in cells])  # (n, 3, E)
-        forward, backward, weight = (seconds[:, d] for d in range(3))
-        hop = np.array([[c.near_s, c.far_s] for c in cells])
-        blocking = not plan.overlap_p2p
-        travel = hop @ pipe.hops
-        fill = forward @ pipe.before.T + travel
-        drain = backward @ pipe.before.T + travel
-        sends = hop @ pipe.sends if blocking else 0.0
-        passes = (forward + backward) @ pipe.own.T
-        late = weight @ pipe.own.T
-        # a weight gradient may come after a stage's last backward: it delays the stage, not the shallower ones
-        finish = fill + m * (passes + late + sends)
-        whole = np.maximum(fill + m * (passes + sends) + drain, finish)
-        if not pipe.split:
-            whole = np.maximum(whole, finish + drain)
-        kept = np.stack([c.kept_bytes for c in cells]) @ pipe.own.T
-        held = np.stack([_held(plan.schedule, plan.pp, plan.vpp, int(v)) for v in m[:, 0]])
-        return _Path(finish, whole), pipe, cells, index, kept * held
+    def _hold(self, x: Candidates, keys: _Keys, row: int, j: int) -> _Held:
+        """What a stage keeps for one sequence of one micro-batch: tensors grow with tokens."""
+        cell = self._cell(keys, x, row, j, mbs=1)
+        if cell is None:
+            return _Held(None, None, np.zeros(int(x.pp[row])))
+        pipe = _pipe(cell, _at(cell.plan, x, row, x.policies[j], self.case.behaviour), self.case.cluster)
+        return _Held(cell, pipe, cell.kept_bytes @ pipe.own.T)
 
-    def _after(self, cell: Cell | None, x: Candidates, row: int, q: Policy, pipe: _Pipe) -> _After:
+    def _path(self, x: Candidates, keys: _Keys, row: int, j: int, pipe: _Pipe) -> _Path | None:
+        """Compute path of one layout under one policy; None where the simulator refuses it."""
+        cell = self._cell(keys, x, row, j)
+        if cell is None:
+            return None
+        plan = _at(cell.plan, x, row, x.policies[j], self.case.behaviour)
+        m = plan.m
+        forward, backward, weight = cell.seconds
+        hop = np.array([cell.near_s, cell.far_s])
+        travel = hop @ pipe.hops
+        fill = pipe.before @ forward + travel
+        drain = pipe.before @ backward + travel
+        sends = 0.0 if plan.overlap_p2p else hop @ pipe.sends
+        passes = pipe.own @ (forward + backward)
+        # a weight gradient may come after a stage's last backward: it delays the stage, not the shallower ones
+        finish = fill + m * (passes + pipe.own @ weight + sends)
+        # a blocking hop after the last backward is part of both the stage and the way down: counted once
+        twice = 0.0 if plan.overlap_p2p else float(hop.max())
+        whole = fill + m * (passes + sends) + drain - twice
+        if not pipe.split:
+            whole = np.maximum(whole, finish + drain - twice)
+        return _Path(finish, float(max(whole.max(), finish.max())))
+
+    def _after(self, held: _Held, x: Candidates, row: int, q: Policy) -> _After:
         """Traffic, optimizer and weights of one layout under one policy, from the simulator's own functions."""
-        assert cell is not None
-        c = self.case
+        cell, pipe, c = held.cell, held.pipe, self.case
+        assert cell is not None and pipe is not None
         plan = _at(cell.plan, x, row, q, c.behaviour)
         mesh = Mesh(
             {"tp": plan.tp, "cp": plan.cp, "dp": plan.dp, "pp": plan.pp},
@@ -229,7 +282,8 @@ class Screener:
         options = self._options(plan)
         traffic = Traffic(parts, plan, c.cluster, c.training, c.behaviour, options)
         s = plan.pp
-        static = static_memory(parts, plan, c.training, c.behaviour, pipe.stage_of).total
+        kinds = static_memory(parts, plan, c.training, c.behaviour, pipe.stage_of).by_kind
+        static = sum((kinds[name] for name in _LASTING if name in kinds), np.zeros(s))
         end = float(traffic.optimizer_seconds(c.coefficients, pipe.stage_of, s).max())
         reduce_s, before, stream = np.zeros(s), 0.0, np.zeros((2, 2 * s))
         if traffic.size > 1:
@@ -271,6 +325,10 @@ class Screener:
         if plan.zero in (1, 2) and not traffic.gather_at_start and self.case.behaviour.shard_optimizer:
             last = float(np.bincount(pipe.stage_of, weights=traffic.gather_seconds(), minlength=s).min())
         return before, reduce_s, np.zeros((2, 2 * s)), last
+
+
+_LASTING = ("weights", "gradients", "optimizer")
+"""Kinds of static memory that are there at every peak."""
 
 
 def _block_key(q: Policy) -> Hashable:
