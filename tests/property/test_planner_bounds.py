@@ -22,7 +22,8 @@ A100: dict[str, Any] = {"device": "a100-sxm-80gb", "nodes": 4, "devices_per_node
 H100: dict[str, Any] = {"device": "h100-sxm-80gb", "nodes": 2, "devices_per_node": 8}
 SPACES: dict[str, dict[str, Any]] = {
     "dense, Megatron of 2022": {
-        "model": "gpt3-6.7b", "cluster": A100, "training": {"seq_len": 2048, "global_batch": 64, "framework": "megatron_2022"},
+        "model": "gpt3-6.7b", "cluster": A100,
+        "training": {"seq_len": 2048, "global_batch": 64, "framework": "megatron_2022"},
         "search": {"space": {
             "cp": [1], "sp": [True, False], "zero": [0, 1], "overlap_grad_reduce": [True, False],
             "recompute": ["none", "selective", "full", "full:2"],
@@ -49,7 +50,9 @@ SPACES: dict[str, dict[str, Any]] = {
     "split backward": {
         "model": "meta-llama/Llama-3.1-8B", "cluster": H100,
         "training": {"seq_len": 4096, "global_batch": 32, "framework": "megatron_core"},
-        "search": {"space": {"cp": [1], "zero": [1], "schedule": ["1f1b", "gpipe", "zb_h1", "zb_v"], "pp": [2, 4], "vpp": [1, 2]}},
+        "search": {"space": {
+            "cp": [1], "zero": [1], "schedule": ["1f1b", "gpipe", "zb_h1", "zb_v"], "pp": [2, 4], "vpp": [1, 2],
+        }},
     },
 }  # fmt: skip
 
@@ -99,7 +102,9 @@ def verified(case: Case, x: Candidates, bounds: Bounds, found: Found, proof: Pro
 SMALL: dict[str, Any] = {
     "model": "meta-llama/Llama-3.1-8B", "cluster": {**H100, "nodes": 1},
     "training": {"seq_len": 8192, "global_batch": 16, "framework": "nemo"},
-    "search": {"space": {"tp": [1, 2, 4], "pp": [1, 2, 4], "cp": [1, 2], "vpp": [1, 2], "mbs": [1, 2], "recompute": ["none", "full"]}},
+    "search": {"space": {
+        "tp": [1, 2, 4], "pp": [1, 2, 4], "cp": [1, 2], "vpp": [1, 2], "mbs": [1, 2], "recompute": ["none", "full"],
+    }},
 }  # fmt: skip
 
 

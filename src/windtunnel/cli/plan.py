@@ -20,7 +20,7 @@ def plan(
     overrides: Overrides = None,
     as_json: AsJson = False,
     output: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write the scenario with the best plan (YAML); `train` takes it.")
+        Path | None, typer.Option(metavar="FILE", help="Write the scenario with the best plan, for `train`.")
     ] = None,
 ) -> None:
     """Find the fastest plan that fits, and prove it.
@@ -56,7 +56,7 @@ def register(app: typer.Typer) -> None:
     """Add the verb."""
     app.command(
         epilog=examples(
-            "plan examples/plan-llama3-70b-64xh100.yaml",
+            "plan examples/search/llama3-70b-64xh100.yaml",
             "plan my.yaml --set search.space.tp=[2,4,8] --set search.space.recompute=[none,full]",
             "plan my.yaml --output best.yaml --json",
         )

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from windtunnel.graph.ends import embedding, head
 from windtunnel.graph.families import build_block
 from windtunnel.graph.operators import STYLES, Batch, Block, Kind, ModelGraph, Operator, Style, Tensor
@@ -56,17 +58,18 @@ def build(
     last = head(model, batch, style, fused_loss=fused_loss, padded_vocab=padded_vocab or float(model.vocab_size))
     matmul, attention = 0.0, 0.0
     further = model.num_nextn_predict_layers
-    for kind in [*depth, *[PREDICTED] * further]:
+    for kind, layers in Counter([*depth, *[PREDICTED] * further]).items():
         for op in blocks[kind].operators:
             if op.kind in (Kind.GEMM, Kind.GROUPED_GEMM):
-                matmul += forward_flop(op)
+                matmul += layers * forward_flop(op)
             elif op.kind == Kind.BATCHED_GEMM:
-                attention += forward_flop(op)
+                attention += layers * forward_flop(op)
             elif op.kind == Kind.SCAN:
-                attention += op.forward_flop
+                attention += layers * op.forward_flop
             elif op.kind == Kind.ATTENTION:
                 attention += (
                     2.0
+                    * layers
                     * op.heads
                     * (op.d_qk + op.d_v)
                     * batch.full_pairs

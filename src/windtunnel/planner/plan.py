@@ -115,7 +115,7 @@ def plan(source: Source, *, overrides: tuple[str, ...] = (), report: Report | No
     x = candidates(case.model, case.cluster, case.training, scenario.plan, wanted, case.behaviour)
     if not x.count:
         rules = "; ".join(f"{rule} ({number})" for rule, number in x.excluded.items())
-        raise Infeasible("no legal plan in the search space", f"rules that took combinations out: {rules or 'schedules'}")
+        raise Infeasible("no legal plan in the search space", f"left out by rules: {rules or 'schedules'}")
     fraction = wanted.limits.memory_fraction
     bounds = Screener(case, case.cluster.device.memory_bytes * fraction).bounds(x)
     screened = time.perf_counter() - begun
@@ -137,8 +137,8 @@ def plan(source: Source, *, overrides: tuple[str, ...] = (), report: Report | No
     elapsed = time.perf_counter() - begun
     pruned = {"memory": proof.pruned_by_memory, "bound": proof.pruned_by_bound, "refused": proof.refused}
     return PlanResult(
-        best, filled.model_dump(mode="json", exclude_unset=True), table, len(found.evaluated), pruned, x.excluded, proof,
-        elapsed, x.count / max(screened, 1e-9), _by_axis(x, bounds, case.cluster.device.memory_bytes * fraction),
+        best, filled.model_dump(mode="json", exclude_unset=True), table, len(found.evaluated), pruned, x.excluded,
+        proof, elapsed, x.count / max(screened, 1e-9), _by_axis(x, bounds, case.cluster.device.memory_bytes * fraction),
     )  # fmt: skip
 
 

@@ -1,15 +1,17 @@
 """Lower bounds of step time and memory for all candidates at once.
 
-Every second and byte comes from the simulator's own functions (cells, `Traffic`, `static_memory`); this module only adds
-them up along paths that every simulation has to walk, so bound ≤ simulated by construction:
+Every second and byte comes from the simulator's own functions (cells, `Traffic`, `static_memory`); this module only
+adds them up along paths that every simulation has to walk, so bound ≤ simulated by construction:
 
-* a stage cannot start before the first micro-batch came through the shallower parts, runs all its instructions one after
-  the other, and after its last backward the shallower parts still have to run theirs;
+* a stage cannot start before the first micro-batch came through the shallower parts, runs all its instructions one
+  after the other, and after its last backward the shallower parts still have to run theirs;
 * what the framework does after the last backward (a reduction that does not overlap, the last bucket of one that does,
   the optimizer, a gather that is not deferred) follows the slowest stage;
 * a stream that carries all parameter gathers, or all gradient reductions, takes at least their sum.
 
-Tasks that run side by side can only slow each other down, so times of tasks that run alone are bounds.
+Tasks that run side by side can only slow each other down, so times of tasks that run alone are bounds. Memory is
+bounded by weights, gradients and optimizer state and by what each layer still holds after its forward, for as many
+micro-batches as the schedule keeps in flight.
 """
 
 from __future__ import annotations
@@ -185,7 +187,9 @@ class Screener:
                     continue
                 here, of = here[known], of[known]
                 static = np.array([np.zeros(pp) if t is None else t.static_bytes for t in tails])[of]
-                kept = np.array([h.kept_bytes for h in holds])[of] * (x.mbs[here] * (1.0 - q.offload.activations))[:, None]
+                kept = (
+                    np.array([h.kept_bytes for h in holds])[of] * (x.mbs[here] * (1.0 - q.offload.activations))[:, None]
+                )
                 plan = _at(next(h.cell.plan for h in holds if h.cell), x, int(here[0]), q, self.case.behaviour)
                 counts = {m: _held(plan.schedule, plan.pp, plan.vpp, m) for m in set(x.m[here].tolist())}
                 live = np.array([counts[m] for m in x.m[here].tolist()])
@@ -226,9 +230,7 @@ class Screener:
             plan = x.plan(row, policy)
             if mbs is not None:
                 plan = plan.model_copy(update={"mbs": mbs})
-            self._cells[key] = build_cell(
-                c.model, c.cluster, training, plan, c.techniques, memory=mbs is not None
-            )
+            self._cells[key] = build_cell(c.model, c.cluster, training, plan, c.techniques, memory=mbs is not None)
         return self._cells[key]
 
     def _hold(self, x: Candidates, keys: _Keys, row: int, j: int) -> _Held:
@@ -311,7 +313,9 @@ class Screener:
             once_g = gather * (0 * pieces if again else pieces)
             every = options.sync_every_micro_batch and again
             total_r = scatter * pieces
-            stream = np.array([[once_g, 0 * total_r if every else total_r], [each_g, total_r if every else 0 * total_r]])
+            stream = np.array(
+                [[once_g, 0 * total_r if every else total_r], [each_g, total_r if every else 0 * total_r]]
+            )
             of = pipe.stage_of
             sums = [[np.bincount(of, weights=w, minlength=s) for w in row] for row in stream]
             return float(gather[0]), scatter[first], np.array(sums).reshape(2, 2 * s), 0.0

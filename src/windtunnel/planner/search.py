@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 
 from windtunnel.errors import BadInput
 from windtunnel.planner.screen import Bounds, Case
@@ -96,8 +95,8 @@ def search(
     begun = time.perf_counter()
     at, complete = 0, True
     try:
-        for at, cell in enumerate(_steps(order)):
-            layout, policy = divmod(int(cell), legal.shape[1])
+        while at < len(order):
+            layout, policy = divmod(int(order[at]), legal.shape[1])
             bound = float(bounds.time_s[layout, policy])
             limit = sorted(times)[proven - 1] if len(times) >= proven else float("inf")
             if bound >= limit:
@@ -110,6 +109,7 @@ def search(
                 step = simulate(case, plan)
             except BadInput as error:
                 found.refused.append((plan, str(error)))
+                at += 1
                 continue
             seconds = step_time(step)
             reserved: float | None = None
@@ -119,14 +119,13 @@ def search(
                 fit = reserved <= capacity
             entry = Evaluated(layout, policy, plan, bound, seconds, reserved, fit)
             found.evaluated.append(entry)
+            at += 1
             if fit:
                 times.append(seconds)
                 if found.best is None or seconds < found.best.step_time_s:
                     found.best = entry
             if report:
                 report(len(found.evaluated), min(times, default=float("inf")), bound)
-        else:
-            at = len(order)
     except KeyboardInterrupt:
         complete = False
     left = bounds.time_s.reshape(-1)[order[at]] if at < len(order) else float("inf")
@@ -138,6 +137,3 @@ def search(
     )  # fmt: skip
     return found, proof
 
-
-def _steps(order: npt.NDArray[np.int64]) -> Iterator[int]:
-    yield from order.tolist()

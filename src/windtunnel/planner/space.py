@@ -155,7 +155,7 @@ def _policies(
         values = getattr(space, name)
         if values is not None:
             return tuple(values)
-        return (given,) if name.split("_")[0] in plan.model_fields_set else default
+        return (given,) if name.split("_", maxsplit=1)[0] in plan.model_fields_set else default
 
     recompute = tuple(
         recompute_of(r) for r in listed("recompute", plan.recompute, ("none", "selective", "full"))

@@ -23,17 +23,15 @@ def plan_summary(result: PlanResult) -> RenderableType:
     head = Text(best.scenario_name, style="bold")
     head.append(f"   {result.proof.candidates:,} plans in {seconds(result.elapsed_s)}", style="dim")
     lines: list[RenderableType] = [head, Text()]
-    lines.append(
-        Text.assemble(
-            ("Best  ", "bold"), (seconds(best.step_time_s), "bold cyan"), f"  80 % interval {seconds(best.interval.low)} to {seconds(best.interval.high)}",
-            f"   MFU {percent(best.mfu)}   {gib(best.peak_memory_reserved_bytes)} of {gib(best.memory.capacity_bytes)}",
-        )
-    )  # fmt: skip
+    band = f"  80 % interval {seconds(best.interval.low)} to {seconds(best.interval.high)}"
+    memory = f"{gib(best.peak_memory_reserved_bytes)} of {gib(best.memory.capacity_bytes)}"
+    rest = f"{band}   MFU {percent(best.mfu)}   {memory}"
+    lines.append(Text.assemble(("Best  ", "bold"), (seconds(best.step_time_s), "bold cyan"), rest))
     lines += [Text(), _table(result)]
     lines += [Text(), Text("Fastest possible by axis", style="bold"), _axes(result)]
     text = (
-        f"{proof.candidates:,} candidates: {proof.pruned_by_memory:,} cannot fit, {proof.pruned_by_bound:,} have a lower "
-        f"bound of at least the best, {proof.simulated:,} simulated"
+        f"{proof.candidates:,} candidates: {proof.pruned_by_memory:,} cannot fit, {proof.pruned_by_bound:,} have a "
+        f"lower bound of at least the best, {proof.simulated:,} simulated"
     )
     if proof.refused:
         text += f", {proof.refused:,} refused by the simulator"
