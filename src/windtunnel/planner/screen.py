@@ -41,6 +41,7 @@ from windtunnel.training.traffic import Traffic
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +147,12 @@ class _After:
     """Optimizer and what comes after."""
     static_bytes: Floats
 
+    @classmethod
+    def nothing(cls, stages: int) -> _After:
+        """Where the simulator refuses the layout."""
+        zero = np.zeros(stages)
+        return cls(0.0, zero, np.zeros((2, 2 * stages)), 0.0, zero)
+
 
 @dataclass(slots=True)
 class Screener:
@@ -157,70 +164,79 @@ class Screener:
     _cells: dict[Hashable, Cell | None] = field(default_factory=dict)
 
     def bounds(self, x: Candidates) -> Bounds:
-        """Bounds of all candidates; the time bound is infinite where memory alone rules a plan out."""
+        """Bounds of all candidates; the time bound is infinite where memory alone rules a plan out.
+
+        Policies that share compute paths (blocks, schedule, hops) are taken together: what differs is data-parallel
+        work and what is kept, which is added by broadcasting.
+        """
         time_s, memory = np.full(x.legal.shape, np.inf), np.full(x.legal.shape, np.inf)
         keys = _Keys.of(x)
+        alike: dict[Hashable, list[int]] = {}
+        for j, q in enumerate(x.policies):
+            alike.setdefault((keys.blocks[j], q.recompute.num_layers, q.schedule, q.overlap.p2p), []).append(j)
         for pp, vpp in np.unique(np.stack([x.pp, x.vpp]), axis=1).T:
             rows = np.flatnonzero((x.pp == pp) & (x.vpp == vpp))
-            paths: dict[Hashable, _Path | None] = {}
-            held: dict[Hashable, _Held] = {}
             after: dict[Hashable, _After] = {}
-            for j, q in enumerate(x.policies):
-                here = rows[x.legal[rows, j]]
-                if not len(here):
-                    continue
-                block = keys.blocks[j]
-                kinds, of = np.unique(keys.weights[here], return_inverse=True)
-                first = [int(here[int(np.flatnonzero(of == w)[0])]) for w in range(len(kinds))]
-                tails: list[_After | None] = []
-                for w, row in zip(kinds.tolist(), first, strict=True):
-                    key = (w, block, q.recompute.num_layers, q.schedule)
-                    if key not in held:
-                        held[key] = self._hold(x, keys, row, j)
-                    tail = (w, q.schedule, _after_key(q))
-                    if tail not in after and held[key].cell is not None:
-                        after[tail] = self._after(held[key], x, row, q)
-                    tails.append(after.get(tail))
-                holds = [held[w, block, q.recompute.num_layers, q.schedule] for w in kinds.tolist()]
-                known = np.array([t is not None for t in tails])[of]
-                if not known.any():
-                    continue
-                here, of = here[known], of[known]
-                static = np.array([np.zeros(pp) if t is None else t.static_bytes for t in tails])[of]
-                kept = (
-                    np.array([h.kept_bytes for h in holds])[of] * (x.mbs[here] * (1.0 - q.offload.activations))[:, None]
-                )
-                plan = _at(next(h.cell.plan for h in holds if h.cell), x, int(here[0]), q, self.case.behaviour)
-                counts = {m: _held(plan.schedule, plan.pp, plan.vpp, m) for m in set(x.m[here].tolist())}
-                live = np.array([counts[m] for m in x.m[here].tolist()])
-                memory[here, j] = (static + kept * live).max(axis=1)
-                able = memory[here, j] <= self.capacity_bytes
-                here, of = here[able], of[able]
-                if not len(here):
-                    continue
-                pipe = next(h.pipe for h in holds if h.pipe)
-                spans = []
-                for row in here.tolist():
-                    at = (keys.cell(row, j), q.recompute.num_layers, q.schedule, q.overlap.p2p)
-                    if at not in paths:
-                        paths[at] = self._path(x, keys, row, j, pipe)
-                    spans.append(paths[at])
-                good = np.array([p is not None for p in spans])
-                here, of = here[good], of[good]
-                if not len(here):
-                    continue
-                finish = np.array([p.finish_s for p in spans if p is not None])
-                whole = np.array([p.whole_s for p in spans if p is not None])
-                used = [t for t in tails if t is not None]
-                index = (np.cumsum([t is not None for t in tails]) - 1)[of]
-                reduce_s = np.array([t.reduce_s for t in used])[index]
-                before, end = (np.array([getattr(t, name) for t in used])[index] for name in ("before_s", "end_s"))
-                streams = np.array([t.stream_s for t in used])[index]
-                stream = (streams[:, 0] + streams[:, 1] * x.m[here][:, None]).max(axis=1)
-                ends = np.maximum((finish + reduce_s).max(axis=1), whole)
-                time_s[here, j] = np.maximum(before + ends, stream) + end
+            for columns in alike.values():
+                picked = np.array(columns)
+                legal = x.legal[np.ix_(rows, picked)]
+                if legal.any():
+                    used = legal.any(axis=1)
+                    grid = np.ix_(rows[used], picked)
+                    time_s[grid], memory[grid] = self._family(x, keys, rows[used], columns, legal[used], after)
         time_s[~x.legal], memory[~x.legal] = np.inf, np.inf
         return Bounds(time_s, memory, len(self._cells))
+
+    def _family(
+        self, x: Candidates, keys: _Keys, rows: Ints, columns: list[int], legal: Mask, after: dict[Hashable, _After]
+    ) -> tuple[Floats, Floats]:
+        """Bounds (n, J) of layouts that share pp and vpp under policies that share compute paths."""
+        shape = (len(rows), len(columns))
+        time_s, memory = np.full(shape, np.inf), np.full(shape, np.inf)
+        policies = [x.policies[j] for j in columns]
+        kinds, of = np.unique(keys.weights[rows], return_inverse=True)
+        first = [int(rows[int(np.flatnonzero(of == w)[0])]) for w in range(len(kinds))]
+        holds = [self._hold(x, keys, row, columns[0]) for row in first]
+        known = np.array([h.cell is not None for h in holds])
+        sample = next((h for h in holds if h.cell is not None), None)
+        if sample is None or sample.cell is None or sample.pipe is None:
+            return time_s, memory
+        plan = _at(sample.cell.plan, x, int(rows[0]), policies[0], self.case.behaviour)
+        tails = []
+        nothing = _After.nothing(plan.pp)
+        for w, row, held in zip(kinds.tolist(), first, holds, strict=True):
+            line = []
+            for q in policies:
+                key = (w, q.schedule, _after_key(q))
+                if key not in after and held.cell is not None:
+                    after[key] = self._after(held, x, row, q)
+                line.append(after.get(key, nothing))
+            tails.append(line)
+        static = np.array([[t.static_bytes for t in line] for line in tails])[of]  # (n, J, S)
+        kept = np.array([h.kept_bytes for h in holds])[of] * x.mbs[rows][:, None]
+        counts = {m: _held(plan.schedule, plan.pp, plan.vpp, m) for m in set(x.m[rows].tolist())}
+        live = np.array([counts[m] for m in x.m[rows].tolist()])
+        stays = np.array([1.0 - q.offload.activations for q in policies])
+        memory = (static + (kept * live)[:, None, :] * stays[None, :, None]).max(axis=2)
+        able = legal & known[of][:, None] & (memory <= self.capacity_bytes)
+        paths = [
+            self._path(x, keys, row, columns[0], sample.pipe) if able[i].any() else None
+            for i, row in enumerate(rows.tolist())
+        ]
+        good = np.array([p is not None for p in paths])
+        if good.any():
+            finish = np.array([p.finish_s for p in paths if p is not None])
+            whole = np.array([p.whole_s for p in paths if p is not None])
+            at = of[good]
+            reduce_s = np.array([[t.reduce_s for t in line] for line in tails])[at]  # (g, J, S)
+            before = np.array([[t.before_s for t in line] for line in tails])[at]
+            end = np.array([[t.end_s for t in line] for line in tails])[at]
+            streams = np.array([[t.stream_s for t in line] for line in tails])[at]  # (g, J, 2, 2S)
+            stream = (streams[:, :, 0] + streams[:, :, 1] * x.m[rows[good]][:, None, None]).max(axis=2)
+            ends = np.maximum((finish[:, None, :] + reduce_s).max(axis=2), whole[:, None])
+            time_s[good] = np.maximum(before + ends, stream) + end
+        time_s[~able] = np.inf
+        return time_s, memory
 
     def _cell(self, keys: _Keys, x: Candidates, row: int, policy: int, *, mbs: int | None = None) -> Cell | None:
         key = keys.cell(row, policy) if mbs is None else (keys.weights[row].item(), keys.blocks[policy], "least")
