@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -176,7 +177,7 @@ class Screener:
             alike.setdefault((keys.blocks[j], q.recompute.num_layers, q.schedule, q.overlap.p2p), []).append(j)
         for pp, vpp in np.unique(np.stack([x.pp, x.vpp]), axis=1).T:
             rows = np.flatnonzero((x.pp == pp) & (x.vpp == vpp))
-            after: dict[Hashable, _After] = {}
+            after: dict[Hashable, Any] = {}
             for columns in alike.values():
                 picked = np.array(columns)
                 legal = x.legal[np.ix_(rows, picked)]
@@ -188,7 +189,7 @@ class Screener:
         return Bounds(time_s, memory, len(self._cells))
 
     def _family(
-        self, x: Candidates, keys: _Keys, rows: Ints, columns: list[int], legal: Mask, after: dict[Hashable, _After]
+        self, x: Candidates, keys: _Keys, rows: Ints, columns: list[int], legal: Mask, after: dict[Hashable, Any]
     ) -> tuple[Floats, Floats]:
         """Bounds (n, J) of layouts that share pp and vpp under policies that share compute paths."""
         shape = (len(rows), len(columns))
@@ -205,13 +206,10 @@ class Screener:
         tails = []
         nothing = _After.nothing(plan.pp)
         for w, row, held in zip(kinds.tolist(), first, holds, strict=True):
-            line = []
-            for q in policies:
-                key = (w, q.schedule, _after_key(q))
-                if key not in after and held.cell is not None:
-                    after[key] = self._after(held, x, row, q)
-                line.append(after.get(key, nothing))
-            tails.append(line)
+            if held.cell is None:
+                tails.append([nothing] * len(policies))
+            else:
+                tails.append([self._after(held, x, row, q, after, w) for q in policies])
         static = np.array([[t.static_bytes for t in line] for line in tails])[of]  # (n, J, S)
         kept = np.array([h.kept_bytes for h in holds])[of] * x.mbs[rows][:, None]
         counts = {m: _held(plan.schedule, plan.pp, plan.vpp, m) for m in set(x.m[rows].tolist())}
@@ -280,11 +278,38 @@ class Screener:
             whole = np.maximum(whole, finish + drain - twice)
         return _Path(finish, float(max(whole.max(), finish.max())))
 
-    def _after(self, held: _Held, x: Candidates, row: int, q: Policy) -> _After:
-        """Traffic, optimizer and weights of one layout under one policy, from the simulator's own functions."""
+    def _after(self, held: _Held, x: Candidates, row: int, q: Policy, known: dict[Hashable, Any], w: int) -> _After:
+        """Traffic, optimizer and weights of one layout under one policy, from the simulator's own functions.
+
+        `known` keeps each part under the switches that it depends on (w: which weights).
+        """
         cell, pipe, c = held.cell, held.pipe, self.case
         assert cell is not None and pipe is not None
-        plan = _at(cell.plan, x, row, q, c.behaviour)
+        shard = (w, q.schedule, q.zero, q.shard_group)
+        sent = ("sent", *shard, q.overlap.grad_reduce, q.overlap.param_gather)
+        update = ("update", *shard, q.offload.optimizer, q.offload.tier)
+        static = ("static", *shard, q.offload.optimizer, q.offload.params)
+        if any(key not in known for key in (sent, update, static)):
+            plan = _at(cell.plan, x, row, q, c.behaviour)
+            parts = self._weights(held, plan)
+            options = self._options(plan)
+            traffic = Traffic(parts, plan, c.cluster, c.training, c.behaviour, options)
+            s = plan.pp
+            if static not in known:
+                kinds = static_memory(parts, plan, c.training, c.behaviour, pipe.stage_of).by_kind
+                known[static] = sum((kinds[name] for name in _LASTING if name in kinds), np.zeros(s))
+            if update not in known:
+                known[update] = float(traffic.optimizer_seconds(c.coefficients, pipe.stage_of, s).max())
+            if sent not in known:
+                none = 0.0, np.zeros(s), np.zeros((2, 2 * s)), 0.0
+                known[sent] = self._data_parallel(traffic, plan, options, parts, pipe) if traffic.size > 1 else none
+        before, reduce_s, stream, last = known[sent]
+        return _After(before, reduce_s, stream, known[update] + last, known[static])
+
+    def _weights(self, held: _Held, plan: ResolvedPlan) -> Parts:
+        """What traffic and memory need to know of a model cut one way."""
+        cell, pipe, c = held.cell, held.pipe, self.case
+        assert cell is not None and pipe is not None
         mesh = Mesh(
             {"tp": plan.tp, "cp": plan.cp, "dp": plan.dp, "pp": plan.pp},
             tuple(a for a in plan.order if a != "ep"), c.cluster,
@@ -297,17 +322,7 @@ class Screener:
         )  # fmt: skip
         if parts.graph.tied and plan.pp > 1:
             parts.dense_params[-1] += plan.padded_vocab * c.model.hidden_size / plan.tp
-        options = self._options(plan)
-        traffic = Traffic(parts, plan, c.cluster, c.training, c.behaviour, options)
-        s = plan.pp
-        kinds = static_memory(parts, plan, c.training, c.behaviour, pipe.stage_of).by_kind
-        static = sum((kinds[name] for name in _LASTING if name in kinds), np.zeros(s))
-        end = float(traffic.optimizer_seconds(c.coefficients, pipe.stage_of, s).max())
-        reduce_s, before, stream = np.zeros(s), 0.0, np.zeros((2, 2 * s))
-        if traffic.size > 1:
-            before, reduce_s, stream, last = self._data_parallel(traffic, plan, options, parts, pipe)
-            end += last
-        return _After(before, reduce_s, stream, end, static)
+        return parts
 
     def _options(self, plan: ResolvedPlan) -> StepOptions:
         from windtunnel.training.simulate import options_of
@@ -358,11 +373,6 @@ def _block_key(q: Policy) -> Hashable:
         q.recompute.policy, q.recompute.modules, q.recompute.num_layers is None, q.sp, q.cp_kind, q.overlap.tp,
         q.overlap.moe_a2a, q.order, q.precision, split, q.zero == 3,
     )  # fmt: skip
-
-
-def _after_key(q: Policy) -> Hashable:
-    """What changes data-parallel work and weights."""
-    return q.zero, q.shard_group, q.overlap.grad_reduce, q.overlap.param_gather, q.offload
 
 
 def _at(plan: ResolvedPlan, x: Candidates, row: int, q: Policy, behaviour: Behaviour) -> ResolvedPlan:
