@@ -32,7 +32,7 @@ OPTIONS = {
     "devices": ["--json"],
     "import": [
         "--device", "--devices-per-node", "--env", "--force", "--format", "--framework", "--global-batch", "--json",
-        "--model", "--name", "--nodes", "--output", "--seq-len", "--vocab-size",
+        "--mbs", "--model", "--name", "--nodes", "--output", "--seq-len", "--vocab-size",
     ],
     "init": [
         "--device", "--devices-per-node", "--force", "--framework", "--global-batch", "--json", "--model", "--nodes",

@@ -48,6 +48,7 @@ def import_(
     ] = None,
     seq_len: Annotated[int | None, typer.Option(min=1, help=_LAUNCH + "tokens per sequence.")] = None,
     global_batch: Annotated[int | None, typer.Option(min=1, help=_LAUNCH + "sequences per step.")] = None,
+    mbs: Annotated[int | None, typer.Option(min=1, help=_LAUNCH + "sequences per micro-batch.")] = None,
     vocab_size: Annotated[
         int | None, typer.Option(min=1, help=_LAUNCH + "vocabulary, when a tokenizer has it.")
     ] = None,
@@ -83,7 +84,8 @@ def import_(
     kind = format or (formats.HF_CONFIG if config.is_dir() else formats.detect(text, str(config)))
     wanted = Wanted(
         device=device, nodes=nodes, devices_per_node=devices_per_node, model=model, name=name or None,
-        seq_len=seq_len, global_batch=global_batch, vocab_size=vocab_size, framework=framework, env=_pairs(env or []),
+        seq_len=seq_len, global_batch=global_batch, mbs=mbs, vocab_size=vocab_size, framework=framework,
+        env=_pairs(env or []),
     )  # fmt: skip
     if kind == formats.HF_CONFIG:
         if wanted != Wanted(name=name or None):

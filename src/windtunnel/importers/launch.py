@@ -31,6 +31,7 @@ class Wanted:
     name: str | None = None
     seq_len: int | None = None
     global_batch: int | None = None
+    mbs: int | None = None
     vocab_size: int | None = None
     framework: str | None = None
     env: Mapping[str, str] = field(default_factory=dict)

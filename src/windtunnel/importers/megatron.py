@@ -48,7 +48,7 @@ def read(text: str, file: str, wanted: Wanted) -> Launch:
     devices = launch.cluster(wanted, nodes, per_node)
     megatron_model.read_model(launch, flags, wanted)
     megatron_plan.read_training(launch, flags, wanted)
-    megatron_plan.read_plan(launch, flags, devices)
+    megatron_plan.read_plan(launch, flags, wanted, devices)
     flags.rest()
     return launch
 

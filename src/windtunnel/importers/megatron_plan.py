@@ -117,7 +117,7 @@ def _dispatcher(launch: Launch, flags: Flags) -> None:
         launch.set("training.fused_permute", False, f"no --moe-permute-fusion: {DEFAULT}")
 
 
-def read_plan(launch: Launch, flags: Flags, devices: int | None) -> None:
+def read_plan(launch: Launch, flags: Flags, wanted: Wanted, devices: int | None) -> None:
     """Axes, sharding, schedule, recomputation, offload, overlap."""
     tp = flags.take("plan.tp", "tensor-model-parallel-size") or 1
     flags.present("sequence-parallel")
@@ -129,7 +129,10 @@ def read_plan(launch: Launch, flags: Flags, devices: int | None) -> None:
     cp = _context(launch, flags)
     _experts(launch, flags, tp)
     launch.set("plan.dp", "auto", "devices / (tp · pp · cp)")
-    mbs = flags.take("plan.mbs", "micro-batch-size")
+    mbs = flags.take("plan.mbs", "micro-batch-size") if wanted.mbs is None else wanted.mbs
+    if wanted.mbs is not None:
+        flags.present("micro-batch-size")
+        launch.set("plan.mbs", wanted.mbs, "--mbs of windtunnel import")
     if mbs is None and "micro-batch-size" not in flags.given:
         launch.wrong("--micro-batch-size", "is required")
     inner = tp * pp * cp
