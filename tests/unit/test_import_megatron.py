@@ -72,7 +72,7 @@ def test_a_script_becomes_the_scenario_that_it_launches() -> None:
     assert training["dropout"] is False
     assert (plan["tp"], plan["sp"], plan["pp"], plan["vpp"], plan["zero"], plan["mbs"]) == (8, True, 4, 4, 1, 1)
     assert plan["recompute"] == {"policy": "selective"}
-    assert plan["overlap"] == {"grad_reduce": True, "param_gather": False, "tp": False}
+    assert plan["overlap"] == {"grad_reduce": True, "param_gather": False}
 
 
 def test_what_was_not_read_is_listed_with_its_line() -> None:
@@ -169,6 +169,14 @@ def test_shell_conditions_loops_and_heredocs() -> None:
     assert values == {"A": "1", "B": "yes", "F": "one two", "L": "a b c d"}
     assert [(what, line) for what, line, _ in script.notes] == [("if", 3), ("for", 4)]
     assert [word.text for word in script.commands[-1]] == ["run", "a", "b c", "d", "one", "two"]
+
+
+def test_lines_stay_when_a_variable_is_extended() -> None:
+    script = read_script('A="--x 1\n--y 2"\nA="$A --z 3"\nif [ -f a ]; then echo no; exit 1; fi\nrun $A', {})
+    assert [(word.text, word.line) for word in script.commands[-1]] == [
+        ("run", 5), ("--x", 1), ("1", 1), ("--y", 2), ("2", 2), ("--z", 3), ("3", 3)
+    ]  # fmt: skip
+    assert script.notes == []
 
 
 def test_sizes_come_from_slurm_too() -> None:

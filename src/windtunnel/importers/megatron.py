@@ -210,4 +210,5 @@ class Flags:
 def known() -> tuple[frozenset[str], dict[str, str]]:
     """(options without bearing, options not modelled and why)."""
     data = yaml.safe_load((Path(__file__).parent / "flags" / "megatron-lm.yaml").read_text("utf-8"))
-    return frozenset(data["no_bearing"].split()), dict(data["not_modelled"])
+    others = dict.fromkeys(data["no_field"].split(), "an option that is not followed")
+    return frozenset(data["no_bearing"].split()), others | data["not_modelled"]

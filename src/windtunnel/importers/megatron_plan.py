@@ -18,7 +18,8 @@ SHARDING = {"no_shard": 0, "optim": 1, "optim_grads": 2, "optim_grads_params": 3
 MODULES = {"core_attn": "core_attn", "moe_act": "moe_act", "layernorm": "norm", "mla_up_proj": "mla_up_proj",
            "mlp": "mlp", "moe": "moe", "shared_experts": "shared_experts"}  # fmt: skip
 CP_KINDS = {"p2p": "ring", "a2a": "all_to_all", "allgather": "all_gather", "a2a+p2p": "hybrid"}
-GRAPHS = {"full": "full", "full_iteration": "full", "attn": "attention", "moe": "moe"}
+GRAPHS = {"full": "full", "full_iteration": "full", "attn": "attention", "moe": "moe",
+          "moe_preprocess moe_router": "moe"}  # fmt: skip
 LEGACY = ("DDP-impl", "checkpoint-activations", "activations-checkpoint-method", "use-legacy-models")
 DEEPSPEED = ("deepspeed", "deepspeed_config", "deepspeed-config", "zero-stage", "deepspeed-activation-checkpointing")
 
@@ -55,10 +56,15 @@ def read_training(launch: Launch, flags: Flags, wanted: Wanted) -> None:
     backend = flags.text("attention-backend", choices=tuple(ATTENTION))
     if backend is not None and backend != "auto":
         launch.set("training.attention", ATTENTION[backend], "--attention-backend", flags.line("attention-backend"))
-        if backend == "flash":
-            why = "--attention-backend flash does not say which FlashAttention"
-            launch.assumed.append(("training.attention", "flash2", why))
+    release = flags.text("flash-attention-version", choices=("2", "3", "4"))
+    if release in ("2", "3"):
+        line = flags.line("flash-attention-version")
+        launch.set("training.attention", f"flash{release}", "--flash-attention-version", line)
+    elif backend == "flash":
+        why = "--attention-backend flash does not say which FlashAttention"
+        launch.assumed.append(("training.attention", "flash2", why))
     flags.switch("training.attention", "flash2", "use-flash-attn", "use-flash-attn-v2")
+    flags.switch("training.padded_vocab", False, "no-pad-vocab-size", "disable-pad-vocab-size")
     flags.switch("training.grad_reduce_precision", "bf16", "grad-reduce-in-bf16")
     if not flags.switch("training.fused_cross_entropy", True, "cross-entropy-loss-fusion"):
         launch.set("training.fused_cross_entropy", False, f"no --cross-entropy-loss-fusion: {DEFAULT}")
@@ -85,19 +91,20 @@ def _precision(launch: Launch, flags: Flags) -> None:
 
 
 def _graphs(launch: Launch, flags: Flags) -> None:
-    impl = flags.text("cuda-graph-impl", choices=("none", "local", "transformer_engine"))
+    impl = flags.text("cuda-graph-impl", choices=("none", "local", "transformer_engine", "full_iteration"))
     old = flags.present("enable-cuda-graph", "external-cuda-graph")
-    scope = flags.texts("cuda-graph-scope") or []
-    line = flags.line("cuda-graph-scope") or flags.line("cuda-graph-impl") or flags.line("enable-cuda-graph")
-    if (impl in (None, "none")) and not old:
+    name = "cuda-graph-scope" if "cuda-graph-scope" in flags.given else "cuda-graph-modules"
+    scope = sorted(flags.texts(name) or [])
+    line = flags.line(name) or flags.line("cuda-graph-impl") or flags.line("enable-cuda-graph")
+    if impl in (None, "none") and not old:
         if scope:
-            launch.leave("--cuda-graph-scope", " ".join(scope), line, "no graphs without --cuda-graph-impl")
+            launch.leave(f"--{name}", " ".join(scope), line, "no graphs without --cuda-graph-impl")
         return
-    kind = GRAPHS.get(scope[0]) if len(scope) == 1 else None if scope else "layer"
+    kind = "full" if impl == "full_iteration" else GRAPHS.get(" ".join(scope)) if scope else "layer"
     if kind is None:
-        launch.leave("--cuda-graph-scope", " ".join(scope), line, "a scenario captures attention, moe, layer or full")
+        launch.leave(f"--{name}", " ".join(scope), line, "a scenario captures attention, moe, layer or full")
         return
-    launch.set("training.cuda_graphs", kind, "--cuda-graph-scope" if scope else "CUDA graphs of layers", line)
+    launch.set("training.cuda_graphs", kind, f"--{name}" if scope else "--cuda-graph-impl", line)
 
 
 def _dispatcher(launch: Launch, flags: Flags) -> None:
@@ -264,7 +271,8 @@ def _recompute(launch: Launch, flags: Flags, vpp: int) -> None:
 
 def _overlap(launch: Launch, flags: Flags, tp: int, pp: int) -> None:
     pairs = [("grad_reduce", "overlap-grad-reduce"), ("param_gather", "overlap-param-gather")]
-    pairs += [("tp", "tp-comm-overlap")] if tp > 1 else []
+    if tp > 1:  # absent: the bulk overlap that layers have without user buffers stays
+        flags.switch("plan.overlap.tp", True, "tp-comm-overlap")
     pairs += [("moe_a2a", "overlap-moe-expert-parallel-comm")] if "num-experts" in flags.given else []
     for field, name in pairs:
         if not flags.switch(f"plan.overlap.{field}", True, name):

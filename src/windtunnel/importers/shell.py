@@ -30,6 +30,7 @@ _COMPARE: dict[str, Callable[[int, int], bool]] = {
 }  # fmt: skip
 _PREFIXES = ("then", "do", "{", "}", "!", "time", "exec", "sudo", "env", "nohup", "export", "local", "readonly",
              "declare")  # fmt: skip
+_QUIET = ("echo", "printf", "mkdir", "cd", "source", ".", "exit", "set", "return", "true", ":", "wait", "sleep")
 _LOOPS = {"for": "done", "while": "done", "until": "done", "select": "done", "case": "esac"}
 
 
@@ -63,6 +64,8 @@ class _Frame:
     condition: bool | None = None
     testing: bool = False
     line: int = 0
+    undecided: bool = False
+    """A branch was skipped for want of a value, and has not been noted yet."""
 
 
 @dataclass(slots=True)
@@ -201,9 +204,7 @@ class _Reader:
             return
         if frame is not None and frame.end == "fi" and first in ("then", "else"):
             if first == "then":
-                if frame.testing and frame.condition is None and frame.outer:
-                    why = "the condition cannot be decided from the script; neither branch is read"
-                    self.script.notes.append(("if", frame.line, why))
+                frame.undecided |= frame.testing and frame.condition is None and frame.outer
                 self.active = frame.outer and frame.testing and frame.condition is True
                 frame.testing = False
             else:
@@ -219,6 +220,7 @@ class _Reader:
 
     def _simple(self, joint: str, command: list[_Raw]) -> None:
         if not self.active:
+            self._skipped(command)
             return
         if joint in ("&&", "||") and self.last is not (joint == "&&") and command[0].literal != "[":
             if self.last is None and any(_ASSIGN.match(raw.literal) for raw in command):
@@ -240,9 +242,19 @@ class _Reader:
             self.last = None
             self._keep(command)
 
+    def _skipped(self, command: list[_Raw]) -> None:
+        """Note a condition that could not be decided, once, when something that matters hangs on it."""
+        if command[0].literal in _QUIET:
+            return
+        for frame in self.frames:
+            if frame.undecided:
+                frame.undecided = False
+                why = "the condition cannot be decided from the script; neither branch is read"
+                self.script.notes.append(("if", frame.line, why))
+
     def _keep(self, command: list[_Raw]) -> None:
         words = [word for raw in command for word in self.expand(raw)]
-        if words and words[0].text not in ("echo", "printf", "mkdir", "cd", "source", ".", "exit"):
+        if words and words[0].text not in _QUIET:
             self.script.commands.append(words)
 
     def _assign(self, raw: _Raw) -> None:
@@ -258,13 +270,25 @@ class _Reader:
             value = _Raw(raw.line, [piece for piece in rest if piece[1]])
             if len(value.pieces) == 1 and value.pieces[0][0] == "":
                 value.pieces = [('"', value.pieces[0][1])]
-            words = self.expand(value) if value.pieces else [Word("", raw.line)]
+            words = self._extended(value) if value.pieces else [Word("", raw.line)]
         before = self.script.variables.get(name, []) if more else []
         if more and raw.array is None and before:
             words = [*before, *words]
         else:
             words = [*before, *words]
         self.script.variables[name] = words
+
+    def _extended(self, value: _Raw) -> list[Word]:
+        """The words of a new value; one that begins with another variable keeps that one's lines (`A="$A more"`)."""
+        quote, text = value.pieces[0]
+        start = _EXPANSION.match(text) if quote == '"' else None
+        name = start and not start["op"] and not start["default"] and (start["braced"] or start["bare"])
+        if not start or not name or name not in self.script.variables or name in self.given:
+            return self.expand(value)
+        rest = text[start.end() :]
+        if not rest[:1].isspace():
+            return self.expand(value)
+        return [*self.script.variables[name], *self.expand(_Raw(value.line, [(quote, rest), *value.pieces[1:]]))]
 
     def _test(self, command: list[_Raw]) -> bool | None:
         """A test's outcome, None when it cannot be known."""

@@ -144,6 +144,10 @@ def _plan(launch: Launch, s: Settings, wanted: Wanted, devices: int | None) -> N
         s.put("plan.cp_kind", rotate or "all_gather", p + "context_parallel_rotate_method")
         if rotate is None:
             launch.origin["plan.cp_kind"] = (f"{DEFAULT}: allgather", None)
+    exchange = {"standard": "alltoall", "deepep": "deepep", "hybridep": "hybridep"}
+    backend = s.choice(exchange, p + "expert_parallel_comm_backend")
+    if backend is not None:
+        s.put("training.moe_dispatcher", backend, p + "expert_parallel_comm_backend")
     ep, etp = s.number(p + "expert_parallel_degree"), s.number(p + "expert_tensor_parallel_degree")
     if ep is not None and ep > 1:
         s.put("plan.ep", ep, p + "expert_parallel_degree")
@@ -223,6 +227,7 @@ def _pipeline(launch: Launch, s: Settings, pp: int) -> None:
     layers = s.number(p + "layers_per_stage")
     points = s.get(p + "split_points", "experimental.pipeline_parallel_split_points")
     ends = [s.number(f"{p}{end}_stage_less_layers", least=0) for end in ("first", "last")]
+    parts = s.get("parallelism.module_fqns_per_model_part")
     if pp == 1:
         return
     if schedule == "":
@@ -237,15 +242,24 @@ def _pipeline(launch: Launch, s: Settings, pp: int) -> None:
             s.leave("a scenario takes one layer off the end at most", f"{p}{which}_stage_less_layers")
     depth = _depth(launch)
     starts = [int(str(point).rsplit(".", 1)[-1]) for point in points or [] if str(point).rsplit(".", 1)[-1].isdigit()]
+    where = name
     stages = pp * (1 if (schedule or "1f1b") in SINGLE else 2)
     if depth and points and len(starts) == len(points):
         stages = len(starts) + 1
         edges = [0, *starts, depth]
         s.put("plan.stage_layers", [b - a for a, b in itertools.pairwise(edges)], p + "split_points")
+    elif depth and isinstance(parts, list):
+        where = "parallelism.module_fqns_per_model_part"
+        stages = len(parts)
+        counts = [sum(str(name).startswith("layers.") for name in part) for part in parts]
+        if sum(counts) != depth:
+            launch.wrong(where, f"must hold each of the {depth} layers once, has {sum(counts)}", line=s.line(where))
+        s.put("plan.stage_layers", counts, where)
     elif depth and layers is not None:
         extra = sum(1 if count is None else count for count in ends)
         stages = -(-(depth + extra) // layers)
-    where = p + ("split_points" if points else "layers_per_stage" if layers else "schedule")
+    if not parts:
+        where = p + ("split_points" if points else "layers_per_stage" if layers else "schedule")
     if stages % pp:
         launch.wrong(where, f"makes {stages} stages, which pp {pp} must divide", line=s.line(where))
         return

@@ -1,0 +1,44 @@
+"""What `export` writes, `import` reads back: the same resolved plan and the same dimensions."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from windtunnel.exporters.launch import export
+from windtunnel.importers import formats
+from windtunnel.importers.launch import Wanted
+from windtunnel.training.predict import prepare
+
+pytestmark = pytest.mark.conformance
+EXAMPLES = Path(__file__).parents[2] / "examples"
+SAYABLE = {
+    "megatron": ["training.framework=megatron_core", "plan.recompute.policy=selective"],
+    "torchtitan": ["training.framework=torchtitan", "plan.zero=3", "training.moe_dispatcher=alltoall"],
+}
+"""What turns an example into one that the target can express in full."""
+FILES = {"megatron": "megatron.sh", "torchtitan": "torchtitan.toml"}
+
+
+@pytest.mark.parametrize("name", ["llama3-8b-8xh100-fsdp", "llama3-70b-64xh100", "qwen3-30b-a3b-16xh100-moe"])
+@pytest.mark.parametrize("target", ["megatron", "torchtitan"])
+def test_exported_plans_come_back(target: str, name: str, tmp_path: Path) -> None:
+    prepared, _ = prepare(EXAMPLES / f"{name}.yaml", overrides=SAYABLE[target])
+    export(prepared, target, None, tmp_path)
+    file = tmp_path / FILES[target]
+    text = file.read_text("utf-8")
+    assert formats.detect(text, file.name) == target
+    cluster = prepared.cluster
+    wanted = Wanted(device=cluster.device.id, nodes=cluster.nodes)
+    launch = formats.read(target, text, file.name, wanted)
+    assert launch.problems == []
+    assert [left for left in launch.unread if "unknown" in left.why] == []
+    again, _ = prepare(launch.scenario())
+    assert again.model.hidden_size == prepared.model.hidden_size
+    assert again.model.layer_kinds() == prepared.model.layer_kinds()
+    before: dict[str, Any] = asdict(prepared.plan)
+    after: dict[str, Any] = asdict(again.plan)
+    assert {key: (before[key], after[key]) for key in before if before[key] != after[key]} == {}
