@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from windtunnel.training.simulate import Prepared
 
 _FP8_RECIPE = {"fp8": "tensorwise", "fp8_block": "blockwise", "mxfp8": "mxfp8"}
-_ATTENTION = {"flash1": "flash", "flash2": "flash", "flash3": "flash", "cudnn": "fused", "unfused": "unfused"}
-_RECOMPUTE = {
+ATTENTION = {"flash1": "flash", "flash2": "flash", "flash3": "flash", "cudnn": "fused", "unfused": "unfused"}
+RECOMPUTE = {
     "core_attn": "core_attn", "mlp": "mlp", "norm": "layernorm", "moe": "moe", "moe_act": "moe_act",
     "shared_experts": "shared_experts", "mla_up_proj": "mla_up_proj",
 }  # fmt: skip
-_CP = {"ring": "p2p", "all_to_all": "a2a", "all_gather": "allgather", "hybrid": "a2a+p2p"}
-_SCHEDULES = ("1f1b", "interleaved_1f1b", "interleaved_1f1b_steady")
+CP_COMM = {"ring": "p2p", "all_to_all": "a2a", "all_gather": "allgather", "hybrid": "a2a+p2p"}
+SCHEDULES = ("1f1b", "interleaved_1f1b", "interleaved_1f1b_steady")
 
 
 class _Arguments:
@@ -71,6 +71,12 @@ def check(prepared: Prepared, problems: ProblemList) -> None:
         problems.add("plan.pp", plan.pp, "interleaving without p2p overlap needs pp above 2")
     if model.num_experts and plan.tp > 1 and not plan.sp:
         problems.add("plan.sp", False, "must be true: Megatron trains experts with tp only under sequence parallelism")
+    if plan.overlap_moe_a2a and plan.ep > 1:
+        full = plan.recompute.policy == "full" or "moe" in plan.recompute.modules
+        if full:
+            problems.add("plan.overlap.moe_a2a", True, "must be false when whole layers or mixtures are recomputed")
+        if plan.pp > 1 and plan.vpp == 1:
+            problems.add("plan.overlap.moe_a2a", True, "must be false with a pipeline that is not interleaved (vpp 1)")
     if plan.zero >= 2 and prepared.training.optimizer not in ("adam", "sgd"):
         problems.add("training.optimizer", prepared.training.optimizer, "must be adam or sgd with Megatron-FSDP")
 
@@ -204,7 +210,7 @@ def _experts(prepared: Prepared, to: _Arguments) -> None:
         to.draft.lacks(f"expert load with imbalance {training.expert_load.imbalance:g}: the router decides")
 
 
-def _layout(prepared: Prepared) -> str:
+def layout(prepared: Prepared) -> str:
     """Virtual stages in depth order, in Megatron's layout language."""
     plan = prepared.plan
     parts = [f"t*{n}" if n > 1 else "t" * n for n in plan.stage_layers]
@@ -221,15 +227,15 @@ def _parallel(prepared: Prepared, to: _Arguments) -> None:
         to.add("--sequence-parallel")
     to.add("--pipeline-model-parallel-size", plan.pp)
     if len(set(plan.stage_layers)) > 1:
-        to.add("--pipeline-model-parallel-layout", _layout(prepared))
+        to.add("--pipeline-model-parallel-layout", layout(prepared))
     elif plan.vpp > 1:
         to.add("--num-virtual-stages-per-pipeline-rank", plan.vpp)
     runs = "interleaved 1F1B" if plan.vpp > 1 else "1F1B"
-    if plan.pp > 1 and plan.schedule not in _SCHEDULES:
+    if plan.pp > 1 and plan.schedule not in SCHEDULES:
         draft.lacks(f"schedule {plan.schedule}: Megatron will run {runs}")
     to.add("--context-parallel-size", plan.cp)
     if plan.cp > 1:
-        to.add("--cp-comm-type", _CP[plan.cp_kind])
+        to.add("--cp-comm-type", CP_COMM[plan.cp_kind])
         if plan.cp_kind == "hybrid":
             sizes = (plan.cp_all_to_all, plan.cp // plan.cp_all_to_all)
             to.add("--hierarchical-context-parallel-sizes", *sizes)
@@ -300,9 +306,9 @@ def _memory(prepared: Prepared, to: _Arguments) -> None:
                 draft.lacks(f"recompute.num_layers {whole}: Megatron counts a virtual stage; rounded up")
     elif how.policy == "modules":
         for module in how.modules:
-            if module not in _RECOMPUTE:
-                draft.lacks(f"recompute of {module}; known: {', '.join(_RECOMPUTE)}")
-        modules = [_RECOMPUTE[m] for m in how.modules if m in _RECOMPUTE]
+            if module not in RECOMPUTE:
+                draft.lacks(f"recompute of {module}; known: {', '.join(RECOMPUTE)}")
+        modules = [RECOMPUTE[m] for m in how.modules if m in RECOMPUTE]
         if modules:
             to.add("--recompute-granularity", "selective")
             to.add("--recompute-modules", *modules)
@@ -343,7 +349,7 @@ def _precision(prepared: Prepared, to: _Arguments) -> None:
         draft.lacks("gradients reduced in fp16")
     if training.master_weights in ("bf16", "none"):
         draft.lacks(f"master weights {training.master_weights}: Megatron keeps them in fp32")
-    backend = _ATTENTION.get(plan.attention)
+    backend = ATTENTION.get(plan.attention)
     if backend is None:
         draft.lacks(f"attention kernel {plan.attention}: Transformer Engine chooses")
     to.add("--attention-backend", backend or "auto")

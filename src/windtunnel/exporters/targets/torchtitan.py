@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from windtunnel.exporters import integers
 from windtunnel.exporters.target import TARGETS, Draft, LaunchTarget, OptionList
+from windtunnel.exporters.wrappers import comment
 
 if TYPE_CHECKING:
     from windtunnel.errors import ProblemList
@@ -137,8 +138,8 @@ def write(prepared: Prepared, known: OptionList) -> Draft:
     if training.expandable_segments is not False:
         draft.environment["PYTORCH_CUDA_ALLOC_CONF"] = "expandable_segments:True"
     draft.notes.append("data, tokenizer, steps and learning rate are stand-ins; options given to the script win")
-    head = "".join(f"# not expressible, left out: {item}\n" for item in draft.unsupported)
-    draft.files["torchtitan.toml"] = f"# torchtitan {known.version}\n{head}\n" + to.text()
+    head = [f"torchtitan {known.version}", *(f"not expressible, left out: {item}" for item in draft.unsupported)]
+    draft.files["torchtitan.toml"] = f"{comment(head)}\n{to.text()}"
     draft.program = '-m torchtitan.train --job.config_file "$HERE/torchtitan.toml"'
     return draft
 
