@@ -120,6 +120,14 @@ def test_torchtitan_problems_come_with_their_lines() -> None:
     assert any("activation_checkpoint.mode = sometimes" in line for line in lines)
 
 
+def test_values_of_the_wrong_kind_are_problems() -> None:
+    text = SMALL_TOML.format("tensor_parallel_degree = 3\nmodule_fqns_per_model_part = 4", "full")
+    lines = [str(problem) for problem in titan(text, nodes=1).problems]
+    assert any("module_fqns_per_model_part = 4: must be a list" in line for line in lines)
+    alone = titan(SMALL_TOML.format("tensor_parallel_degree = 3", "full"), nodes=1).problems
+    assert "tp · pp · cp = 3 must divide the 8 devices" in str(alone[0])
+
+
 def test_flavors_are_catalogue_entries() -> None:
     from windtunnel import catalog
 

@@ -57,6 +57,7 @@ def read(text: str, file: str, wanted: Wanted) -> Launch:
     _training(launch, settings, wanted)
     _zero(launch, settings)
     _batch(launch, settings, wanted, devices, inner)
+    launch.check_batch(devices, inner)
     _recompute(launch, data)
     settings.rest()
     return launch

@@ -124,6 +124,15 @@ class Launch:
             return None
         return int(self.fields["cluster.nodes"]) * int(self.fields["cluster.devices_per_node"])
 
+    def check_batch(self, devices: int | None, inner: int) -> None:
+        """Say why no batch follows: the devices are not whole replicas."""
+        if "training.global_batch" in self.fields or self.problems or devices is None:
+            return
+        if devices % inner:
+            self.wrong("cluster", f"tp · pp · cp = {inner} must divide the {devices} devices; --nodes changes them")
+        else:
+            self.wrong("training.global_batch", "does not follow from the file; --global-batch gives it")
+
     def named_model(self, name: str, said: str, line: int | None = None) -> bool:
         """Use a catalogue model; a problem, and False, when there is none of that name."""
         from windtunnel import catalog

@@ -147,6 +147,7 @@ def read_plan(launch: Launch, flags: Flags, wanted: Wanted, devices: int | None)
         if mbs and devices and devices % inner == 0:
             why = "no --global-batch-size: Megatron-LM takes one micro-batch per replica"
             launch.assume("training.global_batch", mbs * (devices // inner), why)
+    launch.check_batch(devices, inner)
     _sharding(launch, flags, devices, inner, cp)
     _recompute(launch, flags, vpp)
     if flags.present("optimizer-cpu-offload"):

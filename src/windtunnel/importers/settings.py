@@ -94,7 +94,8 @@ class Settings:
         value = self.get(*names)
         if value is None:
             return None
-        if isinstance(value, bool) or not isinstance(value, int | float) or value != int(value) or value < least:
+        whole = isinstance(value, int | float) and not isinstance(value, bool) and float(value).is_integer()
+        if not whole or value < least:
             name, line = self.said(*names)
             rule = f"must be an integer of at least {least}"
             if value == "auto":
@@ -122,6 +123,17 @@ class Settings:
             self.launch.wrong(name, f"must be one of {', '.join(known)}", value, line)
             return None
         return next(meaning for key, meaning in known.items() if key.casefold() == value.casefold())
+
+    def items(self, *names: str) -> list[Any] | None:
+        """A list, or None; text is split at commas as the command line does it."""
+        value = self.get(*names)
+        if isinstance(value, str):
+            return [part.strip() for part in value.split(",") if part.strip()]
+        if value is not None and not isinstance(value, list):
+            name, line = self.said(*names)
+            self.launch.wrong(name, "must be a list", value, line)
+            return None
+        return value
 
     def put(self, path: str, value: Any, *names: str) -> None:
         """Set a field that a setting decided."""

@@ -32,7 +32,7 @@ def detect(text: str) -> bool:
         data = tomllib.loads(text)
     except tomllib.TOMLDecodeError:
         return False
-    return "training" in data and ("parallelism" in data or "flavor" in data.get("model", {}))
+    return "training" in data and ("parallelism" in data or "flavor" in str(data.get("model")))
 
 
 def read(text: str, file: str, wanted: Wanted) -> Launch:
@@ -104,9 +104,7 @@ def _training(launch: Launch, s: Settings, wanted: Wanted) -> None:
 
 def _quantised(launch: Launch, s: Settings) -> None:
     """Low precision is on when the model's converters name it."""
-    given = s.get("model.converters")
-    converters = given.split(",") if isinstance(given, str) else given or []
-    kinds = [str(c).strip() for c in converters]
+    kinds = [str(kind) for kind in s.items("model.converters") or []]
     for table in FLOAT8:
         recipe = s.choice(RECIPES, f"{table}.recipe_name")
         gather = s.switch(f"{table}.enable_fsdp_float8_all_gather")
@@ -157,6 +155,7 @@ def _plan(launch: Launch, s: Settings, wanted: Wanted, devices: int | None) -> N
     mbs = _batch(launch, s, wanted, devices, tp * pp * cp, pp)
     if mbs is not None:
         launch.set("plan.mbs", *mbs)
+    launch.check_batch(devices, tp * pp * cp)
     _pipeline(launch, s, pp)
     if s.switch("training.enable_cpu_offload"):
         for part in ("optimizer", "params"):
@@ -225,9 +224,9 @@ def _pipeline(launch: Launch, s: Settings, pp: int) -> None:
     name = p + "schedule"
     schedule = s.choice(SCHEDULES, name, "experimental.pipeline_parallel_schedule")
     layers = s.number(p + "layers_per_stage")
-    points = s.get(p + "split_points", "experimental.pipeline_parallel_split_points")
+    points = s.items(p + "split_points", "experimental.pipeline_parallel_split_points")
     ends = [s.number(f"{p}{end}_stage_less_layers", least=0) for end in ("first", "last")]
-    parts = s.get("parallelism.module_fqns_per_model_part")
+    parts = s.items("parallelism.module_fqns_per_model_part")
     if pp == 1:
         return
     if schedule == "":
@@ -248,10 +247,12 @@ def _pipeline(launch: Launch, s: Settings, pp: int) -> None:
         stages = len(starts) + 1
         edges = [0, *starts, depth]
         s.put("plan.stage_layers", [b - a for a, b in itertools.pairwise(edges)], p + "split_points")
-    elif depth and isinstance(parts, list):
+    elif depth and parts:
         where = "parallelism.module_fqns_per_model_part"
         stages = len(parts)
-        counts = [sum(str(name).startswith("layers.") for name in part) for part in parts]
+        counts = [
+            sum(str(name).startswith("layers.") for name in (part if isinstance(part, list) else [])) for part in parts
+        ]
         if sum(counts) != depth:
             launch.wrong(where, f"must hold each of the {depth} layers once, has {sum(counts)}", line=s.line(where))
         s.put("plan.stage_layers", counts, where)
