@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -83,6 +86,29 @@ def test_slurm_asks_for_the_cluster(tmp_path: Path) -> None:
     assert directives == list(range(1, 1 + len(directives))), "Slurm stops reading at the first other line"
 
 
+@pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
+def test_slurm_starts_the_script_on_a_node(tmp_path: Path) -> None:
+    """The batch file runs with stand-ins for scontrol, srun and torchrun; the last prints what it is given."""
+    done = export(SCENARIO, "megatron", None, tmp_path, "slurm")
+    for name, body in (
+        ("scontrol", "printf 'n1\\nn2\\n'"),
+        ("srun", 'shift; SLURM_NODEID=3 exec "$@"'),
+        ("torchrun", 'printf "%s\\n" "$@"'),
+    ):
+        (tmp_path / name).write_text(f"#!/usr/bin/env bash\n{body}\n")
+        (tmp_path / name).chmod(0o755)
+    environment = {
+        "PATH": f"{tmp_path}:{os.environ['PATH']}", "MEGATRON_DIR": "/m", "SLURM_SUBMIT_DIR": str(tmp_path),
+        "SLURM_JOB_NODELIST": "n[1-2]", "SLURM_JOB_NUM_NODES": "4",
+    }  # fmt: skip
+    ran = subprocess.run(
+        ["bash", str(done.files[0]), "--seed", "7"], capture_output=True, text=True, env=environment, check=True
+    )
+    words = ran.stdout.split()
+    assert words[words.index("--node-rank") + 1] == "3" and words[words.index("--master-addr") + 1] == "n1"
+    assert words[-2:] == ["--seed", "7"]
+
+
 def test_kubernetes_carries_the_script(tmp_path: Path) -> None:
     done = export(SCENARIO, "megatron", None, tmp_path, "kubernetes")
     config, service, job = yaml.safe_load_all(done.files[0].read_text("utf-8"))
@@ -102,4 +128,6 @@ def test_train_exports(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
     assert json.loads(printed.out)["export"]["files"] == [str(out / "megatron.sh")]
     assert "export  " in printed.err
     assert run(["train", str(path), "--export", "nothing"]) == 2
+    assert run(["train", str(path), "--wrapper", "slurm"]) == 2
+    assert run(["train", str(path), "--export", "megatron", "--export-dir", str(path)]) == 2
     assert run(["train", str(path), "--export", "megatron", "--target-version", "9"]) == 2

@@ -55,6 +55,10 @@ def train(
     check_targets(trace, report, inputs=[scenario])
     from windtunnel import api
 
+    if export is None and (target_version is not None or wrapper != "torchrun"):
+        from windtunnel.errors import BadInput
+
+        raise BadInput("--target-version and --wrapper say how --export writes: name a target with --export")
     source, changes = scenario_source(scenario), tuple(overrides or ())
     exported = _export(source, changes, export, target_version, export_dir, wrapper) if export else None
     with progress("simulating"):
