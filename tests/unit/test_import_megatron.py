@@ -179,6 +179,32 @@ def test_lines_stay_when_a_variable_is_extended() -> None:
     assert script.notes == []
 
 
+def test_what_an_unset_variable_adds_is_said() -> None:
+    launch = read(SMALL + '--swiglu $MORE --lr 1e-4 $EXTRA "$@"')
+    assert [left.name for left in launch.unread] == ["$EXTRA", "$@", "$MORE"]
+    assert read(SMALL + "$MORE", env={"MORE": "--swiglu --disable-bias-linear"}).unread == []
+    launch = read(SMALL, seq_len=2048, mbs=2, global_batch=128)
+    assert (launch.unread, launch.fields["training.seq_len"], launch.fields["plan.mbs"]) == ([], 2048, 2)
+
+
+def test_slurm_scripts_that_start_a_shell() -> None:
+    launch = read(
+        "#SBATCH -N 16\n#SBATCH --gpus-per-node=8\n"
+        'options=" \\\n --num-layers 32 --hidden-size 4096 --num-attention-heads 32 --seq-length 2048 \\\n'
+        " --max-position-embeddings 2048 --micro-batch-size 2 --global-batch-size 256 "
+        '--tokenizer-type GPT2BPETokenizer"\n'
+        'run_cmd="cd ${DIR} && python -u ${DIR}/pretrain_gpt.py ${options}"\n'
+        'srun -l --output=x.log sh -c "${run_cmd}"\n'
+    )
+    assert launch.problems == []
+    assert launch.scenario()["model"] == "openai/gpt3-6.7b"
+    assert launch.scenario()["cluster"]["nodes"] == 16
+    longer = read(SMALL.replace("--seq-length 1024", "--seq-length 1024 --max-position-embeddings 1024"))
+    assert longer.scenario()["model"]["max_position_embeddings"] == 1024
+    other = read(SMALL.replace("--num-layers", "python pretrain_t5.py --num-layers", 1))
+    assert "another kind of model" in str(other.problems[0])
+
+
 def test_sizes_come_from_slurm_too() -> None:
     script = "#SBATCH --nodes=4\n#SBATCH --gres=gpu:h100:8\n" + SMALL.replace("--nnodes 1 --nproc-per-node 8 ", "")
     assert read(script).scenario()["cluster"] == {"device": "h100-sxm-80gb", "nodes": 4, "devices_per_node": 8}

@@ -229,11 +229,13 @@ _ORDER = ("name", "model", "cluster", "training", "plan")
 
 
 def equal_models(spec: Any) -> list[str]:
-    """Catalogue models whose dimensions equal a model's, `max_position_embeddings` aside."""
+    """Catalogue models whose dimensions equal a model's; positions count where they are learned."""
     from windtunnel import catalog
 
     def dimensions(model: Any) -> dict[str, Any]:
         data: dict[str, Any] = model.model_dump(exclude=set(MODEL_RECORD))
+        if model.position_embedding == "learned":  # a table of parameters
+            data["max_position_embeddings"] = model.max_position_embeddings
         data["num_key_value_heads"], data["head_dim"] = model.kv_heads, model.attention_head_dim
         return data
 

@@ -23,6 +23,7 @@ TITLE = "Megatron-LM arguments"
 SIGNS = ("--num-layers", "--hidden-size", "--micro-batch-size", "--tensor-model-parallel-size", "--seq-length")
 PER_NODE = ("nproc-per-node", "nproc_per_node", "num-gpus", "num_gpus", "gpus-per-node", "ntasks-per-node")
 NODES = ("nnodes", "num-nodes", "num_nodes", "nodes")
+OTHER_MODELS = re.compile(r"pretrain_(bert|t5|retro|vision\w*|ict|vlm|mamba|mimo)\w*\.py$")
 _SBATCH = re.compile(r"^#SBATCH\s+(?:--?)([\w-]+)[= ]\s*(\S+)", re.MULTILINE)
 _SHORT = {"-N": "--nodes"}
 
@@ -38,7 +39,8 @@ def read(text: str, file: str, wanted: Wanted) -> Launch:
     script = read_script(text, wanted.env)
     for what, line, why in script.notes:
         launch.leave(what, "", line, why)
-    flags = Flags(launch, _launch_words(script, launch))
+    words = _launch_words(script, launch)
+    flags = Flags(launch, words)
     for name, value, line in script.defaults:
         if f"${name}" not in ("$MASTER_ADDR", "$MASTER_PORT", "$NODE_RANK", "$RANK") and value.isdigit():
             launch.assumed.append((f"${name}", value, f"not set in the script; its own default, line {line}"))
@@ -46,6 +48,10 @@ def read(text: str, file: str, wanted: Wanted) -> Launch:
         flags.sbatch(match.group(1), match.group(2), text.count("\n", 0, match.start()) + 1)
     nodes, per_node = flags.size(NODES), flags.size(PER_NODE)
     devices = launch.cluster(wanted, nodes, per_node)
+    other = next((word for word in words if OTHER_MODELS.search(word.text)), None)
+    if other is not None and wanted.model is None:
+        rule = "trains another kind of model than a decoder; --model names it"
+        launch.wrong(other.text, rule, line=other.line)
     megatron_model.read_model(launch, flags, wanted)
     megatron_plan.read_training(launch, flags, wanted)
     megatron_plan.read_plan(launch, flags, wanted, devices)
@@ -81,17 +87,19 @@ class Flags:
         self.launch = launch
         self.given: dict[str, tuple[list[str], int]] = {}
         self.used: set[str] = set()
+        self.valued: set[str] = set()
+        """Those of which a value was read; others are switches."""
         name: str | None = None
         for word in words:
             text = _SHORT.get(word.text, word.text)
             if re.match(r"--[A-Za-z]", text):
                 name, _, value = text[2:].partition("=")
                 self.given[name] = ([value] if value else [], word.line)
+            elif re.fullmatch(r"\$[\w@*]+", text) and (name is None or self.given[name][0]):
+                launch.leave(text, "", word.line, "not set in the script, so what it adds is not read; --env sets it")
             elif name is not None and not re.fullmatch(r"\S+\.py|-[a-zA-Z]", text):
                 self.given[name][0].append(text)
             else:
-                if text.startswith("$") and name is None:
-                    launch.leave(text, "", word.line, "not set in the script; --env sets it")
                 name = None
 
     def sbatch(self, name: str, value: str, line: int) -> None:
@@ -110,6 +118,7 @@ class Flags:
                 continue
             values, line = self.given[name]
             self.used.add(name)
+            self.valued.add(name)
             if len(values) >= 1 and values[0].isdigit() and int(values[0]) > 0:
                 found = found or (int(values[0]), f"--{name}", line)
             else:
@@ -122,6 +131,12 @@ class Flags:
         self.used.update(here)
         return bool(here)
 
+    def set_aside(self, *names: str) -> None:
+        """Count flags and their values as read: something else decided, or they only say which release this is."""
+        here = [name for name in names if name in self.given]
+        self.used.update(here)
+        self.valued.update(here)
+
     def line(self, name: str) -> int | None:
         """Where a flag is."""
         return self.given[name][1] if name in self.given else None
@@ -131,6 +146,7 @@ class Flags:
         if name not in self.given:
             return None
         self.used.add(name)
+        self.valued.add(name)
         values, line = self.given[name]
         for value in values:
             found = re.search(r"\$(\w+)|\$\(|`|\$\{", value)
@@ -196,6 +212,9 @@ class Flags:
         read = sorted(self.used | ignored | set(not_modelled))
         for name, (values, line) in self.given.items():
             if name in self.used:
+                for text in values if name not in self.valued else []:
+                    why = "stands after a switch" if "$" not in text else "not set in the script; --env sets it"
+                    self.launch.leave(text, "", line, why)
                 continue
             value = " ".join(values)
             if name in not_modelled:

@@ -199,7 +199,7 @@ def _vocabulary(launch: Launch, flags: Flags, wanted: Wanted) -> tuple[int, str,
     """(size, what said it, line)."""
     padded, plain = flags.number("padded-vocab-size"), flags.number("vocab-size")
     tokenizer = flags.given.get("tokenizer-type", ([], 0))[0]
-    flags.present("tokenizer-type", "tokenizer-model", "vocab-file")
+    flags.set_aside("tokenizer-type", "tokenizer-model", "vocab-file")
     multiple = flags.number("make-vocab-size-divisible-by")
     if padded:
         launch.set("training.padded_vocab", False, "--padded-vocab-size", flags.line("padded-vocab-size"))

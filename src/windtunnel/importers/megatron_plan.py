@@ -28,18 +28,19 @@ def read_training(launch: Launch, flags: Flags, wanted: Wanted) -> None:
     """Sequence length, precision, software and its switches."""
     if wanted.seq_len is not None:
         launch.set("training.seq_len", wanted.seq_len, "--seq-len of windtunnel import")
-        flags.present("seq-length")
+        flags.set_aside("seq-length")
     elif flags.take("training.seq_len", "seq-length") is None and "seq-length" not in flags.given:
         launch.wrong("--seq-length", "is required, or --seq-len for windtunnel import")
     if flags.number("decoder-seq-length") is not None:
         launch.leave("--decoder-seq-length", "", flags.line("decoder-seq-length"), "encoder-decoders are not read")
     if wanted.global_batch is not None:
         launch.set("training.global_batch", wanted.global_batch, "--global-batch of windtunnel import")
-        flags.present("global-batch-size")
+        flags.set_aside("global-batch-size")
     else:
         flags.take("training.global_batch", "global-batch-size")
     _precision(launch, flags)
-    deepspeed = flags.present(*DEEPSPEED)
+    deepspeed = any(name in flags.given for name in DEEPSPEED)
+    flags.present("deepspeed", "deepspeed-activation-checkpointing")
     if wanted.framework:
         launch.set("training.framework", wanted.framework, "--framework of windtunnel import")
     elif deepspeed:
@@ -49,7 +50,7 @@ def read_training(launch: Launch, flags: Flags, wanted: Wanted) -> None:
         old = [name for name in LEGACY if name in flags.given]
         if old:
             launch.leave(f"--{old[0]}", "", flags.line(old[0]), "an option of older releases; --framework says which")
-            flags.present(*old)
+            flags.set_aside(*old)
     name = flags.text("optimizer", choices=tuple(OPTIMIZERS))
     if name is not None:
         launch.set("training.optimizer", OPTIMIZERS[name], "--optimizer", flags.line("optimizer"))
@@ -86,7 +87,7 @@ def _precision(launch: Launch, flags: Flags) -> None:
         said = "--fp8-format, --fp8-recipe" if "fp8-recipe" in flags.given else "--fp8-format"
         launch.set("training.precision", RECIPES[recipe], said, flags.line("fp8-format"))
     if flags.text("fp4-format", choices=("e2m1",)) is not None:
-        flags.present("fp4-recipe")
+        flags.set_aside("fp4-recipe")
         launch.set("training.precision", "nvfp4", "--fp4-format", flags.line("fp4-format"))
 
 
@@ -138,7 +139,7 @@ def read_plan(launch: Launch, flags: Flags, wanted: Wanted, devices: int | None)
     launch.set("plan.dp", "auto", "devices / (tp · pp · cp)")
     mbs = flags.take("plan.mbs", "micro-batch-size") if wanted.mbs is None else wanted.mbs
     if wanted.mbs is not None:
-        flags.present("micro-batch-size")
+        flags.set_aside("micro-batch-size")
         launch.set("plan.mbs", wanted.mbs, "--mbs of windtunnel import")
     if mbs is None and "micro-batch-size" not in flags.given:
         launch.wrong("--micro-batch-size", "is required")
@@ -245,6 +246,7 @@ def _recompute(launch: Launch, flags: Flags, vpp: int) -> None:
     if flags.present("recompute-activations"):
         kind, line = kind or "selective", line or flags.line("recompute-activations")
     if kind is None and flags.present("checkpoint-activations", "activations-checkpoint-method"):
+        flags.set_aside("activations-checkpoint-method")
         kind, line = "full", flags.line("checkpoint-activations") or flags.line("activations-checkpoint-method")
     method = flags.text("recompute-method", choices=("uniform", "block"))
     layers = flags.number("recompute-num-layers")
