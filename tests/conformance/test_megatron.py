@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from windtunnel.exporters.launch import export
-from windtunnel.exporters.target import options
+from windtunnel.exporters.target import options, versions
 from windtunnel.training.predict import prepare
 
 pytestmark = pytest.mark.conformance
@@ -35,11 +35,14 @@ def words(path: Path) -> dict[str, list[str]]:
     return found
 
 
+@pytest.mark.parametrize("version", versions("megatron"))
 @pytest.mark.parametrize("scenario", EXAMPLES, ids=lambda p: p.stem)
-def test_every_option_is_in_the_published_list_and_numbers_come_back(scenario: Path, tmp_path: Path) -> None:
+def test_every_option_is_in_the_published_list_and_numbers_come_back(
+    scenario: Path, version: str, tmp_path: Path
+) -> None:
     prepared, _ = prepare(scenario)
-    done = export(prepared, "megatron", "0.19.2", tmp_path)
-    found, known = words(done.files[0]), options("megatron", "0.19.2")
+    done = export(prepared, "megatron", version, tmp_path)
+    found, known = words(done.files[0]), options("megatron", version)
     assert len(found) > 20
     for option, values in found.items():
         assert known.refuses(option, *values) is None
@@ -57,6 +60,16 @@ def test_every_option_is_in_the_published_list_and_numbers_come_back(scenario: P
         assert back["--expert-model-parallel-size"] == plan.ep
     for item in done.unsupported:
         assert item in done.files[0].read_text("utf-8")
+
+
+def test_an_option_that_a_version_lacks_is_said_and_not_written(tmp_path: Path) -> None:
+    scenario = DENSE | {"training": {"seq_len": 8192, "global_batch": 64, "padded_vocab": False}}
+    old, new = (export(scenario, "megatron", version, tmp_path / version) for version in ("0.17.1", "0.19.2"))
+    assert "--no-pad-vocab-size is not an option of megatron 0.17.1" in old.unsupported
+    assert "--no-pad-vocab-size" not in words(old.files[0]) and "--no-pad-vocab-size" in words(new.files[0])
+    graphs = scenario | {"training": {"seq_len": 8192, "global_batch": 64, "cuda_graphs": "attention"}}
+    found = words(export(graphs, "megatron", "0.17.1", tmp_path / "graphs").files[0])
+    assert found["--cuda-graph-scope"] == ["attn"] and "--cuda-graph-modules" not in found
 
 
 def test_an_uneven_split_becomes_a_layout(tmp_path: Path) -> None:

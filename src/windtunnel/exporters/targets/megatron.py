@@ -363,7 +363,8 @@ def _precision(prepared: Prepared, to: _Arguments) -> None:
         to.add("--cuda-graph-impl", "transformer_engine")
         parts = {"attention": ("attn",), "moe": ("moe_router", "moe_preprocess")}.get(plan.cuda_graphs, ())
         if parts:
-            to.add("--cuda-graph-modules", *parts)
+            newer = "--cuda-graph-modules" in to.known.kinds
+            to.add("--cuda-graph-modules" if newer else "--cuda-graph-scope", *parts)
         to.add("--te-rng-tracker")
     if training.padded_vocab is False:
         to.add("--no-pad-vocab-size")
