@@ -179,6 +179,16 @@ def test_lines_stay_when_a_variable_is_extended() -> None:
     assert script.notes == []
 
 
+def test_shell_defaults_declarations_and_arithmetic() -> None:
+    script = read_script(
+        ': "${A:=4}"\ndeclare -a L=(--x $A)\nif [ "$A" ]; then B=$((A * 2 - 1)); fi\nC="\\N"\n'
+        "D=$((C + 1))\nrun ${L[@]} $B $D",
+        {},
+    )
+    assert [word.text for word in script.commands[-1]] == ["run", "--x", "4", "7", "$((C", "+", "1))"]
+    assert script.defaults == [("A", "4", 1)]
+
+
 def test_what_an_unset_variable_adds_is_said() -> None:
     launch = read(SMALL + '--swiglu $MORE --lr 1e-4 $EXTRA "$@"')
     assert [left.name for left in launch.unread] == ["$EXTRA", "$@", "$MORE"]

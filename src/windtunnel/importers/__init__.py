@@ -1,4 +1,4 @@
-"""Readers of other tools' files: model configs now; modules, framework configs and traces beside them later."""
+"""Readers of other tools' files: model configs, modules, traces, and launch configurations of frameworks (`formats`)."""
 
 from __future__ import annotations
 

@@ -164,13 +164,16 @@ class _Reader:
             default = _EXPANSION.sub(lambda m: self._value(m, line), rest.strip("\"'"))
             if known is None and default and (name, default, line) not in self.script.defaults:
                 self.script.defaults.append((name, default, line))
+            if op.endswith("="):
+                self.script.variables[name] = [Word(default, line)]
             return default
         return known if known is not None else f"${name}"
 
     def _arithmetic(self, text: str, whole: str, line: int) -> str:
         plain = _EXPANSION.sub(lambda m: self._value(m, line), text)
         for name, words in {**self.script.variables, **{k: [Word(v, 0)] for k, v in self.given.items()}}.items():
-            plain = re.sub(rf"\b{re.escape(name)}\b", " ".join(word.text for word in words), plain)
+            value = " ".join(word.text for word in words)
+            plain = re.sub(rf"\b{re.escape(name)}\b", lambda _, value=value: value, plain)  # type: ignore[misc]
         try:
             return str(_integer(ast.parse(plain.strip(), mode="eval").body))
         except (ValueError, SyntaxError, ZeroDivisionError, RecursionError):
@@ -234,7 +237,10 @@ class _Reader:
             return
         self.last = True
         while command and command[0].literal in _PREFIXES:
+            declares = command[0].literal in ("export", "local", "readonly", "declare")
             command = command[1:]
+            while declares and command and command[0].literal.startswith("-"):
+                command = command[1:]
         while command and (command[0].array is not None or _ASSIGN.match(command[0].literal)):
             self._assign(command[0])
             command = command[1:]
@@ -294,6 +300,8 @@ class _Reader:
         """A test's outcome, None when it cannot be known."""
         items = [" ".join(word.text for word in self.expand(raw)) for raw in command]
         items = [item for item in items if item not in ("[", "[[", "]", "]]", "test")]
+        if len(items) == 1 and command[0].literal in ("[", "[[", "test") and "$" not in items[0]:
+            return bool(items[0])
         negated = items[:1] == ["!"]
         items = items[1:] if negated else items
         value = _outcome(items)
