@@ -1,4 +1,4 @@
-"""Readers of other tools' files: model configs, modules, traces, and launch configurations of frameworks (`formats`)."""
+"""Readers of other tools' files: model configs, modules, traces, launch files of frameworks (`formats`)."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 Names and defaults: NVIDIA/Megatron-LM `megatron/training/arguments.py` (core 0.12 to 0.16). A switch that the script
 does not give is written as Megatron-LM's default, not as the default of other stacks on the same core. Options without
-a field in a scenario are data, `flags/megatron-lm.yaml`.
+a field in a scenario are data, `flags/megatron.yaml`.
 """
 
 from __future__ import annotations
@@ -228,6 +228,6 @@ class Flags:
 @cache
 def known() -> tuple[frozenset[str], dict[str, str]]:
     """(options without bearing, options not modelled and why)."""
-    data = yaml.safe_load((Path(__file__).parent / "flags" / "megatron-lm.yaml").read_text("utf-8"))
+    data = yaml.safe_load((Path(__file__).parent / "flags" / "megatron.yaml").read_text("utf-8"))
     others = dict.fromkeys(data["no_field"].split(), "an option that is not followed")
     return frozenset(data["no_bearing"].split()), others | data["not_modelled"]
