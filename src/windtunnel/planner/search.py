@@ -136,4 +136,3 @@ def search(
         float(left), complete,
     )  # fmt: skip
     return found, proof
-

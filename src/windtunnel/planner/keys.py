@@ -1,0 +1,79 @@
+"""Which candidates share a cell, weights, traffic or memory: what a screen prices once and looks up ever after."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from windtunnel import schedules
+from windtunnel.planner.space import Candidates, Policy
+
+Ints = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """Which candidates share a cell, and which share weights."""
+
+    layout: Ints
+    weights: Ints
+    blocks: list[Hashable]
+    holds: list[Hashable]
+    """What changes the memory that lasts, of each policy."""
+    sends: list[Hashable]
+    """What changes data-parallel traffic."""
+    updates: list[Hashable]
+    """What changes the optimizer's time."""
+
+    @classmethod
+    def of(cls, x: Candidates) -> Keys:
+        """Keys of all layouts and policies."""
+        plain_order = len({q.order for q in x.policies}) == 1 and x.policies[0].order[-1] == "pp"
+        columns = [x.tp, x.cp, x.ep, x.etp, x.mbs, np.minimum(x.m, 2)]
+        if any(q.zero == 3 for q in x.policies):  # unsharded copies are part of a block, once a step under a pipeline
+            columns += [np.where(x.pp > 1, x.m, 0), np.minimum(x.dp * x.cp, 2)]
+        if not plain_order:
+            columns += [x.pp, x.dp]
+        layout = np.unique(np.stack(columns), axis=1, return_inverse=True)[1].reshape(-1)
+        sizes = [x.tp, x.cp, x.ep, x.etp, x.dp * x.cp > 1, x.pp > 1]
+        weights = np.unique(np.stack(sizes), axis=1, return_inverse=True)[1].reshape(-1)
+        shards = [(q.zero, q.shard_group) for q in x.policies]
+        away = [(q.offload.activations, q.offload.optimizer, q.offload.params, q.offload.tier) for q in x.policies]
+        over = [(q.overlap.grad_reduce, q.overlap.param_gather) for q in x.policies]
+        return cls(
+            layout, weights, [_block_key(q) for q in x.policies],
+            [(*s, *o) for s, o in zip(shards, away, strict=True)],
+            [(*s, *o) for s, o in zip(shards, over, strict=True)],
+            [(*s, o[1], o[3]) for s, o in zip(shards, away, strict=True)],
+        )  # fmt: skip
+
+    def cell(self, row: int, policy: int) -> Hashable:
+        """The cell of one candidate."""
+        return int(self.layout[row]), self.blocks[policy]
+
+
+class Distinct:
+    """Which of many records are alike: `first` of each kind, and the kind `of` each."""
+
+    def __init__(self, records: Sequence[Hashable]) -> None:
+        seen: dict[Hashable, int] = {}
+        self.first: list[int] = []
+        codes = []
+        for i, record in enumerate(records):
+            if record not in seen:
+                seen[record] = len(seen)
+                self.first.append(i)
+            codes.append(seen[record])
+        self.of = np.array(codes)
+
+
+def _block_key(q: Policy) -> Hashable:
+    """What changes the cost of a block."""
+    split = schedules.describe(q.schedule).split_backward if q.schedule else False
+    return (
+        q.recompute.policy, q.recompute.modules, q.recompute.num_layers is None, q.sp, q.cp_kind, q.overlap.tp,
+        q.overlap.moe_a2a, q.order, q.precision, split, q.zero == 3,
+    )  # fmt: skip

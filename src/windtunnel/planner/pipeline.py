@@ -1,0 +1,96 @@
+"""How a pipeline adds up what its blocks cost: which parts a stage runs, what lies above them, what it holds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from windtunnel import schedules
+from windtunnel.cost.coefficients import Behaviour
+from windtunnel.parallel.resolve import ResolvedPlan, chosen_schedule, default_split
+from windtunnel.planner.cells import Cell, depth_columns
+from windtunnel.planner.space import Candidates, Policy
+from windtunnel.schedules.table import InstructionTable
+from windtunnel.specs.cluster import ClusterSpec
+from windtunnel.training.step import hop_crosses
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Pipe:
+    """How a pipeline (pp, vpp, schedule, layer split) adds columns up. S stages, K parts, E columns."""
+
+    stage_of: Ints
+    depth: Floats
+    """(K, E): columns of each part."""
+    own: Floats
+    """(S, E): columns of each stage."""
+    before: Floats
+    """(S, E): columns of the parts above a stage's first."""
+    hops: Floats
+    """(2, S): hops near and far from the first part down to a stage's first."""
+    sends: Floats
+    """(2, S): hops that a stage sends for each micro-batch."""
+    layers: tuple[int, ...]
+    split: bool
+
+
+def plan_of(plan: ResolvedPlan, x: Candidates, row: int, q: Policy, behaviour: Behaviour) -> ResolvedPlan:
+    """A cell's plan with the sizes and switches of one candidate."""
+    pp, vpp, dp = int(x.pp[row]), int(x.vpp[row]), int(x.dp[row])
+
+    def switch(given: bool | None, default: bool) -> bool:
+        return default if given is None else given
+
+    schedule = chosen_schedule(q.schedule if pp > 1 else None, vpp, behaviour)
+    return replace(
+        plan, pp=pp, vpp=vpp, dp=dp, m=int(x.m[row]), zero=q.zero, shard_group=q.shard_group or dp * plan.cp,
+        schedule=schedule, recompute=plan.recompute.model_copy(update={"num_layers": q.recompute.num_layers}),
+        offload=q.offload, overlap_grad_reduce=switch(q.overlap.grad_reduce, plan.overlap_grad_reduce),
+        overlap_param_gather=switch(q.overlap.param_gather, plan.overlap_param_gather),
+        overlap_p2p=switch(q.overlap.p2p, plan.overlap_p2p),
+    )  # fmt: skip
+
+
+def _table(schedule: str, pp: int, vpp: int, m: int) -> InstructionTable:
+    """The table of few micro-batches: what it holds and where parts sit, more micro-batches also do."""
+    few = min(m, 2 * pp) if m % pp == 0 or m < 2 * pp else 2 * pp
+    if schedules.describe(schedule).check(pp, few, vpp) is not None:
+        few = m
+    return schedules.build(schedule, pp, few, vpp)
+
+
+def held_at_once(schedule: str, pp: int, vpp: int, m: int) -> Floats:
+    """(S,): whole-stage activations held at once, a lower bound."""
+    table = _table(schedule, pp, vpp, m)
+    return schedules.live_activations(table, 0.0 if table.split_backward else 1.0)
+
+
+def pipe_of(cell: Cell, plan: ResolvedPlan, cluster: ClusterSpec) -> Pipe:
+    """The pipeline of one plan of a cell."""
+    table = _table(plan.schedule, plan.pp, plan.vpp, plan.m)
+    stage_of = table.placement[:, 0].astype(np.int64)
+    depth_of = len(cell.parts.graph.depth)
+    layers = default_split(depth_of, plan.pp * plan.vpp, embedding=None, loss=None)
+    plan = replace(plan, stage_layers=layers)
+    depth = depth_columns(cell.parts, plan, stage_of)
+    s = plan.pp
+    own = np.zeros((s, depth.shape[1]))
+    np.add.at(own, stage_of, depth)
+    first = np.full(s, len(stage_of))
+    np.minimum.at(first, stage_of, np.arange(len(stage_of)))
+    cumulative = np.vstack([np.zeros(depth.shape[1]), np.cumsum(depth, axis=0)])
+    moves = stage_of[1:] != stage_of[:-1]
+    stride = cluster.num_devices // plan.pp
+    far = hop_crosses(stride, cluster.scale_up_domain, stage_of[:-1], stage_of[1:])
+    kinds = np.stack([moves & ~far, moves & far]).astype(np.float64)  # (2, K − 1)
+    so_far = np.hstack([np.zeros((2, 1)), np.cumsum(kinds, axis=1)])
+    sends = np.zeros((2, s))
+    for kind in range(2):
+        np.add.at(sends[kind], stage_of[:-1], kinds[kind])
+        np.add.at(sends[kind], stage_of[1:], kinds[kind])
+    return Pipe(stage_of, depth, own, cumulative[first], so_far[:, first], sends, layers, table.split_backward)
