@@ -32,6 +32,19 @@ CASES: dict[str, dict[str, Any]] = {
         "training": {"seq_len": 2048, "global_batch": 1024, "framework": "megatron_2022"},
         "search": {"space": {"cp": [1], **SWITCHES}},
     },
+    "GPT-3 175B, 256 A100, + offloading": {
+        "model": "gpt3-175b", "cluster": {**A100, "nodes": 32},
+        "training": {"seq_len": 2048, "global_batch": 1024, "framework": "megatron_2022"},
+        "search": {"space": {
+            "cp": [1], **SWITCHES, "overlap_param_gather": [False, True],
+            "offload_activations": [0.0, 1.0], "offload_params": [0.0, 1.0],
+        }},
+    },
+    "DeepSeek-V3, 2,048 H800, experts": {
+        "model": "deepseek-ai/DeepSeek-V3", "cluster": {"device": "h800-sxm-80gb", "nodes": 256, "devices_per_node": 8},
+        "training": {"seq_len": 4096, "global_batch": 16384, "framework": "megatron_core"},
+        "search": {"space": {"cp": [1], "tp": [1, 2, 4, 8], "ep": [8, 16, 32, 64], "mbs": [1, 2, 4]}},
+    },
     "1 T parameters, 4,096 A100": {
         "model": "nvidia/megatron-gpt-1008b", "cluster": {**A100, "nodes": 512},
         "training": {"seq_len": 2048, "global_batch": 4096, "framework": "megatron_2022"},
