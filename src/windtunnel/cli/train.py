@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from windtunnel.cli.export import ExportDir, ExportTarget, TargetVersion, Wrapper, write_launch_files
 from windtunnel.cli.options import AsJson, Overrides, Scenario, examples
 from windtunnel.cli.output import check_targets, console, note, print_json, progress
 from windtunnel.cli.sources import scenario_source
 
 if TYPE_CHECKING:
-    from windtunnel.exporters.launch import Exported
     from windtunnel.report.terminal import Published
-    from windtunnel.training.predict import Source
     from windtunnel.training.results import TrainingResult
 
 
@@ -36,31 +35,18 @@ def train(
         bool, typer.Option("--interval/--no-interval", help="Show how far the prediction may be off.")
     ] = True,
     curves: Annotated[bool, typer.Option("--curves", help="With --json: also the memory curve and the trace.")] = False,
-    export: Annotated[
-        str | None,
-        typer.Option(metavar="TARGET", help="Write launch files: megatron, torchtitan, deepspeed, megatron_bridge."),
-    ] = None,
-    target_version: Annotated[
-        str | None, typer.Option(metavar="VERSION", help="With --export: version of the target; absent: the newest.")
-    ] = None,
-    export_dir: Annotated[Path, typer.Option(metavar="FOLDER", help="With --export: where the files go.")] = Path(
-        "launch"
-    ),
-    wrapper: Annotated[
-        str, typer.Option(metavar="WRAPPER", help="With --export: torchrun, slurm or kubernetes.")
-    ] = "torchrun",
+    export: ExportTarget = None,
+    target_version: TargetVersion = None,
+    export_dir: ExportDir = Path("launch"),
+    wrapper: Wrapper = "torchrun",
 ) -> None:
     """Predict one training step: time, MFU, memory, and why."""
     published = _published(against)
     check_targets(trace, report, inputs=[scenario])
     from windtunnel import api
 
-    if export is None and (target_version is not None or wrapper != "torchrun"):
-        from windtunnel.errors import BadInput
-
-        raise BadInput("--target-version and --wrapper say how --export writes: name a target with --export")
     source, changes = scenario_source(scenario), tuple(overrides or ())
-    exported = _export(source, changes, export, target_version, export_dir, wrapper) if export else None
+    exported = write_launch_files(source, changes, export, target_version, export_dir, wrapper)
     with progress("simulating"):
         result = api.simulate_training(source, overrides=changes, trace=bool(trace or report or curves))
     _write(result, trace, report, published)
@@ -96,21 +82,6 @@ def _published(text: str | None) -> Published | None:
     if ends is None:
         raise BadInput(f"--against = {text}: must be seconds above 0, such as 14.65, 950ms or 14.6-14.7")
     return Published(*ends)
-
-
-def _export(
-    source: Source, overrides: tuple[str, ...], target: str, version: str | None, folder: Path, wrapper: str
-) -> Exported:
-    from windtunnel.exporters import launch
-
-    exported = launch.export(source, target, version, folder, cast("launch.Wrapper", wrapper), overrides=overrides)
-    for path in exported.files:
-        note(f"export  {path}")
-    for item in exported.unsupported:
-        note(f"not expressible in {target}: {item}")
-    for item in exported.notes:
-        note(f"note: {item}")
-    return exported
 
 
 def _write(result: TrainingResult, trace: Path | None, report: Path | None, published: Published | None) -> None:

@@ -193,6 +193,7 @@ def _experts(prepared: Prepared, to: _Arguments) -> None:
     if not all(layers):
         to.add("--moe-layer-freq", "[" + ",".join(map(str, layers)) + "]")
     to.add("--moe-grouped-gemm")
+    to.draft.notes.append("how the router scores, groups and balances is no part of a plan: add it as the model has it")
     if model.capacity_factor:
         to.add("--moe-expert-capacity-factor", model.capacity_factor)
     if plan.dispatcher in ("deepep", "hybridep"):

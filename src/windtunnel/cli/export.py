@@ -1,0 +1,52 @@
+"""`--export` and its companions, for every verb that ends with a plan. Nothing heavy is imported before it is used."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, cast
+
+import typer
+
+from windtunnel.cli.output import note
+
+if TYPE_CHECKING:
+    from windtunnel.exporters.launch import Exported
+    from windtunnel.training.predict import Source
+
+ExportTarget = Annotated[
+    str | None,
+    typer.Option(
+        "--export", metavar="TARGET", help="Write launch files: megatron, torchtitan, deepspeed, megatron_bridge."
+    ),
+]
+TargetVersion = Annotated[
+    str | None, typer.Option(metavar="VERSION", help="With --export: version of the target; absent: the newest.")
+]
+ExportDir = Annotated[Path, typer.Option(metavar="FOLDER", help="With --export: where the files go.")]
+Wrapper = Annotated[str, typer.Option(metavar="WRAPPER", help="With --export: torchrun, slurm or kubernetes.")]
+
+
+def write_launch_files(
+    source: Source, overrides: tuple[str, ...], target: str | None, version: str | None, folder: Path, wrapper: str
+) -> Exported | None:
+    """Export when a target is named, and say on standard error what was written and what could not be.
+
+    Raises:
+        BadInput: settings without `--export`; everything that the exporter refuses.
+    """
+    if target is None:
+        if version is not None or wrapper != "torchrun":
+            from windtunnel.errors import BadInput
+
+            raise BadInput("--target-version and --wrapper say how --export writes: name a target with --export")
+        return None
+    from windtunnel.exporters import launch
+
+    exported = launch.export(source, target, version, folder, cast("launch.Wrapper", wrapper), overrides=overrides)
+    for path in exported.files:
+        note(f"export  {path}")
+    for item in exported.unsupported:
+        note(f"not expressible in {target}: {item}")
+    for item in exported.notes:
+        note(f"note: {item}")
+    return exported
