@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from pathlib import Path
 from typing import Any
@@ -239,6 +240,16 @@ def test_the_verb_writes_a_scenario_that_train_takes(
     assert "not read: --wrong-flag (line 1): unknown option" in said.err
     assert run(["train", str(out), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["step_time_s"] > 0
+
+
+def test_a_line_of_flags_from_standard_input(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:  # fmt: skip
+    monkeypatch.setattr("sys.stdin", io.StringIO(SMALL))
+    assert run(["import", "-", "--device", "h100-sxm-80gb"]) == 0
+    scenario = parse_mapping(capsys.readouterr().out, "x.yaml")
+    assert (scenario["model"]["name"], scenario["training"]["seq_len"]) == ("model", 1024)
+    assert run(["import", "-", "--env", "X"]) == 2
 
 
 def test_bad_scripts_exit_2_with_every_problem(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -63,7 +63,7 @@ def read_model(launch: Launch, flags: Flags, wanted: Wanted) -> None:
         return
     if vocab is not None:
         fields["vocab_size"], lines["vocab_size"] = vocab[0], (vocab[1], vocab[2])
-    first = {"name": wanted.name or re.sub(r"\.\w+$", "", launch.file.rsplit("/", 1)[-1]) or "model"}
+    first = {"name": wanted.name or re.sub(r"\.\w+$", "", launch.file.rsplit("/", 1)[-1]).strip("-") or "model"}
     first["family"] = "mla_moe" if "kv_lora_rank" in fields else "moe" if fields.get("num_experts") else "dense"
     launch.model({**first, **fields}, lines)
 
