@@ -85,3 +85,14 @@ def test_bad_searches_are_refused(setting: str, message: str, path: Path, capsys
 def test_values_of_axes() -> None:
     assert divisors(12) == [1, 2, 3, 4, 6, 12]
     assert (recompute_of("full:4").policy, recompute_of("full:4").num_layers) == ("full", 4)
+
+
+def test_the_best_plan_is_written_as_launch_files(
+    path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "launch"
+    assert run(["plan", str(path), "--json", "--export", "megatron", "--export-dir", str(out)]) == 0
+    data = json.loads(capsys.readouterr().out)
+    script = (out / "megatron.sh").read_text("utf-8")
+    assert f"--tensor-model-parallel-size {data['best']['plan']['tp']}" in " ".join(script.split())
+    assert run(["plan", str(path), "--wrapper", "slurm"]) == 2  # says how, but not what

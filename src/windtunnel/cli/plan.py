@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from windtunnel.cli.export import ExportDir, ExportTarget, TargetVersion, Wrapper, write_launch_files
 from windtunnel.cli.options import AsJson, Overrides, Scenario, examples
 from windtunnel.cli.output import check_targets, console, note, print_json, progress
 from windtunnel.cli.sources import scenario_source
@@ -22,6 +23,10 @@ def plan(
     output: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write the scenario with the best plan, for `train`.")
     ] = None,
+    export: ExportTarget = None,
+    target_version: TargetVersion = None,
+    export_dir: ExportDir = Path("launch"),
+    wrapper: Wrapper = "torchrun",
 ) -> None:
     """Find the fastest plan that fits, and prove it.
 
@@ -35,8 +40,12 @@ def plan(
         result = api.plan(scenario_source(scenario), overrides=tuple(overrides or ()))
     if output is not None:
         _write(result, output)
+    from windtunnel.training.serialise import plain
+
+    found = plain(result.scenario)
+    exported = write_launch_files(found, (), export, target_version, export_dir, wrapper)
     if as_json:
-        print_json(result.to_dict())
+        print_json(result.to_dict() | ({"export": exported.to_dict()} if exported else {}))
         return
     from windtunnel.report.plan import plan_summary
 
@@ -59,5 +68,6 @@ def register(app: typer.Typer) -> None:
             "plan examples/search/llama3-70b-64xh100.yaml",
             "plan my.yaml --set search.space.tp=[2,4,8] --set search.space.recompute=[none,full]",
             "plan my.yaml --output best.yaml --json",
+            "plan my.yaml --export megatron --wrapper slurm",
         )
     )(plan)
