@@ -131,13 +131,15 @@ def explain(source: Source, *, against: str | float | Path | None = None, overri
 
 
 def plan(
-    source: Source, *, overrides: Sequence[str] = (), report: Callable[[str, int, float, float], None] | None = None
-) -> PlanResult:
+    source: Source, *, overrides: Sequence[str] = (), free: bool = False,
+    report: Callable[[str, int, float, float], None] | None = None,
+) -> PlanResult:  # fmt: skip
     """The fastest plan of a scenario's search space that fits, with the proof.
 
     Args:
         source: path of a scenario file, a mapping of its fields, or a `Scenario`; its `search` says what may vary.
         overrides: `key=value` settings as `--set` takes them.
+        free: search the axes that the scenario's plan sets as well, and compare with that plan.
         report: called with (stage, candidates done, best so far in s, next bound in s).
 
     Raises:
@@ -146,7 +148,7 @@ def plan(
     """
     from windtunnel.planner.plan import plan as run
 
-    return run(source, overrides=tuple(overrides), report=report)
+    return run(source, overrides=tuple(overrides), free=free, report=report)
 
 
 def validate(

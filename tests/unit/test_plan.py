@@ -96,3 +96,15 @@ def test_the_best_plan_is_written_as_launch_files(
     script = (out / "megatron.sh").read_text("utf-8")
     assert f"--tensor-model-parallel-size {data['best']['plan']['tp']}" in " ".join(script.split())
     assert run(["plan", str(path), "--wrapper", "slurm"]) == 2  # says how, but not what
+
+
+def test_a_free_search_says_how_far_the_written_plan_is() -> None:
+    slow = {**SCENARIO, "plan": {"tp": 8, "mbs": 1, "zero": 1, "recompute": {"policy": "full"}}, "search": {}}
+    result = api.plan(slow, free=True)
+    assert result.written is not None and result.gain is not None
+    assert result.written.plan["tp"] == 8 and result.best.plan["tp"] != 8
+    assert result.best.step_time_s == pytest.approx(result.written.step_time_s * (1 - result.gain))
+    assert result.gain > 0.1
+    again = api.plan({**SCENARIO, "plan": result.scenario["plan"], "search": {}}, free=True)
+    assert again.gain == 0.0  # the best plan is its own best
+    assert api.plan(slow).best.plan["tp"] == 8  # without it, what the plan sets is kept

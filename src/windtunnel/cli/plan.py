@@ -23,6 +23,9 @@ def plan(
     output: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write the scenario with the best plan, for `train`.")
     ] = None,
+    free: Annotated[
+        bool, typer.Option("--free", help="Search also the axes that `plan` sets, and say how far that plan is off.")
+    ] = False,
     export: ExportTarget = None,
     target_version: TargetVersion = None,
     export_dir: ExportDir = Path("launch"),
@@ -37,7 +40,7 @@ def plan(
     from windtunnel import api
 
     with progress("planning"):
-        result = api.plan(scenario_source(scenario), overrides=tuple(overrides or ()))
+        result = api.plan(scenario_source(scenario), overrides=tuple(overrides or ()), free=free)
     if output is not None:
         _write(result, output)
     from windtunnel.training.serialise import plain
@@ -68,6 +71,7 @@ def register(app: typer.Typer) -> None:
             "plan examples/search/llama3-70b-64xh100.yaml",
             "plan my.yaml --set search.space.tp=[2,4,8] --set search.space.recompute=[none,full]",
             "plan my.yaml --output best.yaml --json",
+            "plan imported.yaml --free",
             "plan my.yaml --export megatron --wrapper slurm",
         )
     )(plan)

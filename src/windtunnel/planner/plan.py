@@ -22,6 +22,8 @@ from windtunnel.training.predict import Source, load, resolve_model, simulate_tr
 from windtunnel.training.results import TrainingResult
 
 Report = Callable[[str, int, float, float], None]
+_SEARCHED = {*LAYOUT_AXES, "dp", "sp", "recompute", "schedule", "stage_layers", "shard_group"}
+"""Fields of a plan that a free search chooses anew."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +59,13 @@ class PlanResult:
     screened_per_s: float
     by_axis: dict[str, dict[str, float]]
     """tp and pp → value → smallest bound of a plan that may fit, seconds."""
+    written: TrainingResult | None = None
+    """The scenario's own plan, where the search was free of it."""
+
+    @property
+    def gain(self) -> float | None:
+        """How much shorter the best step is than that of the plan as written, as a share of it."""
+        return None if self.written is None else 1.0 - self.best.step_time_s / self.written.step_time_s
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for `--json`."""
@@ -66,6 +75,7 @@ class PlanResult:
                 {name: getattr(r, name) for name in Ranked.__slots__} for r in self.frontier
             ],
             "evaluated": self.evaluated, "pruned": self.pruned, "excluded": self.excluded,
+            "written": None if self.written is None else self.written.to_dict(), "gain": self.gain,
             "elapsed_s": self.elapsed_s, "screened_per_s": self.screened_per_s, "by_axis": self.by_axis,
             "proof": {**{name: getattr(self.proof, name) for name in Proof.__slots__}, "gap": self.proof.gap},
         }  # fmt: skip
@@ -97,12 +107,15 @@ def case_of(scenario: Scenario, folder: Any) -> tuple[Case, SearchSpec]:
     return Case(model, cluster, training, chosen, how, coefficients(training.framework, cluster.device)), search_for
 
 
-def plan(source: Source, *, overrides: tuple[str, ...] = (), report: Report | None = None) -> PlanResult:
+def plan(
+    source: Source, *, overrides: tuple[str, ...] = (), free: bool = False, report: Report | None = None
+) -> PlanResult:
     """The fastest plan of a scenario's search space that fits, with the proof.
 
     Args:
         source: path of a scenario file, a mapping of its fields, or a `Scenario`.
         overrides: `key=value` settings as `--set` takes them.
+        free: search the axes that the scenario's plan sets as well, and simulate that plan to compare with.
         report: called with (stage, candidates done, best so far in s, next bound in s).
 
     Raises:
@@ -112,6 +125,11 @@ def plan(source: Source, *, overrides: tuple[str, ...] = (), report: Report | No
     begun = time.perf_counter()
     scenario, _, folder = load(source, overrides)
     case, wanted = case_of(scenario, folder)
+    written = None
+    if free:
+        written = simulate_training(scenario, sensitivities=False)
+        kept = {n: getattr(scenario.plan, n) for n in scenario.plan.model_fields_set - _SEARCHED}
+        scenario = scenario.model_copy(update={"plan": type(scenario.plan).model_validate(kept)})
     x = candidates(case.model, case.cluster, case.training, scenario.plan, wanted, case.behaviour)
     if not x.count:
         rules = "; ".join(f"{rule} ({number})" for rule, number in x.excluded.items())
@@ -139,6 +157,7 @@ def plan(source: Source, *, overrides: tuple[str, ...] = (), report: Report | No
     return PlanResult(
         best, filled.model_dump(mode="json", exclude_unset=True), table, len(found.evaluated), pruned, x.excluded,
         proof, elapsed, x.count / max(screened, 1e-9), _by_axis(x, bounds, case.cluster.device.memory_bytes * fraction),
+        written,
     )  # fmt: skip
 
 

@@ -27,6 +27,13 @@ def plan_summary(result: PlanResult) -> RenderableType:
     memory = f"{gib(best.peak_memory_reserved_bytes)} of {gib(best.memory.capacity_bytes)}"
     rest = f"{band}   MFU {percent(best.mfu)}   {memory}"
     lines.append(Text.assemble(("Best  ", "bold"), (seconds(best.step_time_s), "bold cyan"), rest))
+    if result.written is not None:
+        own = f"{seconds(result.written.step_time_s)}, {gib(result.written.peak_memory_reserved_bytes)}"
+        gain = result.gain or 0.0
+        words = f"the best is {100 * gain:.1f} % shorter" if gain > 0 else "nothing in the space that fits is faster"
+        if not result.written.memory_fits:
+            words += "; as written it does not fit"
+        lines.append(Text(f"As written  {own}: {words}"))
     lines += [Text(), _table(result)]
     lines += [Text(), Text("Fastest possible by axis", style="bold"), _axes(result)]
     text = (
