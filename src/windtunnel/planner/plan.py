@@ -15,6 +15,7 @@ from windtunnel.errors import Infeasible, Problem, ProblemList
 from windtunnel.planner.screen import Bounds, Case, Screener
 from windtunnel.planner.search import Evaluated, Found, Proof, search
 from windtunnel.planner.space import LAYOUT_AXES, Candidates, candidates
+from windtunnel.specs.plan import PlanSpec
 from windtunnel.specs.scenario import Scenario
 from windtunnel.specs.search import SearchSpec
 from windtunnel.techniques import applied
@@ -145,7 +146,8 @@ def plan(
     found, proof = search(case, x, bounds, memory_fraction=fraction, report=heard)
     if found.best is None:
         raise Infeasible(*_nearest_miss(case, x, bounds, found))
-    filled = scenario.model_copy(update={"plan": _sparse(found.best, x), "search": None})
+    rest = {name: getattr(scenario, name) for name in scenario.model_fields_set - {"search", "plan"}}
+    filled = Scenario.model_validate({**rest, "plan": _sparse(found.best)})
     best = simulate_training(filled)
     tokens = float(case.training.global_batch) * case.training.seq_len
     table = tuple(
@@ -161,15 +163,10 @@ def plan(
     )  # fmt: skip
 
 
-def _sparse(e: Evaluated, x: Candidates) -> Any:
-    """The plan with the fields that were searched or set, and no others."""
-    fields = set(LAYOUT_AXES) | {"zero", "recompute", "dp"} | x.base.model_fields_set
-    given = e.plan.model_dump(mode="python")
-    keep = {name: given[name] for name in fields if name in given}
-    for name in ("sp", "schedule", "shard_group", "cp_kind", "offload", "overlap", "order"):
-        if given[name] != type(e.plan)().model_dump(mode="python")[name]:
-            keep[name] = given[name]
-    return type(e.plan).model_validate(keep)
+def _sparse(e: Evaluated) -> PlanSpec:
+    """The plan without fields that only say their default."""
+    plain = e.plan.model_dump(mode="json", exclude_defaults=True)
+    return PlanSpec.model_validate({name: value for name, value in plain.items() if value != {}})
 
 
 def _shown(e: Evaluated, x: Candidates) -> dict[str, Any]:
