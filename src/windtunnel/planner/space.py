@@ -217,10 +217,12 @@ def _idle(
         return bool(value(q) != value(policies[0]))
 
     alone = replicas == 1
+    whole = np.full(len(tp), q.zero not in (1, 2))  # parameters are gathered in buckets under ZeRO-1 and 2 alone
     return [
         (tp == 1, other("sp")), (cp == 1, other("cp_kind")), (pp == 1, other("schedule")),
         (alone, other("zero")), (alone, other("overlap", "grad_reduce")), (alone, other("overlap", "param_gather")),
         (tp == 1, other("overlap", "tp")), (pp == 1, other("overlap", "p2p")), (alone, other("shard_group")),
+        (whole, other("overlap", "param_gather")),
     ]  # fmt: skip
 
 
