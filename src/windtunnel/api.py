@@ -132,7 +132,7 @@ def explain(source: Source, *, against: str | float | Path | None = None, overri
 
 def plan(
     source: Source, *, overrides: Sequence[str] = (), free: bool = False,
-    report: Callable[[str, int, float, float], None] | None = None,
+    report: Callable[[int, float, float], None] | None = None,
 ) -> PlanResult:  # fmt: skip
     """The fastest plan of a scenario's search space that fits, with the proof.
 
@@ -140,7 +140,7 @@ def plan(
         source: path of a scenario file, a mapping of its fields, or a `Scenario`; its `search` says what may vary.
         overrides: `key=value` settings as `--set` takes them.
         free: search the axes that the scenario's plan sets as well, and compare with that plan.
-        report: called with (stage, candidates done, best so far in s, next bound in s).
+        report: called with (simulated, best so far in s, next bound in s).
 
     Raises:
         BadInput: everything wrong with the scenario, at once.

@@ -54,6 +54,18 @@ SPACES: dict[str, dict[str, Any]] = {
             "cp": [1], "zero": [1], "schedule": ["1f1b", "gpipe", "zb_h1", "zb_v"], "pp": [2, 4], "vpp": [1, 2],
         }},
     },
+    "uneven stages": {
+        "model": "meta-llama/Llama-3.1-8B", "cluster": H100,
+        "training": {"seq_len": 8192, "global_batch": 32, "framework": "nemo"},
+        "plan": {"pp": 4, "vpp": 1, "stage_layers": [5, 9, 9, 9]}, "search": {"space": {"zero": [1]}},
+    },
+    "pipeline inside": {
+        "model": "meta-llama/Llama-3.1-8B", "cluster": H100,
+        "training": {"seq_len": 8192, "global_batch": 32, "framework": "nemo"},
+        "search": {"space": {
+            "zero": [1], "order": [["tp", "cp", "ep", "dp", "pp"], ["tp", "cp", "ep", "pp", "dp"]],
+        }},
+    },
 }  # fmt: skip
 
 

@@ -71,7 +71,8 @@ def test_nothing_fits_names_the_nearest() -> None:
         ("search.space.tp=[0]", "greater than 0"),
         ("search.space.recompute=[some]", "none, selective or full"),
         ("search.objective=speed", "objective"),
-        ("search.space.nodes=[1,2]", "not searched over yet"),
+        ("search.space.nodes=[1,2]", "nodes"),
+        ("search.limits.days=3", "days"),
         ("search.limits.memory_fraction=1.5", "memory_fraction"),
     ],
 )

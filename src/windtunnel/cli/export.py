@@ -26,6 +26,18 @@ ExportDir = Annotated[Path, typer.Option(metavar="FOLDER", help="With --export: 
 Wrapper = Annotated[str, typer.Option(metavar="WRAPPER", help="With --export: torchrun, slurm or kubernetes.")]
 
 
+def check_export(target: str | None, version: str | None, wrapper: str) -> None:
+    """Refuse settings of an export that was not asked for, before anything is simulated.
+
+    Raises:
+        BadInput: settings without `--export`.
+    """
+    if target is None and (version is not None or wrapper != "torchrun"):
+        from windtunnel.errors import BadInput
+
+        raise BadInput("--target-version and --wrapper say how --export writes: name a target with --export")
+
+
 def write_launch_files(
     source: Source, overrides: tuple[str, ...], target: str | None, version: str | None, folder: Path, wrapper: str
 ) -> Exported | None:
@@ -34,11 +46,8 @@ def write_launch_files(
     Raises:
         BadInput: settings without `--export`; everything that the exporter refuses.
     """
+    check_export(target, version, wrapper)
     if target is None:
-        if version is not None or wrapper != "torchrun":
-            from windtunnel.errors import BadInput
-
-            raise BadInput("--target-version and --wrapper say how --export writes: name a target with --export")
         return None
     from windtunnel.exporters import launch
 

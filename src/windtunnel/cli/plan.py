@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from windtunnel.cli.export import ExportDir, ExportTarget, TargetVersion, Wrapper, write_launch_files
+from windtunnel.cli.export import ExportDir, ExportTarget, TargetVersion, Wrapper, check_export, write_launch_files
 from windtunnel.cli.options import AsJson, Overrides, Scenario, examples
 from windtunnel.cli.output import check_targets, console, note, print_json, progress
 from windtunnel.cli.sources import scenario_source
@@ -37,6 +37,7 @@ def plan(
     value. Each candidate gets a lower bound; those whose bound is not below the best found need no simulation.
     """
     check_targets(output, inputs=[scenario])
+    check_export(export, target_version, wrapper)
     from windtunnel import api
 
     with progress("planning"):

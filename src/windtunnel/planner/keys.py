@@ -75,5 +75,5 @@ def _block_key(q: Policy) -> Hashable:
     split = schedules.describe(q.schedule).split_backward if q.schedule else False
     return (
         q.recompute.policy, q.recompute.modules, q.recompute.num_layers is None, q.sp, q.cp_kind, q.overlap.tp,
-        q.overlap.moe_a2a, q.order, q.precision, split, q.zero == 3,
+        q.overlap.moe_a2a, q.order, split, q.zero == 3,
     )  # fmt: skip

@@ -14,6 +14,7 @@ from windtunnel.planner.cells import Cell, depth_columns
 from windtunnel.planner.space import Candidates, Policy
 from windtunnel.schedules.table import InstructionTable
 from windtunnel.specs.cluster import ClusterSpec
+from windtunnel.specs.plan import PlanSpec
 from windtunnel.training.step import hop_crosses
 
 Floats = npt.NDArray[np.float64]
@@ -70,12 +71,13 @@ def held_at_once(schedule: str, pp: int, vpp: int, m: int) -> Floats:
     return schedules.live_activations(table, 0.0 if table.split_backward else 1.0)
 
 
-def pipe_of(cell: Cell, plan: ResolvedPlan, cluster: ClusterSpec) -> Pipe:
+def pipe_of(cell: Cell, plan: ResolvedPlan, cluster: ClusterSpec, base: PlanSpec) -> Pipe:
     """The pipeline of one plan of a cell."""
     table = _table(plan.schedule, plan.pp, plan.vpp, plan.m)
     stage_of = table.placement[:, 0].astype(np.int64)
     depth_of = len(cell.parts.graph.depth)
-    layers = default_split(depth_of, plan.pp * plan.vpp, embedding=None, loss=None)
+    ends = {"embedding": base.embedding_as_layer, "loss": base.loss_as_layer}
+    layers = base.stage_layers or default_split(depth_of, plan.pp * plan.vpp, **ends)
     plan = replace(plan, stage_layers=layers)
     depth = depth_columns(cell.parts, plan, stage_of)
     s = plan.pp
@@ -87,6 +89,8 @@ def pipe_of(cell: Cell, plan: ResolvedPlan, cluster: ClusterSpec) -> Pipe:
     moves = stage_of[1:] != stage_of[:-1]
     stride = cluster.num_devices // plan.pp
     far = hop_crosses(stride, cluster.scale_up_domain, stage_of[:-1], stage_of[1:])
+    if plan.order[-1] != "pp":  # stages lie inside one another: which hops cross depends on the layout, none is bounded
+        moves = moves & False
     kinds = np.stack([moves & ~far, moves & far]).astype(np.float64)  # (2, K − 1)
     so_far = np.hstack([np.zeros((2, 1)), np.cumsum(kinds, axis=1)])
     sends = np.zeros((2, s))

@@ -22,7 +22,7 @@ from windtunnel.techniques import applied
 from windtunnel.training.predict import Source, load, resolve_model, simulate_training
 from windtunnel.training.results import TrainingResult
 
-Report = Callable[[str, int, float, float], None]
+Report = Callable[[int, float, float], None]
 _SEARCHED = {*LAYOUT_AXES, "dp", "sp", "recompute", "schedule", "stage_layers", "shard_group"}
 """Fields of a plan that a free search chooses anew."""
 
@@ -94,11 +94,6 @@ def case_of(scenario: Scenario, folder: Any) -> tuple[Case, SearchSpec]:
     search_for = scenario.search or SearchSpec()
     if search_for.target != "training":
         problems.add("search.target", search_for.target, "only training is planned yet")
-    for name in ("nodes", "device", "precision"):
-        if getattr(search_for.space, name) is not None:
-            problems.add(f"search.space.{name}", getattr(search_for.space, name), "is not searched over yet")
-    if search_for.objective not in ("step_time", "tokens_per_s", "tokens_per_s_per_device", "cost_per_million_tokens"):
-        problems.add("search.objective", search_for.objective, "is not searched for yet; on one cluster, step_time is")
     chosen = applied(scenario.techniques, problems)
     problems.raise_if_any()
     assert scenario.training is not None
@@ -117,7 +112,7 @@ def plan(
         source: path of a scenario file, a mapping of its fields, or a `Scenario`.
         overrides: `key=value` settings as `--set` takes them.
         free: search the axes that the scenario's plan sets as well, and simulate that plan to compare with.
-        report: called with (stage, candidates done, best so far in s, next bound in s).
+        report: called with (simulated, best so far in s, next bound in s).
 
     Raises:
         BadInput: everything wrong with the scenario, at once.
@@ -139,11 +134,7 @@ def plan(
     bounds = Screener(case, case.cluster.device.memory_bytes * fraction).bounds(x)
     screened = time.perf_counter() - begun
 
-    def heard(simulated: int, best: float, bound: float) -> None:
-        if report:
-            report("simulating", simulated, best, bound)
-
-    found, proof = search(case, x, bounds, memory_fraction=fraction, report=heard)
+    found, proof = search(case, x, bounds, memory_fraction=fraction, report=report)
     if found.best is None:
         raise Infeasible(*_nearest_miss(case, x, bounds, found))
     rest = {name: getattr(scenario, name) for name in scenario.model_fields_set - {"search", "plan"}}
@@ -176,7 +167,7 @@ def _shown(e: Evaluated, x: Candidates) -> dict[str, Any]:
     layers = e.plan.recompute.num_layers
     shown["recompute"] = e.plan.recompute.policy + (f":{layers}" if layers is not None else "")
     first = x.policies[0]
-    for name in ("sp", "schedule", "cp_kind", "order", "precision"):
+    for name in ("sp", "schedule", "cp_kind", "order"):
         if any(getattr(q, name) != getattr(first, name) for q in x.policies):
             shown[name] = getattr(x.policies[e.policy], name)
     for name in ("offload", "overlap"):

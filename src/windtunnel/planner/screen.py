@@ -63,7 +63,7 @@ class Screener:
     case: Case
     capacity_bytes: float = float("inf")
     """Candidates whose memory bound is above need no time bound."""
-    _cells: dict[Hashable, Cell | None] = field(default_factory=dict)
+    _cells: dict[Hashable, Cell] = field(default_factory=dict)
 
     def bounds(self, x: Candidates) -> Bounds:
         """Bounds of all candidates; the time bound is infinite where memory alone rules a plan out.
@@ -97,8 +97,8 @@ class Screener:
         time_s, memory = np.full(shape, np.inf), np.full(shape, np.inf)
         policies = [x.policies[j] for j in columns]
         kinds, of = np.unique(keys.weights[rows], return_inverse=True)
+        holds = [self._hold(x, keys, rows[of == w], columns[0]) for w in range(len(kinds))]
         first = [int(rows[int(np.flatnonzero(of == w)[0])]) for w in range(len(kinds))]
-        holds = [self._hold(x, keys, row, columns[0]) for row in first]
         known = np.array([h.cell is not None for h in holds])
         sample = next((h for h in holds if h.cell is not None), None)
         if sample is None or sample.cell is None or sample.pipe is None:
@@ -141,28 +141,30 @@ class Screener:
         time_s[~able] = np.inf
         return time_s, memory
 
-    def _cell(self, keys: Keys, x: Candidates, row: int, policy: int, *, mbs: int | None = None) -> Cell | None:
-        key = keys.cell(row, policy) if mbs is None else (keys.weights[row].item(), keys.blocks[policy], "least")
+    def _cell(self, key: Hashable, x: Candidates, row: int, policy: int, *, memory: bool = False) -> Cell | None:
+        """The cell of a candidate. A refusal concerns this candidate alone: others of the cell are asked again."""
         if key not in self._cells:
             c = self.case
-            training = c.training.model_copy(update={"precision": x.policies[policy].precision})
-            plan = x.plan(row, policy)
-            if mbs is not None:
-                plan = plan.model_copy(update={"mbs": mbs})
-            self._cells[key] = build_cell(c.model, c.cluster, training, plan, c.techniques, memory=mbs is not None)
+            cell = build_cell(c.model, c.cluster, c.training, x.plan(row, policy), c.techniques, memory=memory)
+            if cell is None:
+                return None
+            self._cells[key] = cell
         return self._cells[key]
 
-    def _hold(self, x: Candidates, keys: Keys, row: int, j: int) -> Held:
+    def _hold(self, x: Candidates, keys: Keys, rows: Ints, j: int) -> Held:
         """What a stage keeps for one sequence of one micro-batch: tensors grow with tokens."""
-        cell = self._cell(keys, x, row, j, mbs=1)
-        if cell is None:
-            return Held(None, None, np.zeros(int(x.pp[row])))
-        pipe = pipe_of(cell, plan_of(cell.plan, x, row, x.policies[j], self.case.behaviour), self.case.cluster)
-        return Held(cell, pipe, cell.kept_bytes @ pipe.own.T)
+        key = (int(keys.weights[rows[0]]), keys.blocks[j], "kept")
+        for row in rows.tolist():
+            cell = self._cell(key, x, row, j, memory=True)
+            if cell is not None:
+                plan = plan_of(cell.plan, x, row, x.policies[j], self.case.behaviour)
+                pipe = pipe_of(cell, plan, self.case.cluster, x.base)
+                return Held(cell, pipe, cell.kept_bytes @ pipe.own.T / cell.plan.mbs)
+        return Held(None, None, np.zeros(int(x.pp[rows[0]])))
 
     def _path(self, x: Candidates, keys: Keys, row: int, j: int, pipe: Pipe) -> Path | None:
         """Compute path of one layout under one policy; None where the simulator refuses it."""
-        cell = self._cell(keys, x, row, j)
+        cell = self._cell(keys.cell(row, j), x, row, j)
         if cell is None:
             return None
         plan = plan_of(cell.plan, x, row, x.policies[j], self.case.behaviour)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -12,7 +11,7 @@ from windtunnel.errors import BadInput
 from windtunnel.planner.screen import Bounds, Case
 from windtunnel.planner.space import Candidates
 from windtunnel.specs.plan import PlanSpec
-from windtunnel.training.simulate import Prepared, memory_of, prepare, step_time
+from windtunnel.training.simulate import memory_of, prepare, step_time
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,20 +58,13 @@ class Found:
     refused: list[tuple[PlanSpec, str]] = field(default_factory=list)
 
 
-def simulate(case: Case, plan: PlanSpec) -> Prepared:
-    """A candidate's step program."""
-    return prepare(case.model, case.cluster, case.training, plan, case.techniques)
-
-
 def search(
     case: Case,
     x: Candidates,
     bounds: Bounds,
     *,
     memory_fraction: float = 1.0,
-    proven: int = 1,
     report: Callable[[int, float, float], None] | None = None,
-    deadline_s: float = float("inf"),
 ) -> tuple[Found, Proof]:
     """The fastest plans that fit, with the proof.
 
@@ -81,58 +73,48 @@ def search(
         x: the candidates.
         bounds: their bounds.
         memory_fraction: share of device memory that a plan may reserve.
-        proven: how many of the fastest plans to prove.
-        report: called with (simulated, best so far, next bound).
-        deadline_s: stop after so many seconds; the proof then says how far it got. Ctrl-C does the same.
+        report: called with (simulated, best so far in s, next bound in s).
+
+    Ctrl-C ends the search with what it has; the proof then says how far it got.
     """
     capacity = case.cluster.device.memory_bytes * memory_fraction
-    legal = x.legal & np.isfinite(bounds.time_s)
-    fits = legal & (bounds.memory_bytes <= capacity)
-    flat = np.flatnonzero(fits)
+    able = x.legal & (bounds.memory_bytes <= capacity)
+    flat = np.flatnonzero(able & np.isfinite(bounds.time_s))
     order = flat[np.argsort(bounds.time_s.reshape(-1)[flat], kind="stable")]
     found = Found()
-    times: list[float] = []
-    begun = time.perf_counter()
+    best_s = float("inf")
     at, complete = 0, True
     try:
         while at < len(order):
-            layout, policy = divmod(int(order[at]), legal.shape[1])
+            layout, policy = divmod(int(order[at]), able.shape[1])
             bound = float(bounds.time_s[layout, policy])
-            limit = sorted(times)[proven - 1] if len(times) >= proven else float("inf")
-            if bound >= limit:
-                break
-            if time.perf_counter() - begun > deadline_s:
-                complete = False
+            if bound >= best_s:
                 break
             plan = x.plan(layout, policy)
             try:
-                step = simulate(case, plan)
+                step = prepare(case.model, case.cluster, case.training, plan, case.techniques)
             except BadInput as error:
                 found.refused.append((plan, str(error)))
                 at += 1
                 continue
             seconds = step_time(step)
             reserved: float | None = None
-            fit: bool | None = None
-            if seconds < limit:
+            if seconds < best_s:
                 reserved = memory_of(step).peak_reserved_bytes
-                fit = reserved <= capacity
-            entry = Evaluated(layout, policy, plan, bound, seconds, reserved, fit)
+            fits = None if reserved is None else reserved <= capacity
+            entry = Evaluated(layout, policy, plan, bound, seconds, reserved, fits)
             found.evaluated.append(entry)
             at += 1
-            if fit:
-                times.append(seconds)
-                if found.best is None or seconds < found.best.step_time_s:
-                    found.best = entry
+            if fits:
+                found.best, best_s = entry, seconds
             if report:
-                report(len(found.evaluated), min(times, default=float("inf")), bound)
+                report(len(found.evaluated), best_s, bound)
     except KeyboardInterrupt:
         complete = False
     left = bounds.time_s.reshape(-1)[order[at]] if at < len(order) else float("inf")
-    best = found.best.step_time_s if found.best else float("inf")
-    done = len(found.evaluated) + len(found.refused)
+    unpriced = int(able.sum()) - len(order)  # the simulator's rules refused them before there was a bound
     proof = Proof(
-        x.count, int(x.legal.sum() - fits.sum()), len(order) - done, len(found.evaluated), len(found.refused), best,
-        float(left), complete,
+        x.count, int(x.legal.sum() - able.sum()), len(order) - at, len(found.evaluated), len(found.refused) + unpriced,
+        best_s, float(left), complete,
     )  # fmt: skip
     return found, proof

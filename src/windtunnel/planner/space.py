@@ -7,7 +7,7 @@ are legal and not a repetition of another (sequence parallelism at tp 1, ZeRO wi
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import product
 from typing import Any
@@ -44,7 +44,6 @@ class Policy:
     offload: Offload
     overlap: Overlap
     order: tuple[str, ...]
-    precision: str
 
 
 @dataclass(frozen=True)
@@ -125,6 +124,9 @@ def _layouts(
     fixed = plan.dp if plan.dp != "auto" else None
     rules: dict[str, Mask] = {
         "tp · cp · pp divides the devices": devices % inner == 0,
+        "stage_layers has pp · vpp entries": np.full(len(tp), True) if not plan.stage_layers else (
+            pp * vpp == len(plan.stage_layers)
+        ),
         "dp is the one the plan sets": (dp == fixed) if fixed else np.ones(len(tp), np.bool_),
         "mbs · dp divides the global batch": (batch % np.maximum(mbs * dp, 1) == 0) & (m >= 1),
         "tp divides the attention heads": heads % tp == 0,
@@ -148,9 +150,7 @@ def _layouts(
     return {**found, "dp": dp[keep], "m": m[keep]}
 
 
-def _policies(
-    model: ModelSpec, training: TrainingSpec, plan: PlanSpec, space: Space, behaviour: Behaviour
-) -> tuple[Policy, ...]:
+def _policies(plan: PlanSpec, space: Space, behaviour: Behaviour) -> tuple[Policy, ...]:
     def listed(name: str, given: Any, default: tuple[Any, ...]) -> tuple[Any, ...]:
         values = getattr(space, name)
         if values is not None:
@@ -169,13 +169,13 @@ def _policies(
     groups = space.shard_group or (plan.shard_group,)
     sp = space.sp or (plan.sp,)
     out = []
-    for s, r, z, g, q, c, o, v, order, precision in product(
+    for s, r, z, g, q, c, o, v, order in product(
         schedule, recompute, zero, groups, sp, cp_kind, product(*offloads), product(*overlaps),
-        space.order or (plan.order,), space.precision or (training.precision,),
+        space.order or (plan.order,),
     ):  # fmt: skip
         offload = Offload(tier=plan.offload.tier, **dict(zip(OFFLOADS, o, strict=True)))
         overlap = Overlap(fsdp_prefetch=plan.overlap.fsdp_prefetch, **dict(zip(OVERLAPS, v, strict=True)))
-        out.append(Policy(s, r, z, g if z else None, q, c, offload, overlap, order, precision))
+        out.append(Policy(s, r, z, g if z else None, q, c, offload, overlap, order))
     return tuple(dict.fromkeys(out))
 
 
@@ -186,7 +186,6 @@ def _legal(x: dict[str, Ints], policies: tuple[Policy, ...], model: ModelSpec, b
     ok = np.ones((n, len(policies)), np.bool_)
     shapes, of = np.unique(np.stack([pp, m, vpp]), axis=1, return_inverse=True)
     replicas = dp * cp
-    seen: dict[Policy, int] = {}
     checks: dict[str | None, Mask] = {}
     for j, q in enumerate(policies):
         if q.schedule not in checks:
@@ -197,7 +196,6 @@ def _legal(x: dict[str, Ints], policies: tuple[Policy, ...], model: ModelSpec, b
         column &= model.num_attention_heads % (tp * a2a) == 0
         if q.shard_group:
             column &= (replicas % q.shard_group == 0) & (q.shard_group < replicas)
-        seen.setdefault(q, j)
         for when, plain in _idle(q, tp, cp, pp, replicas, policies):
             column &= ~(when & plain)
         ok[:, j] = column
@@ -237,8 +235,6 @@ def candidates(
     """All legal plans of a scenario's search space on one cluster."""
     excluded: dict[str, int] = {}
     x = _layouts(model, cluster.num_devices, training, plan, search.space, excluded)
-    policies = _policies(model, training, plan, search.space, behaviour)
+    policies = _policies(plan, search.space, behaviour)
     return Candidates(**x, policies=policies, legal=_legal(x, policies, model, behaviour), base=plan, excluded=excluded)
 
-
-assert {f.name for f in fields(Candidates)} >= set(LAYOUT_AXES)

@@ -9,10 +9,8 @@ from pydantic import Field, field_validator
 from windtunnel.specs.base import Count, Spec
 from windtunnel.specs.plan import Axis, Recompute
 
-Objective = Literal[
-    "step_time", "tokens_per_s", "tokens_per_s_per_device", "cost_per_million_tokens", "energy_per_token", "memory",
-    "devices",
-]  # fmt: skip
+Objective = Literal["step_time", "tokens_per_s", "tokens_per_s_per_device", "cost_per_million_tokens"]
+"""On one cluster these order plans alike."""
 Switch = tuple[bool, ...]
 
 
@@ -42,11 +40,6 @@ class Space(Spec):
     overlap_p2p: Switch | None = None
     overlap_moe_a2a: Switch | None = None
     order: tuple[tuple[Axis, ...], ...] | None = None
-    precision: tuple[str, ...] | None = None
-    nodes: tuple[Count, ...] | None = None
-    """Sizes of the cluster to choose from."""
-    device: tuple[str, ...] | None = None
-    """Devices to choose from, each in a node of the same form."""
 
     @field_validator("recompute")
     @classmethod
@@ -74,15 +67,8 @@ def recompute_of(policy: str | Recompute) -> Recompute:
 class Limits(Spec):
     """What a plan must not exceed. Device memory is always a limit."""
 
-    step_time_s: float | None = Field(default=None, gt=0)
     memory_fraction: float = Field(default=1.0, gt=0, le=1)
     """Share of device memory that reserved memory may take."""
-    cost_per_million_tokens: float | None = Field(default=None, gt=0)
-    energy_per_token_j: float | None = Field(default=None, gt=0)
-    tokens: float | None = Field(default=None, gt=0)
-    """Tokens of the whole run, for `days`."""
-    days: float | None = Field(default=None, gt=0)
-    devices: Count | None = None
 
 
 class SearchSpec(Spec):

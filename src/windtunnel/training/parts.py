@@ -337,11 +337,6 @@ _MIXTURE = _DISPATCH | {"router", "shared_experts"}
 """Modules of a mixture that the launches of a plain layer (`Style.layer_kernels`) do not contain."""
 
 
-_OVERLAP_LAUNCHES = 70.0
-"""Launch-equivalents a direction that hiding the exchanges adds to a mixture layer (assumed): it runs as five pieces,
-each with its own call of autograd, detached inputs and outputs, and events between two streams: some 14 calls."""
-
-
 def _host(
     segments: list[Segment],
     model: ModelSpec,
@@ -376,8 +371,7 @@ def _host(
         if graphs in ("layer", "moe") and mixture:
             router = 1.0
             dispatch = dispatch if dropless else 0.0
-        pieces = _OVERLAP_LAUNCHES if mixture and plan.overlap_moe_a2a and segment.direction in "FB" else 0.0
-        host.append(1.0 if graphs == "full" else plain + router + dispatch + pieces)
+        host.append(1.0 if graphs == "full" else plain + router + dispatch)
         reads = mixture and dropless and graphs != "full"
         sync.append(coefficients.moe_sync_s / 2 if reads and segment.direction in "FB" else 0.0)
         drained.append(reads)
