@@ -68,6 +68,14 @@ class Draft:
         if what not in self.unsupported:
             self.unsupported.append(what)
 
+    def megatron_environment(self, prepared: Prepared) -> None:
+        """Variables that Megatron-Core asks for: launch order beside tensor traffic, the allocator's segments."""
+        plan = prepared.plan
+        if (plan.tp > 1 or plan.cp > 1) and plan.zero < 2 and not plan.overlap_moe_a2a:
+            self.environment["CUDA_DEVICE_MAX_CONNECTIONS"] = "1"
+        if prepared.training.expandable_segments:
+            self.environment["PYTORCH_CUDA_ALLOC_CONF"] = "expandable_segments:True"
+
 
 @dataclass(frozen=True, slots=True)
 class LaunchTarget:

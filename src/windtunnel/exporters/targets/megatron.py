@@ -91,11 +91,7 @@ def write(prepared: Prepared, known: OptionList) -> Draft:
     _memory(prepared, arguments)
     _precision(prepared, arguments)
     _work(prepared, arguments)
-    plan = prepared.plan
-    if (plan.tp > 1 or plan.cp > 1) and plan.zero < 2 and not plan.overlap_moe_a2a:
-        draft.environment["CUDA_DEVICE_MAX_CONNECTIONS"] = "1"
-    if prepared.training.expandable_segments:
-        draft.environment["PYTORCH_CUDA_ALLOC_CONF"] = "expandable_segments:True"
+    draft.megatron_environment(prepared)
     draft.setup = [
         ': "${MEGATRON_DIR:?set MEGATRON_DIR to a checkout of Megatron-LM ' + known.version + '}"',
         *arguments.lines(),

@@ -87,11 +87,7 @@ def write(prepared: Prepared, known: OptionList) -> Draft:
     _overlap(prepared, to)
     _memory(prepared, to)
     _precision(prepared, to)
-    plan = prepared.plan
-    if (plan.tp > 1 or plan.cp > 1) and plan.zero < 2 and not plan.overlap_moe_a2a:
-        draft.environment["CUDA_DEVICE_MAX_CONNECTIONS"] = "1"
-    if prepared.training.expandable_segments:
-        draft.environment["PYTORCH_CUDA_ALLOC_CONF"] = "expandable_segments:True"
+    draft.megatron_environment(prepared)
     recipe = next((entry["recipe"] for entry in known.models if entry["id"] == prepared.model.name), None)
     if recipe is None:
         draft.lacks(
