@@ -15,6 +15,7 @@ from windtunnel.registry import Registry
 
 if TYPE_CHECKING:
     from windtunnel.errors import ProblemList
+    from windtunnel.parallel.resolve import ResolvedPlan
     from windtunnel.training.simulate import Prepared
 
 _FLAGS = Path(__file__).with_name("flags")
@@ -68,6 +69,17 @@ class Draft:
         if what not in self.unsupported:
             self.unsupported.append(what)
 
+    def recompute(self, plan: ResolvedPlan) -> UniformRecompute:
+        """The plan's recomputation with one number of layers for all stages, which is all that targets know."""
+        how, counts = plan.recompute, plan.recompute.num_layers
+        if not isinstance(counts, tuple):
+            return UniformRecompute(how.policy, how.modules, counts, how.early_stop)
+        per_stage = plan.vpp if len(counts) == plan.pp * plan.vpp and plan.pp > 1 else 1
+        if len(set(counts)) > 1:
+            shown = " ".join(map(str, counts))
+            self.lacks(f"recompute.num_layers {shown} by stage: one count for all; the largest is written")
+        return UniformRecompute(how.policy, how.modules, max(counts) * per_stage, how.early_stop)
+
     def megatron_environment(self, prepared: Prepared) -> None:
         """Variables that Megatron-Core asks for: launch order beside tensor traffic, the allocator's segments."""
         plan = prepared.plan
@@ -75,6 +87,16 @@ class Draft:
             self.environment["CUDA_DEVICE_MAX_CONNECTIONS"] = "1"
         if prepared.training.expandable_segments:
             self.environment["PYTORCH_CUDA_ALLOC_CONF"] = "expandable_segments:True"
+
+
+@dataclass(frozen=True, slots=True)
+class UniformRecompute:
+    """Recomputation with one number of layers for all stages."""
+
+    policy: str
+    modules: tuple[str, ...]
+    num_layers: int | None
+    early_stop: bool | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ Sources: Chen et al. 2016 (arXiv 1604.06174); Korthikanti et al. 2022 (arXiv 220
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from windtunnel.graph import Block, Kind, Operator, Tensor
@@ -29,6 +30,29 @@ class Recomputed:
     """Operator name → share recomputed (0 to 1)."""
     kept: tuple[Tensor, ...]
     dropped: tuple[Tensor, ...]
+
+
+def recomputing(
+    layers: Sequence[int], stage_of: Sequence[int], num_layers: int | Sequence[int] | None
+) -> list[tuple[bool, ...]]:
+    """Which layers of each virtual stage recompute: the first ones of a stage, or of a virtual stage.
+
+    Args:
+        layers: layers of each virtual stage in depth order.
+        stage_of: pipeline stage of each virtual stage.
+        num_layers: `Recompute.num_layers`: a count for every stage, a list by stage or by virtual stage, or all.
+    """
+    if num_layers is None:
+        return [(True,) * count for count in layers]
+    counts: list[int] = [num_layers] if isinstance(num_layers, int) else list(num_layers)
+    if len(counts) == len(layers) and len(counts) > 1:
+        return [tuple(i < again for i in range(count)) for count, again in zip(layers, counts, strict=True)]
+    remaining = dict(enumerate(counts)) if len(counts) > 1 else dict.fromkeys(stage_of, counts[0])
+    out = []
+    for count, stage in zip(layers, stage_of, strict=True):
+        out.append(tuple(i < remaining[int(stage)] for i in range(count)))
+        remaining[int(stage)] -= min(count, remaining[int(stage)])
+    return out
 
 
 def recompute_block(

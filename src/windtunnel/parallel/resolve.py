@@ -164,6 +164,10 @@ def resolve(
     for module in plan.recompute.modules:
         if module not in RECOMPUTE_MODULES:
             problems.add("plan.recompute.modules", module, f"must be one of {', '.join(RECOMPUTE_MODULES)}")
+    counts = plan.recompute.num_layers
+    if isinstance(counts, tuple) and len(counts) not in {1, plan.pp, parts}:
+        rule = f"a list must have one count a stage (pp {plan.pp}) or a virtual stage (pp · vpp {parts})"
+        problems.add("plan.recompute.num_layers", list(counts), rule)
     shard_group = plan.shard_group or dp * plan.cp
     if (dp * plan.cp) % shard_group:
         problems.add("plan.shard_group", shard_group, f"must divide dp · cp = {dp * plan.cp}")

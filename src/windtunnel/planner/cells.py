@@ -6,12 +6,14 @@ the simulator's own lowering (`training.parts.build_parts`), so that a screen ne
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
 from windtunnel.errors import BadInput, ProblemList
+from windtunnel.parallel.recompute import recomputing
 from windtunnel.parallel.resolve import ResolvedPlan
 from windtunnel.specs.cluster import ClusterSpec
 from windtunnel.specs.model import ModelSpec
@@ -100,20 +102,15 @@ def _kept(step: ResolvedStep, training: TrainingSpec) -> Floats:
     placement = step.table.placement
     late = np.zeros(len(placement))
     limit = plan.recompute.num_layers
+    again = recomputing(plan.stage_layers, placement[:, 0].tolist(), limit)
     for stage in range(plan.pp):
         if np.isfinite(out[:n]).all():
             break
         trace = StageTrace(step.parts, plan, training, step.behaviour, step.table, {}, late, stage)
-        remaining = limit if limit is not None else 10**9
         for k, (layers, _) in zip(trace.ks, trace.chunks, strict=True):
             letters = step.parts.block_kinds[k]
-            budget = {}
-            for kind in dict.fromkeys(letters):
-                budget[kind] = min(letters.count(kind), remaining)
-                remaining -= budget[kind]
-            for kind, layer in zip(letters, layers[1:] if k == 0 else layers, strict=False):
-                at = index[kind] + (0 if budget[kind] > 0 else n)
-                budget[kind] -= 1
+            for kind, repeats, layer in zip(letters, again[k], layers[1:] if k == 0 else layers, strict=False):
+                at = index[kind] + (0 if repeats else n)
                 out[at] = min(out[at], _net(layer.forward))
     if limit is None:
         out[n : 2 * n] = out[:n]
@@ -137,19 +134,13 @@ def depth_columns(parts: Parts, plan: ResolvedPlan, stage_of: npt.NDArray[np.int
     n = len(kinds)
     out = np.zeros((len(plan.stage_layers), 2 * n + 2))
     index = {k: i for i, k in enumerate(kinds)}
-    limit = plan.recompute.num_layers
-    remaining = [limit if limit is not None else 10**9] * plan.pp
+    again = recomputing(plan.stage_layers, stage_of.tolist(), plan.recompute.num_layers)
     at = 0
     for k, count in enumerate(plan.stage_layers):
-        s = int(stage_of[k])
         letters = parts.graph.depth[at : at + count]
         at += count
-        for kind in sorted(set(letters), key=letters.index):
-            number = letters.count(kind)
-            again = min(number, remaining[s])
-            remaining[s] -= again
-            out[k, index[kind]] += again
-            out[k, n + index[kind]] += number - again
+        for (kind, repeats), number in Counter(zip(letters, again[k], strict=True)).items():
+            out[k, index[kind] + (0 if repeats else n)] += number
     out[0, 2 * n] = 1.0
     out[-1, 2 * n + 1] = 1.0
     return out

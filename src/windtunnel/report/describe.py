@@ -50,7 +50,9 @@ def recompute_text(value: Any) -> str:
         if value.get("modules"):
             text += ": " + ", ".join(value["modules"])
         if value.get("num_layers") is not None:
-            text += f", {value['num_layers']} layers"
+            counts = value["num_layers"]
+            shown = " ".join(map(str, counts)) if isinstance(counts, list | tuple) else counts
+            text += f", {shown} layers"
         return text
     return "" if value is None else str(value)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, field_validator
 
@@ -22,8 +22,9 @@ class Recompute(Spec):
 
     policy: Literal["none", "selective", "full", "modules"] = "none"
     modules: tuple[str, ...] = ()
-    num_layers: int | None = Field(default=None, ge=0)
-    """Layers per stage that recompute; absent means all."""
+    num_layers: Annotated[int, Field(ge=0)] | tuple[Annotated[int, Field(ge=0)], ...] | None = None
+    """Layers per stage that recompute, its first ones; a list has one count a stage (pp entries) or a virtual stage
+    (pp·vpp entries, in model order); absent means all."""
     early_stop: bool | None = None
     """Whether a block's recomputation ends with the last tensor that backward needs; absent: as the framework does
     (PyTorch's checkpoints from 2.1 on)."""

@@ -22,6 +22,7 @@ import numpy.typing as npt
 from windtunnel.cost.coefficients import Behaviour
 from windtunnel.graph import PREDICTED, Block, Kind
 from windtunnel.parallel.precision import MATRIX_FORMAT, low_precision
+from windtunnel.parallel.recompute import recomputing
 from windtunnel.parallel.resolve import ResolvedPlan
 from windtunnel.parallel.tensor import tensor_bytes
 from windtunnel.schedules.table import B, F, InstructionTable, W
@@ -164,26 +165,21 @@ class StageTrace:
         return self.settings.keeps_outputs and len(self.table.placement) - 1 in self.ks
 
     def _writers(self) -> list[list[LayerWriter]]:
-        """Blocks of every chunk of the stage, the first layers of a kind recomputing where their number is limited.
+        """Blocks of every chunk of the stage, the first layers recomputing where their number is limited.
 
         A share of offloaded activations is that of the first layers, whole (Megatron-Core `cpu_offloading_num_layers`).
         """
         g, plan = self.parts.graph, self.plan
         final = tensor_bytes(g.head.tensors[0], plan)
-        remaining = plan.recompute.num_layers if plan.recompute.num_layers is not None else 10**9
+        again = recomputing(plan.stage_layers, self.table.placement[:, 0].tolist(), plan.recompute.num_layers)
         writers: dict[tuple[str, bool, float], LayerWriter] = {}
         out = []
         for k in self.ks:
             names: list[tuple[str, bool, float]] = [("embedding", False, 0.0)] if k == 0 else []
-            budget: dict[str, int] = {}
             letters = self.parts.block_kinds[k]
-            for kind in dict.fromkeys(letters):
-                budget[kind] = min(letters.count(kind), remaining)
-                remaining -= budget[kind]
             away = plan.offload.activations * len(letters)
-            for i, kind in enumerate(letters):
-                names.append((kind, budget[kind] > 0, min(max(away - i, 0.0), 1.0)))
-                budget[kind] -= 1
+            for i, (kind, repeats) in enumerate(zip(letters, again[k], strict=True)):
+                names.append((kind, repeats, min(max(away - i, 0.0), 1.0)))
             if k == len(self.table.placement) - 1:
                 names += [(PREDICTED, True, 0.0), ("head", False, 0.0)] * g.further_tokens + [("head", False, 0.0)]
             for name in names:

@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from windtunnel.engine import simulate
 from windtunnel.graph import PREDICTED
+from windtunnel.parallel.recompute import recomputing
 from windtunnel.program.segment import COMPUTE, Segment
 from windtunnel.program.tables import Resources, Streams, TaskTable, Timeline
 from windtunnel.training.assembly import S_COMPUTE, STREAMS, T_B, T_F, T_SEND, T_W, TAGS
@@ -64,11 +65,10 @@ class Expanded:
     """Task of the step program that each task stands for, shape (n,)."""
 
 
-def _layers(parts: Parts, recompute_layers: int | None, stages: Rows, p: int) -> list[list[dict[str, Segment]]]:
-    """Segments by direction of every layer of every virtual stage, in depth order.
-
-    With a limit on recomputed layers, the first layers of each kind of a virtual stage recompute, as in `parts`.
-    """
+def _layers(
+    parts: Parts, recompute_layers: int | tuple[int, ...] | None, stages: list[int]
+) -> list[list[dict[str, Segment]]]:
+    """Segments by direction of every layer of every virtual stage, in depth order."""
     segments = parts.segments
     names = [*parts.graph.blocks, "embedding", "head"]
     full = {name: dict(zip("FBW", segments[3 * i : 3 * i + 3], strict=True)) for i, name in enumerate(names)}
@@ -79,20 +79,10 @@ def _layers(parts: Parts, recompute_layers: int | None, stages: Rows, p: int) ->
             name: {"F": full[name]["F"], "B": rest[2 * j], "W": rest[2 * j + 1]}
             for j, name in enumerate(parts.graph.blocks)
         }
-    remaining = [recompute_layers if recompute_layers is not None else -1] * p
+    again = recomputing([len(letters) for letters in parts.block_kinds], stages, recompute_layers)
     out = []
     for k, letters in enumerate(parts.block_kinds):
-        stage = int(stages[k])
-        budget: dict[str, int] = {}
-        for kind in dict.fromkeys(letters):
-            number = letters.count(kind)
-            budget[kind] = number if remaining[stage] < 0 else min(number, remaining[stage])
-            if remaining[stage] >= 0:
-                remaining[stage] -= budget[kind]
-        chosen = []
-        for kind in letters:
-            chosen.append(full[kind] if budget[kind] > 0 else plain[kind])
-            budget[kind] -= 1
+        chosen = [(full if repeats else plain)[kind] for kind, repeats in zip(letters, again[k], strict=True)]
         out.append(chosen)
     return out
 
@@ -193,7 +183,7 @@ def expand(prepared: Prepared) -> Expanded:
     )  # the second phase of a piece: its exposed transfers are among the launches of the first
     compute &= ~tail
     stages = table.placement[:, 0].astype(np.int64)
-    layers = _layers(x.parts, x.plan.recompute.num_layers, stages, table.p)
+    layers = _layers(x.parts, x.plan.recompute.num_layers, stages.tolist())
     cache: dict[tuple[int, int, int], list[_Piece]] = {}
 
     def pieces_of(row: int) -> list[_Piece]:

@@ -18,7 +18,7 @@ from windtunnel.network.model import NetworkModel
 from windtunnel.parallel.context import context_parallel
 from windtunnel.parallel.expert import FUSED_DISPATCHERS, expert_parallel
 from windtunnel.parallel.precision import MATRIX_FORMAT, Recipe, kept_bytes_scale, quantised_gathers, recipe
-from windtunnel.parallel.recompute import Recomputed, recompute_block
+from windtunnel.parallel.recompute import Recomputed, recompute_block, recomputing
 from windtunnel.parallel.resolve import ResolvedPlan
 from windtunnel.parallel.tensor import tensor_bytes, tensor_parallel
 from windtunnel.program.segment import Segment, SegmentTime
@@ -437,8 +437,7 @@ def _assemble(
     busy: list[list[dict[str, float]]] = [[{} for _ in range(k_total)] for _ in range(3)]
     kept: list[dict[str, float]] = []
     flop, at = 0.0, 0
-    limit = plan.recompute.num_layers
-    remaining = [limit if limit is not None else -1] * plan.pp
+    again = recomputing(plan.stage_layers, placement_table[:, 0].tolist(), plan.recompute.num_layers)
     kinds = []
     used: list[tuple[tuple[tuple[int, int, int], float], ...]] = []
     stage_shapes: list[dict[tuple[float, float], float]] = [{} for _ in range(plan.pp)]
@@ -448,13 +447,8 @@ def _assemble(
         kinds.append(letters)
         stage = int(placement_table[k, 0])
         uses: list[tuple[BlockCost, float]] = []
-        for kind, layers_of_kind in Counter(letters).items():
-            if remaining[stage] < 0:
-                uses.append((costs[kind], float(layers_of_kind)))
-                continue
-            recomputing = min(layers_of_kind, remaining[stage])
-            remaining[stage] -= recomputing
-            uses += [(costs[kind], float(recomputing)), (plain[kind], float(layers_of_kind - recomputing))]
+        for (kind, repeats), layers_alike in Counter(zip(letters, again[k], strict=True)).items():
+            uses.append((costs[kind] if repeats else plain[kind], float(layers_alike)))
         if k == 0:
             uses.append((costs["embedding"], 1.0))
         if k == k_total - 1:

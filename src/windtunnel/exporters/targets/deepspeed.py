@@ -200,7 +200,7 @@ def _optimizer(prepared: Prepared, to: _Json) -> None:
 
 def _rest(prepared: Prepared, to: _Json) -> None:
     training, plan, draft = prepared.training, prepared.plan, to.draft
-    how = plan.recompute
+    how = draft.recompute(plan)
     if how.policy == "full" and plan.pp > 1 and how.num_layers is None:
         to.set("pipeline.activation_checkpoint_interval", 1)
     elif how.policy != "none":

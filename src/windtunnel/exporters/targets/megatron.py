@@ -289,7 +289,7 @@ def _overlap(prepared: Prepared, to: _Arguments) -> None:
 def _memory(prepared: Prepared, to: _Arguments) -> None:
     plan, draft = prepared.plan, to.draft
     to.group = "MEMORY"
-    how = plan.recompute
+    how = draft.recompute(plan)
     if how.policy == "full" and how.num_layers != 0:
         to.add("--recompute-granularity", "full")
         if how.num_layers is None:

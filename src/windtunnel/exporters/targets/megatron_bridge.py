@@ -210,7 +210,7 @@ def _overlap(prepared: Prepared, to: _Settings) -> None:
 
 def _memory(prepared: Prepared, to: _Settings) -> None:
     plan, draft = prepared.plan, to.draft
-    how = plan.recompute
+    how = draft.recompute(plan)
     granularity: str | None = None
     method: str | None = None
     count: int | None = None

@@ -281,7 +281,7 @@ def stage_modules(layers: tuple[int, ...]) -> list[list[str]]:
 
 def _memory(prepared: Prepared, to: _Toml) -> None:
     plan, draft = prepared.plan, to.draft
-    how = plan.recompute
+    how = draft.recompute(plan)
     depth, rest = divmod(sum(plan.stage_layers), plan.pp)
     mode = {"none": "none", "full": "full"}.get(how.policy, "none")
     if how.policy == "modules":
