@@ -54,6 +54,22 @@ SPACES: dict[str, dict[str, Any]] = {
             "cp": [1], "zero": [1], "schedule": ["1f1b", "gpipe", "zb_h1", "zb_v"], "pp": [2, 4], "vpp": [1, 2],
         }},
     },
+    "offloading": {
+        "model": "gpt3-6.7b", "cluster": A100,
+        "training": {"seq_len": 2048, "global_batch": 64, "framework": "megatron_2022"},
+        "search": {"space": {
+            "cp": [1], "sp": [True], "zero": [0, 1], "overlap_p2p": [True, False], "recompute": ["none", "full"],
+            "offload_activations": [0.5, 1.0], "offload_params": [0.0, 1.0],
+        }},
+    },
+    "offloading, sharded": {
+        "model": "meta-llama/Llama-3.1-8B", "cluster": H100,
+        "training": {"seq_len": 8192, "global_batch": 32, "framework": "torchtitan"},
+        "search": {"space": {
+            "zero": [3], "cp": [1, 2], "recompute": ["none", "full"], "schedule": ["1f1b", "gpipe", "zb_h1"],
+            "vpp": [1], "offload_activations": [0.0, 1.0], "offload_params": [0.0, 0.5],
+        }},
+    },
     "uneven stages": {
         "model": "meta-llama/Llama-3.1-8B", "cluster": H100,
         "training": {"seq_len": 8192, "global_batch": 32, "framework": "nemo"},

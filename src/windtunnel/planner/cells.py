@@ -21,7 +21,7 @@ from windtunnel.specs.plan import Offload, PlanSpec
 from windtunnel.specs.workload import TrainingSpec
 from windtunnel.techniques.base import Applied
 from windtunnel.training.allocation import StageTrace
-from windtunnel.training.parts import Parts
+from windtunnel.training.parts import HEAD, Parts
 from windtunnel.training.simulate import ResolvedStep, resolve_step
 from windtunnel.training.step import hop_times
 from windtunnel.training.tensor_script import GATHERED, Script
@@ -37,6 +37,8 @@ class Cell:
     """(3, E): F, B, W."""
     kept_bytes: Floats
     """From forward to backward, one micro-batch; none for the ends, whose tensors live within it."""
+    saved_bytes: Floats
+    """What offloading of activations copies out and back, one micro-batch."""
     dense_params: Floats
     expert_params: Floats
     near_s: float
@@ -82,9 +84,10 @@ def build_cell(
     order += [parts.plain.get(k, parts.costs[k]) for k in kinds] + [parts.costs[k] for k in ends]
     seconds = np.array([[cost.time(d).total_s for cost in order] for d in range(3)])
     kept = _kept(step, training) if memory else np.zeros(len(order))
+    saved = np.array([sum(size for kind, size in cost.kept_bytes.items() if kind != HEAD) for cost in order])
     near, far = hop_times(parts, step.plan)
     return Cell(
-        seconds, kept, np.array([c.dense_params for c in order]), np.array([c.expert_params for c in order]),
+        seconds, kept, saved, np.array([c.dense_params for c in order]), np.array([c.expert_params for c in order]),
         near, far, parts, step.plan,
     )  # fmt: skip
 

@@ -27,6 +27,8 @@ class Keys:
     """What changes data-parallel traffic."""
     updates: list[Hashable]
     """What changes the optimizer's time."""
+    copies: list[Hashable]
+    """What changes copies between device and host memory; None where nothing is copied."""
 
     @classmethod
     def of(cls, x: Candidates) -> Keys:
@@ -48,6 +50,10 @@ class Keys:
             [(*s, *o) for s, o in zip(shards, away, strict=True)],
             [(*s, *o) for s, o in zip(shards, over, strict=True)],
             [(*s, o[1], o[3]) for s, o in zip(shards, away, strict=True)],
+            [
+                (o[0], o[2], o[3], s if s[0] == 3 and o[2] else None) if o[0] or o[2] else None
+                for s, o in zip(shards, away, strict=True)
+            ],
         )  # fmt: skip
 
     def cell(self, row: int, policy: int) -> Hashable:

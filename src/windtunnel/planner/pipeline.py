@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +13,7 @@ from windtunnel.cost.coefficients import Behaviour
 from windtunnel.parallel.resolve import ResolvedPlan, chosen_schedule, default_split
 from windtunnel.planner.cells import Cell, depth_columns
 from windtunnel.planner.space import Candidates, Policy
-from windtunnel.schedules.table import InstructionTable
+from windtunnel.schedules.table import B, F, InstructionTable
 from windtunnel.specs.cluster import ClusterSpec
 from windtunnel.specs.plan import PlanSpec
 from windtunnel.training.step import hop_crosses
@@ -69,6 +70,39 @@ def held_at_once(schedule: str, pp: int, vpp: int, m: int) -> Floats:
     """(S,): whole-stage activations held at once, a lower bound."""
     table = _table(schedule, pp, vpp, m)
     return schedules.live_activations(table, 0.0 if table.split_backward else 1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Turns:
+    """Where the instructions of stages turn from forward to backward. Arrays over parts have shape (K,)."""
+
+    forward: Floats
+    """How often a part's forward is directly followed by a backward of its stage."""
+    backward: Floats
+    """How often a part's backward directly follows a forward of its stage."""
+    lead: Floats
+    """Forwards of a part before the first backward of its stage."""
+
+
+@lru_cache(maxsize=4096)
+def turns_of(schedule: str, pp: int, vpp: int, m: int) -> Turns:
+    """How often forwards turn to backwards, a lower bound: under 1F1B every further micro-batch turns once a part."""
+    table = _table(schedule, pp, vpp, m)
+    parts = pp * vpp
+    part_of = np.zeros((pp, table.v), np.int64)
+    part_of[table.placement[:, 0], table.placement[:, 1]] = np.arange(parts)
+    part = part_of[table.stage, table.chunk]
+    turns = np.flatnonzero((table.kind[:-1] == F) & (table.kind[1:] == B) & (table.stage[:-1] == table.stage[1:]))
+    more = m - table.m if schedule in ("1f1b", "interleaved_1f1b") else 0
+    begun = np.zeros(len(part), np.bool_)  # rows that come after the first backward of their stage
+    for s in range(pp):
+        rows = slice(int(table.stage_ptr[s]), int(table.stage_ptr[s + 1]))
+        begun[rows] = np.cumsum(table.kind[rows] == B) > 0
+
+    def count(rows: Ints, further: int) -> Floats:
+        return np.asarray(np.bincount(part[rows], minlength=parts) + further, np.float64)
+
+    return Turns(count(turns, more), count(turns + 1, more), count(np.flatnonzero((table.kind == F) & ~begun), 0))
 
 
 def pipe_of(cell: Cell, plan: ResolvedPlan, cluster: ClusterSpec, base: PlanSpec) -> Pipe:

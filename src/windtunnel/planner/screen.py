@@ -7,7 +7,8 @@ adds them up along paths that every simulation has to walk, so bound ≤ simulat
   after the other, and after its last backward the shallower parts still have to run theirs;
 * what the framework does after the last backward (a reduction that does not overlap, the last bucket of one that does,
   the optimizer, a gather that is not deferred) follows the slowest stage;
-* a stream that carries all parameter gathers, or all gradient reductions, takes at least their sum.
+* a stream that carries all parameter gathers, or all gradient reductions, takes at least their sum;
+* copies from host memory take at least their sum, and may start no earlier than two layers ahead of their use.
 
 Tasks that run side by side can only slow each other down, so times of tasks that run alone are bounds. Memory is
 bounded by weights, gradients and optimizer state and by what each layer still holds after its forward, for as many
@@ -25,9 +26,11 @@ import numpy.typing as npt
 
 from windtunnel.planner.cells import Cell, build_cell
 from windtunnel.planner.keys import Distinct, Keys
-from windtunnel.planner.pipeline import Pipe, held_at_once, pipe_of, plan_of
-from windtunnel.planner.space import Candidates
+from windtunnel.planner.paths import Paths
+from windtunnel.planner.pipeline import held_at_once, pipe_of, plan_of
+from windtunnel.planner.space import Candidates, Policy
 from windtunnel.planner.tails import Case, Held, Tails
+from windtunnel.training.offload import copy_rate
 
 __all__ = ["Bounds", "Case", "Screener"]
 
@@ -44,16 +47,6 @@ class Bounds:
     memory_bytes: Floats
     cells: int
     """Distinct block costs that were needed."""
-
-
-@dataclass(frozen=True, slots=True)
-class Path:
-    """Compute path of one layout."""
-
-    finish_s: Floats
-    """(S,): earliest end of each stage's own instructions."""
-    whole_s: float
-    """Earliest end of all of them, and of what must follow on shallower stages."""
 
 
 @dataclass(slots=True)
@@ -120,24 +113,31 @@ class Screener:
         stays = np.array([1.0 - policies[j].offload.activations for j in holding.first])
         memory = (static + (kept * live)[:, None, :] * stays[None, :, None]).max(axis=2)[:, holding.of]
         able = legal & known[of][:, None] & (memory <= self.capacity_bytes)
-        paths = [
-            self._path(x, keys, row, columns[0], sample.pipe) if able[i].any() else None
+        cells = [
+            self._cell(keys.cell(row, columns[0]), x, row, columns[0]) if able[i].any() else None
             for i, row in enumerate(rows.tolist())
         ]
-        good = np.array([p is not None for p in paths])
+        good = np.array([cell is not None for cell in cells])
         if good.any():
-            finish = np.array([p.finish_s for p in paths if p is not None])
-            whole = np.array([p.whole_s for p in paths if p is not None])
             at = of[good]
+            walked = Paths(
+                [cell for cell in cells if cell is not None], sample.pipe, x.m[rows[good]], policies[0].overlap.p2p,
+                plan.schedule,
+            )  # fmt: skip
+            copying = Distinct([keys.copies[j] for j in columns])
+            finish, whole = self._with_copies(walked, policies, [keys.copies[j] for j in columns], copying, tails, at)
             sent = [[t.sent(j, keys.sends[columns[j]]) for j in sending.first] for t in tails]
             reduce_s = np.array([[t.reduce_s for t in line] for line in sent])[at]  # (g, U, S)
             before = np.array([[t.before_s for t in line] for line in sent])[at]
             after_s = np.array([[t.last_s for t in line] for line in sent])[at]
             streams = np.array([[t.stream_s for t in line] for line in sent])[at]  # (g, U, 2, 2S)
             stream = (streams[:, :, 0] + streams[:, :, 1] * x.m[rows[good]][:, None, None]).max(axis=2)
-            ends = np.maximum((finish[:, None, :] + reduce_s).max(axis=2), whole[:, None])
+            both = Distinct(list(zip(sending.of.tolist(), copying.of.tolist(), strict=True)))
+            u, c = sending.of[both.first], copying.of[both.first]
+            ends = np.maximum((finish[:, c] + reduce_s[:, u]).max(axis=2), whole[:, c])  # (g, pairs)
             update = np.array([[t.update(j, keys.updates[columns[j]]) for j in updating.first] for t in tails])[at]
-            time_s[good] = (np.maximum(before + ends, stream) + after_s)[:, sending.of] + update[:, updating.of]
+            done = np.maximum(before[:, u] + ends, stream[:, u]) + after_s[:, u]
+            time_s[good] = done[:, both.of] + update[:, updating.of]
         time_s[~able] = np.inf
         return time_s, memory
 
@@ -162,25 +162,22 @@ class Screener:
                 return Held(cell, pipe, cell.kept_bytes @ pipe.own.T / cell.plan.mbs)
         return Held(None, None, np.zeros(int(x.pp[rows[0]])))
 
-    def _path(self, x: Candidates, keys: Keys, row: int, j: int, pipe: Pipe) -> Path | None:
-        """Compute path of one layout under one policy; None where the simulator refuses it."""
-        cell = self._cell(keys.cell(row, j), x, row, j)
-        if cell is None:
-            return None
-        plan = plan_of(cell.plan, x, row, x.policies[j], self.case.behaviour)
-        m = plan.m
-        forward, backward, weight = cell.seconds
-        hop = np.array([cell.near_s, cell.far_s])
-        travel = hop @ pipe.hops
-        fill = pipe.before @ forward + travel
-        drain = pipe.before @ backward + travel
-        sends = 0.0 if plan.overlap_p2p else hop @ pipe.sends
-        passes = pipe.own @ (forward + backward)
-        # a weight gradient may come after a stage's last backward: it delays the stage, not the shallower ones
-        finish = fill + m * (passes + pipe.own @ weight + sends)
-        # a blocking hop after the last backward is part of both the stage and the way down: counted once
-        twice = 0.0 if plan.overlap_p2p else float(hop.max())
-        whole = fill + m * (passes + sends) + drain - twice
-        if not pipe.split:
-            whole = np.maximum(whole, finish + drain - twice)
-        return Path(finish, float(max(whole.max(), finish.max())))
+    def _with_copies(
+        self, walked: Paths, policies: list[Policy], names: list[Hashable], copying: Distinct, tails: list[Tails],
+        at: Ints,
+    ) -> tuple[Floats, Floats]:  # fmt: skip
+        """Ends of stages (g, C, S), and of all of them (g, C), under each of the C distinct ways to offload."""
+        finish, whole = [], []
+        for j in copying.first:
+            if names[j] is None:
+                one = walked.finish_s, walked.whole_s
+            else:
+                weights = [t.weights_in(j, names[j]) for t in tails]
+                offload = policies[j].offload
+                link = offload.activations / copy_rate(offload.tier, self.case.cluster)
+                width = len(walked.pipe.layers)
+                table = np.array([[w, n] if len(w) else np.ones((2, width)) for w, n in weights])[at]  # (g, 2, K)
+                one = walked.with_copies(table[:, 0], link, table[:, 1])
+            finish.append(one[0])
+            whole.append(one[1])
+        return np.stack(finish, axis=1), np.stack(whole, axis=1)

@@ -20,6 +20,7 @@ from windtunnel.specs.model import ModelSpec
 from windtunnel.specs.workload import TrainingSpec
 from windtunnel.techniques.base import Applied
 from windtunnel.training.account import static_memory
+from windtunnel.training.offload import copied_weights, copy_rate
 from windtunnel.training.parts import Parts
 from windtunnel.training.simulate import options_of
 from windtunnel.training.traffic import Traffic
@@ -111,6 +112,20 @@ class Tails:
                     result = self._data_parallel(traffic, plan, parts, pipe)
             self.known[at] = result
         found: Sent = self.known[at]
+        return found
+
+    def weights_in(self, j: int, key: Hashable) -> tuple[Floats, Floats]:
+        """(K,) each, under policy j: seconds that weights of one pass take from host memory; most pieces of a pass."""
+        at = ("copies", self.name, key)
+        if at not in self.known:
+            result = np.zeros(0), np.zeros(0)
+            if self.held.cell is not None:
+                traffic, plan, parts, pipe = self._traffic(j)
+                pieces = np.maximum(np.asarray(pipe.layers, np.float64), traffic.bucket_counts())
+                seconds = copied_weights(parts, plan) / copy_rate(plan.offload.tier, self.case.cluster)
+                result = seconds, pieces
+            self.known[at] = result
+        found: tuple[Floats, Floats] = self.known[at]
         return found
 
     def update(self, j: int, key: Hashable) -> float:

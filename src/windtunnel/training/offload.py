@@ -46,6 +46,28 @@ def host_bytes(parts: Parts, plan: ResolvedPlan, table: InstructionTable, reside
     return out
 
 
+def copied_bytes(parts: Parts, plan: ResolvedPlan) -> tuple[Floats, Floats]:
+    """Bytes that one pass of each virtual stage copies, shape (K,): weights in before every use; activations.
+
+    Logits and the head's input are used at once and stay.
+    """
+    blocks = [sum(size for kind, size in kept.items() if kind != HEAD) for kept in parts.kept_bytes]
+    return copied_weights(parts, plan), np.array(blocks) * plan.offload.activations
+
+
+def copied_weights(parts: Parts, plan: ResolvedPlan) -> Floats:
+    """Bytes of weights that one pass of each virtual stage copies in, shape (K,)."""
+    shard = plan.shard_group if plan.zero == 3 else 1
+    weights: Floats = (parts.dense_params + parts.expert_params) * 2.0 / shard * plan.offload.params
+    return weights
+
+
+def copy_rate(tier: str, cluster: ClusterSpec) -> float:
+    """Bytes per second of copies between a device and where offloaded tensors live."""
+    rate = cluster.device.pcie_bytes_per_s * HOST_LINK_FRACTION
+    return min(rate, NVME_BYTES_PER_S) if tier == "nvme" else rate
+
+
 def offload_traffic(
     asm: Assembly, parts: Parts, plan: ResolvedPlan, cluster: ClusterSpec, kind: Rows, part: Rows,
     table: InstructionTable, first_task: Rows, last_task: Rows, row_of: Rows,
@@ -57,17 +79,11 @@ def offload_traffic(
 
     Source: Rajbhandari et al. 2021 (arXiv 2104.07857), section 5.1.
     """
-    blocks = [sum(size for kind, size in kept.items() if kind != HEAD) for kept in parts.kept_bytes]
-    saved = np.array(blocks) * plan.offload.activations
-    shard = plan.shard_group if plan.zero == 3 else 1
-    weights = (parts.dense_params + parts.expert_params) * 2.0 / shard * plan.offload.params
-    rate = cluster.device.pcie_bytes_per_s * HOST_LINK_FRACTION
-    if plan.offload.tier == "nvme":
-        rate = min(rate, NVME_BYTES_PER_S)
+    weights, saved = copied_bytes(parts, plan)
     count = last_task - first_task + 1
     row = np.repeat(np.arange(len(kind)), count)
     piece = np.arange(len(row)) - first_task[row]
-    share = 1.0 / count[row] / rate
+    share = 1.0 / count[row] / copy_rate(plan.offload.tier, cluster)
     f, b = np.flatnonzero(kind[row] == F), np.flatnonzero(kind[row] == B)
     at = row * 4096.0 + piece * 4
     inputs = np.concatenate([f, b]) if weights.any() else b
