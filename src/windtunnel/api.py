@@ -11,7 +11,7 @@ from windtunnel.errors import BadInput
 from windtunnel.training.predict import Source, prepare, simulate_training
 
 if TYPE_CHECKING:
-    from windtunnel.planner.plan import PlanResult
+    from windtunnel.planner.plan import PlanResult, Progress
     from windtunnel.report.compare import Comparison
     from windtunnel.report.explain import Explanation
     from windtunnel.specs.cluster import ClusterSpec
@@ -132,19 +132,19 @@ def explain(source: Source, *, against: str | float | Path | None = None, overri
 
 def plan(
     source: Source, *, overrides: Sequence[str] = (), free: bool = False,
-    report: Callable[[int, float, float], None] | None = None,
+    report: Callable[[Progress], None] | None = None,
 ) -> PlanResult:  # fmt: skip
-    """The fastest plan of a scenario's search space that fits, with the proof.
+    """The best plan of a scenario's search space that keeps to its limits, with the proof.
 
     Args:
         source: path of a scenario file, a mapping of its fields, or a `Scenario`; its `search` says what may vary.
         overrides: `key=value` settings as `--set` takes them.
         free: search the axes that the scenario's plan sets as well, and compare with that plan.
-        report: called with (simulated, best so far in s, next bound in s).
+        report: called with a `Progress` as the search goes on.
 
     Raises:
         BadInput: everything wrong with the scenario, at once.
-        Infeasible: no plan fits; the nearest miss is named.
+        Infeasible: no plan keeps to the limits; the nearest miss of each is named.
     """
     from windtunnel.planner.plan import plan as run
 

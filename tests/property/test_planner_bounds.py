@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,12 +11,14 @@ import pytest
 
 from windtunnel import api
 from windtunnel.errors import BadInput
-from windtunnel.planner.plan import case_of
-from windtunnel.planner.screen import Bounds, Case, Screener
-from windtunnel.planner.search import Found, Proof, search
+from windtunnel.planner.cases import question_of
+from windtunnel.planner.objectives import Figures, Goals
+from windtunnel.planner.plan import branch_of, case_of
+from windtunnel.planner.screen import Case, Screener
+from windtunnel.planner.search import Branch, Found, Proof, search
 from windtunnel.planner.space import Candidates, candidates
 from windtunnel.specs.scenario import Scenario
-from windtunnel.training.simulate import memory_of, prepare, step_time
+from windtunnel.training.simulate import memory_of, power_of, prepare, run, step_time
 
 pytestmark = pytest.mark.property
 A100: dict[str, Any] = {"device": "a100-sxm-80gb", "nodes": 4, "devices_per_node": 8}
@@ -111,20 +114,81 @@ def test_no_candidate_beats_its_bounds(name: str) -> None:
     assert seen >= 20
 
 
-def verified(case: Case, x: Candidates, bounds: Bounds, found: Found, proof: Proof) -> bool:
-    """The proof, checked without the search: every candidate is simulated, or a bound rules it out."""
-    capacity = case.cluster.device.memory_bytes
-    done = {(e.layout, e.policy): e for e in found.evaluated}
-    for i, j in np.argwhere(x.legal).tolist():
-        if bounds.memory_bytes[i, j] > capacity or bounds.time_s[i, j] >= proof.best_s:
-            continue
-        entry = done.get((i, j))
-        if entry is None:
-            return any(plan == x.plan(i, j) for plan, _ in found.refused)
-        if entry.fits and entry.step_time_s < proof.best_s:
-            return False
-    counted = proof.pruned_by_memory + proof.pruned_by_bound + proof.simulated + proof.refused
-    return counted == proof.candidates == int(x.legal.sum())
+def verified(branches: list[Branch], goals: Goals, found: Found, proof: Proof) -> bool:
+    """The proof, checked without the search: every candidate breaks a limit, is no better by its bounds, or was run."""
+    done = {(e.branch, e.layout, e.policy): e for e in found.evaluated}
+    refused = [(which, plan) for which, plan, _ in found.refused]
+    metrics = goals.objectives
+    front = [[m.signed(e.values[m.name]) for m in metrics] + [e.step_time_s] for e in found.front]
+    counts = dict.fromkeys(("memory", "bound", "refused", "simulated", *(x.metric.name for x in goals.limits)), 0)
+    for which, branch in enumerate(branches):
+        s, b = branch.setting, branch.bounds
+        capacity = s.memory_bytes * goals.memory_fraction
+        for i, j in np.argwhere(branch.candidates.legal).tolist():
+            floor = branch.floor(np.array([i * b.time_s.shape[1] + j]))
+            best = [float(m.signed(m.bound(s, floor))[0]) for m in metrics] + [float(floor.time_s[0])]
+            broken = [x.metric.name for x in goals.limits if not x.met(float(x.metric.bound(s, floor)[0]))]
+            if (which, i, j) in done:
+                e = done[which, i, j]
+                mine = [m.signed(e.values.get(m.name, -np.inf)) for m in metrics] + [e.step_time_s]
+                if e.feasible and not any(no_better(mine, point) for point in front):
+                    return False
+                counts["simulated"] += 1
+            elif b.memory_bytes[i, j] > capacity:
+                counts["memory"] += 1
+            elif not np.isfinite(floor.time_s[0]) or (which, branch.candidates.plan(i, j)) in refused:
+                counts["refused"] += 1
+            elif broken:
+                counts[broken[0]] += 1
+            elif any(no_better(best, point) for point in front):
+                counts["bound"] += 1
+            else:
+                return False
+    told = {
+        "memory": proof.pruned_by_memory, "bound": proof.pruned_by_bound, "refused": proof.refused,
+        "simulated": proof.simulated, **proof.pruned_by_limit,
+    }  # fmt: skip
+    return counts == told and sum(counts.values()) == proof.candidates and proof.open == 0
+
+
+def no_better(mine: list[float], point: list[float]) -> bool:
+    """One objective: by value, then step time. Several: nowhere better."""
+    return mine >= point if len(point) == 2 else all(a >= b for a, b in zip(mine[:-1], point[:-1], strict=True))
+
+
+def asked(scenario: dict[str, Any], **search_for: Any) -> tuple[list[Branch], Goals]:
+    """Branches and goals of a scenario, with `search` extended."""
+    question = question_of(Scenario.model_validate({**scenario, "search": {**scenario["search"], **search_for}}))
+    goals = Goals.of(question.wanted)
+    return [branch_of(v, question.wanted, goals) for v in question.variants], goals
+
+
+Simulated = list[tuple[Branch, Figures, bool]]
+"""Every plan: its figures, and whether device and host hold it."""
+
+
+def everything(branches: list[Branch]) -> Simulated:
+    """All plans, each simulated."""
+    out = []
+    for branch in branches:
+        case = branch.case
+        for i, j in np.argwhere(branch.candidates.legal).tolist():
+            step = prepare(case.model, case.cluster, case.training, branch.candidates.plan(i, j))
+            timeline = run(step)
+            memory, seconds = memory_of(step, timeline), timeline.makespan_s
+            figures = Figures(branch.setting, seconds, power_of(step, seconds), memory.peak_reserved_bytes)
+            out.append((branch, figures, memory.fits))
+    return out
+
+
+def keys_of(simulated: Simulated, goals: Goals) -> list[tuple[float, ...]]:
+    """Keys of the plans that keep to all limits."""
+    return [
+        goals.key(figures)
+        for branch, figures, fits in simulated
+        if fits and figures.reserved_bytes <= branch.setting.memory_bytes * goals.memory_fraction
+        and not goals.missed(goals.values(figures))
+    ]  # fmt: skip
 
 
 SMALL: dict[str, Any] = {
@@ -135,32 +199,70 @@ SMALL: dict[str, Any] = {
     }},
 }  # fmt: skip
 
+GOALS: dict[str, dict[str, Any]] = {
+    "step_time": {},
+    "tokens_per_s": {"objective": "tokens_per_s", "limits": {"memory_fraction": 0.8}},
+    "tokens_per_s_per_device": {"objective": "tokens_per_s_per_device"},
+    "cost_per_million_tokens": {"objective": "cost_per_million_tokens"},
+    "cost_per_trillion_tokens": {"objective": "cost_per_trillion_tokens", "limits": {"step_time": 2.0}},
+    "energy_per_million_tokens": {"objective": "energy_per_million_tokens"},
+    "power": {"objective": "power", "limits": {"step_time": 3.0}},
+    "memory_headroom": {"objective": "memory_headroom", "limits": {"tokens_per_s": 50_000}},
+    "time_to_tokens": {"objective": "time_to_tokens", "tokens": 1e12, "limits": {"power": 9_000}},
+    "cost": {"objective": "cost", "tokens": 1e12, "limits": {"time_to_tokens": "200 d", "memory_headroom": "20 GiB"}},
+    "devices": {"objective": "devices", "tokens": 1e12, "limits": {"time_to_tokens": "160 d"}},
+    "time and memory": {"objective": ["step_time", "memory_headroom"]},
+    "time, energy, cost": {"objective": ["step_time", "energy_per_million_tokens", "cost_per_million_tokens"]},
+    "cost and power within limits": {
+        "objective": ["cost_per_million_tokens", "power"], "limits": {"step_time": 4.0, "memory_headroom": "4 GiB"},
+    },
+}  # fmt: skip
+CHOICE: dict[str, Any] = {
+    **SMALL,
+    "search": {"space": {
+        "tp": [1, 2], "pp": [1, 2], "cp": [1], "vpp": [1], "mbs": [1, 2], "recompute": ["none", "full"],
+        "device": ["a100-sxm-80gb", "h100-sxm-80gb"], "nodes": [1, 2], "precision": ["bf16", "fp8"],
+    }, "prices": {"a100-sxm-80gb": 1.5}},
+}  # fmt: skip
 
-def test_the_search_equals_brute_force() -> None:
-    scenario = Scenario.model_validate(SMALL)
-    case, wanted = case_of(scenario, None)
-    x = candidates(case.model, case.cluster, case.training, scenario.plan, wanted, case.behaviour)
-    bounds = Screener(case, case.cluster.device.memory_bytes).bounds(x)
-    found, proof = search(case, x, bounds)
-    assert proof.complete and verified(case, x, bounds, found, proof)
-    times = {}
-    for i, j in np.argwhere(x.legal).tolist():
-        step = prepare(case.model, case.cluster, case.training, x.plan(i, j))
-        if memory_of(step).peak_reserved_bytes <= case.cluster.device.memory_bytes:
-            times[i, j] = step_time(step)
-    assert found.best is not None and len(times) > 10
-    assert proof.best_s == min(times.values())
-    assert proof.simulated < len(times)
+
+@pytest.fixture(scope="module")
+def simulated() -> Simulated:
+    branches, _ = asked(CHOICE)
+    return everything(branches)
+
+
+@pytest.mark.parametrize("name", GOALS)
+def test_the_search_equals_brute_force(name: str, simulated: Simulated) -> None:
+    branches, goals = asked(CHOICE, **GOALS[name])
+    assert len(branches) == 6  # two node counts of H100 in two precisions, of A100 in one
+    found, proof = search(branches, goals)
+    assert proof.complete and verified(branches, goals, found, proof)
+    run_tokens = branches[0].setting.run_tokens
+    known = [(b, replace(f, setting=replace(f.setting, run_tokens=run_tokens)), ok) for b, f, ok in simulated]
+    keys = keys_of(known, goals)
+    assert found.best is not None and len(keys) >= 2
+    if len(goals.objectives) == 1:
+        assert found.best.key == min(keys)
+    else:
+        points = {k[:-1] for k in keys}
+        front = {
+            p for p in points if not any(q != p and all(a <= b for a, b in zip(q, p, strict=True)) for q in points)
+        }
+        assert {e.key[:-1] for e in found.front} == front and len(front) > 1
+    if name not in ("power", "cost and power within limits"):  # what a mean draw is at least says little
+        assert proof.simulated < len(keys)
 
 
 def test_a_wrong_proof_is_not_verified() -> None:
-    scenario = Scenario.model_validate(SMALL)
-    case, wanted = case_of(scenario, None)
-    x = candidates(case.model, case.cluster, case.training, scenario.plan, wanted, case.behaviour)
-    bounds = Screener(case, case.cluster.device.memory_bytes).bounds(x)
-    found, proof = search(case, x, bounds)
-    found.evaluated.remove(min(found.evaluated, key=lambda e: e.step_time_s))
-    assert not verified(case, x, Bounds(bounds.time_s * 0.5, bounds.memory_bytes, 0), found, proof)
+    branches, goals = asked(SMALL)
+    found, proof = search(branches, goals)
+    assert verified(branches, goals, found, proof)
+    assert not verified(branches, goals, found, replace(proof, pruned_by_bound=proof.pruned_by_bound - 1))
+    halved = [replace(b, bounds=replace(b.bounds, time_s=b.bounds.time_s * 0.5)) for b in branches]
+    assert not verified(halved, goals, found, proof)
+    found.front.clear()
+    assert not verified(branches, goals, found, proof)
 
 
 def test_the_best_plan_trains_as_planned() -> None:

@@ -71,7 +71,15 @@ def test_nothing_fits_names_the_nearest() -> None:
         ("search.space.tp=[0]", "greater than 0"),
         ("search.space.recompute=[some]", "none, selective or full"),
         ("search.objective=speed", "objective"),
-        ("search.space.nodes=[1,2]", "nodes"),
+        ("search.space.nodes=[0]", r"search.space.nodes.0 = 0: must be greater than 0"),
+        ("search.space.nodes=[]", "must list at least one value"),
+        ("search.space.device=[h100-sxm-80gb,h1000]", r"search.space.device = h1000: .*did you mean"),
+        ("search.space.schedule=[1g1b]", r"search.space.schedule = 1g1b: no such schedule; .*did you mean '1f1b'"),
+        ("search.space.precision=[fp7]", "precision"),
+        ("search.objective=[cost,cost]", "two or three different"),
+        ("search.objective=time_to_tokens", r"search.tokens: is needed for time_to_tokens"),
+        ("search.limits.cost=100", r"search.tokens: is needed for cost"),
+        ("search.prices.h10=3", r"search.prices.h10.* did you mean"),
         ("search.limits.days=3", "days"),
         ("search.limits.memory_fraction=1.5", "memory_fraction"),
     ],
@@ -81,6 +89,85 @@ def test_bad_searches_are_refused(setting: str, message: str, path: Path, capsys
         api.plan(SCENARIO, overrides=(setting,))
     assert run(["plan", str(path), "--set", setting]) == 2
     assert "Traceback" not in capsys.readouterr().err
+
+
+def test_a_missing_price_says_which_device_and_how_to_give_it() -> None:
+    asked = {"objective": "cost_per_million_tokens", "space": {"device": ["h100-sxm-80gb", "mi300x"]}}
+    with pytest.raises(
+        BadInput, match=r"search.prices.mi300x: .*no price of mi300x is known; give search.prices: \{mi"
+    ):
+        api.plan({**SCENARIO, "search": asked})
+
+
+def test_all_problems_of_a_search_are_reported_at_once() -> None:
+    wrong = {
+        **SCENARIO, "model": "llama-9", "techniques": ["magic"],
+        "search": {
+            "objective": ["cost", "step_time"], "space": {"device": ["h1000"], "schedule": ["1g1b"]},
+            "prices": {"b2000": 3},
+        },
+    }  # fmt: skip
+    with pytest.raises(BadInput) as caught:
+        api.plan(wrong)
+    fields = " ".join(p.field for p in caught.value.problems)
+    for field in ("model", "techniques", "search.tokens", "search.space.device", "search.space.schedule", "prices"):
+        assert field in fields
+
+
+def test_devices_nodes_and_precision_are_chosen_together() -> None:
+    space = {**SCENARIO["search"]["space"], "nodes": [1, 2], "device": ["h100-sxm-80gb", "a100-sxm-80gb"]}
+    search = {
+        "objective": ["cost", "time_to_tokens"], "tokens": "1T", "prices": {"a100-sxm-80gb": 1.2},
+        "space": {**space, "precision": ["bf16", "fp8"]},
+    }  # fmt: skip
+    result = api.plan({**SCENARIO, "search": search})
+    assert result.excluded["a100-sxm-80gb has no fp8 rate, which precision fp8 needs"] == 2
+    assert result.objectives == ("cost", "time_to_tokens") and len(result.front) >= 2
+    costs = [r.values["cost"] for r in result.front]
+    times = [r.values["time_to_tokens"] for r in result.front]
+    assert costs == sorted(costs) and times == sorted(times, reverse=True) and len({*costs}) == len(costs)
+    first = result.front[0]
+    device, nodes = result.scenario["cluster"]["device"], result.scenario["cluster"]["nodes"]
+    assert (first.cluster, first.precision) == (
+        {"device": device, "nodes": nodes},
+        result.best.scenario["training"].get("precision", "bf16"),
+    )
+    again = api.simulate_training(result.scenario, sensitivities=False)
+    assert again.step_time_s == result.proof.best_s
+    assert again.cost_per_million_tokens == pytest.approx(result.proof.best / 1e6, rel=1e-12)
+    assert json.loads(json.dumps(result.to_dict(), default=str))["front"][0]["values"]["cost"] == costs[0]
+
+
+def test_fewest_devices_for_a_deadline() -> None:
+    search = {
+        "objective": "devices", "limits": {"time_to_tokens": "100 d"}, "tokens": 2e11,
+        "space": {**SCENARIO["search"]["space"], "nodes": [1, 2, 4]},
+    }  # fmt: skip
+    result = api.plan({**SCENARIO, "search": search})
+    assert result.proof.best == result.best.num_devices == 8
+    sooner = api.plan({**SCENARIO, "search": search}, overrides=("search.limits.time_to_tokens=12 d",))
+    assert sooner.best.num_devices > 8 and sooner.pruned["time_to_tokens"] > 0
+    assert sooner.frontier[0].values["time_to_tokens"] <= 12 * 86400
+
+
+def test_each_limit_that_cannot_be_kept_has_its_nearest_miss() -> None:
+    search = {"limits": {"time_to_tokens": "1 h", "memory_headroom": "79 GiB"}, "tokens": 1e12}
+    with pytest.raises(Infeasible) as caught:
+        api.plan({**SCENARIO, "search": {**SCENARIO["search"], **search}})
+    text = str(caught.value)
+    assert "without time_to_tokens at most 1 h, still none" in text
+    assert "without memory_headroom at least" in text
+    search["limits"]["memory_headroom"] = "1 GiB"
+    with pytest.raises(Infeasible, match=r"time_to_tokens at most 1 h: 1\d\d.* d with tp .*"):
+        api.plan({**SCENARIO, "search": {**SCENARIO["search"], **search}})
+
+
+def test_progress_is_told(path: Path) -> None:
+    told: list[Any] = []
+    result = api.plan(str(path), report=told.append)
+    assert told[0].simulated == 0 and told[0].best is None and told[0].screened == result.proof.candidates
+    assert told[-1].simulated == result.evaluated and told[-1].best == result.proof.best
+    assert told[-1].next_bound is not None
 
 
 def test_values_of_axes() -> None:

@@ -4,25 +4,43 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from windtunnel import catalog
-from windtunnel.cost.coefficients import behaviour, coefficients
-from windtunnel.errors import Infeasible, Problem, ProblemList
+from windtunnel.errors import Infeasible
+from windtunnel.planner.cases import Question, Variant, question_of
+from windtunnel.planner.misses import nearest_misses
+from windtunnel.planner.objectives import Goals
 from windtunnel.planner.screen import Bounds, Case, Screener
-from windtunnel.planner.search import Evaluated, Found, Proof, search
+from windtunnel.planner.search import Branch, Evaluated, Proof, search
+from windtunnel.planner.shown import shown
 from windtunnel.planner.space import LAYOUT_AXES, Candidates, candidates
 from windtunnel.specs.plan import PlanSpec
 from windtunnel.specs.scenario import Scenario
 from windtunnel.specs.search import SearchSpec
-from windtunnel.techniques import applied
-from windtunnel.training.predict import Source, load, resolve_model, simulate_training
+from windtunnel.training.predict import Source, load, simulate_training
 from windtunnel.training.results import TrainingResult
 
-Report = Callable[[int, float, float], None]
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a search is."""
+
+    candidates: int
+    """Of the clusters enumerated so far."""
+    screened: int
+    """Of them with bounds."""
+    simulated: int
+    best: float | None
+    """Value of the first objective; None before a plan was found."""
+    next_bound: float | None
+    """The best that a plan which was not simulated could be; None while bounds are computed."""
+    elapsed_s: float
+
+
+Report = Callable[[Progress], None]
 _SEARCHED = {*LAYOUT_AXES, "dp", "sp", "recompute", "schedule", "stage_layers", "shard_group"}
 """Fields of a plan that a free search chooses anew."""
 
@@ -38,30 +56,40 @@ class Ranked:
     tokens_per_s: float
     reserved_bytes: float | None
     fits: bool | None
-    """None where the plan was slower than one that fits, so that its memory was not asked for."""
+    """None where the plan was worse than one that fits, so that its memory was not asked for."""
+    values: dict[str, float] = field(default_factory=dict)
+    """All objectives and limited metrics; `memory_headroom` is missing where memory was not asked for."""
+    cluster: dict[str, Any] = field(default_factory=dict)
+    """device and nodes."""
+    precision: str = ""
+    missed: tuple[str, ...] = ()
+    """Limits that it breaks, memory apart."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlanResult:
-    """The best plan, what it was compared with, and the proof that nothing in the space is faster."""
+    """The best plan, what it was compared with, and the proof that nothing in the space is better."""
 
     best: TrainingResult
     scenario: dict[str, Any]
     """The scenario with the best plan filled in: what `train` takes."""
     frontier: tuple[Ranked, ...]
-    """Simulated plans, fastest first."""
+    """Simulated plans, best first."""
     evaluated: int
     pruned: dict[str, int]
-    """memory, bound, refused → candidates."""
+    """memory, bound, refused, each limit → candidates."""
     excluded: dict[str, int]
-    """Rule → axis combinations that it took out before they became candidates."""
+    """Rule → axis combinations (or clusters) that it took out before they became candidates."""
     proof: Proof
     elapsed_s: float
     screened_per_s: float
     by_axis: dict[str, dict[str, float]]
-    """tp and pp → value → smallest bound of a plan that may fit, seconds."""
+    """tp and pp → value → smallest bound of a plan that may fit, seconds; on the best plan's cluster."""
     written: TrainingResult | None = None
     """The scenario's own plan, where the search was free of it."""
+    objectives: tuple[str, ...] = ("step_time",)
+    front: tuple[Ranked, ...] = ()
+    """Plans that no other beats in all objectives, by the first; empty for one objective."""
 
     @property
     def gain(self) -> float | None:
@@ -71,86 +99,121 @@ class PlanResult:
     def to_dict(self) -> dict[str, Any]:
         """Plain data for `--json`."""
         return {
-            "best": self.best.to_dict(), "scenario": self.scenario,
-            "frontier": [
-                {name: getattr(r, name) for name in Ranked.__slots__} for r in self.frontier
-            ],
+            "best": self.best.to_dict(), "scenario": self.scenario, "objectives": self.objectives,
+            "frontier": [_fields(r) for r in self.frontier], "front": [_fields(r) for r in self.front],
             "evaluated": self.evaluated, "pruned": self.pruned, "excluded": self.excluded,
             "written": None if self.written is None else self.written.to_dict(), "gain": self.gain,
             "elapsed_s": self.elapsed_s, "screened_per_s": self.screened_per_s, "by_axis": self.by_axis,
-            "proof": {**{name: getattr(self.proof, name) for name in Proof.__slots__}, "gap": self.proof.gap},
+            "proof": {**_fields(self.proof), "gap": self.proof.gap},
         }  # fmt: skip
 
 
-def case_of(scenario: Scenario, folder: Any) -> tuple[Case, SearchSpec]:
-    """Model, cluster, training and search of a scenario.
+def _fields(record: Ranked | Proof) -> dict[str, Any]:
+    return {name: getattr(record, name) for name in type(record).__slots__}
+
+
+def case_of(scenario: Scenario, folder: Any = None) -> tuple[Case, SearchSpec]:
+    """Model, cluster, training and search of a scenario that has one cluster.
 
     Raises:
         BadInput: everything wrong with it, at once.
     """
-    problems = ProblemList()
-    if scenario.training is None:
-        problems.extend([Problem(field="training", rule="is required for `plan`: seq_len and global_batch at least")])
-    search_for = scenario.search or SearchSpec()
-    if search_for.target != "training":
-        problems.add("search.target", search_for.target, "only training is planned yet")
-    chosen = applied(scenario.techniques, problems)
-    problems.raise_if_any()
-    assert scenario.training is not None
-    model, cluster = resolve_model(scenario, folder), catalog.resolve_cluster(scenario.cluster)
-    training = scenario.training
-    how = behaviour(training.framework)
-    return Case(model, cluster, training, chosen, how, coefficients(training.framework, cluster.device)), search_for
+    question = question_of(scenario, folder)
+    return question.variants[0].case, question.wanted
+
+
+def branch_of(variant: Variant, wanted: SearchSpec, goals: Goals) -> Branch:
+    """Candidates of one cluster, with their bounds."""
+    case = variant.case
+    x = candidates(case.model, case.cluster, case.training, variant.scenario.plan, wanted, case.behaviour)
+    capacity = case.cluster.device.memory_bytes * goals.memory_fraction
+    return Branch(case, variant.setting, x, Screener(case, capacity).bounds(x), variant.scenario)
 
 
 def plan(
     source: Source, *, overrides: tuple[str, ...] = (), free: bool = False, report: Report | None = None
 ) -> PlanResult:
-    """The fastest plan of a scenario's search space that fits, with the proof.
+    """The best plan of a scenario's search space that keeps to the limits, with the proof.
 
     Args:
         source: path of a scenario file, a mapping of its fields, or a `Scenario`.
         overrides: `key=value` settings as `--set` takes them.
         free: search the axes that the scenario's plan sets as well, and simulate that plan to compare with.
-        report: called with (simulated, best so far in s, next bound in s).
+        report: called as the search goes on.
 
     Raises:
         BadInput: everything wrong with the scenario, at once.
-        Infeasible: no plan fits; the nearest miss is named.
+        Infeasible: no plan keeps to the limits; the nearest miss of each is named.
     """
     begun = time.perf_counter()
-    scenario, _, folder = load(source, overrides)
-    case, wanted = case_of(scenario, folder)
+    scenario, lines, folder = load(source, overrides)
+    question = question_of(scenario, folder, lines)
     written = None
     if free:
         written = simulate_training(scenario, sensitivities=False)
         kept = {n: getattr(scenario.plan, n) for n in scenario.plan.model_fields_set - _SEARCHED}
         scenario = scenario.model_copy(update={"plan": type(scenario.plan).model_validate(kept)})
-    x = candidates(case.model, case.cluster, case.training, scenario.plan, wanted, case.behaviour)
-    if not x.count:
-        rules = "; ".join(f"{rule} ({number})" for rule, number in x.excluded.items())
-        raise Infeasible("no legal plan in the search space", f"left out by rules: {rules or 'schedules'}")
-    fraction = wanted.limits.memory_fraction
-    bounds = Screener(case, case.cluster.device.memory_bytes * fraction).bounds(x)
+        question = question_of(scenario, folder, lines)
+    goals, wanted = Goals.of(question.wanted), question.wanted
+    branches, excluded = _screened(question, goals, report, begun)
+    count = sum(b.candidates.count for b in branches)
     screened = time.perf_counter() - begun
 
-    found, proof = search(case, x, bounds, memory_fraction=fraction, report=report)
+    def tell(simulated: int, best: float, bound: float) -> None:
+        if report:
+            known = best if best == best else None
+            report(Progress(count, count, simulated, known, bound, time.perf_counter() - begun))
+
+    found, proof = search(branches, goals, report=tell)
     if found.best is None:
-        raise Infeasible(*_nearest_miss(case, x, bounds, found))
-    rest = {name: getattr(scenario, name) for name in scenario.model_fields_set - {"search", "plan"}}
+        raise Infeasible(*nearest_misses(branches, goals, found, proof))
+    of = branches[found.best.branch]
+    rest = {name: getattr(of.scenario, name) for name in of.scenario.model_fields_set - {"search", "plan"}}
     filled = Scenario.model_validate({**rest, "plan": _sparse(found.best)})
     best = simulate_training(filled)
-    tokens = float(case.training.global_batch) * case.training.seq_len
-    table = tuple(
-        Ranked(_shown(e, x), e.step_time_s, e.bound_s, tokens / e.step_time_s, e.reserved_bytes, e.fits)
-        for e in sorted(found.evaluated, key=lambda e: e.step_time_s)[: wanted.top]
-    )
-    elapsed = time.perf_counter() - begun
+    ranked = sorted(found.evaluated, key=lambda e: e.key)[: wanted.top]
+    front = sorted(found.front, key=lambda e: e.key) if len(goals.objectives) > 1 else []
     pruned = {"memory": proof.pruned_by_memory, "bound": proof.pruned_by_bound, "refused": proof.refused}
     return PlanResult(
-        best, filled.model_dump(mode="json", exclude_unset=True), table, len(found.evaluated), pruned, x.excluded,
-        proof, elapsed, x.count / max(screened, 1e-9), _by_axis(x, bounds, case.cluster.device.memory_bytes * fraction),
-        written,
+        best, filled.model_dump(mode="json", exclude_unset=True), tuple(_ranked(e, branches) for e in ranked),
+        len(found.evaluated), pruned | proof.pruned_by_limit, excluded, proof, time.perf_counter() - begun,
+        count / max(screened, 1e-9),
+        _by_axis(of.candidates, of.bounds, of.setting.memory_bytes * goals.memory_fraction), written,
+        wanted.objectives, tuple(_ranked(e, branches) for e in front),
+    )  # fmt: skip
+
+
+def _screened(
+    question: Question, goals: Goals, report: Report | None, begun: float
+) -> tuple[list[Branch], dict[str, int]]:
+    """All clusters with candidates, and what rules left out.
+
+    Raises:
+        Infeasible: there is no legal plan at all.
+    """
+    excluded, branches, count = dict(question.left_out), [], 0
+    for variant in question.variants:
+        branch = branch_of(variant, question.wanted, goals)
+        for rule, number in branch.candidates.excluded.items():
+            excluded[rule] = excluded.get(rule, 0) + number
+        if branch.candidates.count:
+            branches.append(branch)
+            count += branch.candidates.count
+        if report:
+            report(Progress(count, count, 0, None, None, time.perf_counter() - begun))
+    if not branches:
+        rules = "; ".join(f"{rule} ({number})" for rule, number in excluded.items())
+        raise Infeasible("no legal plan in the search space", f"left out by rules: {rules or 'schedules'}")
+    return branches, excluded
+
+
+def _ranked(e: Evaluated, branches: list[Branch]) -> Ranked:
+    branch = branches[e.branch]
+    cluster = branch.case.cluster
+    return Ranked(
+        shown(e.plan, branch.candidates), e.step_time_s, e.bound_s, branch.setting.tokens / e.step_time_s,
+        e.reserved_bytes, e.fits, e.values, {"device": cluster.device.id, "nodes": cluster.nodes},
+        branch.case.training.precision, e.missed,
     )  # fmt: skip
 
 
@@ -158,22 +221,6 @@ def _sparse(e: Evaluated) -> PlanSpec:
     """The plan without fields that only say their default."""
     plain = e.plan.model_dump(mode="json", exclude_defaults=True)
     return PlanSpec.model_validate({name: value for name, value in plain.items() if value != {}})
-
-
-def _shown(e: Evaluated, x: Candidates) -> dict[str, Any]:
-    plan = e.plan.model_dump(mode="json")
-    names = [*LAYOUT_AXES, "dp", "zero"]
-    shown = {name: plan[name] for name in names}
-    layers = e.plan.recompute.num_layers
-    shown["recompute"] = e.plan.recompute.policy + (f":{layers}" if layers is not None else "")
-    first = x.policies[0]
-    for name in ("sp", "schedule", "cp_kind", "order"):
-        if any(getattr(q, name) != getattr(first, name) for q in x.policies):
-            shown[name] = getattr(x.policies[e.policy], name)
-    for name in ("offload", "overlap"):
-        if any(getattr(q, name) != getattr(first, name) for q in x.policies):
-            shown[name] = getattr(x.policies[e.policy], name).model_dump(mode="json", exclude_defaults=True)
-    return shown
 
 
 def _by_axis(x: Candidates, bounds: Bounds, capacity: float) -> dict[str, dict[str, float]]:
@@ -185,18 +232,3 @@ def _by_axis(x: Candidates, bounds: Bounds, capacity: float) -> dict[str, dict[s
         best = {str(v): float(able[values == v].min()) for v in np.unique(values)}
         out[axis] = {v: s for v, s in best.items() if np.isfinite(s)}
     return out
-
-
-def _nearest_miss(case: Case, x: Candidates, bounds: Bounds, found: Found) -> tuple[str, str]:
-    capacity = case.cluster.device.memory_bytes / 2**30
-    tried = [e for e in found.evaluated if e.reserved_bytes is not None]
-    if tried:
-        e = min(tried, key=lambda e: e.reserved_bytes or 0.0)
-        need, shown = (e.reserved_bytes or 0.0) / 2**30, _shown(e, x)
-    else:
-        layout, policy = np.unravel_index(int(np.argmin(bounds.memory_bytes)), bounds.memory_bytes.shape)
-        need = float(bounds.memory_bytes[layout, policy]) / 2**30
-        plan = x.plan(int(layout), int(policy))
-        shown = _shown(Evaluated(int(layout), int(policy), plan, 0.0, 0.0, None, None), x)
-    text = " ".join(f"{k} {v}" for k, v in shown.items())
-    return f"none of {x.count:,} plans fits {capacity:.1f} GiB", f"{need:.1f} GiB with {text}"

@@ -47,6 +47,8 @@ class Bounds:
     memory_bytes: Floats
     cells: int
     """Distinct block costs that were needed."""
+    work_j: Floats | None = None
+    """Joules of one device in a step, above idling; absent: 0."""
 
 
 @dataclass(slots=True)

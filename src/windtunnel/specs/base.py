@@ -28,7 +28,9 @@ class Spec(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=())
 
 
-def _quantity(dimension: str) -> BeforeValidator:
+def quantity(dimension: str) -> BeforeValidator:
+    """Accepts a string with a unit of `dimension` for a number that is not negative."""
+
     def parse(value: Any) -> Any:
         number = parse_quantity(value, dimension) if isinstance(value, str) else value
         if isinstance(number, bool):
@@ -42,10 +44,10 @@ def _quantity(dimension: str) -> BeforeValidator:
 
 Count = Annotated[int, Field(gt=0, le=10**9)]
 """How many of something there are."""
-Bytes = Annotated[float, _quantity("bytes")]
-BytesPerS = Annotated[float, _quantity("bytes/s")]
-FlopPerS = Annotated[float, _quantity("flop/s")]
-Seconds = Annotated[float, _quantity("s")]
-Watts = Annotated[float, _quantity("W")]
-Hertz = Annotated[float, _quantity("Hz")]
+Bytes = Annotated[float, quantity("bytes")]
+BytesPerS = Annotated[float, quantity("bytes/s")]
+FlopPerS = Annotated[float, quantity("flop/s")]
+Seconds = Annotated[float, quantity("s")]
+Watts = Annotated[float, quantity("W")]
+Hertz = Annotated[float, quantity("Hz")]
 """SI floats; a string with a unit ("3.35 TB/s", "400 Gb/s", "80 GiB", "700 W", "12 us") is accepted in their place."""

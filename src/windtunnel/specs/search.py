@@ -2,21 +2,36 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import Field, field_validator
 
-from windtunnel.specs.base import Count, Spec
+from windtunnel.errors import nearest_name
+from windtunnel.specs.base import Bytes, Count, Seconds, Spec, Watts, quantity
 from windtunnel.specs.plan import Axis, Recompute
+from windtunnel.specs.workload import Precision
 
-Objective = Literal["step_time", "tokens_per_s", "tokens_per_s_per_device", "cost_per_million_tokens"]
-"""On one cluster these order plans alike."""
+Objective = Literal[
+    "step_time", "tokens_per_s", "tokens_per_s_per_device", "cost_per_million_tokens", "cost_per_trillion_tokens",
+    "energy_per_million_tokens", "power", "memory_headroom", "time_to_tokens", "cost", "devices",
+]  # fmt: skip
+"""What can be made best or limited: `planner.objectives` says what each is."""
+OBJECTIVES: tuple[Objective, ...] = get_args(Objective)
 Switch = tuple[bool, ...]
+Number = Annotated[float, quantity("1")]
+Joules = Annotated[float, quantity("J")]
+Price = Annotated[float, Field(gt=0)]
 
 
 class Space(Spec):
     """Values that each axis of a plan may take. Absent: every legal value (`docs/planner.md` lists the defaults)."""
 
+    device: tuple[str, ...] | None = None
+    """Device types to choose from, by catalogue id; absent: the cluster's own."""
+    nodes: tuple[Count, ...] | None = None
+    """Numbers of nodes to choose from; absent: the cluster's own."""
+    precision: tuple[Precision, ...] | None = None
+    """Training precisions to choose from; absent: the one of `training`."""
     tp: tuple[Count, ...] | None = None
     sp: Switch | None = None
     pp: tuple[Count, ...] | None = None
@@ -40,6 +55,13 @@ class Space(Spec):
     overlap_p2p: Switch | None = None
     overlap_moe_a2a: Switch | None = None
     order: tuple[tuple[Axis, ...], ...] | None = None
+
+    @field_validator("*")
+    @classmethod
+    def _some(cls, value: Any) -> Any:
+        if value == ():
+            raise ValueError("must list at least one value")
+        return value
 
     @field_validator("recompute")
     @classmethod
@@ -65,18 +87,56 @@ def recompute_of(policy: str | Recompute) -> Recompute:
 
 
 class Limits(Spec):
-    """What a plan must not exceed. Device memory is always a limit."""
+    """What a plan must keep to: upper bounds, lower ones where more is better. Device memory is always a limit."""
 
     memory_fraction: float = Field(default=1.0, gt=0, le=1)
     """Share of device memory that reserved memory may take."""
+    step_time: Seconds | None = Field(default=None, gt=0)
+    tokens_per_s: Number | None = Field(default=None, gt=0)
+    """At least."""
+    tokens_per_s_per_device: Number | None = Field(default=None, gt=0)
+    """At least."""
+    cost_per_million_tokens: float | None = Field(default=None, gt=0)
+    cost_per_trillion_tokens: float | None = Field(default=None, gt=0)
+    energy_per_million_tokens: Joules | None = Field(default=None, gt=0)
+    power: Watts | None = Field(default=None, gt=0)
+    """Mean draw of all devices together."""
+    memory_headroom: Bytes | None = None
+    """At least: device memory that is not reserved."""
+    time_to_tokens: Seconds | None = Field(default=None, gt=0)
+    cost: float | None = Field(default=None, gt=0)
+    devices: Count | None = None
 
 
 class SearchSpec(Spec):
     """`search:` of a scenario. An axis set in `plan` is pinned unless `space` lists it."""
 
     target: Literal["training", "serving"] = "training"
-    objective: Objective = "step_time"
+    objective: Objective | tuple[Objective, ...] = "step_time"
+    """One, or two or three: then every plan that no other beats in all of them is found, and the first decides."""
     limits: Limits = Limits()
+    tokens: Number | None = Field(default=None, gt=0)
+    """Tokens of the whole run, for `time_to_tokens` and `cost`."""
+    prices: dict[str, Price] = {}
+    """Device → money an hour; absent: the cluster's, then the catalogue's."""
     space: Space = Space()
     top: Count = 10
     """Plans of the table."""
+
+    @field_validator("objective", mode="before")
+    @classmethod
+    def _one_to_three(cls, value: Any) -> Any:
+        names = list(value) if isinstance(value, list | tuple) else [value]
+        for name in names:
+            if name not in OBJECTIVES:
+                near = nearest_name(str(name), OBJECTIVES)
+                hint = f"; did you mean '{near}'?" if near else ""
+                raise ValueError(f"'{name}' is no objective; known are {', '.join(OBJECTIVES)}{hint}")
+        if not 1 <= len(names) <= 3 or len({*names}) < len(names):
+            raise ValueError("must be one objective, or two or three different ones")
+        return names[0] if len(names) == 1 else tuple(names)
+
+    @property
+    def objectives(self) -> tuple[Objective, ...]:
+        """All objectives, the deciding one first."""
+        return (self.objective,) if isinstance(self.objective, str) else self.objective

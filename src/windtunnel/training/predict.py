@@ -16,6 +16,7 @@ from windtunnel.specs.scenario import ModelFile, Scenario
 if TYPE_CHECKING:
     from windtunnel.specs.cluster import ClusterSpec
     from windtunnel.specs.model import ModelSpec
+    from windtunnel.techniques.base import Applied
     from windtunnel.training.results import TrainingResult
     from windtunnel.training.simulate import Prepared
 
@@ -55,6 +56,43 @@ def resolve_model(scenario: Scenario, folder: Path) -> ModelSpec:
     return catalog.model(model)
 
 
+def attempt(field: str, run: Callable[[], Any], problems: ProblemList) -> Any:
+    """What `run` returns; None where it raises `BadInput`, whose problems are noted under `field`."""
+    try:
+        return run()
+    except BadInput as error:
+        for problem in error.problems:
+            if problem.file:  # it knows its own file (an imported config.json)
+                problems.extend([problem])
+                continue
+            inside = problem.field in (field, "") or problem.field.startswith(f"{field}.")
+            name = problem.field or field if inside else f"{field}.{problem.field}"
+            problems.add(name, problem.value, problem.rule, nearest=problem.nearest)
+        return None
+
+
+def look_up(
+    scenario: Scenario, folder: Path, problems: ProblemList, *, verb: str
+) -> tuple[ModelSpec | None, ClusterSpec | None, tuple[Applied, ...]]:
+    """Model, cluster and techniques of a scenario; what cannot be found is added to `problems`.
+
+    Args:
+        scenario: what names them.
+        folder: paths are relative to it.
+        problems: of the scenario.
+        verb: the command that asks, for its messages.
+    """
+    from windtunnel import catalog
+    from windtunnel.techniques import applied
+
+    model = attempt("model", lambda: resolve_model(scenario, folder), problems)
+    cluster = attempt("cluster", lambda: catalog.resolve_cluster(scenario.cluster), problems)
+    if scenario.training is None:
+        rule = f"is required for `{verb}`: seq_len and global_batch at least"
+        problems.extend([Problem(field="training", rule=rule)])
+    return model, cluster, applied(scenario.techniques, problems)
+
+
 def prepare(
     source: Source, *, overrides: Sequence[str] = (), coefficient_overrides: dict[str, Any] | None = None
 ) -> tuple[Prepared, Scenario]:
@@ -63,33 +101,11 @@ def prepare(
     Raises:
         BadInput: with every problem.
     """
-    from windtunnel import catalog
-    from windtunnel.techniques import applied
     from windtunnel.training.simulate import prepare as prepare_step
 
     scenario, lines, folder = load(source, overrides)
     problems = ProblemList(lines)
-    model: ModelSpec | None = None
-    cluster: ClusterSpec | None = None
-
-    def attempt(field: str, run: Callable[[], Any]) -> Any:
-        try:
-            return run()
-        except BadInput as error:
-            for problem in error.problems:
-                if problem.file:  # it knows its own file (an imported config.json)
-                    problems.extend([problem])
-                    continue
-                inside = problem.field in (field, "") or problem.field.startswith(f"{field}.")
-                name = problem.field or field if inside else f"{field}.{problem.field}"
-                problems.add(name, problem.value, problem.rule, nearest=problem.nearest)
-            return None
-
-    model = attempt("model", lambda: resolve_model(scenario, folder))
-    cluster = attempt("cluster", lambda: catalog.resolve_cluster(scenario.cluster))
-    if scenario.training is None:
-        problems.extend([Problem(field="training", rule="is required for `train`: seq_len and global_batch at least")])
-    chosen = applied(scenario.techniques, problems)
+    model, cluster, chosen = look_up(scenario, folder, problems, verb="train")
     if model is None or cluster is None or scenario.training is None:
         problems.raise_if_any()
         raise AssertionError("unreachable")

@@ -178,7 +178,7 @@ def prepare_at(
     )  # fmt: skip
 
 
-def _power_w(x: Prepared, step_s: float) -> float:
+def power_of(x: Prepared, step_s: float) -> float:
     """Mean watts of one device."""
     device = x.cluster.device
     if not device.tdp_w:
@@ -224,7 +224,7 @@ def simulate_step(
     shares = breakdown(x.program, timeline, x.parts, x.table)
     report = _memory(x, timeline) if memory else _no_memory(x)
     band = interval_of(describe(x.training, x.cluster, x.model, x.plan), step)
-    watts = _power_w(x, step)
+    watts = power_of(x, step)
     warnings = _warnings(x, report)
     if x.cluster.power_cap_w is not None and watts > 1.01 * x.cluster.power_cap_w:
         cap = f"cluster.power_cap_w {x.cluster.power_cap_w:g} W is not reached"
@@ -273,7 +273,12 @@ def _no_memory(x: Prepared) -> MemoryReport:
 
 def step_time(prepared: Prepared) -> float:
     """Seconds of the step alone (sensitivities, fitting, search)."""
-    return run_engine(prepared.program.tasks, prepared.program.streams, prepared.program.resources).makespan_s
+    return run(prepared).makespan_s
+
+
+def run(prepared: Prepared) -> Timeline:
+    """When every task of a step begins and ends."""
+    return run_engine(prepared.program.tasks, prepared.program.streams, prepared.program.resources)
 
 
 def _memory(x: Prepared, timeline: Timeline) -> MemoryReport:
@@ -371,7 +376,6 @@ def _trace(x: Prepared, timeline: Timeline) -> TraceEvents:
     )  # fmt: skip
 
 
-def memory_of(prepared: Prepared) -> MemoryReport:
-    """Memory of a step alone."""
-    x = prepared
-    return _memory(x, run_engine(x.program.tasks, x.program.streams, x.program.resources))
+def memory_of(prepared: Prepared, timeline: Timeline | None = None) -> MemoryReport:
+    """Memory of a step alone; `timeline` where the step has been run already."""
+    return _memory(prepared, timeline or run(prepared))

@@ -1,0 +1,196 @@
+"""Which clusters and precisions a search may choose from, and everything that is wrong with the question."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from windtunnel import catalog, schedules
+from windtunnel.cost.coefficients import behaviour, coefficients
+from windtunnel.errors import UNSET, BadInput, ProblemList, SourceLines, nearest_name
+from windtunnel.parallel.precision import MATRIX_FORMAT
+from windtunnel.planner.objectives import METRICS, Setting
+from windtunnel.planner.screen import Case
+from windtunnel.specs.cluster import ClusterRef, ClusterSpec
+from windtunnel.specs.device import DeviceSpec
+from windtunnel.specs.scenario import Scenario
+from windtunnel.specs.search import SearchSpec
+from windtunnel.training.predict import look_up
+
+_OF_THE_SITE = ("nodes", "devices_per_node", "scale_out", "host_memory_bytes")
+"""What a cluster keeps when its devices are exchanged; links, memory, price and power come with the device."""
+_SITE_NAME = " x "
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One cluster and precision of a search."""
+
+    case: Case
+    setting: Setting
+    scenario: Scenario
+    """With this cluster and precision written in."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """What a scenario asks of the planner."""
+
+    variants: tuple[Variant, ...]
+    wanted: SearchSpec
+    left_out: dict[str, int]
+    """Rule → variants that it took out."""
+
+
+def question_of(scenario: Scenario, folder: Any = None, lines: SourceLines | None = None) -> Question:
+    """Everything that a scenario leaves open about cluster and precision, looked up.
+
+    Raises:
+        BadInput: everything wrong with it, at once.
+    """
+    problems = ProblemList(lines)
+    wanted = scenario.search or SearchSpec()
+    model, base, techniques = look_up(scenario, Path(folder or "."), problems, verb="plan")
+    if wanted.target != "training":
+        problems.add("search.target", wanted.target, "only training is planned yet")
+    _check_axes(wanted, problems)
+    prices = _prices(wanted, base, problems)
+    devices = _devices(wanted, base, problems)
+    training = scenario.training
+    if wanted.tokens is None and (asking := _asking("tokens", wanted)):
+        problems.add("search.tokens", UNSET, f"is needed for {asking}: tokens of the whole run, such as 15T")
+    if base is None or model is None or training is None:
+        problems.raise_if_any()
+        raise AssertionError("a part is missing without a problem")
+    how = behaviour(training.framework)
+    left_out: dict[str, int] = {}
+    variants = []
+    clusters: dict[tuple[str, int], tuple[Any, ClusterSpec]] = {}
+    for device, nodes in product(devices, wanted.space.nodes or (base.nodes,)):
+        reference = _reference(scenario.cluster, base, device, nodes, prices.get(device))
+        cluster = _located(reference, wanted, problems)
+        if cluster is not None:
+            clusters[device, nodes] = reference, cluster
+    _check_needs(wanted, [c for _, c in clusters.values()], problems)
+    problems.raise_if_any()
+    for (reference, cluster), precision in product(clusters.values(), wanted.space.precision or (training.precision,)):
+        number = MATRIX_FORMAT[precision]
+        if wanted.space.precision and number not in cluster.device.peak_flop_per_s:
+            rule = f"{cluster.device.id} has no {number} rate, which precision {precision} needs"
+            left_out[rule] = left_out.get(rule, 0) + 1
+            continue
+        update: dict[str, Any] = {}
+        if reference is not scenario.cluster:
+            update["cluster"] = reference
+        if precision != training.precision:
+            update["training"] = training.model_copy(update={"precision": precision})
+        filled = scenario.model_copy(update=update) if update else scenario
+        assert filled.training is not None
+        case = Case(
+            model, cluster, filled.training, techniques, how, coefficients(training.framework, cluster.device)
+        )  # fmt: skip
+        variants.append(Variant(case, Setting.of(cluster, filled.training, wanted.tokens), filled))
+    return Question(tuple(variants), wanted, left_out)
+
+
+def _asking(need: str, wanted: SearchSpec) -> str:
+    """Objectives and limits that need something, for messages."""
+    limits = {name for name in wanted.limits.model_fields_set if getattr(wanted.limits, name) is not None}
+    names = [n for n, m in METRICS.items() if need in m.needs and (n in wanted.objectives or n in limits)]
+    return " and ".join(names)
+
+
+def _check_axes(wanted: SearchSpec, problems: ProblemList) -> None:
+    """Values of axes that only this package knows to be wrong."""
+    known = schedules.list_ids()
+    for name in wanted.space.schedule or ():
+        if name not in known:
+            rule = f"no such schedule; known are {', '.join(known)}"
+            problems.add("search.space.schedule", name, rule, nearest=nearest_name(name, known))
+
+
+def _prices(wanted: SearchSpec, base: ClusterSpec | None, problems: ProblemList) -> dict[str, float]:
+    """Device id → price an hour."""
+    out = {}
+    for name, price in wanted.prices.items():
+        if base is not None and name == base.device.id:
+            out[name] = price
+        elif device := _device(name, f"search.prices.{name}", problems):
+            out[device.id] = price
+    return out
+
+
+def _devices(wanted: SearchSpec, base: ClusterSpec | None, problems: ProblemList) -> list[str]:
+    """Ids of the devices to choose from."""
+    if wanted.space.device is None:
+        return [base.device.id] if base is not None else []
+    out = []
+    for name in wanted.space.device:
+        if base is not None and name == base.device.id:
+            out.append(name)
+        elif device := _device(name, "search.space.device", problems):
+            out.append(device.id)
+    return list(dict.fromkeys(out))
+
+
+def _device(name: str, field: str, problems: ProblemList) -> DeviceSpec | None:
+    try:
+        return catalog.device(name)
+    except BadInput as error:
+        for problem in error.problems:
+            problems.add(field, name, problem.rule, nearest=problem.nearest)
+        return None
+
+
+def _located(reference: str | ClusterRef, wanted: SearchSpec, problems: ProblemList) -> ClusterSpec | None:
+    """A cluster of the search; what is wrong with it is a problem of the list that it comes from."""
+    try:
+        return catalog.resolve_cluster(reference)
+    except BadInput as error:
+        field = "search.space.nodes" if wanted.space.nodes else "search.space.device"
+        for problem in error.problems:
+            problems.add(field, problem.value, f"{problem.field}: {problem.rule}")
+        return None
+
+
+def _reference(
+    written: str | ClusterRef, base: ClusterSpec, device: str, nodes: int, price: float | None
+) -> str | ClusterRef:
+    """How a scenario writes its cluster with another device, number of nodes or price."""
+    same = device == base.device.id
+    if same and nodes == base.nodes and price is None:
+        return written
+    if isinstance(written, str):
+        node = base.name.rsplit(_SITE_NAME, 1)[-1]
+        if same and price is None and node in catalog.clusters() and catalog.cluster(node).nodes == 1:
+            return f"{nodes}{_SITE_NAME}{node}"
+        site: dict[str, Any] = {"devices_per_node": base.devices_per_node}
+        if same:
+            names = ("scale_up", "scale_out", "scale_up_domain", "host_memory_bytes", "power_cap_w")
+            site |= {name: getattr(base, name) for name in (*names, "price_per_device_hour")}
+            site["device"] = base.device
+        reference = ClusterRef.model_validate({"device": device, **site, "nodes": nodes})
+    else:
+        kept = written.model_fields_set if same else written.model_fields_set & {*_OF_THE_SITE}
+        fields = {name: getattr(written, name) for name in kept}
+        reference = ClusterRef.model_validate(fields | ({} if same else {"device": device}) | {"nodes": nodes})
+    if price is not None:
+        fields = {name: getattr(reference, name) for name in reference.model_fields_set}
+        reference = ClusterRef.model_validate(fields | {"price_per_device_hour": price})
+    return reference
+
+
+def _check_needs(wanted: SearchSpec, clusters: list[ClusterSpec], problems: ProblemList) -> None:
+    """Prices and data-sheet power where an objective or a limit asks for them."""
+    devices = {c.device.id: c for c in clusters}
+    if asking := _asking("price", wanted):
+        lacking = [d for d, c in devices.items() if not (c.price_per_device_hour or c.device.price_per_hour)]
+        for device in lacking:
+            rule = f"is needed for {asking}: no price of {device} is known; give search.prices: {{{device}: 2.50}}"
+            problems.add(f"search.prices.{device}", UNSET, f"{rule} (money a device-hour)")
+    if asking := _asking("power", wanted):
+        for device in (d for d, c in devices.items() if not c.device.tdp_w):
+            field = "search.space.device" if wanted.space.device else "cluster.device"
+            problems.add(field, device, f"its data sheet gives no power (tdp_w), which {asking} needs")

@@ -1,0 +1,63 @@
+"""Where no plan keeps to all limits: how near one comes to each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from windtunnel.planner.objectives import Goals, Metric
+from windtunnel.planner.search import Branch, Found, Proof, search
+from windtunnel.planner.shown import shown
+from windtunnel.specs.plan import PlanSpec
+from windtunnel.units import DIMENSIONS, format_quantity
+
+MOST = 50
+"""Plans that are simulated to find the nearest miss of one limit."""
+
+
+def nearest_misses(branches: Sequence[Branch], goals: Goals, found: Found, proof: Proof) -> tuple[str, str]:
+    """What no plan meets, and the nearest miss of each limit, the others kept."""
+    sizes = sorted({b.setting.memory_bytes / 2**30 * goals.memory_fraction for b in branches})
+    room = f"{sizes[0]:.1f} GiB" if len(sizes) == 1 else f"{sizes[0]:.1f} to {sizes[-1]:.1f} GiB"
+    texts = []
+    for limit in goals.limits:
+        others = tuple(x for x in goals.limits if x is not limit)
+        relaxed, _ = search(branches, Goals((limit.metric,), others, goals.memory_fraction), most=MOST)
+        least = "at least" if limit.metric.maximise else "at most"
+        text = f"{limit.metric.name} {least} {_quantity(limit.value, limit.metric)}"
+        if relaxed.best is None:
+            texts.append(f"without {text}, still none")
+        else:
+            e = relaxed.best
+            where = _words(e.plan, branches[e.branch], several=len(branches) > 1)
+            texts.append(f"{text}: {_quantity(e.values[limit.metric.name], limit.metric)} with {where}")
+    texts.append(_memory(branches, found))
+    names = " and ".join(limit.metric.name for limit in goals.limits)
+    wanted = f" within the limits of {names}" if names else ""
+    return f"none of {proof.candidates:,} plans fits {room}{wanted}", "; ".join(texts)
+
+
+def _memory(branches: Sequence[Branch], found: Found) -> str:
+    """The plan that needs least memory."""
+    tried = [e for e in found.evaluated if e.reserved_bytes is not None]
+    several = len(branches) > 1
+    if tried:
+        e = min(tried, key=lambda e: e.reserved_bytes or 0.0)
+        need, words = e.reserved_bytes or 0.0, _words(e.plan, branches[e.branch], several=several)
+    else:
+        which = int(np.argmin([b.bounds.memory_bytes.min() for b in branches]))
+        x, memory = branches[which].candidates, branches[which].bounds.memory_bytes
+        layout, policy = divmod(int(np.argmin(memory)), memory.shape[1])
+        need, words = float(memory[layout, policy]), _words(x.plan(layout, policy), branches[which], several=several)
+    return f"{need / 2**30:.1f} GiB with {words}"
+
+
+def _quantity(value: float, metric: Metric) -> str:
+    return format_quantity(value, metric.unit) if metric.unit in DIMENSIONS else f"{value:,.6g}"
+
+
+def _words(plan: PlanSpec, branch: Branch, *, several: bool) -> str:
+    text = " ".join(f"{k} {v}" for k, v in shown(plan, branch.candidates).items())
+    cluster = branch.case.cluster
+    return f"{text} on {cluster.name} in {branch.case.training.precision}" if several else text

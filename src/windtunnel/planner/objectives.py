@@ -1,0 +1,219 @@
+"""What a plan can be best at, or limited to: one table of metrics, each with its value and the best it could still be.
+
+A metric is computed from step time, reserved memory and power of a simulated plan, and bounded from the lower bounds of
+the first two and of the energy. Value and bound go through the same arithmetic in the same order, so that rounding
+cannot put a bound on the wrong side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from windtunnel.cost.clock import idle_w
+from windtunnel.specs.cluster import ClusterSpec
+from windtunnel.specs.search import SearchSpec
+from windtunnel.specs.workload import TrainingSpec
+
+Floats = npt.NDArray[np.float64]
+Mask = npt.NDArray[np.bool_]
+_ROUNDING = 1e-9
+"""Relative slack of a bound whose arithmetic differs from the value's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What is the same for all plans of one cluster."""
+
+    devices: int
+    tokens: float
+    """Of one step."""
+    memory_bytes: float
+    """Of one device."""
+    idle_w: float
+    price_per_device_hour: float | None = None
+    run_tokens: float | None = None
+    """Of the whole run."""
+
+    @classmethod
+    def of(cls, cluster: ClusterSpec, training: TrainingSpec, run_tokens: float | None) -> Setting:
+        """Constants of a cluster and what is trained on it."""
+        price = cluster.price_per_device_hour or cluster.device.price_per_hour
+        tokens = float(training.global_batch) * training.seq_len
+        device = cluster.device
+        watts = idle_w(device) if device.tdp_w else 0.0
+        return cls(cluster.num_devices, tokens, device.memory_bytes, watts, price, run_tokens)
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """What a simulation says of one plan."""
+
+    setting: Setting
+    step_time_s: float
+    mean_power_w: float
+    """Of one device."""
+    reserved_bytes: float = float("nan")
+    """Not a number where the search did not ask."""
+
+
+@dataclass(frozen=True, slots=True)
+class Floor:
+    """Lower bounds of many plans: seconds and reserved bytes, and joules of a device above idling in one step."""
+
+    time_s: Floats
+    memory_bytes: Floats
+    work_j: Floats | float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """One thing that plans differ in."""
+
+    name: str
+    unit: str
+    maximise: bool
+    meaning: str
+    value: Callable[[Figures], float]
+    bound: Callable[[Setting, Floor], Any]
+    """The best that each plan could still be, in the metric's own unit."""
+    needs: frozenset[str] = frozenset()
+    """Of price, tokens, power, memory."""
+
+    def signed(self, value: Any) -> Any:
+        """The same with less being better."""
+        return -value if self.maximise else value
+
+
+def _steps_h(s: Setting, time_s: Any) -> Any:
+    """Device-hours of a step."""
+    return s.devices * time_s / 3600.0
+
+
+def _million(s: Setting, time_s: Any) -> Any:
+    assert s.price_per_device_hour is not None
+    return s.price_per_device_hour * s.devices * time_s / 3600.0 / s.tokens * 1e6
+
+
+def _trillion(s: Setting, time_s: Any) -> Any:
+    return _million(s, time_s) * 1e6
+
+
+def _run_s(s: Setting, time_s: Any) -> Any:
+    assert s.run_tokens is not None
+    return time_s * (s.run_tokens / s.tokens)
+
+
+def _run_cost(s: Setting, time_s: Any) -> Any:
+    assert s.price_per_device_hour is not None
+    return s.price_per_device_hour * _steps_h(s, time_s) * (_one(s) / s.tokens)
+
+
+def _one(s: Setting) -> float:
+    assert s.run_tokens is not None
+    return s.run_tokens
+
+
+def _energy(s: Setting, f: Floor) -> Any:
+    return (s.idle_w * f.time_s + f.work_j) * s.devices / s.tokens * 1e6 * (1.0 - _ROUNDING)
+
+
+def _timed(
+    name: str, unit: str, meaning: str, of: Callable[[Setting, Any], Any], *needs: str, maximise: bool = False
+) -> Metric:
+    """A metric that step time alone decides: it rises with time, or falls where more is better."""
+    return Metric(
+        name, unit, maximise, meaning, lambda f: float(of(f.setting, f.step_time_s)), lambda s, f: of(s, f.time_s),
+        frozenset(needs),
+    )  # fmt: skip
+
+
+METRICS: dict[str, Metric] = {
+    m.name: m
+    for m in (
+        _timed("step_time", "s", "one optimizer step", lambda s, t: t),
+        _timed("tokens_per_s", "1/s", "tokens trained a second", lambda s, t: s.tokens / t, maximise=True),
+        _timed(
+            "tokens_per_s_per_device", "1/s", "tokens a second on one device", lambda s, t: s.tokens / t / s.devices,
+            maximise=True,
+        ),
+        _timed("cost_per_million_tokens", "money", "price · devices · time", _million, "price"),
+        _timed("cost_per_trillion_tokens", "money", "price · devices · time", _trillion, "price"),
+        Metric(
+            "energy_per_million_tokens", "J", False, "all devices, without the hosts and cooling",
+            lambda f: f.mean_power_w * f.setting.devices * f.step_time_s / f.setting.tokens * 1e6, _energy,
+            frozenset({"power"}),
+        ),
+        Metric(
+            "power", "W", False, "mean draw of all devices", lambda f: f.mean_power_w * f.setting.devices,
+            lambda s, f: np.full(np.shape(f.time_s), s.idle_w * s.devices), frozenset({"power"}),
+        ),
+        Metric(
+            "memory_headroom", "bytes", True, "device memory that is not reserved",
+            lambda f: f.setting.memory_bytes - f.reserved_bytes, lambda s, f: s.memory_bytes - f.memory_bytes,
+            frozenset({"memory"}),
+        ),
+        _timed("time_to_tokens", "s", "time until `search.tokens` are trained", _run_s, "tokens"),
+        _timed("cost", "money", "price of `search.tokens`", _run_cost, "tokens", "price"),
+        Metric(
+            "devices", "", False, "devices of the cluster", lambda f: float(f.setting.devices),
+            lambda s, f: np.full(np.shape(f.time_s), float(s.devices)),
+        ),
+    )
+}  # fmt: skip
+"""Name → metric, as `search.objective` and `search.limits` name them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """A bound that the user sets on a metric."""
+
+    metric: Metric
+    value: float
+
+    def met(self, value: Any) -> Any:
+        """Whether a value keeps to it (also of arrays)."""
+        return self.metric.signed(value) <= self.metric.signed(self.value)
+
+
+@dataclass(frozen=True, slots=True)
+class Goals:
+    """What a search makes best, and what its plans keep to."""
+
+    objectives: tuple[Metric, ...]
+    limits: tuple[Limit, ...] = ()
+    memory_fraction: float = 1.0
+
+    @classmethod
+    def of(cls, wanted: SearchSpec) -> Goals:
+        """Goals as a scenario states them."""
+        given = {name: getattr(wanted.limits, name) for name in wanted.limits.model_fields_set - {"memory_fraction"}}
+        limits = [Limit(m, float(given[name])) for name, m in METRICS.items() if given.get(name) is not None]
+        return cls(tuple(METRICS[n] for n in wanted.objectives), tuple(limits), wanted.limits.memory_fraction)
+
+    @property
+    def metrics(self) -> tuple[Metric, ...]:
+        """Objectives, then limited metrics, each once."""
+        return tuple(dict.fromkeys((*self.objectives, *(limit.metric for limit in self.limits))))
+
+    def values(self, figures: Figures) -> dict[str, float]:
+        """All metrics in play; those that need memory are missing where the figures lack it."""
+        known = figures.reserved_bytes == figures.reserved_bytes
+        return {m.name: m.value(figures) for m in self.metrics if known or "memory" not in m.needs}
+
+    def missed(self, values: dict[str, float]) -> tuple[str, ...]:
+        """Names of the limits that values break."""
+        return tuple(x.metric.name for x in self.limits if x.metric.name in values and not x.met(values[x.metric.name]))
+
+    def key(self, figures: Figures) -> tuple[float, ...]:
+        """What plans are ordered by: objectives with less being better, then step time.
+
+        A metric that memory decides counts as the best that it could be where the figures lack memory.
+        """
+        values = self.values(figures)
+        out = [float(m.signed(values[m.name])) if m.name in values else -np.inf for m in self.objectives]
+        return (*out, figures.step_time_s)

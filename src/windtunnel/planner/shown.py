@@ -1,0 +1,24 @@
+"""A plan in a few words: the axes, and the switches that the space varies."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from windtunnel.planner.space import LAYOUT_AXES, Candidates
+from windtunnel.specs.plan import PlanSpec
+
+
+def shown(plan: PlanSpec, x: Candidates) -> dict[str, Any]:
+    """Fields that differ between candidates, and the axes."""
+    full = plan.model_dump(mode="json")
+    out = {name: full[name] for name in (*LAYOUT_AXES, "dp", "zero")}
+    layers = plan.recompute.num_layers
+    out["recompute"] = plan.recompute.policy + (f":{layers}" if layers is not None else "")
+    first = x.policies[0]
+    for name in ("sp", "schedule", "cp_kind", "order"):
+        if any(getattr(q, name) != getattr(first, name) for q in x.policies):
+            out[name] = full[name]
+    for name in ("offload", "overlap"):
+        if any(getattr(q, name) != getattr(first, name) for q in x.policies):
+            out[name] = getattr(plan, name).model_dump(mode="json", exclude_defaults=True)
+    return out
