@@ -13,7 +13,7 @@ from windtunnel.specs.plan import RECOMPUTE_MODULES, Offload, PlanSpec, Recomput
 from windtunnel.specs.workload import LoraSpec, TrainingSpec
 
 SELECTIVE_MODULES = ("core_attn",)
-MAX_INSTRUCTIONS = 100_000
+MAX_INSTRUCTIONS = 200_000
 """Forward passes per replica and step that are simulated one by one; beyond it a step takes minutes to simulate."""
 
 

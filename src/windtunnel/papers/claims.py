@@ -1,0 +1,120 @@
+"""Settings and claims of a paper as data, and how a simulated value is judged by them.
+
+A paper's `setting.yaml` holds `fixed` values, `open` ones (low, central, high, fixed by rule before the first run) and
+`claims`; a claim names the published figure, its source and the rule that decides. Bands come from the research
+catalogue or from the noise of the measurement, never from the simulated value.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib.resources import files
+from itertools import pairwise
+from typing import Any
+
+import yaml
+
+from windtunnel import api
+from windtunnel.papers import ClaimResult
+
+Values = dict[str, Any]
+Measure = Callable[[Values], float]
+
+_RULES: dict[str, Callable[[float, float, float], bool]] = {
+    "equals": lambda value, limit, _: value == limit,
+    "above": lambda value, limit, _: value > limit,
+    "at_least": lambda value, limit, _: value >= limit,
+    "below": lambda value, limit, _: value < limit,
+    "absolute": lambda value, limit, published: abs(value - published) <= limit,
+}
+
+
+@lru_cache(maxsize=16)
+def load(package: str) -> Values:
+    """The `setting.yaml` beside an experiment."""
+    loaded: Values = yaml.safe_load(files(package).joinpath("setting.yaml").read_text(encoding="utf-8"))
+    return loaded
+
+
+def central(setting: Values) -> Values:
+    """Central values of what the paper leaves open."""
+    return {name: item["central"] for name, item in setting["open"].items()}
+
+
+def variants(setting: Values, names: Sequence[str] | None = None) -> list[Values]:
+    """One setting at a time at its low and its high end; `names` are those that a claim depends on, absent: all."""
+    chosen = setting["open"] if names is None else names
+    return [
+        central(setting) | {name: setting["open"][name][end]}
+        for name in chosen
+        for end in ("low", "high")
+        if setting["open"][name][end] != setting["open"][name]["central"]
+    ]
+
+
+def holds(rule: dict[str, float], value: float, published: float) -> bool:
+    """Whether a value obeys every part of a rule such as `{at_least: 1.08}` or `{absolute: 4}`."""
+    return all(_RULES[name](value, limit, published) for name, limit in rule.items())
+
+
+def result(setting: Values, paper: str, key: str, measure: Measure) -> ClaimResult:
+    """One claim: the central value decides, the open settings named by the claim span low to high."""
+    claim = setting["claims"][key]
+    value = measure(central(setting))
+    swept = [value, *(measure(values) for values in variants(setting, claim.get("sweep", ())))]
+    published = float(claim["published"])
+    within = holds(claim["within"], value, published)
+    notes = [setting["assumptions"], *claim.get("notes", ())]
+    if not within:
+        notes.append("missing: " + claim.get("missing", "not found yet"))
+    return ClaimResult(f"{paper}/{key}", claim["text"], published, value, min(swept), max(swept), within, tuple(notes))
+
+
+def results(setting: Values, paper: str, measures: dict[str, Measure]) -> list[ClaimResult]:
+    """All claims of a paper in the order of their measures."""
+    return [result(setting, paper, key, measure) for key, measure in measures.items()]
+
+
+@dataclass(frozen=True, slots=True)
+class Simulated:
+    """What claims ask of one training step."""
+
+    step_time_s: float
+    reserved_bytes: float
+    fits: bool
+    mfu: float
+    hfu: float
+
+
+@lru_cache(maxsize=4096)
+def _simulated(text: str) -> Simulated:
+    run = api.simulate_training(json.loads(text), sensitivities=False)
+    return Simulated(run.step_time_s, run.peak_memory_reserved_bytes, run.memory_fits, run.mfu, run.hfu)
+
+
+def simulated(step: Values) -> Simulated:
+    """One training step; equal scenarios are simulated once, claims share them."""
+    return _simulated(json.dumps(step, sort_keys=True))
+
+
+@lru_cache(maxsize=1024)
+def _planned(text: str) -> str:
+    return json.dumps(api.plan(json.loads(text)).scenario)
+
+
+def planned(step: Values) -> Values:
+    """The scenario with the fastest plan of its search space filled in; equal searches run once.
+
+    Raises:
+        Infeasible: no plan fits.
+    """
+    chosen: Values = json.loads(_planned(json.dumps(step, sort_keys=True)))
+    return chosen
+
+
+def least_fall(values: Sequence[float]) -> float:
+    """Smallest ratio of a value to its successor: above 1 when the values fall all the way."""
+    return min(before / after for before, after in pairwise(values))
