@@ -114,6 +114,22 @@ def test_no_candidate_beats_its_bounds(name: str) -> None:
     assert seen >= 20
 
 
+@pytest.mark.parametrize("name", SPACES)
+def test_a_step_is_the_same_with_blocks_that_other_plans_priced(name: str) -> None:
+    case, x = space(name)
+    cells = [(i, j) for i, j in np.argwhere(x.legal).tolist() if x.m[i] * x.pp[i] * x.vpp[i] <= 1000]
+    for i, j in random.Random(7).sample(cells, 12):
+        try:
+            alone = prepare(case.model, case.cluster, case.training, x.plan(i, j), case.techniques)
+        except BadInput:
+            continue
+        shared = prepare(
+            case.model, case.cluster, case.training, x.plan(i, j), case.techniques, known=case.known
+        )  # fmt: skip
+        assert step_time(shared) == step_time(alone), x.plan(i, j)
+        assert shared.parts.kept_bytes == alone.parts.kept_bytes
+
+
 def verified(branches: list[Branch], goals: Goals, found: Found, proof: Proof) -> bool:
     """The proof, checked without the search: every candidate breaks a limit, is no better by its bounds, or was run."""
     done = {(e.branch, e.layout, e.policy): e for e in found.evaluated}

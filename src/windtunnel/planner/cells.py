@@ -21,6 +21,7 @@ from windtunnel.specs.plan import Offload, PlanSpec
 from windtunnel.specs.workload import TrainingSpec
 from windtunnel.techniques.base import Applied
 from windtunnel.training.allocation import StageTrace
+from windtunnel.training.known import Known
 from windtunnel.training.parts import HEAD, Parts
 from windtunnel.training.simulate import ResolvedStep, resolve_step
 from windtunnel.training.step import hop_times
@@ -62,6 +63,7 @@ def build_cell(
     techniques: tuple[Applied, ...],
     *,
     memory: bool,
+    known: Known | None = None,
 ) -> Cell | None:
     """Costs of the cell that a plan belongs to; None where the simulator refuses the plan.
 
@@ -72,10 +74,11 @@ def build_cell(
         plan: one plan of the cell.
         techniques: applied ones.
         memory: also what a block keeps.
+        known: blocks that were priced before.
     """
     problems = ProblemList()
     try:
-        step = resolve_step(model, cluster, training, plan, techniques, problems)
+        step = resolve_step(model, cluster, training, plan, techniques, problems, known=known)
     except BadInput:
         return None
     parts = step.parts

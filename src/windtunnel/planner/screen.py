@@ -147,7 +147,9 @@ class Screener:
         """The cell of a candidate. A refusal concerns this candidate alone: others of the cell are asked again."""
         if key not in self._cells:
             c = self.case
-            cell = build_cell(c.model, c.cluster, c.training, x.plan(row, policy), c.techniques, memory=memory)
+            cell = build_cell(
+                c.model, c.cluster, c.training, x.plan(row, policy), c.techniques, memory=memory, known=c.known
+            )  # fmt: skip
             if cell is None:
                 return None
             self._cells[key] = cell

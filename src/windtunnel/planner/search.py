@@ -263,7 +263,7 @@ def _evaluate(branches: Sequence[Branch], goals: Goals, found: Found, which: int
     layout, policy = divmod(cell, x.legal.shape[1])
     plan = x.plan(layout, policy)
     try:
-        step = prepare(case.model, case.cluster, case.training, plan, case.techniques)
+        step = prepare(case.model, case.cluster, case.training, plan, case.techniques, known=case.known)
     except BadInput as error:
         found.refused.append((which, plan, str(error)))
         return None

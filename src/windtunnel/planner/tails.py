@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from windtunnel.specs.model import ModelSpec
 from windtunnel.specs.workload import TrainingSpec
 from windtunnel.techniques.base import Applied
 from windtunnel.training.account import static_memory
+from windtunnel.training.known import Known
 from windtunnel.training.offload import copied_weights, copy_rate
 from windtunnel.training.parts import Parts
 from windtunnel.training.simulate import options_of
@@ -40,6 +41,8 @@ class Case:
     techniques: tuple[Applied, ...]
     behaviour: Behaviour
     coefficients: Coefficients
+    known: Known = field(default_factory=Known, compare=False, repr=False)
+    """Networks and blocks that bounds and simulations share."""
 
 
 @dataclass(frozen=True, slots=True)

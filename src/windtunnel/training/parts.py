@@ -27,6 +27,8 @@ from windtunnel.specs.model import ModelSpec
 from windtunnel.specs.plan import Recompute
 from windtunnel.specs.workload import LoraSpec, TrainingSpec
 from windtunnel.techniques.base import Applied
+from windtunnel.training.host import host_work
+from windtunnel.training.known import BlockCost, Known, Priced
 from windtunnel.training.lower import Lowering, Pricing
 from windtunnel.training.segments import simulate_segments
 from windtunnel.training.unshard import add_copies, copy_bytes
@@ -35,28 +37,6 @@ Floats = npt.NDArray[np.float64]
 DIRECTIONS = "FBW"
 HEAD = "logits and head"
 """Kind of kept memory that only the model's end has."""
-
-
-@dataclass(frozen=True, slots=True)
-class BlockCost:
-    """One block kind on one rank."""
-
-    forward: SegmentTime
-    backward: SegmentTime
-    weight: SegmentTime
-    kept_bytes: dict[str, float]
-    """Activation kind → bytes kept from forward to backward, per micro-batch."""
-    transient_backward_bytes: float
-    dense_params: float
-    expert_params: float
-    largest_weights: dict[tuple[float, float], float]
-    """Distinct dense weight shapes → elements on this rank."""
-    segments: tuple[int, int, int] = (0, 0, 0)
-    """Indices of its segments in `Parts.segments`."""
-
-    def time(self, direction: int) -> SegmentTime:
-        """Segment of a direction (0 F, 1 B, 2 W)."""
-        return (self.forward, self.backward, self.weight)[direction]
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,8 +181,69 @@ def build_parts(
     techniques: Sequence[Applied],
     *,
     split_backward: bool,
+    known: Known | None = None,
 ) -> Parts:
-    """Lower, price and simulate every block kind once, then add up virtual stages."""
+    """Lower, price and simulate every block kind once, then add up virtual stages.
+
+    Args:
+        model: What is trained.
+        cluster: Where.
+        training: How.
+        plan: All decided.
+        coefficients: Of the device and framework.
+        behaviour: Of the framework.
+        placement_table: (stage, chunk) of each virtual stage.
+        techniques: Applied ones.
+        split_backward: Whether weight gradients are instructions of their own.
+        known: What earlier plans of the same call have priced; taken from there, and added to.
+    """
+    known = known if known is not None else Known()
+    params = NetworkCoefficients.for_cluster(cluster)
+    params = replace(
+        params, alpha_s=coefficients.collective_skew_s, scale_up_scale=coefficients.scale_up_scale,
+        scale_out_scale=coefficients.scale_out_scale, partial_node_scale=coefficients.partial_node_scale,
+    )  # fmt: skip
+    network = known.network(cluster, params)
+    order = tuple(axis for axis in plan.order if axis != "ep")
+    mesh = Mesh({"tp": plan.tp, "cp": plan.cp, "dp": plan.dp, "pp": plan.pp}, order, cluster)
+    groups = _groups(mesh, plan)
+    grad_bytes = {"fp32": 4.0, "bf16": 2.0, "fp16": 2.0}.get(training.grad_reduce_precision or "", behaviour.grad_bytes)
+    lora = training.phase == "lora"
+    copies = (
+        copy_bytes(behaviour, plan, grad_bytes, "F", frozen=lora),
+        copy_bytes(behaviour, plan, grad_bytes, "B", frozen=lora),
+    )
+    priced = known.blocks(
+        (model, cluster, training, coefficients, behaviour), plan, groups, copies, techniques, split_backward,
+        lambda: _price(
+            model, cluster, training, plan, coefficients, behaviour, techniques, network, groups, copies,
+            split_backward=split_backward,
+        ),
+    )  # fmt: skip
+    parts = _assemble(model, training, plan, cluster, priced, placement_table, network, mesh, behaviour)
+    return replace(
+        parts, segments=priced.segments, segment_times=priced.times, costs=priced.costs, plain=priced.plain
+    )  # fmt: skip
+
+
+def _price(
+    model: ModelSpec,
+    cluster: ClusterSpec,
+    training: TrainingSpec,
+    plan: ResolvedPlan,
+    coefficients: Coefficients,
+    behaviour: Behaviour,
+    techniques: Sequence[Applied],
+    network: NetworkModel,
+    groups: dict[str, GroupPlacement],
+    copies: tuple[float, float],
+    *,
+    split_backward: bool,
+) -> Priced:
+    """Every block kind on one rank, lowered, priced and simulated.
+
+    Whatever of a plan is read here must be part of what `Known.blocks` tells plans apart by.
+    """
     style = style_of(behaviour, training)
     compiled = is_compiled(behaviour, training)
     batch = Batch.train(
@@ -217,18 +258,10 @@ def build_parts(
     if training.phase == "lora":
         targets = (training.lora or LoraSpec()).targets
         g = replace(g, blocks={kind: without_frozen_inputs(block, targets) for kind, block in g.blocks.items()})
-    params = NetworkCoefficients.for_cluster(cluster)
-    params = replace(
-        params, alpha_s=coefficients.collective_skew_s, scale_up_scale=coefficients.scale_up_scale,
-        scale_out_scale=coefficients.scale_out_scale, partial_node_scale=coefficients.partial_node_scale,
-    )  # fmt: skip
-    network = NetworkModel(cluster, params)
-    order = tuple(axis for axis in plan.order if axis != "ep")
-    mesh = Mesh({"tp": plan.tp, "cp": plan.cp, "dp": plan.dp, "pp": plan.pp}, order, cluster)
     pricing = Pricing(
         cluster.device, coefficients,
         recipe(training.precision, coefficients, compiled=compiled, fused_quantise=bool(training.fused_permute)),
-        plan.attention, network, _groups(mesh, plan),
+        plan.attention, network, groups,
         _accumulate_bytes(behaviour, training), _accumulate_kernel_bytes(behaviour, training),
         topk=float(max(model.num_experts_per_tok, 1)),
         rowwise=training.precision == "fp8_rowwise", trainable=training.phase != "lora",
@@ -263,15 +296,14 @@ def build_parts(
             segments += [backward, weights]
             recomputed.append(again)
     lowering.finish()
-    grad_bytes = {"fp32": 4.0, "bf16": 2.0, "fp16": 2.0}.get(training.grad_reduce_precision or "", behaviour.grad_bytes)
     weights_of = {name: sum(op.params for op in operators) for name, operators in zip(names, local, strict=True)}
     for segment in segments:
         if segment.direction != "W":
-            per_param = copy_bytes(behaviour, plan, grad_bytes, segment.direction, frozen=training.phase == "lora")
+            per_param = copies["FB".index(segment.direction)]
             add_copies(segment, weights_of[segment.name], per_param, cluster.device, coefficients)
     for technique in techniques:
         segments = [technique.on_segment(segment, cluster) for segment in segments]
-    host, sync, drained = _host(segments, model, g, plan, coefficients, style)
+    host, sync, drained = host_work(segments, model, g, plan, coefficients, style)
     times = simulate_segments(segments, cluster, coefficients, host, sync, drained)
     empty = replace(times[0], device_s=0.0, host_s=0.0, total_s=0.0, busy_s={}, sm_s=0.0, hbm_bytes=0.0, up_bytes=0.0,
                     out_bytes=0.0, flop=0.0, sync_s=0.0)  # fmt: skip
@@ -291,10 +323,7 @@ def build_parts(
                 (costs[name].forward, b, w if split_backward else empty), pricing.recipe,
             )  # fmt: skip
             plain[name] = replace(cost, segments=(3 * j, base + 2 * j, base + 2 * j + 1))
-    parts = _assemble(
-        model, training, plan, cluster, g, costs, plain, placement_table, network, mesh, behaviour, batch
-    )  # fmt: skip
-    return replace(parts, segments=tuple(segments), segment_times=tuple(times), costs=costs, plain=plain)
+    return Priced(g, batch, costs, plain, tuple(segments), tuple(times))
 
 
 def _trainable_share(training: TrainingSpec, g: ModelGraph) -> float:
@@ -330,52 +359,6 @@ def _accumulate_kernel_bytes(behaviour: Behaviour, training: TrainingSpec) -> fl
     if behaviour.fused_accumulation:
         return 0.0
     return 2.0 + 2.0 * behaviour.wire_bytes(training.precision, training.grad_reduce_precision)
-
-
-_DISPATCH = frozenset({"permute", "moe", "moe_act", "ep_comm"})
-_MIXTURE = _DISPATCH | {"router", "shared_experts"}
-"""Modules of a mixture that the launches of a plain layer (`Style.layer_kernels`) do not contain."""
-
-
-def _host(
-    segments: list[Segment],
-    model: ModelSpec,
-    g: ModelGraph,
-    plan: ResolvedPlan,
-    coefficients: Coefficients,
-    style: Style,
-) -> tuple[list[float], list[float], list[bool]]:
-    """Per segment: launches, seconds of device-to-host reads, and whether a read takes the host's lead away.
-
-    A graph over a layer holds its attention and, in a mixture that drops or pads to a capacity, everything else;
-    without a capacity the sizes of what follows the router are read back, so that only the router is captured.
-    """
-    host, sync, drained = [], [], []
-    graphs = plan.cuda_graphs
-    dropless = model.capacity_factor is None
-    for segment in segments:
-        ends = segment.name in ("embedding", "head")
-        mixture = not ends and g.blocks[segment.name].expert_params > 0
-        plain = sum(x.kernels for x in segment.launches if x.module not in _MIXTURE)
-        router = sum(x.kernels for x in segment.launches if x.module in _MIXTURE - _DISPATCH)
-        dispatch = sum(x.kernels for x in segment.launches if x.module in _DISPATCH)
-        if not ends:  # the style states how many launches a plain layer takes; recomputation comes on top
-            forward = sum(x.kernels for x in segment.launches if x.phase == "F" and x.module not in _MIXTURE)
-            base = style.layer_kernels[0] if segment.direction == "F" else style.layer_kernels[1]
-            again = style.layer_kernels[0] if any(x.phase == "R" for x in segment.launches) else 0.0
-            plain = max(base, forward) + again if segment.launches else 0.0
-            if segment.direction == "W":
-                plain = base / 2 if segment.launches else 0.0
-        if graphs in ("layer", "attention") and not ends:
-            plain = 1.0
-        if graphs in ("layer", "moe") and mixture:
-            router = 1.0
-            dispatch = dispatch if dropless else 0.0
-        host.append(1.0 if graphs == "full" else plain + router + dispatch)
-        reads = mixture and dropless and graphs != "full"
-        sync.append(coefficients.moe_sync_s / 2 if reads and segment.direction in "FB" else 0.0)
-        drained.append(reads)
-    return host, sync, drained
 
 
 def _block_cost(
@@ -422,15 +405,13 @@ def _assemble(
     training: TrainingSpec,
     plan: ResolvedPlan,
     cluster: ClusterSpec,
-    g: ModelGraph,
-    costs: dict[str, BlockCost],
-    plain: dict[str, BlockCost],
+    priced: Priced,
     placement_table: npt.NDArray[np.int32],
     network: NetworkModel,
     mesh: Mesh,
     behaviour: Behaviour,
-    batch: Batch,
 ) -> Parts:
+    g, costs, plain = priced.graph, priced.costs, priced.plain
     k_total = len(plan.stage_layers)
     seconds, sm, hbm, up, out, transient = (np.zeros((3, k_total)) for _ in range(6))
     dense, expert = np.zeros(k_total), np.zeros(k_total)
@@ -489,7 +470,7 @@ def _assemble(
         dummy = np.array([2.0 * sum(shapes.values()) for shapes in stage_shapes])
     layer_params = max(c.dense_params + c.expert_params for name, c in costs.items() if name in g.blocks)
     share = plan.tp if (plan.sp or behaviour.scatter_gather_p2p) else 1
-    p2p_bytes = batch.tokens / plan.cp * model.hidden_size * 2.0 / share
+    p2p_bytes = priced.batch.tokens / plan.cp * model.hidden_size * 2.0 / share
     expert_stride = plan.ep * plan.etp
     edp = max(plan.expert_dp, 1)
     return Parts(

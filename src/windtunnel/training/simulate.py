@@ -29,6 +29,7 @@ from windtunnel.training.assembly import STREAMS, TAGS
 from windtunnel.training.comparable import describe
 from windtunnel.training.grades import figure_grades
 from windtunnel.training.interval import interval_of
+from windtunnel.training.known import Known
 from windtunnel.training.memory_interval import with_bands
 from windtunnel.training.offload import host_bytes
 from windtunnel.training.parts import Parts, build_parts
@@ -61,8 +62,11 @@ def prepare(
     problems: ProblemList | None = None,
     *,
     coefficient_overrides: dict[str, Any] | None = None,
+    known: Known | None = None,
 ) -> Prepared:
     """Resolve the plan and build the step program at the clock that the power cap allows.
+
+    `known` keeps what plans of one call share; the step is the same with and without.
 
     Raises:
         BadInput: everything wrong with the plan, at once.
@@ -71,7 +75,7 @@ def prepare(
     if coefficient_overrides:
         chosen = replace(chosen, **coefficient_overrides)
     clock = capped_clock(cluster.device, chosen, cluster.power_cap_w)
-    return prepare_at(model, cluster, training, plan, techniques, problems, coefficient_overrides, clock)
+    return prepare_at(model, cluster, training, plan, techniques, problems, coefficient_overrides, clock, known)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +100,7 @@ def resolve_step(
     *,
     coefficient_overrides: dict[str, Any] | None = None,
     clock: float = 1.0,
+    known: Known | None = None,
 ) -> ResolvedStep:
     """Decide everything that a plan leaves open, and cost its parts.
 
@@ -127,7 +132,7 @@ def resolve_step(
     table = schedules.build(resolved.schedule, resolved.pp, resolved.m, resolved.vpp)
     parts = build_parts(
         model, cluster, training, resolved, chosen, how, table.placement, techniques,
-        split_backward=table.split_backward,
+        split_backward=table.split_backward, known=known,
     )  # fmt: skip
     return ResolvedStep(resolved, chosen, how, techniques, table, parts)
 
@@ -158,6 +163,7 @@ def prepare_at(
     problems: ProblemList | None,
     coefficient_overrides: dict[str, Any] | None,
     clock: float,
+    known: Known | None = None,
 ) -> Prepared:
     """One step program at one clock.
 
@@ -166,8 +172,9 @@ def prepare_at(
     """
     problems = problems if problems is not None else ProblemList()
     step = resolve_step(
-        model, cluster, training, plan, techniques, problems, coefficient_overrides=coefficient_overrides, clock=clock
-    )
+        model, cluster, training, plan, techniques, problems, coefficient_overrides=coefficient_overrides, clock=clock,
+        known=known,
+    )  # fmt: skip
     resolved, parts, table = step.plan, step.parts, step.table
     if schedules.describe(resolved.schedule).uses_costs:
         table = schedules.build(resolved.schedule, resolved.pp, resolved.m, resolved.vpp, _costs(parts, table))

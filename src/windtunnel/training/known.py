@@ -1,0 +1,118 @@
+"""What the steps of many plans share, kept so that a search prices each kind of block once.
+
+A step is the same with and without: whatever of a plan can change the cost of a block tells its entry apart. Fields
+that only the pipeline, data parallelism or offloading read are left out by name, so that a new field counts until
+somebody says that it does not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+from windtunnel.graph import Batch, ModelGraph
+from windtunnel.network.coefficients import NetworkCoefficients
+from windtunnel.network.groups import GroupPlacement
+from windtunnel.network.model import NetworkModel
+from windtunnel.parallel.resolve import ResolvedPlan
+from windtunnel.program.segment import Segment, SegmentTime
+from windtunnel.specs.cluster import ClusterSpec
+from windtunnel.techniques.base import Applied
+
+_ELSEWHERE = frozenset({
+    "pp", "vpp", "dp", "m", "schedule", "stage_layers", "zero", "shard_group", "reshard_after_forward", "offload",
+    "overlap_grad_reduce", "overlap_param_gather", "overlap_p2p", "fsdp_prefetch", "order", "recompute",
+})  # fmt: skip
+"""Fields of a plan that blocks do not read, or whose effect on them is told apart by what is made of them."""
+_NAMES = tuple(f.name for f in fields(ResolvedPlan) if f.name not in _ELSEWHERE)
+
+
+@dataclass(frozen=True, slots=True)
+class BlockCost:
+    """One block kind on one rank."""
+
+    forward: SegmentTime
+    backward: SegmentTime
+    weight: SegmentTime
+    kept_bytes: dict[str, float]
+    """Activation kind → bytes kept from forward to backward, per micro-batch."""
+    transient_backward_bytes: float
+    dense_params: float
+    expert_params: float
+    largest_weights: dict[tuple[float, float], float]
+    """Distinct dense weight shapes → elements on this rank."""
+    segments: tuple[int, int, int] = (0, 0, 0)
+    """Indices of its segments in `Parts.segments`."""
+
+    def time(self, direction: int) -> SegmentTime:
+        """Segment of a direction (0 F, 1 B, 2 W)."""
+        return (self.forward, self.backward, self.weight)[direction]
+
+
+@dataclass(frozen=True, slots=True)
+class Priced:
+    """Block kinds of one way to cut a model. Read-only."""
+
+    graph: ModelGraph
+    batch: Batch
+    costs: dict[str, BlockCost]
+    plain: dict[str, BlockCost]
+    segments: tuple[Segment, ...]
+    times: tuple[SegmentTime, ...]
+
+
+class Known:
+    """Networks with the answers they gave, and priced blocks."""
+
+    def __init__(self) -> None:
+        self._seen: list[Any] = []
+        self._networks: dict[Hashable, NetworkModel] = {}
+        self._blocks: dict[Hashable, Priced] = {}
+
+    def _number(self, thing: Any) -> int:
+        """A number for what a thing says; held, so that no other takes its place in memory."""
+        for i, other in enumerate(self._seen):
+            if other is thing:
+                return i
+        for i, other in enumerate(self._seen):
+            if type(other) is type(thing) and other == thing:
+                return i
+        self._seen.append(thing)
+        return len(self._seen) - 1
+
+    def network(self, cluster: ClusterSpec, params: NetworkCoefficients) -> NetworkModel:
+        """The network of a cluster under some coefficients."""
+        key = self._number(cluster), self._number(params)
+        if key not in self._networks:
+            self._networks[key] = NetworkModel(cluster, params)
+        return self._networks[key]
+
+    def blocks(
+        self, specs: Sequence[Any], plan: ResolvedPlan, groups: dict[str, GroupPlacement], copies: tuple[float, float],
+        techniques: Sequence[Applied], split_backward: bool, price: Callable[[], Priced],
+    ) -> Priced:  # fmt: skip
+        """Priced blocks, from `price` where nothing alike is known.
+
+        Args:
+            specs: Model, cluster, training, coefficients, behaviour.
+            plan: All decided.
+            groups: Where its groups sit.
+            copies: Bytes per parameter that FSDP copies forward and backward.
+            techniques: Applied ones.
+            split_backward: Whether weight gradients are instructions of their own.
+            price: Makes them.
+        """
+        again = plan.recompute
+        key = (
+            *(self._number(x) for x in specs), *(getattr(plan, name) for name in _NAMES),
+            again.policy, again.modules, again.early_stop, again.num_layers is None, plan.m > 1, copies, split_backward,
+            tuple(
+                (name, *(float(getattr(place, field)) for field in GroupPlacement.__slots__))
+                for name, place in groups.items()
+            ),
+            tuple((t.technique.id, repr(sorted(t.knobs.items()))) for t in techniques),
+        )  # fmt: skip
+        if key not in self._blocks:
+            self._blocks[key] = price()
+        return self._blocks[key]
