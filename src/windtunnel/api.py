@@ -49,11 +49,13 @@ def fit(source: Source, *, overrides: Sequence[str] = ()) -> FitResult:
     Raises:
         BadInput: everything wrong with the scenario, at once.
     """
+    from windtunnel.specs.cluster import refuse_groups
     from windtunnel.techniques import applied
     from windtunnel.training.simulate import memory_of
     from windtunnel.training.simulate import prepare as prepare_step
 
     prepared, scenario = prepare(source, overrides=overrides)
+    refuse_groups(prepared.cluster, "`fit`")
     memory = memory_of(prepared)
     training, plan = scenario.training, scenario.plan
     assert training is not None

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from windtunnel.catalog import store
 from windtunnel.errors import BadInput
-from windtunnel.specs.cluster import ClusterRef, ClusterSpec
+from windtunnel.specs.cluster import ClusterRef, ClusterSpec, MixedClusterRef
 from windtunnel.specs.device import DeviceSpec, LinkSpec
 from windtunnel.specs.model import ModelSpec
 
@@ -99,7 +99,7 @@ def cluster(name: str) -> ClusterSpec:
         return one.model_copy(update={"name": f"{count} x {one.name}", "nodes": int(count)})
 
 
-def resolve_cluster(ref: str | ClusterRef) -> ClusterSpec:
+def resolve_cluster(ref: str | ClusterRef | MixedClusterRef) -> ClusterSpec:
     """The cluster that a scenario means, everything looked up and filled in.
 
     What the reference leaves open comes from the device's usual node type (network, host memory, price) and is listed
@@ -110,6 +110,10 @@ def resolve_cluster(ref: str | ClusterRef) -> ClusterSpec:
     """
     if isinstance(ref, str):
         return cluster(ref)
+    if isinstance(ref, MixedClusterRef):
+        from windtunnel.catalog.mixed import resolve_mixed
+
+        return resolve_mixed(ref)
     from windtunnel.catalog.resolution import resolve
 
     return resolve(ref)

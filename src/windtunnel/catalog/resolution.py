@@ -12,7 +12,8 @@ from windtunnel.errors import BadInput, Problem
 from windtunnel.specs.cluster import ClusterRef, ClusterSpec, ScaleOut
 from windtunnel.specs.device import DeviceSpec, LinkSpec
 
-_PORTS = re.compile(r"^\s*(\d+)\s*[x×*]\s*(\D.*)$")
+PORTS = re.compile(r"^\s*(\d+)\s*[x×*]\s*(\D.*)$")
+"""`4 x infiniband-hdr`: ports of a node."""
 
 FALLBACK_NODE = "pcie5-server"
 """Node type whose network stands in for devices that name none, such as those written out in a scenario."""
@@ -128,7 +129,7 @@ def resolve(ref: ClusterRef) -> ClusterSpec:
 
 def _scale_out(text: str, ref: ClusterRef, assumed: list[tuple[str, str, str]]) -> ScaleOut:
     """`infiniband-ndr` or `4 x infiniband-hdr`."""
-    matched = _PORTS.match(text)
+    matched = PORTS.match(text)
     port = catalog.link(matched[2] if matched else text)
     if matched:
         return ports(int(matched[1]), port)

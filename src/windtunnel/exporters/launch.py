@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Literal
 from windtunnel.errors import BadInput, Problem, ProblemList, nearest_name
 from windtunnel.exporters import wrappers
 from windtunnel.exporters.target import TARGETS, options
+from windtunnel.specs.cluster import refuse_groups
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -85,6 +86,7 @@ def export(
         prepared, scenario = prepare(prepared_or_scenario, overrides=overrides)
         name = scenario.name or prepared.model.name
         techniques = tuple(t if isinstance(t, str) else next(iter(t)) for t in scenario.techniques)
+    refuse_groups(prepared.cluster, "`--export`")
     launch, known = TARGETS.get(target), options(target, version)
     launch.check(prepared, problems)
     problems.raise_if_any()

@@ -13,7 +13,7 @@ from windtunnel.errors import UNSET, BadInput, ProblemList, SourceLines, nearest
 from windtunnel.parallel.precision import MATRIX_FORMAT
 from windtunnel.planner.objectives import METRICS, Setting
 from windtunnel.planner.screen import Case
-from windtunnel.specs.cluster import ClusterRef, ClusterSpec
+from windtunnel.specs.cluster import ClusterRef, ClusterSpec, MixedClusterRef, refuse_groups
 from windtunnel.specs.device import DeviceSpec
 from windtunnel.specs.scenario import Scenario
 from windtunnel.specs.search import SearchSpec
@@ -56,6 +56,8 @@ def question_of(scenario: Scenario, folder: Any = None, lines: SourceLines | Non
     if wanted.target != "training":
         problems.add("search.target", wanted.target, "only training is planned yet")
     _check_axes(wanted, problems)
+    if base is not None:
+        refuse_groups(base, "`plan`")
     prices = _prices(wanted, base, problems)
     devices = _devices(wanted, base, problems)
     training = scenario.training
@@ -144,7 +146,9 @@ def _device(name: str, field: str, problems: ProblemList) -> DeviceSpec | None:
         return None
 
 
-def _located(reference: str | ClusterRef, wanted: SearchSpec, problems: ProblemList) -> ClusterSpec | None:
+def _located(
+    reference: str | ClusterRef | MixedClusterRef, wanted: SearchSpec, problems: ProblemList
+) -> ClusterSpec | None:
     """A cluster of the search; what is wrong with it is a problem of the list that it comes from."""
     try:
         return catalog.resolve_cluster(reference)
@@ -156,11 +160,11 @@ def _located(reference: str | ClusterRef, wanted: SearchSpec, problems: ProblemL
 
 
 def _reference(
-    written: str | ClusterRef, base: ClusterSpec, device: str, nodes: int, price: float | None
-) -> str | ClusterRef:
+    written: str | ClusterRef | MixedClusterRef, base: ClusterSpec, device: str, nodes: int, price: float | None
+) -> str | ClusterRef | MixedClusterRef:
     """How a scenario writes its cluster with another device, number of nodes or price."""
     same = device == base.device.id
-    if same and nodes == base.nodes and price is None:
+    if (same and nodes == base.nodes and price is None) or isinstance(written, MixedClusterRef):
         return written
     if isinstance(written, str):
         node = base.name.rsplit(_SITE_NAME, 1)[-1]

@@ -96,8 +96,17 @@ def _model(model: Any) -> str:
 
 
 def _cluster(cluster: Any, num_devices: int) -> str:
+    if isinstance(cluster, dict) and cluster.get("groups"):
+        return " + ".join(_group(group) for group in cluster["groups"])
     if isinstance(cluster, dict):
         device = cluster.get("device")
         name = device.get("id") if isinstance(device, dict) else device
         return f"{num_devices:,} × {name}"
     return f"{cluster} ({num_devices:,} devices)" if cluster else f"{num_devices:,} devices"
+
+
+def _group(group: Any) -> str:
+    """One group of unlike devices."""
+    if not isinstance(group, dict):
+        return str(group)
+    return _cluster(group, group.get("nodes", 1) * group.get("devices_per_node", 8))

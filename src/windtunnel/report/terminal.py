@@ -57,6 +57,8 @@ def summary(result: TrainingResult, *, published: Published | None = None, inter
         parts += [_section("Memory at the peak", where), _memory(result)]
     if result.sensitivities:
         parts += [_section("What 10 % more would buy", "change of step time"), _sensitivities(result)]
+    if result.groups:
+        parts += [_section("Groups", "busy: until the last pass of a group ends"), _groups(result)]
     if len(result.stages) > 1:
         parts += [_section("Stages", ""), _stages(result)]
     if result.assumed:
@@ -235,3 +237,19 @@ def _assumed(result: TrainingResult) -> RenderableType:
     for item in result.assumed:
         grid.add_row(item.field, item.value, item.why)
     return Padding(grid, (0, 0, 0, 2))
+
+
+def _groups(result: TrainingResult) -> RenderableType:
+    """Groups of unlike devices: what each runs, how long, and its memory."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column("group")
+    for name in ("replicas", "micro-batches each", "stages", "busy", "reserved", "of"):
+        table.add_column(name, justify="right")
+    for group in result.groups:
+        fits = "" if group["memory_fits"] else "red"
+        table.add_row(
+            group["cluster"], f"{group['replicas']:,}", f"{group['micro_batches']:,}", f"{group['stages']:,}",
+            seconds(group["busy_s"]), Text(gib(group["peak_memory_reserved_bytes"]), style=fits),
+            gib(group["memory_capacity_bytes"]),
+        )  # fmt: skip
+    return table

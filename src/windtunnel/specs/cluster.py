@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
+from windtunnel.errors import BadInput, Problem
 from windtunnel.specs.base import Bytes, BytesPerS, Count, Seconds, Spec
 from windtunnel.specs.device import DeviceSpec, LinkSpec
 
@@ -40,6 +41,23 @@ class ClusterRef(Spec):
     price_per_device_hour: float | None = Field(default=None, ge=0)
 
 
+class MixedClusterRef(Spec):
+    """`cluster:` of groups that differ in device or network, joined by a network between them."""
+
+    groups: tuple[ClusterRef | str, ...]
+    """Each as a cluster of its own: a mapping, or the name of a catalogue cluster."""
+    between: str | ScaleOut | None = None
+    """The network that joins the groups, with ports of its own: a mapping, or `2 x ethernet-25g` for the ports of a
+    node (a link's name alone is one port). Absent: the groups' own scale-out ports; the slowest group sets the pace."""
+
+    @field_validator("groups")
+    @classmethod
+    def _several(cls, groups: tuple[ClusterRef | str, ...]) -> tuple[ClusterRef | str, ...]:
+        if len(groups) < 2:
+            raise ValueError("must be two groups or more")
+        return groups
+
+
 class ClusterSpec(Spec):
     """A cluster with everything looked up. `assumed` lists what the catalogue filled in."""
 
@@ -65,3 +83,39 @@ class ClusterSpec(Spec):
     def nic_bytes_per_s_per_device(self) -> float:
         """Fair share of the node's NICs, one direction."""
         return self.scale_out.nics_per_node * self.scale_out.nic_bytes_per_s / self.devices_per_node
+
+
+class MixedCluster(ClusterSpec):
+    """Groups of unlike devices or networks. The fields of a plain cluster are those of the first group."""
+
+    groups: tuple[ClusterSpec, ...]
+    between: ScaleOut | None = None
+    """What one node of any group can send to the other groups, on ports of its own; None: its scale-out ports."""
+
+    @property
+    def num_devices(self) -> int:
+        """Devices of all groups."""
+        return sum(group.num_devices for group in self.groups)
+
+
+def groups_of(cluster: ClusterSpec) -> tuple[ClusterSpec, ...]:
+    """The groups of a mixed cluster; any other cluster is its own only group."""
+    return cluster.groups if isinstance(cluster, MixedCluster) else (cluster,)
+
+
+def outward(cluster: MixedCluster) -> tuple[ClusterSpec, ...]:
+    """Each group as the others see it: `scale_out` is the network between the groups."""
+    if cluster.between is None:
+        return cluster.groups
+    return tuple(group.model_copy(update={"scale_out": cluster.between}) for group in cluster.groups)
+
+
+def refuse_groups(cluster: ClusterSpec, what: str) -> None:
+    """Say that something does not read groups of unlike devices.
+
+    Raises:
+        BadInput: the cluster has groups.
+    """
+    if isinstance(cluster, MixedCluster):
+        rule = f"{what} does not read groups of unlike devices yet; `train` does"
+        raise BadInput(Problem("cluster.groups", rule))

@@ -85,6 +85,12 @@ class PlanSpec(Spec):
     order: tuple[Axis, ...] = ("tp", "cp", "ep", "dp", "pp")
     """Mesh axes, fastest varying (closest together) first."""
 
+    group_axis: Literal["dp", "pp"] = "dp"
+    """On a cluster of unlike groups, the axis that crosses them: dp, every group runs whole replicas; pp, every group
+    runs consecutive stages."""
+    batch_shares: tuple[Count, ...] | None = None
+    """Micro-batches per replica and step in each group, where groups lie along dp; absent: the same in all."""
+
     @field_validator("order")
     @classmethod
     def _each_axis_once(cls, order: tuple[Axis, ...]) -> tuple[Axis, ...]:

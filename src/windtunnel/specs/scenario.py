@@ -7,7 +7,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from windtunnel.specs.base import Spec
-from windtunnel.specs.cluster import ClusterRef
+from windtunnel.specs.cluster import ClusterRef, MixedClusterRef
 from windtunnel.specs.model import ModelSpec
 from windtunnel.specs.plan import PlanSpec
 from windtunnel.specs.search import SearchSpec
@@ -27,7 +27,7 @@ class Scenario(Spec):
     schema_version: Literal[1] = 1
     name: str = ""
     model: str | ModelFile | ModelSpec
-    cluster: str | ClusterRef
+    cluster: str | ClusterRef | MixedClusterRef
     training: TrainingSpec | None = None
     plan: PlanSpec = PlanSpec()
     techniques: tuple[str | dict[str, dict[str, Any]], ...] = ()

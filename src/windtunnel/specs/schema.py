@@ -15,7 +15,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from windtunnel.specs.cluster import ClusterRef, ScaleOut
+from windtunnel.specs.cluster import ClusterRef, MixedClusterRef, ScaleOut
 from windtunnel.specs.device import DeviceSpec, LinkSpec
 from windtunnel.specs.model import ModelSpec, Provenance
 from windtunnel.specs.plan import RECOMPUTE_MODULES, Offload, Overlap, PlanSpec, Recompute
@@ -24,8 +24,8 @@ from windtunnel.specs.workload import ExpertLoad, LoraSpec, TrainingSpec
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 RECORDS: tuple[type[BaseModel], ...] = (
-    Scenario, ModelFile, ModelSpec, Provenance, ClusterRef, ScaleOut, DeviceSpec, LinkSpec, TrainingSpec, LoraSpec,
-    ExpertLoad, PlanSpec, Recompute, Offload, Overlap,
+    Scenario, ModelFile, ModelSpec, Provenance, ClusterRef, MixedClusterRef, ScaleOut, DeviceSpec, LinkSpec,
+    TrainingSpec, LoraSpec, ExpertLoad, PlanSpec, Recompute, Offload, Overlap,
 )  # fmt: skip
 
 

@@ -74,11 +74,19 @@ def breakdown(program: StepProgram, timeline: Timeline, parts: Parts, table: Ins
 
 def last_stage_tasks(program: StepProgram, timeline: Timeline) -> npt.NDArray[np.int64]:
     """Compute tasks, in launch order, of the stage that finishes last."""
-    compute_stream = program.tasks.stream_idx % len(STREAMS) == S_COMPUTE
+    compute_stream = (program.tasks.stream_idx % len(STREAMS) == S_COMPUTE) & (program.stage >= 0)
     ends = np.where(compute_stream, timeline.end_s, -1.0)
     stage = int(program.stage[int(np.argmax(ends))])
     own: npt.NDArray[np.int64] = np.flatnonzero(compute_stream & (program.stage == stage))
     return own
+
+
+def last_compute_s(program: StepProgram, timeline: Timeline, *, passes_only: bool = False) -> float:
+    """When the last computation of these replicas ends; `passes_only`: without the optimizer."""
+    own = (program.tasks.stream_idx % len(STREAMS) == S_COMPUTE) & (program.stage >= 0)
+    if passes_only:
+        own &= program.row >= 0
+    return float(timeline.end_s[own].max())
 
 
 def passes(program: StepProgram, parts: Parts, own: npt.NDArray[np.int64]) -> list[tuple[int, int, float]]:

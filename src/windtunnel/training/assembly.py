@@ -39,16 +39,35 @@ class _Group:
         return len(self.key)
 
 
+@dataclass(frozen=True, slots=True)
+class Built:
+    """The tables of a program, in launch order."""
+
+    tasks: TaskTable
+    streams: Streams
+    resources: Resources
+    stage: npt.NDArray[np.int32]
+    row: Rows
+    final: Rows
+    """Provisional → final id."""
+
+
 class Assembly:
     """Collects task groups and dependencies; `ids` are provisional until sorted."""
 
     def __init__(self) -> None:
         self.groups: list[_Group] = []
         self.count = 0
+        self.first_stage = self.first_id = 0
+        """What stages and ids of tasks count from, in what is added and returned."""
         self.task: list[Rows] = []
         self.dep: list[Rows] = []
         self.ends: list[tuple[Rows, Rows]] = []
         """(task, what its end stands for): tasks that were split into two."""
+
+    def begin(self, first_stage: int, first_id: int | None = None) -> None:
+        """Count stages from here, and ids from the next task (or from `first_id`)."""
+        self.first_stage, self.first_id = first_stage, self.count if first_id is None else first_id
 
     def add(
         self, key: npt.ArrayLike, stage: npt.ArrayLike, stream: int, alone: npt.ArrayLike, tag: int, *,
@@ -62,7 +81,7 @@ class Assembly:
         def full(value: npt.ArrayLike) -> Floats:
             return np.broadcast_to(np.asarray(value, np.float64), (n,))
 
-        stages = np.broadcast_to(np.asarray(stage, np.int64), (n,))
+        stages = np.broadcast_to(np.asarray(stage, np.int64) + self.first_stage, (n,))
         rows = np.broadcast_to(np.asarray(row, np.int64), (n,))
         group = _Group(
             k, stages, np.full(n, stream, np.int32), full(alone), tag, rows, full(sm), full(hbm), full(up), full(out),
@@ -70,29 +89,31 @@ class Assembly:
         )  # fmt: skip
         self.groups.append(group)
         self.count += n
-        return np.arange(group.start, self.count)
+        return np.arange(group.start, self.count) - self.first_id
 
     def depend(self, task: npt.ArrayLike, dep: npt.ArrayLike) -> None:
         """`task[i]` starts after `dep[i]` (broadcast)."""
         t, d = np.broadcast_arrays(np.asarray(task, np.int64), np.asarray(dep, np.int64))
-        self.task.append(t.ravel())
-        self.dep.append(d.ravel())
+        self.task.append(t.ravel() + self.first_id)
+        self.dep.append(d.ravel() + self.first_id)
 
     def ends_with(self, task: Rows, tail: Rows) -> None:
         """Whoever waits for `task[i]` waits for `tail[i]`, which follows it on its stream."""
-        self.ends.append((task, tail))
+        self.ends.append((task + self.first_id, tail + self.first_id))
 
     def end_of(self) -> Rows:
-        """Provisional id → the id whose end stands for it."""
+        """Provisional id, counted from 0 → the id whose end stands for it."""
         alias = np.arange(self.count)
         for task, tail in self.ends:
             alias[task] = tail
         return alias
 
-    def build(
-        self, p: int, capacity: Floats
-    ) -> tuple[TaskTable, Streams, Resources, npt.NDArray[np.int32], Rows, Rows]:
-        """Sort by (stage, key) and assemble the tables; also returns stages, rows and provisional → final ids."""
+    def build(self, capacity: Floats) -> Built:
+        """Sort by (stage, key) and assemble the tables.
+
+        Args:
+            capacity: What one device of each stage gives of each rate, shape (p, 4).
+        """
 
         def column(name: str) -> npt.NDArray[np.float64]:
             return np.concatenate([getattr(g, name) for g in self.groups])
@@ -111,8 +132,7 @@ class Assembly:
         np.cumsum(np.bincount(task, minlength=self.count), out=dep_ptr[1:])
         work = np.stack([column(name)[order] for name in ("sm", "hbm", "up", "out")], axis=1)
         alone = column("alone")[order]
-        per_stage = capacity[None, :]
-        work = np.minimum(work, alone[:, None] * per_stage)
+        work = np.minimum(work, alone[:, None] * capacity[stage])
         used = work > 0
         rate_ptr = np.zeros(self.count + 1, np.int64)
         np.cumsum(used.sum(axis=1), out=rate_ptr[1:])
@@ -124,8 +144,9 @@ class Assembly:
             dep_ptr, dep[by_task].astype(np.int32), rate_ptr, idx, work[used], np.full(self.count, -1, np.int32), zero,
             zero, zero, TAGS,
         )  # fmt: skip
+        p = len(capacity)
         streams = Streams(
             np.zeros(p * len(STREAMS), np.int32), np.repeat(np.arange(p, dtype=np.int32), len(STREAMS)), STREAMS * p
         )
-        resources = Resources(np.tile(capacity, p), ("sm", "hbm", "scale-up", "scale-out") * p)
-        return tasks, streams, resources, stage, column("row").astype(np.int64)[order], final
+        resources = Resources(capacity.reshape(-1), ("sm", "hbm", "scale-up", "scale-out") * p)
+        return Built(tasks, streams, resources, stage, column("row").astype(np.int64)[order], final)

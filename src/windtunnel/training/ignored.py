@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pydantic import BaseModel
 
 from windtunnel.parallel.precision import MATRIX_FORMAT
+from windtunnel.specs.cluster import ClusterRef, MixedCluster, groups_of
 from windtunnel.specs.scenario import Scenario
 from windtunnel.training.simulate import Prepared
 
@@ -45,9 +46,9 @@ def _training(scenario: Scenario, x: Prepared) -> Iterator[tuple[str, str]]:
         yield "training.optimizer_in_backward", f"cannot accumulate the {plan.m} micro-batches: memory is too low here"
     if training.precision in ("fp32", "tf32"):
         yield f"training.precision {training.precision}", "acts on matrix rates; tensors and messages count as 2 bytes"
-    wanted, rates = MATRIX_FORMAT[training.precision], x.cluster.device.peak_flop_per_s
-    if wanted not in rates:
-        yield f"training.precision {training.precision}", f"is no format of {x.cluster.device.id}; nearest rate taken"
+    for device in {group.device.id: group.device for group in groups_of(x.cluster)}.values():
+        if MATRIX_FORMAT[training.precision] not in device.peak_flop_per_s:
+            yield f"training.precision {training.precision}", f"is no format of {device.id}; nearest rate taken"
 
 
 def _plan(scenario: Scenario, x: Prepared) -> Iterator[tuple[str, str]]:
@@ -61,6 +62,7 @@ def _plan(scenario: Scenario, x: Prepared) -> Iterator[tuple[str, str]]:
         "cp_kind": one_cp, "cp_all_to_all": one_cp or (None if plan.cp_kind == "hybrid" else "cp_kind is not hybrid"),
         "sp": "tp is 1" if plan.tp == 1 else None, "etp": dense, "reshard_after_forward": unsharded,
         "shard_group": None if plan.zero else "zero is 0",
+        "group_axis": None if isinstance(x.cluster, MixedCluster) else "the cluster has no groups of unlike devices",
     })  # fmt: skip
     yield from _given(given.overlap, "plan.overlap", {
         "grad_reduce": layerwise, "param_gather": layerwise, "fsdp_prefetch": unsharded, "moe_a2a": dense,
@@ -79,7 +81,7 @@ def _plan(scenario: Scenario, x: Prepared) -> Iterator[tuple[str, str]]:
 def _around(scenario: Scenario, x: Prepared) -> Iterator[tuple[str, str]]:
     unread = "`train` does not read it"
     yield from _given(scenario, "scenario", {"serving": unread, "search": unread})
-    if not isinstance(scenario.cluster, str):
+    if isinstance(scenario.cluster, ClusterRef):
         unchecked = "host memory is not simulated; whether what is offloaded fits is not checked"
         yield from _given(scenario.cluster, "cluster", {"host_memory_bytes": unchecked})
         out = scenario.cluster.scale_out

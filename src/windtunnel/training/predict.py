@@ -167,6 +167,34 @@ def _sensitivities(scenario: Scenario, source: Source, prepared: Prepared, base_
     from windtunnel.training.simulate import step_time
 
     cluster = prepared.cluster
+    out = {}
+    assert scenario.training is not None
+    chosen = applied(scenario.techniques)
+    for name in ("matrix throughput", "memory bandwidth", "scale-up bandwidth", "scale-out bandwidth"):
+        other = prepare_step(prepared.model, _more(cluster, name), scenario.training, scenario.plan, chosen)
+        out[name] = step_time(other) / base_s - 1.0
+    faster = {
+        "host_kernel_s": prepared.coefficients.host_kernel_s / 1.1,
+        "moe_sync_s": prepared.coefficients.moe_sync_s / 1.1,
+    }
+    other = prepare_step(
+        prepared.model, cluster, scenario.training, scenario.plan, chosen, coefficient_overrides=faster
+    )
+    out["host speed"] = step_time(other) / base_s - 1.0
+    return out
+
+
+def _more(cluster: ClusterSpec, resource: str) -> ClusterSpec:
+    """The cluster, or every group of it, with 10 % more of one resource."""
+    from windtunnel.specs.cluster import MixedCluster
+
+    if isinstance(cluster, MixedCluster):
+        groups = tuple(_more(group, resource) for group in cluster.groups)
+        wider: dict[str, Any] = {"groups": groups}
+        if resource == "scale-out bandwidth" and cluster.between is not None:
+            rate = cluster.between.nic_bytes_per_s * 1.1
+            wider["between"] = cluster.between.model_copy(update={"nic_bytes_per_s": rate})
+        return cluster.model_copy(update=wider)
     device = cluster.device
     peaks = {k: v * 1.1 for k, v in device.peak_flop_per_s.items()}
     watts, cap = device.tdp_w, cluster.power_cap_w  # a faster part at the same watts a rate
@@ -178,20 +206,4 @@ def _sensitivities(scenario: Scenario, source: Source, prepared: Prepared, base_
         "scale-up bandwidth": {"scale_up": up.model_copy(update={"bytes_per_s": up.bytes_per_s * 1.1})},
         "scale-out bandwidth": {"scale_out": outer.model_copy(update={"nic_bytes_per_s": outer.nic_bytes_per_s * 1.1})},
     }
-    out = {}
-    assert scenario.training is not None
-    chosen = applied(scenario.techniques)
-    for name, update in more.items():
-        other = prepare_step(
-            prepared.model, cluster.model_copy(update=update), scenario.training, scenario.plan, chosen
-        )
-        out[name] = step_time(other) / base_s - 1.0
-    faster = {
-        "host_kernel_s": prepared.coefficients.host_kernel_s / 1.1,
-        "moe_sync_s": prepared.coefficients.moe_sync_s / 1.1,
-    }
-    other = prepare_step(
-        prepared.model, cluster, scenario.training, scenario.plan, chosen, coefficient_overrides=faster
-    )
-    out["host speed"] = step_time(other) / base_s - 1.0
-    return out
+    return cluster.model_copy(update=more[resource])

@@ -120,6 +120,8 @@ class TrainingResult:
     trace: TraceEvents | None = None
     stages: tuple[dict[str, Any], ...] = ()
     """Per pipeline stage: layers, parameters, forward_s, backward_s, memory."""
+    groups: tuple[dict[str, Any], ...] = ()
+    """Per group of unlike devices: replicas, micro-batches, when its last pass ends (busy_s), memory."""
     scenario: dict[str, Any] = field(default_factory=dict)
     input_hash: str = ""
     version: str = ""

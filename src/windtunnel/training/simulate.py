@@ -17,14 +17,14 @@ from windtunnel.parallel.precision import MATRIX_FORMAT
 from windtunnel.parallel.resolve import ResolvedPlan, resolve
 from windtunnel.program.tables import Timeline
 from windtunnel.schedules.table import InstructionTable, ScheduleCosts
-from windtunnel.specs.cluster import ClusterSpec
+from windtunnel.specs.cluster import ClusterSpec, MixedCluster
 from windtunnel.specs.model import ModelSpec
 from windtunnel.specs.plan import PlanSpec
 from windtunnel.specs.workload import TrainingSpec
 from windtunnel.techniques import applied
 from windtunnel.techniques.base import Applied
 from windtunnel.techniques.step_options import StepOptions
-from windtunnel.training.account import breakdown, memory_report, static_memory
+from windtunnel.training.account import breakdown, last_compute_s, memory_report, static_memory
 from windtunnel.training.assembly import STREAMS, TAGS
 from windtunnel.training.comparable import describe
 from windtunnel.training.grades import figure_grades
@@ -51,6 +51,13 @@ class Prepared:
     table: InstructionTable
     program: StepProgram
     clock: float = 1.0
+    groups: tuple[Prepared, ...] = ()
+    """What each group of unlike devices runs, in the one program of all; none where devices are alike."""
+
+    @property
+    def members(self) -> tuple[Prepared, ...]:
+        """The groups, or the step itself where devices are alike."""
+        return self.groups or (self,)
 
 
 def prepare(
@@ -71,11 +78,19 @@ def prepare(
     Raises:
         BadInput: everything wrong with the plan, at once.
     """
-    chosen = coefficients(training.framework, cluster.device)
-    if coefficient_overrides:
-        chosen = replace(chosen, **coefficient_overrides)
-    clock = capped_clock(cluster.device, chosen, cluster.power_cap_w)
+    if isinstance(cluster, MixedCluster):
+        from windtunnel.training.mixed import prepare_mixed
+
+        problems = problems if problems is not None else ProblemList()
+        return prepare_mixed(model, cluster, training, plan, techniques, problems, coefficient_overrides, known)
+    clock = clock_of(cluster, training, coefficient_overrides)
     return prepare_at(model, cluster, training, plan, techniques, problems, coefficient_overrides, clock, known)
+
+
+def clock_of(cluster: ClusterSpec, training: TrainingSpec, overrides: dict[str, Any] | None) -> float:
+    """Clock that the cluster's power cap allows."""
+    chosen = coefficients(training.framework, cluster.device)
+    return capped_clock(cluster.device, replace(chosen, **overrides) if overrides else chosen, cluster.power_cap_w)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +116,11 @@ def resolve_step(
     coefficient_overrides: dict[str, Any] | None = None,
     clock: float = 1.0,
     known: Known | None = None,
+    spread: bool | None = None,
 ) -> ResolvedStep:
     """Decide everything that a plan leaves open, and cost its parts.
+
+    `spread`: whether the job spans several scale-up domains; absent: whether this cluster does.
 
     Raises:
         BadInput: everything wrong with the plan, at once.
@@ -112,7 +130,7 @@ def resolve_step(
     if coefficient_overrides:
         chosen = replace(chosen, **coefficient_overrides)
     chosen = at_clock(cluster.device, chosen, clock)
-    if cluster.num_devices > cluster.scale_up_domain:
+    if cluster.num_devices > cluster.scale_up_domain if spread is None else spread:
         chosen = chosen.across_nodes()
     for technique in techniques:
         plan = technique.on_plan(plan)
@@ -154,6 +172,14 @@ def options_of(
     return options
 
 
+def table_of(step: ResolvedStep) -> InstructionTable:
+    """The schedule of a step; some arrange themselves by what the parts cost."""
+    plan = step.plan
+    if not schedules.describe(plan.schedule).uses_costs:
+        return step.table
+    return schedules.build(plan.schedule, plan.pp, plan.m, plan.vpp, _costs(step.parts, step.table))
+
+
 def prepare_at(
     model: ModelSpec,
     cluster: ClusterSpec,
@@ -175,9 +201,7 @@ def prepare_at(
         model, cluster, training, plan, techniques, problems, coefficient_overrides=coefficient_overrides, clock=clock,
         known=known,
     )  # fmt: skip
-    resolved, parts, table = step.plan, step.parts, step.table
-    if schedules.describe(resolved.schedule).uses_costs:
-        table = schedules.build(resolved.schedule, resolved.pp, resolved.m, resolved.vpp, _costs(parts, table))
+    resolved, parts, table = step.plan, step.parts, table_of(step)
     options = options_of(training, resolved, step.behaviour, step.coefficients, step.techniques)
     program = build_step(parts, table, resolved, cluster, training, step.coefficients, step.behaviour, options)
     return Prepared(
@@ -187,6 +211,12 @@ def prepare_at(
 
 def power_of(x: Prepared, step_s: float) -> float:
     """Mean watts of one device."""
+    drawn = sum(g.cluster.num_devices * _power_w(g, step_s) for g in x.members)
+    return drawn / x.cluster.num_devices
+
+
+def _power_w(x: Prepared, step_s: float) -> float:
+    """Mean watts of one device of one group."""
     device = x.cluster.device
     if not device.tdp_w:
         return 0.0
@@ -226,17 +256,27 @@ def simulate_step(
     model_flop = x.parts.graph.model_flop_per_token * tokens
     if x.training.phase == "lora":  # no weight gradients for frozen matrices
         model_flop *= 2.0 / 3.0
-    hardware_flop = x.parts.hardware_flop * x.plan.m * x.plan.dp
-    peak = x.cluster.device.peak(MATRIX_FORMAT[x.training.precision])
-    shares = breakdown(x.program, timeline, x.parts, x.table)
-    report = _memory(x, timeline) if memory else _no_memory(x)
-    band = interval_of(describe(x.training, x.cluster, x.model, x.plan), step)
+    hardware_flop = sum(g.parts.hardware_flop * g.plan.m * g.plan.dp for g in x.members)
+    number = MATRIX_FORMAT[x.training.precision]
+    peak = sum(g.cluster.num_devices * g.cluster.device.peak(number) for g in x.members) / devices
+    last = max(x.members, key=lambda g: last_compute_s(g.program, timeline))
+    shares = breakdown(last.program, timeline, last.parts, last.table)
+    reports = [_memory(g, timeline) if memory else _no_memory(g) for g in x.members]
+    report = max(reports, key=lambda r: r.peak_reserved_bytes / r.capacity_bytes)
+    bands = [interval_of(describe(g.training, g.cluster, g.model, g.plan), step) for g in x.members]
+    band = max(bands, key=lambda b: b.high / b.low)
     watts = power_of(x, step)
-    warnings = _warnings(x, report)
-    if x.cluster.power_cap_w is not None and watts > 1.01 * x.cluster.power_cap_w:
-        cap = f"cluster.power_cap_w {x.cluster.power_cap_w:g} W is not reached"
-        warnings = (*warnings, f"{cap}: at the lowest clock simulated, {x.clock:.0%}, a device draws {watts:.0f} W")
-    price = x.cluster.price_per_device_hour or x.cluster.device.price_per_hour
+    drawn_w = [_power_w(g, step) for g in x.members]
+    warnings: tuple[str, ...] = ()
+    for g, own, drawn in zip(x.members, reports, drawn_w, strict=True):
+        where = f"{g.cluster.name}: " if x.groups else ""
+        warnings += tuple(where + text for text in _warnings(g, own))
+        cap_w = g.cluster.power_cap_w
+        if cap_w is not None and drawn > 1.01 * cap_w:
+            cap = f"{where}cluster.power_cap_w {cap_w:g} W is not reached"
+            text = f"{cap}: at the lowest clock simulated, {g.clock:.0%}, a device draws {drawn:.0f} W"
+            warnings = (*warnings, text)
+    price = _mean_price(x)
     return TrainingResult(
         scenario_name=name,
         step_time_s=step,
@@ -248,28 +288,38 @@ def simulate_step(
         hfu=hardware_flop / step / devices / peak,
         peak_memory_allocated_bytes=report.peak_allocated_bytes,
         peak_memory_reserved_bytes=report.peak_reserved_bytes,
-        memory_fits=report.fits,
+        memory_fits=all(own.fits for own in reports),
         breakdown=shares,
         interval=band,
         memory=report,
         sensitivities=sensitivities or {},
         bound_by=_bound_by(shares),
-        plan=_plan_dict(x.plan),
+        plan=_plan_dict(x),
         num_devices=devices,
         num_micro_batches=x.plan.m,
         assumed=assumed,
         warnings=warnings,
         trace=_trace(x, timeline) if trace else None,
-        stages=_stages(x, report),
+        stages=sum((_stages(g, own, grouped=bool(x.groups)) for g, own in zip(x.members, reports, strict=True)), ()),
+        groups=tuple(_group(g, own, timeline) for g, own in zip(x.groups, reports, strict=False)),
         model_flop_per_token=x.parts.graph.model_flop_per_token,
         attention_flop_per_token=x.parts.graph.attention_flop_per_token,
         mean_power_w=watts,
-        clock=x.clock,
+        clock=min(g.clock for g in x.members),
         energy_per_token_j=watts * devices * step / tokens,
         grades=figure_grades(band, report, x.cluster),
         cost_per_million_tokens=None if price is None else price * devices * step / 3600.0 / tokens * 1e6,
         simulated_in_s=time.perf_counter() - begun,
     )
+
+
+def _mean_price(x: Prepared) -> float | None:
+    """Of a device-hour; None where one of the groups has no price."""
+    prices = [g.cluster.price_per_device_hour or g.cluster.device.price_per_hour for g in x.members]
+    if any(price is None for price in prices):
+        return None
+    costs = [g.cluster.num_devices * (price or 0.0) for g, price in zip(x.members, prices, strict=True)]
+    return sum(costs) / sum(g.cluster.num_devices for g in x.members)
 
 
 def _no_memory(x: Prepared) -> MemoryReport:
@@ -345,22 +395,26 @@ def _bound_by(shares: dict[str, float]) -> str:
     return max(groups, key=lambda g: sum(shares.get(name, 0.0) for name in groups[g]))
 
 
-def _plan_dict(plan: ResolvedPlan) -> dict[str, Any]:
+def _plan_dict(x: Prepared) -> dict[str, Any]:
+    plan = x.plan
     out: dict[str, Any] = {name: getattr(plan, name) for name in ResolvedPlan.__slots__}
     out["recompute"] = plan.recompute.model_dump(mode="json")
     out["offload"] = plan.offload.model_dump(mode="json")
     out["stage_layers"] = list(plan.stage_layers)
     out["order"] = list(plan.order)
+    if x.groups:
+        out["batch_shares"] = [g.plan.m for g in x.groups]
     return out
 
 
-def _stages(x: Prepared, memory: MemoryReport) -> tuple[dict[str, Any], ...]:
+def _stages(x: Prepared, memory: MemoryReport, *, grouped: bool) -> tuple[dict[str, Any], ...]:
     stage_of = x.table.placement[:, 0]
-    out = []
+    out: list[dict[str, Any]] = []
     for s in range(x.plan.pp):
         mine = np.flatnonzero(stage_of == s)
         out.append(
-            {
+            ({"group": x.cluster.name} if grouped else {})
+            | {
                 "stage": s,
                 "layers": int(x.parts.layers[mine].sum()),
                 "parameters": float((x.parts.dense_params + x.parts.expert_params)[mine].sum()),
@@ -372,17 +426,35 @@ def _stages(x: Prepared, memory: MemoryReport) -> tuple[dict[str, Any], ...]:
     return tuple(out)
 
 
+def _group(x: Prepared, memory: MemoryReport, timeline: Timeline) -> dict[str, Any]:
+    """One group of unlike devices in a result."""
+    return {
+        "cluster": x.cluster.name, "device": x.cluster.device.id, "devices": x.cluster.num_devices,
+        "replicas": x.plan.dp, "stages": x.plan.pp, "micro_batches": x.plan.m, "sequences": x.training.global_batch,
+        "busy_s": last_compute_s(x.program, timeline, passes_only=True),
+        "peak_memory_reserved_bytes": memory.peak_reserved_bytes, "memory_capacity_bytes": memory.capacity_bytes,
+        "memory_fits": memory.fits,
+    }  # fmt: skip
+
+
 def _trace(x: Prepared, timeline: Timeline) -> TraceEvents:
-    row = x.program.row
-    has = row >= 0
-    safe = np.maximum(row, 0)
+    """Stages of the groups follow one another."""
+    stage, micro_batch, chunk = (np.full(len(timeline.start_s), value, np.int32) for value in (0, -1, -1))
+    first = 0
+    for g in x.members:
+        own, row = g.program.stage >= 0, g.program.row
+        has, safe = own & (row >= 0), np.maximum(row, 0)
+        stage[own] = g.program.stage[own] + first
+        micro_batch[has] = g.table.micro_batch[safe[has]]
+        chunk[has] = g.table.chunk[safe[has]]
+        first += g.table.p
+    stream = (x.program.tasks.stream_idx % len(STREAMS)).astype(np.int32)
     return TraceEvents(
-        timeline.start_s, timeline.end_s, x.program.stage, (x.program.tasks.stream_idx % len(STREAMS)).astype(np.int32),
-        x.program.tasks.tag, np.where(has, x.table.micro_batch[safe], -1).astype(np.int32),
-        np.where(has, x.table.chunk[safe], -1).astype(np.int32), STREAMS, TAGS,
-    )  # fmt: skip
+        timeline.start_s, timeline.end_s, stage, stream, x.program.tasks.tag, micro_batch, chunk, STREAMS, TAGS
+    )
 
 
 def memory_of(prepared: Prepared, timeline: Timeline | None = None) -> MemoryReport:
-    """Memory of a step alone; `timeline` where the step has been run already."""
-    return _memory(prepared, timeline or run(prepared))
+    """Memory of a step alone, of the fullest group; `timeline` where the step has been run already."""
+    found = timeline or run(prepared)
+    return max((_memory(g, found) for g in prepared.members), key=lambda r: r.peak_reserved_bytes / r.capacity_bytes)

@@ -30,12 +30,15 @@ from windtunnel.training.assembly import (
     T_REDUCE,
     T_SEND,
     Assembly,
+    Built,
     Floats,
     Rows,
 )  # fmt: skip
+from windtunnel.training.between import Between, join
+from windtunnel.training.laid import Laid, Replicas
 from windtunnel.training.offload import offload_traffic
 from windtunnel.training.parts import Parts
-from windtunnel.training.traffic import Traffic, bucketed_traffic, sharded_traffic
+from windtunnel.training.traffic import Reduced, Traffic, bucketed_traffic, sharded_traffic
 
 _LEAST_GAP = 0.003
 """Share of a piece below which its exposed transfers are not told apart."""
@@ -76,6 +79,40 @@ def build_step(
     options: StepOptions,
 ) -> StepProgram:
     """One optimizer step as tasks."""
+    traffic = Traffic(parts, plan, cluster, training, behaviour, options)
+    return build_joint([Replicas(parts, table, plan, cluster, coefficients, traffic)])[0]
+
+
+def build_joint(replicas: list[Replicas], between: Between | None = None) -> list[StepProgram]:
+    """One optimizer step of replicas that need not be alike: one program, seen from each of them.
+
+    Args:
+        replicas: at least one; where there are more, all have the same stages.
+        between: joins their gradients.
+    """
+    asm = Assembly()
+    laid: list[Laid] = []
+    for one in replicas:
+        asm.begin(sum(x.table.p for x in replicas[: len(laid)]))
+        laid.append(_lay(asm, one))
+    if between is not None:
+        join(asm, laid, between)
+    big = (max(len(one.table) for one in replicas) + 1) * 4096.0
+    for x in laid:
+        _tied(asm, x, big)
+    asm.begin(0, 0)
+    barrier = asm.add(big + 1, 0, S_GATHER, 0.0, T_BARRIER)
+    everything = np.array([t + x.first_id for x in laid for stage in x.finish for t in stage])
+    asm.depend(np.full(len(everything), barrier[0]), everything)
+    optimizer_s = [_update(asm, x, barrier, big) for x in laid]
+    built = asm.build(np.concatenate([one.capacity for one in replicas]))
+    return [_seen(built, asm, x, seconds) for x, seconds in zip(laid, optimizer_s, strict=True)]
+
+
+def _lay(asm: Assembly, x: Replicas) -> Laid:
+    """Instructions, hops, data-parallel traffic and offloading of some replicas."""
+    parts, table, plan, traffic = x.parts, x.table, x.plan, x.traffic
+    options = traffic.options
     p, m, n = table.p, table.m, len(table)
     k_total = len(parts.layers)
     kind = table.kind.astype(np.int64)
@@ -88,7 +125,6 @@ def build_step(
     split = table.split_backward
     last_kind = W if split else B
 
-    traffic = Traffic(parts, plan, cluster, training, behaviour, options)
     pieces = np.ones(n, np.int64)
     rows = np.arange(n)
     first_f = np.full(k_total, n)
@@ -97,13 +133,13 @@ def build_step(
     np.maximum.at(last_b, part[kind == last_kind], rows[kind == last_kind])
     buckets = traffic.bucket_counts()
     reduced = np.flatnonzero(kind == last_kind) if options.reduce_every_micro_batch else last_b
-    sharded = plan.zero == 3 and traffic.size > 1
+    sharded = plan.zero == 3 and traffic.replicated
     layers = np.maximum(parts.layers, 1).astype(np.int64)
     offloads = plan.offload.activations > 0 or plan.offload.params > 0
     by_layer = sharded or offloads or n * int(layers.max()) <= _FINE_TASKS
     if by_layer:
         pieces[kind != W] = layers[part[kind != W]]
-    if traffic.size > 1 and not sharded:
+    if traffic.replicated and not sharded:
         if options.overlap_grad_reduce:
             pieces[reduced] = np.maximum(pieces[reduced], buckets[part[reduced]])
         if traffic.gather_at_start:
@@ -125,10 +161,9 @@ def build_step(
     # rates matter only where data-parallel traffic can run beside: first and last micro-batches, all under ZeRO-3
     always = sharded or options.reduce_every_micro_batch
     beside = np.ones(n, np.bool_) if always else (table.micro_batch < p) | (table.micro_batch >= m - p)
-    busy = (beside & (traffic.size > 1) & (options.overlap_grad_reduce or traffic.gather_at_start or sharded))[row]
+    busy = (beside & (traffic.replicated) & (options.overlap_grad_reduce or traffic.gather_at_start or sharded))[row]
     share = np.where(busy, duration / np.maximum(parts.seconds[kind, part][row], 1e-30), 0.0)
 
-    asm = Assembly()
     base = row * 4096.0 + piece * 4.0
     # where other traffic runs beside, a piece is a phase of kernels, which give way to it, and one of exposed transfers
     gap = np.where(share > 0, duration * parts.gap_share()[kind, part][row], 0.0)
@@ -155,7 +190,7 @@ def build_step(
     if hop.any():
         send = np.flatnonzero(hop)
         target = np.where(kind[send] == F, part[send] + 1, part[send] - 1)
-        seconds, up, out = hop_seconds(parts, plan, cluster, stage_of[part[send]], stage_of[target])
+        seconds, up, out = hop_seconds(parts, plan, x.cluster, stage_of[part[send]], stage_of[target])
         sends = asm.add(
             send * 4096.0 + 4090, table.stage[send], S_PP if options.overlap_p2p else S_COMPUTE, seconds, T_SEND,
             row=send, up=np.where(beside[send], up, 0.0), out=np.where(beside[send], out, 0.0),
@@ -173,51 +208,70 @@ def build_step(
 
     last_of_stage = np.array([last_task[table.stage_ptr[s + 1] - 1] for s in range(p)])
     finish = [[int(last_of_stage[s])] for s in range(p)]
+    reduced_by: Reduced | None = None
     if sharded:
-        sharded_traffic(asm, parts, traffic, options, plan, kind, part, row, compute, table, finish, m)
-    elif traffic.size > 1:
-        bucketed_traffic(
+        reduced_by = sharded_traffic(asm, parts, traffic, options, plan, kind, part, row, compute, table, finish, m)
+    elif traffic.replicated:
+        reduced_by = bucketed_traffic(
             asm, parts, traffic, options, part, row, piece, first_f, reduced, first_task, pieces, table, finish
         )
     if offloads:
-        offload_traffic(asm, parts, plan, cluster, kind, part, table, first_task, last_task, row_of)
-    big = (n + 1) * 4096.0
-    if parts.graph.tied and p > 1:
-        tied_s = traffic.tied_seconds(p)
-        for s in (0, int(stage_of[-1])):
-            task = asm.add(big, s, S_REDUCE, tied_s, T_REDUCE)
-            for other in (0, int(stage_of[-1])):
-                asm.depend(task, np.array(finish[other]))
-            finish[s].append(int(task[0]))
-    barrier = asm.add(big + 1, 0, S_GATHER, 0.0, T_BARRIER)
-    everything = np.array([t for stage in finish for t in stage])
-    asm.depend(np.full(len(everything), barrier[0]), everything)
-    optimizer_s = traffic.optimizer_seconds(coefficients, stage_of, p)
+        offload_traffic(asm, parts, plan, x.cluster, kind, part, table, first_task, last_task, row_of)
+    return Laid(
+        x, asm.first_stage, asm.first_id, kind, part, row, first_task, last_task, compute, stage_of, finish, reduced_by
+    )
+
+
+def _tied(asm: Assembly, x: Laid, big: float) -> None:
+    """The all-reduce of an embedding that the first and the last stage share."""
+    p = x.replicas.table.p
+    if not x.replicas.parts.graph.tied or p == 1:
+        return
+    asm.begin(x.first_stage, x.first_id)
+    tied_s = x.replicas.traffic.tied_seconds(p)
+    ends = (0, int(x.stage_of[-1]))
+    for s in ends:
+        task = asm.add(big, s, S_REDUCE, tied_s, T_REDUCE)
+        for other in ends:
+            asm.depend(task, np.array(x.finish[other]))
+        x.finish[s].append(int(task[0]))
+
+
+def _update(asm: Assembly, x: Laid, barrier: Rows, big: float) -> Floats:
+    """The optimizer of every stage, and the gathers that follow it. Returns seconds of the optimizer, shape (p,)."""
+    p, traffic, plan = x.replicas.table.p, x.replicas.traffic, x.replicas.plan
+    asm.begin(x.first_stage, x.first_id)
+    optimizer_s = traffic.optimizer_seconds(x.replicas.coefficients, x.stage_of, p)
     updates = asm.add(np.full(p, big + 2), np.arange(p), S_COMPUTE, optimizer_s, T_OPTIMIZER)
-    asm.depend(updates, barrier[0])
-    if traffic.size > 1 and plan.zero in (1, 2) and not traffic.gather_at_start and behaviour.shard_optimizer:
-        chunk_gather = np.bincount(stage_of, weights=traffic.gather_seconds(), minlength=p)
+    asm.depend(updates, barrier[0] - x.first_id)
+    if traffic.replicated and plan.zero in (1, 2) and not traffic.gather_at_start and traffic.behaviour.shard_optimizer:
+        chunk_gather = np.bincount(x.stage_of, weights=traffic.gather_seconds(), minlength=p)
         final_gather = asm.add(np.full(p, big + 3), np.arange(p), S_GATHER, chunk_gather, T_GATHER)
         asm.depend(final_gather, updates)
-    capacity = np.array(
-        [1.0, cluster.device.memory_bytes_per_s, cluster.scale_up.bytes_per_s, cluster.nic_bytes_per_s_per_device]
-    )
-    tasks, streams, resources, stage, rows_final, final = asm.build(p, capacity)
-    tag = tasks.tag
-    is_compute = tag == T_F
-    tag[is_compute] = kind[rows_final[is_compute]].astype(np.int32)
+    return optimizer_s
+
+
+def _seen(built: Built, asm: Assembly, x: Laid, optimizer_s: Floats) -> StepProgram:
+    """The program as some replicas see it: tasks of others have no stage and no row."""
+    p = x.replicas.table.p
+    own = (built.stage >= x.first_stage) & (built.stage < x.first_stage + p)
+    row = np.where(own, built.row, -1)
+    tag = built.tasks.tag
+    is_compute = own & (tag == T_F)
+    tag[is_compute] = x.kind[row[is_compute]].astype(np.int32)
+    final = built.final
     return StepProgram(
-        tasks,
-        streams,
-        resources,
-        stage,
-        rows_final,
-        final[first_task],
-        final[asm.end_of()[last_task]],
-        final[compute],
-        np.append(first_task, len(row)),
+        built.tasks,
+        built.streams,
+        built.resources,
+        np.where(own, built.stage - x.first_stage, -1).astype(np.int32),
+        row,
+        final[x.first_task + x.first_id],
+        final[asm.end_of()[x.last_task + x.first_id]],
+        final[x.compute + x.first_id],
+        np.append(x.first_task, len(x.row)),
         float(optimizer_s.max()),
-        part,
+        x.part,
     )
 
 

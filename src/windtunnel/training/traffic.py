@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import numpy.typing as npt
 
@@ -28,6 +30,8 @@ class Traffic:
         self.parts, self.plan, self.cluster, self.training, self.behaviour = parts, plan, cluster, training, behaviour
         self.options = options
         self.size = plan.dp * plan.cp
+        self.replicated = self.size > 1
+        """Whether gradients are reduced at all: among these replicas, or between them and others."""
         self.edp = max(plan.expert_dp, 1)
         self.gather_at_start = options.overlap_param_gather and plan.zero in (1, 2) and behaviour.shard_optimizer
         self.trainable = parts.trainable_share
@@ -163,10 +167,23 @@ class Traffic:
         return slower + coefficients.step_overhead_s
 
 
+@dataclass(frozen=True, slots=True)
+class Reduced:
+    """The gradient reductions that end a step: one for each piece of each virtual stage. Shapes (n,)."""
+
+    ids: Rows
+    part: Rows
+    piece: Rows
+    key: Floats
+    """Place in launch order."""
+    pieces: Rows
+    """(K,): pieces of each virtual stage."""
+
+
 def bucketed_traffic(
     asm: Assembly, parts: Parts, traffic: Traffic, options: StepOptions, part: Rows, row: Rows, piece: Rows,
     first_f: Rows, reduced: Rows, first_task: Rows, pieces: Rows, table: InstructionTable, finish: list[list[int]],
-) -> None:  # fmt: skip
+) -> Reduced:  # fmt: skip
     """DDP, ZeRO-1 and ZeRO-2: gradient buckets after the last backward, parameter buckets before the first forward."""
     k_total = len(parts.layers)
     stage_of = table.placement[:, 0]
@@ -181,8 +198,9 @@ def bucketed_traffic(
         last = np.cumsum(count) - 1
         j = np.arange(len(k)) - np.repeat(last + 1 - count, count)
         full = -(-(j + 1) * pieces[of_row] // np.repeat(count, count)) - 1  # the piece that fills bucket j
+        key = of_row * 4096.0 + full * 4 + 2
         ids = asm.add(
-            of_row * 4096.0 + full * 4 + 2, stage_of[k], S_REDUCE, t[k], T_REDUCE, row=of_row, sm=sm[k], hbm=hbm[k],
+            key, stage_of[k], S_REDUCE, t[k], T_REDUCE, row=of_row, sm=sm[k], hbm=hbm[k],
             up=up[k], out=out[k],
         )  # fmt: skip
         asm.depend(ids, first_task[of_row] + full)
@@ -192,9 +210,12 @@ def bucketed_traffic(
             following = np.minimum(reduced + 1, len(table) - 1)
             same = (table.stage[following] == table.stage[reduced]) & (following > reduced)
             asm.depend(first_task[following[same]], ids[last[same]])
+        final = of_row == _last_rows(k, of_row, k_total)[k]
+        ended = Reduced(ids[final], k[final], j[final], key[final], cuts)
     else:
         t, up, out, sm, hbm = traffic.reduce(1.0)
         n = len(table)
+        every = np.zeros(k_total, np.int64)
         for s in range(table.p):
             mine = np.flatnonzero(stage_of == s)
             ids = asm.add(
@@ -203,6 +224,9 @@ def bucketed_traffic(
             )  # fmt: skip
             asm.depend(ids, finish[s][0])
             finish[s].append(int(ids[-1]))
+            every[mine] = ids
+        parts_of = np.arange(k_total)
+        ended = Reduced(every, parts_of, 0 * parts_of, np.full(k_total, n * 4096.0 + 1), 0 * parts_of + 1)
     if traffic.gather_at_start:
         t, up, out, sm, hbm = traffic.gather(buckets)
         k = np.repeat(np.arange(k_total), buckets)
@@ -213,12 +237,20 @@ def bucketed_traffic(
             hbm=hbm[k], up=up[k], out=out[k],
         )  # fmt: skip
         asm.depend(first_task[first_f[k]] + needed, ids)
+    return ended
+
+
+def _last_rows(part: Rows, row: Rows, k_total: int) -> Rows:
+    """Last instruction of each virtual stage, shape (K,)."""
+    out = np.full(k_total, -1)
+    np.maximum.at(out, part, row)
+    return out
 
 
 def sharded_traffic(
     asm: Assembly, parts: Parts, traffic: Traffic, options: StepOptions, plan: ResolvedPlan, kind: Rows, part: Rows,
     row: Rows, compute: Rows, table: InstructionTable, finish: list[list[int]], m: int,
-) -> None:  # fmt: skip
+) -> Reduced:  # fmt: skip
     """ZeRO-3/FSDP: gather each layer before it runs, forward and backward; scatter its gradient after backward."""
     pieces = np.maximum(parts.layers, 1)
     gt, gup, gout, gsm, ghbm = traffic.gather(pieces)
@@ -277,3 +309,7 @@ def sharded_traffic(
         mine = np.flatnonzero(stage[r] == s)
         if len(mine):
             finish[s].append(int(rid[mine[-1]]))
+    final = table.micro_batch[row[r]] == m - 1
+    r, k = r[final], k[final]
+    nth = np.arange(len(r)) - np.searchsorted(row[r], row[r])  # rows rise along r
+    return Reduced(rid[final], k, nth, r + 0.25, pieces)

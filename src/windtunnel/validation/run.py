@@ -12,6 +12,7 @@ from typing import Any
 
 from windtunnel import catalog
 from windtunnel.errors import BadInput, WindtunnelError
+from windtunnel.specs.cluster import ClusterRef
 from windtunnel.specs.model import ModelSpec
 from windtunnel.specs.scenario import Scenario
 from windtunnel.training.results import TrainingResult
@@ -80,7 +81,7 @@ def group_of(scenario: Scenario) -> str:
         name = f"{model.family} h{shape[0]} l{shape[1]} f{shape[2]} e{shape[3]}"
     else:
         name = str(model)
-    device = cluster if isinstance(cluster, str) else f"{cluster.device} x{cluster.devices_per_node}"
+    device = f"{cluster.device} x{cluster.devices_per_node}" if isinstance(cluster, ClusterRef) else str(cluster)
     return f"{name} @ {device}"
 
 

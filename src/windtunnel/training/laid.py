@@ -1,0 +1,55 @@
+"""Model replicas that do the same at the same time, and where their tasks are in a step program."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from windtunnel.cost.coefficients import Coefficients
+from windtunnel.parallel.resolve import ResolvedPlan
+from windtunnel.schedules.table import InstructionTable
+from windtunnel.specs.cluster import ClusterSpec
+from windtunnel.training.assembly import Floats, Rows
+from windtunnel.training.parts import Parts
+from windtunnel.training.traffic import Reduced, Traffic
+
+
+@dataclass(frozen=True, slots=True)
+class Replicas:
+    """Model replicas that do the same at the same time: one plan on one kind of devices. p stages."""
+
+    parts: Parts
+    table: InstructionTable
+    plan: ResolvedPlan
+    cluster: ClusterSpec
+    coefficients: Coefficients
+    traffic: Traffic
+
+    @property
+    def capacity(self) -> Floats:
+        """(p, 4): SM share, HBM, scale-up and scale-out bytes/s of one device of each stage."""
+        c = self.cluster
+        rates = [1.0, c.device.memory_bytes_per_s, c.scale_up.bytes_per_s, c.nic_bytes_per_s_per_device]
+        return np.tile(np.array(rates), (self.table.p, 1))
+
+
+@dataclass(slots=True)
+class Laid:
+    """Where the tasks of some replicas are."""
+
+    replicas: Replicas
+    first_stage: int
+    first_id: int
+    """Ids below count from here."""
+    kind: Rows
+    part: Rows
+    row: Rows
+    """Of each piece."""
+    first_task: Rows
+    last_task: Rows
+    compute: Rows
+    stage_of: Rows
+    finish: list[list[int]]
+    """Per stage: tasks that the optimizer waits for."""
+    reduced: Reduced | None
