@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from windtunnel import api
+from windtunnel.cost.clock import idle_w
 from windtunnel.errors import BadInput
 from windtunnel.planner.cases import question_of
 from windtunnel.planner.objectives import Figures, Goals
@@ -97,7 +98,9 @@ def space(name: str) -> tuple[Case, Candidates]:
 @pytest.mark.parametrize("name", SPACES)
 def test_no_candidate_beats_its_bounds(name: str) -> None:
     case, x = space(name)
-    bounds = Screener(case).bounds(x)
+    screener = Screener(case)
+    bounds = screener.bounds(x)
+    work_j, idle = screener.work_j(x, bounds), idle_w(case.cluster.device)
     cells = np.argwhere(x.legal & np.isfinite(bounds.time_s))
     assert len(cells) > 30
     seen = 0
@@ -110,6 +113,8 @@ def test_no_candidate_beats_its_bounds(name: str) -> None:
             continue
         seen += 1
         assert bounds.time_s[i, j] <= step_time(step) * (1 + 1e-9), x.plan(i, j)
+        joules = power_of(step, 1.0) - idle  # of a step of one second
+        assert 0.9 * joules < work_j[i, j] <= joules * (1 + 1e-9), x.plan(i, j)
         assert bounds.memory_bytes[i, j] <= memory_of(step).peak_reserved_bytes * (1 + 1e-9), x.plan(i, j)
     assert seen >= 20
 

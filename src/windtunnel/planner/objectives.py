@@ -84,6 +84,11 @@ class Metric:
     needs: frozenset[str] = frozenset()
     """Of price, tokens, power, memory."""
 
+    @property
+    def uses_work(self) -> bool:
+        """Whether its bound asks for `Floor.work_j`."""
+        return self.name == "energy_per_million_tokens"
+
     def signed(self, value: Any) -> Any:
         """The same with less being better."""
         return -value if self.maximise else value

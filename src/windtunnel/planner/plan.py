@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -127,7 +127,11 @@ def branch_of(variant: Variant, wanted: SearchSpec, goals: Goals) -> Branch:
     case = variant.case
     x = candidates(case.model, case.cluster, case.training, variant.scenario.plan, wanted, case.behaviour)
     capacity = case.cluster.device.memory_bytes * goals.memory_fraction
-    return Branch(case, variant.setting, x, Screener(case, capacity).bounds(x), variant.scenario)
+    screener = Screener(case, capacity)
+    bounds = screener.bounds(x)
+    if any(m.uses_work for m in goals.metrics):
+        bounds = replace(bounds, work_j=screener.work_j(x, bounds))
+    return Branch(case, variant.setting, x, bounds, variant.scenario)
 
 
 def plan(

@@ -25,6 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from windtunnel.planner.cells import Cell, build_cell
+from windtunnel.planner.energy import work_joules
 from windtunnel.planner.keys import Distinct, Keys
 from windtunnel.planner.paths import Paths
 from windtunnel.planner.pipeline import held_at_once, pipe_of, plan_of
@@ -83,6 +84,12 @@ class Screener:
                     time_s[grid], memory[grid] = self._family(x, keys, rows[used], columns, legal[used], after)
         time_s[~x.legal], memory[~x.legal] = np.inf, np.inf
         return Bounds(time_s, memory, len(self._cells))
+
+    def work_j(self, x: Candidates, bounds: Bounds) -> Floats:
+        """Joules of one device in a step above idling, for candidates with bounds, shape (N, P)."""
+        keys = Keys.of(x)
+        able = np.isfinite(bounds.time_s)
+        return work_joules(self.case, x, able, lambda row, j: self._cell(keys.cell(row, j), x, row, j))
 
     def _family(
         self, x: Candidates, keys: Keys, rows: Ints, columns: list[int], legal: Mask, after: dict[Hashable, Any]
