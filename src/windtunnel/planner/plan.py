@@ -175,7 +175,7 @@ def plan(
     rest = {name: getattr(of.scenario, name) for name in of.scenario.model_fields_set - {"search", "plan"}}
     filled = Scenario.model_validate({**rest, "plan": _sparse(found.best)})
     best = simulate_training(filled)
-    ranked = sorted(found.evaluated, key=lambda e: e.key)[: wanted.top]
+    ranked = sorted(found.evaluated, key=lambda e: (bool(e.missed), e.key))[: wanted.top]
     front = sorted(found.front, key=lambda e: e.key) if len(goals.objectives) > 1 else []
     pruned = {"memory": proof.pruned_by_memory, "bound": proof.pruned_by_bound, "refused": proof.refused}
     return PlanResult(
