@@ -12,8 +12,10 @@ import yaml
 from windtunnel import api
 from windtunnel.cli.main import run
 from windtunnel.errors import BadInput, Infeasible
+from windtunnel.planner.cases import question_of
 from windtunnel.planner.space import divisors
 from windtunnel.specs.search import recompute_of
+from windtunnel.training.predict import load
 
 SCENARIO: dict[str, Any] = {
     "model": "meta-llama/Llama-3.1-8B", "cluster": {"device": "h100-sxm-80gb", "nodes": 1, "devices_per_node": 8},
@@ -168,6 +170,18 @@ def test_progress_is_told(path: Path) -> None:
     assert told[0].simulated == 0 and told[0].best is None and told[0].screened == result.proof.candidates
     assert told[-1].simulated == result.evaluated and told[-1].best == result.proof.best
     assert told[-1].next_bound is not None
+
+
+@pytest.mark.parametrize(("name", "number"), [("cheapest-device-8b", 12), ("fewest-devices-70b", 16)])
+def test_examples_ask_for_several_clusters(name: str, number: int) -> None:
+    scenario, lines, folder = load(Path(__file__).parents[2] / "examples" / "search" / f"{name}.yaml")
+    question = question_of(scenario, folder, lines)
+    assert (
+        len(question.variants)
+        == number
+        == len({v.case.cluster.name + v.case.training.precision for v in question.variants})
+    )
+    assert not question.left_out
 
 
 def test_values_of_axes() -> None:
