@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 from windtunnel import api, catalog
 from windtunnel.cost.coefficients import Coefficients
 from windtunnel.errors import BadInput
+from windtunnel.pricing.segments import simulate_segments
 from windtunnel.program.segment import COMM, COMPUTE, Launch, Segment
 from windtunnel.specs.cluster import ClusterRef
 from windtunnel.techniques import REGISTRY, Technique, applied
 from windtunnel.techniques.limits import Limits, free_case, merged, with_technique
 from windtunnel.training.results import TrainingResult
-from windtunnel.training.segments import simulate_segments
 
 pytestmark = pytest.mark.property
 

@@ -19,11 +19,11 @@ import numpy.typing as npt
 from windtunnel.engine import simulate
 from windtunnel.graph import PREDICTED
 from windtunnel.parallel.recompute import recomputing
+from windtunnel.pricing.segments import COMM_WEIGHT
 from windtunnel.program.segment import COMPUTE, Segment
 from windtunnel.program.tables import Resources, Streams, TaskTable, Timeline
 from windtunnel.training.assembly import S_COMPUTE, STREAMS, T_B, T_F, T_SEND, T_W, TAGS
 from windtunnel.training.parts import Parts
-from windtunnel.training.segments import COMM_WEIGHT
 from windtunnel.training.simulate import Prepared
 from windtunnel.training.step import hop_seconds
 

@@ -21,6 +21,8 @@ from windtunnel.parallel.precision import MATRIX_FORMAT, Recipe, kept_bytes_scal
 from windtunnel.parallel.recompute import Recomputed, recompute_block, recomputing
 from windtunnel.parallel.resolve import ResolvedPlan
 from windtunnel.parallel.tensor import tensor_bytes, tensor_parallel
+from windtunnel.pricing.launches import Lowering, Pricing
+from windtunnel.pricing.segments import simulate_segments
 from windtunnel.program.segment import Segment, SegmentTime
 from windtunnel.specs.cluster import ClusterSpec
 from windtunnel.specs.model import ModelSpec
@@ -29,8 +31,6 @@ from windtunnel.specs.workload import LoraSpec, TrainingSpec
 from windtunnel.techniques.base import Applied
 from windtunnel.training.host import host_work
 from windtunnel.training.known import BlockCost, Known, Priced
-from windtunnel.training.lower import Lowering, Pricing
-from windtunnel.training.segments import simulate_segments
 from windtunnel.training.unshard import add_copies, copy_bytes
 
 Floats = npt.NDArray[np.float64]
