@@ -7,7 +7,7 @@ JOBS ?= 2
 OUT ?= out
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-long lint bench goldens docs calibrate-catalog leave-out accuracy clean
+.PHONY: help setup demo test test-long lint bench goldens docs targets calibrate-catalog leave-out accuracy clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -37,7 +37,10 @@ lint: setup  ## style, types and import order
 test: lint  ## lint, then everything but the slow tests
 	$(BIN)/pytest -n $(JOBS) -m "not slow" --benchmark-disable
 
-test-long: setup  ## slow tests, validation on the rows we ship, the papers, speed figures (not asserted)
+targets:  ## .venv-targets: the programs that launch files are for, as far as the index has them
+	@PYTHON=$(abspath $(BIN))/python scripts/install-targets
+
+test-long: setup targets  ## slow tests, validation on the rows we ship, the papers, speed figures (not asserted)
 	$(BIN)/pytest -n $(JOBS) -m slow --benchmark-disable || [ $$? -eq 5 ]
 	$(BIN)/windtunnel validate
 	$(BIN)/windtunnel validate --family narayanan-t1 --family simumax-b200-memory --gate mape=0.06

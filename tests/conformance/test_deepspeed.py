@@ -1,8 +1,7 @@
-"""JSON for DeepSpeed: every field is in the release's list, the numbers are the plan's, its own code reads them."""
+"""JSON for DeepSpeed: every field is in the release's list, the numbers are the plan's."""
 
 from __future__ import annotations
 
-import importlib.util
 import json
 from pathlib import Path
 from typing import Any
@@ -86,20 +85,3 @@ def test_numbers_that_deepspeed_refuses_are_refused_here(
     with pytest.raises(BadInput) as caught:
         export(DENSE | {"model": model, "plan": plan}, "deepspeed", None, tmp_path)
     assert field in [problem.field for problem in caught.value.problems]
-
-
-@pytest.mark.skipif(
-    importlib.util.find_spec("deepspeed") is None,
-    reason="deepspeed 0.19.8 is not installed: its DeepSpeedConfig reads it",
-)
-@pytest.mark.parametrize("plan", PLANS, ids=str)
-def test_its_own_configuration_code_reads_the_file(plan: dict[str, Any], tmp_path: Path) -> None:
-    from deepspeed.runtime.config import DeepSpeedConfig
-
-    prepared, _ = prepare(DENSE | {"plan": plan})
-    export(prepared, "deepspeed", "0.19.8", tmp_path)
-    tree = json.loads((tmp_path / "ds_config.json").read_text("utf-8"))
-    tree["train_batch_size"] //= prepared.plan.dp  # without a process group it counts one rank
-    read = DeepSpeedConfig(tree)
-    assert read.gradient_accumulation_steps == prepared.plan.m
-    assert read.zero_config.stage == prepared.plan.zero

@@ -1,8 +1,7 @@
-"""TOML files for torchtitan: fields are in the release's list, numbers are the plan's, its own code reads them."""
+"""TOML files for torchtitan: fields are in the release's list, numbers are the plan's."""
 
 from __future__ import annotations
 
-import importlib.util
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -108,18 +107,3 @@ def test_a_model_without_a_flavor_is_said(tmp_path: Path) -> None:
     assert any("no flavor" in item for item in done.unsupported)
     text = (tmp_path / "torchtitan.toml").read_text("utf-8")
     assert all(item in text for item in done.unsupported)
-
-
-@pytest.mark.skipif(
-    importlib.util.find_spec("torchtitan") is None,
-    reason="torchtitan 0.2.2 is not installed: its ConfigManager reads it",
-)
-@pytest.mark.parametrize("name", NAMES)
-def test_its_own_configuration_code_reads_the_file(name: str, tmp_path: Path) -> None:
-    from torchtitan.config.manager import ConfigManager
-
-    export(EXAMPLES / f"{name}.yaml", "torchtitan", "0.2.2", tmp_path)
-    read = ConfigManager().parse_args(["--job.config_file", str(tmp_path / "torchtitan.toml")])
-    found = written(tmp_path)
-    assert read.training.global_batch_size == found["training.global_batch_size"]
-    assert read.parallelism.module_fqns_per_model_part == found.get("parallelism.module_fqns_per_model_part")

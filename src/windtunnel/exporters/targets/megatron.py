@@ -15,6 +15,8 @@ from windtunnel.exporters import integers
 from windtunnel.exporters.target import TARGETS, Draft, LaunchTarget, OptionList
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from windtunnel.errors import ProblemList
     from windtunnel.training.simulate import Prepared
 
@@ -286,6 +288,22 @@ def _overlap(prepared: Prepared, to: _Arguments) -> None:
         to.add("--overlap-moe-expert-parallel-comm")
 
 
+def recompute_modules(prepared: Prepared, wanted: Sequence[str], draft: Draft) -> list[str]:
+    """Modules to recompute in Megatron's words; those that the model does not have are refused, so left out."""
+    model = prepared.model
+    absent = () if model.is_mla else ("mla_up_proj",)
+    absent += () if model.num_experts else ("moe", "moe_act", "shared_experts")
+    found = []
+    for module in wanted:
+        if module not in RECOMPUTE:
+            draft.lacks(f"recompute of {module}; known: {', '.join(RECOMPUTE)}")
+        elif module in absent:
+            draft.lacks(f"recompute of {module}: {model.name} has no such module")
+        else:
+            found.append(RECOMPUTE[module])
+    return found
+
+
 def _memory(prepared: Prepared, to: _Arguments) -> None:
     plan, draft = prepared.plan, to.draft
     to.group = "MEMORY"
@@ -302,10 +320,7 @@ def _memory(prepared: Prepared, to: _Arguments) -> None:
                 whole = f"{how.num_layers} over {plan.vpp} virtual stages"
                 draft.lacks(f"recompute.num_layers {whole}: Megatron counts a virtual stage; rounded up")
     elif how.policy == "modules":
-        for module in how.modules:
-            if module not in RECOMPUTE:
-                draft.lacks(f"recompute of {module}; known: {', '.join(RECOMPUTE)}")
-        modules = [RECOMPUTE[m] for m in how.modules if m in RECOMPUTE]
+        modules = recompute_modules(prepared, how.modules, draft)
         if modules:
             to.add("--recompute-granularity", "selective")
             to.add("--recompute-modules", *modules)

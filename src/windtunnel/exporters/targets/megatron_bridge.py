@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from windtunnel.exporters.target import TARGETS, Draft, LaunchTarget, OptionList
-from windtunnel.exporters.targets.megatron import ATTENTION, CP_COMM, RECOMPUTE, SCHEDULES, check, layout
+from windtunnel.exporters.targets.megatron import ATTENTION, CP_COMM, SCHEDULES, check, layout, recompute_modules
 from windtunnel.exporters.wrappers import comment
 
 if TYPE_CHECKING:
@@ -223,10 +223,7 @@ def _memory(prepared: Prepared, to: _Settings) -> None:
                 whole = f"{how.num_layers} over {plan.vpp} virtual stages"
                 draft.lacks(f"recompute.num_layers {whole}: Megatron counts a virtual stage; rounded up")
     elif how.policy == "modules":
-        for module in how.modules:
-            if module not in RECOMPUTE:
-                draft.lacks(f"recompute of {module}; known: {', '.join(RECOMPUTE)}")
-        modules = [RECOMPUTE[m] for m in how.modules if m in RECOMPUTE]
+        modules = recompute_modules(prepared, how.modules, draft)
         granularity = "selective" if modules else None
         if how.num_layers is not None:
             draft.lacks(f"recompute.num_layers {how.num_layers} of modules: all layers recompute them")
