@@ -1,0 +1,146 @@
+"""What the planner may choose from in a group: the plans that its software can run, the rows' own among them.
+
+The space is wide but not endless, so that some hundreds of searches take minutes: tensor ranks stay in the scale-up
+domain, a context rank keeps a stretch of its sequence, micro-batches go up to twice the rows'. Values that a row uses are
+always in. What is not an axis (overlap, prefetch, how ends count as layers) is as the rows have it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from windtunnel import catalog
+from windtunnel.planner.space import divisors
+from windtunnel.specs.plan import PlanSpec, Recompute
+from windtunnel.specs.scenario import Scenario
+from windtunnel.specs.search import SearchSpec, recompute_of
+from windtunnel.validation.handtuned.groups import Group
+
+LARGEST_TP = 16
+TOKENS_PER_CONTEXT_RANK = 4096
+LARGEST_MBS = 8
+SEARCHED = (
+    "tp", "pp", "vpp", "cp", "ep", "etp", "dp", "mbs", "zero", "shard_group", "sp", "cp_kind", "recompute", "schedule",
+)  # fmt: skip
+"""Fields of a row's plan that the search chooses anew; the others are kept."""
+_PER_OP = Recompute(policy="modules", modules=("per_op",))
+
+
+@dataclass(frozen=True, slots=True)
+class Abilities:
+    """What a piece of training software lets its user choose."""
+
+    axes: frozenset[str] = frozenset({"tp", "pp", "vpp", "cp", "ep"})
+    zero: tuple[int, ...] = (0, 1)
+    recompute: tuple[str | Recompute, ...] = ("none", "selective", "full")
+    any_mbs: bool = False
+    """Whether all micro-batches are tried: there is no other axis to speak of."""
+    even_stages: bool = False
+    """Whether stages have equally many layers, the ends not counted."""
+
+
+_EARLY = Abilities(frozenset({"tp", "pp", "vpp"}), (0,), ("none", "full"), even_stages=True)
+_SHARDED = Abilities(frozenset(), (0, 2, 3), ("none", "full"), any_mbs=True)
+_COMPILED = Abilities(frozenset({"tp", "cp", "ep"}), (3,), ("none", "full"))
+ABILITIES: dict[str, Abilities] = {
+    "megatron_2021": _EARLY,
+    "megatron_2022": Abilities(frozenset({"tp", "pp", "vpp"}), even_stages=True),
+    "megatron_deepspeed": Abilities(frozenset({"tp", "pp"}), (0, 1), ("none", "full"), even_stages=True),
+    "fsdp1": _SHARDED, "torchtune": _SHARDED, "ddp": _SHARDED, "deepspeed": _SHARDED,
+    "torchtitan": Abilities(zero=(3,), recompute=("none", _PER_OP, "full")),
+    "jax": _COMPILED, "pax": _COMPILED, "t5x": _COMPILED,
+}  # fmt: skip
+"""Axes and switches of each framework's releases that the rows ran; absent: those of current Megatron."""
+
+
+def space_of(group: Group, others: Sequence[Group] = ()) -> dict[str, Any]:
+    """`search.space` of a group.
+
+    Args:
+        group: rows that share everything but their plan.
+        others: groups that train the same model with the same software; their recomputation policies are tried too.
+    """
+    able = ABILITIES.get(group.training.framework, Abilities())
+    plans = [s.plan for s in group.scenarios]
+    cluster = catalog.resolve_cluster(group.scenarios[0].cluster)
+    devices, seq_len = cluster.num_devices, group.training.seq_len
+    depth = len(group.model.layer_kinds())
+    most_mbs = max(LARGEST_MBS, *(2 * p.mbs for p in plans))
+    allowed: dict[str, Callable[[int], bool]] = {
+        "tp": lambda n: n <= min(LARGEST_TP, cluster.scale_up_domain),
+        "cp": lambda n: n == 1 or seq_len // n >= TOKENS_PER_CONTEXT_RANK,
+        "pp": lambda n: depth % n == 0 if able.even_stages else n <= depth + 2,
+    }
+    space: dict[str, Any] = {"etp": _with(plans, "etp", {1})}
+    for axis in ("tp", "pp", "cp"):
+        free = {n for n in divisors(devices) if allowed[axis](n)} if axis in able.axes else {1}
+        space[axis] = _with(plans, axis, free)
+    if "vpp" not in able.axes:
+        space["vpp"] = _with(plans, "vpp", {1})
+    elif able.even_stages:
+        space["vpp"] = _with(plans, "vpp", set(divisors(depth)))
+    if "ep" not in able.axes:
+        space["ep"] = _with(plans, "ep", {1})
+    if not able.any_mbs:
+        batch = group.training.global_batch
+        space["mbs"] = _with(plans, "mbs", {n for n in divisors(batch) if n <= most_mbs})
+    space["zero"] = _with(plans, "zero", set(able.zero))
+    if group.model.num_experts and able is _COMPILED:  # its compiler cuts expert matrices over the tensor axis as well
+        space["tp"] = _with(plans, "tp", set())
+    for name in ("sp", "cp_kind", "shard_group", "schedule"):
+        values = dict.fromkeys(getattr(p, name) for p in plans if getattr(p, name) is not None)
+        if values:
+            space[name] = sorted(values)
+    space["recompute"] = _recompute(able, plans, [s.plan for g in others for s in g.scenarios])
+    for name in ("activations", "optimizer", "params"):
+        shares = {getattr(p.offload, name) for p in plans}
+        if shares != {0.0}:
+            space[f"offload_{name}"] = sorted(shares | {0.0})
+    return space
+
+
+def _with(plans: Iterable[PlanSpec], name: str, values: set[int]) -> list[int]:
+    return sorted(values | {getattr(p, name) for p in plans})
+
+
+def _recompute(able: Abilities, own: list[PlanSpec], alike: list[PlanSpec]) -> list[Any]:
+    """Policies of the software, of the rows, and of rows that train the same model elsewhere."""
+    ends = next((p.recompute.early_stop for p in own if p.recompute.early_stop is not None), None)
+    known = [recompute_of(r) for r in able.recompute]
+    known = [r.model_copy(update={"early_stop": ends}) if r.policy == "full" else r for r in known]
+    used = [p.recompute for p in (*own, *alike)]
+    chosen = dict.fromkeys(json_of(r) for r in (*known, *used))
+    policies = [Recompute.model_validate_json(text) for text in chosen]
+    same = Recompute(policy="selective")
+    if same in policies:  # the same by another name
+        policies = [r for r in policies if r != Recompute(policy="modules", modules=("core_attn",))]
+    return [r.model_dump(mode="json", exclude_defaults=True) or "none" for r in policies]
+
+
+def json_of(policy: Recompute) -> str:
+    """A policy as text, for telling policies apart."""
+    return policy.model_dump_json(exclude_defaults=True)
+
+
+def searches(group: Group, others: Sequence[Group] = ()) -> list[Scenario]:
+    """The scenarios to plan: one for each way in which the rows set what is not searched."""
+    space = space_of(group, others)
+    spaces = [space]
+    if "shard_group" in space:  # sharding over all replicas is the absence of a group, which a list cannot hold
+        spaces.append({name: values for name, values in space.items() if name != "shard_group"})
+    bases: dict[str, PlanSpec] = {}
+    for scenario in group.scenarios:
+        kept = {n: getattr(scenario.plan, n) for n in scenario.plan.model_fields_set - {*SEARCHED, "offload"}}
+        tier = scenario.plan.offload.tier
+        for base in [kept, {n: v for n, v in kept.items() if n != "stage_layers"}]:
+            full = base if tier == "host" else {**base, "offload": {"tier": tier}}
+            plan = PlanSpec.model_validate(full)
+            bases.setdefault(plan.model_dump_json(), plan)
+    first = group.scenarios[0]
+    return [
+        first.model_copy(update={"plan": plan, "search": SearchSpec.model_validate({"space": values, "top": 1})})
+        for plan in bases.values()
+        for values in spaces
+    ]
