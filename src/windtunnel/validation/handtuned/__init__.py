@@ -1,1 +1,1 @@
-"""The planner against plans that people tuned: every measured group, its row plans, and the plan that a search finds."""
+"""The planner against plans that people tuned: measured groups, their row plans, the plan that a search finds."""

@@ -12,6 +12,7 @@ from windtunnel import catalog
 from windtunnel.errors import Infeasible, WindtunnelError
 from windtunnel.parallel.resolve import ResolvedPlan
 from windtunnel.planner.plan import PlanResult, plan
+from windtunnel.specs.model import ModelSpec
 from windtunnel.specs.plan import Recompute
 from windtunnel.specs.scenario import Scenario
 from windtunnel.training.comparable import describe
@@ -26,8 +27,8 @@ from windtunnel.validation.targets import at_step_time
 SAME = 1e-9
 """Relative difference below which two simulated times are one."""
 _CLASSES = {
-    "gemm": "kernels", "attention": "kernels", "memory bound": "kernels", "scan": "kernels",
-    "recompute": "recomputation", "exposed tp": "tensor-parallel communication",
+    "gemm": "matrix products", "attention": "attention kernels", "memory bound": "memory-bound kernels",
+    "scan": "scans", "recompute": "recomputation", "exposed tp": "tensor-parallel communication",
     "exposed pp": "pipeline hops", "exposed dp": "data-parallel communication",
     "exposed ep": "expert communication", "exposed cp": "context-parallel communication",
     "exposed offload": "offload copies", "bubble": "pipeline bubble", "slowed by overlap": "contention",
@@ -68,8 +69,9 @@ class Outcome:
     measured_best: RowPlan | None
     """The fastest row plan as measured."""
     verdict: str
-    """same: the row's plan is the best of the space. faster: the planner's is. memory: the row's is faster as simulated,
-    but would not fit. slower: the space lacks the row's plan, or a rule refuses it. failed: no row could be simulated."""
+    """same: the row's plan is the best of the space. faster: the planner's is. memory: the row's is faster as
+    simulated, but would not fit. slower: the space lacks the row's plan, or a rule refuses it. failed: no row could be
+    simulated."""
     plan: str = ""
     """The planner's."""
     plan_s: float = 0.0
@@ -204,19 +206,17 @@ def compare(group: Group, others: Sequence[Group] = ()) -> Outcome:
 def _about(group: Group, others: Sequence[Group]) -> dict[str, Any]:
     cluster, training = catalog.resolve_cluster(group.scenarios[0].cluster), group.training
     return {
-        "key": identity(group, others), "families": group.families, "model": group.model.name, "device": cluster.device.id,
-        "devices": cluster.num_devices, "seq_len": training.seq_len, "global_batch": training.global_batch,
-        "precision": training.precision, "framework": training.framework, "phase": training.phase,
-        "rows": len(group.cases), "capacity_gib": cluster.device.memory_bytes / 2**30,
+        "key": identity(group, others), "families": group.families, "model": group.model.name,
+        "device": cluster.device.id, "devices": cluster.num_devices, "seq_len": training.seq_len,
+        "global_batch": training.global_batch, "precision": training.precision,
+        "framework": training.framework, "phase": training.phase, "rows": len(group.cases), "capacity_gib": cluster.device.memory_bytes / 2**30,
     }  # fmt: skip
 
 
 def _simulate(scenario: Scenario) -> tuple[Prepared, TrainingResult]:
-    from windtunnel.training.predict import resolve_model
-
-    assert scenario.training is not None
+    assert scenario.training is not None and isinstance(scenario.model, ModelSpec)
     cluster = catalog.resolve_cluster(scenario.cluster)
-    prepared = prepare(resolve_model(scenario, None), cluster, scenario.training, scenario.plan)
+    prepared = prepare(scenario.model, cluster, scenario.training, scenario.plan)
     return prepared, simulate_step(prepared, name=scenario.name)
 
 
@@ -260,7 +260,7 @@ def _search(group: Group, others: Sequence[Group]) -> tuple[PlanResult | None, d
 def _verdict(row: RowPlan, theirs: ResolvedPlan, ours: ResolvedPlan, seconds: float) -> str:
     if seconds > row.simulated_s * (1.0 + SAME):
         return "slower" if row.fits else "memory"
-    return "same" if words(theirs) == words(ours) or seconds > row.simulated_s * (1.0 - SAME) else "faster"
+    return "same" if theirs == ours or seconds > row.simulated_s * (1.0 - SAME) else "faster"
 
 
 def _told_apart(a: Prepared, slow: TrainingResult, b: Prepared, fast: TrainingResult) -> dict[str, Any]:

@@ -1,12 +1,13 @@
 """What the planner may choose from in a group: the plans that its software can run, the rows' own among them.
 
 The space is wide but not endless, so that some hundreds of searches take minutes: tensor ranks stay in the scale-up
-domain, a context rank keeps a stretch of its sequence, micro-batches go up to twice the rows'. Values that a row uses are
-always in. What is not an axis (overlap, prefetch, how ends count as layers) is as the rows have it.
+domain, a context rank keeps a stretch of its sequence, micro-batches go up to twice the rows'. Values that a row uses
+are always in. What is not an axis (overlap, prefetch, how ends count as layers) is as the rows have it.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -93,7 +94,8 @@ def space_of(group: Group, others: Sequence[Group] = ()) -> dict[str, Any]:
         values = dict.fromkeys(getattr(p, name) for p in plans if getattr(p, name) is not None)
         if values:
             space[name] = sorted(values)
-    space["recompute"] = _recompute(able, plans, [s.plan for g in others for s in g.scenarios])
+    alike = [s.plan for g in others if _one_release(g, group) for s in g.scenarios]
+    space["recompute"] = _recompute(able, plans, alike)
     for name in ("activations", "optimizer", "params"):
         shares = {getattr(p.offload, name) for p in plans}
         if shares != {0.0}:
@@ -105,23 +107,26 @@ def _with(plans: Iterable[PlanSpec], name: str, values: set[int]) -> list[int]:
     return sorted(values | {getattr(p, name) for p in plans})
 
 
+def _one_release(a: Group, b: Group) -> bool:
+    """Whether two groups of one framework store and reduce alike: old releases of it do so otherwise."""
+    names = ("precision", "grad_reduce_precision", "master_weights")
+    return all(getattr(a.training, name) == getattr(b.training, name) for name in names)
+
+
 def _recompute(able: Abilities, own: list[PlanSpec], alike: list[PlanSpec]) -> list[Any]:
-    """Policies of the software, of the rows, and of rows that train the same model elsewhere."""
-    ends = next((p.recompute.early_stop for p in own if p.recompute.early_stop is not None), None)
-    known = [recompute_of(r) for r in able.recompute]
-    known = [r.model_copy(update={"early_stop": ends}) if r.policy == "full" else r for r in known]
+    """Policies of the software, of the rows, and of rows that train the same model elsewhere.
+
+    How a checkpoint ends is the software's: `full` ends as in the rows.
+    """
     used = [p.recompute for p in (*own, *alike)]
-    chosen = dict.fromkeys(json_of(r) for r in (*known, *used))
-    policies = [Recompute.model_validate_json(text) for text in chosen]
-    same = Recompute(policy="selective")
-    if same in policies:  # the same by another name
+    ends = next((r.early_stop for r in used if r.early_stop is not None), None)
+    policies = [recompute_of(r) for r in able.recompute] + used
+    policies = [r.model_copy(update={"early_stop": ends}) if r.policy == "full" else r for r in policies]
+    if any(r.policy == "selective" for r in policies):  # the same by another name
         policies = [r for r in policies if r != Recompute(policy="modules", modules=("core_attn",))]
-    return [r.model_dump(mode="json", exclude_defaults=True) or "none" for r in policies]
-
-
-def json_of(policy: Recompute) -> str:
-    """A policy as text, for telling policies apart."""
-    return policy.model_dump_json(exclude_defaults=True)
+    policies += [p.recompute for p in own]
+    texts = dict.fromkeys(r.model_dump_json(exclude_defaults=True) for r in policies)
+    return [json.loads(text) or "none" for text in texts]
 
 
 def searches(group: Group, others: Sequence[Group] = ()) -> list[Scenario]:

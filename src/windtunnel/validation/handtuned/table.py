@@ -90,7 +90,7 @@ def _misses(outcomes: Sequence[Outcome]) -> str:
         for o in members
     ]  # fmt: skip
     head = ["model", "devices", "family", "row plan", "its GiB", "of", "why", "gain", "note"]
-    text = "Rows that ran although their plan does not fit as simulated, and are faster there: the memory model's misses.\n"
+    text = "Rows that ran although they do not fit as simulated, and are faster there: misses of the memory model.\n"
     return "## Row plans that the planner does not reach\n\n" + text + "\n" + markdown(head, lines, 4)
 
 
@@ -110,11 +110,11 @@ def reason(o: Outcome) -> str:
     cost = min(o.parts, key=lambda x: x[1], default=("", 0.0))
     if cost[1] < -max(_LEAST, 0.25 * abs(o.gain)):
         carry.append(cost)
-    return ", ".join(f"{name} {-share:+.1%}" for name, share in carry).replace("-", "−")
+    return ", ".join(f"{name} {_percent(-share, plus=True)}" for name, share in carry)
 
 
 def _line(o: Outcome) -> list[str]:
-    gain = f"{o.gain:.1%}".replace("-", "−")
+    gain = _percent(o.gain)
     return [
         o.model, f"{o.devices} {o.device}", f"{o.seq_len}, {o.global_batch}, {o.precision}", str(o.rows),
         o.best_row.plan + _also(o), _seconds(o.best_row.measured_s), _seconds(o.best_row.simulated_s),
@@ -129,11 +129,16 @@ def _also(o: Outcome) -> str:
     other: RowPlan | None = o.measured_best
     if other is None or other.plan == o.best_row.plan:
         return ""
-    return f"; measured fastest: {other.plan}, {_seconds(other.measured_s)} s, simulated {_seconds(other.simulated_s)} s"
+    times = f"{_seconds(other.measured_s)} s, simulated {_seconds(other.simulated_s)} s"
+    return f"; measured fastest: {other.plan}, {times}"
 
 
 def _seconds(value: float | None) -> str:
     return "–" if value is None else f"{value:.4g}"
+
+
+def _percent(share: float, *, plus: bool = False) -> str:
+    return f"{share:{'+' if plus else ''}.1%}".replace("-", "−")
 
 
 def _gib(value: float) -> str:
