@@ -136,8 +136,8 @@ def _layouts(
             & ((experts > 0) | ((ep == 1) & (etp == 1)))
         ),
         "pp · vpp fits the layers": (pp * vpp <= depth + 2) & ((pp > 1) | (vpp == 1)),
-        "layers divide over pp · vpp, the ends counted or not": (
-            (vpp == 1) | (depth % (pp * vpp) == 0) | ((depth + 2) % (pp * vpp) == 0)
+        "layers divide over pp · vpp, the ends counted or not": (  # a split that the plan sets need not be even
+            (vpp == 1) | bool(plan.stage_layers) | (depth % (pp * vpp) == 0) | ((depth + 2) % (pp * vpp) == 0)
         ),
         f"at most {MAX_INSTRUCTIONS} instructions": m * pp * vpp <= MAX_INSTRUCTIONS,
     }  # fmt: skip

@@ -206,10 +206,10 @@ def compare(group: Group, others: Sequence[Group] = ()) -> Outcome:
 def _about(group: Group, others: Sequence[Group]) -> dict[str, Any]:
     cluster, training = catalog.resolve_cluster(group.scenarios[0].cluster), group.training
     return {
-        "key": identity(group, others), "families": group.families, "model": group.model.name,
-        "device": cluster.device.id, "devices": cluster.num_devices, "seq_len": training.seq_len,
-        "global_batch": training.global_batch, "precision": training.precision,
-        "framework": training.framework, "phase": training.phase, "rows": len(group.cases), "capacity_gib": cluster.device.memory_bytes / 2**30,
+        "key": identity(group, others), "families": group.families, "rows": len(group.cases),
+        "model": group.model.name, "device": cluster.device.id, "devices": cluster.num_devices,
+        "capacity_gib": cluster.device.memory_bytes / 2**30, "framework": training.framework, "phase": training.phase,
+        "seq_len": training.seq_len, "global_batch": training.global_batch, "precision": training.precision,
     }  # fmt: skip
 
 
