@@ -83,7 +83,10 @@ SPACES: dict[str, dict[str, Any]] = {
         "model": "meta-llama/Llama-3.1-8B", "cluster": H100,
         "training": {"seq_len": 8192, "global_batch": 32, "framework": "nemo"},
         "search": {"space": {
-            "zero": [1], "order": [["tp", "cp", "ep", "dp", "pp"], ["tp", "cp", "ep", "pp", "dp"]],
+            "zero": [1], "cp": [1, 2], "order": [
+                ["tp", "cp", "ep", "dp", "pp"], ["tp", "cp", "ep", "pp", "dp"], ["dp", "cp", "tp", "ep", "pp"],
+                ["pp", "dp", "tp", "ep", "cp"],
+            ],
         }},
     },
 }  # fmt: skip
@@ -133,6 +136,16 @@ def test_a_step_is_the_same_with_blocks_that_other_plans_priced(name: str) -> No
         )  # fmt: skip
         assert step_time(shared) == step_time(alone), x.plan(i, j)
         assert shared.parts.kept_bytes == alone.parts.kept_bytes
+
+
+def test_an_order_that_lays_the_mesh_alike_counts_once() -> None:
+    _, x = space("pipeline inside")
+    names = ("tp", "cp", "pp", "dp")
+    seen = set()
+    for i, j in np.argwhere(x.legal).tolist():
+        active = tuple(a for a in x.policies[j].order if a in names and getattr(x, a)[i] > 1)
+        seen.add((i, x.policies[j].recompute, active))
+    assert len(seen) == x.count
 
 
 def verified(branches: list[Branch], goals: Goals, found: Found, proof: Proof) -> bool:

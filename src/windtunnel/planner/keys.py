@@ -10,8 +10,18 @@ import numpy.typing as npt
 
 from windtunnel import schedules
 from windtunnel.planner.space import Candidates, Policy
+from windtunnel.specs.cluster import ClusterSpec
 
 Ints = npt.NDArray[np.int64]
+
+
+def stride_of(x: Candidates, order: Sequence[str], axis: str) -> Ints:
+    """(N,): distance in devices between neighbours along a mesh axis."""
+    out = np.ones(len(x.tp), np.int64)
+    for name in order[: list(order).index(axis)]:
+        if name != "ep":
+            out = out * getattr(x, name)
+    return out
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +30,10 @@ class Keys:
 
     layout: Ints
     weights: Ints
+    places: dict[tuple[str, ...], Ints]
+    """Order → code of where groups inside a block sit, of each layout."""
+    hops: dict[tuple[str, ...], Ints]
+    """Order → distance between neighbouring stages, of each layout."""
     blocks: list[Hashable]
     holds: list[Hashable]
     """What changes the memory that lasts, of each policy."""
@@ -29,36 +43,61 @@ class Keys:
     """What changes the optimizer's time."""
     copies: list[Hashable]
     """What changes copies between device and host memory; None where nothing is copied."""
+    orders: list[tuple[str, ...]]
 
     @classmethod
-    def of(cls, x: Candidates) -> Keys:
+    def of(cls, x: Candidates, cluster: ClusterSpec) -> Keys:
         """Keys of all layouts and policies."""
-        plain_order = len({q.order for q in x.policies}) == 1 and x.policies[0].order[-1] == "pp"
         columns = [x.tp, x.cp, x.ep, x.etp, x.mbs, np.minimum(x.m, 2)]
         if any(q.zero == 3 for q in x.policies):  # unsharded copies are part of a block, once a step under a pipeline
             columns += [np.where(x.pp > 1, x.m, 0), np.minimum(x.dp * x.cp, 2)]
-        if not plain_order:
-            columns += [x.pp, x.dp]
         layout = np.unique(np.stack(columns), axis=1, return_inverse=True)[1].reshape(-1)
         sizes = [x.tp, x.cp, x.ep, x.etp, x.dp * x.cp > 1, x.pp > 1]
         weights = np.unique(np.stack(sizes), axis=1, return_inverse=True)[1].reshape(-1)
         shards = [(q.zero, q.shard_group) for q in x.policies]
         away = [(q.offload.activations, q.offload.optimizer, q.offload.params, q.offload.tier) for q in x.policies]
         over = [(q.overlap.grad_reduce, q.overlap.param_gather) for q in x.policies]
+        orders = {q.order for q in x.policies}
         return cls(
-            layout, weights, [_block_key(q) for q in x.policies],
-            [(*s, *o) for s, o in zip(shards, away, strict=True)],
+            layout, weights, _places(x, orders, cluster),
+            {order: np.minimum(stride_of(x, order, "pp"), cluster.scale_up_domain) for order in orders},
+            [_block_key(q) for q in x.policies], [(*s, *o) for s, o in zip(shards, away, strict=True)],
             [(*s, *o) for s, o in zip(shards, over, strict=True)],
             [(*s, o[1], o[3]) for s, o in zip(shards, away, strict=True)],
             [
                 (o[0], o[2], o[3], s if s[0] == 3 and o[2] else None) if o[0] or o[2] else None
                 for s, o in zip(shards, away, strict=True)
             ],
+            [q.order for q in x.policies],
         )  # fmt: skip
 
     def cell(self, row: int, policy: int) -> Hashable:
         """The cell of one candidate."""
-        return int(self.layout[row]), self.blocks[policy]
+        return int(self.layout[row]), self.blocks[policy], int(self.places[self.orders[policy]][row])
+
+
+def _places(x: Candidates, orders: set[tuple[str, ...]], cluster: ClusterSpec) -> dict[tuple[str, ...], Ints]:
+    """Order → code of where tensor and context groups sit: alike where sizes and strides are.
+
+    Beyond a domain all strides are alike, but for a torus and for thin uplinks; groups that do not divide a domain are
+    counted rank by rank, so that all axes count.
+    """
+    domain = cluster.scale_up_domain
+    far = 2**62 if cluster.scale_out.oversubscription > 1 or cluster.scale_up.topology == "torus" else domain
+    named = sorted(orders)
+    rows = []
+    for order in named:
+        columns = []
+        for name in ("tp", "cp"):
+            size, stride = getattr(x, name), stride_of(x, order, name)
+            whole = size == 1
+            divides = [(reach % domain == 0) | (domain % reach == 0) for reach in (stride, stride * size)]
+            whole |= divides[0] & divides[1]
+            columns += [np.where(size > 1, np.minimum(stride, far), 0)]
+            columns += [np.where(whole, 0, other) for other in (x.dp, x.pp, stride)]
+        rows.append(np.stack(columns))
+    codes = np.unique(np.concatenate(rows, axis=1), axis=1, return_inverse=True)[1].reshape(len(named), -1)
+    return dict(zip(named, codes, strict=True))
 
 
 class Distinct:
@@ -81,5 +120,5 @@ def _block_key(q: Policy) -> Hashable:
     split = schedules.describe(q.schedule).split_backward if q.schedule else False
     return (
         q.recompute.policy, q.recompute.modules, q.recompute.num_layers is None, q.sp, q.cp_kind, q.overlap.tp,
-        q.overlap.moe_a2a, q.order, split, q.zero == 3,
+        q.overlap.moe_a2a, split, q.zero == 3,
     )  # fmt: skip

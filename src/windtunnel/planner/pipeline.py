@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -52,7 +53,7 @@ def plan_of(plan: ResolvedPlan, x: Candidates, row: int, q: Policy, behaviour: B
     return replace(
         plan, pp=pp, vpp=vpp, dp=dp, m=int(x.m[row]), zero=q.zero, shard_group=q.shard_group or dp * plan.cp,
         schedule=schedule, recompute=plan.recompute.model_copy(update={"num_layers": q.recompute.num_layers}),
-        offload=q.offload, overlap_grad_reduce=switch(q.overlap.grad_reduce, plan.overlap_grad_reduce),
+        offload=q.offload, order=q.order, overlap_grad_reduce=switch(q.overlap.grad_reduce, plan.overlap_grad_reduce),
         overlap_param_gather=switch(q.overlap.param_gather, plan.overlap_param_gather),
         overlap_p2p=switch(q.overlap.p2p, plan.overlap_p2p),
     )  # fmt: skip
@@ -121,10 +122,9 @@ def pipe_of(cell: Cell, plan: ResolvedPlan, cluster: ClusterSpec, base: PlanSpec
     np.minimum.at(first, stage_of, np.arange(len(stage_of)))
     cumulative = np.vstack([np.zeros(depth.shape[1]), np.cumsum(depth, axis=0)])
     moves = stage_of[1:] != stage_of[:-1]
-    stride = cluster.num_devices // plan.pp
+    inner = [name for name in plan.order[: plan.order.index("pp")] if name != "ep"]
+    stride = math.prod(int(getattr(plan, name)) for name in inner)
     far = hop_crosses(stride, cluster.scale_up_domain, stage_of[:-1], stage_of[1:])
-    if plan.order[-1] != "pp":  # stages lie inside one another: which hops cross depends on the layout, none is bounded
-        moves = moves & False
     kinds = np.stack([moves & ~far, moves & far]).astype(np.float64)  # (2, K − 1)
     so_far = np.hstack([np.zeros((2, 1)), np.cumsum(kinds, axis=1)])
     sends = np.zeros((2, s))

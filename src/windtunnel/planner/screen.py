@@ -68,20 +68,28 @@ class Screener:
         work and what is kept, which is added by broadcasting.
         """
         time_s, memory = np.full(x.legal.shape, np.inf), np.full(x.legal.shape, np.inf)
-        keys = Keys.of(x)
+        keys = Keys.of(x, self.case.cluster)
         alike: dict[Hashable, list[int]] = {}
         for j, q in enumerate(x.policies):
-            alike.setdefault((keys.blocks[j], q.recompute.num_layers, q.schedule, q.overlap.p2p), []).append(j)
-        for pp, vpp in np.unique(np.stack([x.pp, x.vpp]), axis=1).T:
-            rows = np.flatnonzero((x.pp == pp) & (x.vpp == vpp))
-            after: dict[Hashable, Any] = {}
-            for columns in alike.values():
-                picked = np.array(columns)
+            key = (keys.blocks[j], q.recompute.num_layers, q.schedule, q.overlap.p2p, q.order)
+            alike.setdefault(key, []).append(j)
+        shape = np.stack([x.pp, x.vpp])
+        shapes, of = np.unique(shape, axis=1, return_inverse=True)
+        after: list[dict[Hashable, Any]] = [{} for _ in shapes.T]
+        for columns in alike.values():
+            picked = np.array(columns)
+            groups = np.unique(
+                np.stack([of.reshape(-1), keys.hops[x.policies[columns[0]].order]]), axis=1, return_inverse=True
+            )
+            by_group = np.argsort(groups[1].reshape(-1), kind="stable")
+            ends = np.cumsum(np.bincount(groups[1].reshape(-1)))
+            for number, rows in enumerate(np.split(by_group, ends[:-1])):
                 legal = x.legal[np.ix_(rows, picked)]
                 if legal.any():
                     used = legal.any(axis=1)
                     grid = np.ix_(rows[used], picked)
-                    time_s[grid], memory[grid] = self._family(x, keys, rows[used], columns, legal[used], after)
+                    known = after[int(groups[0][0, number])]
+                    time_s[grid], memory[grid] = self._family(x, keys, rows[used], columns, legal[used], known)
         time_s[~x.legal], memory[~x.legal] = np.inf, np.inf
         return Bounds(time_s, memory, len(self._cells))
 
@@ -111,7 +119,7 @@ class Screener:
         sending = Distinct([keys.sends[j] for j in columns])
         updating = Distinct([keys.updates[j] for j in columns])
         tails = [
-            Tails(self.case, x, row, held, policies, after, (w, policies[0].schedule))
+            Tails(self.case, x, row, held, policies, after, (w, policies[0].schedule, policies[0].order))
             for w, row, held in zip(kinds.tolist(), first, holds, strict=True)
         ]
         lasting = [[t.static(j, keys.holds[columns[j]]) for j in holding.first] for t in tails]

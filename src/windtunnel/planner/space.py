@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import product
+from itertools import combinations, product
 from typing import Any
 
 import numpy as np
@@ -187,6 +187,7 @@ def _legal(x: dict[str, Ints], policies: tuple[Policy, ...], model: ModelSpec, b
     shapes, of = np.unique(np.stack([pp, m, vpp]), axis=1, return_inverse=True)
     replicas = dp * cp
     checks: dict[str | None, Mask] = {}
+    alike: dict[tuple[str, ...], Mask] = {}
     for j, q in enumerate(policies):
         if q.schedule not in checks:
             runs = [_schedule_runs(q.schedule, int(p), int(mb), int(v), behaviour) for p, mb, v in shapes.T]
@@ -198,6 +199,9 @@ def _legal(x: dict[str, Ints], policies: tuple[Policy, ...], model: ModelSpec, b
             column &= (replicas % q.shard_group == 0) & (q.shard_group < replicas)
         for when, plain in _idle(q, tp, cp, pp, replicas, policies):
             column &= ~(when & plain)
+        if q.order not in alike:
+            alike[q.order] = _same_mesh(q.order, list(alike), {"tp": tp, "cp": cp, "pp": pp, "dp": dp})
+        column &= ~alike[q.order]
         ok[:, j] = column
     return ok
 
@@ -222,6 +226,18 @@ def _idle(
         (tp == 1, other("overlap", "tp")), (pp == 1, other("overlap", "p2p")), (alone, other("shard_group")),
         (whole, other("overlap", "param_gather")),
     ]  # fmt: skip
+
+
+def _same_mesh(order: tuple[str, ...], earlier: list[tuple[str, ...]], sizes: dict[str, Ints]) -> Mask:
+    """Layouts on which an earlier order lays the mesh alike: of two axes that it swaps, one has size 1."""
+    out = np.zeros(len(sizes["tp"]), np.bool_)
+    for other in earlier:
+        same = np.ones(len(out), np.bool_)
+        for a, b in combinations(sizes, 2):
+            if (order.index(a) < order.index(b)) != (other.index(a) < other.index(b)):
+                same &= (sizes[a] == 1) | (sizes[b] == 1)
+        out |= same
+    return out
 
 
 def _schedule_runs(schedule: str | None, p: int, m: int, v: int, behaviour: Behaviour) -> bool:
