@@ -49,6 +49,61 @@ def test_with_overlap_only_the_phases_of_a_reduction_differ(plan: dict[str, Any]
     assert seconds(mixed(H100, H100), **plan) == pytest.approx(one, rel=0.03)
 
 
+STAGES = [
+    {"pp": 4}, {"pp": 2, "zero": 3}, {"pp": 4, "vpp": 2},
+    {"pp": 4, "schedule": "zb_h1", "recompute": {"policy": "full"}},
+    {"pp": 4, "offload": {"optimizer": 0.5}, "overlap": {"p2p": False}},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("plan", STAGES)
+def test_stages_on_like_groups_are_stages_on_one_cluster(plan: dict[str, Any]) -> None:
+    one = seconds(H100 | {"nodes": 4}, **plan)
+    assert seconds(mixed(H100, H100), group_axis="pp", **plan) == pytest.approx(one, rel=1e-9)
+
+
+def test_results_of_stages_on_like_groups_are_those_of_one_cluster() -> None:
+    one = api.simulate_training(scenario(H100 | {"nodes": 4}, pp=4), trace=True)
+    two = api.simulate_training(scenario(mixed(H100, H100), pp=4, group_axis="pp"), trace=True)
+    names = ("step_time_s", "mfu", "hfu", "peak_memory_allocated_bytes", "peak_memory_reserved_bytes", "mean_power_w",
+             "energy_per_token_j", "cost_per_million_tokens")  # fmt: skip
+    for name in names:
+        assert getattr(two, name) == pytest.approx(getattr(one, name), rel=1e-9), name
+    assert two.breakdown == pytest.approx(one.breakdown, rel=1e-9)
+    assert two.sensitivities == pytest.approx(one.sensitivities, rel=1e-9, abs=1e-12)
+    peaks = [[s["memory_bytes"] for s in x.stages] for x in (one, two)]
+    assert peaks[1] == pytest.approx(peaks[0], rel=0.02)  # each group's curves are drawn to its own fullest stage
+    assert two.trace is not None and one.trace is not None
+    assert (two.trace.stage == one.trace.stage).all()
+
+
+def test_uneven_layers_balance_stages_on_unlike_groups() -> None:
+    splits = [(16, 16), (20, 12), (24, 8), (30, 2)]
+    times = [seconds(mixed(H100, A100), group_axis="pp", stage_layers=list(s)) for s in splits]
+    assert times[0] > times[1] > times[2] < times[3]
+
+
+def test_stages_take_device_and_memory_from_their_group() -> None:
+    plan = {"group_axis": "pp", "pp": 4, "stage_layers": [12, 12, 4, 4]}
+    result = api.simulate_training(scenario(mixed(A100, V100), **plan), sensitivities=False)
+    alone = [api.simulate_training(scenario(g | {"nodes": 4}, **plan | {"group_axis": "dp"}), sensitivities=False)
+             for g in (A100, V100)]  # fmt: skip
+    for s, stage in enumerate(result.stages):
+        assert stage["forward_s"] == alone[s // 2].stages[s]["forward_s"]
+    assert [g["stages"] for g in result.groups] == [2, 2]
+    assert result.groups[0]["memory_capacity_bytes"] > result.groups[1]["memory_capacity_bytes"]
+    assert sum(result.breakdown.values()) == pytest.approx(result.step_time_s)
+
+
+def test_a_slower_network_between_stages_never_helps() -> None:
+    rates = [f"{n} x ethernet-100g" for n in (8, 4, 2, 1)]
+    for overlap in ({}, {"p2p": False}):
+        plan = {"group_axis": "pp", "stage_layers": [22, 10], "overlap": overlap}
+        times = [seconds(mixed(H100, A100, between=rate), **plan) for rate in rates]
+        assert times == sorted(times)
+        assert times[-1] > times[0]
+
+
 def test_equal_shares_wait_for_the_slowest_group() -> None:
     joint = seconds(mixed(H100, A100), overlap=APART)
     slow = seconds(mixed(A100, A100), overlap=APART)
@@ -111,6 +166,11 @@ def test_a_traced_step_has_the_stages_of_all_groups() -> None:
         ({"dp": 6}, "plan.dp", "auto or 8"),
         ({"shard_group": 2}, "plan.shard_group", "must be absent"),
         ({"tp": 8, "zero": 3}, "plan.zero", "two replicas"),
+        ({"group_axis": "pp", "batch_shares": [8, 8]}, "plan.batch_shares", "for groups along dp"),
+        ({"group_axis": "pp", "pp": 3}, "plan.pp", "must divide the 32 devices"),
+        ({"group_axis": "pp", "pp": 1}, "cluster.groups.0", "multiple of 32 devices / pp 1 = 32"),
+        ({"group_axis": "pp", "order": ["tp", "cp", "pp", "dp"]}, "plan.order", "pp last"),
+        ({"group_axis": "pp", "offload": {"activations": 0.5}}, "plan.offload", "must leave activations"),
     ],
 )
 def test_what_groups_cannot_do_is_said(changes: dict[str, Any], field: str, words: str) -> None:

@@ -21,10 +21,10 @@ from windtunnel.specs.plan import Offload, PlanSpec
 from windtunnel.specs.workload import TrainingSpec
 from windtunnel.techniques.base import Applied
 from windtunnel.training.allocation import StageTrace
+from windtunnel.training.hops import hop_times
 from windtunnel.training.known import Known
 from windtunnel.training.parts import HEAD, Parts
 from windtunnel.training.simulate import ResolvedStep, resolve_step
-from windtunnel.training.step import hop_times
 from windtunnel.training.tensor_script import GATHERED, Script
 
 Floats = npt.NDArray[np.float64]

@@ -286,9 +286,10 @@ def memory_report(
     curve = memory_curve(record, timeline)
     base = static.total
     peaks = np.array([base[s] + (curve.pools[s].peak_bytes if s in curve.pools else 0.0) for s in range(p)])
-    top = int(np.argmax(peaks))
+    own = np.unique(program.stage[program.stage >= 0])
+    top = int(own[np.argmax(peaks[own])])
     stages = {top}
-    if behaviour.keeps_stage_outputs and p > 1 and not plan.fused_loss:
+    if behaviour.keeps_stage_outputs and p > 1 and not plan.fused_loss and table.placement[-1, 0] in own:
         stages.add(int(table.placement[-1, 0]))  # its kept outputs are not in the account
     replayed = {
         s: reserved_memory(

@@ -23,9 +23,9 @@ from windtunnel.pricing.segments import COMM_WEIGHT
 from windtunnel.program.segment import COMPUTE, Segment
 from windtunnel.program.tables import Resources, Streams, TaskTable, Timeline
 from windtunnel.training.assembly import S_COMPUTE, STREAMS, T_B, T_F, T_SEND, T_W, TAGS
+from windtunnel.training.hops import hop_seconds
 from windtunnel.training.parts import Parts
 from windtunnel.training.simulate import Prepared
-from windtunnel.training.step import hop_seconds
 
 Floats = npt.NDArray[np.float64]
 Rows = npt.NDArray[np.int64]

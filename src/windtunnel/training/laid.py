@@ -11,6 +11,7 @@ from windtunnel.parallel.resolve import ResolvedPlan
 from windtunnel.schedules.table import InstructionTable
 from windtunnel.specs.cluster import ClusterSpec
 from windtunnel.training.assembly import Floats, Rows
+from windtunnel.training.hops import hop_seconds
 from windtunnel.training.parts import Parts
 from windtunnel.training.traffic import Reduced, Traffic
 
@@ -32,6 +33,14 @@ class Replicas:
         c = self.cluster
         rates = [1.0, c.device.memory_bytes_per_s, c.scale_up.bytes_per_s, c.nic_bytes_per_s_per_device]
         return np.tile(np.array(rates), (self.table.p, 1))
+
+    def hops(self, source: Rows, target: Rows) -> tuple[Floats, Floats, Floats]:
+        """Seconds, scale-up and scale-out bytes of hops between stages."""
+        return hop_seconds(self.parts, self.plan, self.cluster, source, target)
+
+    def optimizer_seconds(self, stage_of: Rows) -> Floats:
+        """Optimizer update per stage, shape (p,)."""
+        return self.traffic.optimizer_seconds(self.coefficients, stage_of, self.table.p)
 
 
 @dataclass(slots=True)

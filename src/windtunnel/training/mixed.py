@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from windtunnel.errors import ProblemList
 from windtunnel.schedules.table import InstructionTable
 from windtunnel.specs.cluster import MixedCluster, outward
@@ -16,6 +18,7 @@ from windtunnel.training.between import Between
 from windtunnel.training.known import Known
 from windtunnel.training.laid import Replicas
 from windtunnel.training.simulate import Prepared, ResolvedStep, clock_of, options_of, resolve_step, table_of
+from windtunnel.training.staged import Split, Staged, StagedTraffic, joined_parts, own_parts
 from windtunnel.training.step import build_joint
 from windtunnel.training.traffic import Traffic
 
@@ -29,7 +32,8 @@ def prepare_mixed(
     Raises:
         BadInput: everything wrong with the plan, at once.
     """
-    return _replicas(model, cluster, training, plan, techniques, problems, coefficient_overrides, known)
+    run = _stages if plan.group_axis == "pp" else _replicas
+    return run(model, cluster, training, plan, techniques, problems, coefficient_overrides, known)
 
 
 def shares_of(
@@ -108,3 +112,78 @@ def _replicas(
     )  # fmt: skip
     whole = replace(seen[0].plan, dp=sum(r for r, _ in shares))
     return replace(seen[0], cluster=cluster, training=training, plan=whole, groups=seen)
+
+
+def stages_of(cluster: MixedCluster, plan: PlanSpec, problems: ProblemList) -> list[int] | None:
+    """Stages of each group; None, with problems, where the devices of a group are not a whole number of stages."""
+    before = len(problems)
+    if plan.batch_shares is not None:
+        problems.add("plan.batch_shares", list(plan.batch_shares), "is for groups along dp, and group_axis is pp")
+    if plan.order[-1] != "pp" and (plan.order[-1] != "ep" or plan.order[-2] != "pp"):
+        problems.add("plan.order", list(plan.order), "must have pp last, so that stages are neighbouring devices")
+    if plan.offload.activations or plan.offload.params:
+        problems.add("plan.offload", plan.offload, "must leave activations and weights where groups lie along pp")
+    each, rest = divmod(cluster.num_devices, plan.pp)
+    if rest:
+        rule = f"must divide the {cluster.num_devices} devices of all groups: each stage has as many"
+        problems.add("plan.pp", plan.pp, rule)
+        return None
+    for i, group in enumerate(cluster.groups):
+        if group.num_devices % each:
+            rule = f"must hold whole stages: a multiple of {cluster.num_devices} devices / pp {plan.pp} = {each}"
+            problems.add(f"cluster.groups.{i}", f"{group.num_devices} devices", rule)
+    return None if len(problems) > before else [group.num_devices // each for group in cluster.groups]
+
+
+def _stages(
+    model: ModelSpec, cluster: MixedCluster, training: TrainingSpec, plan: PlanSpec, techniques: tuple[Applied, ...],
+    problems: ProblemList, overrides: dict[str, Any] | None, known: Known | None,
+) -> Prepared:  # fmt: skip
+    """Groups along pp: consecutive stages of every replica, each priced on its own group."""
+    stages = stages_of(cluster, plan, problems)
+    problems.raise_if_any()
+    assert stages is not None
+    steps = [
+        resolve_step(
+            model, cluster, training, plan, techniques, problems, coefficient_overrides=overrides,
+            clock=clock_of(group, training, overrides), known=known, group=group,
+            spread=cluster.num_devices > cluster.scale_up_domain,
+        )
+        for group in cluster.groups
+    ]  # fmt: skip
+    first = steps[0]
+    of_stage = np.repeat(np.arange(len(stages)), stages)
+    split = Split(
+        of_stage, of_stage[first.table.placement[:, 0]], outward(cluster), cluster.between is not None
+    )  # fmt: skip
+    parts = joined_parts(split, [step.parts for step in steps])
+    table = table_of(replace(first, parts=parts))
+    options = [options_of(training, x.plan, x.behaviour, x.coefficients, x.techniques) for x in steps]
+    traffic = [
+        Traffic(x.parts, x.plan, group, training, x.behaviour, own)
+        for x, group, own in zip(steps, cluster.groups, options, strict=True)
+    ]
+    members = tuple(
+        Replicas(x.parts, table, x.plan, group, x.coefficients, own)
+        for x, group, own in zip(steps, cluster.groups, traffic, strict=True)
+    )
+    staged = Staged(
+        parts, table, first.plan, cluster.groups[0], first.coefficients, StagedTraffic(split, traffic, parts), split,
+        members,
+    )  # fmt: skip
+    program = build_joint([staged])[0]
+    ranks = plan.tp * plan.cp
+    seen = []
+    for g, (group, x) in enumerate(zip(cluster.groups, steps, strict=True)):
+        own = (program.stage >= 0) & (of_stage[np.maximum(program.stage, 0)] == g)
+        view = replace(program, stage=np.where(own, program.stage, -1), row=np.where(own, program.row, -1))
+        seen.append(
+            Prepared(
+                model, group, training, x.plan, x.coefficients, x.behaviour, own_parts(split, g, x.parts, ranks), table,
+                view, clock_of(group, training, overrides),
+            )
+        )  # fmt: skip
+    return Prepared(
+        model, cluster, training, first.plan, first.coefficients, first.behaviour, parts, table, program,
+        seen[0].clock, tuple(seen), "pp",
+    )  # fmt: skip

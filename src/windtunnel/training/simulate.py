@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from windtunnel import schedules
 from windtunnel.cost.clock import StepWork, at_clock, capped_clock, mean_power_w
@@ -53,6 +54,14 @@ class Prepared:
     clock: float = 1.0
     groups: tuple[Prepared, ...] = ()
     """What each group of unlike devices runs, in the one program of all; none where devices are alike."""
+
+    group_axis: str = "dp"
+    """The axis that crosses the groups."""
+
+    @property
+    def own_stages(self) -> npt.NDArray[np.int64]:
+        """Stages that run here: all, but for a group of stages."""
+        return np.unique(self.program.stage[self.program.stage >= 0]).astype(np.int64)
 
     @property
     def members(self) -> tuple[Prepared, ...]:
@@ -116,20 +125,23 @@ def resolve_step(
     coefficient_overrides: dict[str, Any] | None = None,
     clock: float = 1.0,
     known: Known | None = None,
+    group: ClusterSpec | None = None,
     spread: bool | None = None,
 ) -> ResolvedStep:
     """Decide everything that a plan leaves open, and cost its parts.
 
-    `spread`: whether the job spans several scale-up domains; absent: whether this cluster does.
+    `group`: what parts are priced on, where not the whole cluster. `spread`: whether the job spans several scale-up
+    domains; absent: whether the cluster does.
 
     Raises:
         BadInput: everything wrong with the plan, at once.
     """
     how = behaviour(training.framework)
-    chosen = coefficients(training.framework, cluster.device)
+    here = group or cluster
+    chosen = coefficients(training.framework, here.device)
     if coefficient_overrides:
         chosen = replace(chosen, **coefficient_overrides)
-    chosen = at_clock(cluster.device, chosen, clock)
+    chosen = at_clock(here.device, chosen, clock)
     if cluster.num_devices > cluster.scale_up_domain if spread is None else spread:
         chosen = chosen.across_nodes()
     for technique in techniques:
@@ -149,7 +161,7 @@ def resolve_step(
             techniques = (*techniques, *applied(({"tp-overlap": {"pipeline": False}},)))
     table = schedules.build(resolved.schedule, resolved.pp, resolved.m, resolved.vpp)
     parts = build_parts(
-        model, cluster, training, resolved, chosen, how, table.placement, techniques,
+        model, here, training, resolved, chosen, how, table.placement, techniques,
         split_backward=table.split_backward, known=known,
     )  # fmt: skip
     return ResolvedStep(resolved, chosen, how, techniques, table, parts)
@@ -220,7 +232,7 @@ def _power_w(x: Prepared, step_s: float) -> float:
     device = x.cluster.device
     if not device.tdp_w:
         return 0.0
-    per_device = x.plan.m / x.plan.pp
+    per_device = x.plan.m / len(x.own_stages)
     work = StepWork(
         x.parts.hardware_flop * x.plan.m * x.plan.dp / x.cluster.num_devices,
         float(x.parts.hbm_bytes.sum()) * per_device, float((x.parts.up_bytes + x.parts.out_bytes).sum()) * per_device,
@@ -355,7 +367,7 @@ def _memory(x: Prepared, timeline: Timeline) -> MemoryReport:
     if x.plan.offload.tier == "host":
         report = replace(
             report,
-            host_bytes=float(host_bytes(x.parts, x.plan, x.table, static.host_bytes).max()),
+            host_bytes=float(host_bytes(x.parts, x.plan, x.table, static.host_bytes)[x.own_stages].max()),
             host_capacity_bytes=x.cluster.host_memory_bytes / x.cluster.devices_per_node,
         )
     return with_bands(report, x.training.framework, x.cluster, x.model)
@@ -402,7 +414,7 @@ def _plan_dict(x: Prepared) -> dict[str, Any]:
     out["offload"] = plan.offload.model_dump(mode="json")
     out["stage_layers"] = list(plan.stage_layers)
     out["order"] = list(plan.order)
-    if x.groups:
+    if x.groups and x.group_axis == "dp":
         out["batch_shares"] = [g.plan.m for g in x.groups]
     return out
 
@@ -410,7 +422,7 @@ def _plan_dict(x: Prepared) -> dict[str, Any]:
 def _stages(x: Prepared, memory: MemoryReport, *, grouped: bool) -> tuple[dict[str, Any], ...]:
     stage_of = x.table.placement[:, 0]
     out: list[dict[str, Any]] = []
-    for s in range(x.plan.pp):
+    for s in x.own_stages.tolist():
         mine = np.flatnonzero(stage_of == s)
         out.append(
             ({"group": x.cluster.name} if grouped else {})
@@ -430,7 +442,8 @@ def _group(x: Prepared, memory: MemoryReport, timeline: Timeline) -> dict[str, A
     """One group of unlike devices in a result."""
     return {
         "cluster": x.cluster.name, "device": x.cluster.device.id, "devices": x.cluster.num_devices,
-        "replicas": x.plan.dp, "stages": x.plan.pp, "micro_batches": x.plan.m, "sequences": x.training.global_batch,
+        "replicas": x.plan.dp, "stages": len(x.own_stages), "micro_batches": x.plan.m,
+        "sequences": x.training.global_batch,
         "busy_s": last_compute_s(x.program, timeline, passes_only=True),
         "peak_memory_reserved_bytes": memory.peak_reserved_bytes, "memory_capacity_bytes": memory.capacity_bytes,
         "memory_fits": memory.fits,
@@ -441,7 +454,7 @@ def _trace(x: Prepared, timeline: Timeline) -> TraceEvents:
     """Stages of the groups follow one another."""
     stage, micro_batch, chunk = (np.full(len(timeline.start_s), value, np.int32) for value in (0, -1, -1))
     first = 0
-    for g in x.members:
+    for g in (x,) if x.group_axis == "pp" else x.members:
         own, row = g.program.stage >= 0, g.program.row
         has, safe = own & (row >= 0), np.maximum(row, 0)
         stage[own] = g.program.stage[own] + first

@@ -190,7 +190,7 @@ def _lay(asm: Assembly, x: Replicas) -> Laid:
     if hop.any():
         send = np.flatnonzero(hop)
         target = np.where(kind[send] == F, part[send] + 1, part[send] - 1)
-        seconds, up, out = hop_seconds(parts, plan, x.cluster, stage_of[part[send]], stage_of[target])
+        seconds, up, out = x.hops(stage_of[part[send]], stage_of[target])
         sends = asm.add(
             send * 4096.0 + 4090, table.stage[send], S_PP if options.overlap_p2p else S_COMPUTE, seconds, T_SEND,
             row=send, up=np.where(beside[send], up, 0.0), out=np.where(beside[send], out, 0.0),
@@ -241,7 +241,7 @@ def _update(asm: Assembly, x: Laid, barrier: Rows, big: float) -> Floats:
     """The optimizer of every stage, and the gathers that follow it. Returns seconds of the optimizer, shape (p,)."""
     p, traffic, plan = x.replicas.table.p, x.replicas.traffic, x.replicas.plan
     asm.begin(x.first_stage, x.first_id)
-    optimizer_s = traffic.optimizer_seconds(x.replicas.coefficients, x.stage_of, p)
+    optimizer_s = x.replicas.optimizer_seconds(x.stage_of)
     updates = asm.add(np.full(p, big + 2), np.arange(p), S_COMPUTE, optimizer_s, T_OPTIMIZER)
     asm.depend(updates, barrier[0] - x.first_id)
     if traffic.replicated and plan.zero in (1, 2) and not traffic.gather_at_start and traffic.behaviour.shard_optimizer:
@@ -282,33 +282,3 @@ def _hops(table: InstructionTable, part: Rows, stage_of: Rows, k_total: int) -> 
     target = np.clip(np.where(table.kind == F, part + 1, part - 1), 0, k_total - 1)
     hops: npt.NDArray[np.bool_] = (forward | backward) & (stage_of[target] != table.stage)
     return hops
-
-
-def hop_times(parts: Parts, plan: ResolvedPlan) -> tuple[float, float]:
-    """Seconds of a hop between two stages inside one scale-up domain, and across domains.
-
-    Under scatter-gather (no sequence parallelism) the receiver gathers over NVLink.
-    """
-    extra = 0.0
-    whole = parts.p2p_bytes * plan.tp
-    if plan.tp > 1 and not plan.sp and whole > 0 and parts.scatter_gather:
-        extra = float(parts.network.collective("all_gather", whole, parts.mesh.placement("tp")).alone_s)
-    near, far = (float(parts.network.p2p(parts.p2p_bytes, away).alone_s) for away in (False, True))
-    return near + extra, far + extra
-
-
-def hop_crosses(stride: int, domain: int, source: Rows, target: Rows) -> npt.NDArray[np.bool_]:
-    """Whether a hop leaves the scale-up domain, for stages `stride` devices apart."""
-    return np.asarray((source * stride) // domain != (target * stride) // domain)
-
-
-def hop_seconds(
-    parts: Parts, plan: ResolvedPlan, cluster: ClusterSpec, source: Rows, target: Rows
-) -> tuple[Floats, Floats, Floats]:
-    """Seconds and work of each hop."""
-    cross = hop_crosses(parts.mesh.strides["pp"], cluster.scale_up_domain, source, target)
-    near_s, far_s = hop_times(parts, plan)
-    near, far = parts.network.p2p(parts.p2p_bytes, False), parts.network.p2p(parts.p2p_bytes, True)
-    up = np.where(cross, 0.0, float(near.work_scale_up_bytes))
-    out = np.where(cross, float(far.work_scale_out_bytes), 0.0)
-    return np.where(cross, far_s, near_s), up, out
