@@ -133,8 +133,8 @@ def explain(source: Source, *, against: str | float | Path | None = None, overri
 
 
 def plan(
-    source: Source, *, overrides: Sequence[str] = (), free: bool = False,
-    report: Callable[[Progress], None] | None = None,
+    source: Source, *, overrides: Sequence[str] = (), free: bool = False, explain: bool = False,
+    stable: bool = False, report: Callable[[Progress], None] | None = None,
 ) -> PlanResult:  # fmt: skip
     """The best plan of a scenario's search space that keeps to its limits, with the proof.
 
@@ -142,7 +142,11 @@ def plan(
         source: path of a scenario file, a mapping of its fields, or a `Scenario`; its `search` says what may vary.
         overrides: `key=value` settings as `--set` takes them.
         free: search the axes that the scenario's plan sets as well, and compare with that plan.
+        explain: also why: the runner-up, the best of every tp and pp, what each limit costs.
+        stable: also how far each resource of the cluster may change before another layout wins (minutes).
         report: called with a `Progress` as the search goes on.
+
+    Ctrl-C returns the best plan so far once there is one.
 
     Raises:
         BadInput: everything wrong with the scenario, at once.
@@ -150,7 +154,7 @@ def plan(
     """
     from windtunnel.planner.plan import plan as run
 
-    return run(source, overrides=tuple(overrides), free=free, report=report)
+    return run(source, overrides=tuple(overrides), free=free, explain=explain, stable=stable, report=report)
 
 
 def validate(

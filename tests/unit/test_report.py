@@ -280,10 +280,10 @@ def test_trace_needs_a_trace() -> None:
 
 
 def test_small_differences_are_gathered_without_losing_seconds() -> None:
-    from windtunnel.report.compare import _without_crumbs
+    from windtunnel.report.compare import without_crumbs
 
     deltas = {"a": 1.0, "b": -0.5, "c": 1e-4, "d": -3e-4}
-    shown = _without_crumbs(deltas, 1e-3)
+    shown = without_crumbs(deltas, 1e-3)
     assert list(shown) == ["a", "b", "2 smaller"]
     assert sum(shown.values()) == pytest.approx(sum(deltas.values()))
 

@@ -69,11 +69,28 @@ def progress(what: str) -> Iterator[Callable[[int, int], None]]:
     Yields:
         A function that long work may call with (done, total).
     """
+    with _watched(what) as state:
+        yield state.advance
+
+
+@contextmanager
+def telling(what: str) -> Iterator[Callable[[str], None]]:
+    """The same for work that says in words how far it is.
+
+    Yields:
+        A function that long work may call with a few words.
+    """
+    with _watched(what) as state:
+        yield state.say
+
+
+@contextmanager
+def _watched(what: str) -> Iterator[_State]:
     done, state = threading.Event(), _State()
     worker = threading.Thread(target=_watch, args=(what, done, state), daemon=True)
     worker.start()
     try:
-        yield state.advance
+        yield state
     finally:
         done.set()
         worker.join(timeout=2.0)
@@ -83,6 +100,10 @@ class _State:
     """How far the work is, as text."""
 
     text = ""
+
+    def say(self, text: str) -> None:
+        """Note how far the work is, in words."""
+        self.text = f": {text}"
 
     def advance(self, count: int, total: int) -> None:
         """Note that `count` of `total` is done."""

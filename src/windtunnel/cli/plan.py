@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, Any
 
 import typer
 
 from windtunnel.cli.export import ExportDir, ExportTarget, TargetVersion, Wrapper, check_export, write_launch_files
 from windtunnel.cli.options import AsJson, Overrides, Scenario, examples
-from windtunnel.cli.output import check_targets, console, note, print_json, progress
+from windtunnel.cli.output import check_targets, console, note, print_json, telling
 from windtunnel.cli.sources import scenario_source
-
-if TYPE_CHECKING:
-    from windtunnel.planner.plan import PlanResult
 
 
 def plan(
@@ -26,42 +23,64 @@ def plan(
     free: Annotated[
         bool, typer.Option("--free", help="Search also the axes that `plan` sets, and say how far that plan is off.")
     ] = False,
+    why: Annotated[
+        bool, typer.Option("--why/--no-why", help="Say what the next layout loses and what each limit costs.")
+    ] = True,
+    stability: Annotated[
+        bool,
+        typer.Option("--stability", help="Search how far each resource may change before another layout wins (slow)."),
+    ] = False,
+    simpler: Annotated[
+        bool, typer.Option("--simpler", help="Write and export the recommended plan, if it is not the fastest.")
+    ] = False,
     export: ExportTarget = None,
     target_version: TargetVersion = None,
     export_dir: ExportDir = Path("launch"),
     wrapper: Wrapper = "torchrun",
 ) -> None:
-    """Find the fastest plan that fits, and prove it.
+    """Find the best plan that keeps to the limits, and prove it.
 
     Axes that the scenario's `plan` sets are kept; `search.space` lists values for others; the rest take every legal
-    value. Each candidate gets a lower bound; those whose bound is not below the best found need no simulation.
+    value. Each candidate gets a lower bound; those whose bound is not below the best found need no simulation. Ctrl-C
+    ends the search with the best plan so far.
     """
     check_targets(output, inputs=[scenario])
     check_export(export, target_version, wrapper)
     from windtunnel import api
+    from windtunnel.cli.plan_progress import stopped_words, words
 
-    with progress("planning"):
-        result = api.plan(scenario_source(scenario), overrides=tuple(overrides or ()), free=free)
+    try:
+        with telling("planning") as say:
+            result = api.plan(
+                scenario_source(scenario), overrides=tuple(overrides or ()), free=free, explain=why, stable=stability,
+                report=lambda p: say(words(p)),
+            )  # fmt: skip
+    except KeyboardInterrupt as stop:
+        note(stopped_words(stop))
+        raise typer.Exit(130) from None
+    if not result.proof.complete:
+        note(f"stopped: the best plan so far follows; one up to {100 * result.proof.gap:.1f} % better may exist")
+    taken = result.choice.scenario if simpler and result.choice is not None else result.scenario
     if output is not None:
-        _write(result, output)
+        _write(taken, output)
     from windtunnel.training.serialise import plain
 
-    found = plain(result.scenario)
-    exported = write_launch_files(found, (), export, target_version, export_dir, wrapper)
+    exported = write_launch_files(plain(taken), (), export, target_version, export_dir, wrapper)
     if as_json:
         print_json(result.to_dict() | ({"export": exported.to_dict()} if exported else {}))
         return
     from windtunnel.report.plan import plan_summary
 
-    console().print(plan_summary(result))
+    out = console()
+    out.print(plan_summary(result, out.width))
 
 
-def _write(result: PlanResult, output: Path) -> None:
+def _write(found: dict[str, Any], output: Path) -> None:
     import yaml
 
     from windtunnel.training.serialise import plain
 
-    output.write_text(yaml.safe_dump(plain(result.scenario), sort_keys=False, width=100), "utf-8")
+    output.write_text(yaml.safe_dump(plain(found), sort_keys=False, width=100), "utf-8")
     note(f"scenario  {output}")
 
 
@@ -72,6 +91,7 @@ def register(app: typer.Typer) -> None:
             "plan examples/search/llama3-70b-64xh100.yaml",
             "plan my.yaml --set search.space.tp=[2,4,8] --set search.space.recompute=[none,full]",
             "plan my.yaml --output best.yaml --json",
+            "plan my.yaml --stability",
             "plan imported.yaml --free",
             "plan my.yaml --export megatron --wrapper slurm",
         )

@@ -40,10 +40,10 @@ def work_joules(
     clock = capped_clock(device, case.coefficients, case.cluster.power_cap_w)
     chosen = at_clock(device, case.coefficients, clock)
     per_flop = joules_per_flop(device, chosen, MATRIX_FORMAT[case.training.precision])
-    keys = Keys.of(x, case.cluster)
+    keys = Keys.of(x)
     alike: dict[Hashable, list[int]] = {}
     for j, q in enumerate(x.policies):
-        alike.setdefault((keys.blocks[j], q.recompute, q.schedule, q.order), []).append(j)
+        alike.setdefault((keys.blocks[j], q.recompute, q.schedule), []).append(j)
     prices: dict[int, Floats] = {}
     for group in alike.values():
         j, counts = group[0], dict[tuple[int, int], Floats]()

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from windtunnel.errors import Infeasible
+from windtunnel.planner.again import Again
 from windtunnel.planner.cases import Question, Variant, question_of
+from windtunnel.planner.filled import filled
 from windtunnel.planner.misses import nearest_misses
 from windtunnel.planner.objectives import Goals
 from windtunnel.planner.screen import Bounds, Case, Screener
-from windtunnel.planner.search import Branch, Evaluated, Proof, search
+from windtunnel.planner.search import Branch, Evaluated, Proof, bounded, search
 from windtunnel.planner.shown import shown
+from windtunnel.planner.simpler import Choice, choose
 from windtunnel.planner.space import LAYOUT_AXES, Candidates, candidates
-from windtunnel.specs.plan import PlanSpec
+from windtunnel.planner.stability import Stability, stability
+from windtunnel.planner.why import Why, why
 from windtunnel.specs.scenario import Scenario
 from windtunnel.specs.search import SearchSpec
 from windtunnel.training.predict import Source, load, simulate_training
@@ -38,6 +42,18 @@ class Progress:
     next_bound: float | None
     """The best that a plan which was not simulated could be; None while bounds are computed."""
     elapsed_s: float
+    doing: str = ""
+    """What goes on after the search."""
+    objective: str = "step_time"
+    """What `best` and `next_bound` are values of."""
+
+
+class Stopped(KeyboardInterrupt):
+    """Ctrl-C before any plan was found."""
+
+    def __init__(self, candidates: int, simulated: int) -> None:
+        super().__init__(candidates, simulated)
+        self.candidates, self.simulated = candidates, simulated
 
 
 Report = Callable[[Progress], None]
@@ -90,6 +106,12 @@ class PlanResult:
     objectives: tuple[str, ...] = ("step_time",)
     front: tuple[Ranked, ...] = ()
     """Plans that no other beats in all objectives, by the first; empty for one objective."""
+    choice: Choice | None = None
+    """Which plan to take; None where step time does not decide, or the search was interrupted."""
+    why: Why | None = None
+    """What the search knows beyond its best plan, where it was asked."""
+    stability: Stability | None = None
+    """How far the cluster may change before another layout wins, where it was asked."""
 
     @property
     def gain(self) -> float | None:
@@ -105,6 +127,9 @@ class PlanResult:
             "written": None if self.written is None else self.written.to_dict(), "gain": self.gain,
             "elapsed_s": self.elapsed_s, "screened_per_s": self.screened_per_s, "by_axis": self.by_axis,
             "proof": {**_fields(self.proof), "gap": self.proof.gap},
+            "recommended": None if self.choice is None else asdict(self.choice),
+            "why": None if self.why is None else self.why.to_dict(),
+            "stability": None if self.stability is None else asdict(self.stability),
         }  # fmt: skip
 
 
@@ -128,22 +153,24 @@ def branch_of(variant: Variant, wanted: SearchSpec, goals: Goals) -> Branch:
     x = candidates(case.model, case.cluster, case.training, variant.scenario.plan, wanted, case.behaviour)
     capacity = case.cluster.device.memory_bytes * goals.memory_fraction
     screener = Screener(case, capacity)
-    bounds = screener.bounds(x)
-    if any(m.uses_work for m in goals.metrics):
-        bounds = replace(bounds, work_j=screener.work_j(x, bounds))
-    return Branch(case, variant.setting, x, bounds, variant.scenario)
+    return Branch(case, variant.setting, x, bounded(screener, x, goals), variant.scenario, screener)
 
 
 def plan(
-    source: Source, *, overrides: tuple[str, ...] = (), free: bool = False, report: Report | None = None
-) -> PlanResult:
+    source: Source, *, overrides: tuple[str, ...] = (), free: bool = False, explain: bool = False, stable: bool = False,
+    report: Report | None = None,
+) -> PlanResult:  # fmt: skip
     """The best plan of a scenario's search space that keeps to the limits, with the proof.
 
     Args:
         source: path of a scenario file, a mapping of its fields, or a `Scenario`.
         overrides: `key=value` settings as `--set` takes them.
         free: search the axes that the scenario's plan sets as well, and simulate that plan to compare with.
+        explain: also why: the runner-up, the best of every tp and pp, what each limit costs.
+        stable: also how far each resource of the cluster may change before another layout wins.
         report: called as the search goes on.
+
+    Ctrl-C returns the best plan so far once there is one.
 
     Raises:
         BadInput: everything wrong with the scenario, at once.
@@ -166,25 +193,50 @@ def plan(
     def tell(simulated: int, best: float, bound: float) -> None:
         if report:
             known = best if best == best else None
-            report(Progress(count, count, simulated, known, bound, time.perf_counter() - begun))
+            done = time.perf_counter() - begun
+            report(Progress(count, count, simulated, known, bound, done, objective=goals.objectives[0].name))
 
     found, proof = search(branches, goals, report=tell)
+    if found.best is None and not proof.complete:
+        raise Stopped(count, len(found.evaluated))
     if found.best is None:
         raise Infeasible(*nearest_misses(branches, goals, found, proof))
     of = branches[found.best.branch]
-    rest = {name: getattr(of.scenario, name) for name in of.scenario.model_fields_set - {"search", "plan"}}
-    filled = Scenario.model_validate({**rest, "plan": _sparse(found.best)})
-    best = simulate_training(filled)
+    written_in = filled(of, found.best.plan)
+    try:
+        best = simulate_training(written_in)
+    except KeyboardInterrupt:  # a plan that was found is never lost
+        best, proof = simulate_training(written_in, sensitivities=False), replace(proof, complete=proof.open == 0)
     ranked = sorted(found.evaluated, key=lambda e: (bool(e.missed), e.key))[: wanted.top]
     front = sorted(found.front, key=lambda e: e.key) if len(goals.objectives) > 1 else []
     pruned = {"memory": proof.pruned_by_memory, "bound": proof.pruned_by_bound, "refused": proof.refused}
-    return PlanResult(
-        best, filled.model_dump(mode="json", exclude_unset=True), tuple(_ranked(e, branches) for e in ranked),
+    result = PlanResult(
+        best, written_in.model_dump(mode="json", exclude_unset=True), tuple(_ranked(e, branches) for e in ranked),
         len(found.evaluated), pruned | proof.pruned_by_limit, excluded, proof, time.perf_counter() - begun,
         count / max(screened, 1e-9),
         _by_axis(of.candidates, of.bounds, of.setting.memory_bytes * goals.memory_fraction), written,
         wanted.objectives, tuple(_ranked(e, branches) for e in front),
     )  # fmt: skip
+    if not proof.complete:
+        return result
+
+    def doing(what: str) -> None:
+        if report:
+            done = time.perf_counter() - begun
+            report(Progress(count, count, proof.simulated, proof.best, None, done, what, goals.objectives[0].name))
+
+    again = Again.of(branches, goals, found)
+    try:
+        if len(goals.objectives) == 1:
+            result = replace(result, choice=choose(again, found.best, found.evaluated))
+        if explain:
+            result = replace(result, why=why(again, found.best, best, doing))
+        if stable:
+            told = stability(again, found.best, report=lambda name, n: doing(f"stability: {name}, {n} searches"))
+            result = replace(result, stability=told)
+    except KeyboardInterrupt:  # the search is done: what was asked beyond it is left out
+        pass
+    return result
 
 
 def _screened(
@@ -219,12 +271,6 @@ def _ranked(e: Evaluated, branches: list[Branch]) -> Ranked:
         e.reserved_bytes, e.fits, e.values, {"device": cluster.device.id, "nodes": cluster.nodes},
         branch.case.training.precision, e.missed,
     )  # fmt: skip
-
-
-def _sparse(e: Evaluated) -> PlanSpec:
-    """The plan without fields that only say their default."""
-    plain = e.plan.model_dump(mode="json", exclude_defaults=True)
-    return PlanSpec.model_validate({name: value for name, value in plain.items() if value != {}})
 
 
 def _by_axis(x: Candidates, bounds: Bounds, capacity: float) -> dict[str, dict[str, float]]:

@@ -95,7 +95,7 @@ class Screener:
 
     def work_j(self, x: Candidates, bounds: Bounds) -> Floats:
         """Joules of one device in a step above idling, for candidates with bounds, shape (N, P)."""
-        keys = Keys.of(x, self.case.cluster)
+        keys = Keys.of(x)
         able = np.isfinite(bounds.time_s)
         return work_joules(self.case, x, able, lambda row, j: self._cell(keys.cell(row, j), x, row, j))
 

@@ -8,15 +8,15 @@ candidates in the order of their bounds simulates as few of them as these bounds
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
 
 from windtunnel.errors import BadInput
 from windtunnel.planner.objectives import Figures, Floor, Goals, Setting
-from windtunnel.planner.screen import Bounds, Case
+from windtunnel.planner.screen import Bounds, Case, Screener
 from windtunnel.planner.space import Candidates
 from windtunnel.specs.plan import PlanSpec
 from windtunnel.specs.scenario import Scenario
@@ -31,6 +31,14 @@ MEMORY = "memory"
 """Name of the limit that every search has: the memory of devices and hosts."""
 
 
+def bounded(screener: Screener, x: Candidates, goals: Goals) -> Bounds:
+    """Bounds of all that the goals look at: time and memory, and energy where one of them needs it."""
+    bounds = screener.bounds(x)
+    if any(m.uses_work for m in goals.metrics):
+        bounds = replace(bounds, work_j=screener.work_j(x, bounds))
+    return bounds
+
+
 @dataclass(frozen=True)
 class Branch:
     """One cluster and precision: its candidates and their bounds."""
@@ -41,6 +49,8 @@ class Branch:
     bounds: Bounds
     scenario: Scenario
     """With this cluster and precision; the plan is what all candidates share."""
+    screener: Screener
+    """What the bounds came from, with the blocks that it priced."""
 
     def floor(self, cells: Ints) -> Floor:
         """Bounds of some cells of the grid, by flat index."""
@@ -184,8 +194,9 @@ class _Queue:
 
 
 def search(
-    branches: Sequence[Branch], goals: Goals, *, report: Report | None = None, most: int | None = None
-) -> tuple[Found, Proof]:
+    branches: Sequence[Branch], goals: Goals, *, report: Report | None = None, most: int | None = None,
+    known: Mapping[tuple[int, int], Evaluated] | None = None,
+) -> tuple[Found, Proof]:  # fmt: skip
     """The plans that are best at something and keep to the limits, with the proof.
 
     Args:
@@ -193,6 +204,7 @@ def search(
         goals: objectives and limits.
         report: see `Report`.
         most: simulate no more plans than this.
+        known: (branch, flat cell) → what an earlier search under these objectives and limits said of it.
 
     Ctrl-C ends the search with what it has; the proof then says how far it got.
     """
@@ -209,7 +221,10 @@ def search(
             if most is not None and len(found.evaluated) >= most:
                 complete = False
                 break
-            entry = _evaluate(branches, goals, found, int(queue.branch[at]), int(queue.cell[at]))
+            which, cell = int(queue.branch[at]), int(queue.cell[at])
+            entry = known.get((which, cell)) if known else None
+            if entry is None or (entry.fits is None and not entry.missed and not found.rules_out(entry.key)):
+                entry = evaluate(branches, goals, found, which, cell)
             at += 1
             if entry is not None:
                 found.evaluated.append(entry)
@@ -224,6 +239,7 @@ def search(
         complete = False
     left = queue.alive[at:]
     still_open = 0 if complete else int(left.sum())
+    complete = not still_open
     ahead = queue.keys[at:, 0][left] if still_open else queue.keys[at:, 0]
     next_bound = float(metric.signed(ahead[0])) if len(ahead) else float(metric.signed(np.inf))
     simulated, count = len(found.evaluated), sum(b.candidates.count for b in branches)
@@ -256,7 +272,7 @@ def _within_limits(branches: Sequence[Branch], goals: Goals) -> tuple[list[Ints]
     return kept, by_memory, by_limit, refused
 
 
-def _evaluate(branches: Sequence[Branch], goals: Goals, found: Found, which: int, cell: int) -> Evaluated | None:
+def evaluate(branches: Sequence[Branch], goals: Goals, found: Found, which: int, cell: int) -> Evaluated | None:
     """One simulation; memory only where nothing else has ruled the plan out. None where the simulator refuses it."""
     branch = branches[which]
     case, x = branch.case, branch.candidates

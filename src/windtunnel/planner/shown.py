@@ -15,7 +15,7 @@ def shown(plan: PlanSpec, x: Candidates) -> dict[str, Any]:
     layers = plan.recompute.num_layers
     out["recompute"] = plan.recompute.policy + (f":{layers}" if layers is not None else "")
     first = x.policies[0]
-    for name in ("sp", "schedule", "cp_kind", "cp_all_to_all", "reshard_after_forward", "order"):
+    for name in ("sp", "schedule", "cp_kind", "order"):
         if any(getattr(q, name) != getattr(first, name) for q in x.policies):
             out[name] = full[name]
     for name in ("offload", "overlap"):

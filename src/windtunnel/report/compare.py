@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from windtunnel.report.quantities import count, gib, percent, seconds
+from windtunnel.training.results import deltas
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -51,14 +52,16 @@ class Comparison:
         """Plotly waterfall from one step time to the other."""
         import plotly.graph_objects as go
 
-        shown = _without_crumbs(self.seconds_by_class, 1e-3 * max(self.a.step_time_s, self.b.step_time_s))
+        shown = without_crumbs(self.seconds_by_class, 1e-3 * max(self.a.step_time_s, self.b.step_time_s))
         names, values = list(shown), list(shown.values())
         figure = go.Figure(
             go.Waterfall(
                 x=[f"A: {self.a.scenario_name}", *names, f"B: {self.b.scenario_name}"],
                 y=[self.a.step_time_s, *values, self.b.step_time_s],
                 measure=["absolute", *("relative" for _ in names), "total"],
-                text=[seconds(self.a.step_time_s), *(_signed(v) for v in values), seconds(self.b.step_time_s)],
+                text=[
+                    seconds(self.a.step_time_s), *map(signed_seconds, values), seconds(self.b.step_time_s)
+                ],
                 textposition="outside", increasing_marker_color="#c0392b", decreasing_marker_color="#2e8b57",
                 totals_marker_color="#37474f", connector_line_color="#b0bec5",
             )
@@ -87,8 +90,8 @@ def difference(a: TrainingResult, b: TrainingResult) -> Comparison:
     """
     return Comparison(
         a, b,
-        seconds_by_class=_deltas(a.breakdown, b.breakdown),
-        bytes_by_kind=_deltas(a.memory.at_peak, b.memory.at_peak),
+        seconds_by_class=deltas(a.breakdown, b.breakdown),
+        bytes_by_kind=deltas(a.memory.at_peak, b.memory.at_peak),
         plan=_changes(_flat(a.plan), _flat(b.plan)),
         scenario=_changes(_flat(_outside_plan(a.scenario)), _flat(_outside_plan(b.scenario))),
         paired=_paired(a, b),
@@ -158,7 +161,7 @@ def _waterfall(comparison: Comparison) -> RenderableType:
     from rich.text import Text
 
     a, b = comparison.a.step_time_s, comparison.b.step_time_s
-    shown = _without_crumbs(comparison.seconds_by_class, 1e-3 * max(a, b))
+    shown = without_crumbs(comparison.seconds_by_class, 1e-3 * max(a, b))
     running, levels = a, [a]
     for delta in shown.values():
         running += delta
@@ -176,13 +179,13 @@ def _waterfall(comparison: Comparison) -> RenderableType:
         style = "red" if delta > 0 else "green"
         bar = Text(" " * round((begin - low) * scale))
         bar.append("█" * max(round(length * scale), 0) or "▏", style=style)
-        table.add_row(name, Text(_signed(delta), style=style), bar)
+        table.add_row(name, Text(signed_seconds(delta), style=style), bar)
         at += delta
     table.add_row("B", seconds(b), Text("█" * round((b - low) * scale), style="bright_black"), style="bold")
     return table
 
 
-def _without_crumbs(deltas: dict[str, float], smallest: float) -> dict[str, float]:
+def without_crumbs(deltas: dict[str, float], smallest: float) -> dict[str, float]:
     """Entries below `smallest` as one, so that the sum stays."""
     crumbs = {name: delta for name, delta in deltas.items() if abs(delta) < smallest}
     if len(crumbs) < 2:
@@ -193,11 +196,6 @@ def _without_crumbs(deltas: dict[str, float], smallest: float) -> dict[str, floa
 
 def _figures(result: TrainingResult) -> dict[str, Any]:
     return {"scenario_name": result.scenario_name} | {name: getattr(result, name) for name in _FIGURES}
-
-
-def _deltas(a: dict[str, float], b: dict[str, float]) -> dict[str, float]:
-    deltas = {name: b.get(name, 0.0) - a.get(name, 0.0) for name in [*a, *(name for name in b if name not in a)]}
-    return {k: v for k, v in sorted(deltas.items(), key=lambda item: -abs(item[1])) if v}
 
 
 def _outside_plan(scenario: dict[str, Any]) -> dict[str, Any]:
@@ -232,7 +230,8 @@ def shown_value(value: Any) -> str:
     return "not given" if value is None else str(value)
 
 
-def _signed(value: float) -> str:
+def signed_seconds(value: float) -> str:
+    """Seconds with a sign."""
     return ("+" if value > 0 else "−" if value < 0 else "") + seconds(abs(value))
 
 

@@ -1,91 +1,208 @@
-"""A search's outcome on the terminal: the best plan, what came next, and why nothing else can be faster."""
+"""A search's outcome on the terminal: the best plan, which to take, what came next and why, and the proof."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from rich import box
 from rich.console import Group
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from windtunnel.report.compare import signed_seconds, without_crumbs
+from windtunnel.report.plan_text import (
+    cell_words,
+    choice_words,
+    field_text,
+    flat,
+    gap_words,
+    limit_words,
+    plan_words,
+    proof_words,
+    quantity,
+    resource_words,
+    table_names,
+)
 from windtunnel.report.quantities import gib, percent, seconds
+from windtunnel.report.terminal import bar
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from windtunnel.planner.plan import PlanResult
+    from windtunnel.planner.plan import PlanResult, Ranked
+    from windtunnel.planner.stability import Stability
+    from windtunnel.planner.why import Why
+
+_NARROW = 100
+"""Columns below which a table leaves out what another line says."""
 
 
-def plan_summary(result: PlanResult) -> RenderableType:
-    """Everything about one search, as something `rich` prints."""
-    best, proof = result.best, result.proof
-    head = Text(best.scenario_name, style="bold")
-    head.append(f"   {result.proof.candidates:,} plans in {seconds(result.elapsed_s)}", style="dim")
-    lines: list[RenderableType] = [head, Text()]
-    band = f"  80 % interval {seconds(best.interval.low)} to {seconds(best.interval.high)}"
-    memory = f"{gib(best.peak_memory_reserved_bytes)} of {gib(best.memory.capacity_bytes)}"
-    rest = f"{band}   MFU {percent(best.mfu)}   {memory}"
-    lines.append(Text.assemble(("Best  ", "bold"), (seconds(best.step_time_s), "bold cyan"), rest))
-    if result.written is not None:
-        own = f"{seconds(result.written.step_time_s)}, {gib(result.written.peak_memory_reserved_bytes)}"
-        gain = result.gain or 0.0
-        words = f"the best is {100 * gain:.1f} % shorter" if gain > 0 else "nothing in the space that fits is faster"
-        if not result.written.memory_fits:
-            words += "; as written it does not fit"
-        lines.append(Text(f"As written  {own}: {words}"))
-    lines += [Text(), _table(result)]
-    lines += [Text(), Text("Fastest possible by axis", style="bold"), _axes(result)]
-    text = (
-        f"{proof.candidates:,} candidates: {proof.pruned_by_memory:,} cannot fit, {proof.pruned_by_bound:,} have a "
-        f"lower bound of at least the best, {proof.simulated:,} simulated"
-    )
-    if proof.refused:
-        text += f", {proof.refused:,} refused by the simulator"
-    if proof.complete:
-        text += "; nothing in the space is faster."
+def plan_summary(result: PlanResult, width: int = 120) -> RenderableType:
+    """Everything about one search, as something `rich` prints.
+
+    Args:
+        result: the search.
+        width: columns of the terminal.
+    """
+    lines: list[RenderableType] = [_head(result)]
+    if not result.proof.complete:
+        lines.append(Text(f"Stopped: this is the best so far; {gap_words(result)}", style="bold yellow"))
+    lines += [Text(), *_best(result), Text(), *_table(result.frontier, result, width)]
+    if result.front:
+        lines += [_title(f"No plan beats these in both or all of {', '.join(result.objectives)}")]
+        lines += _table(result.front, result, width)
+    if result.why is not None:
+        lines += _why(result, result.why, width)
     else:
-        text += f"; stopped early: a plan up to {100 * proof.gap:.1f} % faster may exist."
-    lines += [Text(), Text("Proof", style="bold"), Text("  " + text)]
+        lines += [_title("Least bound by axis"), *_axes(result.by_axis, width)]
+    if result.stability is not None:
+        lines += _stability(result.stability, width)
+    lines += [_title("Proof"), *(_wrapped(text) for text in proof_words(result))]
     for rule, number in result.excluded.items():
-        lines.append(Text(f"  {number:,} axis combinations left out: {rule}", style="dim"))
-    for warning in best.warnings:
+        lines.append(_wrapped(f"{number:,} axis combinations left out: {rule}", style="dim"))
+    for warning in result.best.warnings:
         lines.append(Text(f"warning: {warning}", style="yellow"))
     return Group(*lines)
 
 
-def _table(result: PlanResult) -> RenderableType:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    shown = [r.plan for r in result.frontier]
-    names = [n for n in shown[0] if n in ("tp", "pp", "mbs", "recompute") or any(p[n] != _PLAIN.get(n) for p in shown)]
+def _title(text: str) -> Text:
+    return Text(f"\n{text}", style="bold")
+
+
+def _wrapped(text: str, style: str = "") -> Padding:
+    return Padding(Text(text, style=style), (0, 0, 0, 2), expand=False)
+
+
+def _head(result: PlanResult) -> Text:
+    head = Text(result.best.scenario_name, style="bold")
+    done = f"{result.proof.candidates:,} plans, {result.proof.simulated:,} simulated, in {seconds(result.elapsed_s)}"
+    head.append(f"   {done}", style="dim")
+    return head
+
+
+def _best(result: PlanResult) -> list[RenderableType]:
+    """The best plan, the one to take, and the one as written."""
+    best = result.best
+    first = result.objectives[0]
+    grid = Table(box=None, show_header=False, padding=(0, 2, 0, 0), pad_edge=False)
+    grid.add_column(style="bold", no_wrap=True)
+    grid.add_column(style="bold cyan", no_wrap=True)
+    grid.add_column()
+    name = "Fastest as simulated" if result.choice is not None else "Best" if first == "step_time" else f"Best {first}"
+    grid.add_row(name, seconds(best.step_time_s), plan_words(best.plan))
+    band = best.interval
+    level = f"{100 * band.level:.0f} % interval"
+    grid.add_row("", "", f"{level} {seconds(band.low)} to {seconds(band.high)}, {band.grade}")
+    memory = f"{gib(best.peak_memory_reserved_bytes)} of {gib(best.memory.capacity_bytes)}"
+    values = [f"MFU {percent(best.mfu)}", memory, *_values(result.frontier[0], result)]
+    grid.add_row("", "", ", ".join(values))
+    if (choice := result.choice) is not None:
+        if choice.same:
+            grid.add_row("Recommended", "the same", choice_words(choice))
+        else:
+            extra = f", {100 * choice.slower:+.1f} %" if choice.slower >= 5e-4 else ""
+            grid.add_row("Recommended", seconds(choice.step_time_s), plan_words(choice.plan) + extra)
+            grid.add_row("", "", choice_words(choice))
+    if result.written is not None:
+        gain = result.gain or 0.0
+        words = f"the best is {100 * gain:.1f} % shorter" if gain > 0 else "nothing in the space that fits is faster"
+        if not result.written.memory_fits:
+            words += "; as written it does not fit"
+        own = f"{gib(result.written.peak_memory_reserved_bytes)}: {words}"
+        grid.add_row("As written", seconds(result.written.step_time_s), own)
+    return [grid]
+
+
+def _values(row: Ranked, result: PlanResult) -> list[str]:
+    """Objectives and limited metrics other than the step time."""
+    from windtunnel.planner.objectives import METRICS
+
+    return [f"{n} {quantity(v, METRICS[n].unit)}" for n, v in row.values.items() if n != "step_time"]
+
+
+def _table(rows: tuple[Ranked, ...], result: PlanResult, width: int) -> list[RenderableType]:
+    from windtunnel.planner.objectives import METRICS
+
+    if not rows:
+        return []
+    names, shared = table_names(rows)
+    metrics = [n for n in dict.fromkeys(n for r in rows for n in r.values) if n != "step_time"]
+    wide = width >= _NARROW
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0) if not wide else (0, 2, 0, 0))
     for name in names:
         table.add_column(name, justify="right")
-    for name in ("step", "bound", "slower", "memory", "fits"):
-        table.add_column(name, justify="right")
+    heads = ["step", *(["bound"] if wide else []), "slower", *metrics, "memory", "fits"]
+    for name in heads:
+        table.add_column(name.replace("_", " "), justify="right", no_wrap=name not in metrics)
     fastest = result.best.step_time_s
-    for r in result.frontier:
+    for r in rows:
+        own = flat(r)
         memory = "–" if r.reserved_bytes is None else gib(r.reserved_bytes)
         fits = {True: "yes", False: "no", None: "–"}[r.fits]
-        style = "bold" if r.fits and r.step_time_s == fastest else ""
+        fits = "breaks " + ", ".join(r.missed) if r.missed else fits
+        best = r.fits and not r.missed and r.step_time_s == fastest
         table.add_row(
-            *(_value(r.plan[n]) for n in names), seconds(r.step_time_s), seconds(r.bound_s),
-            f"{100 * (r.step_time_s / fastest - 1):+.1f} %", memory, fits, style=style,
+            *(field_text(own.get(n)) for n in names), seconds(r.step_time_s), *([seconds(r.bound_s)] if wide else []),
+            f"{100 * (r.step_time_s / fastest - 1):+.1f} %",
+            *(quantity(r.values[n], METRICS[n].unit) if n in r.values else "–" for n in metrics), memory, fits,
+            style="bold" if best else "",
         )  # fmt: skip
-    return table
+    same = plan_words(shared, [*shared])
+    return [table, Text(f"the same in all: {same}", style="dim")] if same else [table]
 
 
-_PLAIN: dict[str, Any] = {"cp": 1, "vpp": 1, "ep": 1, "etp": 1, "dp": 1, "zero": None}
+def _why(result: PlanResult, why: Why, width: int) -> list[RenderableType]:
+    out: list[RenderableType] = []
+    other = why.runner_up
+    if other is not None and why.runner_up_plan is not None:
+        words = plan_words(why.runner_up_plan, [*why.runner_up_plan])
+        more = f"{seconds(other.step_time_s)}, {100 * (other.step_time_s / result.best.step_time_s - 1):+.1f} %"
+        out += [_title("Why not another layout"), _wrapped(f"The next is {words}: {more}.")]
+        shown = without_crumbs(why.seconds_by_class, 1e-3 * result.best.step_time_s)
+        most = max((abs(v) for v in shown.values()), default=1.0)
+        table = Table(box=None, show_header=False, padding=(0, 2, 0, 0), pad_edge=False)
+        table.add_column(no_wrap=True)
+        table.add_column(justify="right", no_wrap=True)
+        for name, delta in shown.items():
+            style = "red" if delta > 0 else "green"
+            table.add_row(name, Text(signed_seconds(delta), style=style), Text(bar(abs(delta) / most, 24), style=style))
+        out.append(Padding(table, (0, 0, 0, 2), expand=False))
+    words_by = {axis: {v: cell_words(c) for v, c in why.best_by(axis).items()} for axis in ("tp", "pp")}
+    out += [_title("Best by axis (≥: a bound, not simulated)")]
+    out += [_flow([f"{axis} {v}: {text}" for v, text in values.items()], width) for axis, values in words_by.items()]
+    if why.limits:
+        out.append(_title("What limits cost"))
+        out += [_wrapped(f"{name} {text}") for name, text in map(limit_words, why.limits)]
+    return out
 
 
-def _value(value: Any) -> str:
-    if isinstance(value, dict):
-        return " ".join(f"{k} {v}" for k, v in value.items()) or "–"
-    return "–" if value is None else str(value)
+def _axes(by_axis: dict[str, dict[str, float]], width: int) -> list[RenderableType]:
+    return [
+        _flow([f"{axis} {v}: {seconds(s)}" for v, s in sorted(values.items(), key=lambda kv: int(kv[0]))], width)
+        for axis, values in by_axis.items()
+    ]
 
 
-def _axes(result: PlanResult) -> RenderableType:
-    table = Table(box=None, pad_edge=False, show_header=False)
-    for axis, values in result.by_axis.items():
-        cells = [f"{axis} {v}: {seconds(s)}" for v, s in sorted(values.items(), key=lambda kv: int(kv[0]))]
-        table.add_row("  " + "   ".join(cells))
-    return table
+def _flow(items: Iterable[str], width: int) -> Padding:
+    """Short texts side by side, as many as a line takes, none broken."""
+    lines = [""]
+    for item in items:
+        grown = f"{lines[-1]}   {item}" if lines[-1] else item
+        if len(grown) > width - 2 and lines[-1]:
+            lines.append(item)
+        else:
+            lines[-1] = grown
+    return Padding(Text("\n".join(lines)), (0, 0, 0, 2), expand=False)
+
+
+def _stability(told: Stability, width: int) -> list[RenderableType]:
+    words = plan_words({k: v for k, v in told.layout.items() if k in ("tp", "pp", "cp", "ep", "dp")})
+    ended = "" if told.complete else "; interrupted"
+    out: list[RenderableType] = [_title(f"How far {words} stays the best ({told.searches} exact searches{ended})")]
+    for resource in told.resources:
+        name, lines = resource_words(resource)
+        out.append(_wrapped(name))
+        out += [Padding(Text(line), (0, 0, 0, 4), expand=False) for line in lines]
+    return out

@@ -163,15 +163,16 @@ def simulate_training(
 def _sensitivities(scenario: Scenario, source: Source, prepared: Prepared, base_s: float) -> dict[str, float]:
     """Relative change of the step when one resource is 10 % larger."""
     from windtunnel.techniques import applied
+    from windtunnel.training.resources import RATES, scaled
     from windtunnel.training.simulate import prepare as prepare_step
     from windtunnel.training.simulate import step_time
 
-    cluster = prepared.cluster
     out = {}
     assert scenario.training is not None
     chosen = applied(scenario.techniques)
-    for name in ("matrix throughput", "memory bandwidth", "scale-up bandwidth", "scale-out bandwidth"):
-        other = prepare_step(prepared.model, _more(cluster, name), scenario.training, scenario.plan, chosen)
+    cluster = prepared.cluster
+    for name in RATES:
+        other = prepare_step(prepared.model, scaled(cluster, name, 1.1), scenario.training, scenario.plan, chosen)
         out[name] = step_time(other) / base_s - 1.0
     faster = {
         "host_kernel_s": prepared.coefficients.host_kernel_s / 1.1,
@@ -182,28 +183,3 @@ def _sensitivities(scenario: Scenario, source: Source, prepared: Prepared, base_
     )
     out["host speed"] = step_time(other) / base_s - 1.0
     return out
-
-
-def _more(cluster: ClusterSpec, resource: str) -> ClusterSpec:
-    """The cluster, or every group of it, with 10 % more of one resource."""
-    from windtunnel.specs.cluster import MixedCluster
-
-    if isinstance(cluster, MixedCluster):
-        groups = tuple(_more(group, resource) for group in cluster.groups)
-        wider: dict[str, Any] = {"groups": groups}
-        if resource == "scale-out bandwidth" and cluster.between is not None:
-            rate = cluster.between.nic_bytes_per_s * 1.1
-            wider["between"] = cluster.between.model_copy(update={"nic_bytes_per_s": rate})
-        return cluster.model_copy(update=wider)
-    device = cluster.device
-    peaks = {k: v * 1.1 for k, v in device.peak_flop_per_s.items()}
-    watts, cap = device.tdp_w, cluster.power_cap_w  # a faster part at the same watts a rate
-    faster_part = {"peak_flop_per_s": peaks, "tdp_w": watts and 1.1 * watts}
-    up, outer, memory = cluster.scale_up, cluster.scale_out, device.memory_bytes_per_s
-    more: dict[str, dict[str, Any]] = {
-        "matrix throughput": {"device": device.model_copy(update=faster_part), "power_cap_w": cap and 1.1 * cap},
-        "memory bandwidth": {"device": device.model_copy(update={"memory_bytes_per_s": memory * 1.1})},
-        "scale-up bandwidth": {"scale_up": up.model_copy(update={"bytes_per_s": up.bytes_per_s * 1.1})},
-        "scale-out bandwidth": {"scale_out": outer.model_copy(update={"nic_bytes_per_s": outer.nic_bytes_per_s * 1.1})},
-    }
-    return cluster.model_copy(update=more[resource])

@@ -180,3 +180,9 @@ class TrainingResult:
         from windtunnel.training.figures import training_figure
 
         return training_figure(self)
+
+
+def deltas(a: dict[str, float], b: dict[str, float]) -> dict[str, float]:
+    """Second less first, of every entry that differs, largest first; sums to the difference of the sums."""
+    out = {name: b.get(name, 0.0) - a.get(name, 0.0) for name in [*a, *(name for name in b if name not in a)]}
+    return {k: v for k, v in sorted(out.items(), key=lambda item: -abs(item[1])) if v}

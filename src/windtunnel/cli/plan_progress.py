@@ -1,0 +1,39 @@
+"""What a running search says of itself on standard error."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from windtunnel.planner.plan import Progress
+
+
+def words(p: Progress) -> str:
+    """A search in one line: candidates screened and how fast, simulated, best so far, how much better is possible."""
+    from windtunnel.planner.objectives import METRICS
+    from windtunnel.report.plan_text import quantity
+
+    rate = p.screened / p.elapsed_s if p.elapsed_s > 0 else 0.0
+    parts = [f"{p.screened:,} plans screened" + ("" if p.simulated else f", {rate:,.0f} a second")]
+    if p.simulated:
+        parts.append(f"{p.simulated:,} simulated")
+    if p.best is not None:
+        unit = METRICS[p.objective].unit if p.objective else "s"
+        parts.append(f"best {quantity(p.best, unit)}")
+        if p.next_bound is not None and p.best:
+            parts.append(f"at most {100 * abs(p.next_bound - p.best) / abs(p.best):.2f} % from the optimum")
+    if p.doing:
+        parts.append(p.doing)
+    return ", ".join(parts)
+
+
+def stopped_words(stop: KeyboardInterrupt) -> str:
+    """What Ctrl-C left behind before there was a plan."""
+    from windtunnel.planner.plan import Stopped
+
+    if isinstance(stop, Stopped):
+        return (
+            f"stopped: {stop.candidates:,} plans were screened and {stop.simulated:,} simulated; none of these keeps "
+            "to the limits, so there is no plan to show yet"
+        )
+    return "stopped while plans were screened: none was simulated yet, so there is no plan to show"

@@ -1,0 +1,242 @@
+"""Why the best plan is the best: what the runner-up loses, the best of every tp and pp, what each limit costs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from windtunnel.planner.again import ROOMY_BYTES, Again
+from windtunnel.planner.filled import filled
+from windtunnel.planner.objectives import Setting
+from windtunnel.planner.search import Branch, Evaluated
+from windtunnel.planner.space import Candidates, Ints, Mask
+from windtunnel.training.predict import simulate_training
+from windtunnel.training.resources import scaled
+from windtunnel.training.results import TrainingResult, deltas
+
+LAYOUT = ("tp", "pp", "cp", "ep", "dp")
+"""How devices are cut up. Plans that agree in these differ in how a layout is run: chunks, micro-batch, switches."""
+
+
+@dataclass(frozen=True, slots=True)
+class CellBest:
+    """The best plan of one tp and pp."""
+
+    tp: int
+    pp: int
+    bound_s: float
+    """No plan of the cell that keeps to the limits is faster."""
+    simulated_s: float | None
+    """Fastest simulated plan of the cell that keeps to the limits, None where none was simulated."""
+
+    @property
+    def shown_s(self) -> float:
+        """What a table shows: the simulation where there is one, else the bound."""
+        return self.bound_s if self.simulated_s is None else self.simulated_s
+
+
+@dataclass(frozen=True, slots=True)
+class LimitCost:
+    """What lifting one limit would bring."""
+
+    name: str
+    limit: float
+    unit: str
+    gain: float
+    """How much better the objective would be, as a share of what it is; 0 where the limit costs nothing."""
+    plan: dict[str, Any] | None = None
+    """The plan that would be the best."""
+    step_time_s: float | None = None
+    needs: float | None = None
+    """What that plan takes of the limited quantity, in `unit`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Floors:
+    """The Pareto front of the bounds: no plan takes less time with as little memory. Shapes (n,), time rising."""
+
+    time_s: tuple[float, ...]
+    memory_bytes: tuple[float, ...]
+    plans: tuple[dict[str, Any], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Why:
+    """What a search knows beyond its best plan."""
+
+    runner_up: TrainingResult | None
+    """The best plan on another cluster or with devices cut otherwise (`LAYOUT`); exact. None where there is none."""
+    runner_up_plan: dict[str, Any] | None
+    seconds_by_class: dict[str, float]
+    """Class of time → what the runner-up takes more than the best plan."""
+    cells: tuple[CellBest, ...]
+    """Every tp and pp of the best plan's cluster with a plan that may keep to the limits."""
+    limits: tuple[LimitCost, ...]
+    floors: Floors
+    simulations: int
+    """Plans simulated for these answers, beyond those of the search."""
+
+    def best_by(self, axis: str) -> dict[int, CellBest]:
+        """Value of tp or pp → the best cell that has it."""
+        out: dict[int, CellBest] = {}
+        for cell in self.cells:
+            value = int(getattr(cell, axis))
+            if value not in out or cell.shown_s < out[value].shown_s:
+                out[value] = cell
+        return dict(sorted(out.items()))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for `--json`."""
+        other = self.runner_up
+        return {
+            "runner_up": None if other is None else {
+                "plan": self.runner_up_plan, "step_time_s": other.step_time_s,
+                "peak_memory_reserved_bytes": other.peak_memory_reserved_bytes, "breakdown": other.breakdown,
+            },
+            "seconds_by_class": self.seconds_by_class, "cells": [asdict(c) for c in self.cells],
+            "limits": [asdict(x) for x in self.limits], "simulations": self.simulations,
+        }  # fmt: skip
+
+
+def why(again: Again, best: Evaluated, result: TrainingResult, report: Callable[[str], None] | None = None) -> Why:
+    """Runner-up, best of every tp and pp, and cost of the limits.
+
+    Args:
+        again: the finished search.
+        best: its winner.
+        result: the winner's prediction.
+        report: called with what comes next.
+
+    Raises:
+        KeyboardInterrupt: as it was.
+    """
+    say = report or (lambda _: None)
+    say("runner-up")
+    mine = same_layout(again.branches[best.branch].candidates, best.layout)
+    other = again.best(lambda i: ~mine[:, None] if i == best.branch else np.ones((1, 1), np.bool_))
+    runner = None
+    if other is not None:
+        runner = simulate_training(filled(again.branches[other.branch], other.plan), sensitivities=False)
+    say("what limits cost")
+    limits = _limits(again, best)
+    return Why(
+        runner, None if other is None else axes(other, again), {} if runner is None else (
+            deltas(result.breakdown, runner.breakdown)
+        ), cells(again, best.branch), limits, _floors(again, best.branch), again.simulations,
+    )  # fmt: skip
+
+
+def same_layout(x: Candidates, row: int) -> Mask:
+    """Which layouts (N,) cut the devices as one of them does."""
+    same: Mask = np.ones(len(x.tp), np.bool_)
+    for axis in LAYOUT:
+        column: Ints = getattr(x, axis)
+        same &= column == column[row]
+    return same
+
+
+def axes(e: Evaluated, again: Again) -> dict[str, Any]:
+    """A plan in short: its layout, chunks, micro-batch and recomputation, and its cluster where that varies."""
+    plan = e.plan
+    named = {name: getattr(plan, name) for name in (*LAYOUT, "vpp", "mbs")}
+    out = {**named, "recompute": plan.recompute.policy}
+    if len(again.branches) > 1:
+        case = again.branches[e.branch].case
+        out |= {"device": case.cluster.device.id, "nodes": case.cluster.nodes, "precision": case.training.precision}
+    return out
+
+
+def cells(again: Again, which: int) -> tuple[CellBest, ...]:
+    """The best of every tp and pp: simulated where a plan of the cell was, else the least bound."""
+    branch = again.branches[which]
+    x, width = branch.candidates, branch.candidates.legal.shape[1]
+    least_s = np.where(again.able(which), branch.bounds.time_s, np.inf)
+    known: dict[tuple[int, int], float] = {}
+    for (number, cell), entry in again.known.items():
+        if number != which:
+            continue
+        layout, policy = divmod(cell, width)
+        # a simulated plan replaces its bound; one that breaks a limit leaves
+        out = entry.fits is False or bool(entry.missed)
+        least_s[layout, policy] = np.inf if out else entry.step_time_s
+        if entry.feasible:
+            at = int(x.tp[layout]), int(x.pp[layout])
+            known[at] = min(known.get(at, np.inf), entry.step_time_s)
+    least = least_s.min(axis=1)
+    found = []
+    for tp, pp in np.unique(np.stack([x.tp, x.pp]), axis=1).T.tolist():
+        bound = float(least[(x.tp == tp) & (x.pp == pp)].min())
+        if np.isfinite(bound):
+            found.append(CellBest(tp, pp, bound, known.get((tp, pp))))
+    return tuple(found)
+
+
+def _limits(again: Again, best: Evaluated) -> tuple[LimitCost, ...]:
+    """The best plan without one limit at a time; the others stay."""
+    goals, out = again.goals, []
+    for limit in goals.limits:
+        lifted = replace(goals, limits=tuple(x for x in goals.limits if x is not limit))
+        found = again.best(goals=lifted)
+        needs = None if found is None else found.values.get(limit.metric.name)
+        out.append(_cost(again, best, limit.metric.name, limit.value, limit.metric.unit, found, needs))
+    if any("memory" in m.needs for m in goals.metrics):
+        return tuple(out)  # head-room is measured against the memory that would be lifted
+    size = again.branches[best.branch].setting.memory_bytes
+    if goals.memory_fraction < 1.0:
+        roomy = [replace(b, bounds=again.roomy(i)) for i, b in enumerate(again.branches)]
+        found = again.best(goals=replace(goals, memory_fraction=1.0), branches=roomy)
+        needs = None
+        if found is not None and found.reserved_bytes is not None:
+            needs = found.reserved_bytes / again.branches[found.branch].setting.memory_bytes
+        out.append(_cost(again, best, "memory_fraction", goals.memory_fraction, "share", found, needs))
+    endless = [_endless(again, i, b) for i, b in enumerate(again.branches)]
+    found = again.best(goals=replace(goals, memory_fraction=1.0), branches=endless)
+    out.append(_cost(again, best, "device memory", size, "bytes", found, found.reserved_bytes if found else None))
+    return tuple(out)
+
+
+def _endless(again: Again, which: int, branch: Branch) -> Branch:
+    """The same branch on devices whose memory nothing exceeds."""
+    cluster = scaled(branch.case.cluster, "device memory", ROOMY_BYTES / branch.case.cluster.device.memory_bytes)
+    case = replace(branch.case, cluster=cluster)
+    setting = Setting.of(cluster, case.training, branch.setting.run_tokens)
+    return replace(branch, case=case, setting=setting, bounds=again.roomy(which))
+
+
+def _cost(
+    again: Again, best: Evaluated, name: str, limit: float, unit: str, found: Evaluated | None,
+    needs: float | None,
+) -> LimitCost:  # fmt: skip
+    if found is None or found.key >= best_key(best):
+        return LimitCost(name, limit, unit, 0.0)
+    before, after = best.key[0], found.key[0]
+    gain = (before - after) / abs(before) if before else 0.0
+    return LimitCost(name, limit, unit, gain, axes(found, again), found.step_time_s, needs)
+
+
+def best_key(best: Evaluated) -> tuple[float, float]:
+    """Key of the first objective alone."""
+    return best.key[0], best.key[-1]
+
+
+def _floors(again: Again, which: int) -> Floors:
+    """The Pareto front of the bounds of time and memory, device memory aside."""
+    branch, bounds = again.branches[which], again.roomy(which)
+    x = branch.candidates
+    flat = np.flatnonzero(x.legal & np.isfinite(bounds.time_s))
+    time_s, memory = bounds.time_s.reshape(-1)[flat], bounds.memory_bytes.reshape(-1)[flat]
+    order = np.lexsort((memory, time_s))
+    lowest = np.minimum.accumulate(memory[order])
+    first = np.concatenate([[True], lowest[1:] < lowest[:-1]]) if len(order) else np.zeros(0, np.bool_)
+    kept = order[first]
+    plans = []
+    for cell in flat[kept].tolist():
+        layout, policy = divmod(cell, x.legal.shape[1])
+        plan = x.plan(layout, policy)
+        plans.append({n: getattr(plan, n) for n in (*LAYOUT, "vpp", "mbs")} | {"recompute": plan.recompute.policy})
+    return Floors(tuple(time_s[kept].tolist()), tuple(memory[kept].tolist()), tuple(plans))
+
+

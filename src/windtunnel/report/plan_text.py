@@ -1,0 +1,166 @@
+"""Words and numbers that the terminal and the HTML report of a search share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from windtunnel.report.quantities import gib, seconds
+
+if TYPE_CHECKING:
+    from windtunnel.planner.plan import PlanResult, Ranked
+    from windtunnel.planner.simpler import Choice
+    from windtunnel.planner.stability import Resource
+    from windtunnel.planner.why import CellBest, LimitCost
+
+AXES = ("tp", "pp", "vpp", "cp", "ep", "etp", "dp", "mbs", "zero", "recompute")
+_PLAIN: dict[str, Any] = {"vpp": 1, "cp": 1, "ep": 1, "etp": 1, "zero": None}
+"""Values that say nothing."""
+_SIMPLER = {
+    "kinds": "fewer kinds of parallelism", "redone": "less recomputation or offloading",
+    "stages": "fewer virtual stages", "switches": "fewer switches off the framework's defaults",
+    "inner": "layers cut over fewer devices",
+}  # fmt: skip
+_RESOURCES = {
+    "matrix throughput": "peak FLOP/s", "memory bandwidth": "HBM bandwidth", "scale-up bandwidth": "scale-up bandwidth",
+    "scale-out bandwidth": "NIC bandwidth", "device memory": "device memory",
+}  # fmt: skip
+
+
+def plan_words(plan: dict[str, Any], names: Sequence[str] = AXES) -> str:
+    """A plan in a few words: what is not plain, axes first.
+
+    Example:
+        >>> plan_words({"tp": 4, "pp": 2, "vpp": 1, "cp": 1, "dp": 8, "mbs": 1})
+        'tp 4 · pp 2 · dp 8 · mbs 1'
+    """
+    shown = []
+    for name in names:
+        if name in plan and plan[name] is not None and plan[name] != _PLAIN.get(name):
+            value = field_text(plan[name])
+            shown.append(f"recompute {value}" if name == "recompute" else f"{name} {value}")
+    return " · ".join(text for text in shown if text not in ("recompute none", "zero 1"))
+
+
+def field_text(value: Any) -> str:
+    """A field of a plan on one line."""
+    if isinstance(value, dict):
+        if "policy" in value:
+            return str(value["policy"])
+        return " ".join(f"{k} {field_text(v)}" for k, v in value.items()) or "–"
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    if isinstance(value, (list, tuple)):
+        return "-".join(map(str, value))
+    return "–" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def table_names(rows: Sequence[Ranked]) -> tuple[list[str], dict[str, Any]]:
+    """Columns of a table of plans: fields that differ between its rows; and the fields that all rows share."""
+    plans = [flat(r) for r in rows]
+    names = list(dict.fromkeys(name for plan in plans for name in plan))
+    order = {name: i for i, name in enumerate(AXES)}
+    names.sort(key=lambda n: order.get(n, len(order)))
+    differing = [n for n in names if any(p.get(n) != plans[0].get(n) for p in plans)]
+    shared = {n: plans[0][n] for n in names if n not in differing}
+    return differing, shared
+
+
+def flat(row: Ranked) -> dict[str, Any]:
+    """All that tells one row from another: fields of the plan, cluster and precision."""
+    return {**row.plan, **row.cluster, "precision": row.precision}
+
+
+def choice_words(choice: Choice) -> str:
+    """Why a plan is recommended."""
+    if choice.same:
+        return "no simulated plan is simpler and cannot be told apart from it"
+    why = _SIMPLER[choice.differs[0]]
+    if choice.probability_fastest_faster is None:
+        return f"simpler ({why}); no measured pair of plans differs in these switches"
+    sure = 100 * choice.probability_fastest_faster
+    return f"simpler ({why}); the fastest is really faster with {sure:.0f} % probability"
+
+
+def proof_words(result: PlanResult) -> list[str]:
+    """What the certificate says, a sentence a line."""
+    proof = result.proof
+    parts = [f"{number:,} {_PRUNED.get(rule, f'break {rule}')}" for rule, number in result.pruned.items() if number]
+    text = f"{proof.candidates:,} candidates: {', '.join([*parts, f'{proof.simulated:,} simulated'])}"
+    if proof.complete:
+        word = "faster" if proof.objective == "step_time" else "better"
+        return [f"{text}; nothing in the space is {word}."]
+    return [text + ".", f"Stopped early: {gap_words(result)}"]
+
+
+_PRUNED = {
+    "memory": "cannot fit", "bound": "have a lower bound no better than the best", "refused": "refused by the simulator"
+}  # fmt: skip
+
+
+def gap_words(result: PlanResult) -> str:
+    """How much better a plan could be that was not looked at."""
+    return f"a plan up to {100 * result.proof.gap:.1f} % better may exist."
+
+
+def cell_words(cell: CellBest) -> str:
+    """Seconds of a cell, marked where they are a bound."""
+    return seconds(cell.simulated_s) if cell.simulated_s is not None else f"≥ {seconds(cell.bound_s)}"
+
+
+def limit_words(limit: LimitCost) -> tuple[str, str]:
+    """A limit and what lifting it would bring."""
+    name = f"{limit.name} {quantity(limit.limit, limit.unit)}"
+    if limit.plan is None:
+        return name, "costs nothing"
+    needs = f", which needs {quantity(limit.needs, limit.unit)}" if limit.needs is not None else ""
+    step = "" if limit.step_time_s is None else f"{seconds(limit.step_time_s)} with "
+    return name, f"costs {100 * limit.gain:.1f} %; without it {step}{plan_words(limit.plan)}{needs}"
+
+
+def quantity(value: float, unit: str) -> str:
+    """A value with its unit, as people write it.
+
+    Example:
+        >>> quantity(50e9, "bytes/s"), quantity(989.4e12, "FLOP/s"), quantity(12.5, "s")
+        ('50 GB/s', '989 TFLOP/s', '12.50 s')
+    """
+    if unit == "bytes":
+        return gib(value)
+    if unit == "s":
+        for size, name in ((86400.0 * 2, "days"), (3600.0 * 2, "h")):
+            if value >= size:
+                return f"{value / (size / 2):.3g} {name}"
+        return seconds(value)
+    if unit == "share":
+        return f"{value:.3g}"
+    if unit in ("bytes/s", "FLOP/s", "W", "J", "1/s", "money", ""):
+        small = {"bytes/s": "B/s", "money": "", "1/s": "/s"}.get(unit, unit)
+        for size, prefix in ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
+            if value >= size and unit in ("bytes/s", "FLOP/s", "W", "J"):
+                return f"{value / size:.3g} {prefix}{small}".replace("e+03", "000")
+        return f"{value:,.4g} {small}".strip() if abs(value) < 1e4 else f"{value:,.0f} {small}".strip()
+    return f"{value:,.4g} {unit}"
+
+
+def resource_words(r: Resource) -> tuple[str, list[str]]:
+    """A resource, and where the layout stops being the best."""
+    lines = []
+    for edge, word in ((r.below, "below"), (r.above, "above")):
+        if edge.lost_at is None:
+            lines.append(f"holds to {scale_text(edge.holds_at)}, {quantity(r.amount * edge.holds_at, r.unit)}")
+            continue
+        what = "nothing fits" if edge.winner is None else plan_words(edge.winner)
+        at = f"{scale_text(edge.lost_at)}, {quantity(r.amount * edge.lost_at, r.unit)}"
+        lines.append(f"{word} {at}: {what}")
+    return f"{_RESOURCES[r.name]} ({quantity(r.amount, r.unit)})", lines
+
+
+def scale_text(scale: float) -> str:
+    """×0.31.
+
+    Example:
+        >>> scale_text(0.125), scale_text(8.0)
+        ('×0.125', '×8')
+    """
+    return f"×{scale:.3g}"
