@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
+
+import yaml
 
 from windtunnel import schedules
 from windtunnel.specs.plan import RECOMPUTE_MODULES
@@ -13,6 +16,12 @@ FRAMEWORK = {"megatron": "megatron_core", "megatron_bridge": "megatron_bridge", 
              "deepspeed": "deepspeed"}  # fmt: skip
 _MIXTURE_MODULES = ("moe", "moe_act", "shared_experts")
 _ORDERS = (["tp", "cp", "ep", "pp", "dp"], ["tp", "dp", "cp", "ep", "pp"], ["tp", "pp", "cp", "dp"])
+
+
+def examples() -> list[Path]:
+    """Examples on devices of one kind; groups of unlike ones are not exported."""
+    found = sorted((Path(__file__).parents[2] / "examples").glob("*.yaml"))
+    return [path for path in found if "groups" not in yaml.safe_load(path.read_text("utf-8"))["cluster"]]
 
 
 def plans() -> dict[str, tuple[str, dict[str, Any]]]:
@@ -40,11 +49,18 @@ def plans() -> dict[str, tuple[str, dict[str, Any]]]:
     for name in schedules.list_ids():
         dense[f"schedule {name}"] = {"pp": 4, "schedule": name}
         dense[f"schedule {name}, vpp"] = {"pp": 4, "vpp": 2, "schedule": name}
+        dense[f"schedule {name}, as many micro-batches as stages"] = {"pp": 4, "vpp": 2, "mbs": 4, "schedule": name}
     for policy in ("none", "selective", "full"):
         dense[f"recompute {policy}"] = {"recompute": {"policy": policy}}
     for part in ("activations", "optimizer", "params"):
         for share in (0.25, 1.0):
             dense[f"offload {part} {share}"] = {"offload": {part: share}}
+            dense[f"offload {part} {share}, zero 3"] = {"zero": 3, "offload": {part: share}}
+    dense["offload activations in a pipeline"] = {"pp": 2, "offload": {"activations": 0.5}}
+    dense["offload activations, recompute norm"] = {
+        "offload": {"activations": 0.5}, "recompute": {"policy": "modules", "modules": ["norm"]},
+    }  # fmt: skip
+    dense["offload activations, recompute full"] = {"offload": {"activations": 1.0}, "recompute": {"policy": "full"}}
     for what in ("grad_reduce", "param_gather", "fsdp_prefetch"):
         for on in (False, True):
             for zero in (1, 3):
@@ -58,6 +74,7 @@ def plans() -> dict[str, tuple[str, dict[str, Any]]]:
     mixture: dict[str, dict[str, Any]] = {
         "base": {}, "ep": {"ep": 8}, "ep, tp": {"ep": 8, "tp": 2}, "etp": {"ep": 4, "etp": 2, "tp": 2},
         "a2a overlapped": {"ep": 8, "overlap": {"moe_a2a": True}},
+        "offload activations": {"ep": 8, "pp": 2, "offload": {"activations": 0.5}},
         "a2a not overlapped": {"ep": 8, "overlap": {"moe_a2a": False}},
     }  # fmt: skip
     for module in RECOMPUTE_MODULES:

@@ -9,6 +9,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import plan_cases
 import pytest
 
 from windtunnel.exporters.launch import export
@@ -16,7 +17,7 @@ from windtunnel.exporters.target import options, versions
 from windtunnel.training.predict import prepare
 
 pytestmark = pytest.mark.conformance
-EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.yaml"))
+EXAMPLES = plan_cases.examples()
 DENSE = {
     "model": "meta-llama/Llama-3.1-8B",
     "cluster": {"device": "h100-sxm-80gb", "nodes": 4, "devices_per_node": 8},

@@ -6,6 +6,7 @@ import ast
 from pathlib import Path
 from typing import Any
 
+import plan_cases
 import pytest
 
 from windtunnel.errors import BadInput
@@ -14,7 +15,7 @@ from windtunnel.exporters.target import options
 from windtunnel.training.predict import prepare
 
 pytestmark = pytest.mark.conformance
-EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.yaml"))
+EXAMPLES = plan_cases.examples()
 MOE = {
     "model": "Qwen/Qwen3-30B-A3B",
     "cluster": {"device": "h100-sxm-80gb", "nodes": 4, "devices_per_node": 8},

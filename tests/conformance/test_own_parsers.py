@@ -24,7 +24,7 @@ from windtunnel.training.simulate import Prepared
 pytestmark = [pytest.mark.conformance, pytest.mark.slow]
 ROOT = Path(__file__).parents[2]
 INSTALLED = ROOT / ".venv-targets"
-EXAMPLES = sorted((ROOT / "examples").glob("*.yaml"))
+EXAMPLES = plan_cases.examples()
 
 
 def own_code(probe: str, package: str, version: str, cases: list[dict[str, Any]], folder: Path) -> list[dict[str, Any]]:

@@ -143,7 +143,7 @@ def test_deepspeed_file_becomes_the_scenario_that_it_launches() -> None:
     training, plan = scenario["training"], scenario["plan"]
     assert (training["global_batch"], training["precision"], training["framework"]) == (2 * 4 * 16, "bf16", "deepspeed")
     assert (plan["zero"], plan["mbs"], plan["offload"]) == (2, 2, {"optimizer": 1.0})
-    assert plan["overlap"] == {"grad_reduce": True}
+    assert plan["overlap"] == {"grad_reduce": True, "param_gather": False}
     assert {left.name for left in launch.unread} == {
         "zero_optimization.reduce_bucket_size", "zero_optimization.offload_parm.device"
     }  # fmt: skip

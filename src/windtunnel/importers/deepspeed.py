@@ -58,7 +58,7 @@ def read(text: str, file: str, wanted: Wanted) -> Launch:
     _zero(launch, settings)
     _batch(launch, settings, wanted, devices, inner)
     launch.check_batch(devices, inner)
-    _recompute(launch, data)
+    _recompute(launch, settings, data)
     settings.rest()
     return launch
 
@@ -120,6 +120,10 @@ def _zero(launch: Launch, s: Settings) -> None:
         s.put("plan.overlap.grad_reduce", overlap, ZERO + "overlap_comm")
     elif stage:
         launch.set("plan.overlap.grad_reduce", stage == 3, f"{DEFAULT} of stage {stage}")
+    if stage in (1, 2):
+        launch.set("plan.overlap.param_gather", False, f"stage {stage} gathers after the optimizer's step")
+    if stage == 3 and s.get(ZERO + "stage3_prefetch_bucket_size") == 0:
+        s.put("plan.overlap.fsdp_prefetch", False, ZERO + "stage3_prefetch_bucket_size")
     shard = s.get(ZERO + "mics_shard_size")
     if isinstance(shard, int) and shard > 0:
         s.put("plan.shard_group", shard, ZERO + "mics_shard_size")
@@ -180,9 +184,13 @@ def _batch(launch: Launch, s: Settings, wanted: Wanted, devices: int | None, inn
         launch.set("training.global_batch", micro * (steps or 1) * dp, how, said["steps"][1])
 
 
-def _recompute(launch: Launch, data: dict[str, Any]) -> None:
+def _recompute(launch: Launch, s: Settings, data: dict[str, Any]) -> None:
     """The file tunes checkpointing; whether the model's code uses it is not in the file."""
-    if data.get("activation_checkpointing"):
+    if s.get("activation_checkpointing.cpu_checkpointing") is True:
+        s.put("plan.offload.activations", 1.0, "activation_checkpointing.cpu_checkpointing")
+    if s.get("pipeline.activation_checkpoint_interval") == 1:
+        s.put("plan.recompute.policy", "full", "pipeline.activation_checkpoint_interval")
+    elif data.get("activation_checkpointing"):
         launch.assume("plan.recompute.policy", "full", "activation_checkpointing is set; the model's code decides")
     else:
         launch.assume("plan.recompute.policy", "none", "the model's code decides")

@@ -156,6 +156,7 @@ def read_plan(launch: Launch, flags: Flags, wanted: Wanted, devices: int | None)
         line = flags.line("optimizer-cpu-offload")
         launch.set("plan.offload.optimizer", 1.0 if share is None else share, "--optimizer-cpu-offload", line)
     flags.present("overlap-cpu-optimizer-d2h-h2d")
+    _offload(launch, flags)
     _overlap(launch, flags, tp, pp)
     if flags.present("use-tp-pp-dp-mapping"):
         line = flags.line("use-tp-pp-dp-mapping")
@@ -222,6 +223,8 @@ def _sharding(launch: Launch, flags: Flags, devices: int | None, inner: int, cp:
     if flags.present("use-megatron-fsdp", "use-custom-fsdp"):
         where = flags.line("data-parallel-sharding-strategy") or flags.line("use-megatron-fsdp")
         launch.set("plan.zero", SHARDING[strategy or "no_shard"], "--data-parallel-sharding-strategy", where)
+        if strategy == "optim_grads_params":
+            launch.set("plan.reshard_after_forward", True, "Megatron-FSDP gathers again for backward", where)
         if strategy is None:
             launch.assumed.append(("plan.zero", "0", "no --data-parallel-sharding-strategy: default no_shard"))
     elif flags.switch("plan.zero", 3, "use-torch-fsdp2"):
@@ -270,6 +273,23 @@ def _recompute(launch: Launch, flags: Flags, vpp: int) -> None:
         launch.set("plan.recompute.modules", names, "--recompute-modules", flags.line("recompute-modules"))
     else:
         launch.set("plan.recompute.policy", "selective", "--recompute-granularity: core attention", line)
+
+
+def _offload(launch: Launch, flags: Flags) -> None:
+    """Activations in host memory: of whole layers, or the inputs of named modules."""
+    layers = flags.number("cpu-offloading-num-layers", least=0)
+    modules = flags.texts("offload-modules")
+    share = flags.real("activation-offload-fraction")
+    depth = flags.number("num-layers")
+    if layers and depth:
+        share, line = min(layers / depth, 1.0), flags.line("cpu-offloading-num-layers")
+        launch.set("plan.offload.activations", share, "--cpu-offloading-num-layers of --num-layers", line)
+    elif flags.present("fine-grained-activation-offloading"):
+        line = flags.line("fine-grained-activation-offloading")
+        said = "--activation-offload-fraction" if share is not None else "--fine-grained-activation-offloading"
+        launch.set("plan.offload.activations", 1.0 if share is None else share, said, line)
+        why = f"stands for the inputs of {', '.join(modules or [])}: a scenario offloads layers whole"
+        launch.assumed.append(("plan.offload.activations", "all a layer keeps", why))
 
 
 def _overlap(launch: Launch, flags: Flags, tp: int, pp: int) -> None:

@@ -291,6 +291,9 @@ def _recompute(launch: Launch, s: Settings, pp: int) -> None:
         rule = "must be none, full, or selective with selective_ac_option op or a number"
         launch.wrong(where, rule, mode, s.line(where))
         return
+    early = s.switch("activation_checkpoint.early_stop")
+    if early is not None and mode != "none":
+        s.put("plan.recompute.early_stop", early, "activation_checkpoint.early_stop")
     for key, value in policy.items():
         s.put(f"plan.recompute.{key}", value, where, "activation_checkpoint.mode")
 

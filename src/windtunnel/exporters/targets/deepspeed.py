@@ -151,7 +151,9 @@ def _parallel(prepared: Prepared, to: _Json) -> None:
         draft.notes.append(
             f"the script gives a PipelineModule of num_stages {plan.pp}: the JSON does not split a model"
         )
-        if len(set(plan.stage_layers)) > 1:
+        if not plan.overlap_p2p:
+            draft.lacks("overlap.p2p false: there is no switch; its 1F1B sends as it does")
+        if len(set(plan.stage_layers)) > 1 or plan.vpp > 1:
             draft.lacks(f"stages of {list(plan.stage_layers)} layers: PipelineModule splits by its partition_method")
         if plan.vpp > 1 or plan.schedule != "1f1b":
             draft.lacks(f"schedule {plan.schedule} with vpp {plan.vpp}: 1F1B with one chunk a stage will run")

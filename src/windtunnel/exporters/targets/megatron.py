@@ -12,6 +12,7 @@ import shlex
 from typing import TYPE_CHECKING, Any
 
 from windtunnel.exporters import integers
+from windtunnel.exporters.megatron_unsaid import activation_offload, unsaid
 from windtunnel.exporters.target import TARGETS, Draft, LaunchTarget, OptionList
 
 if TYPE_CHECKING:
@@ -27,7 +28,6 @@ RECOMPUTE = {
     "shared_experts": "shared_experts", "mla_up_proj": "mla_up_proj",
 }  # fmt: skip
 CP_COMM = {"ring": "p2p", "all_to_all": "a2a", "all_gather": "allgather", "hybrid": "a2a+p2p"}
-SCHEDULES = ("1f1b", "interleaved_1f1b", "interleaved_1f1b_steady")
 
 
 class _Arguments:
@@ -93,6 +93,7 @@ def write(prepared: Prepared, known: OptionList) -> Draft:
     _memory(prepared, arguments)
     _precision(prepared, arguments)
     _work(prepared, arguments)
+    unsaid(prepared, draft)
     draft.megatron_environment(prepared)
     draft.setup = [
         ': "${MEGATRON_DIR:?set MEGATRON_DIR to a checkout of Megatron-LM ' + known.version + '}"',
@@ -229,9 +230,6 @@ def _parallel(prepared: Prepared, to: _Arguments) -> None:
         to.add("--pipeline-model-parallel-layout", layout(prepared))
     elif plan.vpp > 1:
         to.add("--num-virtual-stages-per-pipeline-rank", plan.vpp)
-    runs = "interleaved 1F1B" if plan.vpp > 1 else "1F1B"
-    if plan.pp > 1 and plan.schedule not in SCHEDULES:
-        draft.lacks(f"schedule {plan.schedule}: Megatron will run {runs}")
     to.add("--context-parallel-size", plan.cp)
     if plan.cp > 1:
         to.add("--cp-comm-type", CP_COMM[plan.cp_kind])
@@ -264,8 +262,6 @@ def _sharding(prepared: Prepared, to: _Arguments) -> None:
         strategy = "optim_grads" if plan.zero == 2 else "optim_grads_params"
         to.add("--data-parallel-sharding-strategy", strategy)
         to.add("--ckpt-format", "fsdp_dtensor")
-        if plan.zero == 3 and not plan.reshard_after_forward:
-            to.draft.lacks("reshard_after_forward false: Megatron-FSDP gathers again for backward")
 
 
 def _overlap(prepared: Prepared, to: _Arguments) -> None:
@@ -291,8 +287,8 @@ def _overlap(prepared: Prepared, to: _Arguments) -> None:
 def recompute_modules(prepared: Prepared, wanted: Sequence[str], draft: Draft) -> list[str]:
     """Modules to recompute in Megatron's words; those that the model does not have are refused, so left out."""
     model = prepared.model
-    absent = () if model.is_mla else ("mla_up_proj",)
-    absent += () if model.num_experts else ("moe", "moe_act", "shared_experts")
+    absent = {"mla_up_proj"} if not model.is_mla else set()
+    absent |= {"moe", "moe_act", "shared_experts"} if not model.num_experts else set()
     found = []
     for module in wanted:
         if module not in RECOMPUTE:
@@ -331,12 +327,14 @@ def _memory(prepared: Prepared, to: _Arguments) -> None:
         to.add("--optimizer-cpu-offload")
         to.add("--optimizer-offload-fraction", f"{offload.optimizer:g}")
         to.add("--use-precision-aware-optimizer")
-    if offload.activations:
-        draft.lacks(f"offload of {offload.activations:g} of the activations: Megatron offloads by layer or by module")
-    if offload.params:
-        draft.lacks(f"offload of {offload.params:g} of the parameters")
-    if offload.tier == "nvme" and (offload.optimizer or offload.activations or offload.params):
-        draft.lacks("offload to NVMe: host memory is used")
+    away = activation_offload(prepared, draft, has_fraction="--activation-offload-fraction" in to.known.kinds)
+    if away.layers:
+        to.add("--cpu-offloading-num-layers", away.layers)
+    elif away.modules:
+        to.add("--fine-grained-activation-offloading")
+        to.add("--offload-modules", *away.modules)
+        if away.fraction < 1:
+            to.add("--activation-offload-fraction", f"{away.fraction:g}")
 
 
 def _precision(prepared: Prepared, to: _Arguments) -> None:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from windtunnel.exporters.megatron_unsaid import activation_offload, unsaid
 from windtunnel.exporters.target import TARGETS, Draft, LaunchTarget, OptionList
-from windtunnel.exporters.targets.megatron import ATTENTION, CP_COMM, SCHEDULES, check, layout, recompute_modules
+from windtunnel.exporters.targets.megatron import ATTENTION, CP_COMM, check, layout, recompute_modules
 from windtunnel.exporters.wrappers import comment
 
 if TYPE_CHECKING:
@@ -87,6 +88,7 @@ def write(prepared: Prepared, known: OptionList) -> Draft:
     _overlap(prepared, to)
     _memory(prepared, to)
     _precision(prepared, to)
+    unsaid(prepared, draft)
     draft.megatron_environment(prepared)
     recipe = next((entry["recipe"] for entry in known.models if entry["id"] == prepared.model.name), None)
     if recipe is None:
@@ -163,9 +165,6 @@ def _parallel(prepared: Prepared, to: _Settings) -> None:
         to.set(f"model.num_layers_in_{end}_pipeline_stage", None)
     for end in ("embedding", "loss"):
         to.set(f"model.account_for_{end}_in_pipeline_split", False)
-    if plan.pp > 1 and plan.schedule not in SCHEDULES:
-        runs = "interleaved 1F1B" if plan.vpp > 1 else "1F1B"
-        draft.lacks(f"schedule {plan.schedule}: Megatron will run {runs}")
     to.set("model.context_parallel_size", plan.cp)
     if plan.cp > 1:
         to.set("model.cp_comm_type", CP_COMM[plan.cp_kind])
@@ -190,8 +189,6 @@ def _parallel(prepared: Prepared, to: _Settings) -> None:
         strategy = "optim_grads" if plan.zero == 2 else "optim_grads_params"
         to.set("ddp.data_parallel_sharding_strategy", strategy)
         to.set("checkpoint.ckpt_format", "fsdp_dtensor")
-        if plan.zero == 3 and not plan.reshard_after_forward:
-            draft.lacks("reshard_after_forward false: Megatron-FSDP gathers again for backward")
 
 
 def _overlap(prepared: Prepared, to: _Settings) -> None:
@@ -236,11 +233,15 @@ def _memory(prepared: Prepared, to: _Settings) -> None:
         to.set("optimizer.optimizer_cpu_offload", True)
         to.set("optimizer.optimizer_offload_fraction", offload.optimizer)
         to.set("optimizer.use_precision_aware_optimizer", True)
-    for what, share in (("activations", offload.activations), ("parameters", offload.params)):
-        if share:
-            draft.lacks(f"offload of {share:g} of the {what}")
-    if offload.tier == "nvme" and (offload.optimizer or offload.activations or offload.params):
-        draft.lacks("offload to NVMe: host memory is used")
+    away = activation_offload(prepared, draft, has_fraction="model.activation_offload_fraction" in to.known.kinds)
+    if away.layers:
+        to.set("model.cpu_offloading", True)
+        to.set("model.cpu_offloading_num_layers", away.layers)
+    elif away.modules:
+        to.set("model.fine_grained_activation_offloading", True)
+        to.set("model.offload_modules", list(away.modules))
+        if away.fraction < 1:
+            to.set("model.activation_offload_fraction", away.fraction)
 
 
 def _precision(prepared: Prepared, to: _Settings) -> None:

@@ -117,7 +117,7 @@ def _schedule(prepared: Prepared) -> tuple[str, bool]:
         return "InterleavedZeroBubble", True
     name = _SCHEDULES.get(plan.schedule)
     if name is not None:
-        return name, True
+        return name, not (plan.schedule == "interleaved_1f1b" and plan.m == plan.pp)  # torchtitan's is the steady one
     return ("1F1B" if plan.vpp == 1 else "Interleaved1F1B"), False
 
 
@@ -263,6 +263,14 @@ def _parallelism(prepared: Prepared, to: _Toml) -> None:
             draft.lacks(f"expert dispatch by {plan.dispatcher}: all-to-all is used")
         if plan.overlap_moe_a2a and plan.ep > 1:
             draft.lacks("expert all-to-all beside computation: only DualPipeV overlaps it")
+    for given, what in (
+        (replicate * shard * plan.cp > 1 and not plan.overlap_grad_reduce, "gradients reduced beside nothing"),
+        (plan.zero in (1, 2) and not plan.overlap_param_gather, "parameters gathered beside nothing"),
+        (plan.zero == 3 and not plan.fsdp_prefetch, "overlap.fsdp_prefetch false: FSDP prefetches"),
+        (plan.pp > 1 and not plan.overlap_p2p, "overlap.p2p false: pipelines send beside computation"),
+    ):
+        if given:
+            draft.lacks(what)
     used = [axis for axis in plan.order if axis != "ep" and getattr(plan, axis) > 1]
     if used != [axis for axis in ("tp", "cp", "dp", "pp") if axis in used]:
         draft.lacks(f"rank order {'-'.join(plan.order)}: ranks will be laid out tp-cp-dp-pp")
