@@ -168,7 +168,7 @@ def verified(branches: list[Branch], goals: Goals, found: Found, proof: Proof) -
                 if e.feasible and not any(no_better(mine, point) for point in front):
                     return False
                 counts["simulated"] += 1
-            elif b.memory_bytes[i, j] > capacity:
+            elif capacity < b.memory_bytes[i, j] < np.inf:
                 counts["memory"] += 1
             elif not np.isfinite(floor.time_s[0]) or (which, branch.candidates.plan(i, j)) in refused:
                 counts["refused"] += 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -157,11 +158,36 @@ def test_each_limit_that_cannot_be_kept_has_its_nearest_miss() -> None:
     with pytest.raises(Infeasible) as caught:
         api.plan({**SCENARIO, "search": {**SCENARIO["search"], **search}})
     text = str(caught.value)
-    assert "without time_to_tokens at most 1 h, still none" in text
-    assert "without memory_headroom at least" in text
-    search["limits"]["memory_headroom"] = "1 GiB"
-    with pytest.raises(Infeasible, match=r"time_to_tokens at most 1 h: 1\d\d.* d with tp .*"):
+    assert re.search(r"time_to_tokens at most 1 h: 1\d\d.* d, no other limit kept, with tp", text)
+    assert re.search(r"memory_headroom at least 79 GiB: 5\d.* GiB, no other limit kept, with tp", text)
+    search["limits"]["memory_headroom"] = "1 GiB"  # type: ignore[index]
+    with pytest.raises(Infeasible, match=r"time_to_tokens at most 1 h: 1\d\d.* d, the other limits kept, with tp .*"):
         api.plan({**SCENARIO, "search": {**SCENARIO["search"], **search}})
+
+
+def test_a_plan_that_the_simulator_refuses_is_bad_input() -> None:
+    with pytest.raises(BadInput, match=r"plan.recompute.modules = foo: must be one of"):
+        api.plan({**SCENARIO, "plan": {"recompute": {"policy": "modules", "modules": ["foo"]}}})
+    with pytest.raises(BadInput, match=r"plan.stage_layers"):
+        api.plan({**SCENARIO, "plan": {"pp": 2, "stage_layers": [10, 10]}})
+
+
+def test_a_named_cluster_with_another_price_is_spelt_out_by_catalogue_ids() -> None:
+    search = {**SCENARIO["search"], "objective": "cost_per_million_tokens", "prices": {"H100": 2.0}}
+    result = api.plan({**SCENARIO, "cluster": "dgx-h100", "search": search})
+    cluster = result.scenario["cluster"]
+    assert (cluster["device"], cluster["scale_up"], cluster["price_per_device_hour"]) == (
+        "h100-sxm-80gb",
+        "nvlink4",
+        2.0,
+    )
+    plain = api.simulate_training({**result.scenario, "cluster": "dgx-h100"}, sensitivities=False)
+    assert plain.step_time_s == result.best.step_time_s and plain.cost_per_million_tokens is not None
+    assert result.proof.best == pytest.approx(plain.cost_per_million_tokens * 2.0 / 2.95)
+    more = api.plan(
+        {**SCENARIO, "cluster": "dgx-h100", "search": {"space": {**SCENARIO["search"]["space"], "nodes": [2]}}}
+    )
+    assert more.scenario["cluster"] == "2 x dgx-h100"
 
 
 def test_progress_is_told(path: Path) -> None:

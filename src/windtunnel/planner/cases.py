@@ -172,9 +172,7 @@ def _reference(
             return f"{nodes}{_SITE_NAME}{node}"
         site: dict[str, Any] = {"devices_per_node": base.devices_per_node}
         if same:
-            names = ("scale_up", "scale_out", "scale_up_domain", "host_memory_bytes", "power_cap_w")
-            site |= {name: getattr(base, name) for name in (*names, "price_per_device_hour")}
-            site["device"] = base.device
+            site |= _spelt_out(base)
         reference = ClusterRef.model_validate({"device": device, **site, "nodes": nodes})
     else:
         kept = written.model_fields_set if same else written.model_fields_set & {*_OF_THE_SITE}
@@ -184,6 +182,18 @@ def _reference(
         fields = {name: getattr(reference, name) for name in reference.model_fields_set}
         reference = ClusterRef.model_validate(fields | {"price_per_device_hour": price})
     return reference
+
+
+def _spelt_out(cluster: ClusterSpec) -> dict[str, Any]:
+    """A named cluster as a scenario writes one, by catalogue ids where they mean the same."""
+    device, link = cluster.device, cluster.scale_up
+    names = ("scale_up_domain", "host_memory_bytes", "power_cap_w", "price_per_device_hour")
+    known = {name: value for name in names if (value := getattr(cluster, name)) is not None}
+    return known | {
+        "device": device.id if device.id in catalog.devices() and catalog.device(device.id) == device else device,
+        "scale_up": link.id if link.id in catalog.links() and catalog.link(link.id) == link else link,
+        "scale_out": cluster.scale_out,
+    }
 
 
 def _check_needs(wanted: SearchSpec, clusters: list[ClusterSpec], problems: ProblemList) -> None:

@@ -6,33 +6,47 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from windtunnel.errors import ProblemList, SourceLines
 from windtunnel.planner.objectives import Goals, Metric
 from windtunnel.planner.search import Branch, Found, Proof, search
 from windtunnel.planner.shown import shown
 from windtunnel.specs.plan import PlanSpec
+from windtunnel.training.simulate import prepare
 from windtunnel.units import DIMENSIONS, format_quantity
 
 MOST = 50
 """Plans that are simulated to find the nearest miss of one limit."""
 
 
-def nearest_misses(branches: Sequence[Branch], goals: Goals, found: Found, proof: Proof) -> tuple[str, str]:
-    """What no plan meets, and the nearest miss of each limit, the others kept."""
+def nearest_misses(
+    branches: Sequence[Branch], goals: Goals, found: Found, proof: Proof, lines: SourceLines | None = None
+) -> tuple[str, str]:
+    """What no plan meets, and the nearest miss of each limit: the others kept, or none where that is not enough.
+
+    Raises:
+        BadInput: the simulator refuses every plan; says why.
+    """
+    if proof.refused == proof.candidates:
+        x, case = branches[0].candidates, branches[0].case
+        layout, policy = np.argwhere(x.legal)[0].tolist()
+        prepare(case.model, case.cluster, case.training, x.plan(layout, policy), case.techniques, ProblemList(lines))
     sizes = sorted({b.setting.memory_bytes / 2**30 * goals.memory_fraction for b in branches})
     room = f"{sizes[0]:.1f} GiB" if len(sizes) == 1 else f"{sizes[0]:.1f} to {sizes[-1]:.1f} GiB"
     texts = []
     for limit in goals.limits:
-        others = tuple(x for x in goals.limits if x is not limit)
-        relaxed, _ = search(branches, Goals((limit.metric,), others, goals.memory_fraction), most=MOST)
         least = "at least" if limit.metric.maximise else "at most"
         text = f"{limit.metric.name} {least} {_quantity(limit.value, limit.metric)}"
-        if relaxed.best is None:
-            texts.append(f"without {text}, still none")
-        else:
-            e = relaxed.best
-            where = _words(e.plan, branches[e.branch], several=len(branches) > 1)
-            texts.append(f"{text}: {_quantity(e.values[limit.metric.name], limit.metric)} with {where}")
-    texts.append(_memory(branches, found))
+        others = tuple(x for x in goals.limits if x is not limit)
+        for kept, words in ((others, "the other limits kept"), ((), "no other limit kept")):
+            relaxed, _ = search(branches, Goals((limit.metric,), kept, goals.memory_fraction), most=MOST)
+            if relaxed.best is not None:
+                e = relaxed.best
+                where = _words(e.plan, branches[e.branch], several=len(branches) > 1)
+                reached = _quantity(e.values[limit.metric.name], limit.metric)
+                texts.append(f"{text}: {reached}{f', {words},' if others else ''} with {where}")
+                break
+    if not texts:  # memory alone is in the way
+        texts.append(_memory(branches, found))
     names = " and ".join(limit.metric.name for limit in goals.limits)
     wanted = f" within the limits of {names}" if names else ""
     return f"none of {proof.candidates:,} plans fits {room}{wanted}", "; ".join(texts)

@@ -200,7 +200,7 @@ def plan(
     if found.best is None and not proof.complete:
         raise Stopped(count, len(found.evaluated))
     if found.best is None:
-        raise Infeasible(*nearest_misses(branches, goals, found, proof))
+        raise Infeasible(*nearest_misses(branches, goals, found, proof, lines))
     of = branches[found.best.branch]
     written_in = filled(of, found.best.plan)
     try:

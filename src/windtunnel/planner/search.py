@@ -259,10 +259,11 @@ def _within_limits(branches: Sequence[Branch], goals: Goals) -> tuple[list[Ints]
     by_limit = {limit.metric.name: 0 for limit in goals.limits}
     for branch in branches:
         x, bounds = branch.candidates, branch.bounds
-        able = x.legal & (bounds.memory_bytes <= branch.setting.memory_bytes * goals.memory_fraction)
+        known = x.legal & np.isfinite(bounds.memory_bytes)
+        able = known & (bounds.memory_bytes <= branch.setting.memory_bytes * goals.memory_fraction)
         priced = able & np.isfinite(bounds.time_s)
-        by_memory += x.count - int(able.sum())
-        refused += int(able.sum()) - int(priced.sum())  # the simulator's rules, before there was a bound
+        by_memory += int(known.sum()) - int(able.sum())
+        refused += x.count - int(known.sum()) + int(able.sum()) - int(priced.sum())  # before there was a bound
         cells = np.flatnonzero(priced)
         for limit in goals.limits:
             ok = np.asarray(limit.met(limit.metric.bound(branch.setting, branch.floor(cells))))
