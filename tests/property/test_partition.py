@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from windtunnel import schedules
-from windtunnel.planner.partition import Cuts, Depth, Partition, Pipeline, least_bytes, partition
+from windtunnel.planner.partition import Depth, Partition, Pipeline, Cut, Tails, least_bytes, partition
 from windtunnel.schedules.evaluate import evaluate
 from windtunnel.schedules.table import ScheduleCosts
 
@@ -118,7 +118,7 @@ def test_partition_equals_brute_force(seed: int) -> None:
                 )
                 if (bound, extra) < (best * (1 - 1e-9), 0.0) or (bound <= best * (1 + 1e-9) and extra < way):
                     best, way = bound, extra
-        found = partition(x, pipe, capacity, again=again)
+        found = partition(Cut(x, pipe, capacity, again))
         if not np.isfinite(best):
             assert found is None
             continue
@@ -127,7 +127,7 @@ def test_partition_equals_brute_force(seed: int) -> None:
         assert found.again_s == pytest.approx(way, rel=1e-6, abs=1e-6)
         assert bound_of(x, pipe, found.layers, found.recompute) == pytest.approx(found.bound_s, rel=1e-8)
         assert found.bound_s <= run(x, pipe, found.layers, found.recompute, hop) * (1 + 1e-9)
-        kept = partition(x, pipe, capacity, again=again, layers=found.layers)
+        kept = partition(Cut(x, pipe, capacity, again), found.layers)
         assert isinstance(kept, Partition) and kept.recompute == found.recompute
 
 
@@ -137,7 +137,7 @@ def test_no_partition_runs_faster_than_the_bound_of_the_best(seed: int) -> None:
     layers, stages, m = 7, int(rng.integers(2, 5)), int(rng.integers(1, 12))
     x = random_depth(rng, layers, 2)
     pipe = one_f_one_b(stages, m, 0.1)
-    found = partition(x, pipe, np.inf, again=0)
+    found = partition(Cut(x, pipe, np.inf, 0))
     assert found is not None
     times = {parts: run(x, pipe, parts, (0,) * stages, 0.1) for parts in splits(layers, stages)}
     assert found.bound_s <= min(times.values()) * (1 + 1e-9)
@@ -149,9 +149,9 @@ def test_memory_of_the_roomiest_partition() -> None:
     rng = np.random.default_rng(3)
     x = random_depth(rng, 6, 2)
     pipe = one_f_one_b(3, 6, 0.0)
-    least = least_bytes(x, pipe, again=None)
-    assert partition(x, pipe, least * (1 + 1e-9), again=None) is not None
-    assert partition(x, pipe, least * (1 - 1e-6), again=None) is None
+    least = least_bytes(Cut(x, pipe, np.inf, None))
+    assert partition(Cut(x, pipe, least * (1 + 1e-9), None)) is not None
+    assert partition(Cut(x, pipe, least * (1 - 1e-6), None)) is None
     every = [
         max(stage_bytes(x, pipe, s, sum(parts[:s]), sum(parts[: s + 1]), parts[s]) for s in range(3))
         for parts in splits(6, 3)
@@ -164,7 +164,10 @@ def test_what_follows_backward_counts() -> None:
     x, pipe = random_depth(rng, 8, 1), one_f_one_b(2, 8, 0.0)
     tails = np.zeros((3, 9, 9))
     tails[0] = 1e3 * (np.arange(9)[None, :] - np.arange(9)[:, None])  # each layer of the first stage costs much
-    plain, heavy = partition(x, pipe, np.inf, again=0), partition(x, pipe, np.inf, again=0, tails_s=tails)
+    plain, heavy = partition(Cut(x, pipe, np.inf, 0)), partition(Cut(x, pipe, np.inf, 0, None, Tails(tails, 0 * tails)))
     assert plain is not None and heavy is not None
     assert heavy.layers[0] == 0 < plain.layers[0]
-    assert Cuts(x, pipe, np.inf, again=0).ranges(0).bytes[3, 3] == pytest.approx(stage_bytes(x, pipe, 0, 0, 3, 0))
+    assert heavy.bound_s > plain.bound_s
+    floor = Tails(0 * tails, np.full_like(tails, 3.0 * plain.bound_s))
+    held = partition(Cut(x, pipe, np.inf, 0, None, floor))
+    assert held is not None and held.bound_s == pytest.approx(3.0 * plain.bound_s)

@@ -20,13 +20,14 @@ each one more only takes time.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
 _ROUNDING = 1e-9
 """Share by which two sums of the same seconds may differ."""
 
@@ -94,8 +95,18 @@ class Partition:
 
 
 @dataclass(frozen=True, slots=True)
+class Tails:
+    """What belongs to a range beside its passes: (3, D + 1, D + 1) for layers i to j of a first, middle, last stage."""
+
+    after_s: Floats
+    """Follows its last backward."""
+    least_s: Floats
+    """The step is no shorter than this, whatever the passes take."""
+
+
+@dataclass(frozen=True, slots=True)
 class Ranges:
-    """All ranges that one stage could get: row j, column n is layers j − n to j; infinite where there is none."""
+    """Ranges that one stage could get; an infinite bound where it cannot."""
 
     bound_s: Floats
     bytes: Floats
@@ -105,78 +116,65 @@ class Ranges:
     own_s: Floats
 
 
-class Cuts:
-    """Ranges of one model under one schedule."""
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """What is to be cut, for which schedule and device."""
 
-    def __init__(
-        self, depth: Depth, pipe: Pipeline, capacity_bytes: float, *, again: int | None,
-        over_bytes: Floats | None = None, tails_s: Floats | None = None, most: int | None = None,
-    ) -> None:  # fmt: skip
-        """Sums over ranges.
+    depth: Depth
+    pipe: Pipeline
+    capacity_bytes: float
+    again: int | None
+    """Layers of a stage that recompute; None for as many as memory asks for."""
+    over_bytes: Floats | None = None
+    """(S,) what a stage holds beyond layers and ends."""
+    tails: Tails | None = None
 
-        Args:
-            depth: The layers.
-            pipe: The schedule.
-            capacity_bytes: Of one device.
-            again: Layers of a stage that recompute; None for as many as memory asks for.
-            over_bytes: (S,) what a stage holds beyond layers and ends.
-            tails_s: (3, D + 1, D + 1) what follows the last backward of a first, middle or last stage with layers i
-                to j.
-            most: Longest range that is looked at; None for all.
-        """
-        self.depth, self.pipe, self.capacity, self.fixed = depth, pipe, capacity_bytes, again
-        self.over = np.zeros(len(pipe)) if over_bytes is None else over_bytes
-        self.tails = tails_s
-        d = len(depth)
-        self.most = d if most is None else min(most, d)
-        j, n = np.meshgrid(np.arange(d + 1), np.arange(self.most + 1), indexing="ij")
-        self.j, self.n, self.i = j, n, np.maximum(j - n, 0)
-        self.real = n <= j
-        self.sums = {
-            name: np.concatenate([[0.0], np.cumsum(getattr(depth, name))])
-            for name in ("forward_s", "backward_s", "weight_s", "again_s", "kept_bytes", "saved_bytes", "static_bytes")
-        }
 
-    def _over(self, name: str) -> Floats:
-        total = self.sums[name]
-        return np.asarray(total[self.j] - total[self.i])
+class _Sums:
+    """Sums over ranges of layers."""
 
-    def ranges(self, s: int) -> Ranges:
-        """Every range on stage s."""
-        x, pipe = self.depth, self.pipe
+    def __init__(self, cut: Cut) -> None:
+        self.cut = cut
+        names = ("forward_s", "backward_s", "weight_s", "again_s", "kept_bytes", "saved_bytes", "static_bytes")
+        self.sums = {n: np.concatenate([[0.0], np.cumsum(getattr(cut.depth, n))]) for n in names}
+
+    def ranges(self, s: int, i: Ints, j: Ints) -> Ranges:
+        """Layers i to j on stage s; arrays of one shape, i ≤ j."""
+        x, pipe, sums, cut = self.cut.depth, self.cut.pipe, self.sums, self.cut
         first, last = s == 0, s == len(pipe) - 1
         ends = x.ends_s[:, 0] * first + x.ends_s[:, 1] * last
-        at_ends = x.ends_bytes[0] * first + x.ends_bytes[1] * last
-        live = float(pipe.live[s])
-        plain = self._over("static_bytes") + at_ends + self.over[s] + live * self._over("kept_bytes")
-        saved = self.sums["saved_bytes"]
-        if self.fixed is None:
-            need = (plain - self.capacity) / max(live, 1e-30)
-            reach = np.searchsorted(saved, (saved[self.i] + need).reshape(-1)).reshape(need.shape)
-            again = np.clip(reach - self.i, 0, self.n)
+        n, live = j - i, float(pipe.live[s])
+        size = sums["static_bytes"][j] - sums["static_bytes"][i] + live * (sums["kept_bytes"][j] - sums["kept_bytes"][i])
+        size = size + x.ends_bytes[0] * first + x.ends_bytes[1] * last
+        if cut.over_bytes is not None:
+            size = size + cut.over_bytes[s]
+        saved = sums["saved_bytes"]
+        if cut.again is None:
+            need = (size - cut.capacity_bytes) / max(live, 1e-30)
+            again = np.clip(np.searchsorted(saved, saved[i] + need) - i, 0, n)
         else:
-            again = np.minimum(self.n, self.fixed)
-        size = plain - live * (saved[self.i + again] - saved[self.i])
-        extra = self.sums["again_s"][self.i + again] - self.sums["again_s"][self.i]
-        forward = self._over("forward_s") + ends[0]
-        backward = self._over("backward_s") + ends[1] + extra
-        weight = self._over("weight_s") + ends[2]
-        bound = self._bound(s, forward, backward, weight, extra)
-        if self.tails is not None:
-            bound = bound + self.tails[0 if first else 2 if last else 1][self.i, self.j]
-        bound = np.where(self.real & (size <= self.capacity * (1 + _ROUNDING)), bound, np.inf)
-        if not first:  # a stage without layers is an end of the model
-            bound[:, 0] = bound[:, 0] if last else np.inf
-        return Ranges(bound, np.where(self.real, size, np.inf), again, extra, forward + backward + weight)
+            again = np.minimum(n, cut.again)
+        size = size - live * (saved[i + again] - saved[i])
+        extra = sums["again_s"][i + again] - sums["again_s"][i]
+        forward = sums["forward_s"][j] - sums["forward_s"][i] + ends[0]
+        backward = sums["backward_s"][j] - sums["backward_s"][i] + ends[1] + extra
+        weight = sums["weight_s"][j] - sums["weight_s"][i] + ends[2]
+        bound = self._bound(s, i, forward, backward, weight, extra)
+        if cut.tails is not None:
+            end = 0 if first else 2 if last else 1
+            bound = np.maximum(bound + cut.tails.after_s[end, i, j], cut.tails.least_s[end, i, j])
+        fits = size <= cut.capacity_bytes * (1 + _ROUNDING)
+        if not first and not last:  # a stage without layers is an end of the model
+            fits &= n > 0
+        return Ranges(np.where(fits, bound, np.inf), size, again, extra, forward + backward + weight)
 
-    def _bound(self, s: int, forward: Floats, backward: Floats, weight: Floats, extra: Floats) -> Floats:
-        x, pipe = self.depth, self.pipe
-        m, warm, between = pipe.m, int(pipe.warm[s]), int(pipe.between[s])
-        down = float(pipe.travel_s[s])
+    def _bound(self, s: int, i: Ints, forward: Floats, backward: Floats, weight: Floats, extra: Floats) -> Floats:
+        x, pipe = self.cut.depth, self.cut.pipe
+        m, warm, between, down = pipe.m, int(pipe.warm[s]), int(pipe.between[s]), float(pipe.travel_s[s])
         whole = float(self.sums["forward_s"][-1] + self.sums["backward_s"][-1] + x.ends_s[:2].sum())
         whole += 2.0 * float(pipe.travel_s[-1])
-        above_f = np.where(s > 0, self.sums["forward_s"][self.i] + x.ends_s[0, 0], 0.0)
-        above_b = np.where(s > 0, self.sums["backward_s"][self.i] + x.ends_s[1, 0], 0.0)
+        above_f = self.sums["forward_s"][i] + (x.ends_s[0, 0] if s else 0.0)
+        above_b = self.sums["backward_s"][i] + (x.ends_s[1, 0] if s else 0.0)
         # a blocking hop is part of a stage and of the way: counted once
         sends = float(pipe.sends_s[s])
         twice = float(np.diff(pipe.travel_s).max(initial=0.0)) if pipe.sends_s.any() else 0.0
@@ -185,14 +183,12 @@ class Cuts:
         finish = fill + m * (passes + weight)
         own = np.maximum(finish, (fill + m * passes if pipe.split else finish) + drain)
         back = whole + extra + (m - 1) * backward + (m - warm) * forward
-        found = np.maximum(own, back)
         below = whole - above_f - above_b - backward - 2.0 * down + extra  # the forward here, and all passes below
         if between > 0:
-            again = whole + extra + below + between * backward + (m - 1 - warm) * forward
+            late = whole + extra + below + between * backward + (m - 1 - warm) * forward
         else:
-            again = fill + (m - 1) * forward + below + backward + above_b + down
-        # the micro-batch whose forward is last
-        return np.asarray(np.maximum(found, again))
+            late = fill + (m - 1) * forward + below + backward + above_b + down
+        return np.asarray(np.maximum(np.maximum(own, back), late))
 
 
 def even_layers(depth: int, stages: int) -> tuple[int, ...]:
@@ -202,93 +198,80 @@ def even_layers(depth: int, stages: int) -> tuple[int, ...]:
     return tuple(base + (start <= s < start + extra) for s in range(stages))
 
 
-def _along(cuts: Cuts, layers: tuple[int, ...]) -> tuple[float, list[int], float]:
-    """Bound, recomputed layers and their seconds of one partition."""
-    at, bound, counts, extra = 0, 0.0, [], 0.0
-    for s, n in enumerate(layers):
-        at += n
-        found = cuts.ranges(s)
-        bound = max(bound, float(found.bound_s[at, n]))
-        counts.append(int(found.again[at, n]))
-        extra += float(found.again_s[at, n])
-    return bound, counts, extra
-
-
-def partition(
-    depth: Depth, pipe: Pipeline, capacity_bytes: float, *, again: int | None, layers: tuple[int, ...] | None = None,
-    over_bytes: Floats | None = None, tails_s: Floats | None = None,
-) -> Partition | None:  # fmt: skip
+def partition(cut: Cut, layers: tuple[int, ...] | None = None) -> Partition | None:
     """The partition with the smallest bound that fits; None where none does.
 
     Args:
-        depth: The layers.
-        pipe: The schedule.
-        capacity_bytes: Of one device.
-        again: Layers of a stage that recompute; None for as many as memory asks for.
+        cut: What is cut.
         layers: A partition to keep: only recomputation is chosen.
-        over_bytes: (S,) what a stage holds beyond layers and ends.
-        tails_s: See `Cuts`.
     """
-    stages = len(pipe)
-    given = layers or even_layers(len(depth), stages)
-    cuts = Cuts(depth, pipe, capacity_bytes, again=again, over_bytes=over_bytes, tails_s=tails_s, most=max(given))
-    bound, counts, extra = _along(cuts, given)
-    if layers is not None:
-        return Partition(layers, tuple(counts), bound, extra) if np.isfinite(bound) else None
-    return _best(depth, pipe, capacity_bytes, again, over_bytes, tails_s, bound)
+    sums = _Sums(cut)
+    given = layers or even_layers(len(cut.depth), len(cut.pipe))
+    ends = np.cumsum([0, *given])
+    found = [sums.ranges(s, ends[s : s + 1], ends[s + 1 : s + 2]) for s in range(len(given))]
+    known = max(float(one.bound_s[0]) for one in found)
+    if layers is None:
+        return _best(sums, known)
+    if not np.isfinite(known):
+        return None
+    counts = tuple(int(one.again[0]) for one in found)
+    return Partition(layers, counts, known, sum(float(one.again_s[0]) for one in found))
 
 
-def _best(
-    depth: Depth, pipe: Pipeline, capacity_bytes: float, again: int | None, over_bytes: Floats | None,
-    tails_s: Floats | None, known_s: float,
-) -> Partition | None:  # fmt: skip
-    stages, d = len(pipe), len(depth)
-    # no stage of a better partition is longer than this many of the shortest layers
-    shortest = float((depth.forward_s + depth.backward_s + depth.weight_s).min())
-    most = int(min(known_s * (1 + _ROUNDING) / max(pipe.m * shortest, 1e-30), d))
-    cuts = Cuts(depth, pipe, capacity_bytes, again=again, over_bytes=over_bytes, tails_s=tails_s, most=most)
-    found = [cuts.ranges(s) for s in range(stages)]
-    start = np.full(d + 1, np.inf)
+def _band(depth: Depth, stages: int, m: int, known_s: float) -> tuple[Ints, Ints, Mask]:
+    """Ranges that a partition no worse than a known one can have: row j, column by length, and which of them exist."""
+    d = len(depth)
+    shortest = max(float((depth.forward_s + depth.backward_s + depth.weight_s).min()), 1e-30)
+    most = int(min(known_s * (1 + _ROUNDING) / (m * shortest), d))  # a stage runs all its passes
+    fewest = max(d - (stages - 1) * most, 0)
+    j, n = np.meshgrid(np.arange(d + 1), np.arange(fewest, most + 1), indexing="ij")
+    return np.maximum(j - n, 0), j, n <= j
+
+
+def _best(sums: _Sums, known_s: float) -> Partition | None:
+    x, stages = sums.cut.depth, len(sums.cut.pipe)
+    i, j, real = _band(x, stages, sums.cut.pipe.m, known_s)
+    found = [sums.ranges(s, i, j) for s in range(stages)]
+    start = np.full(len(x) + 1, np.inf)
     start[0] = 0.0
     best = start
     for one in found:
-        best = np.where(cuts.real, np.maximum(best[cuts.i], one.bound_s), np.inf).min(axis=1)
+        best = np.where(real, np.maximum(best[i], one.bound_s), np.inf).min(axis=1)
     bound = float(best[-1])
     if not np.isfinite(bound):
         return None
     # among partitions within the bound: least recomputation on the way, then even stages
-    scale = max(float((depth.forward_s + depth.backward_s).sum()), 1e-30)
+    scale = max(float((x.forward_s + x.backward_s).sum()), 1e-30)
     total, choice = start, []
     for one in found:
-        score = one.again_s + _ROUNDING * one.own_s**2 / scale
-        score = np.where(one.bound_s <= bound * (1 + _ROUNDING), score, np.inf)
-        sums = np.where(cuts.real, total[cuts.i] + score, np.inf)
+        score = np.where(one.bound_s <= bound * (1 + _ROUNDING), one.again_s + _ROUNDING * one.own_s**2 / scale, np.inf)
+        sums = np.where(real, total[i] + score, np.inf)
         choice.append(np.argmin(sums, axis=1))
         total = sums.min(axis=1)
-    at, layers, counts, extra = d, [], [], 0.0
+    at, extra = len(x), 0.0
+    layers, counts = [], []
     for one, chosen in zip(reversed(found), reversed(choice), strict=True):
-        n = int(chosen[at])
-        layers.append(n)
-        counts.append(int(one.again[at, n]))
-        extra += float(one.again_s[at, n])
-        at -= n
+        column = int(chosen[at])
+        counts.append(int(one.again[at, column]))
+        extra += float(one.again_s[at, column])
+        layers.append(at - int(i[at, column]))
+        at = int(i[at, column])
     return Partition(tuple(reversed(layers)), tuple(reversed(counts)), bound, extra)
 
 
-def least_bytes(
-    depth: Depth, pipe: Pipeline, *, again: int | None, layers: tuple[int, ...] | None = None,
-) -> float:  # fmt: skip
+def least_bytes(cut: Cut, layers: tuple[int, ...] | None = None) -> float:
     """Memory of the fullest stage that every partition needs; where recomputation is free, with all of it."""
-    fixed = len(depth) if again is None else again
-    cuts = Cuts(depth, pipe, np.inf, again=fixed)
-    best = np.full(len(depth) + 1, np.inf)
+    d, stages = len(cut.depth), len(cut.pipe)
+    again = d if cut.again is None else cut.again
+    sums = _Sums(replace(cut, capacity_bytes=np.inf, again=again))
+    if layers is not None:
+        ends = np.cumsum([0, *layers])
+        return max(float(sums.ranges(s, ends[s : s + 1], ends[s + 1 : s + 2]).bytes[0]) for s in range(stages))
+    i, j, real = _band(cut.depth, stages, 1, np.inf)
+    best = np.full(d + 1, np.inf)
     best[0] = 0.0
-    at = 0
-    for s in range(len(pipe)):
-        size = cuts.ranges(s).bytes
-        if layers is not None:
-            at += layers[s]
-            best[0] = max(float(best[0]), float(size[at, layers[s]]))
-        else:
-            best = np.where(cuts.real, np.maximum(best[cuts.i], size), np.inf).min(axis=1)
-    return float(best[0] if layers is not None else best[-1])
+    for s in range(stages):
+        found = sums.ranges(s, i, j)
+        size = np.where(np.isfinite(found.bound_s), found.bytes, np.inf)
+        best = np.where(real, np.maximum(best[i], size), np.inf).min(axis=1)
+    return float(best[-1])
