@@ -12,9 +12,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
+from windtunnel.cost.coefficients import Behaviour
 from windtunnel.errors import BadInput, ProblemList
 from windtunnel.parallel.recompute import recomputing
 from windtunnel.parallel.resolve import ResolvedPlan
+from windtunnel.schedules.table import InstructionTable
 from windtunnel.specs.cluster import ClusterSpec
 from windtunnel.specs.model import ModelSpec
 from windtunnel.specs.plan import Offload, PlanSpec
@@ -24,7 +26,7 @@ from windtunnel.training.allocation import StageTrace
 from windtunnel.training.hops import hop_times
 from windtunnel.training.known import Known
 from windtunnel.training.parts import HEAD, Parts
-from windtunnel.training.simulate import ResolvedStep, resolve_step
+from windtunnel.training.simulate import resolve_step
 from windtunnel.training.tensor_script import GATHERED, Script
 
 Floats = npt.NDArray[np.float64]
@@ -86,7 +88,8 @@ def build_cell(
     order = [parts.costs[k] for k in kinds]
     order += [parts.plain.get(k, parts.costs[k]) for k in kinds] + [parts.costs[k] for k in ends]
     seconds = np.array([[cost.time(d).total_s for cost in order] for d in range(3)])
-    kept = _kept(step, training) if memory else np.zeros(len(order))
+    bare = replace(step.plan, offload=Offload())
+    kept = kept_by_kind(parts, bare, step.table, training, step.behaviour) if memory else np.zeros(len(order))
     saved = np.array([sum(size for kind, size in cost.kept_bytes.items() if kind != HEAD) for cost in order])
     near, far = hop_times(parts, step.plan)
     return Cell(
@@ -95,26 +98,27 @@ def build_cell(
     )  # fmt: skip
 
 
-def _kept(step: ResolvedStep, training: TrainingSpec) -> Floats:
+def kept_by_kind(
+    parts: Parts, plan: ResolvedPlan, table: InstructionTable, training: TrainingSpec, behaviour: Behaviour
+) -> Floats:
     """Bytes that one block of each column still holds after its forward, from the trace that the simulator replays.
 
     The least over the layers of a column; columns that no stage of this plan holds, and the ends, count nothing.
     """
-    plan = replace(step.plan, offload=Offload())
-    kinds, _ = columns(step.parts)
+    kinds, _ = columns(parts)
     n = len(kinds)
     out = np.full(2 * n + 2, np.inf)
     index = {k: i for i, k in enumerate(kinds)}
-    placement = step.table.placement
+    placement = table.placement
     late = np.zeros(len(placement))
     limit = plan.recompute.num_layers
     again = recomputing(plan.stage_layers, placement[:, 0].tolist(), limit)
     for stage in range(plan.pp):
         if np.isfinite(out[:n]).all():
             break
-        trace = StageTrace(step.parts, plan, training, step.behaviour, step.table, {}, late, stage)
+        trace = StageTrace(parts, plan, training, behaviour, table, {}, late, stage)
         for k, (layers, _) in zip(trace.ks, trace.chunks, strict=True):
-            letters = step.parts.block_kinds[k]
+            letters = parts.block_kinds[k]
             for kind, repeats, layer in zip(letters, again[k], layers[1:] if k == 0 else layers, strict=False):
                 at = index[kind] + (0 if repeats else n)
                 out[at] = min(out[at], _net(layer.forward))

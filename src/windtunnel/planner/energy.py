@@ -40,10 +40,12 @@ def work_joules(
     clock = capped_clock(device, case.coefficients, case.cluster.power_cap_w)
     chosen = at_clock(device, case.coefficients, clock)
     per_flop = joules_per_flop(device, chosen, MATRIX_FORMAT[case.training.precision])
-    keys = Keys.of(x)
+    keys = Keys.of(x, case.cluster)
     alike: dict[Hashable, list[int]] = {}
     for j, q in enumerate(x.policies):
-        alike.setdefault((keys.blocks[j], q.recompute, q.schedule), []).append(j)
+        if q.is_open and (q.balanced_recompute or q.recompute.num_layers is not None):
+            continue  # how much is computed again is not known yet
+        alike.setdefault((keys.blocks[j], q.recompute, q.schedule, q.order, q.stage_layers), []).append(j)
     prices: dict[int, Floats] = {}
     for group in alike.values():
         j, counts = group[0], dict[tuple[int, int], Floats]()
@@ -54,7 +56,7 @@ def work_joules(
             shape = int(x.pp[row]), int(x.vpp[row])
             if shape not in counts:
                 plan = plan_of(cell.plan, x, row, x.policies[j], case.behaviour)
-                counts[shape] = pipe_of(cell, plan, case.cluster, x.base).own.sum(axis=0)
+                counts[shape] = pipe_of(cell, plan, case.cluster, x.plan(row, j)).own.sum(axis=0)
             if id(cell) not in prices:
                 prices[id(cell)] = _column_joules(cell, per_flop)
             out[row, group] = float(counts[shape] @ prices[id(cell)]) * int(x.m[row]) / shape[0]

@@ -144,8 +144,8 @@ class _Sums:
         first, last = s == 0, s == len(pipe) - 1
         ends = x.ends_s[:, 0] * first + x.ends_s[:, 1] * last
         n, live = j - i, float(pipe.live[s])
-        size = sums["static_bytes"][j] - sums["static_bytes"][i] + live * (sums["kept_bytes"][j] - sums["kept_bytes"][i])
-        size = size + x.ends_bytes[0] * first + x.ends_bytes[1] * last
+        size = sums["static_bytes"][j] - sums["static_bytes"][i] + x.ends_bytes[0] * first + x.ends_bytes[1] * last
+        size = size + live * (sums["kept_bytes"][j] - sums["kept_bytes"][i])
         if cut.over_bytes is not None:
             size = size + cut.over_bytes[s]
         saved = sums["saved_bytes"]
@@ -245,9 +245,9 @@ def _best(sums: _Sums, known_s: float) -> Partition | None:
     total, choice = start, []
     for one in found:
         score = np.where(one.bound_s <= bound * (1 + _ROUNDING), one.again_s + _ROUNDING * one.own_s**2 / scale, np.inf)
-        sums = np.where(real, total[i] + score, np.inf)
-        choice.append(np.argmin(sums, axis=1))
-        total = sums.min(axis=1)
+        reached = np.where(real, total[i] + score, np.inf)
+        choice.append(np.argmin(reached, axis=1))
+        total = reached.min(axis=1)
     at, extra = len(x), 0.0
     layers, counts = [], []
     for one, chosen in zip(reversed(found), reversed(choice), strict=True):
@@ -275,3 +275,20 @@ def least_bytes(cut: Cut, layers: tuple[int, ...] | None = None) -> float:
         size = np.where(np.isfinite(found.bound_s), found.bytes, np.inf)
         best = np.where(real, np.maximum(best[i], size), np.inf).min(axis=1)
     return float(best[-1])
+
+
+def mean_bytes(cut: Cut) -> float:
+    """Memory that the fullest stage needs at least: the mean over all, with fewest micro-batches in flight."""
+    x, least = cut.depth, float(cut.pipe.live.min())
+    kept = x.kept_bytes - (0.0 if cut.again == 0 else x.saved_bytes)
+    return float(x.static_bytes.sum() + x.ends_bytes.sum() + least * kept.sum()) / len(cut.pipe)
+
+
+def stage_bytes(cut: Cut, layers: tuple[int, ...], recompute: tuple[int, ...]) -> Floats:
+    """(S,): what layers and ends of each stage hold."""
+    ends = np.cumsum([0, *layers])
+    out = []
+    for s, again in enumerate(recompute):
+        sums = _Sums(replace(cut, capacity_bytes=np.inf, again=again, over_bytes=None, tails=None))
+        out.append(float(sums.ranges(s, ends[s : s + 1], ends[s + 1 : s + 2]).bytes[0]))
+    return np.array(out)

@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from windtunnel.planner.balance import fill_bounds
 from windtunnel.planner.cells import Cell, build_cell
 from windtunnel.planner.energy import work_joules
 from windtunnel.planner.keys import Distinct, Keys
@@ -71,8 +72,11 @@ class Screener:
         keys = Keys.of(x, self.case.cluster)
         alike: dict[Hashable, list[int]] = {}
         for j, q in enumerate(x.policies):
-            key = (keys.blocks[j], q.recompute.num_layers, q.schedule, q.overlap.p2p, q.order)
-            alike.setdefault(key, []).append(j)
+            if not q.is_open:
+                key = (
+                    keys.blocks[j], q.recompute.num_layers, q.schedule, q.overlap.p2p, q.order, q.stage_layers,
+                )  # fmt: skip
+                alike.setdefault(key, []).append(j)
         shape = np.stack([x.pp, x.vpp])
         shapes, of = np.unique(shape, axis=1, return_inverse=True)
         after: list[dict[Hashable, Any]] = [{} for _ in shapes.T]
@@ -90,12 +94,13 @@ class Screener:
                     grid = np.ix_(rows[used], picked)
                     known = after[int(groups[0][0, number])]
                     time_s[grid], memory[grid] = self._family(x, keys, rows[used], columns, legal[used], known)
+        fill_bounds(self.case, x, self.capacity_bytes, time_s, memory)
         time_s[~x.legal], memory[~x.legal] = np.inf, np.inf
         return Bounds(time_s, memory, len(self._cells))
 
     def work_j(self, x: Candidates, bounds: Bounds) -> Floats:
         """Joules of one device in a step above idling, for candidates with bounds, shape (N, P)."""
-        keys = Keys.of(x)
+        keys = Keys.of(x, self.case.cluster)
         able = np.isfinite(bounds.time_s)
         return work_joules(self.case, x, able, lambda row, j: self._cell(keys.cell(row, j), x, row, j))
 
@@ -119,7 +124,10 @@ class Screener:
         sending = Distinct([keys.sends[j] for j in columns])
         updating = Distinct([keys.updates[j] for j in columns])
         tails = [
-            Tails(self.case, x, row, held, policies, after, (w, policies[0].schedule, policies[0].order))
+            Tails(
+                self.case, x, row, held, policies, after,
+                (w, policies[0].schedule, policies[0].order, policies[0].stage_layers),
+            )
             for w, row, held in zip(kinds.tolist(), first, holds, strict=True)
         ]
         lasting = [[t.static(j, keys.holds[columns[j]]) for j in holding.first] for t in tails]
@@ -177,7 +185,7 @@ class Screener:
             cell = self._cell(key, x, row, j, memory=True)
             if cell is not None:
                 plan = plan_of(cell.plan, x, row, x.policies[j], self.case.behaviour)
-                pipe = pipe_of(cell, plan, self.case.cluster, x.base)
+                pipe = pipe_of(cell, plan, self.case.cluster, x.plan(row, j))
                 return Held(cell, pipe, cell.kept_bytes @ pipe.own.T / cell.plan.mbs)
         return Held(None, None, np.zeros(int(x.pp[rows[0]])))
 

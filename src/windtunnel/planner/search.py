@@ -15,6 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from windtunnel.errors import BadInput
+from windtunnel.planner.balance import Balance
+from windtunnel.planner.concrete import Concrete
 from windtunnel.planner.objectives import Figures, Floor, Goals, Setting
 from windtunnel.planner.screen import Bounds, Case, Screener
 from windtunnel.planner.space import Candidates
@@ -51,6 +53,15 @@ class Branch:
     """With this cluster and precision; the plan is what all candidates share."""
     screener: Screener
     """What the bounds came from, with the blocks that it priced."""
+    concrete: dict[float, Concrete] = field(default_factory=dict)
+    """Share of device memory → what open candidates become within it."""
+
+    def plan(self, layout: int, policy: int, memory_fraction: float) -> PlanSpec:
+        """The plan of one candidate, its layers split and its recomputation chosen."""
+        if memory_fraction not in self.concrete:
+            room = self.setting.memory_bytes * memory_fraction
+            self.concrete[memory_fraction] = Concrete(Balance(self.case, self.candidates, room))
+        return self.concrete[memory_fraction].plan(layout, policy)
 
     def floor(self, cells: Ints) -> Floor:
         """Bounds of some cells of the grid, by flat index."""
@@ -278,7 +289,7 @@ def evaluate(branches: Sequence[Branch], goals: Goals, found: Found, which: int,
     branch = branches[which]
     case, x = branch.case, branch.candidates
     layout, policy = divmod(cell, x.legal.shape[1])
-    plan = x.plan(layout, policy)
+    plan = branch.plan(layout, policy, goals.memory_fraction)
     try:
         step = prepare(case.model, case.cluster, case.training, plan, case.techniques, known=case.known)
     except BadInput as error:

@@ -13,11 +13,14 @@ def shown(plan: PlanSpec, x: Candidates) -> dict[str, Any]:
     full = plan.model_dump(mode="json")
     out = {name: full[name] for name in (*LAYOUT_AXES, "dp", "zero")}
     layers = plan.recompute.num_layers
-    out["recompute"] = plan.recompute.policy + (f":{layers}" if layers is not None else "")
+    counts = " ".join(map(str, layers)) if isinstance(layers, tuple) else layers
+    out["recompute"] = plan.recompute.policy + (f":{counts}" if layers is not None else "")
     first = x.policies[0]
     for name in ("sp", "schedule", "cp_kind", "order"):
         if any(getattr(q, name) != getattr(first, name) for q in x.policies):
             out[name] = full[name]
+    if any(q.stage_layers != first.stage_layers for q in x.policies):
+        out["stage_layers"] = " ".join(map(str, plan.stage_layers)) if plan.stage_layers else "even"
     for name in ("offload", "overlap"):
         if any(getattr(q, name) != getattr(first, name) for q in x.policies):
             out[name] = getattr(plan, name).model_dump(mode="json", exclude_defaults=True)

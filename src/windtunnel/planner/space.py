@@ -21,7 +21,7 @@ from windtunnel.parallel.resolve import MAX_INSTRUCTIONS, chosen_schedule
 from windtunnel.specs.cluster import ClusterSpec
 from windtunnel.specs.model import ModelSpec
 from windtunnel.specs.plan import Offload, Overlap, PlanSpec, Recompute
-from windtunnel.specs.search import SearchSpec, Space, recompute_of
+from windtunnel.specs.search import SearchSpec, Space, is_balanced, recompute_of
 from windtunnel.specs.workload import TrainingSpec
 
 Ints = npt.NDArray[np.int64]
@@ -44,6 +44,15 @@ class Policy:
     offload: Offload
     overlap: Overlap
     order: tuple[str, ...]
+    stage_layers: str | tuple[int, ...] | None = None
+    """`even`, `balanced` or written out; None: what the plan says."""
+    balanced_recompute: bool = False
+    """Whether each stage recomputes as many layers as memory asks for."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the partition decides something about it."""
+        return self.stage_layers == "balanced" or self.balanced_recompute
 
 
 @dataclass(frozen=True)
@@ -72,14 +81,16 @@ class Candidates:
         return int(self.legal.sum())
 
     def plan(self, layout: int, policy: int) -> PlanSpec:
-        """The plan of one cell."""
+        """The plan of one cell; until the partition decides (`planner.concrete`) even, with all layers recomputing."""
         q = self.policies[policy]
+        pinned = q.stage_layers if isinstance(q.stage_layers, tuple) else None
         return self.base.model_copy(
             update={
                 **{name: int(getattr(self, name)[layout]) for name in LAYOUT_AXES}, "dp": int(self.dp[layout]),
                 "schedule": q.schedule if self.pp[layout] > 1 else None, "recompute": q.recompute, "zero": q.zero,
                 "shard_group": q.shard_group, "sp": q.sp if self.tp[layout] > 1 else None, "cp_kind": q.cp_kind,
                 "offload": q.offload, "overlap": q.overlap, "order": q.order,
+                "stage_layers": self.base.stage_layers if q.stage_layers is None else pinned,
             }
         )  # fmt: skip
 
@@ -157,9 +168,7 @@ def _policies(plan: PlanSpec, space: Space, behaviour: Behaviour) -> tuple[Polic
             return tuple(values)
         return (given,) if name.split("_", maxsplit=1)[0] in plan.model_fields_set else default
 
-    recompute = tuple(
-        recompute_of(r) for r in listed("recompute", plan.recompute, ("none", "selective", "full"))
-    )  # fmt: skip
+    recompute = listed("recompute", plan.recompute, ("none", "selective", "full"))
     offloads = [listed(f"offload_{name}", getattr(plan.offload, name), (0.0,)) for name in OFFLOADS]
     overlaps = [listed(f"overlap_{name}", getattr(plan.overlap, name), (None,)) for name in OVERLAPS]
     sharding = "zero" in plan.model_fields_set
@@ -169,13 +178,14 @@ def _policies(plan: PlanSpec, space: Space, behaviour: Behaviour) -> tuple[Polic
     groups = space.shard_group or (plan.shard_group,)
     sp = space.sp or (plan.sp,)
     out = []
-    for s, r, z, g, q, c, o, v, order in product(
+    for s, r, z, g, q, c, o, v, order, split in product(
         schedule, recompute, zero, groups, sp, cp_kind, product(*offloads), product(*overlaps),
-        space.order or (plan.order,),
+        space.order or (plan.order,), space.stage_layers or (None,),
     ):  # fmt: skip
         offload = Offload(tier=plan.offload.tier, **dict(zip(OFFLOADS, o, strict=True)))
         overlap = Overlap(fsdp_prefetch=plan.overlap.fsdp_prefetch, **dict(zip(OVERLAPS, v, strict=True)))
-        out.append(Policy(s, r, z, g if z else None, q, c, offload, overlap, order))
+        how, free = recompute_of(r), is_balanced(r)
+        out.append(Policy(s, how, z, g if z else None, q, c, offload, overlap, order, split, free))
     return tuple(dict.fromkeys(out))
 
 
@@ -197,6 +207,7 @@ def _legal(x: dict[str, Ints], policies: tuple[Policy, ...], model: ModelSpec, b
         column &= model.num_attention_heads % (tp * a2a) == 0
         if q.shard_group:
             column &= (replicas % q.shard_group == 0) & (q.shard_group < replicas)
+        column &= _splits(q, pp, vpp, model, policies)
         for when, plain in _idle(q, tp, cp, pp, replicas, policies):
             column &= ~(when & plain)
         if q.order not in alike:
@@ -204,6 +215,16 @@ def _legal(x: dict[str, Ints], policies: tuple[Policy, ...], model: ModelSpec, b
         column &= ~alike[q.order]
         ok[:, j] = column
     return ok
+
+
+def _splits(q: Policy, pp: Ints, vpp: Ints, model: ModelSpec, policies: tuple[Policy, ...]) -> Mask:
+    """Where a policy's split belongs: written-out ones to their number of virtual stages, others once without any."""
+    if isinstance(q.stage_layers, tuple):
+        fits = sum(q.stage_layers) == len(model.layer_kinds())
+        return np.asarray((pp * vpp == len(q.stage_layers)) & fits)
+    named = [p.stage_layers for p in policies if not isinstance(p.stage_layers, tuple)]
+    column = (pp > 1) | (q.stage_layers == named[0])
+    return np.asarray(column & (vpp == 1) if q.is_open else column)
 
 
 def _idle(

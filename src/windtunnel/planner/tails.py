@@ -27,7 +27,7 @@ from windtunnel.training.simulate import options_of
 from windtunnel.training.traffic import Traffic
 
 Floats = npt.NDArray[np.float64]
-_LASTING = ("weights", "gradients", "optimizer")
+LASTING = ("weights", "gradients", "optimizer")
 """Kinds of static memory that are there at every peak."""
 
 
@@ -98,7 +98,7 @@ class Tails:
                 c = self.case
                 _, plan, parts, pipe = self._traffic(j)
                 kinds = static_memory(parts, plan, c.training, c.behaviour, pipe.stage_of).by_kind
-                total = sum((kinds[name] for name in _LASTING if name in kinds), total)
+                total = sum((kinds[name] for name in LASTING if name in kinds), total)
             self.known[at] = total
         found: Floats = self.known[at]
         return found

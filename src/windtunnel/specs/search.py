@@ -44,8 +44,12 @@ class Space(Spec):
     zero: tuple[int, ...] | None = None
     shard_group: tuple[Count, ...] | None = None
     schedule: tuple[str, ...] | None = None
+    stage_layers: tuple[Literal["even", "balanced"] | tuple[Annotated[int, Field(ge=0)], ...], ...] | None = None
+    """Layers of each virtual stage: `even` as the framework splits them, `balanced` so that the slowest stage is
+    fastest, or written out. Absent: what the plan says, else even."""
     recompute: tuple[str | Recompute, ...] | None = None
-    """Policies by name (none, selective, full, or `full:4` for four layers a stage), or written out."""
+    """Policies by name (none, selective, full, or `full:4` for four layers a stage), or written out; `balanced`
+    (`balanced:selective`): on each stage as many layers as memory asks for, and no more."""
     offload_activations: tuple[float, ...] | None = None
     offload_optimizer: tuple[float, ...] | None = None
     offload_params: tuple[float, ...] | None = None
@@ -72,17 +76,25 @@ class Space(Spec):
         return value
 
 
+def is_balanced(policy: str | Recompute) -> bool:
+    """Whether the number of layers that recompute is left to the planner."""
+    return policy in ("balanced", "balanced:full", "balanced:selective")
+
+
 def recompute_of(policy: str | Recompute) -> Recompute:
-    """`full:4` → full, on four layers a stage.
+    """`full:4` → full, on four layers a stage; of a balanced policy, what its layers do.
 
     Raises:
         ValueError: not a policy.
     """
     if isinstance(policy, Recompute):
         return policy
+    if is_balanced(policy):
+        return Recompute(policy=policy.partition(":")[2] or "full")
     name, _, layers = policy.partition(":")
     if name not in ("none", "selective", "full") or (layers and not layers.isdigit()):
-        raise ValueError(f"{policy}: must be none, selective or full, with `:N` for N layers a stage, or a mapping")
+        rule = "must be none, selective or full, with `:N` for N layers a stage, balanced, balanced:selective"
+        raise ValueError(f"{policy}: {rule}, or a mapping")
     return Recompute(policy=name, num_layers=int(layers) if layers else None)
 
 

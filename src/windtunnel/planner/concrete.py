@@ -1,0 +1,145 @@
+"""The plan that an open candidate becomes: the partition, corrected by what the simulator says stages hold and take.
+
+The partition adds up what layers keep after their forward; a stage also holds workspaces, buffers, gradients that
+appear late and what an allocator cannot reuse. Both are compared stage by stage in the tensor trace: what a stage holds
+beyond the sum is kept free for it, and the layers are cut again. With the layers fixed, the counts of recomputed layers
+move one by one until each stage fits and none could do with less. Of the plans that fit, the even split among them
+where that is legal, the simulated step time decides.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+
+from windtunnel.errors import BadInput, ProblemList
+from windtunnel.planner.balance import Balance
+from windtunnel.planner.partition import Cut, partition, stage_bytes
+from windtunnel.specs.plan import PlanSpec
+from windtunnel.training.account import static_memory
+from windtunnel.training.reserved import reserved_memory
+from windtunnel.training.simulate import ResolvedStep, prepare, resolve_step, step_time, table_of
+
+Floats = npt.NDArray[np.float64]
+_ROUNDS = 4
+"""How often layers are cut again with corrected memory; the correction hardly depends on the cut."""
+_STEPS = 12
+"""How often counts of recomputed layers are moved."""
+
+Choice = tuple[tuple[int, ...], tuple[int, ...]]
+"""Layers of each stage, and how many of them recompute."""
+
+
+class Concrete:
+    """Plans of the open candidates of one search space on one cluster."""
+
+    def __init__(self, balance: Balance) -> None:
+        self.balance = balance
+        self._plans: dict[tuple[int, int], PlanSpec] = {}
+        self._held: dict[tuple[int, int, Choice], Floats] = {}
+
+    def plan(self, row: int, policy: int) -> PlanSpec:
+        """The plan of one candidate, open or not."""
+        x = self.balance.x
+        if not x.policies[policy].is_open:
+            return x.plan(row, policy)
+        if (row, policy) not in self._plans:
+            self._plans[row, policy] = self._decide(row, policy)
+        return self._plans[row, policy]
+
+    def _decide(self, row: int, policy: int) -> PlanSpec:
+        cut = self.balance.cut(row, policy)
+        even = self.balance.x.plan(row, policy)
+        if cut is None:
+            return even
+        pinned = self.balance.layers(row, policy)
+        found: list[Choice] = []
+        try:
+            for layers in (pinned,) if pinned else (None, self.balance.even(row, policy)):
+                found += self._fitting(row, policy, cut, layers)
+        except BadInput:  # the search meets it again, and says why
+            return even
+        if not found:  # none fits: the one that comes nearest by the sums
+            nearest = partition(cut, pinned)
+            return even if nearest is None else self._filled(row, policy, (nearest.layers, nearest.recompute))
+        plans = [self._filled(row, policy, choice) for choice in dict.fromkeys(found)]
+        if len(plans) == 1:
+            return plans[0]
+        c = self.balance.case
+
+        def seconds(plan: PlanSpec) -> float:
+            return step_time(prepare(c.model, c.cluster, c.training, plan, c.techniques, known=c.known))
+
+        return min(plans, key=seconds)
+
+    def _fitting(self, row: int, policy: int, cut: Cut, layers: tuple[int, ...] | None) -> list[Choice]:
+        """The partition that fits, and earlier ones that also do."""
+        room = cut.capacity_bytes
+        tried: dict[Choice, bool] = {}
+        over = np.zeros(len(cut.pipe))
+        for _ in range(_ROUNDS):
+            found = partition(replace(cut, over_bytes=over), layers)
+            if found is None or (found.layers, found.recompute) in tried:
+                break
+            choice = found.layers, found.recompute
+            held = self._bytes(row, policy, choice)
+            tried[choice] = bool((held <= room).all())
+            over = held - stage_bytes(cut, *choice)
+            if cut.again is None:
+                choice = self._settled(row, policy, cut, choice, held)
+                tried[choice] = bool((self._bytes(row, policy, choice) <= room).all())
+        return [choice for choice, fits in tried.items() if fits]
+
+    def _settled(self, row: int, policy: int, cut: Cut, choice: Choice, held: Floats) -> Choice:
+        """Counts of recomputed layers that fit, none of which could be one less."""
+        layers = choice[0]
+        least = np.zeros(len(layers), np.int64)
+        counts = np.array(choice[1])
+        for _ in range(_STEPS):
+            least = np.where(held > cut.capacity_bytes, np.maximum(least, counts + 1), least)
+            moved = np.where(held > cut.capacity_bytes, np.minimum(counts + 1, layers), np.maximum(counts - 1, least))
+            if (moved == counts).all():
+                break
+            counts = moved
+            held = self._bytes(row, policy, (layers, tuple(counts.tolist())))
+        return layers, tuple(np.minimum(np.maximum(counts, least), layers).tolist())
+
+    def _filled(self, row: int, policy: int, choice: Choice) -> PlanSpec:
+        x, (layers, counts) = self.balance.x, choice
+        plan = x.plan(row, policy)
+        how = plan.recompute
+        if x.policies[policy].balanced_recompute:
+            all_of_them = counts == layers
+            how = how.model_copy(update={"num_layers": None if all_of_them else counts})
+            if not any(counts):
+                how = type(how)()
+        even = self.balance.even(row, policy)
+        return plan.model_copy(update={"stage_layers": None if layers == even else layers, "recompute": how})
+
+    def _bytes(self, row: int, policy: int, choice: Choice) -> Floats:
+        """(S,): what each stage reserves."""
+        key = row, policy, choice
+        if key not in self._held:
+            c = self.balance.case
+            plan = self._filled(row, policy, choice)
+            step = resolve_step(c.model, c.cluster, c.training, plan, c.techniques, ProblemList(), known=c.known)
+            self._held[key] = reserved_by_stage(self.balance, step)
+        return self._held[key]
+
+
+def reserved_by_stage(balance: Balance, step: ResolvedStep) -> Floats:
+    """(S,): what each stage of a plan reserves, from the tensor trace."""
+    training, capacity = balance.case.training, balance.case.cluster.device.memory_bytes
+    table = table_of(step)
+    static = static_memory(step.parts, step.plan, training, step.behaviour, table.placement[:, 0].astype(np.int64))
+    out = []
+    for s in range(step.plan.pp):
+        by_kind = {name: float(size[s]) for name, size in static.by_kind.items()}
+        held = reserved_memory(
+            step.parts, step.plan, training, step.behaviour, table, by_kind, static.late_gradient_bytes, s,
+            capacity,
+        )  # fmt: skip
+        out.append(held.total_bytes)
+    return np.array(out)

@@ -1,0 +1,159 @@
+"""Candidates whose split and recomputation the partition chooses: bounds, brute force, and never worse than even."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import numpy as np
+import pytest
+
+from windtunnel import api
+from windtunnel.errors import BadInput, ProblemList
+from windtunnel.planner.balance import Balance
+from windtunnel.planner.concrete import Concrete, reserved_by_stage
+from windtunnel.planner.plan import case_of
+from windtunnel.planner.screen import Case, Screener
+from windtunnel.planner.space import Candidates, candidates
+from windtunnel.specs.scenario import Scenario
+from windtunnel.training.simulate import memory_of, prepare, resolve_step, step_time
+
+pytestmark = pytest.mark.property
+H100: dict[str, Any] = {"device": "h100-sxm-80gb", "nodes": 2, "devices_per_node": 8}
+SPACES: dict[str, dict[str, Any]] = {
+    "dense, large vocabulary": {
+        "model": "meta-llama/Llama-3.1-8B", "cluster": H100,
+        "training": {"seq_len": 8192, "global_batch": 32, "framework": "megatron_core"},
+        "search": {"space": {
+            "cp": [1, 2], "zero": [1], "vpp": [1], "stage_layers": ["even", "balanced"],
+            "recompute": ["none", "balanced", "balanced:selective", "full:2"],
+        }},
+    },
+    "blocking hops and reductions": {
+        "model": "gpt3-6.7b", "cluster": {"device": "a100-sxm-80gb", "nodes": 4, "devices_per_node": 8},
+        "training": {"seq_len": 2048, "global_batch": 64, "framework": "megatron_2022"},
+        "search": {"space": {
+            "cp": [1], "zero": [0, 1], "overlap_grad_reduce": [True, False], "overlap_p2p": [True, False],
+            "vpp": [1], "stage_layers": ["balanced"], "recompute": ["none", "balanced"],
+        }},
+    },
+    "sharded": {
+        "model": "meta-llama/Llama-3.1-8B", "cluster": H100,
+        "training": {"seq_len": 8192, "global_batch": 32, "framework": "torchtitan"},
+        "search": {"space": {
+            "zero": [2, 3], "cp": [1], "vpp": [1], "stage_layers": ["balanced"], "recompute": ["none", "balanced"],
+        }},
+    },
+    "mixture": {
+        "model": "mistralai/Mixtral-8x7B-v0.1", "cluster": H100,
+        "training": {"seq_len": 4096, "global_batch": 64, "framework": "megatron_bridge"},
+        "search": {"space": {
+            "cp": [1], "zero": [1], "vpp": [1], "stage_layers": ["balanced"], "recompute": ["none", "balanced"],
+        }},
+    },
+    "other schedules": {
+        "model": "meta-llama/Llama-3.1-8B", "cluster": H100,
+        "training": {"seq_len": 4096, "global_batch": 32, "framework": "megatron_core"},
+        "search": {"space": {
+            "cp": [1], "zero": [1], "vpp": [1], "schedule": ["gpipe", "zb_h1", "zb_1p"], "pp": [2, 4, 8],
+            "stage_layers": ["balanced"], "recompute": ["none", "balanced"],
+        }},
+    },
+}  # fmt: skip
+
+
+def space(data: dict[str, Any]) -> tuple[Case, Candidates]:
+    scenario = Scenario.model_validate(data)
+    case, wanted = case_of(scenario)
+    return case, candidates(case.model, case.cluster, case.training, scenario.plan, wanted, case.behaviour)
+
+
+@pytest.mark.parametrize("name", SPACES)
+def test_no_open_candidate_beats_its_bounds(name: str) -> None:
+    case, x = space(SPACES[name])
+    room = case.cluster.device.memory_bytes
+    bounds = Screener(case, room).bounds(x)
+    concrete = Concrete(Balance(case, x, room))
+    is_open = np.array([q.is_open for q in x.policies])
+    few = (x.m * x.pp < 2000)[:, None]
+    cells = np.argwhere(x.legal & np.isfinite(bounds.time_s) & is_open & few)
+    assert len(cells) > 50
+    seen = 0
+    for i, j in random.Random(7).sample(cells.tolist(), 12):
+        plan = concrete.plan(i, j)
+        try:
+            step = prepare(case.model, case.cluster, case.training, plan, case.techniques)
+        except BadInput:
+            continue
+        seen += 1
+        assert bounds.time_s[i, j] <= step_time(step) * (1 + 1e-9), plan
+        assert bounds.memory_bytes[i, j] <= memory_of(step).peak_reserved_bytes * (1 + 1e-9), plan
+    assert seen > 8
+
+
+SMALL: dict[str, Any] = {
+    "model": "meta-llama/Llama-3.1-8B", "cluster": {**H100, "nodes": 1},
+    "training": {"seq_len": 8192, "global_batch": 16, "framework": "nemo"},
+    "search": {"space": {
+        "tp": [1, 2], "pp": [2, 4], "cp": [1], "vpp": [1], "mbs": [1, 2],
+        "stage_layers": ["even", "balanced", [7, 9, 9, 7]], "recompute": ["full", "balanced"],
+    }},
+}  # fmt: skip
+
+
+def test_the_search_equals_brute_force() -> None:
+    case, x = space(SMALL)
+    room = case.cluster.device.memory_bytes
+    concrete = Concrete(Balance(case, x, room))
+    times: dict[tuple[int, ...], dict[tuple[Any, bool], float]] = {}
+    best = np.inf
+    for i, j in np.argwhere(x.legal).tolist():
+        q = x.policies[j]
+        step = prepare(case.model, case.cluster, case.training, concrete.plan(i, j))
+        if memory_of(step).peak_reserved_bytes <= room:
+            seconds = step_time(step)
+            best = min(best, seconds)
+            times.setdefault((i,), {})[q.stage_layers, q.balanced_recompute] = seconds
+    found = api.plan(SMALL)
+    assert found.proof.complete and found.proof.best_s == best
+    assert found.proof.simulated < x.count
+    assert api.simulate_training(found.scenario, sensitivities=False).step_time_s == best
+    compared = 0
+    for by in times.values():
+        for again in (False, True):
+            if ("even", again) in by and ("balanced", again) in by:  # where even fits, balanced is no slower
+                compared += 1
+                assert by["balanced", again] <= by["even", again] * (1 + 1e-9)
+        if ("even", False) in by:  # recomputing all layers also fits with fewer
+            assert by["even", True] <= by["even", False] * (1 + 1e-9)
+    assert compared >= 4
+
+
+def test_recomputes_no_more_than_memory_asks_for() -> None:
+    data = {**SMALL, "search": {"space": {
+        "tp": [1], "pp": [4], "cp": [1], "vpp": [1], "mbs": [2], "stage_layers": ["even"], "recompute": ["balanced"],
+    }}}  # fmt: skip
+    case, x = space(data)
+    room = case.cluster.device.memory_bytes
+    balance = Balance(case, x, room)
+    plan = Concrete(balance).plan(0, 0)
+    counts = plan.recompute.num_layers
+    assert isinstance(counts, tuple) and counts[0] > counts[-1]
+
+    def held(changed: tuple[int, ...]) -> np.ndarray:
+        how = plan.recompute.model_copy(update={"num_layers": changed})
+        step = resolve_step(
+            case.model, case.cluster, case.training, plan.model_copy(update={"recompute": how}), (), ProblemList()
+        )
+        return reserved_by_stage(balance, step)
+
+    assert (held(counts) <= room).all()
+    less = held(tuple(max(c - 1, 0) for c in counts))
+    assert all(less[s] > room for s in range(4) if counts[s])
+
+
+def test_a_split_that_is_no_split_of_the_model_is_left_out() -> None:
+    data = {**SMALL, "search": {"space": {**SMALL["search"]["space"], "stage_layers": ["even", [7, 9, 9, 8]]}}}
+    _, x = space(data)
+    assert not x.legal[:, [isinstance(q.stage_layers, tuple) for q in x.policies]].any()
+    assert x.legal.any()
