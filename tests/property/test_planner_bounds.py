@@ -38,13 +38,15 @@ SPACES: dict[str, dict[str, Any]] = {
         "training": {"seq_len": 8192, "global_batch": 32, "framework": "megatron_core"},
         "search": {"space": {
             "zero": [1], "overlap_tp": [True, False], "overlap_p2p": [True, False],
-            "cp_kind": ["ring", "all_to_all"], "offload_optimizer": [0.0, 1.0],
+            "cp_kind": ["ring", "all_to_all", "hybrid"], "offload_optimizer": [0.0, 1.0],
         }},
     },
     "sharded": {
         "model": "meta-llama/Llama-3.1-8B", "cluster": H100,
         "training": {"seq_len": 8192, "global_batch": 32, "framework": "torchtitan"},
-        "search": {"space": {"zero": [2, 3], "recompute": ["none", "full"], "cp": [1, 2, 4]}},
+        "search": {"space": {
+            "zero": [2, 3], "recompute": ["none", "full"], "cp": [1, 2, 4], "reshard_after_forward": [True, False],
+        }},
     },
     "mixture": {
         "model": "mistralai/Mixtral-8x7B-v0.1", "cluster": H100,

@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import yaml
 
@@ -14,7 +15,9 @@ from windtunnel import api
 from windtunnel.cli.main import run
 from windtunnel.errors import BadInput, Infeasible
 from windtunnel.planner.cases import question_of
-from windtunnel.planner.space import divisors
+from windtunnel.planner.plan import case_of
+from windtunnel.planner.space import Candidates, candidates, divisors
+from windtunnel.specs.scenario import Scenario
 from windtunnel.specs.search import recompute_of
 from windtunnel.training.predict import load
 
@@ -75,6 +78,9 @@ def test_nothing_fits_names_the_nearest() -> None:
         ("search.space.recompute=[some]", "none, selective or full"),
         ("search.objective=speed", "objective"),
         ("search.space.nodes=[0]", r"search.space.nodes.0 = 0: must be greater than 0"),
+        ("search.space.zero=[4]", "less than or equal to 3"),
+        ("search.space.offload_params=[1.5]", "less than or equal to 1"),
+        ("search.space.order=[[tp,dp]]", "must name tp, cp, dp and pp"),
         ("search.space.nodes=[]", "must list at least one value"),
         ("search.space.device=[h100-sxm-80gb,h1000]", r"search.space.device = h1000: .*did you mean"),
         ("search.space.schedule=[1g1b]", r"search.space.schedule = 1g1b: no such schedule; .*did you mean '1f1b'"),
@@ -196,6 +202,48 @@ def test_progress_is_told(path: Path) -> None:
     assert told[0].simulated == 0 and told[0].best is None and told[0].screened == result.proof.candidates
     assert told[-1].simulated == result.evaluated and told[-1].best == result.proof.best
     assert told[-1].next_bound is not None
+
+
+def space_of(**search_space: Any) -> Candidates:
+    scenario = Scenario.model_validate({**SCENARIO, "search": {"space": search_space}})
+    case, wanted = case_of(scenario)
+    return candidates(case.model, case.cluster, case.training, scenario.plan, wanted, case.behaviour)
+
+
+def test_hybrid_attention_is_cut_every_way_that_is_neither_kind_alone() -> None:
+    x = space_of(tp=[1], pp=[1], mbs=[1], cp=[1, 4, 8], cp_kind=["ring", "all_to_all", "hybrid"], recompute=["none"])
+    legal = [(int(x.cp[i]), x.policies[j].cp_kind, x.policies[j].cp_all_to_all) for i, j in np.argwhere(x.legal)]
+    assert sorted(legal) == [
+        (1, "ring", 1), (4, "all_to_all", 1), (4, "hybrid", 2), (4, "ring", 1),
+        (8, "all_to_all", 1), (8, "hybrid", 2), (8, "hybrid", 4), (8, "ring", 1),
+    ]  # fmt: skip
+    assert x.plan(0, 0).cp_all_to_all == 1
+    only = space_of(tp=[1], cp=[1, 2], cp_kind=["hybrid"], recompute=["none"])
+    assert {int(only.cp[i]) for i, _ in np.argwhere(only.legal)} == {1, 2}
+
+
+def test_switches_that_cannot_run_are_counted_by_rule() -> None:
+    x = space_of(tp=[8], cp=[1], pp=[1], shard_group=[3], recompute=["none"], zero=[1])
+    assert not x.count and x.excluded["shard_group divides dp · cp and is smaller"] == len(x.tp)
+    x = space_of(tp=[1], cp=[8], pp=[1], cp_kind=["hybrid"], cp_all_to_all=[3, 4], recompute=["none"])
+    assert x.excluded["cp_all_to_all divides cp"] == len(x.tp) == x.count
+    x = space_of(tp=[1], cp=[1], pp=[2], vpp=[2], mbs=[4], schedule=["interleaved_1f1b"], recompute=["none"])
+    assert x.excluded["the schedule can run pp, vpp and the micro-batches"] > 0
+
+
+def test_resharding_counts_only_where_parameters_are_sharded() -> None:
+    x = space_of(tp=[1], cp=[1], pp=[1], mbs=[1], zero=[1, 3], reshard_after_forward=[True, False], recompute=["none"])
+    found = [(x.policies[j].zero, x.policies[j].reshard_after_forward) for _, j in np.argwhere(x.legal)]
+    assert sorted(found, key=str) == [(1, None), (3, False), (3, True)]
+
+
+def test_experts_are_whole_or_cut_as_the_rest() -> None:
+    scenario = Scenario.model_validate({**SCENARIO, "model": "mistralai/Mixtral-8x7B-v0.1", "search": {}})
+    case, wanted = case_of(scenario)
+    x = candidates(case.model, case.cluster, case.training, scenario.plan, wanted, case.behaviour)
+    assert {(int(a), int(b)) for a, b in zip(x.tp, x.etp, strict=True)} == {
+        (1, 1), (2, 1), (2, 2), (4, 1), (4, 4), (8, 1), (8, 8)
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize(("name", "number"), [("cheapest-device-8b", 12), ("fewest-devices-70b", 16)])

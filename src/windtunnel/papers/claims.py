@@ -28,6 +28,7 @@ _RULES: dict[str, Callable[[float, float, float], bool]] = {
     "above": lambda value, limit, _: value > limit,
     "at_least": lambda value, limit, _: value >= limit,
     "below": lambda value, limit, _: value < limit,
+    "at_most": lambda value, limit, _: value <= limit,
     "absolute": lambda value, limit, published: abs(value - published) <= limit,
 }
 

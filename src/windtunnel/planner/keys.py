@@ -54,7 +54,7 @@ class Keys:
         layout = np.unique(np.stack(columns), axis=1, return_inverse=True)[1].reshape(-1)
         sizes = [x.tp, x.cp, x.ep, x.etp, x.dp * x.cp > 1, x.pp > 1]
         weights = np.unique(np.stack(sizes), axis=1, return_inverse=True)[1].reshape(-1)
-        shards = [(q.zero, q.shard_group) for q in x.policies]
+        shards = [(q.zero, q.shard_group, q.reshard_after_forward) for q in x.policies]
         away = [(q.offload.activations, q.offload.optimizer, q.offload.params, q.offload.tier) for q in x.policies]
         over = [(q.overlap.grad_reduce, q.overlap.param_gather) for q in x.policies]
         orders = {q.order for q in x.policies}
@@ -119,6 +119,7 @@ def _block_key(q: Policy) -> Hashable:
     """What changes the cost of a block."""
     split = schedules.describe(q.schedule).split_backward if q.schedule else False
     return (
-        q.recompute.policy, q.recompute.modules, q.recompute.num_layers is None, q.sp, q.cp_kind, q.overlap.tp,
-        q.overlap.moe_a2a, split, q.zero == 3,
+        q.recompute.policy, q.recompute.modules, q.recompute.num_layers is None, q.recompute.early_stop, q.sp,
+        q.cp_kind, q.cp_all_to_all, q.overlap.tp, q.overlap.moe_a2a, split,
+        q.zero == 3 and (q.reshard_after_forward,),
     )  # fmt: skip

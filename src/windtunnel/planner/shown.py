@@ -16,7 +16,7 @@ def shown(plan: PlanSpec, x: Candidates) -> dict[str, Any]:
     counts = " ".join(map(str, layers)) if isinstance(layers, tuple) else layers
     out["recompute"] = plan.recompute.policy + (f":{counts}" if layers is not None else "")
     first = x.policies[0]
-    for name in ("sp", "schedule", "cp_kind", "order"):
+    for name in ("sp", "schedule", "cp_kind", "cp_all_to_all", "reshard_after_forward", "order"):
         if any(getattr(q, name) != getattr(first, name) for q in x.policies):
             out[name] = full[name]
     if any(q.stage_layers != first.stage_layers for q in x.policies):

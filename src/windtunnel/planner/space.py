@@ -48,6 +48,8 @@ class Policy:
     """`even`, `balanced` or written out; None: what the plan says."""
     balanced_recompute: bool = False
     """Whether each stage recomputes as many layers as memory asks for."""
+    cp_all_to_all: int = 1
+    reshard_after_forward: bool | None = None
 
     @property
     def is_open(self) -> bool:
@@ -73,7 +75,7 @@ class Candidates:
     """(N, P)."""
     base: PlanSpec
     excluded: dict[str, int] = field(default_factory=dict)
-    """Rule → layouts that it took out."""
+    """Rule → combinations that it took out: of axis sizes, or of axis sizes and switches."""
 
     @cached_property
     def count(self) -> int:
@@ -91,6 +93,8 @@ class Candidates:
                 "shard_group": q.shard_group, "sp": q.sp if self.tp[layout] > 1 else None, "cp_kind": q.cp_kind,
                 "offload": q.offload, "overlap": q.overlap, "order": q.order,
                 "stage_layers": self.base.stage_layers if q.stage_layers is None else pinned,
+                "cp_all_to_all": q.cp_all_to_all if self.cp[layout] > 1 else 1,
+                "reshard_after_forward": q.reshard_after_forward,
             }
         )  # fmt: skip
 
@@ -124,10 +128,12 @@ def _layouts(
         "pp": _axis(space, plan, "pp", [d for d in of_devices if d <= depth + 2]),
         "vpp": _axis(space, plan, "vpp", divisors(depth) if (depth + 2) % 2 else divisors(depth) + divisors(depth + 2)),
         "ep": _axis(space, plan, "ep", divisors(experts) if experts else [1]),
-        "etp": _axis(space, plan, "etp", [1]),
+        "etp": _axis(space, plan, "etp", [d for d in of_devices if heads % d == 0] if experts else [1]),
         "mbs": _axis(space, plan, "mbs", divisors(batch)),
     }
     grid = np.array(list(product(*(sorted(set(axes[name])) for name in LAYOUT_AXES))), np.int64).reshape(-1, 7)
+    if experts and space.etp is None and "etp" not in plan.model_fields_set:  # uncut experts, or cut as the rest
+        grid = grid[(grid[:, 5] == 1) | (grid[:, 5] == grid[:, 0])]
     tp, cp, pp, vpp, ep, etp, mbs = grid.T
     inner = tp * cp * pp
     dp = np.maximum(devices // inner, 1)
@@ -161,7 +167,9 @@ def _layouts(
     return {**found, "dp": dp[keep], "m": m[keep]}
 
 
-def _policies(plan: PlanSpec, space: Space, behaviour: Behaviour) -> tuple[Policy, ...]:
+def _policies(plan: PlanSpec, space: Space, behaviour: Behaviour, cp: Ints) -> tuple[Policy, ...]:
+    """Every choice of switches, each once. `cp` says how a hybrid exchange may be cut."""
+
     def listed(name: str, given: Any, default: tuple[Any, ...]) -> tuple[Any, ...]:
         values = getattr(space, name)
         if values is not None:
@@ -174,45 +182,69 @@ def _policies(plan: PlanSpec, space: Space, behaviour: Behaviour) -> tuple[Polic
     sharding = "zero" in plan.model_fields_set
     zero = space.zero or ((plan.zero,) if sharding else (3,) if behaviour.param_bytes == 4.0 else (1,))
     schedule = space.schedule or ((plan.schedule,) if plan.schedule else (None,))
-    cp_kind = space.cp_kind or (plan.cp_kind,)
+    inner: list[int] = list(space.cp_all_to_all or ())
+    if not inner and "cp_all_to_all" not in plan.model_fields_set:
+        inner = [d for d in divisors(int(np.lcm.reduce(np.append(cp, 1)))) if d > 1 and (cp % d == 0).any()]
+    inner = inner or [plan.cp_all_to_all]
+    cp_kind = [
+        (kind, size) for kind in space.cp_kind or (plan.cp_kind,) for size in (inner if kind == "hybrid" else [1])
+    ]
+    reshard = space.reshard_after_forward or (plan.reshard_after_forward,)
     groups = space.shard_group or (plan.shard_group,)
     sp = space.sp or (plan.sp,)
     out = []
-    for s, r, z, g, q, c, o, v, order, split in product(
+    for s, r, z, g, q, (c, size), o, v, order, split, again in product(
         schedule, recompute, zero, groups, sp, cp_kind, product(*offloads), product(*overlaps),
-        space.order or (plan.order,), space.stage_layers or (None,),
+        space.order or (plan.order,), space.stage_layers or (None,), reshard,
     ):  # fmt: skip
         offload = Offload(tier=plan.offload.tier, **dict(zip(OFFLOADS, o, strict=True)))
         overlap = Overlap(fsdp_prefetch=plan.overlap.fsdp_prefetch, **dict(zip(OVERLAPS, v, strict=True)))
         how, free = recompute_of(r), is_balanced(r)
-        out.append(Policy(s, how, z, g if z else None, q, c, offload, overlap, order, split, free))
+        again = again if z == 3 else None
+        group = g if z else None
+        out.append(Policy(s, how, z, group, q, c, offload, overlap, order, split, free, size, again))
     return tuple(dict.fromkeys(out))
 
 
-def _legal(x: dict[str, Ints], policies: tuple[Policy, ...], model: ModelSpec, behaviour: Behaviour) -> Mask:
+def _legal(
+    x: dict[str, Ints], policies: tuple[Policy, ...], model: ModelSpec, behaviour: Behaviour, excluded: dict[str, int]
+) -> Mask:
     """Which policies a layout can have, each distinct one once."""
     tp, cp, pp, vpp, dp, m = x["tp"], x["cp"], x["pp"], x["vpp"], x["dp"], x["m"]
     n = len(tp)
     ok = np.ones((n, len(policies)), np.bool_)
     shapes, of = np.unique(np.stack([pp, m, vpp]), axis=1, return_inverse=True)
     replicas = dp * cp
+    kinds = {q.cp_kind for q in policies}
     checks: dict[str | None, Mask] = {}
     alike: dict[tuple[str, ...], Mask] = {}
     for j, q in enumerate(policies):
         if q.schedule not in checks:
             runs = [_schedule_runs(q.schedule, int(p), int(mb), int(v), behaviour) for p, mb, v in shapes.T]
             checks[q.schedule] = np.array(runs, np.bool_)
-        column = checks[q.schedule][of.reshape(-1)] | (pp == 1)
-        a2a = np.where(q.cp_kind == "all_to_all", cp, 1)
-        column &= model.num_attention_heads % (tp * a2a) == 0
-        if q.shard_group:
-            column &= (replicas % q.shard_group == 0) & (q.shard_group < replicas)
+        column = np.ones(n, np.bool_)
         column &= _splits(q, pp, vpp, model, policies)
         for when, plain in _idle(q, tp, cp, pp, replicas, policies):
             column &= ~(when & plain)
         if q.order not in alike:
             alike[q.order] = _same_mesh(q.order, list(alike), {"tp": tp, "cp": cp, "pp": pp, "dp": dp})
         column &= ~alike[q.order]
+        size = {"all_to_all": cp, "hybrid": np.where(cp > 1, q.cp_all_to_all, 1)}.get(q.cp_kind, np.ones_like(cp))
+        if q.cp_kind == "hybrid" and "all_to_all" in kinds:
+            column &= (cp == 1) | (size < cp)  # the whole axis is all_to_all
+        rules: dict[str, Mask] = {
+            "the schedule can run pp, vpp and the micro-batches": checks[q.schedule][of.reshape(-1)] | (pp == 1),
+            "cp_all_to_all divides cp": cp % size == 0,
+            "tp · all-to-all size of cp divides the attention heads": model.num_attention_heads % (tp * size) == 0,
+        }
+        if q.shard_group:
+            rules["shard_group divides dp · cp and is smaller"] = (
+                (replicas % q.shard_group == 0) & (q.shard_group < replicas)
+            )  # fmt: skip
+        for rule, runs_so in rules.items():
+            if out := int((column & ~runs_so).sum()):
+                excluded[rule] = excluded.get(rule, 0) + out
+            column &= runs_so
         ok[:, j] = column
     return ok
 
@@ -245,7 +277,8 @@ def _idle(
         (tp == 1, other("sp")), (cp == 1, other("cp_kind")), (pp == 1, other("schedule")),
         (alone, other("zero")), (alone, other("overlap", "grad_reduce")), (alone, other("overlap", "param_gather")),
         (tp == 1, other("overlap", "tp")), (pp == 1, other("overlap", "p2p")), (alone, other("shard_group")),
-        (whole, other("overlap", "param_gather")),
+        (whole, other("overlap", "param_gather")), (cp == 1, other("cp_all_to_all")),
+        (alone, other("reshard_after_forward")),
     ]  # fmt: skip
 
 
@@ -272,6 +305,7 @@ def candidates(
     """All legal plans of a scenario's search space on one cluster."""
     excluded: dict[str, int] = {}
     x = _layouts(model, cluster.num_devices, training, plan, search.space, excluded)
-    policies = _policies(plan, search.space, behaviour)
-    return Candidates(**x, policies=policies, legal=_legal(x, policies, model, behaviour), base=plan, excluded=excluded)
+    policies = _policies(plan, search.space, behaviour, x["cp"])
+    legal = _legal(x, policies, model, behaviour, excluded)
+    return Candidates(**x, policies=policies, legal=legal, base=plan, excluded=excluded)
 

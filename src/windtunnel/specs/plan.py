@@ -94,6 +94,15 @@ class PlanSpec(Spec):
     @field_validator("order")
     @classmethod
     def _each_axis_once(cls, order: tuple[Axis, ...]) -> tuple[Axis, ...]:
-        if {*order, "ep"} != {"tp", "cp", "dp", "pp", "ep"} or len(set(order)) < len(order):
-            raise ValueError("must name tp, cp, dp and pp (and ep) once each")
+        each_axis_once(order)
         return order
+
+
+def each_axis_once(order: tuple[Axis, ...]) -> None:
+    """Check an order of mesh axes.
+
+    Raises:
+        ValueError: an axis is missing or named twice.
+    """
+    if {*order, "ep"} != {"tp", "cp", "dp", "pp", "ep"} or len(set(order)) < len(order):
+        raise ValueError("must name tp, cp, dp and pp (and ep) once each")

@@ -8,7 +8,7 @@ from pydantic import Field, field_validator
 
 from windtunnel.errors import nearest_name
 from windtunnel.specs.base import Bytes, Count, Seconds, Spec, Watts, quantity
-from windtunnel.specs.plan import Axis, Recompute
+from windtunnel.specs.plan import Axis, Recompute, each_axis_once
 from windtunnel.specs.workload import Precision
 
 Objective = Literal[
@@ -18,6 +18,8 @@ Objective = Literal[
 """What can be made best or limited: `planner.objectives` says what each is."""
 OBJECTIVES: tuple[Objective, ...] = get_args(Objective)
 Switch = tuple[bool, ...]
+Stage = Annotated[int, Field(ge=0, le=3)]
+Share = Annotated[float, Field(ge=0, le=1)]
 Number = Annotated[float, quantity("1")]
 Joules = Annotated[float, quantity("J")]
 Price = Annotated[float, Field(gt=0)]
@@ -38,10 +40,12 @@ class Space(Spec):
     vpp: tuple[Count, ...] | None = None
     cp: tuple[Count, ...] | None = None
     cp_kind: tuple[Literal["ring", "all_to_all", "hybrid", "all_gather"], ...] | None = None
+    cp_all_to_all: tuple[Count, ...] | None = None
     ep: tuple[Count, ...] | None = None
     etp: tuple[Count, ...] | None = None
     mbs: tuple[Count, ...] | None = None
-    zero: tuple[int, ...] | None = None
+    zero: tuple[Stage, ...] | None = None
+    reshard_after_forward: Switch | None = None
     shard_group: tuple[Count, ...] | None = None
     schedule: tuple[str, ...] | None = None
     stage_layers: tuple[Literal["even", "balanced"] | tuple[Annotated[int, Field(ge=0)], ...], ...] | None = None
@@ -50,9 +54,9 @@ class Space(Spec):
     recompute: tuple[str | Recompute, ...] | None = None
     """Policies by name (none, selective, full, or `full:4` for four layers a stage), or written out; `balanced`
     (`balanced:selective`): on each stage as many layers as memory asks for, and no more."""
-    offload_activations: tuple[float, ...] | None = None
-    offload_optimizer: tuple[float, ...] | None = None
-    offload_params: tuple[float, ...] | None = None
+    offload_activations: tuple[Share, ...] | None = None
+    offload_optimizer: tuple[Share, ...] | None = None
+    offload_params: tuple[Share, ...] | None = None
     overlap_grad_reduce: Switch | None = None
     overlap_param_gather: Switch | None = None
     overlap_tp: Switch | None = None
@@ -73,6 +77,13 @@ class Space(Spec):
         for policy in value or ():
             if isinstance(policy, str):
                 recompute_of(policy)
+        return value
+
+    @field_validator("order")
+    @classmethod
+    def _orders(cls, value: Any) -> Any:
+        for order in value or ():
+            each_axis_once(order)
         return value
 
 

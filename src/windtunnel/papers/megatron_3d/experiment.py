@@ -68,7 +68,7 @@ def step_s(step: Values) -> float:
 
 def best_plan(step: Values, **space: tuple[int, ...]) -> Values:
     """The planner's choice among the listed axis values; what it does not name is 1."""
-    chosen: Values = planned(step | {"search": {"space": space}})["plan"]
+    chosen: Values = planned(step | {"search": {"space": {"cp": (1,)} | space}})["plan"]
     return chosen
 
 
