@@ -152,6 +152,17 @@ def test_recomputes_no_more_than_memory_asks_for() -> None:
     assert all(less[s] > room for s in range(4) if counts[s])
 
 
+def test_head_room_is_kept_free() -> None:
+    data = {**SMALL, "search": {"space": {
+        "tp": [1], "pp": [4], "cp": [1], "vpp": [1], "mbs": [2], "stage_layers": ["even"], "recompute": ["balanced"],
+    }}}  # fmt: skip
+    plain = api.plan(data)
+    spare = api.plan(data, overrides=("search.limits.memory_headroom=12GiB",))
+    room = spare.best.memory.capacity_bytes - spare.best.peak_memory_reserved_bytes
+    assert room >= 12 * 2**30 > plain.best.memory.capacity_bytes - plain.best.peak_memory_reserved_bytes
+    assert spare.best.step_time_s > plain.best.step_time_s
+
+
 def test_a_split_that_is_no_split_of_the_model_is_left_out() -> None:
     data = {**SMALL, "search": {"space": {**SMALL["search"]["space"], "stage_layers": ["even", [7, 9, 9, 8]]}}}
     _, x = space(data)

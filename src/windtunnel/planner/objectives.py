@@ -205,6 +205,11 @@ class Goals:
         """Objectives, then limited metrics, each once."""
         return tuple(dict.fromkeys((*self.objectives, *(limit.metric for limit in self.limits))))
 
+    def room_bytes(self, setting: Setting) -> float:
+        """Memory of a device that a plan may reserve."""
+        headroom = sum(limit.value for limit in self.limits if limit.metric.name == "memory_headroom")
+        return min(setting.memory_bytes * self.memory_fraction, setting.memory_bytes - headroom)
+
     def values(self, figures: Figures) -> dict[str, float]:
         """All metrics in play; those that need memory are missing where the figures lack it."""
         known = figures.reserved_bytes == figures.reserved_bytes

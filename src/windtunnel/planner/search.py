@@ -54,14 +54,16 @@ class Branch:
     screener: Screener
     """What the bounds came from, with the blocks that it priced."""
     concrete: dict[float, Concrete] = field(default_factory=dict)
-    """Share of device memory → what open candidates become within it."""
+    """Bytes of a device that may be reserved → what open candidates become within them."""
 
-    def plan(self, layout: int, policy: int, memory_fraction: float) -> PlanSpec:
+    def plan(self, layout: int, policy: int, goals: Goals) -> PlanSpec:
         """The plan of one candidate, its layers split and its recomputation chosen."""
-        if memory_fraction not in self.concrete:
-            room = self.setting.memory_bytes * memory_fraction
-            self.concrete[memory_fraction] = Concrete(Balance(self.case, self.candidates, room))
-        return self.concrete[memory_fraction].plan(layout, policy)
+        if not self.candidates.policies[policy].is_open:
+            return self.candidates.plan(layout, policy)
+        room = goals.room_bytes(self.setting)
+        if room not in self.concrete:
+            self.concrete[room] = Concrete(Balance(self.case, self.candidates, room))
+        return self.concrete[room].plan(layout, policy)
 
     def floor(self, cells: Ints) -> Floor:
         """Bounds of some cells of the grid, by flat index."""
@@ -289,7 +291,7 @@ def evaluate(branches: Sequence[Branch], goals: Goals, found: Found, which: int,
     branch = branches[which]
     case, x = branch.case, branch.candidates
     layout, policy = divmod(cell, x.legal.shape[1])
-    plan = branch.plan(layout, policy, goals.memory_fraction)
+    plan = branch.plan(layout, policy, goals)
     try:
         step = prepare(case.model, case.cluster, case.training, plan, case.techniques, known=case.known)
     except BadInput as error:

@@ -12,6 +12,7 @@ from windtunnel.planner.again import ROOMY_BYTES, Again
 from windtunnel.planner.filled import filled
 from windtunnel.planner.objectives import Setting
 from windtunnel.planner.search import Branch, Evaluated
+from windtunnel.planner.shown import recompute_words
 from windtunnel.planner.space import Candidates, Ints, Mask
 from windtunnel.training.predict import simulate_training
 from windtunnel.training.resources import scaled
@@ -142,7 +143,9 @@ def axes(e: Evaluated, again: Again) -> dict[str, Any]:
     """A plan in short: its layout, chunks, micro-batch and recomputation, and its cluster where that varies."""
     plan = e.plan
     named = {name: getattr(plan, name) for name in (*LAYOUT, "vpp", "mbs")}
-    out = {**named, "recompute": plan.recompute.policy}
+    out = {**named, "recompute": recompute_words(plan)}
+    if plan.stage_layers:
+        out["stage_layers"] = " ".join(map(str, plan.stage_layers))
     if len(again.branches) > 1:
         case = again.branches[e.branch].case
         out |= {"device": case.cluster.device.id, "nodes": case.cluster.nodes, "precision": case.training.precision}

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from windtunnel.planner.stability import Resource
     from windtunnel.planner.why import CellBest, LimitCost
 
-AXES = ("tp", "pp", "vpp", "cp", "ep", "etp", "dp", "mbs", "zero", "recompute")
+AXES = ("tp", "pp", "vpp", "cp", "ep", "etp", "dp", "mbs", "zero", "recompute", "stage_layers")
 _PLAIN: dict[str, Any] = {"vpp": 1, "cp": 1, "ep": 1, "etp": 1, "zero": None}
 """Values that say nothing."""
 _SIMPLER = {
@@ -39,7 +39,7 @@ def plan_words(plan: dict[str, Any], names: Sequence[str] = AXES) -> str:
         if name in plan and plan[name] is not None and plan[name] != _PLAIN.get(name):
             value = field_text(plan[name])
             shown.append(f"recompute {value}" if name == "recompute" else f"{name} {value}")
-    return " · ".join(text for text in shown if text not in ("recompute none", "zero 1"))
+    return " · ".join(text for text in shown if text not in ("recompute none", "zero 1", "stage_layers even"))
 
 
 def field_text(value: Any) -> str:
