@@ -32,6 +32,8 @@ class Keys:
     weights: Ints
     places: dict[tuple[str, ...], Ints]
     """Order → code of where groups inside a block sit, of each layout."""
+    spread: dict[tuple[str, ...], Ints]
+    """Order → code of where replicas of a shard sit, of each layout."""
     hops: dict[tuple[str, ...], Ints]
     """Order → distance between neighbouring stages, of each layout."""
     blocks: list[Hashable]
@@ -59,7 +61,7 @@ class Keys:
         over = [(q.overlap.grad_reduce, q.overlap.param_gather) for q in x.policies]
         orders = {q.order for q in x.policies}
         return cls(
-            layout, weights, _places(x, orders, cluster),
+            layout, weights, _places(x, orders, cluster, ("tp", "cp")), _places(x, orders, cluster, ("cp", "dp")),
             {order: np.minimum(stride_of(x, order, "pp"), cluster.scale_up_domain) for order in orders},
             [_block_key(q) for q in x.policies], [(*s, *o) for s, o in zip(shards, away, strict=True)],
             [(*s, *o) for s, o in zip(shards, over, strict=True)],
@@ -76,8 +78,10 @@ class Keys:
         return int(self.layout[row]), self.blocks[policy], int(self.places[self.orders[policy]][row])
 
 
-def _places(x: Candidates, orders: set[tuple[str, ...]], cluster: ClusterSpec) -> dict[tuple[str, ...], Ints]:
-    """Order → code of where tensor and context groups sit: alike where sizes and strides are.
+def _places(
+    x: Candidates, orders: set[tuple[str, ...]], cluster: ClusterSpec, axes: tuple[str, ...]
+) -> dict[tuple[str, ...], Ints]:
+    """Order → code of where groups over some axes sit: alike where sizes and strides are.
 
     Beyond a domain all strides are alike, but for a torus and for thin uplinks; groups that do not divide a domain are
     counted rank by rank, so that all axes count.
@@ -88,7 +92,7 @@ def _places(x: Candidates, orders: set[tuple[str, ...]], cluster: ClusterSpec) -
     rows = []
     for order in named:
         columns = []
-        for name in ("tp", "cp"):
+        for name in axes:
             size, stride = getattr(x, name), stride_of(x, order, name)
             whole = size == 1
             divides = [(reach % domain == 0) | (domain % reach == 0) for reach in (stride, stride * size)]
@@ -113,6 +117,44 @@ class Distinct:
                 self.first.append(i)
             codes.append(seen[record])
         self.of = np.array(codes)
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Policies that walk pipelines alike, and what tells them apart. J policies."""
+
+    columns: list[int]
+    """Their numbers among all policies."""
+    policies: list[Policy]
+    blocks: Distinct
+    """Ways to cut a block, with whether hops run beside computation."""
+    p2p: Ints
+    """Of each of these: 1 beside, 0 not, −1 as the framework does."""
+    holds: list[Hashable]
+    sends: list[Hashable]
+    updates: list[Hashable]
+    copies: list[Hashable]
+    holding: Distinct
+    sending: Distinct
+    updating: Distinct
+    copying: Distinct
+    joint: Distinct
+    """Of what is sent, copied and updated together."""
+
+    @classmethod
+    def of(cls, x: Candidates, keys: Keys, columns: list[int]) -> Group:
+        """What the policies `columns` have in common and apart."""
+        policies = [x.policies[j] for j in columns]
+        holds, sends, updates, copies = (
+            [of[j] for j in columns] for of in (keys.holds, keys.sends, keys.updates, keys.copies)
+        )
+        blocks = Distinct([(keys.blocks[j], x.policies[j].overlap.p2p) for j in columns])
+        p2p = [policies[j].overlap.p2p for j in blocks.first]
+        return cls(
+            columns, policies, blocks, np.array([-1 if beside is None else int(beside) for beside in p2p]), holds,
+            sends, updates, copies, Distinct(holds), Distinct(sends), Distinct(updates), Distinct(copies),
+            Distinct(list(zip(sends, updates, copies, strict=True))),
+        )  # fmt: skip
 
 
 def _block_key(q: Policy) -> Hashable:

@@ -10,6 +10,7 @@ from windtunnel.planner.pipeline import Pipe, turns_of
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
 
 
 class Paths:
@@ -19,21 +20,21 @@ class Paths:
     follow on shallower stages.
     """
 
-    def __init__(self, cells: list[Cell], pipe: Pipe, m: Ints, p2p: bool | None, schedule: str) -> None:
+    def __init__(self, cells: list[Cell], pipe: Pipe, m: Ints, p2p: Mask, schedule: str) -> None:
         """Add cells up along a pipeline.
 
         Args:
             cells: One a layout.
             pipe: How parts follow one another.
             m: Micro-batches of each layout.
-            p2p: Whether hops run beside computation; None: as the framework does.
+            p2p: Whether hops run beside computation, of each.
             schedule: Its id.
         """
         self.cells, self.pipe, self.m, self.schedule = cells, pipe, m, schedule
         seconds = np.array([cell.seconds for cell in cells])  # (g, 3, E)
         self.forward, self.backward, self.weight = seconds[:, 0], seconds[:, 1], seconds[:, 2]
         hop = np.array([[cell.near_s, cell.far_s] for cell in cells])
-        blocking = np.array([not (cell.plan.overlap_p2p if p2p is None else p2p) for cell in cells])[:, None]
+        blocking = ~p2p[:, None]
         travel = hop @ pipe.hops
         self.fill = self.forward @ pipe.before.T + travel
         self.drain = self.backward @ pipe.before.T + travel
@@ -75,24 +76,25 @@ class Paths:
         saved = np.array([cell.saved_bytes for cell in self.cells]) @ pipe.depth.T * link
         inwards = weights + saved
         last = body_b / pieces
-        turn_f, turn_b, lead = (np.empty((len(self.m), len(n))) for _ in range(3))
-        for m in np.unique(self.m):
-            turns = turns_of(self.schedule, s, len(n) // s, int(m))
-            rows = self.m == m
-            turn_f[rows], turn_b[rows], lead[rows] = turns.forward, turns.backward, turns.lead
-
-        def by_stage(values: Floats) -> Floats:
-            out = np.zeros((len(values), s))
-            for k, stage in enumerate(stage_of):
-                out[:, stage] += values[:, k]
-            return out
-
+        turn_f, turn_b, lead = self._turns()
+        to_stage = np.zeros((len(n), s))  # (K, S)
+        to_stage[np.arange(len(n)), stage_of] = 1.0
         # the copies pass by the forward's last layer and its blocking hop
         late = turn_f * (body_f * (n - 1.0) / n - whole_f - self.twice[:, None]) + turn_b * (inwards + last - whole_b)
-        finish = self.finish_s + np.maximum(by_stage(late), 0.0)
+        finish = self.finish_s + np.maximum(late @ to_stage, 0.0)
         # one stream: from the start where weights come in, else from the first backward on
         largest = np.stack([whole_f[:, stage_of == stage].max(axis=1) for stage in range(s)], axis=1)
-        begin = np.where(np.any(weights, axis=1, keepdims=True), 0.0, self.fill + by_stage(lead * whole_f) - largest)
+        begin = np.where(np.any(weights, axis=1, keepdims=True), 0.0, self.fill + (lead * whole_f) @ to_stage - largest)
         each = inwards + np.where(weights > 0, weights, 0.0)
-        finish = np.maximum(finish, begin + self.m[:, None] * by_stage(each))
+        finish = np.maximum(finish, begin + self.m[:, None] * (each @ to_stage))
         return finish, self._whole(finish)
+
+    def _turns(self) -> tuple[Floats, Floats, Floats]:
+        """`Turns` of all layouts, (g, K) each."""
+        stages = len(self.pipe.own)
+        chunks = len(self.pipe.layers) // stages
+        turns = {m: turns_of(self.schedule, stages, chunks, m) for m in set(self.m.tolist())}
+        lines = [turns[m] for m in self.m.tolist()]
+        columns = [(t.forward, t.backward, t.lead) for t in lines]
+        forward, backward, lead = (np.array(column) for column in zip(*columns, strict=True))
+        return forward, backward, lead

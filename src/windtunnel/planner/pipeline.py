@@ -68,6 +68,7 @@ def _table(schedule: str, pp: int, vpp: int, m: int) -> InstructionTable:
     return schedules.build(schedule, pp, few, vpp)
 
 
+@lru_cache(maxsize=4096)
 def held_at_once(schedule: str, pp: int, vpp: int, m: int) -> Floats:
     """(S,): whole-stage activations held at once, a lower bound."""
     table = _table(schedule, pp, vpp, m)

@@ -27,10 +27,10 @@ import numpy.typing as npt
 from windtunnel.planner.balance import fill_bounds
 from windtunnel.planner.cells import Cell, build_cell
 from windtunnel.planner.energy import work_joules
-from windtunnel.planner.keys import Distinct, Keys
+from windtunnel.planner.keys import Group, Keys
 from windtunnel.planner.paths import Paths
-from windtunnel.planner.pipeline import held_at_once, pipe_of, plan_of
-from windtunnel.planner.space import Candidates, Policy
+from windtunnel.planner.pipeline import Pipe, held_at_once, pipe_of, plan_of
+from windtunnel.planner.space import Candidates
 from windtunnel.planner.tails import Case, Held, Tails
 from windtunnel.training.offload import copy_rate
 
@@ -65,35 +65,27 @@ class Screener:
     def bounds(self, x: Candidates) -> Bounds:
         """Bounds of all candidates; the time bound is infinite where memory alone rules a plan out.
 
-        Policies that share compute paths (blocks, schedule, hops) are taken together: what differs is data-parallel
-        work and what is kept, which is added by broadcasting.
+        Policies that walk pipelines alike (schedule, layers that recompute, mesh order) are taken together: their
+        blocks are further lines of the same arrays; data-parallel work and what is kept are looked up.
         """
         time_s, memory = np.full(x.legal.shape, np.inf), np.full(x.legal.shape, np.inf)
         keys = Keys.of(x, self.case.cluster)
         alike: dict[Hashable, list[int]] = {}
         for j, q in enumerate(x.policies):
             if not q.is_open:
-                key = (
-                    keys.blocks[j], q.recompute.num_layers, q.schedule, q.overlap.p2p, q.order, q.stage_layers,
-                )  # fmt: skip
-                alike.setdefault(key, []).append(j)
-        shape = np.stack([x.pp, x.vpp])
-        shapes, of = np.unique(shape, axis=1, return_inverse=True)
-        after: list[dict[Hashable, Any]] = [{} for _ in shapes.T]
+                alike.setdefault((q.recompute.num_layers, q.schedule, q.order, q.stage_layers), []).append(j)
+        known: dict[Hashable, Any] = {}
         for columns in alike.values():
-            picked = np.array(columns)
-            groups = np.unique(
-                np.stack([of.reshape(-1), keys.hops[x.policies[columns[0]].order]]), axis=1, return_inverse=True
-            )
-            by_group = np.argsort(groups[1].reshape(-1), kind="stable")
-            ends = np.cumsum(np.bincount(groups[1].reshape(-1)))
-            for number, rows in enumerate(np.split(by_group, ends[:-1])):
-                legal = x.legal[np.ix_(rows, picked)]
-                if legal.any():
-                    used = legal.any(axis=1)
-                    grid = np.ix_(rows[used], picked)
-                    known = after[int(groups[0][0, number])]
-                    time_s[grid], memory[grid] = self._family(x, keys, rows[used], columns, legal[used], known)
+            group = Group.of(x, keys, columns)
+            shapes = np.stack([x.pp, x.vpp, keys.hops[group.policies[0].order]])
+            of = np.unique(shapes, axis=1, return_inverse=True)[1].reshape(-1)
+            by_shape = np.split(np.argsort(of, kind="stable"), np.cumsum(np.bincount(of))[:-1])
+            for rows in by_shape:
+                legal = x.legal[rows][:, group.columns]
+                used = legal.any(axis=1)
+                if used.any():
+                    grid = np.ix_(rows[used], np.array(group.columns))
+                    time_s[grid], memory[grid] = self._family(x, keys, rows[used], group, legal[used], known)
         fill_bounds(self.case, x, self.capacity_bytes, time_s, memory)
         time_s[~x.legal], memory[~x.legal] = np.inf, np.inf
         return Bounds(time_s, memory, len(self._cells))
@@ -105,66 +97,97 @@ class Screener:
         return work_joules(self.case, x, able, lambda row, j: self._cell(keys.cell(row, j), x, row, j))
 
     def _family(
-        self, x: Candidates, keys: Keys, rows: Ints, columns: list[int], legal: Mask, after: dict[Hashable, Any]
+        self, x: Candidates, keys: Keys, rows: Ints, group: Group, legal: Mask, known: dict[Hashable, Any]
     ) -> tuple[Floats, Floats]:
-        """Bounds (n, J) of layouts that share pp and vpp under policies that share compute paths."""
-        shape = (len(rows), len(columns))
-        time_s, memory = np.full(shape, np.inf), np.full(shape, np.inf)
-        policies = [x.policies[j] for j in columns]
+        """Bounds (n, J) of layouts with one pipeline shape under policies that walk it alike."""
+        time_s, memory = np.full(legal.shape, np.inf), np.full(legal.shape, np.inf)
         kinds, of = np.unique(keys.weights[rows], return_inverse=True)
-        holds = [self._hold(x, keys, rows[of == w], columns[0]) for w in range(len(kinds))]
-        first = [int(rows[int(np.flatnonzero(of == w)[0])]) for w in range(len(kinds))]
-        known = np.array([h.cell is not None for h in holds])
-        sample = next((h for h in holds if h.cell is not None), None)
+        shape = (int(x.pp[rows[0]]), int(x.vpp[rows[0]]), int(keys.hops[group.policies[0].order][rows[0]]))
+        members = [rows[of == w] for w in range(len(kinds))]
+        holds = [
+            [self._hold(x, keys, m, group, v, shape, known) for v in range(len(group.blocks.first))] for m in members
+        ]
+        sample = next((h for line in holds for h in line if h.cell is not None), None)
         if sample is None or sample.cell is None or sample.pipe is None:
             return time_s, memory
-        plan = plan_of(sample.cell.plan, x, int(rows[0]), policies[0], self.case.behaviour)
-        # few policies differ in what is kept, sent or updated: those are priced, the rest only look up
-        holding = Distinct([keys.holds[j] for j in columns])
-        sending = Distinct([keys.sends[j] for j in columns])
-        updating = Distinct([keys.updates[j] for j in columns])
+        plan = plan_of(sample.cell.plan, x, int(rows[0]), group.policies[0], self.case.behaviour)
+        walk = (shape, plan.schedule, group.policies[0].stage_layers)
+        able_ones = [next((h for h in line if h.cell is not None), line[0]) for line in holds]
+        spread = keys.spread[group.policies[0].order]
         tails = [
-            Tails(
-                self.case, x, row, held, policies, after,
-                (w, policies[0].schedule, policies[0].order, policies[0].stage_layers),
+            Tails(self.case, x, int(m[0]), h, group.policies, known, (walk, w), int(spread[m[0]]))
+            for w, m, h in zip(kinds.tolist(), members, able_ones, strict=True)
+        ]
+        memory = self._memory(x, rows, of, group, holds, tails, plan.schedule)
+        present = np.array([[h.cell is not None for h in line] for line in holds])[of]  # (n, V)
+        able = legal & present[:, group.blocks.of] & (memory <= self.capacity_bytes)
+        lines, cells, offsets = [], [], []
+        for v, j in enumerate(group.blocks.first):
+            mine = np.flatnonzero(able[:, group.blocks.of == v].any(axis=1))
+            found = [
+                self._cell(keys.cell(int(rows[i]), group.columns[j]), x, int(rows[i]), group.columns[j]) for i in mine
+            ]
+            good = [k for k, cell in enumerate(found) if cell is not None]
+            lines.append(mine[good])
+            cells += [cell for cell in found if cell is not None]
+            offsets.append(len(cells))
+        if cells:
+            times = self._times(
+                x, rows, of, group, np.concatenate(lines), cells, offsets, sample.pipe, plan.schedule, tails
             )
-            for w, row, held in zip(kinds.tolist(), first, holds, strict=True)
-        ]
-        lasting = [[t.static(j, keys.holds[columns[j]]) for j in holding.first] for t in tails]
-        static = np.array(lasting)[of]  # (n, H, S)
-        kept = np.array([h.kept_bytes for h in holds])[of] * x.mbs[rows][:, None]
-        counts = {m: held_at_once(plan.schedule, plan.pp, plan.vpp, m) for m in set(x.m[rows].tolist())}
-        live = np.array([counts[m] for m in x.m[rows].tolist()])
-        stays = np.array([1.0 - policies[j].offload.activations for j in holding.first])
-        memory = (static + (kept * live)[:, None, :] * stays[None, :, None]).max(axis=2)[:, holding.of]
-        able = legal & known[of][:, None] & (memory <= self.capacity_bytes)
-        cells = [
-            self._cell(keys.cell(row, columns[0]), x, row, columns[0]) if able[i].any() else None
-            for i, row in enumerate(rows.tolist())
-        ]
-        good = np.array([cell is not None for cell in cells])
-        if good.any():
-            at = of[good]
-            walked = Paths(
-                [cell for cell in cells if cell is not None], sample.pipe, x.m[rows[good]], policies[0].overlap.p2p,
-                plan.schedule,
-            )  # fmt: skip
-            copying = Distinct([keys.copies[j] for j in columns])
-            finish, whole = self._with_copies(walked, policies, [keys.copies[j] for j in columns], copying, tails, at)
-            sent = [[t.sent(j, keys.sends[columns[j]]) for j in sending.first] for t in tails]
-            reduce_s = np.array([[t.reduce_s for t in line] for line in sent])[at]  # (g, U, S)
-            before = np.array([[t.before_s for t in line] for line in sent])[at]
-            after_s = np.array([[t.last_s for t in line] for line in sent])[at]
-            streams = np.array([[t.stream_s for t in line] for line in sent])[at]  # (g, U, 2, 2S)
-            stream = (streams[:, :, 0] + streams[:, :, 1] * x.m[rows[good]][:, None, None]).max(axis=2)
-            both = Distinct(list(zip(sending.of.tolist(), copying.of.tolist(), strict=True)))
-            u, c = sending.of[both.first], copying.of[both.first]
-            ends = np.maximum((finish[:, c] + reduce_s[:, u]).max(axis=2), whole[:, c])  # (g, pairs)
-            update = np.array([[t.update(j, keys.updates[columns[j]]) for j in updating.first] for t in tails])[at]
-            done = np.maximum(before[:, u] + ends, stream[:, u]) + after_s[:, u]
-            time_s[good] = done[:, both.of] + update[:, updating.of]
+            for v, (mine, block) in enumerate(zip(lines, np.split(times, offsets[:-1]), strict=True)):
+                picked = np.flatnonzero(group.blocks.of == v)
+                time_s[np.ix_(mine, picked)] = block[:, group.joint.of[picked]]
         time_s[~able] = np.inf
         return time_s, memory
+
+    def _memory(
+        self, x: Candidates, rows: Ints, of: Ints, group: Group, holds: list[list[Held]], tails: list[Tails],
+        schedule: str,
+    ) -> Floats:  # fmt: skip
+        """Lower bounds of memory, shape (n, J)."""
+        pp, vpp = int(x.pp[rows[0]]), int(x.vpp[rows[0]])
+        static = np.array([[t.static(j, group.holds[j]) for j in group.holding.first] for t in tails])[of]  # (n, H, S)
+        live = np.array([held_at_once(schedule, pp, vpp, m) for m in x.m[rows].tolist()])
+        stays = np.array([1.0 - group.policies[j].offload.activations for j in group.holding.first])
+        out = np.empty((len(rows), len(group.columns)))
+        for v in range(len(group.blocks.first)):
+            kept = np.array([line[v].kept_bytes for line in holds])[of] * x.mbs[rows][:, None] * live
+            picked = np.flatnonzero(group.blocks.of == v)
+            peaks = (static + kept[:, None, :] * stays[None, :, None]).max(axis=2)
+            out[:, picked] = peaks[:, group.holding.of[picked]]
+        return out
+
+    def _times(
+        self, x: Candidates, rows: Ints, of: Ints, group: Group, lines: Ints, cells: list[Cell], offsets: list[int],
+        pipe: Pipe, schedule: str, tails: list[Tails],
+    ) -> Floats:  # fmt: skip
+        """Lower bounds of time (L, joint): of lines, a layout under one way to cut blocks each.
+
+        A column is a distinct combination of what is sent, copied and updated.
+        """
+        at, m = of[lines], x.m[rows[lines]]
+        given = np.repeat(group.p2p, np.diff([0, *offsets]))
+        default = np.array([cell.plan.overlap_p2p for cell in cells])
+        walked = Paths(cells, pipe, m, np.where(given < 0, default, given > 0), schedule)
+        copied = [self._with_copies(walked, group, j, tails, at) for j in group.copying.first]
+        sent = [[t.sent(j, group.sends[j]) for j in group.sending.first] for t in tails]
+        reduce_s = np.array([[one.reduce_s for one in line] for line in sent])  # (W, U, S)
+        before = np.array([[one.before_s for one in line] for line in sent])
+        last = np.array([[one.last_s for one in line] for line in sent])
+        stream = np.array([[one.stream_s for one in line] for line in sent])  # (W, U, 2, 2S)
+        update = np.array([[t.update(j, group.updates[j]) for j in group.updating.first] for t in tails])
+        out = np.empty((len(lines), len(group.joint.first)))
+        done: dict[tuple[int, int], Floats] = {}
+        for column, j in enumerate(group.joint.first):
+            u, c, d = int(group.sending.of[j]), int(group.copying.of[j]), int(group.updating.of[j])
+            if (u, c) not in done:
+                finish, whole = copied[c]
+                ends = np.maximum((finish + reduce_s[at, u]).max(axis=1), whole)
+                flow = (stream[at, u, 0] + stream[at, u, 1] * m[:, None]).max(axis=1)
+                done[u, c] = np.maximum(before[at, u] + ends, flow) + last[at, u]
+            out[:, column] = done[u, c] + update[at, d]
+        return out
 
     def _cell(self, key: Hashable, x: Candidates, row: int, policy: int, *, memory: bool = False) -> Cell | None:
         """The cell of a candidate. A refusal concerns this candidate alone: others of the cell are asked again."""
@@ -178,33 +201,37 @@ class Screener:
             self._cells[key] = cell
         return self._cells[key]
 
-    def _hold(self, x: Candidates, keys: Keys, rows: Ints, j: int) -> Held:
+    def _hold(
+        self, x: Candidates, keys: Keys, rows: Ints, group: Group, v: int, shape: tuple[int, int, int],
+        known: dict[Hashable, Any],
+    ) -> Held:  # fmt: skip
         """What a stage keeps for one sequence of one micro-batch: tensors grow with tokens."""
-        key = (int(keys.weights[rows[0]]), keys.blocks[j], "kept")
+        first = group.blocks.first[v]
+        j, q = group.columns[first], group.policies[first]
+        kind = int(keys.weights[rows[0]])
+        walk = (shape, q.recompute.num_layers, q.schedule, q.stage_layers)
+        name = ("held", walk, kind, keys.blocks[j])
+        if name in known:
+            found: Held = known[name]
+            return found
         for row in rows.tolist():
-            cell = self._cell(key, x, row, j, memory=True)
+            cell = self._cell((kind, keys.blocks[j], "kept"), x, row, j, memory=True)
             if cell is not None:
-                plan = plan_of(cell.plan, x, row, x.policies[j], self.case.behaviour)
-                pipe = pipe_of(cell, plan, self.case.cluster, x.plan(row, j))
-                return Held(cell, pipe, cell.kept_bytes @ pipe.own.T / cell.plan.mbs)
-        return Held(None, None, np.zeros(int(x.pp[rows[0]])))
+                plan = plan_of(cell.plan, x, row, q, self.case.behaviour)
+                if ("pipe", walk) not in known:
+                    known["pipe", walk] = pipe_of(cell, plan, self.case.cluster, x.plan(row, j))
+                pipe: Pipe = known["pipe", walk]
+                known[name] = Held(cell, pipe, cell.kept_bytes @ pipe.own.T / cell.plan.mbs)
+                return self._hold(x, keys, rows, group, v, shape, known)
+        return Held(None, None, np.zeros(shape[0]))
 
-    def _with_copies(
-        self, walked: Paths, policies: list[Policy], names: list[Hashable], copying: Distinct, tails: list[Tails],
-        at: Ints,
-    ) -> tuple[Floats, Floats]:  # fmt: skip
-        """Ends of stages (g, C, S), and of all of them (g, C), under each of the C distinct ways to offload."""
-        finish, whole = [], []
-        for j in copying.first:
-            if names[j] is None:
-                one = walked.finish_s, walked.whole_s
-            else:
-                weights = [t.weights_in(j, names[j]) for t in tails]
-                offload = policies[j].offload
-                link = offload.activations / copy_rate(offload.tier, self.case.cluster)
-                width = len(walked.pipe.layers)
-                table = np.array([[w, n] if len(w) else np.ones((2, width)) for w, n in weights])[at]  # (g, 2, K)
-                one = walked.with_copies(table[:, 0], link, table[:, 1])
-            finish.append(one[0])
-            whole.append(one[1])
-        return np.stack(finish, axis=1), np.stack(whole, axis=1)
+    def _with_copies(self, walked: Paths, group: Group, j: int, tails: list[Tails], at: Ints) -> tuple[Floats, Floats]:
+        """Ends of stages (L, S), and of all of them (L,), under one way to offload."""
+        if group.copies[j] is None:
+            return walked.finish_s, walked.whole_s
+        weights = [t.weights_in(j, group.copies[j]) for t in tails]
+        offload = group.policies[j].offload
+        link = offload.activations / copy_rate(offload.tier, self.case.cluster)
+        width = len(walked.pipe.layers)
+        table = np.array([[w, n] if len(w) else np.ones((2, width)) for w, n in weights])[at]  # (L, 2, K)
+        return walked.with_copies(table[:, 0], link, table[:, 1])

@@ -75,10 +75,22 @@ class Tails:
 
     def __init__(
         self, case: Case, x: Candidates, row: int, held: Held, policies: list[Policy],
-        known: dict[Hashable, Any], name: Hashable,
+        known: dict[Hashable, Any], name: Hashable, spread: int,
     ) -> None:  # fmt: skip
+        """Note what they are about.
+
+        Args:
+            case: What all candidates share.
+            x: The candidates.
+            row: A layout of this kind.
+            held: What it keeps.
+            policies: Those that are asked for.
+            known: Answers so far.
+            name: What tells this way to cut weights from others.
+            spread: Where replicas sit.
+        """
         self.case, self.x, self.row, self.held, self.policies = case, x, row, held, policies
-        self.known, self.name = known, name
+        self.known, self.name, self.spread = known, name, spread
         self.stages = int(x.pp[row])
 
     def _traffic(self, j: int) -> tuple[Traffic, ResolvedPlan, Parts, Pipe]:
@@ -105,7 +117,7 @@ class Tails:
 
     def sent(self, j: int, key: Hashable) -> Sent:
         """Data-parallel traffic under policy j."""
-        at = ("sent", self.name, key)
+        at = ("sent", self.name, self.spread, key)
         if at not in self.known:
             s = self.stages
             result = Sent(0.0, np.zeros(s), np.zeros((2, 2 * s)), 0.0)
