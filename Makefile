@@ -7,7 +7,7 @@ JOBS ?= 2
 OUT ?= out
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-long lint bench goldens docs targets calibrate-catalog leave-out accuracy clean
+.PHONY: help setup demo test test-long lint bench goldens docs targets calibrate-catalog leave-out accuracy handtuned clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -71,6 +71,10 @@ leave-out: setup  ## predict ROWS without their device, software or pair, no ref
 
 accuracy: setup  ## rewrite docs/accuracy.md from the rows we ship, or from ROWS
 	$(BIN)/python -m windtunnel.validation.accuracy $(if $(ROWS),--rows $(ROWS))
+
+handtuned: setup  ## rewrite docs/generated/handtuned.md: the planner against the plans of measured rows (make handtuned ROWS=rows.json)
+	mkdir -p $(OUT)
+	$(BIN)/python -m windtunnel.validation.handtuned $(ROWS) --out docs/generated/handtuned.md --lines $(OUT)/handtuned.jsonl --jobs $(JOBS)
 
 clean:  ## remove caches and outputs, keep .venv
 	rm -rf $(OUT) build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .benchmarks

@@ -68,6 +68,8 @@ class Outcome:
     """The fastest row plan as simulated."""
     measured_best: RowPlan | None
     """The fastest row plan as measured."""
+    choices: int
+    """Distinct row plans."""
     verdict: str
     """same: the row's plan is the best of the space. faster: the planner's is. memory: the row's is faster as
     simulated, but would not fit. slower: the space lacks the row's plan, or a rule refuses it. failed: no row could be
@@ -168,7 +170,7 @@ def compare(group: Group, others: Sequence[Group] = ()) -> Outcome:
     """Simulate the plans of a group's rows, search its space, and say what differs. Never raises on a row."""
     begun = time.perf_counter()
     ran: list[tuple[RowCase, Prepared, TrainingResult]] = []
-    refused = []
+    refused: list[str] = []
     seen: dict[str, tuple[Prepared, TrainingResult]] = {}
     for case in group.cases:
         assert case.scenario is not None
@@ -182,10 +184,12 @@ def compare(group: Group, others: Sequence[Group] = ()) -> Outcome:
     about = _about(group, others)
     if not ran:
         nothing = RowPlan("", 0.0, None, 0.0, False)
-        return Outcome(**about, best_row=nothing, measured_best=None, verdict="failed", note="; ".join(refused)[:400])
+        note = "; ".join(refused)[:400]
+        return Outcome(**about, best_row=nothing, measured_best=None, choices=0, verdict="failed", note=note)
     best_case, best_prepared, best_result = min(ran, key=lambda r: r[2].step_time_s)
     timed = [(r, seconds) for r in ran if (seconds := measured_s(r[0], r[2])) is not None]
     fastest = min(timed, key=lambda x: x[1], default=None)
+    about["choices"] = len(seen)
     row = _row(best_case, best_prepared, best_result)
     about |= {"best_row": row, "measured_best": _row(*fastest[0]) if fastest else None}
     found, counts, notes = _search(group, others)

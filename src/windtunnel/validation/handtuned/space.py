@@ -36,7 +36,7 @@ class Abilities:
 
     axes: frozenset[str] = frozenset({"tp", "pp", "vpp", "cp", "ep"})
     zero: tuple[int, ...] = (0, 1)
-    recompute: tuple[str | Recompute, ...] = ("none", "selective", "full")
+    recompute: tuple[str | Recompute, ...] = ("none", "selective", "full:1", "full:2", "full:4", "full")
     any_mbs: bool = False
     """Whether all micro-batches are tried: there is no other axis to speak of."""
     even_stages: bool = False
