@@ -73,7 +73,7 @@ def summary(outcomes: Sequence[Outcome]) -> str:
     why = "; ".join(f"{name} in {count}" for name, count in first.most_common())
     text = f"Largest part of the gain, of {sum(first.values())} groups that gain more than {_LEAST:.1%}: {why}.\n"
     full = sum(o.reserved_gib > _TIGHT * o.capacity_gib and o.verdict == "faster" for o in planned)
-    text += f"\nWhere it is faster, the planner's plan reserves more than {_TIGHT:.0%} of the memory in {full} groups.\n"
+    text += f"\nWhere it is faster, its plan reserves more than {_TIGHT:.0%} of the memory in {full} groups.\n"
     return markdown(head, lines, 1) + "\n\n" + text + _choices(planned)
 
 
@@ -93,7 +93,7 @@ def _choices(planned: Sequence[Outcome]) -> str:
         f"fastest in {len(regrets) - len(wrong)}"
     )
     if wrong:
-        text += f"; in the others it is {np.median(wrong):.1%} (median; largest {max(wrong):.1%}) slower than the fastest"
+        text += f"; in the others it is slower by {np.median(wrong):.1%} (median), {max(wrong):.1%} at most"
     return text + ".\n"
 
 
