@@ -1,8 +1,9 @@
 """What the planner may choose from in a group: the plans that its software can run, the rows' own among them.
 
 The space is wide but not endless, so that some hundreds of searches take minutes: tensor ranks stay in the scale-up
-domain, a context rank keeps a stretch of its sequence, micro-batches go up to twice the rows'. Values that a row uses
-are always in. What is not an axis (overlap, prefetch, how ends count as layers) is as the rows have it.
+domain, a context rank keeps a stretch of its sequence, micro-batches go up to twice the rows'. Models with experts have
+many more layouts, each with costs of its own: tensor and expert ranks stay near the rows'. Values that a row uses are
+always in. What is not an axis (overlap, prefetch, how ends count as layers) is as the rows have it.
 """
 
 from __future__ import annotations
@@ -23,6 +24,9 @@ from windtunnel.validation.handtuned.groups import Group
 LARGEST_TP = 16
 TOKENS_PER_CONTEXT_RANK = 4096
 LARGEST_MBS = 8
+NEAR = 4
+"""Models with experts: how many times the rows' expert ranks, or what part of them, are tried; tensor ranks and
+micro-batches that are always tried."""
 SEARCHED = (
     "tp", "pp", "vpp", "cp", "ep", "etp", "dp", "mbs", "zero", "shard_group", "sp", "cp_kind", "recompute", "schedule",
 )  # fmt: skip
@@ -69,9 +73,11 @@ def space_of(group: Group, others: Sequence[Group] = ()) -> dict[str, Any]:
     cluster = catalog.resolve_cluster(group.scenarios[0].cluster)
     devices, seq_len = cluster.num_devices, group.training.seq_len
     depth = len(group.model.layer_kinds())
-    most_mbs = max(LARGEST_MBS, *(2 * p.mbs for p in plans))
+    mixture = bool(group.model.num_experts)
+    most_mbs = max(NEAR if mixture else LARGEST_MBS, *(2 * p.mbs for p in plans))
+    most_tp = max(NEAR, *(2 * p.tp for p in plans)) if mixture else LARGEST_TP
     allowed: dict[str, Callable[[int], bool]] = {
-        "tp": lambda n: n <= min(LARGEST_TP, cluster.scale_up_domain),
+        "tp": lambda n: n <= min(most_tp, cluster.scale_up_domain),
         "cp": lambda n: n == 1 or seq_len // n >= TOKENS_PER_CONTEXT_RANK,
         "pp": lambda n: depth % n == 0 if able.even_stages else n <= depth + 2,
     }
@@ -81,8 +87,9 @@ def space_of(group: Group, others: Sequence[Group] = ()) -> dict[str, Any]:
         space[axis] = _with(plans, axis, free)
     chunks = set(divisors(depth)) if able.even_stages else {*divisors(depth), *divisors(depth + 2)}
     space["vpp"] = _with(plans, "vpp", chunks if "vpp" in able.axes else {1})
-    if "ep" not in able.axes:
-        space["ep"] = _with(plans, "ep", {1})
+    own = [p.ep for p in plans]
+    near = [n for n in divisors(group.model.num_experts or 1) if min(own) <= NEAR * n and n <= NEAR * max(own)]
+    space["ep"] = _with(plans, "ep", set(near) if mixture and "ep" in able.axes else {1})
     if not able.any_mbs:
         batch = group.training.global_batch
         space["mbs"] = _with(plans, "mbs", {n for n in divisors(batch) if n <= most_mbs})
@@ -94,7 +101,10 @@ def space_of(group: Group, others: Sequence[Group] = ()) -> dict[str, Any]:
         if values:
             space[name] = sorted(values)
     alike = [s.plan for g in others if _one_release(g, group) for s in g.scenarios]
-    space["recompute"] = _recompute(able, plans, alike)
+    policies = [recompute_of(r) for r in able.recompute]
+    if mixture:
+        policies = [r for r in policies if r.num_layers is None]
+    space["recompute"] = _recompute(policies, plans, alike)
     for name in ("activations", "optimizer", "params"):
         shares = {getattr(p.offload, name) for p in plans}
         if shares != {0.0}:
@@ -112,14 +122,14 @@ def _one_release(a: Group, b: Group) -> bool:
     return all(getattr(a.training, name) == getattr(b.training, name) for name in names)
 
 
-def _recompute(able: Abilities, own: list[PlanSpec], alike: list[PlanSpec]) -> list[Any]:
+def _recompute(able: list[Recompute], own: list[PlanSpec], alike: list[PlanSpec]) -> list[Any]:
     """Policies of the software, of the rows, and of rows that train the same model elsewhere.
 
     How a checkpoint ends is the software's: `full` ends as in the rows.
     """
     used = [p.recompute for p in (*own, *alike)]
     ends = next((r.early_stop for r in used if r.early_stop is not None), None)
-    policies = [recompute_of(r) for r in able.recompute] + used
+    policies = able + used
     policies = [r.model_copy(update={"early_stop": ends}) if r.policy == "full" else r for r in policies]
     if any(r.policy == "selective" for r in policies):  # the same by another name
         policies = [r for r in policies if r != Recompute(policy="modules", modules=("core_attn",))]
