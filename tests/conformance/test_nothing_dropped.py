@@ -20,7 +20,10 @@ from windtunnel.importers.launch import Wanted
 from windtunnel.training.predict import prepare
 
 pytestmark = pytest.mark.conformance
-FILES = {"megatron": "megatron.sh", "torchtitan": "torchtitan.toml", "deepspeed": "ds_config.json"}
+FILES = {
+    ("megatron", "0.19.2"): "megatron.sh", ("torchtitan", "0.2.2"): "torchtitan.toml",
+    ("torchtitan", "0.3.0"): "plan_config.py", ("deepspeed", "0.19.8"): "ds_config.json",
+}  # fmt: skip
 REPORTED = {
     "sp": "sequence parallelism", "schedule": "schedule", "vpp": "vpp", "cp_kind": "context parallelism",
     "cp_all_to_all": "context parallelism", "zero": "zero", "shard_group": "shard_group",
@@ -29,13 +32,16 @@ REPORTED = {
     "overlap_p2p": "p2p", "overlap_moe_a2a": "expert all-to-all", "fsdp_prefetch": "prefetch",
     "stage_layers": "stages", "tp_bulk_overlap": "tensor-parallel", "order": "rank order",
     "tp": "tp", "dp": "tp", "m": "tp", "mbs": "mbs",
-    "attention": "attention", "fused_loss": "cross entropy", "dispatcher": "dispatch",
+    "attention": "attention", "fused_loss": "cross entropy", "dispatcher": "dispatch", "etp": "etp",
 }  # fmt: skip
 """Field of a resolved plan → a word of the report that says it is not written."""
 
 
-def effective(plan: dict[str, Any]) -> dict[str, Any]:
+def effective(plan: dict[str, Any], target: str) -> dict[str, Any]:
     """Fields of a resolved plan; None where one does nothing beside the others."""
+    again = plan["recompute"]
+    if again.early_stop is None and again.policy != "none":
+        again = again.model_copy(update={"early_stop": target == "torchtitan"})  # its framework's own choice
     idle = {
         "overlap_param_gather": plan["zero"] not in (1, 2), "reshard_after_forward": plan["zero"] != 3,
         "fsdp_prefetch": plan["zero"] != 3, "shard_group": plan["zero"] == 0, "overlap_tp": plan["tp"] == 1,
@@ -44,32 +50,35 @@ def effective(plan: dict[str, Any]) -> dict[str, Any]:
     found = {name: None if idle.get(name) else value for name, value in plan.items()}
     if plan["schedule"] == "interleaved_1f1b_steady" and plan["m"] != plan["pp"]:
         found["schedule"] = "interleaved_1f1b"  # they differ only where there are as many micro-batches as stages
+    found["recompute"] = again
     return found
 
 
-def came_back(target: str, model: str, plan: dict[str, Any], folder: Path) -> tuple[dict[str, Any], tuple[str, ...]]:
+def came_back(
+    target: str, version: str, model: str, plan: dict[str, Any], folder: Path
+) -> tuple[dict[str, Any], tuple[str, ...]]:
     """(fields of the plan that are not the same after export and import, what the export reported)."""
     prepared, _ = prepare(plan_cases.scenario(model, plan, target))
-    done = export(prepared, target, None, folder)
-    text = (folder / FILES[target]).read_text("utf-8")
+    done = export(prepared, target, version, folder)
+    text = (folder / FILES[target, version]).read_text("utf-8")
     wanted = Wanted(device=prepared.cluster.device.id, nodes=prepared.cluster.nodes)
     if target == "deepspeed":  # its file holds neither
         wanted = replace(wanted, model=model, seq_len=prepared.training.seq_len)
-    launch = formats.read(target, text, FILES[target], wanted)
+    launch = formats.read(target, text, FILES[target, version], wanted)
     assert launch.problems == []
     again, _ = prepare(launch.scenario())
-    before, after = effective(asdict(prepared.plan)), effective(asdict(again.plan))
+    before, after = effective(asdict(prepared.plan), target), effective(asdict(again.plan), target)
     pairs = {name: (value, after[name]) for name, value in before.items()}
     changed = {name: pair for name, pair in pairs.items() if pair[0] != pair[1] and None not in pair}
     return changed, done.unsupported
 
 
-@pytest.mark.parametrize("target", FILES)
-def test_each_value_of_each_axis_is_written_or_reported(target: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("target", "version"), FILES)
+def test_each_value_of_each_axis_is_written_or_reported(target: str, version: str, tmp_path: Path) -> None:
     silent, compared = {}, 0
     for i, (name, (model, plan)) in enumerate(plan_cases.plans().items()):
         try:
-            changed, reported = came_back(target, model, plan, tmp_path / str(i))
+            changed, reported = came_back(target, version, model, plan, tmp_path / str(i))
         except BadInput:
             continue  # refused before anything is written
         compared += 1

@@ -23,6 +23,7 @@ from windtunnel.training.simulate import Prepared
 
 pytestmark = [pytest.mark.conformance, pytest.mark.slow]
 ROOT = Path(__file__).parents[2]
+VARIABLES = ("CUDA_DEVICE_MAX_CONNECTIONS", "PYTORCH_CUDA_ALLOC_CONF", "NVTE_CPU_OFFLOAD_V1")
 INSTALLED = ROOT / ".venv-targets"
 EXAMPLES = plan_cases.examples()
 
@@ -69,8 +70,7 @@ def stand_in(folder: Path) -> Path:
     """A folder with a `torchrun` that prints what it is given: variables that are set, then its words."""
     folder.mkdir()
     path = folder / "torchrun"
-    names = ("CUDA_DEVICE_MAX_CONNECTIONS", "PYTORCH_CUDA_ALLOC_CONF")
-    show = "\n".join(f'printf "%s\\0" "{name}=${{{name}:-}}"' for name in names)
+    show = "\n".join(f'printf "%s\\0" "{name}=${{{name}:-}}"' for name in VARIABLES)
     path.write_text(f'#!/usr/bin/env bash\n{show}\nprintf "%s\\0" "$@"\n')
     path.chmod(0o755)
     return folder
@@ -84,8 +84,8 @@ def command(script: Path, tools: Path, **environment: str) -> tuple[dict[str, st
     path = f"{tools}{os.pathsep}{os.environ['PATH']}"
     ran = subprocess.run([bash, script], capture_output=True, text=True, env={"PATH": path, **environment}, check=True)
     words = ran.stdout.split("\0")[:-1]
-    variables = dict(word.split("=", 1) for word in words[:2])
-    return {name: value for name, value in variables.items() if value}, words[2:]
+    variables = dict(word.split("=", 1) for word in words[: len(VARIABLES)])
+    return {name: value for name, value in variables.items() if value}, words[len(VARIABLES) :]
 
 
 @pytest.mark.parametrize("version", ["0.17.1", "0.18.0", "0.19.2"])
@@ -119,6 +119,21 @@ def test_torchtitan_toml(tmp_path: Path) -> None:
         plan, read = prepared.plan, got["read"]
         degrees = ("tensor_parallel", "pipeline_parallel", "context_parallel")
         assert [read["parallelism"][f"{axis}_degree"] for axis in degrees] == [plan.tp, plan.pp, plan.cp], name
+        assert read["training"]["global_batch_size"] == prepared.training.global_batch, name
+
+
+def test_torchtitan_python(tmp_path: Path) -> None:
+    done = exported("torchtitan", "0.3.0", tmp_path)
+    given = ["--module", "plan_config", "--config", "plan"]
+    named = {name: row for name, row in done.items() if "REPLACE" not in (row[2] / "plan_config.py").read_text("utf-8")}
+    cases = [{"arguments": given, "path": str(place)} for _, _, place in named.values()]
+    found = own_code("torchtitan", "torchtitan", "0.3.0", cases, tmp_path)
+    assert {name: got["error"] for name, got in zip(named, found, strict=True) if got["error"]} == {}
+    for (name, (prepared, _, _)), got in zip(named.items(), found, strict=True):
+        plan, read = prepared.plan, got["read"]
+        degrees = ("tensor_parallel", "pipeline_parallel", "context_parallel")
+        assert [read["parallelism"][f"{axis}_degree"] for axis in degrees] == [plan.tp, plan.pp, plan.cp], name
+        assert read["parallelism"]["enable_sequence_parallel"] is (plan.sp or plan.tp == 1), name
         assert read["training"]["global_batch_size"] == prepared.training.global_batch, name
 
 

@@ -84,7 +84,7 @@ def test_stages_hold_every_module_once_in_order() -> None:
     ],
 )  # fmt: skip
 def test_each_axis_has_its_field(plan: dict[str, Any], field: str, value: Any, tmp_path: Path) -> None:
-    export(TITAN | {"plan": plan}, "torchtitan", None, tmp_path)
+    export(TITAN | {"plan": plan}, "torchtitan", "0.2.2", tmp_path)
     assert written(tmp_path)[field] == value
 
 
@@ -98,12 +98,12 @@ def test_each_axis_has_its_field(plan: dict[str, Any], field: str, value: Any, t
 )
 def test_numbers_that_torchtitan_refuses_are_refused_here(plan: dict[str, Any], field: str, tmp_path: Path) -> None:
     with pytest.raises(BadInput) as caught:
-        export(TITAN | {"plan": plan}, "torchtitan", None, tmp_path)
+        export(TITAN | {"plan": plan}, "torchtitan", "0.2.2", tmp_path)
     assert field in [problem.field for problem in caught.value.problems]
 
 
 def test_a_model_without_a_flavor_is_said(tmp_path: Path) -> None:
-    done = export(TITAN | {"model": "mistralai/Mistral-7B-v0.1", "plan": {"zero": 3}}, "torchtitan", None, tmp_path)
+    done = export(TITAN | {"model": "mistralai/Mistral-7B-v0.1", "plan": {"zero": 3}}, "torchtitan", "0.2.2", tmp_path)
     assert any("no flavor" in item for item in done.unsupported)
     text = (tmp_path / "torchtitan.toml").read_text("utf-8")
     assert all(item in text for item in done.unsupported)

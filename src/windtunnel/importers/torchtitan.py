@@ -13,6 +13,7 @@ from typing import Any
 
 from windtunnel.importers.launch import Launch, Wanted
 from windtunnel.importers.settings import Settings, flatten, options, toml_lines
+from windtunnel.importers.torchtitan_python import looks_like_one, read_python
 
 FORMAT = "torchtitan"
 TITLE = "torchtitan TOML"
@@ -31,23 +32,32 @@ def detect(text: str) -> bool:
     try:
         data = tomllib.loads(text)
     except tomllib.TOMLDecodeError:
-        return False
+        return looks_like_one(text)
     return "training" in data and ("parallelism" in data or "flavor" in str(data.get("model")))
 
 
 def read(text: str, file: str, wanted: Wanted) -> Launch:
     """Read a file; problems are collected in the result."""
     launch = Launch(FORMAT, TITLE, file)
-    try:
-        data = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        launch.wrong("", f"is not TOML: {error}")
-        return launch
-    settings = Settings(launch, flatten(data), toml_lines(text))
+    python = looks_like_one(text)
+    if python:
+        launch.title = "torchtitan Python configuration"
+        settings = Settings(launch, *read_python(text, launch, wanted, options(FORMAT)["models"]))
+        if not settings.values:
+            return launch
+    else:
+        try:
+            data = tomllib.loads(text)
+        except tomllib.TOMLDecodeError as error:
+            launch.wrong("", f"is not TOML: {error}")
+            return launch
+        settings = Settings(launch, flatten(data), toml_lines(text))
     devices = launch.cluster(wanted, None, None)
     _model(launch, settings, wanted)
     _training(launch, settings, wanted)
     _plan(launch, settings, wanted, devices)
+    if python and not settings.switch("training.disable_cuda_graphs") and launch.fields.get("plan.pp", 1) == 1:
+        launch.set("training.cuda_graphs", "full", f"no training.disable_cuda_graphs: {DEFAULT} from 0.3")
     settings.rest()
     return launch
 
@@ -292,7 +302,7 @@ def _recompute(launch: Launch, s: Settings, pp: int) -> None:
         launch.wrong(where, rule, mode, s.line(where))
         return
     early = s.switch("activation_checkpoint.early_stop")
-    if early is not None and mode != "none":
+    if early is False and mode != "none":  # true is what the framework's checkpoints do by themselves
         s.put("plan.recompute.early_stop", early, "activation_checkpoint.early_stop")
     for key, value in policy.items():
         s.put(f"plan.recompute.{key}", value, where, "activation_checkpoint.mode")

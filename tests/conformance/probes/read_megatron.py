@@ -46,7 +46,7 @@ with contextlib.redirect_stdout(sys.stderr):
 
 def read(case: dict[str, Any]) -> dict[str, Any]:
     """The arguments of one command line, or why they are refused."""
-    for name in ("CUDA_DEVICE_MAX_CONNECTIONS", "PYTORCH_CUDA_ALLOC_CONF"):
+    for name in ("CUDA_DEVICE_MAX_CONNECTIONS", "PYTORCH_CUDA_ALLOC_CONF", "NVTE_CPU_OFFLOAD_V1"):
         os.environ.pop(name, None)
     os.environ |= case["environment"] | {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": str(case["world_size"])}
     sys.argv = ["pretrain_gpt.py", *case["arguments"]]

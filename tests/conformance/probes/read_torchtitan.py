@@ -12,7 +12,7 @@ import sys
 from typing import Any
 
 import stand_ins
-import torch._inductor  # noqa: F401 - looks for Triton itself, before a stand-in takes its place
+import torch._functorch.partitioners  # noqa: F401 - looks for Triton itself, before a stand-in takes its place
 
 stand_ins.install("triton", "triton.language")
 

@@ -1,4 +1,4 @@
-"""torchtitan: a TOML file for `torchtitan.train --job.config_file`, with the exact stage split.
+"""torchtitan: a TOML file (to 0.2) or a Python configuration (from 0.3), with the exact stage split.
 
 Sources: fields, `flags/torchtitan-<version>.yaml`; what they mean and which numbers are refused,
 `torchtitan/distributed/{parallel_dims,pipeline_parallel}.py` and `torchtitan/models/*/infra/parallelize.py` of the same
@@ -7,11 +7,11 @@ release; what the schedules ask of micro-batches, `torch/distributed/pipelining/
 
 from __future__ import annotations
 
-import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from windtunnel.exporters import integers
 from windtunnel.exporters.target import TARGETS, Draft, LaunchTarget, OptionList
+from windtunnel.exporters.torchtitan_files import PythonConfig, TomlConfig
 from windtunnel.exporters.wrappers import comment
 
 if TYPE_CHECKING:
@@ -25,38 +25,6 @@ _SCHEDULES = {
 }  # fmt: skip
 _SINGLE = ("1F1B", "GPipe")
 _ROUNDS = ("Interleaved1F1B", "InterleavedZeroBubble")
-
-
-class _Toml:
-    """Fields by dotted name; one that the version does not have is reported, not written."""
-
-    def __init__(self, known: OptionList, draft: Draft) -> None:
-        self.known, self.draft = known, draft
-        self.tables: dict[str, dict[str, Any]] = {}
-
-    def set(self, name: str, value: Any) -> None:
-        """Write a field, or say that this version lacks it."""
-        refusal = self.known.refuses(name, value)
-        if refusal is not None:
-            self.draft.lacks(refusal)
-            return
-        table, _, field = name.rpartition(".")
-        self.tables.setdefault(table, {})[field] = value
-
-    def text(self) -> str:
-        """The document. Values are integers, truth values, words and lists of words: their JSON form is TOML."""
-        out = []
-        for table, fields in self.tables.items():
-            out.append(f"[{table}]")
-            out += [f"{field} = {_value(value)}" for field, value in fields.items()]
-            out.append("")
-        return "\n".join(out)
-
-
-def _value(value: Any) -> str:
-    if isinstance(value, list) and value and isinstance(value[0], list):
-        return "[\n" + "".join(f"  {json.dumps(part)},\n" for part in value) + "]"
-    return json.dumps(value)
 
 
 def _shards(prepared: Prepared) -> tuple[int, int]:
@@ -124,7 +92,7 @@ def _schedule(prepared: Prepared) -> tuple[str, bool]:
 def write(prepared: Prepared, known: OptionList) -> Draft:
     """The configuration of one plan."""
     draft = Draft()
-    to = _Toml(known, draft)
+    to = TomlConfig(known, draft) if "job.config_file" in known.kinds else PythonConfig(known, draft)
     _model(prepared, to)
     _training(prepared, to)
     _parallelism(prepared, to)
@@ -133,14 +101,20 @@ def write(prepared: Prepared, known: OptionList) -> Draft:
     to.set("compile.enable", bool(training.compile))
     if plan.fused_loss and not training.compile:
         draft.lacks("fused cross entropy without compile")
-    if plan.cuda_graphs != "none":
+    whole = plan.cuda_graphs == "full" and plan.pp == plan.ep == 1 and "training.disable_cuda_graphs" in known.kinds
+    if "training.disable_cuda_graphs" in known.kinds:
+        to.set("training.disable_cuda_graphs", not whole)
+    if plan.cuda_graphs != "none" and not whole:
         draft.lacks(f"CUDA graphs ({plan.cuda_graphs})")
     if training.expandable_segments is not False:
         draft.environment["PYTORCH_CUDA_ALLOC_CONF"] = "expandable_segments:True"
     draft.notes.append("data, tokenizer, steps and learning rate are stand-ins; options given to the script win")
+    text = to.text()  # may report more
     head = [f"torchtitan {known.version}", *(f"not expressible, left out: {item}" for item in draft.unsupported)]
-    draft.files["torchtitan.toml"] = f"{comment(head)}\n{to.text()}"
-    draft.program = '-m torchtitan.train --job.config_file "$HERE/torchtitan.toml"'
+    draft.files[to.file] = f"{comment(head)}\n{text}"
+    draft.program = to.program
+    if isinstance(to, PythonConfig):
+        draft.setup.append('export PYTHONPATH="$HERE${PYTHONPATH:+:$PYTHONPATH}"')
     return draft
 
 
@@ -157,7 +131,7 @@ def _flavor(model: ModelSpec, known: OptionList) -> tuple[str, str] | None:
     return None
 
 
-def _model(prepared: Prepared, to: _Toml) -> None:
+def _model(prepared: Prepared, to: TomlConfig) -> None:
     model, training = prepared.model, prepared.training
     found = _flavor(model, to.known)
     if found is None:
@@ -186,11 +160,13 @@ def _model(prepared: Prepared, to: _Toml) -> None:
         to.draft.lacks(f"precision {precision}: written as bf16")
     if model.num_experts and precision in ("fp8", "fp8_rowwise", "mxfp8"):
         to.draft.lacks(f"precision {precision} of the experts' products: a prototype there, left in bf16")
+    if isinstance(to, PythonConfig) and prepared.plan.attention == "sdpa":
+        to.set("model.attention", "sdpa")
     if prepared.plan.attention != "sdpa":
         to.draft.lacks(f"attention kernel {prepared.plan.attention}: PyTorch chooses")
 
 
-def _training(prepared: Prepared, to: _Toml) -> None:
+def _training(prepared: Prepared, to: TomlConfig) -> None:
     training, plan = prepared.training, prepared.plan
     to.set("training.seq_len", training.seq_len)
     to.set("training.local_batch_size", plan.mbs * (plan.m if plan.pp > 1 else 1))
@@ -219,7 +195,7 @@ def _training(prepared: Prepared, to: _Toml) -> None:
             to.draft.lacks(f"expert load with imbalance {training.expert_load.imbalance:g}: the router decides")
 
 
-def _parallelism(prepared: Prepared, to: _Toml) -> None:
+def _parallelism(prepared: Prepared, to: TomlConfig) -> None:
     plan, draft = prepared.plan, to.draft
     replicate, shard = _shards(prepared)
     to.set("parallelism.data_parallel_replicate_degree", replicate)
@@ -232,7 +208,9 @@ def _parallelism(prepared: Prepared, to: _Toml) -> None:
     if plan.zero == 0 and plan.cp > 1:
         draft.lacks("zero 0 with cp: FSDP shards over cp")
     to.set("parallelism.tensor_parallel_degree", plan.tp)
-    if plan.tp > 1 and not plan.sp:
+    if plan.tp > 1 and "parallelism.enable_sequence_parallel" in to.known.kinds:
+        to.set("parallelism.enable_sequence_parallel", plan.sp)
+    elif plan.tp > 1 and not plan.sp:
         draft.lacks("tp without sequence parallelism: it is always on")
     if plan.tp > 1 and plan.overlap_tp:
         if prepared.training.compile:
@@ -246,7 +224,7 @@ def _parallelism(prepared: Prepared, to: _Toml) -> None:
         if not exact:
             draft.lacks(f"schedule {plan.schedule}: {name} will run")
         to.set("parallelism.pipeline_parallel_microbatch_size", plan.mbs)
-        to.set("parallelism.module_fqns_per_model_part", stage_modules(plan.stage_layers))
+        to.set("parallelism.module_fqns_per_model_part", stage_modules(plan.stage_layers, to.last_module))
         draft.notes.append("a pipeline runs the whole step: local_batch_size holds all micro-batches of a replica")
     to.set("parallelism.context_parallel_degree", plan.cp)
     if plan.cp > 1:
@@ -257,9 +235,11 @@ def _parallelism(prepared: Prepared, to: _Toml) -> None:
     if prepared.model.num_experts:
         to.set("parallelism.expert_parallel_degree", plan.ep)
         to.set("parallelism.expert_tensor_parallel_degree", plan.etp if plan.ep > 1 else 1)
-        backend = "deepep" if plan.dispatcher == "deepep" else "standard"
+        backend = plan.dispatcher if plan.dispatcher in ("deepep", "hybridep") else "standard"
+        if backend == "hybridep" and not isinstance(to, PythonConfig):
+            backend = "standard"
         to.set("parallelism.expert_parallel_comm_backend", backend)
-        if plan.dispatcher not in ("alltoall", "deepep") and plan.ep > 1:
+        if plan.dispatcher not in ("alltoall", backend) and plan.ep > 1:
             draft.lacks(f"expert dispatch by {plan.dispatcher}: all-to-all is used")
         if plan.overlap_moe_a2a and plan.ep > 1:
             draft.lacks("expert all-to-all beside computation: only DualPipeV overlaps it")
@@ -276,18 +256,18 @@ def _parallelism(prepared: Prepared, to: _Toml) -> None:
         draft.lacks(f"rank order {'-'.join(plan.order)}: ranks will be laid out tp-cp-dp-pp")
 
 
-def stage_modules(layers: tuple[int, ...]) -> list[list[str]]:
+def stage_modules(layers: tuple[int, ...], last: str = "output") -> list[list[str]]:
     """Names of the modules of each virtual stage in depth order, embedding first and head last."""
     stages, first = [], 0
     for count in layers:
         stages.append([f"layers.{i}" for i in range(first, first + count)])
         first += count
     stages[0].insert(0, "tok_embeddings")
-    stages[-1] += ["norm", "output"]
+    stages[-1] += ["norm", last]
     return stages
 
 
-def _memory(prepared: Prepared, to: _Toml) -> None:
+def _memory(prepared: Prepared, to: TomlConfig) -> None:
     plan, draft = prepared.plan, to.draft
     how = draft.recompute(plan)
     depth, rest = divmod(sum(plan.stage_layers), plan.pp)
@@ -308,8 +288,9 @@ def _memory(prepared: Prepared, to: _Toml) -> None:
         else:
             mode = "none"
     to.set("activation_checkpoint.mode", mode)
-    if how.early_stop is not None:
-        to.set("activation_checkpoint.early_stop", how.early_stop)
+    early = prepared.behaviour.early_stop if how.early_stop is None else how.early_stop
+    if mode != "none":
+        to.set("activation_checkpoint.early_stop", early)
     offload = plan.offload
     if offload.params == 1.0 and offload.optimizer == 1.0 and offload.tier == "host":
         to.set("training.enable_cpu_offload", True)
