@@ -9,15 +9,17 @@ import pytest
 
 from windtunnel.papers import claims
 from windtunnel.papers.frontier_3d import experiment as frontier_3d
+from windtunnel.papers.galvatron import experiment as galvatron
 from windtunnel.papers.megatron_3d import experiment as megatron_3d
 
-PAPERS: dict[str, ModuleType] = {"megatron-3d": megatron_3d, "frontier-3d": frontier_3d}
+PAPERS: dict[str, ModuleType] = {"megatron-3d": megatron_3d, "frontier-3d": frontier_3d, "galvatron": galvatron}
 FAST = {
     "megatron-3d": (
         "tp-pp/best-tp/b32", "tp-pp/best-tp/b128", "tp-pp/outside-node", "tp-pp/more-stages", "mbs/best/b128",
         "interleaving/small-batch", "interleaving/shrinks", "table-1/1t", "table-2/zero3/175b-1536",
     ),
     "frontier-3d": ("rate/22b", "tp/falls", "bubble/stages", "bubble/kept", "compute"),
+    "galvatron": ("hybrid/bert", "hybrid/three-dimensions"),
 }  # fmt: skip
 """Claims whose central value is simulated with every run of the tests."""
 
