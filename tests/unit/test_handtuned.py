@@ -21,6 +21,7 @@ from windtunnel.specs.scenario import Scenario
 from windtunnel.validation.handtuned.__main__ import done_before, main
 from windtunnel.validation.handtuned.compare import Outcome, compare, identity, measured_s, outcome_of
 from windtunnel.validation.handtuned.groups import Group, groups, same_kind
+from windtunnel.validation.handtuned.remarks import remarks
 from windtunnel.validation.handtuned.space import searches
 from windtunnel.validation.handtuned.table import page, reason
 from windtunnel.validation.run import SHIPPED, load_rows
@@ -147,6 +148,20 @@ def test_a_second_run_continues_the_first(tmp_path: Path, capsys: pytest.Capture
     assert "## torchtune-ablation" in out.read_text()
     assert main([str(tmp_path / "absent.json"), "--out", str(out)]) == 2
     assert "absent.json" in capsys.readouterr().err
+
+
+def test_remarks_say_what_a_gain_rests_on() -> None:
+    _, found = smallest()
+    assert "recomputes less: rests on the memory model" in remarks(found)
+    roomy = replace(found, reserved_gib=0.1 * found.capacity_gib)
+    assert "recomputes less, with memory to spare" in remarks(roomy)
+    full = replace(found, reserved_gib=0.99 * found.capacity_gib, plan="dp 8 mbs 1 zero 1 recompute selective")
+    assert "fills 99% of the memory" in remarks(full)
+    assert any(r.startswith("cuts the model less") for r in remarks(full))
+    row = replace(found.best_row, measured_s=2 * found.best_row.simulated_s)
+    assert "the row itself is predicted −50%" in remarks(replace(found, best_row=row))
+    assert ("not told apart" in remarks(found)) is not found.told_apart
+    assert "## Gains above 20%" in page([replace(found, plan_s=0.5 * found.best_row.simulated_s)])
 
 
 def test_the_page_shows_what_the_planner_does_not_reach() -> None:

@@ -146,6 +146,7 @@ def changes(a: dict[str, str], b: dict[str, str]) -> str:
     """What turns plan `a` into plan `b`."""
     names = dict.fromkeys(n for n in (*a, *b) if n != "sp" or ("tp" in a and "tp" in b))
     usual = {"zero": "–", "recompute": "none", "sp": "on", "shard": "all"}
+    usual |= dict.fromkeys((n for n in names if n.startswith("offload")), "0%")
     pairs = [(n, a.get(n, usual.get(n, "1")), b.get(n, usual.get(n, "1"))) for n in names]
     return ", ".join(f"{n} {old} → {new}" for n, old, new in pairs if old != new)
 

@@ -8,21 +8,21 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from windtunnel.validation.handtuned.compare import Outcome, RowPlan
+from windtunnel.validation.handtuned.remarks import FULL, remarks
 from windtunnel.validation.tables import markdown
 
 LARGE = 0.20
 """Gains above this are listed apart."""
 _LEAST = 0.005
-_TIGHT = 0.95
-_HEAD = f"""# The planner against measured plans
+_HEAD = """# The planner against measured plans
 
 Written by `python -m windtunnel.validation.handtuned ROWS --out FILE`. A group is all measured rows that share model,
 cluster, sequence length, batch, precision and software; they differ in their plan. Its space is what that software can
 run (`validation/handtuned/space.py`), the rows' own plans among it. *Gain* is the share of the step of the group's
 fastest row plan, **both as simulated**, that the planner's plan saves; *from* is where the time went, in the same unit.
 **Bold** gains are told apart by the paired bands of the two step times (80 %), the others may be noise of the model.
-*Memory* is reserved GiB of the row's plan and of the planner's, of what the device has. Gains above {LARGE:.0%} are
-discussed in [planner.md](../planner.md#against-plans-that-were-measured).
+*Memory* is reserved GiB of the row's plan and of the planner's, of what the device has. What to make of it:
+[planner.md](../planner.md#against-plans-that-were-measured).
 """
 _COLUMNS = [
     "model", "devices", "seq, batch, precision", "rows", "fastest row plan", "measured s", "simulated s",
@@ -37,14 +37,14 @@ _COUNTS: tuple[Callable[[Outcome], int], ...] = (
 
 def page(outcomes: Sequence[Outcome]) -> str:
     """The whole page."""
-    parts = [_HEAD, "## Summary\n", summary(outcomes), _misses(outcomes), _refused(outcomes)]
+    parts = [_HEAD, "## Summary\n", summary(outcomes), _misses(outcomes), _refused(outcomes), _large(outcomes)]
     families = dict.fromkeys(name for o in outcomes for name in o.families)
     for family in families:
         members = [o for o in outcomes if o.families[0] == family and o.plan]
         if members:
             software = ", ".join(sorted({o.framework for o in members}))
             lines = [_line(o) for o in sorted(members, key=lambda o: (o.model, o.device, o.devices, o.global_batch))]
-            parts += [f"## {family}\n\nSoftware: {software}.\n", markdown(_COLUMNS, lines, 3)]
+            parts += [f"## {family}\n\nSoftware: {software}.\n", markdown(_COLUMNS, lines, 3) + "\n"]
     return "\n".join(part for part in parts if part).rstrip() + "\n"
 
 
@@ -72,8 +72,8 @@ def summary(outcomes: Sequence[Outcome]) -> str:
     first = Counter(o.parts[0][0] for o in planned if o.gain > _LEAST and o.parts)
     why = "; ".join(f"{name} in {count}" for name, count in first.most_common())
     text = f"Largest part of the gain, of {sum(first.values())} groups that gain more than {_LEAST:.1%}: {why}.\n"
-    full = sum(o.reserved_gib > _TIGHT * o.capacity_gib and o.verdict == "faster" for o in planned)
-    text += f"\nWhere it is faster, its plan reserves more than {_TIGHT:.0%} of the memory in {full} groups.\n"
+    full = sum(o.reserved_gib > FULL * o.capacity_gib and o.verdict == "faster" for o in planned)
+    text += f"\nWhere it is faster, its plan reserves more than {FULL:.0%} of the memory in {full} groups.\n"
     return markdown(head, lines, 1) + "\n\n" + text + _choices(planned)
 
 
@@ -105,13 +105,13 @@ def _misses(outcomes: Sequence[Outcome]) -> str:
         [
             o.model, f"{o.devices} {o.device}", o.families[0], o.best_row.plan, _gib(o.best_row.reserved_gib),
             _gib(o.capacity_gib), "does not fit as simulated" if o.verdict == "memory" else "**not found**",
-            f"{o.gain:.1%}" if o.plan else "nothing fits", o.note,
+            _percent(o.gain) if o.plan else "nothing fits", o.note,
         ]
         for o in members
     ]  # fmt: skip
     head = ["model", "devices", "family", "row plan", "its GiB", "of", "why", "gain", "note"]
     text = "Rows that ran although they do not fit as simulated, and are faster there: misses of the memory model.\n"
-    return "## Row plans that the planner does not reach\n\n" + text + "\n" + markdown(head, lines, 4)
+    return "## Row plans that the planner does not reach\n\n" + text + "\n" + markdown(head, lines, 4) + "\n"
 
 
 def _refused(outcomes: Sequence[Outcome]) -> str:
@@ -120,6 +120,33 @@ def _refused(outcomes: Sequence[Outcome]) -> str:
         return ""
     lines = [[o.model, f"{o.devices} {o.device}", o.families[0], o.note] for o in members]
     return "## Rows that the simulator refuses\n\n" + markdown(["model", "devices", "family", "why"], lines, 4)
+
+
+def _large(outcomes: Sequence[Outcome]) -> str:
+    """Gains that are too large to take on trust, largest first."""
+    members = sorted((o for o in outcomes if o.plan and o.gain > LARGE), key=lambda o: -o.gain)
+    if not members:
+        return ""
+    lines = [
+        [
+            f"{o.model}, {o.devices} {o.device}, batch {o.global_batch}", o.families[0], o.changes, _percent(o.gain),
+            _percent(1.0 - 1.0 / o.low), "; ".join(remarks(o)),
+        ]
+        for o in members
+    ]  # fmt: skip
+    counts = Counter(remark for o in members for remark in {_kind(r) for r in remarks(o)})
+    why = "; ".join(f"{name}: {count}" for name, count in counts.most_common())
+    head = ["group", "family", "the planner changes", "gain", "at least", "what to think of it"]
+    text = f"{len(members)} groups. *At least*: the edge of the paired band. Remarks, and groups with them: {why}."
+    return f"## Gains above {LARGE:.0%}\n\n{text}\n\n" + markdown(head, lines, 3) + "\n"
+
+
+def _kind(remark: str) -> str:
+    """A remark without its figures."""
+    for start, kind in (("fills", "fills the memory"), ("the row itself", "the row itself is predicted badly")):
+        if remark.startswith(start):
+            return kind
+    return "many virtual stages" if remark.endswith("virtual stages") else remark
 
 
 def reason(o: Outcome) -> str:
