@@ -7,6 +7,7 @@ are legal and not a repetition of another (sequence parallelism at tp 1, ZeRO wi
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import combinations, product
@@ -218,12 +219,24 @@ def _legal(
     kinds = {q.cp_kind for q in policies}
     checks: dict[str | None, Mask] = {}
     alike: dict[tuple[str, ...], Mask] = {}
+    splits = [p.stage_layers for p in policies if not isinstance(p.stage_layers, tuple)]
+    judged: dict[Hashable, tuple[Mask, dict[str, int]]] = {}
     for j, q in enumerate(policies):
+        asked = (
+            q.schedule, q.zero, q.shard_group, q.sp, q.cp_kind, q.cp_all_to_all, q.overlap, q.order, q.stage_layers,
+            q.is_open, q.reshard_after_forward,
+        )  # fmt: skip
+        if asked in judged:  # recomputation and offloading are legal everywhere
+            ok[:, j], counts = judged[asked]
+            for rule, out in counts.items():
+                excluded[rule] = excluded.get(rule, 0) + out
+            continue
+        counts = {}
         if q.schedule not in checks:
             runs = [_schedule_runs(q.schedule, int(p), int(mb), int(v), behaviour) for p, mb, v in shapes.T]
             checks[q.schedule] = np.array(runs, np.bool_)
         column = np.ones(n, np.bool_)
-        column &= _splits(q, pp, vpp, model, policies)
+        column &= _splits(q, pp, vpp, model, splits)
         for when, plain in _idle(q, tp, cp, pp, replicas, policies):
             column &= ~(when & plain)
         if q.order not in alike:
@@ -244,17 +257,18 @@ def _legal(
         for rule, runs_so in rules.items():
             if out := int((column & ~runs_so).sum()):
                 excluded[rule] = excluded.get(rule, 0) + out
+                counts[rule] = out
             column &= runs_so
         ok[:, j] = column
+        judged[asked] = column, counts
     return ok
 
 
-def _splits(q: Policy, pp: Ints, vpp: Ints, model: ModelSpec, policies: tuple[Policy, ...]) -> Mask:
+def _splits(q: Policy, pp: Ints, vpp: Ints, model: ModelSpec, named: list[str | None]) -> Mask:
     """Where a policy's split belongs: written-out ones to their number of virtual stages, others once without any."""
     if isinstance(q.stage_layers, tuple):
         fits = sum(q.stage_layers) == len(model.layer_kinds())
         return np.asarray((pp * vpp == len(q.stage_layers)) & fits)
-    named = [p.stage_layers for p in policies if not isinstance(p.stage_layers, tuple)]
     column = (pp > 1) | (q.stage_layers == named[0])
     return np.asarray(column & (vpp == 1) if q.is_open else column)
 

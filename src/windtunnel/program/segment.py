@@ -6,7 +6,8 @@ Launches are few (tens); the arrays that the engine runs are made from them once
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from operator import attrgetter
 
 COMPUTE, COMM, ASIDE = "compute", "comm", "aside"
 """Streams: kernels, collectives that the block waits for, and exchanges that another micro-batch's work hides."""
@@ -59,6 +60,14 @@ class Launch:
     """Collectives: algorithm and protocol that were taken."""
     latency_s: float = 0.0
     """Collectives: part of `alone_s` that does not depend on the size."""
+
+    def following(self, after: list[int]) -> Launch:
+        """The same launch after others. Passes make hundreds of thousands of them; `replace` looks at each field."""
+        return Launch(self.name, self.tag, self.stream, self.alone_s, after, *_REST(self))
+
+
+_REST = attrgetter(*(f.name for f in fields(Launch)[5:]))
+"""Values of the fields after `after`."""
 
 
 @dataclass(slots=True)

@@ -7,9 +7,13 @@ somebody says that it does not.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
+
+import numpy as np
+import numpy.typing as npt
 
 from windtunnel.graph import Batch, ModelGraph
 from windtunnel.network.coefficients import NetworkCoefficients
@@ -20,6 +24,7 @@ from windtunnel.program.segment import Segment, SegmentTime
 from windtunnel.specs.cluster import ClusterSpec
 from windtunnel.techniques.base import Applied
 
+Floats = npt.NDArray[np.float64]
 _ELSEWHERE = frozenset({
     "pp", "vpp", "dp", "m", "schedule", "stage_layers", "zero", "shard_group", "reshard_after_forward", "offload",
     "overlap_grad_reduce", "overlap_param_gather", "overlap_p2p", "fsdp_prefetch", "order", "recompute",
@@ -48,6 +53,47 @@ class BlockCost:
     def time(self, direction: int) -> SegmentTime:
         """Segment of a direction (0 F, 1 B, 2 W)."""
         return (self.forward, self.backward, self.weight)[direction]
+
+
+@dataclass(frozen=True, slots=True)
+class BlockSum:
+    """What the blocks of a virtual stage come to; most virtual stages are alike."""
+
+    columns: Floats
+    """(5, 3): seconds, SM-seconds, device memory, scale-up and scale-out bytes of F, B, W."""
+    busy: tuple[dict[str, float], ...]
+    flop: list[float]
+    """Addends."""
+    kept: dict[str, float]
+    dense: float
+    expert: float
+    transient: float
+    shapes: dict[tuple[float, float], float]
+
+    @classmethod
+    def of(cls, uses: Sequence[tuple[BlockCost, float]]) -> BlockSum:
+        """The sum of blocks, each so many times."""
+        columns = np.zeros((5, 3))
+        busy: tuple[dict[str, float], ...] = ({}, {}, {})
+        flop: list[float] = []
+        kept: defaultdict[str, float] = defaultdict(float)
+        dense = expert = transient = 0.0
+        shapes: dict[tuple[float, float], float] = {}
+        for cost, number in uses:
+            for d in range(3):
+                t = cost.time(d)
+                columns[:, d] += [number * x for x in (t.total_s, t.sm_s, t.hbm_bytes, t.up_bytes, t.out_bytes)]
+                flop.append(number * t.flop)
+                for tag, value in t.busy_s.items():
+                    busy[d][tag] = busy[d].get(tag, 0.0) + number * value
+            for kind, value in cost.kept_bytes.items():
+                kept[kind] += number * value
+            dense += number * cost.dense_params
+            expert += number * cost.expert_params
+            if number:
+                transient = max(transient, cost.transient_backward_bytes)
+                shapes |= cost.largest_weights
+        return cls(columns, busy, flop, dict(kept), dense, expert, transient, shapes)
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,7 @@ from windtunnel.specs.plan import Recompute
 from windtunnel.specs.workload import LoraSpec, TrainingSpec
 from windtunnel.techniques.base import Applied
 from windtunnel.training.host import host_work
-from windtunnel.training.known import BlockCost, Known, Priced
+from windtunnel.training.known import BlockCost, BlockSum, Known, Priced
 from windtunnel.training.unshard import add_copies, copy_bytes
 
 Floats = npt.NDArray[np.float64]
@@ -422,6 +422,7 @@ def _assemble(
     kinds = []
     used: list[tuple[tuple[tuple[int, int, int], float], ...]] = []
     stage_shapes: list[dict[tuple[float, float], float]] = [{} for _ in range(plan.pp)]
+    summed: dict[tuple[tuple[int, float], ...], BlockSum] = {}
     for k, count in enumerate(plan.stage_layers):
         letters = g.depth[at : at + count]
         at += count
@@ -436,27 +437,18 @@ def _assemble(
             uses.append((costs["head"], 1.0))
             uses += _further(costs, g.further_tokens)
         used.append(tuple((cost.segments, number) for cost, number in uses if number))
-        memory: defaultdict[str, float] = defaultdict(float)
-        for cost, number in uses:
-            if number:
-                stage_shapes[stage] |= cost.largest_weights
-            for d in range(3):
-                t = cost.time(d)
-                seconds[d, k] += number * t.total_s
-                sm[d, k] += number * t.sm_s
-                hbm[d, k] += number * t.hbm_bytes
-                up[d, k] += number * t.up_bytes
-                out[d, k] += number * t.out_bytes
-                flop += number * t.flop
-                for tag, value in t.busy_s.items():
-                    busy[d][k][tag] = busy[d][k].get(tag, 0.0) + number * value
-            for kind, value in cost.kept_bytes.items():
-                memory[kind] += number * value
-            dense[k] += number * cost.dense_params
-            expert[k] += number * cost.expert_params
-            if number:
-                transient[1, k] = max(transient[1, k], cost.transient_backward_bytes)
-        kept.append(dict(memory))
+        name = tuple((id(cost), number) for cost, number in uses)
+        if name not in summed:
+            summed[name] = BlockSum.of(uses)
+        one = summed[name]
+        seconds[:, k], sm[:, k], hbm[:, k], up[:, k], out[:, k] = one.columns
+        for d in range(3):
+            busy[d][k] = dict(one.busy[d])
+        for value in one.flop:
+            flop += value
+        kept.append(dict(one.kept))
+        dense[k], expert[k], transient[1, k] = one.dense, one.expert, one.transient
+        stage_shapes[stage] |= one.shapes
     deep = [(costs["head"], 1.0), *_further(costs, g.further_tokens)]
     head = np.array([sum(number * cost.time(d).total_s for cost, number in deep) for d in range(3)])
     ends = np.array([costs["embedding"].time(d).total_s for d in range(3)])

@@ -150,7 +150,7 @@ class Rewriter:
         return sorted({j for i in self.old[index].after if i not in but for j in self.ends[i]})
 
     def _put(self, launch: Launch, after: list[int]) -> int:
-        return self.new.append(replace(launch, after=sorted(set(after))))
+        return self.new.append(launch.following(sorted(set(after))))
 
     def _keep(self, at: int) -> int:
         self.ends[at] = [self._put(self.old[at], self._before(at))]
