@@ -33,6 +33,9 @@ def plan(
     simpler: Annotated[
         bool, typer.Option("--simpler", help="Write and export the recommended plan, if it is not the fastest.")
     ] = False,
+    html: Annotated[
+        Path | None, typer.Option("--html", "--report", metavar="FILE", help="Write a one-file HTML report.")
+    ] = None,
     export: ExportTarget = None,
     target_version: TargetVersion = None,
     export_dir: ExportDir = Path("launch"),
@@ -44,7 +47,7 @@ def plan(
     value. Each candidate gets a lower bound; those whose bound is not below the best found need no simulation. Ctrl-C
     ends the search with the best plan so far.
     """
-    check_targets(output, inputs=[scenario])
+    check_targets(output, html, inputs=[scenario])
     check_export(export, target_version, wrapper)
     from windtunnel import api
     from windtunnel.cli.plan_progress import stopped_words, words
@@ -63,6 +66,10 @@ def plan(
     taken = result.choice.scenario if simpler and result.choice is not None else result.scenario
     if output is not None:
         _write(taken, output)
+    if html is not None:
+        from windtunnel.report import html_plan
+
+        note(f"report    {html_plan.write(result, html)}")
     from windtunnel.training.serialise import plain
 
     exported = write_launch_files(plain(taken), (), export, target_version, export_dir, wrapper)
@@ -91,7 +98,7 @@ def register(app: typer.Typer) -> None:
             "plan examples/search/llama3-70b-64xh100.yaml",
             "plan my.yaml --set search.space.tp=[2,4,8] --set search.space.recompute=[none,full]",
             "plan my.yaml --output best.yaml --json",
-            "plan my.yaml --stability",
+            "plan my.yaml --html report.html --stability",
             "plan imported.yaml --free",
             "plan my.yaml --export megatron --wrapper slurm",
         )

@@ -56,6 +56,19 @@ class LimitCost:
 
 
 @dataclass(frozen=True, slots=True)
+class ClusterBest:
+    """The best plan of one cluster and precision, by the first objective."""
+
+    device: str
+    nodes: int
+    precision: str
+    bound: float
+    """No plan of the cluster that keeps to the limits is better."""
+    simulated: float | None
+    """Best simulated plan of the cluster that keeps to the limits, None where none was simulated."""
+
+
+@dataclass(frozen=True, slots=True)
 class Floors:
     """The Pareto front of the bounds: no plan takes less time with as little memory. Shapes (n,), time rising."""
 
@@ -69,14 +82,18 @@ class Why:
     """What a search knows beyond its best plan."""
 
     runner_up: TrainingResult | None
-    """The best plan on another cluster or with devices cut otherwise (`LAYOUT`); exact. None where there is none."""
+    """The best plan on the same cluster that cuts its devices otherwise (`LAYOUT`); exact. None where there is none."""
     runner_up_plan: dict[str, Any] | None
+    runner_up_worse: float
+    """How much worse it is at the first objective, as a share of the best plan's value."""
     seconds_by_class: dict[str, float]
     """Class of time → what the runner-up takes more than the best plan."""
     cells: tuple[CellBest, ...]
     """Every tp and pp of the best plan's cluster with a plan that may keep to the limits."""
     limits: tuple[LimitCost, ...]
     floors: Floors
+    clusters: tuple[ClusterBest, ...]
+    """Every cluster and precision of the search; empty where there is one."""
     simulations: int
     """Plans simulated for these answers, beyond those of the search."""
 
@@ -96,9 +113,11 @@ class Why:
             "runner_up": None if other is None else {
                 "plan": self.runner_up_plan, "step_time_s": other.step_time_s,
                 "peak_memory_reserved_bytes": other.peak_memory_reserved_bytes, "breakdown": other.breakdown,
+                "worse": self.runner_up_worse,
             },
             "seconds_by_class": self.seconds_by_class, "cells": [asdict(c) for c in self.cells],
-            "limits": [asdict(x) for x in self.limits], "simulations": self.simulations,
+            "limits": [asdict(x) for x in self.limits], "clusters": [asdict(c) for c in self.clusters],
+            "simulations": self.simulations,
         }  # fmt: skip
 
 
@@ -117,17 +136,45 @@ def why(again: Again, best: Evaluated, result: TrainingResult, report: Callable[
     say = report or (lambda _: None)
     say("runner-up")
     mine = same_layout(again.branches[best.branch].candidates, best.layout)
-    other = again.best(lambda i: ~mine[:, None] if i == best.branch else np.ones((1, 1), np.bool_))
-    runner = None
+    other = again.best(lambda i: ~mine[:, None] if i == best.branch else np.zeros((1, 1), np.bool_))
+    runner, worse = None, 0.0
     if other is not None:
+        worse = _share(other.key[0], best.key[0])
         runner = simulate_training(filled(again.branches[other.branch], other.plan), sensitivities=False)
     say("what limits cost")
     limits = _limits(again, best)
+    classes = {} if runner is None else deltas(result.breakdown, runner.breakdown)
     return Why(
-        runner, None if other is None else axes(other, again), {} if runner is None else (
-            deltas(result.breakdown, runner.breakdown)
-        ), cells(again, best.branch), limits, _floors(again, best.branch), again.simulations,
+        runner, None if other is None else axes(other, again, cluster=False), worse, classes,
+        cells(again, best.branch), limits, _floors(again, best.branch), _clusters(again), again.simulations,
     )  # fmt: skip
+
+
+def _share(value: float, of: float) -> float:
+    return (value - of) / abs(of) if of else 0.0
+
+
+def _clusters(again: Again) -> tuple[ClusterBest, ...]:
+    """The best of every cluster: simulated where a plan of it was, else the least bound."""
+    if len(again.branches) < 2:
+        return ()
+    metric, out = again.goals.objectives[0], []
+    for i, branch in enumerate(again.branches):
+        done = [e for (number, _), e in again.known.items() if number == i and e.feasible]
+        width = branch.candidates.legal.shape[1]
+        able = again.able(i)
+        for (number, cell), entry in again.known.items():
+            if number == i and (entry.fits is False or entry.missed):
+                able[divmod(cell, width)] = False
+        bound = metric.signed(metric.bound(branch.setting, branch.floor(np.flatnonzero(able))))
+        if not len(bound):
+            continue
+        case, simulated = branch.case, min((e.key[0] for e in done), default=None)
+        out.append(ClusterBest(
+            case.cluster.device.id, case.cluster.nodes, case.training.precision, float(metric.signed(bound.min())),
+            None if simulated is None else float(metric.signed(simulated)),
+        ))  # fmt: skip
+    return tuple(out)
 
 
 def same_layout(x: Candidates, row: int) -> Mask:
@@ -139,14 +186,14 @@ def same_layout(x: Candidates, row: int) -> Mask:
     return same
 
 
-def axes(e: Evaluated, again: Again) -> dict[str, Any]:
+def axes(e: Evaluated, again: Again, *, cluster: bool = True) -> dict[str, Any]:
     """A plan in short: its layout, chunks, micro-batch and recomputation, and its cluster where that varies."""
     plan = e.plan
     named = {name: getattr(plan, name) for name in (*LAYOUT, "vpp", "mbs")}
     out = {**named, "recompute": recompute_words(plan)}
     if plan.stage_layers:
         out["stage_layers"] = " ".join(map(str, plan.stage_layers))
-    if len(again.branches) > 1:
+    if cluster and len(again.branches) > 1:
         case = again.branches[e.branch].case
         out |= {"device": case.cluster.device.id, "nodes": case.cluster.nodes, "precision": case.training.precision}
     return out
@@ -215,8 +262,7 @@ def _cost(
 ) -> LimitCost:  # fmt: skip
     if found is None or found.key >= best_key(best):
         return LimitCost(name, limit, unit, 0.0)
-    before, after = best.key[0], found.key[0]
-    gain = (before - after) / abs(before) if before else 0.0
+    gain = -_share(found.key[0], best.key[0])
     return LimitCost(name, limit, unit, gain, axes(found, again), found.step_time_s, needs)
 
 

@@ -13,8 +13,10 @@ from rich.text import Text
 
 from windtunnel.report.compare import signed_seconds, without_crumbs
 from windtunnel.report.plan_text import (
+    best_row,
     cell_words,
     choice_words,
+    cluster_words,
     field_text,
     flat,
     gap_words,
@@ -24,6 +26,7 @@ from windtunnel.report.plan_text import (
     quantity,
     resource_words,
     table_names,
+    worse,
 )
 from windtunnel.report.quantities import gib, percent, seconds
 from windtunnel.report.terminal import bar
@@ -36,7 +39,7 @@ if TYPE_CHECKING:
     from windtunnel.planner.why import Why
 
 _NARROW = 100
-"""Columns below which a table leaves out what another line says."""
+"""Columns of the terminal below which a table's own columns stand closer."""
 
 
 def plan_summary(result: PlanResult, width: int = 120) -> RenderableType:
@@ -51,7 +54,7 @@ def plan_summary(result: PlanResult, width: int = 120) -> RenderableType:
         lines.append(Text(f"Stopped: this is the best so far; {gap_words(result)}", style="bold yellow"))
     lines += [Text(), *_best(result), Text(), *_table(result.frontier, result, width)]
     if result.front:
-        lines += [_title(f"No plan beats these in both or all of {', '.join(result.objectives)}")]
+        lines += [_title(f"Pareto front: no plan beats these in all of {', '.join(result.objectives)}")]
         lines += _table(result.front, result, width)
     if result.why is not None:
         lines += _why(result, result.why, width)
@@ -96,7 +99,7 @@ def _best(result: PlanResult) -> list[RenderableType]:
     level = f"{100 * band.level:.0f} % interval"
     grid.add_row("", "", f"{level} {seconds(band.low)} to {seconds(band.high)}, {band.grade}")
     memory = f"{gib(best.peak_memory_reserved_bytes)} of {gib(best.memory.capacity_bytes)}"
-    values = [f"MFU {percent(best.mfu)}", memory, *_values(result.frontier[0], result)]
+    values = [f"MFU {percent(best.mfu)}", memory, *_values(best_row(result))]
     grid.add_row("", "", ", ".join(values))
     if (choice := result.choice) is not None:
         if choice.same:
@@ -115,11 +118,12 @@ def _best(result: PlanResult) -> list[RenderableType]:
     return [grid]
 
 
-def _values(row: Ranked, result: PlanResult) -> list[str]:
+def _values(row: Ranked | None) -> list[str]:
     """Objectives and limited metrics other than the step time."""
     from windtunnel.planner.objectives import METRICS
 
-    return [f"{n} {quantity(v, METRICS[n].unit)}" for n, v in row.values.items() if n != "step_time"]
+    values = {} if row is None else row.values
+    return [f"{n.replace('_', ' ')} {quantity(v, METRICS[n].unit)}" for n, v in values.items() if n != "step_time"]
 
 
 def _table(rows: tuple[Ranked, ...], result: PlanResult, width: int) -> list[RenderableType]:
@@ -129,26 +133,26 @@ def _table(rows: tuple[Ranked, ...], result: PlanResult, width: int) -> list[Ren
         return []
     names, shared = table_names(rows)
     metrics = [n for n in dict.fromkeys(n for r in rows for n in r.values) if n != "step_time"]
+    columns: dict[str, list[str]] = {n: [field_text(flat(r).get(n)) for r in rows] for n in names}
+    columns["step"] = [seconds(r.step_time_s) for r in rows]
+    columns["bound"] = [seconds(r.bound_s) for r in rows]
+    columns["worse"] = [f"{100 * worse(r, result):+.1f} %" for r in rows]
+    for n in metrics:
+        columns[n.replace("_", " ")] = [quantity(r.values[n], METRICS[n].unit) if n in r.values else "–" for r in rows]
+    columns["memory"] = ["–" if r.reserved_bytes is None else gib(r.reserved_bytes) for r in rows]
+    columns["fits"] = ["limit" if r.missed else {True: "yes", False: "no", None: "–"}[r.fits] for r in rows]
+    # headings wrap, values do not: the least telling columns go until the rest fits
+    least = {n: max(map(len, [*n.split(), *values])) for n, values in columns.items()}
+    for name in ("bound", "worse", "step", "memory"):
+        if sum(least.values()) + 2 * len(least) > width:
+            least.pop(name)
     wide = width >= _NARROW
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0) if not wide else (0, 2, 0, 0))
-    for name in names:
-        table.add_column(name, justify="right")
-    heads = ["step", *(["bound"] if wide else []), "slower", *metrics, "memory", "fits"]
-    for name in heads:
-        table.add_column(name.replace("_", " "), justify="right", no_wrap=name not in metrics)
-    fastest = result.best.step_time_s
-    for r in rows:
-        own = flat(r)
-        memory = "–" if r.reserved_bytes is None else gib(r.reserved_bytes)
-        fits = {True: "yes", False: "no", None: "–"}[r.fits]
-        fits = "breaks " + ", ".join(r.missed) if r.missed else fits
-        best = r.fits and not r.missed and r.step_time_s == fastest
-        table.add_row(
-            *(field_text(own.get(n)) for n in names), seconds(r.step_time_s), *([seconds(r.bound_s)] if wide else []),
-            f"{100 * (r.step_time_s / fastest - 1):+.1f} %",
-            *(quantity(r.values[n], METRICS[n].unit) if n in r.values else "–" for n in metrics), memory, fits,
-            style="bold" if best else "",
-        )  # fmt: skip
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 2, 0, 0) if wide else (0, 1, 0, 0))
+    for name, size in least.items():
+        table.add_column(name, justify="right", min_width=size, max_width=None if wide else size)
+    for i, r in enumerate(rows):
+        best = r.fits and not r.missed and r.step_time_s == result.best.step_time_s
+        table.add_row(*(columns[name][i] for name in least), style="bold" if best else "")
     same = plan_words(shared, [*shared])
     return [table, Text(f"the same in all: {same}", style="dim")] if same else [table]
 
@@ -158,7 +162,10 @@ def _why(result: PlanResult, why: Why, width: int) -> list[RenderableType]:
     other = why.runner_up
     if other is not None and why.runner_up_plan is not None:
         words = plan_words(why.runner_up_plan, [*why.runner_up_plan])
+        first = result.objectives[0]
         more = f"{seconds(other.step_time_s)}, {100 * (other.step_time_s / result.best.step_time_s - 1):+.1f} %"
+        if first != "step_time":
+            more += f" ({first.replace('_', ' ')} {100 * why.runner_up_worse:.1f} % worse)"
         out += [_title("Why not another layout"), _wrapped(f"The next is {words}: {more}.")]
         shown = without_crumbs(why.seconds_by_class, 1e-3 * result.best.step_time_s)
         most = max((abs(v) for v in shown.values()), default=1.0)
@@ -172,6 +179,9 @@ def _why(result: PlanResult, why: Why, width: int) -> list[RenderableType]:
     words_by = {axis: {v: cell_words(c) for v, c in why.best_by(axis).items()} for axis in ("tp", "pp")}
     out += [_title("Best by axis (≥: a bound, not simulated)")]
     out += [_flow([f"{axis} {v}: {text}" for v, text in values.items()], width) for axis, values in words_by.items()]
+    if why.clusters:
+        items = [cluster_words(c, result.objectives[0]) for c in why.clusters]
+        out += [_title(f"Best {result.objectives[0].replace('_', ' ')} by cluster"), _flow(items, width)]
     if why.limits:
         out.append(_title("What limits cost"))
         out += [_wrapped(f"{name} {text}") for name, text in map(limit_words, why.limits)]

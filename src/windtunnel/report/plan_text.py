@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from windtunnel.planner.plan import PlanResult, Ranked
     from windtunnel.planner.simpler import Choice
     from windtunnel.planner.stability import Resource
-    from windtunnel.planner.why import CellBest, LimitCost
+    from windtunnel.planner.why import CellBest, ClusterBest, LimitCost
 
 AXES = ("tp", "pp", "vpp", "cp", "ep", "etp", "dp", "mbs", "zero", "recompute", "stage_layers")
 _PLAIN: dict[str, Any] = {"vpp": 1, "cp": 1, "ep": 1, "etp": 1, "zero": None}
@@ -21,7 +21,7 @@ _SIMPLER = {
     "stages": "fewer virtual stages", "switches": "fewer switches off the framework's defaults",
     "inner": "layers cut over fewer devices",
 }  # fmt: skip
-_RESOURCES = {
+RESOURCES = {
     "matrix throughput": "peak FLOP/s", "memory bandwidth": "HBM bandwidth", "scale-up bandwidth": "scale-up bandwidth",
     "scale-out bandwidth": "NIC bandwidth", "device memory": "device memory",
 }  # fmt: skip
@@ -68,7 +68,34 @@ def table_names(rows: Sequence[Ranked]) -> tuple[list[str], dict[str, Any]]:
 
 def flat(row: Ranked) -> dict[str, Any]:
     """All that tells one row from another: fields of the plan, cluster and precision."""
-    return {**row.plan, **row.cluster, "precision": row.precision}
+    cluster = f"{row.cluster['nodes']} × {row.cluster['device']}" if row.cluster else None
+    return {**row.plan, "cluster": cluster, "precision": row.precision}
+
+
+def worse(row: Ranked, result: PlanResult) -> float:
+    """How much worse a plan is than the best one at the first objective, as a share."""
+    first = result.objectives[0]
+    value, best = row.values.get(first, row.step_time_s), result.proof.best
+    from windtunnel.planner.objectives import METRICS
+
+    return (-1.0 if METRICS[first].maximise else 1.0) * (value - best) / abs(best) if best else 0.0
+
+
+def best_row(result: PlanResult) -> Ranked | None:
+    """The best plan's row of the table."""
+    rows = (*result.frontier, *result.front)
+    fit = [r for r in rows if r.fits and not r.missed and r.step_time_s == result.best.step_time_s]
+    return fit[0] if fit else None
+
+
+def cluster_words(cell: ClusterBest, objective: str) -> str:
+    """The best of a cluster, marked where it is a bound."""
+    from windtunnel.planner.objectives import METRICS
+
+    metric = METRICS[objective]
+    mark = "" if cell.simulated is not None else "≤ " if metric.maximise else "≥ "
+    value = cell.bound if cell.simulated is None else cell.simulated
+    return f"{cell.nodes} × {cell.device} {cell.precision}: {mark}{quantity(value, metric.unit)}"
 
 
 def choice_words(choice: Choice) -> str:
@@ -128,7 +155,7 @@ def quantity(value: float, unit: str) -> str:
     if unit == "bytes":
         return gib(value)
     if unit == "s":
-        for size, name in ((86400.0 * 2, "days"), (3600.0 * 2, "h")):
+        for size, name in ((86400.0 * 2, "d"), (3600.0 * 2, "h")):
             if value >= size:
                 return f"{value / (size / 2):.3g} {name}"
         return seconds(value)
@@ -153,7 +180,7 @@ def resource_words(r: Resource) -> tuple[str, list[str]]:
         what = "nothing fits" if edge.winner is None else plan_words(edge.winner)
         at = f"{scale_text(edge.lost_at)}, {quantity(r.amount * edge.lost_at, r.unit)}"
         lines.append(f"{word} {at}: {what}")
-    return f"{_RESOURCES[r.name]} ({quantity(r.amount, r.unit)})", lines
+    return f"{RESOURCES[r.name]} ({quantity(r.amount, r.unit)})", lines
 
 
 def scale_text(scale: float) -> str:

@@ -1,0 +1,123 @@
+"""What `plan` shows: the HTML file, figures that agree with the search, words while it runs."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from windtunnel import api
+from windtunnel.cli.main import run
+from windtunnel.cli.plan_progress import stopped_words, words
+from windtunnel.planner.objectives import METRICS
+from windtunnel.planner.plan import Progress, Stopped
+from windtunnel.planner.stability import Edge, Resource, Stability
+from windtunnel.report import html_plan
+from windtunnel.report.plan_figures import front_figure, heat_figure, memory_figure, stability_figure
+from windtunnel.report.plan_text import plan_words, quantity, table_names
+
+SCENARIO: dict[str, Any] = {
+    "name": "small <b>", "model": "meta-llama/Llama-3.1-8B",
+    "cluster": {"device": "h100-sxm-80gb", "nodes": 1, "devices_per_node": 8},
+    "training": {"seq_len": 8192, "global_batch": 16, "framework": "nemo"},
+    "search": {
+        "objective": ["step_time", "memory_headroom"], "limits": {"memory_fraction": 0.95},
+        "space": {"tp": [2, 4], "pp": [1, 2], "cp": [1], "mbs": [1, 2], "device": ["h100-sxm-80gb", "a100-sxm-80gb"]},
+    },
+}  # fmt: skip
+TOLD = Stability(
+    {"tp": 2, "pp": 1, "cp": 1, "ep": 1, "dp": 4},
+    (
+        Resource("scale-up bandwidth", 450e9, "bytes/s", Edge(0.6, 0.58, {"tp": 4, "pp": 2}), Edge(8.0, None, None)),
+        Resource("device memory", 80 * 2.0**30, "bytes", Edge(0.9, 0.88, None), Edge(1.0, 1.04, {"tp": 1})),
+    ), 12,
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def result() -> Any:
+    return replace(api.plan(SCENARIO, explain=True), stability=TOLD)
+
+
+def test_the_report_is_one_file_that_says_everything(result: Any) -> None:
+    text = html_plan.render(result)
+    outside = re.sub(r"<script.*?</script>", "", text, flags=re.S)
+    assert not re.search(r"""(?:src|href)\s*=\s*["']?(?:https?:)?//""", outside)
+    assert "small &lt;b&gt;" in outside and "small <b>" not in outside
+    for title in (
+        "Pareto front", "Time against memory", "Best of every tp and pp", "Simulated plans", "Why not another layout",
+        "What limits cost", "step time of every cluster", "stays the best", "Proof", "memory_fraction 0.95",
+        "nothing fits", "Scenario of the best plan",
+    ):  # fmt: skip
+        assert title in outside, title
+    assert outside.count("plotly-graph-div") == 5
+
+
+def test_figures_show_what_the_search_found(result: Any) -> None:
+    why = result.why
+    heat = heat_figure(result, why)
+    shown = {cell.text.strip("<b>/≥ ") for cell in heat.layout.annotations}
+    assert f"{result.best.step_time_s:.2f}" in shown and len(heat.layout.annotations) == len(why.cells)
+    bold = sum("<b>" in a.text for a in heat.layout.annotations)
+    assert bold == sum(c.simulated_s is not None for c in why.cells) == len(heat.layout.shapes) > 0
+    memory = memory_figure(result)
+    floor = next(t for t in memory.data if t.name == "bound")
+    star = next(t for t in memory.data if t.name == "fastest")
+    below = [y for x, y in zip(floor.x, floor.y, strict=True) if x <= star.x[0]]
+    assert min(below) <= star.y[0] == result.best.step_time_s
+    assert list(floor.y) == sorted(floor.y, reverse=True)
+    assert len(front_figure(result).data[0].x) == len(result.front) > 1
+    bars = [t for t in stability_figure(TOLD).data if t.type == "bar"]
+    assert [(t.base[0], t.base[0] + t.x[0]) for t in bars] == [(0.6, 8.0), (0.9, 1.0)]
+
+
+def test_a_front_over_three_objectives_has_colours() -> None:
+    three = {**SCENARIO["search"], "objective": ["step_time", "memory_headroom", "energy_per_million_tokens"]}
+    figure = front_figure(api.plan({**SCENARIO, "search": three}))
+    assert len(figure.data[0].marker.color) == len(figure.data[0].x)
+    assert figure.layout.xaxis.title.text == "step time, s (less is better)"
+    assert figure.layout.yaxis.title.text == "memory headroom, GiB (more is better)"
+
+
+def test_tables_name_what_differs(result: Any) -> None:
+    names, shared = table_names(result.frontier)
+    assert not set(names) & set(shared)
+    assert shared["cp"] == 1 and "tp" in [*names, *shared]
+
+
+def test_the_command_writes_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path, page = tmp_path / "s.yaml", tmp_path / "r.html"
+    path.write_text(yaml.safe_dump({**SCENARIO, "search": {"space": {"tp": [2], "pp": [2], "vpp": [1]}}}))
+    assert run(["plan", str(path), "--html", str(page)]) == 0
+    assert "Fastest as simulated" in capsys.readouterr().out and "Recommended" in page.read_text("utf-8")
+    assert run(["plan", str(path), "--html", str(path)]) == 2
+
+
+def test_words_while_it_runs() -> None:
+    early = words(Progress(5000, 5000, 0, None, None, 2.0))
+    assert early == "5,000 plans screened, 2,500 a second"
+    late = words(Progress(5000, 5000, 7, 10.0, 9.9, 4.0))
+    assert late == "5,000 plans screened, 7 simulated, best 10.00 s, at most 1.00 % from the optimum"
+    assert "none of these keeps" in stopped_words(Stopped(5000, 3))
+    assert "none was simulated yet" in stopped_words(KeyboardInterrupt())
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "text"),
+    [
+        (30 * 86400.0, "s", "30 d"), (5e10, "bytes/s", "50 GB/s"), (80 * 2.0**30, "bytes", "80.00 GiB"),
+        (0.95, "share", "0.95"), (9.894e14, "FLOP/s", "989 TFLOP/s"), (64.0, "", "64"), (78636.2, "money", "78,636"),
+        (5e5, "W", "500 kW"), (71234.0, "1/s", "71,234 /s"),
+    ],
+)  # fmt: skip
+def test_quantities(value: float, unit: str, text: str) -> None:
+    assert quantity(value, unit) == text
+
+
+def test_every_metric_has_words() -> None:
+    assert all(quantity(12345.6, m.unit) for m in METRICS.values())
+    assert plan_words({"tp": 8, "pp": 1, "recompute": {"policy": "full"}}) == "tp 8 · pp 1 · recompute full"
