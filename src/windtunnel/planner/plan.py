@@ -13,10 +13,11 @@ from windtunnel.errors import Infeasible
 from windtunnel.planner.again import Again
 from windtunnel.planner.cases import Question, Variant, question_of
 from windtunnel.planner.filled import filled
+from windtunnel.planner.least import least_step_s
 from windtunnel.planner.misses import nearest_misses
 from windtunnel.planner.objectives import Goals
 from windtunnel.planner.screen import Bounds, Case, Screener
-from windtunnel.planner.search import Branch, Evaluated, Proof, bounded, search
+from windtunnel.planner.search import Branch, Evaluated, Proof, Screening, search
 from windtunnel.planner.shown import shown
 from windtunnel.planner.simpler import Choice, choose
 from windtunnel.planner.space import LAYOUT_AXES, Candidates, candidates
@@ -33,9 +34,9 @@ class Progress:
     """How far a search is."""
 
     candidates: int
-    """Of the clusters enumerated so far."""
+    """Of all clusters."""
     screened: int
-    """Of them with bounds."""
+    """Of them with bounds; those of clusters that cannot be better need none."""
     simulated: int
     best: float | None
     """Value of the first objective; None before a plan was found."""
@@ -148,12 +149,13 @@ def case_of(scenario: Scenario, folder: Any = None) -> tuple[Case, SearchSpec]:
 
 
 def branch_of(variant: Variant, wanted: SearchSpec, goals: Goals) -> Branch:
-    """Candidates of one cluster, with their bounds."""
+    """Candidates of one cluster; their bounds come when they are asked for."""
     case = variant.case
     x = candidates(case.model, case.cluster, case.training, variant.scenario.plan, wanted, case.behaviour)
     capacity = case.cluster.device.memory_bytes * goals.memory_fraction
     screener = Screener(case, capacity)
-    return Branch(case, variant.setting, x, bounded(screener, x, goals), variant.scenario, screener)
+    screening = Screening(screener, x, goals)
+    return Branch(case, variant.setting, x, screening, variant.scenario, screener, least_s=least_step_s(case))
 
 
 def plan(
@@ -186,15 +188,16 @@ def plan(
         scenario = scenario.model_copy(update={"plan": type(scenario.plan).model_validate(kept)})
         question = question_of(scenario, folder, lines)
     goals, wanted = Goals.of(question.wanted), question.wanted
-    branches, excluded = _screened(question, goals, report, begun)
+    branches, excluded = _enumerated(question, goals)
     count = sum(b.candidates.count for b in branches)
-    screened = time.perf_counter() - begun
+    objective = goals.objectives[0].name
 
-    def tell(simulated: int, best: float, bound: float) -> None:
+    def tell(screened: int, simulated: int, best: float, bound: float) -> None:
         if report:
             known = best if best == best else None
+            possible = bound if simulated else None
             done = time.perf_counter() - begun
-            report(Progress(count, count, simulated, known, bound, done, objective=goals.objectives[0].name))
+            report(Progress(count, screened, simulated, known, possible, done, objective=objective))
 
     found, proof = search(branches, goals, report=tell)
     if found.best is None and not proof.complete:
@@ -213,7 +216,7 @@ def plan(
     result = PlanResult(
         best, written_in.model_dump(mode="json", exclude_unset=True), tuple(_ranked(e, branches) for e in ranked),
         len(found.evaluated), pruned | proof.pruned_by_limit, excluded, proof, time.perf_counter() - begun,
-        count / max(screened, 1e-9),
+        _rate(branches),
         _by_axis(of.candidates, of.bounds, of.setting.memory_bytes * goals.memory_fraction), written,
         wanted.objectives, tuple(_ranked(e, branches) for e in front),
     )  # fmt: skip
@@ -223,7 +226,7 @@ def plan(
     def doing(what: str) -> None:
         if report:
             done = time.perf_counter() - begun
-            report(Progress(count, count, proof.simulated, proof.best, None, done, what, goals.objectives[0].name))
+            report(Progress(count, count, proof.simulated, proof.best, None, done, what, objective))
 
     again = Again.of(branches, goals, found)
     try:
@@ -239,28 +242,29 @@ def plan(
     return result
 
 
-def _screened(
-    question: Question, goals: Goals, report: Report | None, begun: float
-) -> tuple[list[Branch], dict[str, int]]:
+def _enumerated(question: Question, goals: Goals) -> tuple[list[Branch], dict[str, int]]:
     """All clusters with candidates, and what rules left out.
 
     Raises:
         Infeasible: there is no legal plan at all.
     """
-    excluded, branches, count = dict(question.left_out), [], 0
+    excluded, branches = dict(question.left_out), []
     for variant in question.variants:
         branch = branch_of(variant, question.wanted, goals)
         for rule, number in branch.candidates.excluded.items():
             excluded[rule] = excluded.get(rule, 0) + number
         if branch.candidates.count:
             branches.append(branch)
-            count += branch.candidates.count
-        if report:
-            report(Progress(count, count, 0, None, None, time.perf_counter() - begun))
     if not branches:
         rules = "; ".join(f"{rule} ({number})" for rule, number in excluded.items())
         raise Infeasible("no legal plan in the search space", f"left out by rules: {rules or 'schedules'}")
     return branches, excluded
+
+
+def _rate(branches: list[Branch]) -> float:
+    """Plans that got bounds in a second."""
+    done = [b for b in branches if b.screening.done]
+    return sum(b.candidates.count for b in done) / max(sum(b.screening.took_s for b in done), 1e-9)
 
 
 def _ranked(e: Evaluated, branches: list[Branch]) -> Ranked:

@@ -8,6 +8,7 @@ candidates in the order of their bounds simulates as few of them as these bounds
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -27,10 +28,41 @@ from windtunnel.training.simulate import memory_of, power_of, prepare, run
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
-Report = Callable[[int, float, float], None]
-"""Called with plans simulated, the best value so far and the best that is still possible."""
+Report = Callable[[int, int, float, float], None]
+"""Called with plans screened and simulated, the best value so far (not a number before there is one) and the best that
+is still possible."""
 MEMORY = "memory"
 """Name of the limit that every search has: the memory of devices and hosts."""
+
+
+class Screening:
+    """Bounds of one cluster's candidates, computed when somebody asks for them."""
+
+    def __init__(self, screener: Screener, x: Candidates, goals: Goals) -> None:
+        self._ask = screener, x, goals
+        self._bounds: Bounds | None = None
+        self.took_s = 0.0
+        """Seconds that the bounds took."""
+
+    def known(self, bounds: Bounds) -> Screening:
+        """The same with bounds that somebody has computed."""
+        out = Screening(*self._ask)
+        out._bounds = bounds
+        return out
+
+    @property
+    def done(self) -> bool:
+        """Whether the bounds have been computed."""
+        return self._bounds is not None
+
+    @property
+    def bounds(self) -> Bounds:
+        """Bounds of all candidates."""
+        if self._bounds is None:
+            begun = time.perf_counter()
+            self._bounds = bounded(*self._ask)
+            self.took_s = time.perf_counter() - begun
+        return self._bounds
 
 
 def bounded(screener: Screener, x: Candidates, goals: Goals) -> Bounds:
@@ -48,13 +80,29 @@ class Branch:
     case: Case
     setting: Setting
     candidates: Candidates
-    bounds: Bounds
+    screening: Screening
     scenario: Scenario
     """With this cluster and precision; the plan is what all candidates share."""
     screener: Screener
     """What the bounds came from, with the blocks that it priced."""
     concrete: dict[float, Concrete] = field(default_factory=dict)
     """Bytes of a device that may be reserved → what open candidates become within them."""
+    least_s: float = 0.0
+    """No plan of this cluster takes less a step."""
+
+    @property
+    def bounds(self) -> Bounds:
+        """Bounds of all candidates."""
+        return self.screening.bounds
+
+    def with_bounds(self, bounds: Bounds) -> Branch:
+        """The same with other bounds."""
+        return replace(self, screening=self.screening.known(bounds))
+
+    @property
+    def least(self) -> Floor:
+        """What no plan of this cluster is below, as bounds of one candidate."""
+        return Floor(np.array([self.least_s]), np.zeros(1))
 
     def plan(self, layout: int, policy: int, goals: Goals) -> PlanSpec:
         """The plan of one candidate, its layers split and its recomputation chosen."""
@@ -165,29 +213,37 @@ class Found:
 class _Queue:
     """Candidates that only a simulation or a found plan can rule out, in the order of their bounds."""
 
+    goals: Goals
     keys: Floats
     """(n, objectives + 1), rising."""
     branch: Ints
     cell: Ints
     alive: Mask
-    single: bool
 
     @classmethod
-    def of(cls, branches: Sequence[Branch], kept: list[Ints], goals: Goals) -> _Queue:
-        columns: list[list[Floats]] = [[] for _ in range(len(goals.objectives) + 1)]
-        for branch, cells in zip(branches, kept, strict=True):
-            floor = branch.floor(cells)
-            for column, metric in zip(columns, goals.objectives, strict=False):
-                column.append(metric.signed(metric.bound(branch.setting, floor)))
-            columns[-1].append(floor.time_s)
-        joined = [np.concatenate(c) if c else np.zeros(0) for c in columns]
-        single = len(goals.objectives) == 1
-        by_time = single and goals.objectives[0].name == "step_time"
-        order = np.argsort(joined[-1], kind="stable") if by_time else np.lexsort(joined[::-1])
-        which = np.repeat(np.arange(len(kept)), [len(c) for c in kept])
-        cells = np.concatenate(kept) if kept else np.zeros(0, np.int64)
-        keys = np.stack([c[order] for c in joined], axis=1)
-        return cls(keys, which[order], cells[order], np.ones(len(order), np.bool_), single)
+    def empty(cls, goals: Goals) -> _Queue:
+        """No candidates yet."""
+        none = np.zeros(0, np.int64)
+        return cls(goals, np.zeros((0, len(goals.objectives) + 1)), none, none, np.zeros(0, np.bool_))
+
+    @property
+    def single(self) -> bool:
+        """Whether there is one objective."""
+        return len(self.goals.objectives) == 1
+
+    def joined(self, at: int, which: int, branch: Branch, cells: Ints, found: Found) -> _Queue:
+        """What is left from `at` on, with the candidates of one more cluster."""
+        more = _keys(branch.setting, branch.floor(cells), self.goals)
+        keys = np.concatenate([self.keys[at:], more]) if len(self.keys) > at else more
+        which_of = np.concatenate([self.branch[at:], np.full(len(cells), which)])
+        every = np.concatenate([self.cell[at:], cells])
+        by_time = self.single and self.goals.objectives[0].name == "step_time"
+        order = np.argsort(keys[:, -1], kind="stable") if by_time else np.lexsort(keys.T[::-1])
+        alive = np.concatenate([self.alive[at:], np.ones(len(cells), np.bool_)])[order]
+        out = _Queue(self.goals, keys[order], which_of[order], every[order], alive)
+        for entry in found.front:
+            out.drop(entry, 0)
+        return out
 
     def next(self, at: int) -> int:
         """First candidate from `at` on that nothing rules out."""
@@ -206,11 +262,52 @@ class _Queue:
             self.alive[at:] &= (self.keys[at:, :-1] < np.array(entry.key[:-1])).any(axis=1)
 
 
+def _keys(setting: Setting, floor: Floor, goals: Goals) -> Floats:
+    """The best keys that plans with these bounds could have, shape (n, objectives + 1)."""
+    columns = [m.signed(m.bound(setting, floor)) for m in goals.objectives]
+    return np.stack([*columns, floor.time_s], axis=1)
+
+
+@dataclass(slots=True)
+class _Tally:
+    """Candidates that limits rule out by their bounds, and those that the simulator refuses."""
+
+    goals: Goals
+    by_memory: int = 0
+    by_limit: dict[str, int] = field(default_factory=dict)
+    refused: int = 0
+
+    def broken(self, branch: Branch) -> bool:
+        """Whether a limit rules out a whole cluster, whatever the plan; counts its candidates if so."""
+        for limit in self.goals.limits:
+            if not np.all(limit.met(limit.metric.bound(branch.setting, branch.least))):
+                self.by_limit[limit.metric.name] += branch.candidates.count
+                return True
+        return False
+
+    def kept(self, branch: Branch) -> Ints:
+        """Candidates of a cluster (flat cells) that no limit rules out by its bound."""
+        x, bounds = branch.candidates, branch.bounds
+        known = x.legal & np.isfinite(bounds.memory_bytes)
+        able = known & (bounds.memory_bytes <= branch.setting.memory_bytes * self.goals.memory_fraction)
+        priced = able & np.isfinite(bounds.time_s)
+        self.by_memory += int(known.sum()) - int(able.sum())
+        self.refused += x.count - int(known.sum()) + int(able.sum()) - int(priced.sum())  # before there was a bound
+        cells = np.flatnonzero(priced)
+        for limit in self.goals.limits:
+            ok = np.asarray(limit.met(limit.metric.bound(branch.setting, branch.floor(cells))))
+            self.by_limit[limit.metric.name] += len(cells) - int(ok.sum())
+            cells = cells[ok]
+        return cells
+
+
 def search(
     branches: Sequence[Branch], goals: Goals, *, report: Report | None = None, most: int | None = None,
     known: Mapping[tuple[int, int], Evaluated] | None = None,
 ) -> tuple[Found, Proof]:  # fmt: skip
     """The plans that are best at something and keep to the limits, with the proof.
+
+    A cluster whose candidates have no bounds yet gets them when the best that any of its plans could be comes first.
 
     Args:
         branches: clusters and precisions with their candidates.
@@ -221,14 +318,36 @@ def search(
 
     Ctrl-C ends the search with what it has; the proof then says how far it got.
     """
-    found = Found()
-    kept, by_memory, by_limit, refused = _within_limits(branches, goals)
-    queue = _Queue.of(branches, kept, goals)
-    metric = goals.objectives[0]
-    at, complete = queue.next(0), True
+    found, metric = Found(), goals.objectives[0]
+    tally = _Tally(goals, by_limit={limit.metric.name: 0 for limit in goals.limits})
+    waiting: list[tuple[tuple[float, ...], int]] = []
+    """Clusters without bounds: the best that any of their plans could be, the last first."""
+    queue, at, screened, complete = _Queue.empty(goals), 0, 0, True
+
+    def tell(possible: float) -> None:
+        if report:
+            best = metric.signed(found.best.key[0]) if found.best else float("nan")
+            report(screened, len(found.evaluated), best, metric.signed(possible))
+
     try:
-        while at < len(queue.cell):
-            bound = tuple(queue.keys[at].tolist())
+        for which, branch in enumerate(branches):
+            if branch.screening.done:
+                queue = queue.joined(0, which, branch, tally.kept(branch), found)
+                screened += branch.candidates.count
+            elif not tally.broken(branch):
+                waiting.append((tuple(_keys(branch.setting, branch.least, goals)[0].tolist()), which))
+        waiting.sort(reverse=True)
+        while at < len(queue.cell) or waiting:
+            bound = tuple(queue.keys[at].tolist()) if at < len(queue.cell) else None
+            if waiting and (bound is None or waiting[-1][0] <= bound):
+                least, which = waiting[-1]
+                if not found.rules_out(least):
+                    queue = queue.joined(at, which, branches[which], tally.kept(branches[which]), found)
+                    at, screened = queue.next(0), screened + branches[which].candidates.count
+                    tell(least[0])
+                waiting.pop()
+                continue
+            assert bound is not None
             if found.rules_out(bound):  # with one objective nothing later is better either
                 break
             if most is not None and len(found.evaluated) >= most:
@@ -244,46 +363,25 @@ def search(
                 if entry.feasible and not found.rules_out(entry.key):
                     found.take(entry)
                     queue.drop(entry, at)
-                if report:
-                    best = metric.signed(found.best.key[0]) if found.best else float("nan")
-                    report(len(found.evaluated), best, metric.signed(bound[0]))
+                tell(bound[0])
             at = queue.next(at)
     except KeyboardInterrupt:
         complete = False
-    left = queue.alive[at:]
-    still_open = 0 if complete else int(left.sum())
+    left, unseen = queue.alive[at:], [(key, which) for key, which in waiting if not found.rules_out(key)]
+    still_open = 0 if complete else int(left.sum()) + sum(branches[which].candidates.count for _, which in unseen)
     complete = not still_open
     ahead = queue.keys[at:, 0][left] if still_open else queue.keys[at:, 0]
-    next_bound = float(metric.signed(ahead[0])) if len(ahead) else float(metric.signed(np.inf))
+    possible = [*ahead[:1].tolist(), *(key[0] for key, _ in unseen)]
+    next_bound = float(metric.signed(min(possible, default=np.inf)))
     simulated, count = len(found.evaluated), sum(b.candidates.count for b in branches)
-    refused += len(found.refused)
-    by_bound = count - by_memory - sum(by_limit.values()) - simulated - refused - still_open
+    refused = tally.refused + len(found.refused)
+    by_bound = count - tally.by_memory - sum(tally.by_limit.values()) - simulated - refused - still_open
     best_value = float(metric.signed(found.best.key[0])) if found.best else float(metric.signed(np.inf))
     proof = Proof(
-        count, by_memory, by_limit, by_bound, simulated, refused, still_open, metric.name, best_value, next_bound,
-        found.best.step_time_s if found.best else float("inf"), complete,
+        count, tally.by_memory, tally.by_limit, by_bound, simulated, refused, still_open, metric.name, best_value,
+        next_bound, found.best.step_time_s if found.best else float("inf"), complete,
     )  # fmt: skip
     return found, proof
-
-
-def _within_limits(branches: Sequence[Branch], goals: Goals) -> tuple[list[Ints], int, dict[str, int], int]:
-    """Candidates (flat cells) that no limit rules out by its bound, and how many each did; how many were refused."""
-    kept, by_memory, refused = [], 0, 0
-    by_limit = {limit.metric.name: 0 for limit in goals.limits}
-    for branch in branches:
-        x, bounds = branch.candidates, branch.bounds
-        known = x.legal & np.isfinite(bounds.memory_bytes)
-        able = known & (bounds.memory_bytes <= branch.setting.memory_bytes * goals.memory_fraction)
-        priced = able & np.isfinite(bounds.time_s)
-        by_memory += int(known.sum()) - int(able.sum())
-        refused += x.count - int(known.sum()) + int(able.sum()) - int(priced.sum())  # before there was a bound
-        cells = np.flatnonzero(priced)
-        for limit in goals.limits:
-            ok = np.asarray(limit.met(limit.metric.bound(branch.setting, branch.floor(cells))))
-            by_limit[limit.metric.name] += len(cells) - int(ok.sum())
-            cells = cells[ok]
-        kept.append(cells)
-    return kept, by_memory, by_limit, refused
 
 
 def evaluate(branches: Sequence[Branch], goals: Goals, found: Found, which: int, cell: int) -> Evaluated | None:

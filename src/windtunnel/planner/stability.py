@@ -99,7 +99,7 @@ class _Scaled:
         else:
             screener = Screener(branch.case, branch.setting.memory_bytes * goals.memory_fraction)
             bounds = bounded(screener, branch.candidates, goals)
-        found, proof = search([replace(branch, bounds=bounds)], goals)
+        found, proof = search([branch.with_bounds(bounds)], goals)
         if not proof.complete:
             raise KeyboardInterrupt
         winner = found.best

@@ -236,7 +236,7 @@ def _limits(again: Again, best: Evaluated) -> tuple[LimitCost, ...]:
         return tuple(out)  # head-room is measured against the memory that would be lifted
     size = again.branches[best.branch].setting.memory_bytes
     if goals.memory_fraction < 1.0:
-        roomy = [replace(b, bounds=again.roomy(i)) for i, b in enumerate(again.branches)]
+        roomy = [b.with_bounds(again.roomy(i)) for i, b in enumerate(again.branches)]
         found = again.best(goals=replace(goals, memory_fraction=1.0), branches=roomy)
         needs = None
         if found is not None and found.reserved_bytes is not None:
@@ -253,7 +253,7 @@ def _endless(again: Again, which: int, branch: Branch) -> Branch:
     cluster = scaled(branch.case.cluster, "device memory", ROOMY_BYTES / branch.case.cluster.device.memory_bytes)
     case = replace(branch.case, cluster=cluster)
     setting = Setting.of(cluster, case.training, branch.setting.run_tokens)
-    return replace(branch, case=case, setting=setting, bounds=again.roomy(which))
+    return replace(branch, case=case, setting=setting).with_bounds(again.roomy(which))
 
 
 def _cost(
