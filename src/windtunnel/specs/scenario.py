@@ -11,6 +11,7 @@ from windtunnel.specs.cluster import ClusterRef, MixedClusterRef
 from windtunnel.specs.model import ModelSpec
 from windtunnel.specs.plan import PlanSpec
 from windtunnel.specs.search import SearchSpec
+from windtunnel.specs.serving import ServingSpec
 from windtunnel.specs.workload import TrainingSpec
 
 
@@ -22,7 +23,7 @@ class ModelFile(Spec):
 
 
 class Scenario(Spec):
-    """Model, cluster, work and plan. `search` is what `plan` chooses from; `serving` is read by a later verb."""
+    """Model, cluster, work and plan. `search` is what `plan` chooses from."""
 
     schema_version: Literal[1] = 1
     name: str = ""
@@ -31,5 +32,5 @@ class Scenario(Spec):
     training: TrainingSpec | None = None
     plan: PlanSpec = PlanSpec()
     techniques: tuple[str | dict[str, dict[str, Any]], ...] = ()
-    serving: dict[str, Any] | None = None
+    serving: ServingSpec | None = None
     search: SearchSpec | None = None
