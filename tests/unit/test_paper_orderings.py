@@ -11,8 +11,11 @@ from windtunnel.papers import claims
 from windtunnel.papers.frontier_3d import experiment as frontier_3d
 from windtunnel.papers.galvatron import experiment as galvatron
 from windtunnel.papers.megatron_3d import experiment as megatron_3d
+from windtunnel.papers.pipette import experiment as pipette
 
-PAPERS: dict[str, ModuleType] = {"megatron-3d": megatron_3d, "frontier-3d": frontier_3d, "galvatron": galvatron}
+PAPERS: dict[str, ModuleType] = {
+    "megatron-3d": megatron_3d, "frontier-3d": frontier_3d, "galvatron": galvatron, "pipette": pipette,
+}  # fmt: skip
 FAST = {
     "megatron-3d": (
         "tp-pp/best-tp/b32", "tp-pp/best-tp/b128", "tp-pp/outside-node", "tp-pp/more-stages", "mbs/best/b128",
@@ -20,6 +23,7 @@ FAST = {
     ),
     "frontier-3d": ("rate/22b", "tp/falls", "bubble/stages", "bubble/kept", "compute"),
     "galvatron": ("hybrid/bert", "hybrid/three-dimensions"),
+    "pipette": ("attained/a100", "manual/a100", "uneven/straggler", "uneven/assignment"),
 }  # fmt: skip
 """Claims whose central value is simulated with every run of the tests."""
 
