@@ -23,6 +23,7 @@ pytestmark = pytest.mark.conformance
 FILES = {
     ("megatron", "0.19.2"): "megatron.sh", ("torchtitan", "0.2.2"): "torchtitan.toml",
     ("torchtitan", "0.3.0"): "plan_config.py", ("deepspeed", "0.19.8"): "ds_config.json",
+    ("megatron_bridge", "0.6.2"): "plan_overrides.py",
 }  # fmt: skip
 REPORTED = {
     "sp": "sequence parallelism", "schedule": "schedule", "vpp": "vpp", "cp_kind": "context parallelism",
@@ -45,7 +46,8 @@ def effective(plan: dict[str, Any], target: str) -> dict[str, Any]:
     idle = {
         "overlap_param_gather": plan["zero"] not in (1, 2), "reshard_after_forward": plan["zero"] != 3,
         "fsdp_prefetch": plan["zero"] != 3, "shard_group": plan["zero"] == 0, "overlap_tp": plan["tp"] == 1,
-        "tp_bulk_overlap": plan["tp"] == 1, "overlap_p2p": plan["pp"] == 1, "schedule": plan["pp"] == 1,
+        "tp_bulk_overlap": plan["tp"] == 1 or plan["overlap_tp"], "overlap_p2p": plan["pp"] == 1,
+        "schedule": plan["pp"] == 1,
     }  # fmt: skip
     found = {name: None if idle.get(name) else value for name, value in plan.items()}
     if plan["schedule"] == "interleaved_1f1b_steady" and plan["m"] != plan["pp"]:

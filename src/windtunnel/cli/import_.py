@@ -24,8 +24,8 @@ def import_(
         typer.Argument(
             metavar="FILE",
             show_default=False,
-            help="Hugging Face config.json, Megatron-LM script or flags, DeepSpeed JSON or torchtitan TOML; "
-            "`-` reads standard input.",
+            help="Hugging Face config.json, Megatron-LM script or flags, DeepSpeed JSON, torchtitan TOML or Python, "
+            "Megatron-Bridge Python, YAML or overrides; `-` reads standard input.",
         ),
     ],
     name: Annotated[str, typer.Option(help="Name of the model; absent: what the file says, or the folder's.")] = "",
@@ -58,7 +58,8 @@ def import_(
         typer.Option(
             metavar="NAME=VALUE",
             show_default=False,
-            help="Scripts: a variable or positional parameter that comes from outside (repeatable).",
+            help="Scripts: a variable or positional parameter that comes from outside; Python: CONFIG names the "
+            "function (repeatable).",
         ),
     ] = None,
     output: Annotated[
@@ -69,7 +70,7 @@ def import_(
 ) -> None:
     """Turn a Hugging Face config into a model, or a launch configuration into a scenario.
 
-    Launch configurations: Megatron-LM arguments, DeepSpeed JSON, torchtitan TOML.
+    Launch configurations: Megatron-LM arguments, DeepSpeed JSON, torchtitan TOML or Python, Megatron-Bridge settings.
     """
     from windtunnel.errors import BadInput
     from windtunnel.importers import formats

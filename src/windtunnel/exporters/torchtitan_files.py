@@ -135,11 +135,9 @@ class PythonConfig(TomlConfig):
         return f"{name}.Config()"
 
     def _registry(self, imports: dict[str, list[str]]) -> str:
-        """The call that builds the model with its attention, its expert exchange and its low precision."""
+        """The call that builds the model with its expert exchange and its low precision."""
         code = self.code
         words = [json.dumps(code["model.flavor"])]
-        if "model.attention" in code:
-            words.append(f"attn_backend={json.dumps(code['model.attention'])}")
         backend = code.get("parallelism.expert_parallel_comm_backend")
         if backend is not None:
             words.append(f"moe_comm_backend={json.dumps(backend)}")

@@ -157,7 +157,8 @@ class Settings:
     def rest(self) -> None:
         """List what no field was made of. Tables in `no_bearing` end in a dot."""
         data = options(self.launch.format)
-        ignored, not_modelled = data["no_bearing"].split(), data["not_modelled"]
+        others = dict.fromkeys(data.get("no_field", "").split(), "an option that is not followed")
+        ignored, not_modelled = data["no_bearing"].split(), others | data["not_modelled"]
         known = sorted({*self.used, *ignored, *not_modelled})
         for name, value in self.values.items():
             if name in self.used:

@@ -11,6 +11,9 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, Any
 
+from windtunnel.errors import UNSET
+from windtunnel.importers.python_values import constants, value_of
+
 if TYPE_CHECKING:
     from windtunnel.importers.launch import Launch, Wanted
 
@@ -41,10 +44,13 @@ def read_python(
     builders = [name for name, node in functions.items() if _builds(node, functions)]
     chosen = wanted.env.get("CONFIG") or ("plan" if "plan" in builders else builders[0] if len(builders) == 1 else "")
     if chosen not in builders:
-        rule = f"which configuration is meant? --env CONFIG=… names one of {', '.join(builders)}"
-        launch.wrong("CONFIG", rule if builders else "no function of this file builds a Trainer.Config", chosen or None)
+        rule = "no function of this file builds a Trainer.Config"
+        if builders:
+            rule = f"which configuration is meant? --env CONFIG=… names one of {', '.join(builders)}"
+        launch.wrong("CONFIG", rule, chosen or UNSET)
         return {}, {}
     reader = _Reader(launch, functions, _packages(tree), models)
+    reader.names = constants(tree.body)
     reader.function(functions[chosen])
     if not any(name.startswith("activation_checkpoint.mode") for name in reader.values):
         reader.policy("SelectiveAC", None)
@@ -83,12 +89,15 @@ class _Reader:
         self.values: dict[str, Any] = {}
         self.lines: dict[str, int | None] = {}
         self.registries: dict[str, ast.Call] = {}
+        self.names: dict[str, ast.Constant] = {}
         self.name = ""
 
     def function(self, node: ast.FunctionDef) -> None:
         """Read a function from top to bottom; later settings win."""
         self.name = self.name or node.name
         config = ""
+        own = constants(node.body)
+        self.names = self.names | own
         for statement in node.body:
             if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant):
                 continue  # its docstring
@@ -98,7 +107,7 @@ class _Reader:
                     config = target
                 elif _call(statement.value).endswith("model_registry") and isinstance(statement.value, ast.Call):
                     self.registries[target] = statement.value
-                else:
+                elif target not in own:
                     self._unread(statement, "computed in the file")
             elif isinstance(statement, ast.Assign) and ast.unparse(statement.targets[0]).startswith(f"{config}."):
                 path = ast.unparse(statement.targets[0]).removeprefix(f"{config}.")
@@ -155,7 +164,7 @@ class _Reader:
                 self._put("optimizer.name", "AdamW" if _call(value).endswith("default_adamw") else None, value)
         elif path.split(".", maxsplit=1)[0] in _SECTIONS or "." not in path:
             try:
-                self._put(_RENAMED.get(path, path), ast.literal_eval(value), value)
+                self._put(_RENAMED.get(path, path), value_of(value, self.names), value)
             except ValueError:
                 if path.split(".", maxsplit=1)[0] in _PLAIN:
                     self.launch.leave(path, ast.unparse(value), value.lineno, "not a value that is written out")

@@ -129,6 +129,7 @@ def _model(prepared: Prepared, to: _Settings) -> None:
     model, training, plan, draft = prepared.model, prepared.training, prepared.plan, to.draft
     to.set("model.num_layers", model.num_hidden_layers)
     to.set("model.hidden_size", model.hidden_size)
+    to.set("model.vocab_size", model.vocab_size)
     to.set("model.num_attention_heads", model.num_attention_heads)
     if not model.is_mla:
         to.set("model.num_query_groups", model.kv_heads)

@@ -160,9 +160,9 @@ def _model(prepared: Prepared, to: TomlConfig) -> None:
         to.draft.lacks(f"precision {precision}: written as bf16")
     if model.num_experts and precision in ("fp8", "fp8_rowwise", "mxfp8"):
         to.draft.lacks(f"precision {precision} of the experts' products: a prototype there, left in bf16")
-    if isinstance(to, PythonConfig) and prepared.plan.attention == "sdpa":
-        to.set("model.attention", "sdpa")
-    if prepared.plan.attention != "sdpa":
+    if isinstance(to, PythonConfig):
+        to.draft.lacks(f"attention kernel {prepared.plan.attention}: flex attention runs")
+    elif prepared.plan.attention != "sdpa":
         to.draft.lacks(f"attention kernel {prepared.plan.attention}: PyTorch chooses")
 
 

@@ -1,0 +1,270 @@
+"""Settings of Megatron-Bridge (a recipe or overrides in Python, YAML, a command line with overrides) as a scenario.
+
+What a file does not set is the recipe's, which is not in the file: the stack's own defaults stand for it, and the
+result says so. Sources: fields and what they mean, Megatron-Bridge 0.6.2 (`models/`, `training/config.py`,
+`training/comm_overlap.py`); fields without a scenario's are data, `flags/megatron_bridge.yaml`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from windtunnel.importers import bridge_settings
+from windtunnel.importers.launch import Launch, Wanted
+from windtunnel.importers.megatron_plan import ATTENTION, CP_KINDS, GRAPHS, MODULES, OPTIMIZERS, SHARDING, layout_counts
+from windtunnel.importers.settings import Settings
+
+FORMAT = "megatron_bridge"
+TITLE = "Megatron-Bridge configuration"
+PRECISION = (
+    ("nvfp4", "nvfp4"), ("mxfp8", "mxfp8"), ("subchannel", "fp8_block"), ("fp8", "fp8"), ("fp16", "fp16"),
+    ("bf16", "bf16"),
+)  # fmt: skip
+"""Part of a precision recipe's name → precision; the first that fits."""
+DIMENSIONS = {
+    "model.num_layers": "num_hidden_layers", "model.hidden_size": "hidden_size",
+    "model.num_attention_heads": "num_attention_heads", "model.num_query_groups": "kv_heads",
+    "model.ffn_hidden_size": "intermediate_size", "model.num_moe_experts": "num_experts",
+    "model.vocab_size": "vocab_size", "model.moe_router_topk": "num_experts_per_tok",
+    "model.moe_ffn_hidden_size": "moe_intermediate_size",
+}  # fmt: skip
+KEPT = "not set here: the recipe's, taken as the stack's default"
+
+
+def detect(text: str) -> bool:
+    """Whether a text sets a Megatron-Bridge configuration."""
+    return bridge_settings.kind(text) is not None
+
+
+def read(text: str, file: str, wanted: Wanted) -> Launch:
+    """Read a file; problems are collected in the result."""
+    launch = Launch(FORMAT, TITLE, file)
+    kind = bridge_settings.kind(text)
+    if kind == "yaml":
+        found = bridge_settings.from_yaml(text)
+    elif kind == "command":
+        found = bridge_settings.from_command(text, launch, wanted)
+    else:
+        found = bridge_settings.from_python(text, launch, wanted)
+    s = Settings(launch, *found)
+    if not s.values:
+        if not launch.problems:
+            launch.wrong("", "sets nothing of a Megatron-Bridge configuration")
+        return launch
+    sizes = {name: s.get(f"({name})") for name in ("nnodes", "nproc-per-node")}
+    nodes, per_node = [(size, f"--{name}", None) if size else None for name, size in sizes.items()]
+    devices = launch.cluster(wanted, nodes, per_node)
+    _model(launch, s, wanted)
+    _training(launch, s, wanted)
+    inner = _axes(launch, s)
+    _sharding(launch, s, devices, inner)
+    _overlap(launch, s)
+    _memory(launch, s)
+    mbs = wanted.mbs or s.number("train.micro_batch_size")
+    if mbs is None:
+        launch.assume("plan.mbs", 1, "no train.micro_batch_size; --mbs of windtunnel import says otherwise")
+    else:
+        s.put("plan.mbs", mbs, "train.micro_batch_size")
+    launch.check_batch(devices, inner)
+    s.rest()
+    return launch
+
+
+def _model(launch: Launch, s: Settings, wanted: Wanted) -> None:
+    """By name, or the one catalogue model with the sizes that the file sets."""
+    from windtunnel import catalog
+
+    given = {field: s.get(name) for name, field in DIMENSIONS.items() if s.get(name) is not None}
+    named = s.get("(model)")
+    if wanted.model is not None:
+        launch.named_model(wanted.model, "--model of windtunnel import")
+        return
+    if named is not None:
+        launch.named_model(str(named), "AutoBridge.from_hf_pretrained", s.line("(model)"))
+        return
+    same = [
+        model.name for model in map(catalog.model, catalog.models())
+        if len(given) >= 4 and all(getattr(model, field) == value for field, value in given.items())
+    ]  # fmt: skip
+    if same:
+        others = f" (as have {', '.join(same[1:])})" if same[1:] else ""
+        launch.set("model", same[0], f"has the sizes that the file sets{others}", s.line("model.num_layers"))
+        if others:
+            launch.assumed.append(("model", same[0], f"the file sets sizes alone, which fit{others}; --model decides"))
+    else:
+        launch.wrong("--model", "is required: the file names no model, and its sizes fit no catalogue entry")
+
+
+def _training(launch: Launch, s: Settings, wanted: Wanted) -> None:
+    names = ("model.seq_length", "dataset.seq_length", "dataset.sequence_length")
+    seq_len = s.number(*names)
+    if wanted.seq_len is not None:
+        launch.set("training.seq_len", wanted.seq_len, "--seq-len of windtunnel import")
+    elif seq_len is not None:
+        s.put("training.seq_len", seq_len, *names)
+    else:
+        launch.wrong("model.seq_length", "is not in the file (it is the recipe's); --seq-len gives it")
+    batch = s.number("train.global_batch_size")
+    if wanted.global_batch is not None:
+        launch.set("training.global_batch", wanted.global_batch, "--global-batch of windtunnel import")
+    elif batch is not None:
+        s.put("training.global_batch", batch, "train.global_batch_size")
+    else:
+        launch.wrong("train.global_batch_size", "is not in the file (it is the recipe's); --global-batch gives it")
+    recipe = s.get("mixed_precision")
+    precision = next((kind for part, kind in PRECISION if part in str(recipe)), None)
+    if recipe is not None and precision is None:
+        launch.wrong("mixed_precision", "names no precision that is known", recipe, s.line("mixed_precision"))
+    elif precision is not None:
+        s.put("training.precision", precision, "mixed_precision")
+    else:
+        launch.assume("training.precision", "bf16", f"mixed_precision {KEPT}")
+    launch.set("training.framework", wanted.framework or "megatron_bridge", "the format of the file")
+    optimizer = s.choice(OPTIMIZERS | {"sgd": "sgd"}, "optimizer.optimizer")
+    if optimizer is not None:
+        s.put("training.optimizer", optimizer, "optimizer.optimizer")
+    backend = s.choice(ATTENTION, "model.attention_backend")
+    if backend not in (None, "auto"):
+        s.put("training.attention", backend, "model.attention_backend")
+    fused = s.switch("model.cross_entropy_loss_fusion")
+    if fused is not None:
+        s.put("training.fused_cross_entropy", fused, "model.cross_entropy_loss_fusion")
+    _graphs(launch, s)
+    dispatcher = s.get("model.moe_token_dispatcher_type")
+    backend = s.get("model.moe_flex_dispatcher_backend")
+    if dispatcher is not None:
+        kind = (backend or "deepep") if dispatcher == "flex" else dispatcher
+        s.put("training.moe_dispatcher", kind, "model.moe_token_dispatcher_type")
+    permute = s.switch("model.moe_permute_fusion")
+    if permute is not None:
+        s.put("training.fused_permute", permute, "model.moe_permute_fusion")
+
+
+def _graphs(launch: Launch, s: Settings) -> None:
+    impl, names = s.get("model.cuda_graph_impl"), ("model.cuda_graph_modules", "model.cuda_graph_scope")
+    scope = sorted(map(str, s.items(*names) or []))
+    if impl in (None, "none"):
+        return
+    kind = "full" if impl == "full_iteration" else GRAPHS.get(" ".join(scope)) if scope else "layer"
+    if kind is None:
+        s.leave("a scenario captures attention, moe, layer or full", *names)
+    else:
+        s.put("training.cuda_graphs", kind, "model.cuda_graph_impl")
+
+
+def _axes(launch: Launch, s: Settings) -> int:
+    """Axis sizes and stages; returns tp · pp · cp."""
+    m = "model."
+    tp = s.take("plan.tp", f"{m}tensor_model_parallel_size") or 1
+    sp = s.switch(f"{m}sequence_parallel")
+    if sp is not None and tp > 1:
+        s.put("plan.sp", sp, f"{m}sequence_parallel")
+    pp = s.take("plan.pp", f"{m}pipeline_model_parallel_size") or 1
+    s.get(f"{m}pipeline_dtype")
+    vpp = s.number(f"{m}virtual_pipeline_model_parallel_size")
+    if vpp is not None and pp > 1:
+        s.put("plan.vpp", vpp, f"{m}virtual_pipeline_model_parallel_size")
+    layout = s.get(f"{m}pipeline_model_parallel_layout")
+    if isinstance(layout, str):
+        counts, line = layout_counts(layout), s.line(f"{m}pipeline_model_parallel_layout")
+        if counts is None or len(counts) % pp:
+            rule = f"must be stages of E, t, m and L between |, a multiple of pp = {pp}"
+            launch.wrong(f"{m}pipeline_model_parallel_layout", rule, layout, line)
+        else:
+            s.put("plan.vpp", len(counts) // pp, f"{m}pipeline_model_parallel_layout")
+            s.put("plan.stage_layers", counts, f"{m}pipeline_model_parallel_layout")
+    elif layout is not None:
+        s.leave("only layouts written as text are read", f"{m}pipeline_model_parallel_layout")
+    for end in ("embedding", "loss"):
+        if s.switch(f"{m}account_for_{end}_in_pipeline_split"):
+            s.put(f"plan.{end}_as_layer", True, f"{m}account_for_{end}_in_pipeline_split")
+    cp = s.take("plan.cp", f"{m}context_parallel_size") or 1
+    kind = s.get(f"{m}cp_comm_type")
+    sizes = s.items(f"{m}hierarchical_context_parallel_sizes")
+    if cp > 1 and kind in CP_KINDS:
+        s.put("plan.cp_kind", CP_KINDS[kind], f"{m}cp_comm_type")
+        if kind == "a2a+p2p" and sizes:
+            s.put("plan.cp_all_to_all", sizes[0], f"{m}hierarchical_context_parallel_sizes")
+    elif cp > 1 and kind is not None:
+        s.leave(f"must be one of {', '.join(CP_KINDS)}, the same for all layers", f"{m}cp_comm_type")
+    ep, etp = s.number(f"{m}expert_model_parallel_size"), s.number(f"{m}expert_tensor_parallel_size")
+    if ep is not None and ep > 1:
+        s.put("plan.ep", ep, f"{m}expert_model_parallel_size")
+    if etp is not None and etp > 1:
+        s.put("plan.etp", etp, f"{m}expert_tensor_parallel_size")
+    launch.set("plan.dp", "auto", "devices / (tp · pp · cp)")
+    if s.switch("dist.use_tp_pp_dp_mapping"):
+        s.put("plan.order", ["tp", "cp", "ep", "pp", "dp"], "dist.use_tp_pp_dp_mapping")
+    return tp * pp * cp
+
+
+def _sharding(launch: Launch, s: Settings, devices: int | None, inner: int) -> None:
+    names = ("ddp.use_distributed_optimizer", "optimizer.use_distributed_optimizer")
+    distributed = s.switch(*names)
+    fsdp = s.switch("ddp.use_megatron_fsdp", "dist.use_megatron_fsdp")
+    strategy = s.choice(SHARDING, "ddp.data_parallel_sharding_strategy")
+    if fsdp:
+        s.put("plan.zero", strategy or 0, "ddp.data_parallel_sharding_strategy")
+        if strategy == SHARDING["optim_grads_params"]:
+            launch.set("plan.reshard_after_forward", True, "Megatron-FSDP gathers again for backward")
+    elif distributed is not None:
+        s.put("plan.zero", int(distributed), *names)
+    instances = s.number("ddp.num_distributed_optimizer_instances")
+    ranks = devices // inner * int(launch.fields.get("plan.cp", 1)) if devices and devices % inner == 0 else None
+    if instances is not None and instances > 1 and ranks:
+        name = "ddp.num_distributed_optimizer_instances"
+        if ranks % instances:
+            launch.wrong(name, f"must divide dp · cp = {ranks}", instances, s.line(name))
+        else:
+            s.put("plan.shard_group", ranks // instances, name)
+
+
+def _overlap(launch: Launch, s: Settings) -> None:
+    for field, names in {
+        "grad_reduce": ("comm_overlap.overlap_grad_reduce", "ddp.overlap_grad_reduce"),
+        "param_gather": ("comm_overlap.overlap_param_gather", "ddp.overlap_param_gather"),
+        "moe_a2a": ("comm_overlap.overlap_moe_expert_parallel_comm", "model.overlap_moe_expert_parallel_comm"),
+    }.items():
+        on = s.switch(*names)
+        if on is not None:
+            s.put(f"plan.overlap.{field}", on, *names)
+    tensor = s.switch("comm_overlap.tp_comm_overlap", "model.tp_comm_overlap")
+    if tensor and int(launch.fields.get("plan.tp", 1)) > 1:  # off: layers keep the overlap that needs no buffers
+        s.put("plan.overlap.tp", True, "comm_overlap.tp_comm_overlap", "model.tp_comm_overlap")
+    p2p = s.switch("comm_overlap.overlap_p2p_comm", "model.overlap_p2p_comm")
+    if p2p is not None and int(launch.fields.get("plan.vpp", 1)) > 1:
+        s.put("plan.overlap.p2p", p2p, "comm_overlap.overlap_p2p_comm", "model.overlap_p2p_comm")
+
+
+def _memory(launch: Launch, s: Settings) -> None:
+    granularity = s.get("model.recompute_granularity")
+    method, layers = s.get("model.recompute_method"), s.number("model.recompute_num_layers")
+    modules = s.items("model.recompute_modules")
+    where = "model.recompute_granularity"
+    if granularity == "full":
+        s.put("plan.recompute.policy", "full", where)
+        if method == "block" and layers is not None:
+            count = layers * int(launch.fields.get("plan.vpp", 1))
+            s.put("plan.recompute.num_layers", count, "model.recompute_num_layers")
+    elif granularity == "selective" and modules:
+        for module in modules:
+            if module not in MODULES:
+                why = f"no such module here; known are {', '.join(MODULES)}"
+                launch.leave("model.recompute_modules", str(module), s.line("model.recompute_modules"), why)
+        s.put("plan.recompute.policy", "modules", where)
+        s.put("plan.recompute.modules", [MODULES[m] for m in modules if m in MODULES], "model.recompute_modules")
+    elif granularity is not None:
+        s.put("plan.recompute.policy", "selective", where)
+    if s.switch("optimizer.optimizer_cpu_offload"):
+        share: Any = s.get("optimizer.optimizer_offload_fraction")
+        s.put("plan.offload.optimizer", 1.0 if share is None else float(share), "optimizer.optimizer_cpu_offload")
+    whole = s.number("model.cpu_offloading_num_layers", least=0)
+    depth = s.values.get("model.num_layers")
+    taken = ", ".join(map(str, s.items("model.offload_modules") or []))
+    if s.switch("model.cpu_offloading") and whole and depth:
+        s.put("plan.offload.activations", min(whole / depth, 1.0), "model.cpu_offloading_num_layers")
+    elif s.switch("model.fine_grained_activation_offloading"):
+        part = s.get("model.activation_offload_fraction")
+        s.put("plan.offload.activations", 1.0 if part is None else float(part), "model.offload_modules")
+        why = f"stands for the inputs of {taken}: a scenario offloads layers whole"
+        launch.assumed.append(("plan.offload.activations", "all a layer keeps", why))
