@@ -23,6 +23,7 @@ from windtunnel.planner.simpler import Choice, choose
 from windtunnel.planner.space import LAYOUT_AXES, Candidates, candidates
 from windtunnel.planner.stability import Stability, stability
 from windtunnel.planner.why import Why, why
+from windtunnel.specs.cluster import MixedClusterRef
 from windtunnel.specs.scenario import Scenario
 from windtunnel.specs.search import SearchSpec
 from windtunnel.training.predict import Source, load, simulate_training
@@ -58,8 +59,16 @@ class Stopped(KeyboardInterrupt):
 
 
 Report = Callable[[Progress], None]
-_SEARCHED = {*LAYOUT_AXES, "dp", "sp", "recompute", "schedule", "stage_layers", "shard_group"}
+_SEARCHED = {
+    *LAYOUT_AXES, "dp", "sp", "recompute", "schedule", "stage_layers", "shard_group", "group_axis", "batch_shares",
+}  # fmt: skip
 """Fields of a plan that a free search chooses anew."""
+
+
+def freed(scenario: Scenario) -> Scenario:
+    """The scenario without what a free search chooses anew."""
+    kept = {n: getattr(scenario.plan, n) for n in scenario.plan.model_fields_set - _SEARCHED}
+    return scenario.model_copy(update={"plan": type(scenario.plan).model_validate(kept)})
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +122,8 @@ class PlanResult:
     """What the search knows beyond its best plan, where it was asked."""
     stability: Stability | None = None
     """How far the cluster may change before another layout wins, where it was asked."""
+    compared: dict[str, float | None] = field(default_factory=dict)
+    """On groups of unlike devices: step seconds of an equal share and of each group alone; None where nothing fits."""
 
     @property
     def gain(self) -> float | None:
@@ -128,6 +139,10 @@ class PlanResult:
             "written": None if self.written is None else self.written.to_dict(), "gain": self.gain,
             "elapsed_s": self.elapsed_s, "screened_per_s": self.screened_per_s, "by_axis": self.by_axis,
             "proof": {**_fields(self.proof), "gap": self.proof.gap},
+            "compared": {
+                name: {"step_time_s": s, "gain": s and 1.0 - self.best.step_time_s / s}
+                for name, s in self.compared.items()
+            },
             "recommended": None if self.choice is None else asdict(self.choice),
             "why": None if self.why is None else self.why.to_dict(),
             "stability": None if self.stability is None else asdict(self.stability),
@@ -180,12 +195,15 @@ def plan(
     """
     begun = time.perf_counter()
     scenario, lines, folder = load(source, overrides)
+    if isinstance(scenario.cluster, MixedClusterRef):
+        from windtunnel.planner.mixed_plan import plan_mixed
+
+        return plan_mixed(scenario, lines, folder, begun, free=free, report=report)
     question = question_of(scenario, folder, lines)
     written = None
     if free:
         written = simulate_training(scenario, sensitivities=False)
-        kept = {n: getattr(scenario.plan, n) for n in scenario.plan.model_fields_set - _SEARCHED}
-        scenario = scenario.model_copy(update={"plan": type(scenario.plan).model_validate(kept)})
+        scenario = freed(scenario)
         question = question_of(scenario, folder, lines)
     goals, wanted = Goals.of(question.wanted), question.wanted
     branches, excluded = _enumerated(question, goals)

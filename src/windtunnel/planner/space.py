@@ -106,7 +106,7 @@ def divisors(n: int) -> list[int]:
     return sorted({*small, *(n // d for d in small)})
 
 
-def _axis(space: Space, plan: PlanSpec, name: str, default: list[int]) -> list[int]:
+def axis_of(space: Space, plan: PlanSpec, name: str, default: list[int]) -> list[int]:
     """Values of one axis: the space's, else the plan's own where it sets one, else all."""
     listed = getattr(space, name)
     if listed is not None:
@@ -124,13 +124,13 @@ def _layouts(
     depth = len(model.layer_kinds())
     heads, experts, batch = model.num_attention_heads, model.num_experts, training.global_batch
     axes = {
-        "tp": _axis(space, plan, "tp", [d for d in of_devices if heads % d == 0]),
-        "cp": _axis(space, plan, "cp", [d for d in of_devices if d == 1 or training.seq_len % (2 * d) == 0]),
-        "pp": _axis(space, plan, "pp", [d for d in of_devices if d <= depth + 2]),
-        "vpp": _axis(space, plan, "vpp", divisors(depth) if (depth + 2) % 2 else divisors(depth) + divisors(depth + 2)),
-        "ep": _axis(space, plan, "ep", divisors(experts) if experts else [1]),
-        "etp": _axis(space, plan, "etp", [d for d in of_devices if heads % d == 0] if experts else [1]),
-        "mbs": _axis(space, plan, "mbs", divisors(batch)),
+        "tp": axis_of(space, plan, "tp", [d for d in of_devices if heads % d == 0]),
+        "cp": axis_of(space, plan, "cp", [d for d in of_devices if d == 1 or training.seq_len % (2 * d) == 0]),
+        "pp": axis_of(space, plan, "pp", [d for d in of_devices if d <= depth + 2]),
+        "vpp": axis_of(space, plan, "vpp", divisors(depth) + ([] if depth % 2 else divisors(depth + 2))),
+        "ep": axis_of(space, plan, "ep", divisors(experts) if experts else [1]),
+        "etp": axis_of(space, plan, "etp", [d for d in of_devices if heads % d == 0] if experts else [1]),
+        "mbs": axis_of(space, plan, "mbs", divisors(batch)),
     }
     grid = np.array(list(product(*(sorted(set(axes[name])) for name in LAYOUT_AXES))), np.int64).reshape(-1, 7)
     if experts and space.etp is None and "etp" not in plan.model_fields_set:  # uncut experts, or cut as the rest
@@ -319,6 +319,14 @@ def candidates(
     """All legal plans of a scenario's search space on one cluster."""
     excluded: dict[str, int] = {}
     x = _layouts(model, cluster.num_devices, training, plan, search.space, excluded)
+    return with_policies(x, model, plan, search, behaviour, excluded)
+
+
+def with_policies(
+    x: dict[str, Ints], model: ModelSpec, plan: PlanSpec, search: SearchSpec, behaviour: Behaviour,
+    excluded: dict[str, int],
+) -> Candidates:  # fmt: skip
+    """Layouts with every choice of switches that they can have."""
     policies = _policies(plan, search.space, behaviour, x["cp"])
     legal = _legal(x, policies, model, behaviour, excluded)
     return Candidates(**x, policies=policies, legal=legal, base=plan, excluded=excluded)

@@ -13,9 +13,13 @@ if TYPE_CHECKING:
     from windtunnel.planner.stability import Resource
     from windtunnel.planner.why import CellBest, ClusterBest, LimitCost
 
-AXES = ("tp", "pp", "vpp", "cp", "ep", "etp", "dp", "mbs", "zero", "recompute", "stage_layers")
+AXES = (
+    "group_axis", "tp", "pp", "vpp", "cp", "ep", "etp", "dp", "mbs", "zero", "recompute", "stage_layers",
+    "batch_shares",
+)  # fmt: skip
 _PLAIN: dict[str, Any] = {"vpp": 1, "cp": 1, "ep": 1, "etp": 1, "zero": None}
 """Values that say nothing."""
+_UNSAID = ("recompute none", "zero 1", "stage_layers even")
 _SIMPLER = {
     "kinds": "fewer kinds of parallelism", "redone": "less recomputation or offloading",
     "stages": "fewer virtual stages", "switches": "fewer switches off the framework's defaults",
@@ -39,7 +43,7 @@ def plan_words(plan: dict[str, Any], names: Sequence[str] = AXES) -> str:
         if name in plan and plan[name] is not None and plan[name] != _PLAIN.get(name):
             value = field_text(plan[name])
             shown.append(f"recompute {value}" if name == "recompute" else f"{name} {value}")
-    return " · ".join(text for text in shown if text not in ("recompute none", "zero 1", "stage_layers even"))
+    return " · ".join(text for text in shown if text not in _UNSAID)
 
 
 def field_text(value: Any) -> str:

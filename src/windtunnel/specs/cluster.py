@@ -117,5 +117,5 @@ def refuse_groups(cluster: ClusterSpec, what: str) -> None:
         BadInput: the cluster has groups.
     """
     if isinstance(cluster, MixedCluster):
-        rule = f"{what} does not read groups of unlike devices yet; `train` does"
+        rule = f"{what} does not read groups of unlike devices yet; `train` and `plan` do"
         raise BadInput(Problem("cluster.groups", rule))

@@ -62,6 +62,8 @@ class Space(Spec):
     overlap_tp: Switch | None = None
     overlap_p2p: Switch | None = None
     overlap_moe_a2a: Switch | None = None
+    group_axis: tuple[Literal["dp", "pp"], ...] | None = None
+    """Axes that may cross groups of unlike devices."""
     order: tuple[tuple[Axis, ...], ...] | None = None
 
     @field_validator("*")

@@ -9,15 +9,15 @@ Source: hierarchical reduction as in Wang et al. 2023, Holmes (arXiv 2312.03549)
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from windtunnel.network.coefficients import NetworkCoefficients
 from windtunnel.network.groups import placement
-from windtunnel.network.model import NetworkModel
 from windtunnel.specs.cluster import ClusterSpec
 from windtunnel.training.assembly import S_REDUCE, T_REDUCE, Assembly, Floats, Rows
+from windtunnel.training.known import Known
 from windtunnel.training.laid import Laid
 from windtunnel.training.traffic import Traffic
 
@@ -30,6 +30,8 @@ class Between:
     """Each group with the network between groups in place of its scale-out network."""
     own_ports: bool
     """Whether that network has ports of its own, which nothing else of the step uses."""
+    known: Known = field(default_factory=Known, compare=False, repr=False)
+    """Networks that other steps of a search asked before."""
 
     def seconds(self, traffic: list[Traffic], pieces: Rows) -> tuple[Floats, list[Floats]]:
         """Seconds of one piece of each virtual stage, and the bytes that it sends through each group's ports.
@@ -42,7 +44,7 @@ class Between:
         slowest, sent = np.zeros(len(pieces)), []
         for side, own in zip(self.sides, traffic, strict=True):
             params = replace(own.parts.network.params, out=NetworkCoefficients.for_cluster(side).out)
-            network = NetworkModel(side, params)
+            network = self.known.network(side, params)
             place = placement(count, side.scale_up_domain, side.scale_up_domain)
             grads = own.options.grad_bytes * own.trainable / pieces
             shards = ((own.parts.dense_params, own.plan.dp * own.plan.cp), (own.parts.expert_params, own.edp))

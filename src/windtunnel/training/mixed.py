@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from windtunnel.errors import ProblemList
 from windtunnel.schedules.table import InstructionTable
-from windtunnel.specs.cluster import MixedCluster, outward
+from windtunnel.specs.cluster import ClusterSpec, MixedCluster, outward
 from windtunnel.specs.model import ModelSpec
 from windtunnel.specs.plan import PlanSpec
 from windtunnel.specs.workload import TrainingSpec
@@ -19,7 +19,7 @@ from windtunnel.training.known import Known
 from windtunnel.training.laid import Replicas
 from windtunnel.training.simulate import Prepared, ResolvedStep, clock_of, options_of, resolve_step, table_of
 from windtunnel.training.staged import Split, Staged, StagedTraffic, joined_parts, own_parts
-from windtunnel.training.step import build_joint
+from windtunnel.training.step import StepProgram, build_joint
 from windtunnel.training.traffic import Traffic
 
 
@@ -78,39 +78,67 @@ def shares_of(
     return None if len(problems) else list(zip(replicas, shares, strict=True))
 
 
-def _replicas(
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What one group runs, before there is a step program."""
+
+    group: ClusterSpec
+    training: TrainingSpec
+    """With the group's share of the batch."""
+    step: ResolvedStep
+    replicas: Replicas
+    clock: float
+
+    def prepared(self, model: ModelSpec, program: StepProgram) -> Prepared:
+        """The group's view of the step."""
+        x, r = self.step, self.replicas
+        return Prepared(
+            model, self.group, self.training, x.plan, x.coefficients, x.behaviour, r.parts, r.table, program, self.clock
+        )
+
+
+def replica_classes(
     model: ModelSpec, cluster: MixedCluster, training: TrainingSpec, plan: PlanSpec, techniques: tuple[Applied, ...],
     problems: ProblemList, overrides: dict[str, Any] | None, known: Known | None,
-) -> Prepared:  # fmt: skip
-    """Groups along dp: each is a job of its own with its share of the batch, up to the reduction between them."""
+) -> tuple[list[Part], Between]:  # fmt: skip
+    """Groups along dp: each is a job of its own with its share of the batch, up to the reduction between them.
+
+    Raises:
+        BadInput: everything wrong with the plan, at once.
+    """
     shares = shares_of(cluster, training, plan, problems)
     problems.raise_if_any()
     assert shares is not None
-    steps: list[tuple[TrainingSpec, ResolvedStep, InstructionTable, float]] = []
-    laid: list[Replicas] = []
-    spread = cluster.num_devices > cluster.scale_up_domain
+    out = []
     for group, (replicas, m) in zip(cluster.groups, shares, strict=True):
         part = training.model_copy(update={"global_batch": replicas * m * plan.mbs})
         own = plan.model_copy(update={"dp": replicas, "batch_shares": None})
         clock = clock_of(group, training, overrides)
         step = resolve_step(
             model, group, part, own, techniques, problems, coefficient_overrides=overrides, clock=clock,
-            known=known, spread=spread,
+            known=known, spread=cluster.num_devices > cluster.scale_up_domain,
         )  # fmt: skip
-        table = table_of(step)
-        options = options_of(part, step.plan, step.behaviour, step.coefficients, step.techniques)
-        traffic = Traffic(step.parts, step.plan, group, part, step.behaviour, options)
-        traffic.replicated = True
-        laid.append(Replicas(step.parts, table, step.plan, group, step.coefficients, traffic))
-        steps.append((part, step, table, clock))
-    programs = build_joint(laid, Between(outward(cluster), cluster.between is not None))
-    seen = tuple(
-        Prepared(
-            model, group, part, step.plan, step.coefficients, step.behaviour, step.parts, table, program, clock
-        )
-        for group, (part, step, table, clock), program in zip(cluster.groups, steps, programs, strict=True)
-    )  # fmt: skip
-    whole = replace(seen[0].plan, dp=sum(r for r, _ in shares))
+        one = _laid(step, group, part, table_of(step))
+        one.traffic.replicated = True
+        out.append(Part(group, part, step, one, clock))
+    return out, Between(outward(cluster), cluster.between is not None, known or Known())
+
+
+def _laid(step: ResolvedStep, group: ClusterSpec, training: TrainingSpec, table: InstructionTable) -> Replicas:
+    options = options_of(training, step.plan, step.behaviour, step.coefficients, step.techniques)
+    traffic = Traffic(step.parts, step.plan, group, training, step.behaviour, options)
+    return Replicas(step.parts, table, step.plan, group, step.coefficients, traffic)
+
+
+def _replicas(
+    model: ModelSpec, cluster: MixedCluster, training: TrainingSpec, plan: PlanSpec, techniques: tuple[Applied, ...],
+    problems: ProblemList, overrides: dict[str, Any] | None, known: Known | None,
+) -> Prepared:  # fmt: skip
+    """The joint step of groups along dp."""
+    parts, between = replica_classes(model, cluster, training, plan, techniques, problems, overrides, known)
+    programs = build_joint([x.replicas for x in parts], between)
+    seen = tuple(x.prepared(model, program) for x, program in zip(parts, programs, strict=True))
+    whole = replace(seen[0].plan, dp=sum(x.plan.dp for x in seen))
     return replace(seen[0], cluster=cluster, training=training, plan=whole, groups=seen)
 
 
@@ -135,55 +163,55 @@ def stages_of(cluster: MixedCluster, plan: PlanSpec, problems: ProblemList) -> l
     return None if len(problems) > before else [group.num_devices // each for group in cluster.groups]
 
 
+def staged_replicas(
+    model: ModelSpec, cluster: MixedCluster, training: TrainingSpec, plan: PlanSpec, techniques: tuple[Applied, ...],
+    problems: ProblemList, overrides: dict[str, Any] | None, known: Known | None,
+) -> tuple[Staged, list[Part]]:  # fmt: skip
+    """Groups along pp: consecutive stages of every replica, each priced on its own group.
+
+    Raises:
+        BadInput: everything wrong with the plan, at once.
+    """
+    stages = stages_of(cluster, plan, problems)
+    problems.raise_if_any()
+    assert stages is not None
+    spread = cluster.num_devices > cluster.scale_up_domain
+    clocks = [clock_of(group, training, overrides) for group in cluster.groups]
+    steps = [
+        resolve_step(
+            model, cluster, training, plan, techniques, problems, coefficient_overrides=overrides, clock=clock,
+            known=known, group=group, spread=spread,
+        )
+        for group, clock in zip(cluster.groups, clocks, strict=True)
+    ]  # fmt: skip
+    first = steps[0]
+    of_stage = np.repeat(np.arange(len(stages)), stages)
+    of_part = of_stage[first.table.placement[:, 0]]
+    split = Split(of_stage, of_part, outward(cluster), cluster.between is not None, known or Known())
+    joined = joined_parts(split, [step.parts for step in steps])
+    table = table_of(replace(first, parts=joined))
+    members = [_laid(step, group, training, table) for step, group in zip(steps, cluster.groups, strict=True)]
+    traffic = StagedTraffic(split, [x.traffic for x in members], joined)
+    staged = Staged(
+        joined, table, first.plan, cluster.groups[0], first.coefficients, traffic, split, tuple(members)
+    )  # fmt: skip
+    zipped = zip(cluster.groups, steps, members, clocks, strict=True)
+    return staged, [Part(group, training, step, one, clock) for group, step, one, clock in zipped]
+
+
 def _stages(
     model: ModelSpec, cluster: MixedCluster, training: TrainingSpec, plan: PlanSpec, techniques: tuple[Applied, ...],
     problems: ProblemList, overrides: dict[str, Any] | None, known: Known | None,
 ) -> Prepared:  # fmt: skip
-    """Groups along pp: consecutive stages of every replica, each priced on its own group."""
-    stages = stages_of(cluster, plan, problems)
-    problems.raise_if_any()
-    assert stages is not None
-    steps = [
-        resolve_step(
-            model, cluster, training, plan, techniques, problems, coefficient_overrides=overrides,
-            clock=clock_of(group, training, overrides), known=known, group=group,
-            spread=cluster.num_devices > cluster.scale_up_domain,
-        )
-        for group in cluster.groups
-    ]  # fmt: skip
-    first = steps[0]
-    of_stage = np.repeat(np.arange(len(stages)), stages)
-    split = Split(
-        of_stage, of_stage[first.table.placement[:, 0]], outward(cluster), cluster.between is not None
-    )  # fmt: skip
-    parts = joined_parts(split, [step.parts for step in steps])
-    table = table_of(replace(first, parts=parts))
-    options = [options_of(training, x.plan, x.behaviour, x.coefficients, x.techniques) for x in steps]
-    traffic = [
-        Traffic(x.parts, x.plan, group, training, x.behaviour, own)
-        for x, group, own in zip(steps, cluster.groups, options, strict=True)
-    ]
-    members = tuple(
-        Replicas(x.parts, table, x.plan, group, x.coefficients, own)
-        for x, group, own in zip(steps, cluster.groups, traffic, strict=True)
-    )
-    staged = Staged(
-        parts, table, first.plan, cluster.groups[0], first.coefficients, StagedTraffic(split, traffic, parts), split,
-        members,
-    )  # fmt: skip
+    """The step of groups along pp."""
+    staged, parts = staged_replicas(model, cluster, training, plan, techniques, problems, overrides, known)
     program = build_joint([staged])[0]
-    ranks = plan.tp * plan.cp
     seen = []
-    for g, (group, x) in enumerate(zip(cluster.groups, steps, strict=True)):
-        own = (program.stage >= 0) & (of_stage[np.maximum(program.stage, 0)] == g)
+    for g, x in enumerate(parts):
+        own = (program.stage >= 0) & (staged.split.of_stage[np.maximum(program.stage, 0)] == g)
         view = replace(program, stage=np.where(own, program.stage, -1), row=np.where(own, program.row, -1))
-        seen.append(
-            Prepared(
-                model, group, training, x.plan, x.coefficients, x.behaviour, own_parts(split, g, x.parts, ranks), table,
-                view, clock_of(group, training, overrides),
-            )
-        )  # fmt: skip
-    return Prepared(
-        model, cluster, training, first.plan, first.coefficients, first.behaviour, parts, table, program,
-        seen[0].clock, tuple(seen), "pp",
+        mine = own_parts(staged.split, g, x.step.parts, plan.tp * plan.cp)
+        seen.append(replace(x.prepared(model, view), parts=mine))
+    return replace(
+        seen[0], cluster=cluster, parts=staged.parts, program=program, groups=tuple(seen), group_axis="pp"
     )  # fmt: skip

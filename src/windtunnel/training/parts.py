@@ -213,8 +213,9 @@ def build_parts(
         copy_bytes(behaviour, plan, grad_bytes, "F", frozen=lora),
         copy_bytes(behaviour, plan, grad_bytes, "B", frozen=lora),
     )
+    any_batch = training.model_copy(update={"global_batch": 1})  # blocks see one micro-batch
     priced = known.blocks(
-        (model, cluster, training, coefficients, behaviour), plan, groups, copies, techniques, split_backward,
+        (model, cluster, any_batch, coefficients, behaviour), plan, groups, copies, techniques, split_backward,
         lambda: _price(
             model, cluster, training, plan, coefficients, behaviour, techniques, network, groups, copies,
             split_backward=split_backward,

@@ -414,6 +414,8 @@ def _plan_dict(x: Prepared) -> dict[str, Any]:
     out["offload"] = plan.offload.model_dump(mode="json")
     out["stage_layers"] = list(plan.stage_layers)
     out["order"] = list(plan.order)
+    if x.groups:
+        out["group_axis"] = x.group_axis
     if x.groups and x.group_axis == "dp":
         out["batch_shares"] = [g.plan.m for g in x.groups]
     return out

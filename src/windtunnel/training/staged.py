@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +13,7 @@ from windtunnel.network.model import NetworkModel
 from windtunnel.specs.cluster import ClusterSpec
 from windtunnel.training.assembly import Floats, Rows
 from windtunnel.training.hops import hop_seconds
+from windtunnel.training.known import Known
 from windtunnel.training.laid import Replicas
 from windtunnel.training.parts import Parts
 from windtunnel.training.traffic import Traffic
@@ -30,6 +31,8 @@ class Split:
     """Each group as the others see it."""
     own_ports: bool
     """Whether the network between groups has ports of its own."""
+    known: Known = field(default_factory=Known, compare=False, repr=False)
+    """Networks that other steps of a search asked before."""
 
     @property
     def first(self) -> Rows:
@@ -44,7 +47,7 @@ class Split:
     def network(self, group: int, parts: Parts) -> NetworkModel:
         """The network between groups, seen from one of them."""
         side = self.sides[group]
-        return NetworkModel(side, replace(parts.network.params, out=NetworkCoefficients.for_cluster(side).out))
+        return self.known.network(side, replace(parts.network.params, out=NetworkCoefficients.for_cluster(side).out))
 
 
 def joined_parts(split: Split, parts: list[Parts]) -> Parts:
