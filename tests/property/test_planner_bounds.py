@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 from dataclasses import replace
 from typing import Any
@@ -12,7 +13,10 @@ import pytest
 from windtunnel import api
 from windtunnel.cost.clock import idle_w
 from windtunnel.errors import BadInput
+from windtunnel.planner import screen
 from windtunnel.planner.cases import question_of
+from windtunnel.planner.halves import halves
+from windtunnel.planner.keys import Keys
 from windtunnel.planner.least import least_step_s
 from windtunnel.planner.objectives import Figures, Goals
 from windtunnel.planner.plan import branch_of, case_of
@@ -140,6 +144,28 @@ def test_a_step_is_the_same_with_blocks_that_other_plans_priced(name: str) -> No
         )  # fmt: skip
         assert step_time(shared) == step_time(alone), x.plan(i, j)
         assert shared.parts.kept_bytes == alone.parts.kept_bytes
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs a system that can copy a process")
+def test_two_processes_screen_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    case, x = space("offloading")
+    alone = Screener(case).bounds(x)
+    monkeypatch.setattr(screen, "WORTH", 1)
+    monkeypatch.setattr(screen, "can_copy", lambda: True)
+    first, second = halves(x)
+    assert len(first) and len(second) and sorted([*first, *second]) == list(range(len(x.tp)))
+    shared = Screener(case).bounds(x)
+    assert np.array_equal(alone.time_s, shared.time_s) and np.array_equal(alone.memory_bytes, shared.memory_bytes)
+    here = os.getpid()
+
+    def fails(self: Screener, x: Candidates, keys: Keys, part: Any, time_s: Any, memory: Any) -> None:
+        if os.getpid() != here:
+            raise MemoryError
+        whole(self, x, keys, part, time_s, memory)
+
+    whole = Screener._fill
+    monkeypatch.setattr(Screener, "_fill", fails)
+    assert np.array_equal(alone.time_s, Screener(case).bounds(x).time_s)
 
 
 def test_an_order_that_lays_the_mesh_alike_counts_once() -> None:

@@ -27,6 +27,7 @@ import numpy.typing as npt
 from windtunnel.planner.balance import fill_bounds
 from windtunnel.planner.cells import Cell, build_cell
 from windtunnel.planner.energy import work_joules
+from windtunnel.planner.halves import WORTH, both, can_copy, halves, shared, uncollected
 from windtunnel.planner.keys import Group, Keys
 from windtunnel.planner.paths import Paths
 from windtunnel.planner.pipeline import Pipe, held_at_once, pipe_of, plan_of
@@ -68,8 +69,30 @@ class Screener:
         Policies that walk pipelines alike (schedule, layers that recompute, mesh order) are taken together: their
         blocks are further lines of the same arrays; data-parallel work and what is kept are looked up.
         """
-        time_s, memory = np.full(x.legal.shape, np.inf), np.full(x.legal.shape, np.inf)
         keys = Keys.of(x, self.case.cluster)
+        cells = np.zeros(2)
+        if x.count >= WORTH and can_copy():
+            time_s, memory, cells = shared(x.legal.shape), shared(x.legal.shape), shared((2,))
+        else:
+            time_s, memory = np.empty(x.legal.shape), np.empty(x.legal.shape)
+        time_s[:], memory[:] = np.inf, np.inf
+
+        def fill(rows: Ints) -> None:
+            self._fill(x, keys, rows, time_s, memory)
+            cells[int(rows[0] != first[0])] = len(self._cells)
+
+        first, second = halves(x)
+        with uncollected():
+            if x.count >= WORTH and can_copy() and len(second):
+                both(fill, first, second)
+            else:
+                fill(np.arange(len(x.tp)))
+        fill_bounds(self.case, x, self.capacity_bytes, time_s, memory)
+        time_s[~x.legal], memory[~x.legal] = np.inf, np.inf
+        return Bounds(time_s, memory, int(cells.sum()))
+
+    def _fill(self, x: Candidates, keys: Keys, part: Ints, time_s: Floats, memory: Floats) -> None:
+        """Bounds of the layouts `part` of policies that leave nothing to be split or chosen."""
         alike: dict[Hashable, list[int]] = {}
         for j, q in enumerate(x.policies):
             if not q.is_open:
@@ -77,18 +100,15 @@ class Screener:
         known: dict[Hashable, Any] = {}
         for columns in alike.values():
             group = Group.of(x, keys, columns)
-            shapes = np.stack([x.pp, x.vpp, keys.hops[group.policies[0].order]])
+            shapes = np.stack([x.pp, x.vpp, keys.hops[group.policies[0].order]])[:, part]
             of = np.unique(shapes, axis=1, return_inverse=True)[1].reshape(-1)
-            by_shape = np.split(np.argsort(of, kind="stable"), np.cumsum(np.bincount(of))[:-1])
-            for rows in by_shape:
+            for mine in np.split(np.argsort(of, kind="stable"), np.cumsum(np.bincount(of))[:-1]):
+                rows = part[mine]
                 legal = x.legal[rows][:, group.columns]
                 used = legal.any(axis=1)
                 if used.any():
                     grid = np.ix_(rows[used], np.array(group.columns))
                     time_s[grid], memory[grid] = self._family(x, keys, rows[used], group, legal[used], known)
-        fill_bounds(self.case, x, self.capacity_bytes, time_s, memory)
-        time_s[~x.legal], memory[~x.legal] = np.inf, np.inf
-        return Bounds(time_s, memory, len(self._cells))
 
     def work_j(self, x: Candidates, bounds: Bounds) -> Floats:
         """Joules of one device in a step above idling, for candidates with bounds, shape (N, P)."""
