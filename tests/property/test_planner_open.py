@@ -145,7 +145,7 @@ def test_recomputes_no_more_than_memory_asks_for() -> None:
         step = resolve_step(
             case.model, case.cluster, case.training, plan.model_copy(update={"recompute": how}), (), ProblemList()
         )
-        return reserved_by_stage(balance, step)
+        return np.array(reserved_by_stage(case, step, range(4)))
 
     assert (held(counts) <= room).all()
     less = held(tuple(max(c - 1, 0) for c in counts))

@@ -9,6 +9,7 @@ where that is legal, the simulated step time decides.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -17,6 +18,7 @@ import numpy.typing as npt
 from windtunnel.errors import BadInput, ProblemList
 from windtunnel.planner.balance import Balance
 from windtunnel.planner.partition import Cut, partition, stage_bytes
+from windtunnel.planner.tails import Case
 from windtunnel.specs.plan import PlanSpec
 from windtunnel.training.account import static_memory
 from windtunnel.training.reserved import reserved_memory
@@ -38,7 +40,8 @@ class Concrete:
     def __init__(self, balance: Balance) -> None:
         self.balance = balance
         self._plans: dict[tuple[int, int], PlanSpec] = {}
-        self._held: dict[tuple[int, int, Choice], Floats] = {}
+        self._held: dict[tuple[int, int, int, int, int, int], float] = {}
+        """Layout, policy, stage, first layer, layers, recomputed ones → bytes that the stage reserves."""
 
     def plan(self, row: int, policy: int) -> PlanSpec:
         """The plan of one candidate, open or not."""
@@ -119,27 +122,28 @@ class Concrete:
         return plan.model_copy(update={"stage_layers": None if layers == even else layers, "recompute": how})
 
     def _bytes(self, row: int, policy: int, choice: Choice) -> Floats:
-        """(S,): what each stage reserves."""
-        key = row, policy, choice
-        if key not in self._held:
+        """(S,): what each stage reserves. A stage's trace depends on its own layers alone."""
+        starts = np.cumsum([0, *choice[0]])[:-1].tolist()
+        keys = [(row, policy, s, at, n, again) for s, (at, n, again) in enumerate(zip(starts, *choice, strict=True))]
+        missing = [s for s, key in enumerate(keys) if key not in self._held]
+        if missing:
             c = self.balance.case
             plan = self._filled(row, policy, choice)
             step = resolve_step(c.model, c.cluster, c.training, plan, c.techniques, ProblemList(), known=c.known)
-            self._held[key] = reserved_by_stage(self.balance, step)
-        return self._held[key]
+            for s, held in zip(missing, reserved_by_stage(self.balance.case, step, missing), strict=True):
+                self._held[keys[s]] = held
+        return np.array([self._held[key] for key in keys])
 
 
-def reserved_by_stage(balance: Balance, step: ResolvedStep) -> Floats:
-    """(S,): what each stage of a plan reserves, from the tensor trace."""
-    training, capacity = balance.case.training, balance.case.cluster.device.memory_bytes
-    table = table_of(step)
+def reserved_by_stage(case: Case, step: ResolvedStep, stages: Sequence[int]) -> list[float]:
+    """What stages of a plan reserve, from the tensor trace."""
+    training, capacity, table = case.training, case.cluster.device.memory_bytes, table_of(step)
     static = static_memory(step.parts, step.plan, training, step.behaviour, table.placement[:, 0].astype(np.int64))
     out = []
-    for s in range(step.plan.pp):
+    for s in stages:
         by_kind = {name: float(size[s]) for name, size in static.by_kind.items()}
         held = reserved_memory(
-            step.parts, step.plan, training, step.behaviour, table, by_kind, static.late_gradient_bytes, s,
-            capacity,
-        )  # fmt: skip
+            step.parts, step.plan, training, step.behaviour, table, by_kind, static.late_gradient_bytes, s, capacity
+        )
         out.append(held.total_bytes)
-    return np.array(out)
+    return out
