@@ -59,6 +59,14 @@ SPACES: dict[str, dict[str, Any]] = {
             "stage_layers": ["balanced"], "recompute": ["none", "balanced"],
         }},
     },
+    "virtual stages": {
+        "model": "deepseek-ai/DeepSeek-V2-Lite", "cluster": H100,
+        "training": {"seq_len": 4096, "global_batch": 64, "framework": "megatron_core"},
+        "search": {"space": {
+            "cp": [1], "zero": [1], "pp": [2, 4], "vpp": [2, 3], "stage_layers": ["even", "balanced"],
+            "recompute": ["none", "balanced"],
+        }},
+    },
 }  # fmt: skip
 
 
@@ -75,11 +83,11 @@ def test_no_open_candidate_beats_its_bounds(name: str) -> None:
     bounds = Screener(case, room).bounds(x)
     concrete = Concrete(Balance(case, x, room))
     is_open = np.array([q.is_open for q in x.policies])
-    few = (x.m * x.pp < 2000)[:, None]
+    few = (x.m * x.pp * x.vpp < 600)[:, None]
     cells = np.argwhere(x.legal & np.isfinite(bounds.time_s) & is_open & few)
     assert len(cells) > 50
     seen = 0
-    for i, j in random.Random(7).sample(cells.tolist(), 12):
+    for i, j in random.Random(7).sample(cells.tolist(), 8):
         plan = concrete.plan(i, j)
         try:
             step = prepare(case.model, case.cluster, case.training, plan, case.techniques)
@@ -88,7 +96,7 @@ def test_no_open_candidate_beats_its_bounds(name: str) -> None:
         seen += 1
         assert bounds.time_s[i, j] <= step_time(step) * (1 + 1e-9), plan
         assert bounds.memory_bytes[i, j] <= memory_of(step).peak_reserved_bytes * (1 + 1e-9), plan
-    assert seen > 8
+    assert seen > 5
 
 
 SMALL: dict[str, Any] = {
@@ -150,6 +158,19 @@ def test_recomputes_no_more_than_memory_asks_for() -> None:
     assert (held(counts) <= room).all()
     less = held(tuple(max(c - 1, 0) for c in counts))
     assert all(less[s] > room for s in range(4) if counts[s])
+
+
+def test_virtual_stages_that_do_not_divide() -> None:
+    data = {**SMALL, "search": {"space": {
+        "tp": [2], "pp": [2], "cp": [1], "vpp": [3], "mbs": [1], "stage_layers": ["even", "balanced"],
+        "recompute": ["balanced"],
+    }}}  # fmt: skip
+    found = api.plan(data)  # 32 layers over 6 virtual stages: no even split is legal
+    layers, counts = found.best.plan["stage_layers"], found.best.plan["recompute"]["num_layers"]
+    assert len(layers) == 6 and sum(layers) == 32 and set(layers) == {5, 6}
+    assert layers[-1] == 5  # with the head
+    assert counts is None or len(counts) == 2
+    assert found.proof.candidates == 1
 
 
 def test_head_room_is_kept_free() -> None:

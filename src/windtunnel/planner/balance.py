@@ -15,11 +15,12 @@ import numpy.typing as npt
 from windtunnel import schedules
 from windtunnel.graph import PREDICTED
 from windtunnel.network.groups import Mesh, placement
-from windtunnel.parallel.resolve import ResolvedPlan, default_split
+from windtunnel.parallel.resolve import ResolvedPlan, chosen_schedule, default_split
+from windtunnel.planner import chunks
 from windtunnel.planner.cells import Cell, build_cell, kept_by_kind
 from windtunnel.planner.keys import Keys
 from windtunnel.planner.partition import Cut, Depth, Partition, Pipeline, Tails, least_bytes, mean_bytes, partition
-from windtunnel.planner.pipeline import held_at_once, pipe_of, plan_of
+from windtunnel.planner.pipeline import held_at_once, pipe_of, plan_of, table_of_few
 from windtunnel.planner.space import Candidates, Policy
 from windtunnel.planner.tails import LASTING, Case
 from windtunnel.specs.plan import Offload, Recompute
@@ -79,6 +80,8 @@ class Balance:
 
     def bounds(self, row: int, policy: int) -> tuple[float, float]:
         """Least step time and least memory of any plan that an open candidate may become."""
+        if self.x.vpp[row] > 1:
+            return self._chunk_bounds(row, policy)
         layers = self.layers(row, policy)
         room = self._cut(row, policy, priced=False)
         if room is None:
@@ -93,6 +96,41 @@ class Balance:
         sent, update_s = self._sent(row, policy), self._update(row, policy)
         return sent.before_s + found.bound_s + update_s + sent.last_s, bytes_
 
+    def _chunk_bounds(self, row: int, policy: int) -> tuple[float, float]:
+        x = self.chunks(row, policy)
+        if x is None:
+            return float("inf"), 0.0
+        layers = self.layers(row, policy)
+        if layers is None:
+            time_s, bytes_ = chunks.least_s(x), chunks.least_bytes(x)
+        else:
+            everything = chunks.given(replace(x, capacity_bytes=0.0), layers) if x.again is None else None
+            found = chunks.given(x, layers)
+            time_s, bytes_ = found.bound_s, float((everything or found).bytes.max())
+        if bytes_ > self.capacity_bytes:
+            return float("inf"), bytes_
+        sent, update_s = self._sent(row, policy), self._update(row, policy)
+        return sent.before_s + time_s + update_s + sent.last_s, bytes_
+
+    def chunks(self, row: int, policy: int) -> chunks.Chunks | None:
+        """Virtual stages of a candidate; None where the simulator refuses it."""
+        cut, cell = self._cut(row, policy, priced=True), self._cell(row, policy)
+        if cut is None or cell is None:
+            return None
+        plan = plan_of(cell.plan, self.x, row, self.x.policies[policy], self.case.behaviour)
+        live = np.array(chunks.live_parts(plan.schedule, plan.pp, plan.vpp, plan.m))
+        return chunks.Chunks(
+            cut.depth, plan.m, self.stage_of(row, policy), live, cut.pipe.travel_s, cut.pipe.split,
+            self.capacity_bytes, cut.again,
+        )  # fmt: skip
+
+    def stage_of(self, row: int, policy: int) -> Ints:
+        """(K,): stage of each part."""
+        q, x = self.x.policies[policy], self.x
+        pp, vpp, m = int(x.pp[row]), int(x.vpp[row]), int(x.m[row])
+        schedule = chosen_schedule(q.schedule if pp > 1 else None, vpp, self.case.behaviour)
+        return table_of_few(schedule, pp, vpp, m).placement[:, 0].astype(np.int64)
+
     def layers(self, row: int, policy: int) -> tuple[int, ...] | None:
         """The split of a candidate, where it is not open."""
         q = self.x.policies[policy]
@@ -102,7 +140,7 @@ class Balance:
         """The split that a candidate has unless the partition makes another: the framework's, or one written out."""
         plan, depth = self.x.plan(row, policy), len(self.case.model.layer_kinds())
         ends = {"embedding": plan.embedding_as_layer, "loss": plan.loss_as_layer}
-        return plan.stage_layers or default_split(depth, plan.pp, **ends)
+        return plan.stage_layers or default_split(depth, plan.pp * plan.vpp, **ends)
 
     def cut(self, row: int, policy: int) -> Cut | None:
         """What the partition has to decide for one candidate; None where the simulator refuses it."""

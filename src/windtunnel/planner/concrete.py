@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from windtunnel.errors import BadInput, ProblemList
 from windtunnel.planner.balance import Balance
+from windtunnel.planner.chunks import Chunks, given, splits
 from windtunnel.planner.partition import Cut, partition, stage_bytes
 from windtunnel.planner.tails import Case
 from windtunnel.specs.plan import PlanSpec
@@ -31,7 +32,7 @@ _STEPS = 12
 """How often counts of recomputed layers are moved."""
 
 Choice = tuple[tuple[int, ...], tuple[int, ...]]
-"""Layers of each stage, and how many of them recompute."""
+"""Layers of each virtual stage, and how many of each stage's recompute."""
 
 
 class Concrete:
@@ -40,8 +41,8 @@ class Concrete:
     def __init__(self, balance: Balance) -> None:
         self.balance = balance
         self._plans: dict[tuple[int, int], PlanSpec] = {}
-        self._held: dict[tuple[int, int, int, int, int, int], float] = {}
-        """Layout, policy, stage, first layer, layers, recomputed ones → bytes that the stage reserves."""
+        self._held: dict[tuple[int, int, int, tuple[int, ...], int], float] = {}
+        """Layout, policy, stage, its layers (first and number of each part), recomputed ones → bytes reserved."""
 
     def plan(self, row: int, policy: int) -> PlanSpec:
         """The plan of one candidate, open or not."""
@@ -59,14 +60,19 @@ class Concrete:
             return even
         pinned = self.balance.layers(row, policy)
         found: list[Choice] = []
+        parts = self.balance.chunks(row, policy) if self.balance.x.vpp[row] > 1 else None
         try:
-            for layers in (pinned,) if pinned else (None, self.balance.even(row, policy)):
-                found += self._fitting(row, policy, cut, layers)
+            if parts is not None:
+                found, nearest = self._of_chunks(row, policy, parts, pinned)
+            else:
+                for layers in (pinned,) if pinned else (None, self.balance.even(row, policy)):
+                    found += self._fitting(row, policy, cut, layers)
+                best = partition(cut, pinned)
+                nearest = None if best is None else (best.layers, best.recompute)
         except BadInput:  # the search meets it again, and says why
             return even
         if not found:  # none fits: the one that comes nearest by the sums
-            nearest = partition(cut, pinned)
-            return even if nearest is None else self._filled(row, policy, (nearest.layers, nearest.recompute))
+            return even if nearest is None else self._filled(row, policy, nearest)
         plans = [self._filled(row, policy, choice) for choice in dict.fromkeys(found)]
         if len(plans) == 1:
             return plans[0]
@@ -95,27 +101,59 @@ class Concrete:
                 tried[choice] = bool((self._bytes(row, policy, choice) <= room).all())
         return [choice for choice, fits in tried.items() if fits]
 
-    def _settled(self, row: int, policy: int, cut: Cut, choice: Choice, held: Floats) -> Choice:
+    def _of_chunks(
+        self, row: int, policy: int, x: Chunks, pinned: tuple[int, ...] | None
+    ) -> tuple[list[Choice], Choice | None]:
+        """Splits over virtual stages that fit; and one that does by the sums alone."""
+        nearest: Choice | None = None
+        tried: dict[Choice, bool] = {}
+        even = self.balance.even(row, policy)
+        for layers in (pinned,) if pinned else (*splits(x), *([even] if min(even[1:-1]) > 0 else [])):
+            found = given(x, layers)
+            if not np.isfinite(found.bound_s):
+                continue
+            choice = layers, found.recompute
+            nearest = nearest or choice
+            held = self._bytes(row, policy, choice)
+            if x.again is None:
+                again = given(x, layers, held - found.bytes)
+                choice = self._settled(row, policy, x, (layers, again.recompute), None)
+                held = self._bytes(row, policy, choice)
+            tried[choice] = bool((held <= x.capacity_bytes).all())
+        return [choice for choice, fits in tried.items() if fits], nearest
+
+    def _settled(self, row: int, policy: int, cut: Cut | Chunks, choice: Choice, held: Floats | None) -> Choice:
         """Counts of recomputed layers that fit, none of which could be one less."""
-        layers = choice[0]
-        least = np.zeros(len(layers), np.int64)
+        layers, room = choice[0], cut.capacity_bytes
+        most = np.array([sum(n for _, n in parts) for parts in self._parts(row, policy, layers)])
+        least = np.zeros(len(most), np.int64)
         counts = np.array(choice[1])
+        held = self._bytes(row, policy, choice) if held is None else held
         for _ in range(_STEPS):
-            least = np.where(held > cut.capacity_bytes, np.maximum(least, counts + 1), least)
-            moved = np.where(held > cut.capacity_bytes, np.minimum(counts + 1, layers), np.maximum(counts - 1, least))
+            least = np.where(held > room, np.maximum(least, counts + 1), least)
+            moved = np.where(held > room, np.minimum(counts + 1, most), np.maximum(counts - 1, least))
             if (moved == counts).all():
                 break
             counts = moved
             held = self._bytes(row, policy, (layers, tuple(counts.tolist())))
-        return layers, tuple(np.minimum(np.maximum(counts, least), layers).tolist())
+        return layers, tuple(np.minimum(np.maximum(counts, least), most).tolist())
+
+    def _parts(self, row: int, policy: int, layers: tuple[int, ...]) -> list[list[tuple[int, int]]]:
+        """First layer and number of layers of each part of each stage."""
+        stage_of = self.balance.stage_of(row, policy)
+        out: list[list[tuple[int, int]]] = [[] for _ in range(int(self.balance.x.pp[row]))]
+        at = 0
+        for s, n in zip(stage_of.tolist(), layers, strict=True):
+            out[s].append((at, n))
+            at += n
+        return out
 
     def _filled(self, row: int, policy: int, choice: Choice) -> PlanSpec:
         x, (layers, counts) = self.balance.x, choice
         plan = x.plan(row, policy)
         how = plan.recompute
         if x.policies[policy].balanced_recompute:
-            all_of_them = counts == layers
-            how = how.model_copy(update={"num_layers": None if all_of_them else counts})
+            how = how.model_copy(update={"num_layers": None if sum(counts) == sum(layers) else counts})
             if not any(counts):
                 how = type(how)()
         even = self.balance.even(row, policy)
@@ -123,8 +161,8 @@ class Concrete:
 
     def _bytes(self, row: int, policy: int, choice: Choice) -> Floats:
         """(S,): what each stage reserves. A stage's trace depends on its own layers alone."""
-        starts = np.cumsum([0, *choice[0]])[:-1].tolist()
-        keys = [(row, policy, s, at, n, again) for s, (at, n, again) in enumerate(zip(starts, *choice, strict=True))]
+        parts = [tuple(number for part in own for number in part) for own in self._parts(row, policy, choice[0])]
+        keys = [(row, policy, s, own, again) for s, (own, again) in enumerate(zip(parts, choice[1], strict=True))]
         missing = [s for s, key in enumerate(keys) if key not in self._held]
         if missing:
             c = self.balance.case

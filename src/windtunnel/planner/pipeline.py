@@ -60,7 +60,7 @@ def plan_of(plan: ResolvedPlan, x: Candidates, row: int, q: Policy, behaviour: B
     )  # fmt: skip
 
 
-def _table(schedule: str, pp: int, vpp: int, m: int) -> InstructionTable:
+def table_of_few(schedule: str, pp: int, vpp: int, m: int) -> InstructionTable:
     """The table of few micro-batches: what it holds and where parts sit, more micro-batches also do."""
     few = min(m, 2 * pp) if m % pp == 0 or m < 2 * pp else 2 * pp
     if schedules.describe(schedule).check(pp, few, vpp) is not None:
@@ -71,7 +71,7 @@ def _table(schedule: str, pp: int, vpp: int, m: int) -> InstructionTable:
 @lru_cache(maxsize=4096)
 def held_at_once(schedule: str, pp: int, vpp: int, m: int) -> Floats:
     """(S,): whole-stage activations held at once, a lower bound."""
-    table = _table(schedule, pp, vpp, m)
+    table = table_of_few(schedule, pp, vpp, m)
     return schedules.live_activations(table, 0.0 if table.split_backward else 1.0)
 
 
@@ -90,7 +90,7 @@ class Turns:
 @lru_cache(maxsize=4096)
 def turns_of(schedule: str, pp: int, vpp: int, m: int) -> Turns:
     """How often forwards turn to backwards, a lower bound: under 1F1B every further micro-batch turns once a part."""
-    table = _table(schedule, pp, vpp, m)
+    table = table_of_few(schedule, pp, vpp, m)
     parts = pp * vpp
     part_of = np.zeros((pp, table.v), np.int64)
     part_of[table.placement[:, 0], table.placement[:, 1]] = np.arange(parts)
@@ -110,7 +110,7 @@ def turns_of(schedule: str, pp: int, vpp: int, m: int) -> Turns:
 
 def pipe_of(cell: Cell, plan: ResolvedPlan, cluster: ClusterSpec, base: PlanSpec) -> Pipe:
     """The pipeline of one plan of a cell."""
-    table = _table(plan.schedule, plan.pp, plan.vpp, plan.m)
+    table = table_of_few(plan.schedule, plan.pp, plan.vpp, plan.m)
     stage_of = table.placement[:, 0].astype(np.int64)
     depth_of = len(cell.parts.graph.depth)
     ends = {"embedding": base.embedding_as_layer, "loss": base.loss_as_layer}

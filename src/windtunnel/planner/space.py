@@ -155,7 +155,8 @@ def _layouts(
         ),
         "pp · vpp fits the layers": (pp * vpp <= depth + 2) & ((pp > 1) | (vpp == 1)),
         "layers divide over pp · vpp, the ends counted or not": (  # a split that the plan sets need not be even
-            (vpp == 1) | bool(plan.stage_layers) | (depth % (pp * vpp) == 0) | ((depth + 2) % (pp * vpp) == 0)
+            (vpp == 1) | bool(plan.stage_layers or space.stage_layers)
+            | (depth % (pp * vpp) == 0) | ((depth + 2) % (pp * vpp) == 0)
         ),
         f"at most {MAX_INSTRUCTIONS} instructions": m * pp * vpp <= MAX_INSTRUCTIONS,
     }  # fmt: skip
@@ -269,8 +270,12 @@ def _splits(q: Policy, pp: Ints, vpp: Ints, model: ModelSpec, named: list[str | 
     if isinstance(q.stage_layers, tuple):
         fits = sum(q.stage_layers) == len(model.layer_kinds())
         return np.asarray((pp * vpp == len(q.stage_layers)) & fits)
+    depth = len(model.layer_kinds())
+    divides = (vpp == 1) | (depth % (pp * vpp) == 0) | ((depth + 2) % (pp * vpp) == 0)
     column = (pp > 1) | (q.stage_layers == named[0])
-    return np.asarray(column & (vpp == 1) if q.is_open else column)
+    if q.stage_layers == "balanced":
+        return np.asarray(column & (pp * vpp <= np.where(vpp > 1, depth, depth + 2)))
+    return np.asarray(column & (divides | (q.stage_layers is None)))  # what the plan says need not divide
 
 
 def _idle(
