@@ -22,6 +22,14 @@ from windtunnel.planner.tails import Case
 Floats = npt.NDArray[np.float64]
 
 
+def flop_joules(case: Case) -> float:
+    """Joules of one operation at the clock that the power cap allows; 0 without data-sheet power."""
+    device = case.cluster.device
+    clock = capped_clock(device, case.coefficients, case.cluster.power_cap_w)
+    chosen = at_clock(device, case.coefficients, clock)
+    return joules_per_flop(device, chosen, MATRIX_FORMAT[case.training.precision])
+
+
 def work_joules(
     case: Case, x: Candidates, able: npt.NDArray[np.bool_], cell_of: Callable[[int, int], Cell | None]
 ) -> Floats:
@@ -37,9 +45,7 @@ def work_joules(
     out = np.zeros(able.shape)
     if not device.tdp_w:
         return out
-    clock = capped_clock(device, case.coefficients, case.cluster.power_cap_w)
-    chosen = at_clock(device, case.coefficients, clock)
-    per_flop = joules_per_flop(device, chosen, MATRIX_FORMAT[case.training.precision])
+    per_flop = flop_joules(case)
     keys = Keys.of(x, case.cluster)
     alike: dict[Hashable, list[int]] = {}
     for j, q in enumerate(x.policies):

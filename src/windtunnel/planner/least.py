@@ -1,22 +1,26 @@
-"""The least time of a step on one cluster, whatever the plan: what decides whether a cluster is looked at at all."""
+"""The least time and energy of a step on one cluster, whatever the plan: what decides whether its plans get bounds."""
 
 from __future__ import annotations
+
+import numpy as np
 
 from windtunnel import graph
 from windtunnel.graph import Batch, Kind
 from windtunnel.parallel.precision import MATRIX_FORMAT
+from windtunnel.planner.energy import flop_joules
+from windtunnel.planner.objectives import Floor
 from windtunnel.planner.tails import Case
 
 
-def least_step_s(case: Case) -> float:
-    """Seconds that the products of weights and activations take at the peak rate of all devices; 0 with techniques.
+def least(case: Case) -> Floor:
+    """What no plan of a cluster is below, as bounds of one candidate; nothing with techniques, which may compute less.
 
-    Every plan runs each product once forward and, where weights are trained, twice backward; some device has at least
-    the mean share of them, runs one after the other, and none faster than the peak of the data sheet. Attention, whose
-    masked half need not run, is left out.
+    Every plan runs each product of weights and activations once forward and, where weights are trained, twice backward;
+    some device has at least the mean share of them, runs one after the other, and none faster than the peak of the data
+    sheet. Attention, whose masked half need not run, is left out.
     """
-    if case.techniques:  # one may change what is computed
-        return 0.0
+    if case.techniques:
+        return Floor(np.zeros(1), np.zeros(1), np.zeros(1))
     training, device = case.training, case.cluster.device
     batch = Batch.train(
         1, training.seq_len, document=training.mean_document_length, decoder_seq_len=training.decoder_seq_len
@@ -30,5 +34,6 @@ def least_step_s(case: Case) -> float:
         if op.kind in (Kind.GEMM, Kind.GROUPED_GEMM)
     )
     passes = 1.0 if training.phase == "lora" else 3.0
+    flop = passes * products * training.global_batch / case.cluster.num_devices
     rate = max(device.peak(MATRIX_FORMAT[training.precision]), device.peak("bf16"))
-    return passes * products * training.global_batch / (case.cluster.num_devices * rate)
+    return Floor(np.array([flop / rate]), np.zeros(1), np.array([flop * flop_joules(case)]))

@@ -13,7 +13,7 @@ from windtunnel.errors import Infeasible
 from windtunnel.planner.again import Again
 from windtunnel.planner.cases import Question, Variant, question_of
 from windtunnel.planner.filled import filled
-from windtunnel.planner.least import least_step_s
+from windtunnel.planner.least import least
 from windtunnel.planner.misses import nearest_misses
 from windtunnel.planner.objectives import Goals
 from windtunnel.planner.screen import Bounds, Case, Screener
@@ -170,7 +170,7 @@ def branch_of(variant: Variant, wanted: SearchSpec, goals: Goals) -> Branch:
     capacity = case.cluster.device.memory_bytes * goals.memory_fraction
     screener = Screener(case, capacity)
     screening = Screening(screener, x, goals)
-    return Branch(case, variant.setting, x, screening, variant.scenario, screener, least_s=least_step_s(case))
+    return Branch(case, variant.setting, x, screening, variant.scenario, screener, least=least(case))
 
 
 def plan(

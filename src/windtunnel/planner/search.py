@@ -87,8 +87,8 @@ class Branch:
     """What the bounds came from, with the blocks that it priced."""
     concrete: dict[float, Concrete] = field(default_factory=dict)
     """Bytes of a device that may be reserved → what open candidates become within them."""
-    least_s: float = 0.0
-    """No plan of this cluster takes less a step."""
+    least: Floor = field(default_factory=lambda: Floor(np.zeros(1), np.zeros(1)))
+    """What no plan of this cluster is below, as bounds of one candidate."""
 
     @property
     def bounds(self) -> Bounds:
@@ -98,11 +98,6 @@ class Branch:
     def with_bounds(self, bounds: Bounds) -> Branch:
         """The same with other bounds."""
         return replace(self, screening=self.screening.known(bounds))
-
-    @property
-    def least(self) -> Floor:
-        """What no plan of this cluster is below, as bounds of one candidate."""
-        return Floor(np.array([self.least_s]), np.zeros(1))
 
     def plan(self, layout: int, policy: int, goals: Goals) -> PlanSpec:
         """The plan of one candidate, its layers split and its recomputation chosen."""
