@@ -117,7 +117,10 @@ def test_the_search_equals_brute_force() -> None:
     best = np.inf
     for i, j in np.argwhere(x.legal).tolist():
         q = x.policies[j]
-        step = prepare(case.model, case.cluster, case.training, concrete.plan(i, j))
+        plan = concrete.plan(i, j)
+        step = prepare(case.model, case.cluster, case.training, plan)
+        if isinstance(q.stage_layers, tuple):
+            assert plan.stage_layers == step.plan.stage_layers == q.stage_layers
         if memory_of(step).peak_reserved_bytes <= room:
             seconds = step_time(step)
             best = min(best, seconds)

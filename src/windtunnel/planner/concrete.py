@@ -157,7 +157,8 @@ class Concrete:
             if not any(counts):
                 how = type(how)()
         even = self.balance.even(row, policy)
-        return plan.model_copy(update={"stage_layers": None if layers == even else layers, "recompute": how})
+        split = plan.stage_layers if layers == even else layers  # written out, the framework's, or the partition's
+        return plan.model_copy(update={"stage_layers": split, "recompute": how})
 
     def _bytes(self, row: int, policy: int, choice: Choice) -> Floats:
         """(S,): what each stage reserves. A stage's trace depends on its own layers alone."""
