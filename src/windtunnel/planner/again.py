@@ -12,7 +12,7 @@ import numpy as np
 
 from windtunnel.planner.objectives import Goals
 from windtunnel.planner.screen import Bounds
-from windtunnel.planner.search import Branch, Evaluated, Found, evaluate, search
+from windtunnel.planner.search import Branch, Evaluated, Found, Screening, evaluate, search
 from windtunnel.planner.space import Mask
 
 ROOMY_BYTES = 2.0**60
@@ -66,13 +66,11 @@ class Again:
         """
         wanted, used = goals or self.goals, list(branches or self.branches)
         if allowed is not None:
-            used = [
-                replace(b, candidates=replace(b.candidates, legal=b.candidates.legal & allowed(i)))
-                for i, b in enumerate(used)
-            ]
+            used = [_only(b, allowed(i)) for i, b in enumerate(used)]
         changed = goals is not None or branches is not None
         kept = {
-            at: replace(e, missed=wanted.missed(e.values)) for at, e in self.known.items() if e.fits or not changed
+            at: replace(e, missed=wanted.missed(e.values)) for at, e in self.known.items()
+            if not changed or (e.fits and not self._is_open(e))
         } if known else {}  # fmt: skip
         found, proof = search(used, wanted, known=kept)
         if not proof.complete:
@@ -81,6 +79,10 @@ class Again:
             for entry in found.evaluated:
                 self._note(entry)
         return found.best
+
+    def _is_open(self, entry: Evaluated) -> bool:
+        """Whether the plan of a candidate depends on how much memory there is."""
+        return self.branches[entry.branch].candidates.policies[entry.policy].is_open
 
     def with_memory(self, entry: Evaluated) -> Evaluated | None:
         """A simulated plan with its memory, which the search does not ask of slower ones."""
@@ -97,7 +99,9 @@ class Again:
         if which not in self._roomy:
             branch = self.branches[which]
             x, bounds, screener = branch.candidates, branch.bounds, branch.screener
-            more = x.legal & (bounds.memory_bytes > screener.capacity_bytes)
+            # what is open is split for the memory there is: its bound holds for no more than that
+            spare = np.array([q.is_open for q in x.policies])
+            more = x.legal & ((bounds.memory_bytes > screener.capacity_bytes) | spare)
             if more.any():
                 kept, screener.capacity_bytes = screener.capacity_bytes, np.inf
                 try:
@@ -109,6 +113,14 @@ class Again:
                     screener.capacity_bytes = kept
             self._roomy[which] = bounds
         return self._roomy[which]
+
+    def roomy_branch(self, which: int) -> Branch:
+        """A branch with the bounds of `roomy`, computed when the search comes to it."""
+        branch = self.branches[which]
+        if branch.screening.done:
+            return branch.with_bounds(self.roomy(which))
+        screener = replace(branch.screener, capacity_bytes=np.inf)
+        return replace(branch, screening=Screening(screener, branch.candidates, self.goals))
 
     def able(self, which: int) -> Mask:
         """Candidates of a branch that no limit rules out by its bound."""
@@ -122,3 +134,10 @@ class Again:
         out: Mask = np.zeros(shape[0] * shape[1], np.bool_)
         out[cells] = True
         return out.reshape(shape)
+
+
+def _only(branch: Branch, allowed: Mask) -> Branch:
+    """A branch with some of its candidates; one without any is never looked at."""
+    legal = branch.candidates.legal & allowed
+    least_s = branch.least_s if legal.any() else np.inf
+    return replace(branch, candidates=replace(branch.candidates, legal=legal), least_s=least_s)

@@ -20,6 +20,7 @@ from windtunnel.planner.objectives import Setting
 from windtunnel.planner.screen import Screener
 from windtunnel.planner.search import Branch, Evaluated, Found, bounded, evaluate, search
 from windtunnel.planner.why import axes, same_layout
+from windtunnel.training.known import Known
 from windtunnel.training.resources import RESOURCES, amount, scaled
 
 _RANGE = 8.0
@@ -78,6 +79,7 @@ class _Scaled:
     """(layout, policy)."""
     searches: int = 0
     _seen: dict[tuple[float, int, int], tuple[float, ...]] = field(default_factory=dict)
+    _branches: dict[float, Branch] = field(default_factory=dict)
 
     @property
     def base(self) -> Branch:
@@ -85,10 +87,13 @@ class _Scaled:
 
     def branch(self, scale: float) -> Branch:
         """Case and setting on the scaled cluster; the bounds are still those of the cluster as it is."""
-        base = self.base
-        cluster = scaled(base.case.cluster, self.resource, scale)
-        case = replace(base.case, cluster=cluster)
-        return replace(base, case=case, setting=Setting.of(cluster, case.training, base.setting.run_tokens))
+        if scale not in self._branches:
+            base = self.base
+            cluster = scaled(base.case.cluster, self.resource, scale)
+            case = replace(base.case, cluster=cluster, known=Known())
+            setting = Setting.of(cluster, case.training, base.setting.run_tokens)
+            self._branches[scale] = replace(base, case=case, setting=setting, concrete={}, least_s=0.0)
+        return self._branches[scale]
 
     def rival(self, scale: float) -> tuple[bool, Evaluated | None]:
         """Exactly: whether another layout, or none at all, is the best at a scale; and the plan that is."""

@@ -47,7 +47,9 @@ class LimitCost:
     limit: float
     unit: str
     gain: float
-    """How much better the objective would be, as a share of what it is; 0 where the limit costs nothing."""
+    """How much better `of` would be, as a share of what it is; 0 where the limit costs nothing."""
+    of: str = "step_time"
+    """The first objective, or the step time where only that would be better."""
     plan: dict[str, Any] | None = None
     """The plan that would be the best."""
     step_time_s: float | None = None
@@ -160,6 +162,12 @@ def _clusters(again: Again) -> tuple[ClusterBest, ...]:
         return ()
     metric, out = again.goals.objectives[0], []
     for i, branch in enumerate(again.branches):
+        case = branch.case
+        if not branch.screening.done:  # the search never came to it
+            least = metric.bound(branch.setting, branch.least)
+            named = case.cluster.device.id, case.cluster.nodes, case.training.precision
+            out.append(ClusterBest(*named, float(np.asarray(least).reshape(-1)[0]), None))
+            continue
         done = [e for (number, _), e in again.known.items() if number == i and e.feasible]
         width = branch.candidates.legal.shape[1]
         able = again.able(i)
@@ -169,7 +177,7 @@ def _clusters(again: Again) -> tuple[ClusterBest, ...]:
         bound = metric.signed(metric.bound(branch.setting, branch.floor(np.flatnonzero(able))))
         if not len(bound):
             continue
-        case, simulated = branch.case, min((e.key[0] for e in done), default=None)
+        simulated = min((e.key[0] for e in done), default=None)
         out.append(ClusterBest(
             case.cluster.device.id, case.cluster.nodes, case.training.precision, float(metric.signed(bound.min())),
             None if simulated is None else float(metric.signed(simulated)),
@@ -236,7 +244,7 @@ def _limits(again: Again, best: Evaluated) -> tuple[LimitCost, ...]:
         return tuple(out)  # head-room is measured against the memory that would be lifted
     size = again.branches[best.branch].setting.memory_bytes
     if goals.memory_fraction < 1.0:
-        roomy = [b.with_bounds(again.roomy(i)) for i, b in enumerate(again.branches)]
+        roomy = [again.roomy_branch(i) for i in range(len(again.branches))]
         found = again.best(goals=replace(goals, memory_fraction=1.0), branches=roomy)
         needs = None
         if found is not None and found.reserved_bytes is not None:
@@ -253,7 +261,7 @@ def _endless(again: Again, which: int, branch: Branch) -> Branch:
     cluster = scaled(branch.case.cluster, "device memory", ROOMY_BYTES / branch.case.cluster.device.memory_bytes)
     case = replace(branch.case, cluster=cluster)
     setting = Setting.of(cluster, case.training, branch.setting.run_tokens)
-    return replace(branch, case=case, setting=setting).with_bounds(again.roomy(which))
+    return replace(again.roomy_branch(which), case=case, setting=setting, concrete={})
 
 
 def _cost(
@@ -262,8 +270,10 @@ def _cost(
 ) -> LimitCost:  # fmt: skip
     if found is None or found.key >= best_key(best):
         return LimitCost(name, limit, unit, 0.0)
-    gain = -_share(found.key[0], best.key[0])
-    return LimitCost(name, limit, unit, gain, axes(found, again), found.step_time_s, needs)
+    of, gain = again.goals.objectives[0].name, -_share(found.key[0], best.key[0])
+    if gain <= 0.0:
+        of, gain = "step_time", 1.0 - found.step_time_s / best.step_time_s
+    return LimitCost(name, limit, unit, gain, of, axes(found, again), found.step_time_s, needs)
 
 
 def best_key(best: Evaluated) -> tuple[float, float]:

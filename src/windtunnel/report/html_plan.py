@@ -13,6 +13,7 @@ from windtunnel.report.page import card, document, plot
 from windtunnel.report.plan_figures import front_figure, heat_figure, memory_figure, stability_figure
 from windtunnel.report.plan_text import (
     best_row,
+    best_words,
     cell_words,
     choice_words,
     cluster_words,
@@ -56,7 +57,7 @@ def render(result: PlanResult) -> str:
 def _header(result: PlanResult) -> str:
     best = result.best
     goal = ", ".join(name.replace("_", " ") for name in result.objectives)
-    chips = "".join(f'<span class="chip">{escape(word)}</span>' for word in plan_words(best.plan).split(" · "))
+    chips = "".join(f'<span class="chip">{escape(word)}</span>' for word in best_words(result).split(" · "))
     return (
         f"<header><h1>{escape(best.scenario_name or 'Plan')}</h1>"
         f'<p class="sub">{escape(workload_line(best))} · best {escape(goal)} of {result.proof.candidates:,} plans</p>'
@@ -82,7 +83,7 @@ def _tiles(result: PlanResult) -> str:
     band = best.interval
     level = f"{100 * band.level:.0f} % interval {seconds(band.low)} to {seconds(band.high)} · {escape(band.grade)}"
     name = "Fastest as simulated" if choice is not None else "Best plan"
-    tiles = [_tile(name, seconds(best.step_time_s), f"{escape(plan_words(best.plan))}<br>{level}")]
+    tiles = [_tile(name, seconds(best.step_time_s), f"{escape(best_words(result))}<br>{level}")]
     if choice is not None and choice.same:
         tiles.append(_tile("Recommended", "the same plan", escape(choice_words(choice))))
     elif choice is not None:

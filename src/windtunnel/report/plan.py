@@ -14,6 +14,7 @@ from rich.text import Text
 from windtunnel.report.compare import signed_seconds, without_crumbs
 from windtunnel.report.plan_text import (
     best_row,
+    best_words,
     cell_words,
     choice_words,
     cluster_words,
@@ -94,7 +95,7 @@ def _best(result: PlanResult) -> list[RenderableType]:
     grid.add_column(style="bold cyan", no_wrap=True)
     grid.add_column()
     name = "Fastest as simulated" if result.choice is not None else "Best" if first == "step_time" else f"Best {first}"
-    grid.add_row(name, seconds(best.step_time_s), plan_words(best.plan))
+    grid.add_row(name, seconds(best.step_time_s), best_words(result))
     band = best.interval
     level = f"{100 * band.level:.0f} % interval"
     grid.add_row("", "", f"{level} {seconds(band.low)} to {seconds(band.high)}, {band.grade}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from windtunnel.report.plan_text import RESOURCES, best_row, cell_words, plan_words, quantity, scale_text
+from windtunnel.report.plan_text import RESOURCES, best_row, best_words, cell_words, plan_words, quantity, scale_text
 from windtunnel.report.quantities import gib, seconds
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ def _named(result: PlanResult) -> list[tuple[str, str, str, float, float, str]]:
     if choice is not None and not choice.same and choice.reserved_bytes is not None:
         out.append(("recommended", "star", TAKEN, choice.reserved_bytes, choice.step_time_s, plan_words(choice.plan)))
     name = "fastest" if result.objectives[0] == "step_time" else "best"
-    out.append((name, "star", BEST, best.peak_memory_reserved_bytes, best.step_time_s, plan_words(best.plan)))
+    out.append((name, "star", BEST, best.peak_memory_reserved_bytes, best.step_time_s, best_words(result)))
     return out
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from windtunnel.report.quantities import gib, seconds
@@ -40,6 +41,8 @@ def plan_words(plan: dict[str, Any], names: Sequence[str] = AXES) -> str:
     """
     shown = []
     for name in names:
+        if isinstance(plan.get(name), (list, tuple)) and name == "stage_layers":
+            continue  # of a resolved plan: said of every one
         if name in plan and plan[name] is not None and plan[name] != _PLAIN.get(name):
             value = field_text(plan[name])
             shown.append(f"recompute {value}" if name == "recompute" else f"{name} {value}")
@@ -56,7 +59,31 @@ def field_text(value: Any) -> str:
         return "on" if value else "off"
     if isinstance(value, (list, tuple)):
         return "-".join(map(str, value))
-    return "–" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
+    if isinstance(value, float):
+        return f"{value:g}"
+    return "–" if value is None else runs(str(value))
+
+
+def runs(text: str) -> str:
+    """Counts one after the other, equal ones together.
+
+    Example:
+        >>> runs("full:2 0 0 0"), runs("9 10 10 10 10 11"), runs("4 × h100")
+        ('full:2 0×3', '9 10×4 11', '4 × h100')
+    """
+    head, _, counts = text.rpartition(":")
+    words = counts.split()
+    if len(words) < 4 or not all(word.isdigit() for word in words):
+        return text
+    groups = [(word, len(list(same))) for word, same in groupby(words)]
+    said = [f"{word}×{number}" if number > 2 else " ".join([word] * number) for word, number in groups]
+    return (f"{head}:" if head else "") + " ".join(said)
+
+
+def best_words(result: PlanResult) -> str:
+    """The best plan in a few words."""
+    row = best_row(result)
+    return plan_words(result.best.plan if row is None else row.plan)
 
 
 def table_names(rows: Sequence[Ranked]) -> tuple[list[str], dict[str, Any]]:
@@ -146,7 +173,8 @@ def limit_words(limit: LimitCost) -> tuple[str, str]:
         return name, "costs nothing"
     needs = f", which needs {quantity(limit.needs, limit.unit)}" if limit.needs is not None else ""
     step = "" if limit.step_time_s is None else f"{seconds(limit.step_time_s)} with "
-    return name, f"costs {100 * limit.gain:.1f} %; without it {step}{plan_words(limit.plan)}{needs}"
+    what = "" if limit.of == "step_time" else f" of {limit.of.replace('_', ' ')}"
+    return name, f"costs {100 * limit.gain:.1f} %{what}; without it {step}{plan_words(limit.plan)}{needs}"
 
 
 def quantity(value: float, unit: str) -> str:
@@ -177,13 +205,13 @@ def quantity(value: float, unit: str) -> str:
 def resource_words(r: Resource) -> tuple[str, list[str]]:
     """A resource, and where the layout stops being the best."""
     lines = []
-    for edge, word in ((r.below, "below"), (r.above, "above")):
+    for edge, word in ((r.below, "down"), (r.above, "up")):
+        text = f"{word} to {scale_text(edge.holds_at)}, {quantity(r.amount * edge.holds_at, r.unit)}"
         if edge.lost_at is None:
-            lines.append(f"holds to {scale_text(edge.holds_at)}, {quantity(r.amount * edge.holds_at, r.unit)}")
-            continue
-        what = "nothing fits" if edge.winner is None else plan_words(edge.winner)
-        at = f"{scale_text(edge.lost_at)}, {quantity(r.amount * edge.lost_at, r.unit)}"
-        lines.append(f"{word} {at}: {what}")
+            lines.append(f"{text}, as far as was looked")
+        else:
+            what = "nothing fits" if edge.winner is None else plan_words(edge.winner)
+            lines.append(f"{text}; at {scale_text(edge.lost_at)} {what}")
     return f"{RESOURCES[r.name]} ({quantity(r.amount, r.unit)})", lines
 
 
