@@ -348,3 +348,23 @@ def test_the_best_plan_trains_as_planned() -> None:
     again = api.simulate_training(result.scenario, sensitivities=False)
     assert again.step_time_s == result.proof.best_s == result.best.step_time_s
     assert again.memory_fits
+
+
+def test_a_reduction_does_not_wait_for_the_hop_before_it() -> None:
+    """Hops that block a stage, reductions after them, and a deep stage whose reductions end last."""
+    tiny = {
+        "family": "dense", "name": "tiny", "hidden_size": 2048, "intermediate_size": 5504, "num_hidden_layers": 8,
+        "num_attention_heads": 16, "num_key_value_heads": 16, "vocab_size": 32000,
+    }  # fmt: skip
+    source = {
+        "model": tiny, "cluster": H100 | {"nodes": 4, "scale_out": "1 x ethernet-25g"},
+        "training": {"seq_len": 2048, "global_batch": 32, "precision": "bf16"},
+        "plan": {"pp": 2, "stage_layers": [1, 7], "zero": 0, "tp": 1, "cp": 1, "mbs": 1},
+        "search": {"space": {"overlap_p2p": [False], "overlap_grad_reduce": [False], "recompute": ["none"]}},
+    }  # fmt: skip
+    scenario = Scenario.model_validate(source)
+    case, wanted = case_of(scenario)
+    x = candidates(case.model, case.cluster, case.training, scenario.plan, wanted, case.behaviour)
+    assert x.count == 1
+    seconds = step_time(prepare(case.model, case.cluster, case.training, x.plan(0, 0), case.techniques))
+    assert Screener(case).bounds(x).time_s[0, 0] == pytest.approx(seconds, rel=1e-9)

@@ -203,7 +203,9 @@ class Screener:
             u, c, d = int(group.sending.of[j]), int(group.copying.of[j]), int(group.updating.of[j])
             if (u, c) not in done:
                 finish, whole = copied[c]
-                ends = np.maximum((finish + reduce_s[at, u]).max(axis=1), whole)
+                # a reduction waits for the last backward, not for the hop after it, which the first part has not
+                after = walked.twice[:, None] * (np.arange(finish.shape[1]) != pipe.stage_of[0])
+                ends = np.maximum((finish + reduce_s[at, u] - after).max(axis=1), whole)
                 flow = (stream[at, u, 0] + stream[at, u, 1] * m[:, None]).max(axis=1)
                 done[u, c] = np.maximum(before[at, u] + ends, flow) + last[at, u]
             out[:, column] = done[u, c] + update[at, d]
