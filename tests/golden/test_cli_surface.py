@@ -23,7 +23,10 @@ OPTIONS = {
         "--target-version", "--trace", "--wrapper",
     ],
     "fit": ["--json", "--set"],
-    "plan": ["--export", "--export-dir", "--free", "--json", "--output", "--set", "--target-version", "--wrapper"],
+    "plan": [
+        "--export", "--export-dir", "--free", "--json", "--output", "--report", "--set", "--simpler", "--stability",
+        "--target-version", "--why", "--wrapper",
+    ],
     "compare": ["--json", "--report", "--set"],
     "explain": ["--against", "--class", "--json", "--set", "--term"],
     "validate": ["--family", "--gate", "--json", "--rows"],
