@@ -39,6 +39,13 @@ def reproduce(
         for c in claims
     ]  # fmt: skip
     console().print(listing(("paper", "claim", "published", "simulated", "low to high", ""), rows))
+    reasons: dict[str, list[str]] = {}
+    for c in claims:
+        for note in c["assumptions"]:
+            if note.startswith("missing: "):
+                reasons.setdefault(note, []).append(c["id"])
+    for note, missed in reasons.items():
+        console().print(f"{', '.join(missed)}: {note}", soft_wrap=True, markup=False, highlight=False)
 
 
 def _number(value: object) -> str:
