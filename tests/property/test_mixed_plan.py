@@ -190,6 +190,12 @@ def test_layers_inside_a_group_are_even_and_fewest_at_the_ends() -> None:
     group_of = np.array([0, 0, 0, 1, 1, 1])
     assert spread((7, 5), group_of) == (2, 2, 3, 2, 2, 1)
     assert spread((6, 4), np.array([0, 1, 0, 1])) == (3, 2, 3, 2)
+    assert spread((7, 8), group_of, trim=1) == (2, 2, 3, 4, 3, 1)
+    for x in searched(scenario(H100, A100, space={"cp": [1], "mbs": [1], "group_axis": ["pp"]})).space.layouts:
+        stages = np.repeat([0, 1], np.array(x.parts) * x.plan.vpp)
+        for row in range(len(x.shares)):
+            layers = x.written(row, stages).stage_layers
+            assert layers is not None and sum(layers) == 8 and min(layers) >= 1
 
 
 def test_every_layout_shares_the_whole_batch_or_all_layers() -> None:

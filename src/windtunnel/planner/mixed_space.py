@@ -4,7 +4,8 @@
   replicas whole micro-batches that make up the global batch.
 * Groups along pp: every tp · cp · dp of a stage that divides the devices of every group, and every way to give the
   groups whole layers. Inside a group stages take as even a number as they can, those next to an end of the model the
-  fewer; with several chunks a stage, all chunks of a group take the same.
+  fewer, and the model's last stage, which also runs the head, up to `MOST_TRIMMED` layers less than its share; with
+  several chunks a stage, all chunks of a group take the same.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ from windtunnel.specs.plan import PlanSpec
 from windtunnel.specs.search import SearchSpec
 
 Ints = npt.NDArray[np.int64]
+MOST_TRIMMED = 3
+"""Layers that the last stage may give to the others of its group: heads of large vocabularies take as long as these."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +43,8 @@ class Layout:
     """Of each group: replicas (along dp) or stages (along pp)."""
     shares: Ints
     """(n, groups): micro-batches per replica, or layers."""
+    trims: Ints
+    """(n,): layers less than its share on the last stage, for groups along pp."""
     m: int
     """Micro-batches per replica of groups along pp, 0 of groups along dp."""
 
@@ -55,7 +60,7 @@ class Layout:
             return self.plan.model_copy(update={"batch_shares": share})
         if stage_group is None:
             return self.plan
-        return self.plan.model_copy(update={"stage_layers": spread(share, stage_group)})
+        return self.plan.model_copy(update={"stage_layers": spread(share, stage_group, int(self.trims[row]))})
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,12 +77,21 @@ class MixedSpace:
         return sum(len(x.shares) for x in self.layouts)
 
 
-def spread(layers: tuple[int, ...], group_of: Ints) -> tuple[int, ...]:
-    """Layers of each virtual stage: even inside a group, the rest to those away from the ends of the model."""
+def spread(layers: tuple[int, ...], group_of: Ints, trim: int = 0) -> tuple[int, ...]:
+    """Layers of each virtual stage: even inside a group, the rest to those away from the ends of the model.
+
+    Args:
+        layers: of each group.
+        group_of: group of each virtual stage.
+        trim: layers less than its even share on the last one.
+    """
     out = np.zeros(len(group_of), np.int64)
     last = len(layers) - 1
     for g, number in enumerate(layers):
         mine = np.flatnonzero(group_of == g)
+        if g == last and trim:
+            out[mine[-1]] = number // len(mine) - trim
+            number, mine = number - int(out[mine[-1]]), mine[:-1]
         each, rest = divmod(number, len(mine))
         out[mine] = each
         at = len(mine) - rest if g == 0 else 0 if g == last else (len(mine) - rest) // 2
@@ -212,7 +226,14 @@ def _layout(
         m = case.training.global_batch // (plan.mbs * dp)
     if not ways:
         return None
-    return Layout(plan, policy, parts, np.array(ways, np.int64).reshape(-1, len(parts)), m)
+    shares = np.array(ways, np.int64).reshape(-1, len(parts))
+    trims = np.zeros(len(shares), np.int64)
+    if crossing == "pp" and vpp == 1 and parts[-1] > 1 and not plan.stage_layers:
+        steps = np.arange(MOST_TRIMMED + 1)
+        shares, trims = np.repeat(shares, len(steps), axis=0), np.tile(steps, len(shares))
+        left = shares[:, -1] // parts[-1] > trims  # a layer at least
+        shares, trims = shares[left], trims[left]
+    return Layout(plan, policy, parts, shares, trims, m)
 
 
 def _sums(each: tuple[int, ...], total: int) -> Iterator[tuple[int, ...]]:
