@@ -236,3 +236,21 @@ def test_asking_again_without_a_search_finds_the_same(case: Case) -> None:
     again = Again.of([case.branch], case.goals, Found())
     best = again.best()
     assert best is not None and case.found.best is not None and best.plan == case.found.best.plan
+
+
+def test_a_space_of_one_layout_has_no_runner_up() -> None:
+    result = api.plan({**SCENARIO, "search": {"space": {"tp": [4], "pp": [1], "cp": [1]}}}, explain=True)
+    assert result.why is not None and result.why.runner_up is None and result.why.cells
+    assert "Why not another layout" not in text_of(result, 80)
+
+
+def test_the_runner_up_is_on_the_best_plans_cluster() -> None:
+    space = {"tp": [1, 2, 4], "pp": [1, 2], "cp": [1], "device": ["a100-sxm-80gb", "h100-sxm-80gb"]}
+    one, both = (api.plan({**SCENARIO, "search": {"space": s}}, explain=True) for s in (
+        {k: v for k, v in space.items() if k != "device"}, space
+    ))  # fmt: skip
+    assert one.why is not None and both.why is not None and both.why.runner_up is not None
+    assert both.why.runner_up.step_time_s == one.why.runner_up.step_time_s  # type: ignore[union-attr]
+    best = {c.device: c for c in both.why.clusters}
+    assert best["h100-sxm-80gb"].simulated == both.best.step_time_s
+    assert best["a100-sxm-80gb"].bound > both.best.step_time_s and best["a100-sxm-80gb"].simulated is None

@@ -64,21 +64,28 @@ class Again:
         Raises:
             KeyboardInterrupt: the search was interrupted.
         """
-        wanted, used = goals or self.goals, list(branches or self.branches)
+        wanted, used = goals or self.goals, dict(enumerate(branches or self.branches))
         if allowed is not None:
-            used = [_only(b, allowed(i)) for i, b in enumerate(used)]
+            narrow = {i: b.candidates.legal & allowed(i) for i, b in used.items()}
+            used = {
+                i: replace(b, candidates=replace(b.candidates, legal=narrow[i])) for i, b in used.items()
+                if narrow[i].any()
+            }  # fmt: skip
         changed = goals is not None or branches is not None
+        numbers = list(used)
+        place = {number: at for at, number in enumerate(numbers)}
         kept = {
-            at: replace(e, missed=wanted.missed(e.values)) for at, e in self.known.items()
-            if not changed or (e.fits and not self._is_open(e))
+            (place[i], cell): replace(e, branch=place[i], missed=wanted.missed(e.values))
+            for (i, cell), e in self.known.items()
+            if i in used and (not changed or (e.fits and not self._is_open(e)))
         } if known else {}  # fmt: skip
-        found, proof = search(used, wanted, known=kept)
+        found, proof = search(list(used.values()), wanted, known=kept)
         if not proof.complete:
             raise KeyboardInterrupt
         if not changed:
             for entry in found.evaluated:
-                self._note(entry)
-        return found.best
+                self._note(replace(entry, branch=numbers[entry.branch]))
+        return None if found.best is None else replace(found.best, branch=numbers[found.best.branch])
 
     def _is_open(self, entry: Evaluated) -> bool:
         """Whether the plan of a candidate depends on how much memory there is."""
@@ -134,10 +141,3 @@ class Again:
         out: Mask = np.zeros(shape[0] * shape[1], np.bool_)
         out[cells] = True
         return out.reshape(shape)
-
-
-def _only(branch: Branch, allowed: Mask) -> Branch:
-    """A branch with some of its candidates; one without any is never looked at."""
-    legal = branch.candidates.legal & allowed
-    least_s = branch.least_s if legal.any() else np.inf
-    return replace(branch, candidates=replace(branch.candidates, legal=legal), least_s=least_s)

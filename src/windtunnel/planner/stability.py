@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from windtunnel.planner.again import Again
-from windtunnel.planner.objectives import Setting
+from windtunnel.planner.objectives import Floor, Setting
 from windtunnel.planner.screen import Screener
 from windtunnel.planner.search import Branch, Evaluated, Found, bounded, evaluate, search
 from windtunnel.planner.why import axes, same_layout
@@ -92,7 +92,8 @@ class _Scaled:
             cluster = scaled(base.case.cluster, self.resource, scale)
             case = replace(base.case, cluster=cluster, known=Known())
             setting = Setting.of(cluster, case.training, base.setting.run_tokens)
-            self._branches[scale] = replace(base, case=case, setting=setting, concrete={}, least_s=0.0)
+            nothing = Floor(np.zeros(1), np.zeros(1))
+            self._branches[scale] = replace(base, case=case, setting=setting, concrete={}, least=nothing)
         return self._branches[scale]
 
     def rival(self, scale: float) -> tuple[bool, Evaluated | None]:
