@@ -47,7 +47,7 @@ def effective(plan: dict[str, Any], target: str) -> dict[str, Any]:
         "overlap_param_gather": plan["zero"] not in (1, 2), "reshard_after_forward": plan["zero"] != 3,
         "fsdp_prefetch": plan["zero"] != 3, "shard_group": plan["zero"] == 0, "overlap_tp": plan["tp"] == 1,
         "tp_bulk_overlap": plan["tp"] == 1 or plan["overlap_tp"], "overlap_p2p": plan["pp"] == 1,
-        "schedule": plan["pp"] == 1,
+        "schedule": plan["pp"] == 1, "overlap_grad_reduce": plan["zero"] == 3,
     }  # fmt: skip
     found = {name: None if idle.get(name) else value for name, value in plan.items()}
     if plan["schedule"] == "interleaved_1f1b_steady" and plan["m"] != plan["pp"]:

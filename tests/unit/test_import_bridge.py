@@ -95,7 +95,7 @@ def test_a_recipe_is_read_through_the_one_that_it_starts_from() -> None:
 
 
 def test_several_recipes_are_asked_for_by_name() -> None:
-    (problem,) = read(RECIPE, nodes=8).problems
+    problem = read(RECIPE, nodes=8).problems[0]
     assert problem.field == "CONFIG" and "small_config, big_config" in problem.rule
 
 

@@ -70,7 +70,7 @@ def test_a_script_becomes_the_scenario_that_it_launches() -> None:
     assert scenario["cluster"] == {"device": "h100-sxm-80gb", "nodes": 8, "devices_per_node": 8}
     training, plan = scenario["training"], scenario["plan"]
     assert (training["seq_len"], training["global_batch"], training["precision"]) == (8192, 256, "bf16")
-    assert training["dropout"] is False
+    assert "dropout" not in training
     assert (plan["tp"], plan["sp"], plan["pp"], plan["vpp"], plan["zero"], plan["mbs"]) == (8, True, 4, 4, 1, 1)
     assert plan["recompute"] == {"policy": "selective"}
     assert plan["overlap"] == {"grad_reduce": True, "param_gather": False}

@@ -130,6 +130,8 @@ def _scenario(launch: Launch, wanted: Wanted, output: Path | None, as_json: bool
     for left in launch.unread:
         note(f"not read: {left}")
     if launch.problems:
+        if again := _asked(launch, wanted):
+            note(f"with what the file does not hold: windtunnel import {launch.file} {again}")
         raise BadInput(launch.problems)
     try:
         predict.prepare(launch.scenario())
@@ -138,10 +140,26 @@ def _scenario(launch: Launch, wanted: Wanted, output: Path | None, as_json: bool
     if output is not None:
         output.write_text(launch.text(), encoding="utf-8")
         note(f"wrote {output}; next: windtunnel train {output}")
+        note(f"how far it is from the best plan: windtunnel plan {output} --free")
     if as_json:
         print_json(launch.as_dict())
     elif output is None:
         typer.echo(launch.text(), nl=False)
+
+
+_OPTIONS = {"--device": "h100-sxm-80gb", "--nodes": "N", "--devices-per-node": "N", "--model": "NAME", "--seq-len": "N",
+            "--global-batch": "N", "--mbs": "N", "--vocab-size": "N", "CONFIG": "NAME"}  # fmt: skip
+"""Option that a problem may ask for → what stands for its value."""
+
+
+def _asked(launch: Launch, wanted: Wanted) -> str:
+    """All options that are missing in one line, after those that were given; nothing when other things are wrong."""
+    missing = [next((name for name in _OPTIONS if name in f"{p.field} {p.rule}"), None) for p in launch.problems]
+    if None in missing:
+        return ""
+    said = wanted.options() | {name: _OPTIONS[name] for name in missing if name and name != "CONFIG"}
+    words = [f"{name} {value}" for name, value in said.items()] + [f"--env {k}={v}" for k, v in wanted.env.items()]
+    return " ".join([*words, *(["--env CONFIG=NAME"] if "CONFIG" in missing else [])])
 
 
 def _model(config: Path, name: str, output: Path | None, as_json: bool) -> None:

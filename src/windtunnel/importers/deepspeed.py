@@ -116,10 +116,10 @@ def _zero(launch: Launch, s: Settings) -> None:
     elif stage is not None:
         s.put("plan.zero", stage, ZERO + "stage")
     overlap = s.get(ZERO + "overlap_comm")
-    if isinstance(overlap, bool):
+    if stage in (1, 2) and isinstance(overlap, bool):  # stage 3 reduces layer by layer
         s.put("plan.overlap.grad_reduce", overlap, ZERO + "overlap_comm")
-    elif stage:
-        launch.set("plan.overlap.grad_reduce", stage == 3, f"{DEFAULT} of stage {stage}")
+    elif stage in (1, 2):
+        launch.set("plan.overlap.grad_reduce", False, f"{DEFAULT} of stage {stage}")
     if stage in (1, 2):
         launch.set("plan.overlap.param_gather", False, f"stage {stage} gathers after the optimizer's step")
     if stage == 3 and s.get(ZERO + "stage3_prefetch_bucket_size") == 0:

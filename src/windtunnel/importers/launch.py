@@ -36,6 +36,13 @@ class Wanted:
     framework: str | None = None
     env: Mapping[str, str] = field(default_factory=dict)
 
+    def options(self) -> dict[str, str]:
+        """What was given, by option, without `env`."""
+        names = ("device", "nodes", "devices_per_node", "model", "name", "seq_len", "global_batch", "mbs", "vocab_size",
+                 "framework")  # fmt: skip
+        given = {name: getattr(self, name) for name in names}
+        return {f"--{name.replace('_', '-')}": str(value) for name, value in given.items() if value is not None}
+
 
 @dataclass(frozen=True, slots=True)
 class Left:

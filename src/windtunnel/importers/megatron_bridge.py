@@ -48,7 +48,9 @@ def read(text: str, file: str, wanted: Wanted) -> Launch:
         found = bridge_settings.from_python(text, launch, wanted)
     s = Settings(launch, *found)
     if not s.values:
-        if not launch.problems:
+        if launch.problems:
+            launch.cluster(wanted, None, None)
+        else:
             launch.wrong("", "sets nothing of a Megatron-Bridge configuration")
         return launch
     sizes = {name: s.get(f"({name})") for name in ("nnodes", "nproc-per-node")}

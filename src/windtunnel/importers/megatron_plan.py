@@ -71,7 +71,8 @@ def read_training(launch: Launch, flags: Flags, wanted: Wanted) -> None:
         launch.set("training.fused_cross_entropy", False, f"no --cross-entropy-loss-fusion: {DEFAULT}")
     rates = [flags.real("attention-dropout"), flags.real("hidden-dropout")]
     said = "--attention-dropout, --hidden-dropout" if None not in rates else f"{DEFAULT} of dropout is 0.1"
-    launch.set("training.dropout", any(rate is None or rate > 0 for rate in rates), said)
+    if any(rate is None or rate > 0 for rate in rates):
+        launch.set("training.dropout", True, said)
     _graphs(launch, flags)
     if "num-experts" in flags.given:
         _dispatcher(launch, flags)

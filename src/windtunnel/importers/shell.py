@@ -65,6 +65,8 @@ class _Frame:
     testing: bool = False
     line: int = 0
     undecided: bool = False
+    unset: str = ""
+    """A variable of its condition that the script does not set."""
     """A branch was skipped for want of a value, and has not been noted yet."""
 
 
@@ -189,6 +191,7 @@ class _Reader:
                 frame = _Frame(self.active, "fi", line=command[0].line)
                 self.frames.append(frame)
                 frame.condition = self._test(command[1:]) if self.active else False
+                frame.unset = self._unset(command[1:])
                 frame.testing = True
             elif frame is not None:
                 frame.testing = frame.condition is False and frame.outer
@@ -256,6 +259,8 @@ class _Reader:
             if frame.undecided:
                 frame.undecided = False
                 why = "the condition cannot be decided from the script; neither branch is read"
+                if frame.unset:
+                    why += f"; it asks for ${frame.unset}, which --env {frame.unset}=… sets"
                 self.script.notes.append(("if", frame.line, why))
 
     def _keep(self, command: list[_Raw]) -> None:
@@ -295,6 +300,12 @@ class _Reader:
         if not rest[:1].isspace():
             return self.expand(value)
         return [*self.script.variables[name], *self.expand(_Raw(value.line, [(quote, rest), *value.pieces[1:]]))]
+
+    def _unset(self, command: list[_Raw]) -> str:
+        """The first variable of a condition that is still one after all expansions."""
+        words = " ".join(word.text for raw in command for word in self.expand(raw))
+        found = re.search(r"\$(\w+)", words)
+        return found.group(1) if found else ""
 
     def _test(self, command: list[_Raw]) -> bool | None:
         """A test's outcome, None when it cannot be known."""

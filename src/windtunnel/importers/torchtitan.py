@@ -44,6 +44,7 @@ def read(text: str, file: str, wanted: Wanted) -> Launch:
         launch.title = "torchtitan Python configuration"
         settings = Settings(launch, *read_python(text, launch, wanted, options(FORMAT)["models"]))
         if not settings.values:
+            launch.cluster(wanted, None, None)
             return launch
     else:
         try:
