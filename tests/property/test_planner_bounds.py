@@ -23,6 +23,7 @@ from windtunnel.planner.plan import branch_of, case_of
 from windtunnel.planner.screen import Case, Screener
 from windtunnel.planner.search import Branch, Found, Proof, search
 from windtunnel.planner.space import Candidates, candidates
+from windtunnel.planner.twins import twin_of
 from windtunnel.specs.scenario import Scenario
 from windtunnel.training.simulate import memory_of, power_of, prepare, run, step_time
 
@@ -30,6 +31,14 @@ pytestmark = pytest.mark.property
 A100: dict[str, Any] = {"device": "a100-sxm-80gb", "nodes": 4, "devices_per_node": 8}
 H100: dict[str, Any] = {"device": "h100-sxm-80gb", "nodes": 2, "devices_per_node": 8}
 SPACES: dict[str, dict[str, Any]] = {
+    "zero": {
+        "model": "gpt3-6.7b", "cluster": A100,
+        "training": {"seq_len": 2048, "global_batch": 64, "framework": "megatron_2022"},
+        "search": {"space": {
+            "cp": [1], "zero": [0, 1, 2], "recompute": ["selective"], "overlap_param_gather": [True, False],
+            "order": [["tp", "cp", "ep", "dp", "pp"], ["tp", "cp", "ep", "pp", "dp"]],
+        }},
+    },
     "dense, Megatron of 2022": {
         "model": "gpt3-6.7b", "cluster": A100,
         "training": {"seq_len": 2048, "global_batch": 64, "framework": "megatron_2022"},
@@ -168,6 +177,24 @@ def test_two_processes_screen_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = Screener._fill
     monkeypatch.setattr(Screener, "_fill", fails)
     assert np.array_equal(alone.time_s, Screener(case).bounds(x).time_s)
+
+
+def test_twins_have_one_step() -> None:
+    case, x = space("zero")
+    kinds: dict[Any, list[tuple[int, int]]] = {}
+    for i, j in np.argwhere(x.legal).tolist():
+        if x.m[i] * x.pp[i] * x.vpp[i] <= 500:
+            kinds.setdefault(twin_of(case, x, i, j), []).append((i, j))
+    several = [of for of in kinds.values() if len(of) > 1]
+    for of in random.Random(3).sample(several, 8):
+        programs = [
+            prepare(case.model, case.cluster, case.training, x.plan(i, j), case.techniques, known=case.known).program
+            for i, j in of
+        ]  # fmt: skip
+        one = programs[0].tasks
+        for other in programs[1:]:
+            for column in ("alone_s", "stream_idx", "dep_idx", "rate_idx", "rate_work", "tag"):
+                assert np.array_equal(getattr(one, column), getattr(other.tasks, column)), (column, of)
 
 
 def test_an_order_that_lays_the_mesh_alike_counts_once() -> None:

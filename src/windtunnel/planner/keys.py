@@ -15,12 +15,13 @@ from windtunnel.specs.cluster import ClusterSpec
 Ints = npt.NDArray[np.int64]
 
 
-def stride_of(x: Candidates, order: Sequence[str], axis: str) -> Ints:
-    """(N,): distance in devices between neighbours along a mesh axis."""
-    out = np.ones(len(x.tp), np.int64)
+def stride_of(x: Candidates, order: Sequence[str], axis: str, rows: Ints | None = None) -> Ints:
+    """Distance in devices between neighbours along a mesh axis, of each layout or of some."""
+    picked = slice(None) if rows is None else rows
+    out = np.ones_like(x.tp[picked])
     for name in order[: list(order).index(axis)]:
         if name != "ep":
-            out = out * getattr(x, name)
+            out = out * getattr(x, name)[picked]
     return out
 
 

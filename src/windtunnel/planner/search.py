@@ -9,7 +9,7 @@ candidates in the order of their bounds simulates as few of them as these bounds
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -21,9 +21,11 @@ from windtunnel.planner.concrete import Concrete
 from windtunnel.planner.objectives import Figures, Floor, Goals, Setting
 from windtunnel.planner.screen import Bounds, Case, Screener
 from windtunnel.planner.space import Candidates
+from windtunnel.planner.twins import twin_of
+from windtunnel.program.tables import Timeline
 from windtunnel.specs.plan import PlanSpec
 from windtunnel.specs.scenario import Scenario
-from windtunnel.training.simulate import memory_of, power_of, prepare, run
+from windtunnel.training.simulate import Prepared, memory_of, power_of, prepare, run
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -85,6 +87,8 @@ class Branch:
     """With this cluster and precision; the plan is what all candidates share."""
     screener: Screener
     """What the bounds came from, with the blocks that it priced."""
+    ran: dict[Hashable, tuple[float, float]] = field(default_factory=dict)
+    """What candidates with one step program have in common → its seconds and mean watts."""
     concrete: dict[float, Concrete] = field(default_factory=dict)
     """Bytes of a device that may be reserved → what open candidates become within them."""
     least: Floor = field(default_factory=lambda: Floor(np.zeros(1), np.zeros(1)))
@@ -385,17 +389,26 @@ def evaluate(branches: Sequence[Branch], goals: Goals, found: Found, which: int,
     case, x = branch.case, branch.candidates
     layout, policy = divmod(cell, x.legal.shape[1])
     plan = branch.plan(layout, policy, goals)
-    try:
+
+    def simulated() -> tuple[Prepared, Timeline]:
         step = prepare(case.model, case.cluster, case.training, plan, case.techniques, known=case.known)
-    except BadInput as error:
-        found.refused.append((which, plan, str(error)))
-        return None
-    timeline = run(step)
-    seconds = timeline.makespan_s
-    figures = Figures(branch.setting, seconds, power_of(step, seconds))
+        return step, run(step)
+
+    twin = twin_of(case, x, layout, policy)
+    ran: tuple[Prepared, Timeline] | None = None
+    if twin not in branch.ran:
+        try:
+            ran = simulated()
+        except BadInput as error:
+            found.refused.append((which, plan, str(error)))
+            return None
+        seconds = ran[1].makespan_s
+        branch.ran[twin] = seconds, power_of(ran[0], seconds)
+    seconds, watts = branch.ran[twin]
+    figures = Figures(branch.setting, seconds, watts)
     fits: bool | None = None
     if not goals.missed(goals.values(figures)) and not found.rules_out(goals.key(figures)):
-        memory = memory_of(step, timeline)
+        memory = memory_of(*(ran or simulated()))
         figures = Figures(branch.setting, seconds, figures.mean_power_w, memory.peak_reserved_bytes)
         capacity = branch.setting.memory_bytes * goals.memory_fraction
         fits = memory.peak_reserved_bytes <= capacity and memory.host_bytes <= memory.host_capacity_bytes
