@@ -19,7 +19,7 @@ from windtunnel.parallel.resolve import ResolvedPlan, chosen_schedule, default_s
 from windtunnel.planner import chunks
 from windtunnel.planner.cells import Cell, build_cell, kept_by_kind
 from windtunnel.planner.keys import Keys
-from windtunnel.planner.partition import Cut, Depth, Partition, Pipeline, Tails, least_bytes, mean_bytes, partition
+from windtunnel.planner.partition import Cut, Depth, Pipeline, Tails, least_bound, least_bytes, mean_bytes
 from windtunnel.planner.pipeline import held_at_once, pipe_of, plan_of, table_of_few
 from windtunnel.planner.space import Candidates, Policy
 from windtunnel.planner.tails import LASTING, Case
@@ -90,11 +90,11 @@ class Balance:
         cut = self.cut(row, policy) if bytes_ <= self.capacity_bytes else None
         if cut is None:
             return float("inf"), bytes_
-        found = partition(cut, layers)
-        if found is None:
+        bound_s = least_bound(cut, layers)
+        if not np.isfinite(bound_s):
             return float("inf"), least_bytes(cut, layers)
         sent, update_s = self._sent(row, policy), self._update(row, policy)
-        return sent.before_s + found.bound_s + update_s + sent.last_s, bytes_
+        return sent.before_s + bound_s + update_s + sent.last_s, bytes_
 
     def _chunk_bounds(self, row: int, policy: int) -> tuple[float, float]:
         x = self.chunks(row, policy)
@@ -393,4 +393,4 @@ def fill_bounds(
             time_s[row, j], memory_bytes[row, j] = balance.bounds(row, j)
 
 
-__all__ = ["Balance", "Partition", "fill_bounds"]
+__all__ = ["Balance", "fill_bounds"]

@@ -130,64 +130,76 @@ class Cut:
     tails: Tails | None = None
 
 
-class _Sums:
-    """Sums over ranges of layers."""
+class _Layers:
+    """Ranges of layers i to j, arrays of one shape with i ≤ j: what they add up to is the same on every stage."""
 
-    def __init__(self, cut: Cut) -> None:
-        self.cut = cut
+    def __init__(self, cut: Cut, i: Ints, j: Ints) -> None:
+        self.cut, self.i, self.n = cut, i, j - i
         names = ("forward_s", "backward_s", "weight_s", "again_s", "kept_bytes", "saved_bytes", "static_bytes")
-        self.sums = {n: np.concatenate([[0.0], np.cumsum(getattr(cut.depth, n))]) for n in names}
+        self.sums = {name: np.concatenate([[0.0], np.cumsum(getattr(cut.depth, name))]) for name in names}
+        self.over = {name: total[j] - total[i] for name, total in self.sums.items()}
+        self.above_f, self.above_b = self.sums["forward_s"][i], self.sums["backward_s"][i]
+        self.saved_above = self.sums["saved_bytes"][i]
+        if cut.again is not None:
+            self.fixed = self._again(np.minimum(self.n, cut.again))
+        self.tails = None if cut.tails is None else [
+            (cut.tails.after_s[end][i, j], cut.tails.least_s[end][i, j]) for end in range(3)
+        ]  # fmt: skip
 
-    def ranges(self, s: int, i: Ints, j: Ints) -> Ranges:
-        """Layers i to j on stage s; arrays of one shape, i ≤ j."""
-        x, pipe, sums, cut = self.cut.depth, self.cut.pipe, self.sums, self.cut
+    def _again(self, layers: Ints) -> tuple[Ints, Floats, Floats]:
+        """Layers that recompute, bytes that they keep less, seconds that they add."""
+        last = self.i + layers
+        extra = self.sums["again_s"][last] - self.sums["again_s"][self.i]
+        return layers, self.sums["saved_bytes"][last] - self.saved_above, extra
+
+    def on(self, s: int) -> Ranges:
+        """The ranges on stage s."""
+        x, pipe, over, cut = self.cut.depth, self.cut.pipe, self.over, self.cut
         first, last = s == 0, s == len(pipe) - 1
         ends = x.ends_s[:, 0] * first + x.ends_s[:, 1] * last
-        n, live = j - i, float(pipe.live[s])
-        size = sums["static_bytes"][j] - sums["static_bytes"][i] + x.ends_bytes[0] * first + x.ends_bytes[1] * last
-        size = size + live * (sums["kept_bytes"][j] - sums["kept_bytes"][i])
+        beyond = float(x.ends_bytes[0] * first + x.ends_bytes[1] * last)
         if cut.over_bytes is not None:
-            size = size + cut.over_bytes[s]
-        saved = sums["saved_bytes"]
+            beyond += float(cut.over_bytes[s])
+        live = float(pipe.live[s])
+        size = over["static_bytes"] + live * over["kept_bytes"] + beyond
         if cut.again is None:
             need = (size - cut.capacity_bytes) / max(live, 1e-30)
-            again = np.clip(np.searchsorted(saved, saved[i] + need) - i, 0, n)
+            enough = np.searchsorted(self.sums["saved_bytes"], self.saved_above + need)
+            again, saved, extra = self._again(np.clip(enough - self.i, 0, self.n))
         else:
-            again = np.minimum(n, cut.again)
-        size = size - live * (saved[i + again] - saved[i])
-        extra = sums["again_s"][i + again] - sums["again_s"][i]
-        forward = sums["forward_s"][j] - sums["forward_s"][i] + ends[0]
-        backward = sums["backward_s"][j] - sums["backward_s"][i] + ends[1] + extra
-        weight = sums["weight_s"][j] - sums["weight_s"][i] + ends[2]
-        bound = self._bound(s, i, forward, backward, weight, extra)
-        if cut.tails is not None:
-            end = 0 if first else 2 if last else 1
-            bound = np.maximum(bound + cut.tails.after_s[end, i, j], cut.tails.least_s[end, i, j])
+            again, saved, extra = self.fixed
+        size = size - live * saved
+        forward, weight = over["forward_s"] + ends[0], over["weight_s"] + ends[2]
+        backward = over["backward_s"] + extra + ends[1]
+        bound = self._bound(s, forward, backward, weight, extra)
+        if self.tails is not None:
+            after_s, least_s = self.tails[0 if first else 2 if last else 1]
+            bound = np.maximum(bound + after_s, least_s)
         fits = size <= cut.capacity_bytes * (1 + _ROUNDING)
         if not first and not last:  # a stage without layers is an end of the model
-            fits &= n > 0
+            fits &= self.n > 0
         return Ranges(np.where(fits, bound, np.inf), size, again, extra, forward + backward + weight)
 
-    def _bound(self, s: int, i: Ints, forward: Floats, backward: Floats, weight: Floats, extra: Floats) -> Floats:
+    def _bound(self, s: int, forward: Floats, backward: Floats, weight: Floats, extra: Floats) -> Floats:
         x, pipe = self.cut.depth, self.cut.pipe
         m, warm, between, down = pipe.m, int(pipe.warm[s]), int(pipe.between[s]), float(pipe.travel_s[s])
         whole = float(self.sums["forward_s"][-1] + self.sums["backward_s"][-1] + x.ends_s[:2].sum())
         whole += 2.0 * float(pipe.travel_s[-1])
-        above_f = self.sums["forward_s"][i] + (x.ends_s[0, 0] if s else 0.0)
-        above_b = self.sums["backward_s"][i] + (x.ends_s[1, 0] if s else 0.0)
+        first_f, first_b = (float(x.ends_s[0, 0]), float(x.ends_s[1, 0])) if s else (0.0, 0.0)
         # a blocking hop is part of a stage and of the way: counted once
         sends = float(pipe.sends_s[s])
         twice = float(np.diff(pipe.travel_s).max(initial=0.0)) if pipe.sends_s.any() else 0.0
-        fill, drain = above_f + down, above_b + down - twice
+        fill, drain = self.above_f + (first_f + down), self.above_b + (first_b + down - twice)
         passes = forward + backward + sends
         finish = fill + m * (passes + weight)
         own = np.maximum(finish, (fill + m * passes if pipe.split else finish) + drain)
         back = whole + extra + (m - 1) * backward + (m - warm) * forward
-        below = whole - above_f - above_b - backward - 2.0 * down + extra  # the forward here, and all passes below
+        # the forward here, and all passes below
+        below = (whole - first_f - first_b - 2.0 * down) - self.above_f - self.above_b - backward + extra
         if between > 0:
             late = whole + extra + below + between * backward + (m - 1 - warm) * forward
         else:
-            late = fill + (m - 1) * forward + below + backward + above_b + down
+            late = fill + (m - 1) * forward + below + backward + self.above_b + (first_b + down)
         return np.asarray(np.maximum(np.maximum(own, back), late))
 
 
@@ -205,17 +217,33 @@ def partition(cut: Cut, layers: tuple[int, ...] | None = None) -> Partition | No
         cut: What is cut.
         layers: A partition to keep: only recomputation is chosen.
     """
-    sums = _Sums(cut)
     given = layers or even_layers(len(cut.depth), len(cut.pipe))
-    ends = np.cumsum([0, *given])
-    found = [sums.ranges(s, ends[s : s + 1], ends[s + 1 : s + 2]) for s in range(len(given))]
-    known = max(float(one.bound_s[0]) for one in found)
+    stages = _along(cut, given)
+    known = max(float(one.bound_s[s]) for s, one in enumerate(stages))
     if layers is None:
-        return _best(sums, known)
+        reached = _reached(cut, known)
+        return None if reached is None else _chosen(cut, *reached)
     if not np.isfinite(known):
         return None
-    counts = tuple(int(one.again[0]) for one in found)
-    return Partition(layers, counts, known, sum(float(one.again_s[0]) for one in found))
+    counts = tuple(int(one.again[s]) for s, one in enumerate(stages))
+    return Partition(layers, counts, known, sum(float(one.again_s[s]) for s, one in enumerate(stages)))
+
+
+def least_bound(cut: Cut, layers: tuple[int, ...] | None = None) -> float:
+    """Bound of the best partition that fits; infinite where none does."""
+    given = layers or even_layers(len(cut.depth), len(cut.pipe))
+    known = max(float(one.bound_s[s]) for s, one in enumerate(_along(cut, given)))
+    if layers is not None:
+        return known
+    reached = _reached(cut, known)
+    return float("inf") if reached is None else reached[0]
+
+
+def _along(cut: Cut, layers: tuple[int, ...]) -> list[Ranges]:
+    """Ranges of one partition on every stage; entry s of stage s is its own."""
+    ends = np.cumsum([0, *layers])
+    own = _Layers(cut, ends[:-1], ends[1:])
+    return [own.on(s) for s in range(len(layers))]
 
 
 def _band(depth: Depth, stages: int, m: int, known_s: float) -> tuple[Ints, Ints, Mask]:
@@ -228,21 +256,29 @@ def _band(depth: Depth, stages: int, m: int, known_s: float) -> tuple[Ints, Ints
     return np.maximum(j - n, 0), j, n <= j
 
 
-def _best(sums: _Sums, known_s: float) -> Partition | None:
-    x, stages = sums.cut.depth, len(sums.cut.pipe)
-    i, j, real = _band(x, stages, sums.cut.pipe.m, known_s)
-    found = [sums.ranges(s, i, j) for s in range(stages)]
-    start = np.full(len(x) + 1, np.inf)
-    start[0] = 0.0
-    best = start
+_Reached = tuple[float, list[Ranges], Ints, Mask]
+
+
+def _reached(cut: Cut, known_s: float) -> _Reached | None:
+    """Least bound, the ranges of every stage, where they begin, and which exist; None where no partition fits."""
+    stages, d = len(cut.pipe), len(cut.depth)
+    i, j, real = _band(cut.depth, stages, cut.pipe.m, known_s)
+    layers = _Layers(cut, i, j)
+    found = [layers.on(s) for s in range(stages)]
+    best = np.full(d + 1, np.inf)
+    best[0] = 0.0
     for one in found:
         best = np.where(real, np.maximum(best[i], one.bound_s), np.inf).min(axis=1)
-    bound = float(best[-1])
-    if not np.isfinite(bound):
-        return None
-    # among partitions within the bound: least recomputation on the way, then even stages
+    return (float(best[-1]), found, i, real) if np.isfinite(best[-1]) else None
+
+
+def _chosen(cut: Cut, bound: float, found: list[Ranges], i: Ints, real: Mask) -> Partition:
+    """Among partitions within the bound: least recomputation on the way, then even stages."""
+    x = cut.depth
     scale = max(float((x.forward_s + x.backward_s).sum()), 1e-30)
-    total, choice = start, []
+    total = np.full(len(x) + 1, np.inf)
+    total[0] = 0.0
+    choice = []
     for one in found:
         score = np.where(one.bound_s <= bound * (1 + _ROUNDING), one.again_s + _ROUNDING * one.own_s**2 / scale, np.inf)
         reached = np.where(real, total[i] + score, np.inf)
@@ -263,15 +299,15 @@ def least_bytes(cut: Cut, layers: tuple[int, ...] | None = None) -> float:
     """Memory of the fullest stage that every partition needs; where recomputation is free, with all of it."""
     d, stages = len(cut.depth), len(cut.pipe)
     again = d if cut.again is None else cut.again
-    sums = _Sums(replace(cut, capacity_bytes=np.inf, again=again))
+    cut = replace(cut, capacity_bytes=np.inf, again=again, tails=None)
     if layers is not None:
-        ends = np.cumsum([0, *layers])
-        return max(float(sums.ranges(s, ends[s : s + 1], ends[s + 1 : s + 2]).bytes[0]) for s in range(stages))
+        return max(float(one.bytes[s]) for s, one in enumerate(_along(cut, layers)))
     i, j, real = _band(cut.depth, stages, 1, np.inf)
+    own = _Layers(cut, i, j)
     best = np.full(d + 1, np.inf)
     best[0] = 0.0
     for s in range(stages):
-        found = sums.ranges(s, i, j)
+        found = own.on(s)
         size = np.where(np.isfinite(found.bound_s), found.bytes, np.inf)
         best = np.where(real, np.maximum(best[i], size), np.inf).min(axis=1)
     return float(best[-1])
@@ -286,9 +322,8 @@ def mean_bytes(cut: Cut) -> float:
 
 def stage_bytes(cut: Cut, layers: tuple[int, ...], recompute: tuple[int, ...]) -> Floats:
     """(S,): what layers and ends of each stage hold."""
-    ends = np.cumsum([0, *layers])
     out = []
     for s, again in enumerate(recompute):
-        sums = _Sums(replace(cut, capacity_bytes=np.inf, again=again, over_bytes=None, tails=None))
-        out.append(float(sums.ranges(s, ends[s : s + 1], ends[s + 1 : s + 2]).bytes[0]))
+        bare = replace(cut, capacity_bytes=np.inf, again=again, over_bytes=None, tails=None)
+        out.append(float(_along(bare, layers)[s].bytes[s]))
     return np.array(out)
