@@ -129,7 +129,7 @@ def _large(outcomes: Sequence[Outcome]) -> str:
         return ""
     lines = [
         [
-            f"{o.model}, {o.devices} {o.device}, batch {o.global_batch}", o.families[0], o.changes, _percent(o.gain),
+            f"{_model(o)}, {o.devices} {o.device}, batch {o.global_batch}", o.families[0], o.changes, _percent(o.gain),
             _percent(1.0 - 1.0 / o.low), "; ".join(remarks(o)),
         ]
         for o in members
@@ -163,12 +163,16 @@ def reason(o: Outcome) -> str:
 def _line(o: Outcome) -> list[str]:
     gain = _percent(o.gain)
     return [
-        o.model, f"{o.devices} {o.device}", f"{o.seq_len}, {o.global_batch}, {o.precision}", str(o.rows),
+        _model(o), f"{o.devices} {o.device}", f"{o.seq_len}, {o.global_batch}, {o.precision}", str(o.rows),
         o.best_row.plan + _also(o), _seconds(o.best_row.measured_s), _seconds(o.best_row.simulated_s),
         "same plan" if o.verdict == "same" else o.changes, _seconds(o.plan_s), f"**{gain}**" if o.told_apart else gain,
         reason(o), f"{_gib(o.best_row.reserved_gib)} → {_gib(o.reserved_gib)} / {_gib(o.capacity_gib)}",
         f"{o.candidates:,}", str(o.simulated),
     ]  # fmt: skip
+
+
+def _model(o: Outcome) -> str:
+    return o.model if o.phase == "pretrain" else f"{o.model} ({o.phase})"
 
 
 def _also(o: Outcome) -> str:
