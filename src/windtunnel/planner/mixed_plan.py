@@ -11,10 +11,11 @@ from windtunnel.cost.clock import idle_w
 from windtunnel.cost.coefficients import behaviour, coefficients
 from windtunnel.errors import BadInput, Infeasible, ProblemList, SourceLines
 from windtunnel.planner.filled import sparse
+from windtunnel.planner.free import bare
 from windtunnel.planner.mixed import MixedSearch, Tried, even
 from windtunnel.planner.mixed_space import MixedSpace, mixed_space
 from windtunnel.planner.objectives import Figures, Goals, Setting
-from windtunnel.planner.plan import PlanResult, Progress, Ranked, freed, plan
+from windtunnel.planner.plan import PlanResult, Progress, Ranked, plan
 from windtunnel.planner.tails import Case
 from windtunnel.specs.cluster import ClusterRef, MixedCluster, MixedClusterRef
 from windtunnel.specs.plan import PlanSpec
@@ -52,7 +53,7 @@ def plan_mixed(
     """
     written: TrainingResult | None = None
     if free:
-        written, scenario = simulate_training(scenario, sensitivities=False), freed(scenario)
+        written, scenario = simulate_training(scenario, sensitivities=False), bare(scenario)
     case, wanted = _case(scenario, folder, lines)
     cluster = case.cluster
     assert isinstance(cluster, MixedCluster)

@@ -13,6 +13,7 @@ from windtunnel.errors import Infeasible
 from windtunnel.planner.again import Again
 from windtunnel.planner.cases import Question, Variant, question_of
 from windtunnel.planner.filled import filled
+from windtunnel.planner.free import freed
 from windtunnel.planner.least import least
 from windtunnel.planner.misses import nearest_misses
 from windtunnel.planner.objectives import Goals
@@ -20,13 +21,13 @@ from windtunnel.planner.screen import Bounds, Case, Screener
 from windtunnel.planner.search import Branch, Evaluated, Proof, Screening, search
 from windtunnel.planner.shown import shown
 from windtunnel.planner.simpler import Choice, choose
-from windtunnel.planner.space import LAYOUT_AXES, Candidates, candidates
+from windtunnel.planner.space import Candidates, candidates
 from windtunnel.planner.stability import Stability, stability
 from windtunnel.planner.why import Why, why
 from windtunnel.specs.cluster import MixedClusterRef
 from windtunnel.specs.scenario import Scenario
 from windtunnel.specs.search import SearchSpec
-from windtunnel.training.predict import Source, load, simulate_training
+from windtunnel.training.predict import Source, load, resolve_model, simulate_training
 from windtunnel.training.results import TrainingResult
 
 
@@ -59,16 +60,6 @@ class Stopped(KeyboardInterrupt):
 
 
 Report = Callable[[Progress], None]
-_SEARCHED = {
-    *LAYOUT_AXES, "dp", "sp", "recompute", "schedule", "stage_layers", "shard_group", "group_axis", "batch_shares",
-}  # fmt: skip
-"""Fields of a plan that a free search chooses anew."""
-
-
-def freed(scenario: Scenario) -> Scenario:
-    """The scenario without what a free search chooses anew."""
-    kept = {n: getattr(scenario.plan, n) for n in scenario.plan.model_fields_set - _SEARCHED}
-    return scenario.model_copy(update={"plan": type(scenario.plan).model_validate(kept)})
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +194,7 @@ def plan(
     written = None
     if free:
         written = simulate_training(scenario, sensitivities=False)
-        scenario = freed(scenario)
+        scenario = freed(scenario, resolve_model(scenario, folder))
         question = question_of(scenario, folder, lines)
     goals, wanted = Goals.of(question.wanted), question.wanted
     branches, excluded = _enumerated(question, goals)

@@ -106,6 +106,11 @@ def divisors(n: int) -> list[int]:
     return sorted({*small, *(n // d for d in small)})
 
 
+def chunk_counts(depth: int) -> list[int]:
+    """Chunks a stage that are tried when nothing is said: divisors of the layers, the ends counted or not."""
+    return divisors(depth) if (depth + 2) % 2 else sorted({*divisors(depth), *divisors(depth + 2)})
+
+
 def axis_of(space: Space, plan: PlanSpec, name: str, default: list[int]) -> list[int]:
     """Values of one axis: the space's, else the plan's own where it sets one, else all."""
     listed = getattr(space, name)
@@ -127,7 +132,7 @@ def _layouts(
         "tp": axis_of(space, plan, "tp", [d for d in of_devices if heads % d == 0]),
         "cp": axis_of(space, plan, "cp", [d for d in of_devices if d == 1 or training.seq_len % (2 * d) == 0]),
         "pp": axis_of(space, plan, "pp", [d for d in of_devices if d <= depth + 2]),
-        "vpp": axis_of(space, plan, "vpp", divisors(depth) + ([] if depth % 2 else divisors(depth + 2))),
+        "vpp": axis_of(space, plan, "vpp", chunk_counts(depth)),
         "ep": axis_of(space, plan, "ep", divisors(experts) if experts else [1]),
         "etp": axis_of(space, plan, "etp", [d for d in of_devices if heads % d == 0] if experts else [1]),
         "mbs": axis_of(space, plan, "mbs", divisors(batch)),
@@ -192,7 +197,7 @@ def _policies(plan: PlanSpec, space: Space, behaviour: Behaviour, cp: Ints) -> t
         (kind, size) for kind in space.cp_kind or (plan.cp_kind,) for size in (inner if kind == "hybrid" else [1])
     ]
     reshard = space.reshard_after_forward or (plan.reshard_after_forward,)
-    groups = space.shard_group or (plan.shard_group,)
+    groups = [None if g == "all" else g for g in space.shard_group or (plan.shard_group,)]
     sp = space.sp or (plan.sp,)
     out = []
     for s, r, z, g, q, (c, size), o, v, order, split, again in product(

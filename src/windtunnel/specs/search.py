@@ -46,7 +46,8 @@ class Space(Spec):
     mbs: tuple[Count, ...] | None = None
     zero: tuple[Stage, ...] | None = None
     reshard_after_forward: Switch | None = None
-    shard_group: tuple[Count, ...] | None = None
+    shard_group: tuple[Count | Literal["all"], ...] | None = None
+    """Ranks of a shard group; `all`: every replica, as without a group."""
     schedule: tuple[str, ...] | None = None
     stage_layers: tuple[Literal["even", "balanced"] | tuple[Annotated[int, Field(ge=0)], ...], ...] | None = None
     """Layers of each virtual stage: `even` as the framework splits them, `balanced` so that the slowest stage is

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from windtunnel import catalog
-from windtunnel.parallel.resolve import default_split
+from windtunnel.planner.free import uneven_split
 from windtunnel.planner.space import divisors
 from windtunnel.specs.plan import PlanSpec, Recompute
 from windtunnel.specs.scenario import Scenario
@@ -138,14 +138,6 @@ def _recompute(able: list[Recompute], own: list[PlanSpec], alike: list[PlanSpec]
     return [json.loads(text) or "none" for text in texts]
 
 
-def _uneven(plan: PlanSpec, depth: int) -> tuple[int, ...] | None:
-    """Layers of interleaved stages that do not divide: a search takes such a split only where a plan spells it out."""
-    parts = plan.pp * plan.vpp
-    if plan.stage_layers is not None or plan.vpp == 1 or depth % parts == 0 or (depth + 2) % parts == 0:
-        return plan.stage_layers
-    return default_split(depth, parts, embedding=plan.embedding_as_layer, loss=plan.loss_as_layer)
-
-
 def searches(group: Group, others: Sequence[Group] = ()) -> list[Scenario]:
     """The scenarios to plan: one for each way in which the rows set what is not searched."""
     space = space_of(group, others)
@@ -155,7 +147,7 @@ def searches(group: Group, others: Sequence[Group] = ()) -> list[Scenario]:
     bases: dict[str, PlanSpec] = {}
     for scenario in group.scenarios:
         kept = {n: getattr(scenario.plan, n) for n in scenario.plan.model_fields_set - {*SEARCHED, "offload"}}
-        if (split := _uneven(scenario.plan, len(group.model.layer_kinds()))) is not None:
+        if (split := uneven_split(scenario.plan, group.model)) is not None:
             kept["stage_layers"] = split
         tier = scenario.plan.offload.tier
         for base in [kept, {n: v for n, v in kept.items() if n != "stage_layers"}]:
