@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import io
 import random
 from typing import Any
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 from windtunnel import api
 from windtunnel.errors import BadInput, Infeasible
 from windtunnel.planner.mixed import MixedSearch, even
 from windtunnel.planner.mixed_plan import _case
 from windtunnel.planner.mixed_space import Layout, mixed_space, spread
+from windtunnel.report.plan import plan_summary
+from windtunnel.report.plan_text import instead_words
 from windtunnel.specs.scenario import Scenario
 from windtunnel.training.simulate import memory_of, prepare, run
 
@@ -159,6 +163,11 @@ def test_a_plan_on_groups_says_what_it_gains() -> None:
     only = api.plan(source | {"cluster": H100})
     assert result.compared["1 x 8 h100-sxm-80gb alone"] == only.best.step_time_s
     assert result.to_dict()["compared"]["equal shares of all groups"]["gain"] >= 0
+    console = Console(width=140, record=True, file=io.StringIO())
+    console.print(plan_summary(result, 140))
+    text = console.export_text()
+    for name, seconds in result.compared.items():
+        assert f"{name}: {instead_words(result.best, seconds)}" in text
     again = api.simulate_training(result.scenario, sensitivities=False)
     assert again.step_time_s == result.best.step_time_s == pytest.approx(result.proof.best_s, rel=1e-12)
     written = api.plan(source | {"plan": {"tp": 2, "pp": 1}}, free=True)

@@ -20,6 +20,7 @@ from windtunnel.report.plan_text import (
     field_text,
     flat,
     gap_words,
+    instead_words,
     limit_words,
     plan_words,
     proof_words,
@@ -97,9 +98,11 @@ def _tiles(result: PlanResult) -> str:
         words = f"the best is {100 * gain:.1f} % shorter" if gain > 0 else "nothing in the space that fits is faster"
         note = f"{escape(plan_words(result.written.plan))}<br>{words}"
         tiles.append(_tile("As written", seconds(result.written.step_time_s), note))
-    else:
-        rate = f"{count(best.tokens_per_s_per_device)} tokens/s per device<br>{count(best.tokens_per_s)} in all"
-        tiles.append(_tile("MFU", percent(best.mfu), rate))
+    for name, other_s in result.compared.items():
+        note = escape(instead_words(best, other_s))
+        tiles.append(_tile(escape(name.capitalize()), "–" if other_s is None else seconds(other_s), note))
+    rate = f"{count(best.tokens_per_s_per_device)} tokens/s per device<br>{count(best.tokens_per_s)} in all"
+    tiles.append(_tile("MFU", percent(best.mfu), rate))
     style = "good" if best.memory_fits else "bad"
     size = f"{gib(best.peak_memory_reserved_bytes)}<small> of {gib(best.memory.capacity_bytes)}</small>"
     tiles.append(_tile("Memory, reserved", size, escape(fit_line(best)), style))

@@ -21,6 +21,7 @@ from windtunnel.report.plan_text import (
     field_text,
     flat,
     gap_words,
+    instead_words,
     limit_words,
     plan_words,
     proof_words,
@@ -117,14 +118,8 @@ def _best(result: PlanResult) -> list[RenderableType]:
         own = f"{gib(result.written.peak_memory_reserved_bytes)}: {words}"
         grid.add_row("As written", seconds(result.written.step_time_s), own)
     for name, seconds_of in result.compared.items():
-        if seconds_of is None:
-            grid.add_row("Instead", "–", f"{name}: nothing fits")
-        else:
-            gain = 1.0 - best.step_time_s / seconds_of
-            words = f"{name}: the best is {100 * gain:.1f} % shorter"
-            if gain < 0:
-                words = f"{name}: {100 * (1.0 - seconds_of / best.step_time_s):.1f} % shorter than all groups together"
-            grid.add_row("Instead", seconds(seconds_of), words)
+        took = "–" if seconds_of is None else seconds(seconds_of)
+        grid.add_row("Instead", took, f"{name}: {instead_words(best, seconds_of)}")
     return [grid]
 
 

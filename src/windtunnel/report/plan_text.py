@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from windtunnel.planner.simpler import Choice
     from windtunnel.planner.stability import Resource
     from windtunnel.planner.why import CellBest, ClusterBest, LimitCost
+    from windtunnel.training.results import TrainingResult
 
 AXES = (
     "group_axis", "tp", "pp", "vpp", "cp", "ep", "etp", "dp", "mbs", "zero", "recompute", "stage_layers",
@@ -41,7 +42,7 @@ def plan_words(plan: dict[str, Any], names: Sequence[str] = AXES) -> str:
     """
     shown = []
     for name in names:
-        if isinstance(plan.get(name), (list, tuple)) and name == "stage_layers":
+        if isinstance(plan.get(name), (list, tuple)) and name == "stage_layers" and plan.get("group_axis") != "pp":
             continue  # of a resolved plan: said of every one
         if name in plan and plan[name] is not None and plan[name] != _PLAIN.get(name):
             value = field_text(plan[name])
@@ -127,6 +128,16 @@ def cluster_words(cell: ClusterBest, objective: str) -> str:
     mark = "" if cell.simulated is not None else "≤ " if metric.maximise else "≥ "
     value = cell.bound if cell.simulated is None else cell.simulated
     return f"{cell.nodes} × {cell.device} {cell.precision}: {mark}{quantity(value, metric.unit)}"
+
+
+def instead_words(best: TrainingResult, other_s: float | None) -> str:
+    """How the best plan over groups of unlike devices compares with another use of them."""
+    if other_s is None:
+        return "nothing fits"
+    gain = 1.0 - best.step_time_s / other_s
+    if gain < 0:
+        return f"{100 * (1.0 - other_s / best.step_time_s):.1f} % shorter than all groups together"
+    return f"the best is {100 * gain:.1f} % shorter"
 
 
 def choice_words(choice: Choice) -> str:
