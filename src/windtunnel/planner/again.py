@@ -135,9 +135,9 @@ class Again:
         bounds, shape = branch.bounds, branch.candidates.legal.shape
         capacity = branch.setting.memory_bytes * self.goals.memory_fraction
         able = branch.candidates.legal & (bounds.memory_bytes <= capacity) & np.isfinite(bounds.time_s)
-        cells = np.flatnonzero(able)
+        cells, setting = np.flatnonzero(able), self.goals.within(branch.setting)
         for limit in self.goals.limits:
-            cells = cells[np.asarray(limit.met(limit.metric.bound(branch.setting, branch.floor(cells))))]
+            cells = cells[np.asarray(limit.met(limit.metric.bound(setting, branch.floor(cells))))]
         out: Mask = np.zeros(shape[0] * shape[1], np.bool_)
         out[cells] = True
         return out.reshape(shape)

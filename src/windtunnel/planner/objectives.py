@@ -8,7 +8,7 @@ cannot put a bound on the wrong side.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -38,6 +38,8 @@ class Setting:
     price_per_device_hour: float | None = None
     run_tokens: float | None = None
     """Of the whole run."""
+    most_s: float = float("inf")
+    """Longest step that the limits of a search allow (`Goals.within`)."""
 
     @classmethod
     def of(cls, cluster: ClusterSpec, training: TrainingSpec, run_tokens: float | None) -> Setting:
@@ -69,6 +71,11 @@ class Floor:
     memory_bytes: Floats
     work_j: Floats | float = 0.0
 
+    @classmethod
+    def nothing(cls, time_s: float = 0.0) -> Floor:
+        """Of one plan that nothing is known of, but perhaps its time."""
+        return cls(np.array([time_s]), np.zeros(1))
+
 
 @dataclass(frozen=True, slots=True)
 class Metric:
@@ -83,11 +90,14 @@ class Metric:
     """The best that each plan could still be, in the metric's own unit."""
     needs: frozenset[str] = frozenset()
     """Of price, tokens, power, memory."""
+    timed: Callable[[Setting, float], float] | None = None
+    """Its value from step time, where nothing else decides: proportional to it, or to its inverse where more is
+    better."""
 
     @property
     def uses_work(self) -> bool:
         """Whether its bound asks for `Floor.work_j`."""
-        return self.name == "energy_per_million_tokens"
+        return "power" in self.needs
 
     def signed(self, value: Any) -> Any:
         """The same with less being better."""
@@ -133,8 +143,13 @@ def _timed(
     """A metric that step time alone decides: it rises with time, or falls where more is better."""
     return Metric(
         name, unit, maximise, meaning, lambda f: float(of(f.setting, f.step_time_s)), lambda s, f: of(s, f.time_s),
-        frozenset(needs),
+        frozenset(needs), of,
     )  # fmt: skip
+
+
+def _power(s: Setting, f: Floor) -> Any:
+    """Idle watts, and the energy of the work over the longest step that is allowed."""
+    return (s.idle_w + f.work_j / s.most_s) * s.devices * (1.0 - _ROUNDING) * np.ones(np.shape(f.time_s))
 
 
 METRICS: dict[str, Metric] = {
@@ -155,7 +170,7 @@ METRICS: dict[str, Metric] = {
         ),
         Metric(
             "power", "W", False, "mean draw of all devices", lambda f: f.mean_power_w * f.setting.devices,
-            lambda s, f: np.full(np.shape(f.time_s), s.idle_w * s.devices), frozenset({"power"}),
+            _power, frozenset({"power"}),
         ),
         Metric(
             "memory_headroom", "bytes", True, "device memory that is not reserved",
@@ -209,6 +224,16 @@ class Goals:
         """Memory of a device that a plan may reserve."""
         headroom = sum(limit.value for limit in self.limits if limit.metric.name == "memory_headroom")
         return min(setting.memory_bytes * self.memory_fraction, setting.memory_bytes - headroom)
+
+    def within(self, setting: Setting) -> Setting:
+        """The setting with the longest step that a plan within the limits can take."""
+        most = float("inf")
+        for limit in self.limits:
+            if of := limit.metric.timed:
+                one = float(of(setting, 1.0))  # of a step of one second
+                seconds = one / limit.value if limit.metric.maximise else limit.value / one
+                most = min(most, seconds * (1.0 + _ROUNDING))
+        return replace(setting, most_s=most)
 
     def values(self, figures: Figures) -> dict[str, float]:
         """All metrics in play; those that need memory are missing where the figures lack it."""

@@ -91,7 +91,7 @@ class Branch:
     """What candidates with one step program have in common → its seconds and mean watts."""
     concrete: dict[float, Concrete] = field(default_factory=dict)
     """Bytes of a device that may be reserved → what open candidates become within them."""
-    least: Floor = field(default_factory=lambda: Floor(np.zeros(1), np.zeros(1)))
+    least: Floor = field(default_factory=Floor.nothing)
     """What no plan of this cluster is below, as bounds of one candidate."""
 
     @property
@@ -263,7 +263,7 @@ class _Queue:
 
 def _keys(setting: Setting, floor: Floor, goals: Goals) -> Floats:
     """The best keys that plans with these bounds could have, shape (n, objectives + 1)."""
-    columns = [m.signed(m.bound(setting, floor)) for m in goals.objectives]
+    columns = [m.signed(m.bound(goals.within(setting), floor)) for m in goals.objectives]
     return np.stack([*columns, floor.time_s], axis=1)
 
 
@@ -279,7 +279,7 @@ class _Tally:
     def broken(self, branch: Branch) -> bool:
         """Whether a limit rules out a whole cluster, whatever the plan; counts its candidates if so."""
         for limit in self.goals.limits:
-            if not np.all(limit.met(limit.metric.bound(branch.setting, branch.least))):
+            if not np.all(limit.met(limit.metric.bound(self.goals.within(branch.setting), branch.least))):
                 self.by_limit[limit.metric.name] += branch.candidates.count
                 return True
         return False
@@ -294,7 +294,7 @@ class _Tally:
         self.refused += x.count - int(known.sum()) + int(able.sum()) - int(priced.sum())  # before there was a bound
         cells = np.flatnonzero(priced)
         for limit in self.goals.limits:
-            ok = np.asarray(limit.met(limit.metric.bound(branch.setting, branch.floor(cells))))
+            ok = np.asarray(limit.met(limit.metric.bound(self.goals.within(branch.setting), branch.floor(cells))))
             self.by_limit[limit.metric.name] += len(cells) - int(ok.sum())
             cells = cells[ok]
         return cells

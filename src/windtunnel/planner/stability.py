@@ -92,8 +92,7 @@ class _Scaled:
             cluster = scaled(base.case.cluster, self.resource, scale)
             case = replace(base.case, cluster=cluster, known=Known())
             setting = Setting.of(cluster, case.training, base.setting.run_tokens)
-            nothing = Floor(np.zeros(1), np.zeros(1))
-            self._branches[scale] = replace(base, case=case, setting=setting, concrete={}, least=nothing)
+            self._branches[scale] = replace(base, case=case, setting=setting, concrete={}, least=Floor.nothing())
         return self._branches[scale]
 
     def rival(self, scale: float) -> tuple[bool, Evaluated | None]:

@@ -164,7 +164,7 @@ def _clusters(again: Again) -> tuple[ClusterBest, ...]:
     for i, branch in enumerate(again.branches):
         case = branch.case
         if not branch.screening.done:  # the search never came to it
-            least = metric.bound(branch.setting, branch.least)
+            least = metric.bound(again.goals.within(branch.setting), branch.least)
             named = case.cluster.device.id, case.cluster.nodes, case.training.precision
             out.append(ClusterBest(*named, float(np.asarray(least).reshape(-1)[0]), None))
             continue
@@ -174,7 +174,7 @@ def _clusters(again: Again) -> tuple[ClusterBest, ...]:
         for (number, cell), entry in again.known.items():
             if number == i and (entry.fits is False or entry.missed):
                 able[divmod(cell, width)] = False
-        bound = metric.signed(metric.bound(branch.setting, branch.floor(np.flatnonzero(able))))
+        bound = metric.signed(metric.bound(again.goals.within(branch.setting), branch.floor(np.flatnonzero(able))))
         if not len(bound):
             continue
         simulated = min((e.key[0] for e in done), default=None)
