@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Literal
 
 from windtunnel.errors import BadInput, Problem, ProblemList, nearest_name
 from windtunnel.exporters import wrappers
+from windtunnel.exporters.groups import one_launch
 from windtunnel.exporters.target import TARGETS, options
-from windtunnel.specs.cluster import refuse_groups
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -86,11 +86,12 @@ def export(
         prepared, scenario = prepare(prepared_or_scenario, overrides=overrides)
         name = scenario.name or prepared.model.name
         techniques = tuple(t if isinstance(t, str) else next(iter(t)) for t in scenario.techniques)
-    refuse_groups(prepared.cluster, "`--export`")
+    prepared, order = one_launch(prepared)
     launch, known = TARGETS.get(target), options(target, version)
     launch.check(prepared, problems)
     problems.raise_if_any()
     draft = launch.write(prepared, known)
+    draft.notes += order
     for technique in techniques:
         draft.lacks(f"technique {technique}: how it is switched on is not known here")
     title = f"{launch.title} {known.version}: {name} on {prepared.cluster.num_devices} devices"
