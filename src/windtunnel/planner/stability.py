@@ -92,7 +92,8 @@ class _Scaled:
             cluster = scaled(base.case.cluster, self.resource, scale)
             case = replace(base.case, cluster=cluster, known=Known())
             setting = Setting.of(cluster, case.training, base.setting.run_tokens)
-            self._branches[scale] = replace(base, case=case, setting=setting, concrete={}, least=Floor.nothing())
+            anew: dict[str, Any] = {"concrete": {}, "ran": {}, "least": Floor.nothing()}
+            self._branches[scale] = replace(base, case=case, setting=setting, **anew)
         return self._branches[scale]
 
     def rival(self, scale: float) -> tuple[bool, Evaluated | None]:
