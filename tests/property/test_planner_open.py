@@ -187,8 +187,23 @@ def test_head_room_is_kept_free() -> None:
     assert spare.best.step_time_s > plain.best.step_time_s
 
 
-def test_a_split_that_is_no_split_of_the_model_is_left_out() -> None:
-    data = {**SMALL, "search": {"space": {**SMALL["search"]["space"], "stage_layers": ["even", [7, 9, 9, 8]]}}}
-    _, x = space(data)
-    assert not x.legal[:, [isinstance(q.stage_layers, tuple) for q in x.policies]].any()
-    assert x.legal.any()
+def test_a_split_belongs_to_its_number_of_virtual_stages() -> None:
+    _, x = space(SMALL)
+    for j, q in enumerate(x.policies):
+        if isinstance(q.stage_layers, tuple):
+            assert x.legal[:, j].any() and (x.pp * x.vpp)[x.legal[:, j]].tolist() == [4] * int(x.legal[:, j].sum())
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ("search.space.stage_layers=[[7,9,9,8]]", "must sum to the 32 layers"),
+        ("search.space.stage_layers=[odd]", "odd: must be even, balanced, or layers of each virtual stage"),
+        ("search.space.stage_layers=[[7,-9,9,8]]", "none negative"),
+        ("search.space.recompute=['balanced:some']", "balanced:selective"),
+        ("plan.recompute.num_layers=[1,-1]", "by stage or virtual stage, none negative"),
+    ],
+)
+def test_what_is_no_split_is_said(setting: str, message: str) -> None:
+    with pytest.raises(BadInput, match=message):
+        api.plan(SMALL, overrides=(setting,))

@@ -66,6 +66,11 @@ def question_of(scenario: Scenario, folder: Any = None, lines: SourceLines | Non
     if base is None or model is None or training is None:
         problems.raise_if_any()
         raise AssertionError("a part is missing without a problem")
+    depth = len(model.layer_kinds())
+    for place, split in enumerate(wanted.space.stage_layers or ()):
+        if isinstance(split, tuple) and sum(split) != depth:
+            rule = f"must sum to the {depth} layers of {model.name}"
+            problems.add(f"search.space.stage_layers.{place}", list(split), rule)
     how = behaviour(training.framework)
     left_out: dict[str, int] = {}
     variants = []

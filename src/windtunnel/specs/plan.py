@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator
 
@@ -17,17 +17,32 @@ RECOMPUTE_MODULES = (
 matrix multiplication is recomputed, attention is kept, element-wise results are recomputed."""
 
 
+Layers = Annotated[int, Field(ge=0)]
+
+
+def is_layer_list(value: Any) -> bool:
+    """Whether a value counts layers of stages, one after the other."""
+    return isinstance(value, list | tuple) and bool(value) and all(type(n) is int and n >= 0 for n in value)
+
+
 class Recompute(Spec):
     """Which forward results are computed again in the backward pass."""
 
     policy: Literal["none", "selective", "full", "modules"] = "none"
     modules: tuple[str, ...] = ()
-    num_layers: Annotated[int, Field(ge=0)] | tuple[Annotated[int, Field(ge=0)], ...] | None = None
+    num_layers: Layers | tuple[Layers, ...] | None = None
     """Layers per stage that recompute, its first ones; a list has one count a stage (pp entries) or a virtual stage
     (pp·vpp entries, in model order); absent means all."""
     early_stop: bool | None = None
     """Whether a block's recomputation ends with the last tensor that backward needs; absent: as the framework does
     (PyTorch's checkpoints from 2.1 on)."""
+
+    @field_validator("num_layers", mode="before")
+    @classmethod
+    def _counts(cls, value: Any) -> Any:
+        if isinstance(value, list | tuple) and not is_layer_list(value):
+            raise ValueError("must be layers a stage, or a list of them by stage or virtual stage, none negative")
+        return value
 
 
 class Offload(Spec):

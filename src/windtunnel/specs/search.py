@@ -8,7 +8,7 @@ from pydantic import Field, field_validator
 
 from windtunnel.errors import nearest_name
 from windtunnel.specs.base import Bytes, Count, Seconds, Spec, Watts, quantity
-from windtunnel.specs.plan import Axis, Recompute, each_axis_once
+from windtunnel.specs.plan import Axis, Layers, Recompute, each_axis_once, is_layer_list
 from windtunnel.specs.workload import Precision
 
 Objective = Literal[
@@ -49,7 +49,7 @@ class Space(Spec):
     shard_group: tuple[Count | Literal["all"], ...] | None = None
     """Ranks of a shard group; `all`: every replica, as without a group."""
     schedule: tuple[str, ...] | None = None
-    stage_layers: tuple[Literal["even", "balanced"] | tuple[Annotated[int, Field(ge=0)], ...], ...] | None = None
+    stage_layers: tuple[Literal["even", "balanced"] | tuple[Layers, ...], ...] | None = None
     """Layers of each virtual stage: `even` as the framework splits them, `balanced` so that the slowest stage is
     fastest, or written out. Absent: what the plan says, else even."""
     recompute: tuple[str | Recompute, ...] | None = None
@@ -72,6 +72,14 @@ class Space(Spec):
     def _some(cls, value: Any) -> Any:
         if value == ():
             raise ValueError("must list at least one value")
+        return value
+
+    @field_validator("stage_layers", mode="before")
+    @classmethod
+    def _splits(cls, value: Any) -> Any:
+        for split in value if isinstance(value, list | tuple) else ():
+            if split not in ("even", "balanced") and not is_layer_list(split):
+                raise ValueError(f"{split}: must be even, balanced, or layers of each virtual stage, none negative")
         return value
 
     @field_validator("recompute")
