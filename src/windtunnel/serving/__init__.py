@@ -1,0 +1,1 @@
+"""Serving, request by request: traffic in, waiting, first tokens and answers out."""

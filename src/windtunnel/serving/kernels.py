@@ -1,0 +1,753 @@
+"""The request loop of serving, jitted. `reference.py` is its plain twin: same arithmetic, same order, same bits.
+
+Time moves from one event to the next: an arrival, the end of an iteration that holds prompts, or the end of a run of
+decode steps. Between two events a decoding batch does not change, and its steps grow evenly (every sequence has one
+token more in the cache), so a run of any length has a closed form. Cost is per event, not per token.
+
+A cached token count lets a prompt skip work; blocks of the cache are counted exactly: sequences that need a new block
+at the same step are counted together, so that nothing is touched per step.
+"""
+
+# Numba's decorators and record arrays have no static types.
+# mypy: disable-error-code="untyped-decorator,no-any-return,call-overload,no-untyped-call"
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+Array = Any
+
+NEW, WAITING, PREFILL, DECODE, DONE, REJECTED = range(6)
+"""States of a request."""
+IDLE, RUN, ITERATION = range(3)
+"""What an instance does: nothing, decode steps alone, one iteration with prompts in it."""
+CLASSES = 8
+"""Classes of priority; 0 is served first."""
+ROUND_ROBIN, RANDOM, LEAST_REQUESTS, LEAST_TOKENS, POWER_OF_TWO, STICKY = range(6)
+"""Routers: in turn, at random, fewest requests, fewest tokens to do, the better of two at random, by prefix."""
+HISTOGRAM_BINS, HISTOGRAM_LOW_S, HISTOGRAM_PER_DECADE = 1600, 1e-5, 200
+"""Time between tokens is counted in bins of 1.2 %, from 10 µs to 1,000 s."""
+
+REQUEST = np.dtype(
+    [(name, "f8") for name in ("arrival", "delay", "scheduled", "first", "finish")]
+    + [("finish_step", "i8")]
+    + [
+        (name, "i4")
+        for name in (
+            "input", "output", "cached", "priority", "group", "left", "stored", "chunk", "made", "blocks", "state",
+            "instance", "preemptions", "follow", "place", "behind", "next_prompt", "before", "after", "held",
+        )
+    ],
+    align=True,
+)  # fmt: skip
+"""A request: seconds; tokens of prompt and answer, of the prompt found in the cache; and what is left to compute, what
+is stored, what this iteration takes, what was made; links of the waiting line, of prompts under way, of the order of
+admission. `held`: tokens inside the window, on the average of its answer. `follow`: the request that is sent `delay` seconds after this one ended (its next turn), or −1."""
+INSTANCE = np.dtype(
+    [(name, "f8") for name in ("start", "end", "first_step", "slope", "kv", "window")]
+    + [(name, "i8") for name in ("step", "steps", "used", "polled")]
+    + [(name, "i4") for name in ("mode", "decoding", "prefilling", "waiting", "prompt_head", "prompt_tail", "newest", "spare")],
+    align=True,
+)  # fmt: skip
+"""An instance: the iteration or run under way, its batch, its cache."""
+TOTAL = np.dtype(
+    [
+        (name, "f8")
+        for name in (
+            "busy_s", "iterations", "prompt_iterations", "prompt_tokens", "decode_tokens", "prompt_pairs", "kv_tokens",
+            "decode_step_s", "running_s", "waiting_s", "used_s", "kv_max", "preemptions", "running_max",
+        )
+    ]
+)  # fmt: skip
+"""Sums over an instance's life: seconds, tokens, integrals over time of sequences running, waiting, of blocks used."""
+SERIES = np.dtype(
+    [(name, "f8") for name in ("start", "seconds", "steps", "decoding", "prompts", "waiting", "used")]
+    + [("instance", "i8")]
+)
+"""One event of an instance: how long it took, how many steps, with what batch."""
+LIMITS = np.dtype(
+    [("pair", "f8"), ("kv", "f8"), ("window_kv", "f8"), ("per_sequence", "f8"), ("prompt_extra", "f8")]
+    + [
+        (name, "i8")
+        for name in (
+            "window", "budget", "max_seqs", "block", "blocks", "watermark", "poll", "mixed", "chunked", "reserve",
+            "static", "router", "concurrency", "every", "seed",
+        )
+    ]
+)  # fmt: skip
+"""Costs per pair, per token in the cache, per sequence and per iteration with prompts, in seconds; limits of a batch and
+of the cache; switches of the policy (0 or 1). `every`: keep one event in that many; 0 keeps none."""
+
+_helper = njit(cache=True, error_model="numpy", _nrt=False)
+
+
+# -- the finish heap of one instance: rows of `heap`, ordered by (finish step, request) -------------------------------
+@_helper
+def _before(requests: Array, a: int, b: int) -> bool:
+    x, y = requests[a].finish_step, requests[b].finish_step
+    return x < y or (x == y and a < b)
+
+
+@_helper
+def _up(heap: Array, requests: Array, at: int) -> None:
+    item = heap[at]
+    while at > 0:
+        parent = (at - 1) >> 1
+        if not _before(requests, item, heap[parent]):
+            break
+        heap[at] = heap[parent]
+        requests[heap[at]].place = at
+        at = parent
+    heap[at] = item
+    requests[item].place = at
+
+
+@_helper
+def _down(heap: Array, requests: Array, at: int, count: int) -> None:
+    item = heap[at]
+    while True:
+        child = 2 * at + 1
+        if child >= count:
+            break
+        if child + 1 < count and _before(requests, heap[child + 1], heap[child]):
+            child += 1
+        if not _before(requests, heap[child], item):
+            break
+        heap[at] = heap[child]
+        requests[heap[at]].place = at
+        at = child
+    heap[at] = item
+    requests[item].place = at
+
+
+@_helper
+def _take_out(heap: Array, requests: Array, at: int, count: int) -> None:
+    """Remove the entry at a place from a heap of `count`."""
+    last = heap[count - 1]
+    if at == count - 1:
+        return
+    heap[at] = last
+    requests[last].place = at
+    _down(heap, requests, at, count - 1)
+    _up(heap, requests, requests[last].place)
+
+
+# -- lines and lists ---------------------------------------------------------------------------------------------------
+@_helper
+def _line_up(instance: Array, lines: Array, requests: Array, i: int, front: bool) -> None:
+    """Put a request in its class's waiting line, at the end or (taken back) at the front."""
+    q = requests[i]
+    c = q.priority
+    q.state = WAITING
+    instance.waiting += 1
+    if lines[c, 0] < 0:
+        q.behind = -1
+        lines[c, 0] = i
+        lines[c, 1] = i
+    elif front:
+        q.behind = lines[c, 0]
+        lines[c, 0] = i
+    else:
+        q.behind = -1
+        requests[lines[c, 1]].behind = i
+        lines[c, 1] = i
+
+
+@_helper
+def _first_in_line(lines: Array) -> int:
+    for c in range(CLASSES):
+        if lines[c, 0] >= 0:
+            return c
+    return -1
+
+
+@_helper
+def _leave(instance: Array, requests: Array, i: int) -> None:
+    """Take a request out of the order of admission."""
+    q = requests[i]
+    if q.before >= 0:
+        requests[q.before].after = q.after
+    if q.after >= 0:
+        requests[q.after].before = q.before
+    else:
+        instance.newest = q.before
+
+
+@_helper
+def _drop_prompt(instance: Array, requests: Array, i: int) -> None:
+    """Take a request out of the prompts under way."""
+    at, last = instance.prompt_head, -1
+    while at != i:
+        last = at
+        at = requests[at].next_prompt
+    follow = requests[i].next_prompt
+    if last < 0:
+        instance.prompt_head = follow
+    else:
+        requests[last].next_prompt = follow
+    if follow < 0:
+        instance.prompt_tail = last
+    instance.prefilling -= 1
+
+
+# -- the cache ---------------------------------------------------------------------------------------------------------
+@_helper
+def _blocks(tokens: int, block: int) -> int:
+    return (tokens + block - 1) // block
+
+
+@_helper
+def _growth(turns: Array, step: int, steps: int, decoding: int, block: int) -> int:
+    """Blocks that the next `steps` decode steps take: `turns[(stored − step) mod block]` counts sequences."""
+    whole = steps // block
+    out = whole * decoding
+    for i in range(whole * block, steps):
+        out += turns[(-(step + i)) % block]
+    return out
+
+
+@_helper
+def _room(turns: Array, step: int, decoding: int, block: int, free: int, wanted: int) -> int:
+    """Decode steps, at most `wanted`, that the free blocks allow."""
+    whole = min(free // decoding, wanted // block)
+    out = whole * block
+    free -= whole * decoding
+    while out < wanted:
+        free -= turns[(-(step + out)) % block]
+        if free < 0:
+            break
+        out += 1
+    return out
+
+
+@_helper
+def _give_back(instance: Array, requests: Array, turns: Array, i: int, block: int, reserve: int) -> None:
+    """A decoding request frees its blocks; `stored` is what it has in the cache now."""
+    q = requests[i]
+    if reserve:
+        instance.used -= q.blocks
+    else:
+        instance.used -= _blocks(q.stored, block)
+        turns[(q.stored - instance.step) % block] -= 1
+
+
+@_helper
+def _decoded(instance: Array, q: Array) -> int:
+    """Tokens that a decoding request has in the cache: the prompt and what it decoded since."""
+    return q.input + q.output - 1 - (q.finish_step - instance.step)
+
+
+@_helper
+def _preempt(
+    instance: Array, lines: Array, heap: Array, requests: Array, turns: Array, total: Array, limits: Array
+) -> None:
+    """Take the newest request out of the batch: its cache is dropped, and it is computed again, first in line."""
+    i = instance.newest
+    q = requests[i]
+    if q.state == DECODE:
+        q.stored = _decoded(instance, q)
+        q.made = q.output - (q.finish_step - instance.step)
+        _give_back(instance, requests, turns, i, limits.block, limits.reserve)
+        _take_out(heap, requests, q.place, instance.decoding)
+        instance.decoding -= 1
+        instance.kv -= q.stored + 1
+        instance.window -= q.held
+    else:
+        instance.used -= q.blocks
+        _drop_prompt(instance, requests, i)
+    _leave(instance, requests, i)
+    q.cached = 0
+    q.preemptions += 1
+    total.preemptions += 1
+    _line_up(instance, lines, requests, i, True)
+
+
+# -- one instance ------------------------------------------------------------------------------------------------------
+@_helper
+def _admissible(instance: Array, lines: Array, requests: Array, limits: Array) -> bool:
+    """Whether the first in line could enter the batch now."""
+    if instance.waiting == 0 or instance.decoding + instance.prefilling >= limits.max_seqs:
+        return False
+    if limits.static and instance.decoding + instance.prefilling > 0:
+        return False
+    q = requests[lines[_first_in_line(lines), 0]]
+    tokens = q.input + (q.output if limits.reserve else q.made)
+    alone = instance.decoding + instance.prefilling == 0
+    margin = 0 if alone else limits.watermark
+    return instance.used + _blocks(tokens, limits.block) + margin <= limits.blocks
+
+
+@_helper
+def _form(
+    instance: Array, lines: Array, heap: Array, requests: Array, turns: Array, total: Array, limits: Array,
+    linear: Array, now: float,
+) -> None:  # fmt: skip
+    """Start the next iteration, or run of decode steps, of an instance that is free."""
+    preempted = False
+    if not limits.reserve:
+        while instance.decoding > 0:
+            need = turns[(-instance.step) % limits.block]
+            if instance.used + need <= limits.blocks:
+                break
+            _preempt(instance, lines, heap, requests, turns, total, limits)
+            preempted = True
+    budget = limits.budget
+    if limits.mixed:
+        budget -= instance.decoding
+    tokens, sequences = 0, 0
+    pairs = 0.0
+    i = instance.prompt_head
+    while i >= 0 and budget > 0:
+        q = requests[i]
+        c = min(q.left, budget)
+        if not limits.chunked:
+            if q.left > budget and tokens > 0:
+                break
+            c = q.left
+        done = q.input + q.made - q.left
+        q.chunk = c
+        pairs += float(c) * done + 0.5 * float(c) * c
+        tokens += c
+        sequences += 1
+        budget -= c
+        i = q.next_prompt
+    batch = instance.decoding + instance.prefilling
+    looks = limits.poll <= 1 or instance.decoding == 0 or instance.polled == 0
+    fresh = looks and (not limits.static or batch == 0)
+    while fresh and not preempted and instance.waiting > 0 and budget > 0:
+        if instance.decoding + instance.prefilling >= limits.max_seqs:
+            break
+        row = _first_in_line(lines)
+        i = lines[row, 0]
+        q = requests[i]
+        left = q.input + q.made - q.cached
+        if not limits.chunked and left > budget and tokens > 0:
+            break
+        need = _blocks(q.input + (q.output if limits.reserve else q.made), limits.block)
+        margin = 0 if instance.decoding + instance.prefilling == 0 else limits.watermark
+        if instance.used + need + margin > limits.blocks:
+            break
+        c = min(left, budget) if limits.chunked else left
+        lines[row, 0] = q.behind
+        if q.behind < 0:
+            lines[row, 1] = -1
+        instance.waiting -= 1
+        instance.used += need
+        q.blocks = need
+        q.state = PREFILL
+        q.left = left
+        q.chunk = c
+        if q.scheduled != q.scheduled:
+            q.scheduled = now
+        q.next_prompt = -1
+        if instance.prompt_tail >= 0:
+            requests[instance.prompt_tail].next_prompt = i
+        else:
+            instance.prompt_head = i
+        instance.prompt_tail = i
+        instance.prefilling += 1
+        q.before = instance.newest
+        q.after = -1
+        if instance.newest >= 0:
+            requests[instance.newest].after = i
+        instance.newest = i
+        done = q.input + q.made - left
+        pairs += float(c) * done + 0.5 * float(c) * c
+        tokens += c
+        sequences += 1
+        budget -= c
+    instance.start = now
+    running = instance.decoding + instance.prefilling
+    total.running_max = max(total.running_max, running)
+    total.kv_max = max(total.kv_max, instance.used)
+    if tokens > 0:
+        decoding = instance.decoding if limits.mixed else 0
+        seconds = linear[tokens + decoding] + limits.prompt_extra + limits.pair * pairs
+        seconds += limits.per_sequence * (decoding + sequences)
+        if decoding > 0:
+            seconds += limits.kv * instance.kv + limits.window_kv * instance.window
+        instance.mode = ITERATION
+        instance.steps = 1 if decoding > 0 else 0
+        instance.first_step = seconds
+        instance.slope = 0.0
+        instance.end = now + seconds
+        total.prompt_iterations += 1
+        total.prompt_tokens += tokens
+        total.prompt_pairs += pairs
+        return
+    if instance.decoding == 0:
+        instance.mode = IDLE
+        instance.end = np.inf
+        return
+    steps = requests[heap[0]].finish_step - instance.step
+    if not limits.reserve:
+        steps = _room(turns, instance.step, instance.decoding, limits.block, limits.blocks - instance.used, steps)
+    if limits.poll > 1 and instance.waiting > 0 and _admissible(instance, lines, requests, limits):
+        steps = min(steps, limits.poll - instance.polled)
+    first = linear[instance.decoding] + limits.per_sequence * instance.decoding
+    first += limits.kv * instance.kv + limits.window_kv * instance.window
+    instance.mode = RUN
+    instance.steps = steps
+    instance.first_step = first
+    instance.slope = limits.kv * instance.decoding
+    instance.end = now + (steps * first + instance.slope * (0.5 * steps * (steps - 1)))
+
+
+@_helper
+def _shorten(instance: Array, lines: Array, requests: Array, limits: Array, now: float) -> None:
+    """A request came during a run of decode steps: if it can enter, the run ends with the step under way."""
+    if not _admissible(instance, lines, requests, limits):
+        return
+    first, slope, past = instance.first_step, instance.slope, now - instance.start
+    half = first - 0.5 * slope
+    steps = int(2.0 * past / (half + np.sqrt(half * half + 2.0 * slope * past)))
+    while steps * first + slope * (0.5 * steps * (steps - 1)) < past:
+        steps += 1
+    while steps > 1 and (steps - 1) * first + slope * (0.5 * (steps - 1) * (steps - 2)) >= past:
+        steps -= 1
+    if limits.poll > 1:
+        late = (instance.polled + steps) % limits.poll
+        if late > 0:
+            steps += limits.poll - late
+    steps = max(steps, 1)
+    if steps < instance.steps:
+        instance.steps = steps
+        instance.end = instance.start + (steps * first + slope * (0.5 * steps * (steps - 1)))
+
+
+@_helper
+def _count(histogram: Array, first: float, slope: float, steps: int, weight: int) -> None:
+    """Add `weight` times between tokens for each of `steps` steps to the histogram; alike steps fall in one bin."""
+    done = 0
+    while done < steps:
+        seconds = first + slope * done
+        at = int(np.floor(np.log10(seconds / HISTOGRAM_LOW_S) * HISTOGRAM_PER_DECADE))
+        at = min(max(at, 0), HISTOGRAM_BINS - 1)
+        upto = steps
+        if slope > 0.0 and at < HISTOGRAM_BINS - 1:
+            edge = HISTOGRAM_LOW_S * 10.0 ** ((at + 1) / HISTOGRAM_PER_DECADE)
+            upto = min(steps, max(done + 1, int(np.ceil((edge - first) / slope))))
+        histogram[at] += weight * (upto - done)
+        done = upto
+
+
+@_helper
+def _finish(instance: Array, requests: Array, i: int, now: float, ended: Array, count: int) -> int:
+    q = requests[i]
+    q.state = DONE
+    q.finish = now
+    q.made = q.output
+    _leave(instance, requests, i)
+    ended[count] = i
+    return count + 1
+
+
+@_helper
+def _complete(
+    instance: Array, heap: Array, requests: Array, turns: Array, total: Array, limits: Array, histogram: Array,
+    ended: Array, now: float,
+) -> int:  # fmt: skip
+    """Account for the iteration or run that ended; returns how many requests ended with it."""
+    count = 0
+    steps, decoding = instance.steps, instance.decoding
+    seconds = now - instance.start
+    total.busy_s += seconds
+    total.running_s += seconds * (decoding + instance.prefilling)
+    total.waiting_s += seconds * instance.waiting
+    if steps > 0 and decoding > 0:
+        _count(histogram, instance.first_step, instance.slope, steps, decoding)
+        total.iterations += steps
+        total.decode_tokens += float(steps) * decoding
+        total.kv_tokens += steps * instance.kv + decoding * (0.5 * steps * (steps - 1))
+        total.decode_step_s += seconds
+        if not limits.reserve:
+            instance.used += _growth(turns, instance.step, steps, decoding, limits.block)
+        instance.step += steps
+        instance.kv += float(steps) * decoding
+        instance.polled = (instance.polled + steps) % max(limits.poll, 1)
+        while instance.decoding > 0 and requests[heap[0]].finish_step <= instance.step:
+            i = heap[0]
+            q = requests[i]
+            q.stored = q.input + q.output - 1
+            _give_back(instance, requests, turns, i, limits.block, limits.reserve)
+            _take_out(heap, requests, 0, instance.decoding)
+            instance.decoding -= 1
+            instance.kv -= q.stored + 1
+            instance.window -= q.held
+            count = _finish(instance, requests, i, now, ended, count)
+    else:
+        total.iterations += 1
+    total.used_s += seconds * instance.used
+    total.kv_max = max(total.kv_max, instance.used)
+    if instance.mode == ITERATION:
+        i, last = instance.prompt_head, -1
+        while i >= 0:
+            q = requests[i]
+            follow = q.next_prompt
+            q.left -= q.chunk
+            q.chunk = 0
+            if q.left > 0:
+                last = i
+                i = follow
+                continue
+            if last < 0:
+                instance.prompt_head = follow
+            else:
+                requests[last].next_prompt = follow
+            if follow < 0:
+                instance.prompt_tail = last
+            instance.prefilling -= 1
+            q.stored = q.input + q.made
+            if q.made == 0:
+                q.first = now
+            q.made += 1
+            if q.made >= q.output:
+                instance.used -= q.blocks
+                count = _finish(instance, requests, i, now, ended, count)
+            else:
+                q.state = DECODE
+                q.finish_step = instance.step + q.output - q.made
+                heap[instance.decoding] = i
+                instance.decoding += 1
+                _up(heap, requests, instance.decoding - 1)
+                instance.kv += q.stored + 1
+                q.held = min(q.stored + 1 + (q.output - q.made) // 2, limits.window)
+                instance.window += q.held
+                if not limits.reserve:
+                    turns[(q.stored - instance.step) % limits.block] += 1
+            i = follow
+    instance.mode = IDLE
+    return count
+
+
+# -- several instances -------------------------------------------------------------------------------------------------
+@_helper
+def _draw(state: Array) -> float:
+    """A number in [0, 1) (Steele et al. 2014, SplitMix64)."""
+    state[0] += np.uint64(0x9E3779B97F4A7C15)
+    z = state[0]
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    z = z ^ (z >> np.uint64(31))
+    return (z >> np.uint64(11)) * (1.0 / 9007199254740992.0)
+
+
+@_helper
+def _load(instances: Array, tokens: Array, r: int, router: int) -> float:
+    if router == LEAST_TOKENS:
+        return tokens[r]
+    return float(instances[r].decoding + instances[r].prefilling + instances[r].waiting)
+
+
+@_helper
+def _route(instances: Array, tokens: Array, q: Array, limits: Array, turn: int, state: Array) -> int:
+    n = len(instances)
+    router = limits.router
+    if n == 1:
+        return 0
+    if router == ROUND_ROBIN:
+        return turn % n
+    if router == RANDOM:
+        return int(_draw(state) * n)
+    if router == STICKY:
+        return q.group % n
+    if router == POWER_OF_TWO:
+        a = int(_draw(state) * n)
+        b = int(_draw(state) * (n - 1))
+        if b >= a:
+            b += 1
+        x, y = _load(instances, tokens, a, router), _load(instances, tokens, b, router)
+        return a if x < y or (x == y and a < b) else b
+    best, least = 0, np.inf
+    for r in range(n):
+        x = _load(instances, tokens, r, router)
+        if x < least:
+            best, least = r, x
+    return best
+
+
+@_helper
+def _arrive(
+    instances: Array, lines: Array, tokens: Array, requests: Array, i: int, limits: Array, turn: int, state: Array
+) -> int:
+    """Send a request to an instance, whose number is returned; −1 when no cache could ever hold it."""
+    q = requests[i]
+    k = _route(instances, tokens, q, limits, turn, state)
+    q.instance = k
+    if _blocks(q.input + q.output, limits.block) > limits.blocks:
+        q.state = REJECTED
+        return -1
+    tokens[k] += q.input + q.output
+    _line_up(instances[k], lines[k], requests, i, False)
+    return k
+
+
+@_helper
+def _file(later: Array, when: Array, count: int, i: int, at: float) -> int:
+    """Add request i, due at a time, to the heap of later arrivals."""
+    place = count
+    while place > 0:
+        parent = (place - 1) >> 1
+        if when[parent] < at or (when[parent] == at and later[parent] < i):
+            break
+        when[place] = when[parent]
+        later[place] = later[parent]
+        place = parent
+    when[place] = at
+    later[place] = i
+    return count + 1
+
+
+@_helper
+def _unfile(later: Array, when: Array, count: int) -> int:
+    """Remove the first of the later arrivals."""
+    count -= 1
+    at, i = when[count], later[count]
+    place = 0
+    while True:
+        child = 2 * place + 1
+        if child >= count:
+            break
+        if child + 1 < count and (
+            when[child + 1] < when[child] or (when[child + 1] == when[child] and later[child + 1] < later[child])
+        ):
+            child += 1
+        if at < when[child] or (at == when[child] and i < later[child]):
+            break
+        when[place] = when[child]
+        later[place] = later[child]
+        place = child
+    when[place] = at
+    later[place] = i
+    return count
+
+
+@njit(cache=True, error_model="numpy")
+def serve(requests: Array, order: Array, linear: Array, limits: Array, instances: Array) -> Any:
+    """Run all requests through a set of alike instances.
+
+    Args:
+        requests: (R,) of `REQUEST`; seconds, tokens and follow-ups set, the rest as `requests.prepare` leaves it.
+        order: (S,) requests that arrive by the clock, by time; under closed-loop concurrency, those to send in order.
+        linear: (G,) seconds of an iteration that computes g tokens, for every g up to the budget and all decodes.
+        limits: one record of `LIMITS`.
+        instances: (N,) of `INSTANCE`, zeroed but for lists (−1) and ends (inf).
+
+    Returns:
+        totals (N,) of `TOTAL`, the histogram of times between tokens, and events (E,) of `SERIES`.
+    """
+    n = len(instances)
+    size = min(limits.max_seqs, len(requests)) + 1
+    heaps = np.empty((n, size), np.int32)
+    lines = np.full((n, CLASSES, 2), -1, np.int32)
+    turns = np.zeros((n, limits.block), np.int64)
+    totals = np.zeros(n, TOTAL)
+    histogram = np.zeros(HISTOGRAM_BINS, np.float64)
+    series = np.zeros(1024 if limits.every else 0, SERIES)
+    kept, events = 0, 0
+    ended = np.empty(size, np.int64)
+    fresh = np.zeros(n, np.bool_)
+    tokens = np.zeros(n, np.float64)
+    state = np.zeros(1, np.uint64)
+    state[0] = np.uint64(limits.seed)
+    later = np.empty(len(requests) if limits.concurrency or len(order) < len(requests) else 0, np.int64)
+    when = np.empty(len(later), np.float64)
+    filed, sent, turn = 0, 0, 0
+    if limits.concurrency:
+        while sent < min(limits.concurrency, len(order)):
+            filed = _file(later, when, filed, order[sent], 0.0)
+            sent += 1
+    while True:
+        now = np.inf
+        r = -1
+        for k in range(n):
+            if instances[k].end < now:
+                now, r = instances[k].end, k
+        clocked = not limits.concurrency and sent < len(order)
+        arrival = requests[order[sent]].arrival if clocked else np.inf
+        if filed > 0 and when[0] < arrival:
+            arrival, clocked = when[0], False
+        if arrival == np.inf and r < 0:
+            break
+        if arrival < now:  # what ends at the same instant comes first
+            now = arrival
+            touched = 0
+            while True:  # all that arrive at this instant are seen together
+                if clocked:
+                    i = order[sent]
+                    sent += 1
+                else:
+                    i = later[0]
+                    filed = _unfile(later, when, filed)
+                    requests[i].arrival = now
+                k = _arrive(instances, lines, tokens, requests, i, limits, turn, state)
+                turn += 1
+                if k >= 0:
+                    fresh[k] = True
+                    touched += 1
+                elif requests[i].follow >= 0:
+                    filed = _file(later, when, filed, requests[i].follow, now + requests[i].delay)
+                elif limits.concurrency and sent < len(order):
+                    filed = _file(later, when, filed, order[sent], now + requests[i].delay)
+                    sent += 1
+                clocked = not limits.concurrency and sent < len(order)
+                arrival = requests[order[sent]].arrival if clocked else np.inf
+                if filed > 0 and when[0] < arrival:
+                    arrival, clocked = when[0], False
+                if arrival > now:
+                    break
+            if touched:
+                for k in range(n):
+                    if fresh[k]:
+                        fresh[k] = False
+                        one = instances[k]
+                        if one.mode == IDLE:
+                            _form(one, lines[k], heaps[k], requests, turns[k], totals[k], limits, linear, now)
+                        elif one.mode == RUN:
+                            _shorten(one, lines[k], requests, limits, now)
+            continue
+        one = instances[r]
+        if limits.every:
+            if events % limits.every == 0:
+                if kept == len(series):
+                    longer = np.zeros(2 * kept, SERIES)
+                    longer[:kept] = series
+                    series = longer
+                row = series[kept]
+                row.start, row.seconds, row.steps = one.start, one.end - one.start, max(one.steps, 1)
+                row.decoding = one.decoding
+                row.prompts = one.prefilling
+                row.waiting, row.used, row.instance = one.waiting, one.used, r
+                kept += 1
+            events += 1
+        count = _complete(one, heaps[r], requests, turns[r], totals[r], limits, histogram, ended, now)
+        for j in range(count):
+            q = requests[ended[j]]
+            tokens[r] -= q.input + q.output
+            if q.follow >= 0:
+                filed = _file(later, when, filed, q.follow, now + q.delay)
+            elif limits.concurrency and sent < len(order):
+                filed = _file(later, when, filed, order[sent], now + q.delay)
+                sent += 1
+        while filed > 0 and when[0] <= now:  # an answer's successor may join the very next iteration
+            i = later[0]
+            filed = _unfile(later, when, filed)
+            requests[i].arrival = now
+            k = _arrive(instances, lines, tokens, requests, i, limits, turn, state)
+            turn += 1
+            if k < 0:
+                if requests[i].follow >= 0:
+                    filed = _file(later, when, filed, requests[i].follow, now + requests[i].delay)
+                elif limits.concurrency and sent < len(order):
+                    filed = _file(later, when, filed, order[sent], now + requests[i].delay)
+                    sent += 1
+            elif k != r:
+                if instances[k].mode == IDLE:
+                    _form(instances[k], lines[k], heaps[k], requests, turns[k], totals[k], limits, linear, now)
+                elif instances[k].mode == RUN:
+                    _shorten(instances[k], lines[k], requests, limits, now)
+        _form(one, lines[r], heaps[r], requests, turns[r], totals[r], limits, linear, now)
+    return totals, histogram, series[:kept]

@@ -1,0 +1,56 @@
+"""What bounds a batch, what an iteration costs, and the switches of a policy: the numbers that the request loop reads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+
+class Router(IntEnum):
+    """Built-in rules."""
+
+    ROUND_ROBIN = 0
+    RANDOM = 1
+    LEAST_REQUESTS = 2
+    LEAST_TOKENS = 3
+    POWER_OF_TWO = 4
+    STICKY = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """One instance's costs (seconds) and limits (tokens, sequences, blocks)."""
+
+    pair: float = 0.0
+    """Per query-key pair of a prompt."""
+    kv: float = 0.0
+    """Per token in the cache of a decoding sequence."""
+    window_kv: float = 0.0
+    """The same in layers with a sliding window, whose sequences count at most `window`."""
+    per_sequence: float = 0.0
+    prompt_extra: float = 0.0
+    """Per iteration with prompts."""
+    window: int = 0
+    budget: int = 8192
+    """Tokens of an iteration that holds prompts."""
+    max_seqs: int = 256
+    block: int = 16
+    blocks: int = 1 << 30
+    watermark: int = 0
+    """Blocks that stay free when a request is admitted beside others."""
+    poll: int = 1
+    """Decode steps between two looks at the line."""
+    mixed: bool = True
+    """Decode steps run in the iterations that hold prompts."""
+    chunked: bool = True
+    """Prompts may be cut to the budget."""
+    reserve: bool = False
+    """A request is admitted only with room for its whole answer."""
+    static: bool = False
+    """A batch is admitted when the one before has ended."""
+    router: int = 0
+    concurrency: int = 0
+    """Closed loop; 0: requests arrive by the clock."""
+    every: int = 0
+    """Keep one event in that many; 0 keeps none."""
+    seed: int = 0

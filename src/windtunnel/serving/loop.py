@@ -1,0 +1,62 @@
+"""Requests through instances, jitted: arrays in, arrays out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+
+from windtunnel.serving.limits import Limits
+from windtunnel.serving.requests import Floats, Requests
+
+_FIELDS = (
+    ("arrival", "arrival_s"), ("delay", "delay_s"), ("input", "input_tokens"), ("output", "output_tokens"),
+    ("cached", "cached_tokens"), ("priority", "priority"), ("group", "group"), ("follow", "follow"),
+)  # fmt: skip
+_LINKS = ("behind", "next_prompt", "before", "after", "instance")
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a run left behind beside the requests' own times."""
+
+    totals: Any
+    """(N,) records `kernels.TOTAL`."""
+    between_tokens: Floats
+    """Counts by bin of time between tokens (`kernels.HISTOGRAM_*`)."""
+    series: Any
+    """(E,) records `kernels.SERIES`."""
+
+
+def serve(requests: Requests, linear_s: Floats, limits: Limits, instances: int) -> Outcome:
+    """Run all requests and write scheduled, first-token and finish times into `requests`.
+
+    Args:
+        requests: see `Requests`.
+        linear_s: (G,) seconds of an iteration by its computed tokens, G above budget + sequences.
+        limits: of each instance.
+        instances: how many.
+    """
+    from windtunnel.serving import kernels
+
+    rows = np.zeros(len(requests), kernels.REQUEST)
+    for name, own in _FIELDS:
+        rows[name] = getattr(requests, own)
+    for name in ("scheduled", "first", "finish"):
+        rows[name] = np.nan
+    for name in _LINKS:
+        rows[name] = -1
+    record = np.zeros(1, kernels.LIMITS)
+    for f in fields(limits):
+        record[f.name] = getattr(limits, f.name)
+    state = np.zeros(instances, kernels.INSTANCE)
+    state["end"] = np.inf
+    for name in ("prompt_head", "prompt_tail", "newest"):
+        state[name] = -1
+    totals, histogram, series = kernels.serve(rows, requests.order(), linear_s, record[0], state)
+    requests.arrival_s = rows["arrival"].copy()
+    requests.scheduled_s, requests.first_token_s = rows["scheduled"].copy(), rows["first"].copy()
+    requests.finish_s, requests.preemptions = rows["finish"].copy(), rows["preemptions"].copy()
+    requests.instance, requests.state = rows["instance"].copy(), rows["state"].copy()
+    return Outcome(totals, histogram, series)

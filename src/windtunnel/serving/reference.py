@@ -1,0 +1,417 @@
+"""The plain twin of `kernels.py`, and the loop that runs policies and routers written in Python.
+
+Same events, same arithmetic, same results; slower. A policy of one's own overrides hooks of `Policy` and `Router`; the
+built-in ones are the switches that the jitted loop has.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from windtunnel.serving.limits import Limits
+from windtunnel.serving.limits import Router as RouterId
+from windtunnel.serving.requests import REJECTED, Requests
+
+
+@dataclass(slots=True, eq=False)
+class Request:
+    """One request on its way. Tokens; seconds."""
+
+    index: int
+    input: int
+    output: int
+    cached: int
+    priority: int
+    group: int
+    arrival: float
+    delay: float
+    follow: int
+    scheduled: float = float("nan")
+    first: float = float("nan")
+    finish: float = float("nan")
+    left: int = 0
+    chunk: int = 0
+    made: int = 0
+    stored: int = 0
+    blocks: int = 0
+    held: int = 0
+    preemptions: int = 0
+    instance: int = -1
+    rejected: bool = False
+
+
+@dataclass(slots=True)
+class Batch:
+    """What one iteration computes: prompt tokens by request, and whether the decoding sequences take a step."""
+
+    chunks: list[tuple[Request, int]]
+    decodes: bool
+
+
+@dataclass(slots=True, eq=False)
+class Instance:
+    """One instance: its line, its batch, its cache."""
+
+    index: int
+    limits: Limits
+    lines: dict[int, deque[Request]] = field(default_factory=dict)
+    prompts: list[Request] = field(default_factory=list)
+    decoding: list[Request] = field(default_factory=list)
+    admitted: list[Request] = field(default_factory=list)
+    used: int = 0
+    busy_until: float = float("inf")
+    start: float = 0.0
+    chunks: list[tuple[Request, int]] = field(default_factory=list)
+    steps: int = 0
+    polled: int = 0
+    mode: str = "idle"
+    step_s: float = 0.0
+    slope_s: float = 0.0
+    tokens_to_do: float = 0.0
+
+    @property
+    def waiting(self) -> int:
+        """Requests in line."""
+        return sum(len(line) for line in self.lines.values())
+
+    @property
+    def running(self) -> int:
+        """Requests in the batch."""
+        return len(self.prompts) + len(self.decoding)
+
+    def next_in_line(self) -> Request | None:
+        """Who is served first: the lowest class, then the order of arrival."""
+        for c in sorted(self.lines):
+            if self.lines[c]:
+                return self.lines[c][0]
+        return None
+
+    def blocks(self, tokens: int) -> int:
+        """Blocks that hold so many tokens."""
+        return -(-tokens // self.limits.block)
+
+    def growth(self) -> int:
+        """Blocks that the next decode step takes."""
+        return 0 if self.limits.reserve else sum(q.stored % self.limits.block == 0 for q in self.decoding)
+
+
+class Policy:
+    """How an instance admits, batches and preempts: the built-in switches of `Limits`. Override to try another."""
+
+    def admit(self, instance: Instance, budget: int, tokens: int) -> Request | None:
+        """The next request to take into the batch, or None."""
+        q, limits = instance.next_in_line(), instance.limits
+        if q is None or budget <= 0 or instance.running >= limits.max_seqs:
+            return None
+        left = q.input + q.made - q.cached
+        if not limits.chunked and left > budget and tokens > 0:
+            return None
+        return q if self.fits(instance, q) else None
+
+    def fits(self, instance: Instance, q: Request) -> bool:
+        """Whether the cache has room for a request's prompt (and its answer, where that is reserved)."""
+        limits = instance.limits
+        margin = limits.watermark if instance.running else 0
+        need = instance.blocks(q.input + (q.output if limits.reserve else q.made))
+        return instance.used + need + margin <= limits.blocks
+
+    def form_batch(self, instance: Instance, now: float, *, may_admit: bool) -> Batch:
+        """Prompt chunks of the next iteration; requests are admitted on the way."""
+        limits = instance.limits
+        budget = limits.budget - (len(instance.decoding) if limits.mixed else 0)
+        chunks: list[tuple[Request, int]] = []
+        tokens = 0
+        for q in instance.prompts:
+            if budget <= 0 or (not limits.chunked and q.left > budget and tokens > 0):
+                break
+            c = min(q.left, budget) if limits.chunked else q.left
+            chunks.append((q, c))
+            tokens, budget = tokens + c, budget - c
+        fresh = may_admit and not (limits.static and instance.running)
+        while fresh and (q := self.admit(instance, budget, tokens)) is not None:
+            instance.lines[q.priority].popleft()
+            q.blocks = instance.blocks(q.input + (q.output if limits.reserve else q.made))
+            instance.used += q.blocks
+            q.left = q.input + q.made - q.cached
+            if np.isnan(q.scheduled):
+                q.scheduled = now
+            instance.prompts.append(q)
+            instance.admitted.append(q)
+            c = min(q.left, budget) if limits.chunked else q.left
+            chunks.append((q, c))
+            tokens, budget = tokens + c, budget - c
+        return Batch(chunks, decodes=not chunks or limits.mixed)
+
+    def preempt(self, instance: Instance) -> Request:
+        """Whom to take out of the batch when the cache is full: the newest."""
+        return instance.admitted[-1]
+
+
+class Router:
+    """Which instance a request goes to. Override `route` to try another rule."""
+
+    def __init__(self, rule: RouterId, seed: int) -> None:
+        self.rule, self.turn, self.state = rule, -1, seed
+
+    def draw(self) -> float:
+        """A number in [0, 1), the same as the jitted loop draws."""
+        mask = 0xFFFFFFFFFFFFFFFF
+        self.state = (self.state + 0x9E3779B97F4A7C15) & mask
+        z = self.state
+        z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & mask
+        z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & mask
+        return ((z ^ (z >> 31)) >> 11) * (1.0 / 9007199254740992.0)
+
+    def route(self, instances: list[Instance], q: Request) -> int:
+        """Number of the instance."""
+        n = len(instances)
+        self.turn += 1
+        if n == 1:
+            return 0
+        if self.rule is RouterId.ROUND_ROBIN:
+            return self.turn % n
+        if self.rule is RouterId.RANDOM:
+            return int(self.draw() * n)
+        if self.rule is RouterId.STICKY:
+            return q.group % n
+        if self.rule is RouterId.LEAST_TOKENS:
+            return min(range(n), key=lambda k: (instances[k].tokens_to_do, k))
+        load = [one.running + one.waiting for one in instances]
+        if self.rule is RouterId.POWER_OF_TWO:
+            a = int(self.draw() * n)
+            b = int(self.draw() * (n - 1))
+            b += b >= a
+            return min(a, b, key=lambda k: (load[k], k))
+        return min(range(n), key=lambda k: (load[k], k))
+
+
+class Twin:
+    """The loop. `jumps=False` takes decode steps one by one, which must change nothing but rounding."""
+
+    def __init__(
+        self, requests: Requests, linear: Any, limits: Limits, instances: int, *, policy: Policy | None = None,
+        router: Router | None = None, jumps: bool = True,
+    ) -> None:  # fmt: skip
+        self.all = [
+            Request(
+                i, int(requests.input_tokens[i]), int(requests.output_tokens[i]), int(requests.cached_tokens[i]),
+                int(requests.priority[i]), int(requests.group[i]), float(requests.arrival_s[i]),
+                float(requests.delay_s[i]), int(requests.follow[i]),
+            )
+            for i in range(len(requests))
+        ]  # fmt: skip
+        self.linear, self.limits = linear, limits
+        self.instances = [Instance(k, limits) for k in range(instances)]
+        self.policy, self.jumps = policy or Policy(), jumps
+        self.router = router or Router(RouterId(limits.router), limits.seed)
+        self.order = requests.order()
+        self.sent = 0
+        self.later: list[tuple[float, int]] = []
+
+    def run(self) -> list[Request]:
+        """All requests, served."""
+        limits = self.limits
+        if limits.concurrency:
+            first = min(limits.concurrency, len(self.order))
+            self.later = [(0.0, int(i)) for i in self.order[:first]]
+            heapq.heapify(self.later)
+            self.sent = first
+        while True:
+            one = min(self.instances, key=lambda x: (x.busy_until, x.index))
+            arrival = self._next_arrival()
+            if arrival == one.busy_until == float("inf"):
+                return self.all
+            if arrival < one.busy_until:
+                fresh: set[int] = set()
+                while self._next_arrival() <= arrival:
+                    k = self._arrive(self._pop(arrival), arrival)
+                    if k >= 0:
+                        fresh.add(k)
+                for k in sorted(fresh):
+                    self._wake(self.instances[k], arrival)
+                continue
+            now = one.busy_until
+            for q in self._complete(one, now):
+                one.tokens_to_do -= q.input + q.output
+                self._successor(q, now)
+            while self.later and self.later[0][0] <= now:
+                _, i = heapq.heappop(self.later)
+                self.all[i].arrival = now
+                k = self._arrive(self.all[i], now)
+                if k >= 0 and k != one.index:
+                    self._wake(self.instances[k], now)
+            self._form(one, now)
+
+    # -- arrivals ------------------------------------------------------------------------------------------------------
+    def _clocked(self) -> float:
+        if self.limits.concurrency or self.sent >= len(self.order):
+            return float("inf")
+        return self.all[self.order[self.sent]].arrival
+
+    def _next_arrival(self) -> float:
+        return min(self._clocked(), self.later[0][0] if self.later else float("inf"))
+
+    def _pop(self, now: float) -> Request:
+        if self.later and self.later[0][0] < self._clocked():
+            q = self.all[heapq.heappop(self.later)[1]]
+            q.arrival = now
+            return q
+        q = self.all[self.order[self.sent]]
+        self.sent += 1
+        return q
+
+    def _arrive(self, q: Request, now: float) -> int:
+        k = self.router.route(self.instances, q)
+        q.instance = k
+        one = self.instances[k]
+        if one.blocks(q.input + q.output) > self.limits.blocks:
+            q.rejected = True
+            self._successor(q, now)
+            return -1
+        one.tokens_to_do += q.input + q.output
+        one.lines.setdefault(q.priority, deque()).append(q)
+        return k
+
+    def _successor(self, q: Request, now: float) -> None:
+        """What an answer brings on: the next turn, or the next request of a closed loop."""
+        if q.follow >= 0:
+            heapq.heappush(self.later, (now + q.delay, q.follow))
+        elif self.limits.concurrency and self.sent < len(self.order):
+            heapq.heappush(self.later, (now + q.delay, int(self.order[self.sent])))
+            self.sent += 1
+
+    # -- one instance --------------------------------------------------------------------------------------------------
+    def _wake(self, one: Instance, now: float) -> None:
+        if one.mode == "idle":
+            self._form(one, now)
+        elif one.mode == "run":
+            self._shorten(one, now)
+
+    def _may_enter(self, one: Instance) -> bool:
+        q = one.next_in_line()
+        if q is None or one.running >= self.limits.max_seqs or (self.limits.static and one.running):
+            return False
+        return self.policy.fits(one, q)
+
+    def _form(self, one: Instance, now: float) -> None:
+        limits = self.limits
+        preempted = False
+        while one.decoding and one.used + one.growth() > limits.blocks:
+            self._take_back(one, self.policy.preempt(one))
+            preempted = True
+        looks = limits.poll <= 1 or not one.decoding or one.polled == 0
+        batch = self.policy.form_batch(one, now, may_admit=looks and not preempted)
+        one.start, one.chunks = now, batch.chunks
+        kv = sum(q.stored + 1 for q in one.decoding)
+        window = sum(q.held for q in one.decoding)
+        if batch.chunks:
+            tokens = sum(c for _, c in batch.chunks)
+            pairs = 0.0
+            for q, c in batch.chunks:
+                pairs += float(c) * (q.input + q.made - q.left) + 0.5 * float(c) * c
+            decoding = len(one.decoding) if batch.decodes else 0
+            seconds = self.linear[tokens + decoding] + limits.prompt_extra + limits.pair * pairs
+            seconds += limits.per_sequence * (decoding + len(batch.chunks))
+            if decoding:
+                seconds += limits.kv * kv + limits.window_kv * window
+            one.mode, one.steps = "iteration", 1 if decoding else 0
+            one.busy_until = now + seconds
+            return
+        if not one.decoding:
+            one.mode, one.busy_until = "idle", float("inf")
+            return
+        steps = self._steps(one) if self.jumps else 1
+        if limits.poll > 1 and self._may_enter(one):
+            steps = min(steps, limits.poll - one.polled)
+        count = len(one.decoding)
+        one.step_s = self.linear[count] + limits.per_sequence * count + (limits.kv * kv + limits.window_kv * window)
+        one.slope_s = limits.kv * count
+        one.mode, one.steps = "run", steps
+        one.busy_until = now + (steps * one.step_s + one.slope_s * (0.5 * steps * (steps - 1)))
+
+    def _steps(self, one: Instance) -> int:
+        """Decode steps until a sequence ends or the cache is full."""
+        steps = min(q.output - q.made for q in one.decoding)
+        if self.limits.reserve:
+            return steps
+        free, block = self.limits.blocks - one.used, self.limits.block
+        for i in range(steps):
+            free -= sum((q.stored + i) % block == 0 for q in one.decoding)
+            if free < 0:
+                return i
+        return steps
+
+    def _shorten(self, one: Instance, now: float) -> None:
+        if not self._may_enter(one):
+            return
+        past, first, slope = now - one.start, one.step_s, one.slope_s
+        steps = 1
+        while steps * first + slope * (0.5 * steps * (steps - 1)) < past:
+            steps += 1
+        if self.limits.poll > 1 and (late := (one.polled + steps) % self.limits.poll):
+            steps += self.limits.poll - late
+        if steps < one.steps:
+            one.steps = steps
+            one.busy_until = one.start + (steps * first + slope * (0.5 * steps * (steps - 1)))
+
+    def _take_back(self, one: Instance, q: Request) -> None:
+        """Drop a request's cache; it is computed again, first in line."""
+        one.used -= q.blocks
+        one.admitted.remove(q)
+        (one.decoding if q in one.decoding else one.prompts).remove(q)
+        q.cached, q.preemptions = 0, q.preemptions + 1
+        one.lines.setdefault(q.priority, deque()).appendleft(q)
+
+    def _complete(self, one: Instance, now: float) -> list[Request]:
+        """The iteration or run is over; returns the requests that ended with it, in order."""
+        ended = []
+        limits, steps = self.limits, one.steps
+        if steps and one.decoding:
+            one.polled = (one.polled + steps) % max(limits.poll, 1)
+            for q in one.decoding:
+                q.made += steps
+                q.stored += steps
+                if not limits.reserve:
+                    need = one.blocks(q.stored)
+                    one.used += need - q.blocks
+                    q.blocks = need
+            ended = sorted((q for q in one.decoding if q.made >= q.output), key=lambda q: q.index)
+        if one.mode == "iteration":
+            for q, c in one.chunks:
+                q.left -= c
+                if q.left:
+                    continue
+                one.prompts.remove(q)
+                q.stored = q.input + q.made
+                if q.made == 0:
+                    q.first = now
+                q.made += 1
+                q.held = min(q.stored + 1 + (q.output - q.made) // 2, limits.window)
+                one.decoding.append(q)
+                if q.made >= q.output:
+                    ended.append(q)
+        for q in ended:
+            q.finish = now
+            one.used -= q.blocks
+            one.decoding.remove(q)
+            one.admitted.remove(q)
+        one.mode = "idle"
+        return ended
+
+
+def serve(
+    requests: Requests, linear: Any, limits: Limits, instances: int, *, policy: Policy | None = None,
+    router: Router | None = None, jumps: bool = True,
+) -> None:  # fmt: skip
+    """Run all requests and write scheduled, first-token and finish times into `requests`."""
+    for q in Twin(requests, linear, limits, instances, policy=policy, router=router, jumps=jumps).run():
+        i = q.index
+        requests.arrival_s[i], requests.scheduled_s[i] = q.arrival, q.scheduled
+        requests.first_token_s[i], requests.finish_s[i] = q.first, q.finish
+        requests.preemptions[i], requests.instance[i] = q.preemptions, q.instance
+        requests.state[i] = REJECTED if q.rejected else 4

@@ -1,0 +1,94 @@
+"""The request loop: the jitted one equals its twin bit for bit, jumps equal steps, nothing is lost or over capacity."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from windtunnel.serving import loop, reference
+from windtunnel.serving.limits import Limits
+from windtunnel.serving.requests import DONE, REJECTED, Requests
+
+TIMES = ("scheduled_s", "first_token_s", "finish_s", "arrival_s")
+
+
+def scenario(seed: int) -> tuple[Requests, np.ndarray, Limits, int]:
+    """Random requests, costs, limits, policy switches and instances."""
+    g = np.random.default_rng(seed)
+    n = int(g.integers(1, 60))
+    linear = g.uniform(0.005, 0.03) + np.arange(6000) * g.uniform(1e-6, 5e-5)
+    inputs, outputs = g.integers(1, 400, n).astype(np.int32), g.integers(1, 120, n).astype(np.int32)
+    closed = int(g.integers(0, 2)) * int(g.integers(1, 10))
+    follow = np.full(n, -1, np.int32)
+    if g.random() < 0.3 and n > 4:
+        follow[: n // 2] = np.arange(n // 2, 2 * (n // 2))
+    delay = np.where(g.random(n) < 0.5, 0, g.exponential(1, n)) if g.random() < 0.5 else np.zeros(n)
+    gaps = np.cumsum(g.exponential(g.choice([0.01, 0.2, 2]), n))
+    arrival = np.full(n, np.nan) if closed else np.round(gaps, int(g.integers(0, 4)))
+    block = int(g.choice([1, 4, 16]))
+    limits = Limits(
+        pair=g.uniform(0, 1e-7), kv=float(g.choice([0, 1e-6])), per_sequence=g.uniform(0, 1e-4),
+        prompt_extra=g.uniform(0, 1e-3), window=int(g.integers(0, 300)), window_kv=float(g.choice([0, 0, 1e-6])),
+        budget=int(g.choice([64, 512, 2048])), max_seqs=int(g.choice([2, 8, 64])), block=block,
+        blocks=int(g.integers(18, 90)) * 16 // block if g.random() < 0.7 else 10**6, watermark=int(g.integers(0, 4)),
+        poll=int(g.choice([1, 1, 7])), mixed=bool(g.integers(2)), chunked=bool(g.integers(2)),
+        reserve=bool(g.random() < 0.3), static=bool(g.random() < 0.15), router=int(g.integers(0, 6)),
+        concurrency=closed, seed=int(g.integers(0, 100)), every=1,
+    )  # fmt: skip
+    priority = (np.arange(n) % 3 if seed % 4 == 0 else np.zeros(n)).astype(np.int32)
+    requests = Requests(
+        arrival, inputs, outputs, priority=priority, group=(np.arange(n) % 5).astype(np.int32), follow=follow,
+        delay_s=delay,
+    )  # fmt: skip
+    return requests, linear, limits, int(g.integers(1, 5))
+
+
+def test_kernel_equals_its_twin() -> None:
+    preempted = rejected = 0
+    for seed in range(120):
+        (a, linear, limits, n), (b, *_) = scenario(seed), scenario(seed)
+        loop.serve(a, linear, limits, n)
+        reference.serve(b, linear, limits, n)
+        for name in (*TIMES, "preemptions", "instance", "state"):
+            assert np.array_equal(getattr(a, name), getattr(b, name), equal_nan=True), (seed, name)
+        preempted, rejected = preempted + a.preemptions.sum(), rejected + (a.state == REJECTED).sum()
+    assert preempted > 100  # the cases reach what they are for
+    assert rejected > 10
+
+
+def test_jumps_equal_steps() -> None:
+    for seed in range(200, 240):
+        (a, linear, limits, n), (b, *_) = scenario(seed), scenario(seed)
+        loop.serve(a, linear, limits, n)
+        reference.serve(b, linear, limits, n, jumps=False)
+        if limits.poll == 1:
+            assert np.array_equal(a.preemptions, b.preemptions), seed
+            for name in TIMES:
+                np.testing.assert_allclose(getattr(a, name), getattr(b, name), rtol=1e-11, atol=1e-11, err_msg=str(seed))
+
+
+@pytest.mark.parametrize("seed", range(300, 330))
+def test_no_request_is_lost_and_the_cache_never_overflows(seed: int) -> None:
+    requests, linear, limits, n = scenario(seed)
+    outcome = loop.serve(requests, linear, limits, n)
+    assert set(requests.state.tolist()) <= {DONE, REJECTED}
+    done = requests.state == DONE
+    assert (requests.first_token_s[done] <= requests.finish_s[done]).all()
+    assert (requests.scheduled_s[done] >= requests.arrival_s[done]).all()
+    assert outcome.totals["kv_max"].max(initial=0) <= limits.blocks
+    assert outcome.totals["running_max"].max(initial=0) <= limits.max_seqs
+    # every token after the first is one time between tokens, and was made by one decode step
+    steps = requests.output_tokens[done].sum() - done.sum()
+    assert outcome.between_tokens.sum() == pytest.approx(outcome.totals["decode_tokens"].sum())
+    assert outcome.totals["decode_tokens"].sum() == pytest.approx(steps - requests.preemptions[done].sum())
+
+
+@pytest.mark.parametrize("seed", range(400, 420))
+def test_littles_law(seed: int) -> None:
+    """Mean number in an instance = arrival rate · mean time in it, over a run from empty to empty."""
+    requests, linear, limits, n = scenario(seed)
+    outcome = loop.serve(requests, linear, limits, n)
+    done = requests.state == DONE
+    inside = (requests.finish_s - requests.scheduled_s)[done & (requests.preemptions == 0)].sum()
+    if not requests.preemptions.any():
+        assert outcome.totals["running_s"].sum() == pytest.approx(inside)
