@@ -64,7 +64,8 @@ def test_jumps_equal_steps() -> None:
         if limits.poll == 1:
             assert np.array_equal(a.preemptions, b.preemptions), seed
             for name in TIMES:
-                np.testing.assert_allclose(getattr(a, name), getattr(b, name), rtol=1e-11, atol=1e-11, err_msg=str(seed))
+                x, y = getattr(a, name), getattr(b, name)
+                np.testing.assert_allclose(x, y, rtol=1e-11, atol=1e-11, err_msg=str(seed))
 
 
 @pytest.mark.parametrize("seed", range(300, 330))

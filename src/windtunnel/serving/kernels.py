@@ -43,13 +43,15 @@ REQUEST = np.dtype(
     ],
     align=True,
 )  # fmt: skip
-"""A request: seconds; tokens of prompt and answer, of the prompt found in the cache; and what is left to compute, what
-is stored, what this iteration takes, what was made; links of the waiting line, of prompts under way, of the order of
-admission. `held`: tokens inside the window, on the average of its answer. `follow`: the request that is sent `delay` seconds after this one ended (its next turn), or −1."""
+"""A request: seconds; tokens of prompt and answer, of the prompt found in the cache; what is left to compute, what is
+stored, what this iteration takes, what was made; links of the waiting line, of prompts under way, of the order of
+admission. `held`: tokens inside the window, on the average of its answer. `follow`: the request that is sent `delay`
+seconds after this one ended (its next turn), or −1."""
 INSTANCE = np.dtype(
     [(name, "f8") for name in ("start", "end", "first_step", "slope", "kv", "window")]
     + [(name, "i8") for name in ("step", "steps", "used", "polled")]
-    + [(name, "i4") for name in ("mode", "decoding", "prefilling", "waiting", "prompt_head", "prompt_tail", "newest", "spare")],
+    + [(name, "i4") for name in ("mode", "decoding", "prefilling", "waiting", "prompt_head", "prompt_tail")]
+    + [("newest", "i4"), ("spare", "i4")],
     align=True,
 )  # fmt: skip
 """An instance: the iteration or run under way, its batch, its cache."""
@@ -78,8 +80,8 @@ LIMITS = np.dtype(
         )
     ]
 )  # fmt: skip
-"""Costs per pair, per token in the cache, per sequence and per iteration with prompts, in seconds; limits of a batch and
-of the cache; switches of the policy (0 or 1). `every`: keep one event in that many; 0 keeps none."""
+"""Costs per pair, per token in the cache, per sequence and per iteration with prompts, in seconds; limits of a batch
+and of the cache; switches of the policy (0 or 1). `every`: keep one event in that many; 0 keeps none."""
 
 _helper = njit(cache=True, error_model="numpy", _nrt=False)
 

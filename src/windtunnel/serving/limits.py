@@ -1,4 +1,4 @@
-"""What bounds a batch, what an iteration costs, and the switches of a policy: the numbers that the request loop reads."""
+"""The numbers that the request loop reads: what bounds a batch, what an iteration costs, a policy's switches."""
 
 from __future__ import annotations
 

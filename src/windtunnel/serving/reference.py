@@ -9,13 +9,12 @@ from __future__ import annotations
 import heapq
 from collections import deque
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
 from windtunnel.serving.limits import Limits
 from windtunnel.serving.limits import Router as RouterId
-from windtunnel.serving.requests import REJECTED, Requests
+from windtunnel.serving.requests import REJECTED, Floats, Requests
 
 
 @dataclass(slots=True, eq=False)
@@ -133,7 +132,11 @@ class Policy:
             chunks.append((q, c))
             tokens, budget = tokens + c, budget - c
         fresh = may_admit and not (limits.static and instance.running)
-        while fresh and (q := self.admit(instance, budget, tokens)) is not None:
+        while fresh:
+            taken = self.admit(instance, budget, tokens)
+            if taken is None:
+                break
+            q = taken
             instance.lines[q.priority].popleft()
             q.blocks = instance.blocks(q.input + (q.output if limits.reserve else q.made))
             instance.used += q.blocks
@@ -194,7 +197,7 @@ class Twin:
     """The loop. `jumps=False` takes decode steps one by one, which must change nothing but rounding."""
 
     def __init__(
-        self, requests: Requests, linear: Any, limits: Limits, instances: int, *, policy: Policy | None = None,
+        self, requests: Requests, linear: Floats, limits: Limits, instances: int, *, policy: Policy | None = None,
         router: Router | None = None, jumps: bool = True,
     ) -> None:  # fmt: skip
         self.all = [
@@ -251,7 +254,7 @@ class Twin:
     def _clocked(self) -> float:
         if self.limits.concurrency or self.sent >= len(self.order):
             return float("inf")
-        return self.all[self.order[self.sent]].arrival
+        return self.all[int(self.order[self.sent])].arrival
 
     def _next_arrival(self) -> float:
         return min(self._clocked(), self.later[0][0] if self.later else float("inf"))
@@ -261,7 +264,7 @@ class Twin:
             q = self.all[heapq.heappop(self.later)[1]]
             q.arrival = now
             return q
-        q = self.all[self.order[self.sent]]
+        q = self.all[int(self.order[self.sent])]
         self.sent += 1
         return q
 
@@ -405,7 +408,7 @@ class Twin:
 
 
 def serve(
-    requests: Requests, linear: Any, limits: Limits, instances: int, *, policy: Policy | None = None,
+    requests: Requests, linear: Floats, limits: Limits, instances: int, *, policy: Policy | None = None,
     router: Router | None = None, jumps: bool = True,
 ) -> None:  # fmt: skip
     """Run all requests and write scheduled, first-token and finish times into `requests`."""
