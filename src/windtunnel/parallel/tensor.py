@@ -6,6 +6,7 @@ Source: Shoeybi et al. 2019 (arXiv 1909.08053); Korthikanti et al. 2022 (arXiv 2
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Protocol
 
 from windtunnel.graph import Block, Kind, Operator, Tensor
 from windtunnel.parallel.resolve import ResolvedPlan
@@ -14,7 +15,31 @@ _FIRST_COLUMN = ("qkv", "cross_q", "fc1", "shared_fc1", "in_proj", "q_proj", "q_
 _LAST_ROW = ("proj", "cross_proj", "fc2", "shared_fc2", "out_proj")
 
 
-def split_operator(op: Operator, plan: ResolvedPlan) -> Operator:
+class Axes(Protocol):
+    """Sizes of the axes that cut an operator."""
+
+    @property
+    def tp(self) -> int:
+        """Ranks that cut a layer."""
+
+    @property
+    def sp(self) -> bool:
+        """Whether full-width tensors are cut along the sequence."""
+
+    @property
+    def cp(self) -> int:
+        """Ranks that cut sequences."""
+
+    @property
+    def ep(self) -> int:
+        """Ranks that experts are spread over."""
+
+    @property
+    def etp(self) -> int:
+        """Ranks that cut each expert."""
+
+
+def split_operator(op: Operator, plan: Axes) -> Operator:
     """One rank's share of an operator over the tensor and context axes (the context pass cuts attention's pairs)."""
     tp, etp, cp = plan.tp, plan.etp, plan.cp
     seq = tp if plan.sp else 1

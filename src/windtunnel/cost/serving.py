@@ -1,0 +1,106 @@
+"""How one serving engine uses one device: coefficients from `catalog/coefficients/serving/*.yaml`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields, replace
+from functools import cache
+from importlib import resources
+from typing import Any
+
+from windtunnel.specs.device import DeviceSpec
+
+_DIRECTORY = "catalog/coefficients/serving"
+
+
+@dataclass(frozen=True, slots=True)
+class ServingCoefficients:
+    """Fractions are of data-sheet peaks; times in seconds."""
+
+    weight_bytes_fraction: float = 0.82
+    """Weights of linear layers, read from device memory."""
+    matrix_fraction: dict[str, float] = field(default_factory=dict)
+    """Matrix throughput of linear layers by compute format."""
+    prefill_attention_fraction: float = 0.45
+    """Fused attention of prompts, of the 16-bit peak."""
+    decode_kv_fraction: float = 0.72
+    """Keys and values read by decode attention, of device memory bandwidth."""
+    expert_bytes_fraction: dict[str, float] = field(default_factory=dict)
+    """Weights of routed experts by stored format."""
+    expert_matrix_fraction: dict[str, float] = field(default_factory=dict)
+    """Throughput of expert products over that of linear layers in the same format."""
+    memory_fraction: float = 0.7
+    """Element-wise work."""
+    scan_fraction: float = 0.12
+    """State-space and linear-attention scans, of the 16-bit peak."""
+    layer_s: float = 26e-6
+    """Gaps between the kernels of one layer under a captured graph."""
+    prompt_layer_s: float = 150e-6
+    """What a layer takes longer in an iteration that holds prompts: launches one by one."""
+    launch_layer_s: float = 110e-6
+    """What a layer takes longer in every iteration without captured graphs."""
+    quantise_layer_s: float = 0.0
+    """A layer's casts of activations where weights are 8-bit and scales are found at run time."""
+    all_reduce_s: float = 10e-6
+    """Latency of one all-reduce inside a scale-up domain."""
+    all_reduce_fraction: float = 0.35
+    """Its rate on long messages, of the link's one-way bandwidth."""
+    all_to_all_s: float = 40e-6
+    host_s: float = 1.5e-3
+    """Scheduling, preparing inputs, sampling and sending tokens: what an iteration waits for the host."""
+    sequence_s: float = 12e-6
+    """The same for each sequence of the batch."""
+    request_s: float = 20e-3
+    """Client, HTTP and tokeniser, once a request."""
+    roofline_power: float = 3.0
+    """Exponent of the smooth maximum of compute and memory time of one product."""
+    grades: dict[str, str] = field(default_factory=dict)
+    """Coefficient → fitted | analytic | assumed."""
+
+
+@cache
+def _file(name: str) -> dict[str, Any]:
+    import yaml
+
+    path = resources.files("windtunnel") / _DIRECTORY / f"{name}.yaml"
+    if not path.is_file():
+        return {}
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    return yaml.load(path.read_text(), Loader=loader) or {}
+
+
+def release_of(engine: str, version: str) -> str:
+    """The release line of an engine whose coefficients count: `vllm_v0` before 0.8, else the engine itself."""
+    if engine == "vllm" and version:
+        parts = [int(p) for p in version.lstrip("v").split(".")[:2] if p.isdigit()]
+        if len(parts) == 2 and tuple(parts) < (0, 8):
+            return "vllm_v0"
+    return engine
+
+
+@cache
+def _resolved(engine: str, device_id: str, generation: str) -> ServingCoefficients:
+    chain, name = [], engine
+    while name:
+        data = _file(name)
+        fitted = _file(f"fitted/{name}")
+        chain += [fitted, data]
+        name = data.get("inherits") or ("generic" if name != "generic" else "")
+    base = ServingCoefficients()
+    known = {f.name for f in fields(ServingCoefficients)}
+    for level in ("default", generation, device_id):
+        for data in reversed(chain):
+            for key, entry in ((data.get("coefficients") or {}).get(level) or {}).items():
+                if key not in known:
+                    raise KeyError(f"{data.get('name', '?')}: serving coefficient {key} is unknown")
+                stated = isinstance(entry, dict) and "value" in entry
+                value = entry["value"] if stated else entry
+                merged: Any = {**getattr(base, key), **value} if isinstance(value, dict) else float(value)
+                grade = entry.get("grade", "analytic") if stated else "analytic"
+                changed: dict[str, Any] = {key: merged}
+                base = replace(base, **changed, grades={**base.grades, key: grade})
+    return base
+
+
+def serving_coefficients(engine: str, version: str, device: DeviceSpec) -> ServingCoefficients:
+    """Coefficients of an engine's release line on a device, the most specific entry of each."""
+    return _resolved(release_of(engine, version), device.id, device.generation)

@@ -1,0 +1,87 @@
+"""Attention of serving: what a prompt's pairs cost, what a decode step reads, what the cache stores.
+
+Prompts run fused attention over all their pairs. A decode step reads every key and value of its sequence once, so it is
+bound by memory; latent attention (MLA) reads one latent for all heads and multiplies it with absorbed projections.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from windtunnel.cost.serving import ServingCoefficients
+from windtunnel.serving.shape import Shape
+from windtunnel.specs.device import DeviceSpec
+from windtunnel.specs.model import ModelSpec
+
+FULL, WINDOWED, LINEAR = "DEAGC", "WX", "LNM"
+"""Block kinds by what they attend to; G and F have no attention at all and are skipped by their modules."""
+
+
+@dataclass(frozen=True, slots=True)
+class AttentionCosts:
+    """Per device of one instance; sums over layers."""
+
+    prompt_pair_s: float
+    """Seconds per query-key pair of a prompt, layers that attend to everything."""
+    windowed_token_s: float
+    """Seconds per prompt token in layers with a window, which a prompt longer than the window fills."""
+    decode_kv_s: float
+    """Seconds per cached token of a decoding sequence."""
+    decode_window_s: float
+    """The same in windowed layers, per token inside the window."""
+    decode_state_s: float
+    """Seconds per decoding sequence: recurrent states read and written."""
+    cache_bytes_per_token: float
+    """Bytes of cache per token on one device of a stage's fullest rank."""
+    state_bytes_per_sequence: float
+
+
+def layer_counts(model: ModelSpec) -> tuple[int, int, int]:
+    """Layers that attend to everything, within a window, and by a recurrent state."""
+    kinds = model.layer_kinds()
+    full = sum(k in "DEAC" for k in kinds)
+    windowed = sum(k in WINDOWED for k in kinds)
+    recurrent = sum(k in LINEAR for k in kinds)
+    return full, windowed, recurrent
+
+
+def _state_bytes(model: ModelSpec) -> float:
+    """Bytes of one layer's recurrent state of one sequence (fp32), unsharded."""
+    if model.mamba_num_heads:
+        return 4.0 * model.mamba_num_heads * model.mamba_head_dim * model.ssm_state_size
+    return 4.0 * model.linear_num_value_heads * model.linear_key_head_dim * model.linear_value_head_dim
+
+
+def attention_costs(model: ModelSpec, device: DeviceSpec, shape: Shape, c: ServingCoefficients) -> AttentionCosts:
+    """Costs of one instance, whose `dp` ranks share sequences evenly.
+
+    Source: FlashAttention-2 (arXiv 2307.08691) for FLOPs; DeepSeek-V2 (arXiv 2405.04434, section 2.1) for the absorbed
+    form of latent attention: 2·H·(2·r_kv + r_rope) FLOPs a cached token, r_kv + r_rope elements read.
+    """
+    full, windowed, recurrent = layer_counts(model)
+    heads = model.num_attention_heads / shape.tp
+    flop_rate = c.prefill_attention_fraction * device.peak("bf16")
+    read_rate = c.decode_kv_fraction * device.memory_bytes_per_s
+    spread = shape.dp * shape.cp
+    if model.is_mla:
+        rank, rope = float(model.kv_lora_rank or 0), float(model.qk_rope_head_dim)
+        pair = 2.0 * heads * (model.qk_nope_head_dim + rope + model.v_head_dim) / flop_rate
+        stored = (rank + rope) * shape.cache_bytes
+        absorbed = 2.0 * heads * (2.0 * rank + rope) / flop_rate
+        kv_s = max(stored / read_rate, absorbed)
+        return AttentionCosts(full * pair / spread, 0.0, full * kv_s / spread, 0.0, 0.0, full * stored, 0.0)
+
+    def cached(*, window: bool) -> tuple[float, float]:
+        size, kv, projections = model.attention_dims(windowed=window)
+        return 2.0 * heads * 2.0 * size / flop_rate, projections * max(kv / shape.tp, 1.0) * size * shape.cache_bytes
+
+    pair, stored = cached(window=False)
+    window_pair, window_stored = cached(window=True)
+    reach = float(model.sliding_window or 0)
+    state = _state_bytes(model) / shape.tp if recurrent else 0.0
+    rate = c.memory_fraction * device.memory_bytes_per_s
+    return AttentionCosts(
+        full * pair / spread, windowed * window_pair * reach / spread, full * stored / read_rate / spread,
+        windowed * window_stored / read_rate / spread, recurrent * 2.0 * state / rate / spread,
+        full * stored + windowed * window_stored, recurrent * state,
+    )  # fmt: skip

@@ -1,0 +1,111 @@
+"""Seconds of one iteration in closed form: a table over tokens from the engine, and what grows evenly beside it.
+
+    T = linear(n) + pairs · prefill_pair + kv · decode_kv + window · window_kv + sequences · per_sequence [+ prompts]
+
+`linear` holds everything that depends on the number of computed tokens alone. Attention is linear in its own measures.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from windtunnel.cost.serving import ServingCoefficients
+from windtunnel.serving.attention import AttentionCosts, attention_costs
+from windtunnel.serving.layers import Layers, Linear
+from windtunnel.serving.shape import Shape
+from windtunnel.specs.cluster import ClusterSpec
+from windtunnel.specs.model import ModelSpec
+
+Floats = npt.NDArray[np.float64]
+KNOT_RATIO = 1.12
+"""Neighbouring numbers of tokens in the table: linear interpolation is within 0.5 % of the engine (tests)."""
+
+
+@dataclass(frozen=True, slots=True)
+class IterationModel:
+    """One instance's iteration. Seconds; tokens over the whole instance."""
+
+    linear: Linear
+    base_s: float
+    """Once an iteration: host, gaps between kernels, the head's weights."""
+    prefill_pair_s: float
+    prefill_token_s: float
+    """Per prompt token: windowed layers."""
+    decode_kv_s: float
+    window_kv_s: float
+    window: int
+    per_sequence_s: float
+    prefill_extra_s: float
+    request_s: float
+    """Once a request, outside of the engine."""
+    attention: AttentionCosts
+    coefficients: ServingCoefficients
+
+    def table(self, most: int) -> Floats:
+        """(most + 1,) seconds of an iteration over 0, 1, … tokens, `base_s` included."""
+        n = np.arange(most + 1)
+        return np.asarray(np.interp(n, self.linear.tokens, self.linear.seconds) + self.base_s)
+
+    def seconds(
+        self, tokens: float, *, pairs: float = 0.0, prompt_tokens: float = 0.0, kv: float = 0.0, window_kv: float = 0.0,
+        sequences: float = 1.0,
+    ) -> float:  # fmt: skip
+        """Seconds of one iteration.
+
+        Args:
+            tokens: computed in it, prompts and decodes.
+            pairs: query-key pairs of its prompt chunks.
+            prompt_tokens: tokens of its prompt chunks.
+            kv: cached tokens of its decoding sequences.
+            window_kv: those inside the window.
+            sequences: prompts and decodes of the batch.
+        """
+        out = float(np.interp(tokens, self.linear.tokens, self.linear.seconds)) + self.base_s
+        out += pairs * self.prefill_pair_s + prompt_tokens * self.prefill_token_s
+        out += kv * self.decode_kv_s + window_kv * self.window_kv_s + sequences * self.per_sequence_s
+        return out + (self.prefill_extra_s if prompt_tokens else 0.0)
+
+
+def knots(most: int) -> npt.NDArray[np.int64]:
+    """Numbers of tokens of a table up to `most`."""
+    count = max(int(np.log(max(most, 2)) / np.log(KNOT_RATIO)) + 2, 2)
+    return np.unique(np.concatenate([[1, 2, 3, 4], np.geomspace(1, most, count).astype(np.int64), [most]]))
+
+
+def iteration_model(
+    model: ModelSpec,
+    cluster: ClusterSpec,
+    shape: Shape,
+    coefficients: ServingCoefficients,
+    *,
+    most_tokens: int,
+    expert_skew: float = 0.85,
+    cuda_graphs: bool = True,
+) -> IterationModel:
+    """The closed form of one instance.
+
+    Args:
+        model: what is served.
+        cluster: where.
+        shape: axes and formats of the instance.
+        coefficients: of the engine on the device.
+        most_tokens: largest number of tokens that an iteration may compute.
+        expert_skew: experts that routing treats as alike, as a share of all.
+        cuda_graphs: whether decode iterations run captured graphs.
+    """
+    linear = Layers(model, cluster, shape, coefficients, expert_skew).price(knots(most_tokens))
+    attention = attention_costs(model, cluster.device, shape, coefficients)
+    layers = len(model.layer_kinds())
+    gaps = coefficients.layer_s + (0.0 if cuda_graphs else coefficients.launch_layer_s)
+    if shape.linear.casts:
+        gaps += coefficients.quantise_layer_s
+    sequence_s = coefficients.sequence_s / shape.dp + linear.head_row_s + attention.decode_state_s
+    return IterationModel(
+        linear, coefficients.host_s + layers * gaps + linear.head_s, attention.prompt_pair_s,
+        attention.windowed_token_s, attention.decode_kv_s, attention.decode_window_s, int(model.sliding_window or 0),
+        sequence_s, layers * coefficients.prompt_layer_s if cuda_graphs else 0.0, coefficients.request_s, attention,
+        coefficients,
+    )  # fmt: skip

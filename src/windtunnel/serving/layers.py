@@ -1,0 +1,221 @@
+"""Everything of an iteration but attention: one segment of launches for each block kind and number of tokens."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from windtunnel import graph
+from windtunnel.cost.coefficients import Coefficients
+from windtunnel.cost.serving import ServingCoefficients
+from windtunnel.cost.streamed import both_roofs_s, distinct_experts
+from windtunnel.graph import Batch, Kind, Operator
+from windtunnel.network.groups import placement
+from windtunnel.network.model import NetworkModel
+from windtunnel.parallel.tensor import split_operator
+from windtunnel.pricing.segments import simulate_segments
+from windtunnel.program.segment import COMM, COMPUTE, Launch, Segment
+from windtunnel.serving.shape import Format, Shape
+from windtunnel.specs.cluster import ClusterSpec
+from windtunnel.specs.model import ModelSpec
+
+Floats = npt.NDArray[np.float64]
+_ROW_ENDS = ("proj", "cross_proj", "fc2", "out_proj")
+_SIXTEEN = Format("bf16", "bf16", "bf16", 2.0, False)
+
+
+@dataclass(frozen=True, slots=True)
+class Linear:
+    """What does not depend on who attends to what, for one instance."""
+
+    tokens: npt.NDArray[np.int64]
+    seconds: Floats
+    """(G,): all layers of the instance, one after the other, and the hops between its stages."""
+    weight_bytes: float
+    """On one device of the fullest stage."""
+    head_s: float
+    """Weights of the head, read once an iteration."""
+    head_row_s: float
+    """Seconds per row of logits."""
+    flop_per_token: float
+    """Of linear layers, over all devices."""
+
+
+class Layers:
+    """Prices the blocks of one instance."""
+
+    def __init__(
+        self, model: ModelSpec, cluster: ClusterSpec, shape: Shape, c: ServingCoefficients, expert_skew: float
+    ) -> None:
+        self.model, self.cluster, self.shape, self.c, self.skew = model, cluster, shape, c, expert_skew
+        self.graph = graph.build(model, Batch(1.0, 1.0, 1.0, 0.0, 0.0, 1.0, training=False))
+        self.network = NetworkModel(cluster)
+        self.device = cluster.device
+        self.local = {k: [split_operator(op, shape) for op in b.operators] for k, b in self.graph.blocks.items()}
+
+    def segments(self, tokens: npt.NDArray[np.int64]) -> list[Segment]:
+        """(kinds · G) segments, kind by kind."""
+        n = tokens.astype(np.float64)
+        out = []
+        for kind, operators in self.local.items():
+            rows = [launches for op in operators if (launches := self._launch(op, n))]
+            for i in range(len(n)):
+                segment = Segment(kind, "F", [])
+                last = -1
+                for name, tag, stream, seconds, moved in rows_of(rows):
+                    launch = Launch(
+                        name, tag, stream, float(seconds[i]), [last] if last >= 0 else [],
+                        sm=1.0 if stream == COMPUTE else 0.0, hbm_bytes=float(moved[i]),
+                    )  # fmt: skip
+                    last = segment.append(launch)
+                out.append(segment)
+        return out
+
+    def price(self, tokens: npt.NDArray[np.int64]) -> Linear:
+        """Seconds at each number of tokens, from one engine call."""
+        segments = self.segments(tokens)
+        idle = [0.0] * len(segments)
+        times = simulate_segments(segments, self.cluster, Coefficients(), idle, idle)
+        depth = Counter(self.model.layer_kinds())
+        total = np.zeros(len(tokens))
+        for j, kind in enumerate(self.local):
+            total += depth[kind] * np.array([t.total_s for t in times[j * len(tokens) : (j + 1) * len(tokens)]])
+        if self.shape.pp > 1:
+            total += (self.shape.pp - 1) * self._hop(tokens.astype(np.float64))
+        return Linear(tokens, total, self.weight_bytes(), *self._head(), self._flop())
+
+    # -- one operator --------------------------------------------------------------------------------------------------
+    def _launch(self, op: Operator, n: Floats) -> list[tuple[str, str, str, Floats, Floats]]:
+        """Launches of one operator at each number of tokens: itself, and the collective after it."""
+        rows, none = n / self.shape.dp, np.zeros_like(n)
+        out: list[tuple[str, str, str, Floats, Floats]] = []
+        c, device = self.c, self.device
+        if op.kind == Kind.GEMM:
+            fmt = self.shape.linear if op.number_class == "linear" else _SIXTEEN
+            m = op.m * rows
+            moved = op.n * op.k * fmt.bytes_per_weight + 2.0 * m * (op.k + op.n)
+            cast = 3.0 * m * op.k if fmt.casts else none
+            rate = device.peak(fmt.compute) * self._fraction(c.matrix_fraction, fmt.compute)
+            seconds = both_roofs_s(
+                2.0 * m * op.n * op.k / rate, moved / (c.weight_bytes_fraction * device.memory_bytes_per_s),
+                c.roofline_power,
+            )  # fmt: skip
+            seconds = seconds + cast / (c.memory_fraction * device.memory_bytes_per_s)
+            out.append((op.name, "gemm", COMPUTE, seconds, moved + cast))
+        elif op.kind == Kind.GROUPED_GEMM:
+            out.append(self._experts(op, n))
+        elif op.kind == Kind.SCAN:
+            rate = device.peak("bf16") * c.scan_fraction
+            out.append((op.name, "scan", COMPUTE, op.forward_flop * rows / rate, op.forward_bytes * rows))
+        elif op.kind == Kind.POINTWISE:
+            moved = op.forward_bytes * rows
+            out.append(
+                (op.name, "memory_bound", COMPUTE, moved / (c.memory_fraction * device.memory_bytes_per_s), moved)
+            )
+        if op.name in _ROW_ENDS and self.shape.tp > 1:
+            out.append((f"tp_reduce_{op.name}", "tp", COMM, self._all_reduce(rows), none))
+        if op.name == "unpermute" and self.shape.ranks > 1:
+            out.append(("combine", "ep", COMM, self._exchange(n), none))
+        return out
+
+    def _fraction(self, table: dict[str, float], name: str) -> float:
+        key = "bf16" if name in ("fp16", "fp32", "tf32") else name
+        return table.get(key, table.get("bf16", 0.6))
+
+    def _experts(self, op: Operator, n: Floats) -> tuple[str, str, str, Floats, Floats]:
+        """Grouped products of the experts of one rank: weights of those that some token needs, all tokens' rows."""
+        model, shape, c, device = self.model, self.shape, self.c, self.device
+        fmt = shape.expert
+        topk = float(model.num_experts_per_tok)
+        touched = distinct_experts(float(model.num_experts), topk, n, self.skew) / shape.ep
+        rows = op.m * n / shape.dp
+        moved = touched * op.n * op.k * fmt.bytes_per_weight + 2.0 * rows * (op.k + op.n)
+        rate = device.peak(fmt.compute) * self._fraction(c.matrix_fraction, fmt.compute)
+        rate *= self._fraction(c.expert_matrix_fraction, fmt.compute)
+        read = c.expert_bytes_fraction.get(fmt.stored, 0.6) * device.memory_bytes_per_s
+        seconds = both_roofs_s(2.0 * rows * op.n * op.k / rate, moved / read, c.roofline_power)
+        return op.name, "gemm", COMPUTE, seconds, moved
+
+    # -- communication -------------------------------------------------------------------------------------------------
+    def _all_reduce(self, rows: Floats) -> Floats:
+        """One all-reduce over the tensor axis: the engine's own kernel inside a domain, the library's across."""
+        t, c = self.shape.tp, self.c
+        size = rows * self.model.hidden_size * 2.0
+        if t <= self.cluster.scale_up_domain:
+            rate = c.all_reduce_fraction * self.cluster.scale_up.bytes_per_s
+            return np.asarray(c.all_reduce_s + 2.0 * (t - 1) / t * size / rate)
+        where = placement(t, 1, self.cluster.scale_up_domain)
+        return np.asarray(self.network.collective("all_reduce", size, where).alone_s)
+
+    def _exchange(self, n: Floats) -> Floats:
+        """What brings expert results home: an all-reduce where every rank has all tokens, else two all-to-alls.
+
+        Tokens go out in 8 bits and come back in 16 (DeepSeek-V3, arXiv 2412.19437, section 3.2).
+        """
+        shape, model, c = self.shape, self.model, self.c
+        if shape.dp == 1:
+            return self._all_reduce(n)
+        ranks = shape.ranks
+        sent = n / ranks * min(float(model.num_experts_per_tok), float(ranks)) * 3.0 * model.hidden_size
+        inside = min(self.cluster.scale_up_domain, ranks)
+        up = c.all_reduce_fraction * self.cluster.scale_up.bytes_per_s
+        seconds = 2.0 * c.all_to_all_s + sent / up
+        if ranks > inside:
+            nic = c.all_reduce_fraction * 2.0 * self.cluster.nic_bytes_per_s_per_device
+            seconds = seconds + sent * (1.0 - inside / ranks) / min(nic, self.cluster.nic_bytes_per_s_per_device)
+        if shape.tp > 1:
+            seconds = seconds + 0.5 * self._all_reduce(n / shape.dp)
+        return np.asarray(seconds)
+
+    def _hop(self, n: Floats) -> Floats:
+        """Activations from one stage to the next."""
+        size = n / self.shape.dp * self.model.hidden_size * 2.0
+        if self.shape.ranks * self.shape.pp <= self.cluster.scale_up_domain:
+            link = self.cluster.scale_up
+            return np.asarray(link.latency_s + size / link.bytes_per_s)
+        return np.asarray(self.cluster.scale_out.latency_s + size / self.cluster.nic_bytes_per_s_per_device)
+
+    # -- ends and sums -------------------------------------------------------------------------------------------------
+    def _head(self) -> tuple[float, float]:
+        model, shape, device, c = self.model, self.shape, self.device, self.c
+        weights = float(model.vocab_size) * model.hidden_size / shape.tp
+        once = 2.0 * weights / (c.weight_bytes_fraction * device.memory_bytes_per_s)
+        row = 2.0 * weights / (device.peak("bf16") * self._fraction(c.matrix_fraction, "bf16"))
+        if shape.tp > 1:
+            logits = 2.0 * model.vocab_size * (shape.tp - 1) / shape.tp
+            row += logits / (c.all_reduce_fraction * self.cluster.scale_up.bytes_per_s)
+        return once, row / shape.dp
+
+    def weight_bytes(self) -> float:
+        """Bytes of weights on one device of a middle stage's size; ends stay in 16 bits."""
+        depth = Counter(self.model.layer_kinds())
+        total = 0.0
+        for kind, operators in self.local.items():
+            for op in operators:
+                grouped = op.kind == Kind.GROUPED_GEMM
+                fmt = self.shape.expert if grouped else self.shape.linear
+                linear = grouped or (op.kind == Kind.GEMM and op.number_class == "linear")
+                total += depth[kind] * op.params * (fmt.bytes_per_weight if linear else 2.0)
+        total /= self.shape.pp
+        ends = float(self.model.vocab_size) * self.model.hidden_size / self.shape.tp * 2.0
+        both = 1.0 if self.model.tie_word_embeddings else 2.0
+        return total + ends * (both if self.shape.pp == 1 else 1.0)
+
+    def _flop(self) -> float:
+        depth = Counter(self.model.layer_kinds())
+        return sum(
+            depth[kind] * graph.forward_flop(op)
+            for kind, block in self.graph.blocks.items()
+            for op in block.operators
+            if op.kind in (Kind.GEMM, Kind.GROUPED_GEMM)
+        )
+
+
+def rows_of(
+    rows: list[list[tuple[str, str, str, Floats, Floats]]],
+) -> list[tuple[str, str, str, Floats, Floats]]:
+    """One list of launches, in order."""
+    return [launch for group in rows for launch in group]

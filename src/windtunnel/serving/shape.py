@@ -1,0 +1,103 @@
+"""One instance: how its axes cut the model, and in which formats weights and cache are kept."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from windtunnel.errors import ProblemList
+from windtunnel.specs.cluster import ClusterSpec
+from windtunnel.specs.device import DeviceSpec
+from windtunnel.specs.model import ModelSpec
+from windtunnel.specs.serving import ServingPlan, ServingPrecision
+
+CACHE_BYTES = {"bf16": 2.0, "fp16": 2.0, "fp8": 1.0, "int8": 1.0}
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """How one class of weights is stored and multiplied."""
+
+    name: str
+    compute: str
+    """Matrix rate that its products run at."""
+    stored: str
+    """Key of `expert_bytes_fraction`."""
+    bytes_per_weight: float
+    casts: bool
+    """Whether activations are cast at run time."""
+
+
+_FORMATS = {
+    "bf16": Format("bf16", "bf16", "bf16", 2.0, False),
+    "fp16": Format("fp16", "fp16", "bf16", 2.0, False),
+    "fp8": Format("fp8", "fp8", "fp8", 1.0, True),
+    "fp8_block": Format("fp8_block", "fp8", "fp8", 1.0 + 4.0 / (128 * 128), True),
+    "int8": Format("int8", "int8", "int8", 1.0, True),
+    "w4a16": Format("w4a16", "bf16", "int4", 0.5 + 2.0 / 128, False),
+    "w4a8": Format("w4a8", "fp8", "int4", 0.5 + 2.0 / 128, True),
+    "nvfp4": Format("nvfp4", "fp4", "fp4", 0.5 + 1.0 / 16, True),
+    "mxfp4": Format("mxfp4", "fp4", "fp4", 0.5 + 1.0 / 32, True),
+}
+"""Scales: one fp32 a 128 × 128 block, one 16-bit a group of 128, one 8-bit a group of 16 (nvfp4) or 32 (mxfp4)."""
+
+
+def format_of(weights: str, device: DeviceSpec) -> Format:
+    """A weight format on a device; without matrix units for it the weights are unpacked to 16 bits (Marlin kernels)."""
+    found = _FORMATS[weights]
+    known = device.peak_flop_per_s
+    if found.compute == "fp8" and "fp8" not in known and "int8" in known and weights == "w4a8":
+        return Format(found.name, "int8", found.stored, found.bytes_per_weight, found.casts)
+    if found.compute not in known and found.compute not in ("bf16", "fp16"):
+        return Format(found.name, "bf16", found.stored, found.bytes_per_weight, False)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """Axes of one instance, decided. Satisfies `parallel.tensor.Axes`."""
+
+    tp: int
+    pp: int
+    dp: int
+    ep: int
+    etp: int
+    linear: Format
+    expert: Format
+    cache_bytes: float
+    """Bytes of one element of the cache."""
+    cp: int = 1
+    sp: bool = False
+
+    @property
+    def ranks(self) -> int:
+        """Devices of one pipeline stage."""
+        return self.tp * self.dp * self.cp
+
+
+def shape_of(
+    model: ModelSpec, cluster: ClusterSpec, plan: ServingPlan, precision: ServingPrecision, where: str,
+    problems: ProblemList,
+) -> Shape:  # fmt: skip
+    """Check a pool's plan against the model; problems are added under `where`."""
+    device = cluster.device
+    if model.num_attention_heads % plan.tp:
+        rule = f"must divide num_attention_heads {model.num_attention_heads} of {model.name}"
+        problems.add(f"{where}.tp", plan.tp, rule)
+    if plan.pp > len(model.layer_kinds()):
+        problems.add(f"{where}.pp", plan.pp, f"must not exceed the {len(model.layer_kinds())} layers of {model.name}")
+    ranks = plan.tp * plan.dp
+    if plan.ep > 1 and not model.num_experts:
+        problems.add(f"{where}.ep", plan.ep, f"must be 1: {model.name} has no experts")
+    elif model.num_experts and (ranks % plan.ep or model.num_experts % plan.ep):
+        rule = f"must divide tp · dp = {ranks} and num_experts {model.num_experts} of {model.name}"
+        problems.add(f"{where}.ep", plan.ep, rule)
+    if plan.num_devices > cluster.num_devices:
+        rule = (
+            f"tp · pp · dp · cp = {plan.num_devices} must not exceed the {cluster.num_devices} devices of the cluster"
+        )
+        problems.add(where, plan.num_devices, rule)
+    return Shape(
+        plan.tp, plan.pp, plan.dp, plan.ep, max(ranks // plan.ep, 1) if model.num_experts else 1,
+        format_of(precision.weights, device), format_of(precision.experts or precision.weights, device),
+        CACHE_BYTES[precision.kv_cache], plan.cp,
+    )  # fmt: skip

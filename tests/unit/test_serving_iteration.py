@@ -1,0 +1,87 @@
+"""One iteration: table against the engine, roofs, and what more hardware must not slow down."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from windtunnel import catalog
+from windtunnel.cost.serving import release_of, serving_coefficients
+from windtunnel.errors import ProblemList
+from windtunnel.serving.iteration import IterationModel, iteration_model
+from windtunnel.serving.layers import Layers
+from windtunnel.serving.shape import shape_of
+from windtunnel.specs.cluster import ClusterRef, ClusterSpec
+from windtunnel.specs.serving import ServingPlan, ServingPrecision
+
+CASES = [
+    ("meta-llama/Llama-3.1-70B", "h100-sxm-80gb", {"tp": 4}, {}),
+    ("meta-llama/Llama-3.1-8B", "rtx-4090", {}, {}),
+    ("deepseek-ai/DeepSeek-V3", "h200-sxm-141gb", {"tp": 8}, {"weights": "fp8_block"}),
+    ("deepseek-ai/DeepSeek-V3", "h200-sxm-141gb", {"dp": 8, "ep": 8}, {"weights": "fp8_block"}),
+    ("mistralai/Mixtral-8x7B-v0.1", "a100-sxm-80gb", {"tp": 2}, {"weights": "w4a16"}),
+    ("google/gemma-3-27b-pt", "h100-sxm-80gb", {"tp": 2}, {"kv_cache": "fp8"}),
+]
+
+
+def instance(
+    name: str, device: str, plan: dict[str, int], precision: dict[str, str], **changed: float
+) -> tuple[IterationModel, Layers, ClusterSpec]:
+    """The closed form and the engine's view of one instance."""
+    model = catalog.model(name)
+    cluster = catalog.resolve_cluster(ClusterRef(device=device, nodes=1, devices_per_node=8))
+    if changed:
+        cluster = cluster.model_copy(update={"device": cluster.device.model_copy(update=changed)})
+    problems = ProblemList()
+    shape = shape_of(model, cluster, ServingPlan(**plan), ServingPrecision(**precision), "plan", problems)  # type: ignore[arg-type]
+    problems.raise_if_any()
+    c = serving_coefficients("vllm", "0.10", cluster.device)
+    layers = Layers(model, cluster, shape, c, 0.85)
+    return iteration_model(model, cluster, shape, c, most_tokens=8192), layers, cluster
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda c: f"{c[0]}-{c[2]}")
+def test_table_is_within_a_hundredth_of_the_engine(case: tuple) -> None:
+    found, layers, _ = instance(*case)
+    n = np.unique(np.random.default_rng(1).integers(1, 8192, 30))
+    exact = layers.price(n).seconds
+    table = found.table(8192)[n] - found.base_s
+    np.testing.assert_allclose(table, exact, rtol=0.01)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda c: f"{c[0]}-{c[2]}")
+def test_never_faster_than_the_roofline(case: tuple) -> None:
+    found, _, cluster = instance(*case)
+    device, ranks = cluster.device, case[2].get("tp", 1) * case[2].get("dp", 1)
+    for n in (1, 64, 4096):
+        flop_s = found.linear.flop_per_token * n / (ranks * max(device.peak_flop_per_s.values()))
+        assert found.seconds(n) >= flop_s
+    experts = catalog.model(case[0]).num_experts
+    if not experts:
+        assert found.seconds(1) >= found.linear.weight_bytes * 0.97 / device.memory_bytes_per_s
+    assert found.decode_kv_s * device.memory_bytes_per_s * max(case[2].get("dp", 1), 1) >= 0.0
+
+
+@pytest.mark.parametrize("rate", ["memory_bytes_per_s", "peak_flop_per_s"])
+def test_more_of_a_rate_never_slows_an_iteration(rate: str) -> None:
+    base, _, cluster = instance(*CASES[0])
+    value = getattr(cluster.device, rate)
+    more = {k: 1.5 * v for k, v in value.items()} if isinstance(value, dict) else 1.5 * value
+    faster, _, _ = instance(*CASES[0], **{rate: more})
+    assert (faster.table(8192) <= base.table(8192) * (1 + 1e-12)).all()
+    assert faster.seconds(64, kv=1e5, sequences=64) <= base.seconds(64, kv=1e5, sequences=64)
+
+
+def test_release_lines() -> None:
+    assert release_of("vllm", "0.6.0 (image vllm/vllm-openai:v0.6.0)".split()[0]) == "vllm_v0"
+    assert release_of("vllm", "v0.19.0") == "vllm"
+    assert release_of("vllm", "") == "vllm"
+    assert release_of("sglang", "0.5.1") == "sglang"
+
+
+def test_what_cannot_be_cut_is_said_at_once() -> None:
+    model = catalog.model("meta-llama/Llama-3.1-8B")
+    cluster = catalog.resolve_cluster(ClusterRef(device="h100-sxm-80gb", nodes=1, devices_per_node=8))
+    problems = ProblemList()
+    shape_of(model, cluster, ServingPlan(tp=7, ep=3, dp=2), ServingPrecision(), "plan", problems)
+    assert {p.field for p in problems} == {"plan.tp", "plan.ep", "plan"}
