@@ -73,7 +73,7 @@ def test_more_of_a_rate_never_slows_an_iteration(rate: str) -> None:
 
 
 def test_release_lines() -> None:
-    assert release_of("vllm", "0.6.0 (image vllm/vllm-openai:v0.6.0)".split()[0]) == "vllm_v0"
+    assert release_of("vllm", "0.6.0") == "vllm_v0"
     assert release_of("vllm", "v0.19.0") == "vllm"
     assert release_of("vllm", "") == "vllm"
     assert release_of("sglang", "0.5.1") == "sglang"
