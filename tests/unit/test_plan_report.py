@@ -102,6 +102,8 @@ def test_words_while_it_runs() -> None:
     assert early == "5,000 plans screened, 2,500 a second"
     late = words(Progress(5000, 5000, 7, 10.0, 9.9, 4.0))
     assert late == "5,000 plans screened, 7 simulated, best 10.00 s, at most 1.00 % from the optimum"
+    assert "at most 0.00 % from" in words(Progress(5000, 5000, 7, 10.0, 10.1, 4.0))
+    assert "at most 1.00 % from" in words(Progress(5, 5, 7, 100.0, 101.0, 4.0, objective="tokens_per_s"))
     assert "none of these keeps" in stopped_words(Stopped(5000, 3))
     assert "none was simulated yet" in stopped_words(KeyboardInterrupt())
 

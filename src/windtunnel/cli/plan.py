@@ -63,6 +63,8 @@ def plan(
         raise typer.Exit(130) from None
     if not result.proof.complete:
         note(f"stopped: the best plan so far follows; one up to {100 * result.proof.gap:.1f} % better may exist")
+    elif stability and result.stability is None:
+        note("stability: not searched; it was interrupted, or the cluster has groups of unlike devices")
     taken = result.choice.scenario if simpler and result.choice is not None else result.scenario
     if output is not None:
         _write(taken, output)

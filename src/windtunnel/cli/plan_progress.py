@@ -18,10 +18,11 @@ def words(p: Progress) -> str:
     if p.simulated:
         parts.append(f"{p.simulated:,} simulated")
     if p.best is not None:
-        unit = METRICS[p.objective].unit if p.objective else "s"
-        parts.append(f"best {quantity(p.best, unit)}")
+        metric = METRICS[p.objective]
+        parts.append(f"best {quantity(p.best, metric.unit)}")
         if p.next_bound is not None and p.best:
-            parts.append(f"at most {100 * abs(p.next_bound - p.best) / abs(p.best):.2f} % from the optimum")
+            gap = max(0.0, metric.signed(p.best) - metric.signed(p.next_bound)) / abs(p.best)
+            parts.append(f"at most {100 * gap:.2f} % from the optimum")
     if p.doing:
         parts.append(p.doing)
     return ", ".join(parts)

@@ -15,7 +15,7 @@ from windtunnel.planner.free import bare
 from windtunnel.planner.mixed import MixedSearch, Tried, even
 from windtunnel.planner.mixed_space import MixedSpace, mixed_space
 from windtunnel.planner.objectives import Figures, Goals, Setting
-from windtunnel.planner.plan import PlanResult, Progress, Ranked, plan
+from windtunnel.planner.plan import PlanResult, Progress, Ranked, Stopped, plan
 from windtunnel.planner.tails import Case
 from windtunnel.specs.cluster import ClusterRef, MixedCluster, MixedClusterRef
 from windtunnel.specs.plan import PlanSpec
@@ -72,6 +72,8 @@ def plan_mixed(
 
     search = MixedSearch(case, space, goals.memory_fraction)
     found, proof = search.search(report=tell)
+    if found.best is None and not proof.complete:
+        raise Stopped(space.count, proof.simulated)
     if found.best is None:
         raise Infeasible(*_nearest(found.tried, space, proof.complete))
     rest = {n: getattr(scenario, n) for n in scenario.model_fields_set - {"search", "plan"}}

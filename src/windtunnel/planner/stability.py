@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -77,6 +78,8 @@ class _Scaled:
     resource: str
     guides: set[tuple[int, int]]
     """(layout, policy)."""
+    say: Callable[[int], None]
+    """Called with the number of exact searches before each."""
     searches: int = 0
     _seen: dict[tuple[float, int, int], tuple[float, ...]] = field(default_factory=dict)
     _branches: dict[float, Branch] = field(default_factory=dict)
@@ -98,6 +101,7 @@ class _Scaled:
 
     def rival(self, scale: float) -> tuple[bool, Evaluated | None]:
         """Exactly: whether another layout, or none at all, is the best at a scale; and the plan that is."""
+        self.say(self.searches)
         self.searches += 1
         branch, goals = self.branch(scale), self.again.goals
         if self.resource == "device memory":  # seconds do not depend on it: nothing is priced anew
@@ -177,7 +181,7 @@ def stability(
         again: the finished search.
         best: its winner.
         resources: which of `training.resources.RESOURCES` to vary.
-        report: called with (resource, exact searches so far) as each begins.
+        report: called with (resource, exact searches so far) before each of them.
 
     Ctrl-C returns the resources that are done.
     """
@@ -189,15 +193,18 @@ def stability(
         for name in resources:
             if name == "scale-out bandwidth" and cluster.num_devices <= cluster.scale_up_domain:
                 continue  # nothing leaves the node
-            if report:
-                report(name, searches)
-            one = _Scaled(again, best, name, set(guides))
+            one = _Scaled(again, best, name, set(guides), partial(_say, report, name, searches))
             edges = one.edge(1.0 / _RANGE), one.edge(_RANGE)
             searches += one.searches
             done.append(Resource(name, *amount(cluster, name), *edges))
     except KeyboardInterrupt:
         complete = False
     return Stability(axes(best, again), tuple(done), searches, complete)
+
+
+def _say(report: Callable[[str, int], None] | None, name: str, before: int, searches: int) -> None:
+    if report:
+        report(name, before + searches)
 
 
 def _guides(again: Again, best: Evaluated) -> set[tuple[int, int]]:

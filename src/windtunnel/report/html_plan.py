@@ -48,9 +48,9 @@ def render(result: PlanResult) -> str:
     """The whole document. Every text that comes from the scenario is escaped."""
     title = result.best.scenario_name or "plan"
     body = [
-        _header(result), _stopped(result), _tiles(result), _warnings(result), _front(result), _memory_and_heat(result),
-        _table("Simulated plans", result.frontier, result), _why(result), _limits(result), _stability(result),
-        _proof(result), _scenario(result),
+        _header(result), _stopped(result), _tiles(result), _warnings(result), _front(result),
+        _memory_and_heat(result), _table("Simulated plans", result.frontier, result), _why(result), _limits(result),
+        _stability(result), _proof(result), _scenario(result),
     ]  # fmt: skip
     return document(f"{title}: plan", body)
 
@@ -113,6 +113,8 @@ def _objective(result: PlanResult) -> str:
     from windtunnel.planner.objectives import METRICS
 
     first = METRICS[result.objectives[0]]
+    if first.name == "step_time" and len(result.objectives) == 1:
+        return _tile("Throughput", count(result.best.tokens_per_s), "tokens/s on all devices")
     row = best_row(result)
     rest = {} if row is None else {n: v for n, v in row.values.items() if n not in (first.name, "step_time")}
     notes = [f"{n.replace('_', ' ')} {quantity(v, METRICS[n].unit)}" for n, v in rest.items()]
@@ -139,7 +141,8 @@ def _memory_and_heat(result: PlanResult) -> str:
     hint = "simulated plans, and the line that bounds put under every plan of the space"
     memory = card("Time against memory", hint if result.why else "simulated plans", plot(memory_figure(result)))
     if result.why is None or not result.why.cells:
-        return memory
+        known = [r for r in result.frontier if r.reserved_bytes is not None]
+        return memory if len(known) > 1 else ""
     hint = "seconds; bold and framed: simulated; ≥: a bound; empty: no plan keeps to the limits"
     heat = card("Best of every tp and pp", hint, plot(heat_figure(result, result.why)))
     return f'<div class="row pair">{memory}{heat}</div>'
