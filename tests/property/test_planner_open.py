@@ -207,3 +207,10 @@ def test_a_split_belongs_to_its_number_of_virtual_stages() -> None:
 def test_what_is_no_split_is_said(setting: str, message: str) -> None:
     with pytest.raises(BadInput, match=message):
         api.plan(SMALL, overrides=(setting,))
+
+
+def test_written_out_counts_belong_to_their_number_of_stages() -> None:
+    plan = {"recompute": {"policy": "full", "num_layers": [3, 1]}, "vpp": 1, "zero": 1}
+    found = api.plan({**SMALL, "plan": plan, "search": {"space": {"cp": [1], "stage_layers": ["even", "balanced"]}}})
+    assert found.best.plan["pp"] == 2 and found.best.plan["stage_layers"] == [16, 16]
+    assert any("recomputed layers are counted" in rule for rule in found.excluded)

@@ -231,6 +231,7 @@ def _legal(
         asked = (
             q.schedule, q.zero, q.shard_group, q.sp, q.cp_kind, q.cp_all_to_all, q.overlap, q.order, q.stage_layers,
             q.is_open, q.reshard_after_forward,
+            q.recompute.num_layers if isinstance(q.recompute.num_layers, tuple) else None,
         )  # fmt: skip
         if asked in judged:  # recomputation and offloading are legal everywhere
             ok[:, j], counts = judged[asked]
@@ -259,6 +260,11 @@ def _legal(
         if q.shard_group:
             rules["shard_group divides dp · cp and is smaller"] = (
                 (replicas % q.shard_group == 0) & (q.shard_group < replicas)
+            )  # fmt: skip
+        if isinstance(q.recompute.num_layers, tuple):
+            listed = len(q.recompute.num_layers)
+            rules["recomputed layers are counted by stage or virtual stage, of a split that is not balanced"] = (
+                ((listed == 1) | (pp == listed) | (pp * vpp == listed)) & (q.stage_layers != "balanced")
             )  # fmt: skip
         for rule, runs_so in rules.items():
             if out := int((column & ~runs_so).sum()):
