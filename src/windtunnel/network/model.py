@@ -18,7 +18,9 @@ from windtunnel.specs.cluster import ClusterSpec
 
 Floats = npt.NDArray[np.float64]
 _MEMO = 65_536
-"""Scalar answers kept per model; a program asks for few distinct collectives many times."""
+"""Answers kept per model; a program asks for few distinct collectives many times."""
+_LONGEST = 600
+"""Numbers of a question that is remembered: virtual stages of a pipeline, not the plans of a screen."""
 
 
 VENDOR_LIBRARY = {"nvidia": "nccl", "amd": "rccl", "intel": "oneccl", "huawei": "hccl"}
@@ -28,7 +30,7 @@ OWN_CLOCK = ("oneccl", "hccl", "generic")
 
 
 class NetworkModel:
-    """Times of collectives on one cluster. Every argument may be an array; scalar answers are remembered.
+    """Times of collectives on one cluster. Every argument may be an array; answers to short ones are remembered.
 
     Example: `NetworkModel(cluster).collective("all_reduce", 64e6, mesh.placement("dp")).alone_s`.
     """
@@ -79,9 +81,10 @@ class NetworkModel:
         software = software or self.library
         args = (nbytes, imbalance, unique_out_fraction)
         fields = (place.size, place.ranks_per_domain, place.num_domains, place.groups_per_domain, place.stride)
-        if any(np.ndim(a) for a in (*args, *fields, place.torus_axes, place.torus_hops)):
+        several = [np.asarray(a, np.float64) for a in (*args, *fields, place.torus_axes, place.torus_hops)]
+        if sum(a.size for a in several) > _LONGEST:
             return self._collective(op, place, algorithm, protocol, software, two_level, *args)
-        numbers = [float(a) for a in (*args, *fields, place.torus_axes, place.torus_hops)]  # type: ignore[arg-type]
+        numbers = [float(a) if a.ndim == 0 else (a.shape, a.tobytes()) for a in several]
         key = (op, algorithm, protocol, software, two_level, *numbers)
         if key not in self._memo:
             if len(self._memo) >= _MEMO:

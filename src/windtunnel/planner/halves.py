@@ -33,6 +33,19 @@ def uncollected() -> Iterator[None]:
             gc.enable()
 
 
+@contextmanager
+def settled() -> Iterator[None]:
+    """What there is now is not looked through for garbage: blocks and bounds stay for the whole search."""
+    mine = not gc.get_freeze_count()
+    if mine:
+        gc.freeze()
+    try:
+        yield
+    finally:
+        if mine:
+            gc.unfreeze()
+
+
 def can_copy() -> bool:
     """Whether this process may be copied: two cores, a system that can, and no other thread that could hold a lock."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1)

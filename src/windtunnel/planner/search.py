@@ -18,6 +18,7 @@ import numpy.typing as npt
 from windtunnel.errors import BadInput
 from windtunnel.planner.balance import Balance
 from windtunnel.planner.concrete import Concrete
+from windtunnel.planner.halves import settled
 from windtunnel.planner.objectives import Figures, Floor, Goals, Setting
 from windtunnel.planner.screen import Bounds, Case, Screener
 from windtunnel.planner.space import Candidates
@@ -391,8 +392,9 @@ def evaluate(branches: Sequence[Branch], goals: Goals, found: Found, which: int,
     plan = branch.plan(layout, policy, goals)
 
     def simulated() -> tuple[Prepared, Timeline]:
-        step = prepare(case.model, case.cluster, case.training, plan, case.techniques, known=case.known)
-        return step, run(step)
+        with settled():
+            step = prepare(case.model, case.cluster, case.training, plan, case.techniques, known=case.known)
+            return step, run(step)
 
     twin = twin_of(case, x, layout, policy)
     ran: tuple[Prepared, Timeline] | None = None

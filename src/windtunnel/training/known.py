@@ -115,6 +115,8 @@ class Known:
         self._seen: list[Any] = []
         self._networks: dict[Hashable, NetworkModel] = {}
         self._blocks: dict[Hashable, Priced] = {}
+        self.parts: dict[Hashable, Any] = {}
+        """Virtual stages of one way to split blocks that are held here, added up; the mesh is the asker's."""
 
     def _number(self, thing: Any) -> int:
         """A number for what a thing says; held, so that no other takes its place in memory."""

@@ -221,9 +221,16 @@ def build_parts(
             split_backward=split_backward,
         ),
     )  # fmt: skip
-    parts = _assemble(model, training, plan, cluster, priced, placement_table, network, mesh, behaviour)
+    alike = (id(priced), plan.pp, plan.stage_layers, plan.recompute.num_layers, placement_table.tobytes())
+    if alike not in known.parts:
+        parts = _assemble(model, training, plan, cluster, priced, placement_table, network, mesh, behaviour)
+        known.parts[alike] = replace(
+            parts, segments=priced.segments, segment_times=priced.times, costs=priced.costs, plain=priced.plain
+        )  # fmt: skip
+    found: Parts = known.parts[alike]
     return replace(
-        parts, segments=priced.segments, segment_times=priced.times, costs=priced.costs, plain=priced.plain
+        found, mesh=mesh, dp_place=mesh.placement("cp", "dp"),
+        expert_dp_place=mesh.strided(max(plan.expert_dp, 1), plan.ep * plan.etp),
     )  # fmt: skip
 
 
