@@ -99,7 +99,7 @@ def space_of(group: Group, others: Sequence[Group] = ()) -> dict[str, Any]:
     for name in ("sp", "cp_kind", "shard_group", "schedule"):
         values = dict.fromkeys(getattr(p, name) for p in plans if getattr(p, name) is not None)
         if values:
-            space[name] = sorted(values)
+            space[name] = ["all", *sorted(values)] if name == "shard_group" else sorted(values)
     alike = [s.plan for g in others if _one_release(g, group) for s in g.scenarios]
     policies = [recompute_of(r) for r in able.recompute]
     if mixture:
@@ -141,9 +141,6 @@ def _recompute(able: list[Recompute], own: list[PlanSpec], alike: list[PlanSpec]
 def searches(group: Group, others: Sequence[Group] = ()) -> list[Scenario]:
     """The scenarios to plan: one for each way in which the rows set what is not searched."""
     space = space_of(group, others)
-    spaces = [space]
-    if "shard_group" in space:  # sharding over all replicas is the absence of a group, which a list cannot hold
-        spaces.append({name: values for name, values in space.items() if name != "shard_group"})
     bases: dict[str, PlanSpec] = {}
     for scenario in group.scenarios:
         kept = {n: getattr(scenario.plan, n) for n in scenario.plan.model_fields_set - {*SEARCHED, "offload"}}
@@ -155,8 +152,5 @@ def searches(group: Group, others: Sequence[Group] = ()) -> list[Scenario]:
             plan = PlanSpec.model_validate(full)
             bases.setdefault(plan.model_dump_json(), plan)
     first = group.scenarios[0]
-    return [
-        first.model_copy(update={"plan": plan, "search": SearchSpec.model_validate({"space": values, "top": 1})})
-        for plan in bases.values()
-        for values in spaces
-    ]
+    search = SearchSpec.model_validate({"space": space, "top": 1})
+    return [first.model_copy(update={"plan": plan, "search": search}) for plan in bases.values()]
