@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from windtunnel.errors import BadInput
-from windtunnel.training.predict import Source, prepare, simulate_training
+from windtunnel.importers.scenario import Source
+from windtunnel.training.predict import prepare, simulate_training
 
 if TYPE_CHECKING:
     from windtunnel.planner.plan import PlanResult, Progress

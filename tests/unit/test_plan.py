@@ -14,12 +14,12 @@ import yaml
 from windtunnel import api
 from windtunnel.cli.main import run
 from windtunnel.errors import BadInput, Infeasible
+from windtunnel.importers.scenario import load
 from windtunnel.planner.cases import question_of
 from windtunnel.planner.plan import case_of
 from windtunnel.planner.space import Candidates, candidates, divisors
 from windtunnel.specs.scenario import Scenario
 from windtunnel.specs.search import recompute_of
-from windtunnel.training.predict import load
 
 SCENARIO: dict[str, Any] = {
     "model": "meta-llama/Llama-3.1-8B", "cluster": {"device": "h100-sxm-80gb", "nodes": 1, "devices_per_node": 8},

@@ -11,7 +11,7 @@ from windtunnel.cli.output import note
 
 if TYPE_CHECKING:
     from windtunnel.exporters.launch import Exported
-    from windtunnel.training.predict import Source
+    from windtunnel.importers.scenario import Source
 
 ExportTarget = Annotated[
     str | None,

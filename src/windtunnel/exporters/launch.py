@@ -18,7 +18,7 @@ from windtunnel.exporters.target import TARGETS, options
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from windtunnel.training.predict import Source
+    from windtunnel.importers.scenario import Source
     from windtunnel.training.simulate import Prepared
 
 Wrapper = Literal["torchrun", "slurm", "kubernetes"]

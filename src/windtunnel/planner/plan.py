@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from windtunnel.errors import Infeasible
+from windtunnel.importers.scenario import Source, load, resolve_model
 from windtunnel.planner.again import Again
 from windtunnel.planner.cases import Question, Variant, question_of
 from windtunnel.planner.filled import filled
@@ -27,7 +28,7 @@ from windtunnel.planner.why import Why, why
 from windtunnel.specs.cluster import MixedClusterRef
 from windtunnel.specs.scenario import Scenario
 from windtunnel.specs.search import SearchSpec
-from windtunnel.training.predict import Source, load, resolve_model, simulate_training
+from windtunnel.training.predict import simulate_training
 from windtunnel.training.results import TrainingResult
 
 

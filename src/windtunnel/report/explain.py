@@ -20,10 +20,10 @@ from windtunnel.training.figures import ordered_breakdown
 
 if TYPE_CHECKING:
     from windtunnel.importers.kineto import KernelTrace
+    from windtunnel.importers.scenario import Source
     from windtunnel.report.trace_gap import TraceComparison
     from windtunnel.training.alternatives import Candidate, Uncertain
     from windtunnel.training.chain import Chain
-    from windtunnel.training.predict import Source
     from windtunnel.training.results import TrainingResult
 
 _RELEVANT = 0.01
