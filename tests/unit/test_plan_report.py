@@ -26,7 +26,10 @@ SCENARIO: dict[str, Any] = {
     "training": {"seq_len": 8192, "global_batch": 16, "framework": "nemo"},
     "search": {
         "objective": ["step_time", "memory_headroom"], "limits": {"memory_fraction": 0.95},
-        "space": {"tp": [2, 4], "pp": [1, 2], "cp": [1], "mbs": [1, 2], "device": ["h100-sxm-80gb", "a100-sxm-80gb"]},
+        "space": {
+            "tp": [2, 4], "pp": [1, 2], "cp": [1], "mbs": [1], "vpp": [1, 2],
+            "device": ["h100-sxm-80gb", "a100-sxm-80gb"],
+        },
     },
 }  # fmt: skip
 TOLD = Stability(

@@ -109,14 +109,15 @@ def choose(again: Again, fastest: Evaluated, others: Iterable[Evaluated]) -> Cho
         (simplicity(e.plan, behaviour), e.step_time_s, e) for e in others
         if e.branch == fastest.branch and e.fits is not False and not e.missed
     ]  # fmt: skip
-    asked = 0
+    asked, slower = 0, set[Simplicity]()
     for mine, seconds, other in sorted(simpler, key=lambda row: row[:2]):
         if mine >= least or asked >= _ASKED:
             break
         if seconds < fastest.step_time_s:
             continue
-        pair = _paired(again, fastest, other)
+        pair = None if mine in slower else _paired(again, fastest, other)
         if pair is None or pair.told_apart:
+            slower.add(mine)  # the next ones that are as simple take longer still
             continue
         asked += 1
         known = again.with_memory(other)
