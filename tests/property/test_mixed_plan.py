@@ -156,7 +156,7 @@ def test_memory_of_the_smaller_device_is_kept() -> None:
 def test_a_plan_on_groups_says_what_it_gains() -> None:
     space = {"tp": [1, 2], "cp": [1], "mbs": [1], "recompute": ["none"]}
     source = scenario(H100, A100, space=space, batch=48)
-    result = api.plan(source)
+    result = api.plan(source, explain=True)
     alone = {f"1 x 8 {device}-sxm-80gb alone": device for device in ("h100", "a100")}
     assert set(result.compared) == {"equal shares of all groups", *alone}
     assert (result.compared["equal shares of all groups"] or 0.0) >= result.best.step_time_s

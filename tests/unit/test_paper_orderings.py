@@ -10,11 +10,13 @@ import pytest
 from windtunnel.papers import claims
 from windtunnel.papers.frontier_3d import experiment as frontier_3d
 from windtunnel.papers.galvatron import experiment as galvatron
+from windtunnel.papers.holmes import experiment as holmes
 from windtunnel.papers.megatron_3d import experiment as megatron_3d
 from windtunnel.papers.pipette import experiment as pipette
 
 PAPERS: dict[str, ModuleType] = {
     "megatron-3d": megatron_3d, "frontier-3d": frontier_3d, "galvatron": galvatron, "pipette": pipette,
+    "holmes": holmes,
 }  # fmt: skip
 FAST = {
     "megatron-3d": (

@@ -35,7 +35,7 @@ _ONE_DEVICE = ("device", "nodes", "precision", "shard_group")
 
 def plan_mixed(
     scenario: Scenario, lines: SourceLines | None, folder: Path, begun: float, *, free: bool,
-    report: Callable[[Progress], None] | None,
+    explain: bool, report: Callable[[Progress], None] | None,
 ) -> PlanResult:  # fmt: skip
     """The best plan of a scenario whose cluster has groups of unlike devices.
 
@@ -45,6 +45,7 @@ def plan_mixed(
         folder: paths are relative to it.
         begun: when the search began (`time.perf_counter`).
         free: search what the scenario's plan sets as well, and simulate that plan to compare with.
+        explain: also what equal shares and each group alone take.
         report: called as the search goes on.
 
     Raises:
@@ -80,7 +81,7 @@ def plan_mixed(
     filled = Scenario.model_validate({**rest, "plan": sparse(found.best.plan)})
     best = simulate_training(filled)
     compared: dict[str, float | None] = {}
-    if proof.complete:
+    if proof.complete and explain:
         try:
             alike = search.search(even)[0].best
             compared["equal shares of all groups"] = None if alike is None else alike.step_time_s
