@@ -204,8 +204,10 @@ def bucketed_traffic(
             up=up[k], out=out[k],
         )  # fmt: skip
         asm.depend(ids, first_task[of_row] + full)
-        for kk in range(k_total):
-            finish[int(stage_of[kk])].append(int(ids[np.flatnonzero(k == kk)[-1]]))
+        latest = np.zeros(k_total, np.int64)
+        np.maximum.at(latest, k, ids)
+        for stage, task in zip(stage_of.tolist(), latest.tolist(), strict=True):
+            finish[stage].append(task)
         if options.reduce_every_micro_batch:  # backward ends when its reduction has: what follows waits
             following = np.minimum(reduced + 1, len(table) - 1)
             same = (table.stage[following] == table.stage[reduced]) & (following > reduced)
