@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from windtunnel import api, catalog
+from windtunnel.cli.export import check_one_cluster
 from windtunnel.errors import BadInput
 from windtunnel.specs.cluster import MixedCluster
 from windtunnel.training.predict import prepare
@@ -208,3 +209,9 @@ def test_named_clusters_are_groups_too() -> None:
     assert cluster.num_devices == 48
     assert cluster.between is not None and cluster.between.nics_per_node == 1
     assert ("cluster.between.nics_per_node", "1", "no number of ports given") in cluster.assumed
+
+
+def test_an_export_for_groups_is_refused_before_the_search() -> None:
+    check_one_cluster(scenario(H100), ())
+    with pytest.raises(BadInput, match="does not write launch files for groups"):
+        check_one_cluster(scenario(mixed(H100, A100)), ())

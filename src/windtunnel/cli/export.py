@@ -38,6 +38,20 @@ def check_export(target: str | None, version: str | None, wrapper: str) -> None:
         raise BadInput("--target-version and --wrapper say how --export writes: name a target with --export")
 
 
+def check_one_cluster(source: Source, overrides: tuple[str, ...]) -> None:
+    """Refuse an export for groups of unlike devices before a search, not after it.
+
+    Raises:
+        BadInput: the scenario has groups, or cannot be read.
+    """
+    from windtunnel.errors import BadInput, Problem
+    from windtunnel.importers.scenario import load
+    from windtunnel.specs.cluster import MixedClusterRef
+
+    if isinstance(load(source, overrides)[0].cluster, MixedClusterRef):
+        raise BadInput(Problem("cluster.groups", "`--export` does not write launch files for groups of unlike devices"))
+
+
 def write_launch_files(
     source: Source, overrides: tuple[str, ...], target: str | None, version: str | None, folder: Path, wrapper: str
 ) -> Exported | None:

@@ -7,7 +7,15 @@ from typing import Annotated, Any
 
 import typer
 
-from windtunnel.cli.export import ExportDir, ExportTarget, TargetVersion, Wrapper, check_export, write_launch_files
+from windtunnel.cli.export import (
+    ExportDir,
+    ExportTarget,
+    TargetVersion,
+    Wrapper,
+    check_export,
+    check_one_cluster,
+    write_launch_files,
+)
 from windtunnel.cli.options import AsJson, Overrides, Scenario, examples
 from windtunnel.cli.output import check_targets, console, note, print_json, telling
 from windtunnel.cli.sources import scenario_source
@@ -52,10 +60,13 @@ def plan(
     from windtunnel import api
     from windtunnel.cli.plan_progress import stopped_words, words
 
+    source = scenario_source(scenario)
+    if export is not None:
+        check_one_cluster(source, tuple(overrides or ()))
     try:
         with telling("planning") as say:
             result = api.plan(
-                scenario_source(scenario), overrides=tuple(overrides or ()), free=free, explain=why, stable=stability,
+                source, overrides=tuple(overrides or ()), free=free, explain=why, stable=stability,
                 report=lambda p: say(words(p)),
             )  # fmt: skip
     except KeyboardInterrupt as stop:
