@@ -215,3 +215,11 @@ def test_an_export_for_groups_is_refused_before_the_search() -> None:
     check_one_cluster(scenario(H100), ())
     with pytest.raises(BadInput, match="does not write launch files for groups"):
         check_one_cluster(scenario(mixed(H100, A100)), ())
+
+
+def test_no_measured_pair_speaks_for_groups() -> None:
+    shares = ([8, 8], [11, 5])
+    found = api.compare(*(scenario(mixed(H100, A100), batch_shares=s) for s in shares))
+    assert found.paired is None
+    assert found.plan["batch_shares"] == tuple(shares)
+    assert found.b.step_time_s < found.a.step_time_s

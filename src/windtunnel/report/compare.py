@@ -32,7 +32,8 @@ class Comparison:
     scenario: dict[str, tuple[Any, Any]]
     """Other scenario fields that differ → (a, b), dotted names."""
     paired: PairedDifference | None = None
-    """How sure the order of the two step times is; None where a stored result can no longer be read as a scenario."""
+    """How sure the order of the two step times is; None where a stored result can no longer be read as a scenario,
+    or a cluster has groups of unlike devices."""
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for `--json`."""
@@ -107,6 +108,8 @@ def _paired(a: TrainingResult, b: TrainingResult) -> PairedDifference | None:
     try:
         prepared = [prepare(r.scenario)[0] for r in (a, b)]
     except BadInput:  # a result stored by another version, or without its scenario
+        return None
+    if any(x.groups for x in prepared):  # no measured pair ran on groups of unlike devices
         return None
     one, other = (describe(x.training, x.cluster, x.model, x.plan) for x in prepared)
     return paired_difference(one, other, a.step_time_s, b.step_time_s, a.interval, b.interval)
