@@ -26,6 +26,7 @@ FAST = {
     "frontier-3d": ("rate/22b", "tp/falls", "bubble/stages", "bubble/kept", "compute"),
     "galvatron": ("hybrid/bert", "hybrid/three-dimensions"),
     "pipette": ("attained/a100", "manual/a100", "uneven/straggler", "uneven/assignment"),
+    "holmes": ("above-ethernet",),
 }  # fmt: skip
 """Claims whose central value is simulated with every run of the tests."""
 
