@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from windtunnel.importers.traces.record import PrefixBlocks
+
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int32]
 
@@ -29,6 +31,11 @@ class Requests:
     """0 (served first) to 7."""
     group: Ints = field(default_factory=lambda: np.zeros(0, np.int32))
     """Shared prefix or session, for routing."""
+    prefix_tokens: Ints = field(default_factory=lambda: np.zeros(0, np.int32))
+    """First tokens of the prompt that an earlier request holds (its session's turns, a system prompt, a trace's equal
+    blocks): what a cache that forgets nothing would have."""
+    prefix_blocks: PrefixBlocks | None = None
+    """What each prompt holds, block by block, where a trace says it."""
     follow: Ints = field(default_factory=lambda: np.zeros(0, np.int32))
     """Request that is sent after this one ended, or −1."""
     delay_s: Floats = field(default_factory=lambda: np.zeros(0))
@@ -44,9 +51,9 @@ class Requests:
         count = len(self.input_tokens)
         for name, empty, value in (
             ("cached_tokens", np.int32, 0), ("priority", np.int32, 0), ("group", np.int32, 0), ("follow", np.int32, -1),
-            ("delay_s", np.float64, 0.0), ("scheduled_s", np.float64, np.nan), ("first_token_s", np.float64, np.nan),
-            ("finish_s", np.float64, np.nan), ("preemptions", np.int32, 0), ("instance", np.int32, -1),
-            ("state", np.int32, 0),
+            ("prefix_tokens", np.int32, 0), ("delay_s", np.float64, 0.0), ("scheduled_s", np.float64, np.nan),
+            ("first_token_s", np.float64, np.nan), ("finish_s", np.float64, np.nan), ("preemptions", np.int32, 0),
+            ("instance", np.int32, -1), ("state", np.int32, 0),
         ):  # fmt: skip
             if len(getattr(self, name)) != count:
                 setattr(self, name, np.full(count, value, empty))

@@ -12,6 +12,8 @@ from windtunnel.specs.base import Bytes, Count, Inconsistent, Seconds, Spec
 Engine = Literal["vllm", "sglang", "trtllm", "lmdeploy", "generic"]
 WeightFormat = Literal["bf16", "fp16", "fp8", "fp8_block", "int8", "w4a16", "w4a8", "nvfp4", "mxfp4"]
 CacheFormat = Literal["bf16", "fp16", "fp8", "int8"]
+MAX_ZIPF_LENGTHS = 1 << 22
+"""Lengths of a Zipf law: each has a weight of its own."""
 
 
 class ServingPrecision(Spec):
@@ -109,9 +111,29 @@ class Lengths(Spec):
             problems.append(Problem("mean", f"is required by distribution {self.distribution}"))
         if self.min is not None and self.max is not None and self.min > self.max:
             problems.append(Problem("min", f"must not be above max {self.max}", value=self.min))
+        elif self.mean is not None and not (self.min or 0) <= self.mean <= (self.max or self.mean):
+            problems.append(Problem("mean", f"must be from min {self.min} to max {self.max}", value=self.mean))
+        if self.distribution == "zipf":
+            problems += self._zipf()
+        unread = {"fixed": ("cv", "values"), "uniform": ("mean", "cv", "values"), "zipf": ("cv", "values"),
+                  "empirical": ("mean", "cv")}.get(self.distribution, ("values",))  # fmt: skip
+        for name in unread:
+            if name in self.model_fields_set and getattr(self, name) != type(self).model_fields[name].default:
+                problems.append(Problem(name, f"is not read by distribution {self.distribution}; leave it out"))
         if problems:
             raise Inconsistent(problems)
         return self
+
+    def _zipf(self) -> list[Problem]:
+        """What a Zipf law needs: a longest length, and a mean below the middle (its weights fall with length)."""
+        if self.max is None:
+            return [Problem("max", "is required by distribution zipf")]
+        if self.max - (self.min or 1) >= MAX_ZIPF_LENGTHS:
+            return [Problem("max", f"must be at most {MAX_ZIPF_LENGTHS} above min for distribution zipf", self.max)]
+        middle = ((self.min or 1) + self.max) / 2
+        if self.mean is not None and not (self.min or 1) < self.mean <= middle:
+            return [Problem("mean", f"must be above min and at most {middle:g}, half way to max, for zipf", self.mean)]
+        return []
 
 
 class Sessions(Spec):
@@ -136,7 +158,7 @@ class TrafficSpec(Spec):
     period_s: Seconds = 86400.0
     """`diurnal`, `bursty`: length of one cycle."""
     peak_to_mean: float = Field(default=2.0, ge=1)
-    """`diurnal`, `bursty`: rate at the peak over the mean rate."""
+    """`diurnal`, `bursty`: rate at the peak over the mean rate; at most 2 for `diurnal`, a sine."""
     num_requests: Count | None = None
     duration_s: Seconds | None = None
     warmup_requests: int = Field(default=0, ge=0)
@@ -150,10 +172,13 @@ class TrafficSpec(Spec):
     sessions: Sessions | None = None
     trace: str | None = None
     """File, relative to the scenario."""
-    trace_format: Literal["auto", "azure", "burstgpt", "mooncake", "sharegpt", "vllm_bench", "aiperf"] = "auto"
+    trace_format: str = "auto"
+    """A reader's id (azure, burstgpt, mooncake, sharegpt, vllm_bench, aiperf …); auto: by the file's content."""
     trace_time_unit: Literal["s", "ms"] | None = None
     trace_block_size: Count | None = None
     """Tokens of one prefix hash of a trace."""
+    trace_characters_per_token: float | None = Field(default=None, gt=0)
+    """Traces that hold text, not counts."""
     time_scale: float = Field(default=1.0, gt=0)
     """Factor on a trace's arrival rate."""
     seed: int = Field(default=0, ge=0)
@@ -171,8 +196,16 @@ class TrafficSpec(Spec):
             for name in ("input_tokens", "output_tokens"):
                 if getattr(self, name) is None:
                     problems.append(Problem(name, "is required without a trace"))
-            if self.num_requests is None and self.duration_s is None:
+            if self.num_requests is None and (self.concurrency or self.offline):
+                problems.append(Problem("num_requests", "is required by concurrency and offline"))
+            elif self.num_requests is None and self.duration_s is None:
                 problems.append(Problem("num_requests", "or duration_s is required without a trace"))
+        if self.process == "diurnal" and self.peak_to_mean > 2:
+            problems.append(Problem("peak_to_mean", "must be at most 2 for diurnal, a sine", value=self.peak_to_mean))
+        if self.process in ("diurnal", "bursty") and self.period_s == 0:
+            problems.append(Problem("period_s", f"must be above 0 for {self.process}", value=0))
+        if self.process not in ("gamma", "bursty") and self.burstiness != 1:
+            problems.append(Problem("burstiness", "is read by gamma and bursty alone", value=self.burstiness))
         if problems:
             raise Inconsistent(problems)
         return self

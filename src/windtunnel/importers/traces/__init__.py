@@ -1,0 +1,1 @@
+"""Request traces of other tools and of production: one file a format."""

@@ -1,0 +1,124 @@
+"""How long prompts and answers are: draws from `Lengths`, cut to min and max, whole tokens from 1."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.random import Generator
+
+from windtunnel.serving.requests import Floats, Ints
+from windtunnel.serving.traffic.arrivals import stream
+from windtunnel.specs.serving import Lengths
+
+INPUT, OUTPUT, TURNS, THINK, RANKS = 3, 4, 5, 6, 7
+"""Streams of random numbers beside a seed."""
+
+
+def fixed(spec: Lengths, rng: Generator, count: int) -> Floats:
+    """All as long as the mean."""
+    return np.full(count, _mean(spec))
+
+
+def uniform(spec: Lengths, rng: Generator, count: int) -> Floats:
+    """Every length from min to max alike."""
+    assert spec.min is not None and spec.max is not None
+    return rng.integers(spec.min, spec.max, count, endpoint=True).astype(np.float64)
+
+
+def normal(spec: Lengths, rng: Generator, count: int) -> Floats:
+    """Bell of standard deviation cv·mean."""
+    return rng.standard_normal(count) * (spec.cv * _mean(spec)) + _mean(spec)
+
+
+def lognormal(spec: Lengths, rng: Generator, count: int) -> Floats:
+    """Logarithm normal, with the mean and standard deviation asked for."""
+    variance = np.log1p(spec.cv**2)
+    drawn: Floats = np.exp(rng.standard_normal(count) * np.sqrt(variance) + (np.log(_mean(spec)) - variance / 2))
+    return drawn
+
+
+def gamma(spec: Lengths, rng: Generator, count: int) -> Floats:
+    """Shape 1/cv²."""
+    if spec.cv == 0:
+        return fixed(spec, rng, count)
+    return rng.standard_gamma(spec.cv**-2, count) * (_mean(spec) * spec.cv**2)
+
+
+def zipf(spec: Lengths, rng: Generator, count: int) -> Floats:
+    """Weights length^−θ from min to max; θ is what gives the mean."""
+    assert spec.max is not None
+    lengths = np.arange(spec.min or 1, spec.max + 1, dtype=np.float64)
+    logs = np.log(lengths)
+    low, high = 0.0, 64.0  # the mean falls from the middle to the shortest length as θ grows
+    for _ in range(60):
+        middle = (low + high) / 2
+        weights = np.exp(-middle * (logs - logs[0]))
+        low, high = (middle, high) if weights @ lengths > _mean(spec) * weights.sum() else (low, middle)
+    steps = np.exp(-high * (logs - logs[0])).cumsum()
+    drawn: Floats = lengths[
+        np.searchsorted(steps, rng.random(count) * steps[-1], side="right").clip(max=len(steps) - 1)
+    ]
+    return drawn
+
+
+def empirical(spec: Lengths, rng: Generator, count: int) -> Floats:
+    """Values given, with replacement."""
+    return rng.choice(np.asarray(spec.values, np.float64), count)
+
+
+DISTRIBUTIONS: dict[str, Callable[[Lengths, Generator, int], Floats]] = {
+    "fixed": fixed, "uniform": uniform, "normal": normal, "lognormal": lognormal, "gamma": gamma, "zipf": zipf,
+    "empirical": empirical,
+}  # fmt: skip
+
+
+def draw(spec: int | Lengths, count: int, seed: int, which: int) -> Ints:
+    """`count` lengths of at least one token.
+
+    Args:
+        spec: a number for all of them, or a distribution.
+        count: how many.
+        seed: of the whole traffic.
+        which: stream of random numbers (INPUT, OUTPUT, TURNS).
+    """
+    if isinstance(spec, int):
+        return np.full(count, spec, np.int32)
+    values = np.rint(DISTRIBUTIONS[spec.distribution](spec, stream(seed, which), count))
+    top = min(spec.max or np.iinfo(np.int32).max, np.iinfo(np.int32).max)
+    return values.clip(spec.min or 1, top).astype(np.int32)
+
+
+def mean_of(spec: int | Lengths, seed: int, which: int, count: int = 100_000) -> float:
+    """Mean length after rounding and cutting, from a sample where no closed form holds."""
+    if isinstance(spec, int):
+        return float(spec)
+    return float(draw(spec, 1 if spec.distribution == "fixed" else count, seed, which).mean())
+
+
+def pair(inputs: Ints, outputs: Ints, correlation: float, seed: int) -> tuple[Ints, Ints]:
+    """The same lengths, paired so that prompts and answers have a rank correlation (Gaussian copula).
+
+    Both are put in the order of correlated normal variables, whose correlation 2·sin(π/6·ρ) has rank correlation ρ.
+    Each set of lengths stays exactly what it was. Lengths that repeat often lower what can be reached.
+
+    Source: Iman and Conover, A distribution-free approach to inducing rank correlation among input variables (1982).
+    """
+    if correlation == 0 or len(inputs) < 2:
+        return inputs, outputs
+    rng = stream(seed, RANKS)
+    linear = 2 * np.sin(np.pi / 6 * correlation)
+    first = rng.standard_normal(len(inputs))
+    second = linear * first + np.sqrt(1 - linear**2) * rng.standard_normal(len(inputs))
+    return _by_rank(inputs, first), _by_rank(outputs, second)
+
+
+def _by_rank(lengths: Ints, of: Floats) -> Ints:
+    placed = np.empty_like(lengths)
+    placed[np.argsort(of, kind="stable")] = np.sort(lengths)
+    return placed
+
+
+def _mean(spec: Lengths) -> float:
+    assert spec.mean is not None
+    return spec.mean
