@@ -134,7 +134,7 @@ def explain(source: Source, *, against: str | float | Path | None = None, overri
 
 
 def plan(
-    source: Source, *, overrides: Sequence[str] = (), free: bool = False, explain: bool = False,
+    source: Source, *, overrides: Sequence[str] = (), free: bool = False, explain: bool | None = False,
     stable: bool = False, report: Callable[[Progress], None] | None = None,
 ) -> PlanResult:  # fmt: skip
     """The best plan of a scenario's search space that keeps to its limits, with the proof.
@@ -143,7 +143,8 @@ def plan(
         source: path of a scenario file, a mapping of its fields, or a `Scenario`; its `search` says what may vary.
         overrides: `key=value` settings as `--set` takes them.
         free: search the axes that the scenario's plan sets as well, and compare with that plan.
-        explain: also why: the runner-up, the best of every tp and pp, what each limit costs.
+        explain: also why: the runner-up, the best of every tp and pp, what each limit costs; None: unless
+            the space is large.
         stable: also how far each resource of the cluster may change before another layout wins (minutes).
         report: called with a `Progress` as the search goes on.
 

@@ -107,8 +107,11 @@ def test_words_while_it_runs() -> None:
     assert late == "5,000 plans screened, 7 simulated, best 10.00 s, at most 1.00 % from the optimum"
     assert "at most 0.00 % from" in words(Progress(5000, 5000, 7, 10.0, 10.1, 4.0))
     assert "at most 1.00 % from" in words(Progress(5, 5, 7, 100.0, 101.0, 4.0, objective="tokens_per_s"))
-    assert "none of these keeps" in stopped_words(Stopped(5000, 3))
-    assert "none was simulated yet" in stopped_words(KeyboardInterrupt())
+    assert "none of these keeps" in stopped_words(Stopped(5000, 5000, 3))
+    for early_stop in (KeyboardInterrupt(), Stopped(5000, 0, 0)):
+        assert "none was simulated yet" in stopped_words(early_stop)
+    assert words(Progress(5000, 0, 0, None, None, 0.1)) == "screening 5,000 plans"
+    assert words(Progress(5000, 1000, 0, None, None, 0.5)) == "1,000 of 5,000 plans screened, 2,000 a second"
 
 
 @pytest.mark.parametrize(

@@ -255,3 +255,10 @@ def test_the_runner_up_is_on_the_best_plans_cluster() -> None:
     best = {c.device: c for c in both.why.clusters}
     assert best["h100-sxm-80gb"].simulated == both.best.step_time_s
     assert best["a100-sxm-80gb"].bound > both.best.step_time_s and best["a100-sxm-80gb"].simulated is None
+
+
+def test_large_spaces_are_explained_when_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    small = {**SCENARIO, "search": {"space": {"tp": [4], "pp": [1, 2], "cp": [1]}}}
+    assert api.plan(small, explain=None).why is not None
+    monkeypatch.setattr("windtunnel.planner.plan.EXPLAINED", 1)
+    assert api.plan(small, explain=None).why is None and api.plan(small, explain=True).why is not None

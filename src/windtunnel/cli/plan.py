@@ -32,8 +32,12 @@ def plan(
         bool, typer.Option("--free", help="Search also the axes that `plan` sets, and say how far that plan is off.")
     ] = False,
     why: Annotated[
-        bool, typer.Option("--why/--no-why", help="Say what the next layout loses and what each limit costs.")
-    ] = True,
+        bool | None,
+        typer.Option(
+            "--why/--no-why", help="Say what the next layout loses and what each limit costs (up to a million plans).",
+            show_default=False,
+        ),
+    ] = None,
     stability: Annotated[
         bool,
         typer.Option("--stability", help="Search how far each resource may change before another layout wins (slow)."),
@@ -76,6 +80,10 @@ def plan(
         note(f"stopped: the best plan so far follows; one up to {100 * result.proof.gap:.1f} % better may exist")
     elif stability and result.stability is None:
         note("stability: not searched; it was interrupted, or the cluster has groups of unlike devices")
+    from windtunnel.planner.plan import EXPLAINED
+
+    if why is None and result.why is None and result.proof.candidates > EXPLAINED and not result.compared:
+        note("why: left out, the space is large; --why asks for it")
     taken = result.choice.scenario if simpler and result.choice is not None else result.scenario
     if output is not None:
         _write(taken, output)

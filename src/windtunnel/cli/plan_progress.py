@@ -13,8 +13,11 @@ def words(p: Progress) -> str:
     from windtunnel.planner.objectives import METRICS
     from windtunnel.report.plan_text import quantity
 
+    if not p.screened:
+        return f"screening {p.candidates:,} plans"
     rate = p.screened / p.elapsed_s if p.elapsed_s > 0 else 0.0
-    parts = [f"{p.screened:,} plans screened" + ("" if p.simulated else f", {rate:,.0f} a second")]
+    some = f" of {p.candidates:,}" if p.screened < p.candidates else ""
+    parts = [f"{p.screened:,}{some} plans screened" + ("" if p.simulated else f", {rate:,.0f} a second")]
     if p.simulated:
         parts.append(f"{p.simulated:,} simulated")
     if p.best is not None:
@@ -32,9 +35,9 @@ def stopped_words(stop: KeyboardInterrupt) -> str:
     """What Ctrl-C left behind before there was a plan."""
     from windtunnel.planner.plan import Stopped
 
-    if isinstance(stop, Stopped):
+    if isinstance(stop, Stopped) and stop.screened:
         return (
-            f"stopped: {stop.candidates:,} plans were screened and {stop.simulated:,} simulated; none of these keeps "
-            "to the limits, so there is no plan to show yet"
+            f"stopped: of {stop.candidates:,} plans {stop.screened:,} were screened and {stop.simulated:,} simulated; "
+            "none of these keeps to the limits, so there is no plan to show yet"
         )
     return "stopped while plans were screened: none was simulated yet, so there is no plan to show"

@@ -74,7 +74,7 @@ def plan_mixed(
     search = MixedSearch(case, space, goals.memory_fraction)
     found, proof = search.search(report=tell)
     if found.best is None and not proof.complete:
-        raise Stopped(space.count, proof.simulated)
+        raise Stopped(space.count, space.count, proof.simulated)
     if found.best is None:
         raise Infeasible(*_nearest(found.tried, space, proof.complete))
     rest = {n: getattr(scenario, n) for n in scenario.model_fields_set - {"search", "plan"}}

@@ -55,12 +55,14 @@ class Progress:
 class Stopped(KeyboardInterrupt):
     """Ctrl-C before any plan was found."""
 
-    def __init__(self, candidates: int, simulated: int) -> None:
-        super().__init__(candidates, simulated)
-        self.candidates, self.simulated = candidates, simulated
+    def __init__(self, candidates: int, screened: int, simulated: int) -> None:
+        super().__init__(candidates, screened, simulated)
+        self.candidates, self.screened, self.simulated = candidates, screened, simulated
 
 
 Report = Callable[[Progress], None]
+EXPLAINED = 1_000_000
+"""Plans up to which a search is explained unasked: bounds without the memory limit take as long as the search."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,8 +168,8 @@ def branch_of(variant: Variant, wanted: SearchSpec, goals: Goals) -> Branch:
 
 
 def plan(
-    source: Source, *, overrides: tuple[str, ...] = (), free: bool = False, explain: bool = False, stable: bool = False,
-    report: Report | None = None,
+    source: Source, *, overrides: tuple[str, ...] = (), free: bool = False, explain: bool | None = False,
+    stable: bool = False, report: Report | None = None,
 ) -> PlanResult:  # fmt: skip
     """The best plan of a scenario's search space that keeps to the limits, with the proof.
 
@@ -175,7 +177,8 @@ def plan(
         source: path of a scenario file, a mapping of its fields, or a `Scenario`.
         overrides: `key=value` settings as `--set` takes them.
         free: search the axes that the scenario's plan sets as well, and simulate that plan to compare with.
-        explain: also why: the runner-up, the best of every tp and pp, what each limit costs.
+        explain: also why: the runner-up, the best of every tp and pp, what each limit costs. None: in spaces of at
+            most `EXPLAINED` plans.
         stable: also how far each resource of the cluster may change before another layout wins.
         report: called as the search goes on.
 
@@ -209,9 +212,10 @@ def plan(
             done = time.perf_counter() - begun
             report(Progress(count, screened, simulated, known, possible, done, objective=objective))
 
+    tell(0, 0, float("nan"), float("nan"))
     found, proof = search(branches, goals, report=tell)
     if found.best is None and not proof.complete:
-        raise Stopped(count, len(found.evaluated))
+        raise Stopped(count, sum(b.candidates.count for b in branches if b.screening.done), len(found.evaluated))
     if found.best is None:
         raise Infeasible(*nearest_misses(branches, goals, found, proof, lines))
     of = branches[found.best.branch]
@@ -242,7 +246,7 @@ def plan(
     try:
         if len(goals.objectives) == 1:
             result = replace(result, choice=choose(again, found.best, found.evaluated))
-        if explain:
+        if explain or (explain is None and count <= EXPLAINED):
             result = replace(result, why=why(again, found.best, best, doing))
         if stable:
             told = stability(again, found.best, report=lambda name, n: doing(f"stability: {name}, {n} searches"))
