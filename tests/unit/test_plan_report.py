@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import threading
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,9 @@ import yaml
 
 from windtunnel import api
 from windtunnel.cli.main import run
+from windtunnel.cli.output import telling
 from windtunnel.cli.plan_progress import stopped_words, words
+from windtunnel.planner.halves import can_copy
 from windtunnel.planner.objectives import METRICS
 from windtunnel.planner.plan import Progress, Stopped
 from windtunnel.planner.stability import Edge, Resource, Stability
@@ -102,16 +105,16 @@ def test_the_command_writes_it(tmp_path: Path, capsys: pytest.CaptureFixture[str
 
 def test_words_while_it_runs() -> None:
     early = words(Progress(5000, 5000, 0, None, None, 2.0))
-    assert early == "5,000 plans screened, 2,500 a second"
+    assert early == "5,000 screened, 2,500 a second"
     late = words(Progress(5000, 5000, 7, 10.0, 9.9, 4.0))
-    assert late == "5,000 plans screened, 7 simulated, best 10.00 s, at most 1.00 % from the optimum"
-    assert "at most 0.00 % from" in words(Progress(5000, 5000, 7, 10.0, 10.1, 4.0))
-    assert "at most 1.00 % from" in words(Progress(5, 5, 7, 100.0, 101.0, 4.0, objective="tokens_per_s"))
+    assert late == "5,000 screened, 7 simulated, best 10.00 s, gap 1.00 %"
+    assert "gap 0.00 %" in words(Progress(5000, 5000, 7, 10.0, 10.1, 4.0))
+    assert "gap 1.00 %" in words(Progress(5, 5, 7, 100.0, 101.0, 4.0, objective="tokens_per_s"))
     assert "none of these keeps" in stopped_words(Stopped(5000, 5000, 3))
     for early_stop in (KeyboardInterrupt(), Stopped(5000, 0, 0)):
         assert "none was simulated yet" in stopped_words(early_stop)
     assert words(Progress(5000, 0, 0, None, None, 0.1)) == "screening 5,000 plans"
-    assert words(Progress(5000, 1000, 0, None, None, 0.5)) == "1,000 of 5,000 plans screened, 2,000 a second"
+    assert words(Progress(5000, 1000, 0, None, None, 0.5)) == "1,000 of 5,000 screened, 2,000 a second"
 
 
 @pytest.mark.parametrize(
@@ -129,3 +132,13 @@ def test_quantities(value: float, unit: str, text: str) -> None:
 def test_every_metric_has_words() -> None:
     assert all(quantity(12345.6, m.unit) for m in METRICS.values())
     assert plan_words({"tp": 8, "pp": 1, "recompute": {"policy": "full"}}) == "tp 8 · pp 1 · recompute full"
+
+
+def test_a_process_may_be_copied_while_progress_is_drawn() -> None:
+    before = can_copy()
+    with telling("planning"):
+        assert can_copy() == before
+    other = threading.Thread(target=threading.Event().wait, args=(0.5,))
+    other.start()
+    assert not can_copy()
+    other.join()

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 _PATIENCE_S = 1.0
+_THREAD = "windtunnel progress"
+"""Name of the thread that draws; a process may be copied beside it (`planner.halves.BYSTANDER`)."""
 
 
 def print_json(value: Any) -> None:
@@ -87,7 +89,7 @@ def telling(what: str) -> Iterator[Callable[[str], None]]:
 @contextmanager
 def _watched(what: str) -> Iterator[_State]:
     done, state = threading.Event(), _State()
-    worker = threading.Thread(target=_watch, args=(what, done, state), daemon=True)
+    worker = threading.Thread(target=_watch, args=(what, done, state), daemon=True, name=_THREAD)
     worker.start()
     try:
         yield state
@@ -119,8 +121,13 @@ def _watch(what: str, done: threading.Event, state: _State) -> None:
             note(f"{what}{state.text}: {time.monotonic() - begin:.0f} s")
         return
     from rich.console import Console
+    from rich.live import Live
+    from rich.spinner import Spinner
+    from rich.text import Text
 
-    err = Console(stderr=True)
-    with err.status(what) as status:
+    spinner = Spinner("dots", text=what)
+    with Live(spinner, console=Console(stderr=True), auto_refresh=False, transient=True) as live:
         while not done.wait(0.2):
-            status.update(f"{what}{state.text}  [dim]{time.monotonic() - begin:.0f} s[/dim]")
+            text = Text(f"{what}{state.text}", no_wrap=True, overflow="ellipsis")
+            spinner.update(text=text.append(f"  {time.monotonic() - begin:.0f} s", style="dim"))
+            live.refresh()

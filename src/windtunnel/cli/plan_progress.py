@@ -17,7 +17,7 @@ def words(p: Progress) -> str:
         return f"screening {p.candidates:,} plans"
     rate = p.screened / p.elapsed_s if p.elapsed_s > 0 else 0.0
     some = f" of {p.candidates:,}" if p.screened < p.candidates else ""
-    parts = [f"{p.screened:,}{some} plans screened" + ("" if p.simulated else f", {rate:,.0f} a second")]
+    parts = [f"{p.screened:,}{some} screened" + ("" if p.simulated else f", {rate:,.0f} a second")]
     if p.simulated:
         parts.append(f"{p.simulated:,} simulated")
     if p.best is not None:
@@ -25,7 +25,7 @@ def words(p: Progress) -> str:
         parts.append(f"best {quantity(p.best, metric.unit)}")
         if p.next_bound is not None and p.best:
             gap = max(0.0, metric.signed(p.best) - metric.signed(p.next_bound)) / abs(p.best)
-            parts.append(f"at most {100 * gap:.2f} % from the optimum")
+            parts.append(f"gap {100 * gap:.2f} %")
     if p.doing:
         parts.append(p.doing)
     return ", ".join(parts)

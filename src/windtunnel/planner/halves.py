@@ -17,6 +17,8 @@ from windtunnel.planner.space import Candidates
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
+BYSTANDER = "windtunnel progress"
+"""Name of a thread that holds nothing which a copy of the process needs."""
 WORTH = 200_000
 """Candidates below which a second process costs more than it saves (a copy of the process, its own compiled code)."""
 
@@ -47,9 +49,13 @@ def settled() -> Iterator[None]:
 
 
 def can_copy() -> bool:
-    """Whether this process may be copied: two cores, a system that can, and no other thread that could hold a lock."""
+    """Whether this process may be copied: two cores, a system that can, and no other thread that could hold a lock.
+
+    The thread that draws progress may: a copy neither draws nor prints.
+    """
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1)
-    return hasattr(os, "fork") and cores > 1 and threading.active_count() == 1
+    others = sum(t.name != BYSTANDER for t in threading.enumerate()) - 1
+    return hasattr(os, "fork") and cores > 1 and others == 0
 
 
 def halves(x: Candidates) -> tuple[Ints, Ints]:

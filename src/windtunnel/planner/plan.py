@@ -193,7 +193,7 @@ def plan(
     if isinstance(scenario.cluster, MixedClusterRef):
         from windtunnel.planner.mixed_plan import plan_mixed
 
-        return plan_mixed(scenario, lines, folder, begun, free=free, explain=explain, report=report)
+        return plan_mixed(scenario, lines, folder, begun, free=free, explain=explain is not False, report=report)
     question = question_of(scenario, folder, lines)
     written = None
     if free:
