@@ -22,14 +22,15 @@ from windtunnel.validation.reading.overlap import read_overlap
 from windtunnel.validation.reading.plan import read_axes, read_policies
 from windtunnel.validation.reading.precision import read_precision
 from windtunnel.validation.reading.recompute import read_offload, read_recompute, room_for_attention
+from windtunnel.validation.reading.serving import read_serving
 from windtunnel.validation.reading.software import framework, read_software, unpacked_length
 from windtunnel.validation.reading.tables import matches
 from windtunnel.validation.reading.values import mapping, number, words
+from windtunnel.validation.serving_metrics import serving_unit
 from windtunnel.validation.targets import Target, Work, training_targets
 
 _RECIPE = ("plan.recompute", "training.cuda_graphs", "training.moe_dispatcher", "plan.overlap.moe_a2a")
 _LAUNCH = ("plan.recompute", "plan.zero", "training.optimizer", "training.attention")
-SERVING_REASON = "serving is not simulated yet"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,7 @@ class RowCase:
     """Canonical id where the catalogue knows the part, else the row's own word."""
     metrics: tuple[Target, ...]
     scenario: Scenario | None = None
-    """Training rows that can be expressed."""
+    """Training and serving rows that can be expressed."""
     reason: str = ""
     """Why there is no scenario."""
     assumed: tuple[tuple[str, str, str], ...] = ()
@@ -160,17 +161,12 @@ def _serving(row: dict[str, Any]) -> RowCase:
     for key, value in mapping(row.get("metrics")).items():
         measured = number(value)
         if measured is not None:
-            targets.append(Target(key, _serving_unit(key), measured, lambda r: float("nan")))
+            targets.append(Target(key, serving_unit(key), measured, lambda r: float("nan")))
     family = str(row.get("set") or row.get("family") or "")
-    return RowCase(_id(row), "serving", family, _device(row), tuple(targets), None, SERVING_REASON)
-
-
-def _serving_unit(key: str) -> str:
-    name = key.lower()
-    for ending, unit in (("_ms", "ms"), ("_s", "s"), ("tok_s", "tokens/s"), ("_w", "W"), ("_pct", "%")):
-        if name.endswith(ending):
-            return "tokens/s" if name.endswith("tok_s") else unit
-    return "tokens/s" if "tok_s" in name else ""
+    found = read_serving(row)
+    return RowCase(
+        _id(row), "serving", family, _device(row), tuple(targets), found.scenario, found.reason, found.assumed
+    )  # fmt: skip
 
 
 def _micro(row: dict[str, Any], kind: str) -> RowCase:

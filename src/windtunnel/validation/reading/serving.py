@@ -1,0 +1,268 @@
+"""The only place where a serving row becomes a scenario.
+
+A scenario depends on the row's configuration and on the form of its record (which load generator wrote it), never on
+its identity or on anything measured.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import ValidationError
+
+from windtunnel.specs.cluster import ClusterRef
+from windtunnel.specs.model import ModelSpec
+from windtunnel.specs.scenario import Scenario
+from windtunnel.specs.serving import (
+    KvSpec,
+    Lengths,
+    PoolSpec,
+    ServingLimits,
+    ServingPrecision,
+    ServingSpec,
+    TrafficSpec,
+)
+from windtunnel.validation.reading.serving_launch import Facts, Protocol, offline_requests, protocol_of, settings
+from windtunnel.validation.reading.serving_layout import layout_of
+from windtunnel.validation.reading.serving_words import (
+    ServingContext,
+    device_of,
+    engine_of,
+    formats_of,
+    model_of,
+    power_cap_of,
+)
+from windtunnel.validation.reading.values import count, first, number
+
+_STATED = ("max_num_seqs", "max_num_batched_tokens", "max_model_len")
+OLD_CONTEXT = 8192
+"""vLLM 0.6 computes whole prompts, up to max_model_len tokens an iteration; above 32,768 it would cut them."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadServing:
+    """A serving row, read."""
+
+    scenario: Scenario | None
+    reason: str = ""
+    assumed: tuple[tuple[str, str, str], ...] = ()
+
+
+def read_serving(row: dict[str, Any]) -> ReadServing:
+    """A scenario, or a reason why there is none."""
+    ctx = ServingContext(row)
+    found = _scenario(ctx)
+    if isinstance(found, str):
+        return ReadServing(None, found, tuple(ctx.assumed))
+    return ReadServing(found, "", tuple(ctx.assumed))
+
+
+def _scenario(ctx: ServingContext) -> Scenario | str:
+    model = model_of(ctx)
+    if isinstance(model, str):
+        return model
+    device = device_of(ctx)
+    if device is None:
+        return f"device {ctx.row.get('hardware')!r} is not in the catalogue"
+    formats = formats_of(ctx, model)
+    if isinstance(formats, str):
+        return formats
+    engine, version = engine_of(ctx)
+    mode = _mode(ctx)
+    if mode is None:
+        return "the row does not say how requests were sent"
+    facts = Facts(engine, version, model.name.lower(), device, "", formats["weights"], mode)
+    try:
+        return _MODES[mode](ctx, model, facts, formats)
+    except ValidationError as error:
+        return "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
+
+
+def _mode(ctx: ServingContext) -> str | None:
+    load = ctx.load
+    if load.get("per_request_trace"):
+        return "trace"
+    if _slots(ctx):
+        return "closed"
+    if load.get("offline_max_throughput"):
+        return "offline"
+    if count(first(load, "batch", "max_batch")):
+        return "static"
+    if number(first(load, "rate", "rate_per_s", "request_rate")):
+        return "open"
+    return None
+
+
+def _slots(ctx: ServingContext) -> int | None:
+    """Requests in flight, or the slots of all decoding workers where only those are stated."""
+    stated = count(ctx.load.get("concurrency"))
+    if stated is not None or "concurrency" not in ctx.load:
+        return stated
+    config = ctx.config
+    head = "decode_" if config.get("mode") == "disagg" else ""
+    batch = count(config.get(f"{head}batch_size"))
+    if batch is None:
+        return None
+    workers = count(config.get(f"{head}num_workers")) or 1
+    slots = batch * workers * (count(config.get(f"{head}attention_dp_size")) or 1)
+    ctx.assume("serving.traffic.concurrency", slots, "not stated; the slots of the decoding workers")
+    return slots
+
+
+def _lengths(ctx: ServingContext) -> tuple[int, int] | None:
+    isl, osl = count(ctx.row.get("isl")), count(ctx.row.get("osl"))
+    return (isl, osl) if isl and osl else None
+
+
+def _build(
+    ctx: ServingContext, model: ModelSpec, facts: Facts, formats: dict[str, str], pools: list[PoolSpec] | PoolSpec,
+    traffic: TrafficSpec, cache: str | None = None,
+) -> Scenario:  # fmt: skip
+    """Cluster, pools and traffic into one scenario."""
+    every = pools if isinstance(pools, list) else [pools]
+    devices = sum(pool.replicas * pool.plan.num_devices for pool in every)
+    node = 4 if facts.device.startswith(("gb", "gh")) else 8
+    nodes = -(-devices // node)
+    precision = dict(formats)
+    if cache and "kv_cache" not in precision:
+        precision["kv_cache"] = cache
+    elif "kv_cache" not in precision:
+        ctx.assume("serving.precision.kv_cache", "bf16", "not stated; the format of activations")
+    if nodes > 1:
+        ctx.assume("cluster.scale_out", "the device's usual node", "network between nodes not stated by the source")
+    cluster = ClusterRef(device=facts.device, nodes=nodes, devices_per_node=node)
+    serving = ServingSpec(
+        engine=facts.engine, engine_version=facts.version, precision=ServingPrecision.model_validate(precision),
+        pools=tuple(every), traffic=traffic,
+    )  # fmt: skip
+    return Scenario(name=f"{facts.engine} {model.name}", model=model, cluster=cluster, serving=serving)
+
+
+def _limits(fields: dict[str, Any]) -> ServingLimits:
+    return ServingLimits.model_validate({k: v for k, v in fields.items() if k in ServingLimits.model_fields})
+
+
+def _trace(ctx: ServingContext, model: ModelSpec, facts: Facts, formats: dict[str, str]) -> Scenario | str:
+    """Arrivals and lengths of every request are known."""
+    plan = layout_of(ctx, model)
+    if isinstance(plan, str):
+        return plan
+    trace = ctx.config.get("trace")
+    if not isinstance(trace, str):
+        return "the row names no trace"
+    fields = {name: count(ctx.config.get(name)) for name in _STATED}
+    if fields["max_num_batched_tokens"] is None and facts.engine == "vllm" and _old(facts.version):
+        fields["max_num_batched_tokens"] = OLD_CONTEXT
+        why = "whole prompts first, as this release does below 32,768 tokens of context; the limit is not stated"
+        ctx.assume("serving.limits.max_num_batched_tokens", OLD_CONTEXT, why)
+        fields["max_num_seqs"] = fields["max_num_seqs"] or 256
+        ctx.assume("serving.limits.max_num_seqs", 256, "not stated; the release's default")
+        limits = _limits({**fields, "chunked_prefill": False})
+    else:
+        limits = _limits(fields)
+    return _build(ctx, model, facts, formats, PoolSpec(plan=plan, limits=limits), TrafficSpec(trace=trace))
+
+
+def _old(version: str) -> bool:
+    parts = [int(p) for p in version.split(".")[:2] if p.isdigit()]
+    return len(parts) == 2 and tuple(parts) < (0, 8)
+
+
+def _drawn(nominal: int, share: float) -> int | Lengths:
+    if share >= 1.0:
+        return nominal
+    return Lengths(distribution="uniform", min=max(int(nominal * share), 1), max=nominal)
+
+
+def _closed(ctx: ServingContext, model: ModelSpec, facts: Facts, formats: dict[str, str]) -> Scenario | str:
+    """A fixed number of requests in flight."""
+    size = _lengths(ctx)
+    slots = _slots(ctx)
+    if size is None or slots is None:
+        return "prompt and answer lengths are not stated"
+    protocol = protocol_of(str(ctx.row.get("provenance") or ""))
+    if protocol is None:
+        protocol = Protocol("", 1.0, 10, "not stated; the usual load generators' defaults")
+    shown = f"{protocol.requests} requests a slot, lengths from {protocol.lengths:g}"
+    ctx.assume("serving.traffic", shown, protocol.why)
+    facts = Facts(
+        facts.engine, facts.version, facts.model, facts.device, protocol.name, facts.weights, "closed", *size, slots
+    )
+    fields = settings(ctx, facts)
+    limits, kv = _limits(fields), KvSpec(prefix_caching=False)
+    traffic = TrafficSpec(
+        concurrency=slots, num_requests=protocol.requests * slots, input_tokens=_drawn(size[0], protocol.lengths),
+        output_tokens=_drawn(size[1], protocol.lengths),
+    )  # fmt: skip
+    if ctx.config.get("mode") == "disagg":
+        pools = []
+        for role in ("prefill", "decode"):
+            plan = layout_of(ctx, model, role)
+            if isinstance(plan, str):
+                return plan
+            replicas = count(ctx.config.get(f"{role}_num_workers")) or 1
+            pools.append(PoolSpec(role=role, replicas=replicas, plan=plan, limits=limits, kv=kv))
+        return _build(ctx, model, facts, formats, pools, traffic, fields.get("kv_cache"))
+    one = layout_of(ctx, model)
+    if isinstance(one, str):
+        return one
+    pool = PoolSpec(plan=one, limits=limits, kv=kv)
+    return _build(ctx, model, facts, formats, pool, traffic, fields.get("kv_cache"))
+
+
+def _static(ctx: ServingContext, model: ModelSpec, facts: Facts, formats: dict[str, str]) -> Scenario | str:
+    """One batch, whole prompts first, then answers together."""
+    size, batch = _lengths(ctx), count(ctx.load.get("batch"))
+    if size is None or batch is None:
+        return "prompt and answer lengths are not stated"
+    plan = layout_of(ctx, model)
+    if isinstance(plan, str):
+        return plan
+    fields = settings(ctx, facts)
+    limits = _limits({**fields, "max_num_seqs": batch, "max_num_batched_tokens": max(batch * size[0], 1)})
+    ctx.assume("serving.limits.max_num_batched_tokens", batch * size[0], "one batch: all prompts in one pass")
+    if facts.engine == "generic":
+        limits = limits.model_copy(update={"cuda_graphs": False})
+        ctx.assume("serving.limits.cuda_graphs", False, "engines of autumn 2023 launched every kernel")
+    if power_cap_of(ctx):
+        ctx.assume("cluster.power_cap_w", "none", "a cap is named, its watts are not")
+    pool = PoolSpec(plan=plan, limits=limits, kv=KvSpec(prefix_caching=False), policy="static")
+    traffic = TrafficSpec(offline=True, num_requests=batch, input_tokens=size[0], output_tokens=size[1])
+    return _build(ctx, model, facts, formats, pool, traffic, fields.get("kv_cache"))
+
+
+def _offline(ctx: ServingContext, model: ModelSpec, facts: Facts, formats: dict[str, str]) -> Scenario | str:
+    """All requests at once, batches as large as the cache allows."""
+    size = _lengths(ctx)
+    if size is None:
+        return "prompt and answer lengths are not stated"
+    plan = layout_of(ctx, model)
+    if isinstance(plan, str):
+        return plan
+    fields = settings(ctx, facts)
+    pool = PoolSpec(plan=plan, limits=_limits(fields), kv=KvSpec(prefix_caching=False))
+    requests = offline_requests(ctx, *size) * (plan.dp if plan.dp > 1 else 1)
+    traffic = TrafficSpec(offline=True, num_requests=requests, input_tokens=size[0], output_tokens=size[1])
+    return _build(ctx, model, facts, formats, pool, traffic, fields.get("kv_cache"))
+
+
+def _open(ctx: ServingContext, model: ModelSpec, facts: Facts, formats: dict[str, str]) -> Scenario | str:
+    """Requests at a rate."""
+    size = _lengths(ctx)
+    rate = number(first(ctx.load, "rate", "rate_per_s", "request_rate"))
+    if size is None or rate is None:
+        return "prompt and answer lengths are not stated"
+    plan = layout_of(ctx, model)
+    if isinstance(plan, str):
+        return plan
+    requests = count(first(ctx.load, "requests", "num_requests", "num_prompts")) or 1000
+    ctx.assume("serving.traffic.process", "poisson", "not stated; the usual load generators' default")
+    traffic = TrafficSpec(rate_per_s=rate, num_requests=requests, input_tokens=size[0], output_tokens=size[1])
+    return _build(ctx, model, facts, formats, PoolSpec(plan=plan, limits=_limits(settings(ctx, facts))), traffic)
+
+
+_MODES: dict[str, Callable[[ServingContext, ModelSpec, Facts, dict[str, str]], Scenario | str]] = {
+    "trace": _trace, "closed": _closed, "static": _static, "offline": _offline, "open": _open,
+}  # fmt: skip

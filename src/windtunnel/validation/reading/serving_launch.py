@@ -1,0 +1,93 @@
+"""Settings that a serving row leaves out: what the run's public launch script or the engine's document has."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from windtunnel.validation.reading.serving_words import ServingContext
+from windtunnel.validation.reading.tables import matches, table
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What rules may look at."""
+
+    engine: str
+    version: str
+    model: str
+    device: str
+    form: str
+    weights: str
+    mode: str
+    isl: int = 0
+    osl: int = 0
+    slots: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Protocol:
+    """How the load generator behaved."""
+
+    name: str
+    lengths: float
+    """Shortest length over the nominal one; 1: exact lengths."""
+    requests: int
+    """Requests a slot."""
+    why: str
+
+
+def protocol_of(form: str) -> Protocol | None:
+    """The protocol behind a record of this form."""
+    for entry in table("serving")["protocols"]:
+        if matches(entry["form"], form.lower()):
+            why = " ".join(entry["why"].split())
+            return Protocol(entry["name"], float(entry["lengths"]), int(entry["requests"]), why)
+    return None
+
+
+def settings(ctx: ServingContext, facts: Facts) -> dict[str, Any]:
+    """Fields of limits and `kv_cache` that the rules fill; each is entered in `assumed`."""
+    out: dict[str, Any] = {}
+    for rule in table("serving_launch")["rules"]:
+        if not _holds(rule["when"], facts):
+            continue
+        for name, value in rule["set"].items():
+            if name not in out:
+                out[name] = _value(value, facts)
+                ctx.assume(f"serving.{'precision' if name == 'kv_cache' else 'limits'}.{name}", out[name], rule["why"])
+    return out
+
+
+def offline_requests(ctx: ServingContext, isl: int, osl: int) -> int:
+    """Requests of an offline run."""
+    known = table("serving_launch")["offline_requests"]
+    found = known["values"].get(f"{isl}/{osl}")
+    value = int(found or known["other"])
+    ctx.assume("serving.traffic.num_requests", value, known["why"] if found else "not stated; as for other lengths")
+    return value
+
+
+def _holds(conditions: dict[str, Any], facts: Facts) -> bool:
+    for name, wanted in conditions.items():
+        own = getattr(facts, name)
+        if isinstance(wanted, int):
+            if own != wanted:
+                return False
+        elif not matches(wanted, str(own).lower()):
+            return False
+    return True
+
+
+def _value(value: Any, facts: Facts) -> Any:
+    if not isinstance(value, dict):
+        return value
+    kind, size = next(iter(value.items()))
+    if kind == "slots":
+        return facts.slots
+    if kind == "one_prompt":
+        return max((facts.slots + facts.isl + 64 + 63) // 64 * 64, int(size))
+    if kind == "lengths":
+        return facts.isl + facts.osl + int(size)
+    below, low, high = size
+    return low if facts.slots < below else high

@@ -1,0 +1,143 @@
+"""Reading measured serving rows: layouts, formats, protocols, launch settings; nothing leaks from measurements."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+
+from windtunnel.specs.scenario import Scenario
+from windtunnel.specs.serving import Lengths, PoolSpec, ServingSpec
+from windtunnel.validation.reading.serving import ReadServing, read_serving
+from windtunnel.validation.rows import read
+
+DATED = "source_file=2025-09-24.csv; model=X; silicon_concurrency=16; measured=2025-09-23T00:00:00.000Z; wip=False"
+PATH = "source_file=/data/h100_sxm/sglang/0.5.1.post1/Qwen_Qwen3-32B.csv; silicon_concurrency=16"
+
+
+def row(**changes: Any) -> dict[str, Any]:
+    """One row of a fixed-concurrency record; `config__x` replaces a nested field."""
+    base: dict[str, Any] = {
+        "id": "serving-1", "kind": "serving", "set": "sample", "provenance": DATED, "engine": "vllm", "image": "",
+        "engine_version": "0.12.0", "model": "meta-llama/Llama-3.1-70B", "hardware": "h100_sxm", "precision": "fp8",
+        "config": {"mode": "agg", "gemm_quant": "fp8", "moe_quant": "fp8", "tp_size": 4, "pp_size": 1,
+                   "attention_dp_size": 1, "moe_tp_size": 4, "moe_ep_size": 1},
+        "tp": 4, "pp": 1, "ep": 1, "isl": 1024, "osl": 2000, "load": {"concurrency": 16},
+        "metrics": {"ttft_mean_ms": 100.0, "tpot_mean_ms": 10.0},
+    }  # fmt: skip
+    for key, value in changes.items():
+        outer, _, inner = key.partition("__")
+        if inner:
+            base[outer][inner] = value
+        else:
+            base[outer] = value
+    return base
+
+
+def served(found: ReadServing) -> tuple[Scenario, ServingSpec, PoolSpec]:
+    assert found.scenario is not None and found.scenario.serving is not None, found.reason
+    return found.scenario, found.scenario.serving, found.scenario.serving.pools[0]
+
+
+def test_a_closed_loop_row_is_a_whole_scenario() -> None:
+    found = read_serving(row())
+    scenario, serving, pool = served(found)
+    assert (serving.engine, serving.engine_version) == ("vllm", "0.12.0")
+    assert (pool.plan.tp, pool.plan.dp, pool.plan.ep, pool.replicas) == (4, 1, 1, 1)
+    assert serving.precision.weights == "fp8" and serving.precision.kv_cache == "fp8"
+    assert serving.traffic.concurrency == 16 and serving.traffic.num_requests == 160
+    assert serving.traffic.input_tokens == Lengths(distribution="uniform", min=819, max=1024)
+    assert pool.limits.max_num_batched_tokens == 8192 and pool.limits.max_num_seqs == 16
+    assert scenario.cluster.device == "h100-sxm-80gb"  # type: ignore[union-attr]
+    assert {"serving.traffic", "serving.precision.kv_cache", "serving.limits.max_num_seqs"} <= {
+        name for name, _, _ in found.assumed
+    }
+
+
+def test_the_form_of_a_record_sets_the_protocol() -> None:
+    _, serving, _ = served(read_serving(row(provenance=PATH)))
+    assert serving.traffic.input_tokens == 1024
+
+
+@pytest.mark.parametrize(
+    ("sizes", "plan"),
+    [((8, 1, 8, 1), (8, 1, 1)), ((8, 1, 1, 8), (8, 1, 8)), ((64, 1, 8, 8), (8, 1, 8)), ((1, 64, 8, 8), (1, 8, 8)),
+     ((16, 1, 4, 4), (4, 1, 4)), ((4, 4, 1, 16), (1, 4, 4)), ((1, 8, 1, 8), (1, 8, 8)), ((1, None, 2, 1), (1, 2, 1)),
+     ((8, None, 2, 4), (8, 1, 4))],
+)  # fmt: skip
+def test_layouts_by_meaning(sizes: tuple[Any, ...], plan: tuple[int, int, int]) -> None:
+    config = dict(zip(("tp_size", "attention_dp_size", "moe_tp_size", "moe_ep_size"), sizes, strict=True))
+    changed = row(model="deepseek-ai/DeepSeek-R1", hardware="b200_sxm")
+    changed["config"] |= config
+    _, _, pool = served(read_serving(changed))
+    assert (pool.plan.tp, pool.plan.dp, pool.plan.ep) == plan
+
+
+def test_a_sum_over_workers_is_no_layout() -> None:
+    changed = row(model="deepseek-ai/DeepSeek-R1", hardware="gb200", config__tp_size=72, config__moe_tp_size=72)
+    assert "does not divide 128 heads" in read_serving(changed).reason
+
+
+def test_split_deployments_have_two_pools() -> None:
+    one = {"tp_size": 1, "pp_size": 1, "attention_dp_size": 4, "moe_tp_size": 1, "moe_ep_size": 4}
+    sizes = {f"{role}_{k}": v for role in ("prefill", "decode") for k, v in one.items()}
+    config = {"mode": "disagg", "gemm_quant": "nvfp4", "moe_quant": "nvfp4", "decode_num_workers": 3, **sizes}
+    found = read_serving(row(model="deepseek-ai/DeepSeek-V3", hardware="gb200", config=config, engine="trtllm"))
+    scenario, serving, _ = served(found)
+    assert [(p.role, p.replicas, p.plan.dp) for p in serving.pools] == [("prefill", 1, 4), ("decode", 3, 4)]
+    assert scenario.cluster.nodes == 4  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("changes", "formats"),
+    [({"precision": "weights fp8, kv fp8", "config": {"trace": "t.csv"}, "load": {"per_request_trace": True}},
+      ("fp8", "fp8")),
+     ({"precision": "FP16", "config": {}, "load": {"batch": 8}}, ("fp16", "bf16")),
+     ({"precision": "bfloat16", "config": {"kv_cache_dtype": "auto"}, "load": {"batch": 8}}, ("bf16", "bf16")),
+     ({"precision": None, "config": {}, "load": {"batch": 8}}, ("bf16", "bf16"))],
+)  # fmt: skip
+def test_formats_by_meaning(changes: dict[str, Any], formats: tuple[str, str]) -> None:
+    _, serving, _ = served(read_serving(row(**changes)))
+    assert (serving.precision.weights, serving.precision.kv_cache) == formats
+
+
+def test_a_checkpoint_with_four_bit_experts() -> None:
+    _, serving, _ = served(read_serving(row(model="openai/gpt-oss-120b", config__gemm_quant="nvfp4",
+                                            config__moe_quant="nvfp4")))  # fmt: skip
+    assert (serving.precision.weights, serving.precision.experts) == ("bf16", "mxfp4")
+
+
+def test_an_old_release_takes_whole_prompts() -> None:
+    changes = {"config": {"trace": "requests/a.csv"}, "load": {"per_request_trace": True}, "engine_version": "0.6.0 x"}
+    _, serving, pool = served(read_serving(row(**changes)))
+    assert serving.engine_version == "0.6.0" and serving.traffic.trace == "requests/a.csv"
+    assert pool.limits.chunked_prefill is False
+
+
+def test_the_scheduler_looks_at_arrivals_as_the_launch_script_says() -> None:
+    for slots, steps in ((8, 10), (64, 30)):
+        changed = row(engine="sglang", model="deepseek-ai/DeepSeek-R1", hardware="b200_sxm", config__tp_size=8,
+                      load={"concurrency": slots}, config__moe_tp_size=8)  # fmt: skip
+        _, _, pool = served(read_serving(changed))
+        assert pool.limits.scheduler_interval == steps
+
+
+def test_a_wrappers_version_is_not_the_engines() -> None:
+    image = "nvcr.io/nvidia/ai-dynamo/tensorrtllm-runtime:0.8.1"
+    _, serving, _ = served(read_serving(row(engine="trtllm", engine_version="0.8.1", image=image)))
+    assert serving.engine_version == ""
+
+
+def test_nothing_measured_or_named_reaches_a_scenario() -> None:
+    changed = copy.deepcopy(row())
+    changed |= {"id": "other", "source": "elsewhere", "note": "tp 2", "licence": "x", "spread": {"ttft_mean_ms": 9.0},
+                "metrics": {"ttft_mean_ms": 1e6, "tpot_mean_ms": 3.0}}  # fmt: skip
+    assert read_serving(changed) == read_serving(row())
+
+
+def test_what_cannot_be_read_says_why() -> None:
+    assert "not in the catalogue" in read(row(hardware="abacus")).reason
+    assert "not in the catalogue" in read(row(model="no-such-model")).reason
+    assert "lengths are not stated" in read(row(isl=None)).reason
+    assert [t.unit for t in read(row()).metrics] == ["ms", "ms"]
