@@ -45,7 +45,7 @@ def layer_counts(model: ModelSpec) -> tuple[int, int, int]:
     return full, windowed, recurrent
 
 
-def _state_bytes(model: ModelSpec) -> float:
+def state_bytes(model: ModelSpec) -> float:
     """Bytes of one layer's recurrent state of one sequence (fp32), unsharded."""
     if model.mamba_num_heads:
         return 4.0 * model.mamba_num_heads * model.mamba_head_dim * model.ssm_state_size
@@ -78,7 +78,7 @@ def attention_costs(model: ModelSpec, device: DeviceSpec, shape: Shape, c: Servi
     pair, stored = cached(window=False)
     window_pair, window_stored = cached(window=True)
     reach = float(model.sliding_window or 0)
-    state = _state_bytes(model) / shape.tp if recurrent else 0.0
+    state = state_bytes(model) / shape.tp if recurrent else 0.0
     rate = c.memory_fraction * device.memory_bytes_per_s
     return AttentionCosts(
         full * pair / spread, windowed * window_pair * reach / spread, full * stored / read_rate / spread,

@@ -15,10 +15,10 @@ from windtunnel.cost.streamed import both_roofs_s, distinct_experts
 from windtunnel.graph import Batch, Kind, Operator
 from windtunnel.network.groups import placement
 from windtunnel.network.model import NetworkModel
-from windtunnel.parallel.tensor import split_operator
 from windtunnel.pricing.segments import simulate_segments
 from windtunnel.program.segment import COMM, COMPUTE, Launch, Segment
 from windtunnel.serving.shape import Format, Shape
+from windtunnel.serving.weights import local_blocks, stage_bytes
 from windtunnel.specs.cluster import ClusterSpec
 from windtunnel.specs.model import ModelSpec
 
@@ -54,7 +54,7 @@ class Layers:
         self.graph = graph.build(model, Batch(1.0, 1.0, 1.0, 0.0, 0.0, 1.0, training=False))
         self.network = NetworkModel(cluster)
         self.device = cluster.device
-        self.local = {k: [split_operator(op, shape) for op in b.operators] for k, b in self.graph.blocks.items()}
+        self.local = local_blocks(model, shape)
 
     def segments(self, tokens: npt.NDArray[np.int64]) -> list[Segment]:
         """(kinds · G) segments, kind by kind."""
@@ -190,19 +190,8 @@ class Layers:
         return once, row / shape.dp
 
     def weight_bytes(self) -> float:
-        """Bytes of weights on one device of a middle stage's size; ends stay in 16 bits."""
-        depth = Counter(self.model.layer_kinds())
-        total = 0.0
-        for kind, operators in self.local.items():
-            for op in operators:
-                grouped = op.kind == Kind.GROUPED_GEMM
-                fmt = self.shape.expert if grouped else self.shape.linear
-                linear = grouped or (op.kind == Kind.GEMM and op.number_class == "linear")
-                total += depth[kind] * op.params * (fmt.bytes_per_weight if linear else 2.0)
-        total /= self.shape.pp
-        ends = float(self.model.vocab_size) * self.model.hidden_size / self.shape.tp * 2.0
-        both = 1.0 if self.model.tie_word_embeddings else 2.0
-        return total + ends * (both if self.shape.pp == 1 else 1.0)
+        """Bytes of weights on one device of the fullest stage; ends stay in 16 bits."""
+        return max(stage_bytes(self.model, self.shape, self.local))
 
     def _flop(self) -> float:
         depth = Counter(self.model.layer_kinds())

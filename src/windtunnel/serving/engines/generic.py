@@ -1,0 +1,30 @@
+"""Any engine with paged cache and chunked prompts, with middle settings; nothing here is one product's."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from windtunnel.serving.engines.base import ENGINES, Defaults
+from windtunnel.serving.shape import Shape
+from windtunnel.specs.device import DeviceSpec
+from windtunnel.specs.model import ModelSpec
+from windtunnel.specs.serving import ServingLimits
+
+
+class Generic:
+    """Assumed defaults."""
+
+    name: ClassVar[str] = "a generic engine"
+
+    def defaults(
+        self, version: tuple[int, ...], model: ModelSpec, device: DeviceSpec, shape: Shape, limits: ServingLimits
+    ) -> Defaults:
+        """See `Engine`."""
+        chunked = limits.chunked_prefill if limits.chunked_prefill is not None else True
+        fields = ("max_num_seqs", "max_num_batched_tokens", "block_size", "memory_fraction", "policy")
+        return Defaults(
+            "vllm_v1", 256, 8192, 16, 0.9, "vllm", chunked, False, 256, 8.0, sources=dict.fromkeys(fields, "assumed")
+        )
+
+
+ENGINES.add("generic", Generic())

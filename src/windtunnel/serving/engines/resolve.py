@@ -1,0 +1,154 @@
+"""A pool of a scenario → one instance with nothing left open: shape, limits, cache, policy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from windtunnel.errors import BadInput, Infeasible, ProblemList
+from windtunnel.serving.engines.base import ENGINES, Defaults, Engine, version_of
+from windtunnel.serving.kvcache import RULES, KvCapacity, capacity
+from windtunnel.serving.limits import Limits
+from windtunnel.serving.policies import POLICIES, BatchPolicy, limits_of
+from windtunnel.serving.routers import ROUTERS
+from windtunnel.serving.shape import Shape, shape_of
+from windtunnel.specs.cluster import ClusterSpec
+from windtunnel.specs.model import ModelSpec
+from windtunnel.specs.serving import PoolSpec, ServingSpec
+
+KNOBS = ("gpu_memory_utilization", "mem_fraction_static", "free_gpu_memory_fraction")
+QUEUES = ("fcfs", "priority")
+
+
+@dataclass(frozen=True, slots=True)
+class Assumed:
+    """A value that the scenario does not state."""
+
+    field: str
+    value: Any
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Instance:
+    """One instance, decided. Costs in `limits` are zero until an iteration model fills them in."""
+
+    shape: Shape
+    limits: Limits
+    capacity: KvCapacity
+    policy: type[BatchPolicy]
+    engine: Engine
+    defaults: Defaults
+    prefix_caching: bool
+    cuda_graphs: bool
+    max_model_len: int
+    """Longest prompt and answer together; 0: unbounded."""
+    queue: str
+    stream_interval: int
+    assumed: tuple[Assumed, ...]
+
+
+def resolve(
+    serving: ServingSpec, pool: PoolSpec, model: ModelSpec, cluster: ClusterSpec, problems: ProblemList,
+    where: str = "serving.pools[0]",
+) -> Instance:  # fmt: skip
+    """Decide everything about a pool's instances.
+
+    Problems of the scenario are added to `problems`; the instance is then not to be used.
+
+    Raises:
+        Infeasible: weights do not fit, or the cache cannot hold the longest request of an engine that insists on it.
+    """
+    engine = ENGINES.get(serving.engine, "serving.engine")
+    version = version_of(serving.engine_version)
+    shape = shape_of(model, cluster, pool.plan, serving.precision, f"{where}.plan", problems)
+    told = pool.limits
+    own = engine.defaults(version, model, cluster.device, shape, told)
+    policy = _policy(pool.policy or own.policy, f"{where}.policy", problems)
+    fraction = _knob(pool, own, where, problems)
+    if pool.queue not in QUEUES:
+        problems.add(f"{where}.queue", pool.queue, f"must be one of {', '.join(QUEUES)}")
+    router = _router(serving.router, problems)
+    seqs = told.max_num_seqs or own.max_num_seqs
+    batched = told.max_num_batched_tokens or own.max_num_batched_tokens
+    block = pool.kv.block_size or own.block_size
+    graphs = own.cuda_graph_max_batch > 0 if told.cuda_graphs is None else told.cuda_graphs
+    ranks = shape.dp if own.per_rank else 1
+    share = 1 if own.per_rank else shape.dp
+    if problems:
+        cache = KvCapacity(0, block, 0, 0.0, 0.0, 0.0, 0.0, 0.0)
+    else:
+        cache = capacity(
+            model, cluster, shape, rule=own.memory_rule, version=version, fraction=fraction,
+            max_num_seqs=-(-seqs // share), max_num_batched_tokens=-(-batched // share), block_size=block,
+            sampler_bytes=own.sampler_bytes, cuda_graphs=graphs, num_blocks=pool.kv.num_blocks,
+        )  # fmt: skip
+    longest = told.max_model_len or model.max_position_embeddings
+    if own.fits_longest and told.max_model_len and 0 < cache.tokens // shape.dp < told.max_model_len:
+        raise Infeasible(
+            f"{engine.name} does not start: its cache holds {cache.tokens // shape.dp} tokens, fewer than "
+            f"{where}.limits.max_model_len {told.max_model_len}",
+            f"max_model_len {cache.tokens // shape.dp}",
+        )
+    limits = Limits(
+        budget=batched * ranks, max_seqs=seqs * ranks, block=block, blocks=cache.blocks,
+        window=int(model.sliding_window or 0), poll=told.scheduler_interval or own.scheduler_interval, router=router,
+    )  # fmt: skip
+    limits = limits_of(policy, limits)
+    if told.chunked_prefill is not None:
+        limits = _chunked(limits, on=told.chunked_prefill)
+    caching = own.prefix_caching if pool.kv.prefix_caching is None else pool.kv.prefix_caching
+    stated = {
+        "max_num_seqs": told.max_num_seqs, "max_num_batched_tokens": told.max_num_batched_tokens,
+        "chunked_prefill": told.chunked_prefill, "block_size": pool.kv.block_size, "policy": pool.policy,
+        "prefix_caching": pool.kv.prefix_caching, "memory_fraction": getattr(told, RULES.get(own.memory_rule).knob),
+    }  # fmt: skip
+    found = {
+        "max_num_seqs": seqs, "max_num_batched_tokens": batched, "chunked_prefill": limits.chunked,
+        "block_size": block, "policy": policy.id, "prefix_caching": caching, "memory_fraction": fraction,
+    }  # fmt: skip
+    assumed = [
+        Assumed(f"{where}.{name}", found[name], own.sources.get(name, "engine default"))
+        for name, given in stated.items()
+        if given is None
+    ]
+    if not version and serving.engine != "generic":
+        assumed.insert(0, Assumed("serving.engine_version", "newest known", "not stated"))
+    return Instance(
+        shape, limits, cache, policy, engine, own, caching, graphs, longest, pool.queue,
+        told.stream_interval or own.stream_interval, tuple(assumed),
+    )  # fmt: skip
+
+
+def _chunked(limits: Limits, *, on: bool) -> Limits:
+    from dataclasses import replace
+
+    return replace(limits, chunked=on)
+
+
+def _policy(name: str, where: str, problems: ProblemList) -> type[BatchPolicy]:
+    try:
+        return POLICIES.get(name, where)
+    except BadInput as error:
+        problems.extend(error.problems)
+        return POLICIES.get("vllm_v1")
+
+
+def _router(name: str, problems: ProblemList) -> int:
+    try:
+        rule = ROUTERS.get(name, "serving.router").rule
+    except BadInput as error:
+        problems.extend(error.problems)
+        return 0
+    return int(rule) if rule is not None else 0
+
+
+def _knob(pool: PoolSpec, own: Defaults, where: str, problems: ProblemList) -> float:
+    """The share of memory: the engine's own knob, or its default; another engine's knob is a mistake."""
+    knob = RULES.get(own.memory_rule).knob
+    for other in KNOBS:
+        if other != knob and getattr(pool.limits, other) is not None:
+            value = getattr(pool.limits, other)
+            problems.add(f"{where}.limits.{other}", value, f"is another engine's; this one reads {knob}", nearest=knob)
+    given = getattr(pool.limits, knob)
+    return float(given if given is not None else own.memory_fraction)

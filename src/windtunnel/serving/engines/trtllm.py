@@ -1,0 +1,45 @@
+"""TensorRT-LLM: in-flight batching that never evicts."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from windtunnel.serving.engines.base import ENGINES, Defaults, newest
+from windtunnel.serving.shape import Shape
+from windtunnel.specs.device import DeviceSpec
+from windtunnel.specs.model import ModelSpec
+from windtunnel.specs.serving import ServingLimits
+
+PYTORCH_SINCE, LARGE_BATCH_SINCE = (1, 0), (0, 15)
+LLM_ARGS = "TensorRT-LLM llmapi/llm_args.py"
+
+
+class Trtllm:
+    """Defaults of `trtllm-serve`."""
+
+    name: ClassVar[str] = "TensorRT-LLM"
+
+    def defaults(
+        self, version: tuple[int, ...], model: ModelSpec, device: DeviceSpec, shape: Shape, limits: ServingLimits
+    ) -> Defaults:
+        """See `Engine`."""
+        release = newest(version)
+        chunked = bool(limits.chunked_prefill)
+        pytorch = release >= PYTORCH_SINCE
+        return Defaults(
+            "trtllm_inflight", 2048 if release >= LARGE_BATCH_SINCE else 256, 8192, 32 if pytorch else 64, 0.9,
+            "trtllm", chunked, pytorch, 128, 8.0,
+            sources={
+                "max_num_seqs": "TensorRT-LLM builder.py: max_batch_size 2048 (256 before 0.15)",
+                "max_num_batched_tokens": "TensorRT-LLM builder.py: max_num_tokens 8192",
+                "block_size": f"{LLM_ARGS}: tokens_per_block 32 (64 in engines built before 1.0)",
+                "memory_fraction": f"{LLM_ARGS}: free_gpu_memory_fraction, 0.9 where absent",
+                "chunked_prefill": f"{LLM_ARGS}: enable_chunked_prefill false",
+                "prefix_caching": f"{LLM_ARGS}: enable_block_reuse true since 1.0",
+                "policy": f"{LLM_ARGS}: capacity_scheduler_policy GUARANTEED_NO_EVICT",
+                "cuda_graph_max_batch": f"{LLM_ARGS}: CudaGraphConfig.max_batch_size 128",
+            },
+        )  # fmt: skip
+
+
+ENGINES.add("trtllm", Trtllm())

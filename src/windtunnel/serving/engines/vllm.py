@@ -1,0 +1,77 @@
+"""vLLM: V0 up to 0.7, V1 since 0.8."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from windtunnel.serving.engines.base import ENGINES, GIB, Defaults, newest
+from windtunnel.serving.shape import Shape
+from windtunnel.specs.device import DeviceSpec
+from windtunnel.specs.model import ModelSpec
+from windtunnel.specs.serving import ServingLimits
+
+V1, NO_A100, UTILIZATION_92 = (0, 8), (0, 9), (0, 21)
+LONG_CONTEXT_SINCE, CHUNK_2048_SINCE = (0, 5, 5), (0, 6, 5)
+LARGE_DEVICE_BYTES = 70 * GIB
+SAMPLER_V0, SAMPLER_V1 = 39.0, 31.0
+"""Bytes per logit: 16-bit and fp32 logits, sorted values and 64-bit indices, softmax, cumulative sum, masks. Start-up
+logs: V0 took 1.19 GiB for 256 rows of 128,256 logits and 1.40 GiB for 256 of 151,936; V1 leaves 43,296 tokens of
+Llama-3.1-8B on an RTX A5000."""
+
+
+class Vllm:
+    """Defaults of `vllm serve`."""
+
+    name: ClassVar[str] = "vLLM"
+
+    def defaults(
+        self, version: tuple[int, ...], model: ModelSpec, device: DeviceSpec, shape: Shape, limits: ServingLimits
+    ) -> Defaults:
+        """See `Engine`."""
+        release = newest(version)
+        if release < V1:
+            return self._v0(release, model, limits)
+        chunked = limits.chunked_prefill if limits.chunked_prefill is not None else True
+        a100 = release >= NO_A100 and device.id.startswith(("a100", "a800"))
+        large = device.memory_bytes >= LARGE_DEVICE_BYTES and not a100
+        batched, seqs = (8192, 1024) if large else (2048, 256)
+        longest = limits.max_model_len or model.max_position_embeddings
+        if not chunked:
+            batched = max(batched, longest)
+        seqs = min(seqs, limits.max_num_batched_tokens or batched)
+        where = (
+            "vLLM engine/arg_utils.py, get_batch_defaults (API server): 8192 and 1024 from 70 GiB, else 2048 and 256"
+        )
+        return Defaults(
+            "vllm_v1", seqs, batched, 16, 0.92 if release >= UTILIZATION_92 else 0.9, "vllm", chunked, True, 512,
+            SAMPLER_V1, fits_longest=True,
+            sources={
+                "max_num_seqs": where, "max_num_batched_tokens": where + "; A100 counts as small since 0.9",
+                "block_size": "vLLM config/cache.py", "chunked_prefill": "vLLM V1: always on unless switched off",
+                "memory_fraction": "vLLM config/cache.py: 0.9, and 0.92 in releases that count CUDA graphs (0.21)",
+                "prefix_caching": "vLLM config/cache.py: on in V1", "policy": "vLLM v1/core/sched/scheduler.py",
+                "cuda_graph_max_batch": "vLLM config/vllm.py: min(2 · max_num_seqs, 512)",
+            },
+        )  # fmt: skip
+
+    def _v0(self, release: tuple[int, ...], model: ModelSpec, limits: ServingLimits) -> Defaults:
+        longest = limits.max_model_len or model.max_position_embeddings
+        chunked = limits.chunked_prefill
+        if chunked is None:
+            chunked = release >= LONG_CONTEXT_SINCE and longest > 32768 and not model.sliding_window
+        batched = (2048 if release >= CHUNK_2048_SINCE else 512) if chunked else max(longest, 2048)
+        return Defaults(
+            "vllm_v0_chunked" if chunked else "vllm_v0", 256, batched, 16, 0.9, "vllm", chunked, False, 256, SAMPLER_V0,
+            fits_longest=True,
+            sources={
+                "max_num_seqs": "vLLM 0.6 engine/arg_utils.py: 256",
+                "max_num_batched_tokens": "vLLM 0.6 config.py: 512 in chunks, 2048 since 0.6.5; else max_model_len",
+                "block_size": "vLLM 0.6 engine/arg_utils.py", "memory_fraction": "vLLM 0.6 engine/arg_utils.py: 0.90",
+                "chunked_prefill": "vLLM 0.6 engine/arg_utils.py: on above 32,768 tokens of context since 0.5.5",
+                "prefix_caching": "vLLM 0.6: off", "policy": "vLLM 0.6 core/scheduler.py",
+                "cuda_graph_max_batch": "vLLM 0.6 worker/model_runner.py: 256",
+            },
+        )  # fmt: skip
+
+
+ENGINES.add("vllm", Vllm())

@@ -1,0 +1,10 @@
+"""Two instances at random; the one with fewer requests."""
+
+from __future__ import annotations
+
+from windtunnel.serving.limits import Router
+from windtunnel.serving.routers.base import ROUTERS, RouterEntry
+
+ROUTERS.add(
+    "power_of_two", RouterEntry("The better of two", "Mitzenmacher 2001: the power of two choices", Router.POWER_OF_TWO)
+)

@@ -1,0 +1,56 @@
+"""Bytes of weights on one device of an instance, stage by stage, in the formats that they are kept in."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from windtunnel import graph
+from windtunnel.graph import Batch, Kind, Operator
+from windtunnel.parallel.tensor import split_operator
+from windtunnel.serving.shape import Shape
+from windtunnel.specs.model import ModelSpec
+
+
+def local_blocks(model: ModelSpec, shape: Shape) -> dict[str, list[Operator]]:
+    """Operators of one layer of each kind, as one device has them."""
+    whole = graph.build(model, Batch(1.0, 1.0, 1.0, 0.0, 0.0, 1.0, training=False))
+    return {kind: [split_operator(op, shape) for op in block.operators] for kind, block in whole.blocks.items()}
+
+
+def block_bytes(operators: Sequence[Operator], shape: Shape) -> float:
+    """Weights of one layer; norms, routers and biases of other classes stay in 16 bits."""
+    total = 0.0
+    for op in operators:
+        grouped = op.kind == Kind.GROUPED_GEMM
+        fmt = shape.expert if grouped else shape.linear
+        linear = grouped or (op.kind == Kind.GEMM and op.number_class == "linear")
+        total += op.params * (fmt.bytes_per_weight if linear else 2.0)
+    return total
+
+
+def layers_of_stages(model: ModelSpec, pp: int) -> tuple[str, ...]:
+    """Block kinds of each stage. Even shares; what is left over goes to the stages before the last (vLLM's rule).
+
+    Source: vLLM `distributed/utils.py`, `get_pp_indices`: the last stage has the head and gets none of the rest.
+    """
+    kinds = model.layer_kinds()
+    share, rest = divmod(len(kinds), pp)
+    counts = [share] * pp
+    for i in range(2, rest + 2):
+        counts[-i] += 1
+    starts = [sum(counts[:i]) for i in range(pp)]
+    return tuple(kinds[a : a + n] for a, n in zip(starts, counts, strict=True))
+
+
+def stage_bytes(model: ModelSpec, shape: Shape, blocks: Mapping[str, Sequence[Operator]]) -> tuple[float, ...]:
+    """Bytes on one device of each stage: its layers, the embedding on the first, the head on the last."""
+    layer = {kind: block_bytes(operators, shape) for kind, operators in blocks.items()}
+    end = float(model.vocab_size) * model.hidden_size / shape.tp * 2.0
+    out = []
+    for i, kinds in enumerate(layers_of_stages(model, shape.pp)):
+        total = sum(layer[kind] * count for kind, count in Counter(kinds).items())
+        first, last = i == 0, i == shape.pp - 1
+        ends = 1 if first and last and model.tie_word_embeddings else int(first) + int(last)
+        out.append(total + ends * end)
+    return tuple(out)

@@ -1,0 +1,177 @@
+"""Engines: defaults by release, cache against what engines logged, and what does not fit said in words."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+
+import pytest
+
+from windtunnel import catalog
+from windtunnel.errors import Infeasible, ProblemList
+from windtunnel.serving import engines
+from windtunnel.serving.engines import ENGINES, Instance, version_of
+from windtunnel.serving.limits import Limits
+from windtunnel.serving.policies import POLICIES
+from windtunnel.serving.routers import ROUTERS
+from windtunnel.serving.shape import shape_of
+from windtunnel.serving.weights import layers_of_stages, local_blocks, stage_bytes
+from windtunnel.specs.cluster import ClusterRef
+from windtunnel.specs.serving import (
+    KvSpec,
+    PoolSpec,
+    ServingLimits,
+    ServingPlan,
+    ServingPrecision,
+    ServingSpec,
+    TrafficSpec,
+)
+
+LLAMA = "meta-llama/Llama-3.1-8B"
+H100 = "h100-sxm-80gb"
+TRAFFIC = TrafficSpec(rate_per_s=1, input_tokens=1, output_tokens=1, num_requests=1)
+
+
+def instance(
+    name: str, device: str, engine: str = "vllm", version: str = "", *, plan: dict | None = None,
+    precision: dict | None = None, limits: dict | None = None, kv: dict | None = None,
+    problems: ProblemList | None = None, policy: str | None = None, router: str = "round_robin",
+) -> Instance:  # fmt: skip
+    cluster = catalog.resolve_cluster(ClusterRef(device=device, nodes=1, devices_per_node=8))
+    serving = ServingSpec(
+        engine=engine, engine_version=version, precision=ServingPrecision(**(precision or {})), traffic=TRAFFIC,
+        router=router,
+    )  # type: ignore[arg-type] # fmt: skip
+    pool = PoolSpec(
+        plan=ServingPlan(**(plan or {})), limits=ServingLimits(**(limits or {})), kv=KvSpec(**(kv or {})), policy=policy
+    )
+    own = problems if problems is not None else ProblemList()
+    found = engines.resolve(serving, pool, catalog.model(name), cluster, own)
+    if problems is None:
+        own.raise_if_any()
+    return found
+
+
+@pytest.mark.parametrize(
+    ("measured", "within", "case"),
+    [
+        # fitted on 300 requests with time stamps: 42,083 with a factor of 1.00 (vLLM 0.19)
+        (42_083, 0.03, (LLAMA, "rtx-4090", "vllm", "0.19.0", {"limits": {"max_model_len": 32768}})),
+        # start-up logs: 2,356 blocks on an A10G; 54.93 GiB on an H100; 367,404 tokens of SGLang on four H100
+        (37_696, 0.02, (LLAMA, "a10g-24gb", "vllm", "0.6.6", {"limits": {"max_num_seqs": 16}})),
+        (54.93 * 2**30 / 131072, 0.02, (LLAMA, H100, "vllm", "0.6.4", {"limits": {"max_model_len": 8192}})),
+        (367_404, 0.10, ("Qwen/Qwen3-235B-A22B", H100, "sglang", "0.4.9", {
+            "plan": {"tp": 4}, "precision": {"weights": "fp8"}, "limits": {"mem_fraction_static": 0.93}})),
+    ],
+)  # fmt: skip
+def test_cache_is_what_engines_logged(measured: float, within: float, case: tuple) -> None:
+    found = instance(*case[:4], **case[4])
+    assert found.capacity.tokens == pytest.approx(measured, rel=within)
+
+
+@pytest.mark.parametrize(
+    ("name", "precision", "plan", "gigabytes"),
+    [
+        (LLAMA, {}, {}, 16.06),
+        ("meta-llama/Llama-3.1-70B", {}, {}, 141.1),
+        ("meta-llama/Llama-3.1-70B", {"weights": "fp8"}, {}, 72.7),
+        ("mistralai/Mixtral-8x7B-v0.1", {}, {}, 93.4),
+        ("openai/gpt-oss-120b", {"experts": "mxfp4"}, {}, 65.3),
+        ("deepseek-ai/DeepSeek-V3", {"weights": "fp8_block"}, {}, 673.0),
+    ],
+)
+def test_weights_are_as_large_as_their_files(name: str, precision: dict, plan: dict, gigabytes: float) -> None:
+    model, cluster = catalog.model(name), catalog.resolve_cluster(ClusterRef(device=H100, nodes=1, devices_per_node=8))
+    shape = shape_of(model, cluster, ServingPlan(**plan), ServingPrecision(**precision), "plan", ProblemList())
+    assert sum(stage_bytes(model, shape, local_blocks(model, shape))) / 1e9 == pytest.approx(gigabytes, rel=0.02)
+
+
+def test_stages_share_layers_and_the_last_gets_no_rest() -> None:
+    model = catalog.model("meta-llama/Llama-3.1-70B")
+    assert [len(s) for s in layers_of_stages(model, 3)] == [27, 27, 26]
+    assert "".join(layers_of_stages(model, 7)) == model.layer_kinds()
+
+
+def test_heads_are_copied_when_there_are_more_ranks_than_heads() -> None:
+    model = "Qwen/Qwen3-30B-A3B"  # 4 key/value heads
+    four = instance(model, H100, plan={"tp": 4}).capacity.bytes_per_token
+    assert instance(model, H100, plan={"tp": 8}).capacity.bytes_per_token == four
+    assert instance(model, H100, plan={"tp": 2}).capacity.bytes_per_token == 2 * four
+
+
+def test_formats_and_axes_change_the_cache_as_they_must() -> None:
+    base = instance(LLAMA, H100).capacity
+    fp8 = instance(LLAMA, H100, precision={"kv_cache": "fp8"}).capacity
+    assert fp8.tokens == pytest.approx(2 * base.tokens, rel=1e-3)
+    assert instance(LLAMA, H100, precision={"weights": "fp8"}).capacity.tokens > base.tokens
+    two = instance(LLAMA, H100, plan={"dp": 2})
+    assert two.limits.max_seqs == 2 * instance(LLAMA, H100).limits.max_seqs
+    assert two.capacity.tokens == pytest.approx(2 * base.tokens, rel=0.02)
+    mla = instance("deepseek-ai/DeepSeek-V3", "h200-sxm-141gb", plan={"tp": 8}, precision={"weights": "fp8_block"})
+    assert mla.capacity.bytes_per_token == 61 * (512 + 64) * 2  # the latent is not cut by tp
+    deep = instance("meta-llama/Llama-3.1-70B", H100, plan={"tp": 2, "pp": 2}).capacity
+    assert deep.bytes_per_token == 40 * 2 * 4 * 128 * 2
+
+
+def test_windows_are_kept_whole_before_the_hybrid_allocator() -> None:
+    old = instance("google/gemma-3-27b-pt", H100, version="0.8.5").capacity
+    new = instance("google/gemma-3-27b-pt", H100, version="0.19").capacity
+    assert (old.window_share, new.window_share) == (0.0, pytest.approx(52 / 10))
+    assert new.bytes_per_token == pytest.approx(old.bytes_per_token * 10 / 62)
+
+
+def test_recurrent_states_are_blocks_of_every_sequence() -> None:
+    found = instance("Qwen/Qwen3-Next-80B-A3B-Instruct", H100, plan={"tp": 4}).capacity
+    state = 36 * 4 * 32 * 128 * 128 / 4
+    assert found.sequence_blocks == -(-state // (found.bytes_per_token * found.block_size))
+
+
+def test_what_does_not_fit_says_what_is_missing() -> None:
+    with pytest.raises(Infeasible) as said:
+        instance("meta-llama/Llama-3.1-70B", H100)
+    assert "weights 131.4" in str(said.value)
+    assert "GiB more a device" in str(said.value)
+    with pytest.raises(Infeasible, match="max_model_len 131072"):
+        instance(LLAMA, "rtx-4090", limits={"max_model_len": 131072})
+
+
+def test_problems_are_said_at_once() -> None:
+    problems = ProblemList()
+    instance(
+        LLAMA, H100, "sglang", limits={"gpu_memory_utilization": 0.9}, policy="sarathy", router="rnadom",
+        problems=problems,
+    )  # fmt: skip
+    assert {p.field for p in problems} == {
+        "serving.pools[0].limits.gpu_memory_utilization", "serving.pools[0].policy", "serving.router",
+    }  # fmt: skip
+    assert {p.nearest for p in problems} == {"mem_fraction_static", "sarathi", "random"}
+
+
+def test_defaults_follow_release_and_device() -> None:
+    old = instance(LLAMA, H100, version="0.6.0", limits={"max_model_len": 8192})
+    new = instance(LLAMA, H100, version="0.19")
+    assert (old.policy.id, old.limits.budget, old.limits.max_seqs, old.limits.chunked) == ("vllm_v0", 8192, 256, False)
+    assert (new.policy.id, new.limits.budget, new.limits.max_seqs, new.limits.chunked) == ("vllm_v1", 8192, 1024, True)
+    assert old.limits.watermark == old.capacity.blocks // 100
+    assert instance(LLAMA, "a100-sxm-80gb", version="0.19").limits.budget == 2048
+    assert instance(LLAMA, H100, version="0.6.0").policy.id == "vllm_v0_chunked"
+    share = instance(LLAMA, H100, "sglang", "0.5.6").defaults.memory_fraction
+    assert share == pytest.approx(0.836, abs=0.002)  # SGLang's own figure for an H100
+    assert instance(LLAMA, H100, "trtllm").limits.reserve
+    assert instance(LLAMA, "rtx-4090", "lmdeploy").limits.max_seqs == 128
+    assert version_of("v0.8.5.post1") == (0, 8, 5)
+    assert version_of("1.0.0rc3") == (1, 0, 0)
+
+
+def test_every_entry_is_complete() -> None:
+    switches = {f.name for f in fields(Limits)}
+    for name, policy in POLICIES.items():
+        assert policy.id == name
+        assert policy.title
+        assert policy.source
+        assert set(policy.switches) <= switches
+    assert set(ENGINES) == {"vllm", "sglang", "trtllm", "lmdeploy", "generic"}
+    for _, router in ROUTERS.items():
+        assert router.source
+    for engine in ENGINES:
+        for line in instance(LLAMA, H100, engine).assumed:
+            assert line.why
