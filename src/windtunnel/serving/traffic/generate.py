@@ -49,8 +49,11 @@ def generate(spec: TrafficSpec, seed: int | None = None, folder: Path | None = N
     """
     seed = spec.seed if seed is None else seed
     if spec.trace is not None:
-        raise BadInput(Problem(f"{FIELD}.trace", "cannot be read yet", spec.trace))
-    traffic = _drawn(spec, seed)
+        from windtunnel.serving.traffic.traced import replay
+
+        traffic = replay(spec, seed, folder)
+    else:
+        traffic = _drawn(spec, seed)
     count = len(traffic.requests)
     if count == 0:
         raise BadInput(Problem(f"{FIELD}.duration_s", "is too short: no request arrives in it", spec.duration_s))

@@ -1,0 +1,42 @@
+"""Requests put in the order of their arrival."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from windtunnel.importers.traces.reading import Source
+from windtunnel.importers.traces.record import Floats, Longs, PrefixBlocks, RequestTrace
+
+
+def by_arrival(
+    source: Source,
+    arrival_s: Floats,
+    inputs: Longs,
+    outputs: Longs,
+    *,
+    session: Longs | None = None,
+    blocks: PrefixBlocks | None = None,
+    ttft_s: Floats | None = None,
+    e2e_s: Floats | None = None,
+    stated: dict[str, Any] | None = None,
+) -> RequestTrace:
+    """A trace of requests that are each sent at their own time, sorted by it; the first at 0."""
+    order = np.argsort(arrival_s, kind="stable")
+
+    def sorted_(values: Any) -> Any:
+        return None if values is None else values[order]
+
+    if blocks is not None and (np.diff(order) != 1).any():
+        counts = np.diff(blocks.start)[order]
+        start = np.concatenate(([0], counts.cumsum()))
+        ids = np.concatenate([blocks[int(i)] for i in order]) if len(order) else blocks.ids
+        blocks = PrefixBlocks(start, ids, blocks.block_size)
+    times = arrival_s[order]
+    return RequestTrace(
+        str(source.path), source.format, inputs[order].astype(np.int32), outputs[order].astype(np.int32),
+        arrival_s=times - times[0] if len(times) else times, session=sorted_(session), blocks=blocks,
+        ttft_s=sorted_(ttft_s), e2e_s=sorted_(e2e_s), stated=stated or {}, assumed=tuple(source.assumed),
+        left_out=tuple(source.left_out),
+    )  # fmt: skip

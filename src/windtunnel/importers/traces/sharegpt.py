@@ -1,0 +1,90 @@
+"""ShareGPT conversations: a JSON array (or lines) of {"id", "conversations": [{"from": "human" | "gpt", "value"}]}.
+
+Text without times: tokens are counted by characters, arrivals come from the scenario. Each answer of the model is a
+request; its prompt adds what was said since the answer before.
+
+Source: the files that vLLM's and SGLang's benchmarks read as dataset `sharegpt`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from windtunnel.errors import UNSET
+from windtunnel.importers.traces import TRACES
+from windtunnel.importers.traces.reading import Head, Source, TraceFormat
+from windtunnel.importers.traces.record import RequestTrace
+
+_ANSWERS = frozenset({"gpt", "assistant", "chatgpt", "bing", "bard", "model"})
+_NAMES = (("from", "value"), ("role", "content"))
+
+
+def _detect(head: Head) -> bool:
+    return head.opens("[", "conversations") or "conversations" in head.record
+
+
+def _read(source: Source) -> RequestTrace:
+    new, answers, session, turn = [], [], [], []
+    unanswered = empty = 0
+    for number, (line, item) in enumerate(_items(source)):
+        waiting, turns = "", 0
+        for place, message in enumerate(item):
+            field = f"conversations.{place}"
+            who, text = _said(message)
+            if text is None:
+                rule = 'must be {"from": name, "value": text} or {"role": name, "content": text}'
+                source.bad(line, field if line else f"{number}.{field}", rule, message)
+                continue
+            if who not in _ANSWERS:
+                waiting += text
+            elif not waiting or not text:
+                empty += 1  # an answer to nothing, or none: part of what the next turn's prompt holds
+                waiting += text
+            else:
+                new.append(source.tokens(waiting))
+                answers.append(source.tokens(text))
+                session.append(number)
+                turn.append(turns)
+                waiting, turns = "", turns + 1
+        unanswered += bool(waiting)
+    source.check()
+    source.drop(unanswered, "last messages without an answer")
+    source.drop(empty, "answers that are empty or answer nothing")
+    source.assume_characters()
+    first = np.unique(np.array(session, np.int64), return_inverse=True)[1]
+    return RequestTrace(
+        str(source.path), source.format, np.array(new, np.int32), np.array(answers, np.int32),
+        session=first.astype(np.int64), turn=np.array(turn, np.int64), assumed=tuple(source.assumed),
+        left_out=tuple(source.left_out),
+    )  # fmt: skip
+
+
+def _items(source: Source) -> Iterator[tuple[int | None, list[Any]]]:
+    """Conversations, with their lines where each has one."""
+    with source.open() as stream:
+        whole = stream.read(64).lstrip().startswith("[")
+    records: Iterator[tuple[int | None, Any]] = iter(
+        [(None, item) for item in source.document()] if whole else source.records()
+    )
+    for number, (line, item) in enumerate(records):
+        messages = item.get("conversations") if isinstance(item, dict) else None
+        if isinstance(messages, list):
+            yield line, messages
+        else:
+            rule = "must be a list of messages" if isinstance(item, dict) else "must be an object with conversations"
+            value = item.get("conversations", UNSET) if isinstance(item, dict) else item
+            source.bad(line, "conversations" if line else f"{number}.conversations", rule, value)
+
+
+def _said(message: Any) -> tuple[str, str | None]:
+    if isinstance(message, dict):
+        for who, what in _NAMES:
+            if isinstance(message.get(who), str) and isinstance(message.get(what), str):
+                return message[who].casefold(), message[what]
+    return "", None
+
+
+TRACES.add("sharegpt", TraceFormat("ShareGPT conversations (JSON)", _detect, _read))

@@ -1,0 +1,97 @@
+"""Results of `vllm bench serve --save-result --save-detailed`: one JSON object with lists over requests.
+
+`input_lens`, `output_lens` (0: failed), and where saved `ttfts` and `itls` in seconds, `start_times` (seconds of one
+clock); `request_rate` ("inf": all at once), `burstiness`, `max_concurrency`. SGLang's `bench_serving
+--output-details` writes the same lists.
+
+Source: vllm/benchmarks/serve.py.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from windtunnel.errors import BadInput, Problem
+from windtunnel.importers.traces import TRACES
+from windtunnel.importers.traces.reading import Head, Source, TraceFormat
+from windtunnel.importers.traces.record import Floats, RequestTrace
+
+_TOTALS = ("total_input_tokens", "request_throughput")
+
+
+def _detect(head: Head) -> bool:
+    return head.opens("{", "input_lens", "output_lens") or head.opens("{", *_TOTALS)
+
+
+def _read(source: Source) -> RequestTrace:
+    data = source.document()
+    if not isinstance(data, dict):
+        raise BadInput(Problem("", "must be a JSON object", file=str(source.path)))
+    if "input_lens" not in data or "output_lens" not in data:
+        rule = "is missing: the file holds totals only; run the benchmark with --save-detailed"
+        raise BadInput(Problem("input_lens", rule, file=str(source.path)))
+    inputs = _counts(source, data, "input_lens", 1)
+    outputs = _counts(source, data, "output_lens", 0)
+    lists = {name: data[name] for name in ("ttfts", "itls", "start_times") if data.get(name)}
+    for name, values in {"output_lens": outputs, **lists}.items():
+        if len(values) != len(inputs):
+            source.bad(None, name, f"must have {len(inputs)} entries, as input_lens has", f"{len(values)} of them")
+    source.check()
+    ttft = _seconds(source, lists["ttfts"], "ttfts") if "ttfts" in lists else None
+    e2e = None if ttft is None or "itls" not in lists else ttft + _sums(source, lists["itls"])
+    starts = _seconds(source, lists["start_times"], "start_times") if "start_times" in lists else None
+    source.check()
+    served = outputs > 0
+    source.drop(int(len(served) - served.sum()), "failed: no output tokens")
+    order = np.flatnonzero(served)
+    if starts is not None:
+        order = order[np.argsort(starts[order], kind="stable")]
+    return RequestTrace(
+        str(source.path), source.format, inputs[order].astype(np.int32), outputs[order].astype(np.int32),
+        arrival_s=None if starts is None else starts[order] - starts[order[:1]],
+        ttft_s=None if ttft is None else ttft[order], e2e_s=None if e2e is None else e2e[order], stated=_stated(data),
+        assumed=tuple(source.assumed), left_out=tuple(source.left_out),
+    )  # fmt: skip
+
+
+def _counts(source: Source, data: dict[str, Any], name: str, least: int) -> Any:
+    if not isinstance(data[name], list):
+        source.bad(None, name, "must be a list of whole numbers", data[name])
+        return np.zeros(0, np.int64)
+    return np.array([source.count(None, f"{name}.{i}", v, least) for i, v in enumerate(data[name])], np.int64)
+
+
+def _seconds(source: Source, values: list[Any], name: str) -> Floats:
+    return np.array([source.number(None, f"{name}.{i}", value) for i, value in enumerate(values)])
+
+
+def _sums(source: Source, itls: list[Any]) -> Floats:
+    """Seconds from the first token to the last."""
+    sums = np.zeros(len(itls))
+    for i, gaps in enumerate(itls):
+        if isinstance(gaps, list):
+            sums[i] = math.fsum(source.number(None, f"itls.{i}.{k}", gap) for k, gap in enumerate(gaps))
+        else:
+            source.bad(None, f"itls.{i}", "must be a list of seconds", gaps)
+    return sums
+
+
+def _stated(data: dict[str, Any]) -> dict[str, Any]:
+    """How the benchmark sent its requests, in the words of `traffic`."""
+    try:
+        rate = float(data.get("request_rate", "nan"))
+    except (TypeError, ValueError):
+        rate = math.nan
+    concurrency, burstiness = data.get("max_concurrency"), data.get("burstiness", 1.0)
+    if math.isfinite(rate) and rate > 0:
+        shape = {} if burstiness in (1.0, None) else {"process": "gamma", "burstiness": burstiness}
+        return {"rate_per_s": rate} | shape
+    if isinstance(concurrency, int) and concurrency > 0:
+        return {"concurrency": concurrency}
+    return {"offline": True} if rate == math.inf else {}
+
+
+TRACES.add("vllm_bench", TraceFormat("results of vllm bench serve (JSON)", _detect, _read))

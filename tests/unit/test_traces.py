@@ -1,0 +1,397 @@
+"""Readers of request traces: what each file becomes, and what is said of files that cannot be used."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from windtunnel.errors import BadInput
+from windtunnel.importers.traces import TRACES, Options, PrefixBlocks, claims, read_trace
+from windtunnel.serving.traffic import generate
+from windtunnel.serving.traffic.groups import continued
+from windtunnel.specs.serving import Lengths, TrafficSpec
+
+AZURE = """TIMESTAMP,ContextTokens,GeneratedTokens
+2023-11-16 18:17:03.9799600,4808,10
+2023-11-16 18:17:04.2319600,3180,8
+2023-11-16 18:17:04.0781490,110,27
+"""
+BURSTGPT = """Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type
+5,ChatGPT,472,18,490,Conversation log
+45,ChatGPT,1087,230,1317,Conversation log
+118,GPT-4,417,0,417,API log
+218,GPT-4,417,276,693,API log
+"""
+BURSTGPT_2 = """Timestamp,Session ID,Elapsed time,Model,Request tokens,Response tokens,Total tokens,Log Type
+0,a,1.5,ChatGPT,10,5,15,Conversation log
+3,,2.5,ChatGPT,20,5,25,API log
+9,a,1.0,ChatGPT,30,5,35,Conversation log
+"""
+MOONCAKE = [
+    {"timestamp": 1000, "input_length": 1100, "output_length": 5, "hash_ids": [7, 8, 9]},
+    {"timestamp": 1250, "input_length": 1400, "output_length": 6, "hash_ids": [7, 8, 10]},
+    {"timestamp": 1500, "input_length": 700, "output_length": 7, "hash_ids": [11, 12]},
+]
+SHAREGPT = [
+    {"id": "a", "conversations": [
+        {"from": "human", "value": "x" * 40}, {"from": "gpt", "value": "y" * 80},
+        {"from": "human", "value": "x" * 8}, {"from": "gpt", "value": "y" * 4},
+        {"from": "human", "value": "no answer"},
+    ]},
+    {"id": "b", "conversations": [{"role": "user", "content": "x" * 13}, {"role": "assistant", "content": "y"}]},
+]  # fmt: skip
+BENCH = {
+    "date": "20260101-000000", "num_prompts": 3, "request_rate": "inf", "burstiness": 1.0, "max_concurrency": 2,
+    "duration": 3.0, "completed": 2, "total_input_tokens": 300, "request_throughput": 1.0, "input_lens": [100, 200, 50],
+    "output_lens": [3, 2, 0], "ttfts": [0.5, 0.25, 0.0], "itls": [[0.1, 0.1], [0.2], []],
+}  # fmt: skip
+RECORD: dict[str, Any] = {
+    "metadata": {"x_correlation_id": "s1", "request_start_ns": 1759813207532900363, "benchmark_phase": "profiling",
+                 "was_cancelled": False},
+    "metrics": {"input_sequence_length": {"value": 550, "unit": "tokens"},
+                "output_sequence_length": {"value": 9, "unit": "tokens"},
+                "time_to_first_token": {"value": 250.0, "unit": "ms"}, "request_latency": {"value": 0.5, "unit": "s"}},
+    "error": None,
+}  # fmt: skip
+EXPORT = {
+    "service_kind": "openai",
+    "experiments": [{"experiment": {"mode": "concurrency", "value": 4}, "requests": [
+        {"timestamp": 2_000_000_000, "request_inputs": {"payload": json.dumps({"prompt": "z" * 400})},
+         "response_timestamps": [2_100_000_000, 2_200_000_000, 2_300_000_000],
+         "response_outputs": [{"response": 'data: {"choices":[{"text":"a"}]}'},
+                              {"response": 'data: {"choices":[{"text":"b"}]}'}, {"response": "data: [DONE]"}]},
+        {"timestamp": 1_000_000_000, "request_inputs": {"payload": '{"messages":[{"role":"user","content":"hi"}]}'},
+         "response_timestamps": [1_500_000_000],
+         "response_outputs": [
+             {"response": '{"usage":{"prompt_tokens":12,"completion_tokens":34},"choices":[]}'}]},
+        {"timestamp": 3_000_000_000, "request_inputs": {"payload": "{}"}, "response_timestamps": []},
+    ]}],
+}  # fmt: skip
+INPUTS = {
+    "data": [
+        {"session_id": "s", "payloads": [{"messages": [{"role": "user", "content": "q" * 40}], "max_tokens": 7}]},
+        {"session_id": "t", "payloads": [{"prompt": "q" * 81, "max_completion_tokens": 9}]},
+    ]
+}
+BAILIAN = [
+    {"chat_id": 159, "parent_chat_id": -1, "timestamp": 61.114, "input_length": 33, "output_length": 4, "turn": 1,
+     "type": "text", "hash_ids": [1, 2, 3]},
+    {"chat_id": 160, "parent_chat_id": 159, "timestamp": 71.114, "input_length": 50, "output_length": 4, "turn": 2,
+     "type": "text", "hash_ids": [1, 2, 5, 6]},
+]  # fmt: skip
+
+
+def lines(records: list[Any]) -> str:
+    return "".join(json.dumps(one) + "\n" for one in records)
+
+
+FILES = {
+    "azure": ("a.csv", AZURE),
+    "burstgpt": ("b.csv", BURSTGPT),
+    "mooncake": ("m.jsonl", lines(MOONCAKE)),
+    "sharegpt": ("s.json", json.dumps(SHAREGPT)),
+    "vllm_bench": ("v.json", json.dumps(BENCH)),
+    "aiperf": ("r.jsonl", lines([RECORD])),
+    "bailian": ("q.jsonl", lines(BAILIAN)),
+}
+
+
+def written(folder: Path, text: str, name: str = "trace.txt") -> Path:
+    path = folder / name
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def refused(path: Path, format: str = "auto", options: Options | None = None) -> str:
+    with pytest.raises(BadInput) as caught:
+        read_trace(path, format, options)
+    return str(caught.value)
+
+
+def test_every_format_has_an_example_and_is_claimed_by_itself_alone(tmp_path: Path) -> None:
+    assert set(FILES) == set(TRACES.list())
+    others = {"b2.csv": BURSTGPT_2, "e.json": json.dumps(EXPORT), "i.json": json.dumps(INPUTS, indent=1)}
+    for format, (name, text) in FILES.items():
+        assert claims(written(tmp_path, text, name)) == [format]
+        assert claims(written(tmp_path, "\ufeff" + text, name)) == [format]
+    for name, text in others.items():
+        assert claims(written(tmp_path, text, name)) == ["burstgpt" if name == "b2.csv" else "aiperf"]
+
+
+# -- what each becomes -------------------------------------------------------------------------------------------------
+def test_azure(tmp_path: Path) -> None:
+    trace = read_trace(written(tmp_path, AZURE.replace("\n", "\r\n")))
+    np.testing.assert_allclose(trace.arrival_s, [0, 0.098189, 0.252], atol=1e-9)
+    assert trace.input_tokens.tolist() == [4808, 110, 3180] and trace.output_tokens.tolist() == [10, 27, 8]
+    zoned = AZURE.replace("600,", "600+00:00,").replace("490,", "490+00:00,")
+    np.testing.assert_allclose(read_trace(written(tmp_path, zoned)).arrival_s, trace.arrival_s)
+
+
+def test_burstgpt_leaves_failures_out(tmp_path: Path) -> None:
+    trace = read_trace(written(tmp_path, BURSTGPT))
+    assert trace.arrival_s is not None and trace.arrival_s.tolist() == [0, 40, 213]
+    assert trace.output_tokens.tolist() == [18, 230, 276]
+    assert trace.left_out == ((1, "failed: no response tokens, or an empty request"),)
+    trace = read_trace(written(tmp_path, BURSTGPT_2))
+    assert trace.session is not None and trace.session[0] == trace.session[2] != trace.session[1]
+    assert trace.e2e_s is not None and trace.e2e_s.tolist() == [1.5, 2.5, 1.0]
+
+
+def test_mooncake_blocks(tmp_path: Path) -> None:
+    path = written(tmp_path, lines(MOONCAKE))
+    trace = read_trace(path)
+    assert trace.arrival_s is not None and trace.arrival_s.tolist() == [0, 0.25, 0.5]
+    assert trace.blocks is not None and trace.blocks.block_size == 512
+    assert [trace.blocks[i].tolist() for i in range(3)] == [[0, 1, 2], [0, 1, 3], [4, 5]]
+    assert trace.blocks.known().tolist() == [0, 2, 0]
+    traffic = generate(TrafficSpec(trace="trace.txt"), folder=tmp_path)
+    assert traffic.requests.prefix_tokens.tolist() == [0, 1024, 0]
+    assert traffic.requests.prefix_blocks is not None
+    packed = tmp_path / "trace.jsonl.gz"
+    packed.write_bytes(gzip.compress(path.read_bytes()))
+    np.testing.assert_array_equal(read_trace(packed).input_tokens, trace.input_tokens)
+
+
+def test_mooncake_names_of_content_become_prefixes(tmp_path: Path) -> None:
+    """Where a block's id does not cover those before it, equal ids behind different blocks are no hit."""
+    records = [
+        {"timestamp": 0, "input_length": 1024, "output_length": 1, "hash_ids": ["a", "b"]},
+        {"timestamp": 1, "input_length": 1024, "output_length": 1, "hash_ids": ["c", "b"]},
+        {"timestamp": 2, "input_length": 1536, "output_length": 1, "hash_ids": ["c", "b", "a"]},
+    ]
+    trace = read_trace(written(tmp_path, lines(records)))
+    assert trace.blocks is not None
+    assert trace.blocks.known().tolist() == [0, 0, 2]
+
+
+def test_mooncake_sessions_add_to_the_turns_before(tmp_path: Path) -> None:
+    records = [
+        {"session_id": "x", "timestamp": 500, "input_length": 100, "output_length": 10},
+        {"session_id": "y", "timestamp": 0, "input_length": 7, "output_length": 3},
+        {"session_id": "x", "delay": 2000, "input_length": 20, "output_length": 5},
+    ]
+    written(tmp_path, lines(records))
+    requests = generate(TrafficSpec(trace="trace.txt"), folder=tmp_path).requests
+    assert requests.input_tokens.tolist() == [100, 130, 7] and requests.prefix_tokens.tolist() == [0, 110, 0]
+    assert requests.follow.tolist() == [1, -1, -1] and requests.delay_s.tolist() == [2, 0, 0]
+    np.testing.assert_array_equal(requests.arrival_s, [0.5, np.nan, 0])
+    assert requests.order().tolist() == [2, 0]
+
+
+def test_sharegpt_counts_characters_and_says_so(tmp_path: Path) -> None:
+    path = written(tmp_path, json.dumps(SHAREGPT))
+    trace = read_trace(path)
+    assert trace.input_tokens.tolist() == [10, 2, 4] and trace.output_tokens.tolist() == [20, 1, 1]
+    assert trace.left_out == ((1, "last messages without an answer"),)
+    assert ("serving.traffic.trace_characters_per_token", 4.0) == trace.assumed[0][:2]
+    assert read_trace(path, options=Options(characters_per_token=2)).input_tokens.tolist() == [20, 4, 7]
+    requests = generate(TrafficSpec(trace="trace.txt", concurrency=2), folder=tmp_path).requests
+    assert requests.input_tokens.tolist() == [10, 32, 4] and requests.follow.tolist() == [1, -1, -1]
+    with pytest.raises(BadInput, match="rate_per_s: or concurrency or offline: true is required"):
+        generate(TrafficSpec(trace="trace.txt"), folder=tmp_path)
+
+
+def test_vllm_bench_keeps_what_was_measured_and_how_it_was_sent(tmp_path: Path) -> None:
+    trace = read_trace(written(tmp_path, json.dumps(BENCH)))
+    assert trace.input_tokens.tolist() == [100, 200] and trace.arrival_s is None
+    assert trace.ttft_s is not None and trace.ttft_s.tolist() == [0.5, 0.25]
+    np.testing.assert_allclose(trace.e2e_s, [0.7, 0.45])
+    assert trace.stated == {"concurrency": 2}
+    traffic = generate(TrafficSpec(trace="trace.txt"), folder=tmp_path)
+    assert traffic.concurrency == 2 and "says so" in traffic.assumed[0][2]
+    rated = BENCH | {"request_rate": 2.5, "burstiness": 0.5, "start_times": [5.0, 4.0, 6.0]}
+    trace = read_trace(written(tmp_path, json.dumps(rated)))
+    assert trace.stated == {"rate_per_s": 2.5, "process": "gamma", "burstiness": 0.5}
+    assert trace.arrival_s is not None and trace.arrival_s.tolist() == [0, 1]
+    assert trace.input_tokens.tolist() == [200, 100]
+    totals = {name: value for name, value in BENCH.items() if not isinstance(value, list)}
+    assert "--save-detailed" in refused(written(tmp_path, json.dumps(totals)))
+
+
+def test_aiperf_records(tmp_path: Path) -> None:
+    second = json.loads(json.dumps(RECORD))
+    second["metadata"]["request_start_ns"] += 1_500_000_000
+    failed = {"metadata": second["metadata"] | {"was_cancelled": True}, "metrics": {}, "error": {"code": 499}}
+    trace = read_trace(written(tmp_path, lines([second, RECORD, failed])))
+    np.testing.assert_allclose(trace.arrival_s, [0, 1.5], atol=1e-6)
+    np.testing.assert_allclose(trace.ttft_s, 0.25)
+    np.testing.assert_allclose(trace.e2e_s, 0.5)
+    assert trace.session is not None and trace.session.tolist() == [0, 0]
+    assert trace.left_out == ((1, "failed or cancelled"),)
+
+
+def test_aiperf_exports_and_inputs(tmp_path: Path) -> None:
+    trace = read_trace(written(tmp_path, json.dumps(EXPORT)))
+    assert trace.input_tokens.tolist() == [12, 100] and trace.output_tokens.tolist() == [34, 2]
+    assert trace.stated == {"concurrency": 4} and trace.arrival_s is not None and trace.arrival_s.tolist() == [0, 1]
+    np.testing.assert_allclose(trace.ttft_s, [0.5, 0.1])
+    trace = read_trace(written(tmp_path, json.dumps(INPUTS)))
+    assert trace.input_tokens.tolist() == [10, 21] and trace.output_tokens.tolist() == [7, 9]
+    open_ended = json.dumps({"data": [{"payload": [{"prompt": "word"}]}]})
+    written(tmp_path, open_ended)
+    with pytest.raises(BadInput, match="output_tokens: is required: 1 requests"):
+        generate(TrafficSpec(trace="trace.txt", offline=True), folder=tmp_path)
+    spec = TrafficSpec(trace="trace.txt", offline=True, output_tokens=5)
+    assert generate(spec, folder=tmp_path).requests.output_tokens.tolist() == [5]
+
+
+def test_bailian(tmp_path: Path) -> None:
+    trace = read_trace(written(tmp_path, lines(BAILIAN)))
+    assert trace.arrival_s is not None and trace.arrival_s[1] == pytest.approx(10)
+    assert trace.session is not None and len(set(trace.session.tolist())) == 1
+    assert trace.blocks is not None and trace.blocks.block_size == 16 and trace.blocks.known().tolist() == [0, 2]
+
+
+# -- a trace in a scenario ---------------------------------------------------------------------------------------------
+def test_lengths_of_a_trace_at_other_arrivals(tmp_path: Path) -> None:
+    written(tmp_path, AZURE)
+    spec = TrafficSpec(trace="trace.txt", rate_per_s=100.0, process="constant", num_requests=7)
+    traffic = generate(spec, folder=tmp_path)
+    assert traffic.requests.input_tokens.tolist() == [4808, 110, 3180, 4808, 110, 3180, 4808]
+    assert traffic.requests.arrival_s[-1] == 0.06
+    assert "come again" in traffic.assumed[-1][2]
+    closed = generate(TrafficSpec(trace="trace.txt", concurrency=2), folder=tmp_path)
+    assert closed.concurrency == 2 and len(closed.requests) == 3
+
+
+def test_time_scale_and_duration(tmp_path: Path) -> None:
+    written(tmp_path, BURSTGPT)
+    twice = generate(TrafficSpec(trace="trace.txt", time_scale=2), folder=tmp_path).requests
+    assert twice.arrival_s.tolist() == [0, 20, 106.5]
+    assert len(generate(TrafficSpec(trace="trace.txt", duration_s=41), folder=tmp_path).requests) == 2
+    assert len(generate(TrafficSpec(trace="trace.txt", num_requests=1), folder=tmp_path).requests) == 1
+    drawn = TrafficSpec(trace="trace.txt", output_tokens=Lengths(distribution="uniform", min=3, max=4))
+    assert set(generate(drawn, folder=tmp_path).requests.output_tokens.tolist()) <= {3, 4}
+
+
+def test_settings_that_a_trace_gives_no_meaning_to(tmp_path: Path) -> None:
+    written(tmp_path, lines(MOONCAKE))
+    wrong = TrafficSpec(
+        trace="trace.txt", num_requests=4, rate_per_s=1, time_scale=2, correlation=0.5, shared_prefix_tokens=3
+    )
+    with pytest.raises(BadInput) as caught:
+        generate(wrong, folder=tmp_path)
+    named = {problem.field.rpartition(".")[2] for problem in caught.value.problems}
+    assert named == {"num_requests", "time_scale", "correlation", "shared_prefix_tokens"}
+
+
+def test_groups_join_prompts_that_continue_each_other() -> None:
+    rows = [[0], [0, 1, 2], [0, 3], [0, 1, 2, 4, 5], [0, 1, 2, 4, 5, 6, 7]]
+    start = np.concatenate(([0], np.cumsum([len(row) for row in rows])))
+    blocks = PrefixBlocks(start, np.array([one for row in rows for one in row]), 10)
+    tokens = np.array([5, 30, 20, 45, 70], np.int32)
+    assert continued(blocks, tokens).tolist() == [0, 1, 2, 1, 1]
+
+
+# -- what cannot be used -----------------------------------------------------------------------------------------------
+def test_all_bad_lines_are_reported_at_once(tmp_path: Path) -> None:
+    text = AZURE + "yesterday,5,5\n2023-11-16 18:17:05,-3,5\n2023-11-16 18:17:06,7.5,\n\n2023-11-16 18:17:06,x,9\n"
+    message = refused(written(tmp_path, text))
+    assert "TIMESTAMP = yesterday: must be a date and time" in message and ":5)" in message
+    assert "ContextTokens = -3: must be a whole number from 0 to 1000000000" in message
+    assert "ContextTokens = 7.5" in message and "GeneratedTokens: is missing" in message
+    assert "ContextTokens = x" in message and "trace.txt:9)" in message
+    assert len(message.splitlines()) == 5
+
+
+def test_bad_lines_beyond_a_screenful_are_counted(tmp_path: Path) -> None:
+    message = refused(written(tmp_path, AZURE + "2023-11-16 18:17:06,x,9\n" * 500))
+    assert len(message.splitlines()) == 21 and "and 480 more like these" in message
+    text = lines([{"timestamp": 0, "input_length": 0, "output_length": 2}] * 300)
+    message = refused(written(tmp_path, text))
+    assert "input_length = 0: must be a whole number from 1" in message and "and 280 more" in message
+
+
+def test_lines_with_too_many_fields_and_missing_columns(tmp_path: Path) -> None:
+    message = refused(written(tmp_path, AZURE + "2023-11-16 18:17:06,1,2,3\n"))
+    assert "has 4 fields; the header has 3" in message and ":5)" in message
+    message = refused(written(tmp_path, AZURE.splitlines()[0] + "\n2023-11-16 18:17:06,1,2,3\n" * 2))
+    assert message.count("has 4 fields") == 2 and ":2)" in message
+    message = refused(written(tmp_path, "TIMESTAMP,Tokens\n1,2\n"), "azure")
+    assert "ContextTokens: is missing among the columns TIMESTAMP, Tokens" in message
+    assert "GeneratedTokens: is missing" in message
+
+
+def test_json_lines_that_are_none(tmp_path: Path) -> None:
+    text = lines(MOONCAKE[:1]) + '{"timestamp": 3,\n[1]\n{"timestamp": "x", "input_length": true, "output_length": 2}\n'
+    message = refused(written(tmp_path, text))
+    assert "is not valid JSON" in message and ":2)" in message and "must be a JSON object (" in message
+    assert "timestamp = x: must be a number" in message and "input_length = true: must be a whole number" in message
+
+
+@pytest.mark.parametrize(
+    ("text", "asked"),
+    [
+        (AZURE.replace("2023-11-16 18:17:0", ""), "is required, s or ms: TIMESTAMP holds plain numbers"),
+        (lines([m | {"timestamp": m["timestamp"] / 1000} for m in MOONCAKE]), "holds 1.25, and whole milliseconds"),
+        (lines([MOONCAKE[0] | {"timestamp": i // 4} for i in range(40)]), "4.33 requests/s in s and 4.33e+03 in ms"),
+        (BURSTGPT + "".join(f"{9000000 * i},m,5,5,10,l\n" for i in range(9)), "requests/s in s and"),
+    ],
+)
+def test_a_unit_that_cannot_be_told_is_asked_for_in_one_line(tmp_path: Path, text: str, asked: str) -> None:
+    message = refused(path := written(tmp_path, text))
+    assert len(message.splitlines()) == 1
+    assert message.startswith("serving.traffic.trace_time_unit: is required, s or ms:") and asked in message
+    slow, fast = (read_trace(path, options=Options(time_unit=unit)).arrival_s for unit in ("s", "ms"))
+    assert slow is not None and fast is not None
+    np.testing.assert_allclose(slow, 1000 * fast)
+    assert refused(path, options=Options(asks="--{}")).startswith("--time-unit: is required")
+
+
+def test_a_block_size_that_does_not_fit_is_asked_for(tmp_path: Path) -> None:
+    records = [{"timestamp": i, "input_length": 40, "output_length": 1, "hash_ids": [0, i, 100 + i]} for i in range(3)]
+    message = refused(path := written(tmp_path, lines(records)))
+    assert message.startswith("serving.traffic.trace_block_size: is required: 512, this format's, does not fit line 1")
+    assert "all lines fit 16" in message and len(message.splitlines()) == 1
+    assert read_trace(path, options=Options(block_size=16)).blocks is not None
+    message = refused(path, options=Options(block_size=32))
+    assert "must be 1 or 2 hash_ids for 40 tokens in blocks of 32" in message and len(message.splitlines()) == 3
+
+
+def test_formats_that_are_not_known(tmp_path: Path) -> None:
+    path = written(tmp_path, "a,b\n1,2\n")
+    assert "is in no format that is recognised; say which of aiperf, azure" in refused(path)
+    assert "did you mean 'azure'" in refused(path, "azur")
+    assert "cannot be read: No such file" in refused(tmp_path / "none.csv")
+    (tmp_path / "binary").write_bytes(b"\xff\xfe\x00\x80" * 50)
+    assert "must be UTF-8 text" in refused(tmp_path / "binary")
+    assert "holds no request" in refused(written(tmp_path, "TIMESTAMP,ContextTokens,GeneratedTokens\n"))
+    only = BURSTGPT.splitlines()[0] + "\n1,m,5,0,5,l\n"
+    assert "holds no request: 1 failed" in refused(written(tmp_path, only))
+
+
+# -- real samples ------------------------------------------------------------------------------------------------------
+def sample(name: str) -> Path:
+    for folder in Path(__file__).resolve().parents:
+        for found in (folder / "shared" / "data" / "traces" / name, folder.parent / "shared/data/traces" / name):
+            if found.is_file():
+                return found
+    pytest.skip(f"{name} is not here")
+
+
+@pytest.mark.parametrize(("name", "format", "count"), [
+    ("AzureLLMInferenceTrace_code.csv", "azure", 8819), ("AzureLLMInferenceTrace_conv.csv", "azure", 19366),
+    ("conversation_trace.jsonl", "mooncake", 12031),
+])  # fmt: skip
+def test_published_samples(name: str, format: str, count: int) -> None:
+    trace = read_trace(sample(name))
+    assert (trace.format, len(trace), trace.left_out) == (format, count, ())
+    assert trace.arrival_s is not None and 3300 < trace.arrival_s[-1] < 3600  # each covers an hour
+    assert trace.input_tokens.min() >= 1 and trace.output_tokens.min() >= 1
+
+
+def test_prefixes_of_a_published_sample() -> None:
+    """A cache that forgets nothing would hold a third of the conversation trace's blocks."""
+    blocks = read_trace(sample("conversation_trace.jsonl")).blocks
+    assert blocks is not None
+    known, seen = blocks.known(), set()
+    for i in range(len(blocks)):
+        ids = blocks[i].tolist()
+        expected = next((k for k, one in enumerate(ids) if one not in seen), len(ids))
+        assert known[i] == expected
+        seen.update(ids)
