@@ -1,4 +1,4 @@
-"""Windtunnel predicts how training runs on a cluster: time, memory, and why.
+"""Windtunnel predicts how training and serving run on a cluster: time, memory, and why.
 
 Example:
     >>> import windtunnel as wt
@@ -21,6 +21,7 @@ __all__ = [
     "GateFailed",
     "Infeasible",
     "Scenario",
+    "ServingResult",
     "TrainingResult",
     "WindtunnelError",
     "__version__",
@@ -29,12 +30,14 @@ __all__ = [
     "fit",
     "load_scenario",
     "plan",
+    "simulate_serving",
     "simulate_training",
     "validate",
 ]
 
 _HOME = {
     "simulate_training": "windtunnel.api",
+    "simulate_serving": "windtunnel.api",
     "fit": "windtunnel.api",
     "compare": "windtunnel.api",
     "explain": "windtunnel.api",
@@ -43,6 +46,7 @@ _HOME = {
     "load_scenario": "windtunnel.specs.loader",
     "Scenario": "windtunnel.specs.scenario",
     "TrainingResult": "windtunnel.training.results",
+    "ServingResult": "windtunnel.serving.results",
     "WindtunnelError": "windtunnel.errors",
     "BadInput": "windtunnel.errors",
     "Infeasible": "windtunnel.errors",

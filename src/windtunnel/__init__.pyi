@@ -2,12 +2,14 @@ from windtunnel.api import compare as compare
 from windtunnel.api import explain as explain
 from windtunnel.api import fit as fit
 from windtunnel.api import plan as plan
+from windtunnel.api import simulate_serving as simulate_serving
 from windtunnel.api import simulate_training as simulate_training
 from windtunnel.api import validate as validate
 from windtunnel.errors import BadInput as BadInput
 from windtunnel.errors import GateFailed as GateFailed
 from windtunnel.errors import Infeasible as Infeasible
 from windtunnel.errors import WindtunnelError as WindtunnelError
+from windtunnel.serving.results import ServingResult as ServingResult
 from windtunnel.specs.loader import load_scenario as load_scenario
 from windtunnel.specs.scenario import Scenario as Scenario
 from windtunnel.training.results import TrainingResult as TrainingResult

@@ -15,9 +15,21 @@ if TYPE_CHECKING:
     from windtunnel.planner.plan import PlanResult, Progress
     from windtunnel.report.compare import Comparison
     from windtunnel.report.explain import Explanation
+    from windtunnel.serving.results import ServingResult
     from windtunnel.specs.cluster import ClusterSpec
 
-__all__ = ["FitResult", "Source", "compare", "explain", "fit", "plan", "prepare", "simulate_training", "validate"]
+__all__ = [
+    "FitResult",
+    "Source",
+    "compare",
+    "explain",
+    "fit",
+    "plan",
+    "prepare",
+    "simulate_serving",
+    "simulate_training",
+    "validate",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +120,13 @@ def _last_true(values: list[int], test: Callable[[int], bool]) -> int | None:
         else:
             high = middle - 1
     return best
+
+
+def simulate_serving(source: Source, *, overrides: Sequence[str] = ()) -> ServingResult:
+    """Simulate serving request by request; see `windtunnel.serving.simulate.simulate_serving`."""
+    from windtunnel.serving.simulate import simulate_serving as simulate
+
+    return simulate(source, overrides=overrides)
 
 
 def compare(a: Source, b: Source) -> Comparison:

@@ -24,6 +24,7 @@ from windtunnel.cli import (
     plan,
     reproduce,
     rerun,
+    serve,
     techniques,
     train,
     validate,
@@ -37,7 +38,7 @@ _LONGEST = 240
 
 app = typer.Typer(
     name="windtunnel",
-    help="Predict how training runs on a cluster: time, memory, and why. No accelerator needed.",
+    help="Predict how training and serving run on a cluster: time, memory, and why. No accelerator needed.",
     epilog="Start with: windtunnel init my.yaml; windtunnel train my.yaml. Exit codes: 0 success, 1 a bug of ours, "
     "2 bad input, 3 no feasible answer, 4 a gate failed. WINDTUNNEL_DEBUG=1 shows tracebacks.",
     no_args_is_help=True,
@@ -61,10 +62,12 @@ def _root(
         bool, typer.Option("--version", help="Print the version.", callback=_version, is_eager=True)
     ] = False,
 ) -> None:
-    """Predict how training runs on a cluster: time, memory, and why. No accelerator needed."""
+    """Predict how training and serving run on a cluster: time, memory, and why. No accelerator needed."""
 
 
-for _verb in (train, fit, plan, compare, explain, validate, models, clusters, devices, import_, init, rerun, reproduce):
+for _verb in (
+    train, serve, fit, plan, compare, explain, validate, models, clusters, devices, import_, init, rerun, reproduce,
+):  # fmt: skip
     _verb.register(app)
 app.add_typer(catalog.app, name="catalog")
 app.add_typer(techniques.app, name="techniques")

@@ -1,0 +1,131 @@
+"""What happened to the requests, in the words of vLLM's bench: TTFT, TPOT, ITL, E2E and what follows from them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from windtunnel.serving.requests import DONE, Requests
+from windtunnel.specs.serving import SloSpec
+
+Floats = npt.NDArray[np.float64]
+PERCENTILES = (50, 75, 90, 95, 99)
+HISTOGRAM_LOW_S, HISTOGRAM_PER_DECADE = 1e-5, 200
+"""Bins of `kernels.HISTOGRAM_*` (a test holds them equal; importing the loop would import Numba)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Distribution:
+    """One measure over requests (or tokens). Seconds, or whatever the measure counts."""
+
+    count: int
+    mean: float
+    std: float
+    p50: float
+    p75: float
+    p90: float
+    p95: float
+    p99: float
+    max: float
+
+    def to_dict(self) -> dict[str, float]:
+        """Plain data."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
+
+_NONE = Distribution(0, *(float("nan"),) * 8)
+
+
+def distribution(values: Floats) -> Distribution:
+    """Mean, standard deviation and percentiles (linear between neighbours, as NumPy and vLLM's bench take them)."""
+    known = values[np.isfinite(values)]
+    if not len(known):
+        return _NONE
+    quantiles = np.percentile(known, PERCENTILES)
+    return Distribution(len(known), float(known.mean()), float(known.std()), *map(float, quantiles), float(known.max()))
+
+
+def from_histogram(counts: Floats) -> Distribution:
+    """The same from counts by bin; a bin stands for its geometric middle (1.2 % wide)."""
+    total = float(counts.sum())
+    if total <= 0:
+        return _NONE
+    middle = HISTOGRAM_LOW_S * 10.0 ** ((np.arange(len(counts)) + 0.5) / HISTOGRAM_PER_DECADE)
+    mean = float((counts * middle).sum() / total)
+    spread = float(np.sqrt(max((counts * (middle - mean) ** 2).sum() / total, 0.0)))
+    below = np.cumsum(counts) / total
+    quantiles = [float(middle[np.searchsorted(below, p / 100)]) for p in PERCENTILES]
+    return Distribution(int(total), mean, spread, *quantiles, float(middle[np.flatnonzero(counts)[-1]]))
+
+
+@dataclass(frozen=True, slots=True)
+class Measures:
+    """One value a request, shape (R,); NaN where a request has none. Seconds."""
+
+    ttft_s: Floats
+    tpot_s: Floats
+    """(E2E − TTFT) / (output tokens − 1), for answers of more than one token."""
+    e2e_s: Floats
+    queue_s: Floats
+    done: npt.NDArray[np.bool_]
+
+    def good(self, slo: SloSpec) -> npt.NDArray[np.bool_]:
+        """Requests that met every part of the objective."""
+        ok = self.done.copy()
+        for limit, values in ((slo.ttft_s, self.ttft_s), (slo.tpot_s, self.tpot_s), (slo.e2e_s, self.e2e_s)):
+            if limit is not None:
+                ok &= ~(values > limit)  # an answer of one token has no TPOT and cannot miss it
+        return ok
+
+
+def measures(requests: Requests, request_s: float, warmup: int = 0) -> Measures:
+    """Times of each request as its client sees them.
+
+    Args:
+        requests: after a run.
+        request_s: client, HTTP and tokeniser, once a request.
+        warmup: first requests, by arrival, that are left out.
+    """
+    done = requests.state == DONE
+    if warmup:
+        done = done.copy()
+        done[np.argsort(requests.arrival_s, kind="stable")[:warmup]] = False
+    hide = np.where(done, 0.0, np.nan)
+    ttft = requests.first_token_s - requests.arrival_s + request_s + hide
+    e2e = requests.finish_s - requests.arrival_s + request_s + hide
+    more = np.maximum(requests.output_tokens - 1, 0).astype(np.float64)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        tpot = np.where(more > 0, (e2e - ttft) / more, np.nan)
+    return Measures(ttft, tpot, e2e, requests.scheduled_s - requests.arrival_s + hide, done)
+
+
+def backlog_grows(requests: Requests) -> bool:
+    """Whether the line kept growing while requests arrived: then no steady state exists, and none is reported.
+
+    The line's length at 60 % and at 100 % of the arrivals: growth beyond 5 % of what arrived between them, and beyond
+    three standard deviations of a Poisson count, is no accident.
+    """
+    arrival = np.sort(requests.arrival_s)
+    if len(arrival) < 50 or not np.isfinite(arrival).all() or arrival[-1] <= arrival[0]:
+        return False
+    scheduled = np.sort(requests.scheduled_s[np.isfinite(requests.scheduled_s)])
+    early, late = int(0.6 * len(arrival)), len(arrival) - 1
+
+    def waiting(at: int) -> int:
+        return at + 1 - int(np.searchsorted(scheduled, arrival[at], side="right"))
+
+    came = late - early
+    return waiting(late) - waiting(early) > max(0.05 * came, 3.0 * came**0.5)
+
+
+def per_request(requests: Requests, found: Measures) -> dict[str, Any]:
+    """Columns of the table of requests."""
+    return {
+        "arrival_s": requests.arrival_s, "input_tokens": requests.input_tokens,
+        "output_tokens": requests.output_tokens, "queue_s": found.queue_s, "ttft_s": found.ttft_s,
+        "tpot_s": found.tpot_s, "e2e_s": found.e2e_s, "preemptions": requests.preemptions,
+        "instance": requests.instance, "completed": requests.state == DONE,
+    }  # fmt: skip

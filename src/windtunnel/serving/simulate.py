@@ -1,0 +1,214 @@
+"""From a scenario to a serving prediction: look up, resolve instances, make traffic, run, measure."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from windtunnel import catalog
+from windtunnel.cost.serving import serving_coefficients
+from windtunnel.errors import ProblemList
+from windtunnel.importers.scenario import Source, attempt, load, resolve_model
+from windtunnel.serving import loop
+from windtunnel.serving.iteration import IterationModel, iteration_model
+from windtunnel.serving.limits import Limits
+from windtunnel.serving.metrics import backlog_grows, distribution, from_histogram, measures, per_request
+from windtunnel.serving.requests import DONE, REJECTED, Requests
+from windtunnel.serving.results import ServingResult
+from windtunnel.specs.scenario import ModelFile, Scenario
+from windtunnel.specs.serving import PoolSpec, ServingPlan, ServingSpec
+
+if TYPE_CHECKING:
+    from windtunnel.serving.engines.base import Instance
+    from windtunnel.specs.cluster import ClusterSpec
+    from windtunnel.specs.model import ModelSpec
+
+KEEP_EVENTS_BELOW = 200_000
+"""Requests up to which every event is kept for charts; beyond it one in several."""
+
+
+@dataclass(frozen=True, slots=True)
+class Deployment:
+    """A scenario resolved: what serves, and how fast."""
+
+    scenario: Scenario
+    serving: ServingSpec
+    folder: Path
+    model: ModelSpec
+    cluster: ClusterSpec
+    pool: PoolSpec
+    instance: Instance
+    iteration: IterationModel
+    limits: Limits
+    """Of one instance of the loop; a pipeline of pp stages is pp of them, each with its share of cache and batch."""
+    lanes: int
+    """Instances of the loop: replicas · pp."""
+
+
+def prepare(source: Source, *, overrides: Sequence[str] = ()) -> Deployment:
+    """Resolve a scenario into a deployment.
+
+    Raises:
+        BadInput: everything wrong with the scenario, at once.
+        Infeasible: weights alone leave no room for a cache.
+    """
+    from windtunnel.serving import engines
+
+    scenario, lines, folder = load(source, overrides)
+    problems = ProblemList(lines)
+    model = attempt("model", lambda: resolve_model(scenario, folder), problems)
+    cluster = attempt("cluster", lambda: catalog.resolve_cluster(scenario.cluster), problems)
+    serving = scenario.serving
+    if serving is None:
+        problems.add("serving", None, "is required for `serve`: traffic at least")
+    problems.raise_if_any()
+    assert serving is not None
+    pool = _pool(scenario, serving, problems)
+    if pool.replicas * pool.plan.num_devices > cluster.num_devices:
+        need = pool.replicas * pool.plan.num_devices
+        rule = f"replicas · tp · pp · dp · cp = {need} must not exceed the {cluster.num_devices} devices of the cluster"
+        problems.add("serving.pools", pool.replicas, rule)
+    instance = engines.resolve(serving, pool, model, cluster, problems)
+    problems.raise_if_any()
+    coefficients = serving_coefficients(serving.engine, serving.engine_version, cluster.device)
+    most = instance.budget + instance.max_num_seqs
+    iteration = iteration_model(
+        model, cluster, instance.shape, coefficients, most_tokens=most, expert_skew=serving.expert_skew,
+        cuda_graphs=instance.cuda_graphs,
+    )  # fmt: skip
+    limits = limits_of(iteration, instance, serving)
+    return Deployment(
+        scenario, serving, folder, model, cluster, pool, instance, iteration, limits, pool.replicas * pool.plan.pp
+    )
+
+
+def _pool(scenario: Scenario, serving: ServingSpec, problems: ProblemList) -> PoolSpec:
+    """The one pool of alike instances; several, or split roles, are not simulated yet."""
+    if not serving.pools:
+        plan = scenario.plan
+        dp = plan.dp if isinstance(plan.dp, int) else 1
+        return PoolSpec(plan=ServingPlan(tp=plan.tp, pp=plan.pp, ep=plan.ep, dp=dp, cp=plan.cp))
+    if len(serving.pools) > 1:
+        problems.add("serving.pools", f"{len(serving.pools)} pools", "one pool is simulated yet")
+    for i, pool in enumerate(serving.pools):
+        if pool.role != "mixed":
+            problems.add(f"serving.pools[{i}].role", pool.role, "only mixed pools are simulated yet")
+    return serving.pools[0]
+
+
+def limits_of(iteration: IterationModel, instance: Instance, serving: ServingSpec) -> Limits:
+    """What the loop reads, of one lane."""
+    from windtunnel.serving.limits import Router
+
+    lanes, traffic = instance.shape.pp, serving.traffic
+    routers = {r.name.lower(): r for r in Router}
+    base = Limits(
+        pair=iteration.prefill_pair_s, kv=iteration.decode_kv_s, window_kv=iteration.window_kv_s,
+        window=iteration.window, per_sequence=iteration.per_sequence_s, prompt_extra=iteration.prefill_extra_s,
+        budget=instance.budget, max_seqs=max(instance.max_num_seqs // lanes, 1), block=instance.capacity.block_size,
+        blocks=instance.capacity.blocks // lanes, watermark=instance.watermark, poll=instance.poll,
+        router=int(routers.get(serving.router, Router.ROUND_ROBIN)), concurrency=traffic.concurrency or 0,
+        seed=traffic.seed,
+    )  # fmt: skip
+    return replace(base, **instance.switches)
+
+
+def simulate_serving(source: Source, *, overrides: Sequence[str] = ()) -> ServingResult:
+    """Simulate serving request by request.
+
+    Args:
+        source: path of a scenario file, a mapping of its fields, or a `Scenario`.
+        overrides: `key=value` settings as `--set` takes them.
+
+    Raises:
+        BadInput: everything wrong with the scenario, at once.
+        Infeasible: the model does not fit.
+
+    Example:
+        >>> import windtunnel as wt
+        >>> r = wt.simulate_serving("examples/serving/llama3-70b-4xh100.yaml")  # doctest: +SKIP
+    """
+    from windtunnel.serving.traffic import generate
+
+    begun = time.perf_counter()
+    d = prepare(source, overrides=overrides)
+    requests = generate(d.serving.traffic, d.folder)
+    result = run(d, requests)
+    return replace(result, simulated_in_s=time.perf_counter() - begun)
+
+
+def run(d: Deployment, requests: Requests) -> ServingResult:
+    """Serve given requests on a resolved deployment."""
+    count = len(requests)
+    every = 1 if count <= KEEP_EVENTS_BELOW else -(-count // KEEP_EVENTS_BELOW)
+    limits = replace(d.limits, every=every)
+    most = limits.budget + limits.max_seqs
+    outcome = loop.serve(requests, d.iteration.table(most), limits, d.lanes)
+    found = measures(requests, d.iteration.request_s, d.serving.traffic.warmup_requests)
+    done = requests.state == DONE
+    finish = float(np.nanmax(requests.finish_s)) if done.any() else 0.0
+    first = float(np.nanmin(requests.arrival_s)) if count else 0.0
+    duration = max(finish - first, 1e-12)
+    totals = outcome.totals
+    generated = float(requests.output_tokens[done].sum())
+    prompts = float(requests.input_tokens[done].sum())
+    good = found.good(d.serving.slo)
+    measured = max(int(found.done.sum()), 1)
+    share = float(good.sum()) / measured
+    devices = d.pool.replicas * d.pool.plan.num_devices
+    tpot = distribution(found.tpot_s)
+    iterations = float(totals["iterations"].sum())
+    price = d.cluster.price_per_device_hour
+    price = d.cluster.device.price_per_hour if price is None else price
+    saturated = not limits.concurrency and not d.serving.traffic.offline and backlog_grows(requests)
+    cached = float(requests.cached_tokens[done].sum()) / max(prompts, 1.0)
+    capacity = d.instance.capacity
+    from windtunnel import __version__
+
+    plain = d.scenario.model_dump(mode="json", exclude_unset=True)
+    if isinstance(d.scenario.model, ModelFile):
+        plain["model"] = d.model.model_dump(mode="json", exclude_defaults=True)
+    digest = hashlib.sha256(json.dumps([plain, __version__], sort_keys=True).encode()).hexdigest()[:16]
+    return ServingResult(
+        scenario_name=d.scenario.name or d.model.name, requests=count, completed=int(done.sum()),
+        rejected=int((requests.state == REJECTED).sum()), duration_s=duration,
+        throughput_requests_per_s=float(done.sum()) / duration, output_tokens_per_s=generated / duration,
+        output_tokens_per_s_per_device=generated / duration / devices,
+        total_tokens_per_s=(generated + prompts) / duration,
+        output_tokens_per_s_per_user=1.0 / tpot.p50 if tpot.p50 > 0 else 0.0, ttft_s=distribution(found.ttft_s),
+        tpot_s=tpot, itl_s=from_histogram(outcome.between_tokens), e2e_s=distribution(found.e2e_s),
+        queue_s=distribution(found.queue_s), slo_attainment=share, slo_met=share >= d.serving.slo.percentile,
+        goodput_requests_per_s=float(good.sum()) / duration,
+        kv_cache_usage_max=float(totals["kv_max"].max()) / limits.blocks,
+        kv_cache_usage_mean=float(totals["used_s"].sum()) / (limits.blocks * d.lanes * duration),
+        prefix_hit_rate=cached, preemptions=int(totals["preemptions"].sum()),
+        running_mean=float(totals["running_s"].sum()) / duration,
+        waiting_mean=float(np.nansum(found.queue_s)) / duration, saturated=saturated, num_devices=devices,
+        instances=d.pool.replicas, capacity=capacity.to_dict(), limits=d.instance.described(),
+        iterations={
+            "count": iterations, "mean_s": float(totals["busy_s"].sum()) / max(iterations, 1.0),
+            "with_prompts": float(totals["prompt_iterations"].sum()),
+            "busy_share": float(totals["busy_s"].sum()) / (d.lanes * duration),
+        },
+        cost_per_million_output_tokens=(
+            None if price is None or not generated else price * devices * duration / 3600.0 / generated * 1e6
+        ),
+        assumed=tuple(d.instance.assumed), warnings=_warnings(d, requests, saturated), scenario=plain,
+        input_hash=digest, version=__version__, table=per_request(requests, found), series=outcome.series,
+    )  # fmt: skip
+
+
+def _warnings(d: Deployment, requests: Requests, saturated: bool) -> tuple[str, ...]:
+    out = []
+    if saturated and d.serving.traffic.num_requests:
+        out.append("no steady state: ask for a lower rate, or for more instances")
+    if int((requests.state == REJECTED).sum()):
+        out.append("some requests need more cache than an instance has: they were refused")
+    return tuple(out)
