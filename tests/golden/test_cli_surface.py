@@ -22,6 +22,7 @@ OPTIONS = {
         "--against", "--curves", "--export", "--export-dir", "--interval", "--json", "--report", "--set",
         "--target-version", "--trace", "--wrapper",
     ],
+    "serve": ["--json", "--requests", "--set"],
     "fit": ["--json", "--set"],
     "plan": [
         "--export", "--export-dir", "--free", "--json", "--output", "--report", "--set", "--simpler", "--stability",
@@ -52,8 +53,8 @@ OPTIONS = {
 }  # fmt: skip
 
 PUBLIC = [
-    "BadInput", "GateFailed", "Infeasible", "Scenario", "TrainingResult", "WindtunnelError", "__version__", "compare",
-    "explain", "fit", "load_scenario", "plan", "simulate_training", "validate",
+    "BadInput", "GateFailed", "Infeasible", "Scenario", "ServingResult", "TrainingResult", "WindtunnelError",
+    "__version__", "compare", "explain", "fit", "load_scenario", "plan", "simulate_serving", "simulate_training", "validate",
 ]  # fmt: skip
 
 RESULT_KEYS = [

@@ -69,7 +69,11 @@ def _file(name: str) -> dict[str, Any]:
 
 
 def release_of(engine: str, version: str) -> str:
-    """The release line of an engine whose coefficients count: `vllm_v0` before 0.8, else the engine itself."""
+    """The release line of an engine whose coefficients count: `vllm_v0` before 0.8, else the engine itself.
+
+    Source: vLLM's second engine core is the default from 0.8.0 on (its release notes). Valid for: stated versions;
+    without one the newest line stands.
+    """
     if engine == "vllm" and version:
         parts = [int(p) for p in version.lstrip("v").split(".")[:2] if p.isdigit()]
         if len(parts) == 2 and tuple(parts) < (0, 8):
@@ -102,5 +106,9 @@ def _resolved(engine: str, device_id: str, generation: str) -> ServingCoefficien
 
 
 def serving_coefficients(engine: str, version: str, device: DeviceSpec) -> ServingCoefficients:
-    """Coefficients of an engine's release line on a device, the most specific entry of each."""
+    """Coefficients of an engine's release line on a device, the most specific entry of each.
+
+    Source: `catalog/coefficients/serving/*.yaml`, each value with its grade. Valid for: devices of a generation that
+    has an entry; others take the default level.
+    """
     return _resolved(release_of(engine, version), device.id, device.generation)

@@ -22,7 +22,7 @@ def distinct_experts(experts: float, topk: float, tokens: Floats, skew: float) -
     """Expected number of experts that at least one of `tokens` tokens is routed to.
 
     `skew` below 1 counts popular experts as fewer alike ones. Source: the occupancy of `experts` bins by draws without
-    replacement within a token.
+    replacement within a token. Valid for: routing that draws experts alike within the `skew` share.
     """
     alike = max(experts * skew, topk)
     return np.asarray(alike * (1.0 - (1.0 - topk / alike) ** tokens))

@@ -66,9 +66,10 @@ def _figures(result: ServingResult) -> RenderableType:
     table.add_row(
         "Throughput",
         f"{result.throughput_requests_per_s:,.2f} requests/s, {result.output_tokens_per_s:,.0f} output tokens/s "
-        f"({result.output_tokens_per_s_per_device:,.0f} per device, {result.output_tokens_per_s_per_user:,.0f} per user); "
-        + devices,
+        f"({result.output_tokens_per_s_per_device:,.0f} per device, "
+        f"{result.output_tokens_per_s_per_user:,.0f} per user)",
     )
+    table.add_row("", devices)
     if result.slo_attainment < 1.0 or result.slo_met:
         table.add_row(
             "Objective",

@@ -36,7 +36,8 @@ class Distribution:
         return {name: getattr(self, name) for name in self.__slots__}
 
 
-_NONE = Distribution(0, *(float("nan"),) * 8)
+_NAN = float("nan")
+_NONE = Distribution(0, _NAN, _NAN, _NAN, _NAN, _NAN, _NAN, _NAN, _NAN)
 
 
 def distribution(values: Floats) -> Distribution:
@@ -44,8 +45,8 @@ def distribution(values: Floats) -> Distribution:
     known = values[np.isfinite(values)]
     if not len(known):
         return _NONE
-    quantiles = np.percentile(known, PERCENTILES)
-    return Distribution(len(known), float(known.mean()), float(known.std()), *map(float, quantiles), float(known.max()))
+    p50, p75, p90, p95, p99 = (float(q) for q in np.percentile(known, PERCENTILES))
+    return Distribution(len(known), float(known.mean()), float(known.std()), p50, p75, p90, p95, p99, float(known.max()))
 
 
 def from_histogram(counts: Floats) -> Distribution:
@@ -57,8 +58,8 @@ def from_histogram(counts: Floats) -> Distribution:
     mean = float((counts * middle).sum() / total)
     spread = float(np.sqrt(max((counts * (middle - mean) ** 2).sum() / total, 0.0)))
     below = np.cumsum(counts) / total
-    quantiles = [float(middle[np.searchsorted(below, p / 100)]) for p in PERCENTILES]
-    return Distribution(int(total), mean, spread, *quantiles, float(middle[np.flatnonzero(counts)[-1]]))
+    p50, p75, p90, p95, p99 = (float(middle[np.searchsorted(below, p / 100)]) for p in PERCENTILES)
+    return Distribution(int(total), mean, spread, p50, p75, p90, p95, p99, float(middle[np.flatnonzero(counts)[-1]]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +119,7 @@ def backlog_grows(requests: Requests) -> bool:
         return at + 1 - int(np.searchsorted(scheduled, arrival[at], side="right"))
 
     came = late - early
-    return waiting(late) - waiting(early) > max(0.05 * came, 3.0 * came**0.5)
+    return bool(waiting(late) - waiting(early) > max(0.05 * came, 3.0 * came**0.5))
 
 
 def per_request(requests: Requests, found: Measures) -> dict[str, Any]:

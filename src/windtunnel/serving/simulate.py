@@ -6,9 +6,9 @@ import hashlib
 import json
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -26,7 +26,7 @@ from windtunnel.specs.scenario import ModelFile, Scenario
 from windtunnel.specs.serving import PoolSpec, ServingPlan, ServingSpec
 
 if TYPE_CHECKING:
-    from windtunnel.serving.engines.base import Instance
+    from windtunnel.serving.engines import Instance
     from windtunnel.specs.cluster import ClusterSpec
     from windtunnel.specs.model import ModelSpec
 
@@ -78,12 +78,12 @@ def prepare(source: Source, *, overrides: Sequence[str] = ()) -> Deployment:
     instance = engines.resolve(serving, pool, model, cluster, problems)
     problems.raise_if_any()
     coefficients = serving_coefficients(serving.engine, serving.engine_version, cluster.device)
-    most = instance.budget + instance.max_num_seqs
+    most = instance.limits.budget + instance.limits.max_seqs
     iteration = iteration_model(
         model, cluster, instance.shape, coefficients, most_tokens=most, expert_skew=serving.expert_skew,
         cuda_graphs=instance.cuda_graphs,
     )  # fmt: skip
-    limits = limits_of(iteration, instance, serving)
+    limits = lane_limits(iteration, instance, serving)
     return Deployment(
         scenario, serving, folder, model, cluster, pool, instance, iteration, limits, pool.replicas * pool.plan.pp
     )
@@ -103,21 +103,15 @@ def _pool(scenario: Scenario, serving: ServingSpec, problems: ProblemList) -> Po
     return serving.pools[0]
 
 
-def limits_of(iteration: IterationModel, instance: Instance, serving: ServingSpec) -> Limits:
-    """What the loop reads, of one lane."""
-    from windtunnel.serving.limits import Router
-
-    lanes, traffic = instance.shape.pp, serving.traffic
-    routers = {r.name.lower(): r for r in Router}
-    base = Limits(
-        pair=iteration.prefill_pair_s, kv=iteration.decode_kv_s, window_kv=iteration.window_kv_s,
-        window=iteration.window, per_sequence=iteration.per_sequence_s, prompt_extra=iteration.prefill_extra_s,
-        budget=instance.budget, max_seqs=max(instance.max_num_seqs // lanes, 1), block=instance.capacity.block_size,
-        blocks=instance.capacity.blocks // lanes, watermark=instance.watermark, poll=instance.poll,
-        router=int(routers.get(serving.router, Router.ROUND_ROBIN)), concurrency=traffic.concurrency or 0,
-        seed=traffic.seed,
+def lane_limits(iteration: IterationModel, instance: Instance, serving: ServingSpec) -> Limits:
+    """What the loop reads, of one lane: the instance's limits with the iteration's costs."""
+    own, lanes = instance.limits, instance.shape.pp
+    return replace(
+        own, pair=iteration.prefill_pair_s, kv=iteration.decode_kv_s, window_kv=iteration.window_kv_s,
+        per_sequence=iteration.per_sequence_s, prompt_extra=iteration.prefill_extra_s,
+        max_seqs=max(own.max_seqs // lanes, 1), blocks=own.blocks // lanes, watermark=own.watermark // lanes,
+        concurrency=serving.traffic.concurrency or 0, seed=serving.traffic.seed,
     )  # fmt: skip
-    return replace(base, **instance.switches)
 
 
 def simulate_serving(source: Source, *, overrides: Sequence[str] = ()) -> ServingResult:
@@ -139,13 +133,19 @@ def simulate_serving(source: Source, *, overrides: Sequence[str] = ()) -> Servin
 
     begun = time.perf_counter()
     d = prepare(source, overrides=overrides)
-    requests = generate(d.serving.traffic, d.folder)
-    result = run(d, requests)
+    traffic = generate(d.serving.traffic, folder=d.folder)
+    result = run(d, traffic.requests, assumed=traffic.assumed)
     return replace(result, simulated_in_s=time.perf_counter() - begun)
 
 
-def run(d: Deployment, requests: Requests) -> ServingResult:
-    """Serve given requests on a resolved deployment."""
+def run(d: Deployment, requests: Requests, *, assumed: tuple[tuple[str, Any, str], ...] = ()) -> ServingResult:
+    """Serve given requests on a resolved deployment.
+
+    Args:
+        d: what serves.
+        requests: what is sent; times are written into it.
+        assumed: (field, value, why) of the traffic.
+    """
     count = len(requests)
     every = 1 if count <= KEEP_EVENTS_BELOW else -(-count // KEEP_EVENTS_BELOW)
     limits = replace(d.limits, every=every)
@@ -191,7 +191,7 @@ def run(d: Deployment, requests: Requests) -> ServingResult:
         prefix_hit_rate=cached, preemptions=int(totals["preemptions"].sum()),
         running_mean=float(totals["running_s"].sum()) / duration,
         waiting_mean=float(np.nansum(found.queue_s)) / duration, saturated=saturated, num_devices=devices,
-        instances=d.pool.replicas, capacity=capacity.to_dict(), limits=d.instance.described(),
+        instances=d.pool.replicas, capacity=asdict(capacity), limits=_described(d),
         iterations={
             "count": iterations, "mean_s": float(totals["busy_s"].sum()) / max(iterations, 1.0),
             "with_prompts": float(totals["prompt_iterations"].sum()),
@@ -200,9 +200,25 @@ def run(d: Deployment, requests: Requests) -> ServingResult:
         cost_per_million_output_tokens=(
             None if price is None or not generated else price * devices * duration / 3600.0 / generated * 1e6
         ),
-        assumed=tuple(d.instance.assumed), warnings=_warnings(d, requests, saturated), scenario=plain,
+        assumed=_assumed(d, assumed), warnings=_warnings(d, requests, saturated), scenario=plain,
         input_hash=digest, version=__version__, table=per_request(requests, found), series=outcome.series,
     )  # fmt: skip
+
+
+def _assumed(d: Deployment, traffic: tuple[tuple[str, Any, str], ...]) -> tuple[dict[str, str], ...]:
+    rows = [(a.field, a.value, a.why) for a in d.instance.assumed]
+    rows += [*traffic, *d.cluster.assumed]
+    return tuple({"field": name, "value": str(value), "why": why} for name, value, why in rows)
+
+
+def _described(d: Deployment) -> dict[str, Any]:
+    """Limits and switches of one instance, in vLLM's words."""
+    own, instance = d.instance.limits, d.instance
+    return {
+        "policy": instance.policy.id, "max_num_seqs": own.max_seqs, "max_num_batched_tokens": own.budget,
+        "max_model_len": instance.max_model_len, "block_size": own.block, "chunked_prefill": own.chunked,
+        "mixed_batches": own.mixed, "prefix_caching": instance.prefix_caching, "cuda_graphs": instance.cuda_graphs,
+    }  # fmt: skip
 
 
 def _warnings(d: Deployment, requests: Requests, saturated: bool) -> tuple[str, ...]:
