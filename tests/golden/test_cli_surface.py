@@ -54,7 +54,8 @@ OPTIONS = {
 
 PUBLIC = [
     "BadInput", "GateFailed", "Infeasible", "Scenario", "ServingResult", "TrainingResult", "WindtunnelError",
-    "__version__", "compare", "explain", "fit", "load_scenario", "plan", "simulate_serving", "simulate_training", "validate",
+    "__version__", "compare", "explain", "fit", "load_scenario", "plan", "simulate_serving", "simulate_training",
+    "validate",
 ]  # fmt: skip
 
 RESULT_KEYS = [

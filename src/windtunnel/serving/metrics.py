@@ -46,7 +46,8 @@ def distribution(values: Floats) -> Distribution:
     if not len(known):
         return _NONE
     p50, p75, p90, p95, p99 = (float(q) for q in np.percentile(known, PERCENTILES))
-    return Distribution(len(known), float(known.mean()), float(known.std()), p50, p75, p90, p95, p99, float(known.max()))
+    mean, spread, most = float(known.mean()), float(known.std()), float(known.max())
+    return Distribution(len(known), mean, spread, p50, p75, p90, p95, p99, most)
 
 
 def from_histogram(counts: Floats) -> Distribution:
