@@ -20,6 +20,7 @@ from windtunnel.validation.reading.hardware import canonical_device, read_hardwa
 from windtunnel.validation.reading.model import read_model
 from windtunnel.validation.reading.overlap import read_overlap
 from windtunnel.validation.reading.plan import read_axes, read_policies
+from windtunnel.validation.reading.power import device_of, is_power_row
 from windtunnel.validation.reading.precision import read_precision
 from windtunnel.validation.reading.recompute import read_offload, read_recompute, room_for_attention
 from windtunnel.validation.reading.serving import read_serving
@@ -39,7 +40,7 @@ class RowCase:
 
     id: str
     row_kind: str
-    """training | serving | collective | kernel."""
+    """training | serving | power | collective | kernel."""
     family: str
     device: str
     """Canonical id where the catalogue knows the part, else the row's own word."""
@@ -62,6 +63,8 @@ def row_kind(row: dict[str, Any]) -> str:
         return "collective"
     if "dtype" in row:
         return "kernel"
+    if is_power_row(row):
+        return "power"
     return "training" if "model" in row and "hardware" in row else "unknown"
 
 
@@ -75,6 +78,8 @@ def read(row: Any) -> RowCase:
             return _training(row)
         if kind == "serving":
             return _serving(row)
+        if kind == "power":
+            return RowCase(_id(row), kind, "power", device_of(row), ())
         return _micro(row, kind)
     except Exception as error:  # a row that we cannot read is an answer, not a crash
         text = " ".join(str(error).split())[:200]

@@ -133,6 +133,10 @@ def _outcomes(
     targets = case.metrics or (Target("none", "", float("nan"), lambda r: float("nan")),)
     if case.row_kind in ("collective", "kernel"):
         return [_micro(row, case, target) for target in targets]
+    if case.row_kind == "power":
+        from windtunnel.validation import power_rows
+
+        return power_rows.outcomes(row, case.device)
     if case.scenario is None or case.row_kind == "serving":
         return [_missing(case, target, case.reason or "serving is not simulated yet") for target in targets]
     key = fingerprint(case.scenario)

@@ -1,0 +1,119 @@
+"""Watts of a device that serves: which kernels run for what share of the time, and what they ask of the board.
+
+    demand = idle + span · (awake · clock + kernel · k + attention · a + matrix · √m) + 31 pJ · bytes/s
+    watts = (demand^−q + limit^−q)^(−1/q),  span = board power − idle
+
+`k` and `a` are shares of time in kernels over weights and prompts and in decode attention, `m` the share of the time
+that the products would take at peak. The root: the first rows of a tile wake the whole matrix unit, further rows fill
+it. A board holds its mean below the limit; iterations are unlike, so the mean bends before it gets there.
+
+Source: docs/serving.md, "Power, energy, money"; coefficients in `catalog/coefficients/serving/power.yaml`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from math import sqrt
+from typing import Any
+
+from windtunnel.cost.clock import HBM_J_PER_BYTE, idle_w
+from windtunnel.specs.device import DeviceSpec
+
+_FILE = "catalog/coefficients/serving/power.yaml"
+BEND = 8.0
+"""Exponent `q` of the limit: demand at the limit gives 92 % of it. Assumed; 4 to 8 fit alike."""
+FITTED = ("awake", "kernel", "attention", "matrix")
+
+
+@dataclass(frozen=True, slots=True)
+class PowerCoefficients:
+    """Shares of (board power − idle). See the module docstring."""
+
+    awake: float
+    """An iteration under way, whatever runs in it: clocks up, schedulers and collectives spinning."""
+    kernel: float
+    """Kernels over weights and prompts all the time, beyond the energy of the bytes they move."""
+    attention: float
+    """Decode attention all the time, beyond the energy of the bytes it reads."""
+    matrix: float
+    """Products at peak."""
+    spread: float
+    """Standard deviation of log(predicted / measured) of models that no coefficient has seen."""
+    grade: str
+    level: str
+    """default, a generation or a device."""
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """What one device does over a stretch of time. Shares of the time; bytes a second."""
+
+    kernel: float
+    attention: float
+    matrix: float
+    hbm_bytes_per_s: float
+
+
+@cache
+def _levels() -> dict[str, dict[str, Any]]:
+    import yaml
+
+    path = resources.files("windtunnel") / _FILE
+    return dict(yaml.safe_load(path.read_text())["coefficients"])
+
+
+@cache
+def _resolved(device_id: str, generation: str) -> PowerCoefficients:
+    values: dict[str, float] = {}
+    grade, at = "assumed", "default"
+    for level in ("default", generation, device_id):
+        for name, entry in (_levels().get(level) or {}).items():
+            values[name] = float(entry["value"])
+            if name in FITTED:
+                grade, at = str(entry["grade"]), level
+    return PowerCoefficients(**values, grade=grade, level=at)
+
+
+def power_coefficients(device: DeviceSpec) -> PowerCoefficients:
+    """Coefficients of a device: its own, its generation's, or the default's.
+
+    Source: `catalog/coefficients/serving/power.yaml`. Valid for: accelerators with a board power.
+    """
+    return _resolved(device.id, device.generation)
+
+
+def limit_w(device: DeviceSpec, cap_w: float | None) -> float:
+    """Watts that the board may draw: its power of the data sheet, or a cap below it; 0 where neither is known.
+
+    Source: data sheets. Valid for: caps that the board accepts.
+    """
+    board = device.tdp_w or 0.0
+    return min(board, cap_w) if cap_w else board
+
+
+def demand_w(device: DeviceSpec, coefficients: PowerCoefficients, use: Use, clock: float = 1.0) -> float:
+    """Watts that a device would draw without a limit.
+
+    Source: module docstring. Valid for: devices with a board power; 0 without one. Error: see `spread`.
+    """
+    if not device.tdp_w:
+        return 0.0
+    idle, c = idle_w(device), coefficients
+    share = c.awake * clock + c.kernel * use.kernel + c.attention * use.attention + c.matrix * sqrt(use.matrix)
+    return idle + (device.tdp_w - idle) * share + HBM_J_PER_BYTE * use.hbm_bytes_per_s
+
+
+def watts(
+    device: DeviceSpec, coefficients: PowerCoefficients, use: Use, cap_w: float | None = None, clock: float = 1.0
+) -> float:
+    """Mean watts of a device while it serves, never above its limit.
+
+    Source: module docstring. Valid for: stretches of more than a second (what power meters of boards average over).
+    """
+    demand, limit = demand_w(device, coefficients, use, clock), limit_w(device, cap_w)
+    if demand <= 0.0 or limit <= 0.0:
+        return 0.0
+    low, high = min(demand, limit), max(demand, limit)
+    return float(low * (1.0 + (low / high) ** BEND) ** (-1.0 / BEND))

@@ -1,0 +1,248 @@
+"""Watts, joules and money of a served run, from the sums that the request loop keeps.
+
+Time of an instance falls into three: iterations that hold prompts, decode steps alone, nothing to do. Each has its mean
+iteration; what its kernels take of it (`WorkTable`) says what a device draws (`cost.serving_power`).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from windtunnel.cost.clock import idle_w
+from windtunnel.cost.provenance import weakest
+from windtunnel.cost.serving_power import PowerCoefficients, Use, limit_w, power_coefficients, watts
+from windtunnel.graph import Kind
+from windtunnel.program.segment import COMPUTE
+from windtunnel.serving.iteration import IterationModel
+from windtunnel.serving.layers import Layers
+from windtunnel.serving.shape import Shape
+from windtunnel.specs.cluster import ClusterSpec
+from windtunnel.specs.model import ModelSpec
+
+Floats = npt.NDArray[np.float64]
+J_PER_KWH = 3.6e6
+_LEVEL, _Z = 0.8, 1.2816
+SUMS = (
+    "busy_s", "iterations", "prompt_iterations", "prompt_tokens", "decode_tokens", "prompt_pairs", "kv_tokens",
+)  # fmt: skip
+"""Fields of `kernels.TOTAL` that are read."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkTable:
+    """What one device does in an iteration by its computed tokens, attention left out. Arrays (G,)."""
+
+    tokens: Floats
+    kernel_s: Floats
+    """In kernels over weights and activations."""
+    matrix_s: Floats
+    """What the products would take at the peak of their format."""
+    hbm_bytes: Floats
+    row_matrix_s: float
+    """What one row of logits would take at peak."""
+
+    def at(self, tokens: float) -> tuple[float, float, float]:
+        """Kernel seconds, matrix seconds at peak and bytes, interpolated."""
+        columns = (self.kernel_s, self.matrix_s, self.hbm_bytes)
+        seconds, matrix, moved = (float(np.interp(tokens, self.tokens, x)) for x in columns)
+        return seconds, matrix, moved
+
+
+def work_table(
+    model: ModelSpec, cluster: ClusterSpec, shape: Shape, iteration: IterationModel, expert_skew: float = 0.85
+) -> WorkTable:
+    """The table of one instance, at the knots of its iteration model; stages of a pipeline share it evenly."""
+    knots = iteration.linear.tokens
+    layers = Layers(model, cluster, shape, iteration.coefficients, expert_skew)
+    kinds = model.layer_kinds()
+    seconds, moved, matrix = (np.zeros(len(knots)) for _ in range(3))
+    n = knots.astype(np.float64)
+    device = cluster.device
+    segments = layers.segments(knots)
+    for j, (kind, operators) in enumerate(layers.local.items()):
+        depth = float(sum(k == kind for k in kinds))
+        for i, segment in enumerate(segments[j * len(knots) : (j + 1) * len(knots)]):
+            own = [x for x in segment.launches if x.stream == COMPUTE]
+            seconds[i] += depth * sum(x.alone_s for x in own)
+            moved[i] += depth * sum(x.hbm_bytes for x in own)
+        for op in operators:
+            if op.kind in (Kind.GEMM, Kind.GROUPED_GEMM):
+                grouped = op.kind == Kind.GROUPED_GEMM
+                fmt = shape.expert if grouped else shape.linear
+                compute = fmt.compute if grouped or op.number_class == "linear" else "bf16"
+                matrix += depth * 2.0 * op.m * n / shape.dp * op.n * op.k / device.peak(compute)
+    head = float(model.vocab_size) * model.hidden_size / shape.tp
+    seconds += iteration.linear.head_s
+    moved += 2.0 * head
+    row = 2.0 * head / shape.dp / device.peak("bf16")
+    return WorkTable(n, seconds / shape.pp, matrix / shape.pp, moved / shape.pp, row / shape.pp)
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """Iterations of one kind: how many, and the mean one (tokens over the instance; seconds as the loop took them)."""
+
+    iterations: float
+    tokens: float
+    prompt_tokens: float
+    pairs: float
+    kv: float
+    sequences: float
+    seconds: float
+
+    def use(self, work: WorkTable, iteration: IterationModel, shape: Shape, cluster: ClusterSpec) -> Use:
+        """What a device does in the mean iteration."""
+        c, bandwidth = iteration.coefficients, cluster.device.memory_bytes_per_s
+        seconds, matrix, moved = work.at(self.tokens)
+        window = self.sequences * min(self.kv / self.sequences, float(iteration.window)) if self.sequences else 0.0
+        read = (self.kv * iteration.decode_kv_s + window * iteration.window_kv_s) / shape.pp
+        prompt = (self.pairs * iteration.prefill_pair_s + self.prompt_tokens * iteration.prefill_token_s) / shape.pp
+        t = max(self.seconds, seconds + prompt + read)
+        matrix += prompt * c.prefill_attention_fraction + self.sequences * work.row_matrix_s
+        rate = min((moved + read * c.decode_kv_fraction * bandwidth) / t, bandwidth)
+        return Use((seconds + prompt) / t, read / t, min(matrix / t, 1.0), rate)
+
+
+def phases(totals: Any, iteration: IterationModel, *, mixed: bool = True) -> tuple[Phase, Phase]:
+    """Prompt iterations and decode steps of all instances, from sums of the loop.
+
+    The loop keeps seconds in all; they are split as the mean iterations of both kinds would take them.
+
+    Args:
+        totals: records `kernels.TOTAL`, shape (N,).
+        iteration: the closed form that the loop ran on.
+        mixed: whether decode steps run in the iterations that hold prompts.
+    """
+    s = {k: float(np.sum(totals[k])) for k in SUMS}
+    steps, prompts = s["iterations"], s["prompt_iterations"]
+    batch = s["decode_tokens"] / steps if steps else 0.0
+    kv = s["kv_tokens"] / steps if steps else 0.0
+    together = min(steps, prompts) if mixed else 0.0
+    share = together / prompts if prompts else 0.0
+
+    def phase(count: float, tokens: float, prompt: float, pairs: float, cached: float, sequences: float) -> Phase:
+        window = sequences * min(cached / sequences, float(iteration.window)) if sequences else 0.0
+        seconds = iteration.seconds(
+            tokens, pairs=pairs, prompt_tokens=prompt, kv=cached, window_kv=window, sequences=sequences
+        )  # fmt: skip
+        return Phase(count, tokens, prompt, pairs, cached, sequences, seconds if count else 0.0)
+
+    chunk = s["prompt_tokens"] / prompts if prompts else 0.0
+    pairs = s["prompt_pairs"] / prompts if prompts else 0.0
+    first = phase(prompts, chunk + share * batch, chunk, pairs, share * kv, share * batch)
+    second = phase(steps - together, batch, 0.0, 0.0, kv, batch)
+    guess = first.iterations * first.seconds + second.iterations * second.seconds
+    scale = s["busy_s"] / guess if guess else 0.0
+    return _lasting(first, scale), _lasting(second, scale)
+
+
+def _lasting(x: Phase, scale: float) -> Phase:
+    return Phase(x.iterations, x.tokens, x.prompt_tokens, x.pairs, x.kv, x.sequences, x.seconds * scale)
+
+
+@dataclass(frozen=True, slots=True)
+class PowerReport:
+    """Power, energy and money of one pool of instances. Watts of one device; joules of all."""
+
+    num_devices: int
+    limit_w: float
+    mean_w_per_device: float
+    prompt_w: float | None
+    """While iterations hold prompts; None where none did."""
+    decode_w: float | None
+    """While decode steps run alone."""
+    idle_w: float
+    prompt_share: float
+    decode_share: float
+    idle_share: float
+    """Of the time."""
+    energy_j: float
+    energy_per_output_token_j: float | None
+    energy_per_million_tokens_kwh: float | None
+    """Per million tokens put out."""
+    cost_per_million_output_tokens: float | None
+    """In the currency of the device's price, None without one."""
+    interval: dict[str, Any]
+    """Of `mean_w_per_device`, given the run's times: level, low, high, basis, grade."""
+    grades: dict[str, str]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data."""
+        return asdict(self)
+
+
+def power(
+    model: ModelSpec, cluster: ClusterSpec, shape: Shape, iteration: IterationModel, totals: Any, duration_s: float, *,
+    output_tokens: float | None = None, mixed: bool = True, expert_skew: float = 0.85, clock: float = 1.0,
+    coefficients: PowerCoefficients | None = None, work: WorkTable | None = None, time_grade: str = "analytic",
+) -> PowerReport:  # fmt: skip
+    """What a run drew and cost.
+
+    Args:
+        model: what is served.
+        cluster: where.
+        shape: of each instance.
+        iteration: the closed form that the loop ran on.
+        totals: records `kernels.TOTAL`, one an instance.
+        duration_s: from the first arrival to the last answer.
+        output_tokens: put out; absent: those of decode steps.
+        mixed: whether decode steps run in iterations that hold prompts.
+        expert_skew: as in the scenario.
+        clock: of the matrix units under a cap, over their own.
+        coefficients: instead of the device's.
+        work: the instance's table, where it is known.
+        time_grade: how firmly the run's times stand.
+    """
+    device = cluster.device
+    c = coefficients or power_coefficients(device)
+    work = work or work_table(model, cluster, shape, iteration, expert_skew)
+    instances = int(np.size(totals["busy_s"]))
+    per_instance = shape.ranks * shape.pp
+    devices = instances * per_instance
+    prompt, decode = phases(totals, iteration, mixed=mixed)
+    whole = max(duration_s * instances, prompt.iterations * prompt.seconds + decode.iterations * decode.seconds)
+    drawn: list[float | None] = []
+    joules = 0.0
+    shares = []
+    for x in (prompt, decode):
+        busy = x.iterations * x.seconds
+        w = watts(device, c, x.use(work, iteration, shape, cluster), cluster.power_cap_w, clock) if busy else None
+        drawn.append(w)
+        shares.append(busy / whole if whole else 0.0)
+        joules += (w or 0.0) * busy * per_instance
+    rest = idle_w(device)
+    idle_s = max(whole * (1.0 - sum(shares)), 0.0)
+    joules += rest * idle_s * per_instance
+    mean = joules / (whole * per_instance) if whole else rest
+    tokens = output_tokens if output_tokens is not None else float(np.sum(totals["decode_tokens"]))
+    each = joules / tokens if tokens else None
+    limit = limit_w(device, cluster.power_cap_w)
+    priced = cluster.price_per_device_hour is not None
+    price = cluster.price_per_device_hour if priced else device.price_per_hour
+    money = price * devices * duration_s / 3600.0 / tokens * 1e6 if price is not None and tokens else None
+    grade = weakest([time_grade, c.grade if device.tdp_w else "assumed"])
+    return PowerReport(
+        devices, limit, mean, drawn[0], drawn[1], rest, shares[0], shares[1], max(1.0 - sum(shares), 0.0), joules, each,
+        None if each is None else each * 1e6 / J_PER_KWH, money, _interval(mean, rest, limit, c, shares),
+        {
+            "mean_w_per_device": grade, "energy_j": grade, "energy_per_output_token_j": grade,
+            "cost_per_million_output_tokens": weakest([time_grade, "measured" if priced else "assumed"]),
+        },
+    )  # fmt: skip
+
+
+def _interval(
+    mean: float, idle: float, limit: float, c: PowerCoefficients, shares: list[float]
+) -> dict[str, Any]:
+    """80 % band of the mean power: the spread of models left out of the fit, on the share of time under way."""
+    spread = math.exp(_Z * c.spread)
+    busy = sum(shares)
+    active = (mean - (1.0 - busy) * idle) / busy if busy else 0.0
+    edges = [(1.0 - busy) * idle + busy * min(active * x, max(limit, active)) for x in (1.0 / spread, spread)]
+    basis = f"models left out of the fit of {c.level}" if c.level != "default" else "devices without a fit"
+    return {"level": _LEVEL, "low": edges[0], "high": edges[1], "basis": basis, "grade": c.grade}

@@ -1,0 +1,152 @@
+"""Predict measured power and energy of served models: from our own times, and from the time between tokens as given."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from windtunnel import catalog
+from windtunnel.cost.serving import serving_coefficients
+from windtunnel.cost.serving_power import PowerCoefficients
+from windtunnel.errors import ProblemList, WindtunnelError
+from windtunnel.serving.iteration import IterationModel, iteration_model
+from windtunnel.serving.power import SUMS, PowerReport, WorkTable, phases, power, work_table
+from windtunnel.serving.shape import Shape, shape_of
+from windtunnel.specs.cluster import ClusterRef, ClusterSpec
+from windtunnel.specs.model import ModelSpec
+from windtunnel.specs.serving import ServingPlan, ServingPrecision
+from windtunnel.validation.reading.power import PowerCase, read_power
+from windtunnel.validation.reading.values import number
+from windtunnel.validation.report import RowOutcome, relative_error
+
+_MOST_TOKENS = 16384
+FAMILY = "power"
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """One configuration, priced."""
+
+    model: ModelSpec
+    cluster: ClusterSpec
+    shape: Shape
+    iteration: IterationModel
+    work: WorkTable
+
+    def report(self, totals: dict[str, Any], coefficients: PowerCoefficients | None = None) -> PowerReport:
+        """Power of a run that was never idle."""
+        seconds = float(totals["busy_s"][0])
+        return power(
+            self.model, self.cluster, self.shape, self.iteration, totals, seconds, coefficients=coefficients,
+            work=self.work, time_grade="fitted",
+        )  # fmt: skip
+
+
+def served(case: PowerCase) -> Served:
+    """The instance of a row; rows of one configuration share it.
+
+    Raises:
+        BadInput: the plan does not fit the model or the device.
+    """
+    return _served(case.model, case.cluster, case.plan, case.precision)
+
+
+@lru_cache(maxsize=128)
+def _served(model: ModelSpec, ref: ClusterRef, plan: ServingPlan, precision: ServingPrecision) -> Served:
+    cluster = catalog.resolve_cluster(ref)
+    problems = ProblemList()
+    shape = shape_of(model, cluster, plan, precision, "plan", problems)
+    problems.raise_if_any()
+    c = serving_coefficients("vllm", "", cluster.device)
+    iteration = iteration_model(model, cluster, shape, c, most_tokens=_MOST_TOKENS)
+    return Served(model, cluster, shape, iteration, work_table(model, cluster, shape, iteration))
+
+
+def steady(case: PowerCase, iteration: IterationModel, itl_s: float | None = None) -> dict[str, Any]:
+    """Sums of the loop over one mean answer of a full batch: each sequence's place is taken again as it ends.
+
+    Args:
+        case: the row.
+        iteration: of its instance.
+        itl_s: median time between tokens where it is given; absent: as predicted.
+    """
+    steps, batch = case.answer_tokens, case.batch
+    prompts = steps * -math.expm1(-batch / steps)  # steps that some of the `batch` new prompts fall into
+    sums = dict.fromkeys(SUMS, 0.0) | {
+        "iterations": steps, "prompt_iterations": prompts, "prompt_tokens": batch * case.prompt_tokens,
+        "prompt_pairs": batch * 0.5 * case.prompt_tokens**2, "decode_tokens": batch * steps,
+        "kv_tokens": batch * steps * case.resident_tokens, "busy_s": 1.0,
+    }  # fmt: skip
+    totals: dict[str, Any] = {k: np.array([v]) for k, v in sums.items()}
+    with_prompt, alone = _seconds(totals, iteration)
+    if itl_s is not None:
+        extra = with_prompt - alone
+        alone = itl_s if prompts < 0.5 * steps else max(itl_s - extra, 0.5 * itl_s)
+        with_prompt = alone + extra
+    totals["busy_s"] = np.array([prompts * with_prompt + (steps - prompts) * alone])
+    return totals
+
+
+def _seconds(totals: dict[str, Any], iteration: IterationModel) -> tuple[float, float]:
+    """Mean seconds of a step with prompts and of one without, as predicted."""
+    first, second = phases(totals, iteration)
+    guess = iteration.seconds(
+        second.tokens, kv=second.kv, window_kv=second.sequences * min(second.kv / second.sequences, iteration.window),
+        sequences=second.sequences,
+    )  # fmt: skip
+    return first.seconds / second.seconds * guess, guess
+
+
+def itl_of(row: dict[str, Any]) -> float | None:
+    """Median seconds between tokens that a row reports."""
+    found = number(row.get("median_itl_ms"))
+    return found / 1e3 if found else None
+
+
+def outcomes(row: dict[str, Any], device: str) -> list[RowOutcome]:
+    """Watts of all devices and joules per token of a row, from our own times and given its time between tokens."""
+    blank = RowOutcome(
+        str(row.get("id") or ""), "power", FAMILY, device, "", "", 0.0, None, None, None, "assumed", (), ""
+    )  # fmt: skip
+    watts, joules = number(row.get("avg_power_W_reported")), number(row.get("energy_per_token_J"))
+    itl = itl_of(row)
+    case = read_power(row)
+    wanted = [("avg_power", "W", watts), ("energy_per_token", "J", joules)]
+    try:
+        instance = case if isinstance(case, str) else served(case)
+    except WindtunnelError as error:
+        instance = " ".join(str(error).split())[:300]
+    if isinstance(case, str) or isinstance(instance, str):
+        reason = str(instance)
+        return [replace(blank, metric=m, unit=u, measured=v or 0.0, reason=reason) for m, u, v in wanted if v]
+    out = []
+    for given in (None, itl) if itl else (None,):
+        report = instance.report(steady(case, instance.iteration, given))
+        scale = (report.interval["low"] / report.mean_w_per_device, report.interval["high"] / report.mean_w_per_device)
+        found = (report.mean_w_per_device * report.num_devices, report.energy_per_output_token_j or 0.0)
+        for (metric, unit, measured), value in zip(wanted, found, strict=True):
+            if measured:
+                band = dict(report.interval, low=value * scale[0], high=value * scale[1])
+                out.append(
+                    replace(
+                        blank, metric=metric + (" given ITL" if given else ""), unit=unit, measured=measured,
+                        predicted=value, interval=band, error=relative_error(value, measured),
+                        grade=report.grades["energy_j"], assumed=case.assumed, devices=report.num_devices,
+                        group=f"{case.model.name} @ {device}",
+                    )
+                )  # fmt: skip
+    if itl:
+        totals = steady(case, instance.iteration)
+        prompt, alone = _seconds(totals, instance.iteration)
+        often = float(totals["prompt_iterations"][0]) >= 0.5 * case.answer_tokens
+        value = 1e3 * (prompt if often else alone)
+        out.append(
+            replace(blank, metric="median_itl", unit="ms", measured=1e3 * itl, predicted=value,
+                    error=relative_error(value, 1e3 * itl), grade="fitted", assumed=case.assumed,
+                    group=f"{case.model.name} @ {device}")
+        )  # fmt: skip
+    return out

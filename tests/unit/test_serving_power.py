@@ -1,0 +1,155 @@
+"""Power of serving: idle when idle, more with more work, never above the limit, joules that add up."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from windtunnel import catalog
+from windtunnel.cost.clock import idle_w
+from windtunnel.cost.serving import serving_coefficients
+from windtunnel.cost.serving_power import Use, power_coefficients, watts
+from windtunnel.errors import ProblemList
+from windtunnel.serving.iteration import iteration_model
+from windtunnel.serving.power import SUMS, phases, power, work_table
+from windtunnel.serving.shape import shape_of
+from windtunnel.specs.cluster import ClusterRef
+from windtunnel.specs.serving import ServingPlan, ServingPrecision
+
+DEVICES = ("h100-sxm-80gb", "b200-sxm-180gb", "a100-sxm-80gb")
+
+
+class Instance:
+    """Llama-3.1-8B (or another) on one node."""
+
+    def __init__(self, device: str = DEVICES[0], name: str = "meta-llama/Llama-3.1-8B", tp: int = 1, **cluster: Any):
+        self.model = catalog.model(name)
+        self.cluster = catalog.resolve_cluster(ClusterRef(device=device, nodes=1, devices_per_node=8, **cluster))
+        problems = ProblemList()
+        self.shape = shape_of(self.model, self.cluster, ServingPlan(tp=tp), ServingPrecision(), "plan", problems)
+        c = serving_coefficients("vllm", "", self.cluster.device)
+        self.iteration = iteration_model(self.model, self.cluster, self.shape, c, most_tokens=8192)
+        self.work = work_table(self.model, self.cluster, self.shape, self.iteration)
+
+    def totals(self, *, batch: float, steps: float = 1000.0, prompts: float = 0.0, chunk: float = 2048.0) -> Any:
+        """Sums of a run that was never idle."""
+        kv = batch * 1000.0
+        window = batch * min(1000.0, self.iteration.window)
+        decode = self.iteration.seconds(batch, kv=kv, window_kv=window, sequences=batch) if batch else 0.0
+        both = self.iteration.seconds(
+            chunk + batch, pairs=0.5 * chunk**2, prompt_tokens=chunk, kv=kv, window_kv=window, sequences=batch
+        )
+        values = {
+            "busy_s": (steps - prompts) * decode + prompts * both, "iterations": steps, "prompt_iterations": prompts,
+            "prompt_tokens": prompts * chunk, "prompt_pairs": prompts * 0.5 * chunk**2,
+            "decode_tokens": batch * steps, "kv_tokens": kv * steps,
+        }  # fmt: skip
+        return {k: np.array([values[k]]) for k in SUMS}
+
+    def power(self, totals: Any, duration_s: float | None = None, **more: Any) -> Any:
+        """The report, over the busy time unless told."""
+        seconds = float(totals["busy_s"][0]) if duration_s is None else duration_s
+        return power(
+            self.model, self.cluster, self.shape, self.iteration, totals, seconds, work=self.work, **more
+        )
+
+
+@pytest.fixture(scope="module", params=DEVICES)
+def instance(request: pytest.FixtureRequest) -> Instance:
+    """One instance a device."""
+    return Instance(request.param)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_watts_grow_with_every_use_and_stay_below_the_limit(device: str) -> None:
+    part = catalog.device(device)
+    c = power_coefficients(part)
+    base = Use(0.3, 0.1, 0.05, 0.3 * part.memory_bytes_per_s)
+    before = watts(part, c, base)
+    for more in (
+        replace(base, kernel=0.6), replace(base, attention=0.4), replace(base, matrix=0.2),
+        replace(base, hbm_bytes_per_s=0.9 * part.memory_bytes_per_s),
+    ):  # fmt: skip
+        assert watts(part, c, more) > before
+    full = Use(1.0, 1.0, 1.0, part.memory_bytes_per_s)
+    assert 0.9 * part.tdp_w < watts(part, c, full) <= part.tdp_w
+    assert watts(part, c, full, 300.0) <= 300.0
+    assert watts(part, c, base) > idle_w(part)
+
+
+def test_nothing_to_do_draws_idle_watts(instance: Instance) -> None:
+    empty = {k: np.zeros(1) for k in SUMS}
+    found = instance.power(empty, 100.0)
+    assert found.mean_w_per_device == found.idle_w == idle_w(instance.cluster.device)
+    assert found.energy_j == pytest.approx(100.0 * found.idle_w)
+    assert found.prompt_w is None and found.decode_w is None
+    assert found.energy_per_output_token_j is None and found.cost_per_million_output_tokens is None
+
+
+def test_energy_is_the_integral_of_power(instance: Instance) -> None:
+    totals = instance.totals(batch=32, prompts=100)
+    busy = float(totals["busy_s"][0])
+    found = instance.power(totals, 1.7 * busy)
+    drawn = found.prompt_share * found.prompt_w + found.decode_share * found.decode_w + found.idle_share * found.idle_w
+    assert found.prompt_share + found.decode_share == pytest.approx(1 / 1.7)
+    assert found.energy_j == pytest.approx(drawn * 1.7 * busy)
+    assert found.mean_w_per_device == pytest.approx(drawn)
+    assert found.energy_per_output_token_j == pytest.approx(found.energy_j / 32000)
+    assert found.energy_per_million_tokens_kwh == pytest.approx(found.energy_per_output_token_j / 3.6)
+
+
+def test_mean_power_grows_with_the_load_and_a_token_gets_cheaper(instance: Instance) -> None:
+    reports = [instance.power(instance.totals(batch=b)) for b in (1, 8, 32, 128, 512)]
+    means = [r.mean_w_per_device for r in reports]
+    assert means == sorted(means)
+    each = [r.energy_per_output_token_j for r in reports]
+    assert each == sorted(each, reverse=True)
+    totals = instance.totals(batch=32)
+    busy = float(totals["busy_s"][0])
+    less = [instance.power(totals, x * busy).mean_w_per_device for x in (1.0, 2.0, 10.0)]
+    assert less == sorted(less, reverse=True)
+    assert less[-1] > idle_w(instance.cluster.device)
+
+
+def test_prompts_draw_more_than_decode_steps(instance: Instance) -> None:
+    found = instance.power(instance.totals(batch=16, prompts=200))
+    assert found.decode_w < found.prompt_w <= found.limit_w
+
+
+def test_phases_keep_the_seconds_of_the_loop(instance: Instance) -> None:
+    totals = instance.totals(batch=48, prompts=150)
+    for mixed in (True, False):
+        prompt, decode = phases(totals, instance.iteration, mixed=mixed)
+        spent = prompt.iterations * prompt.seconds + decode.iterations * decode.seconds
+        assert spent == pytest.approx(float(totals["busy_s"][0]))
+
+
+def test_several_instances_add_up() -> None:
+    one = Instance(tp=2)
+    totals = one.totals(batch=16, prompts=50)
+    twice = {k: np.repeat(v, 2) for k, v in totals.items()}
+    single, both = one.power(totals), one.power(twice, float(totals["busy_s"][0]))
+    assert (single.num_devices, both.num_devices) == (2, 4)
+    assert both.energy_j == pytest.approx(2 * single.energy_j)
+    assert both.mean_w_per_device == pytest.approx(single.mean_w_per_device)
+    assert both.cost_per_million_output_tokens == pytest.approx(single.cost_per_million_output_tokens)
+
+
+def test_money_is_device_hours() -> None:
+    dear = Instance(tp=4, price_per_device_hour=3.0)
+    totals = dear.totals(batch=64)
+    found = dear.power(totals, 3600.0, output_tokens=2e6)
+    assert found.cost_per_million_output_tokens == pytest.approx(6.0)
+    assert found.grades["cost_per_million_output_tokens"] == "analytic"
+
+
+def test_grades_and_band() -> None:
+    fitted, guessed = Instance(), Instance("a100-sxm-80gb")
+    a, b = (x.power(x.totals(batch=8), time_grade="fitted") for x in (fitted, guessed))
+    assert a.grades["energy_j"] == "fitted"
+    assert b.grades["energy_j"] == "assumed"
+    for r in (a, b):
+        assert r.interval["low"] < r.mean_w_per_device < r.interval["high"] <= r.limit_w
