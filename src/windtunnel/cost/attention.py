@@ -31,6 +31,24 @@ def blocked_pairs(pairs: Floats, queries: Floats, seq_len: Floats, block: float)
     return np.asarray(np.minimum(pairs + cuts * queries * side / 2.0, np.maximum(queries * seq_len, pairs)))
 
 
+TF32_PRODUCTS = 3.0
+"""Products of split operands that stand for one fp32 product on tensor cores. Source: CUTLASS `OpMultiplyAddFastF32`,
+which PyTorch's memory-efficient kernel takes for fp32 on Ampere and later (`mem_eff_attention/gemm_kernel_utils.h`,
+`DefaultGemmType`), whatever the switch for TF32 products says; older parts multiply on their fp32 cores."""
+
+
+def fused_peak_flop_per_s(device: DeviceSpec, number_format: str) -> float:
+    """FLOP/s of the device's units that a fused kernel runs on.
+
+    Source: for fp32, `TF32_PRODUCTS`; AMD's and TPUs' kernels are taken to run at the sheet's fp32 rate.
+    Valid for: every training precision; low ones keep attention in bf16.
+    """
+    if number_format not in ("fp32", "tf32"):
+        return device.peak("bf16")
+    tensor_cores = device.vendor == "NVIDIA" and "tf32" in device.peak_flop_per_s
+    return device.peak("tf32") / TF32_PRODUCTS if tensor_cores else device.peak("fp32")
+
+
 def attention_time_s(
     device: DeviceSpec,
     coefficients: Coefficients,
@@ -43,12 +61,14 @@ def attention_time_s(
     kernel: str,
     backward: bool,
     queries: Floats | None = None,
+    number_format: str = "bf16",
 ) -> Floats:
     """Seconds of a fused attention kernel over `pairs` query-key pairs per head (mask already applied).
 
     `t = F / (peak_bf16 · e · s/(s + s0) · min(1, d/128)^x) + floor` with F = 2·pairs·heads·(d_qk + d_v) forward and 2.5
     times that backward at a rate `attention_backward` of the forward one. A window stands for the sequence twice as
-    long as itself, whose queries meet as many keys on average; it also cuts a second block of each row of blocks.
+    long as itself, whose queries meet as many keys on average; it also cuts a second block of each row of blocks. Under
+    fp32 and tf32 (`number_format`) the peak is that of the units which the fp32 kernel runs on.
 
     Source: docs/cost-model.md section 4; FlashAttention-2 (arXiv 2307.08691) for the FLOP count and the blocks.
     Valid for: s 512 to 131,072, head size 64 to 256.
@@ -67,7 +87,8 @@ def attention_time_s(
         narrow = (d_qk + d_v) / (side * (np.ceil(d_qk / side) + np.ceil(d_v / side)))
     else:
         narrow = np.minimum(1.0, (d_qk + d_v) / 256.0) ** coefficients.attention_head_exponent
-    rate = device.peak("bf16") * fraction * seq_len / (seq_len + coefficients.attention_ramp) * narrow
+    peak = fused_peak_flop_per_s(device, number_format)
+    rate = peak * fraction * seq_len / (seq_len + coefficients.attention_ramp) * narrow
     if backward:
         return BACKWARD_FLOP_RATIO * flop / (rate * coefficients.attention_backward) + coefficients.attention_floor_s
     return flop / rate + coefficients.attention_floor_s

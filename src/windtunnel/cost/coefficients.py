@@ -109,11 +109,17 @@ class Coefficients:
         )  # fmt: skip
 
 
+FULL_PRECISION = frozenset({"fp32", "tf32"})
+"""Training precisions whose tensors have four bytes; tf32 rounds the operands inside matrix units alone."""
+
+
 @dataclass(frozen=True, slots=True)
 class Behaviour:
     """What a framework does unless told otherwise."""
 
     style: str = "fused"
+    element_bytes: float = 2.0
+    """Bytes of an activation, and of a weight and its gradient as computed with (see `in_precision`)."""
     attention: str = "cudnn"
     sp: bool = True
     grad_bytes: float = 4.0
@@ -197,6 +203,35 @@ class Behaviour:
         stated = {"fp32": 4.0, "bf16": 2.0, "fp16": 2.0}.get(reduced_in or "")
         own = self.fp16_grad_bytes if precision == "fp16" else None
         return stated or own or self.grad_bytes
+
+    def in_precision(self, precision: str) -> Behaviour:
+        """The same framework under a training precision: full precision has four bytes everywhere and no second copy.
+
+        Gradients have the type of their parameters, and so have Adam's moments and what data parallelism sends. Fused
+        kernels of FlashAttention, cuDNN and TransformerEngine take 16 bits and less: PyTorch's own attention has an
+        fp32 kernel (memory-efficient), other stacks run scores, softmax and context one by one.
+
+        Sources: `torch/csrc/autograd` (a gradient's type is its tensor's); `can_use_flash_attention` and
+        `can_use_mem_efficient_attention` in PyTorch's `sdp_utils.cpp`; TransformerEngine `get_attention_backend`.
+        """
+        if precision not in FULL_PRECISION:
+            return self
+        own = self.style == "eager" or self.attention == "sdpa"
+        return replace(
+            self, element_bytes=4.0, grad_bytes=4.0, grad_buffer_bytes=4.0, state_bytes=8.0, master_bytes=0.0,
+            attention="sdpa" if own else "unfused",
+        )  # fmt: skip
+
+    @property
+    def weight_bytes(self) -> float:
+        """Bytes of one weight as it lives through the step."""
+        return max(self.param_bytes, self.element_bytes)
+
+    def master_copy_bytes(self, stated: str | None) -> float:
+        """Bytes of one master weight beside the weight itself: as stated, else the framework's own."""
+        if self.element_bytes == 4.0:
+            return 0.0
+        return {"fp32": 4.0, "bf16": 2.0, "none": 0.0}.get(stated or "", self.master_bytes)
 
 
 _DIRECTORY = "catalog/coefficients"

@@ -28,13 +28,17 @@ def pointwise_time_s(
     return moved_bytes / (rate * coefficients.softmax_fraction if row_reduction else rate)
 
 
-def scan_time_s(device: DeviceSpec, coefficients: Coefficients, flop: Floats, moved_bytes: Floats) -> Floats:
+def scan_time_s(
+    device: DeviceSpec, coefficients: Coefficients, flop: Floats, moved_bytes: Floats, *, number_format: str = "bf16"
+) -> Floats:
     """Seconds of a chunked state-space or linear-attention scan.
 
     Source: docs/cost-model.md; chunk products run at about an eighth of peak. Valid for: chunk 64 to 256. Error: the
-    open record has eight such rows; −15 % on Nemotron-H.
+    open record has eight such rows; −15 % on Nemotron-H. Chunk products of fp32
+    tensors run in TF32 (`tl.dot` in Triton).
     """
-    compute = flop / (device.peak("bf16") * coefficients.scan_fraction)
+    peak = device.peak("tf32" if number_format in ("fp32", "tf32") else "bf16")
+    compute = flop / (peak * coefficients.scan_fraction)
     return compute + moved_bytes / (device.memory_bytes_per_s * coefficients.memory_fraction)
 
 

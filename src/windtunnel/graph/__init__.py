@@ -11,6 +11,7 @@ from windtunnel.graph.ends import embedding, head
 from windtunnel.graph.families import build_block
 from windtunnel.graph.operators import STYLES, Batch, Block, Kind, ModelGraph, Operator, Style, Tensor
 from windtunnel.graph.predicted import PREDICTED, predicted
+from windtunnel.graph.widths import widened
 from windtunnel.specs.model import ModelSpec
 
 __all__ = [
@@ -38,6 +39,7 @@ def build(
     unfused_attention: bool = False,
     fused_loss: bool = False,
     padded_vocab: float | None = None,
+    element_bytes: float = 2.0,
 ) -> ModelGraph:
     """The operator graph of a model for one batch.
 
@@ -48,14 +50,20 @@ def build(
         unfused_attention: scores, softmax, dropout and context as separate kernels.
         fused_loss: cross entropy fused with the logits.
         padded_vocab: vocabulary after padding; absent means as it is.
+        element_bytes: of an activation: 2, or 4 in full precision.
     """
     style = style or STYLES["fused"]
+    if element_bytes == 4.0:
+        style = style.full_precision()
     depth = model.layer_kinds()
     blocks = {kind: build_block(kind, model, batch, style, unfused=unfused_attention) for kind in dict.fromkeys(depth)}
     if model.num_nextn_predict_layers:
         blocks[PREDICTED] = predicted(model, batch, style, blocks[depth[-1]])
     first = embedding(model, batch, style)
     last = head(model, batch, style, fused_loss=fused_loss, padded_vocab=padded_vocab or float(model.vocab_size))
+    if element_bytes != 2.0:
+        blocks = {kind: widened(block, element_bytes) for kind, block in blocks.items()}
+        first, last = widened(first, element_bytes), widened(last, element_bytes)
     matmul, attention = 0.0, 0.0
     further = model.num_nextn_predict_layers
     for kind, layers in Counter([*depth, *[PREDICTED] * further]).items():
@@ -86,4 +94,5 @@ def build(
         3.0 * attention / tokens,
         model.tie_word_embeddings,
         further,
+        element_bytes,
     )

@@ -36,8 +36,8 @@ def head(model: ModelSpec, batch: Batch, style: Style, *, fused_loss: bool, padd
     v = padded_vocab
     if model.family == "vit":
         rows, v = batch.sequences, float(max(model.num_labels, 1))
-    f, b = (6.0, 8.0) if fused_loss else style.loss_bytes_per_logit
-    saved = 4.0 if fused_loss else style.saved_bytes_per_logit
+    f, b = style.fused_loss_bytes_per_logit if fused_loss else style.loss_bytes_per_logit
+    saved = style.fused_loss_saved_bytes if fused_loss else style.saved_bytes_per_logit
     own = h * v if not model.tie_word_embeddings else 0.0
     passes = style.norm_passes(model.norm)
     norm = h * (2 if model.norm == "layernorm" else 1)

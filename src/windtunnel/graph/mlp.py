@@ -53,7 +53,7 @@ def moe_mlp(model: ModelSpec, batch: Batch, style: Style) -> Parts:
         Operator("router", "router", Kind.GEMM, "sequence", m=t, n=e, k=h, params=h * e, number_class="router"),
         Operator(
             "routing", "router", Kind.POINTWISE, "sequence", forward_bytes=8 * e * t * 4, backward_bytes=6 * e * t * 4,
-            forward_kernels=8, backward_kernels=6,
+            fp32_forward_bytes=8 * e * t * 4, fp32_backward_bytes=6 * e * t * 4, forward_kernels=8, backward_kernels=6,
         ),
         Operator(
             "permute", "permute", Kind.POINTWISE, "expert", forward_bytes=p_f * routed * h * 2,
@@ -78,7 +78,7 @@ def moe_mlp(model: ModelSpec, batch: Batch, style: Style) -> Parts:
         ),
     ]  # fmt: skip
     tensors += [
-        Tensor("router_probs", 4 * e * t, "sequence", producer="router", consumers=("router",)),
+        Tensor("router_probs", 2 * e * t, "sequence", 4.0, producer="router", consumers=("router",)),
         Tensor("routed_input", routed * h, "expert", producer="permute", consumers=("moe",)),
         Tensor("expert_fc1_out", up * routed, "expert_column", producer="moe", consumers=("moe_act",)),
         Tensor("expert_act_out", f * routed, "expert_column", producer="moe_act", consumers=("moe",)),

@@ -7,7 +7,7 @@ so that a pass may divide them; rows are tokens (or routed tokens) of one micro-
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import Literal
 
@@ -73,6 +73,11 @@ class Operator:
     forward_bytes: float = 0.0
     """Element-wise work: bytes moved forward, and backward."""
     backward_bytes: float = 0.0
+    fp32_forward_bytes: float = 0.0
+    """The part of these that moves fp32 whatever the precision (router probabilities, states of a recurrence)."""
+    fp32_backward_bytes: float = 0.0
+    element_bytes: float = 2.0
+    """Of one element that it reads or writes: what products write, what collectives of its tensors carry."""
     row_reduction: bool = False
     """Element-wise work with reductions along rows that do not stream (softmax)."""
     forward_flop: float = 0.0
@@ -135,6 +140,8 @@ class ModelGraph:
     tied: bool
     further_tokens: int = 0
     """Modules of multi-token prediction behind the last layer (see `graph.predicted`)."""
+    element_bytes: float = 2.0
+    """Of an activation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,6 +190,11 @@ class Style:
     """Bias, split and transpose passes over q, k and v."""
     context: tuple[float, float] = (0.0, 0.0)
     loss_bytes_per_logit: tuple[float, float] = (10.0, 12.0)
+    loss_casts: bool = True
+    """Logits are cast to fp32 before the loss, and their gradient back; else kernels read 16 bits and cast inside."""
+    fused_loss_bytes_per_logit: tuple[float, float] = (6.0, 8.0)
+    """Head and loss in one: logits and their gradient in the precision of activations, cast inside the kernels."""
+    fused_loss_saved_bytes: float = 4.0
     embedding_bytes_per_hidden: tuple[float, float] = (6.0, 6.0)
     unfused_softmax: tuple[float, float] = (2.0, 2.5)
     """Passes over the score matrix: softmax (and mask), then dropout."""
@@ -206,6 +218,21 @@ class Style:
     permute: tuple[float, float] = (2.5, 2.5)
     """MoE: passes over routed tokens for permute and for unpermute."""
 
+    def full_precision(self) -> Style:
+        """Passes where tensors are fp32 already: casts to fp32 and back (six bytes each) are not there.
+
+        A written-out norm forward: square 2 passes, mean 1, scale 2, weight 2; backward loses two casts of 34 passes
+        of two bytes, and what was in 16 bits has four. Its input is no tensor of its own.
+        """
+        cast = 6.0
+        forward, backward = self.loss_bytes_per_logit
+        loss = (forward - cast, backward - cast) if self.loss_casts else (2.0 * forward, 2.0 * backward)
+        rms = (7.0, 17.0) if self.rms_norm else None
+        return replace(
+            self, rms_norm=rms, loss_bytes_per_logit=loss, saved_per_norm=min(self.saved_per_norm, 3.0),
+            fused_loss_bytes_per_logit=(12.0, 16.0), fused_loss_saved_bytes=8.0,
+        )  # fmt: skip
+
     def norm_passes(self, kind: str) -> tuple[float, float]:
         """Passes of one norm, forward and backward, for `layernorm` or `rmsnorm`."""
         return self.rms_norm if kind == "rmsnorm" and self.rms_norm else self.norm
@@ -214,8 +241,8 @@ class Style:
 STYLES: dict[str, Style] = {
     "fused": Style(),
     "compiled": Style(
-        norm=(2.5, 3.5), residual=(1.5, 1.5), loss_bytes_per_logit=(5.0, 7.0), layer_kernels=(12.0, 22.0),
-        saved_bytes_per_logit=12.0,
+        norm=(2.5, 3.5), residual=(1.5, 1.5), loss_bytes_per_logit=(5.0, 7.0), loss_casts=False,
+        layer_kernels=(12.0, 22.0), saved_bytes_per_logit=12.0,
     ),
     "eager": Style(
         norm=(4.0, 7.0), rms_norm=(18.0, 34.0), residual=(3.0, 3.0), rope=(10.0, 10.0), activation_gated=(5.0, 8.0),

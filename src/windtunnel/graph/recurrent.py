@@ -38,6 +38,7 @@ def mamba2(model: ModelSpec, batch: Batch, style: Style) -> Parts:
         Operator(
             "scan", "mamba", Kind.SCAN, "heads", m=t, forward_flop=scan_flop, backward_flop_ratio=3.0 + again,
             forward_bytes=6 * inner * t * 2 + 4 * states, backward_bytes=14 * inner * t * 2 + 9 * states,
+            fp32_forward_bytes=4 * states, fp32_backward_bytes=9 * states,
             seq_len=batch.seq_len, params=3 * heads, forward_kernels=5, backward_kernels=14,
         ),
         Operator(

@@ -16,7 +16,8 @@ def context_parallel(operators: list[Operator], plan: ResolvedPlan, *, eager_mer
     """Cut attention over the context axis and add the exchange of keys and values (or of heads).
 
     With `eager_merge` partial outputs are merged operator by operator in fp32, as PyTorch does (cast, difference,
-    product, difference; half of the rows in half of the steps, put together again): 33 bytes an element and step.
+    product, difference; half of the rows in half of the steps, put together again): 33 bytes an element and step, six
+    of them for the cast, which fp32 does not need.
     """
     if plan.cp == 1:
         return operators
@@ -34,9 +35,9 @@ def context_parallel(operators: list[Operator], plan: ResolvedPlan, *, eager_mer
         if op.kind != Kind.ATTENTION:
             out.append(op)
             continue
-        kv_bytes = op.m * op.kv_heads * (op.d_qk + op.d_v) * 2
-        q_bytes = op.m * op.heads * op.d_qk * 2
-        o_bytes = op.m * op.heads * op.d_v * 2
+        kv_bytes = op.m * op.kv_heads * (op.d_qk + op.d_v) * op.element_bytes
+        q_bytes = op.m * op.heads * op.d_qk * op.element_bytes
+        o_bytes = op.m * op.heads * op.d_v * op.element_bytes
         if a2a > 1:
             size = (q_bytes + kv_bytes) * a2a
             out.append(_exchange(f"cp_scatter_{op.name}", "all_to_all", "cp_a2a", size, ""))
@@ -62,12 +63,12 @@ def context_parallel(operators: list[Operator], plan: ResolvedPlan, *, eager_mer
                         backward_kernels=2 * ring,
                     )
                 )
-                merge = (ring - 1) * op.m * op.heads * op.d_v * (33 if eager_merge else 4 + 4 + 2)
+                merge = (ring - 1) * op.m * op.heads * op.d_v * _merge_bytes(op.element_bytes, eager_merge)
                 out.append(
                     Operator(
                         f"cp_merge_{op.name}", "core_attn", Kind.POINTWISE, "full", forward_bytes=merge,
-                        backward_bytes=(ring - 1) * (q_bytes + kv_bytes) * 4, forward_kernels=2 * ring,
-                        backward_kernels=2 * ring,
+                        backward_bytes=(ring - 1) * (q_bytes + kv_bytes) * 8 / op.element_bytes,
+                        forward_kernels=2 * ring, backward_kernels=2 * ring,
                     )
                 )  # fmt: skip
         else:
@@ -75,6 +76,13 @@ def context_parallel(operators: list[Operator], plan: ResolvedPlan, *, eager_mer
         if a2a > 1:
             out.append(_exchange(f"cp_collect_{op.name}", "all_to_all", "cp_a2a", o_bytes * a2a, ""))
     return out
+
+
+def _merge_bytes(element_bytes: float, eager: bool) -> float:
+    """Bytes per element and step of merging a partial output into the fp32 sum."""
+    if eager:
+        return 33.0 if element_bytes < 4.0 else 27.0
+    return 4.0 + 4.0 + element_bytes
 
 
 def _exchange(name: str, operation: str, axis: str, size: float, beside: str) -> Operator:

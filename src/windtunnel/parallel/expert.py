@@ -74,7 +74,7 @@ def expert_parallel(
 def _rows_bytes(operators: list[Operator], hidden: float, imbalance: float) -> float:
     """Bytes of the rows that one rank's experts work on."""
     grouped = next(op for op in operators if op.kind == Kind.GROUPED_GEMM)
-    return grouped.m * hidden * 2 * imbalance
+    return grouped.m * hidden * grouped.element_bytes * imbalance
 
 
 def _all_to_all(name: str, operators: list[Operator], plan: ResolvedPlan, hidden: float, imbalance: float) -> Operator:

@@ -104,7 +104,7 @@ def tensor_parallel(block: Block, plan: ResolvedPlan, hidden: float, tokens: flo
     embedding output and the loss statistics.
     """
     out: list[Operator] = []
-    size = tokens / plan.cp * hidden * 2
+    size = tokens / plan.cp * hidden * block.operators[0].element_bytes
     gathered: set[str] = set()
     for op in block.operators:
         local = split_operator(op, plan)

@@ -96,7 +96,8 @@ def question_of(scenario: Scenario, folder: Any = None, lines: SourceLines | Non
         filled = scenario.model_copy(update=update) if update else scenario
         assert filled.training is not None
         case = Case(
-            model, cluster, filled.training, techniques, how, coefficients(training.framework, cluster.device)
+            model, cluster, filled.training, techniques, how.in_precision(precision),
+            coefficients(training.framework, cluster.device),
         )  # fmt: skip
         variants.append(Variant(case, Setting.of(cluster, filled.training, wanted.tokens), filled))
     return Question(tuple(variants), wanted, left_out)

@@ -124,7 +124,7 @@ def _case(scenario: Scenario, folder: Path, lines: SourceLines | None) -> tuple[
         problems.raise_if_any()
         raise AssertionError("a part is missing without a problem")
     problems.raise_if_any()
-    how = behaviour(training.framework)
+    how = behaviour(training.framework).in_precision(training.precision)
     case = Case(model, cluster, training, techniques, how, coefficients(training.framework, cluster.device))
     return case, wanted
 

@@ -257,9 +257,9 @@ class Lowering:
         p = self.pricing
         if p.lora is None or op.kind != Kind.GEMM or op.number_class != "linear":
             return
-        moved = op.n * op.k * (0.56 + 2.0) * share if p.lora.quantized_base else 0.0
+        moved = op.n * op.k * (0.56 + op.element_bytes) * share if p.lora.quantized_base else 0.0
         if op.module in p.lora.targets:
-            moved += 2.0 * op.m * widths * share
+            moved += op.element_bytes * op.m * widths * share
             launch.flop += 2.0 * op.m * p.lora.rank * (op.n + op.k) * share * (2.0 if launch.phase == "D" else 1.0)
             launch.kernels += 3
         launch.alone_s += float(pointwise_time_s(p.device, p.coefficients, _one(moved)))
@@ -294,7 +294,7 @@ class Lowering:
         rows.peak.append(p.device.peak(fmt))
         rows.fraction.append(fraction)
         rows.operand.append(operand)
-        rows.output.append(2.0 if fmt != "fp32" else 4.0)
+        rows.output.append(op.element_bytes)
         rows.extra.append(extra / groups if grouped and p.loops else extra)
         rows.unaligned.append(unaligned)
         rows.launch.append(launch)
@@ -306,7 +306,7 @@ class Lowering:
         launch.number_format, launch.shape = fmt, (m, n, k, groups)
         launch.sm = share  # share of the product that runs (per-operator recomputation); becomes 1 when priced
         launch.flop += 2.0 * m * n * k * groups * share
-        launch.hbm_bytes += share * (groups * (operand * (m * k + k * n) + 2.0 * m * n) + extra)
+        launch.hbm_bytes += share * (groups * (operand * (m * k + k * n) + op.element_bytes * m * n) + extra)
 
     def _other(self, launch: Launch, op: Operator, share: float, *, backward: bool) -> None:
         p = self.pricing
@@ -317,6 +317,7 @@ class Lowering:
             seconds = attention_time_s(
                 p.device, p.coefficients, _one(op.pairs), _one(op.heads), _one(op.d_qk),
                 _one(op.d_v), _one(op.seq_len), kernel=p.attention, backward=backward, queries=_one(op.m),
+                number_format=p.recipe.other,
             )  # fmt: skip
             seconds = seconds * (1.0 + p.coefficients.ring_overhead * (op.ring - 1.0) / op.ring)
             flop = 2.0 * op.pairs * op.heads * (op.d_qk + op.d_v) * (2.5 if backward else 1.0)
@@ -324,12 +325,12 @@ class Lowering:
             moved = (
                 op.m
                 * (op.heads * (op.d_qk + op.d_v) + op.kv_heads * (op.d_qk + op.d_v))
-                * 2
+                * op.element_bytes
                 * (2.5 if backward else 1.0)
             )
         elif op.kind == Kind.SCAN:
             flop = op.forward_flop * (op.backward_flop_ratio if backward else 1.0)
-            seconds = scan_time_s(p.device, p.coefficients, _one(flop), _one(moved))
+            seconds = scan_time_s(p.device, p.coefficients, _one(flop), _one(moved), number_format=p.recipe.other)
             launch.flop += flop * share
         else:
             seconds = pointwise_time_s(p.device, p.coefficients, _one(moved), row_reduction=op.row_reduction)

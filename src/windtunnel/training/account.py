@@ -160,7 +160,7 @@ def static_memory(
     expert = np.bincount(stage_of, weights=parts.expert_params, minlength=p)
     group = plan.shard_group
     egroup = min(max(plan.expert_dp, 1), group)
-    master = {"fp32": 4.0, "bf16": 2.0, "none": 0.0}.get(training.master_weights or "", behaviour.master_bytes)
+    master = behaviour.master_copy_bytes(training.master_weights)
     state = behaviour.state_bytes if training.optimizer == "adam" else OPTIMIZER_STATE_BYTES[training.optimizer]
     if training.optimizer == "muon":  # one momentum for matrices, Adam's two moments for everything else
         state += 4.0 * (1.0 - _matrix_share(parts))
@@ -173,10 +173,12 @@ def static_memory(
         return np.asarray((dense / group + expert / egroup) * width, np.float64)
 
     zero = plan.zero
-    width = behaviour.param_bytes if not lora else 2.0 * (1.0 + trainable)
+    element = behaviour.element_bytes
+    width = behaviour.weight_bytes if not lora else element * (1.0 + trainable)
     if lora and training.lora is not None and training.lora.quantized_base:
-        width -= (2.0 - NF4_BYTES) * _matrix_share(parts)
-    if not lora and behaviour.param_bytes == 4.0 and training.master_weights:  # the weights are the master copy (FSDP)
+        width -= (element - NF4_BYTES) * _matrix_share(parts)
+    if not lora and element == 2.0 and behaviour.param_bytes == 4.0 and training.master_weights:
+        # the weights are the master copy (FSDP)
         width, master = max(master, 2.0), 0.0
     shard_state = zero >= 1 and (behaviour.shard_optimizer or zero == 3)
     grads = behaviour.grad_buffer_bytes * trainable
@@ -198,9 +200,9 @@ def static_memory(
         "optimizer": states * (1.0 - plan.offload.optimizer),
     }
     if zero == 3 and plan.reshard_after_forward:
-        out["gathered layers"] = np.full(p, 2.0 * parts.layer_params * 2.0)
+        out["gathered layers"] = np.full(p, 2.0 * parts.layer_params * element)
     elif zero == 3:
-        out["gathered layers"] = over(False, 2.0)
+        out["gathered layers"] = over(False, element)
     if behaviour.keeps_stage_outputs and p > 1:  # inputs and gradients of every micro-batch have receive buffers
         ends = np.full(len(parts.dense_params), 2.0)
         ends[0] -= 1.0
@@ -253,8 +255,8 @@ def memory_report(
             each = size[part[row]]
             born = forward & last_piece & (each > 0)
             begun = (kind[row] == B) & (piece == 0) & (each > 0)
-            if table.split_backward:  # weight gradients read 16-bit logit gradients
-                each = each / 2
+            if table.split_backward:  # weight gradients read logit gradients, half of what an in-place fp32 loss keeps
+                each = each / (4.0 / behaviour.element_bytes)
                 events.append((task[begun], True, -each[begun], table.stage[row[begun]], base_kinds + i))
                 events.append((task[born], False, each[born], table.stage[row[born]], base_kinds + i))
                 freed = (kind[row] == W) & (piece == 0) & (each > 0)

@@ -124,6 +124,7 @@ class StageTrace:
         rooted = (rooted if training.fsdp_root_group is None else training.fsdp_root_group) and plan.pp == 1
         backward_step = training.optimizer_in_backward and training.optimizer == "adam8bit"
         a2a = {"all_to_all": plan.cp, "hybrid": plan.cp_all_to_all, "all_gather": plan.cp}.get(plan.cp_kind, 1)
+        ends = parts.graph.embedding.params + parts.graph.head.params
         self.settings = Settings(
             plan,
             sharded=plan.zero == 3 and plan.reshard_after_forward,
@@ -131,7 +132,7 @@ class StageTrace:
             weight_gradients=not behaviour.grads_persist and parts.trainable_share == 1.0,
             accumulated=behaviour.grads_persist and parts.trainable_share == 1.0,
             reduce_bytes=behaviour.wire_bytes(training.precision, training.grad_reduce_precision),
-            weight_bytes=2.0,
+            weight_bytes=behaviour.element_bytes,
             split_backward=table.split_backward,
             ring=max(plan.cp // max(a2a, 1), 1),
             exchanged=plan.ep > 1 and plan.dispatcher == "alltoall",
@@ -143,7 +144,7 @@ class StageTrace:
             planned=behaviour.planned_memory,
             loss_chunks=behaviour.loss_chunks if plan.fused_loss else 1,
             recipe=low_precision(training.precision) if behaviour.saves_quantised else None,
-            root_bytes=2.0 * (parts.graph.embedding.params + parts.graph.head.params) / plan.tp if rooted else 0.0,
+            root_bytes=behaviour.element_bytes * ends / plan.tp if rooted else 0.0,
             kept_products=behaviour.saves_quantised or not fp4,
             compiled=is_compiled(behaviour, training),
             named=behaviour.named_remat,
@@ -229,7 +230,7 @@ class StageTrace:
     def unused_gradients(self) -> Floats:
         """Bytes of weight gradients that exist for form's sake: one for each matrix shape (TransformerEngine)."""
         shapes = {
-            (op.n, op.k): 2.0 * op.n * op.k
+            (op.n, op.k): op.element_bytes * op.n * op.k
             for layers in self.layers
             for writer in layers
             for op in writer.operators
@@ -355,7 +356,7 @@ class StageTrace:
             pieces = self._shards(params, expert)
         else:
             persistent(gradients * share, GRADIENT)
-        master = {"fp32": 4.0, "bf16": 2.0, "none": 0.0}.get(self.training.master_weights or "", how.master_bytes)
+        master = how.master_copy_bytes(self.training.master_weights)
         state = how.state_bytes if self.training.optimizer == "adam" else 4.0
         optimizer = static.get("optimizer", 0.0)
         for piece in optimizer * master / (master + state) * pieces:

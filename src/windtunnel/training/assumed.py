@@ -31,7 +31,7 @@ def _training(scenario: Scenario, x: Prepared) -> Iterator[tuple[str, str, str]]
     if "precision" not in given:
         yield "training.precision", training.precision, "default"
     if training.optimizer == "adam" and training.master_weights is None:
-        bits = int(8 * (how.master_bytes or how.param_bytes))
+        bits = int(8 * (how.master_bytes or how.weight_bytes))
         yield "training.master_weights", f"{bits} bit", f"as {training.framework}"
     if x.plan.dp * x.plan.cp > 1 and training.grad_reduce_precision is None:
         yield (

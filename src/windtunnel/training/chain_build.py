@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from windtunnel.cost.attention import TF32_PRODUCTS, fused_peak_flop_per_s
+from windtunnel.cost.coefficients import FULL_PRECISION
 from windtunnel.cost.provenance import Provenance, provenance
 from windtunnel.engine import simulate
 from windtunnel.program.segment import Launch
@@ -255,19 +257,35 @@ class _Build:
             names = [f"attention_fraction.{self.x.plan.attention}"]
             names += ["attention_backward"] if backward else []
             return Term(
-                time_class, f"attention {'backward' if backward else 'forward'}", peak_sheet(device, "bf16"),
+                time_class, f"attention {'backward' if backward else 'forward'}", self._attention_sheet(),
                 tuple(self.used(n) for n in names), "sequence ramp, head size", launch.flop, "FLOP",
             )  # fmt: skip
         if launch.kind == "scan":
             return Term(
-                time_class, "scan", peak_sheet(device, "bf16"), (self.used("scan_fraction"),), "and its bytes",
-                launch.flop, "FLOP",
+                time_class, "scan", peak_sheet(device, "tf32" if self._full else "bf16"), (self.used("scan_fraction"),),
+                "and its bytes", launch.flop, "FLOP",
             )  # fmt: skip
         softmax = launch.kind == "softmax"
         names = ["memory_fraction", *(["softmax_fraction"] if softmax else [])]
         return Term(
             time_class, "softmax" if softmax else "element-wise", self.memory, tuple(self.used(n) for n in names), "",
             launch.hbm_bytes, "B",
+        )  # fmt: skip
+
+    @property
+    def _full(self) -> bool:
+        return self.x.training.precision in FULL_PRECISION
+
+    def _attention_sheet(self) -> Sheet:
+        """Rate of the units that fused attention runs on."""
+        device = self.x.cluster.device
+        if not self._full:
+            return peak_sheet(device, "bf16")
+        rate = fused_peak_flop_per_s(device, "fp32")
+        cores = rate == device.peak("fp32")
+        return replace(
+            peak_sheet(device, "fp32" if cores else "tf32"), value=rate,
+            name="fp32 peak" if cores else f"tf32 peak / {TF32_PRODUCTS:g} (split operands)",
         )  # fmt: skip
 
     def _transfer(self, launch: Launch, time_class: str) -> Term:

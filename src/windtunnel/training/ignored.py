@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from pydantic import BaseModel
 
+from windtunnel.cost.coefficients import FULL_PRECISION
 from windtunnel.parallel.precision import MATRIX_FORMAT
 from windtunnel.specs.cluster import ClusterRef, MixedCluster, groups_of
 from windtunnel.specs.scenario import Scenario
@@ -44,8 +45,12 @@ def _training(scenario: Scenario, x: Prepared) -> Iterator[tuple[str, str]]:
         yield "training.optimizer muon", "is counted like momentum: its Newton-Schulz products are not in the step"
     if training.optimizer_in_backward and plan.m > 1:
         yield "training.optimizer_in_backward", f"cannot accumulate the {plan.m} micro-batches: memory is too low here"
-    if training.precision in ("fp32", "tf32"):
-        yield f"training.precision {training.precision}", "acts on matrix rates; tensors and messages count as 2 bytes"
+    if training.precision in FULL_PRECISION:
+        if training.attention not in ("auto", "sdpa", "unfused"):
+            yield f"training.attention {training.attention}", "has no fp32 kernel; PyTorch's memory-efficient one runs"
+        if training.master_weights not in (None, "fp32"):
+            why = f"has no effect: under {training.precision} the weights are the master copy"
+            yield f"training.master_weights {training.master_weights}", why
     for device in {group.device.id: group.device for group in groups_of(x.cluster)}.values():
         if MATRIX_FORMAT[training.precision] not in device.peak_flop_per_s:
             yield f"training.precision {training.precision}", f"is no format of {device.id}; nearest rate taken"

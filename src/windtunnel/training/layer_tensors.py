@@ -23,7 +23,7 @@ from windtunnel.parallel.recompute import recompute_block
 from windtunnel.parallel.resolve import ResolvedPlan
 from windtunnel.parallel.tensor import split_operator, tensor_bytes
 from windtunnel.specs.plan import Recompute
-from windtunnel.training.loss_tensors import LossChain
+from windtunnel.training.loss_tensors import LossChain, logit_copies
 from windtunnel.training.tensor_script import (
     ACTIVATION,
     GATHER,
@@ -130,28 +130,16 @@ def memory_kind(name: str) -> int:
     return SCORES if name.removesuffix(" again") in ("softmax_out", "dropout_out", "dropout_mask") else ACTIVATION
 
 
-def _copies(tensor: Tensor) -> list[Tensor]:
-    """Logits are kept as several tensors: their gradient in two bytes, and copies of at most four."""
-    if tensor.name != "logits" or tensor.element_bytes < 4:
-        return [tensor]
-    out = [replace(tensor, name="logits gradient", element_bytes=2.0, consumers=("head",))]
-    rest = tensor.element_bytes - 2.0
-    while rest > 0:
-        out.append(replace(tensor, name=f"logits {len(out)}", element_bytes=min(rest, 4.0)))
-        rest -= 4.0
-    return out
-
-
 def _output_bytes(op: Operator, before: float, hidden: float, written: float) -> float:
     """Bytes an operator writes on this rank; `written` are kept tensors of its module."""
     if op.module == "loss":
         return 0.0
     if op.kind in (Kind.GEMM, Kind.GROUPED_GEMM):
-        return op.m * op.n * 2
+        return op.m * op.n * op.element_bytes
     if op.kind == Kind.BATCHED_GEMM:
-        return op.groups * op.m * op.n * 2
+        return op.groups * op.m * op.n * op.element_bytes
     if op.kind == Kind.ATTENTION:
-        return op.m * op.heads * op.d_v * 2
+        return op.m * op.heads * op.d_v * op.element_bytes
     if op.module == "norm" or op.name == "unpermute":
         return hidden
     return written or before
@@ -174,7 +162,8 @@ class LayerWriter:
         self.dropped = {t.name for t in dropped}
         order = {t.name: i for i, t in enumerate(block.tensors)}
         tensors = sorted([*again.kept, *dropped], key=lambda t: order[t.name.removesuffix(" again")])
-        self.tensors = [piece for t in tensors for piece in _copies(t) if not (self.looped and t.name == "logits")]
+        tensors = [t for t in tensors if not (self.looped and t.name == "logits")]
+        self.tensors = [piece for t in tensors for piece in logit_copies(t, self.operators[0].element_bytes)]
         if block.kind == "head":
             offloaded = 0.0  # needed again at once
         self.size = {
@@ -212,7 +201,7 @@ class LayerWriter:
         self.gathers = plan.tp > 1 and plan.sp
         self.regathers = self.gathers and plan.tp_regather
         """Gathered inputs are given up after the product and gathered again in backward; else they are kept tensors."""
-        self.whole = max((op.m * op.k * 2 for op in self.operators if op.name in _COLUMN), default=0.0)
+        self.whole = max((op.m * op.k * op.element_bytes for op in self.operators if op.name in _COLUMN), default=0.0)
         """A block's input gathered over the tensor axis."""
 
     def _writes(self, i: int) -> list[Tensor]:
@@ -299,7 +288,7 @@ class LayerWriter:
         """A weight as the product reads it, where it is kept otherwise: gathered one by one, or in four bits."""
         if op.params and self.s.planned and self.s.sharded:
             return script.new(op.params * self.s.weight_bytes, kind=GATHERED)
-        return script.new(op.params * 2) if self.s.quantized_base and op.kind == Kind.GEMM else NONE
+        return script.new(op.params * op.element_bytes) if self.s.quantized_base and op.kind == Kind.GEMM else NONE
 
     def _exchange(self, script: Script, size: float) -> None:
         """Two copies of the routed tokens on the way: before and after the all-to-all."""
@@ -309,7 +298,8 @@ class LayerWriter:
 
     def _ring_forward(self, script: Script, op: Operator) -> list[int]:
         """Keys and values of every ring step, and partial outputs, alternate between two streams."""
-        kv, out = op.m * op.kv_heads * (op.d_qk + op.d_v) * 2, op.m * op.heads * op.d_v * 2
+        one = op.m * op.element_bytes
+        kv, out = one * op.kv_heads * (op.d_qk + op.d_v), one * op.heads * op.d_v
         numbers = [script.new(kv)]
         for step in range(self.s.ring):
             stream = MAIN if step % 2 == 0 else RING
@@ -352,7 +342,8 @@ class LayerWriter:
             expanded = self._weight(script, op)
             wide = NONE
             if self.gathers and op.name in _ROW:
-                parts, wide = script.new(0.0 if self.regathers else op.m * op.n * 2), script.new(op.m * op.n * 2)
+                size = op.m * op.n * op.element_bytes
+                parts, wide = script.new(0.0 if self.regathers else size), script.new(size)
                 script.free(parts)
             regathered = script.new(self.whole) if self.regathers and op.name in _COLUMN else NONE
             made: list[int] = []
@@ -361,7 +352,7 @@ class LayerWriter:
                 script.free(residual)
                 residual = made[0]
             elif op.kind in (Kind.GEMM, Kind.GROUPED_GEMM):
-                made = [script.new(op.m * op.k * 2)]
+                made = [script.new(op.m * op.k * op.element_bytes)]
                 if self.s.weight_gradients and self.trained[op.name]:
                     whole = weight.new(self.trained[op.name] * self.s.weight_bytes, kind=GRADIENT)
                     if self.s.planned and self.s.scattered:  # reduced at once
@@ -369,7 +360,7 @@ class LayerWriter:
                     else:
                         gradients.append(whole)
                 if self.gathers and op.name in _COLUMN:
-                    made = [self._reduced(script, made[0], op.m * op.k * 2)]
+                    made = [self._reduced(script, made[0], op.m * op.k * op.element_bytes)]
             elif op.kind == Kind.ATTENTION:
                 made = self._attention_backward(script, op)
             elif op.module != "loss":
@@ -391,14 +382,16 @@ class LayerWriter:
     def _attention_backward(self, script: Script, op: Operator) -> list[int]:
         """Gradients of queries, and of keys and values; a kernel accumulates the query gradient in fp32.
 
-        A ring adds two buffers of keys, values and their gradients, and the gradients of one step at a time.
+        Queries in fp32 have it there anyway. A ring adds two buffers of keys, values and their gradients, and the
+        gradients of one step at a time.
         """
-        kv, q = op.m * op.kv_heads * (op.d_qk + op.d_v) * 2, op.m * op.heads * op.d_qk * 2
+        one = op.m * op.element_bytes
+        kv, q = one * op.kv_heads * (op.d_qk + op.d_v), one * op.heads * op.d_qk
         ring = [script.new(2 * kv) for _ in range(2)] if self.s.ring > 1 else []
         made = [script.new(q), script.new(kv)]
         for _ in range(max(self.s.ring, 1)):
             step = [script.new(q), script.new(kv)] if self.s.ring > 1 else []
-            accumulator = script.new(2 * q)
+            accumulator = script.new(2 * q if op.element_bytes < 4.0 else 0.0)
             script.free(accumulator, *step)
         script.free(*ring)
         return made

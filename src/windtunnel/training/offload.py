@@ -58,7 +58,8 @@ def copied_bytes(parts: Parts, plan: ResolvedPlan) -> tuple[Floats, Floats]:
 def copied_weights(parts: Parts, plan: ResolvedPlan) -> Floats:
     """Bytes of weights that one pass of each virtual stage copies in, shape (K,)."""
     shard = plan.shard_group if plan.zero == 3 else 1
-    weights: Floats = (parts.dense_params + parts.expert_params) * 2.0 / shard * plan.offload.params
+    width = parts.graph.element_bytes
+    weights: Floats = (parts.dense_params + parts.expert_params) * width / shard * plan.offload.params
     return weights
 
 

@@ -259,7 +259,8 @@ def _price(
     )
     unfused = plan.attention == "unfused"
     g = graph.build(
-        model, batch, style=style, unfused_attention=unfused, fused_loss=plan.fused_loss, padded_vocab=plan.padded_vocab
+        model, batch, style=style, unfused_attention=unfused, fused_loss=plan.fused_loss,
+        padded_vocab=plan.padded_vocab, element_bytes=behaviour.element_bytes,
     )
     for technique in techniques:
         g = technique.on_graph(g)
@@ -360,13 +361,13 @@ def _accumulate_bytes(behaviour: Behaviour, training: TrainingSpec) -> float:
 
 
 def _accumulate_kernel_bytes(behaviour: Behaviour, training: TrainingSpec) -> float:
-    """Bytes per weight of a separate accumulation: the 16-bit gradient read, the buffer read and written.
+    """Bytes per weight of a separate accumulation: the gradient read, the buffer read and written.
 
     The buffer has the width in which gradients are reduced (Megatron-LM v2.x, `main_grad` of its local DDP).
     """
     if behaviour.fused_accumulation:
         return 0.0
-    return 2.0 + 2.0 * behaviour.wire_bytes(training.precision, training.grad_reduce_precision)
+    return behaviour.element_bytes + 2.0 * behaviour.wire_bytes(training.precision, training.grad_reduce_precision)
 
 
 def _block_cost(
@@ -467,10 +468,10 @@ def _assemble(
             dense[-1] += tied_copy
     dummy = np.zeros(plan.pp)
     if behaviour.dummy_wgrad:
-        dummy = np.array([2.0 * sum(shapes.values()) for shapes in stage_shapes])
+        dummy = np.array([behaviour.element_bytes * sum(shapes.values()) for shapes in stage_shapes])
     layer_params = max(c.dense_params + c.expert_params for name, c in costs.items() if name in g.blocks)
     share = plan.tp if (plan.sp or behaviour.scatter_gather_p2p) else 1
-    p2p_bytes = priced.batch.tokens / plan.cp * model.hidden_size * 2.0 / share
+    p2p_bytes = priced.batch.tokens / plan.cp * model.hidden_size * g.element_bytes / share
     expert_stride = plan.ep * plan.etp
     edp = max(plan.expert_dp, 1)
     return Parts(

@@ -120,7 +120,7 @@ class Traffic:
         """One parameter bucket of each virtual stage."""
         cut = np.asarray(pieces, np.float64)
         quantised = self.behaviour.quantised_param_gather and self.training.precision == "fp8"
-        width = 1.0 if self.training.float8_all_gather or quantised else 2.0
+        width = 1.0 if self.training.float8_all_gather or quantised else self.behaviour.element_bytes
         shard, _ = self._shard_places()
         t, up, out, channels, hbm = self._run("all_gather", self.parts.dense_params * width / cut, shard)
         if self.parts.expert_params.any():
@@ -143,8 +143,9 @@ class Traffic:
     def optimizer_seconds(self, coefficients: Coefficients, stage_of: Rows, p: int) -> Floats:
         """Optimizer update per stage."""
         b, t = self.behaviour, self.training
-        master = {"fp32": 4.0, "bf16": 2.0, "none": 0.0}.get(t.master_weights or "", b.master_bytes)
-        per = optimizer_bytes(t.optimizer, master, b.grad_buffer_bytes, b.param_bytes)
+        per = optimizer_bytes(
+            t.optimizer, b.master_copy_bytes(t.master_weights), b.grad_buffer_bytes, b.weight_bytes
+        )  # fmt: skip
         shard = self.plan.shard_group if self.plan.zero and b.shard_optimizer else 1
         eshard = min(self.edp, shard) if shard > 1 else 1
         local = (self.parts.dense_params / shard + self.parts.expert_params / eshard) * self.trainable
@@ -157,7 +158,7 @@ class Traffic:
         if away:
             on_host = np.array(
                 [
-                    host_optimizer_time_s(self.cluster, x * away, per, b.grad_buffer_bytes, b.param_bytes)
+                    host_optimizer_time_s(self.cluster, x * away, per, b.grad_buffer_bytes, b.weight_bytes)
                     for x in per_stage
                 ]
             )

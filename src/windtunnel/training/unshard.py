@@ -31,11 +31,12 @@ def copy_bytes(
     """
     if plan.zero != 3 or plan.dp * plan.cp == 1 or behaviour.fsdp_copies == "none":
         return 0.0
-    out = 4.0 if behaviour.fsdp_copies == "per_parameter" else 0.0  # 16-bit weights, read and written
+    own = behaviour.element_bytes  # of weights and gradients as computed with
+    out = 2.0 * own if behaviour.fsdp_copies == "per_parameter" else 0.0  # read and written
     if behaviour.fsdp_copies == "per_parameter":
-        back = 2.0 + grad_bytes
-    else:  # concatenation in 16 bits, cast where the formats differ, division in place
-        back = 4.0 + (2.0 + grad_bytes if grad_bytes > 2.0 else 0.0) + 2.0 * grad_bytes
+        back = own + grad_bytes
+    else:  # concatenation, cast where the formats differ, division in place
+        back = 2.0 * own + (own + grad_bytes if grad_bytes > own else 0.0) + 2.0 * grad_bytes
     back = 0.0 if frozen else back
     if not plan.reshard_after_forward:  # gathered once and reduced once a step, whatever the number of micro-batches
         return (out if direction == "F" else back) / plan.m

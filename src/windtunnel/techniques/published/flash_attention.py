@@ -30,6 +30,7 @@ def _fuse(block: Block) -> Block:
     fused = Operator(
         "core_attn", "core_attn", Kind.ATTENTION, "heads", m=tokens, pairs=sequences * scores.m * scores.n * seen,
         seq_len=scores.m, heads=heads, kv_heads=kv / (2 * scores.k * tokens), d_qk=scores.k, d_v=context.n,
+        element_bytes=scores.element_bytes,
     )  # fmt: skip
     lse = Tensor("softmax_lse", heads * tokens, "heads", 4.0, producer="core_attn", consumers=("core_attn",))
     tensors = [lse if t.name == "softmax_out" else t for t in block.tensors if t.name not in _SCORE_TENSORS[1:]]

@@ -51,8 +51,8 @@ TECHNIQUE = Technique(
         scenario={
             "model": "BERT-large",
             "cluster": {"device": "v100-sxm-32gb", "nodes": 4, "devices_per_node": 8, "scale_out": "infiniband-edr"},
-            "training": {"seq_len": 512, "global_batch": 512, "precision": "fp32", "framework": "ddp"},
-            "plan": {"mbs": 16, "zero": 0, "overlap": {"grad_reduce": False}},
+            "training": {"seq_len": 512, "global_batch": 128, "precision": "fp32", "framework": "ddp"},
+            "plan": {"mbs": 4, "zero": 0, "overlap": {"grad_reduce": False}},
         },
         free={"cluster": {**FREE["scale-out"]["cluster"], **FREE["scale-up"]["cluster"]}},
         costly={"bucket_mb": 0.1},
