@@ -22,6 +22,7 @@ $(STAMP): pyproject.toml constraints.txt
 $(COMPILED): $(STAMP)
 	@echo "compiling the engine, once"
 	@$(BIN)/windtunnel train examples/llama3-70b-64xh100.yaml --json > /dev/null
+	@$(BIN)/windtunnel serve examples/serving/llama3-70b-4xh100.yaml --json > /dev/null
 	@touch $@
 
 demo: $(COMPILED)  ## predict Llama-3.1-70B on 64 H100; writes a trace and an HTML report to out/
@@ -53,6 +54,8 @@ test-long: setup targets  ## slow tests, validation on the rows we ship, the pap
 bench: setup  ## speed figures
 	$(BIN)/python benchmarks/bench_training.py
 	$(BIN)/python benchmarks/bench_engine.py
+	$(BIN)/python benchmarks/bench_planner.py
+	$(BIN)/python benchmarks/bench_serving.py
 
 goldens: setup  ## write the stored predictions of the examples anew
 	WINDTUNNEL_REGENERATE=1 $(BIN)/pytest tests/golden/test_training_golden.py -p no:xdist -q
