@@ -50,6 +50,13 @@ def test_table_is_within_a_hundredth_of_the_engine(case: tuple) -> None:
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda c: f"{c[0]}-{c[2]}")
+def test_launches_in_a_row_add_up_to_what_the_engine_says(case: tuple) -> None:
+    _, layers, _ = instance(*case)
+    n = np.unique(np.random.default_rng(2).integers(1, 8192, 10))
+    np.testing.assert_allclose(layers.alone(n).seconds, layers.price(n).seconds, rtol=1e-12)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda c: f"{c[0]}-{c[2]}")
 def test_never_faster_than_the_roofline(case: tuple) -> None:
     found, _, cluster = instance(*case)
     device, ranks = cluster.device, case[2].get("tp", 1) * case[2].get("dp", 1)

@@ -84,6 +84,7 @@ def iteration_model(
     most_tokens: int,
     expert_skew: float = 0.85,
     cuda_graphs: bool = True,
+    engine: bool = True,
 ) -> IterationModel:
     """The closed form of one instance.
 
@@ -95,17 +96,19 @@ def iteration_model(
         most_tokens: largest number of tokens that an iteration may compute.
         expert_skew: experts that routing treats as alike, as a share of all.
         cuda_graphs: whether decode iterations run captured graphs.
+        engine: whether the table comes from the engine; else from `Layers.alone`, the same numbers sooner.
     """
-    linear = Layers(model, cluster, shape, coefficients, expert_skew).price(knots(most_tokens))
+    layers = Layers(model, cluster, shape, coefficients, expert_skew)
+    linear = (layers.price if engine else layers.alone)(knots(most_tokens))
     attention = attention_costs(model, cluster.device, shape, coefficients)
-    layers = len(model.layer_kinds())
+    depth = len(model.layer_kinds())
     gaps = coefficients.layer_s + (0.0 if cuda_graphs else coefficients.launch_layer_s)
     if shape.linear.casts:
         gaps += coefficients.quantise_layer_s
     sequence_s = coefficients.sequence_s / shape.dp + linear.head_row_s + attention.decode_state_s
     return IterationModel(
-        linear, coefficients.host_s + layers * gaps + linear.head_s, attention.prompt_pair_s,
+        linear, coefficients.host_s + depth * gaps + linear.head_s, attention.prompt_pair_s,
         attention.windowed_token_s, attention.decode_kv_s, attention.decode_window_s, int(model.sliding_window or 0),
-        sequence_s, layers * coefficients.prompt_layer_s if cuda_graphs else 0.0, coefficients.request_s, attention,
+        sequence_s, depth * coefficients.prompt_layer_s if cuda_graphs else 0.0, coefficients.request_s, attention,
         coefficients,
     )  # fmt: skip

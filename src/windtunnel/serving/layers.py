@@ -87,6 +87,20 @@ class Layers:
             total += (self.shape.pp - 1) * self._hop(tokens.astype(np.float64))
         return Linear(tokens, total, self.weight_bytes(), *self._head(), self._flop())
 
+    def alone(self, tokens: npt.NDArray[np.int64]) -> Linear:
+        """The same as `price` without the engine: launches of a layer follow one another, so their times add up.
+
+        What fits call many times; a test holds both equal.
+        """
+        n = tokens.astype(np.float64)
+        depth, total = Counter(self.model.layer_kinds()), np.zeros(len(tokens))
+        for kind, operators in self.local.items():
+            for _, _, _, seconds, _ in rows_of([launches for op in operators if (launches := self._launch(op, n))]):
+                total += depth[kind] * seconds
+        if self.shape.pp > 1:
+            total += (self.shape.pp - 1) * self._hop(n)
+        return Linear(tokens, total, self.weight_bytes(), *self._head(), self._flop())
+
     # -- one operator --------------------------------------------------------------------------------------------------
     def _launch(self, op: Operator, n: Floats) -> list[tuple[str, str, str, Floats, Floats]]:
         """Launches of one operator at each number of tokens: itself, and the collective after it."""

@@ -19,6 +19,8 @@ from windtunnel.training.results import TrainingResult
 from windtunnel.validation.micro import predict_micro
 from windtunnel.validation.report import RowOutcome, ValidationReport, relative_error, summarise
 from windtunnel.validation.rows import RowCase, read
+from windtunnel.validation.serving import serving_outcomes
+from windtunnel.validation.serving_metrics import Served
 from windtunnel.validation.targets import Target, at_step_time
 
 Simulate = Callable[[Scenario], TrainingResult]
@@ -111,20 +113,24 @@ def validate(
         simulate: The simulator; identical scenarios are simulated once.
     """
     begun = time.perf_counter()
+    folder = Path(rows).parent if isinstance(rows, (str, Path)) else Path()
     if rows is None:
         rows = shipped_rows()
     elif isinstance(rows, (str, Path)):
         rows = load_rows(Path(rows))
     wanted = set(families)
     cache: dict[str, TrainingResult | str] = {}
+    served: dict[str, Served | str] = {}
     outcomes: list[RowOutcome] = []
     for index, row in enumerate(rows):
         case = read(row)
-        if not wanted or case.family in wanted:
+        if (not wanted or case.family in wanted) and case.row_kind == "serving" and case.metrics:
+            outcomes += serving_outcomes(case, folder, served)
+        elif not wanted or case.family in wanted:
             outcomes += _outcomes(row, case, cache, simulate)
         if progress is not None:
             progress(index + 1, len(rows))
-    return ValidationReport(tuple(outcomes), summarise(outcomes), len(cache), time.perf_counter() - begun)
+    return ValidationReport(tuple(outcomes), summarise(outcomes), len(cache) + len(served), time.perf_counter() - begun)
 
 
 def _outcomes(
@@ -137,8 +143,8 @@ def _outcomes(
         from windtunnel.validation import power_rows
 
         return power_rows.outcomes(row, case.device)
-    if case.scenario is None or case.row_kind == "serving":
-        return [_missing(case, target, case.reason or "serving is not simulated yet") for target in targets]
+    if case.scenario is None:
+        return [_missing(case, target, case.reason) for target in targets]
     key = fingerprint(case.scenario)
     if key not in cache:
         try:

@@ -21,6 +21,9 @@ class Served:
     request_s: float
     """Client, HTTP and tokeniser, once a request."""
     devices: int
+    cache_used: float = 0.0
+    """Largest share of the cache in use."""
+    preemptions: int = 0
 
 
 def serving_unit(key: str) -> str:

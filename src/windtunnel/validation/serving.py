@@ -1,0 +1,65 @@
+"""Predict measured serving rows: one outcome a (row, metric)."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+from windtunnel.errors import WindtunnelError
+from windtunnel.validation.report import RowOutcome, relative_error
+from windtunnel.validation.rows import RowCase
+from windtunnel.validation.serving_metrics import Served, served_value
+from windtunnel.validation.serving_run import ready, run
+
+NOT_SERVED = "power is not predicted for serving runs yet"
+Cache = dict[str, Served | str]
+
+
+def serving_group(case: RowCase) -> str:
+    """(model, device) of a serving row; folds never split it."""
+    assert case.scenario is not None
+    return f"{getattr(case.scenario.model, 'name', case.scenario.model)} @ {case.device}"
+
+
+def serving_outcomes(case: RowCase, folder: Path, cache: Cache) -> list[RowOutcome]:
+    """Every metric of one row."""
+    if case.scenario is None:
+        return [_missing(case, i, case.reason) for i in range(len(case.metrics))]
+    key = json.dumps(case.scenario.model_dump(mode="json", exclude={"name"}), sort_keys=True)
+    if key not in cache:
+        cache[key] = _simulated(case, folder)
+    found = cache[key]
+    if isinstance(found, str):
+        return [_missing(case, i, found) for i in range(len(case.metrics))]
+    return [_predicted(case, i, found) for i in range(len(case.metrics))]
+
+
+def _simulated(case: RowCase, folder: Path) -> Served | str:
+    assert case.scenario is not None
+    try:
+        return run(ready(case.scenario, folder))
+    except WindtunnelError as error:
+        return " ".join(str(error).split())[:300]
+    except Exception as error:  # our own bug: every other row still gets its answer, this one says what broke
+        return f"the simulator failed: {type(error).__name__}: {' '.join(str(error).split())[:200]}"
+
+
+def _missing(case: RowCase, at: int, reason: str) -> RowOutcome:
+    target = case.metrics[at]
+    return RowOutcome(
+        case.id, case.row_kind, case.family, case.device, target.metric, target.unit, target.measured, None, None, None,
+        "assumed", case.assumed, reason or "not expressed", serving_group(case) if case.scenario else "",
+    )  # fmt: skip
+
+
+def _predicted(case: RowCase, at: int, found: Served) -> RowOutcome:
+    target = case.metrics[at]
+    value = served_value(target.metric, found)
+    if value is None or not math.isfinite(value):
+        reason = NOT_SERVED if "power" in target.metric else f"{target.metric} is not known"
+        return _missing(case, at, reason)
+    return RowOutcome(
+        case.id, case.row_kind, case.family, case.device, target.metric, target.unit, target.measured, value, None,
+        relative_error(value, target.measured), "fitted", case.assumed, "", serving_group(case), found.devices,
+    )  # fmt: skip

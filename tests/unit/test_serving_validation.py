@@ -1,0 +1,74 @@
+"""Served requests against what rows measured, and the two pools of a split deployment."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from windtunnel.serving.requests import Requests
+from windtunnel.validation.reading.serving import read_serving
+from windtunnel.validation.reading.serving_trace import recorded
+from windtunnel.validation.run import validate
+from windtunnel.validation.serving_metrics import Served, served_value, serving_unit
+from windtunnel.validation.serving_run import ready, run
+
+ROW = {
+    "id": "serving-1", "kind": "serving", "set": "sample", "engine": "vllm", "engine_version": "0.12.0",
+    "model": "meta-llama/Llama-3.1-8B", "hardware": "h100_sxm", "precision": "bf16", "config": {}, "tp": 1, "pp": 1,
+    "isl": 256, "osl": 32, "load": {"concurrency": 4},
+    "metrics": {"ttft_mean_ms": 30.0, "tpot_mean_ms": 6.0, "ttft_p99_ms": 60.0, "average_power_W": 500.0},
+}  # fmt: skip
+
+
+def two_requests() -> Served:
+    q = Requests(np.array([0.0, 1.0]), np.array([10, 10], np.int32), np.array([3, 1], np.int32))
+    q.first_token_s, q.finish_s = np.array([0.5, 1.5]), np.array([0.9, 1.5])
+    q.state = np.array([4, 4], np.int32)
+    return Served(q, 0.1, 2)
+
+
+@pytest.mark.parametrize(
+    ("metric", "value", "unit"),
+    [("ttft_mean_ms", 600.0, "ms"), ("tpot_mean_ms", 200.0, "ms"), ("tpot_per_output_token_ms", 100.0, "ms"),
+     ("e2e_mean_ms", 800.0, "ms"), ("output_tok_s", 4 / 1.5, "tokens/s"), ("output_tok_s_per_gpu", 2 / 1.5, "tokens/s"),
+     ("ttft_p50_ms", 600.0, "ms"), ("e2e_ms_median", 800.0, "ms"), ("rps", 2 / 1.5, "requests/s")],
+)  # fmt: skip
+def test_metrics_as_the_rows_define_them(metric: str, value: float, unit: str) -> None:
+    assert served_value(metric, two_requests()) == pytest.approx(value)
+    assert serving_unit(metric) == unit
+
+
+def test_one_entry_a_metric_and_a_reason_without_one() -> None:
+    found = {entry.metric: entry for entry in validate([ROW]).rows}
+    assert set(found) == set(ROW["metrics"])  # type: ignore[call-overload]
+    for name in ("ttft_mean_ms", "tpot_mean_ms", "ttft_p99_ms"):
+        assert found[name].predicted is not None and 0.2 < found[name].predicted / found[name].measured < 5.0
+    assert found["average_power_W"].predicted is None and found["average_power_W"].reason
+
+
+def test_a_trace_that_is_not_there_is_a_reason(tmp_path: Path) -> None:
+    row = {**ROW, "load": {"per_request_trace": True}, "config": {"trace": "nowhere.csv"}}
+    assert "nowhere.csv" in validate([row]).rows[0].reason
+
+
+def test_replays_keep_arrivals_and_leave_out_what_was_not_answered(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("arrival_s,input_tokens,output_tokens_measured\n5,100,7\n6,50,0\n8.5,30,2\n")
+    q = recorded(path)
+    np.testing.assert_allclose(q.arrival_s, [0.0, 3.5])
+    assert list(q.output_tokens) == [7, 2]
+
+
+def test_prompts_of_a_split_deployment_do_not_slow_answers() -> None:
+    sizes = {"tp_size": 1, "pp_size": 1, "num_workers": 1}
+    config = {"mode": "disagg", **{f"{r}_{k}": v for r in ("prefill", "decode") for k, v in sizes.items()}}
+    changes = {"isl": 4096, "osl": 64, "load": {"concurrency": 16}}
+    split, mixed = (read_serving({**ROW, **changes, "config": c}).scenario for c in (config, {}))
+    assert split is not None and mixed is not None
+    a, b = run(ready(split, Path())), run(ready(mixed, Path()))
+    assert a.devices == 2 * b.devices
+    tpot = [served_value("tpot_mean_ms", s) or 0.0 for s in (a, b)]
+    assert tpot[0] < tpot[1]
+    assert (a.requests.first_token_s <= a.requests.finish_s).all()
