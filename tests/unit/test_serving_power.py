@@ -13,7 +13,8 @@ from windtunnel.cost.clock import idle_w
 from windtunnel.cost.serving import serving_coefficients
 from windtunnel.cost.serving_power import Use, power_coefficients, watts
 from windtunnel.errors import ProblemList
-from windtunnel.serving.iteration import iteration_model
+from windtunnel.serving.capped import Capped, capped
+from windtunnel.serving.iteration import IterationModel, iteration_model
 from windtunnel.serving.power import SUMS, phases, power, work_table
 from windtunnel.serving.shape import shape_of
 from windtunnel.specs.cluster import ClusterRef
@@ -153,3 +154,53 @@ def test_grades_and_band() -> None:
     assert b.grades["energy_j"] == "assumed"
     for r in (a, b):
         assert r.interval["low"] < r.mean_w_per_device < r.interval["high"] <= r.limit_w
+
+
+def _under(cap_w: float | None, **where: Any) -> tuple[Instance, Capped]:
+    one = Instance(power_cap_w=cap_w, **where)
+    return one, capped(one.model, one.cluster, one.shape, one.iteration.coefficients, most_tokens=8192)
+
+
+def _prompt_s(model: IterationModel, tokens: float) -> float:
+    return model.seconds(tokens, pairs=0.5 * tokens**2, prompt_tokens=tokens)
+
+
+def test_a_cap_slows_prompts_and_not_decode_steps() -> None:
+    before = Instance(name="meta-llama/Llama-2-70b-hf", tp=8).iteration
+    last = 0.0
+    for cap in (700.0, 500.0, 400.0, 350.0):
+        _, found = _under(cap, name="meta-llama/Llama-2-70b-hf", tp=8)
+        ratio = _prompt_s(found.iteration, 1024.0) / _prompt_s(before, 1024.0)
+        assert ratio >= max(last, 1.0)
+        last = ratio
+        for batch in (1.0, 32.0):
+            steps = (m.seconds(batch, kv=1000 * batch, sequences=batch) for m in (found.iteration, before))
+            assert next(steps) == pytest.approx(next(steps), rel=0.02)
+        assert found.within and (found.clocks <= 1.0).all()
+    # The only public figures for a cap of half the board's power state 1.30 for prompts of 128 to 4,096 tokens.
+    assert 1.2 < last < 1.5
+
+
+@pytest.mark.parametrize("cap", [None, 700.0])
+def test_a_cap_that_does_not_bind_changes_nothing(cap: float | None) -> None:
+    one, found = _under(cap)
+    np.testing.assert_array_equal(found.iteration.linear.seconds, one.iteration.linear.seconds)
+    assert found.iteration.prefill_pair_s == one.iteration.prefill_pair_s
+    assert (found.clocks == 1.0).all()
+
+
+def test_watts_stay_below_the_cap() -> None:
+    one, found = _under(450.0)
+    one.iteration, one.work = found.iteration, found.work
+    totals = one.totals(batch=64, prompts=300)
+    report = one.power(totals, clock=found.clock)
+    assert report.limit_w == 450.0
+    assert 0.9 * 450.0 < report.prompt_w <= 450.0
+    assert report.decode_w <= 450.0
+    free = Instance()
+    assert report.energy_per_output_token_j < free.power(free.totals(batch=64, prompts=300)).energy_per_output_token_j
+
+
+def test_a_cap_below_what_the_least_clock_draws_is_said() -> None:
+    _, found = _under(150.0)
+    assert not found.within

@@ -1,24 +1,27 @@
 """Watts of a device that serves: which kernels run for what share of the time, and what they ask of the board.
 
-    demand = idle + span · (awake · clock + kernel · k + attention · a + matrix · √m) + 31 pJ · bytes/s
-    watts = (demand^−q + limit^−q)^(−1/q),  span = board power − idle
+    demand = idle + span · (f · (awake + kernel · k + attention · a) + matrix · √(f · m)) + 31 pJ · bytes/s
+    watts = min((demand^−q + board^−q)^(−1/q), cap),  span = board − idle
 
 `k` and `a` are shares of time in kernels over weights and prompts and in decode attention, `m` the share of the time
 that the products would take at peak. The root: the first rows of a tile wake the whole matrix unit, further rows fill
-it. A board holds its mean below the limit; iterations are unlike, so the mean bends before it gets there.
+it. A board holds its mean below its power; iterations are unlike, so the mean bends before it gets there. `f` is the
+clock over the one that the board runs without a cap: what switches with the clock costs in proportion to it (the
+voltage hardly moves, see `cost.clock`), bytes from memory do not.
 
 Source: docs/serving.md, "Power, energy, money"; coefficients in `catalog/coefficients/serving/power.yaml`.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources
 from math import sqrt
 from typing import Any
 
 from windtunnel.cost.clock import HBM_J_PER_BYTE, idle_w
+from windtunnel.cost.serving import ServingCoefficients
 from windtunnel.specs.device import DeviceSpec
 
 _FILE = "catalog/coefficients/serving/power.yaml"
@@ -101,7 +104,8 @@ def demand_w(device: DeviceSpec, coefficients: PowerCoefficients, use: Use, cloc
     if not device.tdp_w:
         return 0.0
     idle, c = idle_w(device), coefficients
-    share = c.awake * clock + c.kernel * use.kernel + c.attention * use.attention + c.matrix * sqrt(use.matrix)
+    running = c.awake + c.kernel * use.kernel + c.attention * use.attention
+    share = clock * running + c.matrix * sqrt(clock * use.matrix)
     return idle + (device.tdp_w - idle) * share + HBM_J_PER_BYTE * use.hbm_bytes_per_s
 
 
@@ -112,8 +116,23 @@ def watts(
 
     Source: module docstring. Valid for: stretches of more than a second (what power meters of boards average over).
     """
-    demand, limit = demand_w(device, coefficients, use, clock), limit_w(device, cap_w)
-    if demand <= 0.0 or limit <= 0.0:
+    demand, board = demand_w(device, coefficients, use, clock), device.tdp_w or 0.0
+    if demand <= 0.0 or board <= 0.0:
         return 0.0
-    low, high = min(demand, limit), max(demand, limit)
-    return float(low * (1.0 + (low / high) ** BEND) ** (-1.0 / BEND))
+    low, high = min(demand, board), max(demand, board)
+    bent = low * (1.0 + (low / high) ** BEND) ** (-1.0 / BEND)
+    return min(float(bent), limit_w(device, cap_w))
+
+
+def slowed(coefficients: ServingCoefficients, clock: float) -> ServingCoefficients:
+    """How an engine uses a device whose matrix units run at `clock` of their own rate; memory and links keep theirs.
+
+    Source: `cost.clock`: under a cap the rate of products follows the clock. Valid for: clocks of 0.3 to 1.
+    """
+    if clock == 1.0:
+        return coefficients
+    return replace(
+        coefficients, matrix_fraction={k: v * clock for k, v in coefficients.matrix_fraction.items()},
+        prefill_attention_fraction=coefficients.prefill_attention_fraction * clock,
+        scan_fraction=coefficients.scan_fraction * clock,
+    )  # fmt: skip

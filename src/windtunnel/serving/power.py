@@ -7,6 +7,7 @@ iteration; what its kernels take of it (`WorkTable`) says what a device draws (`
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -22,6 +23,7 @@ from windtunnel.serving.iteration import IterationModel
 from windtunnel.serving.layers import Layers
 from windtunnel.serving.shape import Shape
 from windtunnel.specs.cluster import ClusterSpec
+from windtunnel.specs.device import DeviceSpec
 from windtunnel.specs.model import ModelSpec
 
 Floats = npt.NDArray[np.float64]
@@ -56,7 +58,11 @@ class WorkTable:
 def work_table(
     model: ModelSpec, cluster: ClusterSpec, shape: Shape, iteration: IterationModel, expert_skew: float = 0.85
 ) -> WorkTable:
-    """The table of one instance, at the knots of its iteration model; stages of a pipeline share it evenly."""
+    """The table of one lane, at the knots of its iteration model.
+
+    A pipeline of pp stages is pp lanes of the loop, whose iterations fill the stages in turn: a device computes its
+    stage for each of them, which is as much as all stages for one.
+    """
     knots = iteration.linear.tokens
     layers = Layers(model, cluster, shape, iteration.coefficients, expert_skew)
     kinds = model.layer_kinds()
@@ -80,7 +86,7 @@ def work_table(
     seconds += iteration.linear.head_s
     moved += 2.0 * head
     row = 2.0 * head / shape.dp / device.peak("bf16")
-    return WorkTable(n, seconds / shape.pp, matrix / shape.pp, moved / shape.pp, row / shape.pp)
+    return WorkTable(n, seconds, matrix, moved, row)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,13 +101,13 @@ class Phase:
     sequences: float
     seconds: float
 
-    def use(self, work: WorkTable, iteration: IterationModel, shape: Shape, cluster: ClusterSpec) -> Use:
+    def use(self, work: WorkTable, iteration: IterationModel, device: DeviceSpec) -> Use:
         """What a device does in the mean iteration."""
-        c, bandwidth = iteration.coefficients, cluster.device.memory_bytes_per_s
+        c, bandwidth = iteration.coefficients, device.memory_bytes_per_s
         seconds, matrix, moved = work.at(self.tokens)
         window = self.sequences * min(self.kv / self.sequences, float(iteration.window)) if self.sequences else 0.0
-        read = (self.kv * iteration.decode_kv_s + window * iteration.window_kv_s) / shape.pp
-        prompt = (self.pairs * iteration.prefill_pair_s + self.prompt_tokens * iteration.prefill_token_s) / shape.pp
+        read = self.kv * iteration.decode_kv_s + window * iteration.window_kv_s
+        prompt = self.pairs * iteration.prefill_pair_s + self.prompt_tokens * iteration.prefill_token_s
         t = max(self.seconds, seconds + prompt + read)
         matrix += prompt * c.prefill_attention_fraction + self.sequences * work.row_matrix_s
         rate = min((moved + read * c.decode_kv_fraction * bandwidth) / t, bandwidth)
@@ -178,8 +184,9 @@ class PowerReport:
 
 def power(
     model: ModelSpec, cluster: ClusterSpec, shape: Shape, iteration: IterationModel, totals: Any, duration_s: float, *,
-    output_tokens: float | None = None, mixed: bool = True, expert_skew: float = 0.85, clock: float = 1.0,
-    coefficients: PowerCoefficients | None = None, work: WorkTable | None = None, time_grade: str = "analytic",
+    output_tokens: float | None = None, mixed: bool = True, expert_skew: float = 0.85,
+    clock: Callable[[float], float] | None = None, coefficients: PowerCoefficients | None = None,
+    work: WorkTable | None = None, time_grade: str = "analytic",
 ) -> PowerReport:  # fmt: skip
     """What a run drew and cost.
 
@@ -188,12 +195,12 @@ def power(
         cluster: where.
         shape: of each instance.
         iteration: the closed form that the loop ran on.
-        totals: records `kernels.TOTAL`, one an instance.
+        totals: records `kernels.TOTAL`, one a lane (an instance, or one of the pp lanes of a pipeline).
         duration_s: from the first arrival to the last answer.
         output_tokens: put out; absent: those of decode steps.
         mixed: whether decode steps run in iterations that hold prompts.
         expert_skew: as in the scenario.
-        clock: of the matrix units under a cap, over their own.
+        clock: of iterations by their tokens under a cap (`serving.capped`); absent: no cap slows them.
         coefficients: instead of the device's.
         work: the instance's table, where it is known.
         time_grade: how firmly the run's times stand.
@@ -201,24 +208,24 @@ def power(
     device = cluster.device
     c = coefficients or power_coefficients(device)
     work = work or work_table(model, cluster, shape, iteration, expert_skew)
-    instances = int(np.size(totals["busy_s"]))
-    per_instance = shape.ranks * shape.pp
-    devices = instances * per_instance
+    lanes, ranks = int(np.size(totals["busy_s"])), shape.ranks
+    devices = lanes * ranks
     prompt, decode = phases(totals, iteration, mixed=mixed)
-    whole = max(duration_s * instances, prompt.iterations * prompt.seconds + decode.iterations * decode.seconds)
+    whole = max(duration_s * lanes, prompt.iterations * prompt.seconds + decode.iterations * decode.seconds)
     drawn: list[float | None] = []
     joules = 0.0
     shares = []
     for x in (prompt, decode):
         busy = x.iterations * x.seconds
-        w = watts(device, c, x.use(work, iteration, shape, cluster), cluster.power_cap_w, clock) if busy else None
+        at = clock(x.tokens) if clock else 1.0
+        w = watts(device, c, x.use(work, iteration, device), cluster.power_cap_w, at) if busy else None
         drawn.append(w)
         shares.append(busy / whole if whole else 0.0)
-        joules += (w or 0.0) * busy * per_instance
+        joules += (w or 0.0) * busy * ranks
     rest = idle_w(device)
     idle_s = max(whole * (1.0 - sum(shares)), 0.0)
-    joules += rest * idle_s * per_instance
-    mean = joules / (whole * per_instance) if whole else rest
+    joules += rest * idle_s * ranks
+    mean = joules / (whole * ranks) if whole else rest
     tokens = output_tokens if output_tokens is not None else float(np.sum(totals["decode_tokens"]))
     each = joules / tokens if tokens else None
     limit = limit_w(device, cluster.power_cap_w)

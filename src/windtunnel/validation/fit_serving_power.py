@@ -63,7 +63,7 @@ def samples(rows: Sequence[dict[str, Any]]) -> list[Sample]:
         parts = phases(steady(case, x.iteration, itl), x.iteration)
         whole = sum(p.iterations * p.seconds for p in parts)
         uses = tuple(
-            (p.iterations * p.seconds / whole, p.use(x.work, x.iteration, x.shape, x.cluster))
+            (p.iterations * p.seconds / whole, p.use(x.work, x.iteration, x.cluster.device))
             for p in parts
             if p.iterations
         )
