@@ -22,15 +22,20 @@ def serve(
     requests: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write a table of all requests (.csv, .json or .parquet).")
     ] = None,
+    report: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a one-file HTML report.")] = None,
 ) -> None:
     """Simulate serving request by request: TTFT, TPOT, goodput, cache, and why."""
-    check_targets(requests, inputs=[scenario])
+    check_targets(requests, report, inputs=[scenario])
     from windtunnel import api
 
     with progress("simulating"):
         result = api.simulate_serving(scenario_source(scenario), overrides=tuple(overrides or ()))
     if requests is not None:
         _write_table(result, requests)
+    if report is not None:
+        from windtunnel.report import html_serving
+
+        note(f"report  {html_serving.write(result, report)}")
     if as_json:
         print_json(result.to_dict())
         return
@@ -56,6 +61,6 @@ def register(app: typer.Typer) -> None:
         epilog=examples(
             "serve examples/serving/llama3-70b-4xh100.yaml",
             "serve my.yaml --set serving.traffic.rate_per_s=8 --json",
-            "serve my.yaml --requests requests.csv",
+            "serve my.yaml --report report.html --requests requests.csv",
         )
     )(serve)

@@ -16,7 +16,7 @@ def workload_line(result: TrainingResult) -> str:
     """Model, cluster, sequence length, batch and precision."""
     data = result.scenario
     training = data.get("training") or {}
-    parts = [_model(data.get("model")), _cluster(data.get("cluster"), result.num_devices)]
+    parts = [model_text(data.get("model")), cluster_text(data.get("cluster"), result.num_devices)]
     if "seq_len" in training:
         parts.append(f"sequence {training['seq_len']:,}")
     if "global_batch" in training:
@@ -89,13 +89,15 @@ def power_line(result: TrainingResult) -> str:
     return "; ".join(parts)
 
 
-def _model(model: Any) -> str:
+def model_text(model: Any) -> str:
+    """Name of a model, or the file it comes from."""
     if isinstance(model, dict):
         return str(model.get("name") or model.get("config") or "model")
     return str(model or "")
 
 
-def _cluster(cluster: Any, num_devices: int) -> str:
+def cluster_text(cluster: Any, num_devices: int) -> str:
+    """Devices of a cluster, counted."""
     if isinstance(cluster, dict) and cluster.get("groups"):
         return " + ".join(_group(group) for group in cluster["groups"])
     if isinstance(cluster, dict):
@@ -109,4 +111,4 @@ def _group(group: Any) -> str:
     """One group of unlike devices."""
     if not isinstance(group, dict):
         return str(group)
-    return _cluster(group, group.get("nodes", 1) * group.get("devices_per_node", 8))
+    return cluster_text(group, group.get("nodes", 1) * group.get("devices_per_node", 8))

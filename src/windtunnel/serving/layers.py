@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +24,12 @@ from windtunnel.specs.model import ModelSpec
 
 Floats = npt.NDArray[np.float64]
 _ROW_ENDS = ("proj", "cross_proj", "fc2", "out_proj")
+Row = tuple[str, str, str, Floats, Floats, Floats]
+"""A launch at each number of tokens: name, tag, stream, seconds, bytes moved, and seconds that memory alone takes."""
+PARTS = {"memory_bound": "element-wise", "scan": "scan", "tp": "all-reduce", "ep": "expert exchange"}
+"""Classes of time by tag."""
+_LINEAR, _EXPERTS = ("weights", "matrix products"), ("expert weights", "expert products")
+"""What products are split into."""
 _SIXTEEN = Format("bf16", "bf16", "bf16", 2.0, False)
 
 
@@ -42,6 +48,9 @@ class Linear:
     """Seconds per row of logits."""
     flop_per_token: float
     """Of linear layers, over all devices."""
+    parts: dict[str, Floats] = field(default_factory=dict)
+    """Class → (G,) seconds; they sum to `seconds`. A product near the corner of its roofline belongs to reading weights
+    by as much as its time would change with memory bandwidth."""
 
 
 class Layers:
@@ -61,11 +70,11 @@ class Layers:
         n = tokens.astype(np.float64)
         out = []
         for kind, operators in self.local.items():
-            rows = [launches for op in operators if (launches := self._launch(op, n))]
+            rows = [row for op in operators for row in self._launch(op, n)]
             for i in range(len(n)):
                 segment = Segment(kind, "F", [])
                 last = -1
-                for name, tag, stream, seconds, moved in rows_of(rows):
+                for name, tag, stream, seconds, moved, _ in rows:
                     launch = Launch(
                         name, tag, stream, float(seconds[i]), [last] if last >= 0 else [],
                         sm=1.0 if stream == COMPUTE else 0.0, hbm_bytes=float(moved[i]),
@@ -83,9 +92,28 @@ class Layers:
         total = np.zeros(len(tokens))
         for j, kind in enumerate(self.local):
             total += depth[kind] * np.array([t.total_s for t in times[j * len(tokens) : (j + 1) * len(tokens)]])
+        parts = self._parts(tokens.astype(np.float64), depth, total)
         if self.shape.pp > 1:
-            total += (self.shape.pp - 1) * self._hop(tokens.astype(np.float64))
-        return Linear(tokens, total, self.weight_bytes(), *self._head(), self._flop())
+            hops = (self.shape.pp - 1) * self._hop(tokens.astype(np.float64))
+            total += hops
+            parts["pipeline hops"] = hops
+        return Linear(tokens, total, self.weight_bytes(), *self._head(), self._flop(), parts)
+
+    def _parts(self, n: Floats, depth: Counter[str], total: Floats) -> dict[str, Floats]:
+        """Seconds by class: launches follow one another, so that their times sum to the engine's."""
+        out: dict[str, Floats] = {}
+        for kind, operators in self.local.items():
+            for op in operators:
+                for _, tag, _, seconds, _, memory_s in self._launch(op, n):
+                    own = {PARTS.get(tag, tag): seconds}
+                    if tag == "gemm":
+                        share = np.minimum((memory_s / np.maximum(seconds, 1e-300)) ** self.c.roofline_power, 1.0)
+                        words = _EXPERTS if op.kind == Kind.GROUPED_GEMM else _LINEAR
+                        own = dict(zip(words, (share * seconds, (1.0 - share) * seconds), strict=True))
+                    for name, value in own.items():
+                        out[name] = out.get(name, 0.0) + depth[kind] * value
+        whole = np.maximum(sum(out.values(), np.zeros_like(n)), 1e-300)
+        return {name: np.asarray(value / whole * total) for name, value in out.items()}
 
     def alone(self, tokens: npt.NDArray[np.int64]) -> Linear:
         """The same as `price` without the engine: launches of a layer follow one another, so their times add up.
@@ -95,17 +123,18 @@ class Layers:
         n = tokens.astype(np.float64)
         depth, total = Counter(self.model.layer_kinds()), np.zeros(len(tokens))
         for kind, operators in self.local.items():
-            for _, _, _, seconds, _ in rows_of([launches for op in operators if (launches := self._launch(op, n))]):
-                total += depth[kind] * seconds
+            for op in operators:
+                for row in self._launch(op, n):
+                    total += depth[kind] * row[3]
         if self.shape.pp > 1:
             total += (self.shape.pp - 1) * self._hop(n)
         return Linear(tokens, total, self.weight_bytes(), *self._head(), self._flop())
 
     # -- one operator --------------------------------------------------------------------------------------------------
-    def _launch(self, op: Operator, n: Floats) -> list[tuple[str, str, str, Floats, Floats]]:
+    def _launch(self, op: Operator, n: Floats) -> list[Row]:
         """Launches of one operator at each number of tokens: itself, and the collective after it."""
         rows, none = n / self.shape.dp, np.zeros_like(n)
-        out: list[tuple[str, str, str, Floats, Floats]] = []
+        out: list[Row] = []
         c, device = self.c, self.device
         if op.kind == Kind.GEMM:
             fmt = self.shape.linear if op.number_class == "linear" else _SIXTEEN
@@ -113,33 +142,30 @@ class Layers:
             moved = op.n * op.k * fmt.bytes_per_weight + 2.0 * m * (op.k + op.n)
             cast = 3.0 * m * op.k if fmt.casts else none
             rate = device.peak(fmt.compute) * self._fraction(c.matrix_fraction, fmt.compute)
-            seconds = both_roofs_s(
-                2.0 * m * op.n * op.k / rate, moved / (c.weight_bytes_fraction * device.memory_bytes_per_s),
-                c.roofline_power,
-            )  # fmt: skip
+            memory_s = moved / (c.weight_bytes_fraction * device.memory_bytes_per_s)
+            seconds = both_roofs_s(2.0 * m * op.n * op.k / rate, memory_s, c.roofline_power)
             seconds = seconds + cast / (c.memory_fraction * device.memory_bytes_per_s)
-            out.append((op.name, "gemm", COMPUTE, seconds, moved + cast))
+            out.append((op.name, "gemm", COMPUTE, seconds, moved + cast, memory_s))
         elif op.kind == Kind.GROUPED_GEMM:
             out.append(self._experts(op, n))
         elif op.kind == Kind.SCAN:
             rate = device.peak("bf16") * c.scan_fraction
-            out.append((op.name, "scan", COMPUTE, op.forward_flop * rows / rate, op.forward_bytes * rows))
+            out.append((op.name, "scan", COMPUTE, op.forward_flop * rows / rate, op.forward_bytes * rows, none))
         elif op.kind == Kind.POINTWISE:
             moved = op.forward_bytes * rows
-            out.append(
-                (op.name, "memory_bound", COMPUTE, moved / (c.memory_fraction * device.memory_bytes_per_s), moved)
-            )
+            memory_s = moved / (c.memory_fraction * device.memory_bytes_per_s)
+            out.append((op.name, "memory_bound", COMPUTE, memory_s, moved, memory_s))
         if op.name in _ROW_ENDS and self.shape.tp > 1:
-            out.append((f"tp_reduce_{op.name}", "tp", COMM, self._all_reduce(rows), none))
+            out.append((f"tp_reduce_{op.name}", "tp", COMM, self._all_reduce(rows), none, none))
         if op.name == "unpermute" and self.shape.ranks > 1:
-            out.append(("combine", "ep", COMM, self._exchange(n), none))
+            out.append(("combine", "ep", COMM, self._exchange(n), none, none))
         return out
 
     def _fraction(self, table: dict[str, float], name: str) -> float:
         key = "bf16" if name in ("fp16", "fp32", "tf32") else name
         return table.get(key, table.get("bf16", 0.6))
 
-    def _experts(self, op: Operator, n: Floats) -> tuple[str, str, str, Floats, Floats]:
+    def _experts(self, op: Operator, n: Floats) -> Row:
         """Grouped products of the experts of one rank: weights of those that some token needs, all tokens' rows."""
         model, shape, c, device = self.model, self.shape, self.c, self.device
         fmt = shape.expert
@@ -151,7 +177,7 @@ class Layers:
         rate *= self._fraction(c.expert_matrix_fraction, fmt.compute)
         read = c.expert_bytes_fraction.get(fmt.stored, 0.6) * device.memory_bytes_per_s
         seconds = both_roofs_s(2.0 * rows * op.n * op.k / rate, moved / read, c.roofline_power)
-        return op.name, "gemm", COMPUTE, seconds, moved
+        return op.name, "gemm", COMPUTE, seconds, moved, moved / read
 
     # -- communication -------------------------------------------------------------------------------------------------
     def _all_reduce(self, rows: Floats) -> Floats:
@@ -215,10 +241,3 @@ class Layers:
             for op in block.operators
             if op.kind in (Kind.GEMM, Kind.GROUPED_GEMM)
         )
-
-
-def rows_of(
-    rows: list[list[tuple[str, str, str, Floats, Floats]]],
-) -> list[tuple[str, str, str, Floats, Floats]]:
-    """One list of launches, in order."""
-    return [launch for group in rows for launch in group]

@@ -13,6 +13,8 @@ from windtunnel.serving.metrics import Distribution
 if TYPE_CHECKING:
     import numpy.typing as npt
 
+    from windtunnel.serving.record import Record
+
 
 @dataclass(frozen=True, slots=True)
 class ServingResult:
@@ -59,6 +61,10 @@ class ServingResult:
     """Counts, mean seconds, tokens an iteration."""
     power: dict[str, Any] = field(default_factory=dict)
     cost_per_million_output_tokens: float | None = None
+    bound_by: str = ""
+    """What keeps the run from being faster, and why requests wait, in words."""
+    composition: dict[str, dict[str, float]] = field(default_factory=dict)
+    """Kind of iteration → class → seconds, at the run's mean batch."""
     intervals: dict[str, dict[str, Any]] = field(default_factory=dict)
     """Metric → {level, low, high, basis, grade}."""
     grades: dict[str, str] = field(default_factory=dict)
@@ -71,14 +77,14 @@ class ServingResult:
     simulated_in_s: float = 0.0
     table: dict[str, npt.NDArray[Any]] = field(default_factory=dict)
     """Columns by request."""
-    series: npt.NDArray[Any] | None = None
-    """Events (`kernels.SERIES`), where they were kept."""
+    record: Record | None = None
+    """The run itself, for time series and traces."""
 
     def to_dict(self, *, table: bool = False) -> dict[str, Any]:
         """Plain data for `--json`; `table` adds the columns by request."""
         out: dict[str, Any] = {}
         for f in fields(self):
-            if f.name == "series" or (f.name == "table" and not table):
+            if f.name == "record" or (f.name == "table" and not table):
                 continue
             value = getattr(self, f.name)
             out[f.name] = _plain(value.to_dict() if isinstance(value, Distribution) else value)
@@ -89,6 +95,16 @@ class ServingResult:
         import pandas as pd
 
         return pd.DataFrame(self.table)
+
+    def series_frame(self, slices: int = 300) -> Any:
+        """Pandas frame, one row a slice of time: requests running and waiting, cache in use, tokens a second."""
+        import pandas as pd
+
+        from windtunnel.serving.record import time_series
+
+        if self.record is None:
+            raise ValueError("a stored result has no time series: run its scenario again")
+        return pd.DataFrame(time_series(self.record, slices).columns())
 
 
 def _plain(value: Any) -> Any:

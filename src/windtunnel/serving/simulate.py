@@ -17,9 +17,11 @@ from windtunnel.cost.serving import serving_coefficients
 from windtunnel.errors import ProblemList
 from windtunnel.importers.scenario import Source, attempt, load, resolve_model
 from windtunnel.serving import loop
+from windtunnel.serving.composition import bound_by, composition, mean_batch
 from windtunnel.serving.iteration import IterationModel, iteration_model
 from windtunnel.serving.limits import Limits
 from windtunnel.serving.metrics import backlog_grows, distribution, from_histogram, measures, per_request
+from windtunnel.serving.record import Record
 from windtunnel.serving.requests import DONE, REJECTED, Requests
 from windtunnel.serving.results import ServingResult
 from windtunnel.specs.scenario import ModelFile, Scenario
@@ -170,6 +172,9 @@ def run(d: Deployment, requests: Requests, *, assumed: tuple[tuple[str, Any, str
     saturated = not limits.concurrency and not d.serving.traffic.offline and backlog_grows(requests)
     cached = float(requests.cached_tokens[done].sum()) / max(prompts, 1.0)
     capacity = d.instance.capacity
+    mean = mean_batch(totals, int(done.sum()) + int(totals["preemptions"].sum()))
+    parts = composition(d.iteration, mean, mixed=limits.mixed)
+    record = Record(requests, outcome.series, every, d.lanes, d.pool.plan.pp, limits.blocks, d.iteration.request_s)
     from windtunnel import __version__
 
     plain = d.scenario.model_dump(mode="json", exclude_unset=True)
@@ -200,8 +205,9 @@ def run(d: Deployment, requests: Requests, *, assumed: tuple[tuple[str, Any, str
         cost_per_million_output_tokens=(
             None if price is None or not generated else price * devices * duration / 3600.0 / generated * 1e6
         ),
+        bound_by=bound_by(parts, mean, float(totals["busy_s"].sum()), record, limits), composition=parts,
         assumed=_assumed(d, assumed), warnings=_warnings(d, requests, saturated), scenario=plain,
-        input_hash=digest, version=__version__, table=per_request(requests, found), series=outcome.series,
+        input_hash=digest, version=__version__, table=per_request(requests, found), record=record,
     )  # fmt: skip
 
 

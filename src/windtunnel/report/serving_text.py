@@ -1,0 +1,117 @@
+"""A serving run in words, shared by the terminal and the HTML report."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from windtunnel.report.describe import cluster_text, model_text
+from windtunnel.report.quantities import count, percent, seconds
+
+if TYPE_CHECKING:
+    from windtunnel.serving.results import ServingResult
+
+SATURATED = (
+    "Saturated: requests arrive faster than they are served. The line grows for as long as they come, so latencies "
+    "depend on how long the run was; there is no steady state."
+)
+
+
+def deployment_line(result: ServingResult) -> str:
+    """Model, devices, engine and precision."""
+    data = result.scenario
+    serving = data.get("serving") or {}
+    engine = " ".join(str(v) for v in (serving.get("engine", "vllm"), serving.get("engine_version")) if v)
+    precision = serving.get("precision") or {}
+    weights = precision.get("weights", "bf16")
+    formats = [f"{weights} weights"]
+    if precision.get("experts", weights) != weights:
+        formats.append(f"{precision['experts']} experts")
+    if precision.get("kv_cache", "bf16") != "bf16":
+        formats.append(f"{precision['kv_cache']} cache")
+    parts = [model_text(data.get("model")), cluster_text(data.get("cluster"), result.num_devices), engine]
+    return " · ".join(p for p in (*parts, ", ".join(formats)) if p)
+
+
+def traffic_line(result: ServingResult) -> str:
+    """How requests come and how long they are."""
+    t = (result.scenario.get("serving") or {}).get("traffic") or {}
+    parts = [f"{result.requests:,} requests"]
+    if t.get("trace"):
+        parts.append(f"trace {t['trace']}")
+    if t.get("time_scale", 1.0) != 1.0:
+        parts.append(f"at {t['time_scale']:g} times its rate")
+    if t.get("concurrency"):
+        parts.append(f"{t['concurrency']:,} in flight")
+    elif t.get("rate_per_s"):
+        process = t.get("process", "poisson")
+        if process == "gamma":
+            process = f"gamma, burstiness {t.get('burstiness', 1.0):g}"
+        parts.append(f"{t['rate_per_s']:g}/s ({process})")
+    elif t.get("offline"):
+        parts.append("all at the start")
+    for name, word in (("input_tokens", "prompts"), ("output_tokens", "answers")):
+        if name in t:
+            parts.append(f"{word} {lengths_text(t[name])}")
+    if t.get("shared_prefix_tokens"):
+        parts.append(f"{t['shared_prefix_tokens']:,} tokens shared by all")
+    if t.get("sessions"):
+        parts.append("several turns a session")
+    return " · ".join(parts)
+
+
+def lengths_text(value: Any) -> str:
+    """A length or distribution of lengths: `1,024`, `lognormal, mean 1,024`."""
+    if not isinstance(value, dict):
+        return f"{value:,}" if isinstance(value, int) else str(value)
+    kind = value.get("distribution", "fixed")
+    if kind == "uniform":
+        return f"uniform {value.get('min', 1):,} to {value.get('max', 0):,}"
+    if kind == "empirical":
+        return f"drawn from {len(value.get('values', ())):,} lengths"
+    mean = f"{value.get('mean', 0):,g}"
+    return mean if kind == "fixed" else f"{kind}, mean {mean}"
+
+
+def plan_chips(result: ServingResult) -> list[tuple[str, str]]:
+    """Axes of an instance, then its limits as resolved."""
+    serving = result.scenario.get("serving") or {}
+    pools = serving.get("pools") or ()
+    plan = (pools[0].get("plan") if pools else result.scenario.get("plan")) or {}
+    chips = [("instances", f"{result.instances:,}")]
+    axes = ("tp", "pp", "dp", "ep", "cp")
+    chips += [(axis, str(plan[axis])) for axis in axes if plan.get(axis, 1) not in (1, "auto")]
+    if result.instances > 1:
+        chips.append(("router", str(serving.get("router", "round_robin"))))
+    for name, value in result.limits.items():
+        if value is not None and value != "" and not isinstance(value, (dict, list, tuple)):
+            chips.append((name, limit_text(value)))
+    return chips
+
+
+def limit_text(value: Any) -> str:
+    """A limit: `8,192`, `0.9`, `on`."""
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    if isinstance(value, int):
+        return f"{value:,}"
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def objective_text(result: ServingResult, slo: dict[str, float]) -> str:
+    """The objective as stated: `TTFT up to 1.00 s, TPOT up to 50.00 ms for 90 % of requests`; empty without one."""
+    parts = [f"{name.upper()} up to {seconds(slo[name])}" for name in ("ttft", "tpot", "e2e") if name in slo]
+    return f"{', '.join(parts)} for {percent(slo['percentile'], 0)} of requests" if parts else ""
+
+
+def verdict_text(result: ServingResult) -> str:
+    """Whether the objective was met."""
+    share = percent(result.slo_attainment)
+    return f"met by {share} of requests" + ("" if result.slo_met else ": missed")
+
+
+def device_rate(result: ServingResult) -> str:
+    """Output tokens a second per device and per user."""
+    return (
+        f"{count(result.output_tokens_per_s_per_device)} per device, "
+        f"{count(result.output_tokens_per_s_per_user)} per user"
+    )

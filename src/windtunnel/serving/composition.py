@@ -1,0 +1,185 @@
+"""What an iteration's time is made of, at the mean batch of a run, and what that says about its limits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from windtunnel.serving.iteration import IterationModel
+from windtunnel.serving.limits import Limits
+from windtunnel.serving.record import Record
+from windtunnel.serving.requests import Floats
+
+DECODE, PROMPTS = "decode iteration", "iteration with prompts"
+_A = {DECODE: "an iteration", PROMPTS: "an iteration with prompts"}
+_UNDER_WAY = "an iteration is under way"
+_BOUND = {
+    "weights": "reading weights", "expert weights": "reading expert weights",
+    "matrix products": "matrix throughput", "expert products": "matrix throughput of experts",
+    "cached keys and values": "reading the cache", "attention of prompts": "attention over prompts",
+    "all-reduce": "all-reduces between devices", "expert exchange": "sending tokens to experts and back",
+    "pipeline hops": "hops between pipeline stages", "host": "the host (scheduling, sampling)",
+    "sequences": "the host's work for each sequence", "kernel gaps": "gaps between kernels", "head": "the head",
+    "launches": "kernel launches without captured graphs", "element-wise": "element-wise work", "scan": "scans",
+}  # fmt: skip
+"""Class of time → what would have to be faster."""
+
+
+def iteration_parts(
+    model: IterationModel, *, tokens: float, pairs: float = 0.0, prompt_tokens: float = 0.0,
+    kv: float = 0.0, window_kv: float = 0.0, sequences: float = 1.0,
+) -> dict[str, float]:  # fmt: skip
+    """Seconds by class of one iteration; they sum to `model.seconds(...)`.
+
+    Args:
+        model: of the instance.
+        tokens: computed in it.
+        pairs: query-key pairs of its prompts.
+        prompt_tokens: of its prompts.
+        kv: cached tokens of its decoding sequences.
+        window_kv: those inside the window.
+        sequences: of the batch.
+    """
+    linear, c = model.linear, model.coefficients
+    out = {name: float(np.interp(tokens, linear.tokens, seconds)) for name, seconds in linear.parts.items()}
+    rows = min(linear.head_row_s, model.per_sequence_s)
+    gaps = max(model.base_s - c.host_s - linear.head_s, 0.0)
+    out |= {
+        "attention of prompts": pairs * model.prefill_pair_s + prompt_tokens * model.prefill_token_s,
+        "cached keys and values": kv * model.decode_kv_s + window_kv * model.window_kv_s,
+        "head": linear.head_s + sequences * rows, "sequences": sequences * (model.per_sequence_s - rows),
+        "kernel gaps": gaps, "host": c.host_s, "launches": model.prefill_extra_s if prompt_tokens else 0.0,
+    }  # fmt: skip
+    return {name: value for name, value in sorted(out.items(), key=lambda item: -item[1]) if value > 0.0}
+
+
+@dataclass(frozen=True, slots=True)
+class Mean:
+    """The mean batch of a run, from its sums (`kernels.TOTAL`) over instances."""
+
+    decode_steps: float
+    prompt_iterations: float
+    decoding: float
+    """Sequences of an iteration that decodes."""
+    kv: float
+    """Their cached tokens."""
+    prompt_tokens: float
+    """Of an iteration with prompts."""
+    pairs: float
+    prompts: float
+    """Prompts of such an iteration."""
+
+
+def mean_batch(totals: Any, prompts: int) -> Mean:
+    """Means over all instances.
+
+    Args:
+        totals: (N,) of `kernels.TOTAL`.
+        prompts: that were computed, those of preempted requests again.
+    """
+    iterations, with_prompts = float(totals["iterations"].sum()), float(totals["prompt_iterations"].sum())
+    decode_tokens = float(totals["decode_tokens"].sum())
+    steps = max(iterations - with_prompts, 0.0) or iterations
+    each = max(with_prompts, 1.0)
+    return Mean(
+        steps, with_prompts, decode_tokens / max(iterations, 1.0),
+        float(totals["kv_tokens"].sum()) / max(iterations, 1.0), float(totals["prompt_tokens"].sum()) / each,
+        float(totals["prompt_pairs"].sum()) / each, prompts / each,
+    )  # fmt: skip
+
+
+def composition(model: IterationModel, mean: Mean, *, mixed: bool) -> dict[str, dict[str, float]]:
+    """Kind of iteration → class → seconds, at the mean batch.
+
+    Args:
+        model: of the instance.
+        mean: batch.
+        mixed: whether sequences decode in iterations that hold prompts.
+    """
+    window = mean.decoding * min(mean.kv / mean.decoding, model.window) if mean.decoding and model.window else 0.0
+    out = {}
+    if mean.decoding:
+        out[DECODE] = iteration_parts(
+            model, tokens=mean.decoding, kv=mean.kv, window_kv=window, sequences=mean.decoding
+        )
+    if mean.prompt_iterations:
+        beside = mean.decoding if mixed else 0.0
+        out[PROMPTS] = iteration_parts(
+            model, tokens=mean.prompt_tokens + beside, pairs=mean.pairs, prompt_tokens=mean.prompt_tokens,
+            kv=mean.kv if mixed else 0.0, window_kv=window if mixed else 0.0, sequences=mean.prompts + beside,
+        )  # fmt: skip
+    return out
+
+
+def waits_for(record: Record, limits: Limits, mean: Mean) -> tuple[str, float]:
+    """Why requests wait, in words, and the share of waiting time (requests · seconds) that this reason has.
+
+    An event with a line names the limit that its batch has reached: sequences; then the cache, where the free blocks
+    are fewer than the prompt needs that is admitted next. What is left waits for the iteration under way, or for the
+    token budget where prompts fill it.
+    """
+    events = record.events
+    area = events["waiting"] * events["seconds"]
+    whole = float(area.sum())
+    if whole <= 0.0:
+        return "", 0.0
+    full = events["decoding"] + events["prompts"] >= limits.max_seqs
+    cache = ~full & (events["used"] + _next_need(record, limits) + limits.watermark > limits.blocks)
+    filled = mean.prompt_tokens + (mean.decoding if limits.mixed else 0.0) > 0.85 * limits.budget
+    rest = f"an iteration holds {limits.budget:,} tokens (max_num_batched_tokens)" if filled else _UNDER_WAY
+    if limits.static and mean.decoding:
+        rest = "the batch before has to end"
+    shares = {
+        f"{limits.max_seqs:,} sequences run (max_num_seqs)": float(area[full].sum()) / whole,
+        "the cache is full": float(area[cache].sum()) / whole,
+        rest: float(area[~full & ~cache].sum()) / whole,
+    }
+    return max(shares.items(), key=lambda item: item[1])
+
+
+def _next_need(record: Record, limits: Limits) -> Floats:
+    """Blocks that the prompt needs which an event's instance admits next."""
+    q, events = record.requests, record.events
+    out = np.zeros(len(events))
+    tokens = q.input_tokens + (q.output_tokens if limits.reserve else 0)
+    for lane in range(record.lanes):
+        own = np.flatnonzero((q.instance == lane) & np.isfinite(q.scheduled_s))
+        if not len(own):
+            continue
+        own = own[np.argsort(q.scheduled_s[own], kind="stable")]
+        mine = events["instance"] == lane
+        at = np.searchsorted(q.scheduled_s[own], events["start"][mine], side="right")
+        need = -(-tokens[own] // limits.block)
+        out[mine] = need[np.minimum(at, len(own) - 1)]
+    return out
+
+
+def bound_by(parts: dict[str, dict[str, float]], mean: Mean, busy_s: float, record: Record, limits: Limits) -> str:
+    """What keeps a run from being faster, in words: the largest class of each kind of iteration, and why requests wait.
+
+    Args:
+        parts: of `composition`.
+        mean: batch.
+        busy_s: seconds that instances computed, summed.
+        record: of the run.
+        limits: of one instance of the loop.
+    """
+    prompts_s = sum(parts.get(PROMPTS, {}).values()) * mean.prompt_iterations
+    share = min(prompts_s / busy_s, 1.0) if busy_s > 0 else 0.0
+    words = []
+    for name, kind, own in (("decode", DECODE, 1.0 - share), ("prompts", PROMPTS, share)):
+        times = parts.get(kind)
+        if times and own > 0.15:
+            first, seconds = next(iter(times.items()))
+            part = 100 * seconds / sum(times.values())
+            words.append((own, f"{name} by {_BOUND.get(first, first)} ({part:.0f} % of {_A[kind]})"))
+    out = "; ".join(text for _, text in sorted(words, reverse=True))
+    reason, portion = waits_for(record, limits, mean)
+    q = record.requests
+    wait = float(np.nanmean(q.scheduled_s - q.arrival_s)) if np.isfinite(q.scheduled_s).any() else 0.0
+    first_s = float(np.nanmean(q.first_token_s - q.arrival_s)) if np.isfinite(q.first_token_s).any() else 0.0
+    if reason and wait > 0.1 * first_s:
+        out += f"; requests wait because {reason} ({100 * portion:.0f} % of the waiting)"
+    return out

@@ -1,0 +1,139 @@
+"""What `serve` shows: time series, what iterations are made of, why requests wait, the HTML file."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from plotly.offline import get_plotlyjs
+
+from windtunnel.report import html_serving
+from windtunnel.report.serving_figures import latency_figure, load_figure, requests_figure, slo_of
+from windtunnel.serving import simulate
+from windtunnel.serving.composition import DECODE, iteration_parts
+from windtunnel.serving.record import time_series
+
+SCENARIO: dict[str, Any] = {
+    "name": "chat <b>", "model": "meta-llama/Llama-3.1-8B",
+    "cluster": {"device": "h100-sxm-80gb", "nodes": 1, "devices_per_node": 8},
+    "serving": {
+        "engine": "vllm", "engine_version": "0.10.0", "pools": [{"replicas": 2, "plan": {"tp": 1}}],
+        "traffic": {
+            "rate_per_s": 20, "num_requests": 600,
+            "input_tokens": {"distribution": "lognormal", "mean": 700, "cv": 0.8},
+            "output_tokens": {"distribution": "lognormal", "mean": 150, "cv": 0.6},
+        },
+        "slo": {"ttft_s": 0.5, "tpot_s": 0.03},
+    },
+}  # fmt: skip
+POOL = "serving.pools=[{plan: {tp: 1}, limits: {%s}, kv: {%s}}]"
+
+
+def served(*overrides: str) -> Any:
+    return simulate.simulate_serving(SCENARIO, overrides=overrides)
+
+
+@pytest.fixture(scope="module")
+def result() -> Any:
+    return served()
+
+
+def test_time_series_add_up_to_the_run(result: Any) -> None:
+    series = time_series(result.record, 77)
+    width = np.diff(series.edges_s)
+    requests, span = result.record.requests, width.sum()
+    assert (series.output_tokens_per_s * width).sum() == pytest.approx(requests.output_tokens.sum())
+    assert (series.prompt_tokens_per_s * width).sum() == pytest.approx(requests.input_tokens.sum())
+    assert (series.arrivals_per_s * width).sum() == pytest.approx(600)
+    assert (series.running * width).sum() / span == pytest.approx(result.running_mean, rel=1e-6)
+    assert (series.waiting * width).sum() / span == pytest.approx(result.waiting_mean, rel=1e-6, abs=1e-9)
+    assert (series.kv_usage * width).sum() / span == pytest.approx(result.kv_cache_usage_mean, rel=0.1)
+    assert series.running_by_instance.shape == (2, 77)
+    assert np.allclose(series.running_by_instance.sum(axis=0), series.running)
+    frame = result.series_frame(10)
+    assert list(frame.columns) == [
+        "time_s", "running", "waiting", "kv_usage", "prompt_tokens_per_s", "output_tokens_per_s", "arrivals_per_s",
+    ]  # fmt: skip
+    assert len(frame) == 10 and frame["kv_usage"].between(0, 1).all()
+
+
+def test_an_empty_instance_has_an_empty_cache_between_requests() -> None:
+    quiet = served("serving.traffic.rate_per_s=0.01", "serving.traffic.num_requests=5")
+    series = time_series(quiet.record, 400)
+    idle = series.running == 0
+    assert idle.mean() > 0.5 and series.kv_usage[idle].max() == pytest.approx(0.0, abs=1e-12)
+    assert series.kv_usage.max() > 0
+
+
+def test_classes_of_an_iteration_sum_to_it() -> None:
+    for changes in ((), ("model=openai/gpt-oss-120b", "serving.precision={weights: bf16, experts: mxfp4}")):
+        d = simulate.prepare(SCENARIO, overrides=changes)
+        linear = d.iteration.linear
+        assert np.allclose(sum(linear.parts.values()), linear.seconds, rtol=1e-9)
+        batch = {"tokens": 300.0, "pairs": 5e4, "prompt_tokens": 280.0, "kv": 3e4, "sequences": 21.0}
+        parts = iteration_parts(d.iteration, **batch)
+        assert sum(parts.values()) == pytest.approx(d.iteration.seconds(**batch), rel=1e-6)
+        assert ("expert weights" in parts) == bool(changes)
+
+
+def test_few_tokens_read_weights_and_many_are_bound_by_products() -> None:
+    d = simulate.prepare(SCENARIO)
+    few, many = (iteration_parts(d.iteration, tokens=n, prompt_tokens=n) for n in (8.0, 8000.0))
+    assert next(iter(few)) == "weights" and few["matrix products"] < 0.05 * few["weights"]
+    assert next(iter(many)) == "matrix products" and many["weights"] < 0.1 * many["matrix products"]
+
+
+def test_a_run_says_which_limit_makes_requests_wait(result: Any) -> None:
+    assert "decode by reading weights" in result.bound_by and set(result.composition) == {
+        DECODE, "iteration with prompts",
+    }  # fmt: skip
+    few = served(POOL % ("max_num_seqs: 4", ""))
+    assert "4 sequences run (max_num_seqs)" in few.bound_by
+    small = served(POOL % ("", "num_blocks: 700"))
+    assert "the cache is full" in small.bound_by
+    budget = served(
+        POOL % ("max_num_seqs: 512, max_num_batched_tokens: 256", ""), "serving.traffic.rate_per_s=60",
+        "serving.traffic.output_tokens=4",
+    )  # fmt: skip
+    assert "256 tokens (max_num_batched_tokens)" in budget.bound_by
+
+
+def test_the_report_is_one_file_that_says_everything(result: Any, tmp_path: Path) -> None:
+    text = html_serving.write(result, tmp_path / "r.html").read_text(encoding="utf-8")
+    outside = re.sub(r"<script.*?</script>", "", text, flags=re.S)
+    assert not re.search(r"""(?:src|href)\s*=\s*["']?(?:https?:)?//""", outside)
+    assert "chat &lt;b&gt;" in outside and "chat <b>" not in outside
+    for title in (
+        "Latencies", "Load over time", "Tokens over time", "Where an iteration&#x27;s time goes", "TTFT by arrival",
+        "Percentiles", "Memory of a device", "Instances", "Assumed", "Limits as resolved", "Goodput", "Bound by",
+    ):  # fmt: skip
+        assert title in outside, title
+    assert outside.count("plotly-graph-div") == 5
+    assert "Saturated" not in outside and 'class="card stop"' not in outside
+
+
+def test_saturation_is_said_in_red() -> None:
+    hot = served("serving.traffic.rate_per_s=400", "serving.pools=[{plan: {tp: 1}}]")
+    assert hot.saturated
+    text = html_serving.render(hot)
+    assert '<div class="card stop"><b>Saturated' in text
+    waiting = next(t for t in load_figure(hot, time_series(hot.record)).data if t.name == "waiting")
+    assert waiting.line.color == "#b71c1c"
+
+
+def test_long_runs_make_small_files() -> None:
+    long = served("serving.traffic.num_requests=40000")
+    text = html_serving.render(long)
+    assert len(text) - len(get_plotlyjs()) < 1_200_000
+    dots = requests_figure(long).data[0]
+    assert len(dots.x) <= 3000
+    assert max(dots.y) == np.nanmax(long.table["ttft_s"])
+
+
+def test_the_objective_is_drawn_where_it_is(result: Any) -> None:
+    assert slo_of(result) == {"percentile": 0.9, "ttft": 0.5, "tpot": 0.03}
+    lines = [s.x0 for s in latency_figure(result).layout.shapes]
+    assert lines == [0.5, 0.03]
