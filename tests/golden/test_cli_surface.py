@@ -35,8 +35,9 @@ OPTIONS = {
     "clusters": ["--json"],
     "devices": ["--json"],
     "import": [
-        "--device", "--devices-per-node", "--env", "--force", "--format", "--framework", "--global-batch", "--json",
-        "--mbs", "--model", "--name", "--nodes", "--output", "--seq-len", "--vocab-size",
+        "--block-size", "--characters-per-token", "--device", "--devices-per-node", "--env", "--force", "--format",
+        "--framework", "--global-batch", "--json", "--mbs", "--model", "--name", "--nodes", "--output", "--seq-len",
+        "--time-unit", "--vocab-size",
     ],
     "init": [
         "--device", "--devices-per-node", "--force", "--framework", "--global-batch", "--json", "--model", "--nodes",

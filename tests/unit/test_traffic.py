@@ -99,7 +99,7 @@ def test_a_million_requests_take_well_under_a_second() -> None:
     )
     generate(big.model_copy(update={"num_requests": 1000}))
     best = min(_seconds(big) for _ in range(3))
-    assert best < 0.8
+    assert best < 1.0
 
 
 def _seconds(traffic_spec: TrafficSpec) -> float:
@@ -207,7 +207,7 @@ def test_settings_that_cannot_hold(given: dict[str, Any], message: str) -> None:
     [
         ({"distribution": "zipf", "mean": 9}, "max: is required by distribution zipf"),
         ({"distribution": "zipf", "mean": 90, "max": 100}, "mean = 90.0: must be above min and at most 50.5"),
-        ({"distribution": "zipf", "mean": 90, "max": 10**9}, "must be at most 4194304 above min"),
+        ({"distribution": "zipf", "mean": 90, "max": 10**9}, "must be at most 1048576 above min"),
         ({"mean": 90, "max": 50}, "mean = 90.0: must be from min"),
         ({"mean": 90, "cv": 0.5}, "cv: is not read by distribution fixed"),
         ({"distribution": "gamma", "mean": 9, "values": (3,)}, "values: is not read by distribution gamma"),

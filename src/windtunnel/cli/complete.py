@@ -43,8 +43,9 @@ def papers(incomplete: str) -> list[str]:
 def launch_formats(incomplete: str) -> list[str]:
     """Formats that `import` reads."""
     from windtunnel.importers import formats
+    from windtunnel.importers.traces import TRACES
 
-    return _matching(formats.names(), incomplete)
+    return _matching([*formats.names(), *TRACES.list()], incomplete)
 
 
 def time_classes(incomplete: str) -> list[str]:

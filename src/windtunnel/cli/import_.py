@@ -1,14 +1,15 @@
-"""`windtunnel import`: other tools' files as a model (Hugging Face) or a scenario (launch configurations)."""
+"""`windtunnel import`: other tools' files as a model, a scenario (launch configurations) or traffic (traces)."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal, cast
 
 import typer
 
 from windtunnel.cli import complete
+from windtunnel.cli.import_trace import import_trace, trace_format
 from windtunnel.cli.options import AsJson, examples
 from windtunnel.cli.output import check_targets, note, print_json
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from windtunnel.importers.launch import Launch, Wanted
 
 _LAUNCH = "Launch files: "
+_TRACE = "Traces: "
 
 
 def import_(
@@ -25,7 +27,7 @@ def import_(
             metavar="FILE",
             show_default=False,
             help="Hugging Face config.json, Megatron-LM script or flags, DeepSpeed JSON, torchtitan TOML or Python, "
-            "Megatron-Bridge Python, YAML or overrides; `-` reads standard input.",
+            "Megatron-Bridge Python, YAML or overrides, or a trace of requests; `-` reads standard input.",
         ),
     ],
     name: Annotated[str, typer.Option(help="Name of the model; absent: what the file says, or the folder's.")] = "",
@@ -62,25 +64,43 @@ def import_(
             "function (repeatable).",
         ),
     ] = None,
+    time_unit: Annotated[str | None, typer.Option(metavar="s|ms", help=_TRACE + "unit of its times.")] = None,
+    block_size: Annotated[int | None, typer.Option(min=1, help=_TRACE + "tokens of one prefix hash.")] = None,
+    characters_per_token: Annotated[
+        float | None, typer.Option(min=0.01, help=_TRACE + "for files that hold text, not counts; absent: 4.")
+    ] = None,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write here, not to stdout.")
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite the output file.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Turn a Hugging Face config into a model, or a launch configuration into a scenario.
+    """Turn a Hugging Face config into a model, a launch configuration into a scenario, a trace into traffic.
 
     Launch configurations: Megatron-LM arguments, DeepSpeed JSON, torchtitan TOML or Python, Megatron-Bridge settings.
+    Traces of requests: Azure, BurstGPT, Mooncake, Bailian, ShareGPT, results of vLLM's bench, aiperf.
     """
     from windtunnel.errors import BadInput
     from windtunnel.importers import formats
     from windtunnel.importers.launch import Wanted
+    from windtunnel.importers.traces import TRACES, Options
 
     check_targets(output, inputs=[config])
     if output is not None and output.exists() and not force:
         raise BadInput(f"{output}: exists already; --force overwrites it")
-    if format and format not in formats.names():
-        raise BadInput(f"--format = {format}: must be one of {', '.join(formats.names())}")
+    if format and format not in (known := [*formats.names(), *TRACES.list()]):
+        raise BadInput(f"--format = {format}: must be one of {', '.join(known)}")
+    said = (time_unit, block_size, characters_per_token)
+    if kind := trace_format(config, format):
+        if time_unit not in (None, "s", "ms"):
+            raise BadInput(f"--time-unit = {time_unit}: must be s or ms")
+        if any((device, nodes, devices_per_node, model, name, seq_len, global_batch, mbs, vocab_size, framework, env)):
+            raise BadInput(f"{config}: is a trace, which takes --time-unit, --block-size and --characters-per-token")
+        unit = cast("Literal['s', 'ms'] | None", time_unit)
+        import_trace(config, kind, Options(unit, block_size, characters_per_token, "--{}"), output, as_json)
+        return
+    if said != (None, None, None):
+        raise BadInput(f"{config}: is no trace; --time-unit, --block-size and --characters-per-token are for traces")
     text = "" if config.is_dir() else _text(config)
     kind = format or (formats.HF_CONFIG if config.is_dir() else formats.detect(text, str(config)))
     wanted = Wanted(
@@ -194,5 +214,6 @@ def register(app: typer.Typer) -> None:
         "import train.sh --device h100-sxm-80gb --nodes 16 -o scenario.yaml",
         "import ds_config.json --model meta-llama/Llama-3.1-8B --seq-len 4096 --device a100-sxm-80gb --nodes 2",
         "import train.toml --device h100-sxm-80gb --nodes 1",
+        "import requests.csv -o traffic.yaml",
     )
     app.command("import", epilog=examples(*lines))(import_)

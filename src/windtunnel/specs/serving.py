@@ -12,7 +12,7 @@ from windtunnel.specs.base import Bytes, Count, Inconsistent, Seconds, Spec
 Engine = Literal["vllm", "sglang", "trtllm", "lmdeploy", "generic"]
 WeightFormat = Literal["bf16", "fp16", "fp8", "fp8_block", "int8", "w4a16", "w4a8", "nvfp4", "mxfp4"]
 CacheFormat = Literal["bf16", "fp16", "fp8", "int8"]
-MAX_ZIPF_LENGTHS = 1 << 22
+MAX_ZIPF_LENGTHS = 1 << 20
 """Lengths of a Zipf law: each has a weight of its own."""
 
 

@@ -36,9 +36,7 @@ def _times(table: Table) -> Floats:
     """Seconds since the first request: dates, or numbers whose unit the user has to say."""
     values = table.columns["TIMESTAMP"]
     if pd.api.types.is_numeric_dtype(values) and len(values):
-        numbers = table.numbers("TIMESTAMP")
-        table.source.check()
-        return table.source.seconds(numbers, None, "TIMESTAMP")
+        return table.source.seconds(table.numbers("TIMESTAMP"), None, "TIMESTAMP")
     dates = pd.to_datetime(values, errors="coerce", utc=True, format="ISO8601")
     table.wrong("TIMESTAMP", dates.isna().to_numpy(), "must be a date and time such as 2023-11-16 18:17:03.9799600")
     since = (dates - dates.min()).dt.total_seconds().to_numpy(np.float64) if len(dates) else np.zeros(0)

@@ -110,8 +110,9 @@ class Source:
             raise BadInput(self.problems)
 
     def ask(self, option: str, rule: str, value: Any = UNSET) -> BadInput:
-        """The one line that asks for what the file does not say."""
-        return BadInput(Problem(self.options.name(option), rule, value, file=str(self.path)))
+        """The one line that asks for what the file does not say, after the lines that are bad anyway."""
+        asked = Problem(self.options.name(option), rule, value, file=str(self.path))
+        return BadInput([*self.problems, asked])
 
     # -- fields --------------------------------------------------------------------------------------------------------
     def count(self, line: int | None, field: str, value: Any, least: int = 0) -> int:

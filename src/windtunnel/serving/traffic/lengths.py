@@ -49,13 +49,19 @@ def zipf(spec: Lengths, rng: Generator, count: int) -> Floats:
     """Weights length^−θ from min to max; θ is what gives the mean."""
     assert spec.max is not None
     lengths = np.arange(spec.min or 1, spec.max + 1, dtype=np.float64)
-    logs = np.log(lengths)
-    low, high = 0.0, 64.0  # the mean falls from the middle to the shortest length as θ grows
-    for _ in range(60):
-        middle = (low + high) / 2
-        weights = np.exp(-middle * (logs - logs[0]))
-        low, high = (middle, high) if weights @ lengths > _mean(spec) * weights.sum() else (low, middle)
-    steps = np.exp(-high * (logs - logs[0])).cumsum()
+    logs = np.log(lengths / lengths[0])
+    low, high, theta = 0.0, 64.0, 1.0  # the mean falls from the middle to the shortest length as θ grows
+    for _ in range(100):
+        weights = np.exp(-theta * logs)
+        weights /= weights.sum()
+        mean, log_mean = weights @ lengths, weights @ logs
+        if abs(mean - _mean(spec)) <= 1e-9 * _mean(spec):
+            break
+        low, high = (theta, high) if mean > _mean(spec) else (low, theta)
+        slope = (weights * lengths) @ logs - mean * log_mean  # Newton's step, inside of what is known
+        theta += (mean - _mean(spec)) / slope if slope > 0 else 0.0
+        theta = theta if low < theta < high else (low + high) / 2
+    steps = weights.cumsum()
     drawn: Floats = lengths[
         np.searchsorted(steps, rng.random(count) * steps[-1], side="right").clip(max=len(steps) - 1)
     ]

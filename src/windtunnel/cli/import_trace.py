@@ -1,0 +1,52 @@
+"""`windtunnel import TRACE`: a trace of requests as a commented `serving.traffic` section."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from windtunnel.cli.output import note, print_json
+
+if TYPE_CHECKING:
+    from windtunnel.importers.traces import Options
+
+SUFFIXES = frozenset({".csv", ".json", ".jsonl", ".gz", ".txt"})
+"""Files that are looked at for being traces; others are configurations."""
+
+
+def trace_format(file: Path, format: str) -> str:
+    """The trace format of a file, or nothing when it is none; what `--format` says goes first."""
+    from windtunnel.importers.traces import TRACES, claims
+
+    if format:
+        return format if format in TRACES else ""
+    if file.suffix not in SUFFIXES or not file.is_file():
+        return ""
+    found = claims(file)
+    return "auto" if found or file.suffix in (".csv", ".jsonl", ".gz") else ""
+
+
+def import_trace(file: Path, format: str, options: Options, output: Path | None, as_json: bool) -> None:
+    """Read a trace, fit laws to it and write the section."""
+    from windtunnel.importers.traces import read_trace
+    from windtunnel.serving.traffic import section
+    from windtunnel.serving.traffic.fit import fit
+
+    trace = read_trace(file, format, options)
+    for field, value, why in trace.assumed:
+        note(f"assumed {field} = {value}: {why}")
+    for count, why in trace.left_out:
+        note(f"left out: {count} {why}")
+    fitted = fit(trace)
+    name = os.path.relpath(file, output.parent if output is not None else Path.cwd())
+    text = section.text(trace, fitted, name, options)
+    if output is not None:
+        output.write_text(text, encoding="utf-8")
+        note(f"wrote {output}: put it into a scenario; next: windtunnel serve SCENARIO")
+    if as_json:
+        print_json(section.as_dict(trace, fitted, name, options))
+    elif output is None:
+        typer.echo(text, nl=False)
