@@ -176,6 +176,8 @@ def test_a_cap_slows_prompts_and_not_decode_steps() -> None:
         for batch in (1.0, 32.0):
             steps = (m.seconds(batch, kv=1000 * batch, sequences=batch) for m in (found.iteration, before))
             assert next(steps) == pytest.approx(next(steps), rel=0.02)
+        linear = found.iteration.linear
+        np.testing.assert_allclose(np.sum(list(linear.parts.values()), axis=0), linear.seconds, rtol=1e-9)
         assert found.within and (found.clocks <= 1.0).all()
     # The only public figures for a cap of half the board's power state 1.30 for prompts of 128 to 4,096 tokens.
     assert 1.2 < last < 1.5

@@ -82,8 +82,13 @@ def capped(
     slow, calm = (slowed(coefficients, f) for f in (full, small))
     at_full = iteration_model(model, cluster, shape, slow, most_tokens=8, cuda_graphs=cuda_graphs)
     at_small = iteration_model(model, cluster, shape, calm, most_tokens=8, cuda_graphs=cuda_graphs)
+    share = [np.stack([m.linear.parts[k] / m.linear.seconds for m, _ in grid]) for k in first.linear.parts]
+    parts = {
+        k: seconds * np.array([_between(x[:, i], f) for i, f in enumerate(clocks)])
+        for k, x in zip(first.linear.parts, share, strict=True)
+    }
     iteration = replace(
-        first, linear=replace(first.linear, seconds=seconds), prefill_pair_s=at_full.prefill_pair_s,
+        first, linear=replace(first.linear, seconds=seconds, parts=parts), prefill_pair_s=at_full.prefill_pair_s,
         prefill_token_s=at_full.prefill_token_s, decode_kv_s=at_small.decode_kv_s, window_kv_s=at_small.window_kv_s,
         coefficients=slow,
     )  # fmt: skip

@@ -17,10 +17,12 @@ from windtunnel.cost.serving import serving_coefficients
 from windtunnel.errors import ProblemList
 from windtunnel.importers.scenario import Source, attempt, load, resolve_model
 from windtunnel.serving import loop
+from windtunnel.serving.capped import Capped, capped
 from windtunnel.serving.composition import bound_by, composition, mean_batch
-from windtunnel.serving.iteration import IterationModel, iteration_model
+from windtunnel.serving.iteration import IterationModel
 from windtunnel.serving.limits import Limits
 from windtunnel.serving.metrics import backlog_grows, distribution, from_histogram, measures, per_request
+from windtunnel.serving.power import PowerReport, power
 from windtunnel.serving.record import Record
 from windtunnel.serving.requests import DONE, REJECTED, Requests
 from windtunnel.serving.results import ServingResult
@@ -52,6 +54,8 @@ class Deployment:
     """Of one instance of the loop; a pipeline of pp stages is pp of them, each with its share of cache and batch."""
     lanes: int
     """Instances of the loop: replicas · pp."""
+    capped: Capped
+    """What its devices do in an iteration, and at which clock under a power cap."""
 
 
 def prepare(source: Source, *, overrides: Sequence[str] = ()) -> Deployment:
@@ -81,13 +85,14 @@ def prepare(source: Source, *, overrides: Sequence[str] = ()) -> Deployment:
     problems.raise_if_any()
     coefficients = serving_coefficients(serving.engine, serving.engine_version, cluster.device)
     most = instance.limits.budget + instance.limits.max_seqs
-    iteration = iteration_model(
+    own = capped(
         model, cluster, instance.shape, coefficients, most_tokens=most, expert_skew=serving.expert_skew,
         cuda_graphs=instance.cuda_graphs,
     )  # fmt: skip
-    limits = lane_limits(iteration, instance, serving)
+    limits = lane_limits(own.iteration, instance, serving)
+    lanes = pool.replicas * pool.plan.pp
     return Deployment(
-        scenario, serving, folder, model, cluster, pool, instance, iteration, limits, pool.replicas * pool.plan.pp
+        scenario, serving, folder, model, cluster, pool, instance, own.iteration, limits, lanes, own
     )
 
 
@@ -167,8 +172,7 @@ def run(d: Deployment, requests: Requests, *, assumed: tuple[tuple[str, Any, str
     devices = d.pool.replicas * d.pool.plan.num_devices
     tpot = distribution(found.tpot_s)
     iterations = float(totals["iterations"].sum())
-    price = d.cluster.price_per_device_hour
-    price = d.cluster.device.price_per_hour if price is None else price
+    drawn = _power(d, totals, duration, generated)
     saturated = not limits.concurrency and not d.serving.traffic.offline and backlog_grows(requests)
     cached = float(requests.cached_tokens[done].sum()) / max(prompts, 1.0)
     capacity = d.instance.capacity
@@ -202,12 +206,17 @@ def run(d: Deployment, requests: Requests, *, assumed: tuple[tuple[str, Any, str
             "with_prompts": float(totals["prompt_iterations"].sum()),
             "busy_share": float(totals["busy_s"].sum()) / (d.lanes * duration),
         },
-        cost_per_million_output_tokens=(
-            None if price is None or not generated else price * devices * duration / 3600.0 / generated * 1e6
-        ),
+        power=drawn.to_dict(), cost_per_million_output_tokens=drawn.cost_per_million_output_tokens,
         bound_by=bound_by(parts, mean, float(totals["busy_s"].sum()), record, limits), composition=parts,
         assumed=_assumed(d, assumed), warnings=_warnings(d, requests, saturated), scenario=plain,
         input_hash=digest, version=__version__, table=per_request(requests, found), record=record,
+    )  # fmt: skip
+
+
+def _power(d: Deployment, totals: Any, duration_s: float, output_tokens: float) -> PowerReport:
+    return power(
+        d.model, d.cluster, d.instance.shape, d.iteration, totals, duration_s, output_tokens=output_tokens,
+        mixed=d.limits.mixed, clock=d.capped.clock, work=d.capped.work,
     )  # fmt: skip
 
 
@@ -229,6 +238,8 @@ def _described(d: Deployment) -> dict[str, Any]:
 
 def _warnings(d: Deployment, requests: Requests, saturated: bool) -> tuple[str, ...]:
     out = []
+    if not d.capped.within:
+        out.append(f"power_cap_w {d.cluster.power_cap_w:g} is below what some iterations draw at the least clock")
     if saturated and d.serving.traffic.num_requests:
         out.append("no steady state: ask for a lower rate, or for more instances")
     if int((requests.state == REJECTED).sum()):
