@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from windtunnel.report.compare import Comparison
     from windtunnel.report.explain import Explanation
     from windtunnel.serving.results import ServingResult
+    from windtunnel.serving.sweep import SweepResult
     from windtunnel.specs.cluster import ClusterSpec
 
 __all__ = [
@@ -28,6 +29,7 @@ __all__ = [
     "prepare",
     "simulate_serving",
     "simulate_training",
+    "sweep_serving",
     "validate",
 ]
 
@@ -127,6 +129,29 @@ def simulate_serving(source: Source, *, overrides: Sequence[str] = ()) -> Servin
     from windtunnel.serving.simulate import simulate_serving as simulate
 
     return simulate(source, overrides=overrides)
+
+
+def sweep_serving(
+    source: Source, axis: str, *, points: int | None = None, linear: bool = False, overrides: Sequence[str] = (),
+    report: Callable[[int], None] | None = None,
+) -> SweepResult:  # fmt: skip
+    """A serving scenario under many loads: the latency–throughput curve, its knee, where saturation begins.
+
+    Args:
+        source: path of a scenario file, a mapping of its fields, or a `Scenario`.
+        axis: `rate=0.5..8`, `concurrency=1,8,64`, `time_scale=0.5..4` (traces).
+        points: loads of a range, its ends included; absent: 9.
+        linear: evenly spaced loads; else by equal factors.
+        overrides: `key=value` settings as `--set` takes them.
+        report: called with the number of runs as they are made.
+
+    Raises:
+        BadInput: everything wrong with the scenario, or an axis that its traffic does not have.
+        Infeasible: the model does not fit.
+    """
+    from windtunnel.serving.sweep import read_axis, sweep
+
+    return sweep(source, read_axis(axis, points, linear=linear), overrides=overrides, report=report)
 
 
 def compare(a: Source, b: Source) -> Comparison:

@@ -11,7 +11,8 @@ import pytest
 from plotly.offline import get_plotlyjs
 
 from windtunnel.report import html_serving
-from windtunnel.report.serving_figures import latency_figure, load_figure, requests_figure, slo_of
+from windtunnel.report.serving_figures import latency_figure, load_figure, requests_figure
+from windtunnel.report.serving_text import slo_of
 from windtunnel.serving import simulate
 from windtunnel.serving.composition import DECODE, iteration_parts
 from windtunnel.serving.record import time_series

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from windtunnel.cli.options import AsJson, Overrides, Scenario, examples
-from windtunnel.cli.output import check_targets, console, note, print_json, progress
+from windtunnel.cli.output import check_targets, console, note, print_json, progress, telling
 from windtunnel.cli.sources import scenario_source
 
 if TYPE_CHECKING:
@@ -23,9 +23,28 @@ def serve(
         Path | None, typer.Option(metavar="FILE", help="Write a table of all requests (.csv, .json or .parquet).")
     ] = None,
     report: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a one-file HTML report.")] = None,
+    sweep: Annotated[
+        str | None,
+        typer.Option(
+            metavar="AXIS=LOADS", help="Run many loads and find the knee: rate=0.5..8, concurrency=1,8,64, time_scale=…"
+        ),
+    ] = None,
+    points: Annotated[
+        int | None, typer.Option(metavar="N", help="With --sweep and a range: how many loads (9).", show_default=False)
+    ] = None,
+    linear: Annotated[
+        bool, typer.Option("--linear", help="With --sweep and a range: evenly spaced, not by equal factors.")
+    ] = False,
 ) -> None:
     """Simulate serving request by request: TTFT, TPOT, goodput, cache, and why."""
     check_targets(requests, report, inputs=[scenario])
+    if sweep is not None:
+        if requests is not None:
+            from windtunnel.errors import BadInput
+
+            raise BadInput("--requests is of one run; leave it out with --sweep")
+        _sweep(scenario, tuple(overrides or ()), sweep, points, report, linear=linear, as_json=as_json)
+        return
     from windtunnel import api
 
     with progress("simulating"):
@@ -40,6 +59,32 @@ def serve(
         print_json(result.to_dict())
         return
     from windtunnel.report.serving import summary
+
+    console().print(summary(result))
+
+
+def _sweep(
+    scenario: str, overrides: tuple[str, ...], axis: str, points: int | None, report: Path | None, *, linear: bool,
+    as_json: bool,
+) -> None:  # fmt: skip
+    from windtunnel import api
+
+    source = scenario_source(scenario)
+    with telling("simulating loads") as say:
+        result = api.sweep_serving(
+            source, axis, points=points, linear=linear, overrides=overrides, report=lambda runs: say(f"{runs} runs")
+        )
+    if report is not None:
+        from windtunnel.report import html_sweep
+
+        changes = (*overrides, *result.as_overrides())
+        with progress("simulating the knee"):
+            at = api.simulate_serving(source, overrides=changes)
+        note(f"report  {html_sweep.write(result, at, report)}")
+    if as_json:
+        print_json(result.to_dict())
+        return
+    from windtunnel.report.sweep import summary
 
     console().print(summary(result))
 
@@ -61,6 +106,7 @@ def register(app: typer.Typer) -> None:
         epilog=examples(
             "serve examples/serving/llama3-70b-4xh100.yaml",
             "serve my.yaml --set serving.traffic.rate_per_s=8 --json",
+            "serve my.yaml --sweep rate=0.5..8 --report sweep.html",
             "serve my.yaml --report report.html --requests requests.csv",
         )
     )(serve)

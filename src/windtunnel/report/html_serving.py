@@ -16,7 +16,6 @@ from windtunnel.report.serving_figures import (
     load_figure,
     requests_figure,
     shown,
-    slo_of,
     tokens_figure,
 )
 from windtunnel.report.serving_text import (
@@ -26,6 +25,7 @@ from windtunnel.report.serving_text import (
     limit_text,
     objective_text,
     plan_chips,
+    slo_of,
     traffic_line,
     verdict_text,
 )
@@ -50,16 +50,16 @@ def write(result: ServingResult, path: str | Path) -> Path:
     return target
 
 
-def render(result: ServingResult, *, extra: tuple[str, ...] = ()) -> str:
+def render(result: ServingResult, *, before: tuple[str, ...] = ()) -> str:
     """The whole document. Every text that comes from the scenario is escaped.
 
     Args:
         result: of one run.
-        extra: HTML parts shown after the tiles.
+        before: HTML parts shown after the header.
     """
     series = None if result.record is None else time_series(result.record)
     body = [
-        header(result), saturation(result), tiles(result), *extra, _bound(result), warnings(result.warnings),
+        header(result), *before, saturation(result), tiles(result), _bound(result), warnings(result.warnings),
         card("Latencies", "share of requests below each time; dots: p50, p90, p99", plot(latency_figure(result))),
         _over_time(result, series), _iterations(result), _requests(result), _percentiles(result), _memory(result),
         _instances(result, series), _assumed(result), _limits(result), _citations(result), _provenance(result),

@@ -9,6 +9,7 @@ import numpy as np
 
 from windtunnel.report.plan_figures import BAD, GRID, INK, MUTED
 from windtunnel.report.quantities import seconds
+from windtunnel.report.serving_text import slo_of
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -30,9 +31,10 @@ _CURVE_POINTS, _DOTS, _FEW_INSTANCES = 240, 3000, 8
 _INSTANCES = ("#1565c0", "#e0862c", "#2e8b57", "#8e44ad", "#c0392b", "#0097a7", "#8d6e63", "#9e9d24")
 
 
-def _layout(figure: Any, height: int, *, legend: bool = True, **more: Any) -> Any:
+def layout(figure: Any, height: int, *, legend: bool = True, **more: Any) -> Any:
+    """Looks that figures of serving share."""
     figure.update_layout(
-        height=height, margin={"l": 66, "r": 20, "t": 30 if legend else 12, "b": 46}, paper_bgcolor="rgba(0,0,0,0)",
+        height=height, margin={"l": 66, "r": 20, "t": 30 if legend else 12, "b": 54}, paper_bgcolor="rgba(0,0,0,0)",
         plot_bgcolor="rgba(0,0,0,0)", font={"color": INK, "size": 12.5}, hoverlabel={"align": "left"},
         showlegend=legend,
         legend={"orientation": "h", "y": 1.0, "yanchor": "bottom", "x": 0, "font": {"size": 12}}, **more,
@@ -42,17 +44,7 @@ def _layout(figure: Any, height: int, *, legend: bool = True, **more: Any) -> An
     return figure
 
 
-def slo_of(result: ServingResult) -> dict[str, float]:
-    """The objective's parts in seconds by measure, and its percentile."""
-    from windtunnel.specs.serving import SloSpec
-
-    stated = (result.scenario.get("serving") or {}).get("slo") or {}
-    slo = SloSpec.model_validate(stated)
-    parts = {"ttft": slo.ttft_s, "tpot": slo.tpot_s, "e2e": slo.e2e_s}
-    return {"percentile": slo.percentile, **{name: float(value) for name, value in parts.items() if value is not None}}
-
-
-def _ticks(low: float, high: float) -> tuple[list[float], list[str]]:
+def axis_ticks(low: float, high: float) -> tuple[list[float], list[str]]:
     """Times that a logarithmic axis names."""
     values = [m * 10.0**e for e in range(-5, 6) for m in (1, 2, 5)]
     inside = [v for v in values if low <= v <= high]
@@ -73,7 +65,7 @@ def latency_figure(result: ServingResult) -> Any:
         values = np.asarray(result.table[f"{key}_s"], np.float64)
         values = values[np.isfinite(values)]
         where = {"row": 1, "col": column}
-        figure.update_xaxes(title={"text": name, "standoff": 6}, type="log", **where)
+        figure.update_xaxes(title={"text": name, "standoff": 12}, type="log", **where)
         if not len(values):
             continue
         x = np.quantile(values, shares)
@@ -101,10 +93,10 @@ def latency_figure(result: ServingResult) -> Any:
                 bgcolor="rgba(255,255,255,0.8)", **where,
             )  # fmt: skip
         low, high = low / 1.12, max(high, low * 1.3) * 1.12
-        values_at, words = _ticks(low, high)
+        values_at, words = axis_ticks(low, high)
         figure.update_xaxes(range=[math.log10(low), math.log10(high)], tickvals=values_at, ticktext=words, **where)
     figure.update_yaxes(title="share of requests, %", range=[-2, 103], row=1, col=1)
-    return _layout(figure, 330, legend=False)
+    return layout(figure, 330, legend=False)
 
 
 def load_figure(result: ServingResult, series: TimeSeries) -> Any:
@@ -149,7 +141,7 @@ def load_figure(result: ServingResult, series: TimeSeries) -> Any:
     for row, title in ((1, "running"), (2, "waiting"), (3, "cache, %")):
         _from_zero(figure, title, row)
     figure.update_xaxes(title=f"time, {unit}", row=3, col=1)
-    return _layout(figure, 430, legend=instances > 1, hovermode="x unified")
+    return layout(figure, 430, legend=instances > 1, hovermode="x unified")
 
 
 def tokens_figure(series: TimeSeries) -> Any:
@@ -172,7 +164,7 @@ def tokens_figure(series: TimeSeries) -> Any:
         )  # fmt: skip
         _from_zero(figure, title, row)
     figure.update_xaxes(title=f"time, {unit}", row=3, col=1)
-    return _layout(figure, 430, legend=False, hovermode="x unified")
+    return layout(figure, 430, legend=False, hovermode="x unified")
 
 
 def _from_zero(figure: Any, title: str, row: int) -> None:
@@ -209,7 +201,7 @@ def requests_figure(result: ServingResult) -> Any:
     rows = shown(ttft)
     arrival = np.asarray(table["arrival_s"], np.float64)[rows]
     if not len(rows):
-        return _layout(go.Figure(), 330, legend=False)
+        return layout(go.Figure(), 330, legend=False)
     unit = _clock(np.array([arrival.min(), arrival.max()]))[1]
     t = (arrival - arrival.min()) / {"hours": 3600.0, "minutes": 60.0, "seconds": 1.0}[unit]
     length, answer = np.asarray(table["input_tokens"])[rows], np.asarray(table["output_tokens"])[rows]
@@ -244,12 +236,12 @@ def requests_figure(result: ServingResult) -> Any:
             xref="paper", x=0.005, y=math.log10(slo["ttft"]), yanchor="bottom", xanchor="left", showarrow=False,
             text=f"objective {seconds(slo['ttft'])}", font={"color": BAD, "size": 11.5},
         )  # fmt: skip
-    at, words = _ticks(low / 1.15, high * 1.2)
+    at, words = axis_ticks(low / 1.15, high * 1.2)
     figure.update_yaxes(
         title="TTFT", type="log", tickvals=at, ticktext=words, range=[math.log10(low / 1.15), math.log10(high * 1.2)]
     )
     figure.update_xaxes(title=f"arrival, {unit}")
-    return _layout(figure, 360, legend=False)
+    return layout(figure, 360, legend=False)
 
 
 def composition_figure(composition: dict[str, dict[str, float]]) -> Any:
@@ -273,6 +265,6 @@ def composition_figure(composition: dict[str, dict[str, float]]) -> Any:
         )  # fmt: skip
     figure.update_yaxes(autorange="reversed", automargin=True, ticksuffix="  ")
     figure.update_xaxes(title="share of the time, %", range=[0, 100])
-    figure = _layout(figure, 126 + 58 * len(names), barmode="stack", bargap=0.3)
+    figure = layout(figure, 126 + 58 * len(names), barmode="stack", bargap=0.3)
     figure.update_layout(legend={"y": 1.02, "traceorder": "normal"}, margin={"t": 56})
     return figure

@@ -32,15 +32,37 @@ def deployment_line(result: ServingResult) -> str:
     return " · ".join(p for p in (*parts, ", ".join(formats)) if p)
 
 
-def traffic_line(result: ServingResult) -> str:
-    """How requests come and how long they are."""
+def slo_of(result: ServingResult) -> dict[str, float]:
+    """The objective's parts in seconds by measure, and its percentile."""
+    from windtunnel.specs.serving import SloSpec
+
+    stated = (result.scenario.get("serving") or {}).get("slo") or {}
+    slo = SloSpec.model_validate(stated)
+    parts = {"ttft": slo.ttft_s, "tpot": slo.tpot_s, "e2e": slo.e2e_s}
+    return {"percentile": slo.percentile, **{name: float(value) for name, value in parts.items() if value is not None}}
+
+
+def short(value: float) -> str:
+    """Seconds with three digits, for narrow tables: `122 ms`, `8.15 s`."""
+    if value != value:
+        return "–"
+    for size, unit in ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs")):
+        if abs(value) >= 0.9995 * size:
+            return f"{value / size:.3g} {unit}" if value < 999.5 * size else f"{value / size:,.0f} {unit}"
+    return "0 s"
+
+
+def traffic_line(result: ServingResult, *, load: bool = True) -> str:
+    """How requests come and how long they are; without `load`, what points of a sweep have in common."""
     t = (result.scenario.get("serving") or {}).get("traffic") or {}
     parts = [f"{result.requests:,} requests"]
     if t.get("trace"):
         parts.append(f"trace {t['trace']}")
-    if t.get("time_scale", 1.0) != 1.0:
+    if load and t.get("time_scale", 1.0) != 1.0:
         parts.append(f"at {t['time_scale']:g} times its rate")
-    if t.get("concurrency"):
+    if not load:
+        pass
+    elif t.get("concurrency"):
         parts.append(f"{t['concurrency']:,} in flight")
     elif t.get("rate_per_s"):
         process = t.get("process", "poisson")
