@@ -43,7 +43,9 @@ class PowerCoefficients:
     matrix: float
     """Products at peak."""
     spread: float
-    """Standard deviation of log(predicted / measured) of models that no coefficient has seen."""
+    """Standard deviation of log(predicted / measured) watts of models that no coefficient has seen, times given."""
+    energy_spread: float
+    """The same of joules per token, times predicted."""
     grade: str
     level: str
     """default, a generation or a device."""

@@ -107,6 +107,7 @@ class Phase:
         seconds, matrix, moved = work.at(self.tokens)
         window = self.sequences * min(self.kv / self.sequences, float(iteration.window)) if self.sequences else 0.0
         read = self.kv * iteration.decode_kv_s + window * iteration.window_kv_s
+        read += self.sequences * iteration.attention.decode_state_s
         prompt = self.pairs * iteration.prefill_pair_s + self.prompt_tokens * iteration.prefill_token_s
         t = max(self.seconds, seconds + prompt + read)
         matrix += prompt * c.prefill_attention_fraction + self.sequences * work.row_matrix_s
@@ -175,6 +176,8 @@ class PowerReport:
     """In the currency of the device's price, None without one."""
     interval: dict[str, Any]
     """Of `mean_w_per_device`, given the run's times: level, low, high, basis, grade."""
+    energy_interval: dict[str, Any] | None
+    """Of `energy_per_output_token_j`, whose times are predicted too."""
     grades: dict[str, str]
 
     def to_dict(self) -> dict[str, Any]:
@@ -232,10 +235,12 @@ def power(
     priced = cluster.price_per_device_hour is not None
     price = cluster.price_per_device_hour if priced else device.price_per_hour
     money = price * devices * duration_s / 3600.0 / tokens * 1e6 if price is not None and tokens else None
+    off = math.exp(_Z * c.energy_spread)
     grade = weakest([time_grade, c.grade if device.tdp_w else "assumed"])
     return PowerReport(
         devices, limit, mean, drawn[0], drawn[1], rest, shares[0], shares[1], max(1.0 - sum(shares), 0.0), joules, each,
         None if each is None else each * 1e6 / J_PER_KWH, money, _interval(mean, rest, limit, c, shares),
+        None if each is None else _band(each / off, each * off, c),
         {
             "mean_w_per_device": grade, "energy_j": grade, "energy_per_output_token_j": grade,
             "cost_per_million_output_tokens": weakest([time_grade, "measured" if priced else "assumed"]),
@@ -250,6 +255,10 @@ def _interval(
     spread = math.exp(_Z * c.spread)
     busy = sum(shares)
     active = (mean - (1.0 - busy) * idle) / busy if busy else 0.0
-    edges = [(1.0 - busy) * idle + busy * min(active * x, max(limit, active)) for x in (1.0 / spread, spread)]
+    low, high = ((1.0 - busy) * idle + busy * min(active * x, max(limit, active)) for x in (1.0 / spread, spread))
+    return _band(low, high, c)
+
+
+def _band(low: float, high: float, c: PowerCoefficients) -> dict[str, Any]:
     basis = f"models left out of the fit of {c.level}" if c.level != "default" else "devices without a fit"
-    return {"level": _LEVEL, "low": edges[0], "high": edges[1], "basis": basis, "grade": c.grade}
+    return {"level": _LEVEL, "low": low, "high": high, "basis": basis, "grade": c.grade}

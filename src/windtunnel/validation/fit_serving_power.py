@@ -3,11 +3,13 @@
 Rows are measured power of served models (`validation/reading/power.py`). For each generation four shares of the board's
 power are fitted to watts, given the time between tokens, so that an error of our times does not go into them. Errors
 are those of models left out, every size, format and task of one architecture together. Writes
-`catalog/coefficients/serving/power.yaml`; rows themselves are not shipped.
+`catalog/coefficients/serving/power.yaml` and, by generation, errors (`catalog/residuals/serving_power.json`); rows
+themselves are not shipped.
 """
 
 from __future__ import annotations
 
+import json
 import math
 import sys
 from collections.abc import Callable, Sequence
@@ -21,8 +23,9 @@ import numpy.typing as npt
 from windtunnel.cost.serving_power import FITTED, PowerCoefficients, Use, watts
 from windtunnel.serving.power import phases
 from windtunnel.specs.device import DeviceSpec
-from windtunnel.validation.power_rows import itl_of, served, steady
-from windtunnel.validation.reading.power import is_power_row, read_power
+from windtunnel.validation import power_peers
+from windtunnel.validation.power_rows import Served, itl_of, served, steady
+from windtunnel.validation.reading.power import PowerCase, is_power_row, read_power
 from windtunnel.validation.reading.values import number
 from windtunnel.validation.run import load_rows
 
@@ -32,23 +35,41 @@ PRIOR = {"awake": (0.40, 0.5), "kernel": (0.25, 1.0), "attention": (0.35, 1.0), 
 attention: 2–3 times the energy of the bytes alone; matrix: products at 0.7–0.8 of peak hold a board at its limit."""
 NOISE = 0.10
 """Standard deviation of a good row's log residual; rows beyond it count ever less."""
-_OUT = Path(__file__).resolve().parents[1] / "catalog" / "coefficients" / "serving" / "power.yaml"
+_CATALOG = Path(__file__).resolve().parents[1] / "catalog"
+_OUT = _CATALOG / "coefficients" / "serving" / "power.yaml"
+_ERRORS = _CATALOG / "residuals" / "serving_power.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What a device does in a full batch's mean iteration, and how fast tokens come."""
+
+    uses: tuple[tuple[float, Use], ...]
+    """(share of the time, use)."""
+    seconds_per_token: float
+    """Of the whole instance."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One row: what its device does, and what it drew."""
+    """One row: runs at the time between tokens that it gives and at our own, and what was measured."""
 
     model: str
     device: DeviceSpec
-    uses: tuple[tuple[float, Use], ...]
-    """(share of the time, use)."""
+    devices: int
+    given: Run
+    own: Run
     watts: float
     """Measured, of one device."""
+    joules: float
+    """Measured, per token; NaN where it is not stated."""
+    active_parameters: float
+    batch: float
+    itl_s: float
 
-    def predicted(self, c: PowerCoefficients) -> float:
+    def predicted(self, c: PowerCoefficients, run: Run | None = None) -> float:
         """Watts of one device."""
-        return sum(share * watts(self.device, c, use) for share, use in self.uses)
+        return sum(share * watts(self.device, c, use) for share, use in (run or self.given).uses)
 
 
 def samples(rows: Sequence[dict[str, Any]]) -> list[Sample]:
@@ -60,20 +81,30 @@ def samples(rows: Sequence[dict[str, Any]]) -> list[Sample]:
         if isinstance(case, str) or not measured or not itl:
             continue
         x = served(case)
-        parts = phases(steady(case, x.iteration, itl), x.iteration)
-        whole = sum(p.iterations * p.seconds for p in parts)
-        uses = tuple(
-            (p.iterations * p.seconds / whole, p.use(x.work, x.iteration, x.cluster.device))
-            for p in parts
-            if p.iterations
-        )
-        out.append(Sample(case.model.name, x.cluster.device, uses, measured / case.plan.num_devices))
+        gpus = case.plan.num_devices
+        out.append(
+            Sample(
+                case.model.name, x.cluster.device, gpus, _run(case, x, itl), _run(case, x, None), measured / gpus,
+                number(row.get("energy_per_token_J")) or math.nan, 1e9 * (number(row.get("active_b")) or math.nan),
+                case.batch, itl,
+            )
+        )  # fmt: skip
     return out
+
+
+def _run(case: PowerCase, x: Served, itl_s: float | None) -> Run:
+    totals = steady(case, x.iteration, itl_s)
+    parts = [p for p in phases(totals, x.iteration) if p.iterations]
+    whole = float(totals["busy_s"][0])
+    uses = tuple(
+        (p.iterations * p.seconds / whole, p.use(x.work, x.iteration, x.cluster.device)) for p in parts
+    )  # fmt: skip
+    return Run(uses, whole / float(totals["decode_tokens"][0]))
 
 
 def _at(x: Floats) -> PowerCoefficients:
     awake, kernel, attention, matrix = (float(v) for v in np.exp(x))
-    return PowerCoefficients(awake, kernel, attention, matrix, 0.0, "fitted", "")
+    return PowerCoefficients(awake, kernel, attention, matrix, 0.0, 0.0, "fitted", "")
 
 
 def residuals(found: Sequence[Sample], x: Floats) -> Floats:
@@ -110,51 +141,48 @@ def fit(found: Sequence[Sample]) -> tuple[Floats, Floats]:
     return x, np.sqrt(np.diag(np.linalg.inv(h)))
 
 
-def left_out(found: Sequence[Sample], predict: Callable[[list[Sample], list[Sample]], Floats]) -> Floats:
+Fit = Callable[[list[Sample]], Callable[[Sample, Run], float]]
+"""From samples to watts of a device in a run of another sample."""
+
+
+def left_out(found: Sequence[Sample], way: Fit, *, energy: bool = False, own: bool = False) -> Floats:
     """Errors (predicted / measured − 1) of every sample when its model took no part.
 
     Args:
         found: all samples of a generation.
-        predict: watts of the second list, from a fit of the first.
+        way: fits watts to the rest.
+        energy: joules per token instead of watts.
+        own: with our own times instead of the given time between tokens.
     """
     out = np.zeros(len(found))
     for model in sorted({s.model for s in found}):
-        own = [i for i, s in enumerate(found) if s.model == model]
-        rest = [s for s in found if s.model != model]
-        held = [found[i] for i in own]
-        out[own] = predict(rest, held) / np.array([s.watts for s in held]) - 1.0
+        predict = way([s for s in found if s.model != model])
+        for i, s in enumerate(found):
+            if s.model == model:
+                run = s.own if own else s.given
+                drawn = predict(s, run)
+                out[i] = (s.devices * drawn * run.seconds_per_token / s.joules if energy else drawn / s.watts) - 1.0
     return out
 
 
-def by_fit(rest: list[Sample], held: list[Sample]) -> Floats:
+def by_fit(rest: list[Sample]) -> Callable[[Sample, Run], float]:
     """The form of `cost.serving_power`."""
     c = _at(fit(rest)[0])
-    return np.array([s.predicted(c) for s in held])
-
-
-def by_constant(rest: list[Sample], held: list[Sample]) -> Floats:
-    """One number of watts, the one with the least mean error on the other models."""
-    known = np.sort([s.watts for s in rest])
-    best = min(known, key=lambda w: float(np.abs(w / known - 1.0).mean()))
-    return np.full(len(held), best)
-
-
-def by_board(_: list[Sample], held: list[Sample]) -> Floats:
-    """The board's power of the data sheet."""
-    return np.array([s.device.tdp_w or math.nan for s in held])
+    return lambda s, run: s.predicted(c, run)
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Fit every generation that has rows; print errors and write the coefficients."""
-    rows = load_rows(Path(arguments[0]))
-    found = samples(rows)
+    """Fit every generation that has rows; print errors and write coefficients and errors."""
+    found = samples(load_rows(Path(arguments[0])))
     sections: dict[str, dict[str, Any]] = {}
     fits: dict[str, tuple[list[Sample], Floats]] = {}
+    table: list[dict[str, Any]] = []
     for generation in sorted({s.device.generation for s in found}):
         own = [s for s in found if s.device.generation == generation]
         x, errors = fit(own)
-        out = left_out(own, by_fit)
         fits[generation] = (own, x)
+        spread = _spread(left_out(own, by_fit))
+        ours = _spread(left_out(own, by_fit, energy=True, own=True))
         models = len({s.model for s in own})
         source = f"{len(own)} rows of {models} architectures, ML.ENERGY Leaderboard v3.0, vLLM"
         sections[generation] = {
@@ -164,17 +192,58 @@ def main(arguments: Sequence[str]) -> int:
             }
             for k, v, e in zip(FITTED, x, errors, strict=True)
         }  # fmt: skip
-        sections[generation]["spread"] = {"value": float(f"{np.log1p(out).std():.2g}"), "grade": "fitted"}
+        for name, value in (("spread", spread), ("energy_spread", ours)):
+            sections[generation][name] = {"value": float(f"{value:.2g}"), "grade": "fitted"}
+        known = zip(FITTED, x, errors, strict=True)
+        shares = ", ".join(f"{k} {math.exp(v):.3f} ± {100 * e:.0f} %" for k, v, e in known)
         inside = np.abs(np.expm1(residuals(own, x)))
-        print(f"{generation}: {len(own)} rows, {models} models; in sample {_shown(inside)}")
-        for name, way in (("this form", by_fit), ("one constant", by_constant), ("board power", by_board)):
-            print(f"  {name}, models left out: {_shown(np.abs(out if way is by_fit else left_out(own, way)))}")
-        shares = zip(FITTED, x, errors, strict=True)
-        print("  " + ", ".join(f"{k} {math.exp(v):.3f} ± {100 * e:.0f} %" for k, v, e in shares))
-    default = _default(fits)
-    print(f"default: {default}")
-    _write({"default": default, **sections})
+        print(f"{generation}: {len(own)} rows, {models} models, in sample {100 * inside.mean():.1f} %; {shares}")
+        table += errors_of(own, generation, models, (spread, ours))
+    for line in table:
+        print("  " + "  ".join(f"{k} {v}" for k, v in line.items()))
+    _write({"default": _default(fits), **sections})
+    _ERRORS.write_text(json.dumps(table, indent=1) + "\n")
     return 0
+
+
+def errors_of(own: list[Sample], generation: str, models: int, spreads: tuple[float, float]) -> list[dict[str, Any]]:
+    """Errors of one generation by way and measure, every model left out of its own."""
+    out = []
+    ways: list[tuple[str, Fit]] = [("this form", by_fit), *power_peers.WAYS.items()]
+    for name, way in ways:
+        for measure, energy, ours in (
+            ("watts, given ITL", False, False), ("joules per token, given ITL", True, False),
+            ("watts, own times", False, True), ("joules per token, own times", True, True),
+        ):  # fmt: skip
+            if name != "this form" and (ours or energy):
+                continue
+            e = left_out(own, way, energy=energy, own=ours)
+            e = e[np.isfinite(e)]
+            if e.size:
+                spread = spreads[1] if energy and ours else spreads[0]
+                out.append(_line(generation, len(own), models, name, measure, e, spread))
+    e = power_peers.ecologits(own)
+    out.append(_line(generation, len(own), models, "EcoLogits", "joules per token, given ITL", e, None))
+    return out
+
+
+def _line(
+    generation: str, rows: int, models: int, way: str, measure: str, e: Floats, spread: float | None
+) -> dict[str, Any]:
+    size = 100.0 * np.abs(e)
+    inside = None if spread is None or way != "this form" else float((np.abs(np.log1p(e)) < 1.2816 * spread).mean())
+    return {
+        "generation": generation, "rows": rows, "models": models, "way": way, "measure": measure,
+        "mean": round(float(size.mean()), 1), "median": round(float(np.median(size)), 1),
+        "p90": round(float(np.percentile(size, 90)), 1), "bias": round(100.0 * float(e.mean()), 1),
+        "in_band": None if inside is None else round(100.0 * inside),
+    }  # fmt: skip
+
+
+def _spread(errors: Floats) -> float:
+    """Root mean square of log errors: what a band around the prediction has to hold, bias included."""
+    known = np.log1p(errors[np.isfinite(errors)])
+    return float(np.sqrt((known**2).mean()))
 
 
 def _default(fits: dict[str, tuple[list[Sample], Floats]]) -> dict[str, Any]:
@@ -191,11 +260,10 @@ def _default(fits: dict[str, tuple[list[Sample], Floats]]) -> dict[str, Any]:
     }
     wide = float(np.sqrt(np.mean(np.concatenate(errors) ** 2))) if errors else 0.3
     source = "each generation by the other's shares"
-    return out | {"spread": {"value": float(f"{wide:.2g}"), "grade": "assumed", "source": source}}
-
-
-def _shown(errors: Floats) -> str:
-    return f"{100 * errors.mean():.1f} % (median {100 * float(np.median(errors)):.1f} %)"
+    worst = max(_spread(left_out(own, by_fit, energy=True, own=True)) for own, _ in fits.values())
+    for name, value in (("spread", wide), ("energy_spread", max(worst, wide))):
+        out[name] = {"value": float(f"{value:.2g}"), "grade": "assumed", "source": source}
+    return out
 
 
 def _write(coefficients: dict[str, dict[str, Any]]) -> None:

@@ -14,7 +14,7 @@ from windtunnel.cost.serving import serving_coefficients
 from windtunnel.cost.serving_power import PowerCoefficients
 from windtunnel.errors import ProblemList, WindtunnelError
 from windtunnel.serving.iteration import IterationModel, iteration_model
-from windtunnel.serving.power import SUMS, PowerReport, WorkTable, phases, power, work_table
+from windtunnel.serving.power import SUMS, PowerReport, WorkTable, power, work_table
 from windtunnel.serving.shape import Shape, shape_of
 from windtunnel.specs.cluster import ClusterRef, ClusterSpec
 from windtunnel.specs.model import ModelSpec
@@ -82,23 +82,29 @@ def steady(case: PowerCase, iteration: IterationModel, itl_s: float | None = Non
         "kv_tokens": batch * steps * case.resident_tokens, "busy_s": 1.0,
     }  # fmt: skip
     totals: dict[str, Any] = {k: np.array([v]) for k, v in sums.items()}
-    with_prompt, alone = _seconds(totals, iteration)
-    if itl_s is not None:
-        extra = with_prompt - alone
-        alone = itl_s if prompts < 0.5 * steps else max(itl_s - extra, 0.5 * itl_s)
-        with_prompt = alone + extra
-    totals["busy_s"] = np.array([prompts * with_prompt + (steps - prompts) * alone])
+    mean, median = step_seconds(case, iteration)
+    totals["busy_s"] = np.array([steps * (mean if itl_s is None else itl_s + max(mean - median, -0.5 * itl_s))])
     return totals
 
 
-def _seconds(totals: dict[str, Any], iteration: IterationModel) -> tuple[float, float]:
-    """Mean seconds of a step with prompts and of one without, as predicted."""
-    first, second = phases(totals, iteration)
-    guess = iteration.seconds(
-        second.tokens, kv=second.kv, window_kv=second.sequences * min(second.kv / second.sequences, iteration.window),
-        sequences=second.sequences,
+def step_seconds(case: PowerCase, iteration: IterationModel) -> tuple[float, float]:
+    """Mean and median seconds of a step: as many prompts fall into one as arrive by chance (Poisson)."""
+    batch, each = case.batch, case.prompt_tokens
+    rate = batch / case.answer_tokens
+    count = np.arange(int(rate + 8.0 * math.sqrt(rate) + 4.0))
+    logs = count * math.log(rate) - rate - np.array([math.lgamma(k + 1.0) for k in count])
+    chance = np.exp(logs) / np.exp(logs).sum()
+    kv, window = batch * case.resident_tokens, batch * min(case.resident_tokens, float(iteration.window))
+    seconds = np.array(
+        [
+            iteration.seconds(
+                batch + k * each, pairs=k * 0.5 * each**2, prompt_tokens=k * each, kv=kv, window_kv=window,
+                sequences=batch + k,
+            )
+            for k in count.tolist()
+        ]
     )  # fmt: skip
-    return first.seconds / second.seconds * guess, guess
+    return float(chance @ seconds), float(seconds[np.searchsorted(np.cumsum(chance), 0.5)])
 
 
 def itl_of(row: dict[str, Any]) -> float | None:
@@ -126,24 +132,23 @@ def outcomes(row: dict[str, Any], device: str) -> list[RowOutcome]:
     out = []
     for given in (None, itl) if itl else (None,):
         report = instance.report(steady(case, instance.iteration, given))
-        scale = (report.interval["low"] / report.mean_w_per_device, report.interval["high"] / report.mean_w_per_device)
-        found = (report.mean_w_per_device * report.num_devices, report.energy_per_output_token_j or 0.0)
-        for (metric, unit, measured), value in zip(wanted, found, strict=True):
+        mean, each = report.mean_w_per_device, report.energy_per_output_token_j or 0.0
+        low, high = report.interval["low"] / mean, report.interval["high"] / mean
+        own = report.energy_interval
+        edges = (own["low"] / each, own["high"] / each) if own and not given else (low, high)
+        found = ((mean * report.num_devices, low, high), (each, *edges))
+        for (metric, unit, measured), (value, below, above) in zip(wanted, found, strict=True):
             if measured:
-                band = dict(report.interval, low=value * scale[0], high=value * scale[1])
                 out.append(
                     replace(
                         blank, metric=metric + (" given ITL" if given else ""), unit=unit, measured=measured,
-                        predicted=value, interval=band, error=relative_error(value, measured),
-                        grade=report.grades["energy_j"], assumed=case.assumed, devices=report.num_devices,
-                        group=f"{case.model.name} @ {device}",
+                        predicted=value, interval=dict(report.interval, low=value * below, high=value * above),
+                        error=relative_error(value, measured), grade=report.grades["energy_j"], assumed=case.assumed,
+                        devices=report.num_devices, group=f"{case.model.name} @ {device}",
                     )
                 )  # fmt: skip
     if itl:
-        totals = steady(case, instance.iteration)
-        prompt, alone = _seconds(totals, instance.iteration)
-        often = float(totals["prompt_iterations"][0]) >= 0.5 * case.answer_tokens
-        value = 1e3 * (prompt if often else alone)
+        value = 1e3 * step_seconds(case, instance.iteration)[1]
         out.append(
             replace(blank, metric="median_itl", unit="ms", measured=1e3 * itl, predicted=value,
                     error=relative_error(value, 1e3 * itl), grade="fitted", assumed=case.assumed,
