@@ -203,7 +203,7 @@ def test_vllm_bench_keeps_what_was_measured_and_how_it_was_sent(tmp_path: Path) 
     np.testing.assert_allclose(trace.e2e_s, [0.7, 0.45])
     assert trace.stated == {"concurrency": 2}
     traffic = generate(TrafficSpec(trace="trace.txt"), folder=tmp_path)
-    assert traffic.concurrency == 2 and "says so" in traffic.assumed[0][2]
+    assert traffic.concurrency == traffic.spec.concurrency == 2 and "says so" in traffic.assumed[0][2]
     rated = BENCH | {"request_rate": 2.5, "burstiness": 0.5, "start_times": [5.0, 4.0, 6.0]}
     trace = read_trace(written(tmp_path, json.dumps(rated)))
     assert trace.stated == {"rate_per_s": 2.5, "process": "gamma", "burstiness": 0.5}

@@ -23,6 +23,8 @@ class Traffic:
     """Requests and how they are sent."""
 
     requests: Requests
+    spec: TrafficSpec
+    """As it was used: a file without times adds how its benchmark sent requests."""
     concurrency: int = 0
     """Closed loop: how many are in flight (`Limits.concurrency`); 0: they come when `arrival_s` says."""
     warmup_requests: int = 0
@@ -82,7 +84,7 @@ def _drawn(spec: TrafficSpec, seed: int) -> Traffic:
             prefix_tokens=history,
         )  # fmt: skip
     share(requests, first, spec.shared_prefix_tokens)
-    return Traffic(requests, spec.concurrency or 0, spec.warmup_requests, assumed)
+    return Traffic(requests, spec, spec.concurrency or 0, spec.warmup_requests, assumed)
 
 
 def _sent(spec: TrafficSpec, seed: int) -> tuple[sessions.Turns | None, Floats]:

@@ -72,7 +72,7 @@ def replay(spec: TrafficSpec, seed: int, folder: Path | None) -> Traffic:
         requests.input_tokens, more = with_prefix(requests.input_tokens, first, spec)
         assumed += more
         share(requests, first, spec.shared_prefix_tokens)
-    return Traffic(requests, spec.concurrency or 0, spec.warmup_requests, tuple(assumed), trace)
+    return Traffic(requests, spec, spec.concurrency or 0, spec.warmup_requests, tuple(assumed), trace)
 
 
 def _allowed(spec: TrafficSpec, trace: RequestTrace, own: bool) -> None:
