@@ -22,7 +22,7 @@ OPTIONS = {
         "--against", "--curves", "--export", "--export-dir", "--interval", "--json", "--report", "--set",
         "--target-version", "--trace", "--wrapper",
     ],
-    "serve": ["--json", "--linear", "--points", "--report", "--requests", "--set", "--sweep"],
+    "serve": ["--json", "--linear", "--points", "--report", "--requests", "--set", "--sweep", "--trace"],
     "fit": ["--json", "--set"],
     "plan": [
         "--export", "--export-dir", "--free", "--json", "--output", "--report", "--set", "--simpler", "--stability",

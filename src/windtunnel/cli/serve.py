@@ -23,6 +23,10 @@ def serve(
         Path | None, typer.Option(metavar="FILE", help="Write a table of all requests (.csv, .json or .parquet).")
     ] = None,
     report: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a one-file HTML report.")] = None,
+    trace: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write the run as Chrome JSON (ui.perfetto.dev opens it; .gz works)."),
+    ] = None,
     sweep: Annotated[
         str | None,
         typer.Option(
@@ -37,12 +41,13 @@ def serve(
     ] = False,
 ) -> None:
     """Simulate serving request by request: TTFT, TPOT, goodput, cache, and why."""
-    check_targets(requests, report, inputs=[scenario])
+    check_targets(requests, report, trace, inputs=[scenario])
     if sweep is not None:
-        if requests is not None:
-            from windtunnel.errors import BadInput
+        for name, given in (("--requests", requests), ("--trace", trace)):
+            if given is not None:
+                from windtunnel.errors import BadInput
 
-            raise BadInput("--requests is of one run; leave it out with --sweep")
+                raise BadInput(f"{name} is of one run; leave it out with --sweep")
         _sweep(scenario, tuple(overrides or ()), sweep, points, report, linear=linear, as_json=as_json)
         return
     from windtunnel import api
@@ -51,6 +56,10 @@ def serve(
         result = api.simulate_serving(scenario_source(scenario), overrides=tuple(overrides or ()))
     if requests is not None:
         _write_table(result, requests)
+    if trace is not None:
+        from windtunnel.exporters import perfetto_serving
+
+        note(f"trace   {perfetto_serving.write(result, trace)}  (open in ui.perfetto.dev)")
     if report is not None:
         from windtunnel.report import html_serving
 
@@ -107,6 +116,6 @@ def register(app: typer.Typer) -> None:
             "serve examples/serving/llama3-70b-4xh100.yaml",
             "serve my.yaml --set serving.traffic.rate_per_s=8 --json",
             "serve my.yaml --sweep rate=0.5..8 --report sweep.html",
-            "serve my.yaml --report report.html --requests requests.csv",
+            "serve my.yaml --report report.html --trace trace.json --requests requests.csv",
         )
     )(serve)

@@ -42,20 +42,22 @@ def write(result: TrainingResult, path: str | Path) -> Path:
     target = Path(path)
     head = json.dumps({"scenario": result.scenario_name, "version": result.version, "input_hash": result.input_hash})
     lines = (json.dumps(event, separators=(",", ":")) for event in trace_events(result))
-    with _open(target) as out:
+    with opened(target) as out:
         out.write('{"displayTimeUnit":"ms","otherData":' + head + ',"traceEvents":[\n')
         out.write(",\n".join(lines))
         out.write("\n]}\n")
     return target
 
 
-def _open(path: Path) -> IO[str]:
+def opened(path: Path) -> IO[str]:
+    """A text file to write, compressed where its name ends in `.gz`."""
     if path.suffix == ".gz":
         return gzip.open(path, "wt", encoding="utf-8")
     return path.open("w", encoding="utf-8")
 
 
-def _microseconds(seconds: np.ndarray[Any, np.dtype[np.float64]]) -> list[float]:
+def microseconds(seconds: np.ndarray[Any, np.dtype[np.float64]]) -> list[float]:
+    """Seconds as microseconds, to the nanosecond."""
     nanoseconds = np.rint(seconds * 1e9).astype(np.int64)
     return [ns / 1000 for ns in nanoseconds.tolist()]
 
@@ -66,7 +68,7 @@ def _events(result: TrainingResult) -> Iterator[dict[str, Any]]:
         raise ValueError("the result has no trace: simulate with trace=True")
     yield from _names(trace)
     order = np.lexsort((trace.stream, trace.stage, trace.start_s))
-    start, end = _microseconds(trace.start_s[order]), _microseconds(trace.end_s[order])
+    start, end = microseconds(trace.start_s[order]), microseconds(trace.end_s[order])
     columns = (trace.stage, trace.stream, trace.tag, trace.micro_batch, trace.chunk)
     for begin, finish, stage, stream, tag, micro_batch, chunk in zip(
         start, end, *(column[order].tolist() for column in columns), strict=True
@@ -102,7 +104,7 @@ def _memory(result: TrainingResult) -> Iterator[dict[str, Any]]:
     kept = np.unique(np.append(np.arange(0, n, stride), int(np.argmax(memory.curve_bytes))))
     kinds = memory.curve_by_kind or {"allocated": memory.curve_bytes}
     values = {kind: np.rint(curve[kept]).astype(np.int64).tolist() for kind, curve in kinds.items()}
-    for row, ts in enumerate(_microseconds(memory.curve_time_s[kept])):
+    for row, ts in enumerate(microseconds(memory.curve_time_s[kept])):
         yield {
             "ph": "C", "name": "memory allocated (bytes)", "pid": memory.stage, "ts": ts,
             "args": {kind: column[row] for kind, column in values.items()},

@@ -31,7 +31,7 @@ def shown_points(result: SweepResult) -> list[tuple[Point, str]]:
         marks.setdefault(result.knee.load, []).append("knee")
     if result.objective:
         rows[result.best.load] = result.best
-        marks.setdefault(result.best.load, []).append("best goodput")
+        marks.setdefault(result.best.load, []).append("best")
     out = []
     for load in sorted(rows):
         words = marks.get(load, [])

@@ -1,0 +1,161 @@
+"""A serving run as a trace in Chrome's JSON format, which <https://ui.perfetto.dev> opens.
+
+One process an instance: a track of iterations (a run of decode steps is one slice), counters of requests running and
+waiting and of the cache in use, and one asynchronous track a request with its time in line, its prompt and its answer.
+A long run is cut to a window around its slowest first token; counters then say what the whole run did.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from windtunnel.exporters.perfetto import microseconds, opened
+from windtunnel.serving.record import time_series
+
+if TYPE_CHECKING:
+    from windtunnel.serving.record import Record
+    from windtunnel.serving.results import ServingResult
+
+MOST_SLICES, MOST_REQUESTS, COUNTER_POINTS = 30_000, 2_000, 2_000
+_ITERATIONS = 0
+_RUN = 1_000_000
+"""Process of the counters of a whole run that is cut."""
+
+
+def trace_events(result: ServingResult) -> list[dict[str, Any]]:
+    """Trace events in the order of the file: names, iterations by start, counters, requests.
+
+    Raises:
+        ValueError: the result has no record of its run.
+    """
+    if result.record is None:
+        raise ValueError("a stored result has no trace: run its scenario again")
+    return list(_events(result.record))
+
+
+def write(result: ServingResult, path: str | Path) -> Path:
+    """Write the trace; a name that ends in `.gz` is compressed (Perfetto opens both)."""
+    target = Path(path)
+    head = json.dumps({"scenario": result.scenario_name, "version": result.version, "input_hash": result.input_hash})
+    lines = (json.dumps(event, separators=(",", ":")) for event in trace_events(result))
+    with opened(target) as out:
+        out.write('{"displayTimeUnit":"ms","otherData":' + head + ',"traceEvents":[\n')
+        out.write(",\n".join(lines))
+        out.write("\n]}\n")
+    return target
+
+
+def window(record: Record) -> tuple[npt.NDArray[np.int64], float, float]:
+    """Events that a trace shows, by start, and the seconds that they span.
+
+    All where they are few; else `MOST_SLICES` around the request that waited longest for its first token.
+    """
+    start = record.events["start"]
+    order = np.argsort(start, kind="stable")
+    if len(order) > MOST_SLICES:
+        q = record.requests
+        wait = q.first_token_s - q.arrival_s
+        worst = float(q.arrival_s[int(np.nanargmax(wait))]) if np.isfinite(wait).any() else 0.0
+        at = int(np.searchsorted(start[order], worst))
+        first = min(max(at - MOST_SLICES // 2, 0), len(order) - MOST_SLICES)
+        order = order[first : first + MOST_SLICES]
+    if not len(order):
+        return order, 0.0, 0.0
+    shown = record.events[order]
+    return order, float(shown["start"][0]), float((shown["start"] + shown["seconds"]).max())
+
+
+def _events(record: Record) -> Iterator[dict[str, Any]]:
+    order, begin_s, end_s = window(record)
+    instances = max(record.lanes // max(record.lanes_of_instance, 1), 1)
+    for i in range(instances):
+        yield {"ph": "M", "name": "process_name", "pid": i, "args": {"name": f"instance {i}"}}
+        yield {"ph": "M", "name": "process_sort_index", "pid": i, "args": {"sort_index": i}}
+        for lane in range(record.lanes_of_instance):
+            name = "iterations" if record.lanes_of_instance == 1 else f"iterations, batch {lane}"
+            name += f" (one event in {record.every})" if record.every > 1 else ""
+            yield {"ph": "M", "name": "thread_name", "pid": i, "tid": _ITERATIONS + lane, "args": {"name": name}}
+    yield from _iterations(record, order)
+    yield from _counters(record, order, instances)
+    if len(order) < len(record.events) or record.every > 1:
+        yield from _whole_run(record)
+    yield from _requests(record, begin_s, end_s)
+
+
+def _iterations(record: Record, order: npt.NDArray[np.int64]) -> Iterator[dict[str, Any]]:
+    shown = record.events[order]
+    begin, end = microseconds(shown["start"]), microseconds(shown["start"] + shown["seconds"])
+    columns = [shown[name].astype(np.int64).tolist() for name in ("steps", "decoding", "prompts", "waiting", "used")]
+    each = max(record.lanes_of_instance, 1)
+    for a, b, lane, steps, decoding, prompts, waiting, used in zip(
+        begin, end, shown["instance"].tolist(), *columns, strict=True
+    ):
+        if prompts:
+            name = f"{prompts} prompt{'s' * (prompts > 1)}" + (f" + {decoding} decode" if decoding else "")
+        else:
+            name = f"decode {decoding}" + (f" × {steps} steps" if steps > 1 else "")
+        yield {
+            "ph": "X", "name": name, "cat": "prompts" if prompts else "decode", "pid": lane // each,
+            "tid": _ITERATIONS + lane % each, "ts": a, "dur": round(b - a, 3),
+            "args": {"steps": steps, "decoding": decoding, "prompts": prompts, "waiting": waiting, "kv_blocks": used},
+        }  # fmt: skip
+
+
+def _counters(record: Record, order: npt.NDArray[np.int64], instances: int) -> Iterator[dict[str, Any]]:
+    """Running, waiting and cache of each instance where its iterations begin."""
+    most = max(COUNTER_POINTS * 10 // instances, 50)
+    each = max(record.lanes_of_instance, 1)
+    for i in range(instances):
+        own = order[record.events["instance"][order] // each == i]
+        own = own[:: -(-len(own) // most) or 1]
+        rows = record.events[own]
+        running = (rows["decoding"] + rows["prompts"]).astype(np.int64).tolist()
+        share = np.round(100.0 * rows["used"] / record.blocks, 3).tolist()
+        waiting = rows["waiting"].astype(np.int64).tolist()
+        for ts, a, b, c in zip(microseconds(rows["start"]), running, waiting, share, strict=True):
+            yield {"ph": "C", "name": "requests", "pid": i, "ts": ts, "args": {"running": a, "waiting": b}}
+            yield {"ph": "C", "name": "cache in use (%)", "pid": i, "ts": ts, "args": {"cache": c}}
+
+
+def _whole_run(record: Record) -> Iterator[dict[str, Any]]:
+    yield {"ph": "M", "name": "process_name", "pid": _RUN, "args": {"name": "whole run, all instances"}}
+    yield {"ph": "M", "name": "process_sort_index", "pid": _RUN, "args": {"sort_index": -1}}
+    series = time_series(record, COUNTER_POINTS)
+    values = zip(
+        microseconds(series.edges_s[:-1]), series.running.round(3).tolist(), series.waiting.round(3).tolist(),
+        (100.0 * series.kv_usage).round(3).tolist(), strict=True,
+    )  # fmt: skip
+    for ts, running, waiting, share in values:
+        yield {"ph": "C", "name": "requests", "pid": _RUN, "ts": ts, "args": {"running": running, "waiting": waiting}}
+        yield {"ph": "C", "name": "cache in use (%)", "pid": _RUN, "ts": ts, "args": {"cache": share}}
+
+
+def _requests(record: Record, begin_s: float, end_s: float) -> Iterator[dict[str, Any]]:
+    """Asynchronous slices of requests inside the window: all, or those slowest to a first token."""
+    q = record.requests
+    ran = np.isfinite(q.finish_s) & np.isfinite(q.first_token_s) & np.isfinite(q.scheduled_s)
+    rows = np.flatnonzero(ran & (q.arrival_s >= begin_s) & (q.finish_s <= end_s))
+    if len(rows) > MOST_REQUESTS:
+        wait = q.first_token_s[rows] - q.arrival_s[rows]
+        rows = np.sort(rows[np.argpartition(wait, -MOST_REQUESTS)[-MOST_REQUESTS:]])
+    each = max(record.lanes_of_instance, 1)
+    times = [microseconds(t[rows]) for t in (q.arrival_s, q.scheduled_s, q.first_token_s, q.finish_s)]
+    for k, i in enumerate(rows.tolist()):
+        own = {"cat": "request", "id": i, "pid": int(q.instance[i]) // each, "tid": 100}
+        arrival, scheduled, first, finish = (column[k] for column in times)
+        args = {
+            "prompt_tokens": int(q.input_tokens[i]), "output_tokens": int(q.output_tokens[i]),
+            "cached_tokens": int(q.cached_tokens[i]), "preemptions": int(q.preemptions[i]),
+        }  # fmt: skip
+        yield {"ph": "b", "name": f"request {i}", "ts": arrival, "args": args, **own}
+        for name, a, b in (("in line", arrival, scheduled), ("prompt", scheduled, first), ("answer", first, finish)):
+            if b > a:
+                yield {"ph": "b", "name": name, "ts": a, "args": {}, **own}
+                yield {"ph": "e", "name": name, "ts": b, "args": {}, **own}
+        yield {"ph": "e", "name": f"request {i}", "ts": finish, "args": {}, **own}
