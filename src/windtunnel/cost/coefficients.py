@@ -160,6 +160,8 @@ class Behaviour:
     fsdp_prefetch: bool = True
     fsdp_copies: str = "none"
     """Copies around the collectives of sharded parameters (`training.unshard`): per_parameter (FSDP2), flat (FSDP1)."""
+    gathers_by_tensor: bool = False
+    """ZeRO-3 gathers each weight, and reduces each gradient, in a list of pieces (`training.tensor_lists`)."""
     scatter_gather_p2p: bool = False
     fused_cross_entropy: bool = False
     quantised_param_gather: bool = False

@@ -18,6 +18,7 @@ from windtunnel.techniques.step_options import StepOptions
 from windtunnel.training.assembly import S_GATHER, S_REDUCE, T_GATHER, T_REDUCE, Assembly, Floats, Rows
 from windtunnel.training.offload import NVME_BYTES_PER_S
 from windtunnel.training.parts import Parts
+from windtunnel.training.tensor_lists import GATHER_PASSES, REDUCE_PASSES, TensorLists
 
 
 class Traffic:
@@ -35,6 +36,8 @@ class Traffic:
         self.edp = max(plan.expert_dp, 1)
         self.gather_at_start = options.overlap_param_gather and plan.zero in (1, 2) and behaviour.shard_optimizer
         self.trainable = parts.trainable_share
+        by_tensor = behaviour.gathers_by_tensor and plan.zero == 3 and self.size > 1
+        self.lists = TensorLists.of(parts.graph) if by_tensor else None
 
     def bucket_counts(self) -> Rows:
         """Pieces of each virtual stage's gradients: by size when one is given, else at most one a layer."""
@@ -70,6 +73,23 @@ class Traffic:
             full(one.hbm_bytes),
         )
 
+    def _in_lists(
+        self, op: str, nbytes: Floats, passes: float, place: GroupPlacement
+    ) -> tuple[Floats, Floats, Floats, float, Floats]:
+        """A layer's collective, or one a tensor with the copies out of, or into, its list of pieces."""
+        if self.lists is None:
+            return self._run(op, nbytes, place)
+        n, copied = self.lists.tensors, nbytes * passes
+        t, up, out, channels, hbm = self._run(op, nbytes / n, place)
+        return t * n + copied / self.cluster.device.memory_bytes_per_s, up * n, out * n, channels, hbm * n + copied
+
+    def launched(self) -> tuple[float, float]:
+        """Seconds of one layer in which the device waits for the host: beside its gather, and its reduction."""
+        if self.lists is None:
+            return 0.0, 0.0
+        each = self.lists.host_s(self.plan.shard_group)
+        return each, each * (self.trainable > 0.0)
+
     def reduce(self, pieces: npt.ArrayLike) -> tuple[Floats, Floats, Floats, Floats, Floats]:
         """One gradient bucket of each virtual stage: seconds, up, out, SM-seconds, HBM bytes.
 
@@ -81,7 +101,7 @@ class Traffic:
         shard, replicas = self._shard_places()
         zero = self.plan.zero if self.behaviour.shard_optimizer else 0
         op = "all_reduce" if zero == 0 else "reduce_scatter"
-        t, up, out, channels, hbm = self._run(op, dense, shard)
+        t, up, out, channels, hbm = self._in_lists(op, dense, REDUCE_PASSES, shard)
         if replicas is not None and not self._by_tensor:
             t2, up2, out2, _, hbm2 = self._run("all_reduce", dense / self.plan.shard_group, replicas)
             t, up, out, hbm = t + t2, up + up2, out + out2, hbm + hbm2
@@ -122,7 +142,8 @@ class Traffic:
         quantised = self.behaviour.quantised_param_gather and self.training.precision == "fp8"
         width = 1.0 if self.training.float8_all_gather or quantised else self.behaviour.element_bytes
         shard, _ = self._shard_places()
-        t, up, out, channels, hbm = self._run("all_gather", self.parts.dense_params * width / cut, shard)
+        dense = self.parts.dense_params * width / cut
+        t, up, out, channels, hbm = self._in_lists("all_gather", dense, GATHER_PASSES, shard)
         if self.parts.expert_params.any():
             t2, up2, out2, _, hbm2 = self._run(
                 "all_gather", self.parts.expert_params * width / cut, self.parts.expert_dp_place
@@ -271,16 +292,21 @@ def sharded_traffic(
     needs &= ~turned
     g = np.flatnonzero(needs)
     k = of_task[g]
-    ahead, late = 1.0 - options.gather_exposed, options.gather_exposed
-    ids = asm.add(
-        g * 1.0, stage[g], S_GATHER, gt[k] * ahead, T_GATHER, row=row[g], sm=gsm[k] * ahead, hbm=ghbm[k] * ahead,
-        up=gup[k] * ahead, out=gout[k] * ahead,
-    )  # fmt: skip
+    late = options.gather_exposed if traffic.lists is None else 1.0  # each gather waits for the whole device
+    ahead = 1.0 - late
+    gather_host, reduce_host = traffic.launched()
+    twice = np.ones(len(g))
+    if traffic.lists is not None and plan.recompute.policy == "full":
+        twice += traffic.lists.again * (task_kind[g] == B)
+    whole = [column[k] * twice for column in (gt, gsm, ghbm, gup, gout)]
+    t, sm, hbm, up, out = (column * ahead for column in whole)
+    ids = asm.add(g * 1.0, stage[g], S_GATHER, t, T_GATHER, row=row[g], sm=sm, hbm=hbm, up=up, out=out)
     asm.depend(compute[g], ids)
+    waits = ids
     if late:
+        t, sm, hbm, up, out = (column * late for column in whole)
         waits = asm.add(
-            g + 0.25, stage[g], S_GATHER, gt[k] * late, T_GATHER, row=row[g], sm=gsm[k] * late, hbm=ghbm[k] * late,
-            up=gup[k] * late, out=gout[k] * late,
+            g + 0.25, stage[g], S_GATHER, t + gather_host * twice, T_GATHER, row=row[g], sm=sm, hbm=hbm, up=up, out=out,
         )  # fmt: skip
         asm.depend(compute[g], waits)
         inner = (g >= 1) & (stage[np.maximum(g - 1, 0)] == stage[g])
@@ -296,13 +322,18 @@ def sharded_traffic(
     k = of_task[r]
     if late or xt.any():  # host transfers are synchronous in the loop over layers
         first = asm.add(
-            r * 1.0, stage[r], S_REDUCE, rt[k] * late + xt[k], T_REDUCE, row=row[r], sm=rsm[k] * late,
-            hbm=rhbm[k] * late, up=rup[k] * late, out=rout[k] * late + xout[k],
+            r * 1.0, stage[r], S_REDUCE, rt[k] * late + xt[k] + reduce_host, T_REDUCE, row=row[r],
+            sm=rsm[k] * late, hbm=rhbm[k] * late, up=rup[k] * late, out=rout[k] * late + xout[k],
         )  # fmt: skip
         asm.depend(first, compute[r])
         following = np.minimum(r + 1, len(compute) - 1)
         inner = (following > r) & (stage[following] == stage[r])
         asm.depend(compute[following[inner]], first[inner])
+        if traffic.lists is not None:  # and so is the next gather, which waits for this reduction
+            fetch = np.full(len(compute), -1, np.int64)
+            fetch[g] = waits
+            own = fetch[following[inner]]
+            asm.depend(own[own >= 0], first[inner][own >= 0])
     rid = asm.add(
         r + 0.25, stage[r], S_REDUCE, rt[k] * ahead, T_REDUCE, row=row[r], sm=rsm[k] * ahead, hbm=rhbm[k] * ahead,
         up=rup[k] * ahead, out=rout[k] * ahead,
