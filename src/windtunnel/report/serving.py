@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich import box
 from rich.console import Group
@@ -90,7 +90,17 @@ def _figures(result: ServingResult) -> RenderableType:
     if result.prefix_hit_rate:
         table.add_row("Prefix hits", percent(result.prefix_hit_rate))
     if result.power:
-        table.add_row("Power", f"{result.power.get('mean_w_per_device', 0.0):,.0f} W per device")
+        table.add_row("Power", _power(result.power))
     if result.cost_per_million_output_tokens is not None:
         table.add_row("Cost", f"{result.cost_per_million_output_tokens:,.2f} per million output tokens")
     return table
+
+
+def _power(power: dict[str, Any]) -> str:
+    """Mean watts, those of each phase, and the energy of a million tokens."""
+    phases = [("prompts", "prompt_w"), ("decode steps", "decode_w")]
+    known = [f"{word} {power[key]:,.0f} W" for word, key in phases if power.get(key)]
+    out = f"{power['mean_w_per_device']:,.0f} W per device"
+    out += f" ({', '.join(known)})" if known else ""
+    each = power.get("energy_per_million_tokens_kwh")
+    return out if each is None else f"{out}, {each:,.3g} kWh per million output tokens"

@@ -14,6 +14,7 @@ from windtunnel.training.memory_interval import coverage
 from windtunnel.validation import tables
 from windtunnel.validation.judged import out_of_fold, out_of_sample
 from windtunnel.validation.plots import residual_plot
+from windtunnel.validation.power_table import power_table
 from windtunnel.validation.ranking import rank_groups
 from windtunnel.validation.report import RowOutcome, ValidationReport
 from windtunnel.validation.run import validate
@@ -145,6 +146,7 @@ def accuracy_page(report: ValidationReport, images: str = "img") -> str:
     ]  # fmt: skip
     if any(r.row_kind in ("collective", "kernel") for r in report.rows):
         parts += ["## Collectives and kernels", _micro(report)]
+    parts += [_text("power"), power_table()]
     parts += ["## Not predicted", _reasons(report)]
     return "\n\n".join(p.strip() for p in parts if p.strip()) + "\n"
 
