@@ -204,6 +204,9 @@ def test_vllm_bench_keeps_what_was_measured_and_how_it_was_sent(tmp_path: Path) 
     assert trace.stated == {"concurrency": 2}
     traffic = generate(TrafficSpec(trace="trace.txt"), folder=tmp_path)
     assert traffic.concurrency == traffic.spec.concurrency == 2 and "says so" in traffic.assumed[0][2]
+    closed = BENCH | {"start_times": [5.0, 4.0, 6.0], "latencies": [1.0, 2.0, 0.0]}
+    trace = read_trace(written(tmp_path, json.dumps(closed)))
+    assert trace.arrival_s is None and trace.e2e_s is not None and trace.e2e_s.tolist() == [1.0, 2.0]
     rated = BENCH | {"request_rate": 2.5, "burstiness": 0.5, "start_times": [5.0, 4.0, 6.0]}
     trace = read_trace(written(tmp_path, json.dumps(rated)))
     assert trace.stated == {"rate_per_s": 2.5, "process": "gamma", "burstiness": 0.5}
@@ -228,7 +231,10 @@ def test_aiperf_records(tmp_path: Path) -> None:
 def test_aiperf_exports_and_inputs(tmp_path: Path) -> None:
     trace = read_trace(written(tmp_path, json.dumps(EXPORT)))
     assert trace.input_tokens.tolist() == [12, 100] and trace.output_tokens.tolist() == [34, 2]
-    assert trace.stated == {"concurrency": 4} and trace.arrival_s is not None and trace.arrival_s.tolist() == [0, 1]
+    assert trace.stated == {"concurrency": 4} and trace.arrival_s is None
+    rated = json.dumps(EXPORT).replace("concurrency", "request_rate")
+    trace = read_trace(written(tmp_path, rated))
+    assert trace.stated == {} and trace.arrival_s is not None and trace.arrival_s.tolist() == [0, 1]
     np.testing.assert_allclose(trace.ttft_s, [0.5, 0.1])
     trace = read_trace(written(tmp_path, json.dumps(INPUTS)))
     assert trace.input_tokens.tolist() == [10, 21] and trace.output_tokens.tolist() == [7, 9]

@@ -11,6 +11,7 @@ Source: aiperf, docs/tutorials/working-with-profile-exports.md; perf_analyzer, d
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -69,11 +70,14 @@ def _records(source: Source) -> RequestTrace:
         outputs = source.count(line, "metrics.output_sequence_length", _value(metrics, "output_sequence_length"), 1)
         ttft, e2e = (_time(source, line, metrics, name) for name in ("time_to_first_token", "request_latency"))
         rows.append((start, inputs, outputs, ttft, e2e))
-        session.append(names.setdefault(about.get("x_correlation_id", ("alone", line)), len(names)))
+        name = source.name(line, "metadata.x_correlation_id", about.get("x_correlation_id"))
+        session.append(names.setdefault(("alone", line) if name is None else name, len(names)))
     source.check()
     source.drop(failed, "failed or cancelled")
     source.drop(warm, "of the benchmark's warm-up")
     table = np.array(rows, np.float64).reshape(-1, 5)
+    why = "as recorded; if the run held a concurrency, set concurrency: the times follow from the server measured"
+    source.assumed.append(("arrival_s", "request_start_ns", why))
     # nanoseconds since 1970 exceed what a float64 holds exactly: 256 ns are lost, far below what a replay resolves
     since = (table[:, 0] - table[:, 0].min(initial=np.inf)) * _NS if len(table) else table[:, 0]
     return by_arrival(
@@ -92,7 +96,7 @@ def _time(source: Source, line: int, metrics: dict[str, Any], name: str) -> floa
     if not isinstance(found, dict):
         return float("nan")
     unit = found.get("unit", "ms")
-    if unit not in _UNITS_S:
+    if not isinstance(unit, str) or unit not in _UNITS_S:
         source.bad(line, f"metrics.{name}.unit", f"must be one of {', '.join(_UNITS_S)}", unit)
         return float("nan")
     return source.number(line, f"metrics.{name}.value", found.get("value")) * _UNITS_S[unit]
@@ -138,10 +142,12 @@ def _experiments(source: Source, experiments: list[Any]) -> RequestTrace:
     table = np.array(rows, np.float64).reshape(-1, 5)
     load = experiments[0].get("experiment")
     concurrency = load.get("value") if isinstance(load, dict) and load.get("mode") == "concurrency" else None
-    return by_arrival(
+    trace = by_arrival(
         source, table[:, 0] * _NS, table[:, 1].astype(np.int64), table[:, 2].astype(np.int64), ttft_s=table[:, 3],
         e2e_s=table[:, 4], stated={"concurrency": concurrency} if concurrency else {},
     )  # fmt: skip
+    # a closed loop's times follow from the server that was measured: the concurrency is what is kept
+    return replace(trace, arrival_s=None) if concurrency else trace
 
 
 # -- inputs.json -------------------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from windtunnel.importers.traces import TRACES
-from windtunnel.importers.traces.hashes import blocks_of
+from windtunnel.importers.traces.hashes import blocks_of, hash_list
 from windtunnel.importers.traces.order import by_arrival
 from windtunnel.importers.traces.reading import Head, Source, TraceFormat
 from windtunnel.importers.traces.record import RequestTrace
@@ -28,7 +28,8 @@ def _read(source: Source) -> RequestTrace:
     roots: dict[object, int] = {}
     failed = 0
     for line, data in source.records():
-        parent, own = data.get("parent_chat_id", -1), data.get("chat_id")
+        parent = source.name(line, "parent_chat_id", data.get("parent_chat_id"))
+        own = source.name(line, "chat_id", data.get("chat_id"))
         root = roots[parent] if parent in roots else len(roots)
         roots[own] = root
         tokens = source.count(line, "input_length", data.get("input_length"), 1)
@@ -37,16 +38,12 @@ def _read(source: Source) -> RequestTrace:
         if made == 0:
             failed += 1
             continue
-        ids = data.get("hash_ids") or []
-        if not isinstance(ids, list) or not all(isinstance(one, int | str) for one in ids):
-            source.bad(line, "hash_ids", "must be a list of numbers or names", ids)
-            ids = []
         times.append(at)
         inputs.append(tokens)
         outputs.append(made)
         session.append(root)
         lines.append(line)
-        hashes.append(ids)
+        hashes.append(hash_list(source, line, data.get("hash_ids")))
     source.check()
     source.drop(failed, "without an answer: output_length 0")
     tokens_in = np.array(inputs, np.int64)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -61,25 +62,26 @@ def _chained(hashes: Sequence[Sequence[Any]], start: Longs) -> Longs:
 
     Mooncake's hashes include the blocks before; others (aiperf's synthetic ones) name a block's own content.
     """
-    flat = [one for ids in hashes for one in ids]
-    if all(type(one) is int for one in flat):
-        values = np.array(flat, np.int64 if max(flat, default=0) < 2**63 else object)
-        values = np.unique(values, return_inverse=True)[1].astype(np.int64)
-    else:
-        seen: dict[Any, int] = {}
-        values = np.array([seen.setdefault(one, len(seen)) for one in flat], np.int64)
+    flat = list(chain.from_iterable(hashes))
+    seen: dict[Any, int] = {}
+    values = np.fromiter((seen.setdefault(one, len(seen)) for one in flat), np.int64, len(flat))
     before = np.concatenate(([-1], values[:-1])) if len(values) else values
     before[start[:-1][np.diff(start) > 0]] = -1
-    distinct = int(values.max(initial=-1)) + 1
-    pairs = np.unique((before + 1) * (distinct + 1) + values)
-    if len(pairs) > distinct:  # some block follows different ones: make the chain ourselves
-        chain: dict[tuple[int, int], int] = {}
-        made = np.empty_like(values)
-        for i, (ahead, own) in enumerate(zip(before.tolist(), values.tolist(), strict=True)):
-            made[i] = chain.setdefault((-1 if ahead < 0 else int(made[i - 1]), own), len(chain))
-        return made
-    _, first, inverse = np.unique(values, return_index=True, return_inverse=True)
-    rank = np.empty(len(first), np.int64)
-    rank[np.argsort(first, kind="stable")] = np.arange(len(first))
-    ids: Longs = rank[inverse]
-    return ids
+    pairs = np.sort((before + 1) * (len(seen) + 1) + values)
+    if np.count_nonzero(np.diff(pairs)) + 1 <= len(seen):
+        return values
+    known: dict[tuple[int, int], int] = {}  # some block follows different ones: make the chain ourselves
+    made = np.empty_like(values)
+    for i, (ahead, own) in enumerate(zip(before.tolist(), values.tolist(), strict=True)):
+        made[i] = known.setdefault((-1 if ahead < 0 else int(made[i - 1]), own), len(known))
+    return made
+
+
+def hash_list(source: Source, line: int, value: Any) -> list[Any]:
+    """`hash_ids` of a line: numbers or names; nothing where there are none, or where they are wrong."""
+    if not value:
+        return []
+    if isinstance(value, list) and set(map(type, value)) <= {int, str}:
+        return value
+    source.bad(line, "hash_ids", "must be a list of numbers or names", value)
+    return []

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from windtunnel.importers.traces import TRACES
-from windtunnel.importers.traces.hashes import blocks_of
+from windtunnel.importers.traces.hashes import blocks_of, hash_list
 from windtunnel.importers.traces.order import by_arrival
 from windtunnel.importers.traces.reading import UNITS_S, Head, Source, TraceFormat
 from windtunnel.importers.traces.record import Longs, RequestTrace
@@ -37,12 +37,8 @@ def _read(source: Source) -> RequestTrace:
         if made == 0:
             failed += 1
             continue
-        ids = data.get("hash_ids") or []
-        if not isinstance(ids, list) or not all(isinstance(one, int | str) for one in ids):
-            source.bad(line, "hash_ids", "must be a list of numbers or names", ids)
-            ids = []
         rows.append((line, data))
-        hashes.append(ids)
+        hashes.append(hash_list(source, line, data.get("hash_ids")))
         lengths.append((tokens, made))
     source.drop(failed, "without an answer: output_length 0")
     inputs, outputs = np.array(lengths, np.int64).reshape(-1, 2).T
@@ -57,9 +53,10 @@ def _read(source: Source) -> RequestTrace:
 
 def _sessions(source: Source, rows: list[tuple[int, dict[str, Any]]], inputs: Longs, outputs: Longs) -> RequestTrace:
     """Turns by session, in the file's order; hashes of a turn's own tokens say nothing about its whole prompt."""
-    names: dict[str, int] = {}
-    session = np.array([names.setdefault(str(data.get("session_id", ("alone", line))), len(names))
-                        for line, data in rows], np.int64)  # fmt: skip
+    names: dict[Any, int] = {}
+    said = [source.name(line, "session_id", data.get("session_id")) for line, data in rows]
+    alone = ((("alone", line) if name is None else name) for name, (line, _) in zip(said, rows, strict=True))
+    session = np.array([names.setdefault(name, len(names)) for name in alone], np.int64)
     order = np.argsort(session, kind="stable")
     turn = np.zeros(len(rows), np.int64)
     times, delays = np.full(len(rows), np.nan), np.zeros(len(rows))

@@ -130,6 +130,13 @@ class Source:
         self.bad(line, field, *_wrong(value, "must be a number"))
         return 0.0
 
+    def name(self, line: int | None, field: str, value: Any) -> str | int | None:
+        """A name or number that tells things apart; None where there is none, wrong ones noted."""
+        if value is None or (isinstance(value, str | int) and not isinstance(value, bool)):
+            return value
+        self.bad(line, field, "must be a name or a whole number", value)
+        return None
+
     def tokens(self, text: str) -> int:
         """Tokens of a text without a tokeniser, at least one."""
         each = self.options.characters_per_token or CHARACTERS_PER_TOKEN

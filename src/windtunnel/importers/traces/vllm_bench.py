@@ -1,8 +1,11 @@
 """Results of `vllm bench serve --save-result --save-detailed`: one JSON object with lists over requests.
 
-`input_lens`, `output_lens` (0: failed), and where saved `ttfts` and `itls` in seconds, `start_times` (seconds of one
-clock); `request_rate` ("inf": all at once), `burstiness`, `max_concurrency`. SGLang's `bench_serving
+`input_lens`, `output_lens` (0: failed), and where saved `ttfts`, `itls`, `latencies` in seconds and `start_times`
+(seconds of one clock); `request_rate` ("inf": all at once), `burstiness`, `max_concurrency`. SGLang's `bench_serving
 --output-details` writes the same lists.
+
+Where a run kept `max_concurrency` in flight and no rate, its start times follow from the speed of the server that was
+measured: the concurrency is what is kept, not the times.
 
 Source: vllm/benchmarks/serve.py.
 """
@@ -16,7 +19,7 @@ import numpy as np
 
 from windtunnel.errors import BadInput, Problem
 from windtunnel.importers.traces import TRACES
-from windtunnel.importers.traces.reading import Head, Source, TraceFormat
+from windtunnel.importers.traces.reading import MAX_TOKENS, Head, Source, TraceFormat
 from windtunnel.importers.traces.record import Floats, RequestTrace
 
 _TOTALS = ("total_input_tokens", "request_throughput")
@@ -35,14 +38,21 @@ def _read(source: Source) -> RequestTrace:
         raise BadInput(Problem("input_lens", rule, file=str(source.path)))
     inputs = _counts(source, data, "input_lens", 1)
     outputs = _counts(source, data, "output_lens", 0)
-    lists = {name: data[name] for name in ("ttfts", "itls", "start_times") if data.get(name)}
-    for name, values in {"output_lens": outputs, **lists}.items():
-        if len(values) != len(inputs):
+    lists = {name: data[name] for name in ("ttfts", "itls", "latencies", "start_times") if data.get(name)}
+    for name, values in {"output_lens": list(outputs), **lists}.items():
+        if not isinstance(values, list):
+            source.bad(None, name, "must be a list", values)
+        elif len(values) != len(inputs):
             source.bad(None, name, f"must have {len(inputs)} entries, as input_lens has", f"{len(values)} of them")
     source.check()
     ttft = _seconds(source, lists["ttfts"], "ttfts") if "ttfts" in lists else None
-    e2e = None if ttft is None or "itls" not in lists else ttft + _sums(source, lists["itls"])
-    starts = _seconds(source, lists["start_times"], "start_times") if "start_times" in lists else None
+    e2e = _seconds(source, lists["latencies"], "latencies") if "latencies" in lists else None
+    if e2e is None and ttft is not None and "itls" in lists:
+        e2e = ttft + _sums(source, lists["itls"])
+    stated = _stated(data)
+    starts = None
+    if "start_times" in lists and "concurrency" not in stated:
+        starts = _seconds(source, lists["start_times"], "start_times")
     source.check()
     served = outputs > 0
     source.drop(int(len(served) - served.sum()), "failed: no output tokens")
@@ -52,7 +62,7 @@ def _read(source: Source) -> RequestTrace:
     return RequestTrace(
         str(source.path), source.format, inputs[order].astype(np.int32), outputs[order].astype(np.int32),
         arrival_s=None if starts is None else starts[order] - starts[order[:1]],
-        ttft_s=None if ttft is None else ttft[order], e2e_s=None if e2e is None else e2e[order], stated=_stated(data),
+        ttft_s=None if ttft is None else ttft[order], e2e_s=None if e2e is None else e2e[order], stated=stated,
         assumed=tuple(source.assumed), left_out=tuple(source.left_out),
     )  # fmt: skip
 
@@ -85,11 +95,12 @@ def _stated(data: dict[str, Any]) -> dict[str, Any]:
         rate = float(data.get("request_rate", "nan"))
     except (TypeError, ValueError):
         rate = math.nan
-    concurrency, burstiness = data.get("max_concurrency"), data.get("burstiness", 1.0)
+    concurrency, burstiness = data.get("max_concurrency"), data.get("burstiness")
     if math.isfinite(rate) and rate > 0:
-        shape = {} if burstiness in (1.0, None) else {"process": "gamma", "burstiness": burstiness}
+        plain = not isinstance(burstiness, int | float) or not math.isfinite(burstiness) or burstiness in (0, 1)
+        shape = {} if plain else {"process": "gamma", "burstiness": abs(burstiness)}
         return {"rate_per_s": rate} | shape
-    if isinstance(concurrency, int) and concurrency > 0:
+    if type(concurrency) is int and 0 < concurrency <= MAX_TOKENS:
         return {"concurrency": concurrency}
     return {"offline": True} if rate == math.inf else {}
 
