@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import re
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 from plotly.offline import get_plotlyjs
 
 from windtunnel.report import html_serving
+from windtunnel.report.serving import spark, summary
 from windtunnel.report.serving_figures import latency_figure, load_figure, requests_figure
 from windtunnel.report.serving_text import slo_of
 from windtunnel.serving import simulate
@@ -138,3 +140,34 @@ def test_the_objective_is_drawn_where_it_is(result: Any) -> None:
     assert slo_of(result) == {"percentile": 0.9, "ttft": 0.5, "tpot": 0.03}
     lines = [s.x0 for s in latency_figure(result).layout.shapes]
     assert lines == [0.5, 0.03]
+
+
+def test_batches_that_keep_filling_are_no_steady_state() -> None:
+    """Batch and cache hold all that come, so that no line forms for long; requests pile up inside the batch."""
+    pool = POOL % ("max_num_seqs: 4096", "num_blocks: 400000")
+    filling = served(pool, "serving.traffic.rate_per_s=38", "serving.traffic.num_requests=8000")
+    assert filling.waiting_mean < 0.1 * filling.running_mean and filling.throughput_requests_per_s < 35
+    assert filling.saturated
+    short = served(pool, "serving.traffic.rate_per_s=38", "serving.traffic.num_requests=3000")
+    assert not short.saturated and "ask for more requests" in short.warnings[0]
+    steady = served(pool, "serving.traffic.rate_per_s=20", "serving.traffic.num_requests=3000")
+    assert not steady.saturated and not steady.warnings
+
+
+def test_the_summary_fits_eighty_columns(result: Any) -> None:
+    from rich.console import Console
+
+    for run, words in (
+        (result, ("Objective", "Bound by", "running, at most", "100.0 % of requests")),
+        (
+            served("serving.traffic.rate_per_s=400", "serving.traffic.num_requests=3000"),
+            ("Saturated", "missed", "waiting, at most"),
+        ),
+    ):
+        console = Console(width=80, record=True, file=io.StringIO())
+        console.print(summary(run))
+        text = console.export_text()
+        assert all(len(line) <= 80 for line in text.splitlines())
+        for word in words:
+            assert word in text, word
+    assert spark(np.array([0.0, 1.0, 8.0, 4.0])) == "▁▁█▄"

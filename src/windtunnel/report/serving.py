@@ -1,15 +1,27 @@
-"""A serving prediction on the terminal: latencies, throughput, what fills the cache, what the answer rests on."""
+"""A serving prediction on the terminal: latencies, throughput, what bounds it, memory, what the answer rests on."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from rich import box
+import numpy as np
 from rich.console import Group
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from windtunnel.report.quantities import gib, percent, seconds
+from windtunnel.report.quantities import count, gib, percent, seconds
+from windtunnel.report.serving_text import (
+    SATURATED,
+    deployment_line,
+    objective_text,
+    plan_chips,
+    short,
+    slo_of,
+    traffic_line,
+    verdict_text,
+)
+from windtunnel.training.grades import grade_line
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -17,90 +29,164 @@ if TYPE_CHECKING:
     from windtunnel.serving.metrics import Distribution
     from windtunnel.serving.results import ServingResult
 
+_BARS = "▁▂▃▄▅▆▇█"
+_SLICES = 40
+_PLAN_WORDS = 6
+_TRIFLE = 0.5
+"""Requests in line on average below which the line is not drawn."""
+
 
 def summary(result: ServingResult) -> RenderableType:
-    """Everything about one run, as something `rich` prints."""
+    """Everything about one run, as something `rich` prints in 80 columns."""
     head = Text(result.scenario_name, style="bold")
-    head.append(
-        f"   windtunnel {result.version}, {result.requests:,} requests simulated in {seconds(result.simulated_in_s)}",
-        style="dim",
-    )
-    lines: list[RenderableType] = [head, Text()]
+    head.append(f"   windtunnel {result.version}, simulated in {seconds(result.simulated_in_s)}", style="dim")
+    plan = " · ".join(f"{name} {value}" for name, value in plan_chips(result)[:_PLAN_WORDS])
+    parts: list[RenderableType] = [head, *(Text(t) for t in (deployment_line(result), traffic_line(result), plan))]
     if result.saturated:
-        lines.append(
-            Text(
-                "Saturated: requests arrive faster than they are served. The line grows as long as they do; latencies "
-                "below depend on the length of the run and are no steady state.",
-                style="bold red",
-            )
-        )
-        lines.append(Text())
-    lines += [_latencies(result), Text(), _figures(result)]
-    for warning in result.warnings:
-        lines.append(Text(f"warning: {warning}", style="yellow"))
-    return Group(*lines)
+        parts += [Text(), Text(SATURATED, style="bold red")]
+    parts += [Text(), _latencies(result), Text(), _figures(result)]
+    if result.assumed:
+        parts += [Text("\nAssumed", style="bold"), _assumed(result)]
+    if result.warnings:
+        parts.append(Text())
+        parts += [Text(f"warning: {line}", style="yellow") for line in result.warnings]
+    if result.citations:
+        parts.append(Text("\nMethods used", style="bold"))
+        parts += [Padding(Text(line, style="dim"), (0, 0, 0, 2)) for line in result.citations]
+    return Group(*parts)
+
+
+def _grid() -> Table:
+    return Table(box=None, show_header=False, padding=(0, 2, 0, 0), pad_edge=False)
 
 
 def _latencies(result: ServingResult) -> RenderableType:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for name in ("", "mean", "p50", "p90", "p99", "80 % interval of the mean"):
-        table.add_column(name, justify="left" if not name else "right")
     rows: list[tuple[str, str, Distribution]] = [
         ("TTFT", "ttft", result.ttft_s), ("TPOT", "tpot", result.tpot_s), ("ITL", "itl", result.itl_s),
         ("E2E", "e2e", result.e2e_s), ("in line", "queue", result.queue_s),
     ]  # fmt: skip
+    slo = slo_of(result)
+    bands = {key: result.intervals.get(key) or result.intervals.get(f"{key}_s") for _, key, _ in rows}
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
+    table.add_column("", style="bold", no_wrap=True)
+    for name in ("mean", "p50", "p90", "p99"):
+        table.add_column(name, justify="right", no_wrap=True)
+    if any(name in slo for _, name, _ in rows):
+        table.add_column("objective", justify="right", no_wrap=True)
+    if any(bands.values()):
+        table.add_column("80 % of the mean", no_wrap=True)
     for name, key, d in rows:
         if not d.count:
             continue
-        band = result.intervals.get(key)
-        text = f"{seconds(band['low'])} to {seconds(band['high'])}" if band else ""
-        table.add_row(name, seconds(d.mean), seconds(d.p50), seconds(d.p90), seconds(d.p99), text)
+        cells = [Text(short(v)) for v in (d.mean, d.p50, d.p90, d.p99)]
+        if any(n in slo for _, n, _ in rows):
+            cells.append(Text(short(slo[key]) if key in slo else "", style="cyan"))
+        if band := bands[key]:
+            cells.append(Text(f"{short(band['low'])} to {short(band['high'])}"))
+        table.add_row(name, *cells)
     return table
 
 
 def _figures(result: ServingResult) -> RenderableType:
-    table = Table(box=None, pad_edge=False, show_header=False)
-    table.add_column(style="bold")
-    table.add_column()
-    devices = f"{result.instances} instance{'s' * (result.instances > 1)} on {result.num_devices} devices"
-    table.add_row(
-        "Throughput",
-        f"{result.throughput_requests_per_s:,.2f} requests/s, {result.output_tokens_per_s:,.0f} output tokens/s "
-        f"({result.output_tokens_per_s_per_device:,.0f} per device, "
-        f"{result.output_tokens_per_s_per_user:,.0f} per user)",
+    grid = _grid()
+    grid.add_column(style="bold", no_wrap=True)
+    grid.add_column()
+    devices = f"{result.instances} instance{'s' * (result.instances > 1)} on {result.num_devices:,} devices"
+    tokens = count(round(result.output_tokens_per_s))
+    rate = f"{result.throughput_requests_per_s:,.4g} requests/s, {tokens} output tokens/s"
+    each = (
+        f"{result.output_tokens_per_s_per_device:,.0f} per device, {result.output_tokens_per_s_per_user:,.0f} per user"
     )
-    table.add_row("", devices)
-    if result.slo_attainment < 1.0 or result.slo_met:
-        table.add_row(
-            "Objective",
-            f"met by {percent(result.slo_attainment)} of requests, "
-            f"goodput {result.goodput_requests_per_s:,.2f} requests/s",
-        )
+    grid.add_row("Throughput", f"{rate}\n{each}; {devices}")
+    asked = objective_text(result, slo_of(result))
+    if asked:
+        verdict = Text(verdict_text(result), style="green" if result.slo_met else "bold red")
+        verdict.append(f"; goodput {result.goodput_requests_per_s:,.4g} requests/s", style="default not bold")
+        grid.add_row("Objective", Group(Text(asked), verdict))
+    if result.bound_by:
+        grid.add_row("Bound by", Text("\n".join(result.bound_by.split("; "))))
+    grid.add_row("Batch", _batch(result))
+    for name, line in _sparks(result):
+        grid.add_row(name, line)
     capacity = result.capacity
     cache = f"{capacity.get('tokens', 0):,} tokens an instance, {percent(result.kv_cache_usage_max)} at most in use"
-    if "cache_bytes" in capacity:
-        cache += f" ({gib(capacity['cache_bytes'])} a device, weights {gib(capacity['weights_bytes'])})"
-    table.add_row("Cache", cache)
-    batch = f"{result.running_mean:,.1f} running, {result.waiting_mean:,.1f} waiting on average"
-    if result.preemptions:
-        batch += f"; {result.preemptions:,} preemptions"
-    if result.rejected:
-        batch += f"; {result.rejected:,} requests need more cache than there is"
-    table.add_row("Batch", batch)
     if result.prefix_hit_rate:
-        table.add_row("Prefix hits", percent(result.prefix_hit_rate))
-    if result.power:
-        table.add_row("Power", _power(result.power))
+        cache += f"\n{percent(result.prefix_hit_rate)} of prompt tokens were found in it"
+    grid.add_row("Cache", cache)
+    if capacity.get("cache_bytes"):
+        sizes = ", ".join(
+            f"{name} {gib(capacity[f'{name}_bytes'])}"
+            for name in ("weights", "cache", "activations", "other")
+            if capacity.get(f"{name}_bytes")
+        )
+        grid.add_row("Memory", sizes)
+    if line := _power(result):
+        grid.add_row("Power", line)
     if result.cost_per_million_output_tokens is not None:
-        table.add_row("Cost", f"{result.cost_per_million_output_tokens:,.2f} per million output tokens")
-    return table
+        grid.add_row("Cost", f"{result.cost_per_million_output_tokens:,.3g} per million output tokens at list price")
+    if result.grades:
+        grid.add_row("Grades", grade_line(result.grades))
+    return grid
 
 
-def _power(power: dict[str, Any]) -> str:
+def _batch(result: ServingResult) -> str:
+    out = f"{result.running_mean:,.1f} requests run and {result.waiting_mean:,.1f} wait on average"
+    if result.preemptions:
+        out += f"; {result.preemptions:,} preemptions"
+    if result.rejected:
+        out += f"; {result.rejected:,} refused"
+    return out
+
+
+def _power(result: ServingResult) -> str:
     """Mean watts, those of each phase, and the energy of a million tokens."""
+    power = result.power
+    if not power.get("mean_w_per_device"):
+        return ""
     phases = [("prompts", "prompt_w"), ("decode steps", "decode_w")]
     known = [f"{word} {power[key]:,.0f} W" for word, key in phases if power.get(key)]
     out = f"{power['mean_w_per_device']:,.0f} W per device"
     out += f" ({', '.join(known)})" if known else ""
     each = power.get("energy_per_million_tokens_kwh")
-    return out if each is None else f"{out}, {each:,.3g} kWh per million output tokens"
+    return out if each is None else f"{out}\n{each:,.3g} kWh per million output tokens"
+
+
+def _sparks(result: ServingResult) -> list[tuple[str, Text]]:
+    """Load over the run as lines of bars: what runs, and what waits where a line forms."""
+    if result.record is None or result.duration_s <= 0:
+        return []
+    from windtunnel.serving.record import time_series
+
+    series = time_series(result.record, _SLICES)
+    rows = [("running", series.running, "blue")]
+    if result.waiting_mean > _TRIFLE:
+        rows.append(("waiting", series.waiting, "red" if result.saturated else "yellow"))
+    out = []
+    for name, values, tone in rows:
+        text = Text(spark(values), style=tone)
+        text.append(f"  {name}, at most {values.max():,.0f}", style="dim not bold")
+        out.append(("Load" if not out else "", text))
+    return out
+
+
+def spark(values: np.ndarray[tuple[int], np.dtype[np.float64]]) -> str:
+    """Values as bars of eight heights, from zero to the largest.
+
+    Example:
+        >>> spark(np.array([0.0, 1.0, 4.0]))
+        '▁▂█'
+    """
+    most = float(values.max(initial=0.0))
+    if most <= 0:
+        return _BARS[0] * len(values)
+    return "".join(_BARS[min(int(v / most * 7.999), 7)] for v in values)
+
+
+def _assumed(result: ServingResult) -> RenderableType:
+    grid = _grid()
+    grid.add_column(style="cyan", no_wrap=True)
+    grid.add_column(no_wrap=True)
+    grid.add_column(style="dim")
+    for a in result.assumed:
+        grid.add_row(a["field"].removeprefix("serving."), str(a["value"]), a["why"])
+    return Padding(grid, (0, 0, 0, 2))

@@ -17,6 +17,10 @@ HISTOGRAM_LOW_S, HISTOGRAM_PER_DECADE = 1e-5, 200
 """Bins of `kernels.HISTOGRAM_*` (a test holds them equal; importing the loop would import Numba)."""
 
 
+_ANSWERS_BETWEEN = 3.0
+"""Median times from arrival to the last token, within which batches have filled."""
+
+
 @dataclass(frozen=True, slots=True)
 class Distribution:
     """One measure over requests (or tokens). Seconds, or whatever the measure counts."""
@@ -105,22 +109,41 @@ def measures(requests: Requests, request_s: float, warmup: int = 0) -> Measures:
 
 
 def backlog_grows(requests: Requests) -> bool:
-    """Whether the line kept growing while requests arrived: then no steady state exists, and none is reported.
+    """Whether requests piled up while they arrived: then no steady state exists, and none is reported.
 
-    The line's length at 60 % and at 100 % of the arrivals: growth beyond 5 % of what arrived between them, and beyond
-    three standard deviations of a Poisson count, is no accident.
+    Counted at 60 % and at 100 % of the arrivals: requests in line; and, where the time between is several answers long,
+    all that have not ended, because batches can grow for a while before a line forms. Growth beyond 5 % of what arrived
+    between, and beyond three standard deviations of a Poisson count, is no accident.
     """
+    return _growth(requests) == "grows"
+
+
+def too_short_to_tell(requests: Requests) -> bool:
+    """Whether requests piled up, in a run too short to tell a line without end from batches that still fill."""
+    return _growth(requests) == "unclear"
+
+
+def _growth(requests: Requests) -> str:
+    """`grows`, `unclear` or `steady`."""
     arrival = np.sort(requests.arrival_s)
     if len(arrival) < 50 or not np.isfinite(arrival).all() or arrival[-1] <= arrival[0]:
-        return False
-    scheduled = np.sort(requests.scheduled_s[np.isfinite(requests.scheduled_s)])
+        return "steady"
     early, late = int(0.6 * len(arrival)), len(arrival) - 1
-
-    def waiting(at: int) -> int:
-        return at + 1 - int(np.searchsorted(scheduled, arrival[at], side="right"))
-
     came = late - early
-    return bool(waiting(late) - waiting(early) > max(0.05 * came, 3.0 * came**0.5))
+    most = max(0.05 * came, 3.0 * came**0.5)
+
+    def growth(times: Floats) -> int:
+        left = np.sort(times[np.isfinite(times)])
+        gone = np.searchsorted(left, arrival[[early, late]], side="right")
+        return came - int(gone[1] - gone[0])
+
+    if growth(requests.scheduled_s) > most:
+        return "grows"
+    if growth(requests.finish_s) <= most:
+        return "steady"
+    stays = requests.finish_s - requests.arrival_s
+    long = float(np.median(stays[np.isfinite(stays)])) if np.isfinite(stays).any() else 0.0
+    return "grows" if arrival[late] - arrival[early] >= _ANSWERS_BETWEEN * long else "unclear"
 
 
 def per_request(requests: Requests, found: Measures) -> dict[str, Any]:

@@ -21,7 +21,14 @@ from windtunnel.serving.capped import Capped, capped
 from windtunnel.serving.composition import bound_by, composition, mean_batch
 from windtunnel.serving.iteration import IterationModel
 from windtunnel.serving.limits import Limits
-from windtunnel.serving.metrics import backlog_grows, distribution, from_histogram, measures, per_request
+from windtunnel.serving.metrics import (
+    backlog_grows,
+    distribution,
+    from_histogram,
+    measures,
+    per_request,
+    too_short_to_tell,
+)
 from windtunnel.serving.power import PowerReport, power
 from windtunnel.serving.record import Record
 from windtunnel.serving.requests import DONE, REJECTED, Requests
@@ -91,9 +98,7 @@ def prepare(source: Source, *, overrides: Sequence[str] = ()) -> Deployment:
     )  # fmt: skip
     limits = lane_limits(own.iteration, instance, serving)
     lanes = pool.replicas * pool.plan.pp
-    return Deployment(
-        scenario, serving, folder, model, cluster, pool, instance, own.iteration, limits, lanes, own
-    )
+    return Deployment(scenario, serving, folder, model, cluster, pool, instance, own.iteration, limits, lanes, own)
 
 
 def _pool(scenario: Scenario, serving: ServingSpec, problems: ProblemList) -> PoolSpec:
@@ -245,6 +250,9 @@ def _warnings(d: Deployment, requests: Requests, saturated: bool) -> tuple[str, 
         out.append(f"power_cap_w {d.cluster.power_cap_w:g} is below what some iterations draw at the least clock")
     if saturated and d.serving.traffic.num_requests:
         out.append("no steady state: ask for a lower rate, or for more instances")
+    open_loop = not d.limits.concurrency and not d.serving.traffic.offline
+    if not saturated and open_loop and too_short_to_tell(requests):
+        out.append("batches still fill when the last request comes: ask for more requests to tell a steady state")
     if int((requests.state == REJECTED).sum()):
         out.append("some requests need more cache than an instance has: they were refused")
     return tuple(out)
