@@ -52,6 +52,8 @@ class Keys:
     def of(cls, x: Candidates, cluster: ClusterSpec) -> Keys:
         """Keys of all layouts and policies."""
         columns = [x.tp, x.cp, x.ep, x.etp, x.mbs, np.minimum(x.m, 2)]
+        if any(q.schedule and schedules.describe(q.schedule).split_backward for q in x.policies):
+            columns += [x.pp > 1]  # one stage alone has no schedule, and its backward is not split
         if any(q.zero == 3 for q in x.policies):  # unsharded copies are part of a block, once a step under a pipeline
             columns += [np.where(x.pp > 1, x.m, 0), np.minimum(x.dp * x.cp, 2)]
         layout = np.unique(np.stack(columns), axis=1, return_inverse=True)[1].reshape(-1)
