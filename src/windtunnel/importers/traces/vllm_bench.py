@@ -97,8 +97,8 @@ def _stated(data: dict[str, Any]) -> dict[str, Any]:
         rate = math.nan
     concurrency, burstiness = data.get("max_concurrency"), data.get("burstiness")
     if math.isfinite(rate) and rate > 0:
-        plain = not isinstance(burstiness, int | float) or not math.isfinite(burstiness) or burstiness in (0, 1)
-        shape = {} if plain else {"process": "gamma", "burstiness": abs(burstiness)}
+        known = isinstance(burstiness, int | float) and math.isfinite(burstiness) and burstiness > 0
+        shape = {"process": "gamma", "burstiness": burstiness} if known and burstiness != 1 else {}
         return {"rate_per_s": rate} | shape
     if type(concurrency) is int and 0 < concurrency <= MAX_TOKENS:
         return {"concurrency": concurrency}
