@@ -7,7 +7,7 @@ JOBS ?= 2
 OUT ?= out
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-long lint bench goldens docs targets calibrate-catalog leave-out accuracy handtuned clean
+.PHONY: help setup demo test test-long lint bench goldens docs targets calibrate-catalog calibrate-serving-power leave-out accuracy handtuned clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -67,6 +67,9 @@ docs: setup  ## refresh generated files: the JSON Schema of scenarios, the table
 
 calibrate-catalog: setup  ## refit the coefficients and out-of-fold residuals to measured rows: make calibrate-catalog ROWS=rows.json
 	$(BIN)/python -m windtunnel.validation.calibrate_catalog $(ROWS)
+
+calibrate-serving-power: setup  ## refit the power of serving devices to measured rows: make calibrate-serving-power ROWS=power.json
+	$(BIN)/python -m windtunnel.validation.fit_serving_power $(ROWS)
 
 leave-out: setup  ## predict ROWS without their device, software or pair, no refit; machine-readable in out/leave-out.json
 	mkdir -p $(OUT)

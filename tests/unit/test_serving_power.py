@@ -206,3 +206,14 @@ def test_watts_stay_below_the_cap() -> None:
 def test_a_cap_below_what_the_least_clock_draws_is_said() -> None:
     _, found = _under(150.0)
     assert not found.within
+
+
+def test_a_device_without_a_board_power_has_no_watts() -> None:
+    one = Instance()
+    one.cluster = one.cluster.model_copy(
+        update={"device": one.cluster.device.model_copy(update={"tdp_w": None, "idle_w": None})}
+    )
+    found = one.power(one.totals(batch=8, prompts=10))
+    assert found.mean_w_per_device is None and found.energy_per_output_token_j is None and found.interval is None
+    assert found.cost_per_million_output_tokens > 0.0
+    assert found.prompt_share + found.decode_share == pytest.approx(1.0)

@@ -154,27 +154,30 @@ def _lasting(x: Phase, scale: float) -> Phase:
 
 @dataclass(frozen=True, slots=True)
 class PowerReport:
-    """Power, energy and money of one pool of instances. Watts of one device; joules of all."""
+    """Power, energy and money of one pool of instances. Watts of one device; joules of all.
+
+    Watts and joules are None where the device's data sheet states no board power.
+    """
 
     num_devices: int
-    limit_w: float
-    mean_w_per_device: float
+    limit_w: float | None
+    mean_w_per_device: float | None
     prompt_w: float | None
     """While iterations hold prompts; None where none did."""
     decode_w: float | None
     """While decode steps run alone."""
-    idle_w: float
+    idle_w: float | None
     prompt_share: float
     decode_share: float
     idle_share: float
     """Of the time."""
-    energy_j: float
+    energy_j: float | None
     energy_per_output_token_j: float | None
     energy_per_million_tokens_kwh: float | None
     """Per million tokens put out."""
     cost_per_million_output_tokens: float | None
     """In the currency of the device's price, None without one."""
-    interval: dict[str, Any]
+    interval: dict[str, Any] | None
     """Of `mean_w_per_device`, given the run's times: level, low, high, basis, grade."""
     energy_interval: dict[str, Any] | None
     """Of `energy_per_output_token_j`, whose times are predicted too."""
@@ -237,14 +240,20 @@ def power(
     money = price * devices * duration_s / 3600.0 / tokens * 1e6 if price is not None and tokens else None
     off = math.exp(_Z * c.energy_spread)
     grade = weakest([time_grade, c.grade if device.tdp_w else "assumed"])
+    grades = {
+        "mean_w_per_device": grade, "energy_j": grade, "energy_per_output_token_j": grade,
+        "cost_per_million_output_tokens": weakest([time_grade, "measured" if priced else "assumed"]),
+    }  # fmt: skip
+    left = max(1.0 - sum(shares), 0.0)
+    if not device.tdp_w:
+        return PowerReport(
+            devices, None, None, None, None, None, shares[0], shares[1], left, None, None, None, money, None, None,
+            grades,
+        )  # fmt: skip
     return PowerReport(
-        devices, limit, mean, drawn[0], drawn[1], rest, shares[0], shares[1], max(1.0 - sum(shares), 0.0), joules, each,
+        devices, limit, mean, drawn[0], drawn[1], rest, shares[0], shares[1], left, joules, each,
         None if each is None else each * 1e6 / J_PER_KWH, money, _interval(mean, rest, limit, c, shares),
-        None if each is None else _band(each / off, each * off, c),
-        {
-            "mean_w_per_device": grade, "energy_j": grade, "energy_per_output_token_j": grade,
-            "cost_per_million_output_tokens": weakest([time_grade, "measured" if priced else "assumed"]),
-        },
+        None if each is None else _band(each / off, each * off, c), grades,
     )  # fmt: skip
 
 

@@ -132,17 +132,20 @@ def outcomes(row: dict[str, Any], device: str) -> list[RowOutcome]:
     out = []
     for given in (None, itl) if itl else (None,):
         report = instance.report(steady(case, instance.iteration, given))
-        mean, each = report.mean_w_per_device, report.energy_per_output_token_j or 0.0
-        low, high = report.interval["low"] / mean, report.interval["high"] / mean
-        own = report.energy_interval
-        edges = (own["low"] / each, own["high"] / each) if own and not given else (low, high)
+        mean, each = report.mean_w_per_device, report.energy_per_output_token_j
+        band, own = report.interval, report.energy_interval
+        if mean is None or each is None or band is None or own is None:
+            reason = f"the data sheet of {device} states no board power"
+            return [replace(blank, metric=m, unit=u, measured=v or 0.0, reason=reason) for m, u, v in wanted if v]
+        low, high = band["low"] / mean, band["high"] / mean
+        edges = (low, high) if given else (own["low"] / each, own["high"] / each)
         found = ((mean * report.num_devices, low, high), (each, *edges))
         for (metric, unit, measured), (value, below, above) in zip(wanted, found, strict=True):
             if measured:
                 out.append(
                     replace(
                         blank, metric=metric + (" given ITL" if given else ""), unit=unit, measured=measured,
-                        predicted=value, interval=dict(report.interval, low=value * below, high=value * above),
+                        predicted=value, interval=dict(band, low=value * below, high=value * above),
                         error=relative_error(value, measured), grade=report.grades["energy_j"], assumed=case.assumed,
                         devices=report.num_devices, group=f"{case.model.name} @ {device}",
                     )
