@@ -57,6 +57,10 @@ class ServingCoefficients:
     """Coefficient → fitted | analytic | assumed."""
 
 
+_SECOND_LINE = {"vllm": (0, 8), "trtllm": (1, 0)}
+"""Release that begins a second line of coefficients."""
+
+
 @cache
 def _file(name: str) -> dict[str, Any]:
     import yaml
@@ -69,25 +73,22 @@ def _file(name: str) -> dict[str, Any]:
 
 
 def release_of(engine: str, version: str) -> str:
-    """The release line of an engine whose coefficients count: `vllm_v0` before 0.8, else the engine itself.
+    """The release line whose coefficients count: `vllm_v0` before 0.8, `trtllm_v0` before 1.0, else the engine itself.
 
-    Source: vLLM's second engine core is the default from 0.8.0 on (its release notes). Valid for: stated versions;
-    without one the newest line stands.
+    Source: vLLM's second engine core is the default from 0.8.0 on, TensorRT-LLM's PyTorch backend in place of compiled
+    engines from 1.0 on (their release notes). Valid for: stated versions; without one the newest line stands.
     """
-    if engine == "vllm" and version:
-        parts = [int(p) for p in version.lstrip("v").split(".")[:2] if p.isdigit()]
-        if len(parts) == 2 and tuple(parts) < (0, 8):
-            return "vllm_v0"
-    return engine
+    parts = [int(p) for p in version.lstrip("v").split(".")[:2] if p.isdigit()]
+    second = _SECOND_LINE.get(engine)
+    return f"{engine}_v0" if second and len(parts) == 2 and tuple(parts) < second else engine
 
 
 @cache
-def _resolved(engine: str, device_id: str, generation: str) -> ServingCoefficients:
-    chain, name = [], engine
+def _resolved(engine: str, device_id: str, generation: str, fitted: bool) -> ServingCoefficients:
+    chain, name = [_file(f"fitted/{engine}")] if fitted else [], engine
     while name:
         data = _file(name)
-        fitted = _file(f"fitted/{name}")
-        chain += [fitted, data]
+        chain.append(data)
         name = data.get("inherits") or ("generic" if name != "generic" else "")
     base = ServingCoefficients()
     known = {f.name for f in fields(ServingCoefficients)}
@@ -105,10 +106,15 @@ def _resolved(engine: str, device_id: str, generation: str) -> ServingCoefficien
     return base
 
 
-def serving_coefficients(engine: str, version: str, device: DeviceSpec) -> ServingCoefficients:
+def serving_coefficients(
+    engine: str, version: str, device: DeviceSpec, *, fitted: bool = True
+) -> ServingCoefficients:  # fmt: skip
     """Coefficients of an engine's release line on a device, the most specific entry of each.
+
+    What was fitted to measured rows (`fitted/`) belongs to its own release line and is not inherited; without `fitted`
+    the priors of a fit come out.
 
     Source: `catalog/coefficients/serving/*.yaml`, each value with its grade. Valid for: devices of a generation that
     has an entry; others take the default level.
     """
-    return _resolved(release_of(engine, version), device.id, device.generation)
+    return _resolved(release_of(engine, version), device.id, device.generation, fitted)

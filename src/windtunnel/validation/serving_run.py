@@ -63,9 +63,11 @@ class Ready:
             return recorded(self.folder / traffic.trace)
         return generate(traffic, folder=self.folder).requests
 
-    def coefficients(self) -> ServingCoefficients:
-        """Those of the catalogue."""
-        return serving_coefficients(self.serving.engine, self.serving.engine_version, self.cluster.device)
+    def coefficients(self, *, fitted: bool = True) -> ServingCoefficients:
+        """Those of the catalogue, or the priors that a fit begins with."""
+        return serving_coefficients(
+            self.serving.engine, self.serving.engine_version, self.cluster.device, fitted=fitted
+        )  # fmt: skip
 
 
 def ready(scenario: Scenario, folder: Path) -> Ready:

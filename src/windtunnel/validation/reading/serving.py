@@ -20,6 +20,7 @@ from windtunnel.specs.serving import (
     Lengths,
     PoolSpec,
     ServingLimits,
+    ServingPlan,
     ServingPrecision,
     ServingSpec,
     TrafficSpec,
@@ -187,8 +188,9 @@ def _closed(ctx: ServingContext, model: ModelSpec, facts: Facts, formats: dict[s
         protocol = Protocol("", 1.0, 10, "not stated; the usual load generators' defaults")
     shown = f"{protocol.requests} requests a slot, lengths from {protocol.lengths:g}"
     ctx.assume("serving.traffic", shown, protocol.why)
+    mode = "split" if ctx.config.get("mode") == "disagg" else "closed"
     facts = Facts(
-        facts.engine, facts.version, facts.model, facts.device, protocol.name, facts.weights, "closed", *size, slots
+        facts.engine, facts.version, facts.model, facts.device, protocol.name, facts.weights, mode, *size, slots
     )
     fields = settings(ctx, facts)
     limits, kv = _limits(fields), KvSpec(prefix_caching=False)
@@ -196,7 +198,7 @@ def _closed(ctx: ServingContext, model: ModelSpec, facts: Facts, formats: dict[s
         concurrency=slots, num_requests=protocol.requests * slots, input_tokens=_drawn(size[0], protocol.lengths),
         output_tokens=_drawn(size[1], protocol.lengths),
     )  # fmt: skip
-    if ctx.config.get("mode") == "disagg":
+    if mode == "split":
         pools = []
         for role in ("prefill", "decode"):
             plan = layout_of(ctx, model, role)
@@ -208,8 +210,18 @@ def _closed(ctx: ServingContext, model: ModelSpec, facts: Facts, formats: dict[s
     one = layout_of(ctx, model)
     if isinstance(one, str):
         return one
-    pool = PoolSpec(plan=one, limits=limits, kv=kv)
+    pool = PoolSpec(plan=one, limits=limits, kv=kv, replicas=_replicas(ctx, model, facts, one))
     return _build(ctx, model, facts, formats, pool, traffic, fields.get("kv_cache"))
+
+
+def _replicas(ctx: ServingContext, model: ModelSpec, facts: Facts, plan: ServingPlan) -> int:
+    """Instances that share the requests in flight."""
+    whole = facts.engine == "vllm" and facts.form == "path" and facts.weights == "fp8" and not model.num_experts
+    if not whole or plan.num_devices >= 8:
+        return 1
+    replicas = 8 // plan.num_devices
+    ctx.assume("serving.pools[0].replicas", replicas, "records of this kind count the requests of a node of eight")
+    return replicas
 
 
 def _static(ctx: ServingContext, model: ModelSpec, facts: Facts, formats: dict[str, str]) -> Scenario | str:

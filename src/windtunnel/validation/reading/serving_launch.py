@@ -69,6 +69,8 @@ def offline_requests(ctx: ServingContext, isl: int, osl: int) -> int:
 
 
 def _holds(conditions: dict[str, Any], facts: Facts) -> bool:
+    if "mode" not in conditions and facts.mode != "closed":
+        return False
     for name, wanted in conditions.items():
         own = getattr(facts, name)
         if isinstance(wanted, int):

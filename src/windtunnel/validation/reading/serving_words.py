@@ -50,6 +50,10 @@ def engine_of(ctx: ServingContext) -> tuple[str, str]:
         ctx.assume("serving.engine_version", "not stated", f"{text or 'the image'} is the version of a wrapper")
         return engine, ""
     found = re.match(r"^v?(\d+\.\d+\S*)", text)
+    about = re.search(r"\d+\.\d+(?:\.\d+)?", text)
+    if found is None and about is not None:
+        ctx.assume("serving.engine_version", about.group(), f"the row says {text!r}")
+        return engine, about.group()
     if found is None:
         ctx.assume("serving.engine_version", "not stated", f"the row says {text!r}" if text else "not in the row")
         return engine, ""

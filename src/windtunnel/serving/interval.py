@@ -1,0 +1,94 @@
+"""How far predictions of serving have been from measured rows: multiplicative bands from out-of-sample residuals.
+
+Rows of the same release line on the same generation come first; where they are fewer than `ENOUGH`, those of the same
+kind of model on any engine, then all. A band's own (model, device) group is left out.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from typing import Any
+
+import numpy as np
+
+from windtunnel.specs.model import ModelSpec
+
+LEVEL, ENOUGH = 0.8, 20
+COLUMNS = ("release", "generation", "kind", "measure", "group", "error")
+"""Columns of `catalog/residuals/serving.json`; `error` is log(predicted / measured)."""
+
+
+def kind_of(model: ModelSpec) -> str:
+    """dense, moe or mla: what rows of one kind have in common."""
+    if model.is_mla:
+        return "mla"
+    return "moe" if model.num_experts else "dense"
+
+
+def measure_of(metric: str) -> str:
+    """ttft, tpot, e2e or throughput, by the name of a metric."""
+    name = metric.lower()
+    for start, measure in (
+        ("ttft", "ttft"), ("first_token", "ttft"), ("prompt", "ttft"), ("tpot", "tpot"), ("itl", "tpot"),
+        ("token_time", "tpot"), ("e2e", "e2e"),
+    ):  # fmt: skip
+        if name.startswith(start):
+            return measure
+    return "throughput"
+
+
+@cache
+def _residuals() -> tuple[tuple[Any, ...], ...]:
+    path = resources.files("windtunnel") / "catalog/residuals/serving.json"
+    if not path.is_file():
+        return ()
+    return tuple(tuple(row) for row in json.loads(path.read_text("utf-8"))["rows"])
+
+
+@dataclass(frozen=True, slots=True)
+class Band:
+    """Factors on a prediction between which a measurement lies with probability `level`."""
+
+    low: float
+    high: float
+    basis: str
+    grade: str
+    level: float = LEVEL
+
+    def around(self, predicted: float) -> dict[str, Any]:
+        """The interval of a prediction, as results and validation write it."""
+        return {
+            "level": self.level, "low": predicted * self.low, "high": predicted * self.high, "basis": self.basis,
+            "grade": self.grade,
+        }  # fmt: skip
+
+
+def band(release: str, generation: str, model: ModelSpec, metric: str, group: str = "") -> Band | None:
+    """The band of a prediction; None without any residual of its measure.
+
+    Args:
+        release: line of the engine.
+        generation: of the device.
+        model: what is served.
+        metric: name of the measure.
+        group: (model, device) whose residuals are left out: those of the scenario itself.
+    """
+    measure, kind = measure_of(metric), kind_of(model)
+    known = [row for row in _residuals() if row[3] == measure and row[4] != group]
+    steps = (
+        (f"{release} on {generation}, {kind}", "fitted", lambda r: r[:3] == (release, generation, kind)),
+        (f"{release} on {generation}", "fitted", lambda r: r[:2] == (release, generation)),
+        (f"{release}, {kind}", "analytic", lambda r: (r[0], r[2]) == (release, kind)),
+        (f"{generation}, {kind}", "analytic", lambda r: r[1:3] == (generation, kind)),
+        ("all engines and devices", "assumed", lambda r: True),
+    )
+    for name, grade, same in steps:
+        errors = np.array([row[5] for row in known if same(row)])
+        if len(errors) >= ENOUGH or (grade == "assumed" and len(errors)):
+            low, high = np.exp(-np.quantile(errors, [0.5 + LEVEL / 2, 0.5 - LEVEL / 2]))
+            words = f"residuals of {len(errors)} measured values left out of the fit: {name}"
+            return Band(float(low), float(high), words, grade)
+    return None
