@@ -78,6 +78,11 @@ INPUTS = {
         {"session_id": "t", "payloads": [{"prompt": "q" * 81, "max_completion_tokens": 9}]},
     ]
 }
+TABLE = """arrived_at,num_prefill_tokens,num_decode_tokens,request_id
+2.5,3772,54,0
+0.5,2015,156,1
+3.0,10,0,2
+"""
 BAILIAN = [
     {"chat_id": 159, "parent_chat_id": -1, "timestamp": 61.114, "input_length": 33, "output_length": 4, "turn": 1,
      "type": "text", "hash_ids": [1, 2, 3]},
@@ -98,6 +103,7 @@ FILES = {
     "vllm_bench": ("v.json", json.dumps(BENCH)),
     "aiperf": ("r.jsonl", lines([RECORD])),
     "bailian": ("q.jsonl", lines(BAILIAN)),
+    "table": ("t.csv", TABLE),
 }
 
 
@@ -251,6 +257,29 @@ def test_bailian(tmp_path: Path) -> None:
     assert trace.arrival_s is not None and trace.arrival_s[1] == pytest.approx(10)
     assert trace.session is not None and len(set(trace.session.tolist())) == 1
     assert trace.blocks is not None and trace.blocks.block_size == 16 and trace.blocks.known().tolist() == [0, 2]
+
+
+def test_tables_are_read_by_the_names_of_their_columns(tmp_path: Path) -> None:
+    trace = read_trace(written(tmp_path, TABLE))
+    assert trace.arrival_s is not None and trace.arrival_s.tolist() == [0, 2]
+    assert trace.input_tokens.tolist() == [2015, 3772] and trace.left_out[0][0] == 1
+    for text in (
+        "arrival_ms,prompt_size,token_size\n500,2015,156\n2500,3772,54\n",
+        "arrival_s,input_tokens,output_tokens,ttft_s,e2e_s\n0.5,2015,156,0.1,\n2.5,3772,54,0.2,3.0\n",
+        lines([{"input_toks": 2015, "output_toks": 156, "arrival_time_ns": 1787267980_500000000},
+               {"input_toks": 3772, "output_toks": 54, "arrival_time_ns": 1787267982_500000000}]),
+    ):  # fmt: skip
+        other = read_trace(written(tmp_path, text))
+        assert other.format == "table" and other.input_tokens.tolist() == [2015, 3772]
+        np.testing.assert_allclose(other.arrival_s, [0, 2], atol=1e-6)
+    busy = "arrival_s,input_tokens,output_tokens\n" + "".join(f"{i / 1e5},5,6\n" for i in range(50))
+    assert len(read_trace(written(tmp_path, busy))) == 50
+    untimed = read_trace(written(tmp_path, "num_prefill_tokens,num_decode_tokens\n5,6\n"))
+    assert untimed.arrival_s is None and untimed.output_tokens.tolist() == [6]
+    message = refused(written(tmp_path, "arrival_time,input_tokens,output_tokens\n5,6,7\n"))
+    assert "trace_time_unit: is required, s or ms: arrival_time holds plain numbers" in message
+    message = refused(written(tmp_path, "a,input_tokens\n5,6\n"), "table")
+    assert "output_tokens: is missing: one of the columns output_tokens, num_decode_tokens" in message
 
 
 # -- a trace in a scenario ---------------------------------------------------------------------------------------------

@@ -186,19 +186,20 @@ class Source:
                     from None  # fmt: skip
 
     # -- times ---------------------------------------------------------------------------------------------------------
-    def seconds(self, times: Floats, own: Literal["s", "ms"] | None, column: str) -> Floats:
+    def seconds(self, times: Floats, own: Literal["s", "ms"] | None, column: str, *, sure: bool = False) -> Floats:
         """Times as recorded → seconds since the first.
 
         Args:
             times: (R,) as in the file.
             own: unit of the format; None where it has none.
             column: name of the times, for messages.
+            sure: the file itself names the unit, so that odd rates are no doubt.
 
         Raises:
             BadInput: the unit cannot be told; asks for it in one line.
         """
         unit = self.options.time_unit or own
-        if self.options.time_unit is None:
+        if self.options.time_unit is None and not sure:
             doubt = self._doubt(times, own, column)
             if doubt:
                 raise self.ask("time_unit", f"is required, s or ms: {doubt}")
