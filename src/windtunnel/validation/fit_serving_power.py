@@ -55,6 +55,9 @@ class Sample:
     """One row: runs at the time between tokens that it gives and at our own, and what was measured."""
 
     model: str
+    """Its architecture."""
+    name: str
+    """The row's own: formats and releases of one architecture differ."""
     device: DeviceSpec
     devices: int
     given: Run
@@ -84,8 +87,8 @@ def samples(rows: Sequence[dict[str, Any]]) -> list[Sample]:
         gpus = case.plan.num_devices
         out.append(
             Sample(
-                case.model.name, x.cluster.device, gpus, _run(case, x, itl), _run(case, x, None), measured / gpus,
-                number(row.get("energy_per_token_J")) or math.nan, 1e9 * (number(row.get("active_b")) or math.nan),
+                case.model.name, str(row["model"]), x.cluster.device, gpus, _run(case, x, itl), _run(case, x, None),
+                measured / gpus, number(row.get("energy_per_token_J")) or math.nan, 1e9 * (number(row.get("active_b")) or math.nan),
                 case.batch, itl,
             )
         )  # fmt: skip
@@ -145,20 +148,24 @@ Fit = Callable[[list[Sample]], Callable[[Sample, Run], float]]
 """From samples to watts of a device in a run of another sample."""
 
 
-def left_out(found: Sequence[Sample], way: Fit, *, energy: bool = False, own: bool = False) -> Floats:
-    """Errors (predicted / measured − 1) of every sample when its model took no part.
+def left_out(
+    found: Sequence[Sample], way: Fit, *, energy: bool = False, own: bool = False, by_name: bool = False
+) -> Floats:
+    """Errors (predicted / measured − 1) of every sample when its architecture took no part.
 
     Args:
         found: all samples of a generation.
         way: fits watts to the rest.
         energy: joules per token instead of watts.
         own: with our own times instead of the given time between tokens.
+        by_name: leave out one model's name only, not its whole architecture.
     """
     out = np.zeros(len(found))
-    for model in sorted({s.model for s in found}):
-        predict = way([s for s in found if s.model != model])
+    groups = [s.name if by_name else s.model for s in found]
+    for group in sorted(set(groups)):
+        predict = way([s for s, g in zip(found, groups, strict=True) if g != group])
         for i, s in enumerate(found):
-            if s.model == model:
+            if groups[i] == group:
                 run = s.own if own else s.given
                 drawn = predict(s, run)
                 out[i] = (s.devices * drawn * run.seconds_per_token / s.joules if energy else drawn / s.watts) - 1.0
@@ -210,20 +217,23 @@ def errors_of(own: list[Sample], generation: str, models: int, spreads: tuple[fl
     """Errors of one generation by way and measure, every model left out of its own."""
     out = []
     ways: list[tuple[str, Fit]] = [("this form", by_fit), *power_peers.WAYS.items()]
-    for name, way in ways:
+    for name, way, by_name in [("this form", by_fit, True), *((name, way, False) for name, way in ways)]:
         for measure, energy, ours in (
             ("watts, given ITL", False, False), ("joules per token, given ITL", True, False),
             ("watts, own times", False, True), ("joules per token, own times", True, True),
         ):  # fmt: skip
             if name != "this form" and (ours or energy):
                 continue
-            e = left_out(own, way, energy=energy, own=ours)
+            e = left_out(own, way, energy=energy, own=ours, by_name=by_name)
             e = e[np.isfinite(e)]
             if e.size:
                 spread = spreads[1] if energy and ours else spreads[0]
-                out.append(_line(generation, len(own), models, name, measure, e, spread))
+                count = len({s.name for s in own}) if by_name else models
+                line = _line(generation, len(own), count, name, measure, e, spread)
+                out.append(line | {"left_out": "name" if by_name else "architecture"})
     e = power_peers.ecologits(own)
-    out.append(_line(generation, len(own), models, "EcoLogits", "joules per token, given ITL", e, None))
+    line = _line(generation, len(own), models, "EcoLogits", "joules per token, given ITL", e, None)
+    out.append(line | {"left_out": "architecture"})
     return out
 
 
