@@ -88,8 +88,8 @@ def samples(rows: Sequence[dict[str, Any]]) -> list[Sample]:
         out.append(
             Sample(
                 case.model.name, str(row["model"]), x.cluster.device, gpus, _run(case, x, itl), _run(case, x, None),
-                measured / gpus, number(row.get("energy_per_token_J")) or math.nan, 1e9 * (number(row.get("active_b")) or math.nan),
-                case.batch, itl,
+                measured / gpus, number(row.get("energy_per_token_J")) or math.nan,
+                1e9 * (number(row.get("active_b")) or math.nan), case.batch, itl,
             )
         )  # fmt: skip
     return out
