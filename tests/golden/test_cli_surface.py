@@ -41,7 +41,7 @@ OPTIONS = {
     ],
     "init": [
         "--device", "--devices-per-node", "--force", "--framework", "--global-batch", "--json", "--model", "--nodes",
-        "--seq-len",
+        "--seq-len", "--serving",
     ],
     "rerun": ["--json"],
     "reproduce": ["--json"],

@@ -9,11 +9,16 @@ import typer
 
 from windtunnel.cli.options import AsJson, Overrides, examples
 from windtunnel.cli.output import check_targets, console, note, print_json, progress
-from windtunnel.cli.sources import result_of
+from windtunnel.cli.sources import result_of, serves, serving_figures
 
 
 def compare(
-    a: Annotated[str, typer.Argument(metavar="A", help="Scenario, or a result of `train --json`.", show_default=False)],
+    a: Annotated[
+        str,
+        typer.Argument(
+            metavar="A", help="Scenario, or a result of `train --json` or `serve --json`.", show_default=False
+        ),
+    ],
     b: Annotated[
         str | None,
         typer.Argument(metavar="B", help="The other one; absent: A with the --set changes.", show_default=False),
@@ -26,8 +31,8 @@ def compare(
 ) -> None:
     """Show where two predictions differ, class by class.
 
-    The classes of time sum to the difference of the step times, the kinds of memory to that of the peaks.
-    --set changes B only.
+    The classes of time sum to the difference of the step times, the kinds of memory to that of the peaks; two runs
+    of serving are compared figure by figure, and iteration by iteration. --set changes B only.
     """
     from windtunnel.errors import BadInput
     from windtunnel.report.compare import comparison_summary, difference
@@ -35,6 +40,9 @@ def compare(
     if b is None and not overrides:
         raise BadInput("compare: needs a second scenario or result, or --set changes to the first")
     check_targets(report, inputs=[a, b])
+    if serves(a) or (b is not None and serves(b)):
+        _serving(a, b, tuple(overrides or ()), report, as_json=as_json)
+        return
     with progress("simulating both"):
         first = result_of(a, ())
         second = result_of(b if b is not None else a, tuple(overrides or ()))
@@ -49,10 +57,31 @@ def compare(
         console().print(comparison_summary(result))
 
 
+def _serving(a: str, b: str | None, overrides: tuple[str, ...], report: Path | None, *, as_json: bool) -> None:
+    from windtunnel.errors import BadInput
+    from windtunnel.report.compare_serving import compared, summary
+
+    if report is not None:
+        raise BadInput("--report draws two training steps; leave it out for two runs of serving")
+    if b is not None and not serves(b):
+        raise BadInput(f"{b}: not a scenario of serving, which {a} is")
+    if not serves(a):
+        raise BadInput(f"{a}: not a scenario of serving, which {b} is")
+    with progress("simulating both"):
+        result = compared(serving_figures(a, ()), serving_figures(b if b is not None else a, overrides))
+    if as_json:
+        print_json(result.to_dict())
+    else:
+        console().print(summary(result))
+
+
 def register(app: typer.Typer) -> None:
     """Add the verb."""
     app.command(
         epilog=examples(
-            "compare a.yaml b.yaml", "compare my.yaml --set plan.tp=8 --set plan.pp=2", "compare before.json after.json"
+            "compare a.yaml b.yaml",
+            "compare my.yaml --set plan.tp=8 --set plan.pp=2",
+            "compare before.json after.json",
+            "compare serve.yaml --set serving.engine=sglang",
         )
     )(compare)

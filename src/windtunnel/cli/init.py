@@ -45,6 +45,40 @@ plan:
 techniques: []             # catalogue ids, or {{id: {{knob: value}}}}
 """
 
+_SERVING = """\
+# A serving scenario. Simulate it with:  windtunnel serve {file}
+# Its latency-throughput curve and knee: windtunnel serve {file} --sweep rate=0.5..8 --report report.html
+# Unknown fields are errors. Quantities take units: "80 GiB", "50 ms".
+schema_version: 1
+
+# A catalogue name (`windtunnel models`), {{config: path/config.json}}, or Hugging Face fields with `family:`.
+model: {model}
+
+# A device from the catalogue (`windtunnel devices`) in nodes, or the name of a cluster (`windtunnel clusters`).
+cluster: {{device: {device}, nodes: {nodes}, devices_per_node: {per_node}}}
+
+serving:
+  engine: vllm             # vllm sglang trtllm lmdeploy generic
+  # engine_version: 0.10.0 # decides defaults, memory rule and coefficients; absent: the newest that is known
+  # precision: {{weights: fp8, kv_cache: fp8}}   # weights: bf16 fp8 int8 w4a16 w4a8 nvfp4 mxfp4 …
+  pools:
+    - replicas: 1          # instances that do the same work
+      plan: {{tp: {tp}}}        # devices of one instance: tp · pp · dp · cp (dp: attention data parallel, ep: experts)
+      # limits: {{max_num_seqs: 256, max_num_batched_tokens: 8192, gpu_memory_utilization: 0.9}}
+      # kv: {{prefix_caching: true}}
+      # policy: vllm_v1    # how batches are formed; absent: the engine's own
+  # router: round_robin    # random least_requests least_tokens power_of_two sticky
+  traffic:
+    rate_per_s: 2          # or concurrency: 64 (closed loop), or offline: true, or trace: FILE
+    # process: gamma       # poisson gamma constant bursty diurnal
+    num_requests: 2000
+    input_tokens: {{distribution: lognormal, mean: 1024, cv: 0.8, max: 8192}}    # or one number
+    output_tokens: {{distribution: lognormal, mean: 256, cv: 0.8, max: 2048}}
+    # shared_prefix_tokens: 200                  # a system prompt
+    seed: 0
+  slo: {{ttft_s: 1.0, tpot_s: 50 ms, percentile: 0.9}}   # what counts as good; goodput and the knee read it
+"""
+
 
 def init(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Where to write.")] = Path("scenario.yaml"),
@@ -59,6 +93,7 @@ def init(
     seq_len: Annotated[int, typer.Option(min=1, help="Tokens per sequence.")] = 8192,
     global_batch: Annotated[int | None, typer.Option(min=1, help="Sequences per step; absent: one per device.")] = None,
     framework: Annotated[str, typer.Option(help="Whose defaults to use.")] = "torchtitan",
+    serving: Annotated[bool, typer.Option("--serving", help="A scenario to serve, not to train.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Overwrite the file.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -70,19 +105,22 @@ def init(
     if file.exists() and not force:
         raise BadInput(f"{file}: exists already; --force overwrites it")
     batch = global_batch or nodes * devices_per_node
-    text = _TEMPLATE.format(
-        file=file, model=model, device=device, nodes=nodes, per_node=devices_per_node, seq_len=seq_len, batch=batch,
-        framework=framework,
+    text = (_SERVING if serving else _TEMPLATE).format(
+        tp=min(devices_per_node, 8), file=file, model=model, device=device, nodes=nodes, per_node=devices_per_node,
+        seq_len=seq_len, batch=batch, framework=framework,
     )  # fmt: skip
     file.write_text(text, encoding="utf-8")
     if as_json:
         print_json({"file": str(file), "scenario": text})
     else:
-        note(f"wrote {file}; next: windtunnel train {file}")
+        note(f"wrote {file}; next: windtunnel {'serve' if serving else 'train'} {file}")
 
 
 def register(app: typer.Typer) -> None:
     """Add the verb."""
-    app.command(epilog=examples("init", "init qwen.yaml --model Qwen/Qwen3-30B-A3B --device h100-sxm-80gb --nodes 2"))(
-        init
+    lines = (
+        "init",
+        "init qwen.yaml --model Qwen/Qwen3-30B-A3B --device h100-sxm-80gb --nodes 2",
+        "init s.yaml --serving",
     )
+    app.command(epilog=examples(*lines))(init)

@@ -8,14 +8,16 @@ import typer
 
 from windtunnel.cli.options import AsJson, examples
 from windtunnel.cli.output import console, print_json, progress
-from windtunnel.cli.sources import stored_result
+from windtunnel.cli.sources import stored_result, stored_serving
 
 _NOT_COMPARED = {"simulated_in_s", "version", "trace", "published", "scenario_name"}
 _DIGITS = 9
 
 
 def rerun(
-    result: Annotated[str, typer.Argument(metavar="RESULT", help="What `train --json` wrote.", show_default=False)],
+    result: Annotated[
+        str, typer.Argument(metavar="RESULT", help="What `train --json` or `serve --json` wrote.", show_default=False)
+    ],
     as_json: AsJson = False,
 ) -> None:
     """Repeat a stored result and say whether it is equal.
@@ -27,10 +29,15 @@ def rerun(
     from windtunnel.errors import BadInput, GateFailed
 
     stored = stored_result(result)
-    if stored is None or not stored.get("scenario"):
-        raise BadInput(f"{result}: not a result of `train --json` (no step_time_s, or no scenario in it)")
+    served = stored_serving(result) if stored is None else None
+    if served is None and (stored is None or not stored.get("scenario")):
+        raise BadInput(f"{result}: not a result of `train --json` or `serve --json` (no figures, or no scenario in it)")
     with progress("simulating"):
-        fresh = api.simulate_training(stored["scenario"]).to_dict()
+        if served is not None:
+            stored, fresh = served, api.simulate_serving(served.get("scenario") or {}).to_dict()
+        else:
+            assert stored is not None
+            fresh = api.simulate_training(stored["scenario"]).to_dict()
     differences = _differences(stored, fresh)
     report = {
         "equal": not differences,

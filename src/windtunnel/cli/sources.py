@@ -33,6 +33,36 @@ def stored_result(path: str) -> dict[str, Any] | None:
     Raises:
         BadInput: the file cannot be read.
     """
+    data = _stored(path)
+    return data if data is not None and "step_time_s" in data else None
+
+
+def stored_serving(path: str) -> dict[str, Any] | None:
+    """What `serve --json` wrote to a file, or None when the file is something else.
+
+    Raises:
+        BadInput: the file cannot be read.
+    """
+    data = _stored(path)
+    return data if data is not None and "ttft_s" in data and "tpot_s" in data else None
+
+
+def serves(path: str) -> bool:
+    """Whether a file is a scenario of serving alone, or a result of `serve --json`."""
+    from windtunnel.errors import BadInput
+    from windtunnel.specs.loader import parse_mapping
+
+    try:
+        if path == "-" or stored_serving(path) is not None:
+            return path != "-"
+        data = parse_mapping(Path(path).read_text(encoding="utf-8"), path)
+    except (BadInput, OSError, UnicodeDecodeError):
+        return False  # whoever reads it next says what is wrong with it
+    return "serving" in data and "training" not in data
+
+
+def _stored(path: str) -> dict[str, Any] | None:
+    """The JSON object in a file, or None when it holds something else."""
     import json
 
     from windtunnel.errors import BadInput
@@ -46,7 +76,7 @@ def stored_result(path: str) -> dict[str, Any] | None:
         data = json.loads(file.read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:
         raise BadInput(f"{path}: not JSON: {error}") from None
-    return data if isinstance(data, dict) and "step_time_s" in data else None
+    return data if isinstance(data, dict) else None
 
 
 def result_of(path: str, overrides: Sequence[str], *, trace: bool = False) -> TrainingResult:
@@ -77,3 +107,16 @@ def read_result(path: str, data: dict[str, Any]) -> TrainingResult:
         raise BadInput(f"{path}: not a complete result of `train --json`: {error.args[0]} is missing") from None
     except (TypeError, ValueError, AttributeError) as error:
         raise BadInput(f"{path}: not a complete result of `train --json`: {error}") from None
+
+
+def serving_figures(path: str, overrides: Sequence[str]) -> dict[str, Any]:
+    """The stored result of `serve --json` in a file, or what the scenario in it gives, as plain data."""
+    from windtunnel import api
+    from windtunnel.errors import BadInput
+
+    data = stored_serving(path)
+    if data is None:
+        return api.simulate_serving(path, overrides=tuple(overrides)).to_dict()
+    if overrides:
+        raise BadInput(f"{path}: --set changes scenarios, not stored results")
+    return data

@@ -93,8 +93,8 @@ def difference(a: TrainingResult, b: TrainingResult) -> Comparison:
         a, b,
         seconds_by_class=deltas(a.breakdown, b.breakdown),
         bytes_by_kind=deltas(a.memory.at_peak, b.memory.at_peak),
-        plan=_changes(_flat(a.plan), _flat(b.plan)),
-        scenario=_changes(_flat(_outside_plan(a.scenario)), _flat(_outside_plan(b.scenario))),
+        plan=changed(flat(a.plan), flat(b.plan)),
+        scenario=changed(flat(_outside_plan(a.scenario)), flat(_outside_plan(b.scenario))),
         paired=_paired(a, b),
     )  # fmt: skip
 
@@ -205,17 +205,19 @@ def _outside_plan(scenario: dict[str, Any]) -> dict[str, Any]:
     return {k: v for k, v in scenario.items() if k not in ("plan", "name", "schema_version")}
 
 
-def _flat(data: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+def flat(data: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested fields under dotted names."""
     out: dict[str, Any] = {}
     for key, value in data.items():
         if isinstance(value, dict) and value:
-            out |= _flat(value, f"{prefix}{key}.")
+            out |= flat(value, f"{prefix}{key}.")
         else:
             out[prefix + key] = value
     return out
 
 
-def _changes(a: dict[str, Any], b: dict[str, Any]) -> dict[str, tuple[Any, Any]]:
+def changed(a: dict[str, Any], b: dict[str, Any]) -> dict[str, tuple[Any, Any]]:
+    """Fields that differ → (a, b)."""
     names = [*a, *(name for name in b if name not in a)]
     return {name: (a.get(name), b.get(name)) for name in names if _plain(a.get(name)) != _plain(b.get(name))}
 

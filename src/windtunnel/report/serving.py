@@ -120,8 +120,8 @@ def _figures(result: ServingResult) -> RenderableType:
             if capacity.get(f"{name}_bytes")
         )
         grid.add_row("Memory", sizes)
-    if line := _power(result):
-        grid.add_row("Power", line)
+    if power := _power(result):
+        grid.add_row("Power", power)
     if result.cost_per_million_output_tokens is not None:
         grid.add_row("Cost", f"{result.cost_per_million_output_tokens:,.3g} per million output tokens at list price")
     if result.grades:
@@ -161,7 +161,7 @@ def _sparks(result: ServingResult) -> list[tuple[str, Text]]:
     rows = [("running", series.running, "blue")]
     if result.waiting_mean > _TRIFLE:
         rows.append(("waiting", series.waiting, "red" if result.saturated else "yellow"))
-    out = []
+    out: list[tuple[str, Text]] = []
     for name, values, tone in rows:
         text = Text(spark(values), style=tone)
         text.append(f"  {name}, at most {values.max():,.0f}", style="dim not bold")

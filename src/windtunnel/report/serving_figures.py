@@ -9,7 +9,7 @@ import numpy as np
 
 from windtunnel.report.plan_figures import BAD, GRID, INK, MUTED
 from windtunnel.report.quantities import seconds
-from windtunnel.report.serving_text import slo_of
+from windtunnel.report.serving_text import short, slo_of
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -88,7 +88,7 @@ def latency_figure(result: ServingResult) -> Any:
             figure.add_vline(x=slo[key], line={"color": BAD, "width": 1.5, "dash": "dash"}, **where)
             left = math.log10(slo[key]) > 0.5 * (math.log10(low) + math.log10(high))
             figure.add_annotation(
-                x=math.log10(slo[key]), y=4, text=f"objective {seconds(slo[key])}", showarrow=False,
+                x=math.log10(slo[key]), y=4, text=f"objective {short(slo[key])}", showarrow=False,
                 xanchor="right" if left else "left", xshift=-5 if left else 5, font={"color": BAD, "size": 11.5},
                 bgcolor="rgba(255,255,255,0.8)", **where,
             )  # fmt: skip
@@ -234,7 +234,7 @@ def requests_figure(result: ServingResult) -> Any:
         low, high = min(low, slo["ttft"]), max(high, slo["ttft"])
         figure.add_annotation(
             xref="paper", x=0.005, y=math.log10(slo["ttft"]), yanchor="bottom", xanchor="left", showarrow=False,
-            text=f"objective {seconds(slo['ttft'])}", font={"color": BAD, "size": 11.5},
+            text=f"objective {short(slo['ttft'])}", font={"color": BAD, "size": 11.5},
         )  # fmt: skip
     at, words = axis_ticks(low / 1.15, high * 1.2)
     figure.update_yaxes(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from windtunnel.report.describe import cluster_text, model_text
-from windtunnel.report.quantities import count, percent, seconds
+from windtunnel.report.quantities import count, percent
 
 if TYPE_CHECKING:
     from windtunnel.serving.results import ServingResult
@@ -121,7 +121,7 @@ def limit_text(value: Any) -> str:
 
 def objective_text(result: ServingResult, slo: dict[str, float]) -> str:
     """The objective as stated: `TTFT up to 1.00 s, TPOT up to 50.00 ms for 90 % of requests`; empty without one."""
-    parts = [f"{name.upper()} up to {seconds(slo[name])}" for name in ("ttft", "tpot", "e2e") if name in slo]
+    parts = [f"{name.upper()} up to {short(slo[name])}" for name in ("ttft", "tpot", "e2e") if name in slo]
     return f"{', '.join(parts)} for {percent(slo['percentile'], 0)} of requests" if parts else ""
 
 

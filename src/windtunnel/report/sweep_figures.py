@@ -6,7 +6,6 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from windtunnel.report.plan_figures import BAD, BEST, MUTED, TAKEN
-from windtunnel.report.quantities import seconds
 from windtunnel.report.serving_figures import TPOT, TTFT, axis_ticks, layout
 from windtunnel.report.serving_text import short, slo_of
 
@@ -97,7 +96,7 @@ def load_curve(result: SweepResult) -> Any:
             figure.add_hline(y=slo[key], line={"color": BAD, "width": 1.5, "dash": "dash"}, row=row, col=1)
             figure.add_annotation(
                 xref="paper", x=0.005, y=math.log10(slo[key]), xanchor="left", yanchor="bottom", showarrow=False,
-                text=f"objective {seconds(slo[key])}", font={"color": BAD, "size": 11.5}, row=row, col=1,
+                text=f"objective {short(slo[key])}", font={"color": BAD, "size": 11.5}, row=row, col=1,
             )  # fmt: skip
             low, high = min(low, slo[key]), max(high, slo[key])
         at, words = axis_ticks(low / 1.2, high * 1.5)

@@ -202,7 +202,7 @@ def run(d: Deployment, requests: Requests, *, assumed: tuple[tuple[str, Any, str
         output_tokens_per_s_per_user=1.0 / tpot.p50 if tpot.p50 > 0 else 0.0, ttft_s=distribution(found.ttft_s),
         tpot_s=tpot, itl_s=from_histogram(outcome.between_tokens), e2e_s=distribution(found.e2e_s),
         queue_s=distribution(found.queue_s), slo_attainment=share, slo_met=share >= d.serving.slo.percentile,
-        goodput_requests_per_s=float(good.sum()) / duration,
+        goodput_requests_per_s=share * float(done.sum()) / duration,
         kv_cache_usage_max=float(totals["kv_max"].max()) / limits.blocks,
         kv_cache_usage_mean=float(totals["used_s"].sum()) / (limits.blocks * d.lanes * duration),
         prefix_hit_rate=cached, preemptions=int(totals["preemptions"].sum()),

@@ -219,10 +219,14 @@ class _Builder:
             return None
 
 
+_INDEX = re.compile(r"\[(\d+)\]")
+"""`pools[0]`, which may stand for `pools.0`."""
+
+
 def _override(data: dict[str, Any], overrides: Sequence[str], lines: SourceMap, problems: ProblemList) -> None:
     for text in overrides:
         path, equals, value_text = text.partition("=")
-        path = path.strip()
+        path = _INDEX.sub(r".\1", path.strip())
         if not equals or not all(path.split(".")):
             problems.add("--set", text, "must be path.to.field=value")
             continue
