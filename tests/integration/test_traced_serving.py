@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from windtunnel.errors import BadInput
 from windtunnel.serving.simulate import simulate_serving
 
 pytestmark = pytest.mark.slow
@@ -50,3 +51,17 @@ def test_conversations_wait_for_their_answers(tmp_path: Path) -> None:
     (tmp_path / "s.jsonl").write_text("".join(json.dumps(one) + "\n" for one in lines), encoding="utf-8")
     result = served(tmp_path, trace="s.jsonl")
     assert result.completed == 4 and 3 < result.duration_s < 3.8
+
+
+def test_settings_beside_a_trace_are_refused_with_their_line(tmp_path: Path) -> None:
+    (tmp_path / "m.jsonl").write_text("".join(json.dumps(one) + "\n" for one in MOONCAKE), encoding="utf-8")
+    scenario = tmp_path / "s.yaml"
+    scenario.write_text(
+        "model: meta-llama/Llama-3.1-8B\ncluster: {device: h100-sxm-80gb, nodes: 1, devices_per_node: 1}\n"
+        "serving:\n  traffic:\n    trace: m.jsonl\n    num_requests: 13\n    correlation: 0.5\n",
+        encoding="utf-8",
+    )
+    with pytest.raises(BadInput) as caught:
+        simulate_serving(scenario)
+    assert "num_requests = 13: must be at most 12" in str(caught.value) and "s.yaml:6)" in str(caught.value)
+    assert "correlation = 0.5: is the trace's own" in str(caught.value) and "s.yaml:7)" in str(caught.value)

@@ -14,7 +14,7 @@ import numpy as np
 
 from windtunnel import catalog
 from windtunnel.cost.serving import serving_coefficients
-from windtunnel.errors import ProblemList
+from windtunnel.errors import BadInput, ProblemList
 from windtunnel.importers.scenario import Source, attempt, load, resolve_model
 from windtunnel.serving import loop
 from windtunnel.serving.capped import Capped, capped
@@ -38,7 +38,9 @@ from windtunnel.specs.serving import PoolSpec, ServingPlan, ServingSpec
 
 if TYPE_CHECKING:
     from windtunnel.serving.engines import Instance
+    from windtunnel.serving.traffic import Traffic
     from windtunnel.specs.cluster import ClusterSpec
+    from windtunnel.specs.loader import SourceMap
     from windtunnel.specs.model import ModelSpec
 
 KEEP_EVENTS_BELOW = 200_000
@@ -63,6 +65,8 @@ class Deployment:
     """Instances of the loop: replicas · pp."""
     capped: Capped
     """What its devices do in an iteration, and at which clock under a power cap."""
+    lines: SourceMap
+    """Where each field was written, for problems that are found later."""
 
 
 def prepare(source: Source, *, overrides: Sequence[str] = ()) -> Deployment:
@@ -98,7 +102,9 @@ def prepare(source: Source, *, overrides: Sequence[str] = ()) -> Deployment:
     )  # fmt: skip
     limits = lane_limits(own.iteration, instance, serving)
     lanes = pool.replicas * pool.plan.pp
-    return Deployment(scenario, serving, folder, model, cluster, pool, instance, own.iteration, limits, lanes, own)
+    return Deployment(
+        scenario, serving, folder, model, cluster, pool, instance, own.iteration, limits, lanes, own, lines
+    )
 
 
 def _pool(scenario: Scenario, serving: ServingSpec, problems: ProblemList) -> PoolSpec:
@@ -141,16 +147,28 @@ def simulate_serving(source: Source, *, overrides: Sequence[str] = ()) -> Servin
         >>> import windtunnel as wt
         >>> r = wt.simulate_serving("examples/serving/llama3-70b-4xh100.yaml")  # doctest: +SKIP
     """
-    from windtunnel.serving.traffic import generate
-
     begun = time.perf_counter()
-    d = prepare(source, overrides=overrides)
-    traffic = generate(d.serving.traffic, folder=d.folder)
-    if traffic.spec != d.serving.traffic:  # a recorded benchmark says itself how it sent its requests
-        serving = d.serving.model_copy(update={"traffic": traffic.spec})
-        d = replace(d, serving=serving, limits=replace(d.limits, concurrency=traffic.concurrency))
+    d, traffic = sending(prepare(source, overrides=overrides))
     result = run(d, traffic.requests, assumed=traffic.assumed)
     return replace(result, simulated_in_s=time.perf_counter() - begun)
+
+
+def sending(d: Deployment) -> tuple[Deployment, Traffic]:
+    """A deployment's traffic, and the deployment with what a recorded benchmark says of how it sent its requests.
+
+    Raises:
+        BadInput: everything wrong with a trace or the settings beside it, with its place in the scenario.
+    """
+    from windtunnel.serving.traffic import generate
+
+    try:
+        traffic = generate(d.serving.traffic, folder=d.folder)
+    except BadInput as error:
+        raise error.located(d.lines) from None
+    if traffic.spec != d.serving.traffic:
+        serving = d.serving.model_copy(update={"traffic": traffic.spec})
+        d = replace(d, serving=serving, limits=replace(d.limits, concurrency=traffic.concurrency))
+    return d, traffic
 
 
 def run(d: Deployment, requests: Requests, *, assumed: tuple[tuple[str, Any, str], ...] = ()) -> ServingResult:

@@ -15,7 +15,7 @@ from typing import Any
 from windtunnel.errors import BadInput, Problem
 from windtunnel.importers.scenario import Source
 from windtunnel.serving.results import ServingResult
-from windtunnel.serving.simulate import Deployment, prepare, run
+from windtunnel.serving.simulate import Deployment, prepare, run, sending
 
 AXES = {"rate": "rate_per_s", "concurrency": "concurrency", "time_scale": "time_scale"}
 """Word of `--sweep` → field of `serving.traffic`."""
@@ -111,10 +111,8 @@ def loaded(d: Deployment, axis: str, load: float) -> Deployment:
 
 def serve_once(d: Deployment) -> ServingResult:
     """One run of a deployment's own traffic."""
-    from windtunnel.serving.traffic import generate
-
     begun = time.perf_counter()
-    traffic = generate(d.serving.traffic, folder=d.folder)
+    d, traffic = sending(d)
     result = run(d, traffic.requests, assumed=traffic.assumed)
     return replace(result, simulated_in_s=time.perf_counter() - begun)
 
