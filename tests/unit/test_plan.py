@@ -75,6 +75,9 @@ def test_nothing_fits_names_the_nearest() -> None:
     [
         ("search.space.tpp=[1]", "tpp"),
         ("search.space.tp=[0]", "greater than 0"),
+        ("search.space.tp=2", r"search.space.tp = 2: must be a list, such as \[2\]"),
+        ("search.space=none", r"search.space = none: must be a mapping"),
+        ("training.precision=tf32", r"training.precision = tf32: tpu-v5p has no rate for it.*; it has bf16, fp8, int8"),
         ("search.space.recompute=[some]", "none, selective or full"),
         ("search.objective=speed", "objective"),
         ("search.space.nodes=[0]", r"search.space.nodes.0 = 0: must be greater than 0"),
@@ -94,9 +97,11 @@ def test_nothing_fits_names_the_nearest() -> None:
     ],
 )
 def test_bad_searches_are_refused(setting: str, message: str, path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    elsewhere = ("cluster.device=tpu-v5p",) if "tf32" in setting else ()
     with pytest.raises(BadInput, match=message):
-        api.plan(SCENARIO, overrides=(setting,))
-    assert run(["plan", str(path), "--set", setting]) == 2
+        api.plan(SCENARIO, overrides=(setting, *elsewhere))
+    more = [word for each in elsewhere for word in ("--set", each)]
+    assert run(["plan", str(path), "--set", setting, *more]) == 2
     assert "Traceback" not in capsys.readouterr().err
 
 
@@ -154,9 +159,10 @@ def test_fewest_devices_for_a_deadline() -> None:
     }  # fmt: skip
     result = api.plan({**SCENARIO, "search": search})
     assert result.proof.best == result.best.num_devices == 8
-    sooner = api.plan({**SCENARIO, "search": search}, overrides=("search.limits.time_to_tokens=12 d",))
+    sooner = api.plan({**SCENARIO, "search": search}, overrides=("search.limits.time_to_tokens=12 d",), explain=True)
     assert sooner.best.num_devices > 8 and sooner.pruned["time_to_tokens"] > 0
     assert sooner.frontier[0].values["time_to_tokens"] <= 12 * 86400
+    assert sooner.why is not None and 1 not in {c.nodes for c in sooner.why.clusters}  # it breaks the deadline
 
 
 def test_each_limit_that_cannot_be_kept_has_its_nearest_miss() -> None:

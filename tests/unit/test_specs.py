@@ -152,7 +152,7 @@ def test_numbers_as_people_and_json_write_them(tmp_path: Path) -> None:
         ({"cluster": {"device": "d", "scale_out": {"nics": 4, "nic_bytes_per_s": 1}}},
          [("cluster.scale_out.nics", "unknown field", "nics_per_node"),
           ("cluster.scale_out.nics_per_node", "is required", None)]),
-        ({"techniques": ["a", {"b": 3}]}, [("techniques.1.b", "must be a valid dictionary", None)]),
+        ({"techniques": ["a", {"b": 3}]}, [("techniques.1.b", "must be a mapping of fields to values", None)]),
         ({"techniques": ["a", 3]}, [("techniques.1", "must be a name or a mapping", None)]),
         ({"plan": {"dp": "eight"}}, [("plan.dp", "must be a whole number or 'auto'", None)]),
         ({"plan": {"dp": 2.5}}, [("plan.dp", "must be a valid integer, got a number with a fractional part", None)]),

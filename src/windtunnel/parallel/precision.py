@@ -9,14 +9,25 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from windtunnel.cost.coefficients import Coefficients
+from windtunnel.errors import ProblemList
 from windtunnel.graph import Kind, Operator, Tensor
 from windtunnel.parallel.resolve import ResolvedPlan
+from windtunnel.specs.device import DeviceSpec
 
 MATRIX_FORMAT = {
     "fp32": "fp32", "tf32": "tf32", "fp16": "fp16", "bf16": "bf16", "fp8": "fp8", "fp8_rowwise": "fp8",
     "fp8_block": "fp8", "mxfp8": "fp8", "nvfp4": "fp4", "int8": "int8",
 }  # fmt: skip
 OPERAND_BYTES = {"fp32": 4.0, "tf32": 4.0, "fp16": 2.0, "bf16": 2.0, "fp8": 1.0, "int8": 1.0, "fp4": 0.5625}
+
+
+def check_rate(precision: str, device: DeviceSpec, problems: ProblemList) -> None:
+    """Note a precision in which a device multiplies no matrices, nor in a wider format that could stand in."""
+    try:
+        device.peak(MATRIX_FORMAT[precision])
+    except KeyError:
+        rule = f"{device.id} has no rate for it, nor for a format that could stand in"
+        problems.add("training.precision", precision, f"{rule}; it has {', '.join(device.peak_flop_per_s)}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from typing import Any
 from windtunnel import catalog, schedules
 from windtunnel.cost.coefficients import behaviour, coefficients
 from windtunnel.errors import UNSET, BadInput, ProblemList, SourceLines, nearest_name
-from windtunnel.parallel.precision import MATRIX_FORMAT
+from windtunnel.parallel.precision import MATRIX_FORMAT, check_rate
 from windtunnel.planner.objectives import METRICS, Setting
 from windtunnel.planner.screen import Case
 from windtunnel.specs.cluster import ClusterRef, ClusterSpec, MixedClusterRef, refuse_groups
@@ -80,6 +80,9 @@ def question_of(scenario: Scenario, folder: Any = None, lines: SourceLines | Non
         cluster = _located(reference, wanted, problems)
         if cluster is not None:
             clusters[device, nodes] = reference, cluster
+    for device in {cluster.device.id: cluster.device for _, cluster in clusters.values()}.values():
+        if not wanted.space.precision:
+            check_rate(training.precision, device, problems)
     _check_needs(wanted, [c for _, c in clusters.values()], problems)
     problems.raise_if_any()
     for (reference, cluster), precision in product(clusters.values(), wanted.space.precision or (training.precision,)):

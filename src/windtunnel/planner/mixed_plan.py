@@ -62,7 +62,7 @@ def plan_mixed(
     space = mixed_space(case, scenario.plan, wanted)
     if not space.count:
         rules = "; ".join(f"{rule} ({number})" for rule, number in space.excluded.items())
-        raise Infeasible("no legal plan in the search space", f"left out by rules: {rules or 'schedules'}")
+        raise Infeasible(f"no legal plan in the search space; left out by rules: {rules or 'schedules'}")
     screened = time.perf_counter() - begun
     name = goals.objectives[0].name
 

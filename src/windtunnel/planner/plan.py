@@ -271,7 +271,7 @@ def _enumerated(question: Question, goals: Goals) -> tuple[list[Branch], dict[st
             branches.append(branch)
     if not branches:
         rules = "; ".join(f"{rule} ({number})" for rule, number in excluded.items())
-        raise Infeasible("no legal plan in the search space", f"left out by rules: {rules or 'schedules'}")
+        raise Infeasible(f"no legal plan in the search space; left out by rules: {rules or 'schedules'}")
     return branches, excluded
 
 

@@ -104,6 +104,13 @@ class Branch:
         """The same with other bounds."""
         return replace(self, screening=self.screening.known(bounds))
 
+    def broken_limit(self, goals: Goals) -> str | None:
+        """A limit that no plan of this cluster keeps to, as far as is known without their bounds."""
+        for limit in goals.limits:
+            if not np.all(limit.met(limit.metric.bound(goals.within(self.setting), self.least))):
+                return limit.metric.name
+        return None
+
     def plan(self, layout: int, policy: int, goals: Goals) -> PlanSpec:
         """The plan of one candidate, its layers split and its recomputation chosen."""
         if not self.candidates.policies[policy].is_open:
@@ -277,14 +284,6 @@ class _Tally:
     by_limit: dict[str, int] = field(default_factory=dict)
     refused: int = 0
 
-    def broken(self, branch: Branch) -> bool:
-        """Whether a limit rules out a whole cluster, whatever the plan; counts its candidates if so."""
-        for limit in self.goals.limits:
-            if not np.all(limit.met(limit.metric.bound(self.goals.within(branch.setting), branch.least))):
-                self.by_limit[limit.metric.name] += branch.candidates.count
-                return True
-        return False
-
     def kept(self, branch: Branch) -> Ints:
         """Candidates of a cluster (flat cells) that no limit rules out by its bound."""
         x, bounds = branch.candidates, branch.bounds
@@ -334,7 +333,9 @@ def search(
             if branch.screening.done:
                 queue = queue.joined(0, which, branch, tally.kept(branch), found)
                 screened += branch.candidates.count
-            elif not tally.broken(branch):
+            elif name := branch.broken_limit(goals):
+                tally.by_limit[name] += branch.candidates.count
+            else:
                 waiting.append((tuple(_keys(branch.setting, branch.least, goals)[0].tolist()), which))
         waiting.sort(reverse=True)
         while at < len(queue.cell) or waiting:

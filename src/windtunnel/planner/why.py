@@ -95,7 +95,7 @@ class Why:
     limits: tuple[LimitCost, ...]
     floors: Floors
     clusters: tuple[ClusterBest, ...]
-    """Every cluster and precision of the search; empty where there is one."""
+    """Every cluster and precision of the search with a plan that may keep to the limits; empty where there is one."""
     simulations: int
     """Plans simulated for these answers, beyond those of the search."""
 
@@ -157,12 +157,14 @@ def _share(value: float, of: float) -> float:
 
 
 def _clusters(again: Again) -> tuple[ClusterBest, ...]:
-    """The best of every cluster: simulated where a plan of it was, else the least bound."""
+    """The best of every cluster that may keep to the limits: simulated where a plan of it was, else the least bound."""
     if len(again.branches) < 2:
         return ()
     metric, out = again.goals.objectives[0], []
     for i, branch in enumerate(again.branches):
         case = branch.case
+        if not branch.screening.done and branch.broken_limit(again.goals):
+            continue
         if not branch.screening.done:  # the search never came to it
             least = metric.bound(again.goals.within(branch.setting), branch.least)
             named = case.cluster.device.id, case.cluster.nodes, case.training.precision

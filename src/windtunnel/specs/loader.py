@@ -329,6 +329,10 @@ def explain(spec: type[BaseModel], data: Any, error: ValidationError, problems: 
             rule, value = str(cause), UNSET if isinstance(value, dict | BaseModel) else value
             rule, _, hint = rule.partition("; did you mean '")
             nearest = hint.removesuffix("'?") or None
+        elif kind in ("tuple_type", "list_type"):
+            rule = f"must be a list, such as [{value}]" if type(value) in (str, int, float) else "must be a list"
+        elif kind in ("dict_type", "model_type"):
+            rule = "must be a mapping of fields to values"
         else:
             rule = rule.replace("Input should be", "must be")
         if (path, kind) not in seen:

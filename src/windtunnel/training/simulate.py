@@ -14,7 +14,7 @@ from windtunnel.cost.clock import StepWork, at_clock, capped_clock, mean_power_w
 from windtunnel.cost.coefficients import Behaviour, Coefficients, behaviour, coefficients
 from windtunnel.engine import simulate as run_engine
 from windtunnel.errors import ProblemList
-from windtunnel.parallel.precision import MATRIX_FORMAT
+from windtunnel.parallel.precision import MATRIX_FORMAT, check_rate
 from windtunnel.parallel.resolve import ResolvedPlan, resolve
 from windtunnel.program.tables import Timeline
 from windtunnel.schedules.table import InstructionTable, ScheduleCosts
@@ -146,6 +146,7 @@ def resolve_step(
         chosen = chosen.across_nodes()
     for technique in techniques:
         plan = technique.on_plan(plan)
+    check_rate(training.precision, here.device, problems)
     resolved = resolve(model, cluster, training, plan, how, problems)
     if resolved is None:
         problems.raise_if_any()
