@@ -101,13 +101,12 @@ def iteration_model(
     layers = Layers(model, cluster, shape, coefficients, expert_skew)
     linear = (layers.price if engine else layers.alone)(knots(most_tokens))
     attention = attention_costs(model, cluster.device, shape, coefficients)
-    depth = len(model.layer_kinds())
+    depth = layers.depth()
     gaps = coefficients.layer_s + (0.0 if cuda_graphs else coefficients.launch_layer_s)
-    if shape.linear.casts:
-        gaps += coefficients.quantise_layer_s
+    casts = len(model.layer_kinds()) * coefficients.quantise_layer_s if shape.linear.casts else 0.0
     sequence_s = coefficients.sequence_s / shape.dp + linear.head_row_s + attention.decode_state_s
     return IterationModel(
-        linear, coefficients.host_s + depth * gaps + linear.head_s, attention.prompt_pair_s,
+        linear, coefficients.host_s + depth * gaps + casts + linear.head_s, attention.prompt_pair_s,
         attention.windowed_token_s, attention.decode_kv_s, attention.decode_window_s, int(model.sliding_window or 0),
         sequence_s, depth * coefficients.prompt_layer_s if cuda_graphs else 0.0, coefficients.request_s, attention,
         coefficients,

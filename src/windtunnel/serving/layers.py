@@ -30,6 +30,9 @@ PARTS = {"memory_bound": "element-wise", "scan": "scan", "tp": "all-reduce", "ep
 """Classes of time by tag."""
 _LINEAR, _EXPERTS = ("weights", "matrix products"), ("expert weights", "expert products")
 """What products are split into."""
+DENSE_LAUNCHES = 11
+"""Kernels and collectives of a dense layer cut by tp: two norms, four products, activation, attention and its rotary
+part, two reductions."""
 _SIXTEEN = Format("bf16", "bf16", "bf16", 2.0, False)
 
 
@@ -129,6 +132,14 @@ class Layers:
         if self.shape.pp > 1:
             total += (self.shape.pp - 1) * self._hop(n)
         return Linear(tokens, total, self.weight_bytes(), *self._head(), self._flop())
+
+    def depth(self) -> float:
+        """Layers, each counted by its kernels and collectives over those of a dense one: what gaps come between."""
+        one, total = np.ones(1), 0.0
+        for kind, count in Counter(self.model.layer_kinds()).items():
+            launches = sum(len(self._launch(op, one)) + (op.kind == Kind.ATTENTION) for op in self.local[kind])
+            total += count * launches / DENSE_LAUNCHES
+        return total
 
     # -- one operator --------------------------------------------------------------------------------------------------
     def _launch(self, op: Operator, n: Floats) -> list[Row]:

@@ -184,7 +184,7 @@ def run(d: Deployment, requests: Requests, *, assumed: tuple[tuple[str, Any, str
     limits = replace(d.limits, every=every)
     most = limits.budget + limits.max_seqs
     outcome = loop.serve(requests, d.iteration.table(most), limits, d.lanes)
-    found = measures(requests, d.iteration.request_s, d.serving.traffic.warmup_requests)
+    found = measures(requests, d.iteration.request_s + d.serving.traffic.client_s, d.serving.traffic.warmup_requests)
     done = requests.state == DONE
     finish = float(np.nanmax(requests.finish_s)) if done.any() else 0.0
     first = float(np.nanmin(requests.arrival_s)) if count else 0.0

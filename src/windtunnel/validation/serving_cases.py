@@ -22,7 +22,7 @@ from windtunnel.validation.serving_run import Ready, cost, ready, run
 
 Floats = npt.NDArray[np.float64]
 SCALES = (("ttft", 0.20), ("first_token", 0.10), ("prompt_time", 0.10), ("", 0.08))
-"""Log error up to which a metric counts in full (soft L1), by the start of its name: how far repeated runs differ."""
+"""Log error at which a metric's weight begins to fall, by the start of its name: how far repeated runs differ."""
 REPLAYED = 0.05
 """The same where every arrival is known."""
 FULL_CACHE = 0.9

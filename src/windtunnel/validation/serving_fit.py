@@ -1,7 +1,7 @@
 """Fit coefficients of serving engines on device generations to measured rows, by request-level simulation.
 
-Gauss–Newton on log errors with soft-L1 weights and log-normal priors: what no row tells stays at its prior.
-In each set at most eight are free, those that its rows are most sensitive to; the derivatives are finite differences.
+Gauss–Newton on log errors with Cauchy weights and log-normal priors: what no row tells stays at its prior. In each
+set at most eight are free, those that explain most of its errors; the derivatives are finite differences.
 """
 
 from __future__ import annotations
@@ -112,17 +112,17 @@ class Fitter:
         return out
 
     def choose(self) -> None:
-        """The free coefficients of each set: those that its rows are most sensitive to, for their priors."""
+        """The free coefficients of each set: those that explain most of its errors, one after another."""
         base, weights = self.errors({})
         names = {b: [n for n in PRIORS if value_of(c, n) > 0] for b, c in self.priors.items()}
         slopes = self.slopes({}, base, names)
         for b, own in names.items():
             rows = self.of[b]
-            w = np.sqrt(weights[rows])[:, None] / self.scale[rows][:, None]
-            reach = np.sqrt(((slopes[b] * w) ** 2).sum(0)) * np.array([PRIORS[n][0] for n in own])
-            ranked = sorted((float(-r), n) for r, n in zip(reach, own, strict=True) if r > 0.3)
-            self.names[b] = [n for _, n in ranked[:FREE]]
-            self.first[b] = slopes[b][:, [own.index(n) for n in self.names[b]]]
+            known = np.isfinite(base[rows]) & (weights[rows] > 0)
+            w = _weight(base[rows][known], self.scale[rows][known])
+            picked = _forward(slopes[b][known], base[rows][known], w, np.array([PRIORS[n][0] for n in own]))
+            self.names[b] = [own[i] for i in picked]
+            self.first[b] = slopes[b][:, picked]
             self.say(f"{b}: {len(rows)} values, free {', '.join(self.names[b])}")
 
     def fit(
@@ -165,7 +165,7 @@ class Fitter:
         names = self.names[b]
         known = np.isfinite(errors) & (weights > 0)
         e, j, s = errors[known], slopes[known], scale[known]
-        w = 1.0 / np.sqrt(1.0 + (e / s) ** 2) / s**2
+        w = _weight(e, s)
         prior = np.array([1.0 / PRIORS[n][0] ** 2 for n in names])
         off = np.array([math.log(at[n] / value_of(self.priors[b], n)) for n in names])
         normal = (j * w[:, None]).T @ j + np.diag(prior)
@@ -183,6 +183,31 @@ class Fitter:
             rows = sum(self.cases[i].rows for i in used)
             out.append(BlockFit(b, dict(own), errors, told, len(used), rows))
         return out
+
+
+def _weight(errors: Floats, scale: Floats) -> Floats:
+    """Weights of a Cauchy loss: rows whose stated configuration cannot be what ran hardly pull."""
+    return np.asarray(1.0 / (1.0 + (errors / scale / 2.0) ** 2) / scale**2)
+
+
+def _forward(slopes: Floats, errors: Floats, weights: Floats, sigma: Floats) -> list[int]:
+    """Up to `FREE` columns, each the one that lowers the penalised squares most beside those before it."""
+    normal = (slopes * weights[:, None]).T @ slopes + np.diag(1.0 / sigma**2)
+    pull = (slopes * weights[:, None]).T @ errors
+    picked: list[int] = []
+    reached = 0.0
+    while len(picked) < FREE:
+        gains = np.full(len(sigma), -np.inf)
+        for i in range(len(sigma)):
+            if i not in picked and np.abs(slopes[:, i]).max(initial=0.0) > 0:
+                own = [*picked, i]
+                gains[i] = pull[own] @ np.linalg.solve(normal[np.ix_(own, own)], pull[own]) - reached
+        best = int(np.argmax(gains))
+        if not gains[best] > 1.0:
+            break
+        picked.append(best)
+        reached += float(gains[best])
+    return picked
 
 
 def out_of_sample(

@@ -190,14 +190,18 @@ def _closed(ctx: ServingContext, model: ModelSpec, facts: Facts, formats: dict[s
     ctx.assume("serving.traffic", shown, protocol.why)
     mode = "split" if ctx.config.get("mode") == "disagg" else "closed"
     facts = Facts(
-        facts.engine, facts.version, facts.model, facts.device, protocol.name, facts.weights, mode, *size, slots
-    )
+        facts.engine, facts.version, facts.model, facts.device, protocol.name, facts.weights,
+        mode, *size, slots, count(ctx.config.get("tp_size")) or count(ctx.row.get("tp")) or 0,
+    )  # fmt: skip
     fields = settings(ctx, facts)
     limits, kv = _limits(fields), KvSpec(prefix_caching=False)
     traffic = TrafficSpec(
         concurrency=slots, num_requests=protocol.requests * slots, input_tokens=_drawn(size[0], protocol.lengths),
-        output_tokens=_drawn(size[1], protocol.lengths),
+        output_tokens=_drawn(size[1], protocol.lengths), client_s=protocol.client_s.get(facts.engine, 0.0),
     )  # fmt: skip
+    if traffic.client_s:
+        why = "fitted on records of this form: first tokens come later than in other records of the engine"
+        ctx.assume("serving.traffic.client_s", traffic.client_s, why)
     if mode == "split":
         pools = []
         for role in ("prefill", "decode"):

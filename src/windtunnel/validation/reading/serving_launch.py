@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from windtunnel.validation.reading.serving_words import ServingContext
@@ -23,6 +23,7 @@ class Facts:
     isl: int = 0
     osl: int = 0
     slots: int = 0
+    tp: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +36,8 @@ class Protocol:
     requests: int
     """Requests a slot."""
     why: str
+    client_s: dict[str, float] = field(default_factory=dict)
+    """Seconds on the way to an engine, by engine."""
 
 
 def protocol_of(form: str) -> Protocol | None:
@@ -42,7 +45,8 @@ def protocol_of(form: str) -> Protocol | None:
     for entry in table("serving")["protocols"]:
         if matches(entry["form"], form.lower()):
             why = " ".join(entry["why"].split())
-            return Protocol(entry["name"], float(entry["lengths"]), int(entry["requests"]), why)
+            share, client_s = float(entry["lengths"]), entry.get("client_s", {})
+            return Protocol(entry["name"], share, int(entry["requests"]), why, client_s)
     return None
 
 
