@@ -23,6 +23,7 @@ from windtunnel.report.serving_text import (
     deployment_line,
     device_rate,
     limit_text,
+    money,
     objective_text,
     plan_chips,
     slo_of,
@@ -135,7 +136,7 @@ def _bound(result: ServingResult) -> str:
     if mean := result.power.get("mean_w_per_device"):
         parts.append(f"<b>{mean:,.0f} W</b> per device")
     if result.cost_per_million_output_tokens is not None:
-        parts.append(f"<b>{result.cost_per_million_output_tokens:,.3g}</b> per million output tokens")
+        parts.append(f"<b>{money(result.cost_per_million_output_tokens)}</b> per million output tokens")
     aside = f'<span class="aside">{"; ".join(parts)}</span>' if parts else ""
     return f'<div class="card bound"><span><b>Bound by</b> {escape(result.bound_by)}</span>{aside}</div>'
 

@@ -14,6 +14,7 @@ from windtunnel.report.quantities import count, gib, percent, seconds
 from windtunnel.report.serving_text import (
     SATURATED,
     deployment_line,
+    money,
     objective_text,
     plan_chips,
     short,
@@ -123,7 +124,7 @@ def _figures(result: ServingResult) -> RenderableType:
     if power := _power(result):
         grid.add_row("Power", power)
     if result.cost_per_million_output_tokens is not None:
-        grid.add_row("Cost", f"{result.cost_per_million_output_tokens:,.3g} per million output tokens at list price")
+        grid.add_row("Cost", f"{money(result.cost_per_million_output_tokens)} per million output tokens at list price")
     if result.grades:
         grid.add_row("Grades", grade_line(result.grades))
     return grid

@@ -52,10 +52,20 @@ def short(value: float) -> str:
     return "0 s"
 
 
+def money(value: float) -> str:
+    """An amount of the price list's currency.
+
+    Example:
+        >>> money(0.4412), money(6.4071), money(1612.0)
+        ('0.441', '6.41', '1,612')
+    """
+    return f"{value:,.3g}" if value < 100 else f"{value:,.0f}"
+
+
 def traffic_line(result: ServingResult, *, load: bool = True) -> str:
     """How requests come and how long they are; without `load`, what points of a sweep have in common."""
     t = (result.scenario.get("serving") or {}).get("traffic") or {}
-    parts = [f"{result.requests:,} requests"]
+    parts = [f"{result.requests:,} request" + "s" * (result.requests != 1)]
     if t.get("trace"):
         parts.append(f"trace {t['trace']}")
     if load and t.get("time_scale", 1.0) != 1.0:

@@ -113,47 +113,63 @@ def composition(model: IterationModel, mean: Mean, *, mixed: bool) -> dict[str, 
     return out
 
 
-def waits_for(record: Record, limits: Limits, mean: Mean) -> tuple[str, float]:
+def waits_for(record: Record, limits: Limits) -> tuple[str, float]:
     """Why requests wait, in words, and the share of waiting time (requests · seconds) that this reason has.
 
-    An event with a line names the limit that its batch has reached: sequences; then the cache, where the free blocks
-    are fewer than the prompt needs that is admitted next. What is left waits for the iteration under way, or for the
-    token budget where prompts fill it.
+    Requests that an iteration found in line and did not admit wait for the limit that its batch had reached: sequences;
+    the cache, where the free blocks are fewer than the prompt needs that is admitted next; else the token budget (or
+    the engine's interval between two looks at the line). Those that came since wait for the iteration under way.
     """
     events = record.events
     area = events["waiting"] * events["seconds"]
     whole = float(area.sum())
     if whole <= 0.0:
         return "", 0.0
+    left, need = _in_line(record, limits)
+    left = np.minimum(left, events["waiting"]) * events["seconds"]
     full = events["decoding"] + events["prompts"] >= limits.max_seqs
-    cache = ~full & (events["used"] + _next_need(record, limits) + limits.watermark > limits.blocks)
-    filled = mean.prompt_tokens + (mean.decoding if limits.mixed else 0.0) > 0.85 * limits.budget
-    rest = f"an iteration holds {limits.budget:,} tokens (max_num_batched_tokens)" if filled else _UNDER_WAY
-    if limits.static and mean.decoding:
-        rest = "the batch before has to end"
+    cache = ~full & (events["used"] + need + limits.watermark > limits.blocks)
+    rest = ~full & ~cache
+    idle = rest & (events["prompts"] == 0)
+    if limits.static:
+        between = "the batch before has to end"
+    else:
+        between = f"the engine looks at the line every {limits.poll:,} steps" if limits.poll > 1 else _UNDER_WAY
     shares = {
-        f"{limits.max_seqs:,} sequences run (max_num_seqs)": float(area[full].sum()) / whole,
-        "the cache is full": float(area[cache].sum()) / whole,
-        rest: float(area[~full & ~cache].sum()) / whole,
+        f"{limits.max_seqs:,} sequences run (max_num_seqs)": float(left[full].sum()),
+        "the cache is full": float(left[cache].sum()),
+        f"an iteration holds {limits.budget:,} tokens (max_num_batched_tokens)": float(left[rest & ~idle].sum()),
+        _UNDER_WAY: 0.0,
     }
-    return max(shares.items(), key=lambda item: item[1])
+    alone = events["prompts"] == 0  # a run of decode steps, which an engine that always looks would have ended
+    shares[between] = float(left[idle].sum())
+    shares[between] += float((area - left)[alone].sum())
+    shares[_UNDER_WAY] += float((area - left)[~alone].sum())
+    reason, most = max(shares.items(), key=lambda item: item[1])
+    return reason, most / whole
 
 
-def _next_need(record: Record, limits: Limits) -> Floats:
-    """Blocks that the prompt needs which an event's instance admits next."""
+def _in_line(record: Record, limits: Limits) -> tuple[Floats, Floats]:
+    """Requests that each event left in line as it began, and the blocks that the next one of them needs."""
     q, events = record.requests, record.events
-    out = np.zeros(len(events))
-    tokens = q.input_tokens + (q.output_tokens if limits.reserve else 0)
+    left, need = np.zeros(len(events)), np.zeros(len(events))
+    ran = np.flatnonzero(np.isfinite(q.scheduled_s))
+    ran = ran[np.lexsort((q.scheduled_s[ran], q.instance[ran]))]
+    ends = np.searchsorted(q.instance[ran], np.arange(record.lanes + 1))
+    asked = np.flatnonzero(events["waiting"] > 0)
+    asked = asked[np.argsort(events["instance"][asked], kind="stable")]
+    of_lane = np.searchsorted(events["instance"][asked], np.arange(record.lanes + 1))
     for lane in range(record.lanes):
-        own = np.flatnonzero((q.instance == lane) & np.isfinite(q.scheduled_s))
-        if not len(own):
+        own, mine = ran[ends[lane] : ends[lane + 1]], asked[of_lane[lane] : of_lane[lane + 1]]
+        if not len(own) or not len(mine):
             continue
-        own = own[np.argsort(q.scheduled_s[own], kind="stable")]
-        mine = events["instance"] == lane
-        at = np.searchsorted(q.scheduled_s[own], events["start"][mine], side="right")
-        need = -(-tokens[own] // limits.block)
-        out[mine] = need[np.minimum(at, len(own) - 1)]
-    return out
+        start = events["start"][mine]
+        admitted = np.searchsorted(q.scheduled_s[own], start, side="right")
+        came = np.searchsorted(np.sort(q.arrival_s[own]), start, side="right")
+        first = own[np.minimum(admitted, len(own) - 1)]
+        tokens = q.input_tokens[first] + (q.output_tokens[first] if limits.reserve else 0)
+        left[mine], need[mine] = came - admitted, -(-tokens // limits.block)
+    return left, need
 
 
 def bound_by(parts: dict[str, dict[str, float]], mean: Mean, busy_s: float, record: Record, limits: Limits) -> str:
@@ -176,7 +192,7 @@ def bound_by(parts: dict[str, dict[str, float]], mean: Mean, busy_s: float, reco
             part = 100 * seconds / sum(times.values())
             words.append((own, f"{name} by {_BOUND.get(first, first)} ({part:.0f} % of {_A[kind]})"))
     out = "; ".join(text for _, text in sorted(words, reverse=True))
-    reason, portion = waits_for(record, limits, mean)
+    reason, portion = waits_for(record, limits)
     q = record.requests
     wait = float(np.nanmean(q.scheduled_s - q.arrival_s)) if np.isfinite(q.scheduled_s).any() else 0.0
     first_s = float(np.nanmean(q.first_token_s - q.arrival_s)) if np.isfinite(q.first_token_s).any() else 0.0
