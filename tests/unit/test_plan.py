@@ -159,10 +159,9 @@ def test_fewest_devices_for_a_deadline() -> None:
     }  # fmt: skip
     result = api.plan({**SCENARIO, "search": search})
     assert result.proof.best == result.best.num_devices == 8
-    sooner = api.plan({**SCENARIO, "search": search}, overrides=("search.limits.time_to_tokens=12 d",), explain=True)
+    sooner = api.plan({**SCENARIO, "search": search}, overrides=("search.limits.time_to_tokens=12 d",))
     assert sooner.best.num_devices > 8 and sooner.pruned["time_to_tokens"] > 0
     assert sooner.frontier[0].values["time_to_tokens"] <= 12 * 86400
-    assert sooner.why is not None and 1 not in {c.nodes for c in sooner.why.clusters}  # it breaks the deadline
 
 
 def test_each_limit_that_cannot_be_kept_has_its_nearest_miss() -> None:

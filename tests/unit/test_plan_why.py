@@ -22,7 +22,7 @@ from windtunnel.planner.plan import Progress, branch_of, question_of
 from windtunnel.planner.search import Found, search
 from windtunnel.planner.simpler import Simplicity, simplicity
 from windtunnel.planner.stability import stability
-from windtunnel.planner.why import LAYOUT
+from windtunnel.planner.why import LAYOUT, clusters
 from windtunnel.report.plan import plan_summary
 from windtunnel.specs.plan import PlanSpec
 from windtunnel.specs.scenario import Scenario
@@ -255,6 +255,16 @@ def test_the_runner_up_is_on_the_best_plans_cluster() -> None:
     best = {c.device: c for c in both.why.clusters}
     assert best["h100-sxm-80gb"].simulated == both.best.step_time_s
     assert best["a100-sxm-80gb"].bound > both.best.step_time_s and best["a100-sxm-80gb"].simulated is None
+
+
+def test_clusters_that_break_a_limit_are_no_candidates() -> None:
+    search_for = {**SCENARIO["search"], "space": {**SCENARIO["search"]["space"], "nodes": [1, 2, 4]}}
+    search_for |= {"objective": "devices", "tokens": 2e11, "limits": {"time_to_tokens": "12 d"}}
+    question = question_of(Scenario.model_validate({**SCENARIO, "search": search_for}))
+    goals = Goals.of(question.wanted)
+    branches = [branch_of(v, question.wanted, goals) for v in question.variants]
+    found, _ = search(branches, goals)
+    assert [c.nodes for c in clusters(Again.of(branches, goals, found))] == [4]
 
 
 def test_large_spaces_are_explained_when_asked(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -346,4 +346,3 @@ def with_policies(
     policies = _policies(plan, search.space, behaviour, x["cp"])
     legal = _legal(x, policies, model, behaviour, excluded)
     return Candidates(**x, policies=policies, legal=legal, base=plan, excluded=excluded)
-

@@ -148,7 +148,7 @@ def why(again: Again, best: Evaluated, result: TrainingResult, report: Callable[
     classes = {} if runner is None else deltas(result.breakdown, runner.breakdown)
     return Why(
         runner, None if other is None else axes(other, again, cluster=False), worse, classes,
-        cells(again, best.branch), limits, _floors(again, best.branch), _clusters(again), again.simulations,
+        cells(again, best.branch), limits, _floors(again, best.branch), clusters(again), again.simulations,
     )  # fmt: skip
 
 
@@ -156,7 +156,7 @@ def _share(value: float, of: float) -> float:
     return (value - of) / abs(of) if of else 0.0
 
 
-def _clusters(again: Again) -> tuple[ClusterBest, ...]:
+def clusters(again: Again) -> tuple[ClusterBest, ...]:
     """The best of every cluster that may keep to the limits: simulated where a plan of it was, else the least bound."""
     if len(again.branches) < 2:
         return ()
@@ -299,5 +299,3 @@ def _floors(again: Again, which: int) -> Floors:
         plan = x.plan(layout, policy)
         plans.append({n: getattr(plan, n) for n in (*LAYOUT, "vpp", "mbs")} | {"recompute": plan.recompute.policy})
     return Floors(tuple(time_s[kept].tolist()), tuple(memory[kept].tolist()), tuple(plans))
-
-
