@@ -8,11 +8,14 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import typer
 
 import windtunnel
 from windtunnel.cli.main import app
+from windtunnel.serving.metrics import distribution
+from windtunnel.serving.results import ServingResult
 from windtunnel.training.results import Interval, MemoryReport, TrainingResult
 
 pytestmark = pytest.mark.golden
@@ -70,6 +73,16 @@ RESULT_KEYS = [
 ]  # fmt: skip
 
 
+SERVING_KEYS = [
+    "requests", "duration_s", "throughput_requests_per_s", "output_tokens_per_s", "output_tokens_per_s_per_device",
+    "ttft_s", "tpot_s", "itl_s", "e2e_s", "slo_attainment", "goodput_requests_per_s", "kv_cache_usage_max",
+    "preemptions", "saturated", "simulated_in_s", "completed", "rejected", "capacity", "limits", "bound_by",
+    "composition", "power", "cost_per_million_output_tokens", "intervals", "grades", "assumed", "warnings", "scenario",
+    "input_hash", "version",
+]  # fmt: skip
+"""Of `serve --json`; there may be more."""
+
+
 def surface(command: Any, path: str = "") -> dict[str, list[str]]:
     """Option names (long, without help) of every command below one."""
     out = {}
@@ -116,9 +129,16 @@ def test_result_keys_are_frozen() -> None:
     assert [f.name for f in fields(MemoryReport)][:5] == memory
 
 
+def test_keys_of_a_serving_result_are_kept() -> None:
+    names = [f.name for f in fields(ServingResult)]
+    assert [key for key in SERVING_KEYS if key not in names] == []
+    told = {"mean", "p50", "p90", "p99"}
+    assert told <= set(distribution(np.arange(5.0)).to_dict())
+
+
 def test_help_imports_nothing_heavy() -> None:
     code = (
-        "import sys; from windtunnel.cli.main import run; run(['train', '--help']); "
+        "import sys; from windtunnel.cli.main import run; run(['train', '--help']); run(['serve', '--help']); "
         "print([m for m in ('numpy', 'numba', 'plotly', 'pandas', 'yaml', 'rich') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)

@@ -41,7 +41,8 @@ def test_examples_show_what_they_are_about() -> None:
     of_group = {int(g): set(chat.record.requests.instance[groups == g]) for g in groups[:50]}
     assert all(len(homes) == 1 for homes in of_group.values()), "a conversation stays on its instance"
     assert 14_000 < long.record.requests.input_tokens.mean() < 18_000
-    assert "expert" in long.bound_by and "attention of prompts" in long.composition["iteration with prompts"]
+    assert long.composition["decode iteration"]["expert weights"] > 0
+    assert long.composition["iteration with prompts"]["attention of prompts"] > 0
     assert trace.requests == 600 and trace.record.requests.prefix_blocks is not None
 
 
