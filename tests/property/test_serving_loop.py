@@ -2,14 +2,32 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
+from windtunnel.importers.traces.record import PrefixBlocks
 from windtunnel.serving import loop, reference
 from windtunnel.serving.limits import Limits
 from windtunnel.serving.requests import DONE, REJECTED, Requests
 
 TIMES = ("scheduled_s", "first_token_s", "finish_s", "arrival_s")
+
+
+def further(g: np.random.Generator) -> dict[str, Any]:
+    """Switches that few engines have, each now and then."""
+    found: dict[str, Any] = {}
+    if g.random() < 0.3:
+        found |= {"sequence_blocks": int(g.integers(0, 3)), "window_share": float(g.choice([0.0, 0.25, 5.0]))}
+    if g.random() < 0.3:
+        found |= {"reserve_length": int(g.integers(1, 300))}
+    if g.random() < 0.3:
+        start = int(g.integers(1, 1_000_000))
+        found |= {"ratio_start": start, "ratio_least": start // 7, "ratio_decay": start // 100, "retract": 20}
+    if g.random() < 0.3:
+        found |= {"swap_blocks": int(g.integers(1, 100)), "swap_block": 1e-4}
+    return found | {"caching": bool(g.random() < 0.5)}
 
 
 def scenario(seed: int) -> tuple[Requests, np.ndarray, Limits, int]:
@@ -22,6 +40,8 @@ def scenario(seed: int) -> tuple[Requests, np.ndarray, Limits, int]:
     follow = np.full(n, -1, np.int32)
     if g.random() < 0.3 and n > 4:
         follow[: n // 2] = np.arange(n // 2, 2 * (n // 2))
+        if g.random() < 0.7:  # turns that hold the one before
+            inputs[n // 2 : 2 * (n // 2)] += inputs[: n // 2] + outputs[: n // 2]
     delay = np.where(g.random(n) < 0.5, 0, g.exponential(1, n)) if g.random() < 0.5 else np.zeros(n)
     gaps = np.cumsum(g.exponential(g.choice([0.01, 0.2, 2]), n))
     arrival = np.full(n, np.nan) if closed else np.round(gaps, int(g.integers(0, 4)))
@@ -33,19 +53,36 @@ def scenario(seed: int) -> tuple[Requests, np.ndarray, Limits, int]:
         blocks=int(g.integers(18, 90)) * 16 // block if g.random() < 0.7 else 10**6, watermark=int(g.integers(0, 4)),
         poll=int(g.choice([1, 1, 7])), mixed=bool(g.integers(2)), chunked=bool(g.integers(2)),
         reserve=bool(g.random() < 0.3), static=bool(g.random() < 0.15), router=int(g.integers(0, 6)),
-        concurrency=closed, seed=int(g.integers(0, 100)), every=1,
+        concurrency=closed, seed=int(g.integers(0, 100)), every=1, **further(np.random.default_rng(seed + 10**6)),
     )  # fmt: skip
     priority = (np.arange(n) % 3 if seed % 4 == 0 else np.zeros(n)).astype(np.int32)
     requests = Requests(
         arrival, inputs, outputs, priority=priority, group=(np.arange(n) % 5).astype(np.int32), follow=follow,
         delay_s=delay,
     )  # fmt: skip
+    if limits.caching and seed % 3 == 0:
+        requests.prefix_blocks = shared_blocks(np.random.default_rng(seed), inputs)
     return requests, linear, limits, int(g.integers(1, 5))
+
+
+def shared_blocks(g: np.random.Generator, inputs: np.ndarray) -> PrefixBlocks:
+    """Prompts that branch off each other at random blocks of 16 tokens."""
+    rows: list[list[int]] = []
+    fresh = 0
+    for tokens in inputs:
+        count = int(tokens) // 16
+        old = rows[int(g.integers(len(rows)))] if rows and g.random() < 0.8 else []
+        row = old[: int(g.integers(0, min(len(old), count) + 1))]
+        new = list(range(fresh, fresh + count - len(row)))
+        fresh += len(new)
+        rows.append(row + new)
+    start = np.concatenate([[0], np.cumsum([len(r) for r in rows])]).astype(np.int64)
+    return PrefixBlocks(start, np.array([i for r in rows for i in r], np.int64), 16)
 
 
 def test_kernel_equals_its_twin() -> None:
     preempted = rejected = 0
-    for seed in range(120):
+    for seed in range(150):
         (a, linear, limits, n), (b, *_) = scenario(seed), scenario(seed)
         loop.serve(a, linear, limits, n)
         reference.serve(b, linear, limits, n)

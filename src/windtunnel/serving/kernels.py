@@ -38,7 +38,8 @@ REQUEST = np.dtype(
         (name, "i4")
         for name in (
             "input", "output", "cached", "priority", "group", "left", "stored", "chunk", "made", "blocks", "state",
-            "instance", "preemptions", "follow", "place", "behind", "next_prompt", "before", "after", "held",
+            "instance", "preemptions", "follow", "place", "behind", "next_prompt", "before", "after", "held", "hit",
+            "nodes", "shared", "swapped",
         )
     ],
     align=True,
@@ -46,42 +47,57 @@ REQUEST = np.dtype(
 """A request: seconds; tokens of prompt and answer, of the prompt found in the cache; what is left to compute, what is
 stored, what this iteration takes, what was made; links of the waiting line, of prompts under way, of the order of
 admission. `held`: tokens inside the window, on the average of its answer. `follow`: the request that is sent `delay`
-seconds after this one ended (its next turn), or −1."""
+seconds after this one ended (its next turn), or −1. `hit`: prompt tokens found in the cache when it first entered.
+`nodes`: of its chain that it holds; `shared`: blocks of those that it does not count as its own; `swapped`: blocks in
+host memory."""
 INSTANCE = np.dtype(
     [(name, "f8") for name in ("start", "end", "first_step", "slope", "kv", "window")]
-    + [(name, "i8") for name in ("step", "steps", "used", "polled")]
+    + [(name, "i8") for name in ("step", "steps", "used", "polled", "ratio", "cached", "host")]
     + [(name, "i4") for name in ("mode", "decoding", "prefilling", "waiting", "prompt_head", "prompt_tail")]
-    + [("newest", "i4"), ("spare", "i4")],
+    + [(name, "i4") for name in ("newest", "oldest", "youngest", "spare")],
     align=True,
 )  # fmt: skip
-"""An instance: the iteration or run under way, its batch, its cache."""
+"""An instance: the iteration or run under way, its batch, its cache. `ratio`: of the answers to come, what is expected
+(millionths); `cached`: blocks that nobody holds but whose content is known, from the `oldest` node to the `youngest`."""
+NODE = np.dtype([(name, "i4") for name in ("resident", "holders", "before", "after")])
+"""A stretch of content in one instance's cache: blocks there, requests that hold it, its place among those let go."""
 TOTAL = np.dtype(
     [
         (name, "f8")
         for name in (
             "busy_s", "iterations", "prompt_iterations", "prompt_tokens", "decode_tokens", "prompt_pairs", "kv_tokens",
             "decode_step_s", "running_s", "waiting_s", "used_s", "kv_max", "preemptions", "running_max",
+            "asked_tokens", "hit_tokens",
         )
     ]
 )  # fmt: skip
-"""Sums over an instance's life: seconds, tokens, integrals over time of sequences running, waiting, of blocks used."""
+"""Sums over an instance's life: seconds, tokens, integrals over time of sequences running, waiting, of blocks used; tokens of
+prompts that entered, and those of them found in the cache."""
 SERIES = np.dtype(
     [(name, "f8") for name in ("start", "seconds", "steps", "decoding", "prompts", "waiting", "used")]
     + [("instance", "i8")]
 )
 """One event of an instance: how long it took, how many steps, with what batch."""
 LIMITS = np.dtype(
-    [("pair", "f8"), ("kv", "f8"), ("window_kv", "f8"), ("per_sequence", "f8"), ("prompt_extra", "f8")]
+    [
+        (name, "f8")
+        for name in ("pair", "kv", "window_kv", "per_sequence", "prompt_extra", "window_share", "swap_block")
+    ]
     + [
         (name, "i8")
         for name in (
             "window", "budget", "max_seqs", "block", "blocks", "watermark", "poll", "mixed", "chunked", "reserve",
-            "static", "router", "concurrency", "every", "seed",
+            "static", "router", "concurrency", "every", "seed", "caching", "reserve_length", "sequence_blocks",
+            "ratio_start", "ratio_least", "ratio_decay", "retract", "swap_blocks",
         )
     ]
 )  # fmt: skip
 """Costs per pair, per token in the cache, per sequence and per iteration with prompts, in seconds; limits of a batch
 and of the cache; switches of the policy (0 or 1). `every`: keep one event in that many; 0 keeps none."""
+
+MILLION = 1_000_000
+EXPECTED_MOST = 4096
+"""Tokens of one answer that are expected at most (SGLang, SGLANG_CLIP_MAX_NEW_TOKENS_ESTIMATION)."""
 
 _helper = njit(cache=True, error_model="numpy", _nrt=False)
 
@@ -226,14 +242,161 @@ def _room(turns: Array, step: int, decoding: int, block: int, free: int, wanted:
 
 
 @_helper
-def _give_back(instance: Array, requests: Array, turns: Array, i: int, block: int, reserve: int) -> None:
+def _extra(q: Array, limits: Array) -> int:
+    """Blocks that a sequence takes beside those of its tokens: recurrent states, layers that keep a window."""
+    if limits.window_share == 0.0:
+        return limits.sequence_blocks
+    kept = float(min(q.input + q.output, limits.window)) * limits.window_share
+    return limits.sequence_blocks + int(np.ceil(kept / limits.block))
+
+
+@_helper
+def _wanted(q: Array, limits: Array) -> int:
+    """Tokens that a request takes blocks for when it enters."""
+    if limits.reserve:
+        return max(q.input + q.output, limits.reserve_length)
+    return q.input + q.made
+
+
+# -- content of the cache: chains of nodes, shared between requests ----------------------------------------------------
+@_helper
+def _unlink(instance: Array, nodes: Array, u: int) -> None:
+    node = nodes[u]
+    if node.before >= 0:
+        nodes[node.before].after = node.after
+    else:
+        instance.oldest = node.after
+    if node.after >= 0:
+        nodes[node.after].before = node.before
+    else:
+        instance.youngest = node.before
+
+
+@_helper
+def _hold(instance: Array, nodes: Array, u: int) -> None:
+    """One more request holds a node."""
+    node = nodes[u]
+    if node.holders == 0 and node.resident > 0:
+        _unlink(instance, nodes, u)
+        instance.cached -= node.resident
+        instance.used += node.resident
+    node.holders += 1
+
+
+@njit(cache=True, error_model="numpy")
+def _shelf(nodes: Array, k: int) -> Array:
+    """One instance's nodes; None without prefix caching, for which the loop is compiled without any of it."""
+    if nodes is None:
+        return None
+    return nodes[k]
+
+
+@_helper
+def _find(nodes: Array, chain_at: Array, chain: Array, size: Array, i: int) -> tuple[int, int, int]:
+    """Blocks of a request's chain that are there, those of them that nobody holds, and how many nodes they span."""
+    found, free, count = 0, 0, 0
+    for j in range(chain_at[i], chain_at[i + 1]):
+        u = chain[j]
+        here = nodes[u].resident
+        if size[u] > 0 and here == 0:
+            break
+        count += 1
+        found += here
+        if nodes[u].holders == 0:
+            free += here
+        if here < size[u]:
+            break
+    return found, free, count
+
+
+@_helper
+def _register(
+    instance: Array, requests: Array, nodes: Array, chain_at: Array, chain: Array, size: Array, i: int, done: int
+) -> None:
+    """A request has computed its first `done` blocks: others may find them now."""
+    q = requests[i]
+    first = chain_at[i]
+    offset = 0
+    for j in range(first, chain_at[i + 1]):
+        u = chain[j]
+        here = min(done - offset, size[u])
+        if j - first >= q.nodes:
+            if here <= 0 and size[u] > 0:
+                break
+            _hold(instance, nodes, u)
+            q.nodes = j - first + 1
+        if here > nodes[u].resident:
+            q.shared += here - nodes[u].resident
+            nodes[u].resident = here
+        if here < size[u]:
+            break
+        offset += size[u]
+
+
+@_helper
+def _release(instance: Array, requests: Array, nodes: Array, chain_at: Array, chain: Array, i: int) -> None:
+    """A request lets its nodes go, the last of its chain first, which is then evicted first."""
+    q = requests[i]
+    first = chain_at[i]
+    for j in range(first + q.nodes - 1, first - 1, -1):
+        u = chain[j]
+        node = nodes[u]
+        node.holders -= 1
+        if node.holders == 0 and node.resident > 0:
+            instance.used -= node.resident
+            instance.cached += node.resident
+            node.before = instance.youngest
+            node.after = -1
+            if instance.youngest >= 0:
+                nodes[instance.youngest].after = u
+            else:
+                instance.oldest = u
+            instance.youngest = u
+    q.nodes = 0
+    q.shared = 0
+
+
+@_helper
+def _evict(instance: Array, nodes: Array, blocks: int) -> None:
+    """Forget what was let go longest ago until the rest fits beside the blocks in use."""
+    over = instance.used + instance.cached - blocks
+    while over > 0:
+        u = instance.oldest
+        node = nodes[u]
+        gone = min(node.resident, over)
+        node.resident -= gone
+        instance.cached -= gone
+        over -= gone
+        if node.resident == 0:
+            _unlink(instance, nodes, u)
+
+
+@_helper
+def _give_back(
+    instance: Array, requests: Array, i: int, limits: Array, nodes: Array, chain_at: Array, chain: Array, size: Array,
+    blocks: int, done: int,
+) -> None:  # fmt: skip
+    """A request frees its blocks, of which `done` tokens are computed."""
+    q = requests[i]
+    if nodes is not None:
+        _register(instance, requests, nodes, chain_at, chain, size, i, done // limits.block)
+        blocks -= q.shared
+        _release(instance, requests, nodes, chain_at, chain, i)
+    instance.used -= blocks + _extra(q, limits)
+
+
+@_helper
+def _give_decoding_back(
+    instance: Array, requests: Array, turns: Array, i: int, limits: Array, nodes: Array, chain_at: Array, chain: Array,
+    size: Array,
+) -> None:  # fmt: skip
     """A decoding request frees its blocks; `stored` is what it has in the cache now."""
     q = requests[i]
-    if reserve:
-        instance.used -= q.blocks
-    else:
-        instance.used -= _blocks(q.stored, block)
-        turns[(q.stored - instance.step) % block] -= 1
+    blocks = q.blocks
+    if not limits.reserve:
+        blocks = _blocks(q.stored, limits.block)
+        turns[(q.stored - instance.step) % limits.block] -= 1
+    _give_back(instance, requests, i, limits, nodes, chain_at, chain, size, blocks, q.stored)
 
 
 @_helper
@@ -244,21 +407,27 @@ def _decoded(instance: Array, q: Array) -> int:
 
 @_helper
 def _preempt(
-    instance: Array, lines: Array, heap: Array, requests: Array, turns: Array, total: Array, limits: Array
-) -> None:
-    """Take the newest request out of the batch: its cache is dropped, and it is computed again, first in line."""
+    instance: Array, lines: Array, heap: Array, requests: Array, turns: Array, total: Array, limits: Array,
+    nodes: Array, chain_at: Array, chain: Array, size: Array,
+) -> None:  # fmt: skip
+    """Take the newest request out of the batch: its cache is dropped or swapped, and it waits, first in line."""
     i = instance.newest
     q = requests[i]
     if q.state == DECODE:
         q.stored = _decoded(instance, q)
         q.made = q.output - (q.finish_step - instance.step)
-        _give_back(instance, requests, turns, i, limits.block, limits.reserve)
+        blocks = _blocks(q.stored, limits.block)
+        if instance.host + blocks <= limits.swap_blocks:
+            instance.host += blocks
+            q.swapped = blocks
+        _give_decoding_back(instance, requests, turns, i, limits, nodes, chain_at, chain, size)
         _take_out(heap, requests, q.place, instance.decoding)
         instance.decoding -= 1
         instance.kv -= q.stored + 1
         instance.window -= q.held
     else:
-        instance.used -= q.blocks
+        done = q.input + q.made - q.left
+        _give_back(instance, requests, i, limits, nodes, chain_at, chain, size, q.blocks, done)
         _drop_prompt(instance, requests, i)
     _leave(instance, requests, i)
     q.cached = 0
@@ -267,39 +436,86 @@ def _preempt(
     _line_up(instance, lines, requests, i, True)
 
 
+@_helper
+def _expected(instance: Array, heap: Array, requests: Array) -> int:
+    """Tokens that the batch is expected to make, in millionths."""
+    out = 0
+    for p in range(instance.decoding):
+        out += min(requests[heap[p]].finish_step - instance.step, EXPECTED_MOST) * instance.ratio
+    i = instance.prompt_head
+    while i >= 0:
+        out += min(requests[i].output - requests[i].made, EXPECTED_MOST) * MILLION
+        i = requests[i].next_prompt
+    return out
+
+
 # -- one instance ------------------------------------------------------------------------------------------------------
 @_helper
-def _admissible(instance: Array, lines: Array, requests: Array, limits: Array) -> bool:
-    """Whether the first in line could enter the batch now."""
+def _fits(
+    instance: Array, heap: Array, requests: Array, limits: Array, nodes: Array, chain_at: Array, chain: Array,
+    size: Array, i: int,
+) -> bool:  # fmt: skip
+    """Whether the cache has room for a request beside those that are there."""
+    q = requests[i]
+    need = _blocks(_wanted(q, limits), limits.block) + _extra(q, limits)
+    found = 0
+    if nodes is not None and q.swapped == 0:
+        found, free, _ = _find(nodes, chain_at, chain, size, i)
+        need += free - found
+    if instance.decoding + instance.prefilling == 0:
+        return instance.used + need <= limits.blocks
+    if instance.used + need + limits.watermark > limits.blocks:
+        return False
+    if limits.ratio_start > 0:
+        left = q.input + q.made - max(q.cached, found * limits.block)
+        room = (limits.blocks - instance.used) * limits.block * MILLION - _expected(instance, heap, requests)
+        return room > (left + min(q.output - q.made, EXPECTED_MOST)) * MILLION
+    return True
+
+
+@_helper
+def _admissible(
+    instance: Array, lines: Array, heap: Array, requests: Array, limits: Array, nodes: Array, chain_at: Array,
+    chain: Array, size: Array,
+) -> bool:  # fmt: skip
+    """Whether the first in line could enter the batch now (or soon, where that depends on what is expected)."""
     if instance.waiting == 0 or instance.decoding + instance.prefilling >= limits.max_seqs:
         return False
     if limits.static and instance.decoding + instance.prefilling > 0:
         return False
-    q = requests[lines[_first_in_line(lines), 0]]
-    tokens = q.input + (q.output if limits.reserve else q.made)
-    alone = instance.decoding + instance.prefilling == 0
-    margin = 0 if alone else limits.watermark
-    return instance.used + _blocks(tokens, limits.block) + margin <= limits.blocks
+    if limits.ratio_start > 0:
+        return True
+    i = lines[_first_in_line(lines), 0]
+    return _fits(instance, heap, requests, limits, nodes, chain_at, chain, size, i)
 
 
 @_helper
 def _form(
     instance: Array, lines: Array, heap: Array, requests: Array, turns: Array, total: Array, limits: Array,
-    linear: Array, now: float,
+    linear: Array, nodes: Array, chain_at: Array, chain: Array, size: Array, now: float,
 ) -> None:  # fmt: skip
     """Start the next iteration, or run of decode steps, of an instance that is free."""
     preempted = False
     if not limits.reserve:
         while instance.decoding > 0:
             need = turns[(-instance.step) % limits.block]
+            if preempted and instance.decoding > 1:
+                need = max(need, _blocks(instance.decoding * limits.retract, limits.block))
             if instance.used + need <= limits.blocks:
                 break
-            _preempt(instance, lines, heap, requests, turns, total, limits)
+            _preempt(instance, lines, heap, requests, turns, total, limits, nodes, chain_at, chain, size)
             preempted = True
+    if preempted and limits.ratio_start > 0:
+        made, whole = limits.retract * instance.decoding, 1
+        for p in range(instance.decoding):
+            q = requests[heap[p]]
+            made += q.output - (q.finish_step - instance.step)
+            whole += q.output
+        instance.ratio = min(MILLION, made * MILLION // whole)
     budget = limits.budget
     if limits.mixed:
         budget -= instance.decoding
-    tokens, sequences = 0, 0
+    tokens, sequences, moved = 0, 0, 0
     pairs = 0.0
     i = instance.prompt_head
     while i >= 0 and budget > 0:
@@ -325,25 +541,44 @@ def _form(
         row = _first_in_line(lines)
         i = lines[row, 0]
         q = requests[i]
-        left = q.input + q.made - q.cached
+        found, count, cached = 0, 0, q.cached
+        if q.swapped > 0:
+            cached = q.input + q.made - 1
+        elif nodes is not None:
+            found, _, count = _find(nodes, chain_at, chain, size, i)
+            cached = min(found * limits.block, q.input + q.made - 1)
+        left = q.input + q.made - cached
         if not limits.chunked and left > budget and tokens > 0:
             break
-        need = _blocks(q.input + (q.output if limits.reserve else q.made), limits.block)
-        margin = 0 if instance.decoding + instance.prefilling == 0 else limits.watermark
-        if instance.used + need + margin > limits.blocks:
+        if not _fits(instance, heap, requests, limits, nodes, chain_at, chain, size, i):
             break
+        need = _blocks(_wanted(q, limits), limits.block)
         c = min(left, budget) if limits.chunked else left
         lines[row, 0] = q.behind
         if q.behind < 0:
             lines[row, 1] = -1
         instance.waiting -= 1
-        instance.used += need
+        if nodes is not None:
+            for j in range(chain_at[i], chain_at[i] + count):
+                _hold(instance, nodes, chain[j])
+            q.nodes = count
+            q.shared = found
+        instance.used += need - found + _extra(q, limits)
+        if nodes is not None:
+            _evict(instance, nodes, limits.blocks)
         q.blocks = need
+        moved += 2 * q.swapped
+        instance.host -= q.swapped
+        q.swapped = 0
+        q.cached = cached
         q.state = PREFILL
         q.left = left
         q.chunk = c
         if q.scheduled != q.scheduled:
             q.scheduled = now
+            q.hit = cached
+            total.asked_tokens += q.input
+            total.hit_tokens += cached
         q.next_prompt = -1
         if instance.prompt_tail >= 0:
             requests[instance.prompt_tail].next_prompt = i
@@ -368,7 +603,7 @@ def _form(
     if tokens > 0:
         decoding = instance.decoding if limits.mixed else 0
         seconds = linear[tokens + decoding] + limits.prompt_extra + limits.pair * pairs
-        seconds += limits.per_sequence * (decoding + sequences)
+        seconds += limits.per_sequence * (decoding + sequences) + limits.swap_block * moved
         if decoding > 0:
             seconds += limits.kv * instance.kv + limits.window_kv * instance.window
         instance.mode = ITERATION
@@ -383,11 +618,16 @@ def _form(
     if instance.decoding == 0:
         instance.mode = IDLE
         instance.end = np.inf
+        instance.ratio = limits.ratio_start
         return
     steps = requests[heap[0]].finish_step - instance.step
     if not limits.reserve:
         steps = _room(turns, instance.step, instance.decoding, limits.block, limits.blocks - instance.used, steps)
-    if limits.poll > 1 and instance.waiting > 0 and _admissible(instance, lines, requests, limits):
+    if (
+        (limits.poll > 1 or limits.ratio_start > 0 or preempted)
+        and instance.waiting > 0
+        and _admissible(instance, lines, heap, requests, limits, nodes, chain_at, chain, size)
+    ):
         steps = min(steps, limits.poll - instance.polled)
     first = linear[instance.decoding] + limits.per_sequence * instance.decoding
     first += limits.kv * instance.kv + limits.window_kv * instance.window
@@ -399,9 +639,12 @@ def _form(
 
 
 @_helper
-def _shorten(instance: Array, lines: Array, requests: Array, limits: Array, now: float) -> None:
+def _shorten(
+    instance: Array, lines: Array, heap: Array, requests: Array, limits: Array, nodes: Array, chain_at: Array,
+    chain: Array, size: Array, now: float,
+) -> None:  # fmt: skip
     """A request came during a run of decode steps: if it can enter, the run ends with the step under way."""
-    if not _admissible(instance, lines, requests, limits):
+    if not _admissible(instance, lines, heap, requests, limits, nodes, chain_at, chain, size):
         return
     first, slope, past = instance.first_step, instance.slope, now - instance.start
     half = first - 0.5 * slope
@@ -450,7 +693,7 @@ def _finish(instance: Array, requests: Array, i: int, now: float, ended: Array, 
 @_helper
 def _complete(
     instance: Array, heap: Array, requests: Array, turns: Array, total: Array, limits: Array, histogram: Array,
-    ended: Array, now: float,
+    ended: Array, nodes: Array, chain_at: Array, chain: Array, size: Array, now: float,
 ) -> int:  # fmt: skip
     """Account for the iteration or run that ended; returns how many requests ended with it."""
     count = 0
@@ -467,6 +710,9 @@ def _complete(
         total.decode_step_s += seconds
         if not limits.reserve:
             instance.used += _growth(turns, instance.step, steps, decoding, limits.block)
+            if nodes is not None:
+                _evict(instance, nodes, limits.blocks)
+        instance.ratio = max(instance.ratio - limits.ratio_decay * steps, limits.ratio_least)
         instance.step += steps
         instance.kv += float(steps) * decoding
         instance.polled = (instance.polled + steps) % max(limits.poll, 1)
@@ -474,7 +720,7 @@ def _complete(
             i = heap[0]
             q = requests[i]
             q.stored = q.input + q.output - 1
-            _give_back(instance, requests, turns, i, limits.block, limits.reserve)
+            _give_decoding_back(instance, requests, turns, i, limits, nodes, chain_at, chain, size)
             _take_out(heap, requests, 0, instance.decoding)
             instance.decoding -= 1
             instance.kv -= q.stored + 1
@@ -491,6 +737,9 @@ def _complete(
             follow = q.next_prompt
             q.left -= q.chunk
             q.chunk = 0
+            if nodes is not None:
+                done = (q.input + q.made - q.left) // limits.block
+                _register(instance, requests, nodes, chain_at, chain, size, i, done)
             if q.left > 0:
                 last = i
                 i = follow
@@ -507,7 +756,7 @@ def _complete(
                 q.first = now
             q.made += 1
             if q.made >= q.output:
-                instance.used -= q.blocks
+                _give_back(instance, requests, i, limits, nodes, chain_at, chain, size, q.blocks, q.stored)
                 count = _finish(instance, requests, i, now, ended, count)
             else:
                 q.state = DECODE
@@ -579,7 +828,8 @@ def _arrive(
     q = requests[i]
     k = _route(instances, tokens, q, limits, turn, state)
     q.instance = k
-    if _blocks(q.input + q.output, limits.block) > limits.blocks:
+    most = max(q.input + q.output, limits.reserve_length if limits.reserve else 0)
+    if _blocks(most, limits.block) + _extra(q, limits) > limits.blocks:
         q.state = REJECTED
         return -1
     tokens[k] += q.input + q.output
@@ -628,7 +878,10 @@ def _unfile(later: Array, when: Array, count: int) -> int:
 
 
 @njit(cache=True, error_model="numpy")
-def serve(requests: Array, order: Array, linear: Array, limits: Array, instances: Array) -> Any:
+def serve(
+    requests: Array, order: Array, linear: Array, limits: Array, instances: Array, nodes: Array, chain_at: Array,
+    chain: Array, size: Array,
+) -> Any:  # fmt: skip
     """Run all requests through a set of alike instances.
 
     Args:
@@ -637,20 +890,25 @@ def serve(requests: Array, order: Array, linear: Array, limits: Array, instances
         linear: (G,) seconds of an iteration that computes g tokens, for every g up to the budget and all decodes.
         limits: one record of `LIMITS`.
         instances: (N,) of `INSTANCE`, zeroed but for lists (−1) and ends (inf).
+        nodes: (N, U) of `NODE`, zeroed: the content that caches may share. This and the next three are None without
+            prefix caching.
+        chain_at: (R + 1,) where each request's nodes begin in `chain`.
+        chain: (C,) nodes of the requests' prompts and answers, from the start.
+        size: (U,) blocks of each node.
 
     Returns:
         totals (N,) of `TOTAL`, the histogram of times between tokens, and events (E,) of `SERIES`.
     """
     n = len(instances)
-    size = min(limits.max_seqs, len(requests)) + 1
-    heaps = np.empty((n, size), np.int32)
+    most = min(limits.max_seqs, len(requests)) + 1
+    heaps = np.empty((n, most), np.int32)
     lines = np.full((n, CLASSES, 2), -1, np.int32)
     turns = np.zeros((n, limits.block), np.int64)
     totals = np.zeros(n, TOTAL)
     histogram = np.zeros(HISTOGRAM_BINS, np.float64)
     series = np.zeros(1024 if limits.every else 0, SERIES)
     kept, events = 0, 0
-    ended = np.empty(size, np.int64)
+    ended = np.empty(most, np.int64)
     fresh = np.zeros(n, np.bool_)
     tokens = np.zeros(n, np.float64)
     state = np.zeros(1, np.uint64)
@@ -707,9 +965,14 @@ def serve(requests: Array, order: Array, linear: Array, limits: Array, instances
                         fresh[k] = False
                         one = instances[k]
                         if one.mode == IDLE:
-                            _form(one, lines[k], heaps[k], requests, turns[k], totals[k], limits, linear, now)
+                            _form(
+                                one, lines[k], heaps[k], requests, turns[k], totals[k], limits, linear, _shelf(nodes, k), chain_at,
+                                chain, size, now,
+                            )  # fmt: skip
                         elif one.mode == RUN:
-                            _shorten(one, lines[k], requests, limits, now)
+                            _shorten(
+                                one, lines[k], heaps[k], requests, limits, _shelf(nodes, k), chain_at, chain, size, now
+                            )
             continue
         one = instances[r]
         if limits.every:
@@ -725,7 +988,9 @@ def serve(requests: Array, order: Array, linear: Array, limits: Array, instances
                 row.waiting, row.used, row.instance = one.waiting, one.used, r
                 kept += 1
             events += 1
-        count = _complete(one, heaps[r], requests, turns[r], totals[r], limits, histogram, ended, now)
+        count = _complete(
+            one, heaps[r], requests, turns[r], totals[r], limits, histogram, ended, _shelf(nodes, r), chain_at, chain, size, now
+        )
         for j in range(count):
             q = requests[ended[j]]
             tokens[r] -= q.input + q.output
@@ -748,8 +1013,15 @@ def serve(requests: Array, order: Array, linear: Array, limits: Array, instances
                     sent += 1
             elif k != r:
                 if instances[k].mode == IDLE:
-                    _form(instances[k], lines[k], heaps[k], requests, turns[k], totals[k], limits, linear, now)
+                    _form(
+                        instances[k], lines[k], heaps[k], requests, turns[k], totals[k], limits, linear, _shelf(nodes, k),
+                        chain_at, chain, size, now,
+                    )  # fmt: skip
                 elif instances[k].mode == RUN:
-                    _shorten(instances[k], lines[k], requests, limits, now)
-        _form(one, lines[r], heaps[r], requests, turns[r], totals[r], limits, linear, now)
+                    _shorten(
+                        instances[k], lines[k], heaps[k], requests, limits, _shelf(nodes, k), chain_at, chain, size, now
+                    )
+        _form(
+            one, lines[r], heaps[r], requests, turns[r], totals[r], limits, linear, _shelf(nodes, r), chain_at, chain, size, now
+        )
     return totals, histogram, series[:kept]

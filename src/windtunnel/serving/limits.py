@@ -54,3 +54,23 @@ class Limits:
     every: int = 0
     """Keep one event in that many; 0 keeps none."""
     seed: int = 0
+    caching: bool = False
+    """Blocks of content that was computed before are found again."""
+    reserve_length: int = 0
+    """With `reserve`: tokens that every request takes at least (Orca's longest answer)."""
+    sequence_blocks: int = 0
+    """Blocks that every sequence takes beside those of its tokens: recurrent states."""
+    window_share: float = 0.0
+    """Cache of windowed layers over that of the others, per token inside the window."""
+    ratio_start: int = 0
+    """Admission leaves room for this share (millionths) of the answers to come; 0: it does not look ahead."""
+    ratio_least: int = 0
+    """What the share falls to."""
+    ratio_decay: int = 0
+    """What it loses in a decode step."""
+    retract: int = 0
+    """Decode steps that the batch must have room for once requests were taken out of it."""
+    swap_blocks: int = 0
+    """Blocks of host memory for requests that are taken out; beyond, they are computed again."""
+    swap_block: float = 0.0
+    """Seconds to copy one block to or from the host."""

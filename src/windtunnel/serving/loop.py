@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from windtunnel.serving.limits import Limits
+from windtunnel.serving.prefixes import Chains, chains_of
 from windtunnel.serving.requests import Floats, Requests
 
 _FIELDS = (
@@ -29,7 +30,9 @@ class Outcome:
     """(E,) records `kernels.SERIES`."""
 
 
-def serve(requests: Requests, linear_s: Floats, limits: Limits, instances: int) -> Outcome:
+def serve(
+    requests: Requests, linear_s: Floats, limits: Limits, instances: int, chains: Chains | None = None
+) -> Outcome:
     """Run all requests and write scheduled, first-token and finish times into `requests`.
 
     Args:
@@ -37,6 +40,7 @@ def serve(requests: Requests, linear_s: Floats, limits: Limits, instances: int) 
         linear_s: (G,) seconds of an iteration by its computed tokens, G above budget + sequences.
         limits: of each instance.
         instances: how many.
+        chains: what prompts have in common, for `limits.caching`; None: as the requests say.
     """
     from windtunnel.serving import kernels
 
@@ -52,9 +56,16 @@ def serve(requests: Requests, linear_s: Floats, limits: Limits, instances: int) 
         record[f.name] = getattr(limits, f.name)
     state = np.zeros(instances, kernels.INSTANCE)
     state["end"] = np.inf
-    for name in ("prompt_head", "prompt_tail", "newest"):
+    state["ratio"] = limits.ratio_start
+    for name in ("prompt_head", "prompt_tail", "newest", "oldest", "youngest"):
         state[name] = -1
-    totals, histogram, series = kernels.serve(rows, requests.order(), linear_s, record[0], state)
+    shared: tuple[Any, ...] = (None, None, None, None)
+    if limits.caching:
+        own = chains or chains_of(requests, limits.block)
+        shared = np.zeros((instances, len(own.size)), kernels.NODE), own.start, own.nodes, own.size
+    totals, histogram, series = kernels.serve(rows, requests.order(), linear_s, record[0], state, *shared)
+    if limits.caching:
+        requests.cached_tokens = rows["hit"].copy()
     requests.arrival_s = rows["arrival"].copy()
     requests.scheduled_s, requests.first_token_s = rows["scheduled"].copy(), rows["first"].copy()
     requests.finish_s, requests.preemptions = rows["finish"].copy(), rows["preemptions"].copy()

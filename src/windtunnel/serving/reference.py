@@ -7,6 +7,7 @@ built-in ones are the switches that the jitted loop has.
 from __future__ import annotations
 
 import heapq
+import math
 from collections import deque
 from dataclasses import dataclass, field
 
@@ -14,7 +15,14 @@ import numpy as np
 
 from windtunnel.serving.limits import Limits
 from windtunnel.serving.limits import Router as RouterId
+from windtunnel.serving.prefix_cache import PrefixCache
+from windtunnel.serving.prefixes import Chains, chains_of
 from windtunnel.serving.requests import REJECTED, Floats, Requests
+
+
+MILLION = 1_000_000
+EXPECTED_MOST = 4096
+"""Tokens of one answer that are expected at most (SGLang, SGLANG_CLIP_MAX_NEW_TOKENS_ESTIMATION)."""
 
 
 @dataclass(slots=True, eq=False)
@@ -42,6 +50,11 @@ class Request:
     preemptions: int = 0
     instance: int = -1
     rejected: bool = False
+    hit: int = 0
+    swapped: int = 0
+    chain: tuple[int, ...] = ()
+    nodes: int = 0
+    shared: int = 0
 
 
 @dataclass(slots=True)
@@ -50,6 +63,8 @@ class Batch:
 
     chunks: list[tuple[Request, int]]
     decodes: bool
+    moved: int = 0
+    """Blocks that are copied between host and device."""
 
 
 @dataclass(slots=True, eq=False)
@@ -72,6 +87,11 @@ class Instance:
     step_s: float = 0.0
     slope_s: float = 0.0
     tokens_to_do: float = 0.0
+    ratio: int = 0
+    """Of the answers to come, what is expected (millionths)."""
+    host: int = 0
+    """Blocks in host memory."""
+    cache: PrefixCache | None = None
 
     @property
     def waiting(self) -> int:
@@ -94,6 +114,57 @@ class Instance:
         """Blocks that hold so many tokens."""
         return -(-tokens // self.limits.block)
 
+    def wanted(self, q: Request) -> int:
+        """Blocks of tokens that a request takes when it enters."""
+        if self.limits.reserve:
+            return self.blocks(max(q.input + q.output, self.limits.reserve_length))
+        return self.blocks(q.input + q.made)
+
+    def extra(self, q: Request) -> int:
+        """Blocks that it takes beside those of its tokens: recurrent states, layers that keep a window."""
+        if not self.limits.window_share:
+            return self.limits.sequence_blocks
+        kept = float(min(q.input + q.output, self.limits.window)) * self.limits.window_share
+        return self.limits.sequence_blocks + math.ceil(kept / self.limits.block)
+
+    def known(self, q: Request) -> int:
+        """Tokens of a request in line that it need not compute."""
+        if q.swapped:
+            return q.input + q.made - 1
+        if self.cache is None:
+            return q.cached
+        return min(self.cache.find(q.chain)[0] * self.limits.block, q.input + q.made - 1)
+
+    def expected(self) -> int:
+        """Tokens that the batch is expected to make, in millionths."""
+        decoding = sum(min(q.output - q.made, EXPECTED_MOST) for q in self.decoding) * self.ratio
+        return decoding + sum(min(q.output - q.made, EXPECTED_MOST) for q in self.prompts) * MILLION
+
+    def enter(self, q: Request) -> None:
+        """Blocks and content of a request that is admitted."""
+        q.cached = self.known(q)
+        q.blocks = self.wanted(q)
+        self.used += q.blocks + self.extra(q)
+        if self.cache is not None:
+            if not q.swapped:
+                q.shared, _, q.nodes = self.cache.find(q.chain)
+                self.used += self.cache.hold(q.chain[: q.nodes]) - q.shared
+            self.cache.evict(self.limits.blocks - self.used)
+
+    def register(self, q: Request, done: int) -> None:
+        """So many tokens of a request are computed: others may find them."""
+        if self.cache is not None:
+            nodes, gained, used = self.cache.register(q.chain, q.nodes, done // self.limits.block)
+            q.nodes, q.shared, self.used = nodes, q.shared + gained, self.used + used
+
+    def leave(self, q: Request, done: int) -> None:
+        """A request gives its blocks back; so many of its tokens are computed."""
+        self.register(q, done)
+        self.used -= q.blocks - q.shared + self.extra(q)
+        if self.cache is not None:
+            self.used -= self.cache.release(q.chain[: q.nodes])
+            q.nodes = q.shared = 0
+
     def growth(self) -> int:
         """Blocks that the next decode step takes."""
         return 0 if self.limits.reserve else sum(q.stored % self.limits.block == 0 for q in self.decoding)
@@ -107,24 +178,33 @@ class Policy:
         q, limits = instance.next_in_line(), instance.limits
         if q is None or budget <= 0 or instance.running >= limits.max_seqs:
             return None
-        left = q.input + q.made - q.cached
-        if not limits.chunked and left > budget and tokens > 0:
+        if not limits.chunked and q.input + q.made - instance.known(q) > budget and tokens > 0:
             return None
         return q if self.fits(instance, q) else None
 
     def fits(self, instance: Instance, q: Request) -> bool:
         """Whether the cache has room for a request's prompt (and its answer, where that is reserved)."""
         limits = instance.limits
-        margin = limits.watermark if instance.running else 0
-        need = instance.blocks(q.input + (q.output if limits.reserve else q.made))
-        return instance.used + need + margin <= limits.blocks
+        need = instance.wanted(q) + instance.extra(q)
+        if instance.cache is not None and not q.swapped:
+            found, free, _ = instance.cache.find(q.chain)
+            need += free - found
+        if not instance.running:
+            return instance.used + need <= limits.blocks
+        if instance.used + need + limits.watermark > limits.blocks:
+            return False
+        if not limits.ratio_start:
+            return True
+        known = 0 if q.swapped else instance.known(q) if instance.cache is None else found * limits.block
+        room = (limits.blocks - instance.used) * limits.block * MILLION - instance.expected()
+        return room > (q.input + q.made - known + min(q.output - q.made, EXPECTED_MOST)) * MILLION
 
     def form_batch(self, instance: Instance, now: float, *, may_admit: bool) -> Batch:
         """Prompt chunks of the next iteration; requests are admitted on the way."""
         limits = instance.limits
         budget = limits.budget - (len(instance.decoding) if limits.mixed else 0)
         chunks: list[tuple[Request, int]] = []
-        tokens = 0
+        tokens = moved = 0
         for q in instance.prompts:
             if budget <= 0 or (not limits.chunked and q.left > budget and tokens > 0):
                 break
@@ -138,17 +218,19 @@ class Policy:
                 break
             q = taken
             instance.lines[q.priority].popleft()
-            q.blocks = instance.blocks(q.input + (q.output if limits.reserve else q.made))
-            instance.used += q.blocks
+            instance.enter(q)
+            moved += 2 * q.swapped
+            instance.host -= q.swapped
+            q.swapped = 0
             q.left = q.input + q.made - q.cached
             if np.isnan(q.scheduled):
-                q.scheduled = now
+                q.scheduled, q.hit = now, q.cached
             instance.prompts.append(q)
             instance.admitted.append(q)
             c = min(q.left, budget) if limits.chunked else q.left
             chunks.append((q, c))
             tokens, budget = tokens + c, budget - c
-        return Batch(chunks, decodes=not chunks or limits.mixed)
+        return Batch(chunks, decodes=not chunks or limits.mixed, moved=moved)
 
     def preempt(self, instance: Instance) -> Request:
         """Whom to take out of the batch when the cache is full: the newest."""
@@ -198,7 +280,7 @@ class Twin:
 
     def __init__(
         self, requests: Requests, linear: Floats, limits: Limits, instances: int, *, policy: Policy | None = None,
-        router: Router | None = None, jumps: bool = True,
+        router: Router | None = None, jumps: bool = True, chains: Chains | None = None,
     ) -> None:  # fmt: skip
         self.all = [
             Request(
@@ -209,7 +291,13 @@ class Twin:
             for i in range(len(requests))
         ]  # fmt: skip
         self.linear, self.limits = linear, limits
-        self.instances = [Instance(k, limits) for k in range(instances)]
+        self.instances = [Instance(k, limits, ratio=limits.ratio_start) for k in range(instances)]
+        if limits.caching:
+            chains = chains or chains_of(requests, limits.block)
+            for q in self.all:
+                q.chain = tuple(chains.nodes[chains.start[q.index] : chains.start[q.index + 1]].tolist())
+            for one in self.instances:
+                one.cache = PrefixCache(chains.size.tolist())
         self.policy, self.jumps = policy or Policy(), jumps
         self.router = router or Router(RouterId(limits.router), limits.seed)
         self.order = requests.order()
@@ -272,7 +360,8 @@ class Twin:
         k = self.router.route(self.instances, q)
         q.instance = k
         one = self.instances[k]
-        if one.blocks(q.input + q.output) > self.limits.blocks:
+        most = max(q.input + q.output, self.limits.reserve_length if self.limits.reserve else 0)
+        if one.blocks(most) + one.extra(q) > self.limits.blocks:
             q.rejected = True
             self._successor(q, now)
             return -1
@@ -299,14 +388,22 @@ class Twin:
         q = one.next_in_line()
         if q is None or one.running >= self.limits.max_seqs or (self.limits.static and one.running):
             return False
-        return self.policy.fits(one, q)
+        return bool(self.limits.ratio_start) or self.policy.fits(one, q)
 
     def _form(self, one: Instance, now: float) -> None:
         limits = self.limits
         preempted = False
-        while one.decoding and one.used + one.growth() > limits.blocks:
+        while one.decoding:
+            need = one.growth()
+            if preempted and len(one.decoding) > 1:
+                need = max(need, one.blocks(len(one.decoding) * limits.retract))
+            if limits.reserve or one.used + need <= limits.blocks:
+                break
             self._take_back(one, self.policy.preempt(one))
             preempted = True
+        if preempted and limits.ratio_start:
+            made = sum(q.made for q in one.decoding) + limits.retract * len(one.decoding)
+            one.ratio = min(MILLION, made * MILLION // (1 + sum(q.output for q in one.decoding)))
         looks = limits.poll <= 1 or not one.decoding or one.polled == 0
         batch = self.policy.form_batch(one, now, may_admit=looks and not preempted)
         one.start, one.chunks = now, batch.chunks
@@ -319,17 +416,17 @@ class Twin:
                 pairs += float(c) * (q.input + q.made - q.left) + 0.5 * float(c) * c
             decoding = len(one.decoding) if batch.decodes else 0
             seconds = self.linear[tokens + decoding] + limits.prompt_extra + limits.pair * pairs
-            seconds += limits.per_sequence * (decoding + len(batch.chunks))
+            seconds += limits.per_sequence * (decoding + len(batch.chunks)) + limits.swap_block * batch.moved
             if decoding:
                 seconds += limits.kv * kv + limits.window_kv * window
             one.mode, one.steps = "iteration", 1 if decoding else 0
             one.busy_until = now + seconds
             return
         if not one.decoding:
-            one.mode, one.busy_until = "idle", float("inf")
+            one.mode, one.busy_until, one.ratio = "idle", float("inf"), limits.ratio_start
             return
         steps = self._steps(one) if self.jumps else 1
-        if limits.poll > 1 and self._may_enter(one):
+        if (limits.poll > 1 or limits.ratio_start or preempted) and self._may_enter(one):
             steps = min(steps, limits.poll - one.polled)
         count = len(one.decoding)
         one.step_s = self.linear[count] + limits.per_sequence * count + (limits.kv * kv + limits.window_kv * window)
@@ -364,9 +461,13 @@ class Twin:
 
     def _take_back(self, one: Instance, q: Request) -> None:
         """Drop a request's cache; it is computed again, first in line."""
-        one.used -= q.blocks
+        decoding = q in one.decoding
+        if decoding and one.host + q.blocks <= self.limits.swap_blocks:
+            q.swapped = q.blocks
+            one.host += q.blocks
+        one.leave(q, q.stored if decoding else q.input + q.made - q.left)
         one.admitted.remove(q)
-        (one.decoding if q in one.decoding else one.prompts).remove(q)
+        (one.decoding if decoding else one.prompts).remove(q)
         q.cached, q.preemptions = 0, q.preemptions + 1
         one.lines.setdefault(q.priority, deque()).appendleft(q)
 
@@ -383,10 +484,14 @@ class Twin:
                     need = one.blocks(q.stored)
                     one.used += need - q.blocks
                     q.blocks = need
+            if one.cache is not None:
+                one.cache.evict(limits.blocks - one.used)
+            one.ratio = max(one.ratio - limits.ratio_decay * steps, limits.ratio_least)
             ended = sorted((q for q in one.decoding if q.made >= q.output), key=lambda q: q.index)
         if one.mode == "iteration":
             for q, c in one.chunks:
                 q.left -= c
+                one.register(q, q.input + q.made - q.left)
                 if q.left:
                     continue
                 one.prompts.remove(q)
@@ -400,7 +505,7 @@ class Twin:
                     ended.append(q)
         for q in ended:
             q.finish = now
-            one.used -= q.blocks
+            one.leave(q, q.stored)
             one.decoding.remove(q)
             one.admitted.remove(q)
         one.mode = "idle"
@@ -409,12 +514,15 @@ class Twin:
 
 def serve(
     requests: Requests, linear: Floats, limits: Limits, instances: int, *, policy: Policy | None = None,
-    router: Router | None = None, jumps: bool = True,
+    router: Router | None = None, jumps: bool = True, chains: Chains | None = None,
 ) -> None:  # fmt: skip
     """Run all requests and write scheduled, first-token and finish times into `requests`."""
-    for q in Twin(requests, linear, limits, instances, policy=policy, router=router, jumps=jumps).run():
+    twin = Twin(requests, linear, limits, instances, policy=policy, router=router, jumps=jumps, chains=chains)
+    for q in twin.run():
         i = q.index
         requests.arrival_s[i], requests.scheduled_s[i] = q.arrival, q.scheduled
         requests.first_token_s[i], requests.finish_s[i] = q.first, q.finish
         requests.preemptions[i], requests.instance[i] = q.preemptions, q.instance
         requests.state[i] = REJECTED if q.rejected else 4
+        if limits.caching:
+            requests.cached_tokens[i] = q.hit
