@@ -113,9 +113,7 @@ def test_partition_equals_brute_force(seed: int) -> None:
                 counts.append([r for r in allowed if sizes[r] <= capacity * (1 + 1e-12)])
             for chosen in product(*counts):
                 bound = bound_of(x, pipe, parts, chosen)
-                extra = sum(
-                    x.again_s[a : a + r].sum() for a, r in zip(starts[:-1].tolist(), chosen, strict=True)
-                )
+                extra = sum(x.again_s[a : a + r].sum() for a, r in zip(starts[:-1].tolist(), chosen, strict=True))
                 if (bound, extra) < (best * (1 - 1e-9), 0.0) or (bound <= best * (1 + 1e-9) and extra < way):
                     best, way = bound, extra
         found = partition(Cut(x, pipe, capacity, again))

@@ -53,9 +53,7 @@ class Instance:
     def power(self, totals: Any, duration_s: float | None = None, **more: Any) -> Any:
         """The report, over the busy time unless told."""
         seconds = float(totals["busy_s"][0]) if duration_s is None else duration_s
-        return power(
-            self.model, self.cluster, self.shape, self.iteration, totals, seconds, work=self.work, **more
-        )
+        return power(self.model, self.cluster, self.shape, self.iteration, totals, seconds, work=self.work, **more)
 
 
 @pytest.fixture(scope="module", params=DEVICES)

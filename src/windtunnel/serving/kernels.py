@@ -52,13 +52,14 @@ seconds after this one ended (its next turn), or −1. `hit`: prompt tokens foun
 host memory."""
 INSTANCE = np.dtype(
     [(name, "f8") for name in ("start", "end", "first_step", "slope", "kv", "window")]
-    + [(name, "i8") for name in ("step", "steps", "used", "polled", "ratio", "cached", "host")]
+    + [(name, "i8") for name in ("step", "steps", "used", "polled", "ratio", "cached", "host", "row", "single")]
     + [(name, "i4") for name in ("mode", "decoding", "prefilling", "waiting", "prompt_head", "prompt_tail")]
-    + [(name, "i4") for name in ("newest", "oldest", "youngest", "spare")],
+    + [(name, "i4") for name in ("newest", "oldest", "youngest", "common")],
     align=True,
 )  # fmt: skip
 """An instance: the iteration or run under way, its batch, its cache. `ratio`: of the answers to come, what is expected
-(millionths); `cached`: blocks that nobody holds but whose content is known, from the `oldest` node to the `youngest`."""
+(millionths); `cached`: blocks that nobody holds but whose content is known, from the `oldest` node to the `youngest`;
+`common`: nodes that several requests may want, from `row` on; `single`: what to add to the number of any other."""
 NODE = np.dtype([(name, "i4") for name in ("resident", "holders", "before", "after")])
 """A stretch of content in one instance's cache: blocks there, requests that hold it, its place among those let go."""
 TOTAL = np.dtype(
@@ -71,8 +72,8 @@ TOTAL = np.dtype(
         )
     ]
 )  # fmt: skip
-"""Sums over an instance's life: seconds, tokens, integrals over time of sequences running, waiting, of blocks used; tokens of
-prompts that entered, and those of them found in the cache."""
+"""Sums over an instance's life: seconds, tokens, integrals over time of sequences running, waiting, of blocks
+used; tokens of prompts that entered, and those of them found in the cache."""
 SERIES = np.dtype(
     [(name, "f8") for name in ("start", "seconds", "steps", "decoding", "prompts", "waiting", "used")]
     + [("instance", "i8")]
@@ -260,14 +261,20 @@ def _wanted(q: Array, limits: Array) -> int:
 
 # -- content of the cache: chains of nodes, shared between requests ----------------------------------------------------
 @_helper
+def _at(instance: Array, u: int) -> int:
+    """Where an instance keeps a node: each has a row of its own of those that several requests may want."""
+    return u + (instance.row if u < instance.common else instance.single)
+
+
+@_helper
 def _unlink(instance: Array, nodes: Array, u: int) -> None:
-    node = nodes[u]
+    node = nodes[_at(instance, u)]
     if node.before >= 0:
-        nodes[node.before].after = node.after
+        nodes[_at(instance, node.before)].after = node.after
     else:
         instance.oldest = node.after
     if node.after >= 0:
-        nodes[node.after].before = node.before
+        nodes[_at(instance, node.after)].before = node.before
     else:
         instance.youngest = node.before
 
@@ -275,7 +282,7 @@ def _unlink(instance: Array, nodes: Array, u: int) -> None:
 @_helper
 def _hold(instance: Array, nodes: Array, u: int) -> None:
     """One more request holds a node."""
-    node = nodes[u]
+    node = nodes[_at(instance, u)]
     if node.holders == 0 and node.resident > 0:
         _unlink(instance, nodes, u)
         instance.cached -= node.resident
@@ -283,26 +290,18 @@ def _hold(instance: Array, nodes: Array, u: int) -> None:
     node.holders += 1
 
 
-@njit(cache=True, error_model="numpy")
-def _shelf(nodes: Array, k: int) -> Array:
-    """One instance's nodes; None without prefix caching, for which the loop is compiled without any of it."""
-    if nodes is None:
-        return None
-    return nodes[k]
-
-
 @_helper
-def _find(nodes: Array, chain_at: Array, chain: Array, size: Array, i: int) -> tuple[int, int, int]:
+def _find(instance: Array, nodes: Array, chain_at: Array, chain: Array, size: Array, i: int) -> tuple[int, int, int]:
     """Blocks of a request's chain that are there, those of them that nobody holds, and how many nodes they span."""
     found, free, count = 0, 0, 0
     for j in range(chain_at[i], chain_at[i + 1]):
         u = chain[j]
-        here = nodes[u].resident
+        here = nodes[_at(instance, u)].resident
         if size[u] > 0 and here == 0:
             break
         count += 1
         found += here
-        if nodes[u].holders == 0:
+        if nodes[_at(instance, u)].holders == 0:
             free += here
         if here < size[u]:
             break
@@ -325,9 +324,9 @@ def _register(
                 break
             _hold(instance, nodes, u)
             q.nodes = j - first + 1
-        if here > nodes[u].resident:
-            q.shared += here - nodes[u].resident
-            nodes[u].resident = here
+        if here > nodes[_at(instance, u)].resident:
+            q.shared += here - nodes[_at(instance, u)].resident
+            nodes[_at(instance, u)].resident = here
         if here < size[u]:
             break
         offset += size[u]
@@ -340,7 +339,7 @@ def _release(instance: Array, requests: Array, nodes: Array, chain_at: Array, ch
     first = chain_at[i]
     for j in range(first + q.nodes - 1, first - 1, -1):
         u = chain[j]
-        node = nodes[u]
+        node = nodes[_at(instance, u)]
         node.holders -= 1
         if node.holders == 0 and node.resident > 0:
             instance.used -= node.resident
@@ -348,7 +347,7 @@ def _release(instance: Array, requests: Array, nodes: Array, chain_at: Array, ch
             node.before = instance.youngest
             node.after = -1
             if instance.youngest >= 0:
-                nodes[instance.youngest].after = u
+                nodes[_at(instance, instance.youngest)].after = u
             else:
                 instance.oldest = u
             instance.youngest = u
@@ -362,7 +361,7 @@ def _evict(instance: Array, nodes: Array, blocks: int) -> None:
     over = instance.used + instance.cached - blocks
     while over > 0:
         u = instance.oldest
-        node = nodes[u]
+        node = nodes[_at(instance, u)]
         gone = min(node.resident, over)
         node.resident -= gone
         instance.cached -= gone
@@ -452,15 +451,17 @@ def _expected(instance: Array, heap: Array, requests: Array) -> int:
 # -- one instance ------------------------------------------------------------------------------------------------------
 @_helper
 def _fits(
-    instance: Array, heap: Array, requests: Array, limits: Array, nodes: Array, chain_at: Array, chain: Array,
+    instance: Array, heap: Array, requests: Array, turns: Array, limits: Array, nodes: Array, chain_at: Array, chain: Array,
     size: Array, i: int,
 ) -> bool:  # fmt: skip
-    """Whether the cache has room for a request beside those that are there."""
+    """Whether the cache has room for a request beside those that are there, and the step they take with it."""
     q = requests[i]
     need = _blocks(_wanted(q, limits), limits.block) + _extra(q, limits)
+    if limits.mixed and not limits.reserve:
+        need += turns[(-instance.step) % limits.block]
     found = 0
     if nodes is not None and q.swapped == 0:
-        found, free, _ = _find(nodes, chain_at, chain, size, i)
+        found, free, _ = _find(instance, nodes, chain_at, chain, size, i)
         need += free - found
     if instance.decoding + instance.prefilling == 0:
         return instance.used + need <= limits.blocks
@@ -475,8 +476,8 @@ def _fits(
 
 @_helper
 def _admissible(
-    instance: Array, lines: Array, heap: Array, requests: Array, limits: Array, nodes: Array, chain_at: Array,
-    chain: Array, size: Array,
+    instance: Array, lines: Array, heap: Array, requests: Array, turns: Array, limits: Array, nodes: Array,
+    chain_at: Array, chain: Array, size: Array,
 ) -> bool:  # fmt: skip
     """Whether the first in line could enter the batch now (or soon, where that depends on what is expected)."""
     if instance.waiting == 0 or instance.decoding + instance.prefilling >= limits.max_seqs:
@@ -486,7 +487,7 @@ def _admissible(
     if limits.ratio_start > 0:
         return True
     i = lines[_first_in_line(lines), 0]
-    return _fits(instance, heap, requests, limits, nodes, chain_at, chain, size, i)
+    return _fits(instance, heap, requests, turns, limits, nodes, chain_at, chain, size, i)
 
 
 @_helper
@@ -545,12 +546,12 @@ def _form(
         if q.swapped > 0:
             cached = q.input + q.made - 1
         elif nodes is not None:
-            found, _, count = _find(nodes, chain_at, chain, size, i)
+            found, _, count = _find(instance, nodes, chain_at, chain, size, i)
             cached = min(found * limits.block, q.input + q.made - 1)
         left = q.input + q.made - cached
         if not limits.chunked and left > budget and tokens > 0:
             break
-        if not _fits(instance, heap, requests, limits, nodes, chain_at, chain, size, i):
+        if not _fits(instance, heap, requests, turns, limits, nodes, chain_at, chain, size, i):
             break
         need = _blocks(_wanted(q, limits), limits.block)
         c = min(left, budget) if limits.chunked else left
@@ -626,7 +627,7 @@ def _form(
     if (
         (limits.poll > 1 or limits.ratio_start > 0 or preempted)
         and instance.waiting > 0
-        and _admissible(instance, lines, heap, requests, limits, nodes, chain_at, chain, size)
+        and _admissible(instance, lines, heap, requests, turns, limits, nodes, chain_at, chain, size)
     ):
         steps = min(steps, limits.poll - instance.polled)
     first = linear[instance.decoding] + limits.per_sequence * instance.decoding
@@ -640,11 +641,11 @@ def _form(
 
 @_helper
 def _shorten(
-    instance: Array, lines: Array, heap: Array, requests: Array, limits: Array, nodes: Array, chain_at: Array,
+    instance: Array, lines: Array, heap: Array, requests: Array, turns: Array, limits: Array, nodes: Array, chain_at: Array,
     chain: Array, size: Array, now: float,
 ) -> None:  # fmt: skip
     """A request came during a run of decode steps: if it can enter, the run ends with the step under way."""
-    if not _admissible(instance, lines, heap, requests, limits, nodes, chain_at, chain, size):
+    if not _admissible(instance, lines, heap, requests, turns, limits, nodes, chain_at, chain, size):
         return
     first, slope, past = instance.first_step, instance.slope, now - instance.start
     half = first - 0.5 * slope
@@ -710,6 +711,7 @@ def _complete(
         total.decode_step_s += seconds
         if not limits.reserve:
             instance.used += _growth(turns, instance.step, steps, decoding, limits.block)
+            total.kv_max = max(total.kv_max, instance.used)
             if nodes is not None:
                 _evict(instance, nodes, limits.blocks)
         instance.ratio = max(instance.ratio - limits.ratio_decay * steps, limits.ratio_least)
@@ -890,8 +892,8 @@ def serve(
         linear: (G,) seconds of an iteration that computes g tokens, for every g up to the budget and all decodes.
         limits: one record of `LIMITS`.
         instances: (N,) of `INSTANCE`, zeroed but for lists (−1) and ends (inf).
-        nodes: (N, U) of `NODE`, zeroed: the content that caches may share. This and the next three are None without
-            prefix caching.
+        nodes: of `NODE`, zeroed: a row of common nodes for each instance, then the others. This and the next three are
+            None without prefix caching, for which the loop is compiled without any of it.
         chain_at: (R + 1,) where each request's nodes begin in `chain`.
         chain: (C,) nodes of the requests' prompts and answers, from the start.
         size: (U,) blocks of each node.
@@ -966,12 +968,12 @@ def serve(
                         one = instances[k]
                         if one.mode == IDLE:
                             _form(
-                                one, lines[k], heaps[k], requests, turns[k], totals[k], limits, linear, _shelf(nodes, k), chain_at,
+                                one, lines[k], heaps[k], requests, turns[k], totals[k], limits, linear, nodes, chain_at,
                                 chain, size, now,
                             )  # fmt: skip
                         elif one.mode == RUN:
                             _shorten(
-                                one, lines[k], heaps[k], requests, limits, _shelf(nodes, k), chain_at, chain, size, now
+                                one, lines[k], heaps[k], requests, turns[k], limits, nodes, chain_at, chain, size, now
                             )
             continue
         one = instances[r]
@@ -989,7 +991,7 @@ def serve(
                 kept += 1
             events += 1
         count = _complete(
-            one, heaps[r], requests, turns[r], totals[r], limits, histogram, ended, _shelf(nodes, r), chain_at, chain, size, now
+            one, heaps[r], requests, turns[r], totals[r], limits, histogram, ended, nodes, chain_at, chain, size, now
         )
         for j in range(count):
             q = requests[ended[j]]
@@ -1014,14 +1016,12 @@ def serve(
             elif k != r:
                 if instances[k].mode == IDLE:
                     _form(
-                        instances[k], lines[k], heaps[k], requests, turns[k], totals[k], limits, linear, _shelf(nodes, k),
+                        instances[k], lines[k], heaps[k], requests, turns[k], totals[k], limits, linear, nodes,
                         chain_at, chain, size, now,
                     )  # fmt: skip
                 elif instances[k].mode == RUN:
                     _shorten(
-                        instances[k], lines[k], heaps[k], requests, limits, _shelf(nodes, k), chain_at, chain, size, now
+                        instances[k], lines[k], heaps[k], requests, turns[k], limits, nodes, chain_at, chain, size, now
                     )
-        _form(
-            one, lines[r], heaps[r], requests, turns[r], totals[r], limits, linear, _shelf(nodes, r), chain_at, chain, size, now
-        )
+        _form(one, lines[r], heaps[r], requests, turns[r], totals[r], limits, linear, nodes, chain_at, chain, size, now)
     return totals, histogram, series[:kept]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,9 @@ from windtunnel.serving.requests import Floats, Requests
 _FIELDS = (
     ("arrival", "arrival_s"), ("delay", "delay_s"), ("input", "input_tokens"), ("output", "output_tokens"),
     ("cached", "cached_tokens"), ("priority", "priority"), ("group", "group"), ("follow", "follow"),
+)  # fmt: skip
+_RESULTS = (
+    "arrival_s", "scheduled_s", "first_token_s", "finish_s", "preemptions", "instance", "state", "cached_tokens",
 )  # fmt: skip
 _LINKS = ("behind", "next_prompt", "before", "after", "instance")
 
@@ -42,6 +45,21 @@ def serve(
         instances: how many.
         chains: what prompts have in common, for `limits.caching`; None: as the requests say.
     """
+    if limits.caching and chains is None:
+        chains = chains_of(requests, limits.block)
+    if chains is None or not limits.caching:
+        return _run(requests, linear_s, limits, instances, None)
+    if chains.common == 0:  # prompts have nothing in common: only requests that are taken out find their own blocks
+        plain = replace(requests, arrival_s=requests.arrival_s.copy(), cached_tokens=np.zeros(len(requests), np.int32))
+        outcome = _run(plain, linear_s, limits, instances, None)
+        if not outcome.totals["preemptions"].any():
+            for name in _RESULTS:
+                setattr(requests, name, getattr(plain, name))
+            return outcome
+    return _run(requests, linear_s, limits, instances, chains)
+
+
+def _run(requests: Requests, linear_s: Floats, limits: Limits, instances: int, chains: Chains | None) -> Outcome:
     from windtunnel.serving import kernels
 
     rows = np.zeros(len(requests), kernels.REQUEST)
@@ -60,11 +78,13 @@ def serve(
     for name in ("prompt_head", "prompt_tail", "newest", "oldest", "youngest"):
         state[name] = -1
     shared: tuple[Any, ...] = (None, None, None, None)
-    if limits.caching:
-        own = chains or chains_of(requests, limits.block)
-        shared = np.zeros((instances, len(own.size)), kernels.NODE), own.start, own.nodes, own.size
+    if chains is not None:
+        state["common"], state["row"] = chains.common, np.arange(instances) * chains.common
+        state["single"] = (instances - 1) * chains.common
+        nodes = np.zeros(len(chains.size) + (instances - 1) * chains.common, kernels.NODE)
+        shared = nodes, chains.start, chains.nodes, chains.size
     totals, histogram, series = kernels.serve(rows, requests.order(), linear_s, record[0], state, *shared)
-    if limits.caching:
+    if chains is not None:
         requests.cached_tokens = rows["hit"].copy()
     requests.arrival_s = rows["arrival"].copy()
     requests.scheduled_s, requests.first_token_s = rows["scheduled"].copy(), rows["first"].copy()

@@ -28,6 +28,8 @@ class Chains:
     """(start[R],) nodes from the first token on."""
     size: Ints
     """(U,) blocks of each node."""
+    common: int = 0
+    """The first so many are in the chains of several requests."""
 
 
 def chains_of(requests: Requests, block: int, shared_tokens: int = 0) -> Chains:
@@ -38,9 +40,19 @@ def chains_of(requests: Requests, block: int, shared_tokens: int = 0) -> Chains:
         block: tokens of a block of the cache.
         shared_tokens: first tokens that all prompts share; no prompt is shorter.
     """
+    if requests.prefix_blocks is None and shared_tokens < block and (requests.follow < 0).all():
+        own = np.arange(len(requests) + 1)
+        whole = requests.input_tokens.astype(np.int64) + requests.output_tokens
+        return Chains(own, own[:-1].astype(np.int32), (whole // block).astype(np.int32))
     if requests.prefix_blocks is not None:
-        return _from_blocks(requests, block)
-    return _from_sessions(requests, block, shared_tokens)
+        found = _from_blocks(requests, block)
+    else:
+        found = _from_sessions(requests, block, shared_tokens)
+    single = np.bincount(found.nodes, minlength=len(found.size)) < 2
+    order = np.argsort(single, kind="stable")
+    number = np.empty(len(order), np.int32)
+    number[order] = np.arange(len(order))
+    return Chains(found.start, number[found.nodes], found.size[order], int(len(order) - single.sum()))
 
 
 def _from_blocks(requests: Requests, block: int) -> Chains:
@@ -90,11 +102,10 @@ def _from_sessions(requests: Requests, block: int, shared_tokens: int) -> Chains
     start[1:] = np.cumsum(depth + lead)
     nodes = np.zeros(start[-1], np.int32)
     at, own = start[1:] - 1, np.arange(count)
-    rest = own
+    rest = own.copy()
     while len(rest):  # each pass writes one more ancestor of every request that has one
         nodes[at[rest]] = own[rest] + 1
         at[rest] -= 1
         own[rest] = before[own[rest]]
         rest = rest[own[rest] >= 0]
     return Chains(start, nodes, size)
-

@@ -19,7 +19,6 @@ from windtunnel.serving.prefix_cache import PrefixCache
 from windtunnel.serving.prefixes import Chains, chains_of
 from windtunnel.serving.requests import REJECTED, Floats, Requests
 
-
 MILLION = 1_000_000
 EXPECTED_MOST = 4096
 """Tokens of one answer that are expected at most (SGLang, SGLANG_CLIP_MAX_NEW_TOKENS_ESTIMATION)."""
@@ -183,9 +182,11 @@ class Policy:
         return q if self.fits(instance, q) else None
 
     def fits(self, instance: Instance, q: Request) -> bool:
-        """Whether the cache has room for a request's prompt (and its answer, where that is reserved)."""
+        """Whether the cache has room for a request beside those that are there, and the step they take with it."""
         limits = instance.limits
         need = instance.wanted(q) + instance.extra(q)
+        if limits.mixed:
+            need += instance.growth()
         if instance.cache is not None and not q.swapped:
             found, free, _ = instance.cache.find(q.chain)
             need += free - found

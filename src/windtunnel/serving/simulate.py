@@ -30,6 +30,7 @@ from windtunnel.serving.metrics import (
     too_short_to_tell,
 )
 from windtunnel.serving.power import PowerReport, power
+from windtunnel.serving.prefixes import chains_of
 from windtunnel.serving.record import Record
 from windtunnel.serving.requests import DONE, REJECTED, Requests
 from windtunnel.serving.results import ServingResult
@@ -128,6 +129,8 @@ def lane_limits(iteration: IterationModel, instance: Instance, serving: ServingS
         own, pair=iteration.prefill_pair_s, kv=iteration.decode_kv_s, window_kv=iteration.window_kv_s,
         per_sequence=iteration.per_sequence_s, prompt_extra=iteration.prefill_extra_s,
         max_seqs=max(own.max_seqs // lanes, 1), blocks=own.blocks // lanes, watermark=own.watermark // lanes,
+        swap_blocks=own.swap_blocks // lanes,
+        reserve_length=min(own.reserve_length, own.blocks // lanes * own.block),
         concurrency=serving.traffic.concurrency or 0, seed=serving.traffic.seed,
     )  # fmt: skip
 
@@ -183,7 +186,9 @@ def run(d: Deployment, requests: Requests, *, assumed: tuple[tuple[str, Any, str
     every = 1 if count <= KEEP_EVENTS_BELOW else -(-count // KEEP_EVENTS_BELOW)
     limits = replace(d.limits, every=every)
     most = limits.budget + limits.max_seqs
-    outcome = loop.serve(requests, d.iteration.table(most), limits, d.lanes)
+    shared = d.serving.traffic.shared_prefix_tokens
+    chains = chains_of(requests, limits.block, shared) if limits.caching else None
+    outcome = loop.serve(requests, d.iteration.table(most), limits, d.lanes, chains)
     found = measures(requests, d.iteration.request_s + d.serving.traffic.client_s, d.serving.traffic.warmup_requests)
     done = requests.state == DONE
     finish = float(np.nanmax(requests.finish_s)) if done.any() else 0.0

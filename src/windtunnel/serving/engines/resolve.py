@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from windtunnel.errors import BadInput, Infeasible, ProblemList
@@ -95,9 +95,15 @@ def resolve(
         window=int(model.sliding_window or 0), poll=told.scheduler_interval or own.scheduler_interval, router=router,
     )  # fmt: skip
     limits = limits_of(policy, limits)
-    if told.chunked_prefill is not None:
-        limits = _chunked(limits, on=told.chunked_prefill)
     caching = own.prefix_caching if pool.kv.prefix_caching is None else pool.kv.prefix_caching
+    size = cache.bytes_per_token * block
+    limits = replace(
+        limits, chunked=limits.chunked if told.chunked_prefill is None else told.chunked_prefill, caching=caching,
+        sequence_blocks=cache.sequence_blocks, window_share=cache.window_share,
+        reserve_length=min(longest, (cache.blocks - cache.sequence_blocks) * block) if policy.reserves_longest else 0,
+        swap_blocks=int(pool.kv.swap_space_bytes // size) * ranks if size else 0,
+        swap_block=size / cluster.device.pcie_bytes_per_s,
+    )  # fmt: skip
     stated = {
         "max_num_seqs": told.max_num_seqs, "max_num_batched_tokens": told.max_num_batched_tokens,
         "chunked_prefill": told.chunked_prefill, "block_size": pool.kv.block_size, "policy": pool.policy,
@@ -118,12 +124,6 @@ def resolve(
         shape, limits, cache, policy, engine, own, caching, graphs, longest, pool.queue,
         told.stream_interval or own.stream_interval, tuple(assumed),
     )  # fmt: skip
-
-
-def _chunked(limits: Limits, *, on: bool) -> Limits:
-    from dataclasses import replace
-
-    return replace(limits, chunked=on)
 
 
 def _policy(name: str, where: str, problems: ProblemList) -> type[BatchPolicy]:

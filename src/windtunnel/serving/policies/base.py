@@ -25,6 +25,8 @@ class BatchPolicy(Policy):
     source: ClassVar[str] = ""
     switches: ClassVar[Mapping[str, Any]] = {}
     """Fields of `Limits` that it sets."""
+    reserves_longest: ClassVar[bool] = False
+    """Whether a request takes the blocks of the longest answer that the engine allows, not of its own."""
     watermark: ClassVar[float] = 0.0
     """Share of blocks that stays free when a request is admitted beside others."""
 

@@ -13,4 +13,5 @@ class Orca(BatchPolicy):
     title = "Iteration-level scheduling"
     source = "Yu et al., Orca, OSDI 2022, algorithm 1"
     switches = {"mixed": True, "chunked": False, "reserve": True}
+    reserves_longest = True
     watermark = 0.0

@@ -1,4 +1,9 @@
-"""SGLang: iterations of prompt chunks come before decodes."""
+"""SGLang: prompt chunks come before decodes; admission leaves room for a share of the answers to come.
+
+The share starts at 0.7, falls to 0.14 of that within 600 decode steps, and is set to what the batch has made once
+requests had to be taken out (environ.py: SGLANG_INIT_NEW_TOKEN_RATIO, _MIN_NEW_TOKEN_RATIO_FACTOR, _DECAY_STEPS,
+SGLANG_RETRACT_DECODE_STEPS). SGLang takes out those that made least; here the newest goes, which is mostly the same.
+"""
 
 from __future__ import annotations
 
@@ -12,5 +17,8 @@ class Sglang(BatchPolicy):
     id = "sglang"
     title = "Prompts first, in chunks"
     source = "SGLang managers/scheduler.py and schedule_policy.py (enable_mixed_chunk off)"
-    switches = {"mixed": False, "chunked": True}
+    switches = {
+        "mixed": False, "chunked": True, "ratio_start": 700_000, "ratio_least": 98_000, "ratio_decay": 1_003,
+        "retract": 20,
+    }  # fmt: skip
     watermark = 0.0
