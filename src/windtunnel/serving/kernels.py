@@ -451,8 +451,8 @@ def _expected(instance: Array, heap: Array, requests: Array) -> int:
 # -- one instance ------------------------------------------------------------------------------------------------------
 @_helper
 def _fits(
-    instance: Array, heap: Array, requests: Array, turns: Array, limits: Array, nodes: Array, chain_at: Array, chain: Array,
-    size: Array, i: int,
+    instance: Array, heap: Array, requests: Array, turns: Array, limits: Array, nodes: Array, chain_at: Array,
+    chain: Array, size: Array, i: int,
 ) -> bool:  # fmt: skip
     """Whether the cache has room for a request beside those that are there, and the step they take with it."""
     q = requests[i]
@@ -641,8 +641,8 @@ def _form(
 
 @_helper
 def _shorten(
-    instance: Array, lines: Array, heap: Array, requests: Array, turns: Array, limits: Array, nodes: Array, chain_at: Array,
-    chain: Array, size: Array, now: float,
+    instance: Array, lines: Array, heap: Array, requests: Array, turns: Array, limits: Array, nodes: Array,
+    chain_at: Array, chain: Array, size: Array, now: float,
 ) -> None:  # fmt: skip
     """A request came during a run of decode steps: if it can enter, the run ends with the step under way."""
     if not _admissible(instance, lines, heap, requests, turns, limits, nodes, chain_at, chain, size):
