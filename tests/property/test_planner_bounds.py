@@ -96,6 +96,11 @@ SPACES: dict[str, dict[str, Any]] = {
             "vpp": [1], "offload_activations": [0.0, 1.0], "offload_params": [0.0, 0.5],
         }},
     },
+    "memory that a compiler plans": {
+        "model": "google/gemma-2-9b", "cluster": H100,
+        "training": {"seq_len": 8192, "global_batch": 32, "framework": "jax"},
+        "search": {"space": {"cp": [1], "pp": [2, 4], "zero": [1, 2], "recompute": ["none"], "mbs": [1, 2]}},
+    },
     "uneven stages": {
         "model": "meta-llama/Llama-3.1-8B", "cluster": H100,
         "training": {"seq_len": 8192, "global_batch": 32, "framework": "nemo"},

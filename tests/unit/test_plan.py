@@ -88,6 +88,7 @@ def test_nothing_fits_names_the_nearest() -> None:
         ("search.space.device=[h100-sxm-80gb,h1000]", r"search.space.device = h1000: .*did you mean"),
         ("search.space.schedule=[1g1b]", r"search.space.schedule = 1g1b: no such schedule; .*did you mean '1f1b'"),
         ("search.space.precision=[fp7]", "precision"),
+        ("search.space.group_axis=[dp]", r"search.space.group_axis = .*needs groups of unlike devices"),
         ("search.objective=[cost,cost]", "two or three different"),
         ("search.objective=time_to_tokens", r"search.tokens: is needed for time_to_tokens"),
         ("search.limits.cost=100", r"search.tokens: is needed for cost"),

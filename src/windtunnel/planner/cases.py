@@ -58,6 +58,9 @@ def question_of(scenario: Scenario, folder: Any = None, lines: SourceLines | Non
     _check_axes(wanted, problems)
     if base is not None:
         refuse_groups(base, "`plan`")
+    if wanted.space.group_axis:
+        axes = list(wanted.space.group_axis)
+        problems.add("search.space.group_axis", axes, "needs groups of unlike devices (cluster.groups)")
     prices = _prices(wanted, base, problems)
     devices = _devices(wanted, base, problems)
     training = scenario.training

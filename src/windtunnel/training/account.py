@@ -293,6 +293,8 @@ def memory_report(
     stages = {top}
     if behaviour.keeps_stage_outputs and p > 1 and not plan.fused_loss and table.placement[-1, 0] in own:
         stages.add(int(table.placement[-1, 0]))  # its kept outputs are not in the account
+    if behaviour.planned_memory:  # the account counts what a block keeps otherwise than its tensors do
+        stages.update(own.tolist())
     replayed = {
         s: reserved_memory(
             parts, plan, training, behaviour, table, {name: float(value[s]) for name, value in static.by_kind.items()},
