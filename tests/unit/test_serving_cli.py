@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -99,12 +100,11 @@ def test_compare_says_what_changes_and_where(tmp_path: Path, capsys: pytest.Capt
     assert all(f["ratio"] in (1, None) for f in out_json(capsys)["figures"].values())
 
 
-def test_serving_is_not_compared_with_training(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_serving_is_not_compared_with_training(capsys: pytest.CaptureFixture[str]) -> None:
     training = str(EXAMPLES[0].parents[1] / "llama3-8b-8xh100-fsdp.yaml")
     for pair in ([str(EXAMPLES[0]), training], [training, str(EXAMPLES[0])]):
         assert run(["compare", *pair]) == 2
         assert "not a scenario of serving" in capsys.readouterr().err
-    assert run(["compare", str(EXAMPLES[0]), str(EXAMPLES[0]), "--report", str(tmp_path / "r.html")]) == 2
 
 
 def test_settings_reach_into_lists_by_either_spelling() -> None:
@@ -113,3 +113,30 @@ def test_settings_reach_into_lists_by_either_spelling() -> None:
         assert scenario.serving is not None and scenario.serving.pools[0].plan.tp == 8
     with pytest.raises(BadInput, match="no such field"):
         load_scenario(EXAMPLES[1], ["serving.pools[7].plan.tp=8"])
+
+
+def test_a_comparison_is_drawn(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    own, report = str(EXAMPLES[1]), tmp_path / "r.html"
+    assert (
+        run(["compare", own, "--set", "serving.pools[0].plan.tp=8", "--set", "name=<i>", "--report", str(report)]) == 0
+    )
+    text = re.sub(r"<script.*?</script>", "", report.read_text(encoding="utf-8"), flags=re.S)
+    assert "&lt;i&gt;" in text and "<i>" not in text.replace("<i style", "")
+    for word in (
+        "Latencies",
+        "Figures",
+        "What differs",
+        "Where an iteration&#x27;s time goes",
+        "serving.pools.0.plan.tp",
+    ):
+        assert word in text, word
+    assert text.count("plotly-graph-div") == 2
+
+
+def test_options_that_do_not_go_together_are_all_named(capsys: pytest.CaptureFixture[str]) -> None:
+    own = str(EXAMPLES[1])
+    assert run(["serve", own, "--points", "4", "--linear", "--requests", "x.xlsx"]) == 2
+    err = capsys.readouterr().err
+    assert err.count("error:") == 3 and ".csv, .json, .parquet" in err and "--linear: is read with --sweep" in err
+    assert run(["serve", own, "--sweep", "rate=1..2", "--trace", "t.json", "--requests", "r.csv"]) == 2
+    assert capsys.readouterr().err.count("leave it out with --sweep") == 2

@@ -25,9 +25,7 @@ def compare(
     ] = None,
     overrides: Overrides = None,
     as_json: AsJson = False,
-    report: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write a one-file HTML report with the waterfall.")
-    ] = None,
+    report: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a one-file HTML report.")] = None,
 ) -> None:
     """Show where two predictions differ, class by class.
 
@@ -61,14 +59,16 @@ def _serving(a: str, b: str | None, overrides: tuple[str, ...], report: Path | N
     from windtunnel.errors import BadInput
     from windtunnel.report.compare_serving import compared, summary
 
-    if report is not None:
-        raise BadInput("--report draws two training steps; leave it out for two runs of serving")
     if b is not None and not serves(b):
         raise BadInput(f"{b}: not a scenario of serving, which {a} is")
     if not serves(a):
         raise BadInput(f"{a}: not a scenario of serving, which {b} is")
     with progress("simulating both"):
         result = compared(serving_figures(a, ()), serving_figures(b if b is not None else a, overrides))
+    if report is not None:
+        from windtunnel.report import html_compare_serving
+
+        note(f"report  {html_compare_serving.write(result, report)}")
     if as_json:
         print_json(result.to_dict())
     else:

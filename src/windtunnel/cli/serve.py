@@ -14,6 +14,8 @@ from windtunnel.cli.sources import scenario_source
 if TYPE_CHECKING:
     from windtunnel.serving.results import ServingResult
 
+_TABLES = (".csv", ".json", ".parquet")
+
 
 def serve(
     scenario: Scenario,
@@ -42,12 +44,8 @@ def serve(
 ) -> None:
     """Simulate serving request by request: TTFT, TPOT, goodput, cache, and why."""
     check_targets(requests, report, trace, inputs=[scenario])
+    _check(requests, trace, sweep, points, linear=linear)
     if sweep is not None:
-        for name, given in (("--requests", requests), ("--trace", trace)):
-            if given is not None:
-                from windtunnel.errors import BadInput
-
-                raise BadInput(f"{name} is of one run; leave it out with --sweep")
         _sweep(scenario, tuple(overrides or ()), sweep, points, report, linear=linear, as_json=as_json)
         return
     from windtunnel import api
@@ -70,6 +68,23 @@ def serve(
     from windtunnel.report.serving import summary
 
     console().print(summary(result))
+
+
+def _check(requests: Path | None, trace: Path | None, sweep: str | None, points: int | None, *, linear: bool) -> None:
+    """Refuse options that do not go together, all at once."""
+    from windtunnel.errors import BadInput
+
+    problems = []
+    if sweep is None:
+        given = (("--points", points is not None), ("--linear", linear))
+        problems += [f"{name}: is read with --sweep alone" for name, told in given if told]
+    else:
+        files = (("--requests", requests), ("--trace", trace))
+        problems += [f"{name} = {file}: is of one run; leave it out with --sweep" for name, file in files if file]
+    if requests is not None and requests.suffix not in _TABLES:
+        problems.append(f"--requests = {requests}: must end in {', '.join(_TABLES)}")
+    if problems:
+        raise BadInput("\n".join(problems))
 
 
 def _sweep(

@@ -45,6 +45,18 @@ class ServingComparison:
     scenario: dict[str, tuple[Any, Any]]
     """Scenario fields that differ → (a, b), dotted names."""
 
+    def rows(self) -> list[tuple[str, str, str, str, bool | None]]:
+        """Title, A, B, change, and whether B is better (None: neither), of figures that both have."""
+        out = []
+        for title, key, write, better in _ROWS:
+            if key in self.figures:
+                x, y = self.figures[key]
+                change = "same" if x == y else f"{100 * (y / x - 1):+.1f} %" if x else ""
+                out.append(
+                    (title, write(x), write(y), change, None if x == y or not better else (y > x) == (better > 0))
+                )
+        return out
+
     def to_dict(self) -> dict[str, Any]:
         """Plain data for `--json`."""
         names = ("scenario_name", "saturated", "bound_by")
@@ -99,13 +111,8 @@ def summary(result: ServingComparison) -> RenderableType:
         "B to A",
     ):
         head.add_column(title, justify="right")
-    for title, key, write, better in _ROWS:
-        if key in result.figures:
-            x, y = result.figures[key]
-            change = f"{100 * (y / x - 1):+.1f} %" if x else ""
-            good = (y > x) == (better > 0)
-            style = "" if x == y or not better else "green" if good else "red"
-            head.add_row(title, write(x), write(y), Text(change if x != y else "same", style=style))
+    for name, x, y, change, good in result.rows():
+        head.add_row(name, x, y, Text(change, style={True: "green", False: "red", None: ""}[good]))
     parts: list[RenderableType] = [head]
     for name, r in (("A", a), ("B", b)):
         if r.get("saturated"):

@@ -244,27 +244,37 @@ def requests_figure(result: ServingResult) -> Any:
     return layout(figure, 360, legend=False)
 
 
-def composition_figure(composition: dict[str, dict[str, float]]) -> Any:
-    """What iterations are made of: one bar an iteration kind, seconds by class."""
+def composition_figure(composition: dict[str, dict[str, float]], *, shares: bool = True) -> Any:
+    """What iterations are made of: one bar an iteration kind, by class.
+
+    Args:
+        composition: kind of iteration → class → seconds.
+        shares: every bar is as long as the figure; else as long as its iteration takes.
+    """
     import plotly.graph_objects as go
 
     figure = go.Figure()
     names = list(composition)
     classes = list(dict.fromkeys(c for parts in composition.values() for c in parts))
     totals = {n: sum(composition[n].values()) for n in names}
+    whole = {n: (totals[n] or 1.0) / 100.0 if shares else 1e-3 for n in names}
+    room = {n: totals[n] if shares else max(totals.values()) for n in names}
     for name in classes:
         values = [composition[n].get(name, 0.0) for n in names]
         figure.add_bar(
-            y=names, x=[100 * v / (totals[n] or 1.0) for n, v in zip(names, values, strict=True)], orientation="h",
+            y=names, x=[v / whole[n] for n, v in zip(names, values, strict=True)], orientation="h",
             name=name, marker={"color": _CLASSES.get(name, MUTED), "line": {"width": 0}},
-            text=[seconds(v) if v > 0.06 * totals[n] else "" for n, v in zip(names, values, strict=True)],
+            text=[seconds(v) if v > 0.06 * room[n] else "" for n, v in zip(names, values, strict=True)],
             textposition="inside", insidetextfont={"color": "#fff"}, insidetextanchor="middle",
             textangle=0, constraintext="none",
             customdata=[seconds(v) for v in values],
-            hovertemplate=f"{name}: %{{customdata}}, %{{x:.1f}} %<extra></extra>",
+            hovertemplate=f"{name}: %{{customdata}}" + (", %{x:.1f} %" if shares else "") + "<extra></extra>",
         )  # fmt: skip
     figure.update_yaxes(autorange="reversed", automargin=True, ticksuffix="  ")
-    figure.update_xaxes(title="share of the time, %", range=[0, 100])
+    if shares:
+        figure.update_xaxes(title="share of the time, %", range=[0, 100])
+    else:
+        figure.update_xaxes(title="milliseconds", rangemode="tozero")
     figure = layout(figure, 126 + 58 * len(names), barmode="stack", bargap=0.3)
     figure.update_layout(legend={"y": 1.02, "traceorder": "normal"}, margin={"t": 56})
     return figure

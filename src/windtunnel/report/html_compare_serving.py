@@ -1,0 +1,111 @@
+"""Two runs of serving beside each other as one HTML file."""
+
+from __future__ import annotations
+
+import math
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from windtunnel.report.compare import shown_value
+from windtunnel.report.page import card, document, plot
+from windtunnel.report.serving_figures import axis_ticks, composition_figure, layout
+from windtunnel.report.serving_text import SATURATED, short
+
+if TYPE_CHECKING:
+    from windtunnel.report.compare_serving import ServingComparison
+
+_TONES = {"A": "#607d8b", "B": "#1565c0"}
+_SHARES = (("p50", 50), ("p75", 75), ("p90", 90), ("p95", 95), ("p99", 99))
+
+
+def write(comparison: ServingComparison, path: str | Path) -> Path:
+    """Write the comparison and return its path."""
+    target = Path(path)
+    target.write_text(render(comparison), encoding="utf-8")
+    return target
+
+
+def render(comparison: ServingComparison) -> str:
+    """The whole document. Every text that comes from a scenario is escaped."""
+    a, b = comparison.a, comparison.b
+    names = [str(r.get("scenario_name") or "serving") for r in (a, b)]
+    title = f"{names[0]} against {names[1] if names[1] != names[0] else 'itself as changed'}"
+    bound = "".join(
+        f"<div><b>{n} is bound by</b> {escape(str(r.get('bound_by')))}</div>"
+        for n, r in (("A", a), ("B", b))
+        if r.get("bound_by")
+    )
+    hot = "".join(
+        f'<div class="card stop"><b>{n}: {escape(SATURATED)}</b></div>'
+        for n, r in (("A", a), ("B", b))
+        if r.get("saturated")
+    )
+    body = [
+        f"<header><h1>{escape(title)}</h1></header>", hot,
+        f'<div class="card bound"><div>{bound}</div></div>' if bound else "", _changes(comparison),
+        card("Latencies", "percentiles of requests", plot(latencies(comparison))), _figures(comparison),
+        _iterations(comparison),
+    ]  # fmt: skip
+    return document(title, body)
+
+
+def latencies(comparison: ServingComparison) -> Any:
+    """Upper percentiles of TTFT, TPOT and E2E of both."""
+    from plotly.subplots import make_subplots
+
+    figure = make_subplots(rows=1, cols=3, shared_yaxes=True, horizontal_spacing=0.04)
+    for column, (key, title) in enumerate((("ttft_s", "TTFT"), ("tpot_s", "TPOT"), ("e2e_s", "E2E")), 1):
+        ends: list[float] = []
+        for name, result in (("A", comparison.a), ("B", comparison.b)):
+            known = [(result[key][q], share) for q, share in _SHARES if result.get(key, {}).get(q)]
+            ends += [v for v, _ in known]
+            figure.add_scatter(
+                x=[v for v, _ in known], y=[s for _, s in known], mode="lines+markers", name=name, legendgroup=name,
+                showlegend=column == 1, line={"color": _TONES[name], "width": 2.5}, marker={"size": 8},
+                text=[f"{name}: p{s} {title} {short(v)}" for v, s in known], hovertemplate="%{text}<extra></extra>",
+                row=1, col=column,
+            )  # fmt: skip
+        low, high = min(ends, default=1e-3) / 1.15, max(ends, default=1.0) * 1.15
+        at, words = axis_ticks(low, high)
+        figure.update_xaxes(
+            title={"text": title, "standoff": 12}, type="log", range=[math.log10(low), math.log10(high)], tickvals=at,
+            ticktext=words, row=1, col=column,
+        )  # fmt: skip
+    figure.update_yaxes(tickvals=[s for _, s in _SHARES], range=[47, 101])
+    figure.update_yaxes(title="percentile", row=1, col=1)
+    return layout(figure, 330)
+
+
+def _figures(comparison: ServingComparison) -> str:
+    lines = ['<tr><th></th><th class="n">A</th><th class="n">B</th><th class="n">B against A</th></tr>']
+    for title, x, y, change, good in comparison.rows():
+        style = {True: "good", False: "bad", None: ""}[good]
+        lines.append(
+            f'<tr><td>{escape(title)}</td><td class="n">{escape(x)}</td><td class="n">{escape(y)}</td>'
+            f'<td class="n"><span class="{style}">{escape(change)}</span></td></tr>'
+        )
+    return card("Figures", "", f"<table>{''.join(lines)}</table>")
+
+
+def _changes(comparison: ServingComparison) -> str:
+    if not comparison.scenario:
+        return ""
+    rows = "".join(
+        f"<tr><td><code>{escape(field)}</code></td><td>{escape(shown_value(before))}</td>"
+        f"<td>{escape(shown_value(after))}</td></tr>"
+        for field, (before, after) in comparison.scenario.items()
+    )
+    return card("What differs", "", f"<table><tr><th>field</th><th>A</th><th>B</th></tr>{rows}</table>")
+
+
+def _iterations(comparison: ServingComparison) -> str:
+    parts = {
+        f"{name}: {kind}": result["composition"][kind]
+        for kind in comparison.iterations
+        for name, result in (("A", comparison.a), ("B", comparison.b))
+    }
+    if not parts:
+        return ""
+    hint = "each at its own run's mean batch; seconds"
+    return card("Where an iteration's time goes", hint, plot(composition_figure(parts, shares=False)))
