@@ -117,8 +117,9 @@ def waits_for(record: Record, limits: Limits) -> tuple[str, float]:
     """Why requests wait, in words, and the share of waiting time (requests · seconds) that this reason has.
 
     Requests that an iteration found in line and did not admit wait for the limit that its batch had reached: sequences;
-    the cache, where the free blocks are fewer than the prompt needs that is admitted next; else the token budget (or
-    the engine's interval between two looks at the line). Those that came since wait for the iteration under way.
+    the cache, where the free blocks are fewer than the prompt needs that is admitted next; else the token budget, or,
+    where no prompt runs, what the policy keeps free for answers to come. Those that came since wait for the iteration
+    under way, or for the engine's next look at the line.
     """
     events = record.events
     area = events["waiting"] * events["seconds"]
@@ -130,21 +131,20 @@ def waits_for(record: Record, limits: Limits) -> tuple[str, float]:
     full = events["decoding"] + events["prompts"] >= limits.max_seqs
     cache = ~full & (events["used"] + need + limits.watermark > limits.blocks)
     rest = ~full & ~cache
-    idle = rest & (events["prompts"] == 0)
+    looks = f"the engine looks at the line every {limits.poll:,} steps" if limits.poll > 1 else _UNDER_WAY
+    refused = looks
     if limits.static:
-        between = "the batch before has to end"
-    else:
-        between = f"the engine looks at the line every {limits.poll:,} steps" if limits.poll > 1 else _UNDER_WAY
-    shares = {
-        f"{limits.max_seqs:,} sequences run (max_num_seqs)": float(left[full].sum()),
-        "the cache is full": float(left[cache].sum()),
-        f"an iteration holds {limits.budget:,} tokens (max_num_batched_tokens)": float(left[rest & ~idle].sum()),
-        _UNDER_WAY: 0.0,
-    }
+        refused = "the batch before has to end"
+    elif limits.ratio_start or limits.reserve_length:
+        refused = "the cache is kept for answers to come"
     alone = events["prompts"] == 0  # a run of decode steps, which an engine that always looks would have ended
-    shares[between] = float(left[idle].sum())
-    shares[between] += float((area - left)[alone].sum())
-    shares[_UNDER_WAY] += float((area - left)[~alone].sum())
+    shares: dict[str, float] = {}
+    for words, seconds in (
+        (f"{limits.max_seqs:,} sequences run (max_num_seqs)", left[full]), ("the cache is full", left[cache]),
+        (f"an iteration holds {limits.budget:,} tokens (max_num_batched_tokens)", left[rest & ~alone]),
+        (refused, left[rest & alone]), (looks, (area - left)[alone]), (_UNDER_WAY, (area - left)[~alone]),
+    ):  # fmt: skip
+        shares[words] = shares.get(words, 0.0) + float(seconds.sum())
     reason, most = max(shares.items(), key=lambda item: item[1])
     return reason, most / whole
 
@@ -167,7 +167,7 @@ def _in_line(record: Record, limits: Limits) -> tuple[Floats, Floats]:
         admitted = np.searchsorted(q.scheduled_s[own], start, side="right")
         came = np.searchsorted(np.sort(q.arrival_s[own]), start, side="right")
         first = own[np.minimum(admitted, len(own) - 1)]
-        tokens = q.input_tokens[first] + (q.output_tokens[first] if limits.reserve else 0)
+        tokens = q.input_tokens[first] - q.cached_tokens[first] + (q.output_tokens[first] if limits.reserve else 0)
         left[mine], need[mine] = came - admitted, -(-tokens // limits.block)
     return left, need
 

@@ -23,8 +23,6 @@ class Record:
     lanes_of_instance: int
     blocks: int
     """Cache of one lane."""
-    request_s: float = 0.0
-    """Client, HTTP and tokeniser, once a request."""
 
 
 @dataclass(frozen=True, slots=True)

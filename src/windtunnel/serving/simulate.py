@@ -209,7 +209,7 @@ def run(d: Deployment, requests: Requests, *, assumed: tuple[tuple[str, Any, str
     capacity = d.instance.capacity
     mean = mean_batch(totals, int(done.sum()) + int(totals["preemptions"].sum()))
     parts = composition(d.iteration, mean, mixed=limits.mixed)
-    record = Record(requests, outcome.series, every, d.lanes, d.pool.plan.pp, limits.blocks, d.iteration.request_s)
+    record = Record(requests, outcome.series, every, d.lanes, d.pool.plan.pp, limits.blocks)
     from windtunnel import __version__
 
     plain = d.scenario.model_dump(mode="json", exclude_unset=True)
