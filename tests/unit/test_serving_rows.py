@@ -56,8 +56,10 @@ def test_a_closed_loop_row_is_a_whole_scenario() -> None:
 
 
 def test_the_form_of_a_record_sets_the_protocol() -> None:
-    _, serving, _ = served(read_serving(row(provenance=PATH)))
+    _, serving, _ = served(read_serving(row(provenance=PATH, engine="sglang")))
     assert serving.traffic.input_tokens == 1024
+    _, serving, _ = served(read_serving(row(provenance=PATH, engine="trtllm")))
+    assert serving.traffic.input_tokens == Lengths(distribution="uniform", min=983, max=1024)
 
 
 @pytest.mark.parametrize(

@@ -17,8 +17,11 @@ import numpy as np
 from windtunnel.specs.model import ModelSpec
 
 LEVEL, ENOUGH = 0.8, 20
-COLUMNS = ("release", "generation", "kind", "measure", "group", "error")
-"""Columns of `catalog/residuals/serving.json`; `error` is log(predicted / measured)."""
+COLUMNS = (
+    "release", "generation", "kind", "measure", "group", "error", "error_in_sample", "family", "form", "cache_full",
+)  # fmt: skip
+"""Columns of `catalog/residuals/serving.json`; errors are log(predicted / measured), the first with the row's whole
+group left out of the fit; `form`: one pool (whole) or two (split); `cache_full`: waiting depends on its size."""
 
 
 def kind_of(model: ModelSpec) -> str:

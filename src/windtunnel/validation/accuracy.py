@@ -18,6 +18,7 @@ from windtunnel.validation.power_table import power_table
 from windtunnel.validation.ranking import rank_groups
 from windtunnel.validation.report import RowOutcome, ValidationReport
 from windtunnel.validation.run import validate
+from windtunnel.validation.serving_table import serving_tables
 from windtunnel.validation.tables import markdown, percent
 
 _PEERS = Path(__file__).parent / "peers.yaml"
@@ -146,7 +147,7 @@ def accuracy_page(report: ValidationReport, images: str = "img") -> str:
     ]  # fmt: skip
     if any(r.row_kind in ("collective", "kernel") for r in report.rows):
         parts += ["## Collectives and kernels", _micro(report)]
-    parts += [_text("power"), power_table()]
+    parts += [_text("serving"), serving_tables(), _text("power"), power_table()]
     parts += ["## Not predicted", _reasons(report)]
     return "\n\n".join(p.strip() for p in parts if p.strip()) + "\n"
 

@@ -15,8 +15,8 @@ import numpy as np
 
 from windtunnel.serving.interval import COLUMNS, kind_of, measure_of
 from windtunnel.validation.run import load_rows
-from windtunnel.validation.serving_cases import Case, Observation, cases_of, observations
-from windtunnel.validation.serving_fit import PRIORS, BlockFit, Fitter, out_of_sample, value_of
+from windtunnel.validation.serving_cases import Case, Floats, Observation, cases_of, observations, predict
+from windtunnel.validation.serving_fit import PRIORS, BlockFit, Fitter, out_of_sample, value_of, with_values
 
 CATALOG = Path(__file__).parent.parent / "catalog"
 LEAST_TOLD = 0.05
@@ -32,22 +32,33 @@ def refit(rows: Sequence[dict[str, Any]], folder: Path, catalog: Path = CATALOG)
     fitter.choose()
     at, covariances, _, slopes = fitter.fit()
     fits = fitter.summary(at, covariances)
+    inside, weights = fitter.errors(at)
     errors = out_of_sample(fitter, at, slopes)
     out = [_write(catalog, release, fits, fitter) for release in sorted({fit.block[0] for fit in fits})]
+    apart = observations(cases, split=True)
+    final = {b: with_values(c, at[b]) for b, c in priors.items()}
+    values, full = predict(cases, apart, final)
+    beyond = values - np.array([o.log_measured for o in apart])
+    lines = residual_lines(cases, seen, errors, inside, weights) + residual_lines(cases, apart, beyond, beyond, full)
     path = catalog / "residuals" / "serving.json"
-    path.write_text(residual_lines(cases, seen, errors), "utf-8")
+    head = '{"columns": ' + json.dumps(list(COLUMNS)) + ', "rows": [\n'
+    path.write_text(head + ",\n".join(sorted(lines)) + "\n]}\n", "utf-8")
     return [*out, str(path)]
 
 
-def residual_lines(cases: Sequence[Case], seen: Sequence[Observation], errors: Sequence[float] | Any) -> str:
-    """The residual file, one row a line."""
+def residual_lines(
+    cases: Sequence[Case], seen: Sequence[Observation], errors: Floats, inside: Floats, weights: Floats
+) -> list[str]:  # fmt: skip
+    """Rows of the residual file: out of sample, in sample, and whether a full cache decides."""
     rows = []
-    for o, error in zip(seen, errors, strict=True):
+    for o, error, own, weight in zip(seen, errors, inside, weights, strict=True):
         if np.isfinite(error):
             case = cases[o.case]
-            own = [*case.block, kind_of(case.ready.model), measure_of(o.metric), case.group, round(float(error), 4)]
-            rows.append(json.dumps(own))
-    return '{"columns": ' + json.dumps(list(COLUMNS)) + ', "rows": [\n' + ",\n".join(sorted(rows)) + "\n]}\n"
+            form = "split" if len(case.ready.pools) > 1 else "whole"
+            named: list[Any] = [*case.block, kind_of(case.ready.model), measure_of(o.metric), case.group]
+            named += [round(float(error), 4), round(float(own), 4), case.family, form, int(weight == 0.0)]
+            rows.append(json.dumps(named))
+    return rows
 
 
 def _write(catalog: Path, release: str, fits: Sequence[BlockFit], fitter: Fitter) -> str:

@@ -6,7 +6,11 @@ import json
 import math
 from pathlib import Path
 
+from windtunnel import catalog
+from windtunnel.cost.serving import release_of
 from windtunnel.errors import WindtunnelError
+from windtunnel.serving.interval import Band, band
+from windtunnel.specs.model import ModelSpec
 from windtunnel.validation.report import RowOutcome, relative_error
 from windtunnel.validation.rows import RowCase
 from windtunnel.validation.serving_metrics import Served, served_value
@@ -59,7 +63,17 @@ def _predicted(case: RowCase, at: int, found: Served) -> RowOutcome:
     if value is None or not math.isfinite(value):
         reason = NOT_SERVED if "power" in target.metric else f"{target.metric} is not known"
         return _missing(case, at, reason)
+    own = _band(case, target.metric)
     return RowOutcome(
-        case.id, case.row_kind, case.family, case.device, target.metric, target.unit, target.measured, value, None,
-        relative_error(value, target.measured), "fitted", case.assumed, "", serving_group(case), found.devices,
+        case.id, case.row_kind, case.family, case.device, target.metric, target.unit, target.measured, value,
+        own.around(value) if own else None, relative_error(value, target.measured), own.grade if own else "analytic",
+        case.assumed, "", serving_group(case), found.devices,
     )  # fmt: skip
+
+
+def _band(case: RowCase, metric: str) -> Band | None:
+    assert case.scenario is not None and case.scenario.serving is not None
+    serving, model = case.scenario.serving, case.scenario.model
+    generation = catalog.resolve_cluster(case.scenario.cluster).device.generation
+    assert isinstance(model, ModelSpec)
+    return band(release_of(serving.engine, serving.engine_version), generation, model, metric, serving_group(case))

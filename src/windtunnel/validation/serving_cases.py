@@ -81,12 +81,12 @@ class Observation:
     scale: float
 
 
-def observations(cases: Sequence[Case]) -> list[Observation]:
-    """What fitting compares."""
+def observations(cases: Sequence[Case], *, split: bool = False) -> list[Observation]:
+    """What fitting compares. Split deployments are predicted with what whole instances tell and set nothing."""
     out = []
     for i, case in enumerate(cases):
-        if len(case.ready.pools) > 1:
-            continue  # split deployments are predicted with what whole instances tell
+        if (len(case.ready.pools) > 1) != split:
+            continue
         for metric, value in case.measured.items():
             if not any(text in metric for text in UNFIT):
                 scale = next(s for start, s in SCALES if metric.startswith(start))

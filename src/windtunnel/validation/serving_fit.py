@@ -21,6 +21,8 @@ from windtunnel.validation.serving_cases import Case, Observation, predict
 Floats = npt.NDArray[np.float64]
 Block = tuple[str, str]
 FREE, STEP, TURNS = 8, 0.05, 4
+STEEPEST = 1.5
+"""Largest derivative that is believed: where one more wave of requests fits, finite differences are steps."""
 PRIORS: dict[str, tuple[float, float]] = {
     "weight_bytes_fraction": (0.07, 0.95), "matrix_fraction.bf16": (0.12, 0.97), "matrix_fraction.fp8": (0.15, 0.97),
     "matrix_fraction.fp4": (0.2, 0.97), "prefill_attention_fraction": (0.2, 0.9), "decode_kv_fraction": (0.15, 0.95),
@@ -108,7 +110,7 @@ class Fitter:
             found, _ = self.errors(moved, [b for b, own in names.items() if k < len(own)])
             for b, own in names.items():
                 if k < len(own):
-                    out[b][:, k] = np.nan_to_num((found - base)[self.of[b]] / STEP)
+                    out[b][:, k] = np.clip(np.nan_to_num((found - base)[self.of[b]] / STEP), -STEEPEST, STEEPEST)
         return out
 
     def choose(self) -> None:

@@ -183,15 +183,18 @@ def _closed(ctx: ServingContext, model: ModelSpec, facts: Facts, formats: dict[s
     slots = _slots(ctx)
     if size is None or slots is None:
         return "prompt and answer lengths are not stated"
-    protocol = protocol_of(str(ctx.row.get("provenance") or ""))
+    protocol = protocol_of(str(ctx.row.get("provenance") or ""), facts.engine)
     if protocol is None:
         protocol = Protocol("", 1.0, 10, "not stated; the usual load generators' defaults")
     shown = f"{protocol.requests} requests a slot, lengths from {protocol.lengths:g}"
     ctx.assume("serving.traffic", shown, protocol.why)
     mode = "split" if ctx.config.get("mode") == "disagg" else "closed"
+    one = layout_of(ctx, model, "decode" if mode == "split" else "")
+    if isinstance(one, str):
+        return one
     facts = Facts(
         facts.engine, facts.version, facts.model, facts.device, protocol.name, facts.weights,
-        mode, *size, slots, count(ctx.config.get("tp_size")) or count(ctx.row.get("tp")) or 0,
+        mode, *size, slots, one.tp, one.dp,
     )  # fmt: skip
     fields = settings(ctx, facts)
     limits, kv = _limits(fields), KvSpec(prefix_caching=False)
@@ -211,9 +214,6 @@ def _closed(ctx: ServingContext, model: ModelSpec, facts: Facts, formats: dict[s
             replicas = count(ctx.config.get(f"{role}_num_workers")) or 1
             pools.append(PoolSpec(role=role, replicas=replicas, plan=plan, limits=limits, kv=kv))
         return _build(ctx, model, facts, formats, pools, traffic, fields.get("kv_cache"))
-    one = layout_of(ctx, model)
-    if isinstance(one, str):
-        return one
     pool = PoolSpec(plan=one, limits=limits, kv=kv, replicas=_replicas(ctx, model, facts, one))
     return _build(ctx, model, facts, formats, pool, traffic, fields.get("kv_cache"))
 

@@ -24,6 +24,8 @@ class Facts:
     osl: int = 0
     slots: int = 0
     tp: int = 0
+    dp: int = 1
+    """Ranks of attention data parallelism."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,12 +42,13 @@ class Protocol:
     """Seconds on the way to an engine, by engine."""
 
 
-def protocol_of(form: str) -> Protocol | None:
-    """The protocol behind a record of this form."""
+def protocol_of(form: str, engine: str) -> Protocol | None:
+    """The protocol behind an engine's record of this form."""
     for entry in table("serving")["protocols"]:
         if matches(entry["form"], form.lower()):
             why = " ".join(entry["why"].split())
-            share, client_s = float(entry["lengths"]), entry.get("client_s", {})
+            lengths, client_s = entry["lengths"], entry.get("client_s", {})
+            share = float(lengths.get(engine, 1.0) if isinstance(lengths, dict) else lengths)
             return Protocol(entry["name"], share, int(entry["requests"]), why, client_s)
     return None
 
