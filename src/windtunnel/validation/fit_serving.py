@@ -52,7 +52,7 @@ def residual_lines(
     """Rows of the residual file: out of sample, in sample, and whether a full cache decides."""
     rows = []
     for o, error, own, weight in zip(seen, errors, inside, weights, strict=True):
-        if np.isfinite(error):
+        if np.isfinite(error) and np.isfinite(own):
             case = cases[o.case]
             form = "split" if len(case.ready.pools) > 1 else "whole"
             named: list[Any] = [*case.block, kind_of(case.ready.model), measure_of(o.metric), case.group]
