@@ -72,3 +72,13 @@ def test_prompts_of_a_split_deployment_do_not_slow_answers() -> None:
     tpot = [served_value("tpot_mean_ms", s) or 0.0 for s in (a, b)]
     assert tpot[0] < tpot[1]
     assert (a.requests.first_token_s <= a.requests.finish_s).all()
+
+
+def test_a_whole_prompt_longer_than_the_budget_is_priced(tmp_path: Path) -> None:
+    from windtunnel.serving import loop
+    from windtunnel.serving.limits import Limits
+
+    table = 1e-3 + 1e-6 * np.arange(1 + 64 + 4)
+    q = Requests(np.zeros(1), np.array([5000], np.int32), np.array([2], np.int32))
+    loop.serve(q, table, Limits(budget=64, max_seqs=4, chunked=False), 1)
+    assert q.first_token_s[0] == pytest.approx(1e-3 + 5000e-6)

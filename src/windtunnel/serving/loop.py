@@ -59,9 +59,26 @@ def serve(
     return _run(requests, linear_s, limits, instances, chains)
 
 
+def _long_enough(linear_s: Floats, requests: Requests, limits: Limits) -> Floats:
+    """The table up to the longest whole prompt, which a policy that does not cut prompts computes in one iteration.
+
+    Beyond the last entry seconds grow as they do at its end, where products are bound by compute.
+    """
+    if limits.chunked or not len(requests):
+        return linear_s
+    longest = int((requests.input_tokens + requests.output_tokens).max()) + limits.max_seqs
+    missing = longest + 1 - len(linear_s)
+    if missing <= 0:
+        return linear_s
+    back = min(len(linear_s) - 1, 1024)
+    slope = (linear_s[-1] - linear_s[-1 - back]) / max(back, 1)
+    return np.concatenate([linear_s, linear_s[-1] + slope * np.arange(1, missing + 1)])
+
+
 def _run(requests: Requests, linear_s: Floats, limits: Limits, instances: int, chains: Chains | None) -> Outcome:
     from windtunnel.serving import kernels
 
+    linear_s = _long_enough(linear_s, requests, limits)
     rows = np.zeros(len(requests), kernels.REQUEST)
     for name, own in _FIELDS:
         rows[name] = getattr(requests, own)
