@@ -54,6 +54,9 @@ class Linear:
     parts: dict[str, Floats] = field(default_factory=dict)
     """Class → (G,) seconds; they sum to `seconds`. A product near the corner of its roofline belongs to reading weights
     by as much as its time would change with memory bandwidth."""
+    shared: Floats = field(default_factory=lambda: np.zeros(0))
+    """(G,): the part of `seconds` that all ranks of attention data parallelism work on together: routed experts and what
+    brings their results home. The rest is each rank's own."""
 
 
 class Layers:
@@ -100,7 +103,19 @@ class Layers:
             hops = (self.shape.pp - 1) * self._hop(tokens.astype(np.float64))
             total += hops
             parts["pipeline hops"] = hops
-        return Linear(tokens, total, self.weight_bytes(), *self._head(), self._flop(), parts)
+        return Linear(
+            tokens, total, self.weight_bytes(), *self._head(), self._flop(), parts, self._shared(tokens.astype(np.float64))
+        )  # fmt: skip
+
+    def _shared(self, n: Floats) -> Floats:
+        """Seconds of routed experts and of what follows them."""
+        depth = Counter(self.model.layer_kinds())
+        out = np.zeros(len(n))
+        for kind, operators in self.local.items():
+            for op in operators:
+                if op.kind == Kind.GROUPED_GEMM or op.name == "unpermute":
+                    out += depth[kind] * sum(row[3] for row in self._launch(op, n) if row[1] in ("gemm", "ep"))
+        return out
 
     def _parts(self, n: Floats, depth: Counter[str], total: Floats) -> dict[str, Floats]:
         """Seconds by class: launches follow one another, so that their times sum to the engine's."""
@@ -131,7 +146,7 @@ class Layers:
                     total += depth[kind] * row[3]
         if self.shape.pp > 1:
             total += (self.shape.pp - 1) * self._hop(n)
-        return Linear(tokens, total, self.weight_bytes(), *self._head(), self._flop())
+        return Linear(tokens, total, self.weight_bytes(), *self._head(), self._flop(), shared=self._shared(n))
 
     def depth(self) -> float:
         """Layers, each counted by its kernels and collectives over those of a dense one: what gaps come between."""
