@@ -27,6 +27,8 @@ def further(g: np.random.Generator) -> dict[str, Any]:
         found |= {"ratio_start": start, "ratio_least": start // 7, "ratio_decay": start // 100, "retract": 20}
     if g.random() < 0.3:
         found |= {"swap_blocks": int(g.integers(1, 100)), "swap_block": 1e-4}
+    if g.random() < 0.3:
+        found |= {"ranks": int(g.integers(1, 9)), "prompt_token": float(g.choice([0.0, 1e-5]))}
     return found | {"caching": bool(g.random() < 0.5)}
 
 
@@ -35,6 +37,8 @@ def scenario(seed: int) -> tuple[Requests, np.ndarray, Limits, int]:
     g = np.random.default_rng(seed)
     n = int(g.integers(1, 60))
     linear = g.uniform(0.005, 0.03) + np.arange(6000) * g.uniform(1e-6, 5e-5)
+    if seed % 2:
+        linear = np.stack([linear, 0.7 * (linear - linear[0])])
     inputs, outputs = g.integers(1, 400, n).astype(np.int32), g.integers(1, 120, n).astype(np.int32)
     closed = int(g.integers(0, 2)) * int(g.integers(1, 10))
     follow = np.full(n, -1, np.int32)
@@ -89,7 +93,7 @@ def test_kernel_equals_its_twin() -> None:
         for name in (*TIMES, "preemptions", "instance", "state"):
             assert np.array_equal(getattr(a, name), getattr(b, name), equal_nan=True), (seed, name)
         preempted, rejected = preempted + a.preemptions.sum(), rejected + (a.state == REJECTED).sum()
-    assert preempted > 100  # the cases reach what they are for
+    assert preempted > 80  # the cases reach what they are for
     assert rejected > 10
 
 
@@ -130,3 +134,18 @@ def test_littles_law(seed: int) -> None:
     inside = (requests.finish_s - requests.scheduled_s)[done & (requests.preemptions == 0)].sum()
     if not requests.preemptions.any():
         assert outcome.totals["running_s"].sum() == pytest.approx(inside)
+
+
+def test_a_prompt_is_computed_by_one_rank() -> None:
+    """Eight ranks: one prompt takes as long as eight of them at once; eight decodes spread evenly."""
+    own = np.arange(9000) * 1e-5
+    tables = np.stack([own + 0.001, own])
+    first = {}
+    for prompts, ranks in ((1, 1), (1, 8), (8, 8), (9, 8)):
+        requests = Requests(np.zeros(prompts), np.full(prompts, 800, np.int32), np.full(prompts, 1, np.int32))
+        loop.serve(requests, tables, Limits(ranks=ranks, pair=1e-9, budget=8192), 1)
+        first[prompts, ranks] = requests.first_token_s.max()
+    assert first[1, 8] == pytest.approx(0.001 + 8 * (800e-5 + 1e-9 * 800**2 / 2))
+    assert first[8, 8] == pytest.approx(first[1, 8])
+    assert first[1, 1] == pytest.approx(0.001 + 800e-5 + 1e-9 * 800**2 / 2)
+    assert first[9, 8] > 1.2 * first[8, 8]

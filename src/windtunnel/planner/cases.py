@@ -83,9 +83,9 @@ def question_of(scenario: Scenario, folder: Any = None, lines: SourceLines | Non
         cluster = _located(reference, wanted, problems)
         if cluster is not None:
             clusters[device, nodes] = reference, cluster
-    for device in {cluster.device.id: cluster.device for _, cluster in clusters.values()}.values():
+    for part in {cluster.device.id: cluster.device for _, cluster in clusters.values()}.values():
         if not wanted.space.precision:
-            check_rate(training.precision, device, problems)
+            check_rate(training.precision, part, problems)
     _check_needs(wanted, [c for _, c in clusters.values()], problems)
     problems.raise_if_any()
     for (reference, cluster), precision in product(clusters.values(), wanted.space.precision or (training.precision,)):

@@ -49,10 +49,11 @@ class IterationModel:
         n = np.arange(most + 1)
         return np.asarray(np.interp(n, self.linear.tokens, self.linear.seconds) + self.base_s)
 
-    def own_table(self, most: int) -> Floats:
-        """(most + 1,) the part of `table` that grows with the tokens of one rank of attention data parallelism."""
+    def tables(self, most: int) -> Floats:
+        """(2, most + 1): `table`, and the part of it that each rank of attention data parallelism does for its own."""
         n = np.arange(most + 1)
-        return np.asarray(np.interp(n, self.linear.tokens, self.linear.seconds - self.linear.shared))
+        own = np.interp(n, self.linear.tokens, self.linear.seconds - self.linear.shared)
+        return np.stack([self.table(most), own])
 
     def seconds(
         self, tokens: float, *, pairs: float = 0.0, prompt_tokens: float = 0.0, kv: float = 0.0, window_kv: float = 0.0,

@@ -82,7 +82,9 @@ SERIES = np.dtype(
 LIMITS = np.dtype(
     [
         (name, "f8")
-        for name in ("pair", "kv", "window_kv", "per_sequence", "prompt_extra", "window_share", "swap_block")
+        for name in (
+            "pair", "kv", "window_kv", "per_sequence", "prompt_extra", "window_share", "swap_block", "prompt_token",
+        )
     ]
     + [
         (name, "i8")
@@ -90,11 +92,13 @@ LIMITS = np.dtype(
             "window", "budget", "max_seqs", "block", "blocks", "watermark", "poll", "mixed", "chunked", "reserve",
             "static", "router", "concurrency", "every", "seed", "caching", "reserve_length", "sequence_blocks",
             "ratio_start", "ratio_least", "ratio_decay", "retract", "swap_blocks",
+            "ranks",
         )
     ]
 )  # fmt: skip
-"""Costs per pair, per token in the cache, per sequence and per iteration with prompts, in seconds; limits of a batch
-and of the cache; switches of the policy (0 or 1). `every`: keep one event in that many; 0 keeps none."""
+"""Costs per pair, per token in the cache, per sequence, per iteration with prompts and per token of a prompt, in
+seconds; `ranks` of attention data parallelism, each of which computes whole prompts; limits of a batch and of the
+cache; switches of the policy (0 or 1). `every`: keep one event in that many; 0 keeps none."""
 
 MILLION = 1_000_000
 EXPECTED_MOST = 4096
@@ -603,7 +607,13 @@ def _form(
     total.kv_max = max(total.kv_max, instance.used)
     if tokens > 0:
         decoding = instance.decoding if limits.mixed else 0
-        seconds = linear[tokens + decoding] + limits.prompt_extra + limits.pair * pairs
+        seconds = linear[0, tokens + decoding] + limits.prompt_extra + limits.prompt_token * tokens
+        seconds += limits.pair * pairs
+        if limits.ranks > 1:
+            turns_each = (sequences + limits.ranks - 1) // limits.ranks
+            even = min(tokens * turns_each * limits.ranks // sequences, len(linear[0]) - 1 - decoding)
+            seconds += linear[1, even + decoding] - linear[1, tokens + decoding]
+            seconds += limits.pair * pairs * (turns_each * limits.ranks / sequences - 1.0)
         seconds += limits.per_sequence * (decoding + sequences) + limits.swap_block * moved
         if decoding > 0:
             seconds += limits.kv * instance.kv + limits.window_kv * instance.window
@@ -630,7 +640,7 @@ def _form(
         and _admissible(instance, lines, heap, requests, turns, limits, nodes, chain_at, chain, size)
     ):
         steps = min(steps, limits.poll - instance.polled)
-    first = linear[instance.decoding] + limits.per_sequence * instance.decoding
+    first = linear[0, instance.decoding] + limits.per_sequence * instance.decoding
     first += limits.kv * instance.kv + limits.window_kv * instance.window
     instance.mode = RUN
     instance.steps = steps
@@ -889,7 +899,8 @@ def serve(
     Args:
         requests: (R,) of `REQUEST`; seconds, tokens and follow-ups set, the rest as `requests.prepare` leaves it.
         order: (S,) requests that arrive by the clock, by time; under closed-loop concurrency, those to send in order.
-        linear: (G,) seconds of an iteration that computes g tokens, for every g up to the budget and all decodes.
+        linear: (2, G) seconds of an iteration that computes g tokens, for every g up to the budget and all decodes; and
+            the part of them that one rank of attention data parallelism does for its own tokens.
         limits: one record of `LIMITS`.
         instances: (N,) of `INSTANCE`, zeroed but for lists (−1) and ends (inf).
         nodes: of `NODE`, zeroed: a row of common nodes for each instance, then the others. This and the next three are

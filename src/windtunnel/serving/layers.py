@@ -55,8 +55,8 @@ class Linear:
     """Class → (G,) seconds; they sum to `seconds`. A product near the corner of its roofline belongs to reading weights
     by as much as its time would change with memory bandwidth."""
     shared: Floats = field(default_factory=lambda: np.zeros(0))
-    """(G,): the part of `seconds` that all ranks of attention data parallelism work on together: routed experts and what
-    brings their results home. The rest is each rank's own."""
+    """(G,): the part of `seconds` that all ranks of attention data parallelism work on together: routed experts and
+    what brings their results home. The rest is each rank's own."""
 
 
 class Layers:
@@ -103,9 +103,8 @@ class Layers:
             hops = (self.shape.pp - 1) * self._hop(tokens.astype(np.float64))
             total += hops
             parts["pipeline hops"] = hops
-        return Linear(
-            tokens, total, self.weight_bytes(), *self._head(), self._flop(), parts, self._shared(tokens.astype(np.float64))
-        )  # fmt: skip
+        shared = self._shared(tokens.astype(np.float64))
+        return Linear(tokens, total, self.weight_bytes(), *self._head(), self._flop(), parts, shared)
 
     def _shared(self, n: Floats) -> Floats:
         """Seconds of routed experts and of what follows them."""

@@ -74,3 +74,7 @@ class Limits:
     """Blocks of host memory for requests that are taken out; beyond, they are computed again."""
     swap_block: float = 0.0
     """Seconds to copy one block to or from the host."""
+    prompt_token: float = 0.0
+    """Seconds per token of a prompt: layers with a window, which a longer prompt fills."""
+    ranks: int = 1
+    """Ranks of attention data parallelism. One of them computes a prompt, so that few prompts leave others idle."""

@@ -40,7 +40,8 @@ def serve(
 
     Args:
         requests: see `Requests`.
-        linear_s: (G,) seconds of an iteration by its computed tokens, G above budget + sequences.
+        linear_s: (G,) seconds of an iteration by its computed tokens, G above budget + sequences; or (2, G) with the
+            part that is each rank's own (`limits.ranks`).
         limits: of each instance.
         instances: how many.
         chains: what prompts have in common, for `limits.caching`; None: as the requests say.
@@ -100,7 +101,8 @@ def _run(requests: Requests, linear_s: Floats, limits: Limits, instances: int, c
         state["single"] = (instances - 1) * chains.common
         nodes = np.zeros(len(chains.size) + (instances - 1) * chains.common, kernels.NODE)
         shared = nodes, chains.start, chains.nodes, chains.size
-    totals, histogram, series = kernels.serve(rows, requests.order(), linear_s, record[0], state, *shared)
+    both_s = np.stack([linear_s, np.zeros_like(linear_s)]) if linear_s.ndim == 1 else linear_s
+    totals, histogram, series = kernels.serve(rows, requests.order(), both_s, record[0], state, *shared)
     if chains is not None:
         requests.cached_tokens = rows["hit"].copy()
     requests.arrival_s = rows["arrival"].copy()

@@ -257,9 +257,7 @@ def power(
     )  # fmt: skip
 
 
-def _interval(
-    mean: float, idle: float, limit: float, c: PowerCoefficients, shares: list[float]
-) -> dict[str, Any]:
+def _interval(mean: float, idle: float, limit: float, c: PowerCoefficients, shares: list[float]) -> dict[str, Any]:
     """80 % band of the mean power: the spread of models left out of the fit, on the share of time under way."""
     spread = math.exp(_Z * c.spread)
     busy = sum(shares)

@@ -291,7 +291,10 @@ class Twin:
             )
             for i in range(len(requests))
         ]  # fmt: skip
-        self.linear, self.limits = linear, limits
+        both = linear if linear.ndim == 2 else np.stack([linear, np.zeros_like(linear)])
+        self.linear: Floats = both[0]
+        self.own: Floats = both[1]
+        self.limits = limits
         self.instances = [Instance(k, limits, ratio=limits.ratio_start) for k in range(instances)]
         if limits.caching:
             chains = chains or chains_of(requests, limits.block)
@@ -416,7 +419,14 @@ class Twin:
             for q, c in batch.chunks:
                 pairs += float(c) * (q.input + q.made - q.left) + 0.5 * float(c) * c
             decoding = len(one.decoding) if batch.decodes else 0
-            seconds = self.linear[tokens + decoding] + limits.prompt_extra + limits.pair * pairs
+            seconds = self.linear[tokens + decoding] + limits.prompt_extra + limits.prompt_token * tokens
+            seconds += limits.pair * pairs
+            if limits.ranks > 1:
+                count = len(batch.chunks)
+                each = -(-count // limits.ranks)
+                even = min(tokens * each * limits.ranks // count, len(self.linear) - 1 - decoding)
+                seconds += self.own[even + decoding] - self.own[tokens + decoding]
+                seconds += limits.pair * pairs * (each * limits.ranks / count - 1.0)
             seconds += limits.per_sequence * (decoding + len(batch.chunks)) + limits.swap_block * batch.moved
             if decoding:
                 seconds += limits.kv * kv + limits.window_kv * window

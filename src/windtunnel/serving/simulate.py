@@ -128,6 +128,7 @@ def lane_limits(iteration: IterationModel, instance: Instance, serving: ServingS
     return replace(
         own, pair=iteration.prefill_pair_s, kv=iteration.decode_kv_s, window_kv=iteration.window_kv_s,
         per_sequence=iteration.per_sequence_s, prompt_extra=iteration.prefill_extra_s,
+        prompt_token=iteration.prefill_token_s, ranks=instance.shape.dp,
         max_seqs=max(own.max_seqs // lanes, 1), blocks=own.blocks // lanes, watermark=own.watermark // lanes,
         swap_blocks=own.swap_blocks // lanes,
         reserve_length=min(own.reserve_length, own.blocks // lanes * own.block),
@@ -188,7 +189,7 @@ def run(d: Deployment, requests: Requests, *, assumed: tuple[tuple[str, Any, str
     most = limits.budget + limits.max_seqs
     shared = d.serving.traffic.shared_prefix_tokens
     chains = chains_of(requests, limits.block, shared) if limits.caching else None
-    outcome = loop.serve(requests, d.iteration.table(most), limits, d.lanes, chains)
+    outcome = loop.serve(requests, d.iteration.tables(most), limits, d.lanes, chains)
     found = measures(requests, d.iteration.request_s + d.serving.traffic.client_s, d.serving.traffic.warmup_requests)
     done = requests.state == DONE
     finish = float(np.nanmax(requests.finish_s)) if done.any() else 0.0
