@@ -56,7 +56,7 @@ SPACES: dict[str, dict[str, Any]] = {
         "model": "meta-llama/Llama-3.1-8B", "cluster": H100,
         "training": {"seq_len": 8192, "global_batch": 32, "framework": "megatron_core"},
         "search": {"space": {
-            "zero": [1], "overlap_tp": [True, False], "overlap_p2p": [True, False],
+            "zero": [1], "mbs": [1, 2], "overlap_tp": [True, False], "overlap_p2p": [True, False],
             "cp_kind": ["ring", "all_to_all", "hybrid"], "offload_optimizer": [0.0, 1.0],
         }},
     },
@@ -70,7 +70,7 @@ SPACES: dict[str, dict[str, Any]] = {
     "mixture": {
         "model": "mistralai/Mixtral-8x7B-v0.1", "cluster": H100,
         "training": {"seq_len": 4096, "global_batch": 64, "framework": "megatron_bridge"},
-        "search": {"space": {"cp": [1], "zero": [1], "overlap_moe_a2a": [True, False]}},
+        "search": {"space": {"cp": [1], "zero": [1], "mbs": [1, 4], "overlap_moe_a2a": [True, False]}},
     },
     "split backward": {
         "model": "meta-llama/Llama-3.1-8B", "cluster": H100,
@@ -110,7 +110,7 @@ SPACES: dict[str, dict[str, Any]] = {
         "model": "meta-llama/Llama-3.1-8B", "cluster": H100,
         "training": {"seq_len": 8192, "global_batch": 32, "framework": "nemo"},
         "search": {"space": {
-            "zero": [1], "cp": [1, 2], "order": [
+            "zero": [1], "cp": [1, 2], "mbs": [1, 2, 4], "order": [
                 ["tp", "cp", "ep", "dp", "pp"], ["tp", "cp", "ep", "pp", "dp"], ["dp", "cp", "tp", "ep", "pp"],
                 ["pp", "dp", "tp", "ep", "cp"],
             ],
