@@ -97,6 +97,16 @@ def test_kernel_equals_its_twin() -> None:
     assert rejected > 10
 
 
+def test_the_twin_leaves_the_same_sums_and_events() -> None:
+    for seed in range(500, 540):
+        (a, linear, limits, n), (b, *_) = scenario(seed), scenario(seed)
+        x, y = loop.serve(a, linear, limits, n), loop.serve_plainly(b, linear, limits, n)
+        for name in x.totals.dtype.names:
+            np.testing.assert_allclose(x.totals[name], y.totals[name], rtol=1e-12, err_msg=f"{seed} {name}")
+        np.testing.assert_array_equal(x.between_tokens, y.between_tokens)
+        assert x.series.tolist() == y.series.tolist()
+
+
 def test_jumps_equal_steps() -> None:
     for seed in range(200, 240):
         (a, linear, limits, n), (b, *_) = scenario(seed), scenario(seed)

@@ -8,12 +8,14 @@ import pytest
 
 from windtunnel import catalog
 from windtunnel.errors import Infeasible, ProblemList
-from windtunnel.serving import engines
+from windtunnel.serving import engines, reference
 from windtunnel.serving.engines import ENGINES, Instance, version_of
 from windtunnel.serving.limits import Limits
-from windtunnel.serving.policies import POLICIES
-from windtunnel.serving.routers import ROUTERS
+from windtunnel.serving.policies import POLICIES, BatchPolicy
+from windtunnel.serving.results import ServingResult
+from windtunnel.serving.routers import ROUTERS, RouterEntry
 from windtunnel.serving.shape import shape_of
+from windtunnel.serving.simulate import simulate_serving
 from windtunnel.serving.weights import layers_of_stages, local_blocks, stage_bytes
 from windtunnel.specs.cluster import ClusterRef
 from windtunnel.specs.serving import (
@@ -175,3 +177,52 @@ def test_every_entry_is_complete() -> None:
     for engine in ENGINES:
         for line in instance(LLAMA, H100, engine).assumed:
             assert line.why
+
+
+SCENARIO = {
+    "schema_version": 1,
+    "model": LLAMA,
+    "cluster": {"device": H100, "nodes": 1, "devices_per_node": 8},
+    "serving": {
+        "pools": [{"replicas": 2, "limits": {"max_num_seqs": 4}}],
+        "traffic": {"rate_per_s": 30, "num_requests": 60, "input_tokens": 400, "output_tokens": 100},
+    },
+}
+
+
+def served(**changed: object) -> ServingResult:
+    pools = [{**SCENARIO["serving"]["pools"][0], **({"policy": changed.pop("policy")} if "policy" in changed else {})}]  # type: ignore[index]
+    serving = {**SCENARIO["serving"], "pools": pools, **changed}  # type: ignore[dict-item]
+    return simulate_serving({**SCENARIO, "serving": serving})
+
+
+def test_a_policy_and_a_router_of_ones_own_are_run_by_the_plain_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Halves(BatchPolicy):
+        """Never more than two at once."""
+
+        id, title, source, switches = "halves", "Two at once", "test", {"mixed": True, "chunked": True}
+
+        def admit(self, instance: reference.Instance, budget: int, tokens: int) -> reference.Request | None:
+            return super().admit(instance, budget, tokens) if instance.running < 2 else None
+
+    class First(reference.Router):
+        """Always the first."""
+
+        def route(self, instances: list[reference.Instance], q: reference.Request) -> int:
+            return 0
+
+    monkeypatch.setitem(POLICIES._entries, "halves", Halves)
+    monkeypatch.setitem(ROUTERS._entries, "first", RouterEntry("First", "test", None, First))
+    plain, own, first = served(), served(policy="halves"), served(router="first")
+    assert own.ttft_s.mean > plain.ttft_s.mean
+    assert own.completed == 60
+    assert set(first.record.requests.instance) == {0}  # type: ignore[union-attr]
+    assert any("hooks in Python" in line["why"] for line in own.assumed)
+    assert not any("hooks in Python" in line["why"] for line in plain.assumed)
+
+
+@pytest.mark.parametrize("policy", sorted(POLICIES))
+def test_every_policy_serves_all_requests(policy: str) -> None:
+    found = served(policy=policy)
+    assert found.completed == 60
+    assert 0 < found.kv_cache_usage_max <= 1

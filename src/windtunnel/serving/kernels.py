@@ -721,9 +721,10 @@ def _complete(
         total.decode_step_s += seconds
         if not limits.reserve:
             instance.used += _growth(turns, instance.step, steps, decoding, limits.block)
-            total.kv_max = max(total.kv_max, instance.used)
             if nodes is not None:
                 _evict(instance, nodes, limits.blocks)
+        total.used_s += seconds * instance.used
+        total.kv_max = max(total.kv_max, instance.used)
         instance.ratio = max(instance.ratio - limits.ratio_decay * steps, limits.ratio_least)
         instance.step += steps
         instance.kv += float(steps) * decoding
@@ -740,8 +741,7 @@ def _complete(
             count = _finish(instance, requests, i, now, ended, count)
     else:
         total.iterations += 1
-    total.used_s += seconds * instance.used
-    total.kv_max = max(total.kv_max, instance.used)
+        total.used_s += seconds * instance.used
     if instance.mode == ITERATION:
         i, last = instance.prompt_head, -1
         while i >= 0:

@@ -7,8 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from windtunnel.serving import reference
 from windtunnel.serving.limits import Limits
 from windtunnel.serving.prefixes import Chains, chains_of
+from windtunnel.serving.recorder import Recorder
+from windtunnel.serving.reference import Policy, Router
 from windtunnel.serving.requests import Floats, Requests
 
 _FIELDS = (
@@ -68,12 +71,33 @@ def _long_enough(linear_s: Floats, requests: Requests, limits: Limits) -> Floats
     if limits.chunked or not len(requests):
         return linear_s
     longest = int((requests.input_tokens + requests.output_tokens).max()) + limits.max_seqs
-    missing = longest + 1 - len(linear_s)
+    missing = longest + 1 - linear_s.shape[-1]
     if missing <= 0:
         return linear_s
-    back = min(len(linear_s) - 1, 1024)
-    slope = (linear_s[-1] - linear_s[-1 - back]) / max(back, 1)
-    return np.concatenate([linear_s, linear_s[-1] + slope * np.arange(1, missing + 1)])
+    back = min(linear_s.shape[-1] - 1, 1024)
+    last = linear_s[..., -1:]
+    slope = (last - linear_s[..., -1 - back, None]) / max(back, 1)
+    return np.concatenate([linear_s, last + slope * np.arange(1, missing + 1)], axis=-1)
+
+
+def serve_plainly(
+    requests: Requests, linear_s: Floats, limits: Limits, instances: int, chains: Chains | None = None, *,
+    policy: Policy | None = None, router: Router | None = None,
+) -> Outcome:  # fmt: skip
+    """The same by the plain twin: slower, and with a policy or router of one's own.
+
+    Args:
+        requests: see `serve`, as for the next four.
+        linear_s: see `serve`.
+        limits: see `serve`.
+        instances: see `serve`.
+        chains: see `serve`.
+        policy: hooks; None: the switches of `limits`.
+        router: rule; None: the one of `limits`.
+    """
+    record, linear_s = Recorder(instances, limits.every), _long_enough(linear_s, requests, limits)
+    reference.serve(requests, linear_s, limits, instances, policy=policy, router=router, chains=chains, record=record)
+    return Outcome(record.totals, record.between_tokens, record.series)
 
 
 def _run(requests: Requests, linear_s: Floats, limits: Limits, instances: int, chains: Chains | None) -> Outcome:

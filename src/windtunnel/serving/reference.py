@@ -17,6 +17,7 @@ from windtunnel.serving.limits import Limits
 from windtunnel.serving.limits import Router as RouterId
 from windtunnel.serving.prefix_cache import PrefixCache
 from windtunnel.serving.prefixes import Chains, chains_of
+from windtunnel.serving.recorder import Recorder
 from windtunnel.serving.requests import REJECTED, Floats, Requests
 
 MILLION = 1_000_000
@@ -281,7 +282,7 @@ class Twin:
 
     def __init__(
         self, requests: Requests, linear: Floats, limits: Limits, instances: int, *, policy: Policy | None = None,
-        router: Router | None = None, jumps: bool = True, chains: Chains | None = None,
+        router: Router | None = None, jumps: bool = True, chains: Chains | None = None, record: Recorder | None = None,
     ) -> None:  # fmt: skip
         self.all = [
             Request(
@@ -304,6 +305,7 @@ class Twin:
                 one.cache = PrefixCache(chains.size.tolist())
         self.policy, self.jumps = policy or Policy(), jumps
         self.router = router or Router(RouterId(limits.router), limits.seed)
+        self.record = record
         self.order = requests.order()
         self.sent = 0
         self.later: list[tuple[float, int]] = []
@@ -409,7 +411,14 @@ class Twin:
             made = sum(q.made for q in one.decoding) + limits.retract * len(one.decoding)
             one.ratio = min(MILLION, made * MILLION // (1 + sum(q.output for q in one.decoding)))
         looks = limits.poll <= 1 or not one.decoding or one.polled == 0
+        before = len(one.admitted)
         batch = self.policy.form_batch(one, now, may_admit=looks and not preempted)
+        if self.record is not None:
+            for q in one.admitted[before:]:
+                if q.scheduled == now and not q.preemptions:
+                    self.record.entered(one, q)
+            pairs = sum(float(c) * (q.input + q.made - q.left) + 0.5 * float(c) * c for q, c in batch.chunks)
+            self.record.formed(one, sum(c for _, c in batch.chunks), pairs)
         one.start, one.chunks = now, batch.chunks
         kv = sum(q.stored + 1 for q in one.decoding)
         window = sum(q.held for q in one.decoding)
@@ -431,6 +440,7 @@ class Twin:
             if decoding:
                 seconds += limits.kv * kv + limits.window_kv * window
             one.mode, one.steps = "iteration", 1 if decoding else 0
+            one.step_s, one.slope_s = seconds, 0.0
             one.busy_until = now + seconds
             return
         if not one.decoding:
@@ -473,6 +483,8 @@ class Twin:
     def _take_back(self, one: Instance, q: Request) -> None:
         """Drop a request's cache; it is computed again, first in line."""
         decoding = q in one.decoding
+        if self.record is not None:
+            self.record.preempted(one)
         if decoding and one.host + q.blocks <= self.limits.swap_blocks:
             q.swapped = q.blocks
             one.host += q.blocks
@@ -486,6 +498,8 @@ class Twin:
         """The iteration or run is over; returns the requests that ended with it, in order."""
         ended = []
         limits, steps = self.limits, one.steps
+        if self.record is not None:
+            self.record.ended(one, now)
         if steps and one.decoding:
             one.polled = (one.polled + steps) % max(limits.poll, 1)
             for q in one.decoding:
@@ -498,6 +512,9 @@ class Twin:
             if one.cache is not None:
                 one.cache.evict(limits.blocks - one.used)
             one.ratio = max(one.ratio - limits.ratio_decay * steps, limits.ratio_least)
+        if self.record is not None:
+            self.record.grown(one, now)
+        if steps and one.decoding:
             ended = sorted((q for q in one.decoding if q.made >= q.output), key=lambda q: q.index)
         if one.mode == "iteration":
             for q, c in one.chunks:
@@ -525,10 +542,12 @@ class Twin:
 
 def serve(
     requests: Requests, linear: Floats, limits: Limits, instances: int, *, policy: Policy | None = None,
-    router: Router | None = None, jumps: bool = True, chains: Chains | None = None,
+    router: Router | None = None, jumps: bool = True, chains: Chains | None = None, record: Recorder | None = None,
 ) -> None:  # fmt: skip
     """Run all requests and write scheduled, first-token and finish times into `requests`."""
-    twin = Twin(requests, linear, limits, instances, policy=policy, router=router, jumps=jumps, chains=chains)
+    twin = Twin(
+        requests, linear, limits, instances, policy=policy, router=router, jumps=jumps, chains=chains, record=record
+    )
     for q in twin.run():
         i = q.index
         requests.arrival_s[i], requests.scheduled_s[i] = q.arrival, q.scheduled

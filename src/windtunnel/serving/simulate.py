@@ -21,6 +21,7 @@ from windtunnel.serving.capped import Capped, capped
 from windtunnel.serving.composition import bound_by, composition, mean_batch
 from windtunnel.serving.iteration import IterationModel
 from windtunnel.serving.limits import Limits
+from windtunnel.serving.limits import Router as Rule
 from windtunnel.serving.metrics import (
     backlog_grows,
     distribution,
@@ -189,7 +190,12 @@ def run(d: Deployment, requests: Requests, *, assumed: tuple[tuple[str, Any, str
     most = limits.budget + limits.max_seqs
     shared = d.serving.traffic.shared_prefix_tokens
     chains = chains_of(requests, limits.block, shared) if limits.caching else None
-    outcome = loop.serve(requests, d.iteration.tables(most), limits, d.lanes, chains)
+    policy, router, table = d.instance.policy, d.instance.router, d.iteration.tables(most)
+    if policy.jitted() and router.rule is not None:
+        outcome = loop.serve(requests, table, limits, d.lanes, chains)
+    else:
+        own = router.twin(Rule(limits.router), limits.seed)
+        outcome = loop.serve_plainly(requests, table, limits, d.lanes, chains, policy=policy(), router=own)
     found = measures(requests, d.iteration.request_s + d.serving.traffic.client_s, d.serving.traffic.warmup_requests)
     done = requests.state == DONE
     finish = float(np.nanmax(requests.finish_s)) if done.any() else 0.0

@@ -10,7 +10,7 @@ from windtunnel.serving.engines.base import ENGINES, Defaults, Engine, version_o
 from windtunnel.serving.kvcache import RULES, KvCapacity, capacity
 from windtunnel.serving.limits import Limits
 from windtunnel.serving.policies import POLICIES, BatchPolicy, limits_of
-from windtunnel.serving.routers import ROUTERS
+from windtunnel.serving.routers import ROUTERS, RouterEntry
 from windtunnel.serving.shape import Shape, shape_of
 from windtunnel.specs.cluster import ClusterSpec
 from windtunnel.specs.model import ModelSpec
@@ -37,6 +37,7 @@ class Instance:
     limits: Limits
     capacity: KvCapacity
     policy: type[BatchPolicy]
+    router: RouterEntry
     engine: Engine
     defaults: Defaults
     prefix_caching: bool
@@ -92,7 +93,8 @@ def resolve(
         )
     limits = Limits(
         budget=batched * ranks, max_seqs=seqs * ranks, block=block, blocks=cache.blocks,
-        window=int(model.sliding_window or 0), poll=told.scheduler_interval or own.scheduler_interval, router=router,
+        window=int(model.sliding_window or 0), poll=told.scheduler_interval or own.scheduler_interval,
+        router=int(router.rule or 0),
     )  # fmt: skip
     limits = limits_of(policy, limits)
     caching = own.prefix_caching if pool.kv.prefix_caching is None else pool.kv.prefix_caching
@@ -120,8 +122,11 @@ def resolve(
     ]
     if not version and serving.engine != "generic":
         assumed.insert(0, Assumed("serving.engine_version", "newest known", "not stated"))
+    if not policy.jitted() or router.rule is None:
+        name, id = (f"{where}.policy", policy.id) if not policy.jitted() else ("serving.router", serving.router)
+        assumed.append(Assumed(name, id, "has hooks in Python: the plain loop runs it, which is slower"))
     return Instance(
-        shape, limits, cache, policy, engine, own, caching, graphs, longest, pool.queue,
+        shape, limits, cache, policy, router, engine, own, caching, graphs, longest, pool.queue,
         told.stream_interval or own.stream_interval, tuple(assumed),
     )  # fmt: skip
 
@@ -134,13 +139,12 @@ def _policy(name: str, where: str, problems: ProblemList) -> type[BatchPolicy]:
         return POLICIES.get("vllm_v1")
 
 
-def _router(name: str, problems: ProblemList) -> int:
+def _router(name: str, problems: ProblemList) -> RouterEntry:
     try:
-        rule = ROUTERS.get(name, "serving.router").rule
+        return ROUTERS.get(name, "serving.router")
     except BadInput as error:
         problems.extend(error.problems)
-        return 0
-    return int(rule) if rule is not None else 0
+        return ROUTERS.get("round_robin")
 
 
 def _knob(pool: PoolSpec, own: Defaults, where: str, problems: ProblemList) -> float:

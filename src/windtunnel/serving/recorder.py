@@ -1,0 +1,83 @@
+"""What the plain twin leaves behind beside the requests' times: the sums, histogram and events of the jitted loop."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from windtunnel.serving.requests import Floats
+
+if TYPE_CHECKING:
+    from windtunnel.serving.reference import Instance, Request
+
+
+class Recorder:
+    """Keeps what `loop.Outcome` holds.
+
+    Args:
+        instances: how many.
+        every: keep one event in that many; 0 keeps none.
+    """
+
+    def __init__(self, instances: int, every: int) -> None:
+        from windtunnel.serving import kernels
+
+        self.kernels, self.every, self.events = kernels, every, 0
+        self.totals = np.zeros(instances, kernels.TOTAL)
+        self.between_tokens: Floats = np.zeros(kernels.HISTOGRAM_BINS)
+        self.rows: list[tuple[float, ...]] = []
+
+    @property
+    def series(self) -> Any:
+        """(E,) records `kernels.SERIES`."""
+        return np.array(self.rows, self.kernels.SERIES)
+
+    def entered(self, one: Instance, q: Request) -> None:
+        """A request was scheduled for the first time."""
+        total = self.totals[one.index]
+        total["asked_tokens"] += q.input
+        total["hit_tokens"] += q.hit
+
+    def preempted(self, one: Instance) -> None:
+        """A request was taken out."""
+        self.totals[one.index]["preemptions"] += 1
+
+    def formed(self, one: Instance, tokens: int, pairs: float) -> None:
+        """The next iteration or run begins."""
+        total = self.totals[one.index]
+        total["running_max"] = max(total["running_max"], one.running)
+        total["kv_max"] = max(total["kv_max"], one.used)
+        if tokens:
+            total["prompt_iterations"] += 1
+            total["prompt_tokens"] += tokens
+            total["prompt_pairs"] += pairs
+
+    def ended(self, one: Instance, now: float) -> None:
+        """It ends; nothing of the instance has changed yet."""
+        steps, decoding, seconds = one.steps, len(one.decoding), now - one.start
+        if self.every:
+            if self.events % self.every == 0:
+                self.rows.append(
+                    (one.start, seconds, max(steps, 1), decoding, len(one.prompts), one.waiting, one.used, one.index)
+                )
+            self.events += 1
+        total = self.totals[one.index]
+        total["busy_s"] += seconds
+        total["running_s"] += seconds * one.running
+        total["waiting_s"] += seconds * one.waiting
+        if steps and decoding:
+            self.kernels._count.py_func(self.between_tokens, one.step_s, one.slope_s, steps, decoding)
+            total["iterations"] += steps
+            total["decode_tokens"] += float(steps) * decoding
+            kv = sum(q.stored + 1 for q in one.decoding)
+            total["kv_tokens"] += steps * kv + decoding * (0.5 * steps * (steps - 1))
+            total["decode_step_s"] += seconds
+        else:
+            total["iterations"] += 1
+
+    def grown(self, one: Instance, now: float) -> None:
+        """Blocks of the steps are counted, and nobody has left."""
+        total = self.totals[one.index]
+        total["used_s"] += (now - one.start) * one.used
+        total["kv_max"] = max(total["kv_max"], one.used)
