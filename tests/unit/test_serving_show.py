@@ -177,3 +177,13 @@ def test_the_summary_fits_eighty_columns(result: Any) -> None:
         for word in words:
             assert word in text, word
     assert spark(np.array([0.0, 1.0, 8.0, 4.0])) == "▁▁█▄"
+
+
+def test_conversations_longer_than_the_run_are_warned_of() -> None:
+    sessions = "serving.traffic.sessions={turns: {mean: 4}, think_time_s: 30}"
+    short = served(sessions, "serving.traffic.rate_per_s=20")
+    assert "conversations last" in short.warnings[0] and "ask for more requests" in short.warnings[0]
+    slow = served(sessions, "serving.traffic.rate_per_s=0.5")
+    assert not slow.warnings and not slow.saturated
+    hot = served(sessions.replace("30", "2"), "serving.traffic.rate_per_s=60", "serving.traffic.num_requests=8000")
+    assert hot.saturated, "turns slow one another down, and still the line grows while conversations begin"

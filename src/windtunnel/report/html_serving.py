@@ -217,6 +217,12 @@ def _memory(result: ServingResult) -> str:
         f"{capacity.get('tokens', 0):,} tokens in {capacity.get('blocks', 0):,} blocks an instance; "
         f"{percent(result.kv_cache_usage_max)} at most in use, {percent(result.kv_cache_usage_mean)} on average"
     )
+    if result.prefix_hit_rate:
+        usage += f"; {percent(result.prefix_hit_rate)} of prompt tokens were found in it"
+    if result.preemptions:
+        usage += f"; {result.preemptions:,} requests were taken out of the batch to make room"
+    if result.rejected:
+        usage += f"; {result.rejected:,} requests need more than there is and were refused"
     basis = "".join(f"<li>{escape(str(line))}</li>" for line in capacity.get("basis", ()))
     content = (
         f'<div class="gauge tall">{bar}</div><table>{rows}</table><p class="sub">Cache: {usage}.</p><ul>{basis}</ul>'

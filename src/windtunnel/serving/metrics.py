@@ -15,8 +15,7 @@ Floats = npt.NDArray[np.float64]
 PERCENTILES = (50, 75, 90, 95, 99)
 HISTOGRAM_LOW_S, HISTOGRAM_PER_DECADE = 1e-5, 200
 """Bins of `kernels.HISTOGRAM_*` (a test holds them equal; importing the loop would import Numba)."""
-
-
+_SESSION_SHARE = 0.25
 _ANSWERS_BETWEEN = 3.0
 """Median times from arrival to the last token, within which batches have filled."""
 
@@ -111,9 +110,10 @@ def measures(requests: Requests, request_s: float, warmup: int = 0) -> Measures:
 def backlog_grows(requests: Requests) -> bool:
     """Whether requests piled up while they arrived: then no steady state exists, and none is reported.
 
-    Counted at 60 % and at 100 % of the arrivals: requests in line; and, where the time between is several answers long,
-    all that have not ended, because batches can grow for a while before a line forms. Growth beyond 5 % of what arrived
-    between, and beyond three standard deviations of a Poisson count, is no accident.
+    Counted at 60 % and at 100 % of the arrivals (of conversations: until the last one begins): requests in line; and,
+    where the time between is several answers long, all that have not ended, because batches can grow for a while before
+    a line forms. Growth beyond 5 % of what arrived between, and beyond three standard deviations of a Poisson count, is
+    no accident.
     """
     return _growth(requests) == "grows"
 
@@ -128,7 +128,9 @@ def _growth(requests: Requests) -> str:
     arrival = np.sort(requests.arrival_s)
     if len(arrival) < 50 or not np.isfinite(arrival).all() or arrival[-1] <= arrival[0]:
         return "steady"
-    early, late = int(0.6 * len(arrival)), len(arrival) - 1
+    last = float(requests.arrival_s[requests.order()].max())  # later turns of conversations come on their own
+    late = int(np.searchsorted(arrival, last, side="right")) - 1
+    early = int(0.6 * (late + 1))
     came = late - early
     most = max(0.05 * came, 3.0 * came**0.5)
 
@@ -144,6 +146,24 @@ def _growth(requests: Requests) -> str:
     stays = requests.finish_s - requests.arrival_s
     long = float(np.median(stays[np.isfinite(stays)])) if np.isfinite(stays).any() else 0.0
     return "grows" if arrival[late] - arrival[early] >= _ANSWERS_BETWEEN * long else "unclear"
+
+
+def sessions_outlast_arrivals(requests: Requests) -> tuple[float, float] | None:
+    """Mean seconds of a conversation and seconds in which new ones come, where the first is a quarter of the second.
+
+    Load then rises as conversations add up and falls as they end; it is what the scenario states briefly or never.
+    """
+    if not (requests.follow >= 0).any() or not np.isfinite(requests.finish_s).any():
+        return None
+    heads = requests.order()
+    begun = requests.arrival_s[heads]
+    ended = np.full(int(requests.group.max()) + 1, -np.inf)
+    np.maximum.at(ended, requests.group, np.nan_to_num(requests.finish_s, nan=-np.inf))
+    lasts = ended[requests.group[heads]] - begun
+    lasts = lasts[np.isfinite(lasts)]
+    come = float(begun.max() - begun.min()) if len(begun) else 0.0
+    mean = float(lasts.mean()) if len(lasts) else 0.0
+    return (mean, come) if mean > _SESSION_SHARE * come else None
 
 
 def per_request(requests: Requests, found: Measures) -> dict[str, Any]:

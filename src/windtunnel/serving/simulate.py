@@ -28,6 +28,7 @@ from windtunnel.serving.metrics import (
     from_histogram,
     measures,
     per_request,
+    sessions_outlast_arrivals,
     too_short_to_tell,
 )
 from windtunnel.serving.power import PowerReport, power
@@ -283,6 +284,11 @@ def _warnings(d: Deployment, requests: Requests, saturated: bool) -> tuple[str, 
     open_loop = not d.limits.concurrency and not d.serving.traffic.offline
     if not saturated and open_loop and too_short_to_tell(requests):
         out.append("batches still fill when the last request comes: ask for more requests to tell a steady state")
+    if d.serving.traffic.rate_per_s and (spans := sessions_outlast_arrivals(requests)):
+        out.append(
+            f"conversations last {spans[0]:,.0f} s and new ones come for {spans[1]:,.0f} s: load rises and falls, and "
+            "is the stated rate briefly or never; ask for more requests (num_requests)"
+        )
     if int((requests.state == REJECTED).sum()):
         out.append("some requests need more cache than an instance has: they were refused")
     return tuple(out)

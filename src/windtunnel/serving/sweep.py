@@ -292,6 +292,10 @@ def _warnings(asked: Sequence[Point], broken: float | None) -> tuple[str, ...]:
     again = [p.load for p in asked if broken is not None and p.load > broken and holds(p.result)]
     if again:
         out.append(f"loads {', '.join(f'{v:g}' for v in again)} hold above one that does not: the knee is the first")
+    warned = [p for p in asked if p.result.warnings and not p.result.saturated]
+    if warned:
+        loads = ", ".join(f"{p.load:,.4g}" for p in warned)
+        out.append(f"at {loads}: {warned[-1].result.warnings[0]}")
     if any(p.result.requests < 200 for p in asked):
         out.append("fewer than 200 requests a point: percentiles and the knee are rough; ask for more (num_requests)")
     return tuple(out)
