@@ -86,6 +86,21 @@ def test_bounds_are_below_simulations(space: dict[str, Any], training: dict[str,
     assert np.median(tight) > 0.6
 
 
+def test_bounds_with_a_split_backward_and_sharded_parameters() -> None:
+    groups = A100 | {"device": "a100-sxm-40gb", "nodes": 2}, V100 | {"devices_per_node": 2}
+    space = {"tp": [1], "pp": [9], "cp": [2], "mbs": [8], "vpp": [1], "schedule": ["zb_h1"], "recompute": ["none"]}
+    source = scenario(*groups, space=space, batch=48, model="allenai/OLMoE-1B-7B-0924")
+    source["training"]["framework"] = "torchtitan"
+    search, uneven = searched(source), (1, 1, 2, 2, 2, 2, 2, 2, 2)
+    seen = 0
+    for i in range(len(search.space.layouts)):
+        splits = [search._written(i, row).stage_layers for row in range(len(search.bounds(i)))]
+        for row in (splits.index(uneven),) if uneven in splits else ():
+            seen += 1
+            assert search._whole(i, row) <= run(step_of(search, i, row)).makespan_s * (1 + 1e-9)
+    assert seen
+
+
 def test_the_search_equals_enumeration() -> None:
     search = searched(
         scenario(H100, A100, space={"tp": [1, 2], "cp": [1], "mbs": [1], "recompute": ["none"]}, batch=12)

@@ -151,6 +151,7 @@ def _after(x: Replicas, between_s: Floats, own: Floats, hop_s: float) -> tuple[f
     each = traffic.reduce(pieces)[0]
     whole = own @ (each * pieces + between_s)
     last = (each + between_s / pieces)[own.argmax(axis=1)]  # the shallowest part is reduced last
+    last *= not (plan.zero == 3 and x.table.split_backward)  # how much of it is left then is not followed
     if plan.zero == 3:
         before = float(traffic.gather(pieces)[0][0])
     elif traffic.gather_at_start:
