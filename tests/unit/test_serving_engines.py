@@ -164,6 +164,20 @@ def test_defaults_follow_release_and_device() -> None:
     assert version_of("1.0.0rc3") == (1, 0, 0)
 
 
+def test_what_the_scenario_says_reaches_the_loop() -> None:
+    own = instance(LLAMA, H100, "sglang", kv={"swap_space_bytes": 4e9, "prefix_caching": False})
+    assert (own.limits.ratio_start, own.limits.retract, own.limits.caching) == (700_000, 20, False)
+    assert own.limits.swap_blocks == int(4e9 // (own.capacity.bytes_per_token * own.limits.block))
+    assert own.limits.swap_block == own.capacity.bytes_per_token * own.limits.block / 63e9
+    orca = instance(LLAMA, H100, policy="orca", limits={"max_model_len": 4096}).limits
+    assert (orca.reserve, orca.reserve_length, orca.watermark) == (True, 4096, 0)
+    assert instance("Qwen/Qwen3-Next-80B-A3B-Instruct", H100, plan={"tp": 4}).limits.sequence_blocks > 0
+    assert instance("google/gemma-3-27b-pt", H100).limits.window_share == pytest.approx(5.2)
+    given = instance(LLAMA, H100, kv={"num_blocks": 321, "block_size": 32})
+    assert (given.limits.blocks, given.limits.block, given.capacity.tokens) == (321, 32, 321 * 32)
+    assert not instance(LLAMA, H100, limits={"chunked_prefill": False}).limits.chunked
+
+
 def test_every_entry_is_complete() -> None:
     switches = {f.name for f in fields(Limits)}
     for name, policy in POLICIES.items():

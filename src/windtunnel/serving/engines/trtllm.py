@@ -28,8 +28,9 @@ class Trtllm:
         pytorch = release >= PYTORCH_SINCE
         return Defaults(
             "trtllm_inflight", 2048 if release >= LARGE_BATCH_SINCE else 256, 8192, 32 if pytorch else 64, 0.9,
-            "trtllm", chunked, pytorch, 128, 8.0,
+            "trtllm", chunked, pytorch, 128, 0.0,
             sources={
+                "sampler_bytes": "TensorRT-LLM pyexecutor/_util.py: its profile has few, long prompts",
                 "max_num_seqs": "TensorRT-LLM builder.py: max_batch_size 2048 (256 before 0.15)",
                 "max_num_batched_tokens": "TensorRT-LLM builder.py: max_num_tokens 8192",
                 "block_size": f"{LLM_ARGS}: tokens_per_block 32 (64 in engines built before 1.0)",
