@@ -110,3 +110,13 @@ def test_all_problems_at_once() -> None:
     found = {p.field for p in caught.value.problems}
     pool = "serving.pools[0]"
     assert {"serving.router", "serving.pools", f"{pool}.plan.tp", f"{pool}.limits.mem_fraction_static"} <= found
+
+
+def test_bands_and_what_they_rest_on() -> None:
+    known = api.simulate_serving(EXAMPLE)
+    band = known.intervals["ttft_s"]
+    assert band["low"] < known.ttft_s.mean < band["high"]
+    assert known.grades["ttft_s"] == band["grade"] == "fitted"
+    unknown = api.simulate_serving(EXAMPLE, overrides=("cluster.device=mi300x",))
+    assert unknown.grades["ttft_s"] != "fitted"
+    assert any("no measured rows" in w for w in unknown.warnings)

@@ -22,7 +22,6 @@ from windtunnel.report.serving_text import (
     traffic_line,
     verdict_text,
 )
-from windtunnel.training.grades import grade_line
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -126,7 +125,9 @@ def _figures(result: ServingResult) -> RenderableType:
     if result.cost_per_million_output_tokens is not None:
         grid.add_row("Cost", f"{money(result.cost_per_million_output_tokens)} per million output tokens at list price")
     if result.grades:
-        grid.add_row("Grades", grade_line(result.grades))
+        words = {"ttft_s": "TTFT", "tpot_s": "TPOT", "e2e_s": "E2E", "output_tokens_per_s": "throughput"}
+        named = {words.get(name, name): grade for name, grade in result.grades.items() if name != "itl_s"}
+        grid.add_row("Grades", " · ".join(f"{name} {grade}" for name, grade in named.items()))
     return grid
 
 

@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from windtunnel import catalog
-from windtunnel.cost.serving import serving_coefficients
+from windtunnel.cost.serving import release_of, serving_coefficients
 from windtunnel.errors import BadInput, ProblemList
 from windtunnel.importers.scenario import Source, attempt, load, resolve_model
 from windtunnel.serving import loop
 from windtunnel.serving.capped import Capped, capped
 from windtunnel.serving.composition import bound_by, composition, mean_batch
+from windtunnel.serving.interval import band
 from windtunnel.serving.iteration import IterationModel
 from windtunnel.serving.limits import Limits
 from windtunnel.serving.limits import Router as Rule
@@ -224,14 +225,20 @@ def run(d: Deployment, requests: Requests, *, assumed: tuple[tuple[str, Any, str
     if isinstance(d.scenario.model, ModelFile):
         plain["model"] = d.model.model_dump(mode="json", exclude_defaults=True)
     digest = hashlib.sha256(json.dumps([plain, __version__], sort_keys=True).encode()).hexdigest()[:16]
+    ttft, itl, e2e = distribution(found.ttft_s), from_histogram(outcome.between_tokens), distribution(found.e2e_s)
+    intervals = _intervals(
+        d, {"ttft_s": ttft.mean, "tpot_s": tpot.mean, "itl_s": itl.mean, "e2e_s": e2e.mean,
+            "output_tokens_per_s": generated / duration},
+    )  # fmt: skip
+    grades = {name: band["grade"] for name, band in intervals.items()} | {"capacity": "analytic"}
     return ServingResult(
         scenario_name=d.scenario.name or d.model.name, requests=count, completed=int(done.sum()),
         rejected=int((requests.state == REJECTED).sum()), duration_s=duration,
         throughput_requests_per_s=float(done.sum()) / duration, output_tokens_per_s=generated / duration,
         output_tokens_per_s_per_device=generated / duration / devices,
         total_tokens_per_s=(generated + prompts) / duration,
-        output_tokens_per_s_per_user=1.0 / tpot.p50 if tpot.p50 > 0 else 0.0, ttft_s=distribution(found.ttft_s),
-        tpot_s=tpot, itl_s=from_histogram(outcome.between_tokens), e2e_s=distribution(found.e2e_s),
+        output_tokens_per_s_per_user=1.0 / tpot.p50 if tpot.p50 > 0 else 0.0, ttft_s=ttft,
+        tpot_s=tpot, itl_s=itl, e2e_s=e2e,
         queue_s=distribution(found.queue_s), slo_attainment=share, slo_met=share >= d.serving.slo.percentile,
         goodput_requests_per_s=share * float(done.sum()) / duration,
         kv_cache_usage_max=float(totals["kv_max"].max()) / limits.blocks,
@@ -247,9 +254,21 @@ def run(d: Deployment, requests: Requests, *, assumed: tuple[tuple[str, Any, str
         },
         power=drawn.to_dict(), cost_per_million_output_tokens=drawn.cost_per_million_output_tokens,
         bound_by=bound_by(parts, mean, float(totals["busy_s"].sum()), record, limits), composition=parts,
-        assumed=_assumed(d, assumed), warnings=_warnings(d, requests, saturated), scenario=plain,
+        intervals=intervals, grades=grades, assumed=_assumed(d, assumed),
+        warnings=_warnings(d, requests, saturated), scenario=plain,
         input_hash=digest, version=__version__, table=per_request(requests, found), record=record,
     )  # fmt: skip
+
+
+def _intervals(d: Deployment, predicted: dict[str, float]) -> dict[str, dict[str, Any]]:
+    """Bands of the means, from residuals of measured rows of the same engine line, architecture and kind of model."""
+    release = release_of(d.serving.engine, d.serving.engine_version)
+    out = {}
+    for name, value in predicted.items():
+        found = band(release, d.cluster.device.generation, d.model, name)
+        if found is not None and np.isfinite(value):
+            out[name] = found.around(value)
+    return out
 
 
 def _power(d: Deployment, totals: Any, duration_s: float, output_tokens: float) -> PowerReport:
@@ -288,6 +307,12 @@ def _warnings(d: Deployment, requests: Requests, saturated: bool) -> tuple[str, 
         out.append(
             f"conversations last {spans[0]:,.0f} s and new ones come for {spans[1]:,.0f} s: load rises and falls, and "
             "is the stated rate briefly or never; ask for more requests (num_requests)"
+        )
+    coefficients = d.iteration.coefficients
+    if "fitted" not in coefficients.grades.values():
+        generation = d.cluster.device.generation
+        out.append(
+            f"no measured rows set the coefficients of {d.serving.engine} on {generation}: data-sheet peaks, scaled"
         )
     if int((requests.state == REJECTED).sum()):
         out.append("some requests need more cache than an instance has: they were refused")
