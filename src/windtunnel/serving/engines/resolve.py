@@ -115,8 +115,13 @@ def resolve(
         "max_num_seqs": seqs, "max_num_batched_tokens": batched, "chunked_prefill": limits.chunked,
         "block_size": block, "policy": policy.id, "prefix_caching": caching, "memory_fraction": fraction,
     }  # fmt: skip
+    fields = {
+        "max_num_seqs": "limits.max_num_seqs", "max_num_batched_tokens": "limits.max_num_batched_tokens",
+        "chunked_prefill": "limits.chunked_prefill", "block_size": "kv.block_size", "policy": "policy",
+        "prefix_caching": "kv.prefix_caching", "memory_fraction": f"limits.{RULES.get(own.memory_rule).knob}",
+    }  # fmt: skip
     assumed = [
-        Assumed(f"{where}.{name}", found[name], own.sources.get(name, "engine default"))
+        Assumed(f"{where}.{fields[name]}", found[name], own.sources.get(name, "engine default"))
         for name, given in stated.items()
         if given is None
     ]
