@@ -22,17 +22,18 @@ from windtunnel.report.serving_text import (
     SATURATED,
     deployment_line,
     device_rate,
+    grades_text,
     limit_text,
     money,
     objective_text,
     plan_chips,
+    short,
     slo_of,
     traffic_line,
     verdict_text,
 )
 from windtunnel.serving.record import time_series
 from windtunnel.training.figures import memory_colour
-from windtunnel.training.grades import grade_line
 from windtunnel.training.serialise import plain
 
 if TYPE_CHECKING:
@@ -96,10 +97,10 @@ def _tile(label: str, value: str, note: str, style: str = "") -> str:
 def _latency_tile(result: ServingResult, name: str, key: str, d: Distribution) -> str:
     slo = slo_of(result)
     band = result.intervals.get(f"{key}_s") or result.intervals.get(key)
-    note = f"p90 {seconds(d.p90)}, p99 {seconds(d.p99)}, mean {seconds(d.mean)}"
+    note = f"p90 {short(d.p90)}, p99 {short(d.p99)}, mean {short(d.mean)}"
     if band:
-        note += f"<br>80 % interval of the mean {seconds(band['low'])} to {seconds(band['high'])}"
-    return _tile(name, f"{seconds(d.p50)}<small> median</small>", note, "bad" if d.p50 > slo.get(key, np.inf) else "")
+        note += f"<br>80 % interval of the mean {short(band['low'])} to {short(band['high'])}"
+    return _tile(name, f"{short(d.p50)}<small> median</small>", note, "bad" if d.p50 > slo.get(key, np.inf) else "")
 
 
 def tiles(result: ServingResult) -> str:
@@ -109,6 +110,8 @@ def tiles(result: ServingResult) -> str:
         f"{count(result.output_tokens_per_s)} output tokens/s on {result.num_devices:,} devices<br>"
         f"{escape(device_rate(result))}"
     )
+    if band := result.intervals.get("output_tokens_per_s"):
+        rate += f"<br>80 % interval {band['low']:,.0f} to {band['high']:,.0f} tokens/s"
     asked = objective_text(result, slo)
     if asked:
         good = _tile(
@@ -117,8 +120,8 @@ def tiles(result: ServingResult) -> str:
         )  # fmt: skip
     else:
         d = result.e2e_s
-        note = f"p90 {seconds(d.p90)}, p99 {seconds(d.p99)}<br>no objective is set"
-        good = _tile("E2E", f"{seconds(d.p50)}<small> median</small>", note)
+        note = f"p90 {short(d.p90)}, p99 {short(d.p99)}<br>no objective is set"
+        good = _tile("E2E", f"{short(d.p50)}<small> median</small>", note)
     return (
         '<div class="tiles serving">'
         + _latency_tile(result, "TTFT", "ttft", result.ttft_s)
@@ -291,10 +294,12 @@ def _provenance(result: ServingResult) -> str:
     import yaml
 
     scenario = yaml.safe_dump(plain(result.scenario), sort_keys=False, allow_unicode=True, default_flow_style=None)
-    grades = f" · grades: {escape(grade_line(result.grades))}" if result.grades else ""
+    basis = dict.fromkeys(str(band["basis"]) for band in result.intervals.values())
+    intervals = "".join(f"<br>interval: {escape(words)}" for words in basis)
+    grades = f" · grades: {escape(grades_text(result.grades))}" if result.grades else ""
     return (
         f'<div class="card"><details><summary>Scenario</summary><pre>{escape(scenario)}</pre></details></div>'
         f"<footer>windtunnel <code>{escape(result.version)}</code> · "
         f"input hash <code>{escape(result.input_hash)}</code> · "
-        f"{result.requests:,} requests simulated in {seconds(result.simulated_in_s)}{grades}</footer>"
+        f"{result.requests:,} requests simulated in {seconds(result.simulated_in_s)}{grades}{intervals}</footer>"
     )

@@ -14,6 +14,7 @@ from windtunnel.report.quantities import count, gib, percent, seconds
 from windtunnel.report.serving_text import (
     SATURATED,
     deployment_line,
+    grades_text,
     money,
     objective_text,
     plan_chips,
@@ -97,6 +98,9 @@ def _figures(result: ServingResult) -> RenderableType:
     each = (
         f"{result.output_tokens_per_s_per_device:,.0f} per device, {result.output_tokens_per_s_per_user:,.0f} per user"
     )
+    band = result.intervals.get("output_tokens_per_s")
+    if band:
+        rate += f" (80 %: {band['low']:,.0f} to {band['high']:,.0f})"
     grid.add_row("Throughput", f"{rate}\n{each}; {devices}")
     asked = objective_text(result, slo_of(result))
     if asked:
@@ -125,9 +129,7 @@ def _figures(result: ServingResult) -> RenderableType:
     if result.cost_per_million_output_tokens is not None:
         grid.add_row("Cost", f"{money(result.cost_per_million_output_tokens)} per million output tokens at list price")
     if result.grades:
-        words = {"ttft_s": "TTFT", "tpot_s": "TPOT", "e2e_s": "E2E", "output_tokens_per_s": "throughput"}
-        named = {words.get(name, name): grade for name, grade in result.grades.items() if name != "itl_s"}
-        grid.add_row("Grades", " · ".join(f"{name} {grade}" for name, grade in named.items()))
+        grid.add_row("Grades", grades_text(result.grades))
     return grid
 
 

@@ -141,6 +141,12 @@ def verdict_text(result: ServingResult) -> str:
     return f"met by {share} of requests" + ("" if result.slo_met else ": missed")
 
 
+def grades_text(grades: dict[str, str]) -> str:
+    """What each figure rests on: `TTFT fitted · throughput analytic`."""
+    words = {"ttft_s": "TTFT", "tpot_s": "TPOT", "e2e_s": "E2E", "output_tokens_per_s": "throughput"}
+    return " · ".join(f"{words.get(name, name)} {grade}" for name, grade in grades.items() if name != "itl_s")
+
+
 def device_rate(result: ServingResult) -> str:
     """Output tokens a second per device and per user."""
     return (
