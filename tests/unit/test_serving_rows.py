@@ -143,3 +143,21 @@ def test_what_cannot_be_read_says_why() -> None:
     assert "not in the catalogue" in read(row(model="no-such-model")).reason
     assert "lengths are not stated" in read(row(isl=None)).reason
     assert [t.unit for t in read(row()).metrics] == ["ms", "ms"]
+
+
+@pytest.mark.parametrize(("slots", "steps"), [(16, 20), (256, 1)])
+def test_waits_for_company_end_when_it_comes_anyway(slots: int, steps: int) -> None:
+    changed = row(engine="trtllm", engine_version="1.0.0", hardware="h200_sxm", osl=1024, load={"concurrency": slots})
+    _, _, pool = served(read_serving(changed))
+    assert pool.limits.scheduler_interval == steps
+
+
+def test_settings_of_whole_instances_are_not_those_of_split_ones() -> None:
+    one = {"tp_size": 8, "pp_size": 1, "attention_dp_size": 1, "moe_tp_size": 8, "moe_ep_size": 1}
+    sizes = {f"{role}_{k}": v for role in ("prefill", "decode") for k, v in one.items()}
+    config = {"mode": "disagg", "gemm_quant": "fp8", "moe_quant": "fp8", **sizes}
+    changed = row(model="deepseek-ai/DeepSeek-V3", hardware="b200_sxm", engine="sglang", config=config)
+    changed["load"] = {"concurrency": 2048}
+    _, serving, pool = served(read_serving(changed))
+    assert pool.limits.max_num_seqs == 2048 and pool.limits.scheduler_interval is None
+    assert serving.precision.kv_cache == "fp8"

@@ -152,12 +152,14 @@ def _split(ready: Ready, costs: list[IterationModel]) -> Served:
     count = len(base)
     kept = (base.input_tokens - 1).astype(np.int32)
     wait = 0.0
+    ours = limits(second, answers, 0)  # prompts arrive computed: nothing of theirs runs here but their last token
+    ours = replace(ours, prompt_extra=0.0, mixed=True, chunked=True)
     sent: Floats = np.zeros(count)
     asked = Requests(sent, base.input_tokens, np.ones(count, np.int32))
     for _ in range(PASSES):
         made = Requests(np.full(count, np.nan), base.input_tokens, base.output_tokens, kept)
         made.delay_s = np.full(count, wait)
-        loop.serve(made, answers.table(second.most_tokens), limits(second, answers, slots), _lanes(second))
+        loop.serve(made, answers.table(second.most_tokens), replace(ours, concurrency=slots), _lanes(second))
         sent = np.maximum(made.arrival_s - wait, 0.0)
         sent[:slots] = 0.0
         asked = Requests(sent, base.input_tokens, np.ones(count, np.int32))
@@ -167,7 +169,7 @@ def _split(ready: Ready, costs: list[IterationModel]) -> Served:
     if (asked.state == REJECTED).any():
         raise Infeasible("a prompt needs more cache than a prefill instance has", "a larger tp, or shorter prompts")
     made = Requests(asked.first_token_s.copy(), base.input_tokens, base.output_tokens, kept)
-    outcome = loop.serve(made, answers.table(second.most_tokens), limits(second, answers, 0), _lanes(second))
+    outcome = loop.serve(made, answers.table(second.most_tokens), ours, _lanes(second))
     base.arrival_s, base.scheduled_s, base.first_token_s = sent, asked.scheduled_s, asked.first_token_s
     base.finish_s, base.preemptions = made.finish_s, made.preemptions
     base.state = np.where((asked.state == DONE) & (made.state == DONE), DONE, REJECTED).astype(np.int32)

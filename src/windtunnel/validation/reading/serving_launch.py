@@ -8,6 +8,9 @@ from typing import Any
 from windtunnel.validation.reading.serving_words import ServingContext
 from windtunnel.validation.reading.tables import matches, table
 
+SOONER = 0.7
+"""Share of the prompts a wait is for from which on more than half of all waits end before their time."""
+
 
 @dataclass(frozen=True, slots=True)
 class Facts:
@@ -98,5 +101,10 @@ def _value(value: Any, facts: Facts) -> Any:
         return max((facts.slots + facts.isl + 64 + 63) // 64 * 64, int(size))
     if kind == "lengths":
         return facts.isl + facts.osl + int(size)
+    if kind == "at_least_slots":
+        return max(facts.slots, int(size))
+    if kind == "wait":
+        steps, prompts = int(size[0]), facts.dp if size[1] == "dp" else int(size[1])
+        return steps if steps * facts.slots / max(facts.osl, 1) < SOONER * prompts else 1
     below, low, high = size
     return low if facts.slots < below else high
