@@ -187,3 +187,15 @@ def test_conversations_longer_than_the_run_are_warned_of() -> None:
     assert not slow.warnings and not slow.saturated
     hot = served(sessions.replace("30", "2"), "serving.traffic.rate_per_s=60", "serving.traffic.num_requests=8000")
     assert hot.saturated, "turns slow one another down, and still the line grows while conversations begin"
+
+
+@pytest.mark.parametrize("engine", ["vllm", "sglang"])
+def test_mean_iterations_account_for_the_busy_time(engine: str) -> None:
+    run = served(
+        f"serving.engine={engine}", "serving.engine_version=0.5.1" if engine == "sglang" else "serving.engine=vllm"
+    )
+    assert run.limits["mixed_batches"] is (engine == "vllm")
+    kinds, counts = run.composition, run.iterations
+    prompts = counts["with_prompts"] * sum(kinds["iteration with prompts"].values())
+    decodes = (counts["count"] - counts["with_prompts"]) * sum(kinds[DECODE].values())
+    assert prompts + decodes == pytest.approx(counts["count"] * counts["mean_s"], rel=0.03)

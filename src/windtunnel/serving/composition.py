@@ -59,7 +59,6 @@ def iteration_parts(
 class Mean:
     """The mean batch of a run, from its sums (`kernels.TOTAL`) over instances."""
 
-    decode_steps: float
     prompt_iterations: float
     decoding: float
     """Sequences of an iteration that decodes."""
@@ -72,20 +71,20 @@ class Mean:
     """Prompts of such an iteration."""
 
 
-def mean_batch(totals: Any, prompts: int) -> Mean:
+def mean_batch(totals: Any, prompts: int, *, mixed: bool) -> Mean:
     """Means over all instances.
 
     Args:
         totals: (N,) of `kernels.TOTAL`.
         prompts: that were computed, those of preempted requests again.
+        mixed: whether sequences decode in iterations that hold prompts.
     """
     iterations, with_prompts = float(totals["iterations"].sum()), float(totals["prompt_iterations"].sum())
     decode_tokens = float(totals["decode_tokens"].sum())
-    steps = max(iterations - with_prompts, 0.0) or iterations
-    each = max(with_prompts, 1.0)
+    each, steps = max(with_prompts, 1.0), max(iterations if mixed else iterations - with_prompts, 1.0)
     return Mean(
-        steps, with_prompts, decode_tokens / max(iterations, 1.0),
-        float(totals["kv_tokens"].sum()) / max(iterations, 1.0), float(totals["prompt_tokens"].sum()) / each,
+        with_prompts, decode_tokens / steps, float(totals["kv_tokens"].sum()) / steps,
+        float(totals["prompt_tokens"].sum()) / each,
         float(totals["prompt_pairs"].sum()) / each, prompts / each,
     )  # fmt: skip
 

@@ -216,7 +216,7 @@ def run(d: Deployment, requests: Requests, *, assumed: tuple[tuple[str, Any, str
     saturated = not limits.concurrency and not d.serving.traffic.offline and backlog_grows(requests)
     cached = float(requests.cached_tokens[done].sum()) / max(prompts, 1.0)
     capacity = d.instance.capacity
-    mean = mean_batch(totals, int(done.sum()) + int(totals["preemptions"].sum()))
+    mean = mean_batch(totals, int(done.sum()) + int(totals["preemptions"].sum()), mixed=limits.mixed)
     parts = composition(d.iteration, mean, mixed=limits.mixed)
     record = Record(requests, outcome.series, every, d.lanes, d.pool.plan.pp, limits.blocks)
     from windtunnel import __version__
