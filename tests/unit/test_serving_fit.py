@@ -84,14 +84,15 @@ def test_priors_come_without_fitted_values() -> None:
 
 def test_a_band_leaves_its_own_group_out(monkeypatch: pytest.MonkeyPatch) -> None:
     made = tuple(
-        ("vllm", "hopper", "dense", "ttft", group, error)
+        ("vllm", "hopper", "dense", "ttft", group, error, error, "set", "whole", 0)
         for group, error in [("own", 1.0)] * 30 + [("other", e) for e in np.linspace(-0.1, 0.2, 31)]
     )
     monkeypatch.setattr(interval, "_residuals", lambda: made)
     model = catalog.model("meta-llama/Llama-3.1-8B")
     found = interval.band("vllm", "hopper", model, "ttft_mean_ms", "own")
     assert found is not None and found.grade == "fitted"
-    assert found.low == pytest.approx(np.exp(-0.17), rel=1e-3) and found.high == pytest.approx(np.exp(0.07), rel=1e-3)
+    tail = interval.TAIL * 0.3
+    assert found.low == pytest.approx(np.exp(tail - 0.2)) and found.high == pytest.approx(np.exp(0.1 - tail))
     assert interval.band("vllm", "hopper", model, "tpot_mean_ms") is None
     around = found.around(2.0)
     assert around["low"] < 2.0 < around["high"] and around["level"] == 0.8

@@ -17,6 +17,9 @@ import numpy as np
 from windtunnel.specs.model import ModelSpec
 
 LEVEL, ENOUGH = 0.8, 20
+TAIL = 0.03
+"""Share of other groups' residuals beyond each end of a band. A group differs from others by more than its own scatter:
+with this share 81 % of all measured values lie inside bands that their whole group is left out of (70 % with 0.1)."""
 COLUMNS = (
     "release", "generation", "kind", "measure", "group", "error", "error_in_sample", "family", "form", "cache_full",
 )  # fmt: skip
@@ -69,7 +72,9 @@ class Band:
         }  # fmt: skip
 
 
-def band(release: str, generation: str, model: ModelSpec, metric: str, group: str = "") -> Band | None:
+def band(
+    release: str, generation: str, model: ModelSpec, metric: str, group: str = "", form: str = "whole"
+) -> Band | None:  # fmt: skip
     """The band of a prediction; None without any residual of its measure.
 
     Args:
@@ -78,9 +83,10 @@ def band(release: str, generation: str, model: ModelSpec, metric: str, group: st
         model: what is served.
         metric: name of the measure.
         group: (model, device) whose residuals are left out: those of the scenario itself.
+        form: `whole`, or `split` where prompts and answers have pools of their own.
     """
     measure, kind = measure_of(metric), kind_of(model)
-    known = [row for row in _residuals() if row[3] == measure and row[4] != group]
+    known = [row for row in _residuals() if row[3] == measure and row[4] != group and row[8] == form]
     steps = (
         (f"{release} on {generation}, {kind}", "fitted", lambda r: r[:3] == (release, generation, kind)),
         (f"{release} on {generation}", "fitted", lambda r: r[:2] == (release, generation)),
@@ -91,7 +97,7 @@ def band(release: str, generation: str, model: ModelSpec, metric: str, group: st
     for name, grade, same in steps:
         errors = np.array([row[5] for row in known if same(row)])
         if len(errors) >= ENOUGH or (grade == "assumed" and len(errors)):
-            low, high = np.exp(-np.quantile(errors, [0.5 + LEVEL / 2, 0.5 - LEVEL / 2]))
+            low, high = np.exp(-np.quantile(errors, [1.0 - TAIL, TAIL]))
             words = f"residuals of {len(errors)} measured values left out of the fit: {name}"
             return Band(float(low), float(high), words, grade)
     return None

@@ -76,4 +76,5 @@ def _band(case: RowCase, metric: str) -> Band | None:
     serving, model = case.scenario.serving, case.scenario.model
     generation = catalog.resolve_cluster(case.scenario.cluster).device.generation
     assert isinstance(model, ModelSpec)
-    return band(release_of(serving.engine, serving.engine_version), generation, model, metric, serving_group(case))
+    release, form = release_of(serving.engine, serving.engine_version), "split" if len(serving.pools) > 1 else "whole"
+    return band(release, generation, model, metric, serving_group(case), form)

@@ -20,7 +20,7 @@ from windtunnel.validation.serving_cases import Case, Observation, predict
 
 Floats = npt.NDArray[np.float64]
 Block = tuple[str, str]
-FREE, STEP, TURNS = 8, 0.05, 4
+FREE, STEP, TURNS = 8, 0.05, 6
 STEEPEST = 1.5
 """Largest derivative that is believed: where one more wave of requests fits, finite differences are steps."""
 PRIORS: dict[str, tuple[float, float]] = {
@@ -145,20 +145,37 @@ class Fitter:
         }
         given, covariances = slopes, {}
         errors, weights = self.errors(at)
+        best = {b: (self._loss(b, at[b], errors, weights * use), dict(at[b])) for b in at}
+        kept, size = errors.copy(), dict.fromkeys(at, 1.0)
         for turn in range(turns):
             if given is None and turn == 0 and not start:
                 slopes = self.first
             elif given is None and turn < 2:
-                slopes = self.slopes(at, errors, self.names)
+                slopes = self.slopes(at, kept, self.names)
             now = slopes or {}
             for b, rows in self.of.items():
-                own = (errors[rows], (weights * use)[rows], self.scale[rows], now[b])
+                own = (kept[rows], (weights * use)[rows], self.scale[rows], now[b])
                 step, covariances[b] = self._step(b, at[b], *own)
-                for n, move in zip(self.names[b], step, strict=True):
+                for n, move in zip(self.names[b], size[b] * step, strict=True):
                     at[b][n] = min(at[b][n] * math.exp(float(np.clip(move, -0.4, 0.4))), PRIORS[n][1])
             errors, weights = self.errors(at)
-            self.say(f"turn {turn}: median |error| {np.nanmedian(np.abs(errors[use])):.4f}")
-        return at, covariances, errors, slopes or {}
+            for b, rows in self.of.items():
+                loss = self._loss(b, at[b], errors, weights * use)
+                if loss < best[b][0]:
+                    best[b] = (loss, dict(at[b]))
+                    kept[rows] = errors[rows]
+                else:  # too far: half as far next time, from where it was best
+                    at[b], size[b] = dict(best[b][1]), 0.5 * size[b]
+            self.say(f"turn {turn}: median |error| {np.nanmedian(np.abs(kept[use])):.4f}")
+        return at, covariances, kept, slopes or {}
+
+    def _loss(self, b: Block, at: Mapping[str, float], errors: Floats, weights: Floats) -> float:
+        """What a fit of one set lowers: Cauchy loss of its errors, and squares of the priors."""
+        rows = self.of[b]
+        e, s, w = errors[rows], self.scale[rows], weights[rows]
+        known = np.isfinite(e) & (w > 0)
+        rest = sum((math.log(at[n] / value_of(self.priors[b], n)) / PRIORS[n][0]) ** 2 for n in at)
+        return float(4.0 * np.log1p((e[known] / s[known] / 2.0) ** 2).sum() + 10.0 * (~known & (w > 0)).sum() + rest)
 
     def _step(
         self, b: Block, at: Mapping[str, float], errors: Floats, weights: Floats, scale: Floats, slopes: Floats
