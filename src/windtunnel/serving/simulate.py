@@ -104,7 +104,9 @@ def prepare(source: Source, *, overrides: Sequence[str] = ()) -> Deployment:
         model, cluster, instance.shape, coefficients, most_tokens=most, expert_skew=serving.expert_skew,
         cuda_graphs=instance.cuda_graphs,
     )  # fmt: skip
-    limits = lane_limits(own.iteration, instance, serving)
+    limits = lane_limits(
+        own.iteration, instance, concurrency=serving.traffic.concurrency or 0, seed=serving.traffic.seed
+    )
     lanes = pool.replicas * pool.plan.pp
     return Deployment(
         scenario, serving, folder, model, cluster, pool, instance, own.iteration, limits, lanes, own, lines
@@ -125,8 +127,11 @@ def _pool(scenario: Scenario, serving: ServingSpec, problems: ProblemList) -> Po
     return serving.pools[0]
 
 
-def lane_limits(iteration: IterationModel, instance: Instance, serving: ServingSpec) -> Limits:
-    """What the loop reads, of one lane: the instance's limits with the iteration's costs."""
+def lane_limits(iteration: IterationModel, instance: Instance, *, concurrency: int = 0, seed: int = 0) -> Limits:
+    """What the loop reads, of one lane: the instance's limits with the iteration's costs.
+
+    A pipeline of pp stages is pp lanes, each with its share of cache and batch.
+    """
     own, lanes = instance.limits, instance.shape.pp
     return replace(
         own, pair=iteration.prefill_pair_s, kv=iteration.decode_kv_s, window_kv=iteration.window_kv_s,
@@ -135,7 +140,7 @@ def lane_limits(iteration: IterationModel, instance: Instance, serving: ServingS
         max_seqs=max(own.max_seqs // lanes, 1), blocks=own.blocks // lanes, watermark=own.watermark // lanes,
         swap_blocks=own.swap_blocks // lanes,
         reserve_length=min(own.reserve_length, own.blocks // lanes * own.block),
-        concurrency=serving.traffic.concurrency or 0, seed=serving.traffic.seed,
+        concurrency=concurrency, seed=seed,
     )  # fmt: skip
 
 

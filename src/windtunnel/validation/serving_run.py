@@ -15,6 +15,7 @@ from windtunnel.serving.engines import Instance
 from windtunnel.serving.iteration import IterationModel, iteration_model
 from windtunnel.serving.limits import Limits
 from windtunnel.serving.requests import DONE, REJECTED, Floats, Requests
+from windtunnel.serving.simulate import lane_limits
 from windtunnel.serving.traffic import generate
 from windtunnel.specs.cluster import ClusterSpec
 from windtunnel.specs.model import ModelSpec
@@ -103,13 +104,8 @@ def cost(ready: Ready, pool: Pool, coefficients: ServingCoefficients, *, engine:
 
 
 def limits(pool: Pool, own: IterationModel, concurrency: int) -> Limits:
-    """What the loop reads; a pipeline of pp stages is pp lanes, each with its share of cache and batch."""
-    base, lanes = pool.instance.limits, pool.instance.shape.pp
-    return replace(
-        base, pair=own.prefill_pair_s, kv=own.decode_kv_s, window_kv=own.window_kv_s, window=own.window,
-        per_sequence=own.per_sequence_s, prompt_extra=own.prefill_extra_s, concurrency=concurrency,
-        max_seqs=max(base.max_seqs // lanes, 1), blocks=max(base.blocks // lanes, 1),
-    )  # fmt: skip
+    """What the loop reads."""
+    return lane_limits(own, pool.instance, concurrency=concurrency)
 
 
 def run(
@@ -131,7 +127,7 @@ def run(
     requests = ready.requests()
     lanes = pool.spec.replicas * pool.instance.shape.pp
     outcome = loop.serve(
-        requests, own.table(pool.most_tokens), limits(pool, own, ready.serving.traffic.concurrency or 0), lanes
+        requests, own.tables(pool.most_tokens), limits(pool, own, ready.serving.traffic.concurrency or 0), lanes
     )
     if ready.serving.traffic.offline:  # one process: no client, no HTTP
         own = replace(own, request_s=0.0)
@@ -153,23 +149,23 @@ def _split(ready: Ready, costs: list[IterationModel]) -> Served:
     kept = (base.input_tokens - 1).astype(np.int32)
     wait = 0.0
     ours = limits(second, answers, 0)  # prompts arrive computed: nothing of theirs runs here but their last token
-    ours = replace(ours, prompt_extra=0.0, mixed=True, chunked=True)
+    ours = replace(ours, prompt_extra=0.0, prompt_token=0.0, ranks=1, mixed=True, chunked=True)
     sent: Floats = np.zeros(count)
     asked = Requests(sent, base.input_tokens, np.ones(count, np.int32))
     for _ in range(PASSES):
         made = Requests(np.full(count, np.nan), base.input_tokens, base.output_tokens, kept)
         made.delay_s = np.full(count, wait)
-        loop.serve(made, answers.table(second.most_tokens), replace(ours, concurrency=slots), _lanes(second))
+        loop.serve(made, answers.tables(second.most_tokens), replace(ours, concurrency=slots), _lanes(second))
         sent = np.maximum(made.arrival_s - wait, 0.0)
         sent[:slots] = 0.0
         asked = Requests(sent, base.input_tokens, np.ones(count, np.int32))
-        loop.serve(asked, prompts.table(first.most_tokens), limits(first, prompts, 0), _lanes(first))
+        loop.serve(asked, prompts.tables(first.most_tokens), limits(first, prompts, 0), _lanes(first))
         later = asked.first_token_s[slots:] - asked.arrival_s[slots:]
         wait = float(np.nanmean(later)) if len(later) else 0.0
     if (asked.state == REJECTED).any():
         raise Infeasible("a prompt needs more cache than a prefill instance has", "a larger tp, or shorter prompts")
     made = Requests(asked.first_token_s.copy(), base.input_tokens, base.output_tokens, kept)
-    outcome = loop.serve(made, answers.table(second.most_tokens), ours, _lanes(second))
+    outcome = loop.serve(made, answers.tables(second.most_tokens), ours, _lanes(second))
     base.arrival_s, base.scheduled_s, base.first_token_s = sent, asked.scheduled_s, asked.first_token_s
     base.finish_s, base.preemptions = made.finish_s, made.preemptions
     base.state = np.where((asked.state == DONE) & (made.state == DONE), DONE, REJECTED).astype(np.int32)
