@@ -45,6 +45,11 @@ class ServingCoefficients:
     all_reduce_fraction: float = 0.35
     """Its rate on long messages, of the link's one-way bandwidth."""
     all_to_all_s: float = 40e-6
+    all_to_all_fraction: float = 0.7
+    """Rate of exchanges between ranks that share experts, of the link's one-way bandwidth.
+
+    Source: 153 and 158 GB/s of NVLink's 200 GB/s between eight H800 (github.com/deepseek-ai/DeepEP, normal kernels).
+    """
     host_s: float = 1.5e-3
     """Scheduling, preparing inputs, sampling and sending tokens: what an iteration waits for the host."""
     sequence_s: float = 12e-6

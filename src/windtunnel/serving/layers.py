@@ -226,10 +226,10 @@ class Layers:
         ranks = shape.ranks
         sent = n / ranks * min(float(model.num_experts_per_tok), float(ranks)) * 3.0 * model.hidden_size
         inside = min(self.cluster.scale_up_domain, ranks)
-        up = c.all_reduce_fraction * self.cluster.scale_up.bytes_per_s
+        up = c.all_to_all_fraction * self.cluster.scale_up.bytes_per_s
         seconds = 2.0 * c.all_to_all_s + sent / up
         if ranks > inside:
-            nic = c.all_reduce_fraction * 2.0 * self.cluster.nic_bytes_per_s_per_device
+            nic = c.all_to_all_fraction * self.cluster.nic_bytes_per_s_per_device
             seconds = seconds + sent * (1.0 - inside / ranks) / min(nic, self.cluster.nic_bytes_per_s_per_device)
         if shape.tp > 1:
             seconds = seconds + 0.5 * self._all_reduce(n / shape.dp)

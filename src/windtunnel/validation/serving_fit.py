@@ -31,7 +31,8 @@ PRIORS: dict[str, tuple[float, float]] = {
     "expert_matrix_fraction.bf16": (0.2, 1.0), "expert_matrix_fraction.fp8": (0.2, 1.0),
     "expert_matrix_fraction.fp4": (0.2, 1.0), "layer_s": (0.3, math.inf), "prompt_layer_s": (0.6, math.inf),
     "launch_layer_s": (0.4, math.inf), "quantise_layer_s": (0.3, math.inf), "all_reduce_s": (0.3, math.inf),
-    "all_reduce_fraction": (0.4, 0.95), "all_to_all_s": (0.5, math.inf), "host_s": (0.4, math.inf),
+    "all_reduce_fraction": (0.4, 0.95), "all_to_all_s": (0.5, math.inf),
+    "all_to_all_fraction": (0.3, 0.95), "host_s": (0.4, math.inf),
     "sequence_s": (0.4, math.inf), "request_s": (0.5, math.inf),
 }  # fmt: skip
 """Coefficient → (standard deviation of the prior's logarithm, largest value: never faster than the roofline)."""
