@@ -7,7 +7,7 @@ JOBS ?= 2
 OUT ?= out
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-long lint bench goldens docs targets calibrate-catalog calibrate-serving-power leave-out accuracy handtuned clean
+.PHONY: help setup demo test test-long lint bench goldens docs targets calibrate-catalog calibrate-serving calibrate-serving-power leave-out accuracy handtuned clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -67,6 +67,10 @@ docs: setup  ## refresh generated files: the JSON Schema of scenarios, the table
 
 calibrate-catalog: setup  ## refit the coefficients and out-of-fold residuals to measured rows: make calibrate-catalog ROWS=rows.json
 	$(BIN)/python -m windtunnel.validation.calibrate_catalog $(ROWS)
+
+calibrate-serving: setup  ## refit the coefficients of serving engines and their residuals to measured rows: make calibrate-serving ROWS=serving.json
+	$(BIN)/python -m windtunnel.validation.fit_serving $(ROWS)
+	$(BIN)/python -m windtunnel.validation.serving_limited $(ROWS) > docs/generated/serving_limited.md
 
 calibrate-serving-power: setup  ## refit the power of serving devices to measured rows: make calibrate-serving-power ROWS=power.json
 	$(BIN)/python -m windtunnel.validation.fit_serving_power $(ROWS)

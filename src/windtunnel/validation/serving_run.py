@@ -120,7 +120,7 @@ def run(
     """
     if costs is None:
         chosen = coefficients or ready.coefficients()
-        costs = [cost(ready, pool, chosen, engine=coefficients is None) for pool in ready.pools]
+        costs = [cost(ready, pool, chosen, engine=False) for pool in ready.pools]  # equal to the engine's, by a test
     if len(ready.pools) > 1:
         return _split(ready, costs)
     pool, own = ready.pools[0], costs[0]
