@@ -120,3 +120,32 @@ def test_bands_and_what_they_rest_on() -> None:
     unknown = api.simulate_serving(EXAMPLE, overrides=("cluster.device=mi300x",))
     assert unknown.grades["ttft_s"] != "fitted"
     assert any("no measured rows" in w for w in unknown.warnings)
+
+
+def test_requests_keep_to_the_longest_context() -> None:
+    base = ("serving.traffic.num_requests=50", "serving.pools[0].limits.max_model_len=2000")
+    fixed = ("serving.traffic.input_tokens=1900", "serving.traffic.output_tokens=300")
+    cut = api.simulate_serving(EXAMPLE, overrides=(*base, *fixed))
+    assert cut.rejected == 0
+    assert (cut.table["output_tokens"] == 100).all()
+    assert any("answers end at max_model_len 2,000" in w for w in cut.warnings)
+    long = api.simulate_serving(EXAMPLE, overrides=(*base, "serving.traffic.input_tokens=2000"))
+    assert long.rejected == 50
+    assert (long.table["input_tokens"] == 2000).all()
+    assert [w for w in long.warnings if "refused" in w] == [
+        "50 prompts are longer than max_model_len 2,000: they were refused"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ("model=google-bert/bert-base-uncased", "model"), ("model=google/t5-v1_1-xl", "model"),
+        ("serving.pools[0].plan.cp=2", "serving.pools[0].plan.cp"),
+        ("serving.engine_version=abc", "serving.engine_version"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_served_is_refused(change: str, field: str) -> None:
+    with pytest.raises(BadInput) as caught:
+        api.simulate_serving(EXAMPLE, overrides=(change,))
+    assert field in {p.field for p in caught.value.problems}

@@ -35,7 +35,7 @@ from windtunnel.serving.metrics import (
 from windtunnel.serving.power import PowerReport, power
 from windtunnel.serving.prefixes import chains_of
 from windtunnel.serving.record import Record
-from windtunnel.serving.requests import DONE, REJECTED, Requests
+from windtunnel.serving.requests import DONE, REJECTED, Ints, Requests
 from windtunnel.serving.results import ServingResult
 from windtunnel.specs.scenario import ModelFile, Scenario
 from windtunnel.specs.serving import PoolSpec, ServingPlan, ServingSpec
@@ -92,6 +92,7 @@ def prepare(source: Source, *, overrides: Sequence[str] = ()) -> Deployment:
     problems.raise_if_any()
     assert serving is not None
     pool = _pool(scenario, serving, problems)
+    _check(serving, pool, model, problems)
     if pool.replicas * pool.plan.num_devices > cluster.num_devices:
         need = pool.replicas * pool.plan.num_devices
         rule = f"replicas · tp · pp · dp · cp = {need} must not exceed the {cluster.num_devices} devices of the cluster"
@@ -111,6 +112,24 @@ def prepare(source: Source, *, overrides: Sequence[str] = ()) -> Deployment:
     return Deployment(
         scenario, serving, folder, model, cluster, pool, instance, own.iteration, limits, lanes, own, lines
     )
+
+
+def _check(
+    serving: ServingSpec, pool: PoolSpec, model: ModelSpec, problems: ProblemList
+) -> None:  # fmt: skip
+    """What no engine here can serve."""
+    from windtunnel.serving.engines import version_of
+
+    if model.family in ("encoder", "vit"):
+        problems.add("model", model.name, "generates no tokens: serving needs a decoder")
+    elif model.family == "encoder_decoder":
+        problems.add("model", model.name, "encoder-decoders are not served yet: a decoder-only model is needed")
+    if pool.plan.cp > 1:
+        where = "serving.pools[0].plan.cp" if serving.pools else "plan.cp"
+        problems.add(where, pool.plan.cp, "must be 1: prompts over several ranks are not simulated yet")
+    if serving.engine_version and not version_of(serving.engine_version):
+        rule = "must begin with a release number, such as 0.10.0"
+        problems.add("serving.engine_version", serving.engine_version, rule)
 
 
 def _pool(scenario: Scenario, serving: ServingSpec, problems: ProblemList) -> PoolSpec:
@@ -198,11 +217,13 @@ def run(d: Deployment, requests: Requests, *, assumed: tuple[tuple[str, Any, str
     shared = d.serving.traffic.shared_prefix_tokens
     chains = chains_of(requests, limits.block, shared) if limits.caching else None
     policy, router, table = d.instance.policy, d.instance.router, d.iteration.tables(most)
+    sent, cut = _within(d, requests)
     if policy.jitted() and router.rule is not None:
         outcome = loop.serve(requests, table, limits, d.lanes, chains)
     else:
         own = router.twin(Rule(limits.router), limits.seed)
         outcome = loop.serve_plainly(requests, table, limits, d.lanes, chains, policy=policy(), router=own)
+    requests.input_tokens = sent
     found = measures(requests, d.iteration.request_s + d.serving.traffic.client_s, d.serving.traffic.warmup_requests)
     done = requests.state == DONE
     finish = float(np.nanmax(requests.finish_s)) if done.any() else 0.0
@@ -260,9 +281,32 @@ def run(d: Deployment, requests: Requests, *, assumed: tuple[tuple[str, Any, str
         power=drawn.to_dict(), cost_per_million_output_tokens=drawn.cost_per_million_output_tokens,
         bound_by=bound_by(parts, mean, float(totals["busy_s"].sum()), record, limits), composition=parts,
         intervals=intervals, grades=grades, assumed=_assumed(d, assumed),
-        warnings=_warnings(d, requests, saturated), scenario=plain,
+        warnings=(*_warnings(d, requests, saturated), *cut), scenario=plain,
         input_hash=digest, version=__version__, table=per_request(requests, found), record=record,
     )  # fmt: skip
+
+
+def _within(d: Deployment, requests: Requests) -> tuple[Ints, list[str]]:
+    """Hold requests to `max_model_len` as engines do: longer prompts are refused, longer answers end there.
+
+    Returns:
+        Prompts as they were sent (those to be refused are made too long for the cache), and what to say.
+    """
+    sent, longest = requests.input_tokens, d.instance.max_model_len
+    if not longest:
+        return sent, []
+    said = []
+    over = sent >= longest
+    if over.any():
+        beyond = min(d.limits.blocks * d.limits.block + 1, 2**31 - 2)
+        requests.input_tokens = np.where(over, beyond, sent).astype(np.int32)
+        said.append(f"{int(over.sum()):,} prompts are longer than max_model_len {longest:,}: they were refused")
+    room = np.where(over, requests.output_tokens, np.maximum(longest - sent, 1))
+    late = requests.output_tokens > room
+    if late.any():
+        requests.output_tokens = np.minimum(requests.output_tokens, room).astype(np.int32)
+        said.append(f"{int(late.sum()):,} answers end at max_model_len {longest:,}")
+    return sent, said
 
 
 def _intervals(d: Deployment, predicted: dict[str, float]) -> dict[str, dict[str, Any]]:
@@ -319,6 +363,7 @@ def _warnings(d: Deployment, requests: Requests, saturated: bool) -> tuple[str, 
         out.append(
             f"no measured rows set the coefficients of {d.serving.engine} on {generation}: data-sheet peaks, scaled"
         )
-    if int((requests.state == REJECTED).sum()):
+    longest = d.instance.max_model_len or 2**31
+    if ((requests.state == REJECTED) & (requests.input_tokens < longest)).any():
         out.append("some requests need more cache than an instance has: they were refused")
     return tuple(out)
