@@ -85,16 +85,18 @@ def shared_blocks(g: np.random.Generator, inputs: np.ndarray) -> PrefixBlocks:
 
 
 def test_kernel_equals_its_twin() -> None:
-    preempted = rejected = 0
+    preempted = rejected = found = 0
     for seed in range(150):
         (a, linear, limits, n), (b, *_) = scenario(seed), scenario(seed)
         loop.serve(a, linear, limits, n)
         reference.serve(b, linear, limits, n)
-        for name in (*TIMES, "preemptions", "instance", "state"):
+        for name in (*TIMES, "preemptions", "instance", "state", "cached_tokens"):
             assert np.array_equal(getattr(a, name), getattr(b, name), equal_nan=True), (seed, name)
         preempted, rejected = preempted + a.preemptions.sum(), rejected + (a.state == REJECTED).sum()
+        found += int(a.cached_tokens.any())
     assert preempted > 80  # the cases reach what they are for
     assert rejected > 10
+    assert found > 20
 
 
 def test_the_twin_leaves_the_same_sums_and_events() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import fields
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,8 @@ import yaml
 
 from windtunnel import api
 from windtunnel.errors import BadInput
-from windtunnel.serving import kernels, metrics
+from windtunnel.serving import kernels, metrics, reference, requests
+from windtunnel.serving.limits import Limits, Router
 from windtunnel.serving.requests import DONE, Requests
 from windtunnel.specs.serving import SloSpec
 
@@ -50,6 +52,15 @@ def test_warmup_is_left_out() -> None:
 def test_bins_are_those_of_the_loop() -> None:
     assert metrics.HISTOGRAM_LOW_S == kernels.HISTOGRAM_LOW_S
     assert metrics.HISTOGRAM_PER_DECADE == kernels.HISTOGRAM_PER_DECADE
+
+
+def test_the_loop_and_its_twin_have_the_same_constants() -> None:
+    """Both write them down: Numba's cache of one file does not see a change in another."""
+    assert (kernels.MILLION, kernels.EXPECTED_MOST) == (reference.MILLION, reference.EXPECTED_MOST)
+    assert (kernels.DONE, kernels.REJECTED) == (requests.DONE, requests.REJECTED)
+    names = ("ROUND_ROBIN", "RANDOM", "LEAST_REQUESTS", "LEAST_TOKENS", "POWER_OF_TWO", "STICKY")
+    assert {name: getattr(kernels, name) for name in names} == dict(Router.__members__)
+    assert set(kernels.LIMITS.names or ()) == {f.name for f in fields(Limits)}
 
 
 def test_histogram_is_within_a_bin() -> None:

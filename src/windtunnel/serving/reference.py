@@ -18,7 +18,7 @@ from windtunnel.serving.limits import Router as RouterId
 from windtunnel.serving.prefix_cache import PrefixCache
 from windtunnel.serving.prefixes import Chains, chains_of
 from windtunnel.serving.recorder import Recorder
-from windtunnel.serving.requests import REJECTED, Floats, Requests
+from windtunnel.serving.requests import DONE, REJECTED, Floats, Requests
 
 MILLION = 1_000_000
 EXPECTED_MOST = 4096
@@ -553,6 +553,6 @@ def serve(
         requests.arrival_s[i], requests.scheduled_s[i] = q.arrival, q.scheduled
         requests.first_token_s[i], requests.finish_s[i] = q.first, q.finish
         requests.preemptions[i], requests.instance[i] = q.preemptions, q.instance
-        requests.state[i] = REJECTED if q.rejected else 4
+        requests.state[i] = REJECTED if q.rejected else DONE
         if limits.caching:
             requests.cached_tokens[i] = q.hit
