@@ -17,8 +17,9 @@ from typing import IO, TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
+    from windtunnel.serving.results import ServingResult
     from windtunnel.training.results import TraceEvents, TrainingResult
 
 _MAX_COUNTERS = 20_000
@@ -39,9 +40,13 @@ def write(result: TrainingResult, path: str | Path) -> Path:
     Raises:
         ValueError: the result was simulated without a trace.
     """
-    target = Path(path)
+    return written(result, trace_events(result), Path(path))
+
+
+def written(result: TrainingResult | ServingResult, events: Iterable[dict[str, Any]], target: Path) -> Path:
+    """Write events with what they are of, one a line, and return the path."""
     head = json.dumps({"scenario": result.scenario_name, "version": result.version, "input_hash": result.input_hash})
-    lines = (json.dumps(event, separators=(",", ":")) for event in trace_events(result))
+    lines = (json.dumps(event, separators=(",", ":")) for event in events)
     with opened(target) as out:
         out.write('{"displayTimeUnit":"ms","otherData":' + head + ',"traceEvents":[\n')
         out.write(",\n".join(lines))

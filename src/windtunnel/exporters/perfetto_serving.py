@@ -7,7 +7,6 @@ A long run is cut to a window around its slowest first token; counters then say 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from windtunnel.exporters.perfetto import microseconds, opened
+from windtunnel.exporters.perfetto import microseconds, written
 from windtunnel.serving.record import time_series
 
 if TYPE_CHECKING:
@@ -41,14 +40,7 @@ def trace_events(result: ServingResult) -> list[dict[str, Any]]:
 
 def write(result: ServingResult, path: str | Path) -> Path:
     """Write the trace; a name that ends in `.gz` is compressed (Perfetto opens both)."""
-    target = Path(path)
-    head = json.dumps({"scenario": result.scenario_name, "version": result.version, "input_hash": result.input_hash})
-    lines = (json.dumps(event, separators=(",", ":")) for event in trace_events(result))
-    with opened(target) as out:
-        out.write('{"displayTimeUnit":"ms","otherData":' + head + ',"traceEvents":[\n')
-        out.write(",\n".join(lines))
-        out.write("\n]}\n")
-    return target
+    return written(result, trace_events(result), Path(path))
 
 
 def window(record: Record) -> tuple[npt.NDArray[np.int64], float, float]:

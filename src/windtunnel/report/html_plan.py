@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from windtunnel.report.compare import difference
 from windtunnel.report.describe import fit_line, workload_line
-from windtunnel.report.page import card, document, plot
+from windtunnel.report.page import card, document, plot, tile
 from windtunnel.report.plan_figures import front_figure, heat_figure, memory_figure, stability_figure
 from windtunnel.report.plan_text import (
     best_row,
@@ -72,40 +72,33 @@ def _stopped(result: PlanResult) -> str:
     return f'<div class="card warn"><b>Stopped:</b> this is the best so far; {escape(gap_words(result))}</div>'
 
 
-def _tile(label: str, value: str, note: str, style: str = "") -> str:
-    return (
-        f'<div class="tile"><div class="label">{label}</div><div class="value">{value}</div>'
-        f'<div class="note {style}">{note}</div></div>'
-    )
-
-
 def _tiles(result: PlanResult) -> str:
     best, choice = result.best, result.choice
     band = best.interval
     level = f"{100 * band.level:.0f} % interval {seconds(band.low)} to {seconds(band.high)} · {escape(band.grade)}"
     name = "Fastest as simulated" if choice is not None else "Best plan"
-    tiles = [_tile(name, seconds(best.step_time_s), f"{escape(best_words(result))}<br>{level}")]
+    tiles = [tile(name, seconds(best.step_time_s), f"{escape(best_words(result))}<br>{level}")]
     if choice is not None and choice.same:
-        tiles.append(_tile("Recommended", "the same plan", escape(choice_words(choice))))
+        tiles.append(tile("Recommended", "the same plan", escape(choice_words(choice))))
     elif choice is not None:
         more = f"<small> {100 * choice.slower:+.1f} %</small>"
         note = f"{escape(plan_words(choice.plan))}<br>{escape(choice_words(choice))}"
-        tiles.append(_tile("Recommended", seconds(choice.step_time_s) + more, note))
+        tiles.append(tile("Recommended", seconds(choice.step_time_s) + more, note))
     else:
         tiles.append(_objective(result))
     if result.written is not None:
         gain = result.gain or 0.0
         words = f"the best is {100 * gain:.1f} % shorter" if gain > 0 else "nothing in the space that fits is faster"
         note = f"{escape(plan_words(result.written.plan))}<br>{words}"
-        tiles.append(_tile("As written", seconds(result.written.step_time_s), note))
+        tiles.append(tile("As written", seconds(result.written.step_time_s), note))
     for name, other_s in result.compared.items():
         note = escape(instead_words(best, other_s))
-        tiles.append(_tile(escape(name.capitalize()), "–" if other_s is None else seconds(other_s), note))
+        tiles.append(tile(escape(name.capitalize()), "–" if other_s is None else seconds(other_s), note))
     rate = f"{count(best.tokens_per_s_per_device)} tokens/s per device<br>{count(best.tokens_per_s)} in all"
-    tiles.append(_tile("MFU", percent(best.mfu), rate))
+    tiles.append(tile("MFU", percent(best.mfu), rate))
     style = "good" if best.memory_fits else "bad"
     size = f"{gib(best.peak_memory_reserved_bytes)}<small> of {gib(best.memory.capacity_bytes)}</small>"
-    tiles.append(_tile("Memory, reserved", size, escape(fit_line(best)), style))
+    tiles.append(tile("Memory, reserved", size, escape(fit_line(best)), style))
     return f'<div class="tiles plans">{"".join(tiles)}</div>'
 
 
@@ -114,12 +107,12 @@ def _objective(result: PlanResult) -> str:
 
     first = METRICS[result.objectives[0]]
     if first.name == "step_time" and len(result.objectives) == 1:
-        return _tile("Throughput", count(result.best.tokens_per_s), "tokens/s on all devices")
+        return tile("Throughput", count(result.best.tokens_per_s), "tokens/s on all devices")
     row = best_row(result)
     rest = {} if row is None else {n: v for n, v in row.values.items() if n not in (first.name, "step_time")}
     notes = [f"{n.replace('_', ' ')} {quantity(v, METRICS[n].unit)}" for n, v in rest.items()]
     note = escape("; ".join([first.meaning.replace("`", ""), *notes]))
-    return _tile(escape(first.name.replace("_", " ")), escape(quantity(result.proof.best, first.unit)), note)
+    return tile(escape(first.name.replace("_", " ")), escape(quantity(result.proof.best, first.unit)), note)
 
 
 def _warnings(result: PlanResult) -> str:

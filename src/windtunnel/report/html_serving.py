@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from windtunnel.report.page import card, document, plot
+from windtunnel.report.page import card, document, plot, tile
 from windtunnel.report.quantities import count, gib, percent, seconds
 from windtunnel.report.serving_figures import (
     composition_figure,
@@ -87,20 +87,13 @@ def saturation(result: ServingResult) -> str:
     return f'<div class="card stop"><b>{escape(SATURATED)}</b></div>' if result.saturated else ""
 
 
-def _tile(label: str, value: str, note: str, style: str = "") -> str:
-    return (
-        f'<div class="tile"><div class="label">{label}</div><div class="value">{value}</div>'
-        f'<div class="note {style}">{note}</div></div>'
-    )
-
-
 def _latency_tile(result: ServingResult, name: str, key: str, d: Distribution) -> str:
     slo = slo_of(result)
     band = result.intervals.get(f"{key}_s") or result.intervals.get(key)
     note = f"p90 {short(d.p90)}, p99 {short(d.p99)}, mean {short(d.mean)}"
     if band:
         note += f"<br>80 % interval of the mean {short(band['low'])} to {short(band['high'])}"
-    return _tile(name, f"{short(d.p50)}<small> median</small>", note, "bad" if d.p50 > slo.get(key, np.inf) else "")
+    return tile(name, f"{short(d.p50)}<small> median</small>", note, "bad" if d.p50 > slo.get(key, np.inf) else "")
 
 
 def tiles(result: ServingResult) -> str:
@@ -114,19 +107,19 @@ def tiles(result: ServingResult) -> str:
         rate += f"<br>80 % interval {band['low']:,.0f} to {band['high']:,.0f} tokens/s"
     asked = objective_text(result, slo)
     if asked:
-        good = _tile(
+        good = tile(
             "Goodput", f"{result.goodput_requests_per_s:,.4g}<small> requests/s</small>",
             f"{escape(asked)}: <b>{escape(verdict_text(result))}</b>", "good" if result.slo_met else "bad",
         )  # fmt: skip
     else:
         d = result.e2e_s
         note = f"p90 {short(d.p90)}, p99 {short(d.p99)}<br>no objective is set"
-        good = _tile("E2E", f"{short(d.p50)}<small> median</small>", note)
+        good = tile("E2E", f"{short(d.p50)}<small> median</small>", note)
     return (
         '<div class="tiles serving">'
         + _latency_tile(result, "TTFT", "ttft", result.ttft_s)
         + _latency_tile(result, "TPOT", "tpot", result.tpot_s)
-        + _tile("Throughput", f"{result.throughput_requests_per_s:,.4g}<small> requests/s</small>", rate)
+        + tile("Throughput", f"{result.throughput_requests_per_s:,.4g}<small> requests/s</small>", rate)
         + good
         + "</div>"
     )

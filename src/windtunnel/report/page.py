@@ -44,6 +44,14 @@ def card(title: str, hint: str, content: str) -> str:
     return f'<div class="card"><div class="head"><h2>{escape(title)}</h2>{note}</div>{content}</div>'
 
 
+def tile(label: str, value: str, note: str, style: str = "") -> str:
+    """A figure with its name above and a note below; all three are HTML, `style` a class of the note."""
+    return (
+        f'<div class="tile"><div class="label">{label}</div><div class="value">{value}</div>'
+        f'<div class="note {style}">{note}</div></div>'
+    )
+
+
 def plot(figure: Any) -> str:
     """A Plotly figure as HTML that uses the Plotly of the document."""
     config = {"displayModeBar": False, "responsive": True}

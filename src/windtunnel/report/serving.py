@@ -23,6 +23,7 @@ from windtunnel.report.serving_text import (
     traffic_line,
     verdict_text,
 )
+from windtunnel.report.terminal import figure_grid
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -57,10 +58,6 @@ def summary(result: ServingResult) -> RenderableType:
     return Group(*parts)
 
 
-def _grid() -> Table:
-    return Table(box=None, show_header=False, padding=(0, 2, 0, 0), pad_edge=False)
-
-
 def _latencies(result: ServingResult) -> RenderableType:
     rows: list[tuple[str, str, Distribution]] = [
         ("TTFT", "ttft", result.ttft_s), ("TPOT", "tpot", result.tpot_s), ("ITL", "itl", result.itl_s),
@@ -89,7 +86,7 @@ def _latencies(result: ServingResult) -> RenderableType:
 
 
 def _figures(result: ServingResult) -> RenderableType:
-    grid = _grid()
+    grid = figure_grid()
     grid.add_column(style="bold", no_wrap=True)
     grid.add_column()
     devices = f"{result.instances} instance{'s' * (result.instances > 1)} on {result.num_devices:,} devices"
@@ -187,7 +184,7 @@ def spark(values: np.ndarray[tuple[int], np.dtype[np.float64]]) -> str:
 
 
 def _assumed(result: ServingResult) -> RenderableType:
-    grid = _grid()
+    grid = figure_grid()
     grid.add_column(style="cyan", no_wrap=True)
     grid.add_column(no_wrap=True)
     grid.add_column(style="dim")

@@ -86,12 +86,13 @@ def _section(title: str, note: str) -> RenderableType:
     return text
 
 
-def _grid() -> Table:
+def figure_grid() -> Table:
+    """An empty table of names and figures."""
     return Table(box=None, show_header=False, padding=(0, 2, 0, 0), pad_edge=False)
 
 
 def _figures(result: TrainingResult, published: Published | None, *, interval: bool) -> RenderableType:
-    grid = _grid()
+    grid = figure_grid()
     grid.add_column(style="bold", no_wrap=True)
     grid.add_column(style="bold cyan", no_wrap=True)
     grid.add_column()
@@ -188,7 +189,7 @@ def _indented() -> Table:
 
 
 def _sensitivities(result: TrainingResult) -> RenderableType:
-    grid = _grid()
+    grid = figure_grid()
     grid.add_column(min_width=24, no_wrap=True)
     grid.add_column(justify="right", no_wrap=True)
     grid.add_column(no_wrap=True)
@@ -230,7 +231,7 @@ def _cell(key: str, value: object) -> str:
 
 
 def _assumed(result: TrainingResult) -> RenderableType:
-    grid = _grid()
+    grid = figure_grid()
     grid.add_column(no_wrap=True)
     grid.add_column(style="cyan")
     grid.add_column(style="dim")
