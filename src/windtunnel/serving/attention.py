@@ -13,7 +13,7 @@ from windtunnel.serving.shape import Shape
 from windtunnel.specs.device import DeviceSpec
 from windtunnel.specs.model import ModelSpec
 
-FULL, WINDOWED, LINEAR = "DEAGC", "WX", "LNM"
+FULL, WINDOWED, LINEAR = "DEAC", "WX", "LNM"
 """Block kinds by what they attend to; G and F have no attention at all and are skipped by their modules."""
 
 
@@ -31,15 +31,12 @@ class AttentionCosts:
     """The same in windowed layers, per token inside the window."""
     decode_state_s: float
     """Seconds per decoding sequence: recurrent states read and written."""
-    cache_bytes_per_token: float
-    """Bytes of cache per token on one device of a stage's fullest rank."""
-    state_bytes_per_sequence: float
 
 
 def layer_counts(model: ModelSpec) -> tuple[int, int, int]:
     """Layers that attend to everything, within a window, and by a recurrent state."""
     kinds = model.layer_kinds()
-    full = sum(k in "DEAC" for k in kinds)
+    full = sum(k in FULL for k in kinds)
     windowed = sum(k in WINDOWED for k in kinds)
     recurrent = sum(k in LINEAR for k in kinds)
     return full, windowed, recurrent
@@ -50,6 +47,14 @@ def state_bytes(model: ModelSpec) -> float:
     if model.mamba_num_heads:
         return 4.0 * model.mamba_num_heads * model.mamba_head_dim * model.ssm_state_size
     return 4.0 * model.linear_num_value_heads * model.linear_key_head_dim * model.linear_value_head_dim
+
+
+def cached_bytes(model: ModelSpec, shape: Shape, *, windowed: bool) -> float:
+    """Bytes per token that one layer keeps on one device: keys and values, or the latent of all heads."""
+    if model.is_mla:
+        return (float(model.kv_lora_rank or 0) + model.qk_rope_head_dim) * shape.cache_bytes
+    size, heads, projections = model.attention_dims(windowed=windowed)
+    return projections * max(heads / shape.tp, 1.0) * size * shape.cache_bytes
 
 
 def attention_costs(model: ModelSpec, device: DeviceSpec, shape: Shape, c: ServingCoefficients) -> AttentionCosts:
@@ -66,22 +71,16 @@ def attention_costs(model: ModelSpec, device: DeviceSpec, shape: Shape, c: Servi
     if model.is_mla:
         rank, rope = float(model.kv_lora_rank or 0), float(model.qk_rope_head_dim)
         pair = 2.0 * heads * (model.qk_nope_head_dim + rope + model.v_head_dim) / flop_rate
-        stored = (rank + rope) * shape.cache_bytes
         absorbed = 2.0 * heads * (2.0 * rank + rope) / flop_rate
-        kv_s = max(stored / read_rate, absorbed)
-        return AttentionCosts(full * pair / spread, 0.0, full * kv_s / spread, 0.0, 0.0, full * stored, 0.0)
+        kv_s = max(cached_bytes(model, shape, windowed=False) / read_rate, absorbed)
+        return AttentionCosts(full * pair / spread, 0.0, full * kv_s / spread, 0.0, 0.0)
 
-    def cached(*, window: bool) -> tuple[float, float]:
-        size, kv, projections = model.attention_dims(windowed=window)
-        return 2.0 * heads * 2.0 * size / flop_rate, projections * max(kv / shape.tp, 1.0) * size * shape.cache_bytes
-
-    pair, stored = cached(window=False)
-    window_pair, window_stored = cached(window=True)
+    pair, window_pair = (4.0 * heads * model.attention_dims(windowed=w)[0] / flop_rate for w in (False, True))
+    stored, window_stored = (cached_bytes(model, shape, windowed=w) for w in (False, True))
     reach = float(model.sliding_window or 0)
     state = state_bytes(model) / shape.tp if recurrent else 0.0
     rate = c.memory_fraction * device.memory_bytes_per_s
     return AttentionCosts(
         full * pair / spread, windowed * window_pair * reach / spread, full * stored / read_rate / spread,
         windowed * window_stored / read_rate / spread, recurrent * 2.0 * state / rate / spread,
-        full * stored + windowed * window_stored, recurrent * state,
     )  # fmt: skip

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
 from windtunnel.registry import Registry
-from windtunnel.serving.attention import LINEAR, WINDOWED, state_bytes
+from windtunnel.serving.attention import FULL, LINEAR, WINDOWED, cached_bytes, state_bytes
 from windtunnel.serving.shape import Shape
 from windtunnel.serving.weights import layers_of_stages, local_blocks, stage_bytes
 from windtunnel.specs.device import DeviceSpec
@@ -133,19 +133,13 @@ def activation_bytes(model: ModelSpec, shape: Shape, tokens: int, seqs: int, sam
 def stages_of(model: ModelSpec, shape: Shape) -> tuple[Stage, ...]:
     """Weights and cache of each pipeline stage, per device."""
     weights = stage_bytes(model, shape, local_blocks(model, shape))
-
-    def cached(*, windowed: bool) -> float:
-        if model.is_mla:
-            return (float(model.kv_lora_rank or 0) + model.qk_rope_head_dim) * shape.cache_bytes
-        size, heads, projections = model.attention_dims(windowed=windowed)
-        return projections * max(heads / shape.tp, 1.0) * size * shape.cache_bytes
-
-    full, windowed, state = cached(windowed=False), cached(windowed=True), state_bytes(model) / shape.tp
+    full, windowed = (cached_bytes(model, shape, windowed=w) for w in (False, True))
+    state = state_bytes(model) / shape.tp
     out = []
     for kinds, own in zip(layers_of_stages(model, shape.pp), weights, strict=True):
         out.append(
             Stage(
-                own, full * sum(k in "DEAC" for k in kinds), windowed * sum(k in WINDOWED for k in kinds),
+                own, full * sum(k in FULL for k in kinds), windowed * sum(k in WINDOWED for k in kinds),
                 state * sum(k in LINEAR for k in kinds),
             )
         )  # fmt: skip
