@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import fields
 
 import pytest
@@ -195,6 +196,19 @@ def test_every_entry_is_complete() -> None:
                 part, _, name = line.field.removeprefix("serving.pools[0].").partition(".")
                 assert part in PoolSpec.model_fields
                 assert not name or name in (ServingLimits if part == "limits" else KvSpec).model_fields
+
+
+def test_policies_of_the_same_switches_say_so() -> None:
+    alike: dict[tuple[object, ...], list[str]] = {}
+    for name, policy in POLICIES.items():
+        key = (*sorted(policy.switches.items()), policy.reserves_longest, policy.watermark)
+        alike.setdefault(key, []).append(name)
+    pairs = [names for names in alike.values() if len(names) > 1]
+    assert pairs
+    for names in pairs:
+        words = {name: sys.modules[POLICIES.get(name).__module__].__doc__ or "" for name in names}
+        for name in names:  # one of the two names the other
+            assert any(f"`{b}`" in words[a] for a in names for b in names if a != b and name in (a, b)), names
 
 
 SCENARIO = {

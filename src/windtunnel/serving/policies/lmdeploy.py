@@ -1,4 +1,7 @@
-"""LMDeploy: new prompts are computed whole in the iteration of the running batch; the newest gives its blocks back."""
+"""LMDeploy: new prompts are computed whole in the iteration of the running batch; the newest gives its blocks back.
+
+Its switches are those of `trtllm_max_utilization`: the two differ in name and source, not in what is simulated.
+"""
 
 from __future__ import annotations
 

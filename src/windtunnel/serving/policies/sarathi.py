@@ -1,4 +1,7 @@
-"""Sarathi-Serve: all decodes, then chunks of prompts up to the token budget; admission as in vLLM at its time."""
+"""Sarathi-Serve: all decodes, then chunks of prompts up to the token budget; admission as in vLLM at its time.
+
+Its switches are those of `vllm_v0_chunked`: the two differ in name and source, not in what is simulated.
+"""
 
 from __future__ import annotations
 

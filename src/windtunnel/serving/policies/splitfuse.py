@@ -1,4 +1,7 @@
-"""Dynamic SplitFuse: long prompts are cut and short ones joined so that each pass computes the budget and no more."""
+"""Dynamic SplitFuse: long prompts are cut and short ones joined so that each pass computes the budget and no more.
+
+Its switches are those of `vllm_v1`: the two differ in name and source, not in what is simulated.
+"""
 
 from __future__ import annotations
 
