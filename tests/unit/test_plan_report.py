@@ -65,7 +65,7 @@ def test_the_report_is_one_file_that_says_everything(result: Any) -> None:
 
 def test_figures_show_what_the_search_found(result: Any) -> None:
     why = result.why
-    heat = heat_figure(result, why)
+    heat = heat_figure(why)
     shown = {cell.text.strip("<b>/≥ ") for cell in heat.layout.annotations}
     assert f"{result.best.step_time_s:.2f}" in shown and len(heat.layout.annotations) == len(why.cells)
     bold = sum("<b>" in a.text for a in heat.layout.annotations)

@@ -131,7 +131,7 @@ def _training(launch: Launch, s: Settings, wanted: Wanted) -> None:
     fused = s.switch("model.cross_entropy_loss_fusion")
     if fused is not None:
         s.put("training.fused_cross_entropy", fused, "model.cross_entropy_loss_fusion")
-    _graphs(launch, s)
+    _graphs(s)
     dispatcher = s.get("model.moe_token_dispatcher_type")
     backend = s.get("model.moe_flex_dispatcher_backend")
     if dispatcher is not None:
@@ -142,7 +142,7 @@ def _training(launch: Launch, s: Settings, wanted: Wanted) -> None:
         s.put("training.fused_permute", permute, "model.moe_permute_fusion")
 
 
-def _graphs(launch: Launch, s: Settings) -> None:
+def _graphs(s: Settings) -> None:
     impl, names = s.get("model.cuda_graph_impl"), ("model.cuda_graph_modules", "model.cuda_graph_scope")
     scope = sorted(map(str, s.items(*names) or []))
     if impl in (None, "none"):

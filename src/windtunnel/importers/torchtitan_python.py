@@ -41,7 +41,7 @@ def read_python(
         launch.wrong("", f"is not Python: {error.msg}", line=error.lineno)
         return {}, {}
     functions = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
-    builders = [name for name, node in functions.items() if _builds(node, functions)]
+    builders = [name for name, node in functions.items() if _builds(node)]
     chosen = wanted.env.get("CONFIG") or ("plan" if "plan" in builders else builders[0] if len(builders) == 1 else "")
     if chosen not in builders:
         rule = "no function of this file builds a Trainer.Config"
@@ -62,7 +62,7 @@ def _call(node: ast.AST | None) -> str:
     return ast.unparse(node.func) if isinstance(node, ast.Call) else ""
 
 
-def _builds(function: ast.FunctionDef, functions: dict[str, ast.FunctionDef]) -> bool:
+def _builds(function: ast.FunctionDef) -> bool:
     if function.args.args:
         return False  # a helper, or a family of configurations
     if function.returns is not None and ast.unparse(function.returns).endswith("Trainer.Config"):

@@ -137,7 +137,7 @@ def _memory_and_heat(result: PlanResult) -> str:
         known = [r for r in result.frontier if r.reserved_bytes is not None]
         return memory if len(known) > 1 else ""
     hint = "seconds; bold and framed: simulated; ≥: a bound; empty: no plan keeps to the limits"
-    heat = card("Best of every tp and pp", hint, plot(heat_figure(result, result.why)))
+    heat = card("Best of every tp and pp", hint, plot(heat_figure(result.why)))
     return f'<div class="row pair">{memory}{heat}</div>'
 
 

@@ -105,7 +105,7 @@ def tiles(result: ServingResult) -> str:
     )
     if band := result.intervals.get("output_tokens_per_s"):
         rate += f"<br>80 % interval {band['low']:,.0f} to {band['high']:,.0f} tokens/s"
-    asked = objective_text(result, slo)
+    asked = objective_text(slo)
     if asked:
         good = tile(
             "Goodput", f"{result.goodput_requests_per_s:,.4g}<small> requests/s</small>",

@@ -63,7 +63,7 @@ def plan_summary(result: PlanResult, width: int = 120) -> RenderableType:
     else:
         lines += [_title("Least bound by axis"), *_axes(result.by_axis, width)]
     if result.stability is not None:
-        lines += _stability(result.stability, width)
+        lines += _stability(result.stability)
     lines += [_title("Proof"), *(_wrapped(text) for text in proof_words(result))]
     for rule, number in result.excluded.items():
         lines.append(_wrapped(f"{number:,} axis combinations left out: {rule}", style="dim"))
@@ -212,7 +212,7 @@ def _flow(items: Iterable[str], width: int) -> Padding:
     return Padding(Text("\n".join(lines)), (0, 0, 0, 2), expand=False)
 
 
-def _stability(told: Stability, width: int) -> list[RenderableType]:
+def _stability(told: Stability) -> list[RenderableType]:
     words = plan_words({k: v for k, v in told.layout.items() if k in ("tp", "pp", "cp", "ep", "dp")})
     ended = "" if told.complete else "; interrupted"
     out: list[RenderableType] = [_title(f"How far {words} stays the best ({told.searches} exact searches{ended})")]

@@ -188,7 +188,7 @@ def _where(r: Ranked) -> str:
     return f"{plan_words(r.plan)}<br>{device}{r.precision}"
 
 
-def heat_figure(result: PlanResult, why: Why) -> Any:
+def heat_figure(why: Why) -> Any:
     """Best step of every tp and pp; a bound where nothing was simulated."""
     import plotly.graph_objects as go
 

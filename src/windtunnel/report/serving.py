@@ -99,7 +99,7 @@ def _figures(result: ServingResult) -> RenderableType:
     if band:
         rate += f" (80 %: {band['low']:,.0f} to {band['high']:,.0f})"
     grid.add_row("Throughput", f"{rate}\n{each}; {devices}")
-    asked = objective_text(result, slo_of(result))
+    asked = objective_text(slo_of(result))
     if asked:
         verdict = Text(verdict_text(result), style="green" if result.slo_met else "bold red")
         verdict.append(f"; goodput {result.goodput_requests_per_s:,.4g} requests/s", style="default not bold")

@@ -129,7 +129,7 @@ def limit_text(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def objective_text(result: ServingResult, slo: dict[str, float]) -> str:
+def objective_text(slo: dict[str, float]) -> str:
     """The objective as stated: `TTFT up to 1.00 s, TPOT up to 50.00 ms for 90 % of requests`; empty without one."""
     parts = [f"{name.upper()} up to {short(slo[name])}" for name in ("ttft", "tpot", "e2e") if name in slo]
     return f"{', '.join(parts)} for {percent(slo['percentile'], 0)} of requests" if parts else ""

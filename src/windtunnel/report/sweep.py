@@ -44,7 +44,7 @@ def shown_points(result: SweepResult) -> list[tuple[Point, str]]:
 def knee_words(result: SweepResult) -> list[tuple[str, str]]:
     """(title, sentence) of what the sweep found."""
     full = (result.knee or result.best).result
-    asked = objective_text(full, slo_of(full))
+    asked = objective_text(slo_of(full))
     out = []
     what = f"meets {asked}" if asked else "has a steady state"
     if result.knee is not None:

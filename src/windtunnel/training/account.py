@@ -48,7 +48,7 @@ _LABEL = {
 }
 
 
-def breakdown(program: StepProgram, timeline: Timeline, parts: Parts, table: InstructionTable) -> dict[str, float]:
+def breakdown(program: StepProgram, timeline: Timeline, parts: Parts) -> dict[str, float]:
     """Partition the wall time of the stage that finishes last. Sums to the makespan."""
     own = last_stage_tasks(program, timeline)
     start, end = timeline.start_s[own], timeline.end_s[own]

@@ -12,7 +12,6 @@ from windtunnel.cost.coefficients import FULL_PRECISION
 from windtunnel.cost.provenance import Provenance, provenance
 from windtunnel.engine import simulate
 from windtunnel.program.segment import Launch
-from windtunnel.program.tables import Timeline
 from windtunnel.schedules.table import F
 from windtunnel.specs.cluster import ClusterSpec
 from windtunnel.specs.device import DeviceSpec
@@ -70,10 +69,10 @@ def build_chain(prepared: Prepared, scenario: Scenario) -> Chain:
         variant(x, scenario, _NO_ACCUMULATE), variant(x, scenario, _NO_MEMORY_LIMIT),
         variant(x, scenario, _NO_START | {"optimizer_fraction": 1.0}),
     )  # fmt: skip
-    shares = breakdown(x.program, timeline, x.parts, x.table)
+    shares = breakdown(x.program, timeline, x.parts)
     make = _Build(variants, provenance(x.training.framework, x.cluster.device))
     make.segments(own)
-    make.step(own, timeline, shares)
+    make.step(own, shares)
     return make.out.chain(timeline.makespan_s, shares, x.clock, int(x.program.stage[own[0]]), x.cluster.device.id)
 
 
@@ -326,7 +325,7 @@ class _Build:
             )  # fmt: skip
 
     # -- the step around them -----------------------------------------------------------------------------------------
-    def step(self, own: Any, timeline: Timeline, shares: dict[str, float]) -> None:
+    def step(self, own: Any, shares: dict[str, float]) -> None:
         """Pipeline messages, data-parallel traffic, copies to the host, the optimizer."""
         program, x = self.x.program, self.x
         stage = int(program.stage[own[0]])

@@ -34,7 +34,6 @@ from windtunnel.training.known import BlockCost, BlockSum, Known, Priced
 from windtunnel.training.unshard import add_copies, copy_bytes
 
 Floats = npt.NDArray[np.float64]
-DIRECTIONS = "FBW"
 HEAD = "logits and head"
 """Kind of kept memory that only the model's end has."""
 
@@ -223,7 +222,7 @@ def build_parts(
     )  # fmt: skip
     alike = (id(priced), plan.pp, plan.stage_layers, plan.recompute.num_layers, placement_table.tobytes())
     if alike not in known.parts:
-        parts = _assemble(model, training, plan, cluster, priced, placement_table, network, mesh, behaviour)
+        parts = _assemble(model, training, plan, priced, placement_table, network, mesh, behaviour)
         known.parts[alike] = replace(
             parts, segments=priced.segments, segment_times=priced.times, costs=priced.costs, plain=priced.plain
         )  # fmt: skip
@@ -413,7 +412,6 @@ def _assemble(
     model: ModelSpec,
     training: TrainingSpec,
     plan: ResolvedPlan,
-    cluster: ClusterSpec,
     priced: Priced,
     placement_table: npt.NDArray[np.int32],
     network: NetworkModel,

@@ -96,7 +96,7 @@ def simulate_training(
     folder = Path(source).parent if isinstance(source, (str, Path)) else Path()
     assumed = assumptions(scenario, prepared, folder)
     result = simulate_step(prepared, name=scenario.name or prepared.model.name, assumed=assumed, trace=trace)
-    gains = _sensitivities(scenario, source, prepared, result.step_time_s) if sensitivities else {}
+    gains = _sensitivities(scenario, prepared, result.step_time_s) if sensitivities else {}
     plain = scenario.model_dump(mode="json", exclude_unset=True)
     if isinstance(scenario.model, ModelFile):  # a stored result stands without the file
         plain["model"] = prepared.model.model_dump(mode="json", exclude_defaults=True)
@@ -110,7 +110,7 @@ def simulate_training(
     )  # fmt: skip
 
 
-def _sensitivities(scenario: Scenario, source: Source, prepared: Prepared, base_s: float) -> dict[str, float]:
+def _sensitivities(scenario: Scenario, prepared: Prepared, base_s: float) -> dict[str, float]:
     """Relative change of the step when one resource is 10 % larger."""
     from windtunnel.techniques import applied
     from windtunnel.training.resources import RATES, scaled

@@ -273,7 +273,7 @@ def simulate_step(
     number = MATRIX_FORMAT[x.training.precision]
     peak = sum(g.cluster.num_devices * g.cluster.device.peak(number) for g in x.members) / devices
     last = max(x.members, key=lambda g: last_compute_s(g.program, timeline))
-    shares = breakdown(last.program, timeline, last.parts, last.table)
+    shares = breakdown(last.program, timeline, last.parts)
     reports = [_memory(g, timeline) if memory else _no_memory(g) for g in x.members]
     report = max(reports, key=lambda r: r.peak_reserved_bytes / r.capacity_bytes)
     bands = [interval_of(describe(g.training, g.cluster, g.model, g.plan), step) for g in x.members]
@@ -283,7 +283,7 @@ def simulate_step(
     warnings: tuple[str, ...] = ()
     for g, own, drawn in zip(x.members, reports, drawn_w, strict=True):
         where = f"{g.cluster.name}: " if x.groups else ""
-        warnings += tuple(where + text for text in _warnings(g, own))
+        warnings += tuple(where + text for text in _warnings(own))
         cap_w = g.cluster.power_cap_w
         if cap_w is not None and drawn > 1.01 * cap_w:
             cap = f"{where}cluster.power_cap_w {cap_w:g} W is not reached"
@@ -374,7 +374,7 @@ def _memory(x: Prepared, timeline: Timeline) -> MemoryReport:
     return with_bands(report, x.training.framework, x.cluster, x.model)
 
 
-def _warnings(x: Prepared, memory: MemoryReport) -> tuple[str, ...]:
+def _warnings(memory: MemoryReport) -> tuple[str, ...]:
     out = []
     if memory.host_bytes > memory.host_capacity_bytes:
         needs, has = memory.host_bytes / 2**30, memory.host_capacity_bytes / 2**30

@@ -213,7 +213,7 @@ def _lay(asm: Assembly, x: Replicas) -> Laid:
         reduced_by = sharded_traffic(asm, parts, traffic, options, plan, kind, part, row, compute, table, finish, m)
     elif traffic.replicated:
         reduced_by = bucketed_traffic(
-            asm, parts, traffic, options, part, row, piece, first_f, reduced, first_task, pieces, table, finish
+            asm, parts, traffic, options, part, row, first_f, reduced, first_task, pieces, table, finish
         )
     if offloads:
         offload_traffic(asm, parts, plan, x.cluster, kind, part, table, first_task, last_task, row_of)

@@ -203,7 +203,7 @@ class Reduced:
 
 
 def bucketed_traffic(
-    asm: Assembly, parts: Parts, traffic: Traffic, options: StepOptions, part: Rows, row: Rows, piece: Rows,
+    asm: Assembly, parts: Parts, traffic: Traffic, options: StepOptions, part: Rows, row: Rows,
     first_f: Rows, reduced: Rows, first_task: Rows, pieces: Rows, table: InstructionTable, finish: list[list[int]],
 ) -> Reduced:  # fmt: skip
     """DDP, ZeRO-1 and ZeRO-2: gradient buckets after the last backward, parameter buckets before the first forward."""
