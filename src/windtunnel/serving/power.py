@@ -29,6 +29,7 @@ from windtunnel.specs.model import ModelSpec
 Floats = npt.NDArray[np.float64]
 J_PER_KWH = 3.6e6
 _LEVEL, _Z = 0.8, 1.2816
+"""Share of cases that an interval holds, and the normal quantile of it (two-sided)."""
 SUMS = (
     "busy_s", "iterations", "prompt_iterations", "prompt_tokens", "decode_tokens", "prompt_pairs", "kv_tokens",
 )  # fmt: skip

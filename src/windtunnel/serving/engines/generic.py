@@ -21,7 +21,7 @@ class Generic:
     ) -> Defaults:
         """See `Engine`."""
         chunked = limits.chunked_prefill if limits.chunked_prefill is not None else True
-        fields = ("max_num_seqs", "max_num_batched_tokens", "block_size", "memory_fraction", "policy")
+        fields = ("max_num_seqs", "max_num_batched_tokens", "block_size", "memory_fraction", "policy", "sampler_bytes")
         return Defaults(
             "vllm_v1", 256, 8192, 16, 0.9, "vllm", chunked, False, 256, 8.0, sources=dict.fromkeys(fields, "assumed")
         )

@@ -35,6 +35,7 @@ class Lmdeploy:
         return Defaults(
             "lmdeploy", seqs, 8192, 64, share, "lmdeploy", False, False, 0, 8.0,
             sources={
+                "sampler_bytes": "assumed; decides no cache: the memory rule does not read activations",
                 "max_num_seqs": "LMDeploy utils.py, get_max_batch_size: by device, else 128",
                 "max_num_batched_tokens": f"{messages}: max_prefill_token_num 8192",
                 "block_size": f"{messages}: cache_block_seq_len 64",

@@ -62,6 +62,7 @@ class Sglang:
             "sglang", 2048, chunk if chunked else 16384, page, share, "sglang", chunked, True, graphs, 8.0,
             per_rank=False,
             sources={
+                "sampler_bytes": "assumed; decides no cache: the memory rule does not read activations",
                 "max_num_seqs": "SGLang model_runner.py: between 2048 and 4096, by cache and context",
                 "max_num_batched_tokens": f"{SERVER_ARGS}: chunked_prefill_size by device memory",
                 "block_size": f"{SERVER_ARGS}: page_size 1, 64 for MLA kernels on Blackwell",
