@@ -29,7 +29,6 @@ def expert_parallel(
     plan: ResolvedPlan,
     *,
     hidden: float,
-    topk: float,
     imbalance: float,
     fused_experts: bool = False,
 ) -> list[Operator]:

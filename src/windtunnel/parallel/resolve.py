@@ -192,9 +192,6 @@ def resolve(
         attention = "unfused"  # fused kernels take no learned additive bias (T5)
     fused_loss = behaviour.fused_cross_entropy if training.fused_cross_entropy is None else training.fused_cross_entropy
 
-    def switch(given: bool | None, default: bool) -> bool:
-        return default if given is None else given
-
     return ResolvedPlan(
         plan.tp, switch(plan.sp, behaviour.sp) and plan.tp > 1, plan.pp, plan.vpp, plan.cp, plan.cp_kind,
         plan.cp_all_to_all, plan.ep, plan.etp, dp, zero, shard_group, plan.mbs, m, schedule, recompute,
@@ -206,6 +203,11 @@ def resolve(
         training.cuda_graphs or behaviour.cuda_graphs, training.moe_dispatcher or behaviour.dispatcher, float(vocab),
         layers, plan.order, behaviour.tp_regather, behaviour.tp_bulk_overlap and over.tp is None,
     )  # fmt: skip
+
+
+def switch(given: bool | None, default: bool) -> bool:
+    """A switch as given, else as the framework has it."""
+    return default if given is None else given
 
 
 def _check_training(model: ModelSpec, training: TrainingSpec, problems: ProblemList) -> None:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from windtunnel import schedules
 from windtunnel.cost.coefficients import Behaviour
-from windtunnel.parallel.resolve import ResolvedPlan, chosen_schedule, default_split
+from windtunnel.parallel.resolve import ResolvedPlan, chosen_schedule, default_split, switch
 from windtunnel.planner.cells import Cell, depth_columns
 from windtunnel.planner.space import Candidates, Policy
 from windtunnel.schedules.table import B, F, InstructionTable
@@ -45,10 +45,6 @@ class Pipe:
 def plan_of(plan: ResolvedPlan, x: Candidates, row: int, q: Policy, behaviour: Behaviour) -> ResolvedPlan:
     """A cell's plan with the sizes and switches of one candidate."""
     pp, vpp, dp = int(x.pp[row]), int(x.vpp[row]), int(x.dp[row])
-
-    def switch(given: bool | None, default: bool) -> bool:
-        return default if given is None else given
-
     schedule = chosen_schedule(q.schedule if pp > 1 else None, vpp, behaviour)
     return replace(
         plan, pp=pp, vpp=vpp, dp=dp, m=int(x.m[row]), zero=q.zero, shard_group=q.shard_group or dp * plan.cp,

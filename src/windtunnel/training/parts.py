@@ -129,8 +129,8 @@ def local_block(
     """Operators of one rank: tensor, expert and context passes in their fixed order."""
     operators = tensor_parallel(block, plan, float(model.hidden_size), tokens)
     operators = expert_parallel(
-        operators, plan, hidden=float(model.hidden_size), topk=float(max(model.num_experts_per_tok, 1)),
-        imbalance=expert_imbalance(training, plan), fused_experts=bool(training.fused_experts),
+        operators, plan, hidden=float(model.hidden_size), imbalance=expert_imbalance(training, plan),
+        fused_experts=bool(training.fused_experts),
     )  # fmt: skip
     operators = context_parallel(operators, plan, eager_merge=eager_merge)
     frozen = training.phase == "lora"
