@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from windtunnel.errors import UNSET
-from windtunnel.importers.python_values import constants, value_of
+from windtunnel.importers.python_values import constants, leave, value_of
 from windtunnel.importers.shell import read_script, split
 
 if TYPE_CHECKING:
@@ -139,11 +139,11 @@ class _Assignments:
                         self.function(self.functions[called])
                     else:
                         why = "starts from settings that are not in this file; the stack's defaults stand for them"
-                        self._unread(statement.value, why)
+                        leave(self.launch, statement.value, why)
                 elif target not in own:
-                    self._unread(statement, "computed in the file")
+                    leave(self.launch, statement, "computed in the file")
             elif isinstance(statement, ast.If | ast.For | ast.While | ast.With | ast.Try):
-                self._unread(statement, "code, which is not run")
+                leave(self.launch, statement, "code, which is not run")
 
     def _set(self, path: str, value: ast.expr) -> None:
         if isinstance(value, ast.Call) and (path == "model" or path.split(".", maxsplit=1)[0] in ("comm_overlap",)):
@@ -173,7 +173,3 @@ class _Assignments:
             self.values.pop(path, None)
         else:
             self.values[path], self.lines[path] = value, node.lineno
-
-    def _unread(self, node: ast.AST, why: str) -> None:
-        text = " ".join(ast.unparse(node).split())
-        self.launch.leave(text if len(text) < 60 else f"{text[:57]}...", "", getattr(node, "lineno", None), why)

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from windtunnel.importers.launch import Launch
 
 
 def constants(body: Iterable[ast.stmt]) -> dict[str, ast.Constant]:
@@ -34,3 +37,9 @@ def value_of(node: ast.expr, names: dict[str, ast.Constant]) -> Any:
             return names.get(node.id, node)
 
     return ast.literal_eval(Named().visit(ast.parse(ast.unparse(node), mode="eval")).body)
+
+
+def leave(launch: Launch, node: ast.AST, why: str) -> None:
+    """List source that was not read: its text, cut short, and its line."""
+    text = " ".join(ast.unparse(node).split())
+    launch.leave(text if len(text) < 60 else f"{text[:57]}...", "", getattr(node, "lineno", None), why)

@@ -12,7 +12,7 @@ import ast
 from typing import TYPE_CHECKING, Any
 
 from windtunnel.errors import UNSET
-from windtunnel.importers.python_values import constants, value_of
+from windtunnel.importers.python_values import constants, leave, value_of
 
 if TYPE_CHECKING:
     from windtunnel.importers.launch import Launch, Wanted
@@ -108,16 +108,16 @@ class _Reader:
                 elif _call(statement.value).endswith("model_registry") and isinstance(statement.value, ast.Call):
                     self.registries[target] = statement.value
                 elif target not in own:
-                    self._unread(statement, "computed in the file")
+                    leave(self.launch, statement, "computed in the file")
             elif isinstance(statement, ast.Assign) and ast.unparse(statement.targets[0]).startswith(f"{config}."):
                 path = ast.unparse(statement.targets[0]).removeprefix(f"{config}.")
                 self._field(path, statement.value)
             elif isinstance(statement, ast.Return):
                 if statement.value is not None and not isinstance(statement.value, ast.Name):
                     if not self._start(statement.value):
-                        self._unread(statement, "not a Trainer.Config that is written out")
+                        leave(self.launch, statement, "not a Trainer.Config that is written out")
             elif not isinstance(statement, ast.Import | ast.ImportFrom | ast.Assert | ast.Pass):
-                self._unread(statement, "code, which is not run")
+                leave(self.launch, statement, "code, which is not run")
 
     def _start(self, value: ast.AST) -> bool:
         """What a configuration starts from: one written out, or another function's."""
@@ -138,7 +138,7 @@ class _Reader:
                 if name == f"{family}_{flavor}".lower().replace(".", "_").replace("-", "_"):
                     self._put("model.name", family, value)
                     self._put("model.flavor", flavor, value)
-                    self._unread(value, "names the model; its other settings are not in this file")
+                    leave(self.launch, value, "names the model; its other settings are not in this file")
                     return True
         return False
 
@@ -147,7 +147,7 @@ class _Reader:
         if path == "model_spec":
             registry = value if isinstance(value, ast.Call) else self.registries.get(ast.unparse(value))
             if registry is None or not _call(registry).endswith("model_registry"):
-                self._unread(value, "not a call of model_registry")
+                leave(self.launch, value, "not a call of model_registry")
             else:
                 self._registry(registry)
         elif path == "activation_checkpoint":
@@ -156,7 +156,7 @@ class _Reader:
             for name in [name for name in self.values if name.startswith(f"{path}.")]:
                 del self.values[name]
             if not isinstance(value, ast.Call):
-                self._unread(value, f"{path} is not written out")
+                leave(self.launch, value, f"{path} is not written out")
             elif path in _PLAIN:
                 for keyword in value.keywords:
                     self._field(f"{path}.{keyword.arg}", keyword.value)
@@ -184,7 +184,7 @@ class _Reader:
         if isinstance(flavor, ast.Constant):
             self._put("model.flavor", flavor.value, call)
         else:
-            self._unread(call, "its flavor is not written out")
+            leave(self.launch, call, "its flavor is not written out")
         module = self.packages.get("model_registry", ".")
         family = module.rsplit(".", 1)[-1] if module.startswith("torchtitan") else None
         likely = [name for name in sorted(self.models, reverse=True) if self.name.startswith(name)]
@@ -210,7 +210,3 @@ class _Reader:
     def _put(self, name: str, value: Any, node: ast.AST | None) -> None:
         if value is not None:
             self.values[name], self.lines[name] = value, getattr(node, "lineno", None)
-
-    def _unread(self, node: ast.AST, why: str) -> None:
-        text = " ".join(ast.unparse(node).split())
-        self.launch.leave(text if len(text) < 60 else f"{text[:57]}...", "", getattr(node, "lineno", None), why)
