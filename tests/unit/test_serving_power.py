@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -103,7 +104,9 @@ def test_energy_is_the_integral_of_power(instance: Instance) -> None:
 def test_mean_power_grows_with_the_load_and_a_token_gets_cheaper(instance: Instance) -> None:
     reports = [instance.power(instance.totals(batch=b)) for b in (1, 8, 32, 128, 512)]
     means = [r.mean_w_per_device for r in reports]
-    assert means == sorted(means)
+    assert means[-1] > means[0]
+    # attention draws less than kernels over weights: where it takes over, the mean may dip, by its share alone
+    assert all(later > 0.98 * before for before, later in pairwise(means))
     each = [r.energy_per_output_token_j for r in reports]
     assert each == sorted(each, reverse=True)
     totals = instance.totals(batch=32)

@@ -224,7 +224,7 @@ def run(d: Deployment, requests: Requests, *, assumed: tuple[tuple[str, Any, str
         own = router.twin(Rule(limits.router), limits.seed)
         outcome = loop.serve_plainly(requests, table, limits, d.lanes, chains, policy=policy(), router=own)
     requests.input_tokens = sent
-    found = measures(requests, d.iteration.request_s + d.serving.traffic.client_s, d.serving.traffic.warmup_requests)
+    found = measures(requests, d.iteration.request_s, d.serving.traffic.warmup_requests)
     done = requests.state == DONE
     finish = float(np.nanmax(requests.finish_s)) if done.any() else 0.0
     first = float(np.nanmin(requests.arrival_s)) if count else 0.0

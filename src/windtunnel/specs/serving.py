@@ -181,8 +181,6 @@ class TrafficSpec(Spec):
     """Traces that hold text, not counts."""
     time_scale: float = Field(default=1.0, gt=0)
     """Factor on a trace's arrival rate."""
-    client_s: Seconds = Field(default=0.0, ge=0)
-    """What the load generator and the way to it add to each first token, beside the engine's own request cost."""
     seed: int = Field(default=0, ge=0)
 
     @model_validator(mode="after")

@@ -57,11 +57,6 @@ class Ready:
         """Devices of all pools."""
         return sum(pool.devices for pool in self.pools)
 
-    @property
-    def client_s(self) -> float:
-        """Seconds on the way to the engine."""
-        return self.serving.traffic.client_s
-
     def requests(self) -> Requests:
         """A fresh copy of the traffic."""
         traffic = self.serving.traffic
@@ -132,7 +127,7 @@ def run(
     if ready.serving.traffic.offline:  # one process: no client, no HTTP
         own = replace(own, request_s=0.0)
     used = float(outcome.totals["kv_max"].max()) / max(pool.instance.limits.blocks // pool.instance.shape.pp, 1)
-    return Served(requests, own.request_s + ready.client_s, ready.devices, used, int(requests.preemptions.sum()))
+    return Served(requests, own.request_s, ready.devices, used, int(requests.preemptions.sum()))
 
 
 def _split(ready: Ready, costs: list[IterationModel]) -> Served:
@@ -170,7 +165,7 @@ def _split(ready: Ready, costs: list[IterationModel]) -> Served:
     base.finish_s, base.preemptions = made.finish_s, made.preemptions
     base.state = np.where((asked.state == DONE) & (made.state == DONE), DONE, REJECTED).astype(np.int32)
     used = float(outcome.totals["kv_max"].max()) / max(second.instance.limits.blocks, 1)
-    return Served(base, prompts.request_s + ready.client_s, ready.devices, used, int(made.preemptions.sum()))
+    return Served(base, prompts.request_s, ready.devices, used, int(made.preemptions.sum()))
 
 
 def _lanes(pool: Pool) -> int:

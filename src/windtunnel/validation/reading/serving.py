@@ -200,11 +200,8 @@ def _closed(ctx: ServingContext, model: ModelSpec, facts: Facts, formats: dict[s
     limits, kv = _limits(fields), KvSpec(prefix_caching=False)
     traffic = TrafficSpec(
         concurrency=slots, num_requests=protocol.requests * slots, input_tokens=_drawn(size[0], protocol.lengths),
-        output_tokens=_drawn(size[1], protocol.lengths), client_s=protocol.client_s.get(facts.engine, 0.0),
+        output_tokens=_drawn(size[1], protocol.lengths),
     )  # fmt: skip
-    if traffic.client_s:
-        why = "fitted on records of this form: first tokens come later than in other records of the engine"
-        ctx.assume("serving.traffic.client_s", traffic.client_s, why)
     if mode == "split":
         pools = []
         for role in ("prefill", "decode"):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from windtunnel.validation.reading.serving_words import ServingContext
@@ -41,8 +41,6 @@ class Protocol:
     requests: int
     """Requests a slot."""
     why: str
-    client_s: dict[str, float] = field(default_factory=dict)
-    """Seconds on the way to an engine, by engine."""
 
 
 def protocol_of(form: str, engine: str) -> Protocol | None:
@@ -50,9 +48,9 @@ def protocol_of(form: str, engine: str) -> Protocol | None:
     for entry in table("serving")["protocols"]:
         if matches(entry["form"], form.lower()):
             why = " ".join(entry["why"].split())
-            lengths, client_s = entry["lengths"], entry.get("client_s", {})
+            lengths = entry["lengths"]
             share = float(lengths.get(engine, 1.0) if isinstance(lengths, dict) else lengths)
-            return Protocol(entry["name"], share, int(entry["requests"]), why, client_s)
+            return Protocol(entry["name"], share, int(entry["requests"]), why)
     return None
 
 
