@@ -8,6 +8,7 @@ import pytest
 from windtunnel import catalog
 from windtunnel.cost.serving import release_of, serving_coefficients
 from windtunnel.errors import ProblemList
+from windtunnel.serving.attention import layer_counts
 from windtunnel.serving.iteration import IterationModel, iteration_model
 from windtunnel.serving.layers import Layers
 from windtunnel.serving.shape import shape_of
@@ -63,10 +64,17 @@ def test_never_faster_than_the_roofline(case: tuple) -> None:
     for n in (1, 64, 4096):
         flop_s = found.linear.flop_per_token * n / (ranks * max(device.peak_flop_per_s.values()))
         assert found.seconds(n) >= flop_s
-    experts = catalog.model(case[0]).num_experts
-    if not experts:
+    model, plan = catalog.model(case[0]), case[2]
+    if not model.num_experts:
         assert found.seconds(1) >= found.linear.weight_bytes * 0.97 / device.memory_bytes_per_s
-    assert found.decode_kv_s * device.memory_bytes_per_s * max(case[2].get("dp", 1), 1) >= 0.0
+    if model.is_mla:  # one latent for all heads, on every tensor rank
+        kept = float((model.kv_lora_rank or 0) + model.qk_rope_head_dim)
+    else:
+        size, heads, _ = model.attention_dims(windowed=False)
+        kept = 2.0 * size * heads / plan.get("tp", 1)
+    element_bytes = 1.0 if case[3].get("kv_cache") == "fp8" else 2.0
+    read_bytes = layer_counts(model)[0] * kept * element_bytes / plan.get("dp", 1)
+    assert found.decode_kv_s >= read_bytes / device.memory_bytes_per_s
 
 
 @pytest.mark.parametrize("rate", ["memory_bytes_per_s", "peak_flop_per_s"])
