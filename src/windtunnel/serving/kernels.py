@@ -67,13 +67,12 @@ TOTAL = np.dtype(
         (name, "f8")
         for name in (
             "busy_s", "iterations", "prompt_iterations", "prompt_tokens", "decode_tokens", "prompt_pairs", "kv_tokens",
-            "decode_step_s", "running_s", "waiting_s", "used_s", "kv_max", "preemptions", "running_max",
-            "asked_tokens", "hit_tokens",
+            "running_s", "used_s", "kv_max", "preemptions", "running_max", "asked_tokens", "hit_tokens",
         )
     ]
 )  # fmt: skip
-"""Sums over an instance's life: seconds, tokens, integrals over time of sequences running, waiting, of blocks
-used; tokens of prompts that entered, and those of them found in the cache."""
+"""Sums over an instance's life: seconds, tokens, integrals over time of sequences running and of blocks used;
+tokens of prompts that entered, and those of them found in the cache."""
 SERIES = np.dtype(
     [(name, "f8") for name in ("start", "seconds", "steps", "decoding", "prompts", "waiting", "used")]
     + [("instance", "i8")]
@@ -712,13 +711,11 @@ def _complete(
     seconds = now - instance.start
     total.busy_s += seconds
     total.running_s += seconds * (decoding + instance.prefilling)
-    total.waiting_s += seconds * instance.waiting
     if steps > 0 and decoding > 0:
         _count(histogram, instance.first_step, instance.slope, steps, decoding)
         total.iterations += steps
         total.decode_tokens += float(steps) * decoding
         total.kv_tokens += steps * instance.kv + decoding * (0.5 * steps * (steps - 1))
-        total.decode_step_s += seconds
         if not limits.reserve:
             instance.used += _growth(turns, instance.step, steps, decoding, limits.block)
             if nodes is not None:

@@ -65,14 +65,12 @@ class Recorder:
         total = self.totals[one.index]
         total["busy_s"] += seconds
         total["running_s"] += seconds * one.running
-        total["waiting_s"] += seconds * one.waiting
         if steps and decoding:
             self.kernels._count.py_func(self.between_tokens, one.step_s, one.slope_s, steps, decoding)
             total["iterations"] += steps
             total["decode_tokens"] += float(steps) * decoding
             kv = sum(q.stored + 1 for q in one.decoding)
             total["kv_tokens"] += steps * kv + decoding * (0.5 * steps * (steps - 1))
-            total["decode_step_s"] += seconds
         else:
             total["iterations"] += 1
 
