@@ -31,7 +31,6 @@ from windtunnel.training.assembly import (
     T_SEND,
     Assembly,
     Built,
-    Floats,
     Rows,
 )  # fmt: skip
 from windtunnel.training.between import Between, join
@@ -63,7 +62,6 @@ class StepProgram:
     compute_task: Rows
     """Compute tasks row by row, piece by piece; row r owns `compute_task[piece_ptr[r]:piece_ptr[r + 1]]`."""
     piece_ptr: Rows
-    optimizer_s: float
     part: Rows
     """Instruction row → virtual stage in depth order."""
 
@@ -104,9 +102,10 @@ def build_joint(replicas: list[Replicas], between: Between | None = None) -> lis
     barrier = asm.add(big + 1, 0, S_GATHER, 0.0, T_BARRIER)
     everything = np.array([t + x.first_id for x in laid for stage in x.finish for t in stage])
     asm.depend(np.full(len(everything), barrier[0]), everything)
-    optimizer_s = [_update(asm, x, barrier, big) for x in laid]
+    for x in laid:
+        _update(asm, x, barrier, big)
     built = asm.build(np.concatenate([one.capacity for one in replicas]))
-    return [_seen(built, asm, x, seconds) for x, seconds in zip(laid, optimizer_s, strict=True)]
+    return [_seen(built, asm, x) for x in laid]
 
 
 def _lay(asm: Assembly, x: Replicas) -> Laid:
@@ -237,21 +236,21 @@ def _tied(asm: Assembly, x: Laid, big: float) -> None:
         x.finish[s].append(int(task[0]))
 
 
-def _update(asm: Assembly, x: Laid, barrier: Rows, big: float) -> Floats:
-    """The optimizer of every stage, and the gathers that follow it. Returns seconds of the optimizer, shape (p,)."""
+def _update(asm: Assembly, x: Laid, barrier: Rows, big: float) -> None:
+    """The optimizer of every stage, and the gathers that follow it."""
     p, traffic, plan = x.replicas.table.p, x.replicas.traffic, x.replicas.plan
     asm.begin(x.first_stage, x.first_id)
-    optimizer_s = x.replicas.optimizer_seconds(x.stage_of)
-    updates = asm.add(np.full(p, big + 2), np.arange(p), S_COMPUTE, optimizer_s, T_OPTIMIZER)
+    updates = asm.add(
+        np.full(p, big + 2), np.arange(p), S_COMPUTE, x.replicas.optimizer_seconds(x.stage_of), T_OPTIMIZER
+    )
     asm.depend(updates, barrier[0] - x.first_id)
     if traffic.replicated and plan.zero in (1, 2) and not traffic.gather_at_start and traffic.behaviour.shard_optimizer:
         chunk_gather = np.bincount(x.stage_of, weights=traffic.gather_seconds(), minlength=p)
         final_gather = asm.add(np.full(p, big + 3), np.arange(p), S_GATHER, chunk_gather, T_GATHER)
         asm.depend(final_gather, updates)
-    return optimizer_s
 
 
-def _seen(built: Built, asm: Assembly, x: Laid, optimizer_s: Floats) -> StepProgram:
+def _seen(built: Built, asm: Assembly, x: Laid) -> StepProgram:
     """The program as some replicas see it: tasks of others have no stage and no row."""
     p = x.replicas.table.p
     own = (built.stage >= x.first_stage) & (built.stage < x.first_stage + p)
@@ -270,7 +269,6 @@ def _seen(built: Built, asm: Assembly, x: Laid, optimizer_s: Floats) -> StepProg
         final[asm.end_of()[x.last_task + x.first_id]],
         final[x.compute + x.first_id],
         np.append(x.first_task, len(x.row)),
-        float(optimizer_s.max()),
         x.part,
     )
 
