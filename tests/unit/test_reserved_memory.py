@@ -203,6 +203,17 @@ def test_planned_memory_reserves_what_is_alive() -> None:
     assert other.reserved_by_allocator_bytes > other.peak_allocated_bytes
 
 
+def test_a_checkpoint_by_names_drops_in_memory_what_it_recomputes_in_time() -> None:
+    plan = {"zero": 3, "recompute": {"policy": "modules", "modules": ["core_attn"]}}
+
+    def dropped(framework: str) -> set[str]:
+        trace, _ = stage_trace(small(plan, framework=framework))
+        return {name.removesuffix(" again") for writers in trace.layers for w in writers for name in w.dropped}
+
+    assert "attention_out" in dropped("jax")
+    assert "attention_out" not in dropped("torchtitan")
+
+
 def test_expandable_segments_follow_the_setting() -> None:
     def reserved(chosen: bool | None) -> float:
         source = small({"tp": 2, "cp": 2})

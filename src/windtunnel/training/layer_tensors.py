@@ -156,7 +156,9 @@ class LayerWriter:
         self.operators = [split_operator(op, plan) for op in block.operators]
         self.looped = settings.loss != "in_place" and block.kind == "head"
         """The loss is written out tensor by tensor; the `logits` tensor stands for it elsewhere."""
-        again = recompute_block(block, [], policy, compiled=settings.compiled, kept_products=settings.kept_products)
+        again = recompute_block(
+            block, [], policy, named=settings.named, compiled=settings.compiled, kept_products=settings.kept_products
+        )
         names = {t.name for t in again.kept}
         dropped = [replace(t, name=f"{t.name} again") if t.name in names else t for t in again.dropped]
         self.dropped = {t.name for t in dropped}
