@@ -17,8 +17,9 @@ from windtunnel.serving.limits import Limits
 from windtunnel.serving.limits import Router as RouterId
 from windtunnel.serving.prefix_cache import PrefixCache
 from windtunnel.serving.prefixes import Chains, chains_of
+from windtunnel.serving.queues.base import Queue
 from windtunnel.serving.recorder import Recorder
-from windtunnel.serving.requests import DONE, REJECTED, Floats, Requests
+from windtunnel.serving.requests import DONE, REJECTED, SHED, Floats, Requests
 
 MILLION = 1_000_000
 EXPECTED_MOST = 4096
@@ -55,6 +56,8 @@ class Request:
     chain: tuple[int, ...] = ()
     nodes: int = 0
     shared: int = 0
+    tenant: int = 0
+    shed: bool = False
 
 
 @dataclass(slots=True)
@@ -92,11 +95,14 @@ class Instance:
     host: int = 0
     """Blocks in host memory."""
     cache: PrefixCache | None = None
+    queue: Queue = field(default_factory=Queue)
+    now: float = 0.0
+    """Of the event under way, for disciplines that read the clock."""
 
     @property
     def waiting(self) -> int:
         """Requests in line."""
-        return sum(len(line) for line in self.lines.values())
+        return self.queue.waiting(self)
 
     @property
     def running(self) -> int:
@@ -104,11 +110,8 @@ class Instance:
         return len(self.prompts) + len(self.decoding)
 
     def next_in_line(self) -> Request | None:
-        """Who is served first: the lowest class, then the order of arrival."""
-        for c in sorted(self.lines):
-            if self.lines[c]:
-                return self.lines[c][0]
-        return None
+        """Who is served first."""
+        return self.queue.next(self)
 
     def blocks(self, tokens: int) -> int:
         """Blocks that hold so many tokens."""
@@ -219,7 +222,7 @@ class Policy:
             if taken is None:
                 break
             q = taken
-            instance.lines[q.priority].popleft()
+            instance.queue.take(instance, q)
             instance.enter(q)
             moved += 2 * q.swapped
             instance.host -= q.swapped
@@ -235,8 +238,16 @@ class Policy:
         return Batch(chunks, decodes=not chunks or limits.mixed, moved=moved)
 
     def preempt(self, instance: Instance) -> Request:
-        """Whom to take out of the batch when the cache is full: the newest."""
-        return instance.admitted[-1]
+        """Whom to take out of the batch when the cache is full."""
+        return instance.queue.victim(instance)
+
+
+class Admission:
+    """Which requests are turned away when they come. Override `accepts` to try a rule."""
+
+    def accepts(self, one: Instance, q: Request, now: float) -> bool:
+        """Whether an instance takes a request."""
+        return True
 
 
 class Router:
@@ -283,12 +294,13 @@ class Twin:
     def __init__(
         self, requests: Requests, linear: Floats, limits: Limits, instances: int, *, policy: Policy | None = None,
         router: Router | None = None, jumps: bool = True, chains: Chains | None = None, record: Recorder | None = None,
+        queue: Queue | None = None, admission: Admission | None = None,
     ) -> None:  # fmt: skip
         self.all = [
             Request(
                 i, int(requests.input_tokens[i]), int(requests.output_tokens[i]), int(requests.cached_tokens[i]),
                 int(requests.priority[i]), int(requests.group[i]), float(requests.arrival_s[i]),
-                float(requests.delay_s[i]), int(requests.follow[i]),
+                float(requests.delay_s[i]), int(requests.follow[i]), tenant=int(requests.tenant[i]),
             )
             for i in range(len(requests))
         ]  # fmt: skip
@@ -296,7 +308,8 @@ class Twin:
         self.linear: Floats = both[0]
         self.own: Floats = both[1]
         self.limits = limits
-        self.instances = [Instance(k, limits, ratio=limits.ratio_start) for k in range(instances)]
+        self.queue, self.admission = queue or Queue(), admission
+        self.instances = [Instance(k, limits, ratio=limits.ratio_start, queue=self.queue) for k in range(instances)]
         if limits.caching:
             chains = chains or chains_of(requests, limits.block)
             for q in self.all:
@@ -313,6 +326,7 @@ class Twin:
     def run(self) -> list[Request]:
         """All requests, served."""
         limits = self.limits
+        self.queue.begin(self.instances)
         if limits.concurrency:
             first = min(limits.concurrency, len(self.order))
             self.later = [(0.0, int(i)) for i in self.order[:first]]
@@ -335,6 +349,7 @@ class Twin:
             now = one.busy_until
             for q in self._complete(one, now):
                 one.tokens_to_do -= q.input + q.output
+                self.queue.ended(one, q)
                 self._successor(q, now)
             while self.later and self.later[0][0] <= now:
                 _, i = heapq.heappop(self.later)
@@ -371,8 +386,13 @@ class Twin:
             q.rejected = True
             self._successor(q, now)
             return -1
+        one.now = now
+        if self.admission is not None and not self.admission.accepts(one, q, now):
+            q.shed = True
+            self._successor(q, now)
+            return -1
         one.tokens_to_do += q.input + q.output
-        one.lines.setdefault(q.priority, deque()).append(q)
+        self.queue.arrive(one, q)
         return k
 
     def _successor(self, q: Request, now: float) -> None:
@@ -391,6 +411,8 @@ class Twin:
             self._shorten(one, now)
 
     def _may_enter(self, one: Instance) -> bool:
+        if self.queue.yields(one) is not None:
+            return True
         q = one.next_in_line()
         if q is None or one.running >= self.limits.max_seqs or (self.limits.static and one.running):
             return False
@@ -399,6 +421,9 @@ class Twin:
     def _form(self, one: Instance, now: float) -> None:
         limits = self.limits
         preempted = False
+        one.now = now
+        while (q := self.queue.yields(one)) is not None:
+            self._take_back(one, q)
         while one.decoding:
             need = one.growth()
             if preempted and len(one.decoding) > 1:
@@ -446,7 +471,7 @@ class Twin:
         if not one.decoding:
             one.mode, one.busy_until, one.ratio = "idle", float("inf"), limits.ratio_start
             return
-        steps = self._steps(one) if self.jumps else 1
+        steps = min(self._steps(one), self.queue.horizon(one)) if self.jumps else 1
         if (limits.poll > 1 or limits.ratio_start or preempted) and self._may_enter(one):
             steps = min(steps, limits.poll - one.polled)
         count = len(one.decoding)
@@ -492,7 +517,7 @@ class Twin:
         one.admitted.remove(q)
         (one.decoding if decoding else one.prompts).remove(q)
         q.cached, q.preemptions = 0, q.preemptions + 1
-        one.lines.setdefault(q.priority, deque()).appendleft(q)
+        self.queue.put_back(one, q)
 
     def _complete(self, one: Instance, now: float) -> list[Request]:
         """The iteration or run is over; returns the requests that ended with it, in order."""
@@ -500,6 +525,8 @@ class Twin:
         limits, steps = self.limits, one.steps
         if self.record is not None:
             self.record.ended(one, now)
+        one.now = now
+        self.queue.served(one, one.chunks if one.mode == "iteration" else (), steps)
         if steps and one.decoding:
             one.polled = (one.polled + steps) % max(limits.poll, 1)
             for q in one.decoding:
@@ -543,16 +570,18 @@ class Twin:
 def serve(
     requests: Requests, linear: Floats, limits: Limits, instances: int, *, policy: Policy | None = None,
     router: Router | None = None, jumps: bool = True, chains: Chains | None = None, record: Recorder | None = None,
+    queue: Queue | None = None, admission: Admission | None = None,
 ) -> None:  # fmt: skip
     """Run all requests and write scheduled, first-token and finish times into `requests`."""
     twin = Twin(
-        requests, linear, limits, instances, policy=policy, router=router, jumps=jumps, chains=chains, record=record
-    )
+        requests, linear, limits, instances, policy=policy, router=router, jumps=jumps, chains=chains, record=record,
+        queue=queue, admission=admission,
+    )  # fmt: skip
     for q in twin.run():
         i = q.index
         requests.arrival_s[i], requests.scheduled_s[i] = q.arrival, q.scheduled
         requests.first_token_s[i], requests.finish_s[i] = q.first, q.finish
         requests.preemptions[i], requests.instance[i] = q.preemptions, q.instance
-        requests.state[i] = REJECTED if q.rejected else DONE
+        requests.state[i] = REJECTED if q.rejected else SHED if q.shed else DONE
         if limits.caching:
             requests.cached_tokens[i] = q.hit

@@ -12,8 +12,8 @@ from windtunnel.importers.traces.record import PrefixBlocks
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int32]
 
-DONE, REJECTED = 4, 5
-"""States of a request after a run; a rejected one needs more cache than there is."""
+DONE, REJECTED, SHED = 4, 5, 6
+"""States of a request after a run; a rejected one needs more cache than there is, a shed one was turned away."""
 
 
 @dataclass(slots=True)
@@ -31,6 +31,8 @@ class Requests:
     """0 (served first) to 7."""
     group: Ints = field(default_factory=lambda: np.zeros(0, np.int32))
     """Shared prefix or session, for routing."""
+    tenant: Ints = field(default_factory=lambda: np.zeros(0, np.int32))
+    """Who sends it: a number from 0 (`traffic.tenants`)."""
     prefix_tokens: Ints = field(default_factory=lambda: np.zeros(0, np.int32))
     """First tokens of the prompt that an earlier request holds (its session's turns, a system prompt, a trace's equal
     blocks): what a cache that forgets nothing would have."""
@@ -53,7 +55,7 @@ class Requests:
             ("cached_tokens", np.int32, 0), ("priority", np.int32, 0), ("group", np.int32, 0), ("follow", np.int32, -1),
             ("prefix_tokens", np.int32, 0), ("delay_s", np.float64, 0.0), ("scheduled_s", np.float64, np.nan),
             ("first_token_s", np.float64, np.nan), ("finish_s", np.float64, np.nan), ("preemptions", np.int32, 0),
-            ("instance", np.int32, -1), ("state", np.int32, 0),
+            ("instance", np.int32, -1), ("state", np.int32, 0), ("tenant", np.int32, 0),
         ):  # fmt: skip
             if len(getattr(self, name)) != count:
                 setattr(self, name, np.full(count, value, empty))
