@@ -53,12 +53,14 @@ host memory."""
 INSTANCE = np.dtype(
     [(name, "f8") for name in ("start", "end", "first_step", "slope", "kv", "window")]
     + [(name, "i8") for name in ("step", "steps", "used", "polled", "ratio", "cached", "host", "row", "single")]
+    + [("fraction", "i8")]
     + [(name, "i4") for name in ("mode", "decoding", "prefilling", "waiting", "prompt_head", "prompt_tail")]
     + [(name, "i4") for name in ("newest", "oldest", "youngest", "common")],
     align=True,
 )  # fmt: skip
 """An instance: the iteration or run under way, its batch, its cache. `ratio`: of the answers to come, what is expected
-(millionths); `cached`: blocks that nobody holds but whose content is known, from the `oldest` node to the `youngest`;
+(millionths); `step`: tokens that a sequence decoding all along has made, and `fraction` of the next (millionths);
+`cached`: blocks that nobody holds but whose content is known, from the `oldest` node to the `youngest`;
 `common`: nodes that several requests may want, from `row` on; `single`: what to add to the number of any other."""
 NODE = np.dtype([(name, "i4") for name in ("resident", "holders", "before", "after")])
 """A stretch of content in one instance's cache: blocks there, requests that hold it, its place among those let go."""
@@ -91,7 +93,7 @@ LIMITS = np.dtype(
             "window", "budget", "max_seqs", "block", "blocks", "watermark", "poll", "mixed", "chunked", "reserve",
             "static", "router", "concurrency", "every", "seed", "caching", "reserve_length", "sequence_blocks",
             "ratio_start", "ratio_least", "ratio_decay", "retract", "swap_blocks",
-            "ranks",
+            "ranks", "tokens_per_step", "step_tokens", "lookahead",
         )
     ]
 )  # fmt: skip
@@ -223,7 +225,7 @@ def _blocks(tokens: int, block: int) -> int:
 
 @_helper
 def _growth(turns: Array, step: int, steps: int, decoding: int, block: int) -> int:
-    """Blocks that the next `steps` decode steps take: `turns[(stored − step) mod block]` counts sequences."""
+    """Blocks that the next `steps` decode steps take: `turns[(slots − step) mod block]` counts sequences."""
     whole = steps // block
     out = whole * decoding
     for i in range(whole * block, steps):
@@ -258,8 +260,46 @@ def _extra(q: Array, limits: Array) -> int:
 def _wanted(q: Array, limits: Array) -> int:
     """Tokens that a request takes blocks for when it enters."""
     if limits.reserve:
-        return max(q.input + q.output, limits.reserve_length)
-    return q.input + q.made
+        return max(q.input + q.output, limits.reserve_length) + limits.lookahead
+    return q.input + q.made + limits.lookahead
+
+
+# -- steps and tokens: all sequences of an instance share one clock of tokens ------------------------------------------
+@_helper
+def _gained(instance: Array, limits: Array, steps: int) -> int:
+    """Tokens that each decoding sequence makes in the next `steps` steps."""
+    if limits.tokens_per_step == MILLION:
+        return steps
+    return (instance.fraction + steps * limits.tokens_per_step) // MILLION
+
+
+@_helper
+def _steps_for(instance: Array, limits: Array, tokens: int) -> int:
+    """Steps in which each decoding sequence makes so many tokens at least."""
+    if limits.tokens_per_step == MILLION:
+        return tokens
+    return (tokens * MILLION - instance.fraction + limits.tokens_per_step - 1) // limits.tokens_per_step
+
+
+@_helper
+def _steps_within(instance: Array, limits: Array, tokens: int) -> int:
+    """Steps in which each decoding sequence makes so many tokens at most."""
+    return ((tokens + 1) * MILLION - 1 - instance.fraction) // limits.tokens_per_step
+
+
+@_helper
+def _next_growth(instance: Array, turns: Array, limits: Array) -> int:
+    """Blocks that the next decode step takes."""
+    ahead = _gained(instance, limits, 1)
+    if ahead == 1:
+        return turns[(-instance.step) % limits.block]
+    return _growth(turns, instance.step, ahead, instance.decoding, limits.block)
+
+
+@_helper
+def _kv(instance: Array) -> float:
+    """Tokens in the cache of decoding sequences, the share of the next one included."""
+    return instance.kv + instance.decoding * (instance.fraction * 1e-6)
 
 
 # -- content of the cache: chains of nodes, shared between requests ----------------------------------------------------
@@ -396,9 +436,10 @@ def _give_decoding_back(
     q = requests[i]
     blocks = q.blocks
     if not limits.reserve:
-        blocks = _blocks(q.stored, limits.block)
-        turns[(q.stored - instance.step) % limits.block] -= 1
-    _give_back(instance, requests, i, limits, nodes, chain_at, chain, size, blocks, q.stored)
+        blocks = _blocks(q.stored + limits.lookahead, limits.block)
+        turns[(q.stored + limits.lookahead - instance.step) % limits.block] -= 1
+    done = min(q.stored, q.input + q.output - 1)
+    _give_back(instance, requests, i, limits, nodes, chain_at, chain, size, blocks, done)
 
 
 @_helper
@@ -418,7 +459,7 @@ def _preempt(
     if q.state == DECODE:
         q.stored = _decoded(instance, q)
         q.made = q.output - (q.finish_step - instance.step)
-        blocks = _blocks(q.stored, limits.block)
+        blocks = _blocks(q.stored + limits.lookahead, limits.block)
         if instance.host + blocks <= limits.swap_blocks:
             instance.host += blocks
             q.swapped = blocks
@@ -461,7 +502,7 @@ def _fits(
     q = requests[i]
     need = _blocks(_wanted(q, limits), limits.block) + _extra(q, limits)
     if limits.mixed and not limits.reserve:
-        need += turns[(-instance.step) % limits.block]
+        need += _next_growth(instance, turns, limits)
     found = 0
     if nodes is not None and q.swapped == 0:
         found, free, _ = _find(instance, nodes, chain_at, chain, size, i)
@@ -502,7 +543,7 @@ def _form(
     preempted = False
     if not limits.reserve:
         while instance.decoding > 0:
-            need = turns[(-instance.step) % limits.block]
+            need = _next_growth(instance, turns, limits)
             if preempted and instance.decoding > 1:
                 need = max(need, _blocks(instance.decoding * limits.retract, limits.block))
             if instance.used + need <= limits.blocks:
@@ -518,7 +559,7 @@ def _form(
         instance.ratio = min(MILLION, made * MILLION // whole)
     budget = limits.budget
     if limits.mixed:
-        budget -= instance.decoding
+        budget -= instance.decoding * limits.step_tokens
     tokens, sequences, moved = 0, 0, 0
     pairs = 0.0
     i = instance.prompt_head
@@ -606,16 +647,19 @@ def _form(
     total.kv_max = max(total.kv_max, instance.used)
     if tokens > 0:
         decoding = instance.decoding if limits.mixed else 0
-        seconds = linear[0, tokens + decoding] + limits.prompt_extra + limits.prompt_token * tokens
+        beside = decoding * limits.step_tokens
+        seconds = linear[0, tokens + beside] + limits.prompt_extra + limits.prompt_token * tokens
         seconds += limits.pair * pairs
         if limits.ranks > 1:
             turns_each = (sequences + limits.ranks - 1) // limits.ranks
-            even = min(tokens * turns_each * limits.ranks // sequences, len(linear[0]) - 1 - decoding)
-            seconds += linear[1, even + decoding] - linear[1, tokens + decoding]
+            even = min(tokens * turns_each * limits.ranks // sequences, len(linear[0]) - 1 - beside)
+            seconds += linear[1, even + beside] - linear[1, tokens + beside]
             seconds += limits.pair * pairs * (turns_each * limits.ranks / sequences - 1.0)
         seconds += limits.per_sequence * (decoding + sequences) + limits.swap_block * moved
         if decoding > 0:
-            seconds += limits.kv * instance.kv + limits.window_kv * instance.window
+            seconds += limits.kv * _kv(instance) + limits.window_kv * instance.window
+        if limits.step_tokens > 1:
+            seconds += linear[2, decoding] + linear[3, tokens]
         instance.mode = ITERATION
         instance.steps = 1 if decoding > 0 else 0
         instance.first_step = seconds
@@ -630,21 +674,26 @@ def _form(
         instance.end = np.inf
         instance.ratio = limits.ratio_start
         return
-    steps = requests[heap[0]].finish_step - instance.step
+    steps = _steps_for(instance, limits, requests[heap[0]].finish_step - instance.step)
     if not limits.reserve:
-        steps = _room(turns, instance.step, instance.decoding, limits.block, limits.blocks - instance.used, steps)
+        wanted = _gained(instance, limits, steps)
+        room = _room(turns, instance.step, instance.decoding, limits.block, limits.blocks - instance.used, wanted)
+        if room < wanted:
+            steps = _steps_within(instance, limits, room)
     if (
         (limits.poll > 1 or limits.ratio_start > 0 or preempted)
         and instance.waiting > 0
         and _admissible(instance, lines, heap, requests, turns, limits, nodes, chain_at, chain, size)
     ):
         steps = min(steps, limits.poll - instance.polled)
-    first = linear[0, instance.decoding] + limits.per_sequence * instance.decoding
-    first += limits.kv * instance.kv + limits.window_kv * instance.window
+    first = linear[0, instance.decoding * limits.step_tokens] + limits.per_sequence * instance.decoding
+    first += limits.kv * _kv(instance) + limits.window_kv * instance.window
+    if limits.step_tokens > 1:
+        first += linear[2, instance.decoding]
     instance.mode = RUN
     instance.steps = steps
     instance.first_step = first
-    instance.slope = limits.kv * instance.decoding
+    instance.slope = limits.kv * instance.decoding * (limits.tokens_per_step * 1e-6)
     instance.end = now + (steps * first + instance.slope * (0.5 * steps * (steps - 1)))
 
 
@@ -715,21 +764,24 @@ def _complete(
         _count(histogram, instance.first_step, instance.slope, steps, decoding)
         total.iterations += steps
         total.decode_tokens += float(steps) * decoding
-        total.kv_tokens += steps * instance.kv + decoding * (0.5 * steps * (steps - 1))
+        pace = limits.tokens_per_step * 1e-6
+        total.kv_tokens += steps * _kv(instance) + decoding * pace * (0.5 * steps * (steps - 1))
+        gained = _gained(instance, limits, steps)
         if not limits.reserve:
-            instance.used += _growth(turns, instance.step, steps, decoding, limits.block)
+            instance.used += _growth(turns, instance.step, gained, decoding, limits.block)
             if nodes is not None:
                 _evict(instance, nodes, limits.blocks)
         total.used_s += seconds * instance.used
         total.kv_max = max(total.kv_max, instance.used)
         instance.ratio = max(instance.ratio - limits.ratio_decay * steps, limits.ratio_least)
-        instance.step += steps
-        instance.kv += float(steps) * decoding
+        instance.fraction += steps * limits.tokens_per_step - gained * MILLION
+        instance.step += gained
+        instance.kv += float(gained) * decoding
         instance.polled = (instance.polled + steps) % max(limits.poll, 1)
         while instance.decoding > 0 and requests[heap[0]].finish_step <= instance.step:
             i = heap[0]
             q = requests[i]
-            q.stored = q.input + q.output - 1
+            q.stored = _decoded(instance, q)
             _give_decoding_back(instance, requests, turns, i, limits, nodes, chain_at, chain, size)
             _take_out(heap, requests, 0, instance.decoding)
             instance.decoding -= 1
@@ -777,7 +829,7 @@ def _complete(
                 q.held = min(q.stored + 1 + (q.output - q.made) // 2, limits.window)
                 instance.window += q.held
                 if not limits.reserve:
-                    turns[(q.stored - instance.step) % limits.block] += 1
+                    turns[(q.stored + limits.lookahead - instance.step) % limits.block] += 1
             i = follow
     instance.mode = IDLE
     return count
@@ -838,7 +890,7 @@ def _arrive(
     k = _route(instances, tokens, q, limits, turn, state)
     q.instance = k
     most = max(q.input + q.output, limits.reserve_length if limits.reserve else 0)
-    if _blocks(most, limits.block) + _extra(q, limits) > limits.blocks:
+    if _blocks(most + 2 * limits.lookahead, limits.block) + _extra(q, limits) > limits.blocks:
         q.state = REJECTED
         return -1
     tokens[k] += q.input + q.output
@@ -897,7 +949,8 @@ def serve(
         requests: (R,) of `REQUEST`; seconds, tokens and follow-ups set, the rest as `requests.prepare` leaves it.
         order: (S,) requests that arrive by the clock, by time; under closed-loop concurrency, those to send in order.
         linear: (2, G) seconds of an iteration that computes g tokens, for every g up to the budget and all decodes; and
-            the part of them that one rank of attention data parallelism does for its own tokens.
+            the part of them that one rank of attention data parallelism does for its own tokens. With drafts (4, G):
+            seconds that drafting for g sequences adds to an iteration, and g tokens of prompts that the draft reads.
         limits: one record of `LIMITS`.
         instances: (N,) of `INSTANCE`, zeroed but for lists (−1) and ends (inf).
         nodes: of `NODE`, zeroed: a row of common nodes for each instance, then the others. This and the next three are

@@ -78,3 +78,10 @@ class Limits:
     """Seconds per token of a prompt: layers with a window, which a longer prompt fills."""
     ranks: int = 1
     """Ranks of attention data parallelism. One of them computes a prompt, so that few prompts leave others idle."""
+    tokens_per_step: int = 1_000_000
+    """Tokens that a decoding sequence makes in a step, on the average (millionths): more than one where drafted tokens
+    are accepted."""
+    step_tokens: int = 1
+    """Tokens that it computes in a step: one, and those that were drafted."""
+    lookahead: int = 0
+    """Slots of the cache that it holds for drafted tokens."""

@@ -70,7 +70,7 @@ def _long_enough(linear_s: Floats, requests: Requests, limits: Limits) -> Floats
     """
     if limits.chunked or not len(requests):
         return linear_s
-    longest = int((requests.input_tokens + requests.output_tokens).max()) + limits.max_seqs
+    longest = int((requests.input_tokens + requests.output_tokens).max()) + limits.max_seqs * limits.step_tokens
     missing = longest + 1 - linear_s.shape[-1]
     if missing <= 0:
         return linear_s

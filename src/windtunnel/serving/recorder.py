@@ -69,8 +69,8 @@ class Recorder:
             self.kernels._count.py_func(self.between_tokens, one.step_s, one.slope_s, steps, decoding)
             total["iterations"] += steps
             total["decode_tokens"] += float(steps) * decoding
-            kv = sum(q.stored + 1 for q in one.decoding)
-            total["kv_tokens"] += steps * kv + decoding * (0.5 * steps * (steps - 1))
+            pace = one.limits.tokens_per_step * 1e-6
+            total["kv_tokens"] += steps * one.kv() + decoding * pace * (0.5 * steps * (steps - 1))
         else:
             total["iterations"] += 1
 

@@ -94,6 +94,8 @@ class Instance:
     """Of the answers to come, what is expected (millionths)."""
     host: int = 0
     """Blocks in host memory."""
+    fraction: int = 0
+    """Of the next token, that every decoding sequence has made (millionths)."""
     cache: PrefixCache | None = None
     queue: Queue = field(default_factory=Queue)
     now: float = 0.0
@@ -120,8 +122,8 @@ class Instance:
     def wanted(self, q: Request) -> int:
         """Blocks of tokens that a request takes when it enters."""
         if self.limits.reserve:
-            return self.blocks(max(q.input + q.output, self.limits.reserve_length))
-        return self.blocks(q.input + q.made)
+            return self.blocks(max(q.input + q.output, self.limits.reserve_length) + self.limits.lookahead)
+        return self.blocks(q.input + q.made + self.limits.lookahead)
 
     def extra(self, q: Request) -> int:
         """Blocks that it takes beside those of its tokens: recurrent states, layers that keep a window."""
@@ -170,7 +172,18 @@ class Instance:
 
     def growth(self) -> int:
         """Blocks that the next decode step takes."""
-        return 0 if self.limits.reserve else sum(q.stored % self.limits.block == 0 for q in self.decoding)
+        if self.limits.reserve:
+            return 0
+        ahead, block = self.limits.lookahead, self.limits.block
+        return sum((q.stored + ahead + i) % block == 0 for i in range(self.gained(1)) for q in self.decoding)
+
+    def gained(self, steps: int) -> int:
+        """Tokens that each decoding sequence makes in so many steps."""
+        return (self.fraction + steps * self.limits.tokens_per_step) // MILLION
+
+    def kv(self) -> float:
+        """Tokens in the cache of decoding sequences, the share of the next one included."""
+        return float(sum(q.stored + 1 for q in self.decoding)) + len(self.decoding) * (self.fraction * 1e-6)
 
 
 class Policy:
@@ -207,7 +220,7 @@ class Policy:
     def form_batch(self, instance: Instance, now: float, *, may_admit: bool) -> Batch:
         """Prompt chunks of the next iteration; requests are admitted on the way."""
         limits = instance.limits
-        budget = limits.budget - (len(instance.decoding) if limits.mixed else 0)
+        budget = limits.budget - (len(instance.decoding) * limits.step_tokens if limits.mixed else 0)
         chunks: list[tuple[Request, int]] = []
         tokens = moved = 0
         for q in instance.prompts:
@@ -307,6 +320,7 @@ class Twin:
         both = linear if linear.ndim == 2 else np.stack([linear, np.zeros_like(linear)])
         self.linear: Floats = both[0]
         self.own: Floats = both[1]
+        self.drafts = both[2:]
         self.limits = limits
         self.queue, self.admission = queue or Queue(), admission
         self.instances = [Instance(k, limits, ratio=limits.ratio_start, queue=self.queue) for k in range(instances)]
@@ -382,7 +396,7 @@ class Twin:
         q.instance = k
         one = self.instances[k]
         most = max(q.input + q.output, self.limits.reserve_length if self.limits.reserve else 0)
-        if one.blocks(most) + one.extra(q) > self.limits.blocks:
+        if one.blocks(most + 2 * self.limits.lookahead) + one.extra(q) > self.limits.blocks:
             q.rejected = True
             self._successor(q, now)
             return -1
@@ -445,7 +459,7 @@ class Twin:
             pairs = sum(float(c) * (q.input + q.made - q.left) + 0.5 * float(c) * c for q, c in batch.chunks)
             self.record.formed(one, sum(c for _, c in batch.chunks), pairs)
         one.start, one.chunks = now, batch.chunks
-        kv = sum(q.stored + 1 for q in one.decoding)
+        kv = one.kv()
         window = sum(q.held for q in one.decoding)
         if batch.chunks:
             tokens = sum(c for _, c in batch.chunks)
@@ -453,17 +467,20 @@ class Twin:
             for q, c in batch.chunks:
                 pairs += float(c) * (q.input + q.made - q.left) + 0.5 * float(c) * c
             decoding = len(one.decoding) if batch.decodes else 0
-            seconds = self.linear[tokens + decoding] + limits.prompt_extra + limits.prompt_token * tokens
+            beside = decoding * limits.step_tokens
+            seconds = self.linear[tokens + beside] + limits.prompt_extra + limits.prompt_token * tokens
             seconds += limits.pair * pairs
             if limits.ranks > 1:
                 count = len(batch.chunks)
                 each = -(-count // limits.ranks)
-                even = min(tokens * each * limits.ranks // count, len(self.linear) - 1 - decoding)
-                seconds += self.own[even + decoding] - self.own[tokens + decoding]
+                even = min(tokens * each * limits.ranks // count, len(self.linear) - 1 - beside)
+                seconds += self.own[even + beside] - self.own[tokens + beside]
                 seconds += limits.pair * pairs * (each * limits.ranks / count - 1.0)
             seconds += limits.per_sequence * (decoding + len(batch.chunks)) + limits.swap_block * batch.moved
             if decoding:
                 seconds += limits.kv * kv + limits.window_kv * window
+            if limits.step_tokens > 1:
+                seconds += self.drafts[0, decoding] + self.drafts[1, tokens]
             one.mode, one.steps = "iteration", 1 if decoding else 0
             one.step_s, one.slope_s = seconds, 0.0
             one.busy_until = now + seconds
@@ -475,21 +492,25 @@ class Twin:
         if (limits.poll > 1 or limits.ratio_start or preempted) and self._may_enter(one):
             steps = min(steps, limits.poll - one.polled)
         count = len(one.decoding)
-        one.step_s = self.linear[count] + limits.per_sequence * count + (limits.kv * kv + limits.window_kv * window)
-        one.slope_s = limits.kv * count
+        one.step_s = self.linear[count * limits.step_tokens] + limits.per_sequence * count
+        one.step_s += limits.kv * kv + limits.window_kv * window
+        if limits.step_tokens > 1:
+            one.step_s += self.drafts[0, count]
+        one.slope_s = limits.kv * count * (limits.tokens_per_step * 1e-6)
         one.mode, one.steps = "run", steps
         one.busy_until = now + (steps * one.step_s + one.slope_s * (0.5 * steps * (steps - 1)))
 
     def _steps(self, one: Instance) -> int:
         """Decode steps until a sequence ends or the cache is full."""
-        steps = min(q.output - q.made for q in one.decoding)
+        left, pace = min(q.output - q.made for q in one.decoding), self.limits.tokens_per_step
+        steps = -(-(left * MILLION - one.fraction) // pace)
         if self.limits.reserve:
             return steps
-        free, block = self.limits.blocks - one.used, self.limits.block
-        for i in range(steps):
-            free -= sum((q.stored + i) % block == 0 for q in one.decoding)
+        free, block, ahead = self.limits.blocks - one.used, self.limits.block, self.limits.lookahead
+        for i in range(one.gained(steps)):
+            free -= sum((q.stored + ahead + i) % block == 0 for q in one.decoding)
             if free < 0:
-                return i
+                return ((i + 1) * MILLION - 1 - one.fraction) // pace
         return steps
 
     def _shorten(self, one: Instance, now: float) -> None:
@@ -529,11 +550,13 @@ class Twin:
         self.queue.served(one, one.chunks if one.mode == "iteration" else (), steps)
         if steps and one.decoding:
             one.polled = (one.polled + steps) % max(limits.poll, 1)
+            gained = one.gained(steps)
+            one.fraction += steps * limits.tokens_per_step - gained * MILLION
             for q in one.decoding:
-                q.made += steps
-                q.stored += steps
+                q.made += gained
+                q.stored += gained
                 if not limits.reserve:
-                    need = one.blocks(q.stored)
+                    need = one.blocks(q.stored + limits.lookahead)
                     one.used += need - q.blocks
                     q.blocks = need
             if one.cache is not None:
@@ -542,7 +565,8 @@ class Twin:
         if self.record is not None:
             self.record.grown(one, now)
         if steps and one.decoding:
-            ended = sorted((q for q in one.decoding if q.made >= q.output), key=lambda q: q.index)
+            over = (q for q in one.decoding if q.made >= q.output)
+            ended = sorted(over, key=lambda q: (q.output - q.made, q.index))
         if one.mode == "iteration":
             for q, c in one.chunks:
                 q.left -= c
@@ -560,7 +584,7 @@ class Twin:
                     ended.append(q)
         for q in ended:
             q.finish = now
-            one.leave(q, q.stored)
+            one.leave(q, min(q.stored, q.input + q.output - 1))
             one.decoding.remove(q)
             one.admitted.remove(q)
         one.mode = "idle"
