@@ -125,6 +125,18 @@ def test_the_scheduler_looks_at_arrivals_as_the_launch_script_says() -> None:
         assert pool.limits.scheduler_interval == steps
 
 
+def test_one_sweep_sends_more_than_it_serves() -> None:
+    changed = row(model="openai/gpt-oss-120b", precision="fp4", load={"concurrency": 512})
+    found = read_serving(changed)
+    _, serving, pool = served(found)
+    assert (serving.traffic.concurrency, serving.traffic.num_requests, pool.limits.max_num_seqs) == (512, 160, 16)
+    assert {"serving.traffic.num_requests", "serving.limits.max_num_seqs"} <= {name for name, _, _ in found.assumed}
+    _, serving, pool = served(read_serving(row(model="openai/gpt-oss-120b", precision="fp4", hardware="h200_sxm")))
+    assert (serving.traffic.num_requests, pool.limits.max_num_seqs) == (160, 16)
+    _, serving, pool = served(read_serving(changed | {"hardware": "h200_sxm"}))
+    assert (serving.traffic.num_requests, pool.limits.max_num_seqs) == (5120, 512)
+
+
 def test_a_wrappers_version_is_not_the_engines() -> None:
     image = "nvcr.io/nvidia/ai-dynamo/tensorrtllm-runtime:0.8.1"
     _, serving, _ = served(read_serving(row(engine="trtllm", engine_version="0.8.1", image=image)))

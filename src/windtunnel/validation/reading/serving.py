@@ -198,8 +198,9 @@ def _closed(ctx: ServingContext, model: ModelSpec, facts: Facts, formats: dict[s
     )  # fmt: skip
     fields = settings(ctx, facts)
     limits, kv = _limits(fields), KvSpec(prefix_caching=False)
+    sent = fields.get("num_requests", protocol.requests * slots)
     traffic = TrafficSpec(
-        concurrency=slots, num_requests=protocol.requests * slots, input_tokens=_drawn(size[0], protocol.lengths),
+        concurrency=slots, num_requests=sent, input_tokens=_drawn(size[0], protocol.lengths),
         output_tokens=_drawn(size[1], protocol.lengths),
     )  # fmt: skip
     if mode == "split":

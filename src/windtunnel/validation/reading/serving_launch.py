@@ -8,6 +8,8 @@ from typing import Any
 from windtunnel.validation.reading.serving_words import ServingContext
 from windtunnel.validation.reading.tables import matches, table
 
+_SECTION = {"kv_cache": "precision", "num_requests": "traffic"}
+"""Where a field belongs that is not one of the limits."""
 SOONER = 0.7
 """Share of the prompts a wait is for from which on more than half of all waits end before their time."""
 
@@ -55,7 +57,7 @@ def protocol_of(form: str, engine: str) -> Protocol | None:
 
 
 def settings(ctx: ServingContext, facts: Facts) -> dict[str, Any]:
-    """Fields of limits and `kv_cache` that the rules fill; each is entered in `assumed`."""
+    """Fields of limits, `kv_cache` and `num_requests` that the rules fill; each is entered in `assumed`."""
     out: dict[str, Any] = {}
     for rule in table("serving_launch")["rules"]:
         if not _holds(rule["when"], facts):
@@ -63,7 +65,7 @@ def settings(ctx: ServingContext, facts: Facts) -> dict[str, Any]:
         for name, value in rule["set"].items():
             if name not in out:
                 out[name] = _value(value, facts)
-                ctx.assume(f"serving.{'precision' if name == 'kv_cache' else 'limits'}.{name}", out[name], rule["why"])
+                ctx.assume(f"serving.{_SECTION.get(name, 'limits')}.{name}", out[name], " ".join(rule["why"].split()))
     return out
 
 
