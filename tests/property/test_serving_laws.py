@@ -15,7 +15,8 @@ from windtunnel.serving.iteration import IterationModel, iteration_model
 from windtunnel.serving.limits import Limits
 from windtunnel.serving.requests import Requests
 from windtunnel.specs.cluster import ClusterRef
-from windtunnel.specs.serving import PoolSpec, ServingSpec, TrafficSpec
+from windtunnel.specs.serving import PoolSpec, ServingSpec
+from windtunnel.specs.traffic import TrafficSpec
 
 TRAFFIC = TrafficSpec(rate_per_s=1, input_tokens=1, output_tokens=1, num_requests=1)
 

@@ -18,7 +18,7 @@ from windtunnel.importers.traces import Options, PrefixBlocks, read_trace
 from windtunnel.serving.traffic import generate
 from windtunnel.serving.traffic.fit import fit
 from windtunnel.serving.traffic.section import text as section
-from windtunnel.specs.serving import TrafficSpec
+from windtunnel.specs.traffic import TrafficSpec
 
 pytestmark = pytest.mark.property
 

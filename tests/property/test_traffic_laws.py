@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from windtunnel.serving.traffic import generate
-from windtunnel.specs.serving import Lengths, Sessions, TrafficSpec
+from windtunnel.specs.traffic import Lengths, Sessions, TrafficSpec
 
 pytestmark = pytest.mark.property
 

@@ -19,15 +19,8 @@ from windtunnel.serving.shape import shape_of
 from windtunnel.serving.simulate import simulate_serving
 from windtunnel.serving.weights import layers_of_stages, local_blocks, stage_bytes
 from windtunnel.specs.cluster import ClusterRef
-from windtunnel.specs.serving import (
-    KvSpec,
-    PoolSpec,
-    ServingLimits,
-    ServingPlan,
-    ServingPrecision,
-    ServingSpec,
-    TrafficSpec,
-)
+from windtunnel.specs.serving import KvSpec, PoolSpec, ServingLimits, ServingPlan, ServingPrecision, ServingSpec
+from windtunnel.specs.traffic import TrafficSpec
 
 LLAMA = "meta-llama/Llama-3.1-8B"
 H100 = "h100-sxm-80gb"

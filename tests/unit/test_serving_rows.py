@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from windtunnel.specs.scenario import Scenario
-from windtunnel.specs.serving import Lengths, PoolSpec, ServingSpec
+from windtunnel.specs.serving import PoolSpec, ServingSpec
+from windtunnel.specs.traffic import Lengths
 from windtunnel.validation.reading.serving import ReadServing, read_serving
 from windtunnel.validation.rows import read
 

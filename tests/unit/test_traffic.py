@@ -12,7 +12,7 @@ from windtunnel.errors import BadInput
 from windtunnel.serving.traffic import generate
 from windtunnel.specs.base import Inconsistent
 from windtunnel.specs.loader import load_scenario
-from windtunnel.specs.serving import Lengths, Sessions, TrafficSpec
+from windtunnel.specs.traffic import Lengths, Sessions, TrafficSpec
 
 
 def spec(**given: Any) -> TrafficSpec:

@@ -10,8 +10,9 @@ import numpy as np
 from windtunnel.serving import reference
 from windtunnel.serving.limits import Limits
 from windtunnel.serving.prefixes import Chains, chains_of
+from windtunnel.serving.queues.base import Queue
 from windtunnel.serving.recorder import Recorder
-from windtunnel.serving.reference import Policy, Router
+from windtunnel.serving.reference import Admission, Policy, Router
 from windtunnel.serving.requests import Floats, Requests
 
 _FIELDS = (
@@ -82,7 +83,8 @@ def _long_enough(linear_s: Floats, requests: Requests, limits: Limits) -> Floats
 
 def serve_plainly(
     requests: Requests, linear_s: Floats, limits: Limits, instances: int, chains: Chains | None = None, *,
-    policy: Policy | None = None, router: Router | None = None,
+    policy: Policy | None = None, router: Router | None = None, queue: Queue | None = None,
+    admission: Admission | None = None,
 ) -> Outcome:  # fmt: skip
     """The same by the plain twin: slower, and with a policy or router of one's own.
 
@@ -94,9 +96,14 @@ def serve_plainly(
         chains: see `serve`.
         policy: hooks; None: the switches of `limits`.
         router: rule; None: the one of `limits`.
+        queue: who is served first; None: the lowest class, then in order of arrival.
+        admission: who is turned away; None: nobody.
     """
     record, linear_s = Recorder(instances, limits.every), _long_enough(linear_s, requests, limits)
-    reference.serve(requests, linear_s, limits, instances, policy=policy, router=router, chains=chains, record=record)
+    reference.serve(
+        requests, linear_s, limits, instances, policy=policy, router=router, chains=chains, record=record,
+        queue=queue, admission=admission,
+    )  # fmt: skip
     return Outcome(record.totals, record.between_tokens, record.series)
 
 

@@ -40,6 +40,8 @@ def chains_of(requests: Requests, block: int, shared_tokens: int = 0) -> Chains:
         block: tokens of a block of the cache.
         shared_tokens: first tokens that all prompts share; no prompt is shorter.
     """
+    if requests.content is not None:
+        return _common_first(requests.content.start, requests.content.nodes, requests.content.blocks(block))
     if requests.prefix_blocks is None and shared_tokens < block and (requests.follow < 0).all():
         own = np.arange(len(requests) + 1)
         whole = requests.input_tokens.astype(np.int64) + requests.output_tokens
@@ -48,11 +50,16 @@ def chains_of(requests: Requests, block: int, shared_tokens: int = 0) -> Chains:
         found = _from_blocks(requests, block)
     else:
         found = _from_sessions(requests, block, shared_tokens)
-    single = np.bincount(found.nodes, minlength=len(found.size)) < 2
+    return _common_first(found.start, found.nodes, found.size)
+
+
+def _common_first(start: Longs, nodes: Ints, size: Ints) -> Chains:
+    """Chains with nodes numbered anew: those of several requests come first."""
+    single = np.bincount(nodes, minlength=len(size)) < 2
     order = np.argsort(single, kind="stable")
     number = np.empty(len(order), np.int32)
     number[order] = np.arange(len(order))
-    return Chains(found.start, number[found.nodes], found.size[order], int(len(order) - single.sum()))
+    return Chains(start, number[nodes], size[order], int(len(order) - single.sum()))
 
 
 def _from_blocks(requests: Requests, block: int) -> Chains:

@@ -9,7 +9,9 @@ from __future__ import annotations
 import heapq
 import math
 from collections import deque
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import numpy as np
 
@@ -17,9 +19,10 @@ from windtunnel.serving.limits import Limits
 from windtunnel.serving.limits import Router as RouterId
 from windtunnel.serving.prefix_cache import PrefixCache
 from windtunnel.serving.prefixes import Chains, chains_of
-from windtunnel.serving.queues.base import Queue
+from windtunnel.serving.queues.base import Context, Queue
 from windtunnel.serving.recorder import Recorder
 from windtunnel.serving.requests import DONE, REJECTED, SHED, Floats, Requests
+from windtunnel.techniques.base import Knob
 
 MILLION = 1_000_000
 EXPECTED_MOST = 4096
@@ -258,6 +261,17 @@ class Policy:
 class Admission:
     """Which requests are turned away when they come. Override `accepts` to try a rule."""
 
+    id: ClassVar[str] = ""
+    title: ClassVar[str] = ""
+    source: ClassVar[str] = ""
+    knobs: ClassVar[Mapping[str, Knob]] = {}
+
+    def __init__(self, context: Context | None = None) -> None:
+        self.context = context or Context()
+
+    def begin(self, instances: Sequence[Instance]) -> None:
+        """The run begins."""
+
     def accepts(self, one: Instance, q: Request, now: float) -> bool:
         """Whether an instance takes a request."""
         return True
@@ -267,7 +281,10 @@ class Router:
     """Which instance a request goes to. Override `route` to try another rule."""
 
     def __init__(self, rule: RouterId, seed: int) -> None:
-        self.rule, self.turn, self.state = rule, -1, seed
+        self.rule, self.turn, self.state, self.context = rule, -1, seed, Context()
+
+    def begin(self, instances: Sequence[Instance]) -> None:
+        """The run begins."""
 
     def draw(self) -> float:
         """A number in [0, 1), the same as the jitted loop draws."""
@@ -341,6 +358,9 @@ class Twin:
         """All requests, served."""
         limits = self.limits
         self.queue.begin(self.instances)
+        self.router.begin(self.instances)
+        if self.admission is not None:
+            self.admission.begin(self.instances)
         if limits.concurrency:
             first = min(limits.concurrency, len(self.order))
             self.later = [(0.0, int(i)) for i in self.order[:first]]

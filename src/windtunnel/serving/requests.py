@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from windtunnel.importers.traces.record import PrefixBlocks
+from windtunnel.serving.content import Content
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int32]
@@ -38,6 +39,8 @@ class Requests:
     blocks): what a cache that forgets nothing would have."""
     prefix_blocks: PrefixBlocks | None = None
     """What each prompt holds, block by block, where a trace says it."""
+    content: Content | None = None
+    """What prompts and answers consist of, where it is more than sessions and one prefix that all share."""
     follow: Ints = field(default_factory=lambda: np.zeros(0, np.int32))
     """Request that is sent after this one ended, or −1."""
     delay_s: Floats = field(default_factory=lambda: np.zeros(0))

@@ -25,6 +25,8 @@ class ServingResult:
     completed: int
     rejected: int
     """Requests that need more cache than there is."""
+    shed: int
+    """Requests that the admission rule turned away."""
     duration_s: float
     """First arrival to last answer."""
     throughput_requests_per_s: float
@@ -75,6 +77,10 @@ class ServingResult:
     input_hash: str = ""
     version: str = ""
     simulated_in_s: float = 0.0
+    tenants: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """Name → requests, tokens, service received, latencies, attainment."""
+    fairness: dict[str, float] = field(default_factory=dict)
+    """Between tenants: index and differences of service (`by_tenant`)."""
     table: dict[str, npt.NDArray[Any]] = field(default_factory=dict)
     """Columns by request."""
     record: Record | None = None

@@ -17,12 +17,13 @@ from windtunnel.cost.serving import release_of, serving_coefficients
 from windtunnel.errors import BadInput, ProblemList
 from windtunnel.importers.scenario import Source, attempt, load, resolve_model
 from windtunnel.serving import loop
+from windtunnel.serving.by_tenant import by_tenant
 from windtunnel.serving.capped import Capped, capped
 from windtunnel.serving.composition import bound_by, composition, mean_batch
+from windtunnel.serving.hooks import hooks_of
 from windtunnel.serving.interval import band
 from windtunnel.serving.iteration import IterationModel
 from windtunnel.serving.limits import Limits
-from windtunnel.serving.limits import Router as Rule
 from windtunnel.serving.metrics import (
     backlog_grows,
     distribution,
@@ -35,7 +36,7 @@ from windtunnel.serving.metrics import (
 from windtunnel.serving.power import PowerReport, power
 from windtunnel.serving.prefixes import chains_of
 from windtunnel.serving.record import Record
-from windtunnel.serving.requests import DONE, REJECTED, Ints, Requests
+from windtunnel.serving.requests import DONE, REJECTED, SHED, Ints, Requests
 from windtunnel.serving.results import ServingResult
 from windtunnel.specs.scenario import ModelFile, Scenario
 from windtunnel.specs.serving import PoolSpec, ServingPlan, ServingSpec
@@ -216,13 +217,18 @@ def run(d: Deployment, requests: Requests, *, assumed: tuple[tuple[str, Any, str
     most = limits.budget + limits.max_seqs
     shared = d.serving.traffic.shared_prefix_tokens
     chains = chains_of(requests, limits.block, shared) if limits.caching else None
-    policy, router, table = d.instance.policy, d.instance.router, d.iteration.tables(most)
+    table = d.iteration.tables(most)
     sent, cut = _within(d, requests)
-    if policy.jitted() and router.rule is not None:
+    hooks = hooks_of(d.instance, d.serving, limits)
+    if d.instance.queue.id == "fcfs" and requests.priority.any():
+        requests.priority = np.zeros(count, np.int32)
+    if hooks is None:
         outcome = loop.serve(requests, table, limits, d.lanes, chains)
     else:
-        own = router.twin(Rule(limits.router), limits.seed)
-        outcome = loop.serve_plainly(requests, table, limits, d.lanes, chains, policy=policy(), router=own)
+        outcome = loop.serve_plainly(
+            requests, table, limits, d.lanes, chains, policy=hooks.policy, router=hooks.router, queue=hooks.queue,
+            admission=hooks.admission,
+        )  # fmt: skip
     requests.input_tokens = sent
     found = measures(requests, d.iteration.request_s, d.serving.traffic.warmup_requests)
     done = requests.state == DONE
@@ -233,12 +239,14 @@ def run(d: Deployment, requests: Requests, *, assumed: tuple[tuple[str, Any, str
     generated = float(requests.output_tokens[done].sum())
     prompts = float(requests.input_tokens[done].sum())
     good = found.good(d.serving.slo)
-    measured = max(int(found.done.sum()), 1)
+    shed = int((requests.state == SHED).sum())
+    measured = max(int(found.done.sum()) + shed, 1)
     share = float(good.sum()) / measured
     devices = d.pool.replicas * d.pool.plan.num_devices
     tpot = distribution(found.tpot_s)
     iterations = float(totals["iterations"].sum())
     drawn = _power(d, totals, duration, generated)
+    each, shares = by_tenant(requests, found, d.serving)
     saturated = not limits.concurrency and not d.serving.traffic.offline and backlog_grows(requests)
     cached = float(requests.cached_tokens[done].sum()) / max(prompts, 1.0)
     capacity = d.instance.capacity
@@ -259,14 +267,14 @@ def run(d: Deployment, requests: Requests, *, assumed: tuple[tuple[str, Any, str
     grades = {name: band["grade"] for name, band in intervals.items()} | {"capacity": "analytic"}
     return ServingResult(
         scenario_name=d.scenario.name or d.model.name, requests=count, completed=int(done.sum()),
-        rejected=int((requests.state == REJECTED).sum()), duration_s=duration,
+        rejected=int((requests.state == REJECTED).sum()), shed=shed, duration_s=duration,
         throughput_requests_per_s=float(done.sum()) / duration, output_tokens_per_s=generated / duration,
         output_tokens_per_s_per_device=generated / duration / devices,
         total_tokens_per_s=(generated + prompts) / duration,
         output_tokens_per_s_per_user=1.0 / tpot.p50 if tpot.p50 > 0 else 0.0, ttft_s=ttft,
         tpot_s=tpot, itl_s=itl, e2e_s=e2e,
         queue_s=distribution(found.queue_s), slo_attainment=share, slo_met=share >= d.serving.slo.percentile,
-        goodput_requests_per_s=share * float(done.sum()) / duration,
+        goodput_requests_per_s=share * float(done.sum() + shed) / duration,
         kv_cache_usage_max=float(totals["kv_max"].max()) / limits.blocks,
         kv_cache_usage_mean=float(totals["used_s"].sum()) / (limits.blocks * d.lanes * duration),
         prefix_hit_rate=cached, preemptions=int(totals["preemptions"].sum()),
@@ -282,7 +290,8 @@ def run(d: Deployment, requests: Requests, *, assumed: tuple[tuple[str, Any, str
         bound_by=bound_by(parts, mean, float(totals["busy_s"].sum()), record, limits), composition=parts,
         intervals=intervals, grades=grades, assumed=_assumed(d, assumed),
         warnings=(*_warnings(d, requests, saturated), *cut), scenario=plain,
-        input_hash=digest, version=__version__, table=per_request(requests, found), record=record,
+        tenants=each, fairness=shares, input_hash=digest, version=__version__, table=per_request(requests, found),
+        record=record,
     )  # fmt: skip
 
 

@@ -6,10 +6,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from windtunnel.errors import BadInput, Infeasible, ProblemList
+from windtunnel.serving.admission import ADMISSION
+from windtunnel.serving.chosen import Chosen, choose
 from windtunnel.serving.engines.base import ENGINES, Defaults, Engine, version_of
 from windtunnel.serving.kvcache import RULES, KvCapacity, capacity
 from windtunnel.serving.limits import Limits
 from windtunnel.serving.policies import POLICIES, BatchPolicy, limits_of
+from windtunnel.serving.queues import QUEUES, Queue
+from windtunnel.serving.reference import Admission
 from windtunnel.serving.routers import ROUTERS, RouterEntry
 from windtunnel.serving.shape import Shape, shape_of
 from windtunnel.specs.cluster import ClusterSpec
@@ -17,7 +21,6 @@ from windtunnel.specs.model import ModelSpec
 from windtunnel.specs.serving import PoolSpec, ServingSpec
 
 KNOBS = ("gpu_memory_utilization", "mem_fraction_static", "free_gpu_memory_fraction")
-QUEUES = ("fcfs", "priority")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,14 +40,15 @@ class Instance:
     limits: Limits
     capacity: KvCapacity
     policy: type[BatchPolicy]
-    router: RouterEntry
+    router: Chosen[RouterEntry]
     engine: Engine
     defaults: Defaults
     prefix_caching: bool
     cuda_graphs: bool
     max_model_len: int
     """Longest prompt and answer together; 0: unbounded."""
-    queue: str
+    queue: Chosen[type[Queue]]
+    admission: Chosen[type[Admission]] | None
     stream_interval: int
     assumed: tuple[Assumed, ...]
 
@@ -67,9 +71,11 @@ def resolve(
     own = engine.defaults(version, model, cluster.device, shape, told)
     policy = _policy(pool.policy or own.policy, f"{where}.policy", problems)
     fraction = _knob(pool, own, where, problems)
-    if pool.queue not in QUEUES:
-        problems.add(f"{where}.queue", pool.queue, f"must be one of {', '.join(QUEUES)}")
-    router = _router(serving.router, problems)
+    queue = choose(QUEUES, pool.queue, f"{where}.queue", "fcfs", problems)
+    admission = None
+    if pool.admission is not None:
+        admission = choose(ADMISSION, pool.admission, f"{where}.admission", "all", problems)
+    router = choose(ROUTERS, serving.router, "serving.router", "round_robin", problems)
     seqs = told.max_num_seqs or own.max_num_seqs
     batched = told.max_num_batched_tokens or own.max_num_batched_tokens
     block = pool.kv.block_size or own.block_size
@@ -94,7 +100,7 @@ def resolve(
     limits = Limits(
         budget=batched * ranks, max_seqs=seqs * ranks, block=block, blocks=cache.blocks,
         window=int(model.sliding_window or 0), poll=told.scheduler_interval or own.scheduler_interval,
-        router=int(router.rule or 0),
+        router=int(router.entry.rule or 0),
     )  # fmt: skip
     limits = limits_of(policy, limits)
     caching = own.prefix_caching if pool.kv.prefix_caching is None else pool.kv.prefix_caching
@@ -127,11 +133,14 @@ def resolve(
     ]
     if not version and serving.engine != "generic":
         assumed.insert(0, Assumed("serving.engine_version", "newest known", "not stated"))
-    if not policy.jitted() or router.rule is None:
-        name, id = (f"{where}.policy", policy.id) if not policy.jitted() else ("serving.router", serving.router)
-        assumed.append(Assumed(name, id, "has hooks in Python: the plain loop runs it, which is slower"))
+    plain = [("serving.router", router.id)] if router.entry.rule is None else []
+    plain += [] if policy.jitted() else [(f"{where}.policy", policy.id)]
+    plain += [] if queue.entry.jitted else [(f"{where}.queue", queue.id)]
+    plain += [(f"{where}.admission", admission.id)] if admission else []
+    if plain:
+        assumed.append(Assumed(*plain[0], "has hooks in Python: the plain loop runs it, which is slower"))
     return Instance(
-        shape, limits, cache, policy, router, engine, own, caching, graphs, longest, pool.queue,
+        shape, limits, cache, policy, router, engine, own, caching, graphs, longest, queue, admission,
         told.stream_interval or own.stream_interval, tuple(assumed),
     )  # fmt: skip
 
@@ -142,14 +151,6 @@ def _policy(name: str, where: str, problems: ProblemList) -> type[BatchPolicy]:
     except BadInput as error:
         problems.extend(error.problems)
         return POLICIES.get("vllm_v1")
-
-
-def _router(name: str, problems: ProblemList) -> RouterEntry:
-    try:
-        return ROUTERS.get(name, "serving.router")
-    except BadInput as error:
-        problems.extend(error.problems)
-        return ROUTERS.get("round_robin")
 
 
 def _knob(pool: PoolSpec, own: Defaults, where: str, problems: ProblemList) -> float:

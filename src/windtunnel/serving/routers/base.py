@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from windtunnel.registry import Registry
 from windtunnel.serving.limits import Router as Rule
 from windtunnel.serving.reference import Router
+from windtunnel.techniques.base import Knob
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +20,7 @@ class RouterEntry:
     rule: Rule | None
     """Of the jitted loop; None: only the twin has it."""
     twin: type[Router] = Router
+    knobs: Mapping[str, Knob] = field(default_factory=dict)
 
 
 ROUTERS: Registry[RouterEntry] = Registry("routers", package="windtunnel.serving.routers", noun="router")

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.random import Generator
 
 from windtunnel.serving.requests import Floats
-from windtunnel.specs.serving import TrafficSpec
+from windtunnel.specs.traffic import TrafficSpec
 
 GAPS, KEPT = 1, 2
 """Streams of random numbers beside a seed (see `lengths` for the others)."""

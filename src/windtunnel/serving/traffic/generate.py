@@ -11,9 +11,9 @@ import numpy as np
 from windtunnel.errors import BadInput, Problem
 from windtunnel.importers.traces.record import RequestTrace
 from windtunnel.serving.requests import Floats, Ints, Requests
-from windtunnel.serving.traffic import lengths, sessions
+from windtunnel.serving.traffic import lengths, sessions, tenants
 from windtunnel.serving.traffic.arrivals import arrivals
-from windtunnel.specs.serving import Lengths, TrafficSpec
+from windtunnel.specs.traffic import Lengths, TrafficSpec
 
 FIELD = "serving.traffic"
 
@@ -54,8 +54,14 @@ def generate(spec: TrafficSpec, seed: int | None = None, folder: Path | None = N
         from windtunnel.serving.traffic.traced import replay
 
         traffic = replay(spec, seed, folder)
+    elif spec.tenants:
+        requests, assumed = tenants.draw(spec, seed)
+        traffic = Traffic(requests, spec, spec.concurrency or 0, spec.warmup_requests, assumed)
     else:
-        traffic = _drawn(spec, seed)
+        traffic = drawn_alone(spec, seed)
+    if spec.priorities:
+        own = tenants.classes(spec.priorities, traffic.requests.group, seed)
+        traffic.requests.priority = own
     count = len(traffic.requests)
     if count == 0:
         raise BadInput(Problem(f"{FIELD}.duration_s", "is too short: no request arrives in it", spec.duration_s))
@@ -65,7 +71,8 @@ def generate(spec: TrafficSpec, seed: int | None = None, folder: Path | None = N
     return traffic
 
 
-def _drawn(spec: TrafficSpec, seed: int) -> Traffic:
+def drawn_alone(spec: TrafficSpec, seed: int) -> Traffic:
+    """Requests of one tenant, from distributions."""
     assert spec.input_tokens is not None and spec.output_tokens is not None
     turns, arrival_s = _sent(spec, seed)
     count = len(arrival_s)

@@ -9,10 +9,12 @@ from numpy.random import Generator
 
 from windtunnel.serving.requests import Floats, Ints
 from windtunnel.serving.traffic.arrivals import stream
-from windtunnel.specs.serving import Lengths
+from windtunnel.specs.traffic import Lengths
 
 INPUT, OUTPUT, TURNS, THINK, RANKS = 3, 4, 5, 6, 7
 """Streams of random numbers beside a seed."""
+NO_SPREAD = 1e-9
+"""Below it a Gamma law is its mean: its shape cv^-2 leaves the range of numbers."""
 
 
 def fixed(spec: Lengths, rng: Generator, count: int) -> Floats:
@@ -40,7 +42,7 @@ def lognormal(spec: Lengths, rng: Generator, count: int) -> Floats:
 
 def gamma(spec: Lengths, rng: Generator, count: int) -> Floats:
     """Shape 1/cv²."""
-    if spec.cv == 0:
+    if spec.cv < NO_SPREAD:
         return fixed(spec, rng, count)
     return rng.standard_gamma(spec.cv**-2, count) * (_mean(spec) * spec.cv**2)
 

@@ -11,7 +11,7 @@ from windtunnel.errors import BadInput, Problem
 from windtunnel.serving.requests import Floats, Ints
 from windtunnel.serving.traffic.arrivals import stream
 from windtunnel.serving.traffic.lengths import THINK, TURNS, draw
-from windtunnel.specs.serving import Sessions
+from windtunnel.specs.traffic import Sessions
 
 Longs = npt.NDArray[np.int64]
 MAX_TOKENS = 2**31 - 1

@@ -14,7 +14,7 @@ from windtunnel.serving.requests import Floats, Ints, Requests
 from windtunnel.serving.traffic import lengths, sessions
 from windtunnel.serving.traffic.generate import FIELD, Traffic, sent, share, with_prefix
 from windtunnel.serving.traffic.groups import continued
-from windtunnel.specs.serving import TrafficSpec
+from windtunnel.specs.traffic import TrafficSpec
 
 
 def replay(spec: TrafficSpec, seed: int, folder: Path | None) -> Traffic:

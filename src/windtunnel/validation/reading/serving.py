@@ -17,14 +17,13 @@ from windtunnel.specs.model import ModelSpec
 from windtunnel.specs.scenario import Scenario
 from windtunnel.specs.serving import (
     KvSpec,
-    Lengths,
     PoolSpec,
     ServingLimits,
     ServingPlan,
     ServingPrecision,
     ServingSpec,
-    TrafficSpec,
 )
+from windtunnel.specs.traffic import Lengths, TrafficSpec
 from windtunnel.validation.reading.serving_launch import Facts, Protocol, offline_requests, protocol_of, settings
 from windtunnel.validation.reading.serving_layout import layout_of
 from windtunnel.validation.reading.serving_words import (

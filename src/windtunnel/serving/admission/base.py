@@ -1,0 +1,10 @@
+"""The registry of admission rules; `reference.Admission` is what they implement."""
+
+from __future__ import annotations
+
+from windtunnel.registry import Registry
+from windtunnel.serving.reference import Admission
+
+ADMISSION: Registry[type[Admission]] = Registry(
+    "admission", package="windtunnel.serving.admission", noun="admission rule"
+)

@@ -1,0 +1,56 @@
+"""What of a deployment is written in Python, ready for the plain twin."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from windtunnel.serving.limits import Limits
+from windtunnel.serving.limits import Router as Rule
+from windtunnel.serving.queues import Context, Queue
+from windtunnel.serving.reference import Admission, Policy, Router
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from windtunnel.serving.engines import Instance
+    from windtunnel.specs.serving import ServingSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Hooks:
+    """Objects of one run."""
+
+    policy: Policy
+    router: Router
+    queue: Queue
+    admission: Admission | None
+
+
+def hooks_of(instance: Instance, serving: ServingSpec, limits: Limits) -> Hooks | None:
+    """Fresh objects for a run by the twin; None where the jitted loop has all that is asked for."""
+    policy, router, queue, admission = instance.policy, instance.router, instance.queue, instance.admission
+    if policy.jitted() and router.entry.rule is not None and queue.entry.jitted and admission is None:
+        return None
+
+    def context(knobs: Mapping[str, Any]) -> Context:
+        return context_of(serving, limits.seed, knobs)
+
+    own = router.entry.twin(Rule(limits.router), limits.seed)
+    own.context = context(router.knobs)
+    return Hooks(
+        policy(), own, queue.entry(context(queue.knobs)),
+        None if admission is None else admission.entry(context(admission.knobs)),
+    )  # fmt: skip
+
+
+def context_of(serving: ServingSpec, seed: int, knobs: Mapping[str, Any]) -> Context:
+    """Weights and objectives by tenant, and one entry's knobs."""
+    tenants, slo, none = serving.traffic.tenants, serving.slo, float("inf")
+    whole = (slo.ttft_s or none, slo.tpot_s or none)
+    return Context(
+        weights=tuple(t.weight for t in tenants) or (1.0,),
+        ttft_s=tuple(t.ttft_s or whole[0] for t in tenants) or (whole[0],),
+        tpot_s=tuple(t.tpot_s or whole[1] for t in tenants) or (whole[1],), seed=seed, options=knobs,
+    )  # fmt: skip

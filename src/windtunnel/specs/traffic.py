@@ -1,0 +1,222 @@
+"""Requests: how they arrive, how long they are, who sends them."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field, model_validator
+
+from windtunnel.errors import Problem
+from windtunnel.specs.base import Count, Inconsistent, Seconds, Spec
+
+MAX_ZIPF_LENGTHS = 1 << 20
+"""Lengths of a Zipf law: each has a weight of its own."""
+CLASSES = 8
+"""Classes of priority: 0 (served first) to 7."""
+
+
+class Lengths(Spec):
+    """Tokens of prompts or answers."""
+
+    distribution: Literal["fixed", "uniform", "normal", "lognormal", "gamma", "zipf", "empirical"] = "fixed"
+    mean: float | None = Field(default=None, gt=0)
+    cv: float = Field(default=1.0, ge=0)
+    """Standard deviation over mean."""
+    min: Count | None = None
+    max: Count | None = None
+    values: tuple[Count, ...] = ()
+    """`empirical`: lengths to draw from."""
+
+    @model_validator(mode="after")
+    def _enough(self) -> Lengths:
+        problems = []
+        if self.distribution == "empirical" and not self.values:
+            problems.append(Problem("values", "is required by distribution empirical"))
+        if self.distribution == "uniform" and (self.min is None or self.max is None):
+            problems.append(Problem("min", "and max are required by distribution uniform"))
+        if self.distribution not in ("empirical", "uniform") and self.mean is None:
+            problems.append(Problem("mean", f"is required by distribution {self.distribution}"))
+        if self.min is not None and self.max is not None and self.min > self.max:
+            problems.append(Problem("min", f"must not be above max {self.max}", value=self.min))
+        elif self.mean is not None and not (self.min or 0) <= self.mean <= (self.max or self.mean):
+            problems.append(Problem("mean", f"must be from min {self.min} to max {self.max}", value=self.mean))
+        if self.distribution == "zipf":
+            problems += self._zipf()
+        unread = {"fixed": ("cv", "values"), "uniform": ("mean", "cv", "values"), "zipf": ("cv", "values"),
+                  "empirical": ("mean", "cv")}.get(self.distribution, ("values",))  # fmt: skip
+        for name in unread:
+            if name in self.model_fields_set and getattr(self, name) != type(self).model_fields[name].default:
+                problems.append(Problem(name, f"is not read by distribution {self.distribution}; leave it out"))
+        if problems:
+            raise Inconsistent(problems)
+        return self
+
+    def _zipf(self) -> list[Problem]:
+        """What a Zipf law needs: a longest length, and a mean below the middle (its weights fall with length)."""
+        if self.max is None:
+            return [Problem("max", "is required by distribution zipf")]
+        if self.max - (self.min or 1) >= MAX_ZIPF_LENGTHS:
+            return [Problem("max", f"must be at most {MAX_ZIPF_LENGTHS} above min for distribution zipf", self.max)]
+        middle = ((self.min or 1) + self.max) / 2
+        if self.mean is not None and not (self.min or 1) < self.mean <= middle:
+            return [Problem("mean", f"must be above min and at most {middle:g}, half way to max, for zipf", self.mean)]
+        return []
+
+
+class Sessions(Spec):
+    """Conversations: each turn's prompt holds the turns before it."""
+
+    turns: Lengths = Lengths(mean=1.0)
+    think_time_s: Seconds = 0.0
+    """Mean time between an answer and the next turn (exponential)."""
+
+
+class Tenant(Spec):
+    """One of several who send requests. What is absent is as `traffic` has it."""
+
+    name: str = Field(min_length=1)
+    share: float | None = Field(default=None, gt=0)
+    """Of `rate_per_s` and `num_requests`, beside the other tenants' shares; absent: 1."""
+    rate_per_s: float | None = Field(default=None, gt=0)
+    """Own rate, in place of a share."""
+    concurrency: Count | None = None
+    """Own closed loop: this many requests are in flight; needs `num_requests`."""
+    num_requests: Count | None = None
+    weight: float = Field(default=1.0, gt=0)
+    """Of service, for disciplines that share it fairly."""
+    priority: int = Field(default=0, ge=0, lt=CLASSES)
+    """0 is served first."""
+    process: Literal["poisson", "gamma", "constant", "bursty", "diurnal"] | None = None
+    burstiness: float | None = Field(default=None, gt=0)
+    input_tokens: Count | Lengths | None = None
+    output_tokens: Count | Lengths | None = None
+    shared_prefix_tokens: int | None = Field(default=None, ge=0)
+    """First tokens that its own prompts share; absent: the prefix that all tenants share."""
+    prefixes: Count = 1
+    """Different prefixes of that many tokens; each prompt (or session) begins with one of them."""
+    sessions: Sessions | None = None
+    start_s: Seconds = 0.0
+    end_s: Seconds | None = None
+    """When it sends: from `start_s` on, before `end_s`."""
+    ttft_s: Seconds | None = None
+    """Own objective; absent: `serving.slo`."""
+    tpot_s: Seconds | None = None
+    e2e_s: Seconds | None = None
+
+    @model_validator(mode="after")
+    def _one_way(self) -> Tenant:
+        problems = []
+        ways = [n for n in ("share", "rate_per_s", "concurrency") if getattr(self, n) is not None]
+        if len(ways) > 1:
+            problems.append(Problem(ways[0], f"and {ways[1]} exclude each other"))
+        if self.concurrency is not None and self.num_requests is None:
+            problems.append(Problem("num_requests", "is required by concurrency"))
+        if self.concurrency is not None and self.sessions is not None:
+            problems.append(Problem("sessions", "is not read beside a tenant's concurrency"))
+        if self.end_s is not None and self.end_s <= self.start_s:
+            problems.append(Problem("end_s", f"must be above start_s {self.start_s:g}", value=self.end_s))
+        if self.concurrency is not None and self.end_s is not None:
+            problems.append(Problem("end_s", "is not read beside concurrency: num_requests ends the loop"))
+        if problems:
+            raise Inconsistent(problems)
+        return self
+
+
+class TrafficSpec(Spec):
+    """Requests: how they arrive and how long they are, or a trace of both."""
+
+    rate_per_s: float | None = Field(default=None, gt=0)
+    concurrency: Count | None = None
+    """Closed loop: this many requests are in flight; the next is sent when one ends."""
+    offline: bool = False
+    """All requests are there at the start."""
+    process: Literal["poisson", "gamma", "constant", "bursty", "diurnal"] = "poisson"
+    burstiness: float = Field(default=1.0, gt=0)
+    """Shape of gamma arrivals, as in vLLM's bench: 1 is Poisson, below 1 burstier."""
+    period_s: Seconds = 86400.0
+    """`diurnal`, `bursty`: length of one cycle."""
+    peak_to_mean: float = Field(default=2.0, ge=1)
+    """`diurnal`, `bursty`: rate at the peak over the mean rate; at most 2 for `diurnal`, a sine."""
+    num_requests: Count | None = None
+    duration_s: Seconds | None = None
+    warmup_requests: int = Field(default=0, ge=0)
+    """First requests that metrics leave out."""
+    input_tokens: Count | Lengths | None = None
+    output_tokens: Count | Lengths | None = None
+    correlation: float = Field(default=0.0, ge=-1, le=1)
+    """Rank correlation of prompt and answer lengths."""
+    shared_prefix_tokens: int = Field(default=0, ge=0)
+    """First tokens that all prompts share (a system prompt)."""
+    sessions: Sessions | None = None
+    tenants: tuple[Tenant, ...] = ()
+    """Who sends the requests; absent: one tenant. Their results are reported beside the whole."""
+    priorities: tuple[float, ...] = ()
+    """Shares of requests in class 0 (served first), 1, …: classes are drawn by request (by session); `queue: priority`
+    reads them. Tenants have their own."""
+    trace: str | None = None
+    """File, relative to the scenario."""
+    trace_format: str = "auto"
+    """A reader's id (azure, burstgpt, mooncake, sharegpt, vllm_bench, aiperf …); auto: by the file's content."""
+    trace_time_unit: Literal["s", "ms"] | None = None
+    trace_block_size: Count | None = None
+    """Tokens of one prefix hash of a trace."""
+    trace_characters_per_token: float | None = Field(default=None, gt=0)
+    """Traces that hold text, not counts."""
+    time_scale: float = Field(default=1.0, gt=0)
+    """Factor on a trace's arrival rate."""
+    seed: int = Field(default=0, ge=0)
+
+    @model_validator(mode="after")
+    def _one_process(self) -> TrafficSpec:
+        problems = []
+        given = [n for n in ("rate_per_s", "concurrency") if getattr(self, n) is not None]
+        given += ["offline"] if self.offline else []
+        if len(given) > 1:
+            problems.append(Problem(given[0], f"and {given[1]} exclude each other"))
+        own = bool(self.tenants) and all(t.rate_per_s or t.concurrency for t in self.tenants)
+        if not given and self.trace is None and not own:
+            problems.append(Problem("rate_per_s", "or concurrency, offline: true, or a trace is required"))
+        if self.trace is None:
+            for name in ("input_tokens", "output_tokens"):
+                if getattr(self, name) is None and not (self.tenants and all(getattr(t, name) for t in self.tenants)):
+                    problems.append(Problem(name, "is required without a trace"))
+            if self.num_requests is None and (self.concurrency or self.offline):
+                problems.append(Problem("num_requests", "is required by concurrency and offline"))
+            elif self.num_requests is None and self.duration_s is None and not self._tenants_end():
+                problems.append(Problem("num_requests", "or duration_s is required without a trace"))
+        if self.process == "diurnal" and self.peak_to_mean > 2:
+            problems.append(Problem("peak_to_mean", "must be at most 2 for diurnal, a sine", value=self.peak_to_mean))
+        if self.process in ("diurnal", "bursty") and self.period_s == 0:
+            problems.append(Problem("period_s", f"must be above 0 for {self.process}", value=0))
+        if self.process not in ("gamma", "bursty") and self.burstiness != 1:
+            problems.append(Problem("burstiness", "is read by gamma and bursty alone", value=self.burstiness))
+        problems += self._who()
+        if problems:
+            raise Inconsistent(problems)
+        return self
+
+    def _tenants_end(self) -> bool:
+        """Whether every tenant says itself when it stops."""
+        return bool(self.tenants) and all(t.num_requests or t.end_s for t in self.tenants)
+
+    def _who(self) -> list[Problem]:
+        """What tenants and classes contradict."""
+        problems = []
+        names = [t.name for t in self.tenants]
+        for name in sorted({n for n in names if names.count(n) > 1}):
+            problems.append(Problem("tenants", "must have names of their own", value=name))
+        if self.tenants and self.trace is not None:
+            problems.append(Problem("tenants", "are not read beside a trace"))
+        if self.tenants and self.priorities:
+            problems.append(Problem("priorities", "are those of the tenants; leave it out"))
+        if len(self.priorities) > CLASSES or any(p < 0 for p in self.priorities):
+            problems.append(Problem("priorities", f"must be at most {CLASSES} shares of 0 or more", self.priorities))
+        elif self.priorities and not sum(self.priorities):
+            problems.append(Problem("priorities", "must not all be 0", self.priorities))
+        if self.concurrency or self.offline:
+            for i, t in enumerate(self.tenants):
+                for field in ("rate_per_s", "concurrency", "start_s", "end_s"):
+                    if getattr(t, field):
+                        rule = "is not read beside traffic.concurrency or traffic.offline"
+                        problems.append(Problem(f"tenants[{i}].{field}", rule, getattr(t, field)))
+        return problems
