@@ -96,3 +96,13 @@ def test_a_band_leaves_its_own_group_out(monkeypatch: pytest.MonkeyPatch) -> Non
     assert interval.band("vllm", "hopper", model, "tpot_mean_ms") is None
     around = found.around(2.0)
     assert around["low"] < 2.0 < around["high"] and around["level"] == 0.8
+    assert found.around(2.0, least=1.99)["low"] == 1.99
+
+
+def test_a_new_group_is_off_as_groups_are_and_scatters_as_rows_do() -> None:
+    many = [("a", e) for e in (-0.1, 0.0, 0.1)] * 30
+    one_far = [*many, ("b", 0.9), ("b", 1.0), ("b", 1.1)]
+    spread = interval.of_a_new_group(one_far)
+    assert np.median(spread) == pytest.approx(0.5)
+    assert (np.min(spread), np.max(spread)) == (pytest.approx(-0.1), pytest.approx(1.1))
+    assert np.ptp(interval.of_a_new_group(many)) == pytest.approx(0.2)

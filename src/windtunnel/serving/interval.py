@@ -2,24 +2,32 @@
 
 Rows of the same release line on the same generation come first; where they are fewer than `ENOUGH`, those of the same
 kind of model on any engine, then all. A band's own (model, device) group is left out.
+
+A group that nobody measured is off by as much as some other group is, its median, and its rows scatter about that as
+rows of any group do: a band holds the sums of all medians and all scatter.
 """
 
 from __future__ import annotations
 
 import json
+from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from windtunnel.specs.model import ModelSpec
 
 LEVEL, ENOUGH = 0.8, 20
-TAIL = 0.03
-"""Share of other groups' residuals beyond each end of a band. A group differs from others by more than its own scatter:
-with this share 81 % of all measured values lie inside bands that their whole group is left out of (70 % with 0.1)."""
+TAIL = 0.05
+"""Share of those sums beyond each end of a band. Medians of a few groups do not show the worst: with this share 81 % of
+all measured values lie inside bands that their whole group is left out of (70 % with 0.1)."""
+FULL_CACHE = 0.9
+"""Share of the cache in use from which on waiting depends on its exact size."""
 COLUMNS = (
     "release", "generation", "kind", "measure", "group", "error", "error_in_sample", "family", "form", "cache_full",
 )  # fmt: skip
@@ -64,16 +72,22 @@ class Band:
     grade: str
     level: float = LEVEL
 
-    def around(self, predicted: float) -> dict[str, Any]:
-        """The interval of a prediction, as results and validation write it."""
+    def around(self, predicted: float, least: float = 0.0) -> dict[str, Any]:
+        """The interval of a prediction, as results and validation write it.
+
+        Args:
+            predicted: the central value.
+            least: what no measurement can be below: the roofline.
+        """
         return {
-            "level": self.level, "low": predicted * self.low, "high": predicted * self.high, "basis": self.basis,
-            "grade": self.grade,
+            "level": self.level, "low": max(predicted * self.low, min(least, predicted)),
+            "high": predicted * self.high, "basis": self.basis, "grade": self.grade,
         }  # fmt: skip
 
 
 def band(
-    release: str, generation: str, model: ModelSpec, metric: str, group: str = "", form: str = "whole"
+    release: str, generation: str, model: ModelSpec, metric: str, group: str = "", form: str = "whole", *,
+    cache_full: bool = False,
 ) -> Band | None:  # fmt: skip
     """The band of a prediction; None without any residual of its measure.
 
@@ -84,9 +98,11 @@ def band(
         metric: name of the measure.
         group: (model, device) whose residuals are left out: those of the scenario itself.
         form: `whole`, or `split` where prompts and answers have pools of their own.
+        cache_full: the cache fills, so that waiting depends on its size: first tokens that did count too.
     """
     measure, kind = measure_of(metric), kind_of(model)
     known = [row for row in _residuals() if row[3] == measure and row[4] != group and row[8] == form]
+    known = known if cache_full else [row for row in known if not row[9]]
     steps = (
         (f"{release} on {generation}, {kind}", "fitted", lambda r: r[:3] == (release, generation, kind)),
         (f"{release} on {generation}", "fitted", lambda r: r[:2] == (release, generation)),
@@ -95,9 +111,23 @@ def band(
         ("all engines and devices", "assumed", lambda r: True),
     )
     for name, grade, same in steps:
-        errors = np.array([row[5] for row in known if same(row)])
-        if len(errors) >= ENOUGH or (grade == "assumed" and len(errors)):
-            low, high = np.exp(-np.quantile(errors, [1.0 - TAIL, TAIL]))
+        errors = [(str(row[4]), float(row[5])) for row in known if same(row)]
+        if len(errors) >= ENOUGH or (grade == "assumed" and errors):
+            low, high = np.exp(-np.quantile(of_a_new_group(errors), [1.0 - TAIL, TAIL]))
             words = f"residuals of {len(errors)} measured values left out of the fit: {name}"
             return Band(float(low), float(high), words, grade)
     return None
+
+
+def of_a_new_group(errors: Sequence[tuple[str, float]]) -> npt.NDArray[np.float64]:
+    """Errors that rows of another group may have: every median of a group plus every distance from one.
+
+    Args:
+        errors: (group, error) of known rows.
+    """
+    groups: dict[str, list[float]] = defaultdict(list)
+    for group, error in errors:
+        groups[group].append(error)
+    medians = np.array([np.median(own) for own in groups.values()])
+    scatter = np.concatenate([np.array(own) - np.median(own) for own in groups.values()])
+    return np.add.outer(medians, scatter).ravel()

@@ -21,7 +21,7 @@ from windtunnel.serving.by_tenant import by_tenant
 from windtunnel.serving.capped import Capped, capped
 from windtunnel.serving.composition import bound_by, composition, mean_batch
 from windtunnel.serving.hooks import hooks_of
-from windtunnel.serving.interval import band
+from windtunnel.serving.interval import FULL_CACHE, band
 from windtunnel.serving.iteration import IterationModel
 from windtunnel.serving.limits import Limits
 from windtunnel.serving.metrics import (
@@ -263,6 +263,7 @@ def run(d: Deployment, requests: Requests, *, assumed: tuple[tuple[str, Any, str
     intervals = _intervals(
         d, {"ttft_s": ttft.mean, "tpot_s": tpot.mean, "itl_s": itl.mean, "e2e_s": e2e.mean,
             "output_tokens_per_s": generated / duration},
+        cache_full=float(totals["kv_max"].max()) >= FULL_CACHE * limits.blocks,
     )  # fmt: skip
     grades = {name: band["grade"] for name, band in intervals.items()} | {"capacity": "analytic"}
     return ServingResult(
@@ -318,14 +319,18 @@ def _within(d: Deployment, requests: Requests) -> tuple[Ints, list[str]]:
     return sent, said
 
 
-def _intervals(d: Deployment, predicted: dict[str, float]) -> dict[str, dict[str, Any]]:
-    """Bands of the means, from residuals of measured rows of the same engine line, architecture and kind of model."""
-    release = release_of(d.serving.engine, d.serving.engine_version)
+def _intervals(d: Deployment, predicted: dict[str, float], *, cache_full: bool) -> dict[str, dict[str, Any]]:
+    """Bands of the means, from residuals of measured rows of the same engine line, architecture and kind of model.
+
+    No token takes less than what one sequence needs to read its weights at the memory's peak.
+    """
+    release, device = release_of(d.serving.engine, d.serving.engine_version), d.cluster.device
+    least_s = d.capped.work.at(1.0)[2] / device.memory_bytes_per_s * 1e6 / d.limits.tokens_per_step
     out = {}
     for name, value in predicted.items():
-        found = band(release, d.cluster.device.generation, d.model, name)
+        found = band(release, device.generation, d.model, name, cache_full=cache_full)
         if found is not None and np.isfinite(value):
-            out[name] = found.around(value)
+            out[name] = found.around(value, least_s if name in ("tpot_s", "itl_s") else 0.0)
     return out
 
 

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from windtunnel.cost.serving import ServingCoefficients, release_of
 from windtunnel.errors import WindtunnelError
+from windtunnel.serving.interval import FULL_CACHE
 from windtunnel.serving.iteration import IterationModel
 from windtunnel.validation.rows import RowCase, read
 from windtunnel.validation.serving import serving_group
@@ -25,8 +26,6 @@ SCALES = (("ttft", 0.20), ("first_token", 0.10), ("prompt_time", 0.10), ("", 0.0
 """Log error at which a metric's weight begins to fall, by the start of its name: how far repeated runs differ."""
 REPLAYED = 0.05
 """The same where every arrival is known."""
-FULL_CACHE = 0.9
-"""Share of the cache from which on waiting depends on its size, not on speed."""
 UNFIT = ("e2e_ms_median", "power")
 """Metrics that no coefficient is read from: answers of the perf-model runs ended before their nominal length."""
 

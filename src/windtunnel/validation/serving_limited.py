@@ -12,9 +12,9 @@ from typing import Any
 
 from windtunnel.errors import WindtunnelError
 from windtunnel.serving.engines import Instance
+from windtunnel.serving.interval import FULL_CACHE
 from windtunnel.validation.rows import RowCase, read
 from windtunnel.validation.run import load_rows
-from windtunnel.validation.serving_cases import FULL_CACHE
 from windtunnel.validation.serving_run import ready, run
 from windtunnel.validation.tables import markdown
 
