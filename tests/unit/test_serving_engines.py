@@ -15,7 +15,7 @@ from windtunnel.serving.limits import Limits
 from windtunnel.serving.policies import POLICIES, BatchPolicy
 from windtunnel.serving.results import ServingResult
 from windtunnel.serving.routers import ROUTERS, RouterEntry
-from windtunnel.serving.shape import shape_of
+from windtunnel.serving.shape import Shape, format_of, shape_of
 from windtunnel.serving.simulate import simulate_serving
 from windtunnel.serving.weights import layers_of_stages, local_blocks, stage_bytes
 from windtunnel.specs.cluster import ClusterRef
@@ -251,3 +251,18 @@ def test_every_policy_serves_all_requests(policy: str) -> None:
     found = served(policy=policy)
     assert found.completed == 60
     assert 0 < found.kv_cache_usage_max <= 1
+
+
+@pytest.mark.parametrize(
+    ("version", "model", "alone"),
+    [
+        ("0.5.0", "meta-llama/Llama-2-70b-hf", True), ("0.8.0", "meta-llama/Llama-2-70b-hf", False),
+        ("0.9.0", "mistralai/Mistral-7B-v0.3", True), ("0.14.0", "mistralai/Mistral-7B-v0.3", False),
+        ("0.9.0", "tiiuae/falcon-180B", True),
+    ],
+)  # fmt: skip
+def test_old_kernels_of_tensorrt_llm_know_one_size_of_group(version: str, model: str, alone: bool) -> None:
+    own, device = catalog.model(model), catalog.device("h100-sxm-80gb")
+    shape = Shape(1, 1, 1, 1, 1, format_of("bf16", device), format_of("bf16", device), 2.0)
+    found = ENGINES.get("trtllm", "").defaults(version_of(version), own, device, shape, ServingLimits())
+    assert found.vector_attention is alone

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from windtunnel import catalog
 from windtunnel.cost.serving import release_of, serving_coefficients
 from windtunnel.errors import ProblemList
-from windtunnel.serving.attention import layer_counts
+from windtunnel.network.groups import placement
+from windtunnel.serving.attention import attention_costs, layer_counts
 from windtunnel.serving.iteration import IterationModel, iteration_model
 from windtunnel.serving.layers import Layers
 from windtunnel.serving.shape import shape_of
@@ -100,3 +103,37 @@ def test_what_cannot_be_cut_is_said_at_once() -> None:
     problems = ProblemList()
     shape_of(model, cluster, ServingPlan(tp=7, ep=3, dp=2), ServingPrecision(), "plan", problems)
     assert {p.field for p in problems} == {"plan.tp", "plan.ep", "plan"}
+
+
+def test_an_all_reduce_is_never_slower_than_the_librarys() -> None:
+    _, layers, cluster = instance("meta-llama/Llama-3.1-70B", "h100-sxm-80gb", {"tp": 8}, {})
+    rows = np.array([1.0, 64.0, 1024.0, 8192.0])
+    size = rows * 8192 * 2.0
+    library = layers.network.collective("all_reduce", size, placement(8, 1, cluster.scale_up_domain)).alone_s
+    found, c = layers._all_reduce(rows), layers.c
+    own = c.all_reduce_s + 2.0 * 7 / 8 * size / (c.all_reduce_fraction * cluster.scale_up.bytes_per_s)
+    assert (found <= library * (1 + 1e-12)).all() and (found <= own).all()
+    assert found[0] == own[0] and found[-1] < own[-1]  # short messages take the engine's kernel, long ones the library
+
+
+def test_a_parallel_block_is_reduced_once() -> None:
+    def reductions(name: str) -> int:
+        _, layers, _ = instance(name, "h100-sxm-80gb", {"tp": 8}, {})
+        rows = [row for op in layers.local["D"] for row in layers._launch(op, np.ones(1))]
+        return sum(row[1] == "tp" for row in rows)
+
+    assert reductions("tiiuae/falcon-180B") == 1
+    assert reductions("meta-llama/Llama-3.1-70B") == 2
+
+
+def test_query_heads_taken_alone_cost_what_their_products_do() -> None:
+    model = catalog.model("meta-llama/Llama-2-70b-hf")
+    cluster = catalog.resolve_cluster(ClusterRef(device="a100-sxm-80gb", nodes=1, devices_per_node=8))
+    c = serving_coefficients("trtllm", "0.9.0", cluster.device, fitted=False)
+    shape = shape_of(model, cluster, ServingPlan(tp=4), ServingPrecision(), "plan", ProblemList())
+    grouped = attention_costs(model, cluster.device, shape, c).decode_kv_s
+    alone = attention_costs(model, cluster.device, replace(shape, vector_attention=True), c).decode_kv_s
+    rate = c.vector_attention_fraction * cluster.device.peak("fp32")
+    assert alone == pytest.approx(80 * 4 * 16 * 128 / rate) and alone > 2 * grouped
+    slow = replace(c, vector_attention_fraction=1e-9)
+    assert attention_costs(model, cluster.device, shape, slow).decode_kv_s == grouped

@@ -174,3 +174,13 @@ def test_settings_of_whole_instances_are_not_those_of_split_ones() -> None:
     _, serving, pool = served(read_serving(changed))
     assert pool.limits.max_num_seqs == 2048 and pool.limits.scheduler_interval is None
     assert serving.precision.kv_cache == "fp8"
+
+
+def test_a_static_batch_has_the_cache_it_needs() -> None:
+    found = read_serving(
+        row(engine="tensorrt-llm", engine_version="0.9.0", model="gpt-j-6b", tp=1, isl=2048, osl=2048, config={},
+            load={"batch": 64})
+    )  # fmt: skip
+    _, _, pool = served(found)
+    assert (pool.kv.num_blocks or 0) * (pool.kv.block_size or 0) == 64 * 4096
+    assert any(name == "serving.pools[0].kv.num_blocks" for name, _, _ in found.assumed)

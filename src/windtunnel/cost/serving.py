@@ -24,6 +24,11 @@ class ServingCoefficients:
     """Fused attention of prompts, of the 16-bit peak."""
     decode_kv_fraction: float = 0.72
     """Keys and values read by decode attention, of device memory bandwidth."""
+    vector_attention_fraction: float = 0.14
+    """Decode attention that takes each query head alone, of the fp32 rate outside of matrix units.
+
+    Assumed: loads, casts and exponentials come with two products of one row each.
+    """
     expert_bytes_fraction: dict[str, float] = field(default_factory=dict)
     """Weights of routed experts by stored format."""
     expert_matrix_fraction: dict[str, float] = field(default_factory=dict)

@@ -60,6 +60,8 @@ def cached_bytes(model: ModelSpec, shape: Shape, *, windowed: bool) -> float:
 def attention_costs(model: ModelSpec, device: DeviceSpec, shape: Shape, c: ServingCoefficients) -> AttentionCosts:
     """Costs of one instance, whose `dp` ranks share sequences evenly.
 
+    Decode kernels without matrix units (`Shape.vector_attention`) take each query head alone, 4·d FLOPs a cached token.
+
     Source: FlashAttention-2 (arXiv 2307.08691) for FLOPs; DeepSeek-V2 (arXiv 2405.04434, section 2.1) for the absorbed
     form of latent attention: 2·H·(2·r_kv + r_rope) FLOPs a cached token, r_kv + r_rope elements read.
     """
@@ -78,9 +80,14 @@ def attention_costs(model: ModelSpec, device: DeviceSpec, shape: Shape, c: Servi
     pair, window_pair = (4.0 * heads * model.attention_dims(windowed=w)[0] / flop_rate for w in (False, True))
     stored, window_stored = (cached_bytes(model, shape, windowed=w) for w in (False, True))
     reach = float(model.sliding_window or 0)
+    read, window_read = stored / read_rate, window_stored / read_rate
+    if shape.vector_attention:
+        rate = c.vector_attention_fraction * device.peak("fp32")
+        alone, window_alone = (4.0 * heads * model.attention_dims(windowed=w)[0] / rate for w in (False, True))
+        read, window_read = max(read, alone), max(window_read, window_alone)
     state = state_bytes(model) / shape.tp if recurrent else 0.0
     rate = c.memory_fraction * device.memory_bytes_per_s
     return AttentionCosts(
-        full * pair / spread, windowed * window_pair * reach / spread, full * stored / read_rate / spread,
-        windowed * window_stored / read_rate / spread, recurrent * 2.0 * state / rate / spread,
+        full * pair / spread, windowed * window_pair * reach / spread, full * read / spread,
+        windowed * window_read / spread, recurrent * 2.0 * state / rate / spread,
     )  # fmt: skip

@@ -180,7 +180,8 @@ class Layers:
             moved = op.forward_bytes * rows
             memory_s = moved / (c.memory_fraction * device.memory_bytes_per_s)
             out.append((op.name, "memory_bound", COMPUTE, memory_s, moved, memory_s))
-        if op.name in _ROW_ENDS and self.shape.tp > 1:
+        joined = self.model.parallel_block and op.name == "proj"  # attention and MLP are summed before one reduction
+        if op.name in _ROW_ENDS and self.shape.tp > 1 and not joined:
             out.append((f"tp_reduce_{op.name}", "tp", COMM, self._all_reduce(rows), none, none))
         if op.name == "unpermute" and self.shape.ranks > 1:
             out.append(("combine", "ep", COMM, self._exchange(n), none, none))
@@ -206,14 +207,18 @@ class Layers:
 
     # -- communication -------------------------------------------------------------------------------------------------
     def _all_reduce(self, rows: Floats) -> Floats:
-        """One all-reduce over the tensor axis: the engine's own kernel inside a domain, the library's across."""
+        """One all-reduce over the tensor axis.
+
+        Inside a domain the engine's own kernel or the library's, whichever is sooner; the library's across.
+        """
         t, c = self.shape.tp, self.c
         size = rows * self.model.hidden_size * 2.0
-        if t <= self.cluster.scale_up_domain:
-            rate = c.all_reduce_fraction * self.cluster.scale_up.bytes_per_s
-            return np.asarray(c.all_reduce_s + 2.0 * (t - 1) / t * size / rate)
         where = placement(t, 1, self.cluster.scale_up_domain)
-        return np.asarray(self.network.collective("all_reduce", size, where).alone_s)
+        library = np.asarray(self.network.collective("all_reduce", size, where).alone_s)
+        if t > self.cluster.scale_up_domain:
+            return library
+        rate = c.all_reduce_fraction * self.cluster.scale_up.bytes_per_s
+        return np.minimum(library, c.all_reduce_s + 2.0 * (t - 1) / t * size / rate)
 
     def _exchange(self, n: Floats) -> Floats:
         """What brings expert results home: an all-reduce where every rank has all tokens, else two all-to-alls.

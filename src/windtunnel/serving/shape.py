@@ -67,6 +67,8 @@ class Shape:
     """Bytes of one element of the cache."""
     cp: int = 1
     sp: bool = False
+    vector_attention: bool = False
+    """Whether decode attention takes each query head alone, without matrix units."""
 
     @property
     def ranks(self) -> int:

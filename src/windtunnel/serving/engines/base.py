@@ -33,6 +33,8 @@ class Defaults:
     """Whether limits of a batch hold for each rank of attention data parallelism, or for all together."""
     stream_interval: int = 1
     scheduler_interval: int = 1
+    vector_attention: bool = False
+    """Whether its decode attention takes each query head alone, without matrix units."""
     fits_longest: bool = False
     """Whether it refuses to start when the cache cannot hold one request of `max_model_len`."""
     sources: dict[str, str] = field(default_factory=dict)

@@ -69,6 +69,7 @@ def resolve(
     shape = shape_of(model, cluster, pool.plan, serving.precision, f"{where}.plan", problems)
     told = pool.limits
     own = engine.defaults(version, model, cluster.device, shape, told)
+    shape = replace(shape, vector_attention=own.vector_attention)
     policy = _policy(pool.policy or own.policy, f"{where}.policy", problems)
     fraction = _knob(pool, own, where, problems)
     queue = choose(QUEUES, pool.queue, f"{where}.queue", "fcfs", problems)

@@ -11,6 +11,7 @@ from windtunnel.specs.model import ModelSpec
 from windtunnel.specs.serving import ServingLimits
 
 PYTORCH_SINCE, LARGE_BATCH_SINCE = (1, 0), (0, 15)
+GROUPED_SINCE, ANY_GROUP_SINCE = (0, 8), (0, 11)
 LLM_ARGS = "TensorRT-LLM llmapi/llm_args.py"
 
 
@@ -26,9 +27,11 @@ class Trtllm:
         release = newest(version)
         chunked = bool(limits.chunked_prefill)
         pytorch = release >= PYTORCH_SINCE
+        heads = model.num_attention_heads // (model.num_key_value_heads or model.num_attention_heads)
+        vector = release < (GROUPED_SINCE if heads == 8 else ANY_GROUP_SINCE)
         return Defaults(
             "trtllm_inflight", 2048 if release >= LARGE_BATCH_SINCE else 256, 8192, 32 if pytorch else 64, 0.9,
-            "trtllm", chunked, pytorch, 128, 0.0,
+            "trtllm", chunked, pytorch, 128, 0.0, vector_attention=vector,
             sources={
                 "sampler_bytes": "TensorRT-LLM pyexecutor/_util.py: its profile has few, long prompts",
                 "max_num_seqs": "TensorRT-LLM builder.py: max_batch_size 2048 (256 before 0.15)",
@@ -38,6 +41,10 @@ class Trtllm:
                 "chunked_prefill": f"{LLM_ARGS}: enable_chunked_prefill false",
                 "prefix_caching": f"{LLM_ARGS}: enable_block_reuse true since 1.0",
                 "policy": f"{LLM_ARGS}: capacity_scheduler_policy GUARANTEED_NO_EVICT",
+                "vector_attention": (
+                    "TensorRT-LLM decoderMaskedMultiheadAttention, supportConfig: matrix units for groups of 8 query "
+                    "heads since 0.8, for other sizes since 0.11"
+                ),
                 "cuda_graph_max_batch": f"{LLM_ARGS}: CudaGraphConfig.max_batch_size 128",
             },
         )  # fmt: skip

@@ -241,7 +241,11 @@ def _static(ctx: ServingContext, model: ModelSpec, facts: Facts, formats: dict[s
         ctx.assume("serving.limits.cuda_graphs", False, "engines of autumn 2023 launched every kernel")
     if power_cap_of(ctx):
         ctx.assume("cluster.power_cap_w", "none", "a cap is named, its watts are not")
-    pool = PoolSpec(plan=plan, limits=limits, kv=KvSpec(prefix_caching=False), policy="static")
+    block = 64
+    blocks = batch * -(-(size[0] + size[1]) // block)
+    ctx.assume("serving.pools[0].kv.num_blocks", blocks, "one batch allocates the cache of its longest requests")
+    kv = KvSpec(prefix_caching=False, block_size=block, num_blocks=blocks)
+    pool = PoolSpec(plan=plan, limits=limits, kv=kv, policy="static")
     traffic = TrafficSpec(offline=True, num_requests=batch, input_tokens=size[0], output_tokens=size[1])
     return _build(ctx, model, facts, formats, pool, traffic, fields.get("kv_cache"))
 
