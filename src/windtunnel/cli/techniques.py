@@ -101,6 +101,7 @@ def _record(technique: Technique) -> dict[str, Any]:
         "summary": technique.summary,
         "link": paper.link,
         "levels": list(technique.levels),
+        "acts_on": list(technique.scopes),
         "knobs": {
             name: {"default": knob.default, "low": knob.low, "high": knob.high, "doc": knob.doc}
             for name, knob in technique.knobs.items()
@@ -124,9 +125,9 @@ def _one(technique: str) -> dict[str, Any]:
 
 def _print(records: list[dict[str, Any]], as_json: bool) -> None:
     if as_json:
-        print_json([{key: record[key] for key in ("id", "family", "status", "paper")} for record in records])
+        print_json([{key: record[key] for key in ("id", "family", "status", "acts_on", "paper")} for record in records])
         return
     from windtunnel.cli.tables import listing
 
-    rows = [(r["id"], r["family"], r["status"], r["paper"]) for r in records]
-    console().print(listing(("id", "family", "status", "paper"), rows))
+    rows = [(r["id"], r["family"], r["status"], ", ".join(r["acts_on"]), r["paper"]) for r in records]
+    console().print(listing(("id", "family", "status", "acts on", "paper"), rows))

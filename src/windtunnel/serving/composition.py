@@ -14,6 +14,7 @@ from windtunnel.serving.requests import Floats
 
 DECODE, PROMPTS = "decode iteration", "iteration with prompts"
 _A = {DECODE: "an iteration", PROMPTS: "an iteration with prompts"}
+_ATTENTION = ("attention of prompts", "cached keys and values")
 _UNDER_WAY = "an iteration is under way"
 _BOUND = {
     "weights": "reading weights", "expert weights": "reading expert weights",
@@ -32,6 +33,8 @@ def iteration_parts(
     kv: float = 0.0, window_kv: float = 0.0, sequences: float = 1.0,
 ) -> dict[str, float]:  # fmt: skip
     """Seconds by class of one iteration; they sum to `model.seconds(...)`.
+
+    Where techniques run launches side by side, classes of the layers keep their shares of the time in a row.
 
     Args:
         model: of the instance.
@@ -52,6 +55,12 @@ def iteration_parts(
         "head": linear.head_s + sequences * rows, "sequences": sequences * (model.per_sequence_s - rows),
         "kernel gaps": gaps, "host": c.host_s, "launches": model.prefill_extra_s if prompt_tokens else 0.0,
     }  # fmt: skip
+    if model.overlap is not None:
+        read = kv * model.decode_kv_s + window_kv * model.window_kv_s
+        saved = model.overlap.saved(tokens, out["attention of prompts"], read)
+        woven = {name for name in out if name in linear.parts} | {*_ATTENTION, "kernel gaps"}
+        keep = 1.0 - saved / max(sum(out[name] for name in woven), 1e-300)
+        out |= {name: out[name] * keep for name in woven}
     return {name: value for name, value in sorted(out.items(), key=lambda item: -item[1]) if value > 0.0}
 
 

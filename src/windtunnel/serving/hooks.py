@@ -28,10 +28,17 @@ class Hooks:
     admission: Admission | None
 
 
-def hooks_of(instance: Instance, serving: ServingSpec, limits: Limits) -> Hooks | None:
-    """Fresh objects for a run by the twin; None where the jitted loop has all that is asked for."""
+def hooks_of(instance: Instance, serving: ServingSpec, limits: Limits, *, plainly: bool = False) -> Hooks | None:
+    """Fresh objects for a run by the twin; None where the jitted loop has all that is asked for.
+
+    Args:
+        instance: what is served by.
+        serving: section of the scenario.
+        limits: of one instance of the loop.
+        plainly: whether something else needs the twin.
+    """
     policy, router, queue, admission = instance.policy, instance.router, instance.queue, instance.admission
-    if policy.jitted() and router.entry.rule is not None and queue.entry.jitted and admission is None:
+    if not plainly and policy.jitted() and router.entry.rule is not None and queue.entry.jitted and admission is None:
         return None
 
     def context(knobs: Mapping[str, Any]) -> Context:

@@ -1,6 +1,7 @@
 """Seconds of one iteration in closed form: a table over tokens from the engine, and what grows evenly beside it.
 
     T = linear(n) + pairs · prefill_pair + kv · decode_kv + window · window_kv + sequences · per_sequence [+ prompts]
+        [- what techniques save by running launches side by side]
 
 `linear` holds everything that depends on the number of computed tokens alone. Attention is linear in its own measures.
 """
@@ -15,6 +16,7 @@ import numpy.typing as npt
 from windtunnel.cost.serving import ServingCoefficients
 from windtunnel.serving.attention import AttentionCosts, attention_costs
 from windtunnel.serving.layers import Layers, Linear
+from windtunnel.serving.overlap import Overlap
 from windtunnel.serving.shape import Shape
 from windtunnel.specs.cluster import ClusterSpec
 from windtunnel.specs.model import ModelSpec
@@ -43,6 +45,8 @@ class IterationModel:
     """Once a request, outside of the engine."""
     attention: AttentionCosts
     coefficients: ServingCoefficients
+    overlap: Overlap | None = None
+    """What techniques save by running launches side by side."""
 
     def table(self, most: int) -> Floats:
         """(most + 1,) seconds of an iteration over 0, 1, … tokens, `base_s` included."""
@@ -70,8 +74,11 @@ class IterationModel:
             sequences: prompts and decodes of the batch.
         """
         out = float(np.interp(tokens, self.linear.tokens, self.linear.seconds)) + self.base_s
-        out += pairs * self.prefill_pair_s + prompt_tokens * self.prefill_token_s
-        out += kv * self.decode_kv_s + window_kv * self.window_kv_s + sequences * self.per_sequence_s
+        prompt_s = pairs * self.prefill_pair_s + prompt_tokens * self.prefill_token_s
+        decode_s = kv * self.decode_kv_s + window_kv * self.window_kv_s
+        if self.overlap is not None:
+            out -= self.overlap.saved(tokens, prompt_s, decode_s)
+        out += prompt_s + decode_s + sequences * self.per_sequence_s
         return out + (self.prefill_extra_s if prompt_tokens else 0.0)
 
 

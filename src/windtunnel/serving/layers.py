@@ -76,7 +76,7 @@ class Layers:
         n = tokens.astype(np.float64)
         out = []
         for kind, operators in self.local.items():
-            rows = [row for op in operators for row in self._launch(op, n)]
+            rows = [row for op in operators for row in self.launches_of(op, n)]
             for i in range(len(n)):
                 segment = Segment(kind, "F", [])
                 last = -1
@@ -113,7 +113,7 @@ class Layers:
         for kind, operators in self.local.items():
             for op in operators:
                 if op.kind == Kind.GROUPED_GEMM or op.name == "unpermute":
-                    out += depth[kind] * sum(row[3] for row in self._launch(op, n) if row[1] in ("gemm", "ep"))
+                    out += depth[kind] * sum(row[3] for row in self.launches_of(op, n) if row[1] in ("gemm", "ep"))
         return out
 
     def _parts(self, n: Floats, depth: Counter[str], total: Floats) -> dict[str, Floats]:
@@ -121,7 +121,7 @@ class Layers:
         out: dict[str, Floats] = {}
         for kind, operators in self.local.items():
             for op in operators:
-                for _, tag, _, seconds, _, memory_s in self._launch(op, n):
+                for _, tag, _, seconds, _, memory_s in self.launches_of(op, n):
                     own = {PARTS.get(tag, tag): seconds}
                     if tag == "gemm":
                         share = np.minimum((memory_s / np.maximum(seconds, 1e-300)) ** self.c.roofline_power, 1.0)
@@ -141,7 +141,7 @@ class Layers:
         depth, total = Counter(self.model.layer_kinds()), np.zeros(len(tokens))
         for kind, operators in self.local.items():
             for op in operators:
-                for row in self._launch(op, n):
+                for row in self.launches_of(op, n):
                     total += depth[kind] * row[3]
         if self.shape.pp > 1:
             total += (self.shape.pp - 1) * self._hop(n)
@@ -151,12 +151,12 @@ class Layers:
         """Layers, each counted by its kernels and collectives over those of a dense one: what gaps come between."""
         one, total = np.ones(1), 0.0
         for kind, count in Counter(self.model.layer_kinds()).items():
-            launches = sum(len(self._launch(op, one)) + (op.kind == Kind.ATTENTION) for op in self.local[kind])
+            launches = sum(len(self.launches_of(op, one)) + (op.kind == Kind.ATTENTION) for op in self.local[kind])
             total += count * launches / DENSE_LAUNCHES
         return total
 
     # -- one operator --------------------------------------------------------------------------------------------------
-    def _launch(self, op: Operator, n: Floats) -> list[Row]:
+    def launches_of(self, op: Operator, n: Floats) -> list[Row]:
         """Launches of one operator at each number of tokens: itself, and the collective after it."""
         rows, none = n / self.shape.dp, np.zeros_like(n)
         out: list[Row] = []

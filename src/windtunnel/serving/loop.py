@@ -9,6 +9,7 @@ import numpy as np
 
 from windtunnel.serving import reference
 from windtunnel.serving.limits import Limits
+from windtunnel.serving.overlap import Overlap
 from windtunnel.serving.prefixes import Chains, chains_of
 from windtunnel.serving.queues.base import Queue
 from windtunnel.serving.recorder import Recorder
@@ -84,7 +85,7 @@ def _long_enough(linear_s: Floats, requests: Requests, limits: Limits) -> Floats
 def serve_plainly(
     requests: Requests, linear_s: Floats, limits: Limits, instances: int, chains: Chains | None = None, *,
     policy: Policy | None = None, router: Router | None = None, queue: Queue | None = None,
-    admission: Admission | None = None,
+    admission: Admission | None = None, overlap: Overlap | None = None,
 ) -> Outcome:  # fmt: skip
     """The same by the plain twin: slower, and with a policy or router of one's own.
 
@@ -98,11 +99,12 @@ def serve_plainly(
         router: rule; None: the one of `limits`.
         queue: who is served first; None: the lowest class, then in order of arrival.
         admission: who is turned away; None: nobody.
+        overlap: what techniques save of an iteration.
     """
     record, linear_s = Recorder(instances, limits.every), _long_enough(linear_s, requests, limits)
     reference.serve(
         requests, linear_s, limits, instances, policy=policy, router=router, chains=chains, record=record,
-        queue=queue, admission=admission,
+        queue=queue, admission=admission, overlap=overlap,
     )  # fmt: skip
     return Outcome(record.totals, record.between_tokens, record.series)
 

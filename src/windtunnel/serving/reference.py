@@ -17,6 +17,7 @@ import numpy as np
 
 from windtunnel.serving.limits import Limits
 from windtunnel.serving.limits import Router as RouterId
+from windtunnel.serving.overlap import Overlap
 from windtunnel.serving.prefix_cache import PrefixCache
 from windtunnel.serving.prefixes import Chains, chains_of
 from windtunnel.serving.queues.base import Context, Queue
@@ -324,8 +325,9 @@ class Twin:
     def __init__(
         self, requests: Requests, linear: Floats, limits: Limits, instances: int, *, policy: Policy | None = None,
         router: Router | None = None, jumps: bool = True, chains: Chains | None = None, record: Recorder | None = None,
-        queue: Queue | None = None, admission: Admission | None = None,
+        queue: Queue | None = None, admission: Admission | None = None, overlap: Overlap | None = None,
     ) -> None:  # fmt: skip
+        self.overlap = overlap
         self.all = [
             Request(
                 i, int(requests.input_tokens[i]), int(requests.output_tokens[i]), int(requests.cached_tokens[i]),
@@ -501,6 +503,10 @@ class Twin:
                 seconds += limits.kv * kv + limits.window_kv * window
             if limits.step_tokens > 1:
                 seconds += self.drafts[0, decoding] + self.drafts[1, tokens]
+            if self.overlap is not None:
+                read = limits.kv * kv + limits.window_kv * window if decoding else 0.0
+                prompt_s = limits.pair * pairs + limits.prompt_token * tokens
+                seconds -= self.overlap.saved(tokens + beside, prompt_s, read)
             one.mode, one.steps = "iteration", 1 if decoding else 0
             one.step_s, one.slope_s = seconds, 0.0
             one.busy_until = now + seconds
@@ -517,6 +523,11 @@ class Twin:
         if limits.step_tokens > 1:
             one.step_s += self.drafts[0, count]
         one.slope_s = limits.kv * count * (limits.tokens_per_step * 1e-6)
+        if self.overlap is not None:
+            read = limits.kv * kv + limits.window_kv * window
+            saved, more, most = self.overlap.run(count * limits.step_tokens, read, one.slope_s)
+            steps = min(steps, most)
+            one.step_s, one.slope_s = one.step_s - saved, one.slope_s - more
         one.mode, one.steps = "run", steps
         one.busy_until = now + (steps * one.step_s + one.slope_s * (0.5 * steps * (steps - 1)))
 
@@ -614,12 +625,12 @@ class Twin:
 def serve(
     requests: Requests, linear: Floats, limits: Limits, instances: int, *, policy: Policy | None = None,
     router: Router | None = None, jumps: bool = True, chains: Chains | None = None, record: Recorder | None = None,
-    queue: Queue | None = None, admission: Admission | None = None,
+    queue: Queue | None = None, admission: Admission | None = None, overlap: Overlap | None = None,
 ) -> None:  # fmt: skip
     """Run all requests and write scheduled, first-token and finish times into `requests`."""
     twin = Twin(
         requests, linear, limits, instances, policy=policy, router=router, jumps=jumps, chains=chains, record=record,
-        queue=queue, admission=admission,
+        queue=queue, admission=admission, overlap=overlap,
     )  # fmt: skip
     for q in twin.run():
         i = q.index

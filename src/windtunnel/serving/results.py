@@ -73,6 +73,9 @@ class ServingResult:
     assumed: tuple[dict[str, str], ...] = ()
     warnings: tuple[str, ...] = ()
     citations: tuple[str, ...] = ()
+    """Papers of the techniques used."""
+    techniques: tuple[str, ...] = ()
+    """Ids of those that the scenario names."""
     scenario: dict[str, Any] = field(default_factory=dict)
     input_hash: str = ""
     version: str = ""

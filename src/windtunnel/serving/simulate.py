@@ -20,9 +20,11 @@ from windtunnel.serving import loop
 from windtunnel.serving.by_tenant import by_tenant
 from windtunnel.serving.capped import Capped, capped
 from windtunnel.serving.composition import bound_by, composition, mean_batch
+from windtunnel.serving.coscheduled import overlapped
 from windtunnel.serving.hooks import hooks_of
 from windtunnel.serving.interval import FULL_CACHE, band
 from windtunnel.serving.iteration import IterationModel
+from windtunnel.serving.layers import Layers
 from windtunnel.serving.limits import Limits
 from windtunnel.serving.metrics import (
     backlog_grows,
@@ -40,6 +42,8 @@ from windtunnel.serving.requests import DONE, REJECTED, SHED, Ints, Requests
 from windtunnel.serving.results import ServingResult
 from windtunnel.specs.scenario import ModelFile, Scenario
 from windtunnel.specs.serving import PoolSpec, ServingPlan, ServingSpec
+from windtunnel.techniques import applied, remarks
+from windtunnel.techniques.base import Applied
 
 if TYPE_CHECKING:
     from windtunnel.serving.engines import Instance
@@ -72,6 +76,7 @@ class Deployment:
     """What its devices do in an iteration, and at which clock under a power cap."""
     lines: SourceMap
     """Where each field was written, for problems that are found later."""
+    techniques: tuple[Applied, ...] = ()
 
 
 def prepare(source: Source, *, overrides: Sequence[str] = ()) -> Deployment:
@@ -90,9 +95,14 @@ def prepare(source: Source, *, overrides: Sequence[str] = ()) -> Deployment:
     serving = scenario.serving
     if serving is None:
         problems.add("serving", None, "is required for `serve`: traffic at least")
+    techniques = applied(scenario.techniques, problems)
     problems.raise_if_any()
     assert serving is not None
-    pool = _pool(scenario, serving, problems)
+    if not serving.pools:
+        serving = serving.model_copy(update={"pools": (_default_pool(scenario),)})
+    for technique in techniques:
+        serving = technique.on_serving(serving)
+    pool = _pool(serving, problems)
     _check(serving, pool, model, problems)
     if pool.replicas * pool.plan.num_devices > cluster.num_devices:
         need = pool.replicas * pool.plan.num_devices
@@ -106,12 +116,15 @@ def prepare(source: Source, *, overrides: Sequence[str] = ()) -> Deployment:
         model, cluster, instance.shape, coefficients, most_tokens=most, expert_skew=serving.expert_skew,
         cuda_graphs=instance.cuda_graphs,
     )  # fmt: skip
+    layers = Layers(model, cluster, instance.shape, own.iteration.coefficients, serving.expert_skew)
+    iteration = overlapped(layers, own.iteration, techniques, most_tokens=most, cuda_graphs=instance.cuda_graphs)
+    own = replace(own, iteration=iteration)
     limits = lane_limits(
         own.iteration, instance, concurrency=serving.traffic.concurrency or 0, seed=serving.traffic.seed
     )
     lanes = pool.replicas * pool.plan.pp
     return Deployment(
-        scenario, serving, folder, model, cluster, pool, instance, own.iteration, limits, lanes, own, lines
+        scenario, serving, folder, model, cluster, pool, instance, own.iteration, limits, lanes, own, lines, techniques
     )
 
 
@@ -126,19 +139,22 @@ def _check(
     elif model.family == "encoder_decoder":
         problems.add("model", model.name, "encoder-decoders are not served yet: a decoder-only model is needed")
     if pool.plan.cp > 1:
-        where = "serving.pools[0].plan.cp" if serving.pools else "plan.cp"
+        where = "serving.pools[0].plan.cp"
         problems.add(where, pool.plan.cp, "must be 1: prompts over several ranks are not simulated yet")
     if serving.engine_version and not version_of(serving.engine_version):
         rule = "must begin with a release number, such as 0.10.0"
         problems.add("serving.engine_version", serving.engine_version, rule)
 
 
-def _pool(scenario: Scenario, serving: ServingSpec, problems: ProblemList) -> PoolSpec:
+def _default_pool(scenario: Scenario) -> PoolSpec:
+    """One mixed pool with the scenario's own axes."""
+    plan = scenario.plan
+    dp = plan.dp if isinstance(plan.dp, int) else 1
+    return PoolSpec(plan=ServingPlan(tp=plan.tp, pp=plan.pp, ep=plan.ep, dp=dp, cp=plan.cp))
+
+
+def _pool(serving: ServingSpec, problems: ProblemList) -> PoolSpec:
     """The one pool of alike instances; several, or split roles, are not simulated yet."""
-    if not serving.pools:
-        plan = scenario.plan
-        dp = plan.dp if isinstance(plan.dp, int) else 1
-        return PoolSpec(plan=ServingPlan(tp=plan.tp, pp=plan.pp, ep=plan.ep, dp=dp, cp=plan.cp))
     if len(serving.pools) > 1:
         problems.add("serving.pools", f"{len(serving.pools)} pools", "one pool is simulated yet")
     for i, pool in enumerate(serving.pools):
@@ -219,7 +235,8 @@ def run(d: Deployment, requests: Requests, *, assumed: tuple[tuple[str, Any, str
     chains = chains_of(requests, limits.block, shared) if limits.caching else None
     table = d.iteration.tables(most)
     sent, cut = _within(d, requests)
-    hooks = hooks_of(d.instance, d.serving, limits)
+    overlap = d.iteration.overlap
+    hooks = hooks_of(d.instance, d.serving, limits, plainly=overlap is not None)
     if d.instance.queue.id == "fcfs" and requests.priority.any():
         requests.priority = np.zeros(count, np.int32)
     if hooks is None:
@@ -227,7 +244,7 @@ def run(d: Deployment, requests: Requests, *, assumed: tuple[tuple[str, Any, str
     else:
         outcome = loop.serve_plainly(
             requests, table, limits, d.lanes, chains, policy=hooks.policy, router=hooks.router, queue=hooks.queue,
-            admission=hooks.admission,
+            admission=hooks.admission, overlap=overlap,
         )  # fmt: skip
     requests.input_tokens = sent
     found = measures(requests, d.iteration.request_s, d.serving.traffic.warmup_requests)
@@ -291,8 +308,9 @@ def run(d: Deployment, requests: Requests, *, assumed: tuple[tuple[str, Any, str
         bound_by=bound_by(parts, mean, float(totals["busy_s"].sum()), record, limits), composition=parts,
         intervals=intervals, grades=grades, assumed=_assumed(d, assumed),
         warnings=(*_warnings(d, requests, saturated), *cut), scenario=plain,
-        tenants=each, fairness=shares, input_hash=digest, version=__version__, table=per_request(requests, found),
-        record=record,
+        citations=tuple(x.technique.paper.line() for x in d.techniques),
+        techniques=tuple(x.technique.id for x in d.techniques), tenants=each, fairness=shares, input_hash=digest,
+        version=__version__, table=per_request(requests, found), record=record,
     )  # fmt: skip
 
 
@@ -343,6 +361,9 @@ def _power(d: Deployment, totals: Any, duration_s: float, output_tokens: float) 
 
 def _assumed(d: Deployment, traffic: tuple[tuple[str, Any, str], ...]) -> tuple[dict[str, str], ...]:
     rows = [(a.field, a.value, a.why) for a in d.instance.assumed]
+    if d.iteration.overlap is not None:
+        ids = ", ".join(x.technique.id for x in d.techniques)
+        rows.append(("techniques", ids, "change iterations: the plain loop runs them, which is slower"))
     rows += [*traffic, *d.cluster.assumed]
     return tuple({"field": name, "value": str(value), "why": why} for name, value, why in rows)
 
@@ -358,7 +379,7 @@ def _described(d: Deployment) -> dict[str, Any]:
 
 
 def _warnings(d: Deployment, requests: Requests, saturated: bool) -> tuple[str, ...]:
-    out = []
+    out = list(remarks(d.techniques, d.scenario, serving=True))
     if not d.capped.within:
         out.append(f"power_cap_w {d.cluster.power_cap_w:g} is below what some iterations draw at the least clock")
     if saturated and d.serving.traffic.num_requests:

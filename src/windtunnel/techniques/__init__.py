@@ -46,12 +46,18 @@ def applied(
     return _ordered(out)
 
 
-def remarks(chosen: Sequence[Applied], scenario: Scenario) -> tuple[str, ...]:
-    """Warnings: techniques that do nothing in a scenario, and what partial ones leave out."""
+def remarks(chosen: Sequence[Applied], scenario: Scenario, *, serving: bool = False) -> tuple[str, ...]:
+    """Warnings: techniques that do nothing in a scenario, and what partial ones leave out.
+
+    Args:
+        chosen: techniques.
+        scenario: that names them.
+        serving: whether the scenario is served; else it trains.
+    """
     out: list[str] = []
     for item in chosen:
         one = item.technique
-        reason = one.applies_to(scenario)
+        reason = one.idle(serving=serving) or one.applies_to(scenario)
         if reason:
             out.append(f"technique {one.id} does nothing here: {reason}")
         elif one.status == "partial":

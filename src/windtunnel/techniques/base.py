@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from windtunnel.techniques.limits import Limits
+from windtunnel.techniques.serving import ServingPart
 
-__all__ = ["LEVELS", "Applied", "Knob", "Level", "Limits", "Paper", "Technique"]
+__all__ = ["LEVELS", "Applied", "Knob", "Level", "Limits", "Paper", "ServingPart", "Technique"]
 
 if TYPE_CHECKING:
     from windtunnel.graph import ModelGraph
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from windtunnel.specs.cluster import ClusterSpec
     from windtunnel.specs.plan import PlanSpec
     from windtunnel.specs.scenario import Scenario
+    from windtunnel.specs.serving import ServingSpec
     from windtunnel.techniques.step_options import StepOptions
 
 Level = Literal["plan", "graph", "segment", "pair", "schedule", "step", "run"]
@@ -35,6 +37,10 @@ class Paper:
     link: str
     authors: str = ""
     venue: str = ""
+
+    def line(self) -> str:
+        """One line for lists of methods used."""
+        return f"{self.title} ({self.year}) {self.link}"
 
     def bibtex(self, key: str) -> str:
         """A BibTeX entry."""
@@ -99,6 +105,8 @@ class Technique:
     graph: Callable[[ModelGraph, dict[str, Any]], ModelGraph] | None = None
     segment: Callable[[Segment, ClusterSpec, dict[str, Any]], Segment] | None = None
     step: Callable[[StepOptions, dict[str, Any]], StepOptions] | None = None
+    serving: ServingPart | None = None
+    """What it changes about serving."""
     saves: str = ""
     """Resource whose cost it hides or cuts: where that resource is free it gains nothing."""
     limits: Limits | None = None
@@ -107,6 +115,17 @@ class Technique:
     """Folder under `papers/` that tests the headline claim; without one the status is at most `partial`."""
     missing: str = ""
     """`partial`: what is left out."""
+
+    @property
+    def scopes(self) -> tuple[str, ...]:
+        """What it acts on: training, serving or both."""
+        training = bool(self.plan or self.graph or self.segment or self.step) or self.serving is None
+        return ("training",) * training + ("serving",) * (self.serving is not None)
+
+    def idle(self, *, serving: bool) -> str:
+        """Why it cannot act on this kind of work at all; empty where it can."""
+        wanted = "serving" if serving else "training"
+        return "" if wanted in self.scopes else f"it acts on {self.scopes[0]} alone"
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,3 +150,8 @@ class Applied:
     def on_step(self, options: StepOptions) -> StepOptions:
         """Step-level part."""
         return self.technique.step(options, self.knobs) if self.technique.step else options
+
+    def on_serving(self, serving: ServingSpec) -> ServingSpec:
+        """Serving: part that rewrites the section."""
+        part = self.technique.serving
+        return part.settings(serving, self.knobs) if part and part.settings else serving

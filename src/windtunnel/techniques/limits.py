@@ -38,7 +38,11 @@ class Limits:
     scenario: Mapping[str, Any]
     """A case without the technique, in which it gains."""
     measure: str = "step_time_s"
-    """Field of the result that it makes smaller."""
+    """Field of the result that it makes smaller, parts of it by dots (`tpot_s.mean`).
+
+    Scenarios with a `serving` section are served, others trained."""
+    larger: bool = False
+    """Whether more of `measure` is better (throughput)."""
     free: Mapping[str, Any] | None = None
     """Merged into the scenario: the saved resource costs nothing. Absent: `FREE[technique.saves]`."""
     vanishes: float = 0.01
@@ -53,6 +57,23 @@ class Limits:
     """Whether the gain shrinks as the saved bandwidth grows, from the declared scenario on."""
     repeats_work: bool = False
     """Whether it changes the FLOPs that run (recomputation); else they must be equal."""
+
+    @property
+    def serves(self) -> bool:
+        """Whether the cases are served."""
+        return "serving" in self.scenario
+
+    def value(self, result: Any, name: str = "") -> float:
+        """What a result says of `measure`, or of another field."""
+        found = result
+        for part in (name or self.measure).split("."):
+            found = found[part] if isinstance(found, Mapping) else getattr(found, part)
+        return float(found)
+
+    def gain(self, before: Any, after: Any) -> float:
+        """Relative amount by which `measure` is better after than before."""
+        a, b = self.value(before), self.value(after)
+        return b / a - 1.0 if self.larger else a / b - 1.0
 
     @property
     def loses(self) -> bool:

@@ -101,7 +101,7 @@ def simulate_training(
     if isinstance(scenario.model, ModelFile):  # a stored result stands without the file
         plain["model"] = prepared.model.model_dump(mode="json", exclude_defaults=True)
     chosen = applied(scenario.techniques)
-    used = [f"{t.technique.paper.title} ({t.technique.paper.year}) {t.technique.paper.link}" for t in chosen]
+    used = [t.technique.paper.line() for t in chosen]
     digest = hashlib.sha256(json.dumps([plain, __version__], sort_keys=True).encode()).hexdigest()[:16]
     return replace(
         result, sensitivities=gains, scenario=plain, input_hash=digest, version=__version__, citations=tuple(used),

@@ -1,0 +1,246 @@
+"""Iterations whose launches run side by side: the layers as techniques see them, and what they save.
+
+A layer's launches, attention among them, are handed to the techniques of a scenario; what comes back is simulated by
+the engine (`pricing.streams`) for one layer and for three, so that layers flow into one another, and set against the
+same launches in a row.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from windtunnel.graph import Kind, Operator
+from windtunnel.network.coefficients import NetworkCoefficients
+from windtunnel.pricing.streams import simulate_streams
+from windtunnel.program.segment import COMPUTE, Launch, Segment
+from windtunnel.serving.attention import FULL, LINEAR, WINDOWED, AttentionCosts, attention_costs, layer_counts
+from windtunnel.serving.iteration import IterationModel
+from windtunnel.serving.layers import DENSE_LAUNCHES, Layers
+from windtunnel.serving.overlap import RATIOS, Overlap
+from windtunnel.specs.cluster import ClusterSpec
+from windtunnel.techniques.base import Applied
+from windtunnel.techniques.serving import ServingBatch, chained
+
+Floats = npt.NDArray[np.float64]
+TOKEN_RATIO = 1.6
+"""Neighbouring numbers of tokens of the surface; savings are even between them (test: 1 % off on average)."""
+MEMORY_SM_SHARE = 0.5
+"""Share of SMs whose loads in flight keep device memory busy.
+
+Source: bytes in flight = rate · latency (Little's law): 2.0 TB/s · 0.6 µs = 1.2 MB on A100, of which an SM's streaming
+kernels hold 16 to 32 kB, so 35 to 70 of 108 SMs; 3.35 TB/s · 0.6 µs = 2.0 MB of 132 SMs on H100. Prior 0.5, standard
+error 0.15. Valid for: GPUs; grade assumed.
+"""
+DEEP = 3
+"""Layers of the longer segment: its time over that of one, by two, is a layer's in the flow."""
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """Equal layers of one kind. Satisfies `techniques.serving.ServingLayers`."""
+
+    layers: Layers
+    kind: str
+    count: int
+    batch: ServingBatch
+    gap_s: float
+    """Between two launches of a layer."""
+    edits: tuple[Callable[[list[Launch], ServingBatch, View], list[Launch]], ...] = ()
+    """Techniques that rewrite a layer's launches."""
+    priced: dict[tuple[str, str, float], list[Launch]] = field(default_factory=dict)
+    """What operators other than attention take, by kind, name and tokens."""
+
+    @property
+    def cluster(self) -> ClusterSpec:
+        """Devices and links."""
+        return self.layers.cluster
+
+    @property
+    def tp(self) -> int:
+        """Ranks of the tensor axis."""
+        return self.layers.shape.tp
+
+    @property
+    def ranks(self) -> int:
+        """Devices of one pipeline stage."""
+        return self.layers.shape.ranks
+
+    @property
+    def hidden_size(self) -> int:
+        """Of the model."""
+        return self.layers.model.hidden_size
+
+    def launches(self, batch: ServingBatch) -> list[Launch]:
+        """Launches of one layer, priced for a batch."""
+        out: list[Launch] = []
+        for op in self.layers.local[self.kind]:
+            if op.kind == Kind.ATTENTION:
+                out += self._attention(op, batch)
+                continue
+            key = self.kind, op.name, batch.tokens
+            if key not in self.priced:
+                self.priced[key] = self._own(op, batch.tokens)
+            out += self.priced[key]
+        for edit in self.edits:
+            out = edit(out, batch, self)
+        return out
+
+    def _own(self, op: Operator, tokens: float) -> list[Launch]:
+        device = self.cluster.device
+        held = NetworkCoefficients.for_cluster(self.cluster).up.channels / max(device.num_sms, 1)
+        power, out = self.layers.c.roofline_power, []
+        for name, tag, stream, seconds, moved, memory_s in self.layers.launches_of(op, np.array([tokens])):
+            s, m = float(seconds[0]), float(memory_s[0])
+            if stream != COMPUTE:
+                sm = min(held, 1.0)
+            elif tag == "gemm":
+                compute_s = max(s**power - m**power, 0.0) ** (1.0 / power)
+                sm = max(compute_s, MEMORY_SM_SHARE * min(m, s)) / s if s > 0.0 else 0.0
+            else:
+                sm = MEMORY_SM_SHARE if tag == "memory_bound" else 1.0
+            out.append(self._launch(name, tag, stream, s, sm, float(moved[0]), 1.0))
+        return out
+
+    def _attention(self, op: Operator, batch: ServingBatch) -> list[Launch]:
+        """Prompts keep all SMs busy; decoding sequences read the cache."""
+        c, device = self.layers.c, self.cluster.device
+        both = (("prompt_attention", batch.prompt_attention_s), ("decode_attention", batch.decode_attention_s))
+        some = [(name, seconds) for name, seconds in both if seconds > 0.0] or [("decode_attention", 0.0)]
+        read = c.decode_kv_fraction * device.memory_bytes_per_s
+        absorbed = self.layers.model.is_mla  # products with the latent keep the matrix units busy
+        out = []
+        for name, seconds in some:
+            prompt = name == "prompt_attention"
+            sm = 1.0 if prompt or absorbed else MEMORY_SM_SHARE
+            moved = 0.0 if prompt else seconds * read
+            out.append(self._launch(name, "attention", COMPUTE, seconds, sm, moved, 1.0 / len(some)))
+        return out
+
+    def _launch(
+        self, name: str, tag: str, stream: str, seconds: float, sm: float, moved: float, kernels: float
+    ) -> Launch:
+        whole = seconds + self.gap_s * kernels
+        return Launch(name, tag, stream, whole, [], sm * seconds / max(whole, 1e-300), moved, kernels=kernels)
+
+
+def overlapped(
+    layers: Layers, iteration: IterationModel, chosen: Sequence[Applied], *, most_tokens: int, cuda_graphs: bool
+) -> IterationModel:
+    """An iteration model with what techniques save.
+
+    Args:
+        layers: of the instance.
+        iteration: its model without techniques.
+        chosen: techniques of the scenario; those without a part here change nothing.
+        most_tokens: of an iteration.
+        cuda_graphs: whether decode iterations run captured graphs.
+    """
+    parts = [(x.technique.serving, x.knobs) for x in chosen if x.technique.serving]
+    if not any(part.acts_on_iterations for part, _ in parts if part):
+        return iteration
+    steps = max(int(np.log(max(most_tokens, 2)) / np.log(TOKEN_RATIO)) + 2, 2)
+    marks = [m for part, knobs in parts if part for b in part.breaks(knobs) for m in (b - 1, b) if 0 < m <= most_tokens]
+    tokens = np.unique(np.concatenate([np.geomspace(1, most_tokens, steps).astype(np.int64), marks])).astype(float)
+    linear_s = np.interp(tokens, iteration.linear.tokens, iteration.linear.seconds)
+    points = [
+        (n, u * s, v * s) for n, s in zip(tokens, linear_s, strict=True) for u in RATIOS for v in RATIOS
+    ]  # fmt: skip
+    saved, extra = savings(layers, iteration, chosen, points, cuda_graphs=cuda_graphs)
+    shape = len(tokens), len(RATIOS), len(RATIOS)
+    share = saved.reshape(shape) / linear_s[:, None, None]
+    return replace(iteration, overlap=Overlap(tokens, linear_s, share, extra.reshape(shape)[:, 0, 0]))
+
+
+def savings(
+    layers: Layers, iteration: IterationModel, chosen: Sequence[Applied], points: Sequence[tuple[float, float, float]],
+    *, cuda_graphs: bool,
+) -> tuple[Floats, Floats]:  # fmt: skip
+    """(P,) seconds that techniques save at (tokens, prompt attention, decode attention) of whole iterations.
+
+    The second (P,) is what an iteration with prompts takes longer: they launch kernel by kernel, and there are more.
+    """
+    depth, gap = Counter(layers.model.layer_kinds()), _gap_s(layers, cuda_graphs)
+    share = _attention_shares(layers)
+    edits = tuple(_edit(x) for x in chosen if x.technique.serving and x.technique.serving.launches)
+    weaves = [x for x in chosen if x.technique.serving and x.technique.serving.layers]
+    woven: list[Segment] = []
+    priced: dict[tuple[str, str, float], list[Launch]] = {}
+    shape = len(depth), len(points)
+    row_s, row_kernels = np.zeros(shape), np.zeros(shape)
+    for j, kind in enumerate(depth):
+        for i, (n, prompt_s, decode_s) in enumerate(points):
+            batch = ServingBatch(n, prompt_s * share[kind], decode_s * share[kind])
+            view = View(layers, kind, 1, batch, gap, priced=priced)
+            row = view.launches(batch)
+            row_s[j, i], row_kernels[j, i] = sum(x.alone_s for x in row), sum(x.kernels for x in row)
+            woven += [_woven(replace(view, count=count, edits=edits), weaves) for count in (1, DEEP)]
+    seconds = simulate_streams(woven, memory_rate(layers)).reshape(*shape, 2)
+    kernels = np.array([sum(x.kernels for x in s.launches) for s in woven]).reshape(*shape, 2)[:, :, 0]
+    stages, out, extra = layers.shape.pp, np.zeros(len(points)), np.zeros(len(points))
+    for j, kind in enumerate(depth):
+        flow = (seconds[j, :, 1] - seconds[j, :, 0]) / (DEEP - 1)
+        fill = seconds[j, :, 0] - flow
+        out += depth[kind] * (row_s[j] - flow) - min(stages, depth[kind]) * fill
+        more = kernels[j] / row_kernels[j] - 1.0
+        extra += more * iteration.prefill_extra_s * depth[kind] / sum(depth.values())
+    return out, extra
+
+
+def memory_rate(layers: Layers) -> float:
+    """Bytes per second of kernels together: no more than the best of them reaches alone."""
+    c = layers.c
+    best = max(c.weight_bytes_fraction, c.decode_kv_fraction, c.memory_fraction, *c.expert_bytes_fraction.values())
+    return min(best, 1.0) * layers.device.memory_bytes_per_s
+
+
+def _edit(one: Applied) -> Callable[[list[Launch], ServingBatch, View], list[Launch]]:
+    part = one.technique.serving
+    assert part is not None and part.launches is not None
+    rewrite = part.launches
+    return lambda launches, batch, view: rewrite(launches, batch, view, one.knobs)
+
+
+def _woven(view: View, weaves: Sequence[Applied]) -> Segment:
+    for one in weaves:
+        part = one.technique.serving
+        made = part.layers(view, one.knobs) if part and part.layers else None
+        if made is not None:
+            return made
+    return _in_a_row(view)
+
+
+def _in_a_row(view: View) -> Segment:
+    out, last = Segment(view.kind, "F", []), list[int]()
+    for _ in range(view.count):
+        last = chained(out, view.launches(view.batch), last)
+    return out
+
+
+def _gap_s(layers: Layers, cuda_graphs: bool) -> float:
+    """Seconds between two launches, such that those of a layer add up to what `iteration_model` counts."""
+    return (layers.c.layer_s + (0.0 if cuda_graphs else layers.c.launch_layer_s)) / DENSE_LAUNCHES
+
+
+def _attention_shares(layers: Layers) -> dict[str, float]:
+    """Kind → share of the instance's attention seconds that one layer of it has, at equal reach.
+
+    Layers with a window or a state share the seconds of all attention by what they cost beside full ones, at as many
+    tokens as the window holds.
+    """
+    model = layers.model
+    costs: AttentionCosts = attention_costs(model, layers.device, layers.shape, layers.c)
+    full, windowed, recurrent = layer_counts(model)
+    reach = float(model.sliding_window or 1)
+    one = {
+        FULL: costs.decode_kv_s * reach / max(full, 1), WINDOWED: costs.decode_window_s * reach / max(windowed, 1),
+        LINEAR: costs.decode_state_s / max(recurrent, 1),
+    }  # fmt: skip
+    own = {kind: next((s for kinds, s in one.items() if kind in kinds), 0.0) for kind in layers.local}
+    depth = Counter(model.layer_kinds())
+    whole = sum(own[kind] * depth[kind] for kind in own)
+    return {kind: (seconds / whole if whole > 0.0 else 0.0) for kind, seconds in own.items()}

@@ -1,0 +1,139 @@
+"""How a technique acts on serving: on the settings of a deployment, and on the launches of an iteration's layers.
+
+Two kinds of parts. `settings` rewrites the `serving:` section: a policy, a router, a pool, whatever lives in `serving/`
+and has a field there. `launches` and `layers` act on an iteration: the first rewrites the launches of one layer, the
+second says how the launches of one batch, or of parts of it, run side by side. What they return is simulated by the
+engine with shared SMs and memory at the knots of the iteration model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Protocol
+
+from windtunnel.program.segment import Launch, Segment
+from windtunnel.specs.serving import PoolSpec, ServingSpec
+
+if TYPE_CHECKING:
+    from windtunnel.specs.cluster import ClusterSpec
+
+Knobs = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ServingBatch:
+    """What an iteration computes, attention as the seconds it takes in one layer on an otherwise idle device."""
+
+    tokens: float
+    """Computed by the instance: of prompts and of decoding sequences."""
+    prompt_attention_s: float = 0.0
+    decode_attention_s: float = 0.0
+
+    def part(self, share: float) -> ServingBatch:
+        """An even part of the batch."""
+        return ServingBatch(self.tokens * share, self.prompt_attention_s * share, self.decode_attention_s * share)
+
+
+class ServingLayers(Protocol):
+    """Equal layers one after the other, as parts see them."""
+
+    @property
+    def cluster(self) -> ClusterSpec:
+        """Devices and links."""
+
+    @property
+    def tp(self) -> int:
+        """Ranks of the tensor axis."""
+
+    @property
+    def ranks(self) -> int:
+        """Devices of one pipeline stage."""
+
+    @property
+    def hidden_size(self) -> int:
+        """Of the model."""
+
+    @property
+    def count(self) -> int:
+        """Layers to return launches of."""
+
+    @property
+    def batch(self) -> ServingBatch:
+        """Of the whole iteration."""
+
+    def launches(self, batch: ServingBatch) -> list[Launch]:
+        """Launches of one layer in order, priced for a batch; each of them waits for the one before.
+
+        `sm` is the share of SMs that keeps a launch at its own speed: matrix products what they compute, kernels bound
+        by memory as many as keep memory busy.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class ServingPart:
+    """What a technique changes about serving; absent hooks do nothing."""
+
+    settings: Callable[[ServingSpec, Knobs], ServingSpec] | None = None
+    """Level `run`: the section with something switched on. Pools are always stated."""
+    launches: Callable[[list[Launch], ServingBatch, ServingLayers, Knobs], list[Launch]] | None = None
+    """Level `segment`: the launches of one layer for one batch, rewritten."""
+    layers: Callable[[ServingLayers, Knobs], Segment | None] | None = None
+    """Level `pair`: what runs side by side. None: the batch runs as it would without."""
+    breaks: Callable[[Knobs], Sequence[int]] = lambda _: ()
+    """Numbers of tokens from which on `layers` behaves otherwise."""
+
+    @property
+    def acts_on_iterations(self) -> bool:
+        """Whether iterations take another time."""
+        return self.launches is not None or self.layers is not None
+
+
+def with_pools(serving: ServingSpec, change: Callable[[PoolSpec], dict[str, Any]]) -> ServingSpec:
+    """The section with fields of each pool replaced.
+
+    Args:
+        serving: with its pools stated.
+        change: pool → fields to replace.
+    """
+    pools = tuple(pool.model_copy(update=change(pool)) for pool in serving.pools)
+    return serving.model_copy(update={"pools": pools})
+
+
+def chained(segment: Segment, launches: Sequence[Launch], after: Sequence[int] = ()) -> list[int]:
+    """Append launches, each after the one before and the first after `after`; returns the index of the last in a list.
+
+    Streams run in the order in which launches are appended, whichever chain they belong to.
+    """
+    last = list(after)
+    for launch in launches:
+        last = [segment.append(launch.following(last))]
+    return last
+
+
+def side_by_side(
+    parts: Sequence[Sequence[Launch]], count: int, queue: Callable[[Launch, int], str] = lambda launch, _: launch.stream
+) -> Segment:  # fmt: skip
+    """Parts of a batch through `count` layers, each launch in its queue; a queue takes first what is ready first.
+
+    The order is what the launches' own times give (list scheduling); the engine then lets them share SMs and memory.
+
+    Args:
+        parts: launches of one layer of each part.
+        count: layers.
+        queue: which queue a launch of a part enters.
+    """
+    out, free = Segment("side by side", "F", []), dict[str, float]()
+    last: list[list[int]] = [[] for _ in parts]
+    ready = [(0.0, k, 0) for k, part in enumerate(parts) if part]
+    while ready:
+        ends = [max(at, free.get(queue(parts[k][i % len(parts[k])], k), 0.0)) for at, k, i in ready]
+        at, k, i = ready.pop(min(range(len(ready)), key=lambda j: (ends[j], ready[j])))
+        launch = parts[k][i % len(parts[k])]
+        name = queue(launch, k)
+        end = max(at, free.get(name, 0.0)) + launch.alone_s
+        free[name] = end
+        last[k] = [out.append(replace(launch, stream=name, after=last[k]))]
+        if i + 1 < count * len(parts[k]):
+            ready.append((end, k, i + 1))
+    return out

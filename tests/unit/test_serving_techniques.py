@@ -1,0 +1,178 @@
+"""Techniques on serving: iterations whose launches run side by side, and settings that are switched on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import windtunnel as wt
+from windtunnel.errors import BadInput
+from windtunnel.program.segment import COMM
+from windtunnel.serving import reference
+from windtunnel.serving.composition import iteration_parts
+from windtunnel.serving.coscheduled import View, memory_rate, savings
+from windtunnel.serving.layers import Layers
+from windtunnel.serving.overlap import RATIOS
+from windtunnel.serving.simulate import Deployment, prepare, sending
+from windtunnel.techniques import REGISTRY, applied
+from windtunnel.techniques.base import Knob, Paper, ServingPart, Technique
+from windtunnel.techniques.limits import merged, with_technique
+from windtunnel.techniques.serving import ServingBatch, side_by_side, with_pools
+
+PAPER = Paper("t", 2020, "https://example.org")
+SCENARIO: dict[str, Any] = {
+    "model": "meta-llama/Llama-3.1-70B",
+    "cluster": {"device": "h100-sxm-80gb", "nodes": 1, "devices_per_node": 4},
+    "plan": {"tp": 4},
+    "serving": {
+        "engine": "vllm", "engine_version": "0.10.0",
+        "traffic": {"rate_per_s": 6, "num_requests": 120, "input_tokens": {"distribution": "lognormal", "mean": 900},
+                    "output_tokens": {"distribution": "lognormal", "mean": 150}},
+    },
+}  # fmt: skip
+
+
+@pytest.fixture
+def add() -> Iterator[Any]:
+    """Adds techniques for one test."""
+    added: list[str] = []
+
+    def one(id: str, part: ServingPart, **fields: Any) -> None:
+        made = Technique(id, "test", "", PAPER, ("pair",), serving=part, edits=(("pair", "iteration"),), **fields)
+        REGISTRY.add(id, made)
+        added.append(id)
+
+    yield one
+    for id in added:
+        REGISTRY._entries.pop(id)
+
+
+def layers_of(d: Deployment) -> Layers:
+    return Layers(d.model, d.cluster, d.instance.shape, d.iteration.coefficients, d.serving.expert_skew)
+
+
+def whole(layers: Any, _: Any) -> Any:
+    return side_by_side([layers.launches(layers.batch)], layers.count)
+
+
+def test_launches_in_a_row_save_nothing(add: Any) -> None:
+    add("in-a-row", ServingPart(layers=whole))
+    d = prepare({**SCENARIO, "techniques": ["in-a-row"]})
+    assert d.iteration.overlap is not None
+    np.testing.assert_allclose(d.iteration.overlap.share, 0.0, atol=1e-9)
+    plain = wt.simulate_serving(SCENARIO)
+    same = wt.simulate_serving({**SCENARIO, "techniques": ["in-a-row"]})
+    assert same.e2e_s.mean == pytest.approx(plain.e2e_s.mean, rel=1e-9)
+    assert same.techniques == ("in-a-row",) and same.citations == (PAPER.line(),)
+
+
+@pytest.mark.parametrize("model", ["meta-llama/Llama-3.1-70B", "google/gemma-3-27b-pt", "Qwen/Qwen3-30B-A3B"])
+def test_launches_of_layers_take_what_the_iteration_model_counts(model: str) -> None:
+    d = prepare({**SCENARIO, "model": model})
+    layers, c = layers_of(d), d.iteration.coefficients
+    gap = c.layer_s / 11
+    for n in (7.0, 900.0):
+        seconds = 0.0
+        for kind in d.model.layer_kinds():
+            seconds += sum(x.alone_s for x in View(layers, kind, 1, ServingBatch(n), gap).launches(ServingBatch(n)))
+        linear_s = float(np.interp(n, d.iteration.linear.tokens, d.iteration.linear.seconds))
+        expected = linear_s + layers.depth() * c.layer_s
+        assert seconds == pytest.approx(expected, rel=5e-3)
+
+
+def test_the_surface_is_near_the_engine() -> None:
+    d = prepare(with_technique(SCENARIO, "nanoflow"))
+    overlap, chosen = d.iteration.overlap, applied(["nanoflow"])
+    assert overlap is not None
+    rng = np.random.default_rng(3)
+    tokens = np.concatenate([rng.integers(1, 255, 12), rng.integers(256, 8192, 100)]).astype(float)
+    linear = np.interp(tokens, d.iteration.linear.tokens, d.iteration.linear.seconds)
+    uses = zip(tokens, linear, rng.random(112), rng.random(112) * 2, strict=True)
+    points = [(n, s * u, s * v) for n, s, u, v in uses]
+    saved, extra = savings(layers_of(d), d.iteration, chosen, points, cuda_graphs=True)
+    row = np.array([s + x + y + d.iteration.base_s for (_, x, y), s in zip(points, linear, strict=True)])
+    found = row - [overlap.saved(*p) for p in points]
+    error = np.abs(found / (row - saved + extra) - 1.0)
+    assert error.mean() < 0.01 and error.max() < 0.06
+
+
+@pytest.mark.parametrize("parts", [2, 4])
+def test_never_faster_than_sms_memory_and_collectives_allow(parts: int) -> None:
+    d = prepare(with_technique(SCENARIO, "nanoflow", {"nano_batches": parts, "threshold": 1}))
+    overlap, layers = d.iteration.overlap, layers_of(d)
+    assert overlap is not None
+    c, depth = d.iteration.coefficients, len(d.model.layer_kinds())
+    for i, n in enumerate(overlap.tokens):
+        for j, k in ((0, 0), (0, 4), (3, 3), (0, 7), (7, 0)):
+            s = overlap.linear_s[i]
+            batch = ServingBatch(float(n), RATIOS[j] * s / depth, RATIOS[k] * s / depth)
+            row = View(layers, d.model.layer_kinds()[0], 1, batch, c.layer_s / 11).launches(batch)
+            layers_s = depth * sum(x.alone_s for x in row) - overlap.share[i, j, k] * s
+            floors = (
+                sum(x.sm * x.alone_s for x in row), sum(x.hbm_bytes for x in row) / memory_rate(layers),
+                sum(x.alone_s for x in row if x.stream == COMM),
+            )  # fmt: skip
+            assert layers_s >= depth * max(floors) * (1 - 1e-9)
+
+
+@pytest.mark.parametrize("rate", [2, 12])
+def test_jumps_over_decode_steps_change_nothing(rate: int) -> None:
+    loaded = {"serving": {"traffic": {"rate_per_s": rate}}}
+    scenario = merged(with_technique(SCENARIO, "nanoflow", {"threshold": 8}), loaded)
+    d, _ = sending(prepare(scenario))
+    outs = []
+    for jumps in (True, False):
+        requests = sending(d)[1].requests
+        reference.serve(
+            requests, d.iteration.tables(d.limits.budget + d.limits.max_seqs), replace(d.limits, caching=False), 1,
+            jumps=jumps, overlap=d.iteration.overlap,
+        )  # fmt: skip
+        outs.append(requests.finish_s)
+    np.testing.assert_allclose(outs[0], outs[1], rtol=1e-9)
+
+
+def test_a_setting_is_switched_on_and_shown(add: Any) -> None:
+    def settings(serving: Any, knobs: dict[str, Any]) -> Any:
+        return with_pools(serving, lambda pool: {"policy": knobs["policy"]})
+
+    add("switch", ServingPart(settings=settings), knobs={"policy": Knob("orca", choices=("orca", "static"))})
+    plain, orca = (wt.simulate_serving({**SCENARIO, "techniques": t}) for t in ((), ("switch",)))
+    assert (plain.limits["policy"], orca.limits["policy"]) == ("vllm_v1", "orca")
+    stated = {"serving": {"pools": [{"policy": "orca", "plan": {"tp": 4}}]}}
+    assert orca.e2e_s.mean == wt.simulate_serving(merged(SCENARIO, stated)).e2e_s.mean
+
+
+def test_what_acts_on_training_alone_says_so_and_two_weaves_conflict(add: Any) -> None:
+    add("other-weave", ServingPart(layers=whole))
+    result = wt.simulate_serving({**SCENARIO, "techniques": ["zb-h1"]})
+    assert any("zb-h1 does nothing here: it acts on training alone" in line for line in result.warnings)
+    with pytest.raises(BadInput, match="conflicts with nanoflow"):
+        wt.simulate_serving({**SCENARIO, "techniques": ["nanoflow", "other-weave"]})
+
+
+def test_parts_of_an_iteration_sum_to_its_seconds() -> None:
+    model = prepare(with_technique(SCENARIO, "nanoflow")).iteration
+    batch = {"tokens": 700.0, "pairs": 4e5, "prompt_tokens": 500.0, "kv": 2e5, "sequences": 201.0}
+    assert sum(iteration_parts(model, **batch).values()) == pytest.approx(model.seconds(**batch), rel=1e-12)
+    assert model.seconds(**batch) != replace(model, overlap=None).seconds(**batch)
+
+
+def test_the_example_of_the_manual_runs(add: Any) -> None:
+    text = (Path(__file__).parents[2] / "docs/techniques.md").read_text("utf-8")
+    block = next(b for b in text.split("```python")[1:] if "ServingPart(" in b).split("```")[0]
+    space: dict[str, Any] = {}
+    exec(block, space)
+    technique = space["TECHNIQUE"]
+    REGISTRY.add(technique.id, technique)
+    try:
+        limits = technique.limits
+        both = limits.scenario, with_technique(limits.scenario, technique.id)
+        before, after = (wt.simulate_serving(s) for s in both)
+        assert limits.gain(before, after) > 0.01
+    finally:
+        REGISTRY._entries.pop(technique.id)
