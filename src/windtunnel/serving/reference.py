@@ -578,7 +578,7 @@ class Twin:
         if self.record is not None:
             self.record.ended(one, now)
         one.now = now
-        self.queue.served(one, one.chunks if one.mode == "iteration" else (), steps)
+        self.queue.served(one, one.chunks if one.mode == "iteration" else (), one.gained(steps) if steps else 0)
         if steps and one.decoding:
             one.polled = (one.polled + steps) % max(limits.poll, 1)
             gained = one.gained(steps)

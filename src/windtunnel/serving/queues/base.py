@@ -87,7 +87,7 @@ class Queue:
         """Decode steps until it wants to look at the instance again, though nobody came and nobody left."""
         return 1 << 30
 
-    def served(self, one: Instance, chunks: Sequence[tuple[Request, int]], steps: int) -> None:
+    def served(self, one: Instance, chunks: Sequence[tuple[Request, int]], tokens: int) -> None:
         """An iteration, or a run of decode steps, is over: prompt tokens by request, and tokens of each in decode."""
 
     def ended(self, one: Instance, q: Request) -> None:

@@ -1,0 +1,32 @@
+"""In random order."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from windtunnel.serving.queues.base import QUEUES, Context
+from windtunnel.serving.queues.keyed import Keyed
+
+if TYPE_CHECKING:
+    from windtunnel.serving.reference import Request
+
+_STREAM = 11
+
+
+@QUEUES.register("random")
+class Random(Keyed):
+    """Each request draws its place when it comes (SGLang shuffles the line anew each time)."""
+
+    id = "random"
+    title = "At random"
+    source = "SGLang managers/schedule_policy.py, random"
+
+    def __init__(self, context: Context | None = None) -> None:
+        super().__init__(context)
+        self.rng = np.random.default_rng((self.context.seed, _STREAM))
+
+    def key(self, q: Request) -> float:
+        """A draw."""
+        return float(self.rng.random())
