@@ -14,6 +14,7 @@ from windtunnel.report.quantities import count, gib, percent, seconds
 from windtunnel.report.serving_text import (
     SATURATED,
     deployment_line,
+    drafts_text,
     grades_text,
     money,
     objective_text,
@@ -106,6 +107,8 @@ def _figures(result: ServingResult) -> RenderableType:
         grid.add_row("Objective", Group(Text(asked), verdict))
     if result.bound_by:
         grid.add_row("Bound by", Text("\n".join(result.bound_by.split("; "))))
+    if result.speculation:
+        grid.add_row("Drafts", drafts_text(result.speculation))
     grid.add_row("Batch", _batch(result))
     for name, line in _sparks(result):
         grid.add_row(name, line)

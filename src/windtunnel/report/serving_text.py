@@ -153,3 +153,12 @@ def device_rate(result: ServingResult) -> str:
         f"{count(result.output_tokens_per_s_per_device)} per device, "
         f"{count(result.output_tokens_per_s_per_user)} per user"
     )
+
+
+def drafts_text(found: dict[str, Any]) -> str:
+    """What speculation came to, in one line."""
+    rates = ", ".join(f"{a:g}" for a in dict.fromkeys(found["acceptance"]))
+    return (
+        f"{found['tokens']} a step by {found['method']}, accepted with {rates}: {found['accepted_length_mean']:.3g} tokens "
+        f"a step, {100 * found['draft_share_of_decode']:.2g} % of a decode step drafts"
+    )

@@ -57,10 +57,13 @@ def cached_bytes(model: ModelSpec, shape: Shape, *, windowed: bool) -> float:
     return projections * max(heads / shape.tp, 1.0) * size * shape.cache_bytes
 
 
-def attention_costs(model: ModelSpec, device: DeviceSpec, shape: Shape, c: ServingCoefficients) -> AttentionCosts:
+def attention_costs(
+    model: ModelSpec, device: DeviceSpec, shape: Shape, c: ServingCoefficients, *, queries: int = 1
+) -> AttentionCosts:
     """Costs of one instance, whose `dp` ranks share sequences evenly.
 
     Decode kernels without matrix units (`Shape.vector_attention`) take each query head alone, 4·d FLOPs a cached token.
+    Several `queries` of a decoding sequence (tokens that are verified together) read its cache once.
 
     Source: FlashAttention-2 (arXiv 2307.08691) for FLOPs; DeepSeek-V2 (arXiv 2405.04434, section 2.1) for the absorbed
     form of latent attention: 2·H·(2·r_kv + r_rope) FLOPs a cached token, r_kv + r_rope elements read.
@@ -73,7 +76,7 @@ def attention_costs(model: ModelSpec, device: DeviceSpec, shape: Shape, c: Servi
     if model.is_mla:
         rank, rope = float(model.kv_lora_rank or 0), float(model.qk_rope_head_dim)
         pair = 2.0 * heads * (model.qk_nope_head_dim + rope + model.v_head_dim) / flop_rate
-        absorbed = 2.0 * heads * (2.0 * rank + rope) / flop_rate
+        absorbed = queries * 2.0 * heads * (2.0 * rank + rope) / flop_rate
         kv_s = max(cached_bytes(model, shape, windowed=False) / read_rate, absorbed)
         return AttentionCosts(full * pair / spread, 0.0, full * kv_s / spread, 0.0, 0.0)
 
@@ -84,7 +87,9 @@ def attention_costs(model: ModelSpec, device: DeviceSpec, shape: Shape, c: Servi
     if shape.vector_attention:
         rate = c.vector_attention_fraction * device.peak("fp32")
         alone, window_alone = (4.0 * heads * model.attention_dims(windowed=w)[0] / rate for w in (False, True))
-        read, window_read = max(read, alone), max(window_read, window_alone)
+        read, window_read = max(read, queries * alone), max(window_read, queries * window_alone)
+    elif queries > 1:
+        read, window_read = max(read, queries * pair), max(window_read, queries * window_pair)
     state = state_bytes(model) / shape.tp if recurrent else 0.0
     rate = c.memory_fraction * device.memory_bytes_per_s
     return AttentionCosts(

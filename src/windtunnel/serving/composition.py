@@ -24,13 +24,14 @@ _BOUND = {
     "pipeline hops": "hops between pipeline stages", "host": "the host (scheduling, sampling)",
     "sequences": "the host's work for each sequence", "kernel gaps": "gaps between kernels", "head": "the head",
     "launches": "kernel launches without captured graphs", "element-wise": "element-wise work", "scan": "scans",
+    "drafting": "drafting tokens",
 }  # fmt: skip
 """Class of time → what would have to be faster."""
 
 
 def iteration_parts(
     model: IterationModel, *, tokens: float, pairs: float = 0.0, prompt_tokens: float = 0.0,
-    kv: float = 0.0, window_kv: float = 0.0, sequences: float = 1.0,
+    kv: float = 0.0, window_kv: float = 0.0, sequences: float = 1.0, decoding: float = 0.0,
 ) -> dict[str, float]:  # fmt: skip
     """Seconds by class of one iteration; they sum to `model.seconds(...)`.
 
@@ -44,6 +45,7 @@ def iteration_parts(
         kv: cached tokens of its decoding sequences.
         window_kv: those inside the window.
         sequences: of the batch.
+        decoding: of them, those that decode (read where tokens are drafted).
     """
     linear, c = model.linear, model.coefficients
     out = {name: float(np.interp(tokens, linear.tokens, seconds)) for name, seconds in linear.parts.items()}
@@ -55,6 +57,11 @@ def iteration_parts(
         "head": linear.head_s + sequences * rows, "sequences": sequences * (model.per_sequence_s - rows),
         "kernel gaps": gaps, "host": c.host_s, "launches": model.prefill_extra_s if prompt_tokens else 0.0,
     }  # fmt: skip
+    if (drafts := model.drafts) is not None:
+        out["cached keys and values"] -= kv * drafts.kv_s
+        out["head"] += decoding * drafts.sequence_s
+        out["drafting"] = float(drafts.step_s(decoding) + drafts.prompt_s(prompt_tokens))
+        out["drafting"] += kv * drafts.kv_s - decoding * drafts.sequence_s
     if model.overlap is not None:
         read = kv * model.decode_kv_s + window_kv * model.window_kv_s
         saved = model.overlap.saved(tokens, out["attention of prompts"], read)
@@ -110,13 +117,15 @@ def composition(model: IterationModel, mean: Mean, *, mixed: bool) -> dict[str, 
     out = {}
     if mean.decoding:
         out[DECODE] = iteration_parts(
-            model, tokens=mean.decoding, kv=mean.kv, window_kv=window, sequences=mean.decoding
-        )
+            model, tokens=mean.decoding * model.step_tokens, kv=mean.kv, window_kv=window, sequences=mean.decoding,
+            decoding=mean.decoding,
+        )  # fmt: skip
     if mean.prompt_iterations:
         beside = mean.decoding if mixed else 0.0
         out[PROMPTS] = iteration_parts(
-            model, tokens=mean.prompt_tokens + beside, pairs=mean.pairs, prompt_tokens=mean.prompt_tokens,
-            kv=mean.kv if mixed else 0.0, window_kv=window if mixed else 0.0, sequences=mean.prompts + beside,
+            model, tokens=mean.prompt_tokens + beside * model.step_tokens, pairs=mean.pairs,
+            prompt_tokens=mean.prompt_tokens, kv=mean.kv if mixed else 0.0, window_kv=window if mixed else 0.0, sequences=mean.prompts + beside,
+            decoding=beside,
         )  # fmt: skip
     return out
 

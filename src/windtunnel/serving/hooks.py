@@ -9,6 +9,7 @@ from windtunnel.serving.limits import Limits
 from windtunnel.serving.limits import Router as Rule
 from windtunnel.serving.queues import Context, Queue
 from windtunnel.serving.reference import Admission, Policy, Router
+from windtunnel.serving.speculation.varied import Pace, pace_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -26,18 +27,23 @@ class Hooks:
     router: Router
     queue: Queue
     admission: Admission | None
+    pace: Pace | None = None
 
 
-def hooks_of(instance: Instance, serving: ServingSpec, limits: Limits, *, plainly: bool = False) -> Hooks | None:
+def hooks_of(
+    instance: Instance, serving: ServingSpec, limits: Limits, requests: int, *, plainly: bool = False
+) -> Hooks | None:
     """Fresh objects for a run by the twin; None where the jitted loop has all that is asked for.
 
     Args:
         instance: what is served by.
         serving: section of the scenario.
         limits: of one instance of the loop.
+        requests: how many there are.
         plainly: whether something else needs the twin.
     """
     policy, router, queue, admission = instance.policy, instance.router, instance.queue, instance.admission
+    plainly = plainly or (instance.drafting is not None and instance.drafting.variation != "none")
     if not plainly and policy.jitted() and router.entry.rule is not None and queue.entry.jitted and admission is None:
         return None
 
@@ -49,6 +55,7 @@ def hooks_of(instance: Instance, serving: ServingSpec, limits: Limits, *, plainl
     return Hooks(
         policy(), own, queue.entry(context(queue.knobs)),
         None if admission is None else admission.entry(context(admission.knobs)),
+        pace_of(instance.drafting, requests, limits.seed),
     )  # fmt: skip
 
 

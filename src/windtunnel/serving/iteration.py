@@ -27,6 +27,33 @@ KNOT_RATIO = 1.12
 
 
 @dataclass(frozen=True, slots=True)
+class Drafts:
+    """What drafting adds to iterations (`serving.speculation`)."""
+
+    tokens: npt.NDArray[np.int64]
+    steps_s: Floats
+    """(G,): passes that draft for so many decoding sequences."""
+    sequence_s: float
+    """What verifying adds for each of them beside the tokens: logits, recurrent states."""
+    prompts_s: Floats
+    """(G,): the pass over so many tokens of prompts."""
+    kv_s: float
+    """Per cached token of a decoding sequence: the passes' own attention. Part of `decode_kv_s`."""
+    read_bytes: float
+    """Weights that a device reads to draft, in an iteration that decodes."""
+
+    def step_s(self, decoding: npt.ArrayLike) -> Floats:
+        """Seconds for so many decoding sequences, without their cache."""
+        n = np.asarray(decoding, float)
+        return np.where(n > 0, np.interp(n, self.tokens, self.steps_s) + n * self.sequence_s, 0.0)
+
+    def prompt_s(self, tokens: npt.ArrayLike) -> Floats:
+        """Seconds for so many tokens of prompts."""
+        n = np.asarray(tokens, float)
+        return np.where(n > 0, np.interp(n, self.tokens, self.prompts_s), 0.0)
+
+
+@dataclass(frozen=True, slots=True)
 class IterationModel:
     """One instance's iteration. Seconds; tokens over the whole instance."""
 
@@ -47,6 +74,9 @@ class IterationModel:
     coefficients: ServingCoefficients
     overlap: Overlap | None = None
     """What techniques save by running launches side by side."""
+    step_tokens: int = 1
+    """Tokens that a decoding sequence computes in a step: one, and those that were drafted."""
+    drafts: Drafts | None = None
 
     def table(self, most: int) -> Floats:
         """(most + 1,) seconds of an iteration over 0, 1, … tokens, `base_s` included."""
@@ -54,14 +84,19 @@ class IterationModel:
         return np.asarray(np.interp(n, self.linear.tokens, self.linear.seconds) + self.base_s)
 
     def tables(self, most: int) -> Floats:
-        """(2, most + 1): `table`, and the part of it that each rank of attention data parallelism does for its own."""
+        """(2, most + 1): `table`, and the part of it that each rank of attention data parallelism does for its own.
+
+        With drafts (4, most + 1): what they add for so many decoding sequences, and for so many tokens of prompts.
+        """
         n = np.arange(most + 1)
         own = np.interp(n, self.linear.tokens, self.linear.seconds - self.linear.shared)
-        return np.stack([self.table(most), own])
+        if self.drafts is None:
+            return np.stack([self.table(most), own])
+        return np.stack([self.table(most), own, self.drafts.step_s(n), self.drafts.prompt_s(n)])
 
     def seconds(
         self, tokens: float, *, pairs: float = 0.0, prompt_tokens: float = 0.0, kv: float = 0.0, window_kv: float = 0.0,
-        sequences: float = 1.0,
+        sequences: float = 1.0, decoding: float = 0.0,
     ) -> float:  # fmt: skip
         """Seconds of one iteration.
 
@@ -72,6 +107,7 @@ class IterationModel:
             kv: cached tokens of its decoding sequences.
             window_kv: those inside the window.
             sequences: prompts and decodes of the batch.
+            decoding: of them, those that decode (read where tokens are drafted).
         """
         out = float(np.interp(tokens, self.linear.tokens, self.linear.seconds)) + self.base_s
         prompt_s = pairs * self.prefill_pair_s + prompt_tokens * self.prefill_token_s
@@ -79,6 +115,8 @@ class IterationModel:
         if self.overlap is not None:
             out -= self.overlap.saved(tokens, prompt_s, decode_s)
         out += prompt_s + decode_s + sequences * self.per_sequence_s
+        if self.drafts is not None:
+            out += float(self.drafts.step_s(decoding) + self.drafts.prompt_s(prompt_tokens))
         return out + (self.prefill_extra_s if prompt_tokens else 0.0)
 
 

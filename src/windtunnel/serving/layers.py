@@ -60,11 +60,22 @@ class Linear:
 
 
 class Layers:
-    """Prices the blocks of one instance."""
+    """Prices the blocks of one instance.
+
+    Args:
+        model: what is served.
+        cluster: where.
+        shape: of the instance.
+        c: coefficients of the engine.
+        expert_skew: experts that routing treats as alike, as a share of all.
+        kinds: how often each block is run; absent: as the model's depth has them.
+    """
 
     def __init__(
-        self, model: ModelSpec, cluster: ClusterSpec, shape: Shape, c: ServingCoefficients, expert_skew: float
-    ) -> None:
+        self, model: ModelSpec, cluster: ClusterSpec, shape: Shape, c: ServingCoefficients, expert_skew: float, *,
+        kinds: Counter[str] | None = None,
+    ) -> None:  # fmt: skip
+        self.kinds = kinds or Counter(model.layer_kinds())
         self.model, self.cluster, self.shape, self.c, self.skew = model, cluster, shape, c, expert_skew
         self.graph = graph.build(model, Batch(1.0, 1.0, 1.0, 0.0, 0.0, 1.0, training=False))
         self.network = NetworkModel(cluster)
@@ -94,7 +105,7 @@ class Layers:
         segments = self.segments(tokens)
         idle = [0.0] * len(segments)
         times = simulate_segments(segments, self.cluster, Coefficients(), idle, idle)
-        depth = Counter(self.model.layer_kinds())
+        depth = self.kinds
         total = np.zeros(len(tokens))
         for j, kind in enumerate(self.local):
             total += depth[kind] * np.array([t.total_s for t in times[j * len(tokens) : (j + 1) * len(tokens)]])
@@ -108,7 +119,7 @@ class Layers:
 
     def _shared(self, n: Floats) -> Floats:
         """Seconds of routed experts and of what follows them."""
-        depth = Counter(self.model.layer_kinds())
+        depth = self.kinds
         out = np.zeros(len(n))
         for kind, operators in self.local.items():
             for op in operators:
@@ -138,7 +149,7 @@ class Layers:
         What fits call many times; a test holds both equal.
         """
         n = tokens.astype(np.float64)
-        depth, total = Counter(self.model.layer_kinds()), np.zeros(len(tokens))
+        depth, total = self.kinds, np.zeros(len(tokens))
         for kind, operators in self.local.items():
             for op in operators:
                 for row in self.launches_of(op, n):
@@ -150,7 +161,7 @@ class Layers:
     def depth(self) -> float:
         """Layers, each counted by its kernels and collectives over those of a dense one: what gaps come between."""
         one, total = np.ones(1), 0.0
-        for kind, count in Counter(self.model.layer_kinds()).items():
+        for kind, count in self.kinds.items():
             launches = sum(len(self.launches_of(op, one)) + (op.kind == Kind.ATTENTION) for op in self.local[kind])
             total += count * launches / DENSE_LAUNCHES
         return total
@@ -264,7 +275,7 @@ class Layers:
         return max(stage_bytes(self.model, self.shape, self.local))
 
     def _flop(self) -> float:
-        depth = Counter(self.model.layer_kinds())
+        depth = self.kinds
         return sum(
             depth[kind] * graph.forward_flop(op)
             for kind, block in self.graph.blocks.items()

@@ -85,3 +85,8 @@ class Limits:
     """Tokens that it computes in a step: one, and those that were drafted."""
     lookahead: int = 0
     """Slots of the cache that it holds for drafted tokens."""
+
+    @property
+    def most_tokens(self) -> int:
+        """Tokens of the largest iteration."""
+        return self.budget + self.max_seqs * self.step_tokens

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,6 +15,9 @@ from windtunnel.serving.queues.base import Queue
 from windtunnel.serving.recorder import Recorder
 from windtunnel.serving.reference import Admission, Policy, Router
 from windtunnel.serving.requests import Floats, Requests
+
+if TYPE_CHECKING:
+    from windtunnel.serving.speculation.varied import Pace
 
 _FIELDS = (
     ("arrival", "arrival_s"), ("delay", "delay_s"), ("input", "input_tokens"), ("output", "output_tokens"),
@@ -86,6 +89,7 @@ def serve_plainly(
     requests: Requests, linear_s: Floats, limits: Limits, instances: int, chains: Chains | None = None, *,
     policy: Policy | None = None, router: Router | None = None, queue: Queue | None = None,
     admission: Admission | None = None, overlap: Overlap | None = None,
+    pace: Pace | None = None,
 ) -> Outcome:  # fmt: skip
     """The same by the plain twin: slower, and with a policy or router of one's own.
 
@@ -100,11 +104,12 @@ def serve_plainly(
         queue: who is served first; None: the lowest class, then in order of arrival.
         admission: who is turned away; None: nobody.
         overlap: what techniques save of an iteration.
+        pace: tokens that a request makes in a step; None: `limits.tokens_per_step`.
     """
     record, linear_s = Recorder(instances, limits.every), _long_enough(linear_s, requests, limits)
     reference.serve(
         requests, linear_s, limits, instances, policy=policy, router=router, chains=chains, record=record,
-        queue=queue, admission=admission, overlap=overlap,
+        queue=queue, admission=admission, overlap=overlap, pace=pace,
     )  # fmt: skip
     return Outcome(record.totals, record.between_tokens, record.series)
 

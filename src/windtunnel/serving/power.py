@@ -107,6 +107,9 @@ class Phase:
         c, bandwidth = iteration.coefficients, device.memory_bytes_per_s
         seconds, matrix, moved = work.at(self.tokens)
         window = self.sequences * min(self.kv / self.sequences, float(iteration.window)) if self.sequences else 0.0
+        if (drafts := iteration.drafts) is not None:
+            seconds += float(drafts.step_s(self.sequences) + drafts.prompt_s(self.prompt_tokens))
+            moved += drafts.read_bytes if self.sequences else 0.0
         read = self.kv * iteration.decode_kv_s + window * iteration.window_kv_s
         read += self.sequences * iteration.attention.decode_state_s
         prompt = self.pairs * iteration.prefill_pair_s + self.prompt_tokens * iteration.prefill_token_s
@@ -136,14 +139,16 @@ def phases(totals: Any, iteration: IterationModel, *, mixed: bool = True) -> tup
     def phase(count: float, tokens: float, prompt: float, pairs: float, cached: float, sequences: float) -> Phase:
         window = sequences * min(cached / sequences, float(iteration.window)) if sequences else 0.0
         seconds = iteration.seconds(
-            tokens, pairs=pairs, prompt_tokens=prompt, kv=cached, window_kv=window, sequences=sequences
+            tokens, pairs=pairs, prompt_tokens=prompt, kv=cached, window_kv=window, sequences=sequences,
+            decoding=sequences,
         )  # fmt: skip
         return Phase(count, tokens, prompt, pairs, cached, sequences, seconds if count else 0.0)
 
     chunk = s["prompt_tokens"] / prompts if prompts else 0.0
     pairs = s["prompt_pairs"] / prompts if prompts else 0.0
-    first = phase(prompts, chunk + share * batch, chunk, pairs, share * kv, share * batch)
-    second = phase(steps - together, batch, 0.0, 0.0, kv, batch)
+    rows = batch * iteration.step_tokens
+    first = phase(prompts, chunk + share * rows, chunk, pairs, share * kv, share * batch)
+    second = phase(steps - together, rows, 0.0, 0.0, kv, batch)
     guess = first.iterations * first.seconds + second.iterations * second.seconds
     scale = s["busy_s"] / guess if guess else 0.0
     return _lasting(first, scale), _lasting(second, scale)

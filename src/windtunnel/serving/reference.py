@@ -11,7 +11,7 @@ import math
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -24,6 +24,9 @@ from windtunnel.serving.queues.base import Context, Queue
 from windtunnel.serving.recorder import Recorder
 from windtunnel.serving.requests import DONE, REJECTED, SHED, Floats, Requests
 from windtunnel.techniques.base import Knob
+
+if TYPE_CHECKING:
+    from windtunnel.serving.speculation.varied import Pace
 
 MILLION = 1_000_000
 EXPECTED_MOST = 4096
@@ -100,6 +103,8 @@ class Instance:
     """Blocks in host memory."""
     fraction: int = 0
     """Of the next token, that every decoding sequence has made (millionths)."""
+    ahead: int = 0
+    """Tokens that a sequence may make in a step, where that is drawn."""
     cache: PrefixCache | None = None
     queue: Queue = field(default_factory=Queue)
     now: float = 0.0
@@ -179,7 +184,8 @@ class Instance:
         if self.limits.reserve:
             return 0
         ahead, block = self.limits.lookahead, self.limits.block
-        return sum((q.stored + ahead + i) % block == 0 for i in range(self.gained(1)) for q in self.decoding)
+        most = self.ahead or self.gained(1)
+        return sum((q.stored + ahead + i) % block == 0 for i in range(most) for q in self.decoding)
 
     def gained(self, steps: int) -> int:
         """Tokens that each decoding sequence makes in so many steps."""
@@ -326,8 +332,9 @@ class Twin:
         self, requests: Requests, linear: Floats, limits: Limits, instances: int, *, policy: Policy | None = None,
         router: Router | None = None, jumps: bool = True, chains: Chains | None = None, record: Recorder | None = None,
         queue: Queue | None = None, admission: Admission | None = None, overlap: Overlap | None = None,
+        pace: Pace | None = None,
     ) -> None:  # fmt: skip
-        self.overlap = overlap
+        self.overlap, self.pace = overlap, pace
         self.all = [
             Request(
                 i, int(requests.input_tokens[i]), int(requests.output_tokens[i]), int(requests.cached_tokens[i]),
@@ -343,6 +350,8 @@ class Twin:
         self.limits = limits
         self.queue, self.admission = queue or Queue(), admission
         self.instances = [Instance(k, limits, ratio=limits.ratio_start, queue=self.queue) for k in range(instances)]
+        for one in self.instances:
+            one.ahead = limits.step_tokens if pace else 0
         if limits.caching:
             chains = chains or chains_of(requests, limits.block)
             for q in self.all:
@@ -514,7 +523,7 @@ class Twin:
         if not one.decoding:
             one.mode, one.busy_until, one.ratio = "idle", float("inf"), limits.ratio_start
             return
-        steps = min(self._steps(one), self.queue.horizon(one)) if self.jumps else 1
+        steps = min(self._steps(one), self.queue.horizon(one)) if self.jumps and self.pace is None else 1
         if (limits.poll > 1 or limits.ratio_start or preempted) and self._may_enter(one):
             steps = min(steps, limits.poll - one.polled)
         count = len(one.decoding)
@@ -582,8 +591,10 @@ class Twin:
         if steps and one.decoding:
             one.polled = (one.polled + steps) % max(limits.poll, 1)
             gained = one.gained(steps)
-            one.fraction += steps * limits.tokens_per_step - gained * MILLION
+            if self.pace is None:
+                one.fraction += steps * limits.tokens_per_step - gained * MILLION
             for q in one.decoding:
+                gained = gained if self.pace is None else self.pace.tokens(q)
                 q.made += gained
                 q.stored += gained
                 if not limits.reserve:
@@ -626,11 +637,12 @@ def serve(
     requests: Requests, linear: Floats, limits: Limits, instances: int, *, policy: Policy | None = None,
     router: Router | None = None, jumps: bool = True, chains: Chains | None = None, record: Recorder | None = None,
     queue: Queue | None = None, admission: Admission | None = None, overlap: Overlap | None = None,
+    pace: Pace | None = None,
 ) -> None:  # fmt: skip
     """Run all requests and write scheduled, first-token and finish times into `requests`."""
     twin = Twin(
         requests, linear, limits, instances, policy=policy, router=router, jumps=jumps, chains=chains, record=record,
-        queue=queue, admission=admission, overlap=overlap,
+        queue=queue, admission=admission, overlap=overlap, pace=pace,
     )  # fmt: skip
     for q in twin.run():
         i = q.index

@@ -67,6 +67,9 @@ class ServingResult:
     """What keeps the run from being faster, and why requests wait, in words."""
     composition: dict[str, dict[str, float]] = field(default_factory=dict)
     """Kind of iteration → class → seconds, at the run's mean batch."""
+    speculation: dict[str, Any] = field(default_factory=dict)
+    """Method, drafted tokens a step, acceptance, tokens a step expected and made, share of time that drafts; empty
+    without speculation."""
     intervals: dict[str, dict[str, Any]] = field(default_factory=dict)
     """Metric → {level, low, high, basis, grade}."""
     grades: dict[str, str] = field(default_factory=dict)

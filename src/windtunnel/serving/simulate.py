@@ -40,6 +40,8 @@ from windtunnel.serving.prefixes import chains_of
 from windtunnel.serving.record import Record
 from windtunnel.serving.requests import DONE, REJECTED, SHED, Ints, Requests
 from windtunnel.serving.results import ServingResult
+from windtunnel.serving.speculation import with_drafts
+from windtunnel.serving.speculation.report import speculation_report
 from windtunnel.specs.scenario import ModelFile, Scenario
 from windtunnel.specs.serving import PoolSpec, ServingPlan, ServingSpec
 from windtunnel.techniques import applied, remarks
@@ -111,13 +113,17 @@ def prepare(source: Source, *, overrides: Sequence[str] = ()) -> Deployment:
     instance = engines.resolve(serving, pool, model, cluster, problems)
     problems.raise_if_any()
     coefficients = serving_coefficients(serving.engine, serving.engine_version, cluster.device)
-    most = instance.limits.budget + instance.limits.max_seqs
+    most = instance.limits.most_tokens
     own = capped(
         model, cluster, instance.shape, coefficients, most_tokens=most, expert_skew=serving.expert_skew,
         cuda_graphs=instance.cuda_graphs,
     )  # fmt: skip
     layers = Layers(model, cluster, instance.shape, own.iteration.coefficients, serving.expert_skew)
     iteration = overlapped(layers, own.iteration, techniques, most_tokens=most, cuda_graphs=instance.cuda_graphs)
+    iteration = with_drafts(
+        iteration, instance.drafting, model, cluster, instance.shape, own.iteration.coefficients,
+        skew=serving.expert_skew,
+    )  # fmt: skip
     own = replace(own, iteration=iteration)
     limits = lane_limits(
         own.iteration, instance, concurrency=serving.traffic.concurrency or 0, seed=serving.traffic.seed
@@ -230,13 +236,13 @@ def run(d: Deployment, requests: Requests, *, assumed: tuple[tuple[str, Any, str
     count = len(requests)
     every = 1 if count <= KEEP_EVENTS_BELOW else -(-count // KEEP_EVENTS_BELOW)
     limits = replace(d.limits, every=every)
-    most = limits.budget + limits.max_seqs
+    most = limits.most_tokens
     shared = d.serving.traffic.shared_prefix_tokens
     chains = chains_of(requests, limits.block, shared) if limits.caching else None
     table = d.iteration.tables(most)
     sent, cut = _within(d, requests)
     overlap = d.iteration.overlap
-    hooks = hooks_of(d.instance, d.serving, limits, plainly=overlap is not None)
+    hooks = hooks_of(d.instance, d.serving, limits, count, plainly=overlap is not None)
     if d.instance.queue.id == "fcfs" and requests.priority.any():
         requests.priority = np.zeros(count, np.int32)
     if hooks is None:
@@ -244,7 +250,7 @@ def run(d: Deployment, requests: Requests, *, assumed: tuple[tuple[str, Any, str
     else:
         outcome = loop.serve_plainly(
             requests, table, limits, d.lanes, chains, policy=hooks.policy, router=hooks.router, queue=hooks.queue,
-            admission=hooks.admission, overlap=overlap,
+            admission=hooks.admission, overlap=overlap, pace=hooks.pace,
         )  # fmt: skip
     requests.input_tokens = sent
     found = measures(requests, d.iteration.request_s, d.serving.traffic.warmup_requests)
@@ -306,6 +312,7 @@ def run(d: Deployment, requests: Requests, *, assumed: tuple[tuple[str, Any, str
         },
         power=drawn.to_dict(), cost_per_million_output_tokens=drawn.cost_per_million_output_tokens,
         bound_by=bound_by(parts, mean, float(totals["busy_s"].sum()), record, limits), composition=parts,
+        speculation=speculation_report(d.instance.drafting, d.iteration, mean, outcome, requests),
         intervals=intervals, grades=grades, assumed=_assumed(d, assumed),
         warnings=(*_warnings(d, requests, saturated), *cut), scenario=plain,
         citations=tuple(x.technique.paper.line() for x in d.techniques),

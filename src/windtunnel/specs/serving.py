@@ -7,6 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from windtunnel.specs.base import Bytes, Count, Named, Seconds, Spec
+from windtunnel.specs.speculation import SpeculationSpec
 from windtunnel.specs.traffic import TrafficSpec
 
 Engine = Literal["vllm", "sglang", "trtllm", "lmdeploy", "generic"]
@@ -110,6 +111,8 @@ class ServingSpec(Spec):
     """Which instance a request goes to: a rule's id, or an id with its knobs."""
     traffic: TrafficSpec
     slo: SloSpec = SloSpec()
+    speculation: SpeculationSpec | None = None
+    """Drafted tokens that are verified together; absent: one token a step."""
     streaming: bool = True
     expert_skew: float = Field(default=0.85, gt=0, le=1)
     """Experts that routing treats as alike, as a share of all: below 1 where some are drawn more often."""

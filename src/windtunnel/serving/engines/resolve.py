@@ -16,6 +16,8 @@ from windtunnel.serving.queues import QUEUES, Queue
 from windtunnel.serving.reference import Admission
 from windtunnel.serving.routers import ROUTERS, RouterEntry
 from windtunnel.serving.shape import Shape, shape_of
+from windtunnel.serving.speculation.base import Drafting
+from windtunnel.serving.speculation.resolve import drafting_of
 from windtunnel.specs.cluster import ClusterSpec
 from windtunnel.specs.model import ModelSpec
 from windtunnel.specs.serving import PoolSpec, ServingSpec
@@ -51,6 +53,8 @@ class Instance:
     admission: Chosen[type[Admission]] | None
     stream_interval: int
     assumed: tuple[Assumed, ...]
+    drafting: Drafting | None = None
+    """What drafts tokens, several of which a step verifies."""
 
 
 def resolve(
@@ -67,6 +71,8 @@ def resolve(
     engine = ENGINES.get(serving.engine, "serving.engine")
     version = version_of(serving.engine_version)
     shape = shape_of(model, cluster, pool.plan, serving.precision, f"{where}.plan", problems)
+    drafting = drafting_of(serving.speculation, model, cluster, shape, problems)
+    network = drafting.network if drafting else None
     told = pool.limits
     own = engine.defaults(version, model, cluster.device, shape, told)
     shape = replace(shape, vector_attention=own.vector_attention)
@@ -90,6 +96,7 @@ def resolve(
             model, cluster, shape, rule=own.memory_rule, version=version, fraction=fraction,
             max_num_seqs=-(-seqs // share), max_num_batched_tokens=-(-batched // share), block_size=block,
             sampler_bytes=own.sampler_bytes, cuda_graphs=graphs, num_blocks=pool.kv.num_blocks,
+            drafts=(network.weight_bytes(), network.cache_bytes()) if network else (0.0, 0.0),
         )  # fmt: skip
     longest = told.max_model_len or model.max_position_embeddings
     if own.fits_longest and told.max_model_len and 0 < cache.tokens // shape.dp < told.max_model_len:
@@ -112,6 +119,8 @@ def resolve(
         reserve_length=min(longest, (cache.blocks - cache.sequence_blocks) * block) if policy.reserves_longest else 0,
         swap_blocks=int(pool.kv.swap_space_bytes // size) * ranks if size else 0,
         swap_block=size / cluster.device.pcie_bytes_per_s,
+        tokens_per_step=round(drafting.tokens_per_step * 1e6) if drafting else 1_000_000,
+        step_tokens=drafting.tokens + 1 if drafting else 1, lookahead=drafting.tokens if drafting else 0,
     )  # fmt: skip
     stated = {
         "max_num_seqs": told.max_num_seqs, "max_num_batched_tokens": told.max_num_batched_tokens,
@@ -134,15 +143,18 @@ def resolve(
     ]
     if not version and serving.engine != "generic":
         assumed.insert(0, Assumed("serving.engine_version", "newest known", "not stated"))
+    assumed += [Assumed(*each) for each in (drafting.assumed if drafting else ())]
     plain = [("serving.router", router.id)] if router.entry.rule is None else []
     plain += [] if policy.jitted() else [(f"{where}.policy", policy.id)]
     plain += [] if queue.entry.jitted else [(f"{where}.queue", queue.id)]
     plain += [(f"{where}.admission", admission.id)] if admission else []
+    if drafting and drafting.variation != "none":
+        plain.append(("serving.speculation.variation", drafting.variation))
     if plain:
         assumed.append(Assumed(*plain[0], "has hooks in Python: the plain loop runs it, which is slower"))
     return Instance(
         shape, limits, cache, policy, router, engine, own, caching, graphs, longest, queue, admission,
-        told.stream_interval or own.stream_interval, tuple(assumed),
+        told.stream_interval or own.stream_interval, tuple(assumed), drafting,
     )  # fmt: skip
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from windtunnel.errors import Infeasible
 from windtunnel.serving.kvcache.base import (
     GIB,
@@ -33,7 +35,7 @@ def _per_token(stage: Stage, windowed: float | None) -> tuple[float, float]:
 def capacity(
     model: ModelSpec, cluster: ClusterSpec, shape: Shape, *, rule: str, version: tuple[int, ...], fraction: float,
     max_num_seqs: int, max_num_batched_tokens: int, block_size: int, sampler_bytes: float, cuda_graphs: bool = True,
-    num_blocks: int | None = None,
+    num_blocks: int | None = None, drafts: tuple[float, float] = (0.0, 0.0),
 ) -> KvCapacity:  # fmt: skip
     """The cache that an engine will allocate.
 
@@ -50,6 +52,7 @@ def capacity(
         sampler_bytes: see `activation_bytes`.
         cuda_graphs: whether graphs are captured.
         num_blocks: of the instance, where the engine was told.
+        drafts: bytes of weights, and of cache per token, that the last stage keeps to draft tokens.
 
     Raises:
         Infeasible: weights leave no room for one block.
@@ -62,6 +65,8 @@ def capacity(
     windowed = own.windowed(known)
     best: KvCapacity | None = None
     for i, stage in enumerate(stages_of(model, shape)):
+        if i == shape.pp - 1 and drafts != (0.0, 0.0):
+            stage = replace(stage, weights=stage.weights + drafts[0], full=stage.full + drafts[1])
         left, words = own.cache_bytes(Memory(visible, stage.weights, peak, outside, fraction, known, cuda_graphs))
         token, share = _per_token(stage, windowed)
         size = token * block_size

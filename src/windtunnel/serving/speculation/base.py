@@ -1,0 +1,115 @@
+"""What a method of drafting is: a network that proposes tokens one after the other, or none."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, replace
+from typing import ClassVar, Protocol
+
+from windtunnel.errors import ProblemList
+from windtunnel.registry import Registry
+from windtunnel.serving.attention import cached_bytes
+from windtunnel.serving.shape import Shape, format_of
+from windtunnel.serving.weights import block_bytes, local_blocks
+from windtunnel.specs.cluster import ClusterSpec
+from windtunnel.specs.model import ModelSpec
+from windtunnel.specs.speculation import SpeculationSpec
+
+WHERE = "serving.speculation"
+
+
+@dataclass(frozen=True, slots=True)
+class Network:
+    """Layers that draft, as one device of the instance has them."""
+
+    model: ModelSpec
+    shape: Shape
+    kinds: Counter[str]
+    """Blocks of its graph that one drafted token runs through."""
+    reads_hidden: bool
+    """It continues the model's own hidden states: its first pass takes all tokens that were kept, prompts included."""
+    own_ends: bool
+    """It has an embedding and a head of its own; else it shares those of the model."""
+
+    def weight_bytes(self) -> float:
+        """On one device."""
+        blocks = local_blocks(self.model, self.shape)
+        layers = sum(count * block_bytes(blocks[kind], self.shape) for kind, count in self.kinds.items())
+        ends = 2.0 * self.model.vocab_size * self.model.hidden_size / self.shape.tp
+        return layers + (ends * (1 if self.model.tie_word_embeddings else 2) if self.own_ends else 0.0)
+
+    def cache_bytes(self) -> float:
+        """Per token, on one device."""
+        return sum(self.kinds.values()) * cached_bytes(self.model, self.shape, windowed=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Drafting:
+    """A scenario's speculation, decided."""
+
+    method: str
+    tokens: int
+    """Drafted tokens a step, k."""
+    acceptance: tuple[float, ...]
+    """Chance of each when those before it were kept."""
+    network: Network | None
+    scan_s: float = 0.0
+    """Seconds a cached token that the host looks through for a match."""
+    assumed: tuple[tuple[str, object, str], ...] = ()
+    variation: str = "none"
+    acceptance_std: float = 0.0
+
+    @property
+    def tokens_per_step(self) -> float:
+        """Mean number of tokens that a sequence makes in a step: those kept, and the model's own one."""
+        return expected_tokens(self.acceptance)
+
+
+def expected_tokens(acceptance: tuple[float, ...]) -> float:
+    """E = 1 + Σ_i Π_{j ≤ i} a_j.
+
+    Source: Leviathan et al. 2023 (arXiv 2211.17192), equation 1, for one acceptance at all positions:
+    E = (1 − a^(k+1)) / (1 − a).
+    """
+    total = kept = 1.0
+    for a in acceptance:
+        kept *= a
+        total += kept
+    return total
+
+
+class DraftMethod(Protocol):
+    """One file of this package."""
+
+    title: ClassVar[str]
+    source: ClassVar[str]
+    acceptance: ClassVar[tuple[float, ...]]
+    """What was published: by position, the last for all further ones."""
+    acceptance_source: ClassVar[str]
+    scan_s: ClassVar[float]
+
+    def network(
+        self, spec: SpeculationSpec, model: ModelSpec, cluster: ClusterSpec, shape: Shape, problems: ProblemList
+    ) -> Network | None:
+        """What drafts; None: no network does. Problems of the scenario are added."""
+        ...
+
+
+METHODS: Registry[DraftMethod] = Registry(
+    "draft_methods", package="windtunnel.serving.speculation.methods", noun="method"
+)
+
+
+def one_layer(model: ModelSpec, **changes: object) -> ModelSpec:
+    """A network of one layer of the model's width that attends to everything, joined to its hidden states."""
+    plain: dict[str, object] = {
+        "num_hidden_layers": 1, "hybrid_override_pattern": None, "full_attention_interval": None,
+        "first_k_dense_replace": 0, "moe_layer_freq": 1, "sliding_window": None, "num_nextn_predict_layers": 1,
+    }  # fmt: skip
+    return model.model_copy(update=plain | changes)
+
+
+def in_format(shape: Shape, weights: str, cluster: ClusterSpec) -> Shape:
+    """The same cut with another format of weights."""
+    fmt = format_of(weights, cluster.device)
+    return replace(shape, linear=fmt, expert=fmt)

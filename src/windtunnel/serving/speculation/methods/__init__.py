@@ -1,0 +1,1 @@
+"""Methods of drafting, one file each."""
