@@ -34,7 +34,7 @@ def test_examples_have_a_steady_state_and_meet_their_objective(file: Path) -> No
 
 def test_examples_show_what_they_are_about() -> None:
     by = {f.stem.split("-")[0]: api.simulate_serving(f) for f in EXAMPLES}
-    assert len(by) == 4
+    assert len(by) >= 4
     chat, long, trace = by["chat"], by["long"], by["trace"]
     assert chat.instances == 2 and chat.record.requests.follow.max() > 0
     assert chat.record.requests.input_tokens.mean() > 1.2 * 500, "turns grow on the turns before them"

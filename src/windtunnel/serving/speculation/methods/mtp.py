@@ -24,7 +24,8 @@ class Mtp:
     source: ClassVar[str] = "DeepSeek-V3 (arXiv 2412.19437), section 2.2"
     acceptance: ClassVar[tuple[float, ...]] = (0.85, 0.7, 0.6)
     acceptance_source: ClassVar[str] = (
-        "first token: 85 to 90 % (arXiv 2412.19437, section 5.4.3), 81 to 82 % on R1 (vLLM pull request 12755); "
+        "first token: 85 to 90 % (arXiv 2412.19437, section 5.4.3), 81 to 82 % on R1 (vLLM pull request 12755), "
+        "90 % (SGLang pull request 3582); "
         "further ones, for which the layer was not trained, less: assumed"
     )
     scan_s: ClassVar[float] = 0.0
