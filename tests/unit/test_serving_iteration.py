@@ -119,7 +119,7 @@ def test_an_all_reduce_is_never_slower_than_the_librarys() -> None:
 def test_a_parallel_block_is_reduced_once() -> None:
     def reductions(name: str) -> int:
         _, layers, _ = instance(name, "h100-sxm-80gb", {"tp": 8}, {})
-        rows = [row for op in layers.local["D"] for row in layers._launch(op, np.ones(1))]
+        rows = [row for op in layers.local["D"] for row in layers.launches_of(op, np.ones(1))]
         return sum(row[1] == "tp" for row in rows)
 
     assert reductions("tiiuae/falcon-180B") == 1

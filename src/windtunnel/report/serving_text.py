@@ -159,6 +159,6 @@ def drafts_text(found: dict[str, Any]) -> str:
     """What speculation came to, in one line."""
     rates = ", ".join(f"{a:g}" for a in dict.fromkeys(found["acceptance"]))
     return (
-        f"{found['tokens']} a step by {found['method']}, accepted with {rates}: {found['accepted_length_mean']:.3g} tokens "
-        f"a step, {100 * found['draft_share_of_decode']:.2g} % of a decode step drafts"
+        f"{found['tokens']} a step by {found['method']}, accepted with {rates}: {found['accepted_length_mean']:.3g} "
+        f"tokens a step, {100 * found['draft_share_of_decode']:.2g} % of a decode step drafts"
     )

@@ -124,8 +124,8 @@ def composition(model: IterationModel, mean: Mean, *, mixed: bool) -> dict[str, 
         beside = mean.decoding if mixed else 0.0
         out[PROMPTS] = iteration_parts(
             model, tokens=mean.prompt_tokens + beside * model.step_tokens, pairs=mean.pairs,
-            prompt_tokens=mean.prompt_tokens, kv=mean.kv if mixed else 0.0, window_kv=window if mixed else 0.0, sequences=mean.prompts + beside,
-            decoding=beside,
+            prompt_tokens=mean.prompt_tokens, kv=mean.kv if mixed else 0.0, window_kv=window if mixed else 0.0,
+            sequences=mean.prompts + beside, decoding=beside,
         )  # fmt: skip
     return out
 

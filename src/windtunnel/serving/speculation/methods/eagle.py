@@ -23,7 +23,7 @@ class Eagle:
     title: ClassVar[str] = "EAGLE"
     source: ClassVar[str] = "arXiv 2401.15077, section 4.1"
     acceptance: ClassVar[tuple[float, ...]] = (0.75, 0.7, 0.7, 0.68, 0.68)
-    acceptance_source: ClassVar[str] = "of chains, falling slowly by position, about: arXiv 2401.15077, section 4.2; assumed"
+    acceptance_source: ClassVar[str] = "of chains, about: arXiv 2401.15077, section 4.2; assumed"
     scan_s: ClassVar[float] = 0.0
 
     def network(
