@@ -25,7 +25,10 @@ OPTIONS = {
         "--against", "--curves", "--export", "--export-dir", "--interval", "--json", "--report", "--set",
         "--target-version", "--trace", "--wrapper",
     ],
-    "serve": ["--json", "--linear", "--points", "--report", "--requests", "--set", "--sweep", "--trace"],
+    "serve": [
+        "--export", "--export-dir", "--json", "--linear", "--points", "--report", "--requests", "--set", "--sweep",
+        "--target-version", "--trace", "--wrapper",
+    ],
     "fit": ["--json", "--set"],
     "plan": [
         "--export", "--export-dir", "--free", "--json", "--output", "--report", "--set", "--simpler", "--stability",

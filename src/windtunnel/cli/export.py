@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 ExportTarget = Annotated[
     str | None,
     typer.Option(
-        "--export", metavar="TARGET", help="Write launch files: megatron, torchtitan, deepspeed, megatron_bridge."
+        "--export",
+        metavar="TARGET",
+        help="Write launch files: megatron, torchtitan, deepspeed, megatron_bridge; for serving vllm, sglang, trtllm.",
     ),
 ]
 TargetVersion = Annotated[
@@ -24,6 +26,11 @@ TargetVersion = Annotated[
 ]
 ExportDir = Annotated[Path, typer.Option(metavar="FOLDER", help="With --export: where the files go.")]
 Wrapper = Annotated[str, typer.Option(metavar="WRAPPER", help="With --export: torchrun, slurm or kubernetes.")]
+ServerTarget = Annotated[
+    str | None,
+    typer.Option("--export", metavar="TARGET", help="Write launch files and the load: vllm, sglang, trtllm."),
+]
+ServerWrapper = Annotated[str, typer.Option(metavar="WRAPPER", help="With --export: none, slurm or kubernetes.")]
 
 
 def check_export(target: str | None, version: str | None, wrapper: str) -> None:
@@ -32,7 +39,7 @@ def check_export(target: str | None, version: str | None, wrapper: str) -> None:
     Raises:
         BadInput: settings without `--export`.
     """
-    if target is None and (version is not None or wrapper != "torchrun"):
+    if target is None and (version is not None or wrapper not in ("torchrun", "none")):
         from windtunnel.errors import BadInput
 
         raise BadInput("--target-version and --wrapper say how --export writes: name a target with --export")

@@ -7,6 +7,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from windtunnel.cli.export import (
+    ExportDir,
+    ServerTarget,
+    ServerWrapper,
+    TargetVersion,
+    check_export,
+    write_launch_files,
+)
 from windtunnel.cli.options import AsJson, Overrides, Scenario, examples
 from windtunnel.cli.output import check_targets, console, note, print_json, progress, telling
 from windtunnel.cli.sources import scenario_source
@@ -41,17 +49,24 @@ def serve(
     linear: Annotated[
         bool, typer.Option("--linear", help="With --sweep and a range: evenly spaced, not by equal factors.")
     ] = False,
+    export: ServerTarget = None,
+    target_version: TargetVersion = None,
+    export_dir: ExportDir = Path("launch"),
+    wrapper: ServerWrapper = "none",
 ) -> None:
     """Simulate serving request by request: TTFT, TPOT, goodput, cache, and why."""
     check_targets(requests, report, trace, inputs=[scenario])
     _check(requests, trace, sweep, points, linear=linear)
+    check_export(export, target_version, wrapper)
     if sweep is not None:
         _sweep(scenario, tuple(overrides or ()), sweep, points, report, linear=linear, as_json=as_json)
         return
     from windtunnel import api
 
+    source, changes = scenario_source(scenario), tuple(overrides or ())
+    exported = write_launch_files(source, changes, export, target_version, export_dir, wrapper)
     with progress("simulating"):
-        result = api.simulate_serving(scenario_source(scenario), overrides=tuple(overrides or ()))
+        result = api.simulate_serving(source, overrides=changes)
     if requests is not None:
         _write_table(result, requests)
     if trace is not None:
@@ -63,7 +78,7 @@ def serve(
 
         note(f"report  {html_serving.write(result, report)}")
     if as_json:
-        print_json(result.to_dict())
+        print_json(result.to_dict() | ({"export": exported.to_dict()} if exported else {}))
         return
     from windtunnel.report.serving import summary
 
@@ -132,5 +147,6 @@ def register(app: typer.Typer) -> None:
             "serve my.yaml --set serving.traffic.rate_per_s=8 --json",
             "serve my.yaml --sweep rate=0.5..8 --report sweep.html",
             "serve my.yaml --report report.html --trace trace.json --requests requests.csv",
+            "serve my.yaml --export vllm --export-dir launch --wrapper kubernetes",
         )
     )(serve)

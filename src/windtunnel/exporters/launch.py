@@ -1,4 +1,4 @@
-"""A resolved plan as files that start the training: `export` is the door, targets are found by the registry.
+"""A plan as files that start training or servers: `export` is the door, targets are found by the registry.
 
 What a target cannot express is written as a comment into every file and returned; nothing is dropped silently. Numbers
 that the target would refuse when it starts are refused here, all at once.
@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Literal
 from windtunnel.errors import BadInput, Problem, ProblemList, nearest_name
 from windtunnel.exporters import wrappers
 from windtunnel.exporters.groups import one_launch
+from windtunnel.exporters.servers.launch import check_wrapper, server_files
+from windtunnel.exporters.servers.target import SERVER_TARGETS
 from windtunnel.exporters.target import TARGETS, options
 
 if TYPE_CHECKING:
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
     from windtunnel.importers.scenario import Source
     from windtunnel.training.simulate import Prepared
 
-Wrapper = Literal["torchrun", "slurm", "kubernetes"]
+Wrapper = Literal["torchrun", "none", "slurm", "kubernetes"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,14 +51,14 @@ def export(
     *,
     overrides: Sequence[str] = (),
 ) -> Exported:
-    """Write launch files of a plan for one training program.
+    """Write launch files of a plan for one training program or serving engine.
 
     Args:
         prepared_or_scenario: a prepared step, or a scenario (file, mapping or `Scenario`) to prepare.
-        target: `megatron`, `torchtitan`, … (`list_targets()`).
+        target: `megatron`, `torchtitan`, … (`list_targets()`); `vllm`, … (`list_server_targets()`) for `serving:`.
         version: of the target; absent means the newest whose option list is stored.
         folder: created when absent; files of the same name are replaced.
-        wrapper: who puts the script on the nodes.
+        wrapper: who puts the script on the nodes: `torchrun` (servers: `none`), `slurm`, `kubernetes`.
         overrides: `key=value` settings for a scenario.
 
     Raises:
@@ -65,17 +67,22 @@ def export(
     from windtunnel.training.simulate import Prepared
 
     problems = ProblemList()
-    if target not in TARGETS:
-        problems.extend([TARGETS.unknown(target, "target")])
+    if target not in (known_targets := (*list_targets(), *list_server_targets())):
+        rule = f"must be one of {', '.join(known_targets)}"
+        problems.extend([Problem("target", rule, target, nearest=nearest_name(target, known_targets))])
     elif version is not None:
         try:
             options(target, version)
         except BadInput as error:
             problems.extend(error.problems)
-    if wrapper not in wrappers.WRAPPERS:
+    if target not in SERVER_TARGETS and wrapper not in wrappers.WRAPPERS:
         rule = f"must be one of {', '.join(wrappers.WRAPPERS)}"
         problems.extend([Problem("wrapper", rule, wrapper, nearest=nearest_name(wrapper, wrappers.WRAPPERS))])
     problems.raise_if_any()
+    if target in SERVER_TARGETS:
+        assert not isinstance(prepared_or_scenario, Prepared), "a training step is no deployment"
+        made, noted = server_files(prepared_or_scenario, target, version, check_wrapper(wrapper), overrides)
+        return Exported(_write(folder, made), tuple(noted.unsupported), tuple(noted.notes))
     techniques: tuple[str, ...] = ()
     if isinstance(prepared_or_scenario, Prepared):
         prepared = prepared_or_scenario
@@ -108,8 +115,13 @@ def export(
 
 
 def list_targets() -> tuple[str, ...]:
-    """The ids of all targets, sorted."""
+    """The ids of all training programs, sorted."""
     return TARGETS.list()
+
+
+def list_server_targets() -> tuple[str, ...]:
+    """The ids of all serving engines, sorted."""
+    return SERVER_TARGETS.list()
 
 
 def _write(folder: Path, texts: dict[str, str]) -> tuple[Path, ...]:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from windtunnel.specs.cluster import ClusterSpec
 
 WRAPPERS = ("torchrun", "slurm", "kubernetes")
-_RESOURCE = {"nvidia": "nvidia.com/gpu", "amd": "amd.com/gpu", "intel": "gpu.intel.com/i915"}
+RESOURCE = {"nvidia": "nvidia.com/gpu", "amd": "amd.com/gpu", "intel": "gpu.intel.com/i915"}
 
 
 def comment(lines: Iterable[str]) -> str:
@@ -90,7 +90,7 @@ def slurm(title: str, script: str, name: str, draft: Draft, cluster: ClusterSpec
 
 def kubernetes(title: str, script: str, name: str, draft: Draft, files: dict[str, str], cluster: ClusterSpec) -> str:
     """An indexed Job of one pod a node, with the files in a ConfigMap and host names through a headless service."""
-    resource = _RESOURCE.get(cluster.device.vendor.lower(), "nvidia.com/gpu")
+    resource = RESOURCE.get(cluster.device.vendor.lower(), "nvidia.com/gpu")
     variables = [
         {"name": "NNODES", "value": str(cluster.nodes)},
         {"name": "MASTER_ADDR", "value": f"{name}-0.{name}"},
@@ -132,19 +132,23 @@ def kubernetes(title: str, script: str, name: str, draft: Draft, files: dict[str
             },
         },
     ]  # fmt: skip
-    text: str = yaml.dump_all(documents, Dumper=_Readable, sort_keys=False, width=120)
+    text: str = yaml.dump_all(documents, Dumper=Readable, sort_keys=False, width=120)
     return comment([*header(title, draft), "set the container's image and what its data needs"]) + text
 
 
-class _Readable(yaml.SafeDumper):
-    """Texts of several lines as blocks."""
+class Readable(yaml.SafeDumper):
+    """Texts of several lines as blocks, and what repeats spelled out."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        """No anchors."""
+        return True
 
 
 def _block(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
     return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
 
 
-_Readable.add_representer(str, _block)
+Readable.add_representer(str, _block)
 
 
 def object_name(text: str) -> str:

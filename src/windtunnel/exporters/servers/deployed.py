@@ -1,0 +1,113 @@
+"""A scenario's serving section, resolved for writing: every pool with its instances and what the simulator assumed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from windtunnel import catalog
+from windtunnel.errors import ProblemList
+from windtunnel.importers.scenario import Source, attempt, load, resolve_model
+from windtunnel.serving import engines
+from windtunnel.serving.engines import version_of
+from windtunnel.specs.serving import PoolSpec, ServingPlan, ServingSpec
+
+if TYPE_CHECKING:
+    from windtunnel.serving.engines import Instance
+    from windtunnel.specs.cluster import ClusterSpec
+    from windtunnel.specs.model import ModelSpec
+    from windtunnel.specs.scenario import Scenario
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """Instances that are started by one script."""
+
+    name: str
+    """`server` for the only one; else its role, numbered where it repeats."""
+    where: str
+    """Path of the pool in the scenario, for messages."""
+    spec: PoolSpec
+    instance: Instance
+
+    @property
+    def devices(self) -> int:
+        """Of one instance."""
+        return self.spec.plan.num_devices
+
+
+@dataclass(frozen=True, slots=True)
+class Deployed:
+    """What is written: pools on a cluster, and the traffic that comes."""
+
+    name: str
+    model: ModelSpec
+    cluster: ClusterSpec
+    serving: ServingSpec
+    pools: tuple[Pool, ...]
+    folder: Path
+    """What paths of the scenario are relative to."""
+    techniques: tuple[str, ...]
+
+    @property
+    def split(self) -> bool:
+        """Whether prompts and answers are computed by different pools."""
+        return any(pool.spec.role != "mixed" for pool in self.pools)
+
+    def nodes(self, pool: Pool) -> int:
+        """Nodes of one instance."""
+        return -(-pool.devices // self.cluster.devices_per_node)
+
+    def per_node(self, pool: Pool) -> int:
+        """Devices of one instance on each of its nodes."""
+        return pool.devices // self.nodes(pool)
+
+
+def deployed(source: Source, overrides: Sequence[str] = ()) -> Deployed:
+    """Resolve a scenario for writing.
+
+    Raises:
+        BadInput: everything wrong with the scenario, at once.
+        Infeasible: weights alone leave no room for a cache.
+    """
+    scenario, lines, folder = load(source, overrides)
+    problems = ProblemList(lines)
+    model = attempt("model", lambda: resolve_model(scenario, folder), problems)
+    cluster = attempt("cluster", lambda: catalog.resolve_cluster(scenario.cluster), problems)
+    serving = scenario.serving
+    if serving is None:
+        problems.add("serving", None, "is required to write a server's launch files")
+    problems.raise_if_any()
+    assert serving is not None
+    if serving.engine_version and not version_of(serving.engine_version):
+        rule = "must begin with a release number, such as 0.10.0"
+        problems.add("serving.engine_version", serving.engine_version, rule)
+    found, names = [], _names(serving)
+    for i, pool in enumerate(serving.pools or (_whole(scenario),)):
+        where = f"serving.pools[{i}]"
+        found.append(Pool(names[i], where, pool, engines.resolve(serving, pool, model, cluster, problems, where)))
+    need = sum(pool.spec.replicas * pool.devices for pool in found)
+    if need > cluster.num_devices:
+        rule = f"replicas · tp · pp · dp · cp = {need} must not exceed the {cluster.num_devices} devices of the cluster"
+        problems.add("serving.pools", need, rule)
+    problems.raise_if_any()
+    techniques = tuple(t if isinstance(t, str) else next(iter(t)) for t in scenario.techniques)
+    name = scenario.name or model.name
+    return Deployed(name, model, cluster, serving, tuple(found), folder, techniques)
+
+
+def _whole(scenario: Scenario) -> PoolSpec:
+    """The one mixed pool of a scenario that names none."""
+    plan = scenario.plan
+    dp = plan.dp if isinstance(plan.dp, int) else 1
+    return PoolSpec(plan=ServingPlan(tp=plan.tp, pp=plan.pp, ep=plan.ep, dp=dp, cp=plan.cp))
+
+
+def _names(serving: ServingSpec) -> list[str]:
+    roles = [pool.role for pool in serving.pools]
+    if len(roles) < 2:
+        return ["server"]
+    named = ["server" if role == "mixed" else role for role in roles]
+    return [name if named.count(name) == 1 else f"{name}{named[:i].count(name)}" for i, name in enumerate(named)]

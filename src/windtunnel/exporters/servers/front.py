@@ -1,0 +1,44 @@
+"""When something has to stand before the servers, and which of its policies is the scenario's router."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from windtunnel.exporters.servers.target import Entry
+
+if TYPE_CHECKING:
+    from windtunnel.exporters.servers.deployed import Deployed
+    from windtunnel.exporters.servers.target import ServerDraft
+
+ROUTER_POLICIES = {
+    "vllm_router": {
+        "round_robin": "round_robin", "random": "random", "power_of_two": "power_of_two",
+        "prefix_aware": "cache_aware",
+    },
+    "sglang_router": {
+        "round_robin": "round_robin", "random": "random", "power_of_two": "power_of_two",
+        "prefix_aware": "cache_aware",
+    },
+    "nginx": {
+        "round_robin": "", "random": "random;", "power_of_two": "random two least_conn;",
+        "least_requests": "least_conn;",
+    },
+}  # fmt: skip
+"""Program → router id → its own word for that rule."""
+_FRONT = {"vllm": ("vllm_router", "vllm-router"), "sglang": ("sglang_router", "sglang-router"),
+          "trtllm": ("nginx", "nginx")}  # fmt: skip
+
+Lines = Callable[["Deployed", "ServerDraft", dict[str, list[str]]], list[str]]
+
+
+def in_front(deployed: Deployed, draft: ServerDraft, lines: Lines) -> None:
+    """Put an entry before several servers, and say where its rule is not the simulated one."""
+    several = sum(pool.spec.replicas for pool in deployed.pools) > 1
+    if not several and not deployed.split:
+        return
+    program, needs = _FRONT[draft.known.target]
+    router = deployed.serving.router
+    if router not in ROUTER_POLICIES[program]:
+        draft.lacks(f"router {router}: {needs} sends requests round robin")
+    draft.entry = Entry(lambda urls: lines(deployed, draft, urls), needs)

@@ -1,0 +1,1 @@
+"""Serving engines that deployments are written for; each file registers one."""

@@ -1,0 +1,219 @@
+"""vLLM: `vllm serve`, vllm-router in front of several servers, KV connectors between prefill and decode.
+
+Sources: options, `flags/vllm-<version>.yaml`; what they mean and which numbers are refused, `vllm/config/` and
+`vllm/engine/arg_utils.py` of the same releases; several nodes, vLLM documentation, "Parallelism and Scaling" and "Data
+Parallel Deployment"; connectors, "Disaggregated Prefilling" and "NixlConnector Usage Guide"; README of vllm-router.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from windtunnel.exporters.servers import checks
+from windtunnel.exporters.servers.front import ROUTER_POLICIES, in_front
+from windtunnel.exporters.servers.naming import checkpoint, says
+from windtunnel.exporters.servers.target import SERVER_TARGETS, Server, ServerDraft, ServerTarget, quoted
+from windtunnel.exporters.target import options
+
+if TYPE_CHECKING:
+    from windtunnel.errors import ProblemList
+    from windtunnel.exporters.servers.deployed import Deployed, Pool
+    from windtunnel.exporters.target import OptionList
+
+PORTS = {"mixed": 8000, "prefill": 8100, "decode": 8200}
+RPC_PORT, MASTER_PORT, RAY_PORT, SIDE_PORT = 13345, 29501, 6379, 5600
+OWN = ("vllm_v0", "vllm_v0_chunked", "vllm_v1")
+ONLINE = {"fp8": "fp8"}
+"""Formats that 16-bit checkpoints are cast to when they are loaded."""
+STORED = {"fp8_block": "fp8", "int8": "w8a8", "w4a16": "awq", "w4a8": "w4a8", "nvfp4": "nvfp4", "mxfp4": "mxfp4"}
+"""Formats that come with a checkpoint → a word in the names of such checkpoints."""
+NATIVE = {"fp8_block": ("deepseek-v3", "deepseek-r1", "kimi-k2"), "mxfp4": ("gpt-oss",)}
+"""Checkpoints that are published in a format without saying so in their name."""
+
+
+def check(deployed: Deployed, problems: ProblemList) -> None:
+    """Everything that vLLM refuses about these numbers when it starts."""
+    checks.splits(deployed, problems)
+    for pool in deployed.pools:
+        checks.heads(deployed, pool, problems)
+        checks.experts(deployed, pool, problems)
+        checks.batch(pool, problems, longest_fits=True)
+        checks.context(pool, problems, deployed.model.max_position_embeddings)
+        checks.nodes(deployed, pool, problems)
+        checks.whole_ranks(deployed, pool, problems)
+        if not deployed.model.is_mla:
+            size = pool.instance.limits.block
+            if size % 16 and pool.spec.kv.block_size:
+                problems.add(f"{pool.where}.kv.block_size", size, "must be a multiple of 16 for its attention kernels")
+
+
+def write(deployed: Deployed, known: OptionList) -> ServerDraft:
+    """The servers of a deployment."""
+    draft = ServerDraft(known)
+    for pool in deployed.pools:
+        server = Server(pool, deployed.nodes(pool), deployed.per_node(pool), ["vllm", "serve", '"$MODEL"'])
+        server.port = PORTS[pool.spec.role]
+        draft.set(server, "--host", "0.0.0.0")
+        draft.set(server, "--port", '"$PORT"')
+        _axes(deployed, pool, server, draft)
+        _limits(deployed, pool, server, draft)
+        _precision(deployed, server, draft)
+        _transfer(deployed, pool, server, draft)
+        draft.servers.append(server)
+    checkpoint(deployed.model, draft)
+    in_front(deployed, draft, _router)
+    return draft
+
+
+def _axes(deployed: Deployed, pool: Pool, server: Server, draft: ServerDraft) -> None:
+    plan, nodes = pool.spec.plan, server.nodes
+    draft.set(server, "--tensor-parallel-size", plan.tp)
+    if plan.pp > 1:
+        draft.set(server, "--pipeline-parallel-size", plan.pp)
+    if plan.cp > 1:
+        draft.set(server, "--prefill-context-parallel-size", plan.cp)
+    if plan.dp > 1:
+        draft.set(server, "--data-parallel-size", plan.dp)
+        if not deployed.model.num_experts:
+            draft.note(f"{pool.name}: data parallelism of a dense model is {plan.dp} copies behind one address")
+    ranks = plan.tp * plan.dp * plan.cp
+    if plan.ep > 1:
+        draft.set(server, "--enable-expert-parallel")
+        if plan.ep != ranks:
+            draft.lacks(f"{pool.name}: ep {plan.ep}: experts are spread over all {ranks} ranks (tp · dp)")
+    if nodes == 1:
+        return
+    if plan.dp > 1:
+        local = plan.dp // nodes
+        draft.set(server, "--data-parallel-size-local", local)
+        draft.set(server, "--data-parallel-address", '"$LEADER"')
+        draft.set(server, "--data-parallel-rpc-port", RPC_PORT)
+        server.follower = [("--headless",), ("--data-parallel-start-rank", f'"$((NODE_RANK * {local}))"')]
+    elif "--nnodes" in draft.known.kinds:
+        draft.set(server, "--nnodes", nodes)
+        draft.set(server, "--node-rank", '"$NODE_RANK"')
+        draft.set(server, "--master-addr", '"$LEADER"')
+        draft.set(server, "--master-port", MASTER_PORT)
+        server.follower = [("--headless",)]
+    else:
+        draft.set(server, "--distributed-executor-backend", "ray")
+        server.before = [
+            'if [ "$NODE_RANK" -gt 0 ]; then',
+            f'  exec ray start --block --address="$LEADER:{RAY_PORT}"',
+            "fi",
+            f"ray start --head --port={RAY_PORT}",
+        ]
+
+
+def _limits(deployed: Deployed, pool: Pool, server: Server, draft: ServerDraft) -> None:
+    told, instance, plan = pool.spec.limits, pool.instance, pool.spec.plan
+    own = deployed.serving.engine == "vllm"
+    draft.set(server, "--max-num-seqs", max(instance.limits.max_seqs // plan.dp, 1))
+    draft.set(server, "--max-num-batched-tokens", instance.limits.budget // plan.dp)
+    longest, holds = instance.max_model_len, instance.capacity.tokens // plan.dp
+    if told.max_model_len:
+        draft.set(server, "--max-model-len", told.max_model_len)
+    elif longest and holds < longest:
+        draft.set(server, "--max-model-len", holds)
+        draft.note(
+            f"{pool.name}: the cache holds {holds:,} tokens, fewer than the model's {longest:,}: --max-model-len keeps "
+            "the server from refusing to start"
+        )
+    if told.gpu_memory_utilization or own:
+        share = told.gpu_memory_utilization or instance.defaults.memory_fraction
+        draft.set(server, "--gpu-memory-utilization", f"{share:g}")
+    else:
+        draft.note(f"the simulated memory knob is {deployed.serving.engine}'s: vLLM's own share of memory applies")
+    if pool.spec.kv.block_size or own:
+        draft.set(server, "--block-size", instance.limits.block)
+    _switch(draft, server, "prefix-caching", on=instance.prefix_caching)
+    _switch(draft, server, "chunked-prefill", on=instance.limits.chunked)
+    if not instance.cuda_graphs:
+        draft.set(server, "--enforce-eager")
+    if instance.queue == "priority":
+        draft.set(server, "--scheduling-policy", "priority")
+    if instance.stream_interval > 1:
+        draft.set(server, "--stream-interval", instance.stream_interval)
+    if pool.spec.kv.num_blocks:
+        draft.set(server, "--num-gpu-blocks-override", pool.spec.kv.num_blocks // plan.dp)
+    if swap := pool.spec.kv.swap_space_bytes:
+        if "--swap-space" in draft.known.kinds:
+            draft.set(server, "--swap-space", f"{swap / (1 << 30):g}")
+        else:
+            draft.lacks("kv.swap_space_bytes: preempted sequences are computed again")
+    if told.scheduler_interval and told.scheduler_interval > 1:
+        draft.lacks(f"limits.scheduler_interval {told.scheduler_interval}: arrivals are seen at every step")
+    if pool.spec.policy and pool.spec.policy not in OWN:
+        draft.lacks(f"policy {pool.spec.policy}: vLLM's own scheduler runs")
+
+
+def _switch(draft: ServerDraft, server: Server, name: str, *, on: bool) -> None:
+    """A switch that is on by default: its negative changed its spelling between releases."""
+    if on:
+        draft.set(server, f"--enable-{name}")
+    else:
+        draft.set(server, draft.first_known(f"--disable-{name}", f"--no-enable-{name}"))
+
+
+def _precision(deployed: Deployed, server: Server, draft: ServerDraft) -> None:
+    kinds, model = deployed.serving.precision, deployed.model
+    if kinds.weights in ("bf16", "fp16"):
+        draft.set(server, "--dtype", {"bf16": "bfloat16", "fp16": "float16"}[kinds.weights])
+    elif kinds.weights in ONLINE:
+        if not says(model, "fp8"):
+            draft.set(server, "--quantization", ONLINE[kinds.weights])
+            draft.note(f"weights are cast to {kinds.weights} when they are loaded; a checkpoint in it loads faster")
+    elif not says(model, STORED[kinds.weights], *NATIVE.get(kinds.weights, ())):
+        draft.note(f"weights in {kinds.weights} come with the checkpoint: MODEL must name one in that format")
+    experts = kinds.experts
+    if experts and experts != kinds.weights and not says(model, STORED.get(experts, experts), *NATIVE.get(experts, ())):
+        draft.note(f"experts in {experts} beside weights in {kinds.weights} come with the checkpoint alone")
+    if kinds.kv_cache == "fp8":
+        draft.set(server, "--kv-cache-dtype", "fp8")
+    elif kinds.kv_cache == "int8":
+        draft.lacks("precision.kv_cache int8: the cache is kept in 16 bits")
+
+
+def _transfer(deployed: Deployed, pool: Pool, server: Server, draft: ServerDraft) -> None:
+    """Prefill servers send their cache to decode servers."""
+    if pool.spec.role == "mixed":
+        return
+    role = "kv_producer" if pool.spec.role == "prefill" else "kv_consumer"
+    given = {"kv_connector": "NixlConnector", "kv_role": role}
+    json_option(draft, server, "--kv-transfer-config", given)
+    first = SIDE_PORT + (0 if pool.spec.role == "prefill" else 1000)
+    server.environment["VLLM_NIXL_SIDE_CHANNEL_HOST"] = '"${SIDE_HOST:-$(hostname -i | cut -d\' \' -f1)}"'
+    server.environment["VLLM_NIXL_SIDE_CHANNEL_PORT"] = f'"$(({first} + INSTANCE * {max(pool.devices, 1)}))"'
+
+
+def json_option(draft: ServerDraft, server: Server, option: str, given: dict[str, Any]) -> None:
+    """An option that takes JSON, of which each key is in the version's list."""
+    for key, value in given.items():
+        refusal = draft.known.refuses(f"{option}.{key}", value)
+        if refusal:
+            draft.lacks(refusal)
+            return
+    if refusal := draft.known.refuses(option, given):
+        draft.lacks(refusal)
+        return
+    server.options.append((option, quoted(json.dumps(given))))
+
+
+def _router(deployed: Deployed, draft: ServerDraft, urls: dict[str, list[str]]) -> list[str]:
+    """vllm-router before the servers."""
+    known = options("vllm_router")
+    name = ROUTER_POLICIES["vllm_router"].get(deployed.serving.router)
+    words = ["exec vllm-router --host 0.0.0.0", '--port "$PORT"', f"--policy {name or 'round_robin'}"]
+    if deployed.split:
+        words.append("--vllm-pd-disaggregation")
+        for pool in deployed.pools:
+            words += [f"--{pool.spec.role} http://{url}" for url in urls[pool.name]]
+    else:
+        words.append(" ".join(["--worker-urls", *(f"http://{url}" for found in urls.values() for url in found)]))
+    refused = [known.refuses(word.split()[0], *word.split()[1:]) for word in words[1:]]
+    assert not any(refused), refused
+    return [" \\\n  ".join(words)]
+
+
+SERVER_TARGETS.add("vllm", ServerTarget("vllm", "vLLM", check, write, ("vllm_bench", "aiperf")))

@@ -1,0 +1,173 @@
+"""Launch files of serving engines: names are in the release's list, numbers and loads are the deployment's."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import serving_cases as cases
+import yaml
+
+from windtunnel.errors import BadInput
+from windtunnel.exporters.launch import export, list_server_targets
+from windtunnel.exporters.target import options, versions
+
+pytestmark = pytest.mark.conformance
+TARGETS = list_server_targets()
+ALL = [(target, version) for target in TARGETS for version in versions(target)]
+BASH = shutil.which("bash")
+
+
+def servers(folder: Path, target: str) -> dict[str, Path]:
+    """Pool → its script."""
+    found = {path.stem.removeprefix(f"{target}-"): path for path in folder.glob(f"{target}-*.sh")}
+    found.pop("entry", None)
+    return found
+
+
+@pytest.mark.parametrize(("target", "version"), ALL)
+def test_every_option_is_in_the_releases_list(target: str, version: str, tmp_path: Path) -> None:
+    known = options(target, version)
+    for i, (name, scenario) in enumerate(cases.deployments(target).items()):
+        export(scenario, target, version, tmp_path / str(i))
+        found = servers(tmp_path / str(i), target)
+        assert len(found) == len(scenario["serving"]["pools"]), name
+        for script in found.values():
+            for rank in ("0", "1"):
+                command = cases.words(script, NODE_RANK=rank, INSTANCE="0", LEADER="node0", HERE=str(script.parent))
+                taken = {option: values for option, values in cases.given(command).items() if option.startswith("--")}
+                assert taken, name
+                refused = [known.refuses(option, *values) for option, values in taken.items()]
+                assert [item for item in refused if item] == [], name
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("wrapper", ["none", "slurm", "kubernetes"])
+def test_bash_takes_every_script_and_each_device_is_used_once(target: str, wrapper: Any, tmp_path: Path) -> None:
+    if BASH is None:
+        pytest.skip("no bash")
+    for i, name in enumerate(("base", "replicas", "split", "two nodes, tp", "two nodes, dp")):
+        done = export(cases.deployments(target)[name], target, None, tmp_path / str(i), wrapper)
+        for path in done.files:
+            if path.suffix in (".sh", ".sbatch"):
+                ran = subprocess.run([BASH, "-n", path], capture_output=True, text=True, check=False)
+                assert (ran.returncode, ran.stderr) == (0, ""), (name, path.name)
+        text = (tmp_path / str(i) / "serve.sh").read_text("utf-8")
+        for block in text.split(";;"):
+            used = [d for line in block.splitlines() if "VISIBLE_DEVICES=" in line
+                    for d in line.split("VISIBLE_DEVICES=")[1].split()[0].split(",")]  # fmt: skip
+            assert len(used) == len(set(used)), name
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_kubernetes_starts_every_pool_and_asks_for_its_devices(target: str, tmp_path: Path) -> None:
+    for i, (name, kind) in enumerate(
+        {"base": "Deployment", "replicas": "StatefulSet", "two nodes, tp": "LeaderWorkerSet"}.items()
+    ):
+        scenario = cases.deployments(target)[name]
+        done = export(scenario, target, None, tmp_path / str(i), "kubernetes")
+        objects = list(yaml.safe_load_all(done.files[0].read_text("utf-8")))
+        own = [item for item in objects if item["metadata"]["name"].endswith("-server")]
+        (work,) = [item for item in own if item["kind"] != "Service"]
+        assert work["kind"] == kind
+        spec, (pool,) = work["spec"], scenario["serving"]["pools"]
+        assert spec["replicas"] == pool.get("replicas", 1)
+        group = spec.get("leaderWorkerTemplate")
+        pods = [group["leaderTemplate"], group["workerTemplate"]] if group else [spec["template"]]
+        held = sum(int(pod["spec"]["containers"][0]["resources"]["limits"]["nvidia.com/gpu"]) for pod in pods)
+        plan = pool.get("plan", {})
+        assert held == plan.get("tp", 1) * plan.get("pp", 1) * plan.get("dp", 1)
+        if group:
+            assert group["size"] == 2
+        probes = [sorted(key for key in pod["spec"]["containers"][0] if key.endswith("Probe")) for pod in pods]
+        assert probes[0] == ["livenessProbe", "readinessProbe", "startupProbe"] and probes[1:] == [[]] * (len(pods) - 1)
+        names = {item["metadata"]["name"] for item in objects if item["kind"] == "ConfigMap"}
+        volumes = {v["configMap"]["name"] for pod in pods for v in pod["spec"]["volumes"] if "configMap" in v}
+        assert volumes == names
+        (config,) = [item for item in objects if item["kind"] == "ConfigMap"]
+        for pod in pods:
+            script = pod["spec"]["containers"][0]["command"][-1].split("/launch/")[1]
+            assert script in config["data"]
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize(
+    ("pool", "field"),
+    [
+        (
+            {"limits": {"max_num_seqs": 4096, "max_num_batched_tokens": 1024}},
+            "serving.pools[0].limits.max_num_batched_tokens",
+        ),
+        ({"plan": {"tp": 3}}, "serving.pools[0].plan.tp"),
+        ({"plan": {"tp": 4, "ep": 3}}, "serving.pools[0].plan.ep"),
+        ({"role": "prefill"}, "serving.pools"),
+        ({"limits": {"max_model_len": 1 << 24}}, "serving.pools[0].limits.max_model_len"),
+    ],
+)  # fmt: skip
+def test_numbers_that_engines_refuse_are_refused_here(
+    target: str, pool: dict[str, Any], field: str, tmp_path: Path
+) -> None:
+    scenario = cases.deployments(target)["base"]
+    scenario["serving"]["engine"] = "generic" if "max_model_len" in str(pool) else target
+    scenario["serving"]["pools"] = [pool]
+    with pytest.raises(BadInput) as caught:
+        export(scenario, target, None, tmp_path)
+    assert field in [problem.field for problem in caught.value.problems]
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_what_cannot_be_said_stands_in_the_file(target: str, tmp_path: Path) -> None:
+    scenario = cases.deployments(target)["least requests" if target != "trtllm" else "prefix aware"]
+    done = export(scenario, target, None, tmp_path)
+    assert any(item.startswith("router ") for item in done.unsupported)
+    for script in servers(tmp_path, target).values():
+        assert all(item in script.read_text("utf-8") for item in done.unsupported)
+
+
+def test_vllm_spells_negatives_as_the_release_does(tmp_path: Path) -> None:
+    scenario = cases.deployments("vllm")["no prefix caching"]
+    for version, word in (("0.33.0", "--disable-prefix-caching"), ("0.10.2", "--no-enable-prefix-caching")):
+        export(scenario, "vllm", version, tmp_path / version)
+        assert word in cases.words(tmp_path / version / "vllm-server.sh")
+
+
+def test_the_load_repeats_the_traffic(tmp_path: Path) -> None:
+    base = cases.deployments("vllm")["base"]
+    for i, (name, traffic) in enumerate(cases.loads().items()):
+        base["serving"]["traffic"] = traffic
+        folder = tmp_path / str(i)
+        export(base, "vllm", "0.33.0", folder)
+        bench = cases.given(cases.words(folder / "load.sh"))
+        known = options("vllm_bench", "0.33.0")
+        assert [item for item in (known.refuses(o, *v) for o, v in bench.items()) if item] == [], name
+        other = cases.given(cases.words(folder / "load-aiperf.sh"))
+        known = options("aiperf")
+        assert [item for item in (known.refuses(o, *v) for o, v in other.items()) if item] == [], name
+        count = traffic.get("num_requests", 40)
+        if bench["--dataset-name"] == ["random"]:
+            assert abs(int(bench["--num-prompts"][0]) - count) <= (0 if "num_requests" in traffic else 20), name
+            lengths = int(bench["--random-input-len"][0]) + int(bench.get("--random-prefix-len", ["0"])[0])
+            assert lengths == {"even": 200, "even, unlike": 200}.get(name, 512), name
+        else:
+            lines = [json.loads(line) for line in (folder / "requests.jsonl").read_text("utf-8").splitlines()]
+            assert len(lines) == count and all(
+                len(line["hash_ids"]) == -(-line["input_length"] // 16) for line in lines
+            ), name
+        if "concurrency" in traffic:
+            assert bench["--max-concurrency"] == other["--concurrency"] == [str(traffic["concurrency"])]
+
+
+def test_a_written_file_shares_what_the_traffic_shares(tmp_path: Path) -> None:
+    base = cases.deployments("vllm")["base"]
+    base["serving"]["traffic"] = cases.loads()["prefix, spread"]
+    export(base, "vllm", None, tmp_path)
+    lines = [json.loads(line) for line in (tmp_path / "requests.jsonl").read_text("utf-8").splitlines()]
+    heads = {tuple(line["hash_ids"][:4]) for line in lines}
+    assert len(heads) == 1
+    rest = [hash for line in lines for hash in set(line["hash_ids"][4:])]
+    assert len(rest) == len(set(rest))
