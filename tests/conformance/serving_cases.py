@@ -43,6 +43,16 @@ def deployments(engine: str) -> dict[str, dict[str, Any]]:
         "split": (
             DENSE, [{"role": "prefill", "replicas": 2}, {"role": "decode", "replicas": 2, "plan": {"tp": 2}}], {},
         ),
+        "mtp": (LATENT, [{"plan": {"tp": 8}}], {
+            "precision": {"weights": "fp8_block"}, "speculation": {"method": "mtp", "tokens": 1},
+        }),
+        "draft": (
+            "meta-llama/Llama-3.1-70B", [{"plan": {"tp": 4}}],
+            {"speculation": {"method": "draft", "tokens": 3, "draft": DENSE}},
+        ),
+        "ngram": (DENSE, [{}], {"speculation": {"method": "ngram", "tokens": 4}}),
+        "eagle": (DENSE, [{}], {"speculation": {"method": "eagle", "tokens": 3}}),
+        "fair queue": (DENSE, [{"queue": "vtc"}], {}),
         "power of two": (DENSE, [{"replicas": 2}], {"router": "power_of_two"}),
         "prefix aware": (DENSE, [{"replicas": 2}], {"router": "prefix_aware"}),
         "least requests": (DENSE, [{"replicas": 2}], {"router": "least_requests"}),

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from windtunnel.exporters.servers.target import Entry
+from windtunnel.specs.base import named
 
 if TYPE_CHECKING:
     from windtunnel.exporters.servers.deployed import Deployed
@@ -38,7 +39,7 @@ def in_front(deployed: Deployed, draft: ServerDraft, lines: Lines) -> None:
     if not several and not deployed.split:
         return
     program, needs = _FRONT[draft.known.target]
-    router = deployed.serving.router
+    router, _ = named(deployed.serving.router)
     if router not in ROUTER_POLICIES[program]:
         draft.lacks(f"router {router}: {needs} sends requests round robin")
     draft.entry = Entry(lambda urls: lines(deployed, draft, urls), needs)

@@ -21,7 +21,7 @@ from windtunnel.exporters.servers.loads.base import (
 )  # fmt: skip
 
 if TYPE_CHECKING:
-    from windtunnel.specs.serving import TrafficSpec
+    from windtunnel.specs.traffic import TrafficSpec
 
 PATTERNS = {"poisson": "poisson", "gamma": "gamma", "constant": "constant"}
 WORDS = {"ttft_s": "time_to_first_token", "tpot_s": "inter_token_latency", "e2e_s": "request_latency"}

@@ -13,13 +13,13 @@ from windtunnel.exporters.servers.target import quoted
 from windtunnel.exporters.wrappers import comment
 from windtunnel.registry import Registry
 from windtunnel.serving.traffic import generate
-from windtunnel.specs.serving import Lengths
+from windtunnel.specs.traffic import Lengths
 
 if TYPE_CHECKING:
     from windtunnel.exporters.servers.deployed import Deployed
     from windtunnel.exporters.target import OptionList
     from windtunnel.serving.traffic import Traffic
-    from windtunnel.specs.serving import TrafficSpec
+    from windtunnel.specs.traffic import TrafficSpec
 
 MOST_REQUESTS = 5000
 """Requests of a written file; more are cut, and said."""

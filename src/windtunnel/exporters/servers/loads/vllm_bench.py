@@ -24,7 +24,7 @@ from windtunnel.exporters.servers.loads.base import (
 )  # fmt: skip
 
 if TYPE_CHECKING:
-    from windtunnel.specs.serving import TrafficSpec
+    from windtunnel.specs.traffic import TrafficSpec
 
 CONSTANT_SHAPE = 1_000_000
 """Gamma shape of which gaps spread by a thousandth: even arrivals."""

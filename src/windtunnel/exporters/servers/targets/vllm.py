@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 from windtunnel.exporters.servers import checks
 from windtunnel.exporters.servers.front import ROUTER_POLICIES, in_front
-from windtunnel.exporters.servers.naming import checkpoint, says
+from windtunnel.exporters.servers.naming import STAND_IN, checkpoint, says
 from windtunnel.exporters.servers.target import SERVER_TARGETS, Server, ServerDraft, ServerTarget, quoted
 from windtunnel.exporters.target import options
+from windtunnel.specs.base import named
 
 if TYPE_CHECKING:
     from windtunnel.errors import ProblemList
@@ -59,7 +60,8 @@ def write(deployed: Deployed, known: OptionList) -> ServerDraft:
         _axes(deployed, pool, server, draft)
         _limits(deployed, pool, server, draft)
         _precision(deployed, server, draft)
-        _transfer(deployed, pool, server, draft)
+        _transfer(pool, server, draft)
+        _speculation(deployed, server, draft)
         draft.servers.append(server)
     checkpoint(deployed.model, draft)
     in_front(deployed, draft, _router)
@@ -131,8 +133,12 @@ def _limits(deployed: Deployed, pool: Pool, server: Server, draft: ServerDraft) 
     _switch(draft, server, "chunked-prefill", on=instance.limits.chunked)
     if not instance.cuda_graphs:
         draft.set(server, "--enforce-eager")
-    if instance.queue == "priority":
+    if instance.queue.id == "priority":
         draft.set(server, "--scheduling-policy", "priority")
+    elif instance.queue.id != "fcfs":
+        draft.lacks(f"queue {instance.queue.id}: requests are served first come, first served")
+    if instance.admission is not None:
+        draft.lacks(f"admission {instance.admission.id}: every request is taken")
     if instance.stream_interval > 1:
         draft.set(server, "--stream-interval", instance.stream_interval)
     if pool.spec.kv.num_blocks:
@@ -175,7 +181,7 @@ def _precision(deployed: Deployed, server: Server, draft: ServerDraft) -> None:
         draft.lacks("precision.kv_cache int8: the cache is kept in 16 bits")
 
 
-def _transfer(deployed: Deployed, pool: Pool, server: Server, draft: ServerDraft) -> None:
+def _transfer(pool: Pool, server: Server, draft: ServerDraft) -> None:
     """Prefill servers send their cache to decode servers."""
     if pool.spec.role == "mixed":
         return
@@ -185,6 +191,30 @@ def _transfer(deployed: Deployed, pool: Pool, server: Server, draft: ServerDraft
     first = SIDE_PORT + (0 if pool.spec.role == "prefill" else 1000)
     server.environment["VLLM_NIXL_SIDE_CHANNEL_HOST"] = '"${SIDE_HOST:-$(hostname -i | cut -d\' \' -f1)}"'
     server.environment["VLLM_NIXL_SIDE_CHANNEL_PORT"] = f'"$(({first} + INSTANCE * {max(pool.devices, 1)}))"'
+
+
+METHODS = {"draft": ("draft_model",), "mtp": ("mtp", "deepseek_mtp"), "eagle": ("eagle3",), "ngram": ("ngram",)}
+"""`speculation.method` → the release's word, the newer first."""
+
+
+def _speculation(deployed: Deployed, server: Server, draft: ServerDraft) -> None:
+    how = deployed.serving.speculation
+    if how is None:
+        return
+    words = draft.known.choices["--speculative-config.method"]
+    given: dict[str, Any] = {"method": next(word for word in METHODS[how.method] if word in words)}
+    given["num_speculative_tokens"] = how.tokens
+    if how.method == "draft":
+        given["model"] = how.draft if isinstance(how.draft, str) else STAND_IN
+        if how.draft_tp is not None and how.draft_tp != deployed.pools[0].spec.plan.tp:
+            given["draft_tensor_parallel_size"] = how.draft_tp
+    elif how.method == "eagle":
+        given["model"] = STAND_IN
+        draft.note("speculation.method eagle: name the weights of its head in --speculative-config")
+    elif how.method == "ngram":
+        given["prompt_lookup_max"] = how.tokens
+    json_option(draft, server, "--speculative-config", given)
+    draft.note("acceptance of drafted tokens is what the model makes of them: compare it with the simulated one")
 
 
 def json_option(draft: ServerDraft, server: Server, option: str, given: dict[str, Any]) -> None:
@@ -203,7 +233,7 @@ def json_option(draft: ServerDraft, server: Server, option: str, given: dict[str
 def _router(deployed: Deployed, draft: ServerDraft, urls: dict[str, list[str]]) -> list[str]:
     """vllm-router before the servers."""
     known = options("vllm_router")
-    name = ROUTER_POLICIES["vllm_router"].get(deployed.serving.router)
+    name = ROUTER_POLICIES["vllm_router"].get(named(deployed.serving.router)[0])
     words = ["exec vllm-router --host 0.0.0.0", '--port "$PORT"', f"--policy {name or 'round_robin'}"]
     if deployed.split:
         words.append("--vllm-pd-disaggregation")
