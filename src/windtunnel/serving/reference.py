@@ -109,6 +109,10 @@ class Instance:
     queue: Queue = field(default_factory=Queue)
     now: float = 0.0
     """Of the event under way, for disciplines that read the clock."""
+    asked: int = 0
+    """Prompt tokens of requests in line."""
+    linear: Floats = field(default_factory=lambda: np.zeros(1))
+    """Seconds of an iteration by its computed tokens, for hooks that look ahead."""
 
     @property
     def waiting(self) -> int:
@@ -246,6 +250,7 @@ class Policy:
                 break
             q = taken
             instance.queue.take(instance, q)
+            instance.asked -= q.input
             instance.enter(q)
             moved += 2 * q.swapped
             instance.host -= q.swapped
@@ -279,6 +284,9 @@ class Admission:
     def begin(self, instances: Sequence[Instance]) -> None:
         """The run begins."""
 
+    def ended(self, one: Instance, q: Request) -> None:
+        """An answer is complete."""
+
     def accepts(self, one: Instance, q: Request, now: float) -> bool:
         """Whether an instance takes a request."""
         return True
@@ -292,6 +300,9 @@ class Router:
 
     def begin(self, instances: Sequence[Instance]) -> None:
         """The run begins."""
+
+    def ended(self, one: Instance, q: Request) -> None:
+        """An answer is complete."""
 
     def draw(self) -> float:
         """A number in [0, 1), the same as the jitted loop draws."""
@@ -352,6 +363,7 @@ class Twin:
         self.instances = [Instance(k, limits, ratio=limits.ratio_start, queue=self.queue) for k in range(instances)]
         for one in self.instances:
             one.ahead = limits.step_tokens if pace else 0
+            one.linear = self.linear
         if limits.caching:
             chains = chains or chains_of(requests, limits.block)
             for q in self.all:
@@ -395,6 +407,9 @@ class Twin:
             for q in self._complete(one, now):
                 one.tokens_to_do -= q.input + q.output
                 self.queue.ended(one, q)
+                self.router.ended(one, q)
+                if self.admission is not None:
+                    self.admission.ended(one, q)
                 self._successor(q, now)
             while self.later and self.later[0][0] <= now:
                 _, i = heapq.heappop(self.later)
@@ -438,6 +453,7 @@ class Twin:
             return -1
         one.tokens_to_do += q.input + q.output
         self.queue.arrive(one, q)
+        one.asked += q.input
         return k
 
     def _successor(self, q: Request, now: float) -> None:
@@ -579,6 +595,7 @@ class Twin:
         (one.decoding if decoding else one.prompts).remove(q)
         q.cached, q.preemptions = 0, q.preemptions + 1
         self.queue.put_back(one, q)
+        one.asked += q.input
 
     def _complete(self, one: Instance, now: float) -> list[Request]:
         """The iteration or run is over; returns the requests that ended with it, in order."""

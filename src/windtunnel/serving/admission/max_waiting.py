@@ -1,0 +1,21 @@
+"""Turn away when the instance's line is full."""
+
+from __future__ import annotations
+
+from windtunnel.serving.admission.base import ADMISSION
+from windtunnel.serving.reference import Admission, Instance, Request
+from windtunnel.techniques.base import Knob
+
+
+@ADMISSION.register("max_waiting")
+class MaxWaiting(Admission):
+    """A line of at most so many requests."""
+
+    id = "max_waiting"
+    title = "Turn away when the line is full"
+    source = "SGLang server_args.py, max_queued_requests; TGI max_concurrent_requests"
+    knobs = {"requests": Knob(128, 0, 1_000_000_000, "in line, beyond those that run")}
+
+    def accepts(self, one: Instance, q: Request, now: float) -> bool:
+        """Whether there is room in line."""
+        return one.waiting < int(self.context.options["requests"])
