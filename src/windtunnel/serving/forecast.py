@@ -1,8 +1,8 @@
 """When a request's first token would come, as a router or an admission rule can tell when the request arrives.
 
 Known are the line, the batch and the instance's own iteration times; unknown is how long requests will stay in the
-batch: their mean so far stands for it. The line is taken to be served in order of arrival. What is predicted is a forecast, and may be wrong by what
-comes later.
+batch: their mean so far stands for it. The line is taken to be served in order of arrival. What is predicted is a
+forecast, and may be wrong by what comes later.
 """
 
 from __future__ import annotations
