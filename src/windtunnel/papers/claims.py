@@ -19,6 +19,7 @@ import yaml
 
 from windtunnel import api
 from windtunnel.papers import ClaimResult
+from windtunnel.serving.results import ServingResult
 
 Values = dict[str, Any]
 Measure = Callable[[Values], float]
@@ -99,6 +100,16 @@ def _simulated(text: str) -> Simulated:
 def simulated(step: Values) -> Simulated:
     """One training step; equal scenarios are simulated once, claims share them."""
     return _simulated(json.dumps(step, sort_keys=True))
+
+
+@lru_cache(maxsize=512)
+def _served(text: str) -> ServingResult:
+    return api.simulate_serving(json.loads(text))
+
+
+def served(scenario: Values) -> ServingResult:
+    """One served scenario; equal scenarios are simulated once, claims share them."""
+    return _served(json.dumps(scenario, sort_keys=True))
 
 
 @lru_cache(maxsize=1024)

@@ -17,6 +17,7 @@ from windtunnel.specs.serving import PoolSpec, ServingSpec
 
 if TYPE_CHECKING:
     from windtunnel.specs.cluster import ClusterSpec
+    from windtunnel.specs.scenario import Scenario
 
 Knobs = dict[str, Any]
 
@@ -137,3 +138,8 @@ def side_by_side(
         if i + 1 < count * len(parts[k]):
             ready.append((end, k, i + 1))
     return out
+
+
+def served(scenario: Scenario) -> str | None:
+    """Why a technique of serving does not apply to a scenario; None where it does."""
+    return None if scenario.serving is not None else "there is no `serving` section"

@@ -17,11 +17,10 @@ from __future__ import annotations
 from typing import Any
 
 from windtunnel.program.segment import COMM, COMPUTE, Launch, Segment
-from windtunnel.specs.scenario import Scenario
 from windtunnel.techniques import REGISTRY
 from windtunnel.techniques.base import Knob, Limits, Paper, Technique
 from windtunnel.techniques.limits import HUGE_BYTES_PER_S
-from windtunnel.techniques.serving import ServingLayers, ServingPart, side_by_side
+from windtunnel.techniques.serving import ServingLayers, ServingPart, served, side_by_side
 
 MEMORY = "memory"
 """Queue of kernels that wait for memory."""
@@ -41,10 +40,6 @@ def _layers(layers: ServingLayers, knobs: dict[str, Any]) -> Segment | None:
     return side_by_side([part] * parts, layers.count, _queue)
 
 
-def _applies(scenario: Scenario) -> str | None:
-    return None if scenario.serving is not None else "there is no `serving` section"
-
-
 TECHNIQUE = Technique(
     id="nanoflow",
     family="overlap-serving",
@@ -61,7 +56,7 @@ TECHNIQUE = Technique(
         "threshold": Knob(256, 1, 1 << 20, "tokens from which on a batch is cut"),
     },
     edits=(("pair", "iteration"),),
-    applies_to=_applies,
+    applies_to=served,
     serving=ServingPart(layers=_layers, breaks=lambda knobs: (int(knobs["threshold"]),)),
     saves="memory and scale-up traffic behind products",
     limits=Limits(

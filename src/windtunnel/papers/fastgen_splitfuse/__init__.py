@@ -1,0 +1,1 @@
+"""Dynamic SplitFuse against prompts that stop decoding (Holmes et al. 2024)."""
