@@ -104,7 +104,9 @@ def _weights(span: int, most: int) -> Floats:
 
 def steady(times: Floats, most_s: float) -> bool:
     """Whether the exponential mean of times between tokens stays below a limit at every token."""
-    weights = _weights(fixed("ema_span"), max(len(times), 1))
+    if not len(times):
+        return True
+    weights = _weights(fixed("ema_span"), len(times))
     sums = np.convolve(times, weights)[: len(times)]
     return bool((sums / np.cumsum(weights)[: len(times)] < most_s).all())
 
