@@ -1,4 +1,4 @@
-"""Papers of serving: what holds with the settings fixed beforehand, and what the mechanism must do whatever they are."""
+"""Papers of serving: what holds with the settings fixed beforehand, and what must hold whatever they are."""
 
 from __future__ import annotations
 
