@@ -16,6 +16,7 @@ from windtunnel.serving.iteration import IterationModel, iteration_model
 from windtunnel.serving.limits import Limits
 from windtunnel.serving.requests import DONE, REJECTED, Floats, Requests
 from windtunnel.serving.simulate import lane_limits
+from windtunnel.serving.speculation import with_drafts
 from windtunnel.serving.traffic import generate
 from windtunnel.specs.cluster import ClusterSpec
 from windtunnel.specs.model import ModelSpec
@@ -85,16 +86,20 @@ def ready(scenario: Scenario, folder: Path) -> Ready:
     pools = []
     for i, spec in enumerate(serving.pools):
         instance = engines.resolve(serving, spec, model, cluster, problems, f"serving.pools[{i}]")
-        pools.append(Pool(spec, instance, instance.limits.budget + instance.limits.max_seqs))
+        pools.append(Pool(spec, instance, instance.limits.most_tokens))
     problems.raise_if_any()
     return Ready(serving, model, cluster, tuple(pools), folder)
 
 
 def cost(ready: Ready, pool: Pool, coefficients: ServingCoefficients, *, engine: bool) -> IterationModel:
     """The iteration of a pool's instance."""
-    return iteration_model(
+    own = iteration_model(
         ready.model, ready.cluster, pool.instance.shape, coefficients, most_tokens=pool.most_tokens,
         expert_skew=ready.serving.expert_skew, cuda_graphs=pool.instance.cuda_graphs, engine=engine,
+    )  # fmt: skip
+    return with_drafts(
+        own, pool.instance.drafting, ready.model, ready.cluster, pool.instance.shape, coefficients,
+        skew=ready.serving.expert_skew, engine=engine,
     )  # fmt: skip
 
 

@@ -7,7 +7,7 @@ its identity or on anything measured.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pydantic import ValidationError
@@ -23,8 +23,17 @@ from windtunnel.specs.serving import (
     ServingPrecision,
     ServingSpec,
 )
+from windtunnel.specs.speculation import SpeculationSpec
 from windtunnel.specs.traffic import Lengths, TrafficSpec
-from windtunnel.validation.reading.serving_launch import Facts, Protocol, offline_requests, protocol_of, settings
+from windtunnel.validation.reading.serving_launch import (
+    Facts,
+    Protocol,
+    day_of,
+    offline_requests,
+    protocol_of,
+    settings,
+    speculation,
+)
 from windtunnel.validation.reading.serving_layout import layout_of
 from windtunnel.validation.reading.serving_words import (
     ServingContext,
@@ -118,7 +127,7 @@ def _lengths(ctx: ServingContext) -> tuple[int, int] | None:
 
 def _build(
     ctx: ServingContext, model: ModelSpec, facts: Facts, formats: dict[str, str], pools: list[PoolSpec] | PoolSpec,
-    traffic: TrafficSpec, cache: str | None = None,
+    traffic: TrafficSpec, cache: str | None = None, drafts: SpeculationSpec | None = None,
 ) -> Scenario:  # fmt: skip
     """Cluster, pools and traffic into one scenario."""
     every = pools if isinstance(pools, list) else [pools]
@@ -135,7 +144,7 @@ def _build(
     cluster = ClusterRef(device=facts.device, nodes=nodes, devices_per_node=node)
     serving = ServingSpec(
         engine=facts.engine, engine_version=facts.version, precision=ServingPrecision.model_validate(precision),
-        pools=tuple(every), traffic=traffic,
+        pools=tuple(every), traffic=traffic, speculation=drafts,
     )  # fmt: skip
     return Scenario(name=f"{facts.engine} {model.name}", model=model, cluster=cluster, serving=serving)
 
@@ -193,8 +202,10 @@ def _closed(ctx: ServingContext, model: ModelSpec, facts: Facts, formats: dict[s
         return one
     facts = Facts(
         facts.engine, facts.version, facts.model, facts.device, protocol.name, facts.weights,
-        mode, *size, slots, one.tp, one.dp,
+        mode, *size, slots, one.tp, one.dp, day_of(str(ctx.row.get("provenance") or "")),
     )  # fmt: skip
+    drafts = speculation(ctx, facts)
+    facts = replace(facts, mtp=drafts.tokens if drafts else 0)
     fields = settings(ctx, facts)
     limits, kv = _limits(fields), KvSpec(prefix_caching=False)
     sent = fields.get("num_requests", protocol.requests * slots)
@@ -210,9 +221,9 @@ def _closed(ctx: ServingContext, model: ModelSpec, facts: Facts, formats: dict[s
                 return plan
             replicas = count(ctx.config.get(f"{role}_num_workers")) or 1
             pools.append(PoolSpec(role=role, replicas=replicas, plan=plan, limits=limits, kv=kv))
-        return _build(ctx, model, facts, formats, pools, traffic, fields.get("kv_cache"))
+        return _build(ctx, model, facts, formats, pools, traffic, fields.get("kv_cache"), drafts)
     pool = PoolSpec(plan=one, limits=limits, kv=kv, replicas=_replicas(ctx, model, facts, one))
-    return _build(ctx, model, facts, formats, pool, traffic, fields.get("kv_cache"))
+    return _build(ctx, model, facts, formats, pool, traffic, fields.get("kv_cache"), drafts)
 
 
 def _replicas(ctx: ServingContext, model: ModelSpec, facts: Facts, plan: ServingPlan) -> int:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any
 
+from windtunnel.specs.speculation import SpeculationSpec
 from windtunnel.validation.reading.serving_words import ServingContext
 from windtunnel.validation.reading.tables import matches, table
 
@@ -31,6 +33,10 @@ class Facts:
     tp: int = 0
     dp: int = 1
     """Ranks of attention data parallelism."""
+    measured: str = ""
+    """Day of the run, as its record dates it: 2026-01-31."""
+    mtp: int = 0
+    """Tokens that a step drafts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +49,23 @@ class Protocol:
     requests: int
     """Requests a slot."""
     why: str
+
+
+def day_of(record: str) -> str:
+    """The day that a record of a run dates itself by, or nothing."""
+    found = re.search(r"measured=(\d{4}-\d\d-\d\d)", record)
+    return found[1] if found else ""
+
+
+def speculation(ctx: ServingContext, facts: Facts) -> SpeculationSpec | None:
+    """What the launch script drafts; None where it drafts nothing or says nothing."""
+    for rule in table("serving_launch")["drafts"]:
+        if _holds(rule["when"], facts):
+            if rule["tokens"]:
+                ctx.assume("serving.speculation", f"mtp, {rule['tokens']} tokens", rule["why"])
+                return SpeculationSpec(method="mtp", tokens=rule["tokens"])
+            return None
+    return None
 
 
 def protocol_of(form: str, engine: str) -> Protocol | None:
@@ -98,7 +121,7 @@ def _value(value: Any, facts: Facts) -> Any:
     if kind == "slots":
         return facts.slots
     if kind == "one_prompt":
-        return max((facts.slots + facts.isl + 64 + 63) // 64 * 64, int(size))
+        return max(((facts.mtp + 1) * facts.slots + facts.isl + 64 + 63) // 64 * 64, int(size))
     if kind == "lengths":
         return facts.isl + facts.osl + int(size)
     if kind == "at_least_slots":
