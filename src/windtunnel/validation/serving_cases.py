@@ -124,7 +124,8 @@ def _pools(case: Case) -> range:
 
 def _cost(case: Case, k: int, own: ServingCoefficients, known: dict[str, IterationModel]) -> IterationModel:
     pool = case.ready.pools[k]
-    key = f"{case.block}{case.ready.model.name}{case.ready.cluster.name}{pool.instance.shape}{pool.most_tokens}{pool.instance.drafting}"
+    key = f"{case.block}{case.ready.model.name}{case.ready.cluster.name}{pool.instance.shape}{pool.most_tokens}"
+    key += f"{pool.instance.drafting}"
     key += f"{pool.instance.cuda_graphs}{case.ready.serving.expert_skew}"
     if key not in known:
         known[key] = cost(case.ready, pool, own, engine=False)
