@@ -11,7 +11,8 @@ from windtunnel.validation.reading.serving import read_serving
 
 BASE: dict[str, Any] = {
     "id": "x", "kind": "serving", "set": "sample", "engine": "trtllm", "engine_version": "1.2.0rc6.post3", "image": "",
-    "provenance": "source_file=2026-02-10.csv; model=X; silicon_concurrency=16; measured=2026-02-05T00:00:00.000Z", "model": "deepseek-ai/DeepSeek-R1",
+    "provenance": "source_file=2026-02-10.csv; model=X; silicon_concurrency=16; measured=2026-02-05T00:00:00.000Z",
+    "model": "deepseek-ai/DeepSeek-R1",
     "hardware": "b200_sxm", "precision": "fp8", "tp": 8, "pp": 1, "ep": 1, "isl": 1024, "osl": 1024,
     "config": {"mode": "agg", "gemm_quant": "fp8", "moe_quant": "fp8", "tp_size": 8, "pp_size": 1,
                "attention_dp_size": 1, "moe_tp_size": 8, "moe_ep_size": 1},

@@ -25,7 +25,8 @@ class Mtp:
     acceptance: ClassVar[tuple[float, ...]] = (0.87, 0.72, 0.5)
     acceptance_source: ClassVar[str] = (
         "first token: 81 to 92 % on DeepSeek-V3 and R1 (arXiv 2412.19437, section 5.4.3; vLLM pull request 12755; "
-        "SGLang pull request 3582); 1.92, 2.58 and 2.82 tokens a step with 1, 2 and 3 drafted on R1 (TensorRT-LLM tech blog 1)"
+        "SGLang pull request 3582); 1.92, 2.58 and 2.82 tokens a step with 1, 2 and 3 drafted on R1 (TensorRT-LLM tech "
+        "blog 1)"
     )
     scan_s: ClassVar[float] = 0.0
 
