@@ -99,7 +99,8 @@ def given(command: list[str]) -> dict[str, list[str]]:
     """Option → its values."""
     out: dict[str, list[str]] = {}
     last: list[str] = []
-    for word in command:
+    own = command.index("trtllm-serve") if "trtllm-serve" in command else 0  # mpirun stands before it
+    for word in command[own:]:
         if word.startswith("--"):
             last = out.setdefault(word, [])
         else:

@@ -39,6 +39,9 @@ def in_front(deployed: Deployed, draft: ServerDraft, lines: Lines) -> None:
     if not several and not deployed.split:
         return
     program, needs = _FRONT[draft.known.target]
+    if program == "nginx" and deployed.split:  # its own server stands in front, which has one rule
+        draft.entry = Entry(lambda urls: lines(deployed, draft, urls), "trtllm-serve")
+        return
     router, _ = named(deployed.serving.router)
     if router not in ROUTER_POLICIES[program]:
         draft.lacks(f"router {router}: {needs} sends requests round robin")

@@ -98,6 +98,17 @@ def span(lengths: int | Lengths | None) -> tuple[int, int] | None:
     return None
 
 
+def mean_of(lengths: int | Lengths | None) -> int:
+    """Mean tokens of a law; of one without a stated mean the middle of its bounds."""
+    if isinstance(lengths, int):
+        return lengths
+    mean = getattr(lengths, "mean", None)
+    values = getattr(lengths, "values", ())
+    least, most = getattr(lengths, "min", None), getattr(lengths, "max", None)
+    found = mean or (sum(values) / len(values) if values else ((least or 1024) + (most or 1024)) / 2)
+    return round(found)
+
+
 def requests_of(deployed: Deployed) -> Traffic:
     """The very requests that were simulated."""
     return generate(deployed.serving.traffic, folder=deployed.folder)

@@ -19,6 +19,7 @@ from windtunnel.exporters.servers.loads.base import (
     Target,
     as_lines,
     count_of,
+    mean_of,
     requests_of,
     span,
 )  # fmt: skip
@@ -105,7 +106,7 @@ def _lengths(spec: TrafficSpec, load: Load) -> bool:
         for name in ("timestamp", "input_length", "output_length", "hash_ids"):
             load.set(f"--timed-trace-label-{name.replace('_', '-')}", name)
         return True
-    means = [_mean(lengths) for lengths in (spec.input_tokens, spec.output_tokens)]
+    means = [mean_of(lengths) for lengths in (spec.input_tokens, spec.output_tokens)]
     load.lacks("lengths of requests: all have the means; load-aiperf.sh sends each as it was simulated")
     load.set("--dataset-name", "random")
     load.set("--random-input-len", means[0])
@@ -115,16 +116,6 @@ def _lengths(spec: TrafficSpec, load: Load) -> bool:
 
 
 _OWN = ("poisson", "gamma", "constant")
-
-
-def _mean(lengths: object) -> int:
-    if isinstance(lengths, int):
-        return lengths
-    mean = getattr(lengths, "mean", None)
-    values = getattr(lengths, "values", ())
-    least, most = getattr(lengths, "min", None), getattr(lengths, "max", None)
-    found = mean or (sum(values) / len(values) if values else ((least or 1024) + (most or 1024)) / 2)
-    return round(found)
 
 
 LOADS.add("vllm_bench", Generator("vllm bench serve", write))

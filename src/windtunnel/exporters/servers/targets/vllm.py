@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from windtunnel.exporters.servers import checks
 from windtunnel.exporters.servers.front import ROUTER_POLICIES, in_front
-from windtunnel.exporters.servers.naming import STAND_IN, checkpoint, says
+from windtunnel.exporters.servers.naming import STAND_IN, checkpoint
+from windtunnel.exporters.servers.precision import cast
 from windtunnel.exporters.servers.target import SERVER_TARGETS, Server, ServerDraft, ServerTarget, quoted
 from windtunnel.exporters.target import options
 from windtunnel.specs.base import named
@@ -25,12 +26,6 @@ if TYPE_CHECKING:
 PORTS = {"mixed": 8000, "prefill": 8100, "decode": 8200}
 RPC_PORT, MASTER_PORT, RAY_PORT, SIDE_PORT = 13345, 29501, 6379, 5600
 OWN = ("vllm_v0", "vllm_v0_chunked", "vllm_v1")
-ONLINE = {"fp8": "fp8"}
-"""Formats that 16-bit checkpoints are cast to when they are loaded."""
-STORED = {"fp8_block": "fp8", "int8": "w8a8", "w4a16": "awq", "w4a8": "w4a8", "nvfp4": "nvfp4", "mxfp4": "mxfp4"}
-"""Formats that come with a checkpoint → a word in the names of such checkpoints."""
-NATIVE = {"fp8_block": ("deepseek-v3", "deepseek-r1", "kimi-k2"), "mxfp4": ("gpt-oss",)}
-"""Checkpoints that are published in a format without saying so in their name."""
 
 
 def check(deployed: Deployed, problems: ProblemList) -> None:
@@ -163,18 +158,11 @@ def _switch(draft: ServerDraft, server: Server, name: str, *, on: bool) -> None:
 
 
 def _precision(deployed: Deployed, server: Server, draft: ServerDraft) -> None:
-    kinds, model = deployed.serving.precision, deployed.model
+    kinds = deployed.serving.precision
     if kinds.weights in ("bf16", "fp16"):
         draft.set(server, "--dtype", {"bf16": "bfloat16", "fp16": "float16"}[kinds.weights])
-    elif kinds.weights in ONLINE:
-        if not says(model, "fp8"):
-            draft.set(server, "--quantization", ONLINE[kinds.weights])
-            draft.note(f"weights are cast to {kinds.weights} when they are loaded; a checkpoint in it loads faster")
-    elif not says(model, STORED[kinds.weights], *NATIVE.get(kinds.weights, ())):
-        draft.note(f"weights in {kinds.weights} come with the checkpoint: MODEL must name one in that format")
-    experts = kinds.experts
-    if experts and experts != kinds.weights and not says(model, STORED.get(experts, experts), *NATIVE.get(experts, ())):
-        draft.note(f"experts in {experts} beside weights in {kinds.weights} come with the checkpoint alone")
+    if cast(deployed, draft, ("fp8",)):
+        draft.set(server, "--quantization", "fp8")
     if kinds.kv_cache == "fp8":
         draft.set(server, "--kv-cache-dtype", "fp8")
     elif kinds.kv_cache == "int8":

@@ -1,0 +1,43 @@
+"""Formats of weights: cast when they are loaded, or stored in the checkpoint."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from windtunnel.exporters.servers.naming import says
+
+if TYPE_CHECKING:
+    from windtunnel.exporters.servers.deployed import Deployed
+    from windtunnel.exporters.servers.target import ServerDraft
+
+STORED = {"fp8": "fp8", "fp8_block": "fp8", "int8": "w8a8", "w4a16": "awq", "w4a8": "w4a8", "nvfp4": "nvfp4",
+          "mxfp4": "mxfp4"}  # fmt: skip
+"""Format → a word in the names of checkpoints in it."""
+NATIVE = {"fp8_block": ("deepseek-v3", "deepseek-r1", "kimi-k2"), "mxfp4": ("gpt-oss",)}
+"""Checkpoints that are published in a format without saying so in their name."""
+
+
+def stored(deployed: Deployed, format: str) -> bool:
+    """Whether the model's checkpoint is in a format, by its name."""
+    return format in STORED and says(deployed.model, STORED[format], *NATIVE.get(format, ()))
+
+
+def cast(deployed: Deployed, draft: ServerDraft, online: tuple[str, ...]) -> str | None:
+    """The format that 16-bit weights have to be cast to when they are loaded; None when there is nothing to cast.
+
+    Args:
+        deployed: what is served.
+        draft: takes what has to be said.
+        online: formats that the engine can cast to.
+    """
+    kinds = deployed.serving.precision
+    weights, experts = kinds.weights, kinds.experts
+    if experts and experts != weights and not stored(deployed, experts):
+        draft.note(f"experts in {experts} beside weights in {weights} come with the checkpoint alone")
+    if weights in ("bf16", "fp16") or stored(deployed, weights):
+        return None
+    if weights in online:
+        draft.note(f"weights are cast to {weights} when they are loaded; a checkpoint in it loads faster")
+        return weights
+    draft.note(f"weights in {weights} come with the checkpoint: MODEL must name one in that format")
+    return None
