@@ -13,6 +13,8 @@ from windtunnel.training.predict import prepare, simulate_training
 
 if TYPE_CHECKING:
     from windtunnel.planner.plan import PlanResult, Progress
+    from windtunnel.planner.serving.plan import Progress as ServingProgress
+    from windtunnel.planner.serving.plan import ServingPlan
     from windtunnel.report.compare import Comparison
     from windtunnel.report.explain import Explanation
     from windtunnel.serving.results import ServingResult
@@ -179,9 +181,11 @@ def explain(source: Source, *, against: str | float | Path | None = None, overri
 
 def plan(
     source: Source, *, overrides: Sequence[str] = (), free: bool = False, explain: bool | None = False,
-    stable: bool = False, report: Callable[[Progress], None] | None = None,
-) -> PlanResult:  # fmt: skip
+    stable: bool = False, report: Callable[[Progress | ServingProgress], None] | None = None,
+) -> PlanResult | ServingPlan:  # fmt: skip
     """The best plan of a scenario's search space that keeps to its limits, with the proof.
+
+    With `search.target: serving` the best deployment; `free`, `explain` and `stable` are for training.
 
     Args:
         source: path of a scenario file, a mapping of its fields, or a `Scenario`; its `search` says what may vary.
@@ -198,8 +202,14 @@ def plan(
         BadInput: everything wrong with the scenario, at once.
         Infeasible: no plan keeps to the limits; the nearest miss of each is named.
     """
+    from windtunnel.importers.scenario import load
     from windtunnel.planner.plan import plan as run
 
+    scenario, lines, folder = load(source, tuple(overrides))
+    if scenario.search is not None and scenario.search.target == "serving":
+        from windtunnel.planner.serving.plan import plan_serving
+
+        return plan_serving(scenario, lines, folder, report=report)
     return run(source, overrides=tuple(overrides), free=free, explain=explain, stable=stable, report=report)
 
 

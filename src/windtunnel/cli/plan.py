@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+if TYPE_CHECKING:
+    from windtunnel.planner.serving.plan import ServingPlan
 
 from windtunnel.cli.export import (
     ExportDir,
@@ -76,6 +79,11 @@ def plan(
     except KeyboardInterrupt as stop:
         note(stopped_words(stop))
         raise typer.Exit(130) from None
+    from windtunnel.planner.serving.plan import ServingPlan
+
+    if isinstance(result, ServingPlan):
+        _show_serving(result, as_json=as_json, output=output, html=html, simpler=simpler)
+        return
     if not result.proof.complete:
         note(f"stopped: the best plan so far follows; one up to {100 * result.proof.gap:.1f} % better may exist")
     elif stability and result.stability is None:
@@ -101,6 +109,29 @@ def plan(
 
     out = console()
     out.print(plan_summary(result, out.width))
+
+
+def _show_serving(
+    result: ServingPlan, *, as_json: bool, output: Path | None, html: Path | None, simpler: bool
+) -> None:
+    """A deployment instead of a training plan."""
+    if not result.proof.complete:
+        note("stopped: the best deployment so far follows")
+    if simpler:
+        note("--simpler: the deployment that is written is the best one; a simpler one is named in the table")
+    if output is not None:
+        _write(result.scenario, output)
+    if html is not None:
+        from windtunnel.report import html_plan_serving
+
+        note(f"report    {html_plan_serving.write(result, html)}")
+    if as_json:
+        print_json(result.to_dict())
+        return
+    from windtunnel.report.plan_serving import summary
+
+    out = console()
+    out.print(summary(result, out.width))
 
 
 def _write(found: dict[str, Any], output: Path) -> None:

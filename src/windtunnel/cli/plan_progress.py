@@ -6,10 +6,15 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from windtunnel.planner.plan import Progress
+    from windtunnel.planner.serving.plan import Progress as ServingProgress
 
 
-def words(p: Progress) -> str:
+def words(p: Progress | ServingProgress) -> str:
     """A search in one line: candidates screened and how fast, simulated, best so far, how much better is possible."""
+    from windtunnel.planner.serving.plan import Progress as ServingProgress
+
+    if isinstance(p, ServingProgress):
+        return _serving(p)
     from windtunnel.planner.objectives import METRICS
     from windtunnel.report.plan_text import quantity
 
@@ -28,6 +33,17 @@ def words(p: Progress) -> str:
             parts.append(f"gap {100 * gap:.2f} %")
     if p.doing:
         parts.append(p.doing)
+    return ", ".join(parts)
+
+
+def _serving(p: ServingProgress) -> str:
+    parts = [f"{p.screened:,} screened"]
+    if p.simulated:
+        parts.append(f"{p.simulated:,} simulated")
+    if p.best is not None:
+        parts.append(f"best {p.objective.replace('_', ' ')} {p.best:,.4g}")
+        if p.next_bound is not None:
+            parts.append(f"bound {p.next_bound:,.4g}")
     return ", ".join(parts)
 
 

@@ -61,8 +61,8 @@ def question_of(scenario: Scenario, folder: Any = None, lines: SourceLines | Non
     if wanted.space.group_axis:
         axes = list(wanted.space.group_axis)
         problems.add("search.space.group_axis", axes, "needs groups of unlike devices (cluster.groups)")
-    prices = _prices(wanted, base, problems)
-    devices = _devices(wanted, base, problems)
+    prices = prices_of(wanted, base, problems)
+    devices = devices_of(wanted, base, problems)
     training = scenario.training
     if wanted.tokens is None and (asking := _asking("tokens", wanted)):
         problems.add("search.tokens", UNSET, f"is needed for {asking}: tokens of the whole run, such as 15T")
@@ -79,7 +79,7 @@ def question_of(scenario: Scenario, folder: Any = None, lines: SourceLines | Non
     variants = []
     clusters: dict[tuple[str, int], tuple[Any, ClusterSpec]] = {}
     for device, nodes in product(devices, wanted.space.nodes or (base.nodes,)):
-        reference = _reference(scenario.cluster, base, device, nodes, prices.get(device))
+        reference = reference_of(scenario.cluster, base, device, nodes, prices.get(device))
         cluster = _located(reference, wanted, problems)
         if cluster is not None:
             clusters[device, nodes] = reference, cluster
@@ -125,7 +125,7 @@ def _check_axes(wanted: SearchSpec, problems: ProblemList) -> None:
             problems.add("search.space.schedule", name, rule, nearest=nearest_name(name, known))
 
 
-def _prices(wanted: SearchSpec, base: ClusterSpec | None, problems: ProblemList) -> dict[str, float]:
+def prices_of(wanted: SearchSpec, base: ClusterSpec | None, problems: ProblemList) -> dict[str, float]:
     """Device id → price an hour."""
     out = {}
     for name, price in wanted.prices.items():
@@ -136,7 +136,7 @@ def _prices(wanted: SearchSpec, base: ClusterSpec | None, problems: ProblemList)
     return out
 
 
-def _devices(wanted: SearchSpec, base: ClusterSpec | None, problems: ProblemList) -> list[str]:
+def devices_of(wanted: SearchSpec, base: ClusterSpec | None, problems: ProblemList) -> list[str]:
     """Ids of the devices to choose from."""
     if wanted.space.device is None:
         return [base.device.id] if base is not None else []
@@ -171,7 +171,7 @@ def _located(
         return None
 
 
-def _reference(
+def reference_of(
     written: str | ClusterRef | MixedClusterRef, base: ClusterSpec, device: str, nodes: int, price: float | None
 ) -> str | ClusterRef | MixedClusterRef:
     """How a scenario writes its cluster with another device, number of nodes or price."""

@@ -4,18 +4,27 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, get_args
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
-from windtunnel.errors import nearest_name
-from windtunnel.specs.base import Bytes, Count, Seconds, Spec, Watts, quantity
+from windtunnel.errors import Problem, nearest_name
+from windtunnel.specs.base import Bytes, Count, Inconsistent, Seconds, Spec, Watts, quantity
 from windtunnel.specs.plan import Axis, Layers, Recompute, each_axis_once, is_layer_list
+from windtunnel.specs.serving import CacheFormat, Engine, WeightFormat
 from windtunnel.specs.workload import Precision
 
 Objective = Literal[
     "step_time", "tokens_per_s", "tokens_per_s_per_device", "cost_per_million_tokens", "cost_per_trillion_tokens",
-    "energy_per_million_tokens", "power", "memory_headroom", "time_to_tokens", "cost", "devices",
+    "energy_per_million_tokens", "power", "memory_headroom", "time_to_tokens", "cost", "devices", "cost_per_hour",
+    "goodput", "tokens_per_s_per_user",
 ]  # fmt: skip
-"""What can be made best or limited: `planner.objectives` says what each is."""
+"""What can be made best or limited: `planner.objectives` and, of serving, `planner.serving.objectives` say what each
+is."""
+SERVING_OBJECTIVES = (
+    "devices", "cost_per_hour", "cost_per_million_tokens", "energy_per_million_tokens", "power", "goodput",
+    "tokens_per_s", "tokens_per_s_per_device", "tokens_per_s_per_user",
+)  # fmt: skip
+"""Those of `target: serving`; tokens are tokens put out."""
+ONLY_SERVING = ("cost_per_hour", "goodput", "tokens_per_s_per_user")
 OBJECTIVES: tuple[Objective, ...] = get_args(Objective)
 Switch = tuple[bool, ...]
 Stage = Annotated[int, Field(ge=0, le=3)]
@@ -23,6 +32,13 @@ Share = Annotated[float, Field(ge=0, le=1)]
 Number = Annotated[float, quantity("1")]
 Joules = Annotated[float, quantity("J")]
 Price = Annotated[float, Field(gt=0)]
+
+
+SERVING_AXES = (
+    "dp", "replicas", "max_num_seqs", "max_num_batched_tokens", "engine", "weights", "kv_cache", "deployment",
+    "rate_per_s", "concurrency",
+)  # fmt: skip
+"""Axes that only `target: serving` has."""
 
 
 class Space(Spec):
@@ -66,6 +82,22 @@ class Space(Spec):
     group_axis: tuple[Literal["dp", "pp"], ...] | None = None
     """Axes that may cross groups of unlike devices."""
     order: tuple[tuple[Axis, ...], ...] | None = None
+    dp: tuple[Count, ...] | None = None
+    """Serving: ranks of attention data parallelism."""
+    replicas: tuple[Count, ...] | None = None
+    """Serving: instances; absent: as many as fit, or every number of them where the load is given."""
+    max_num_seqs: tuple[Count, ...] | None = None
+    max_num_batched_tokens: tuple[Count, ...] | None = None
+    engine: tuple[Engine, ...] | None = None
+    weights: tuple[WeightFormat, ...] | None = None
+    kv_cache: tuple[CacheFormat, ...] | None = None
+    deployment: tuple[Literal["aggregated", "disaggregated"], ...] | None = None
+    """Serving: prompts and answers on the same instances, or on pools of their own; absent: aggregated."""
+    rate_per_s: tuple[Price, ...] | None = None
+    """Serving: arrival rates to choose from; absent: the traffic's, or, where the objective is how much can be served,
+    every load of a grid."""
+    concurrency: tuple[Count, ...] | None = None
+    """Serving, closed loop: requests in flight, of all instances together."""
 
     @field_validator("*")
     @classmethod
@@ -140,6 +172,10 @@ class Limits(Spec):
     time_to_tokens: Seconds | None = Field(default=None, gt=0)
     cost: float | None = Field(default=None, gt=0)
     devices: Count | None = None
+    cost_per_hour: float | None = Field(default=None, gt=0)
+    """Serving: price of all devices."""
+    tokens_per_s_per_user: Number | None = Field(default=None, gt=0)
+    """Serving, at least: inverse of the median TPOT."""
 
 
 class SearchSpec(Spec):
@@ -156,6 +192,9 @@ class SearchSpec(Spec):
     space: Space = Space()
     top: Count = 10
     """Plans of the table."""
+    slo_at: Literal["central", "upper"] = "upper"
+    """Serving: whether a plan has to keep the objective at the upper end of the prediction's interval too. Where none
+    does, the best at the central prediction is taken, and said to be so."""
 
     @field_validator("objective", mode="before")
     @classmethod
@@ -169,6 +208,33 @@ class SearchSpec(Spec):
         if not 1 <= len(names) <= 3 or len({*names}) < len(names):
             raise ValueError("must be one objective, or two or three different ones")
         return names[0] if len(names) == 1 else tuple(names)
+
+    @model_validator(mode="after")
+    def _of_the_target(self) -> SearchSpec:
+        """Names that the target does not know, all at once."""
+        problems = []
+        limits = {name for name in self.limits.model_fields_set if getattr(self.limits, name) is not None}
+        if self.target == "training":
+            for name in (*self.objectives, *sorted(limits)):
+                if name in ONLY_SERVING:
+                    field = "objective" if name in self.objectives else f"limits.{name}"
+                    problems.append(Problem(field, "is for target serving", value=name))
+            for name in SERVING_AXES:
+                if getattr(self.space, name) is not None:
+                    problems.append(Problem(f"space.{name}", "is an axis of target serving"))
+        else:
+            allowed = f"with target serving must be one of {', '.join(SERVING_OBJECTIVES)}"
+            if "objective" in self.model_fields_set:
+                problems += [Problem("objective", allowed, n) for n in self.objectives if n not in SERVING_OBJECTIVES]
+            for name in sorted(limits - {*SERVING_OBJECTIVES, "memory_fraction"}):
+                problems.append(Problem(f"limits.{name}", "is no limit of target serving"))
+            shared = {"device", "tp", "pp", "ep", *SERVING_AXES}
+            for name in sorted(n for n in self.space.model_fields_set if getattr(self.space, n) is not None):
+                if name not in shared:
+                    problems.append(Problem(f"space.{name}", "is no axis of target serving"))
+        if problems:
+            raise Inconsistent(problems)
+        return self
 
     @property
     def objectives(self) -> tuple[Objective, ...]:

@@ -1,0 +1,1 @@
+"""`plan` with `search.target: serving`: which deployment serves a load and its objective best."""

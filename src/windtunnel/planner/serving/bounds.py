@@ -1,0 +1,227 @@
+"""What no run of a deployment can beat, from the iteration model and the requests alone.
+
+Three facts hold for every order in which an instance may serve its requests:
+
+* A request alone is fastest: its prompt takes at least its tokens times the least seconds a token of any batch that the
+  limits allow, and each of its answer's tokens at least an iteration of one token that reads its own cache.
+* Work takes time. Over all iterations with b decoding sequences and n tokens, let weights α and β satisfy
+  α·b + β·(n − b) ≤ t(b, n)·(1 + μ·b) for every batch that the limits allow. Then the iterations of a run last at least
+  α·D + β·P − μ·Σ b·t, where D and P are the tokens to decode and to prompt, and Σ b·t is the time that requests spend
+  decoding, all together. That is a linear programme's dual: any μ, β ≥ 0 give a bound, and the best of a few is taken.
+* Σ b·t is at most what the objective allows (TPOT · tokens of those that must keep it) and, in a closed loop, the
+  requests in flight times the duration.
+
+Attention of prompts and of decode steps is linear in sums that do not depend on the order, and is added whole.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from windtunnel.planner.serving.kinds import Kind
+from windtunnel.serving.requests import Requests
+from windtunnel.specs.serving import SloSpec
+
+Floats = npt.NDArray[np.float64]
+MU = np.concatenate([[0.0], 2.0 ** np.arange(-11.0, 2.0)])
+"""Multipliers of time spent decoding, per sequence."""
+SHARES = np.array([0.25, 0.5, 0.7, 0.85, 0.95, 1.0])
+"""β as shares of the least seconds of a prompt's token."""
+_SAFE = 1.0 - 1e-9
+"""Rounding."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sums:
+    """What the requests of a traffic ask for; N of them."""
+
+    count: int
+    needed: int
+    """Requests that must keep the objective."""
+    prompt: Floats
+    """(N,) tokens to compute of each prompt, at least."""
+    pairs: Floats
+    input: Floats
+    decode: Floats
+    """(N,) tokens of each answer but the first."""
+    kv: Floats
+    """(N,) cached tokens that its decode steps read, in all."""
+    output_tokens: float
+    span_s: float
+    """Between the first and the last arrival; 0 in a closed loop."""
+    least_input: float
+    warmup: int
+
+    @classmethod
+    def of(cls, requests: Requests, slo: SloSpec, warmup: int, *, caching: bool) -> Sums:
+        """Sums of a traffic, whose first `warmup` requests need not keep the objective."""
+        length = requests.input_tokens.astype(np.float64)
+        known = requests.prefix_tokens if caching else np.zeros(len(requests))
+        prompt = np.maximum(length - known, 1.0)
+        more = np.maximum(requests.output_tokens - 1.0, 0.0)
+        arrival = requests.arrival_s[np.isfinite(requests.arrival_s)]
+        span = float(arrival.max() - arrival.min()) if len(arrival) else 0.0
+        return cls(
+            len(requests), int(np.ceil(slo.percentile * (len(requests) - warmup) - 1e-9)), prompt,
+            prompt * (length - prompt) + 0.5 * prompt**2, length, more, more * (length + 1.0 + 0.5 * (more - 1.0)),
+            float(requests.output_tokens.sum()), span, float(length.min()), warmup,
+        )  # fmt: skip
+
+    def least(self, values: Floats) -> float:
+        """Sum of the smallest `needed` of (N,) values."""
+        return float(np.partition(values, self.needed - 1)[: self.needed].sum()) if self.needed else 0.0
+
+
+def light(kind: Kind, sums: Sums, slo: SloSpec, tokens: Floats) -> tuple[Floats, float]:
+    """How many requests could keep the objective, each on an instance of its own, at each token limit; median TPOT.
+
+    Args:
+        kind: of instance.
+        sums: of the traffic.
+        slo: the objective.
+        tokens: (T,) limits of an iteration's tokens, of all ranks together.
+    """
+    m, limits = kind.iteration, kind.instance.limits
+    most = int(sums.prompt.max()) + 1
+    table = _monotone(kind.tables(max(most, int(tokens.max())))[0])
+    n = np.arange(1, len(table))
+    per_token = np.minimum.accumulate(table[1:] / n)  # least seconds a token of any batch up to n
+    one = table[1] + m.per_sequence_s + m.decode_kv_s * (sums.input + 1.0 + 0.5 * np.maximum(sums.decode - 1.0, 0.0))
+    once = m.prefill_extra_s + m.per_sequence_s + m.request_s + sums.pairs * m.prefill_pair_s
+    once = once + sums.prompt * m.prefill_token_s
+    counts = []
+    for limit in tokens:
+        cap = np.minimum(sums.prompt, limit if limits.chunked else np.inf).astype(np.int64)
+        first = sums.prompt * per_token[cap - 1] + once
+        ok = np.ones(sums.count, np.bool_)
+        if slo.ttft_s is not None:
+            ok &= first * _SAFE <= slo.ttft_s
+        if slo.tpot_s is not None:
+            ok &= (one * _SAFE <= slo.tpot_s) | (sums.decode == 0)
+        if slo.e2e_s is not None:
+            ok &= (first + one * sums.decode) * _SAFE <= slo.e2e_s
+        counts.append(float(ok.sum()))
+    some = np.sort(one[sums.decode > 0])
+    middle = max(len(some) - sums.warmup - 1, 0) // 2  # any so many of them have no smaller median
+    return np.array(counts), float(some[middle]) * _SAFE if len(some) else 0.0
+
+
+def _monotone(table: Floats) -> Floats:
+    """The largest series below that never falls."""
+    return np.asarray(np.minimum.accumulate(table[::-1])[::-1])
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """Least seconds of one kind's iterations at each pair of batch limits. Arrays (S, T, M) over multipliers."""
+
+    alpha: Floats
+    """Seconds a decode token, (S, T, M, F)."""
+    beta: Floats
+    """Seconds a prompt token, (T, F)."""
+
+
+def work(kind: Kind, sums: Sums, sequences: Floats, tokens: Floats) -> Work:
+    """Weights α and β of a kind.
+
+    Args:
+        kind: of instance.
+        sums: of the traffic.
+        sequences: (S,) limits of one lane, of all ranks together.
+        tokens: (T,) limits of an iteration's tokens.
+    """
+    m, limits = kind.iteration, kind.instance.limits
+    longest = float(sums.input.max())
+    most = tokens if limits.chunked else np.maximum(tokens, longest)
+    most = np.maximum(most, sequences.max()) + (0.0 if limits.chunked else sequences.max())
+    knots = np.unique(np.concatenate([m.linear.tokens.astype(np.float64), most]))
+    seconds = _monotone(_seconds(kind, knots))
+    each = m.per_sequence_s + m.decode_kv_s * (sums.least_input + 1.0)
+    mu, inside = MU, knots[None, :] <= most[:, None]  # (T, K)
+    least = np.where(inside, (seconds + m.prefill_extra_s)[None, :] / knots[None, :], np.inf).min(axis=1)
+    beta = least[:, None] * SHARES[None, :]  # (T, F)
+    # with prompts: n tokens in all, b of them decode; least over b of X / b + Y + Z·b
+    a = seconds + m.prefill_extra_s  # (K,)
+    x = np.maximum(a[None, None, :] - beta[:, :, None] * knots, 0.0)  # (T, F, K)
+    y = each + mu[:, None, None, None] * a + beta[None, :, :, None]  # (M, T, F, K)
+    z = (each * mu)[:, None, None, None]  # (M, 1, 1, 1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        turn = np.where(z > 0, np.sqrt(x[None] / np.where(z > 0, z, 1.0)), np.inf)
+    out = np.empty((len(sequences), len(tokens), len(mu), len(SHARES)))
+    for i, cap in enumerate(sequences):
+        b = np.clip(turn, 1.0, np.minimum(cap, knots))
+        value = np.where(inside[None, :, None, :], x[None] / b + y + z * b, np.inf).min(axis=-1)  # (M, T, F)
+        decode = _decode_only(knots, seconds, each, mu, float(cap))  # (M,)
+        out[i] = np.minimum(value, decode[:, None, None]).transpose(1, 0, 2)
+    return Work(out, beta)
+
+
+def _seconds(kind: Kind, n: Floats) -> Floats:
+    """The iteration's table at any number of tokens, beyond its end as the loop continues it."""
+    linear, base = kind.iteration.linear, kind.iteration.base_s
+    inside = np.interp(n, linear.tokens, linear.seconds)
+    slope = (linear.seconds[-1] - linear.seconds[-2]) / max(linear.tokens[-1] - linear.tokens[-2], 1)
+    return np.asarray(inside + np.maximum(n - linear.tokens[-1], 0.0) * max(slope, 0.0) * 0.5 + base)
+
+
+def _decode_only(knots: Floats, seconds: Floats, each: float, mu: Floats, cap: float) -> Floats:
+    """Least over b up to `cap` of (t(b) + each·b)·(1 + μ·b) / b, exact on each straight piece of the table."""
+    low, high = knots[:-1], np.minimum(knots[1:], cap)
+    slope = (seconds[1:] - seconds[:-1]) / (knots[1:] - knots[:-1])
+    start = seconds[:-1] - slope * low
+    use = low <= cap
+    rise = (slope + each)[None, :]
+    z = mu[:, None] * rise
+    with np.errstate(divide="ignore", invalid="ignore"):
+        turn = np.where(z > 0, np.sqrt(np.maximum(start, 0.0)[None, :] / np.where(z > 0, z, 1.0)), np.inf)
+    best = np.full(len(mu), np.inf)
+    for b in (low[None, :] + 0.0 * z, np.maximum(high, low)[None, :] + 0.0 * z, np.clip(turn, low, high)):
+        value = start[None, :] / b + rise + mu[:, None] * start[None, :] + z * b
+        best = np.minimum(best, np.where(use[None, :], value, np.inf).min(axis=1))
+    return best
+
+
+def attention_s(kind: Kind, sums: Sums) -> tuple[Floats, Floats]:
+    """Seconds of prompts and of decode steps of each request that no batch shares: (N,) each."""
+    m = kind.iteration
+    prompt = sums.pairs * m.prefill_pair_s + sums.prompt * m.prefill_token_s
+    decode = m.decode_kv_s * np.maximum(sums.kv - (sums.least_input + 1.0) * sums.decode, 0.0)
+    return prompt, decode
+
+
+def busy_s(kind: Kind, sums: Sums, w: Work, tpot_s: float) -> tuple[Floats, Floats]:
+    """Least busy seconds of all lanes: to serve everything, and those that must keep the objective alone.
+
+    Returns:
+        Two arrays (S, T).
+
+    Args:
+        kind: of instance.
+        sums: of the traffic.
+        w: its weights.
+        tpot_s: most seconds a token that the objective allows; infinite without it.
+    """
+    prompt_s, decode_s = attention_s(kind, sums)
+    needed, rest = sums.least(sums.decode), 0.0
+    rest = float(sums.decode.sum()) - needed
+    with np.errstate(invalid="ignore"):
+        bent = w.alpha - (MU * tpot_s)[None, None, :, None] if np.isfinite(tpot_s) else w.alpha[:, :, :1, :]
+    bent = np.maximum(bent, 0.0)
+    everything = bent * needed + w.alpha[:, :, :1, :] * rest + (w.beta * sums.prompt.sum())[None, :, None, :]
+    some = bent * needed + (w.beta * sums.least(sums.prompt))[None, :, None, :]
+    whole = everything.max(axis=(2, 3)) + float(prompt_s.sum() + decode_s.sum())
+    part = some.max(axis=(2, 3)) + sums.least(prompt_s) + sums.least(decode_s)
+    return whole * _SAFE, part * _SAFE
+
+
+def closed_s(kind: Kind, sums: Sums, w: Work, in_flight: Floats, lanes: Floats) -> Floats:
+    """Least duration of a closed loop: (S, T, C) for (C,) requests in flight on (C,) lanes."""
+    prompt_s, decode_s = attention_s(kind, sums)
+    alone = float(prompt_s.sum() + decode_s.sum())
+    work_s = w.alpha * float(sums.decode.sum()) + (w.beta * sums.prompt.sum())[None, :, None, :] + alone
+    best = work_s.max(axis=-1)  # (S, T, M)
+    over = lanes[:, None] + MU[None, :] * in_flight[:, None]  # (C, M)
+    return np.asarray((best[:, :, None, :] / over[None, None]).max(axis=-1)) * _SAFE

@@ -1,0 +1,228 @@
+"""Kinds of instances: every legal cut of the model on every device type, engine and precision, priced once each.
+
+A kind's iteration model covers all batch limits of the search; its limits and cache at given batch limits are resolved
+when a candidate is simulated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import product
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from windtunnel.cost.serving import ServingCoefficients, serving_coefficients
+from windtunnel.errors import BadInput, Infeasible, Problem, ProblemList
+from windtunnel.planner.serving.question import Place, Question
+from windtunnel.serving import engines
+from windtunnel.serving.engines import Instance
+from windtunnel.serving.iteration import IterationModel, iteration_model
+from windtunnel.serving.limits import Limits
+from windtunnel.serving.simulate import lane_limits
+from windtunnel.specs.serving import PoolSpec, ServingPlan, ServingSpec
+
+Floats = npt.NDArray[np.float64]
+SEQUENCES = (8, 16, 32, 64, 128, 256, 512, 1024)
+TOKENS = (512, 1024, 2048, 4096, 8192, 16384)
+"""Batch limits that are tried where the scenario says none, beside the engine's own."""
+
+
+@dataclass(slots=True, eq=False)
+class Kind:
+    """One cut of the model on one device type under one engine and precision."""
+
+    place: Place
+    serving: ServingSpec
+    """With its engine and precision."""
+    plan: ServingPlan
+    instance: Instance
+    """At the smallest batch limits of the search: no other limits leave more cache."""
+    iteration: IterationModel
+    coefficients: ServingCoefficients
+    sequences: tuple[int, ...]
+    tokens: tuple[int, ...]
+    """Batch limits to choose from."""
+    default: tuple[int, int]
+    """The engine's own."""
+    model: Any
+    _table: Floats | None = None
+    _limits: dict[tuple[int, int], Limits | None] = field(default_factory=dict)
+
+    @property
+    def devices(self) -> int:
+        """Of one instance."""
+        return self.plan.num_devices
+
+    @property
+    def lanes(self) -> int:
+        """Instances of the loop for each instance."""
+        return self.plan.pp
+
+    @property
+    def ranks(self) -> int:
+        """Ranks that have batch limits of their own."""
+        return self.plan.dp if self.instance.defaults.per_rank else 1
+
+    def lane_sequences(self) -> Floats:
+        """(S,) sequences of one lane, of all its ranks together."""
+        return np.array([float(max(s * self.ranks // self.lanes, 1)) for s in self.sequences])
+
+    def lane_tokens(self) -> Floats:
+        """(T,) tokens of an iteration."""
+        return np.array([float(t * self.ranks) for t in self.tokens])
+
+    def pool(self, base: PoolSpec, sequences: int, tokens: int, replicas: int) -> PoolSpec:
+        """The pool of a candidate, as a scenario writes it."""
+        limits = base.limits.model_copy(update={"max_num_seqs": sequences, "max_num_batched_tokens": tokens})
+        return base.model_copy(update={"plan": self.plan, "limits": limits, "replicas": replicas})
+
+    def limits(self, base: PoolSpec, sequences: int, tokens: int) -> Limits | None:
+        """What the loop reads of one lane at batch limits; None where the engine does not start."""
+        key = sequences, tokens
+        if key not in self._limits:
+            problems = ProblemList(None)
+            try:
+                found = engines.resolve(
+                    self.serving, self.pool(base, sequences, tokens, 1), self.model, self.place.cluster, problems
+                )  # fmt: skip
+            except Infeasible:
+                self._limits[key] = None
+            else:
+                seed = self.serving.traffic.seed
+                self._limits[key] = None if problems else lane_limits(self.iteration, found, seed=seed)
+        return self._limits[key]
+
+    def tables(self, most: int) -> Floats:
+        """Seconds of iterations up to so many tokens, as `loop.serve` takes them."""
+        if self._table is None or self._table.shape[1] <= most:
+            self._table = self.iteration.tables(max(most, int(self.iteration.linear.tokens[-1])))
+        return self._table[:, : most + 1]
+
+    def axes(self) -> dict[str, Any]:
+        """What tells it from other kinds."""
+        p, s = self.plan, self.serving
+        return {
+            "device": self.place.cluster.device.id, "engine": s.engine, "weights": s.precision.weights,
+            "kv_cache": s.precision.kv_cache, "tp": p.tp, "pp": p.pp, "dp": p.dp, "ep": p.ep,
+        }  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Kinds:
+    """All kinds of a search, and what was left out."""
+
+    kinds: list[Kind]
+    excluded: dict[str, int]
+    nearest: str
+    """The kind that lacks least memory, in words, where none fits."""
+
+
+def kinds_of(q: Question, longest: int = 0) -> Kinds:
+    """Every legal kind that leaves room for a cache.
+
+    Args:
+        q: the question.
+        longest: tokens of the longest prompt and answer, which policies that do not cut prompts compute at once.
+
+    Raises:
+        BadInput: a scenario that no engine can serve.
+    """
+    excluded: dict[str, int] = {}
+    kinds: list[Kind] = []
+    nearest, refused = "", list[Problem]()
+    space = q.wanted.space
+    most = q.wanted.limits.devices or 10**9
+    for place, engine, weights, cache in product(
+        q.places, space.engine or (q.serving.engine,), space.weights or (q.serving.precision.weights,),
+        space.kv_cache or (q.serving.precision.kv_cache,),
+    ):  # fmt: skip
+        precision = q.serving.precision.model_copy(update={"weights": weights, "kv_cache": cache})
+        update: dict[str, Any] = {"engine": engine, "precision": precision}
+        if engine != q.serving.engine:
+            update["engine_version"] = ""
+        serving = q.serving.model_copy(update=update)
+        for plan in _plans(q, place, min(most, place.cluster.num_devices)):
+            problems = ProblemList(q.lines)
+            try:
+                kinds.append(_kind(q, place, serving, plan, longest, problems))
+            except Infeasible as error:
+                excluded["does not fit in memory"] = excluded.get("does not fit in memory", 0) + 1
+                nearest = nearest or f"{error} ({_words(plan)})"
+            except BadInput as error:
+                refused = refused or list(error.problems)
+                rule = error.problems[0].rule if error.problems else str(error)
+                excluded[rule] = excluded.get(rule, 0) + 1
+    if not kinds and refused and not nearest:
+        raise BadInput(*refused)
+    return Kinds(kinds, excluded, nearest)
+
+
+def _words(plan: ServingPlan) -> str:
+    return " ".join(f"{n} {getattr(plan, n)}" for n in ("tp", "pp", "dp", "ep"))
+
+
+def _plans(q: Question, place: Place, most: int) -> Iterator[ServingPlan]:
+    """Legal cuts on a cluster."""
+    space, own, model = q.wanted.space, q.pool.plan, q.model
+    domain = place.cluster.scale_up_domain
+
+    def values(axis: str, default: list[int]) -> list[int]:
+        listed = getattr(space, axis)
+        if listed:
+            return sorted({*listed})
+        return [getattr(own, axis)] if axis in q.pinned else default
+
+    powers = [1 << k for k in range(11)]
+    heads, depth = model.num_attention_heads, len(model.layer_kinds())
+    mixture = bool(model.num_experts)
+    for tp in values("tp", [p for p in powers if p <= domain and heads % p == 0]):
+        for pp in values("pp", [p for p in powers if p <= min(depth, 8)]):
+            for dp in values("dp", [p for p in powers if p <= 64] if mixture else [1]):
+                if tp * pp * dp > most:
+                    continue
+                both = [e for e in powers if e == 1 or (e == tp * dp and model.num_experts % e == 0)]
+                for ep in values("ep", both if mixture else [1]):
+                    if dp == 1 or mixture or space.dp or "dp" in q.pinned:
+                        yield ServingPlan(tp=tp, pp=pp, dp=dp, ep=ep)
+
+
+def _kind(
+    q: Question, place: Place, serving: ServingSpec, plan: ServingPlan, longest: int, problems: ProblemList
+) -> Kind:
+    space, told = q.wanted.space, q.pool.limits
+    model, cluster = q.model, place.cluster
+    default = engines.resolve(serving, q.pool.model_copy(update={"plan": plan}), model, cluster, problems)
+    problems.raise_if_any()
+    ranks = plan.dp if default.defaults.per_rank else 1
+    own = default.limits.max_seqs // ranks, default.limits.budget // ranks
+    open_batch = () if q.free and q.load == "concurrency" else SEQUENCES  # what is in flight bounds the batch
+    sequences = space.max_num_seqs or ((told.max_num_seqs,) if told.max_num_seqs else (*open_batch, own[0]))
+    tokens = space.max_num_batched_tokens or (
+        (told.max_num_batched_tokens,) if told.max_num_batched_tokens else (*TOKENS, own[1])
+    )
+    sequences, tokens = tuple(sorted({*sequences})), tuple(sorted({*tokens}))
+    least = q.pool.limits.model_copy(
+        update={"max_num_seqs": sequences[0], "max_num_batched_tokens": tokens[0]}
+    )  # fmt: skip
+    instance = engines.resolve(
+        serving, q.pool.model_copy(update={"plan": plan, "limits": least}), model, cluster, problems
+    )
+    problems.raise_if_any()
+    coefficients = serving_coefficients(serving.engine, serving.engine_version, cluster.device)
+    most = (max(tokens[-1], 0 if instance.limits.chunked else longest) + sequences[-1]) * ranks
+    if cluster.power_cap_w is not None:
+        from windtunnel.serving.capped import capped
+
+        iteration = capped(
+            model, cluster, instance.shape, coefficients, most_tokens=most, expert_skew=serving.expert_skew,
+            cuda_graphs=instance.cuda_graphs,
+        ).iteration  # fmt: skip
+    else:
+        iteration = iteration_model(
+            model, cluster, instance.shape, coefficients, most_tokens=most, expert_skew=serving.expert_skew,
+            cuda_graphs=instance.cuda_graphs, engine=False,
+        )  # fmt: skip
+    return Kind(place, serving, plan, instance, iteration, coefficients, sequences, tokens, own, model)

@@ -1,0 +1,186 @@
+"""What a deployment can be best at, or limited to: each with its value, and the best it could still be.
+
+Tokens are tokens put out. A bound is what no run that keeps the objective of the scenario can beat.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from windtunnel.specs.search import SearchSpec
+from windtunnel.specs.serving import SloSpec
+
+Floats = npt.NDArray[np.float64]
+DEFAULT_GIVEN, DEFAULT_FREE = "devices", "tokens_per_s_per_device"
+"""Objective where none is stated: for a stated rate, and where the load is to be found."""
+_ROUNDING = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """One simulated deployment."""
+
+    devices: int
+    price: float | None
+    """Of a device and hour."""
+    duration_s: float
+    output_tokens: float
+    completed: int
+    share: float
+    """Of requests that keep the objective."""
+    tpot_p50_s: float
+    mean_w: float | None = None
+    """Of all devices; None where nothing asks for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Best:
+    """The best that candidates could be: arrays (C,). Rates are upper bounds, seconds and watts lower ones."""
+
+    devices: Floats
+    price: Floats
+    tokens_per_s: Floats
+    requests_per_s: Floats
+    user_tokens_per_s: Floats
+    least_w: Floats
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """One thing that deployments differ in."""
+
+    name: str
+    unit: str
+    maximise: bool
+    meaning: str
+    value: Callable[[Figures], float]
+    bound: Callable[[Best], Any]
+    need: str = ""
+    """price or power."""
+    of_load: bool = False
+    """Whether more load is what makes it better, so that the load is searched."""
+
+    def signed(self, value: Any) -> Any:
+        """The same with less being better."""
+        return -value if self.maximise else value
+
+
+def _watts(f: Figures) -> float:
+    assert f.mean_w is not None
+    return f.mean_w
+
+
+def _price(f: Figures) -> float:
+    assert f.price is not None
+    return f.price * f.devices
+
+
+METRICS: dict[str, Metric] = {
+    m.name: m
+    for m in (
+        Metric("devices", "", False, "devices in use", lambda f: float(f.devices), lambda b: b.devices),
+        Metric("cost_per_hour", "money", False, "price · devices", _price, lambda b: b.price * b.devices, "price"),
+        Metric(
+            "cost_per_million_tokens", "money", False, "price · devices · time over tokens put out",
+            lambda f: _price(f) * f.duration_s / 3600.0 / f.output_tokens * 1e6,
+            lambda b: b.price * b.devices / 3600.0 / b.tokens_per_s * 1e6, "price", of_load=True,
+        ),
+        Metric(
+            "power", "W", False, "mean draw of all devices", _watts, lambda b: b.least_w, "power",
+        ),
+        Metric(
+            "energy_per_million_tokens", "J", False, "all devices, without hosts and cooling",
+            lambda f: _watts(f) * f.duration_s / f.output_tokens * 1e6, lambda b: b.least_w / b.tokens_per_s * 1e6,
+            "power", of_load=True,
+        ),
+        Metric(
+            "goodput", "1/s", True, "requests a second that keep the objective",
+            lambda f: f.share * f.completed / f.duration_s, lambda b: b.requests_per_s, of_load=True,
+        ),
+        Metric(
+            "tokens_per_s", "1/s", True, "tokens put out a second", lambda f: f.output_tokens / f.duration_s,
+            lambda b: b.tokens_per_s, of_load=True,
+        ),
+        Metric(
+            "tokens_per_s_per_device", "1/s", True, "tokens put out a second and device in use",
+            lambda f: f.output_tokens / f.duration_s / f.devices, lambda b: b.tokens_per_s / b.devices, of_load=True,
+        ),
+        Metric(
+            "tokens_per_s_per_user", "1/s", True, "inverse of the median TPOT",
+            lambda f: 1.0 / f.tpot_p50_s if f.tpot_p50_s > 0 else 0.0, lambda b: b.user_tokens_per_s,
+        ),
+    )
+}  # fmt: skip
+"""Name → metric, as `search.objective` and `search.limits` name them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """A bound that the user sets on a metric."""
+
+    metric: Metric
+    value: float
+
+    def met(self, value: Any) -> Any:
+        """Whether a value keeps to it (also of arrays)."""
+        slack = _ROUNDING * abs(self.value)
+        return self.metric.signed(value) <= self.metric.signed(self.value) + slack
+
+
+@dataclass(frozen=True, slots=True)
+class Goals:
+    """What a search makes best, and what its deployments keep to beside the scenario's objective."""
+
+    objectives: tuple[Metric, ...]
+    limits: tuple[Limit, ...]
+    slo: SloSpec
+
+    @classmethod
+    def of(cls, names: tuple[str, ...], wanted: SearchSpec, slo: SloSpec) -> Goals:
+        """Goals as a scenario states them."""
+        limits = [
+            Limit(m, float(value)) for name, m in METRICS.items() if (value := getattr(wanted.limits, name, None))
+        ]
+        return cls(tuple(METRICS[n] for n in names), tuple(limits), slo)
+
+    @property
+    def metrics(self) -> tuple[Metric, ...]:
+        """Objectives, then limited metrics, each once."""
+        return tuple(dict.fromkeys((*self.objectives, *(limit.metric for limit in self.limits))))
+
+    def needs(self, what: str) -> bool:
+        """Whether some metric in play needs prices, or power."""
+        return any(m.need == what for m in self.metrics)
+
+    def needing(self, what: str) -> str:
+        """Their names."""
+        return " and ".join(m.name for m in self.metrics if m.need == what)
+
+    def values(self, f: Figures) -> dict[str, float]:
+        """All metrics that the figures know."""
+        out = {}
+        for m in METRICS.values():
+            if (m.need == "price" and f.price is None) or (m.need == "power" and f.mean_w is None):
+                continue
+            out[m.name] = float(m.value(f))
+        return out
+
+    def key(self, values: dict[str, float]) -> tuple[float, ...]:
+        """What deployments are ordered by, less being better."""
+        return tuple(float(m.signed(values[m.name])) for m in self.objectives)
+
+    def missed(self, values: dict[str, float]) -> tuple[str, ...]:
+        """Names of the limits that values break."""
+        return tuple(x.metric.name for x in self.limits if not x.met(values[x.metric.name]))
+
+    def bounds(self, best: Best) -> Floats:
+        """(C, objectives): what the key of each candidate is at least; infinite where a limit cannot be met."""
+        out = np.stack([np.asarray(m.signed(m.bound(best)), float) for m in self.objectives], axis=1)
+        for limit in self.limits:
+            out[~limit.met(limit.metric.bound(best))] = np.inf
+        return out

@@ -1,0 +1,297 @@
+"""From a scenario with `search.target: serving` to its best deployment."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from windtunnel.errors import Infeasible
+from windtunnel.planner.serving.kinds import Kind, Kinds, kinds_of
+from windtunnel.planner.serving.misses import nearest_miss
+from windtunnel.planner.serving.question import Question, loads_of, question_of
+from windtunnel.planner.serving.search import Evaluated, Found, Proof, Search
+from windtunnel.planner.serving.space import Candidates, screen
+from windtunnel.planner.serving.trial import Runs
+from windtunnel.serving.results import ServingResult
+from windtunnel.serving.simulate import simulate_serving
+from windtunnel.specs.scenario import Scenario
+
+TIE = 0.01
+"""Objectives this close, as a share, are as good as equal: predictions are wider than that."""
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a search is."""
+
+    screened: int
+    simulated: int
+    objective: str
+    unit: str
+    best: float | None
+    next_bound: float | None
+    elapsed_s: float
+    doing: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Deployment:
+    """One candidate in plain words and figures."""
+
+    plan: dict[str, Any]
+    """Device, engine, precision, axes, replicas, batch limits."""
+    load: float
+    values: dict[str, float]
+    """All metrics that are known."""
+    share: float
+    """Of requests that keep the objective; NaN where it was not simulated."""
+    share_upper: float
+    """The same at the upper end of the prediction's interval."""
+    quantiles: dict[str, float]
+    bounds: dict[str, float]
+    """The best that it could have been, by objective."""
+    estimate: dict[str, float]
+    missed: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ServingPlan:
+    """What a search found."""
+
+    scenario: dict[str, Any]
+    """With the best deployment written in, for `serve`."""
+    best: Deployment
+    result: ServingResult
+    """The best deployment, simulated as `serve` does."""
+    objectives: tuple[str, ...]
+    load_of: str
+    """What a load is: rate_per_s, concurrency or given."""
+    slo: dict[str, Any]
+    upper: bool
+    """Whether the best keeps the objective at the upper end of the prediction's interval too."""
+    central: Deployment | None
+    """The best at the central prediction, where it is another one."""
+    simpler: Deployment | None
+    """A simpler one that is as good within a hundredth."""
+    frontier: tuple[Deployment, ...]
+    """The best of the simulated ones, one a cut."""
+    front: tuple[Deployment, ...]
+    """Those that no other beats in all objectives."""
+    tried: tuple[Deployment, ...]
+    """All that keep the objective, for charts."""
+    evaluated: int
+    pruned: dict[str, int]
+    excluded: dict[str, int]
+    proof: Proof
+    screened_per_s: float
+    elapsed_s: float
+    notes: tuple[str, ...] = field(default_factory=tuple)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for `--json`."""
+        out = {
+            "best": {**asdict(self.best), "result": self.result.to_dict()}, "scenario": self.scenario,
+            "objectives": list(self.objectives), "frontier": [asdict(d) for d in self.frontier],
+            "front": [asdict(d) for d in self.front], "central": self.central and asdict(self.central),
+            "simpler": self.simpler and asdict(self.simpler), "slo": self.slo, "slo_at_upper": self.upper,
+            "load": self.load_of, "evaluated": self.evaluated, "pruned": self.pruned, "excluded": self.excluded,
+            "elapsed_s": self.elapsed_s, "screened_per_s": self.screened_per_s,
+            "proof": {**asdict(self.proof), "complete": self.proof.complete}, "notes": list(self.notes),
+        }  # fmt: skip
+        return {name: _plain(value) for name, value in out.items()}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {k: _plain(v) for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(v) for v in value]
+    if isinstance(value, float):
+        return value if np.isfinite(value) else None
+    return value
+
+
+Report = Callable[[Progress], None]
+
+
+def plan_serving(
+    scenario: Scenario, lines: Any, folder: Path, begun: float | None = None, *, report: Report | None = None
+) -> ServingPlan:
+    """The best deployment of a scenario's search space.
+
+    Args:
+        scenario: with `serving` and, where not everything is left open, `search`.
+        lines: where fields were written.
+        folder: that paths are relative to.
+        begun: when the search began, by `time.perf_counter`.
+        report: called as the search goes on.
+
+    Ctrl-C returns the best so far once there is one.
+
+    Raises:
+        BadInput: everything wrong with the scenario, at once.
+        Infeasible: nothing keeps the objective; the nearest miss is named.
+    """
+    begun = time.perf_counter() if begun is None else begun
+    q = question_of(scenario, folder, lines)
+    objective = q.goals.objectives[0]
+
+    def tell(screened: int, simulated: int = 0, best: float = float("nan"), bound: float = float("nan")) -> None:
+        if report:
+            known = None if best != best else float(objective.signed(best))
+            possible = float(objective.signed(bound)) if np.isfinite(bound) else None
+            done = time.perf_counter() - begun
+            report(Progress(screened, simulated, objective.name, objective.unit, known, possible, done))
+
+    runs = Runs(q, q.goals.slo)
+    kinds = kinds_of(q, runs.longest(loads_of(q, 1)[0]))
+    if not kinds.kinds:
+        rules = "; ".join(f"{rule} ({n})" for rule, n in kinds.excluded.items())
+        raise Infeasible(f"no instance of {q.model.name} can be built: {rules}", kinds.nearest)
+    one = Searched.of(q, kinds, runs, tell, upper=q.wanted.slo_at == "upper" and _has_slo(q))
+    notes: list[str] = []
+    other: Searched | None = None
+    if one.upper and one.proof.complete:
+        other = Searched.of(q, kinds, runs, tell, upper=False)
+        if one.found.best is None and other.found.best is not None:
+            one, other = other, None
+            notes.append(
+                "no candidate keeps the objective at the upper end of the prediction's interval; the best at the "
+                "central prediction is shown"
+            )
+    if one.found.best is None:
+        if not one.proof.complete:
+            raise KeyboardInterrupt
+        raise Infeasible(*nearest_miss(q, kinds.kinds, one.x, runs, one.found))
+    return _result(q, kinds, one, other, notes, time.perf_counter() - begun, runs)
+
+
+def _has_slo(q: Question) -> bool:
+    s = q.goals.slo
+    return any(v is not None for v in (s.ttft_s, s.tpot_s, s.e2e_s))
+
+
+@dataclass(frozen=True, slots=True)
+class Searched:
+    """One screen and search."""
+
+    x: Candidates
+    found: Found
+    proof: Proof
+    upper: bool
+    took_s: float
+
+    @classmethod
+    def of(cls, q: Question, kinds: Kinds, runs: Runs, tell: Callable[..., None], *, upper: bool) -> Searched:
+        """Screen and search."""
+        x, took = screen(q, kinds.kinds, runs, tell, upper=upper)
+        if not len(x):
+            most = min(q.wanted.limits.devices or 10**9, max(p.cluster.num_devices for p in q.places))
+            rule = f"no number of instances in search.space.replicas fits {most} devices"
+            raise Infeasible(rule, f"an instance takes {min(k.devices for k in kinds.kinds)} devices or more")
+        search = Search(
+            kinds.kinds, x, runs, q.goals, upper, q.free and len(q.goals.objectives) == 1,
+            lambda n, best, bound: tell(len(x), n, best, bound),
+        )  # fmt: skip
+        found, proof = search.run()
+        return cls(x, found, proof, upper, took)
+
+
+def _result(
+    q: Question, kinds: Kinds, one: Searched, other: Searched | None, notes: list[str], elapsed_s: float, runs: Runs
+) -> ServingPlan:
+    good = sorted((e for e in one.found.evaluated if e.good), key=lambda e: (e.key, _burden(one.x, kinds, e)))
+    chosen, scenario, result = _confirmed(q, kinds, one, good, notes)
+    simpler = next(
+        (
+            e
+            for e in sorted(good, key=lambda e: _burden(one.x, kinds, e))
+            if e.key[0] <= chosen.key[0] + TIE * abs(chosen.key[0])
+        ),
+        chosen,
+    )
+    central = None
+    if other is not None and other.found.best is not None and other.found.best.key < chosen.key:
+        central = _deployment(q, kinds, other, other.found.best)
+    cuts: dict[Any, Evaluated] = {}
+    for e in good:
+        cuts.setdefault((int(one.x.kind[e.index])), e)
+    top = sorted(cuts.values(), key=lambda e: e.key)[: q.wanted.top]
+    proof = one.proof
+    pruned = {
+        "too_slow": proof.too_slow, "too_much": proof.too_much, "limits": proof.limits, "bound": proof.bound,
+        "load": proof.load, "settled": proof.settled, "refused": proof.refused,
+    }  # fmt: skip
+    apart = _burden(one.x, kinds, simpler) < _burden(one.x, kinds, chosen)
+    return ServingPlan(
+        scenario, _deployment(q, kinds, one, chosen), result, tuple(m.name for m in q.goals.objectives), q.load,
+        q.goals.slo.model_dump(mode="json"), one.upper, central,
+        _deployment(q, kinds, one, simpler) if apart else None, tuple(_deployment(q, kinds, one, e) for e in top),
+        tuple(_deployment(q, kinds, one, e) for e in sorted(one.found.front, key=lambda e: e.key)),
+        tuple(_deployment(q, kinds, one, e) for e in good), runs.simulated, pruned, kinds.excluded, proof,
+        len(one.x) / max(one.took_s, 1e-9), elapsed_s, tuple(notes),
+    )  # fmt: skip
+
+
+def _burden(x: Candidates, kinds: Kinds, e: Evaluated) -> tuple[float, ...]:
+    """What makes a deployment less simple: kinds of parallelism, devices of an instance, limits unlike the engine's."""
+    kind, s, t, _, _ = x.at(kinds.kinds, e.index)
+    p, own, limits = kind.plan, kind.default, (s, t)
+    changed = sum(a != b for a, b in zip(limits, own, strict=True))
+    return float((p.pp > 1) + (p.dp > 1) + (p.ep > 1)), float(kind.devices), float(changed), -limits[0], -limits[1]
+
+
+def _confirmed(
+    q: Question, kinds: Kinds, one: Searched, good: list[Evaluated], notes: list[str]
+) -> tuple[Evaluated, dict[str, Any], ServingResult]:
+    """The best that keeps the objective when `serve` simulates its scenario.
+
+    The search prices all batch limits of a kind by one table of iterations; `serve` makes one for each, which differs
+    by what lies between two of its points, below 0.5 %.
+    """
+    for e in good[:20]:
+        written = written_in(q, kinds.kinds, one.x, e.index)
+        result = simulate_serving(written)
+        if result.slo_met and not result.saturated:
+            if e is not good[0]:
+                notes.append("better ones kept the objective in the search and missed it by a hair when confirmed")
+            return e, written.model_dump(mode="json", exclude_unset=True), result
+    written = written_in(q, kinds.kinds, one.x, good[0].index)
+    notes.append("the best keeps the objective in the search and misses it by a hair when confirmed")
+    return good[0], written.model_dump(mode="json", exclude_unset=True), simulate_serving(written)
+
+
+def written_in(q: Question, kinds: list[Kind], x: Candidates, index: int) -> Scenario:
+    """The scenario with a candidate written in."""
+    kind, s, t, replicas, _ = x.at(kinds, index)
+    pool = kind.pool(q.pool, s, t, replicas)
+    update: dict[str, Any] = {"pools": (pool,)}
+    if q.load != "given":
+        value: Any = int(x.load[index]) if q.load == "concurrency" else float(x.load[index])
+        update["traffic"] = q.serving.traffic.model_copy(update={q.load: value})
+        if (trace := q.serving.traffic.trace) is not None:
+            update["traffic"] = update["traffic"].model_copy(update={"trace": str((q.folder / trace).resolve())})
+    serving = kind.serving.model_copy(update=update)
+    return q.scenario.model_copy(update={"serving": serving, "cluster": kind.place.reference, "search": None})
+
+
+def _deployment(q: Question, kinds: Kinds, one: Searched, e: Evaluated) -> Deployment:
+    x = one.x
+    kind, s, t, replicas, _ = x.at(kinds.kinds, e.index)
+    axes = kind.axes() | {"replicas": replicas, "max_num_seqs": s, "max_num_batched_tokens": t}
+    at = replace(
+        x.best, **{n: getattr(x.best, n)[e.index : e.index + 1] for n in type(x.best).__dataclass_fields__}
+    )  # fmt: skip
+    bounds = {m.name: float(m.bound(at)[0]) for m in q.goals.objectives}
+    names = ("ttft_s", "tpot_s", "tokens_per_s")
+    estimate = {n: float(v) for n, v in zip(names, x.estimate[e.index], strict=True)}
+    found = e.trial
+    return Deployment(
+        axes, float(x.load[e.index]), e.values, found.share, found.share_upper, found.quantiles, bounds, estimate,
+        e.missed,
+    )  # fmt: skip

@@ -1,0 +1,180 @@
+"""What a scenario asks of the serving planner, looked up, with everything that is wrong with it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from windtunnel import catalog
+from windtunnel.errors import UNSET, BadInput, ProblemList
+from windtunnel.importers.scenario import attempt, resolve_model
+from windtunnel.planner.cases import devices_of, prices_of, reference_of
+from windtunnel.planner.serving.objectives import DEFAULT_FREE, DEFAULT_GIVEN, Goals
+from windtunnel.serving.traffic import Traffic, generate
+from windtunnel.specs.cluster import ClusterRef, ClusterSpec, MixedClusterRef, refuse_groups
+from windtunnel.specs.model import ModelSpec
+from windtunnel.specs.scenario import Scenario
+from windtunnel.specs.search import SearchSpec
+from windtunnel.specs.serving import PoolSpec, ServingPlan, ServingSpec, TrafficSpec
+
+GRID = 2.0**0.25
+"""Neighbouring loads of a grid, as a factor."""
+MOST_IN_FLIGHT = 512
+"""Closed loops are tried up to so many requests for each device."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A cluster of the search."""
+
+    cluster: ClusterSpec
+    reference: Any
+    """As a scenario writes it."""
+    price: float | None
+    """Money for a device and hour."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """Model, clusters, traffic and goals of a search."""
+
+    scenario: Scenario
+    folder: Path
+    model: ModelSpec
+    places: tuple[Place, ...]
+    serving: ServingSpec
+    pool: PoolSpec
+    """What all candidates start from."""
+    wanted: SearchSpec
+    goals: Goals
+    load: str
+    """rate_per_s, concurrency, or `given`: a trace or an offline batch."""
+    free: bool
+    """Whether the load is searched."""
+    pinned: frozenset[str]
+    """Axes that the scenario's pool sets."""
+    lines: Any = None
+
+    def traffic(self, load: float) -> Traffic:
+        """Requests at a load (rate or requests in flight); times of a run may be written into them."""
+        spec = self.serving.traffic
+        if self.load != "given":
+            value: Any = int(load) if self.load == "concurrency" else load
+            spec = spec.model_copy(update={self.load: value})
+        try:
+            return generate(spec, folder=self.folder)
+        except BadInput as error:
+            raise error.located(self.lines) from None
+
+
+def question_of(scenario: Scenario, folder: Path, lines: Any) -> Question:
+    """Everything that a scenario leaves open, looked up.
+
+    Raises:
+        BadInput: everything wrong with it, at once.
+    """
+    problems = ProblemList(lines)
+    wanted = scenario.search or SearchSpec(target="serving")
+    model = attempt("model", lambda: resolve_model(scenario, folder), problems)
+    base = attempt("cluster", lambda: catalog.resolve_cluster(scenario.cluster), problems)
+    serving = scenario.serving
+    if serving is None:
+        problems.add("serving", None, "is required by search.target serving: traffic at least")
+    if scenario.techniques:
+        names = [t if isinstance(t, str) else next(iter(t)) for t in scenario.techniques]
+        problems.add("techniques", names, "are not searched over yet; leave them out")
+    if isinstance(scenario.cluster, MixedClusterRef) or base is None:
+        if base is not None:
+            refuse_groups(base, "`plan` of serving")
+        problems.raise_if_any()
+    assert base is not None
+    refuse_groups(base, "`plan` of serving")
+    prices, devices = prices_of(wanted, base, problems), devices_of(wanted, base, problems)
+    places = [_place(scenario.cluster, base, name, prices.get(name)) for name in devices]
+    if model is not None and model.family in ("encoder", "vit", "encoder_decoder"):
+        problems.add("model", model.name, "generates no tokens, or is not served yet: a decoder-only model is needed")
+    problems.raise_if_any()
+    assert serving is not None and model is not None
+    if len(serving.pools) > 1 or any(p.role != "mixed" for p in serving.pools):
+        rule = "at most one mixed pool: the planner makes the others (search.space.deployment)"
+        problems.add("serving.pools", f"{len(serving.pools)} pools", rule)
+    pool, pinned = _pool(scenario, serving)
+    if pool.plan.cp > 1:
+        problems.add("serving.pools[0].plan.cp", pool.plan.cp, "must be 1: no cp is searched over")
+    spec = serving.traffic
+    load = "rate_per_s" if spec.rate_per_s else "concurrency" if spec.concurrency else "given"
+    for axis in ("rate_per_s", "concurrency"):
+        if getattr(wanted.space, axis) and axis != load:
+            problems.add(f"search.space.{axis}", list(getattr(wanted.space, axis)), f"needs serving.traffic.{axis}")
+    several = len(getattr(wanted.space, load, None) or ()) > 1
+    if load == "rate_per_s" and spec.num_requests is None and (several or "objective" in wanted.model_fields_set):
+        problems.add("serving.traffic.num_requests", UNSET, "is needed where the load is searched")
+    goals = _goals(wanted, serving, load, problems)
+    for place in places:
+        if goals.needs("price") and place.price is None:
+            name = place.cluster.device.id
+            rule = f"is needed for {goals.needing('price')}: no price of {name} is known (money a device-hour)"
+            problems.add(f"search.prices.{name}", UNSET, rule)
+        if goals.needs("power") and not place.cluster.device.tdp_w:
+            rule = f"its data sheet gives no power (tdp_w), which {goals.needing('power')} needs"
+            problems.add("cluster.device", place.cluster.device.id, rule)
+    problems.raise_if_any()
+    free = load != "given" and goals.objectives[0].of_load and not getattr(wanted.space, load)
+    return Question(
+        scenario, folder, model, tuple(places), serving, pool, wanted, goals, load, free, pinned, lines
+    )  # fmt: skip
+
+
+def loads_of(q: Question, most_devices: int) -> tuple[float, ...]:
+    """Loads of the candidates: the given one, those of the space, or a grid.
+
+    A grid of rates spans a factor of 64 below and above the traffic's rate; one of requests in flight goes from 1 to
+    `MOST_IN_FLIGHT` a device.
+    """
+    spec: TrafficSpec = q.serving.traffic
+    if q.load == "given":
+        return (0.0,)
+    listed = getattr(q.wanted.space, q.load)
+    if listed:
+        return tuple(sorted({float(x) for x in listed}))
+    own = float(getattr(spec, q.load))
+    if not q.free:
+        return (own,)
+    if q.load == "concurrency":
+        top, out, x = min(MOST_IN_FLIGHT * most_devices, spec.num_requests or 10**9), [], 1.0
+        while x <= top:
+            out.append(float(round(x)))
+            x *= GRID
+        return tuple(sorted({*out, own}))
+    return tuple(float(f"{own * GRID**k:.6g}") for k in range(-24, 25))
+
+
+def _goals(wanted: SearchSpec, serving: ServingSpec, load: str, problems: ProblemList) -> Goals:
+    names: tuple[str, ...] = wanted.objectives
+    if "objective" not in wanted.model_fields_set:
+        names = (DEFAULT_GIVEN,) if load == "rate_per_s" and not wanted.space.rate_per_s else (DEFAULT_FREE,)
+    return Goals.of(names, wanted, serving.slo)
+
+
+def _pool(scenario: Scenario, serving: ServingSpec) -> tuple[PoolSpec, frozenset[str]]:
+    """The pool that candidates start from, and the axes it pins."""
+    if serving.pools:
+        pool = serving.pools[0]
+        told = {*pool.plan.model_fields_set}
+        told |= {n for n in ("max_num_seqs", "max_num_batched_tokens") if getattr(pool.limits, n) is not None}
+        told |= {"replicas"} & pool.model_fields_set
+        return pool, frozenset(told)
+    plan = scenario.plan
+    told = {n for n in ("tp", "pp", "ep", "dp") if n in plan.model_fields_set and isinstance(getattr(plan, n), int)}
+    own = ServingPlan(**{n: getattr(plan, n) for n in told})
+    return PoolSpec(plan=own), frozenset(told)
+
+
+def _place(written: Any, base: ClusterSpec, device: str, price: float | None) -> Place:
+    reference = reference_of(written, base, device, base.nodes, price)
+    if isinstance(reference, ClusterRef) and device != base.device.id and base.devices_per_node:
+        reference = reference.model_copy(update={"devices_per_node": base.devices_per_node})
+    cluster = catalog.resolve_cluster(reference)
+    own = cluster.price_per_device_hour
+    return Place(cluster, reference, price or (own if own is not None else cluster.device.price_per_hour))

@@ -1,0 +1,190 @@
+"""One candidate at request level: the jitted loop on the requests of the search, and what the planner reads of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from windtunnel.cost.serving import release_of
+from windtunnel.planner.serving.kinds import Kind
+from windtunnel.planner.serving.objectives import Figures
+from windtunnel.planner.serving.question import Question
+from windtunnel.serving import loop
+from windtunnel.serving.interval import band
+from windtunnel.serving.limits import Limits
+from windtunnel.serving.limits import Router as Rule
+from windtunnel.serving.metrics import Measures, backlog_grows, measures
+from windtunnel.serving.power import power
+from windtunnel.serving.prefixes import Chains, chains_of
+from windtunnel.serving.requests import DONE, REJECTED, Requests
+from windtunnel.serving.traffic import Traffic
+from windtunnel.specs.serving import SloSpec
+
+PARTS = ("ttft_s", "tpot_s", "e2e_s")
+"""Of an objective."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """What a run of one candidate gave."""
+
+    figures: Figures
+    share: float
+    """Of requests that keep the objective at the central prediction."""
+    share_upper: float
+    """At the upper end of the prediction's interval."""
+    saturated: bool
+    rejected: int
+    quantiles: dict[str, float]
+    """Seconds of TTFT, TPOT and E2E that the wanted share of requests stays below, and medians."""
+    peak: int
+    """Most sequences of one lane at once."""
+
+
+@dataclass(slots=True)
+class Runs:
+    """Runs candidates, and remembers requests and equal runs."""
+
+    q: Question
+    slo: SloSpec
+    simulated: int = 0
+    settled: int = 0
+    """Candidates whose run is the same as one made before."""
+    _traffic: dict[float, Traffic] = field(default_factory=dict)
+    _chains: dict[tuple[float, int], Chains] = field(default_factory=dict)
+    _high: dict[tuple[str, str], dict[str, float]] = field(default_factory=dict)
+    _known: dict[tuple[int, int, float], list[tuple[Limits, int, Trial]]] = field(default_factory=dict)
+
+    def traffic(self, load: float) -> Traffic:
+        """Requests at a load, answers cut as the engine cuts them at its longest model length."""
+        if load not in self._traffic:
+            self._traffic[load] = self.q.traffic(load)
+        return self._traffic[load]
+
+    def longest(self, load: float) -> int:
+        """Tokens of the longest prompt and answer."""
+        requests = self.traffic(load).requests
+        return int((requests.input_tokens + requests.output_tokens).max())
+
+    def upper(self, kind: Kind) -> dict[str, float]:
+        """By how much measured times may exceed predicted ones, by part of the objective."""
+        s, device = kind.serving, kind.place.cluster.device
+        key = release_of(s.engine, s.engine_version), device.generation
+        if key not in self._high:
+            found = {name: band(*key, self.q.model, name) for name in PARTS}
+            self._high[key] = {n: max(b.high, 1.0) for n, b in found.items() if b is not None}
+        return self._high[key]
+
+    def tightened(self, kind: Kind) -> SloSpec:
+        """The objective over how much longer things may take: who keeps it keeps the other at the upper end."""
+        high = self.upper(kind)
+        parts = {n: None if (v := getattr(self.slo, n)) is None else v / high.get(n, 1.0) for n in PARTS}
+        return self.slo.model_copy(update=parts)
+
+    def run(self, kind: Kind, sequences: int, tokens: int, replicas: int, load: float) -> Trial | None:
+        """Simulate a candidate; None where its engine does not start."""
+        limits = kind.limits(self.q.pool, sequences, tokens)
+        if limits is None:
+            return None
+        traffic = self.traffic(load)
+        limits = replace(limits, concurrency=traffic.concurrency)
+        key = id(kind), replicas, load
+        for other, peak, trial in self._known.get(key, []):
+            if _same_run(limits, other, peak, traffic.requests, alike=self._alike(load, limits)):
+                self.settled += 1
+                return trial
+        trial = self._simulate(kind, limits, replicas, load, traffic)
+        self.simulated += 1
+        self._known.setdefault(key, []).append((limits, trial.peak, trial))
+        return trial
+
+    def _alike(self, load: float, limits: Limits) -> bool:
+        """Whether prompts have something in common, so that the size of the cache decides what is found in it."""
+        return limits.caching and self._chains[load, limits.block].common > 0
+
+    def _simulate(self, kind: Kind, limits: Limits, replicas: int, load: float, traffic: Traffic) -> Trial:
+        q, lanes = self.q, replicas * kind.lanes
+        requests = replace(traffic.requests, arrival_s=traffic.requests.arrival_s.copy())
+        longest = kind.instance.max_model_len
+        if longest:
+            room = np.maximum(longest - requests.input_tokens, 1)
+            requests.output_tokens = np.minimum(requests.output_tokens, room).astype(np.int32)
+        chains = None
+        if limits.caching:
+            block = (load, limits.block)
+            if block not in self._chains:
+                shared = q.serving.traffic.shared_prefix_tokens
+                self._chains[block] = chains_of(requests, limits.block, shared)
+            chains = self._chains[block]
+        most = limits.budget + limits.max_seqs
+        if not limits.chunked:
+            most = max(most, self.longest(load) + limits.max_seqs)
+        table = kind.tables(most)
+        policy, router = kind.instance.policy, kind.instance.router
+        if policy.jitted() and router.rule is not None:
+            outcome = loop.serve(requests, table, limits, lanes, chains)
+        else:
+            own = router.twin(Rule(limits.router), limits.seed)
+            outcome = loop.serve_plainly(requests, table, limits, lanes, chains, policy=policy(), router=own)
+        return self._trial(kind, limits, replicas, requests, outcome.totals, traffic)
+
+    def _trial(
+        self, kind: Kind, limits: Limits, replicas: int, requests: Requests, totals: Any, traffic: Traffic
+    ) -> Trial:
+        spec = traffic.spec
+        found = measures(requests, kind.iteration.request_s, spec.warmup_requests)
+        done = requests.state == DONE
+        count = max(int(found.done.sum()), 1)
+        share = float(found.good(self.slo).sum()) / count
+        upper = float(found.good(self.tightened(kind)).sum()) / count
+        first = float(np.nanmin(requests.arrival_s)) if len(requests) else 0.0
+        last = float(np.nanmax(requests.finish_s)) if done.any() else 0.0
+        duration, tokens = max(last - first, 1e-12), float(requests.output_tokens[done].sum())
+        rejected = int((requests.state == REJECTED).sum())
+        if longest := kind.instance.max_model_len:
+            rejected += int((requests.input_tokens >= longest).sum())
+        mean_w: float | None = None
+        if self.q.goals.needs("power"):
+            drawn = power(
+                self.q.model, kind.place.cluster, kind.instance.shape, kind.iteration, totals, duration,
+                output_tokens=tokens, mixed=limits.mixed,
+            )  # fmt: skip
+            mean_w = (drawn.mean_w_per_device or 0.0) * kind.devices * replicas
+        tpot = found.tpot_s[np.isfinite(found.tpot_s)]
+        figures = Figures(
+            kind.devices * replicas, kind.place.price, duration, tokens, int(done.sum()), share,
+            float(np.median(tpot)) if len(tpot) else 0.0, mean_w,
+        )  # fmt: skip
+        saturated = not limits.concurrency and not spec.offline and backlog_grows(requests)
+        return Trial(
+            figures, share, upper, saturated, rejected, _quantiles(found, self.slo), int(totals["running_max"].max())
+        )  # fmt: skip
+
+
+def _quantiles(found: Measures, slo: SloSpec) -> dict[str, float]:
+    out = {}
+    for name, values in (("ttft_s", found.ttft_s), ("tpot_s", found.tpot_s), ("e2e_s", found.e2e_s)):
+        known = values[np.isfinite(values)]
+        for at, word in ((slo.percentile, name), (0.5, f"{name[:-2]}_p50_s")):
+            out[word] = float(np.quantile(known, at)) if len(known) else 0.0
+    return out
+
+
+def _same_run(a: Limits, b: Limits, peak: int, requests: Requests, *, alike: bool) -> bool:
+    """Whether limits that differ in what no request ever met give the same run.
+
+    `peak`: most sequences that a lane of `b` held at once. Both must take more, and have room for as many of the
+    longest requests and two more; where prompts are `alike`, blocks that nobody holds count too, and no run is.
+    """
+    if replace(a, max_seqs=b.max_seqs, blocks=b.blocks, watermark=b.watermark, swap_blocks=b.swap_blocks) != b:
+        return False
+    if (a.max_seqs, a.blocks, a.watermark, a.swap_blocks) == (b.max_seqs, b.blocks, b.watermark, b.swap_blocks):
+        return True
+    if alike or min(a.max_seqs, b.max_seqs) <= peak:
+        return False
+    longest = int((requests.input_tokens + requests.output_tokens).max())
+    extra = a.sequence_blocks + int(np.ceil(min(longest, a.window) * a.window_share / a.block)) + 2
+    most = (peak + 2) * (-(-longest // a.block) + extra)
+    return min(a.blocks - a.watermark, b.blocks - b.watermark) >= most

@@ -1,0 +1,122 @@
+"""Words that the terminal and the HTML report of a serving search share."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from windtunnel.report.plan_text import quantity
+
+if TYPE_CHECKING:
+    from windtunnel.planner.serving.plan import Deployment, ServingPlan
+
+PARTS = {"ttft_s": "TTFT", "tpot_s": "TPOT", "e2e_s": "E2E"}
+_AXES = ("tp", "pp", "dp", "ep")
+
+
+def cut_words(d: Deployment) -> str:
+    """Replicas and how each is cut.
+
+    Example: `4 × tp 2` or `2 × dp 8 ep 8`.
+    """
+    axes = [f"{n} {d.plan[n]}" for n in _AXES if d.plan[n] > 1] or ["one device"]
+    return f"{d.plan['replicas']} × {' '.join(axes)}"
+
+
+def limits_words(d: Deployment) -> str:
+    """Batch limits, as the engine calls them."""
+    return f"max_num_seqs {d.plan['max_num_seqs']:,}, max_num_batched_tokens {d.plan['max_num_batched_tokens']:,}"
+
+
+def where_words(d: Deployment) -> str:
+    """Device, engine and formats."""
+    return f"{d.plan['device']}, {d.plan['engine']}, weights {d.plan['weights']}, cache {d.plan['kv_cache']}"
+
+
+def load_words(d: Deployment, plan: ServingPlan) -> str:
+    """The load that a deployment serves."""
+    if plan.load_of == "rate_per_s":
+        return f"{d.load:,.4g} requests/s"
+    return f"{d.load:,.0f} in flight" if plan.load_of == "concurrency" else "the given requests"
+
+
+def slo_words(d: Deployment, plan: ServingPlan) -> list[str]:
+    """What each part of the objective comes to, at its percentile."""
+    share = 100 * plan.slo["percentile"]
+    return [
+        f"{word} p{share:g} {milli(d.quantiles[n])} of {milli(limit)}"
+        for n, word in PARTS.items()
+        if (limit := plan.slo.get(n)) is not None
+    ]
+
+
+def milli(seconds: float) -> str:
+    """Milliseconds, or seconds from one on."""
+    return f"{seconds:,.3g} s" if seconds >= 1 else f"{1e3 * seconds:,.4g} ms"
+
+
+def metric_words(name: str, value: float) -> str:
+    """A metric's value with its unit."""
+    from windtunnel.planner.serving.objectives import METRICS
+
+    return quantity(value, METRICS[name].unit)
+
+
+def binding_words(d: Deployment, plan: ServingPlan) -> str:
+    """Which part of the objective is nearest to its limit."""
+    used = {n: d.quantiles[n] / v for n in PARTS if (v := plan.slo.get(n))}
+    if not used:
+        return ""
+    most = max(used, key=lambda n: used[n])
+    return f"{PARTS[most]} takes {100 * used[most]:.0f} % of its limit"
+
+
+def certain_words(plan: ServingPlan) -> str:
+    """Whether the objective holds at the upper end of the interval."""
+    if all(plan.slo.get(n) is None for n in PARTS):
+        return "no objective is stated: nothing bounds latency"
+    if plan.upper:
+        return "the objective holds at the upper end of the prediction's 80 % interval too"
+    return "the objective holds at the central prediction alone: a measured run may miss it"
+
+
+def why_words(plan: ServingPlan) -> list[str]:
+    """Why the best beats the next cut, a sentence a line."""
+    others = [d for d in plan.frontier if (d.plan | _UNSAID) != (plan.best.plan | _UNSAID)]
+    if not others:
+        return ["no other cut keeps the objective"]
+    nxt, first = others[0], plan.objectives[0]
+    from windtunnel.planner.serving.objectives import METRICS
+
+    metric, mine, theirs = METRICS[first], plan.best.values[first], nxt.values[first]
+    if mine == theirs:
+        text = f"the next cut, {cut_words(nxt)}, is as good in {first.replace('_', ' ')}, and not simpler"
+    else:
+        worse = 100 * abs(theirs - mine) / abs(mine) if mine else 0.0
+        word = "less" if metric.maximise else "more"
+        text = f"the next cut, {cut_words(nxt)}, has {worse:.1f} % {word} {first.replace('_', ' ')}"
+    out = [text + (f": at {load_words(nxt, plan)} its {b}" if (b := binding_words(nxt, plan)) else "")]
+    if b := binding_words(plan.best, plan):
+        out.append(f"what bounds the best: {b}; {plan.result.bound_by}" if plan.result.bound_by else b)
+    return out
+
+
+_UNSAID = {"replicas": 0, "max_num_seqs": 0, "max_num_batched_tokens": 0}
+
+
+def proof_words(plan: ServingPlan) -> list[str]:
+    """What is proven and what is not, a sentence a line."""
+    p = plan.proof
+    parts = [
+        (p.too_slow, "answer one request alone too slowly"), (p.too_much, "have more work than time"),
+        (p.limits, "break a limit"), (p.bound, "are bounded below the best"),
+        (p.settled, "run exactly as another one"), (p.refused, "do not start"),
+        (p.load, "have a load above one that their deployment failed at"), (p.simulated, "simulated"),
+    ]  # fmt: skip
+    said = ", ".join(f"{n:,} {words}" for n, words in parts if n)
+    out = [f"{p.candidates:,} candidates, {plan.screened_per_s:,.0f} screened a second: {said}."]
+    if not p.complete:
+        out.append(f"Stopped early: {p.open:,} were not looked at; the best of them could reach {p.next_bound:,.4g}.")
+    else:
+        assumed = " if failing at a load means failing at higher ones" if p.load else ""
+        out.append(f"No candidate of the space is better by the simulation of these requests{assumed}.")
+    return out
