@@ -130,4 +130,5 @@ def of_a_new_group(errors: Sequence[tuple[str, float]]) -> npt.NDArray[np.float6
         groups[group].append(error)
     medians = np.array([np.median(own) for own in groups.values()])
     scatter = np.concatenate([np.array(own) - np.median(own) for own in groups.values()])
-    return np.add.outer(medians, scatter).ravel()
+    sums: npt.NDArray[np.float64] = np.add.outer(medians, scatter)
+    return sums.ravel()
