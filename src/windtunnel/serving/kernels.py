@@ -18,6 +18,9 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+from windtunnel.serving import kernels_handover as handover
+from windtunnel.serving.kernels_handover import HELD, MOVING
+
 Array = Any
 
 NEW, WAITING, PREFILL, DECODE, DONE, REJECTED = range(6)
@@ -49,19 +52,22 @@ stored, what this iteration takes, what was made; links of the waiting line, of 
 admission. `held`: tokens inside the window, on the average of its answer. `follow`: the request that is sent `delay`
 seconds after this one ended (its next turn), or −1. `hit`: prompt tokens found in the cache when it first entered.
 `nodes`: of its chain that it holds; `shared`: blocks of those that it does not count as its own; `swapped`: blocks in
-host memory."""
+host memory, or −1 while its cache is on the instance that computed its prompt."""
 INSTANCE = np.dtype(
     [(name, "f8") for name in ("start", "end", "first_step", "slope", "kv", "window")]
     + [(name, "i8") for name in ("step", "steps", "used", "polled", "ratio", "cached", "host", "row", "single")]
     + [("fraction", "i8")]
     + [(name, "i4") for name in ("mode", "decoding", "prefilling", "waiting", "prompt_head", "prompt_tail")]
-    + [(name, "i4") for name in ("newest", "oldest", "youngest", "common")],
+    + [(name, "i4") for name in ("newest", "oldest", "youngest", "common")]
+    + [(name, "i4") for name in ("pool", "hands", "admitted", "last_admitted", "ready", "last_ready")],
     align=True,
 )  # fmt: skip
 """An instance: the iteration or run under way, its batch, its cache. `ratio`: of the answers to come, what is expected
 (millionths); `step`: tokens that a sequence decoding all along has made, and `fraction` of the next (millionths);
 `cached`: blocks that nobody holds but whose content is known, from the `oldest` node to the `youngest`;
-`common`: nodes that several requests may want, from `row` on; `single`: what to add to the number of any other."""
+`common`: nodes that several requests may want, from `row` on; `single`: what to add to the number of any other.
+`hands`: 1 where prompts are computed for another pool; lists of answers that have just got blocks and of those whose
+cache has come. Answers on their way count as `prefilling`."""
 NODE = np.dtype([(name, "i4") for name in ("resident", "holders", "before", "after")])
 """A stretch of content in one instance's cache: blocks there, requests that hold it, its place among those let go."""
 TOTAL = np.dtype(
@@ -261,7 +267,7 @@ def _wanted(q: Array, limits: Array) -> int:
     """Tokens that a request takes blocks for when it enters."""
     if limits.reserve:
         return max(q.input + q.output, limits.reserve_length) + limits.lookahead
-    return q.input + q.made + limits.lookahead
+    return q.input + q.made + min(q.swapped, 0) + limits.lookahead
 
 
 # -- steps and tokens: all sequences of an instance share one clock of tokens ------------------------------------------
@@ -420,7 +426,7 @@ def _give_back(
 ) -> None:  # fmt: skip
     """A request frees its blocks, of which `done` tokens are computed."""
     q = requests[i]
-    if nodes is not None:
+    if nodes is not None and limits.caching:
         _register(instance, requests, nodes, chain_at, chain, size, i, done // limits.block)
         blocks -= q.shared
         _release(instance, requests, nodes, chain_at, chain, i)
@@ -492,6 +498,95 @@ def _expected(instance: Array, heap: Array, requests: Array) -> int:
     return out
 
 
+# -- answers whose prompt another instance computed --------------------------------------------------------------------
+@_helper
+def _join(instance: Array, heap: Array, requests: Array, turns: Array, limits: Array, flow: Array, now: float) -> None:
+    """Answers whose cache has come decode from now on."""
+    i = instance.ready
+    while i >= 0:
+        q = requests[i]
+        q.state = DECODE
+        q.swapped = 0
+        q.stored = q.input + q.made - 1
+        q.finish_step = instance.step + q.output - q.made
+        heap[instance.decoding] = i
+        instance.decoding += 1
+        instance.prefilling -= 1
+        _up(heap, requests, instance.decoding - 1)
+        instance.kv += q.stored + 1
+        q.held = min(q.stored + 1 + (q.output - q.made) // 2, limits.window)
+        instance.window += q.held
+        if not limits.reserve:
+            turns[(q.stored + limits.lookahead - instance.step) % limits.block] += 1
+        _enlist(instance, requests, i)
+        if flow[4][0].first == handover.TRANSFER_FIRST:
+            q.first = now
+        i = q.next_prompt
+    instance.ready = -1
+    instance.last_ready = -1
+
+
+@_helper
+def _enlist(instance: Array, requests: Array, i: int) -> None:
+    """Put a request last in the order of admission."""
+    q = requests[i]
+    q.before = instance.newest
+    q.after = -1
+    if instance.newest >= 0:
+        requests[instance.newest].after = i
+    instance.newest = i
+
+
+@_helper
+def _hands_on(instance: Array, requests: Array, i: int, flow: Array) -> bool:
+    """Whether a computed prompt is answered elsewhere."""
+    if instance.hands == 0:
+        return False
+    return requests[i + len(requests) // 2].output > 1 or flow[4][0].first == handover.DECODE_FIRST
+
+
+@_helper
+def _hold_for(
+    instance: Array, lines: Array, requests: Array, limits: Array, nodes: Array, row: int, i: int, now: float
+) -> None:
+    """Keep blocks for an answer whose cache is elsewhere."""
+    q = requests[i]
+    lines[row, 0] = q.behind
+    if q.behind < 0:
+        lines[row, 1] = -1
+    instance.waiting -= 1
+    q.blocks = _blocks(_wanted(q, limits), limits.block)
+    instance.used += q.blocks + _extra(q, limits)
+    if nodes is not None:
+        _evict(instance, nodes, limits.blocks)
+    q.state = MOVING
+    q.scheduled = now
+    instance.prefilling += 1
+    q.next_prompt = -1
+    if instance.last_admitted >= 0:
+        requests[instance.last_admitted].next_prompt = i
+    else:
+        instance.admitted = i
+    instance.last_admitted = i
+
+
+@_helper
+def _first_steps(requests: Array, joined: int, histogram: Array, now: float, seconds: float) -> None:
+    """The first step of answers that have just joined: their first token, or the time since it, which has a bin."""
+    half = len(requests) // 2
+    i = joined
+    while i >= 0:
+        q = requests[i]
+        if q.state == DECODE:
+            if q.made == 0:
+                q.first = now + seconds
+                _count(histogram, seconds, 0.0, 1, -1)
+            elif q.first != q.first:
+                _count(histogram, seconds, 0.0, 1, -1)
+                _count(histogram, now + seconds - requests[i - half].first, 0.0, 1, 1)
+        i = q.next_prompt
+
+
 # -- one instance ------------------------------------------------------------------------------------------------------
 @_helper
 def _fits(
@@ -504,7 +599,7 @@ def _fits(
     if limits.mixed and not limits.reserve:
         need += _next_growth(instance, turns, limits)
     found = 0
-    if nodes is not None and q.swapped == 0:
+    if nodes is not None and limits.caching and q.swapped == 0:
         found, free, _ = _find(instance, nodes, chain_at, chain, size, i)
         need += free - found
     if instance.decoding + instance.prefilling == 0:
@@ -537,10 +632,13 @@ def _admissible(
 @_helper
 def _form(
     instance: Array, lines: Array, heap: Array, requests: Array, turns: Array, total: Array, limits: Array,
-    linear: Array, nodes: Array, chain_at: Array, chain: Array, size: Array, now: float,
+    linear: Array, nodes: Array, chain_at: Array, chain: Array, size: Array, flow: Array, histogram: Array, now: float,
 ) -> None:  # fmt: skip
     """Start the next iteration, or run of decode steps, of an instance that is free."""
     preempted = False
+    if flow is not None:
+        joined = instance.ready
+        _join(instance, heap, requests, turns, limits, flow, now)
     if not limits.reserve:
         while instance.decoding > 0:
             need = _next_growth(instance, turns, limits)
@@ -586,10 +684,15 @@ def _form(
         row = _first_in_line(lines)
         i = lines[row, 0]
         q = requests[i]
+        if flow is not None and q.swapped < 0:
+            if not _fits(instance, heap, requests, turns, limits, nodes, chain_at, chain, size, i):
+                break
+            _hold_for(instance, lines, requests, limits, nodes, row, i, now)
+            continue
         found, count, cached = 0, 0, q.cached
         if q.swapped > 0:
             cached = q.input + q.made - 1
-        elif nodes is not None:
+        elif nodes is not None and limits.caching:
             found, _, count = _find(instance, nodes, chain_at, chain, size, i)
             cached = min(found * limits.block, q.input + q.made - 1)
         left = q.input + q.made - cached
@@ -603,7 +706,7 @@ def _form(
         if q.behind < 0:
             lines[row, 1] = -1
         instance.waiting -= 1
-        if nodes is not None:
+        if nodes is not None and limits.caching:
             for j in range(chain_at[i], chain_at[i] + count):
                 _hold(instance, nodes, chain[j])
             q.nodes = count
@@ -631,11 +734,7 @@ def _form(
             instance.prompt_head = i
         instance.prompt_tail = i
         instance.prefilling += 1
-        q.before = instance.newest
-        q.after = -1
-        if instance.newest >= 0:
-            requests[instance.newest].after = i
-        instance.newest = i
+        _enlist(instance, requests, i)
         done = q.input + q.made - left
         pairs += float(c) * done + 0.5 * float(c) * c
         tokens += c
@@ -665,6 +764,8 @@ def _form(
         instance.first_step = seconds
         instance.slope = 0.0
         instance.end = now + seconds
+        if flow is not None and decoding > 0:
+            _first_steps(requests, joined, histogram, now, seconds)
         total.prompt_iterations += 1
         total.prompt_tokens += tokens
         total.prompt_pairs += pairs
@@ -695,6 +796,8 @@ def _form(
     instance.first_step = first
     instance.slope = limits.kv * instance.decoding * (limits.tokens_per_step * 1e-6)
     instance.end = now + (steps * first + instance.slope * (0.5 * steps * (steps - 1)))
+    if flow is not None:
+        _first_steps(requests, joined, histogram, now, first)
 
 
 @_helper
@@ -703,7 +806,9 @@ def _shorten(
     chain_at: Array, chain: Array, size: Array, now: float,
 ) -> None:  # fmt: skip
     """A request came during a run of decode steps: if it can enter, the run ends with the step under way."""
-    if not _admissible(instance, lines, heap, requests, turns, limits, nodes, chain_at, chain, size):
+    if instance.ready < 0 and not _admissible(
+        instance, lines, heap, requests, turns, limits, nodes, chain_at, chain, size
+    ):
         return
     first, slope, past = instance.first_step, instance.slope, now - instance.start
     half = first - 0.5 * slope
@@ -752,7 +857,7 @@ def _finish(instance: Array, requests: Array, i: int, now: float, ended: Array, 
 @_helper
 def _complete(
     instance: Array, heap: Array, requests: Array, turns: Array, total: Array, limits: Array, histogram: Array,
-    ended: Array, nodes: Array, chain_at: Array, chain: Array, size: Array, now: float,
+    ended: Array, nodes: Array, chain_at: Array, chain: Array, size: Array, flow: Array, now: float,
 ) -> int:  # fmt: skip
     """Account for the iteration or run that ended; returns how many requests ended with it."""
     count = 0
@@ -798,7 +903,7 @@ def _complete(
             follow = q.next_prompt
             q.left -= q.chunk
             q.chunk = 0
-            if nodes is not None:
+            if nodes is not None and limits.caching:
                 done = (q.input + q.made - q.left) // limits.block
                 _register(instance, requests, nodes, chain_at, chain, size, i, done)
             if q.left > 0:
@@ -816,7 +921,13 @@ def _complete(
             if q.made == 0:
                 q.first = now
             q.made += 1
-            if q.made >= q.output:
+            if flow is not None and _hands_on(instance, requests, i, flow):
+                q.state = HELD
+                q.finish = now
+                _leave(instance, requests, i)
+                ended[count] = i
+                count += 1
+            elif q.made >= q.output:
                 _give_back(instance, requests, i, limits, nodes, chain_at, chain, size, q.blocks, q.stored)
                 count = _finish(instance, requests, i, now, ended, count)
             else:
@@ -855,26 +966,30 @@ def _load(instances: Array, tokens: Array, r: int, router: int) -> float:
 
 
 @_helper
-def _route(instances: Array, tokens: Array, q: Array, limits: Array, turn: int, state: Array) -> int:
-    n = len(instances)
-    router = limits.router
+def _route(
+    instances: Array, tokens: Array, q: Array, router: int, turn: int, state: Array, begin: int, end: int
+) -> int:
+    """One of the instances from `begin` up to `end`."""
+    n = end - begin
     if n == 1:
-        return 0
+        return begin
     if router == ROUND_ROBIN:
-        return turn % n
+        return begin + turn % n
     if router == RANDOM:
-        return int(_draw(state) * n)
+        return begin + int(_draw(state) * n)
     if router == STICKY:
-        return q.group % n
+        return begin + q.group % n
     if router == POWER_OF_TWO:
         a = int(_draw(state) * n)
         b = int(_draw(state) * (n - 1))
         if b >= a:
             b += 1
+        a += begin
+        b += begin
         x, y = _load(instances, tokens, a, router), _load(instances, tokens, b, router)
         return a if x < y or (x == y and a < b) else b
-    best, least = 0, np.inf
-    for r in range(n):
+    best, least = begin, np.inf
+    for r in range(begin, end):
         x = _load(instances, tokens, r, router)
         if x < least:
             best, least = r, x
@@ -882,15 +997,42 @@ def _route(instances: Array, tokens: Array, q: Array, limits: Array, turn: int, 
 
 
 @_helper
-def _arrive(
-    instances: Array, lines: Array, tokens: Array, requests: Array, i: int, limits: Array, turn: int, state: Array
-) -> int:
-    """Send a request to an instance, whose number is returned; −1 when no cache could ever hold it."""
-    q = requests[i]
-    k = _route(instances, tokens, q, limits, turn, state)
-    q.instance = k
+def _too_long(instance: Array, q: Array, limits: Array) -> bool:
+    """Whether no cache of a pool could ever hold a request."""
     most = max(q.input + q.output, limits.reserve_length if limits.reserve else 0)
-    if _blocks(most + 2 * limits.lookahead, limits.block) + _extra(q, limits) > limits.blocks:
+    return _blocks(most + 2 * limits.lookahead, limits.block) + _extra(q, limits) > limits.blocks
+
+
+@_helper
+def _arrive(
+    instances: Array, lines: Array, tokens: Array, requests: Array, i: int, limits: Array, turn: int, state: Array,
+    asking: Array, flow: Array,
+) -> int:  # fmt: skip
+    """Send a request to an instance, whose number is returned; −1 when no cache could ever hold it.
+
+    Where who answers is chosen first, that instance hears of it first, and its number is returned.
+    """
+    q = requests[i]
+    end = len(instances)
+    if flow is not None:
+        end = flow[4][0].entries
+    k = _route(instances, tokens, q, limits[0].router, turn, state, 0, end)
+    q.instance = k
+    own = limits[instances[k].pool]
+    if flow is not None:
+        half = len(requests) // 2
+        q.output = 1 if instances[k].hands else requests[i + half].output
+        if _too_long(instances[k], q, own):
+            q.state = REJECTED
+            return -1
+        rule = flow[4][0]
+        if rule.early and _hands_on(instances[k], requests, i, flow):
+            if not _ask(instances, lines, tokens, requests, i + half, limits, asking, flow):
+                q.state = REJECTED
+                return -1
+            tokens[k] += q.input + q.output
+            return requests[i + half].instance
+    elif _too_long(instances[k], q, own):
         q.state = REJECTED
         return -1
     tokens[k] += q.input + q.output
@@ -899,19 +1041,75 @@ def _arrive(
 
 
 @_helper
-def _file(later: Array, when: Array, count: int, i: int, at: float) -> int:
-    """Add request i, due at a time, to the heap of later arrivals."""
-    place = count
-    while place > 0:
-        parent = (place - 1) >> 1
-        if when[parent] < at or (when[parent] == at and later[parent] < i):
-            break
-        when[place] = when[parent]
-        later[place] = later[parent]
-        place = parent
-    when[place] = at
-    later[place] = i
-    return count + 1
+def _ask(
+    instances: Array, lines: Array, tokens: Array, requests: Array, i: int, limits: Array, asking: Array, flow: Array
+) -> bool:
+    """Choose who answers a prompt, and line up there; false when no cache there could ever hold it."""
+    q = requests[i]
+    rule = flow[4][0]
+    turn = np.int64(asking[1])
+    asking[1] += np.uint64(1)
+    k = _route(instances, tokens, q, rule.router, turn, asking, rule.entries, len(instances))
+    q.instance = k
+    if _too_long(instances[k], q, limits[instances[k].pool]):
+        q.state = REJECTED
+        return False
+    q.made = 0 if rule.first == handover.DECODE_FIRST else 1
+    q.swapped = -1
+    tokens[k] += q.input + q.output
+    _line_up(instances[k], lines[k], requests, i, False)
+    return True
+
+
+@_helper
+def _handed(
+    instances: Array, lines: Array, tokens: Array, requests: Array, event: int, limits: Array, asking: Array,
+    nodes: Array, chain_at: Array, chain: Array, size: Array, flow: Array, now: float,
+) -> tuple[int, int, int]:  # fmt: skip
+    """Pass on what one instance tells another; returns the instances that this touches, and who is turned away.
+
+    The event is the answer's row: its prompt is computed, or (where it is told first) it has blocks for it. From twice
+    the number of prompts on: its cache has come.
+    """
+    half = len(requests) // 2
+    if event < 2 * half and flow[4][0].early:
+        k = requests[event - half].instance
+        _line_up(instances[k], lines[k], requests, event - half, False)
+        return k, -1, -1
+    if event < 2 * half:
+        if _ask(instances, lines, tokens, requests, event, limits, asking, flow):
+            return requests[event].instance, -1, -1
+        prompt, answers, away = event - half, -1, event
+    else:
+        prompt, answers, away = event - 2 * half, requests[event - half].instance, -1
+        handover.came(instances[answers], requests, event - half, now)
+    p = requests[prompt]
+    one = instances[p.instance]
+    own = limits[one.pool]
+    _give_back(one, requests, prompt, own, nodes, chain_at, chain, size, p.blocks, p.stored)
+    p.state = DONE if away < 0 else REJECTED
+    return answers, p.instance, away
+
+
+@_helper
+def _wake(
+    k: int, instances: Array, lines: Array, heaps: Array, requests: Array, turns: Array, totals: Array, limits: Array,
+    linear: Array, nodes: Array, chain_at: Array, chain: Array, size: Array, flow: Array, histogram: Array,
+    later: Array, when: Array, filed: int, now: float,
+) -> int:  # fmt: skip
+    """Something came to an instance: it begins if it is idle, and may end its run of steps early."""
+    one = instances[k]
+    own = limits[one.pool]
+    if one.mode == IDLE:
+        _form(
+            one, lines[k], heaps[k], requests, turns[k], totals[k], own, linear[one.pool], nodes, chain_at, chain, size,
+            flow, histogram, now,
+        )  # fmt: skip
+        if flow is not None:
+            filed = handover.send(one, requests, own, flow, later, when, filed, now)
+    elif one.mode == RUN:
+        _shorten(one, lines[k], heaps[k], requests, turns[k], own, nodes, chain_at, chain, size, now)
+    return filed
 
 
 @_helper
@@ -941,47 +1139,53 @@ def _unfile(later: Array, when: Array, count: int) -> int:
 @njit(cache=True, error_model="numpy")
 def serve(
     requests: Array, order: Array, linear: Array, limits: Array, instances: Array, nodes: Array, chain_at: Array,
-    chain: Array, size: Array,
+    chain: Array, size: Array, flow: Array,
 ) -> Any:  # fmt: skip
-    """Run all requests through a set of alike instances.
+    """Run all requests through a set of instances.
 
     Args:
-        requests: (R,) of `REQUEST`; seconds, tokens and follow-ups set, the rest as `requests.prepare` leaves it.
+        requests: (R,) of `REQUEST`; seconds, tokens and follow-ups set. With a handover (2·R,): prompts, then answers.
         order: (S,) requests that arrive by the clock, by time; under closed-loop concurrency, those to send in order.
-        linear: (2, G) seconds of an iteration that computes g tokens, for every g up to the budget and all decodes; and
-            the part of them that one rank of attention data parallelism does for its own tokens. With drafts (4, G):
-            seconds that drafting for g sequences adds to an iteration, and g tokens of prompts that the draft reads.
-        limits: one record of `LIMITS`.
+        linear: (P, 2, G) by pool: seconds of an iteration that computes g tokens, for every g up to the budget and all
+            decodes; and the part of them that one rank of attention data parallelism does for its own tokens. With
+            drafts (P, 4, G): seconds that drafting for g sequences adds, and g tokens of prompts that the draft reads.
+        limits: (P,) of `LIMITS`.
         instances: (N,) of `INSTANCE`, zeroed but for lists (−1) and ends (inf).
         nodes: of `NODE`, zeroed: a row of common nodes for each instance, then the others. This and the next three are
             None without prefix caching, for which the loop is compiled without any of it.
         chain_at: (R + 1,) where each request's nodes begin in `chain`.
         chain: (C,) nodes of the requests' prompts and answers, from the start.
         size: (U,) blocks of each node.
+        flow: seconds per token, latencies, ports, when ports are free, and one record of `HANDOVER`; None where every
+            instance answers the prompts that it computes, for which the loop is compiled without it.
 
     Returns:
         totals (N,) of `TOTAL`, the histogram of times between tokens, and events (E,) of `SERIES`.
     """
     n = len(instances)
-    most = min(limits.max_seqs, len(requests)) + 1
+    base = limits[0]
+    most = min(limits["max_seqs"].max(), len(requests)) + 1
     heaps = np.empty((n, most), np.int32)
     lines = np.full((n, CLASSES, 2), -1, np.int32)
-    turns = np.zeros((n, limits.block), np.int64)
+    turns = np.zeros((n, limits["block"].max()), np.int64)
     totals = np.zeros(n, TOTAL)
     histogram = np.zeros(HISTOGRAM_BINS, np.float64)
-    series = np.zeros(1024 if limits.every else 0, SERIES)
+    series = np.zeros(1024 if base.every else 0, SERIES)
     kept, events = 0, 0
     ended = np.empty(most, np.int64)
     fresh = np.zeros(n, np.bool_)
     tokens = np.zeros(n, np.float64)
     state = np.zeros(1, np.uint64)
-    state[0] = np.uint64(limits.seed)
-    later = np.empty(len(requests) if limits.concurrency or len(order) < len(requests) else 0, np.int64)
+    state[0] = np.uint64(base.seed)
+    asking = np.zeros(2, np.uint64)
+    asking[0] = np.uint64(base.seed + 1)
+    later = np.empty(len(requests) if base.concurrency or len(order) < len(requests) else 0, np.int64)
     when = np.empty(len(later), np.float64)
     filed, sent, turn = 0, 0, 0
-    if limits.concurrency:
-        while sent < min(limits.concurrency, len(order)):
-            filed = _file(later, when, filed, order[sent], 0.0)
+    half = len(requests) if flow is None else len(requests) // 2
+    if base.concurrency:
+        while sent < min(base.concurrency, len(order)):
+            filed = handover.file(later, when, filed, order[sent], 0.0)
             sent += 1
     while True:
         now = np.inf
@@ -989,7 +1193,7 @@ def serve(
         for k in range(n):
             if instances[k].end < now:
                 now, r = instances[k].end, k
-        clocked = not limits.concurrency and sent < len(order)
+        clocked = not base.concurrency and sent < len(order)
         arrival = requests[order[sent]].arrival if clocked else np.inf
         if filed > 0 and when[0] < arrival:
             arrival, clocked = when[0], False
@@ -1005,18 +1209,31 @@ def serve(
                 else:
                     i = later[0]
                     filed = _unfile(later, when, filed)
-                    requests[i].arrival = now
-                k = _arrive(instances, lines, tokens, requests, i, limits, turn, state)
-                turn += 1
-                if k >= 0:
-                    fresh[k] = True
+                    if i < half:
+                        requests[i].arrival = now
+                if flow is not None and i >= half:
+                    k, other, i = _handed(
+                        instances, lines, tokens, requests, i, limits, asking, nodes, chain_at, chain, size, flow,
+                        now,
+                    )  # fmt: skip
+                    if k >= 0:
+                        fresh[k] = True
+                    if other >= 0:
+                        fresh[other] = True
                     touched += 1
-                elif requests[i].follow >= 0:
-                    filed = _file(later, when, filed, requests[i].follow, now + requests[i].delay)
-                elif limits.concurrency and sent < len(order):
-                    filed = _file(later, when, filed, order[sent], now + requests[i].delay)
+                else:
+                    k = _arrive(instances, lines, tokens, requests, i, limits, turn, state, asking, flow)
+                    turn += 1
+                    if k >= 0:
+                        fresh[k] = True
+                        touched += 1
+                        i = -1
+                if i >= 0 and requests[i].follow >= 0:
+                    filed = handover.file(later, when, filed, requests[i].follow, now + requests[i].delay)
+                elif i >= 0 and base.concurrency and sent < len(order):
+                    filed = handover.file(later, when, filed, order[sent], now + requests[i].delay)
                     sent += 1
-                clocked = not limits.concurrency and sent < len(order)
+                clocked = not base.concurrency and sent < len(order)
                 arrival = requests[order[sent]].arrival if clocked else np.inf
                 if filed > 0 and when[0] < arrival:
                     arrival, clocked = when[0], False
@@ -1026,20 +1243,15 @@ def serve(
                 for k in range(n):
                     if fresh[k]:
                         fresh[k] = False
-                        one = instances[k]
-                        if one.mode == IDLE:
-                            _form(
-                                one, lines[k], heaps[k], requests, turns[k], totals[k], limits, linear, nodes, chain_at,
-                                chain, size, now,
-                            )  # fmt: skip
-                        elif one.mode == RUN:
-                            _shorten(
-                                one, lines[k], heaps[k], requests, turns[k], limits, nodes, chain_at, chain, size, now
-                            )
+                        filed = _wake(
+                            k, instances, lines, heaps, requests, turns, totals, limits, linear, nodes, chain_at, chain,
+                            size, flow, histogram, later, when, filed, now,
+                        )  # fmt: skip
             continue
         one = instances[r]
-        if limits.every:
-            if events % limits.every == 0:
+        own = limits[one.pool]
+        if base.every:
+            if events % base.every == 0:
                 if kept == len(series):
                     longer = np.zeros(2 * kept, SERIES)
                     longer[:kept] = series
@@ -1052,37 +1264,60 @@ def serve(
                 kept += 1
             events += 1
         count = _complete(
-            one, heaps[r], requests, turns[r], totals[r], limits, histogram, ended, nodes, chain_at, chain, size, now
+            one, heaps[r], requests, turns[r], totals[r], own, histogram, ended, nodes, chain_at, chain, size, flow, now
         )
         for j in range(count):
             q = requests[ended[j]]
             tokens[r] -= q.input + q.output
-            if q.follow >= 0:
-                filed = _file(later, when, filed, q.follow, now + q.delay)
-            elif limits.concurrency and sent < len(order):
-                filed = _file(later, when, filed, order[sent], now + q.delay)
+            if flow is not None and q.state == HELD:
+                k = requests[ended[j] + half].instance
+                to = limits[instances[k if k >= 0 else n - 1].pool]
+                filed = handover.prompt_ended(requests, to, flow, ended[j], later, when, filed, now)
+            elif q.follow >= 0:
+                filed = handover.file(later, when, filed, q.follow, now + q.delay)
+            elif base.concurrency and sent < len(order):
+                filed = handover.file(later, when, filed, order[sent], now + q.delay)
                 sent += 1
+        touched = 0
         while filed > 0 and when[0] <= now:  # an answer's successor may join the very next iteration
             i = later[0]
             filed = _unfile(later, when, filed)
-            requests[i].arrival = now
-            k = _arrive(instances, lines, tokens, requests, i, limits, turn, state)
-            turn += 1
-            if k < 0:
-                if requests[i].follow >= 0:
-                    filed = _file(later, when, filed, requests[i].follow, now + requests[i].delay)
-                elif limits.concurrency and sent < len(order):
-                    filed = _file(later, when, filed, order[sent], now + requests[i].delay)
-                    sent += 1
-            elif k != r:
-                if instances[k].mode == IDLE:
-                    _form(
-                        instances[k], lines[k], heaps[k], requests, turns[k], totals[k], limits, linear, nodes,
-                        chain_at, chain, size, now,
+            k, other = -1, -1
+            if flow is not None and i >= half:
+                k, other, i = _handed(
+                    instances, lines, tokens, requests, i, limits, asking, nodes, chain_at, chain, size, flow,
+                    now,
+                )  # fmt: skip
+            else:
+                requests[i].arrival = now
+                k = _arrive(instances, lines, tokens, requests, i, limits, turn, state, asking, flow)
+                turn += 1
+                if k >= 0:
+                    i = -1
+            if i >= 0 and requests[i].follow >= 0:
+                filed = handover.file(later, when, filed, requests[i].follow, now + requests[i].delay)
+            elif i >= 0 and base.concurrency and sent < len(order):
+                filed = handover.file(later, when, filed, order[sent], now + requests[i].delay)
+                sent += 1
+            if k >= 0:
+                fresh[k] = True
+                touched += 1
+            if other >= 0:
+                fresh[other] = True
+                touched += 1
+        fresh[r] = False
+        if touched:
+            for k in range(n):
+                if fresh[k]:
+                    fresh[k] = False
+                    filed = _wake(
+                        k, instances, lines, heaps, requests, turns, totals, limits, linear, nodes, chain_at, chain,
+                        size, flow, histogram, later, when, filed, now,
                     )  # fmt: skip
-                elif instances[k].mode == RUN:
-                    _shorten(
-                        instances[k], lines[k], heaps[k], requests, turns[k], limits, nodes, chain_at, chain, size, now
-                    )
-        _form(one, lines[r], heaps[r], requests, turns[r], totals[r], limits, linear, nodes, chain_at, chain, size, now)
+        _form(
+            one, lines[r], heaps[r], requests, turns[r], totals[r], own, linear[one.pool], nodes, chain_at, chain, size,
+            flow, histogram, now,
+        )  # fmt: skip
+        if flow is not None:
+            filed = handover.send(one, requests, own, flow, later, when, filed, now)
     return totals, histogram, series[:kept]

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from windtunnel.serving import reference
+from windtunnel.serving.fleet import FirstToken, Fleet, alike, longer
 from windtunnel.serving.limits import Limits
 from windtunnel.serving.overlap import Overlap
 from windtunnel.serving.prefixes import Chains, chains_of
 from windtunnel.serving.queues.base import Queue
 from windtunnel.serving.recorder import Recorder
 from windtunnel.serving.reference import Admission, Policy, Router
-from windtunnel.serving.requests import Floats, Requests
+from windtunnel.serving.requests import DONE, REJECTED, Floats, Requests
 
 if TYPE_CHECKING:
     from windtunnel.serving.speculation.varied import Pace
@@ -25,8 +27,12 @@ _FIELDS = (
 )  # fmt: skip
 _RESULTS = (
     "arrival_s", "scheduled_s", "first_token_s", "finish_s", "preemptions", "instance", "state", "cached_tokens",
+    "prompt_end_s", "answer_scheduled_s", "moved_s", "answered_by",
 )  # fmt: skip
 _LINKS = ("behind", "next_prompt", "before", "after", "instance")
+_LISTS = (
+    "prompt_head", "prompt_tail", "newest", "oldest", "youngest", "admitted", "last_admitted", "ready", "last_ready",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +50,7 @@ class Outcome:
 def serve(
     requests: Requests, linear_s: Floats, limits: Limits, instances: int, chains: Chains | None = None
 ) -> Outcome:
-    """Run all requests and write scheduled, first-token and finish times into `requests`.
+    """Run all requests through one pool and write scheduled, first-token and finish times into `requests`.
 
     Args:
         requests: see `Requests`.
@@ -54,35 +60,38 @@ def serve(
         instances: how many.
         chains: what prompts have in common, for `limits.caching`; None: as the requests say.
     """
-    if limits.caching and chains is None:
-        chains = chains_of(requests, limits.block)
-    if chains is None or not limits.caching:
-        return _run(requests, linear_s, limits, instances, None)
+    return serve_fleet(requests, alike(limits, linear_s, instances), chains)
+
+
+def serve_fleet(requests: Requests, fleet: Fleet, chains: Chains | None = None) -> Outcome:
+    """The same through several pools.
+
+    Args:
+        requests: see `serve`.
+        fleet: limits and iterations by pool, lanes, and how caches move between them.
+        chains: see `serve`; with blocks of `fleet.block` tokens.
+    """
+    if fleet.caching and chains is None:
+        chains = chains_of(requests, fleet.block)
+    if chains is None or not fleet.caching:
+        return _run(requests, fleet, None)
     if chains.common == 0:  # prompts have nothing in common: only requests that are taken out find their own blocks
         plain = replace(requests, arrival_s=requests.arrival_s.copy(), cached_tokens=np.zeros(len(requests), np.int32))
-        outcome = _run(plain, linear_s, limits, instances, None)
+        outcome = _run(plain, fleet, None)
         if not outcome.totals["preemptions"].any():
             for name in _RESULTS:
                 setattr(requests, name, getattr(plain, name))
             return outcome
-    return _run(requests, linear_s, limits, instances, chains)
+    return _run(requests, fleet, chains)
 
 
-def _long_enough(linear_s: Floats, requests: Requests, limits: Limits) -> Floats:
-    """The table up to the longest whole prompt, which a policy that does not cut prompts computes in one iteration.
-
-    Beyond the last entry seconds grow as they do at its end, where products are bound by compute.
-    """
-    if limits.chunked or not len(requests):
-        return linear_s
-    longest = int((requests.input_tokens + requests.output_tokens).max()) + limits.max_seqs * limits.step_tokens
-    missing = longest + 1 - linear_s.shape[-1]
-    if missing <= 0:
-        return linear_s
-    back = min(linear_s.shape[-1] - 1, 1024)
-    last = linear_s[..., -1:]
-    slope = (last - linear_s[..., -1 - back, None]) / max(back, 1)
-    return np.concatenate([linear_s, last + slope * np.arange(1, missing + 1)], axis=-1)
+def long_enough(fleet: Fleet, requests: Requests) -> Fleet:
+    """Tables up to the longest whole prompt, which a policy that does not cut prompts computes in one iteration."""
+    if all(own.chunked for own in fleet.limits) or not len(requests):
+        return fleet
+    longest = int((requests.input_tokens + requests.output_tokens).max())
+    longest += max(own.max_seqs * own.step_tokens for own in fleet.limits)
+    return replace(fleet, tables=longer(fleet.tables, longest + 1))
 
 
 def serve_plainly(
@@ -106,45 +115,100 @@ def serve_plainly(
         overlap: what techniques save of an iteration.
         pace: tokens that a request makes in a step; None: `limits.tokens_per_step`.
     """
-    record, linear_s = Recorder(instances, limits.every), _long_enough(linear_s, requests, limits)
-    reference.serve(
-        requests, linear_s, limits, instances, policy=policy, router=router, chains=chains, record=record,
-        queue=queue, admission=admission, overlap=overlap, pace=pace,
+    fleet = alike(limits, linear_s, instances, overlap)
+    return serve_fleet_plainly(
+        requests, fleet, chains, policies=None if policy is None else [policy], router=router, queue=queue,
+        admission=admission, pace=pace,
+    )  # fmt: skip
+
+
+def serve_fleet_plainly(
+    requests: Requests, fleet: Fleet, chains: Chains | None = None, *, policies: Sequence[Policy] | None = None,
+    router: Router | None = None, queue: Queue | None = None, admission: Admission | None = None,
+    pace: Pace | None = None,
+) -> Outcome:  # fmt: skip
+    """Several pools by the plain twin.
+
+    Args:
+        requests: see `serve`.
+        fleet: see `serve_fleet`.
+        chains: see `serve_fleet`.
+        policies: hooks by pool; None: the switches of the limits.
+        router: who takes a request in; None: the rule of the limits.
+        queue: see `serve_plainly`.
+        admission: see `serve_plainly`.
+        pace: see `serve_plainly`.
+    """
+    record, fleet = Recorder(fleet.lanes, fleet.limits[0].every), long_enough(fleet, requests)
+    reference.serve_fleet(
+        requests, fleet, policies=policies, router=router, chains=chains, record=record, queue=queue,
+        admission=admission, pace=pace,
     )  # fmt: skip
     return Outcome(record.totals, record.between_tokens, record.series)
 
 
-def _run(requests: Requests, linear_s: Floats, limits: Limits, instances: int, chains: Chains | None) -> Outcome:
+def _run(requests: Requests, fleet: Fleet, chains: Chains | None) -> Outcome:
     from windtunnel.serving import kernels
 
-    linear_s = _long_enough(linear_s, requests, limits)
-    rows = np.zeros(len(requests), kernels.REQUEST)
+    fleet = long_enough(fleet, requests)
+    count, instances, flow = len(requests), fleet.lanes, _flow(fleet)
+    rows = np.zeros(count if flow is None else 2 * count, kernels.REQUEST)
     for name, own in _FIELDS:
-        rows[name] = getattr(requests, own)
+        rows[name][:count] = getattr(requests, own)
+        rows[name][count:] = 0 if own == "cached_tokens" else getattr(requests, own)[: len(rows) - count]
     for name in ("scheduled", "first", "finish"):
         rows[name] = np.nan
+    rows["arrival"][count:] = np.nan  # of answers: when their cache came
     for name in _LINKS:
         rows[name] = -1
-    record = np.zeros(1, kernels.LIMITS)
-    for f in fields(limits):
-        record[f.name] = getattr(limits, f.name)
+    records = np.zeros(len(fleet.limits), kernels.LIMITS)
+    for f in fields(Limits):
+        records[f.name] = [getattr(own, f.name) for own in fleet.limits]
     state = np.zeros(instances, kernels.INSTANCE)
-    state["end"] = np.inf
-    state["ratio"] = limits.ratio_start
-    for name in ("prompt_head", "prompt_tail", "newest", "oldest", "youngest"):
+    state["end"], state["pool"], state["hands"] = np.inf, fleet.pool, fleet.hands
+    state["ratio"] = records["ratio_start"][fleet.pool]
+    for name in _LISTS:
         state[name] = -1
-    shared: tuple[Any, ...] = (None, None, None, None)
+    shared: tuple[Any, ...] = (None, None, None, None, flow)
     if chains is not None:
         state["common"], state["row"] = chains.common, np.arange(instances) * chains.common
         state["single"] = (instances - 1) * chains.common
         nodes = np.zeros(len(chains.size) + (instances - 1) * chains.common, kernels.NODE)
-        shared = nodes, chains.start, chains.nodes, chains.size
-    both_s = np.stack([linear_s, np.zeros_like(linear_s)]) if linear_s.ndim == 1 else linear_s
-    totals, histogram, series = kernels.serve(rows, requests.order(), both_s, record[0], state, *shared)
+        start = np.append(chains.start, np.full(len(rows) - count, chains.start[-1]))
+        shared = nodes, start, chains.nodes, chains.size, flow
+    totals, histogram, series = kernels.serve(rows, requests.order(), fleet.tables, records, state, *shared)
+    asked, answered = rows[:count], rows[:count]
+    if flow is not None:
+        assert fleet.handover is not None
+        answered = rows[count:]
+        split = np.isin(asked["state"], (DONE, REJECTED)) & (answered["instance"] >= 0)
+        requests.prompt_end_s = np.where(split, asked["first"], np.nan)
+        requests.moved_s = np.where(split, answered["arrival"], np.nan)
+        requests.answer_scheduled_s = np.where(split, answered["scheduled"], np.nan)
+        requests.answered_by = np.where(split, answered["instance"], -1).astype(np.int32)
+        answered = np.where(split, answered, asked)
+        asked = asked.copy()
+        asked["preemptions"] += np.where(split, answered["preemptions"], 0)
+        if fleet.handover.first is not FirstToken.PREFILL:
+            asked["first"] = answered["first"]
     if chains is not None:
-        requests.cached_tokens = rows["hit"].copy()
-    requests.arrival_s = rows["arrival"].copy()
-    requests.scheduled_s, requests.first_token_s = rows["scheduled"].copy(), rows["first"].copy()
-    requests.finish_s, requests.preemptions = rows["finish"].copy(), rows["preemptions"].copy()
-    requests.instance, requests.state = rows["instance"].copy(), rows["state"].copy()
+        requests.cached_tokens = asked["hit"].copy()
+    requests.arrival_s = asked["arrival"].copy()
+    requests.scheduled_s, requests.first_token_s = asked["scheduled"].copy(), asked["first"].copy()
+    requests.finish_s, requests.preemptions = answered["finish"].copy(), asked["preemptions"].copy()
+    requests.instance, requests.state = asked["instance"].copy(), answered["state"].copy()
     return Outcome(totals, histogram, series)
+
+
+def _flow(fleet: Fleet) -> tuple[Any, ...] | None:
+    """The handover as the jitted loop reads it."""
+    from windtunnel.serving.kernels_handover import HANDOVER
+
+    own = fleet.handover
+    if own is None:
+        return None
+    record = np.zeros(1, HANDOVER)
+    record["control"], record["pieces"], record["chunk"] = own.control_s, own.pieces, own.chunk
+    record["early"], record["first"], record["router"] = own.early, own.first, own.router
+    record["entries"] = fleet.entries
+    return own.token_s, own.fixed_s, own.port, np.zeros(int(own.port.max()) + 1), record

@@ -53,14 +53,19 @@ class Recorder:
             total["prompt_tokens"] += tokens
             total["prompt_pairs"] += pairs
 
+    def first_step(self, seconds: float, gap: float | None) -> None:
+        """A step that is no time between two tokens of an answer that has just joined; what is, if anything."""
+        self.kernels._count.py_func(self.between_tokens, seconds, 0.0, 1, -1)
+        if gap is not None:
+            self.kernels._count.py_func(self.between_tokens, gap, 0.0, 1, 1)
+
     def ended(self, one: Instance, now: float) -> None:
         """It ends; nothing of the instance has changed yet."""
         steps, decoding, seconds = one.steps, len(one.decoding), now - one.start
         if self.every:
             if self.events % self.every == 0:
-                self.rows.append(
-                    (one.start, seconds, max(steps, 1), decoding, len(one.prompts), one.waiting, one.used, one.index)
-                )
+                batch = decoding, one.running - decoding, one.waiting, one.used
+                self.rows.append((one.start, seconds, max(steps, 1), *batch, one.index))
             self.events += 1
         total = self.totals[one.index]
         total["busy_s"] += seconds

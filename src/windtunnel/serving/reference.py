@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
+from windtunnel.serving.fleet import FirstToken, Fleet, alike
+from windtunnel.serving.handover import Answers
 from windtunnel.serving.limits import Limits
 from windtunnel.serving.limits import Router as RouterId
 from windtunnel.serving.overlap import Overlap
@@ -65,6 +67,12 @@ class Request:
     shared: int = 0
     tenant: int = 0
     shed: bool = False
+    remote: bool = False
+    """Its cache is on the instance that computed its prompt, or on its way from there."""
+    answer: Request | None = None
+    """Of a prompt that another instance answers."""
+    prompt: Request | None = None
+    """Of such an answer."""
 
 
 @dataclass(slots=True)
@@ -113,6 +121,15 @@ class Instance:
     """Prompt tokens of requests in line."""
     linear: Floats = field(default_factory=lambda: np.zeros(1))
     """Seconds of an iteration by its computed tokens, for hooks that look ahead."""
+    hands: bool = False
+    """Prompts are computed for another pool."""
+    moving: list[Request] = field(default_factory=list)
+    """Answers that have blocks, whose cache is not here yet."""
+    ready: list[Request] = field(default_factory=list)
+    """Those whose cache has come; they join when the next iteration is formed."""
+    joined: list[Request] = field(default_factory=list)
+    overlap: Overlap | None = None
+    """What techniques save of an iteration."""
 
     @property
     def waiting(self) -> int:
@@ -122,7 +139,7 @@ class Instance:
     @property
     def running(self) -> int:
         """Requests in the batch."""
-        return len(self.prompts) + len(self.decoding)
+        return len(self.prompts) + len(self.decoding) + len(self.moving) + len(self.ready)
 
     def next_in_line(self) -> Request | None:
         """Who is served first."""
@@ -136,7 +153,7 @@ class Instance:
         """Blocks of tokens that a request takes when it enters."""
         if self.limits.reserve:
             return self.blocks(max(q.input + q.output, self.limits.reserve_length) + self.limits.lookahead)
-        return self.blocks(q.input + q.made + self.limits.lookahead)
+        return self.blocks(q.input + q.made - q.remote + self.limits.lookahead)
 
     def extra(self, q: Request) -> int:
         """Blocks that it takes beside those of its tokens: recurrent states, layers that keep a window."""
@@ -160,11 +177,11 @@ class Instance:
 
     def enter(self, q: Request) -> None:
         """Blocks and content of a request that is admitted."""
-        q.cached = self.known(q)
+        q.cached = 0 if q.remote else self.known(q)
         q.blocks = self.wanted(q)
         self.used += q.blocks + self.extra(q)
         if self.cache is not None:
-            if not q.swapped:
+            if not q.swapped and not q.remote:
                 q.shared, _, q.nodes = self.cache.find(q.chain)
                 self.used += self.cache.hold(q.chain[: q.nodes]) - q.shared
             self.cache.evict(self.limits.blocks - self.used)
@@ -208,7 +225,7 @@ class Policy:
         q, limits = instance.next_in_line(), instance.limits
         if q is None or budget <= 0 or instance.running >= limits.max_seqs:
             return None
-        if not limits.chunked and q.input + q.made - instance.known(q) > budget and tokens > 0:
+        if not q.remote and not limits.chunked and q.input + q.made - instance.known(q) > budget and tokens > 0:
             return None
         return q if self.fits(instance, q) else None
 
@@ -218,7 +235,7 @@ class Policy:
         need = instance.wanted(q) + instance.extra(q)
         if limits.mixed:
             need += instance.growth()
-        if instance.cache is not None and not q.swapped:
+        if instance.cache is not None and not q.swapped and not q.remote:
             found, free, _ = instance.cache.find(q.chain)
             need += free - found
         if not instance.running:
@@ -227,7 +244,7 @@ class Policy:
             return False
         if not limits.ratio_start:
             return True
-        known = 0 if q.swapped else instance.known(q) if instance.cache is None else found * limits.block
+        known = 0 if q.swapped or q.remote else instance.known(q) if instance.cache is None else found * limits.block
         room = (limits.blocks - instance.used) * limits.block * MILLION - instance.expected()
         return room > (q.input + q.made - known + min(q.output - q.made, EXPECTED_MOST)) * MILLION
 
@@ -252,6 +269,10 @@ class Policy:
             instance.queue.take(instance, q)
             instance.asked -= q.input
             instance.enter(q)
+            if q.remote:
+                q.scheduled = now
+                instance.moving.append(q)
+                continue
             moved += 2 * q.swapped
             instance.host -= q.swapped
             q.swapped = 0
@@ -314,7 +335,7 @@ class Router:
         return ((z ^ (z >> 31)) >> 11) * (1.0 / 9007199254740992.0)
 
     def route(self, instances: list[Instance], q: Request) -> int:
-        """Number of the instance."""
+        """Place in the list of the instance."""
         n = len(instances)
         self.turn += 1
         if n == 1:
@@ -340,12 +361,11 @@ class Twin:
     """The loop. `jumps=False` takes decode steps one by one, which must change nothing but rounding."""
 
     def __init__(
-        self, requests: Requests, linear: Floats, limits: Limits, instances: int, *, policy: Policy | None = None,
+        self, requests: Requests, fleet: Fleet, *, policies: Sequence[Policy] | None = None,
         router: Router | None = None, jumps: bool = True, chains: Chains | None = None, record: Recorder | None = None,
-        queue: Queue | None = None, admission: Admission | None = None, overlap: Overlap | None = None,
-        pace: Pace | None = None,
+        queue: Queue | None = None, admission: Admission | None = None, pace: Pace | None = None,
     ) -> None:  # fmt: skip
-        self.overlap, self.pace = overlap, pace
+        self.pace = pace
         self.all = [
             Request(
                 i, int(requests.input_tokens[i]), int(requests.output_tokens[i]), int(requests.cached_tokens[i]),
@@ -354,28 +374,38 @@ class Twin:
             )
             for i in range(len(requests))
         ]  # fmt: skip
-        both = linear if linear.ndim == 2 else np.stack([linear, np.zeros_like(linear)])
-        self.linear: Floats = both[0]
-        self.own: Floats = both[1]
-        self.drafts = both[2:]
+        self.fleet, limits = fleet, fleet.limits[0]
         self.limits = limits
+        """Of the first pool: what holds for the loop as a whole."""
         self.queue, self.admission = queue or Queue(), admission
-        self.instances = [Instance(k, limits, ratio=limits.ratio_start, queue=self.queue) for k in range(instances)]
-        for one in self.instances:
-            one.ahead = limits.step_tokens if pace else 0
-            one.linear = self.linear
-        if limits.caching:
-            chains = chains or chains_of(requests, limits.block)
+        own = [fleet.limits[p] for p in fleet.pool]
+        self.instances = [
+            Instance(k, own[k], ratio=own[k].ratio_start, queue=self.queue, hands=bool(fleet.hands[k]))
+            for k in range(fleet.lanes)
+        ]  # fmt: skip
+        for one, p in zip(self.instances, fleet.pool, strict=True):
+            one.ahead = one.limits.step_tokens if pace else 0
+            one.linear = fleet.tables[p, 0]
+            one.overlap = fleet.overlaps[p] if fleet.overlaps else None
+        self.entries = self.instances[: fleet.entries]
+        if fleet.caching:
+            chains = chains or chains_of(requests, fleet.block)
             for q in self.all:
                 q.chain = tuple(chains.nodes[chains.start[q.index] : chains.start[q.index + 1]].tolist())
             for one in self.instances:
-                one.cache = PrefixCache(chains.size.tolist())
-        self.policy, self.jumps = policy or Policy(), jumps
+                one.cache = PrefixCache(chains.size.tolist()) if one.limits.caching else None
+        self.policies, self.jumps = policies or [Policy() for _ in fleet.limits], jumps
         self.router = router or Router(RouterId(limits.router), limits.seed)
         self.record = record
         self.order = requests.order()
         self.sent = 0
         self.later: list[tuple[float, int]] = []
+        """Events to come: a request by its number; further numbers are the handover's."""
+        self.answers = Answers(self) if fleet.handover else None
+
+    def policy(self, one: Instance) -> Policy:
+        """Of an instance's pool."""
+        return self.policies[int(self.fleet.pool[one.index])]
 
     def run(self) -> list[Request]:
         """All requests, served."""
@@ -397,9 +427,7 @@ class Twin:
             if arrival < one.busy_until:
                 fresh: set[int] = set()
                 while self._next_arrival() <= arrival:
-                    k = self._arrive(self._pop(arrival), arrival)
-                    if k >= 0:
-                        fresh.add(k)
+                    fresh.update(self._event(self._pop(), arrival))
                 for k in sorted(fresh):
                     self._wake(self.instances[k], arrival)
                 continue
@@ -407,16 +435,20 @@ class Twin:
             for q in self._complete(one, now):
                 one.tokens_to_do -= q.input + q.output
                 self.queue.ended(one, q)
-                self.router.ended(one, q)
+                if one.index < len(self.entries):
+                    self.router.ended(one, q)
                 if self.admission is not None:
-                    self.admission.ended(one, q)
-                self._successor(q, now)
+                    origin = q.prompt or q
+                    self.admission.ended(self.instances[origin.instance], origin)
+                if self.answers is not None and q.answer is not None:
+                    self.answers.prompt_ended(q, now)
+                else:
+                    self.follow_up(q, now)
+            fresh = set()
             while self.later and self.later[0][0] <= now:
-                _, i = heapq.heappop(self.later)
-                self.all[i].arrival = now
-                k = self._arrive(self.all[i], now)
-                if k >= 0 and k != one.index:
-                    self._wake(self.instances[k], now)
+                fresh.update(self._event(heapq.heappop(self.later)[1], now))
+            for k in sorted(fresh - {one.index}):
+                self._wake(self.instances[k], now)
             self._form(one, now)
 
     # -- arrivals ------------------------------------------------------------------------------------------------------
@@ -428,35 +460,54 @@ class Twin:
     def _next_arrival(self) -> float:
         return min(self._clocked(), self.later[0][0] if self.later else float("inf"))
 
-    def _pop(self, now: float) -> Request:
+    def _pop(self) -> int:
         if self.later and self.later[0][0] < self._clocked():
-            q = self.all[heapq.heappop(self.later)[1]]
-            q.arrival = now
-            return q
-        q = self.all[int(self.order[self.sent])]
+            return heapq.heappop(self.later)[1]
         self.sent += 1
-        return q
+        return int(self.order[self.sent - 1])
 
-    def _arrive(self, q: Request, now: float) -> int:
-        k = self.router.route(self.instances, q)
+    def _event(self, i: int, now: float) -> list[int]:
+        """What happens at an instant; returns the instances that it touches, in the order that they are told."""
+        if i >= len(self.all):
+            assert self.answers is not None
+            return self.answers.event(i, now)
+        q = self.all[i]
+        q.arrival = now
+        return self._arrive(q, now)
+
+    def _arrive(self, q: Request, now: float) -> list[int]:
+        k = self.router.route(self.entries, q)
         q.instance = k
         one = self.instances[k]
-        most = max(q.input + q.output, self.limits.reserve_length if self.limits.reserve else 0)
-        if one.blocks(most + 2 * self.limits.lookahead) + one.extra(q) > self.limits.blocks:
+        if self.answers is not None:
+            self.answers.split(one, q)
+        if self.too_long(one, q):
             q.rejected = True
-            self._successor(q, now)
-            return -1
+            self.follow_up(q, now)
+            return []
         one.now = now
         if self.admission is not None and not self.admission.accepts(one, q, now):
             q.shed = True
-            self._successor(q, now)
-            return -1
+            self.follow_up(q, now)
+            return []
+        if self.answers is not None and not self.answers.foreseen(q):
+            q.rejected = True
+            self.follow_up(q, now)
+            return []
         one.tokens_to_do += q.input + q.output
+        if self.answers is not None and (told := self.answers.told_first(q)) >= 0:
+            return [told]
         self.queue.arrive(one, q)
         one.asked += q.input
-        return k
+        return [k]
 
-    def _successor(self, q: Request, now: float) -> None:
+    def too_long(self, one: Instance, q: Request) -> bool:
+        """Whether an instance's cache could never hold a request."""
+        limits = one.limits
+        most = max(q.input + q.output, limits.reserve_length if limits.reserve else 0)
+        return one.blocks(most + 2 * limits.lookahead) + one.extra(q) > limits.blocks
+
+    def follow_up(self, q: Request, now: float) -> None:
         """What an answer brings on: the next turn, or the next request of a closed loop."""
         if q.follow >= 0:
             heapq.heappush(self.later, (now + q.delay, q.follow))
@@ -475,14 +526,18 @@ class Twin:
         if self.queue.yields(one) is not None:
             return True
         q = one.next_in_line()
-        if q is None or one.running >= self.limits.max_seqs or (self.limits.static and one.running):
+        if q is None or one.running >= one.limits.max_seqs or (one.limits.static and one.running):
             return False
-        return bool(self.limits.ratio_start) or self.policy.fits(one, q)
+        return bool(one.limits.ratio_start) or self.policy(one).fits(one, q)
 
     def _form(self, one: Instance, now: float) -> None:
-        limits = self.limits
+        limits = one.limits
+        tables = self.fleet.tables[self.fleet.pool[one.index]]
+        linear, own, drafts = tables[0], tables[1], tables[2:]
         preempted = False
         one.now = now
+        if self.answers is not None:
+            self.answers.join(one, now)
         while (q := self.queue.yields(one)) is not None:
             self._take_back(one, q)
         while one.decoding:
@@ -491,20 +546,22 @@ class Twin:
                 need = max(need, one.blocks(len(one.decoding) * limits.retract))
             if limits.reserve or one.used + need <= limits.blocks:
                 break
-            self._take_back(one, self.policy.preempt(one))
+            self._take_back(one, self.policy(one).preempt(one))
             preempted = True
         if preempted and limits.ratio_start:
             made = sum(q.made for q in one.decoding) + limits.retract * len(one.decoding)
             one.ratio = min(MILLION, made * MILLION // (1 + sum(q.output for q in one.decoding)))
         looks = limits.poll <= 1 or not one.decoding or one.polled == 0
-        before = len(one.admitted)
-        batch = self.policy.form_batch(one, now, may_admit=looks and not preempted)
+        before, moving = len(one.admitted), len(one.moving)
+        batch = self.policy(one).form_batch(one, now, may_admit=looks and not preempted)
         if self.record is not None:
             for q in one.admitted[before:]:
                 if q.scheduled == now and not q.preemptions:
                     self.record.entered(one, q)
             pairs = sum(float(c) * (q.input + q.made - q.left) + 0.5 * float(c) * c for q, c in batch.chunks)
             self.record.formed(one, sum(c for _, c in batch.chunks), pairs)
+        if self.answers is not None:
+            self.answers.kept(one.moving[moving:], now)
         one.start, one.chunks = now, batch.chunks
         kv = one.kv()
         window = sum(q.held for q in one.decoding)
@@ -515,26 +572,28 @@ class Twin:
                 pairs += float(c) * (q.input + q.made - q.left) + 0.5 * float(c) * c
             decoding = len(one.decoding) if batch.decodes else 0
             beside = decoding * limits.step_tokens
-            seconds = self.linear[tokens + beside] + limits.prompt_extra + limits.prompt_token * tokens
+            seconds = linear[tokens + beside] + limits.prompt_extra + limits.prompt_token * tokens
             seconds += limits.pair * pairs
             if limits.ranks > 1:
                 count = len(batch.chunks)
                 each = -(-count // limits.ranks)
-                even = min(tokens * each * limits.ranks // count, len(self.linear) - 1 - beside)
-                seconds += self.own[even + beside] - self.own[tokens + beside]
+                even = min(tokens * each * limits.ranks // count, len(linear) - 1 - beside)
+                seconds += own[even + beside] - own[tokens + beside]
                 seconds += limits.pair * pairs * (each * limits.ranks / count - 1.0)
             seconds += limits.per_sequence * (decoding + len(batch.chunks)) + limits.swap_block * batch.moved
             if decoding:
                 seconds += limits.kv * kv + limits.window_kv * window
             if limits.step_tokens > 1:
-                seconds += self.drafts[0, decoding] + self.drafts[1, tokens]
-            if self.overlap is not None:
+                seconds += drafts[0, decoding] + drafts[1, tokens]
+            if one.overlap is not None:
                 read = limits.kv * kv + limits.window_kv * window if decoding else 0.0
                 prompt_s = limits.pair * pairs + limits.prompt_token * tokens
-                seconds -= self.overlap.saved(tokens + beside, prompt_s, read)
+                seconds -= one.overlap.saved(tokens + beside, prompt_s, read)
             one.mode, one.steps = "iteration", 1 if decoding else 0
             one.step_s, one.slope_s = seconds, 0.0
             one.busy_until = now + seconds
+            if self.answers is not None:
+                self.answers.started(one, now)
             return
         if not one.decoding:
             one.mode, one.busy_until, one.ratio = "idle", float("inf"), limits.ratio_start
@@ -543,26 +602,28 @@ class Twin:
         if (limits.poll > 1 or limits.ratio_start or preempted) and self._may_enter(one):
             steps = min(steps, limits.poll - one.polled)
         count = len(one.decoding)
-        one.step_s = self.linear[count * limits.step_tokens] + limits.per_sequence * count
+        one.step_s = linear[count * limits.step_tokens] + limits.per_sequence * count
         one.step_s += limits.kv * kv + limits.window_kv * window
         if limits.step_tokens > 1:
-            one.step_s += self.drafts[0, count]
+            one.step_s += drafts[0, count]
         one.slope_s = limits.kv * count * (limits.tokens_per_step * 1e-6)
-        if self.overlap is not None:
+        if one.overlap is not None:
             read = limits.kv * kv + limits.window_kv * window
-            saved, more, most = self.overlap.run(count * limits.step_tokens, read, one.slope_s)
+            saved, more, most = one.overlap.run(count * limits.step_tokens, read, one.slope_s)
             steps = min(steps, most)
             one.step_s, one.slope_s = one.step_s - saved, one.slope_s - more
         one.mode, one.steps = "run", steps
         one.busy_until = now + (steps * one.step_s + one.slope_s * (0.5 * steps * (steps - 1)))
+        if self.answers is not None:
+            self.answers.started(one, now)
 
     def _steps(self, one: Instance) -> int:
         """Decode steps until a sequence ends or the cache is full."""
-        left, pace = min(q.output - q.made for q in one.decoding), self.limits.tokens_per_step
+        left, pace = min(q.output - q.made for q in one.decoding), one.limits.tokens_per_step
         steps = -(-(left * MILLION - one.fraction) // pace)
-        if self.limits.reserve:
+        if one.limits.reserve:
             return steps
-        free, block, ahead = self.limits.blocks - one.used, self.limits.block, self.limits.lookahead
+        free, block, ahead = one.limits.blocks - one.used, one.limits.block, one.limits.lookahead
         for i in range(one.gained(steps)):
             free -= sum((q.stored + ahead + i) % block == 0 for q in one.decoding)
             if free < 0:
@@ -570,14 +631,14 @@ class Twin:
         return steps
 
     def _shorten(self, one: Instance, now: float) -> None:
-        if not self._may_enter(one):
+        if not one.ready and not self._may_enter(one):
             return
         past, first, slope = now - one.start, one.step_s, one.slope_s
         steps = 1
         while steps * first + slope * (0.5 * steps * (steps - 1)) < past:
             steps += 1
-        if self.limits.poll > 1 and (late := (one.polled + steps) % self.limits.poll):
-            steps += self.limits.poll - late
+        if one.limits.poll > 1 and (late := (one.polled + steps) % one.limits.poll):
+            steps += one.limits.poll - late
         if steps < one.steps:
             one.steps = steps
             one.busy_until = one.start + (steps * first + slope * (0.5 * steps * (steps - 1)))
@@ -587,7 +648,7 @@ class Twin:
         decoding = q in one.decoding
         if self.record is not None:
             self.record.preempted(one)
-        if decoding and one.host + q.blocks <= self.limits.swap_blocks:
+        if decoding and one.host + q.blocks <= one.limits.swap_blocks:
             q.swapped = q.blocks
             one.host += q.blocks
         one.leave(q, q.stored if decoding else q.input + q.made - q.left)
@@ -600,7 +661,7 @@ class Twin:
     def _complete(self, one: Instance, now: float) -> list[Request]:
         """The iteration or run is over; returns the requests that ended with it, in order."""
         ended = []
-        limits, steps = self.limits, one.steps
+        limits, steps = one.limits, one.steps
         if self.record is not None:
             self.record.ended(one, now)
         one.now = now
@@ -638,14 +699,16 @@ class Twin:
                     q.first = now
                 q.made += 1
                 q.held = min(q.stored + 1 + (q.output - q.made) // 2, limits.window)
-                one.decoding.append(q)
+                if q.answer is None:
+                    one.decoding.append(q)
                 if q.made >= q.output:
                     ended.append(q)
         for q in ended:
             q.finish = now
-            one.leave(q, min(q.stored, q.input + q.output - 1))
-            one.decoding.remove(q)
             one.admitted.remove(q)
+            if q.answer is None:
+                one.leave(q, min(q.stored, q.input + q.output - 1))
+                one.decoding.remove(q)
         one.mode = "idle"
         return ended
 
@@ -656,16 +719,36 @@ def serve(
     queue: Queue | None = None, admission: Admission | None = None, overlap: Overlap | None = None,
     pace: Pace | None = None,
 ) -> None:  # fmt: skip
-    """Run all requests and write scheduled, first-token and finish times into `requests`."""
+    """Run all requests through one pool and write scheduled, first-token and finish times into `requests`."""
+    serve_fleet(
+        requests, alike(limits, linear, instances, overlap), policies=None if policy is None else [policy],
+        router=router, jumps=jumps, chains=chains, record=record, queue=queue, admission=admission, pace=pace,
+    )  # fmt: skip
+
+
+def serve_fleet(
+    requests: Requests, fleet: Fleet, *, policies: Sequence[Policy] | None = None, router: Router | None = None,
+    jumps: bool = True, chains: Chains | None = None, record: Recorder | None = None, queue: Queue | None = None,
+    admission: Admission | None = None, pace: Pace | None = None,
+) -> None:  # fmt: skip
+    """The same through several pools."""
     twin = Twin(
-        requests, linear, limits, instances, policy=policy, router=router, jumps=jumps, chains=chains, record=record,
-        queue=queue, admission=admission, overlap=overlap, pace=pace,
+        requests, fleet, policies=policies, router=router, jumps=jumps, chains=chains, record=record, queue=queue,
+        admission=admission, pace=pace,
     )  # fmt: skip
     for q in twin.run():
         i = q.index
+        last = q.answer or q
         requests.arrival_s[i], requests.scheduled_s[i] = q.arrival, q.scheduled
-        requests.first_token_s[i], requests.finish_s[i] = q.first, q.finish
+        requests.first_token_s[i], requests.finish_s[i] = q.first, last.finish
         requests.preemptions[i], requests.instance[i] = q.preemptions, q.instance
         requests.state[i] = REJECTED if q.rejected else SHED if q.shed else DONE
-        if limits.caching:
+        if fleet.caching:
             requests.cached_tokens[i] = q.hit
+        if q.answer is not None and last.instance >= 0:
+            assert fleet.handover is not None
+            requests.preemptions[i] += last.preemptions
+            requests.prompt_end_s[i], requests.answer_scheduled_s[i] = q.first, last.scheduled
+            requests.moved_s[i], requests.answered_by[i] = last.arrival, last.instance
+            if fleet.handover.first is not FirstToken.PREFILL:
+                requests.first_token_s[i] = last.first

@@ -51,6 +51,14 @@ class Requests:
     preemptions: Ints = field(default_factory=lambda: np.zeros(0, np.int32))
     instance: Ints = field(default_factory=lambda: np.zeros(0, np.int32))
     state: Ints = field(default_factory=lambda: np.zeros(0, np.int32))
+    prompt_end_s: Floats = field(default_factory=lambda: np.zeros(0))
+    """Where another instance answered: when the prompt was computed. NaN otherwise, as the next two."""
+    answer_scheduled_s: Floats = field(default_factory=lambda: np.zeros(0))
+    """When that instance kept blocks for it."""
+    moved_s: Floats = field(default_factory=lambda: np.zeros(0))
+    """When the cache had come there."""
+    answered_by: Ints = field(default_factory=lambda: np.zeros(0, np.int32))
+    """That instance, or −1."""
 
     def __post_init__(self) -> None:
         count = len(self.input_tokens)
@@ -59,6 +67,8 @@ class Requests:
             ("prefix_tokens", np.int32, 0), ("delay_s", np.float64, 0.0), ("scheduled_s", np.float64, np.nan),
             ("first_token_s", np.float64, np.nan), ("finish_s", np.float64, np.nan), ("preemptions", np.int32, 0),
             ("instance", np.int32, -1), ("state", np.int32, 0), ("tenant", np.int32, 0),
+            ("prompt_end_s", np.float64, np.nan), ("answer_scheduled_s", np.float64, np.nan),
+            ("moved_s", np.float64, np.nan), ("answered_by", np.int32, -1),
         ):  # fmt: skip
             if len(getattr(self, name)) != count:
                 setattr(self, name, np.full(count, value, empty))
