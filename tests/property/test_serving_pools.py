@@ -23,7 +23,8 @@ def handover(g: np.random.Generator, lanes: int, *, scale: float = 1.0) -> Hando
     return Handover(
         np.stack([alone, alone * g.uniform(0.2, 1), alone * g.uniform(0.2, 1)]), g.uniform(0, 1e-3, (lanes, lanes)),
         g.integers(0, lanes, lanes), control_s=float(g.choice([0.0, 0.003])),
-        pieces=int(g.choice([1, 32])) if early else 1, chunk=int(g.choice([0, 64])) if early else 0, early=early, first=FirstToken(int(g.integers(0, 3))),
+        pieces=int(g.choice([1, 32])) if early else 1,
+        chunk=int(g.choice([0, 64])) if early else 0, early=early, first=FirstToken(int(g.integers(0, 3))),
         router=int(g.integers(0, 6)),
     )  # fmt: skip
 
