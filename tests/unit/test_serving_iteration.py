@@ -137,3 +137,26 @@ def test_query_heads_taken_alone_cost_what_their_products_do() -> None:
     assert alone == pytest.approx(80 * 4 * 16 * 128 / rate) and alone > 2 * grouped
     slow = replace(c, vector_attention_fraction=1e-9)
     assert attention_costs(model, cluster.device, shape, slow).decode_kv_s == grouped
+
+
+def test_decode_steps_cost_what_the_next_graph_does() -> None:
+    found, _, _ = instance("meta-llama/Llama-3.1-70B", "h100-sxm-80gb", {"tp": 4}, {})
+    plain, own = found.tables(4096), found.tables(4096, [64, 256, 1024], most_seqs=512)
+    assert own[0, 65] == own[0, 256] == plain[0, 256] and own[0, 257] == plain[0, 1024]
+    assert (own[:, 513:] == plain[:, 513:]).all() and own[0, 0] == plain[0, 0]  # more tokens than sequences: prompts
+    ranks = found.tables(4096, [64, 256], most_seqs=2048, ranks=8)
+    assert ranks[0, 8 * 64 + 1] == plain[0, 8 * 256] and ranks[0, 2049] == plain[0, 2049]
+
+
+def test_gathered_tokens_reach_every_rank() -> None:
+    def sent(name: str, weights: str, gathered: bool) -> float:
+        _, layers, cluster = instance(name, "h100-sxm-80gb", {"dp": 8, "ep": 8}, {"weights": weights})
+        layers.shape = replace(layers.shape, gathered=gathered)
+        rate = layers.c.all_to_all_fraction * cluster.scale_up.bytes_per_s
+        return float(layers._exchange(np.array([1024.0]))[0] - 2 * layers.c.all_to_all_s) * rate
+
+    wide = 1024 * 2048 * 7 / 8
+    assert sent("Qwen/Qwen3-30B-A3B", "bf16", True) == pytest.approx(wide * 4.0)
+    assert sent("Qwen/Qwen3-30B-A3B", "fp8", True) == pytest.approx(wide * 3.0)
+    one = sent("meta-llama/Llama-4-Maverick-17B-128E", "fp8", False)
+    assert sent("meta-llama/Llama-4-Maverick-17B-128E", "fp8", True) == pytest.approx(7.0 * one)  # one expert a token

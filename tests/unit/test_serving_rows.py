@@ -184,3 +184,43 @@ def test_a_static_batch_has_the_cache_it_needs() -> None:
     _, _, pool = served(found)
     assert (pool.kv.num_blocks or 0) * (pool.kv.block_size or 0) == 64 * 4096
     assert any(name == "serving.pools[0].kv.num_blocks" for name, _, _ in found.assumed)
+
+
+def offline(**changes: Any) -> dict[str, Any]:
+    """One row of the offline tables."""
+    base = {
+        "engine": "tensorrt-llm", "engine_version": "1.0", "hardware": "H200", "precision": "FP8", "tp": 1,
+        "config": {"parallel": "TP1"}, "load": {"offline_max_throughput": True}, "isl": 1000, "osl": 1000,
+    }  # fmt: skip
+    return row(**{**base, **changes})
+
+
+@pytest.mark.parametrize(
+    ("changes", "seqs", "tokens"),
+    [
+        ({"model": "Llama-3.1-8B", "isl": 128, "osl": 128}, 4096, 8192),  # as trtllm-bench says in its document
+        ({"model": "Llama-3.3-70B", "isl": 20000, "osl": 2000}, 64, 2048),
+        ({"model": "Llama-3.1-70B", "engine_version": "0.14.0", "tp": 4}, 2048, 1024),
+        ({"model": "Mixtral-8x22B", "engine_version": "0.14.0", "tp": 8}, 2048, 8192),
+        ({"model": "gpt-oss-120b"}, 2048, 8192),
+    ],
+)  # fmt: skip
+def test_offline_runs_have_the_limits_that_the_benchmark_picks(changes: dict[str, Any], seqs: int, tokens: int) -> None:
+    _, _, pool = served(read_serving(offline(**changes)))
+    assert (pool.limits.max_num_seqs, pool.limits.max_num_batched_tokens) == (seqs, tokens)
+
+
+def test_models_with_experts_attend_on_every_rank_alone() -> None:
+    _, serving, pool = served(read_serving(offline(model="Qwen3-30B-A3B", tp=4, precision="FP4", hardware="B200")))
+    assert (pool.plan.tp, pool.plan.dp, pool.plan.ep) == (1, 4, 4)
+    _, serving, pool = served(read_serving(offline(model="Mixtral-8x7B", tp=4, engine_version="0.14.0")))
+    assert pool.plan.tp == 4 and serving.engine_version == "0.14.0"
+    _, serving, _ = served(read_serving(offline(model="Llama-3.3-70B", engine_version="not stated (after v1.0)")))
+    assert serving.engine_version == "1.1"
+
+
+def test_the_checkpoint_of_gpt_oss_has_four_bit_experts_whatever_the_column_says() -> None:
+    _, hopper, _ = served(read_serving(offline(model="gpt-oss-120b", hardware="H200")))
+    _, blackwell, _ = served(read_serving(offline(model="gpt-oss-120b", hardware="B200", precision="FP4")))
+    assert hopper.precision.experts == blackwell.precision.experts == "mxfp4"
+    assert (hopper.precision.kv_cache, blackwell.precision.kv_cache) == ("bf16", "fp8")

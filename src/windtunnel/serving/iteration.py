@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -83,16 +84,24 @@ class IterationModel:
         n = np.arange(most + 1)
         return np.asarray(np.interp(n, self.linear.tokens, self.linear.seconds) + self.base_s)
 
-    def tables(self, most: int) -> Floats:
+    def tables(self, most: int, graphs: Sequence[int] = (), most_seqs: int = 0, ranks: int = 1) -> Floats:
         """(2, most + 1): `table`, and the part of it that each rank of attention data parallelism does for its own.
 
         With drafts (4, most + 1): what they add for so many decoding sequences, and for so many tokens of prompts.
+
+        Args:
+            most: tokens.
+            graphs: sequences of captured graphs that decode steps are padded to; none: no padding.
+            most_seqs: up to so many tokens an iteration counts as a decode step.
+            ranks: of attention data parallelism, which pad alike.
         """
-        n = np.arange(most + 1)
+        plain = np.arange(most + 1)
+        n = padded(plain, graphs, most_seqs, ranks)
+        whole = self.table(max(most, int(n.max())))[n]
         own = np.interp(n, self.linear.tokens, self.linear.seconds - self.linear.shared)
         if self.drafts is None:
-            return np.stack([self.table(most), own])
-        return np.stack([self.table(most), own, self.drafts.step_s(n), self.drafts.prompt_s(n)])
+            return np.stack([whole, own])
+        return np.stack([whole, own, self.drafts.step_s(plain), self.drafts.prompt_s(plain)])
 
     def seconds(
         self, tokens: float, *, pairs: float = 0.0, prompt_tokens: float = 0.0, kv: float = 0.0, window_kv: float = 0.0,
@@ -118,6 +127,15 @@ class IterationModel:
         if self.drafts is not None:
             out += float(self.drafts.step_s(decoding) + self.drafts.prompt_s(prompt_tokens))
         return out + (self.prefill_extra_s if prompt_tokens else 0.0)
+
+
+def padded(n: npt.NDArray[np.int64], graphs: Sequence[int], most_seqs: int, ranks: int) -> npt.NDArray[np.int64]:
+    """Tokens that a decode step of `n` computes: the next captured size, on every rank; beyond the last as they are."""
+    sizes = np.array(sorted(graphs), np.int64) * ranks
+    if not len(sizes):
+        return n
+    up = sizes[np.minimum(np.searchsorted(sizes, n), len(sizes) - 1)]
+    return np.where((n > 0) & (n <= most_seqs) & (n <= sizes[-1]), up, n)
 
 
 def knots(most: int) -> npt.NDArray[np.int64]:

@@ -232,15 +232,19 @@ class Layers:
         return np.minimum(library, c.all_reduce_s + 2.0 * (t - 1) / t * size / rate)
 
     def _exchange(self, n: Floats) -> Floats:
-        """What brings expert results home: an all-reduce where every rank has all tokens, else two all-to-alls.
+        """What brings expert results home: an all-reduce where every rank has all tokens, else two exchanges.
 
-        Tokens go out in 8 bits and come back in 16 (DeepSeek-V3, arXiv 2412.19437, section 3.2).
+        All-to-alls send each token to the ranks of its experts, in 8 bits and back in 16 (DeepSeek-V3, arXiv
+        2412.19437, section 3.2); gathered, every rank gets all tokens in the experts' format, and sums are scattered in
+        16 bits.
         """
         shape, model, c = self.shape, self.model, self.c
         if shape.dp == 1:
             return self._all_reduce(n)
         ranks = shape.ranks
         sent = n / ranks * min(float(model.num_experts_per_tok), float(ranks)) * 3.0 * model.hidden_size
+        if shape.gathered:
+            sent = n * (1.0 - 1.0 / ranks) * (shape.expert.bytes_sent + 2.0) * model.hidden_size
         inside = min(self.cluster.scale_up_domain, ranks)
         up = c.all_to_all_fraction * self.cluster.scale_up.bytes_per_s
         seconds = 2.0 * c.all_to_all_s + sent / up

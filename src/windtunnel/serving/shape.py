@@ -26,6 +26,11 @@ class Format:
     casts: bool
     """Whether activations are cast at run time."""
 
+    @property
+    def bytes_sent(self) -> float:
+        """Bytes of an activation where it is cast before it is sent: with one scale a tensor (fp8) or a group of 16."""
+        return 1.0 if self.name == "fp8" else 0.5 + 1.0 / 16 if self.name == "nvfp4" and self.casts else 2.0
+
 
 _FORMATS = {
     "bf16": Format("bf16", "bf16", "bf16", 2.0, False),
@@ -69,6 +74,8 @@ class Shape:
     sp: bool = False
     vector_attention: bool = False
     """Whether decode attention takes each query head alone, without matrix units."""
+    gathered: bool = False
+    """Whether ranks that share experts gather all tokens and scatter sums, instead of two all-to-alls."""
 
     @property
     def ranks(self) -> int:

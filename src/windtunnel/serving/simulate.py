@@ -239,7 +239,7 @@ def run(d: Deployment, requests: Requests, *, assumed: tuple[tuple[str, Any, str
     most = limits.most_tokens
     shared = d.serving.traffic.shared_prefix_tokens
     chains = chains_of(requests, limits.block, shared) if limits.caching else None
-    table = d.iteration.tables(most)
+    table = d.iteration.tables(most, d.pool.limits.cuda_graph_sizes, limits.max_seqs, limits.ranks)
     sent, cut = _within(d, requests)
     overlap = d.iteration.overlap
     hooks = hooks_of(d.instance, d.serving, limits, count, plainly=overlap is not None)

@@ -55,6 +55,8 @@ class ServingLimits(Spec):
     """TensorRT-LLM: share of what weights and activations leave free that the cache takes."""
     chunked_prefill: bool | None = None
     cuda_graphs: bool | None = None
+    cuda_graph_sizes: tuple[Count, ...] = ()
+    """Sequences of the captured graphs: a decode step is padded to the next of them. Absent: graphs of every size."""
     stream_interval: Count | None = None
     """Decode steps between two messages to the client."""
     scheduler_interval: Count | None = None

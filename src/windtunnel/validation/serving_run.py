@@ -126,9 +126,9 @@ def run(
     pool, own = ready.pools[0], costs[0]
     requests = ready.requests()
     lanes = pool.spec.replicas * pool.instance.shape.pp
-    outcome = loop.serve(
-        requests, own.tables(pool.most_tokens), limits(pool, own, ready.serving.traffic.concurrency or 0), lanes
-    )
+    given = limits(pool, own, ready.serving.traffic.concurrency or 0)
+    table = own.tables(pool.most_tokens, pool.spec.limits.cuda_graph_sizes, given.max_seqs, given.ranks)
+    outcome = loop.serve(requests, table, given, lanes)
     if ready.serving.traffic.offline:  # one process: no client, no HTTP
         own = replace(own, request_s=0.0)
     used = float(outcome.totals["kv_max"].max()) / max(pool.instance.limits.blocks // pool.instance.shape.pp, 1)

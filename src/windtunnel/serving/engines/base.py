@@ -35,6 +35,8 @@ class Defaults:
     scheduler_interval: int = 1
     vector_attention: bool = False
     """Whether its decode attention takes each query head alone, without matrix units."""
+    gathered: bool = False
+    """Whether ranks with attention of their own gather all tokens for the experts they share, and scatter the sums."""
     fits_longest: bool = False
     """Whether it refuses to start when the cache cannot hold one request of `max_model_len`."""
     sources: dict[str, str] = field(default_factory=dict)

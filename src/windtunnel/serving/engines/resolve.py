@@ -75,7 +75,7 @@ def resolve(
     network = drafting.network if drafting else None
     told = pool.limits
     own = engine.defaults(version, model, cluster.device, shape, told)
-    shape = replace(shape, vector_attention=own.vector_attention)
+    shape = replace(shape, vector_attention=own.vector_attention, gathered=own.gathered)
     policy = _policy(pool.policy or own.policy, f"{where}.policy", problems)
     fraction = _knob(pool, own, where, problems)
     queue = choose(QUEUES, pool.queue, f"{where}.queue", "fcfs", problems)

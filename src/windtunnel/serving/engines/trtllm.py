@@ -12,6 +12,7 @@ from windtunnel.specs.serving import ServingLimits
 
 PYTORCH_SINCE, LARGE_BATCH_SINCE = (1, 0), (0, 15)
 GROUPED_SINCE, ANY_GROUP_SINCE = (0, 8), (0, 11)
+ANY_WIDTH_SINCE = (1, 1)
 LLM_ARGS = "TensorRT-LLM llmapi/llm_args.py"
 
 
@@ -28,10 +29,13 @@ class Trtllm:
         chunked = bool(limits.chunked_prefill)
         pytorch = release >= PYTORCH_SINCE
         heads = model.num_attention_heads // (model.num_key_value_heads or model.num_attention_heads)
+        superchip = device.id.startswith("gb")
+        any_width = release >= ANY_WIDTH_SINCE or shape.ep > (model.num_experts_per_tok or 0)
+        gathered = shape.dp > 1 and not (superchip and any_width)
         vector = release < (GROUPED_SINCE if heads == 8 else ANY_GROUP_SINCE)
         return Defaults(
             "trtllm_inflight", 2048 if release >= LARGE_BATCH_SINCE else 256, 8192, 32 if pytorch else 64, 0.9,
-            "trtllm", chunked, pytorch, 128, 0.0, vector_attention=vector,
+            "trtllm", chunked, pytorch, 128, 0.0, vector_attention=vector, gathered=gathered,
             sources={
                 "sampler_bytes": "TensorRT-LLM pyexecutor/_util.py: its profile has few, long prompts",
                 "max_num_seqs": "TensorRT-LLM builder.py: max_batch_size 2048 (256 before 0.15)",
@@ -41,6 +45,10 @@ class Trtllm:
                 "chunked_prefill": f"{LLM_ARGS}: enable_chunked_prefill false",
                 "prefix_caching": f"{LLM_ARGS}: enable_block_reuse true since 1.0",
                 "policy": f"{LLM_ARGS}: capacity_scheduler_policy GUARANTEED_NO_EVICT",
+                "gathered": (
+                    "TensorRT-LLM _torch/modules/fused_moe: all-to-all over multi-node NVLink only (superchips), and "
+                    "before 1.1 only with more ranks than experts a token; else all-gather and reduce-scatter"
+                ),
                 "vector_attention": (
                     "TensorRT-LLM decoderMaskedMultiheadAttention, supportConfig: matrix units for groups of 8 query "
                     "heads since 0.8, for other sizes since 0.11"

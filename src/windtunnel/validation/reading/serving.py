@@ -25,6 +25,7 @@ from windtunnel.specs.serving import (
 )
 from windtunnel.specs.speculation import SpeculationSpec
 from windtunnel.specs.traffic import Lengths, TrafficSpec
+from windtunnel.validation.reading.serving_bench import bench_limits
 from windtunnel.validation.reading.serving_launch import (
     Facts,
     Protocol,
@@ -174,9 +175,9 @@ def _trace(ctx: ServingContext, model: ModelSpec, facts: Facts, formats: dict[st
     return _build(ctx, model, facts, formats, PoolSpec(plan=plan, limits=limits), TrafficSpec(trace=trace))
 
 
-def _old(version: str) -> bool:
+def _old(version: str, since: tuple[int, int] = (0, 8)) -> bool:
     parts = [int(p) for p in version.split(".")[:2] if p.isdigit()]
-    return len(parts) == 2 and tuple(parts) < (0, 8)
+    return len(parts) == 2 and tuple(parts) < since
 
 
 def _drawn(nominal: int, share: float) -> int | Lengths:
@@ -269,9 +270,19 @@ def _offline(ctx: ServingContext, model: ModelSpec, facts: Facts, formats: dict[
     plan = layout_of(ctx, model)
     if isinstance(plan, str):
         return plan
+    if facts.engine == "trtllm" and plan.tp > 1 and model.num_experts and not _old(facts.version, (1, 0)):
+        plan = ServingPlan(dp=plan.tp, ep=plan.tp, pp=plan.pp)
+        why = "options of the document that holds the table: enable_attention_dp for models with experts"
+        ctx.assume("serving.plan", f"dp {plan.dp}, ep {plan.ep}", why)
     fields = settings(ctx, facts)
+    if facts.engine == "trtllm" and not {"max_num_seqs", "max_num_batched_tokens"} & set(fields):
+        cache = formats.get("kv_cache") or fields.get("kv_cache") or "bf16"
+        seqs, tokens, why = bench_limits(model, formats, cache, facts.device, plan, facts.version, *size)
+        fields |= {"max_num_seqs": seqs, "max_num_batched_tokens": tokens}
+        ctx.assume("serving.limits.max_num_seqs", seqs, why)
+        ctx.assume("serving.limits.max_num_batched_tokens", tokens, why)
     pool = PoolSpec(plan=plan, limits=_limits(fields), kv=KvSpec(prefix_caching=False))
-    requests = offline_requests(ctx, *size) * (plan.dp if plan.dp > 1 else 1)
+    requests = offline_requests(ctx, *size)
     traffic = TrafficSpec(offline=True, num_requests=requests, input_tokens=size[0], output_tokens=size[1])
     return _build(ctx, model, facts, formats, pool, traffic, fields.get("kv_cache"))
 

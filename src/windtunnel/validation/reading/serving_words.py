@@ -49,6 +49,11 @@ def engine_of(ctx: ServingContext) -> tuple[str, str]:
     if re.search(_WRAPPED, words(ctx.row.get("image"))):
         ctx.assume("serving.engine_version", "not stated", f"{text or 'the image'} is the version of a wrapper")
         return engine, ""
+    after = re.search(r"after v?(\d+)\.(\d+)", text)
+    if after is not None:
+        version = f"{after.group(1)}.{int(after.group(2)) + 1}"
+        ctx.assume("serving.engine_version", version, f"the release that follows: the row says {text!r}")
+        return engine, version
     found = re.match(r"^v?(\d+\.\d+\S*)", text)
     about = re.search(r"\d+\.\d+(?:\.\d+)?", text)
     if found is None and about is not None:
@@ -104,7 +109,7 @@ def formats_of(ctx: ServingContext, model: ModelSpec) -> dict[str, str] | str:
     if model.num_experts:
         found = meaning("serving", "formats", experts) if experts else None
         out["experts"] = found or out["weights"]
-        if "gpt-oss" in model.name.lower() and out["experts"] in ("nvfp4", "mxfp4"):
+        if "gpt-oss" in model.name.lower() and out["experts"] in ("nvfp4", "mxfp4", "fp8"):
             out |= {"experts": "mxfp4", "weights": "bf16"}
             ctx.assume("serving.precision.experts", "mxfp4", "the checkpoint: 4-bit experts, the rest in 16 bits")
     if cache:
