@@ -52,6 +52,9 @@ def scenario(seed: int, **changes: Any) -> Any:
         if rng.random() < 0.6:
             slo[name] = float(np.exp(rng.uniform(np.log(low), np.log(high))))
     engine = str(rng.choice(["vllm", "sglang", "trtllm", "lmdeploy"]))
+    more: dict[str, Any] = {}
+    if rng.random() < 0.25:
+        more["speculation"] = {"method": "ngram", "tokens": 3, "acceptance": 0.6}
     space = {"tp": [1, 2], "pp": [1, 2], "max_num_seqs": [4, 32], "max_num_batched_tokens": [512, 4096], **listed}
     if "gemma" not in model and "Llama" not in model:
         space["dp"] = [1, 2]
@@ -61,7 +64,7 @@ def scenario(seed: int, **changes: Any) -> Any:
     }  # fmt: skip
     data = {
         "schema_version": 1, "model": model, "cluster": {"device": device, "nodes": 1, "devices_per_node": 4},
-        "serving": {"engine": engine, "precision": {"weights": weights}, "traffic": traffic, "slo": slo},
+        "serving": {"engine": engine, "precision": {"weights": weights}, "traffic": traffic, "slo": slo} | more,
         "search": search,
     }  # fmt: skip
     return load_scenario(data | changes, [])

@@ -46,7 +46,7 @@ class Sums:
     pairs: Floats
     input: Floats
     decode: Floats
-    """(N,) tokens of each answer but the first."""
+    """(N,) steps that each answer takes after its first token, at least."""
     kv: Floats
     """(N,) cached tokens that its decode steps read, in all."""
     output_tokens: float
@@ -54,20 +54,22 @@ class Sums:
     """Between the first and the last arrival; 0 in a closed loop."""
     least_input: float
     warmup: int
+    step: float
+    """Most tokens that a sequence makes in a step: above one where tokens are drafted."""
 
     @classmethod
-    def of(cls, requests: Requests, slo: SloSpec, warmup: int, *, caching: bool) -> Sums:
+    def of(cls, requests: Requests, slo: SloSpec, warmup: int, *, caching: bool, step: int = 1) -> Sums:
         """Sums of a traffic, whose first `warmup` requests need not keep the objective."""
         length = requests.input_tokens.astype(np.float64)
         known = requests.prefix_tokens if caching else np.zeros(len(requests))
         prompt = np.maximum(length - known, 1.0)
-        more = np.maximum(requests.output_tokens - 1.0, 0.0)
+        more = np.maximum(requests.output_tokens - 1.0, 0.0) / step
         arrival = requests.arrival_s[np.isfinite(requests.arrival_s)]
         span = float(arrival.max() - arrival.min()) if len(arrival) else 0.0
         return cls(
             len(requests), int(np.ceil(slo.percentile * (len(requests) - warmup) - 1e-9)), prompt,
             prompt * (length - prompt) + 0.5 * prompt**2, length, more, more * (length + 1.0 + 0.5 * (more - 1.0)),
-            float(requests.output_tokens.sum()), span, float(length.min()), warmup,
+            float(requests.output_tokens.sum()), span, float(length.min()), warmup, float(step),
         )  # fmt: skip
 
     def least(self, values: Floats) -> float:
@@ -100,13 +102,13 @@ def light(kind: Kind, sums: Sums, slo: SloSpec, tokens: Floats) -> tuple[Floats,
         if slo.ttft_s is not None:
             ok &= first * _SAFE <= slo.ttft_s
         if slo.tpot_s is not None:
-            ok &= (one * _SAFE <= slo.tpot_s) | (sums.decode == 0)
+            ok &= (one * _SAFE <= slo.tpot_s * sums.step) | (sums.decode == 0)
         if slo.e2e_s is not None:
             ok &= (first + one * sums.decode) * _SAFE <= slo.e2e_s
         counts.append(float(ok.sum()))
     some = np.sort(one[sums.decode > 0])
     middle = max(len(some) - sums.warmup - 1, 0) // 2  # any so many of them have no smaller median
-    return np.array(counts), float(some[middle]) * _SAFE if len(some) else 0.0
+    return np.array(counts), float(some[middle]) / sums.step * _SAFE if len(some) else 0.0
 
 
 def _monotone(table: Floats) -> Floats:
@@ -202,7 +204,7 @@ def busy_s(kind: Kind, sums: Sums, w: Work, tpot_s: float) -> tuple[Floats, Floa
         kind: of instance.
         sums: of the traffic.
         w: its weights.
-        tpot_s: most seconds a token that the objective allows; infinite without it.
+        tpot_s: most seconds a step that the objective allows; infinite without it.
     """
     prompt_s, decode_s = attention_s(kind, sums)
     needed, rest = sums.least(sums.decode), 0.0

@@ -44,7 +44,8 @@ def settled(
         in_flight: (L,) requests in flight on one lane.
     """
     m, limits = kind.iteration, kind.instance.limits
-    prompt, answer = float(sums.prompt.mean()), max(float(sums.decode.mean()), 1.0)
+    prompt, answer = float(sums.prompt.mean()), max(float(sums.decode.mean()) * sums.step, 1.0)
+    pace = limits.tokens_per_step / 1e6
     cached = float(sums.input.mean()) + 0.5 * answer
     pairs = float(sums.pairs.mean()) / prompt
     held = limits.blocks * limits.block / max(cached, 1.0)
@@ -52,14 +53,14 @@ def settled(
     cap = tokens[None, :, None]
 
     def seconds(b: Floats, c: Floats) -> Floats:
-        n = b + c
+        n = b * limits.step_tokens + c
         t = np.interp(n, m.linear.tokens, m.linear.seconds) + m.base_s
         t = t + b * (m.per_sequence_s + cached * m.decode_kv_s) + c * (pairs * m.prefill_pair_s + m.prefill_token_s)
         return np.asarray(t)
 
     def turn(b: Floats) -> Floats:
         """Seconds between two tokens of a request at b sequences: the step, and its share of prompts."""
-        c = b * prompt / answer
+        c = b * prompt / answer * pace
         often = np.minimum(c / np.minimum(prompt, np.maximum(cap - b, 1.0)), 1.0)
         return seconds(b, c) + often * m.prefill_extra_s
 
@@ -70,9 +71,9 @@ def settled(
         assert rate is not None
         b = np.ones((len(sequences), len(tokens), len(rate)))
         for _ in range(STEPS):
-            b = np.clip(rate[None, None, :] * answer * turn(b), 1e-3, most)
-        full = rate[None, None, :] * answer * turn(most + 0.0 * b) / most
-    t = turn(b)
+            b = np.clip(rate[None, None, :] * answer * turn(b) / pace, 1e-3, most)
+        full = rate[None, None, :] * answer * turn(most + 0.0 * b) / pace / most
+    t = turn(b) / pace
     room = np.maximum(cap - b, 1.0) if limits.chunked else np.full_like(b, prompt)
     chunks = np.ceil(prompt / np.minimum(room, prompt))
     first = chunks * (seconds(b, np.minimum(room, prompt)) + m.prefill_extra_s)

@@ -22,6 +22,7 @@ from windtunnel.serving.engines import Instance
 from windtunnel.serving.iteration import IterationModel, iteration_model
 from windtunnel.serving.limits import Limits
 from windtunnel.serving.simulate import lane_limits
+from windtunnel.serving.speculation import with_drafts
 from windtunnel.specs.serving import PoolSpec, ServingPlan, ServingSpec
 
 Floats = npt.NDArray[np.float64]
@@ -212,7 +213,8 @@ def _kind(
     )
     problems.raise_if_any()
     coefficients = serving_coefficients(serving.engine, serving.engine_version, cluster.device)
-    most = (max(tokens[-1], 0 if instance.limits.chunked else longest) + sequences[-1]) * ranks
+    step = instance.limits.step_tokens
+    most = (max(tokens[-1], 0 if instance.limits.chunked else longest) + sequences[-1] * step) * ranks
     if cluster.power_cap_w is not None:
         from windtunnel.serving.capped import capped
 
@@ -225,4 +227,8 @@ def _kind(
             model, cluster, instance.shape, coefficients, most_tokens=most, expert_skew=serving.expert_skew,
             cuda_graphs=instance.cuda_graphs, engine=False,
         )  # fmt: skip
+    iteration = with_drafts(
+        iteration, instance.drafting, model, cluster, instance.shape, coefficients, skew=serving.expert_skew,
+        engine=False,
+    )  # fmt: skip
     return Kind(place, serving, plan, instance, iteration, coefficients, sequences, tokens, own, model)

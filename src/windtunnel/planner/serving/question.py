@@ -16,7 +16,8 @@ from windtunnel.specs.cluster import ClusterRef, ClusterSpec, MixedClusterRef, r
 from windtunnel.specs.model import ModelSpec
 from windtunnel.specs.scenario import Scenario
 from windtunnel.specs.search import SearchSpec
-from windtunnel.specs.serving import PoolSpec, ServingPlan, ServingSpec, TrafficSpec
+from windtunnel.specs.serving import PoolSpec, ServingPlan, ServingSpec
+from windtunnel.specs.traffic import TrafficSpec
 
 GRID = 2.0**0.25
 """Neighbouring loads of a grid, as a factor."""

@@ -77,7 +77,7 @@ def screen(
     """
     begun = time.perf_counter()
     parts: list[tuple[np.ndarray, ...]] = []
-    sums: dict[tuple[float, bool, float], Sums] = {}
+    sums: dict[tuple[float, bool, int], Sums] = {}
     group, done = 0, 0
     for index, kind in enumerate(kinds):
         slo = runs.tightened(kind) if upper else q.goals.slo
@@ -120,7 +120,7 @@ def _of_kind(
     index: int,
     kind: Kind,
     runs: Runs,
-    known: dict[tuple[float, bool, float], Sums],
+    known: dict[tuple[float, bool, int], Sums],
     group: int,
     slo: SloSpec,
 ) -> tuple[np.ndarray, ...] | None:
@@ -128,12 +128,13 @@ def _of_kind(
     replicas = _replicas(q, kind)
     if not len(replicas):
         return None
-    caching = kind.instance.limits.caching
+    caching, step = kind.instance.limits.caching, kind.instance.limits.step_tokens
 
     def sums_at(load: float) -> Sums:
-        key = load, caching, slo.percentile
+        key = load, caching, step
         if key not in known:
-            known[key] = Sums.of(runs.traffic(load).requests, slo, q.serving.traffic.warmup_requests, caching=caching)
+            requests, warmup = runs.traffic(load).requests, q.serving.traffic.warmup_requests
+            known[key] = Sums.of(requests, slo, warmup, caching=caching, step=step)
         return known[key]
 
     seqs, tokens = kind.lane_sequences(), kind.lane_tokens()
@@ -164,7 +165,7 @@ def _of_kind(
         span = np.array([sums_at(float(x)).span_s for x in pairs_l])
         with np.errstate(divide="ignore"):
             most_tokens = np.minimum(most_tokens, first.output_tokens / span)
-        until = span + _latest(first, runs.traffic(float(pairs_l[0])).requests.output_tokens, slo)
+        until = span + _latest(first, slo)
         impossible[(some[:, :, None] > lanes * until) & (impossible == 0)] = TOO_MUCH
     est = _estimated(q, kind, first, pairs_r, pairs_l)
     shape = (s, t, c)
@@ -180,18 +181,18 @@ def _of_kind(
 
 
 def _tpot(sums: Sums, slo: SloSpec) -> float:
-    """Most seconds a token that the objective allows, on the mean of those that keep it."""
-    out = slo.tpot_s if slo.tpot_s is not None else np.inf
+    """Most seconds a step that the objective allows, on the mean of those that keep it."""
+    out = slo.tpot_s * sums.step if slo.tpot_s is not None else np.inf
     if slo.e2e_s is not None:
         out = min(out, slo.e2e_s * sums.needed / max(sums.least(sums.decode), 1.0))
     return float(out)
 
 
-def _latest(sums: Sums, output: npt.NDArray[np.int32], slo: SloSpec) -> float:
+def _latest(sums: Sums, slo: SloSpec) -> float:
     """Seconds after its arrival by which a request that keeps the objective has ended."""
     out = slo.e2e_s if slo.e2e_s is not None else np.inf
     if slo.ttft_s is not None and slo.tpot_s is not None:
-        out = min(out, slo.ttft_s + slo.tpot_s * float(sums.decode.max()))
+        out = min(out, slo.ttft_s + slo.tpot_s * sums.step * float(sums.decode.max()))
     return float(out)
 
 

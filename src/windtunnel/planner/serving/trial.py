@@ -12,13 +12,13 @@ from windtunnel.planner.serving.kinds import Kind
 from windtunnel.planner.serving.objectives import Figures
 from windtunnel.planner.serving.question import Question
 from windtunnel.serving import loop
+from windtunnel.serving.hooks import hooks_of
 from windtunnel.serving.interval import band
 from windtunnel.serving.limits import Limits
-from windtunnel.serving.limits import Router as Rule
 from windtunnel.serving.metrics import Measures, backlog_grows, measures
 from windtunnel.serving.power import power
 from windtunnel.serving.prefixes import Chains, chains_of
-from windtunnel.serving.requests import DONE, REJECTED, Requests
+from windtunnel.serving.requests import DONE, Requests
 from windtunnel.serving.traffic import Traffic
 from windtunnel.specs.serving import SloSpec
 
@@ -37,6 +37,7 @@ class Trial:
     """At the upper end of the prediction's interval."""
     saturated: bool
     rejected: int
+    """Requests that need more cache than there is, or were turned away."""
     quantiles: dict[str, float]
     """Seconds of TTFT, TPOT and E2E that the wanted share of requests stays below, and medians."""
     peak: int
@@ -118,16 +119,20 @@ class Runs:
                 shared = q.serving.traffic.shared_prefix_tokens
                 self._chains[block] = chains_of(requests, limits.block, shared)
             chains = self._chains[block]
-        most = limits.budget + limits.max_seqs
+        most = limits.most_tokens
         if not limits.chunked:
-            most = max(most, self.longest(load) + limits.max_seqs)
+            most = max(most, self.longest(load) + limits.max_seqs * limits.step_tokens)
         table = kind.tables(most)
-        policy, router = kind.instance.policy, kind.instance.router
-        if policy.jitted() and router.rule is not None:
+        hooks = hooks_of(kind.instance, kind.serving, limits, len(requests))
+        if kind.instance.queue.id == "fcfs" and requests.priority.any():
+            requests.priority = np.zeros(len(requests), np.int32)
+        if hooks is None:
             outcome = loop.serve(requests, table, limits, lanes, chains)
         else:
-            own = router.twin(Rule(limits.router), limits.seed)
-            outcome = loop.serve_plainly(requests, table, limits, lanes, chains, policy=policy(), router=own)
+            outcome = loop.serve_plainly(
+                requests, table, limits, lanes, chains, policy=hooks.policy, router=hooks.router, queue=hooks.queue,
+                admission=hooks.admission, pace=hooks.pace,
+            )  # fmt: skip
         return self._trial(kind, limits, replicas, requests, outcome.totals, traffic)
 
     def _trial(
@@ -142,7 +147,7 @@ class Runs:
         first = float(np.nanmin(requests.arrival_s)) if len(requests) else 0.0
         last = float(np.nanmax(requests.finish_s)) if done.any() else 0.0
         duration, tokens = max(last - first, 1e-12), float(requests.output_tokens[done].sum())
-        rejected = int((requests.state == REJECTED).sum())
+        rejected = int((~done).sum())
         if longest := kind.instance.max_model_len:
             rejected += int((requests.input_tokens >= longest).sum())
         mean_w: float | None = None
