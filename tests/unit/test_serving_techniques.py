@@ -64,7 +64,9 @@ def test_launches_in_a_row_save_nothing(add: Any) -> None:
     add("in-a-row", ServingPart(layers=whole))
     d = prepare({**SCENARIO, "techniques": ["in-a-row"]})
     assert d.iteration.overlap is not None
-    np.testing.assert_allclose(d.iteration.overlap.share, 0.0, atol=1e-9)
+    knots = [(k, i, j) for k in range(0, len(d.iteration.overlap.tokens), 4) for i in (0, 3) for j in (0, 3, 10)]
+    d.iteration.overlap.fill(knots)
+    np.testing.assert_allclose([d.iteration.overlap.share[k] for k in knots], 0.0, atol=1e-9)
     plain = wt.simulate_serving(SCENARIO)
     same = wt.simulate_serving({**SCENARIO, "techniques": ["in-a-row"]})
     assert same.e2e_s.mean == pytest.approx(plain.e2e_s.mean, rel=1e-9)
@@ -97,7 +99,7 @@ def test_the_surface_is_near_the_engine() -> None:
     saved, extra = savings(layers_of(d), d.iteration, chosen, points, cuda_graphs=True)
     row = np.array([s + x + y + d.iteration.base_s for (_, x, y), s in zip(points, linear, strict=True)])
     found = row - [overlap.saved(*p) for p in points]
-    error = np.abs(found / (row - saved + extra) - 1.0)
+    error = np.abs(found / np.maximum(row - saved, d.iteration.base_s + extra) - 1.0)
     assert error.mean() < 0.01 and error.max() < 0.06
 
 
@@ -107,8 +109,10 @@ def test_never_faster_than_sms_memory_and_collectives_allow(parts: int) -> None:
     overlap, layers = d.iteration.overlap, layers_of(d)
     assert overlap is not None
     c, depth = d.iteration.coefficients, len(d.model.layer_kinds())
+    pairs = (0, 0), (0, 4), (3, 3), (0, 7), (7, 0)
+    overlap.fill((i, j, k) for i in range(len(overlap.tokens)) for j, k in pairs)
     for i, n in enumerate(overlap.tokens):
-        for j, k in ((0, 0), (0, 4), (3, 3), (0, 7), (7, 0)):
+        for j, k in pairs:
             s = overlap.linear_s[i]
             batch = ServingBatch(float(n), RATIOS[j] * s / depth, RATIOS[k] * s / depth)
             row = View(layers, d.model.layer_kinds()[0], 1, batch, c.layer_s / 11).launches(batch)

@@ -21,7 +21,7 @@ from windtunnel.program.segment import COMPUTE, Launch, Segment
 from windtunnel.serving.attention import FULL, LINEAR, WINDOWED, AttentionCosts, attention_costs, layer_counts
 from windtunnel.serving.iteration import IterationModel
 from windtunnel.serving.layers import DENSE_LAUNCHES, Layers
-from windtunnel.serving.overlap import RATIOS, Overlap
+from windtunnel.serving.overlap import Overlap, Point
 from windtunnel.specs.cluster import ClusterSpec
 from windtunnel.techniques.base import Applied
 from windtunnel.techniques.serving import ServingBatch, chained
@@ -69,6 +69,11 @@ class View:
     def ranks(self) -> int:
         """Devices of one pipeline stage."""
         return self.layers.shape.ranks
+
+    @property
+    def data_ranks(self) -> int:
+        """Ranks of attention data parallelism."""
+        return self.layers.shape.dp
 
     @property
     def hidden_size(self) -> int:
@@ -131,7 +136,7 @@ class View:
 def overlapped(
     layers: Layers, iteration: IterationModel, chosen: Sequence[Applied], *, most_tokens: int, cuda_graphs: bool
 ) -> IterationModel:
-    """An iteration model with what techniques save.
+    """An iteration model with what techniques save; knots are simulated when a run first needs them.
 
     Args:
         layers: of the instance.
@@ -147,22 +152,23 @@ def overlapped(
     marks = [m for part, knobs in parts if part for b in part.breaks(knobs) for m in (b - 1, b) if 0 < m <= most_tokens]
     tokens = np.unique(np.concatenate([np.geomspace(1, most_tokens, steps).astype(np.int64), marks])).astype(float)
     linear_s = np.interp(tokens, iteration.linear.tokens, iteration.linear.seconds)
-    points = [
-        (n, u * s, v * s) for n, s in zip(tokens, linear_s, strict=True) for u in RATIOS for v in RATIOS
-    ]  # fmt: skip
-    saved, extra = savings(layers, iteration, chosen, points, cuda_graphs=cuda_graphs)
-    shape = len(tokens), len(RATIOS), len(RATIOS)
-    share = saved.reshape(shape) / linear_s[:, None, None]
-    return replace(iteration, overlap=Overlap(tokens, linear_s, share, extra.reshape(shape)[:, 0, 0]))
+    with_prompts = [(float(n), 0.2 * s, 0.0) for n, s in zip(tokens, linear_s, strict=True)]
+    _, host_s = savings(layers, iteration, chosen, with_prompts, cuda_graphs=cuda_graphs)
+
+    def price(points: list[Point]) -> Floats:
+        return savings(layers, iteration, chosen, points, cuda_graphs=cuda_graphs)[0]
+
+    return replace(iteration, overlap=Overlap.of(tokens, linear_s, host_s, price))
 
 
 def savings(
-    layers: Layers, iteration: IterationModel, chosen: Sequence[Applied], points: Sequence[tuple[float, float, float]],
+    layers: Layers, iteration: IterationModel, chosen: Sequence[Applied], points: Sequence[Point],
     *, cuda_graphs: bool,
 ) -> tuple[Floats, Floats]:  # fmt: skip
     """(P,) seconds that techniques save at (tokens, prompt attention, decode attention) of whole iterations.
 
-    The second (P,) is what an iteration with prompts takes longer: they launch kernel by kernel, and there are more.
+    The second (P,) is what the host needs, beside what iterations with prompts take longer anyway, to issue launches
+    one by one: the device waits where that is longer than what it computes.
     """
     depth, gap = Counter(layers.model.layer_kinds()), _gap_s(layers, cuda_graphs)
     share = _attention_shares(layers)

@@ -9,13 +9,14 @@ a closed form up to the next knot of decode attention, where the request loop be
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 
 Floats = npt.NDArray[np.float64]
+Point = tuple[float, float, float]
 RATIOS = (0.0, 0.1, 0.2, 0.35, 0.5, 0.7, 0.95, 1.3, 1.8, 2.6, 5.0)
 """Attention over linear layers at the knots; beyond the last nothing more is saved."""
 
@@ -28,23 +29,44 @@ class Overlap:
     """(K,) knots."""
     linear_s: Floats
     """(K,) of linear layers there."""
+    price: Callable[[list[Point]], Floats]
+    """(P,) seconds saved at points of tokens, prompt attention and decode attention (seconds of whole iterations)."""
+    host_s: Floats
+    """(K,) what the host needs to issue launches of prompts one by one; an iteration takes at least that."""
     share: Floats
-    """(K, U, V): over `RATIOS` of prompt attention and of decode attention."""
-    prompt_s: Floats
-    """(K,) what an iteration with prompts takes longer because its launches are more, issued one by one."""
-    known: dict[int, tuple[float, Floats]] = field(default_factory=dict, compare=False)
+    """(K, U, V) over `RATIOS` of prompt attention and of decode attention; NaN where nobody has asked yet."""
+    known: dict[tuple[int, int, int], float] = field(default_factory=dict, compare=False)
 
-    def _at(self, tokens: int) -> tuple[float, Floats]:
-        """Seconds of linear layers, and (U, V) seconds saved."""
-        found = self.known.get(tokens)
-        if found is None:
-            linear = float(np.interp(tokens, self.tokens, self.linear_s))
+    @staticmethod
+    def of(tokens: Floats, linear_s: Floats, host_s: Floats, price: Callable[[list[Point]], Floats]) -> Overlap:
+        """A surface whose knots are priced when they are first needed."""
+        return Overlap(tokens, linear_s, price, host_s, np.full((len(tokens), len(RATIOS), len(RATIOS)), np.nan))
+
+    def linear(self, tokens: float) -> float:
+        """Seconds of linear layers."""
+        return float(np.interp(tokens, self.tokens, self.linear_s))
+
+    def fill(self, cells: Iterable[tuple[int, int, int]]) -> None:
+        """Price knots that are not known yet, in one engine call."""
+        missing = [c for c in dict.fromkeys(cells) if np.isnan(self.share[c])]
+        if missing:
+            at = self.linear_s
+            points = [(float(self.tokens[k]), RATIOS[i] * at[k], RATIOS[j] * at[k]) for k, i, j in missing]
+            for (k, i, j), seconds in zip(missing, self.price(points), strict=True):
+                self.share[k, i, j] = seconds / at[k]
+
+    def _corners(self, tokens: int, cells: Sequence[tuple[int, int]]) -> list[float]:
+        """Seconds saved at knots of attention."""
+        if any((tokens, i, j) not in self.known for i, j in cells):
             k = int(np.clip(np.searchsorted(self.tokens, tokens, side="right") - 1, 0, max(len(self.tokens) - 2, 0)))
-            j = min(k + 1, len(self.tokens) - 1)
-            span = self.tokens[j] - self.tokens[k]
+            n = min(k + 1, len(self.tokens) - 1)
+            span = self.tokens[n] - self.tokens[k]
             w = float(np.clip((tokens - self.tokens[k]) / span, 0.0, 1.0)) if span > 0 else 0.0
-            found = self.known[tokens] = linear, ((1.0 - w) * self.share[k] + w * self.share[j]) * linear
-        return found
+            self.fill((m, i, j) for m in (k, n) for i, j in cells)
+            for i, j in cells:
+                share = (1.0 - w) * self.share[k, i, j] + w * self.share[n, i, j]
+                self.known[tokens, i, j] = float(share) * self.linear(tokens)
+        return [self.known[tokens, i, j] for i, j in cells]
 
     def saved(self, tokens: float, prompt_s: float, decode_s: float) -> float:
         """Seconds saved in one iteration.
@@ -54,14 +76,16 @@ class Overlap:
             prompt_s: attention of prompts, all layers.
             decode_s: attention of decoding sequences, all layers.
         """
-        linear, seconds = self._at(round(tokens))
+        linear = self.linear(tokens)
         i, a = _between(RATIOS, prompt_s / linear)
         j, b = _between(RATIOS, decode_s / linear)
-        low = (1.0 - b) * seconds[i, j] + b * seconds[i, j + 1]
         if prompt_s <= 0.0:
-            return float(low)
-        high = (1.0 - b) * seconds[i + 1, j] + b * seconds[i + 1, j + 1]
-        return float((1.0 - a) * low + a * high) - float(np.interp(tokens, self.tokens, self.prompt_s))
+            low, high = self._corners(round(tokens), ((0, j), (0, j + 1)))
+            return (1.0 - b) * low + b * high
+        four = self._corners(round(tokens), ((i, j), (i, j + 1), (i + 1, j), (i + 1, j + 1)))
+        less, more = ((1.0 - b) * low + b * high for low, high in (four[:2], four[2:]))
+        issued = float(np.interp(tokens, self.tokens, self.host_s))
+        return min((1.0 - a) * less + a * more, linear + prompt_s + decode_s - issued)
 
     def run(self, tokens: int, decode_s: float, more_s: float) -> tuple[float, float, int]:
         """Of decode steps of one batch: seconds saved in the first, what each saves more, steps until that changes.
@@ -71,12 +95,12 @@ class Overlap:
             decode_s: attention of the first step.
             more_s: what each step's attention takes more than the one before.
         """
-        linear, seconds = self._at(tokens)
+        linear = self.linear(tokens)
         ratio = decode_s / linear
         if ratio >= RATIOS[-1] or more_s <= 0.0:
             return self.saved(tokens, 0.0, decode_s), 0.0, 1 << 30
         j, b = _between(RATIOS, ratio)
-        low, high = float(seconds[0, j]), float(seconds[0, j + 1])
+        low, high = self._corners(tokens, ((0, j), (0, j + 1)))
         slope = (high - low) / ((RATIOS[j + 1] - RATIOS[j]) * linear)
         steps = int((RATIOS[j + 1] * linear - decode_s) / more_s) + 1
         return low + b * (high - low), slope * more_s, max(steps, 1)

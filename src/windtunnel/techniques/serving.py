@@ -9,7 +9,7 @@ engine with shared SMs and memory at the knots of the iteration model.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from windtunnel.program.segment import Launch, Segment
@@ -50,6 +50,10 @@ class ServingLayers(Protocol):
     @property
     def ranks(self) -> int:
         """Devices of one pipeline stage."""
+
+    @property
+    def data_ranks(self) -> int:
+        """Ranks of attention data parallelism, which share the tokens of a batch."""
 
     @property
     def hidden_size(self) -> int:
@@ -115,9 +119,10 @@ def chained(segment: Segment, launches: Sequence[Launch], after: Sequence[int] =
 def side_by_side(
     parts: Sequence[Sequence[Launch]], count: int, queue: Callable[[Launch, int], str] = lambda launch, _: launch.stream
 ) -> Segment:  # fmt: skip
-    """Parts of a batch through `count` layers, each launch in its queue; a queue takes first what is ready first.
+    """Parts of a batch through `count` layers, each launch in its queue.
 
-    The order is what the launches' own times give (list scheduling); the engine then lets them share SMs and memory.
+    A queue stays with a part until that part has to wait for another queue, then takes the one that has waited longest.
+    Waiting is judged by the launches' own times; the engine then lets them share SMs and memory.
 
     Args:
         parts: launches of one layer of each part.
@@ -125,16 +130,26 @@ def side_by_side(
         queue: which queue a launch of a part enters.
     """
     out, free = Segment("side by side", "F", []), dict[str, float]()
+    runs: dict[str, int] = {}
     last: list[list[int]] = [[] for _ in parts]
     ready = [(0.0, k, 0) for k, part in enumerate(parts) if part]
+    names = [[queue(launch, k) for launch in part] for k, part in enumerate(parts)]
+
+    def turn(one: tuple[float, int, int]) -> tuple[float, bool, float, int]:
+        at, k, i = one
+        name = names[k][i % len(parts[k])]
+        return max(at, free.get(name, 0.0)), runs.get(name) != k, at, k
+
     while ready:
-        ends = [max(at, free.get(queue(parts[k][i % len(parts[k])], k), 0.0)) for at, k, i in ready]
-        at, k, i = ready.pop(min(range(len(ready)), key=lambda j: (ends[j], ready[j])))
-        launch = parts[k][i % len(parts[k])]
-        name = queue(launch, k)
-        end = max(at, free.get(name, 0.0)) + launch.alone_s
-        free[name] = end
-        last[k] = [out.append(replace(launch, stream=name, after=last[k]))]
+        one = min(ready, key=turn)
+        ready.remove(one)
+        _, k, i = one
+        launch, name = parts[k][i % len(parts[k])], names[k][i % len(parts[k])]
+        free[name] = end = turn(one)[0] + launch.alone_s
+        runs[name] = k
+        added = launch.following(last[k])
+        added.stream = name
+        last[k] = [out.append(added)]
         if i + 1 < count * len(parts[k]):
             ready.append((end, k, i + 1))
     return out

@@ -58,6 +58,7 @@ TECHNIQUE = Technique(
     edits=(("pair", "iteration"),),
     applies_to=served,
     serving=ServingPart(layers=_layers, breaks=lambda knobs: (int(knobs["threshold"]),)),
+    experiment="nanoflow",
     saves="memory and scale-up traffic behind products",
     limits=Limits(
         scenario={

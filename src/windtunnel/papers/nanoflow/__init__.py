@@ -1,0 +1,1 @@
+"""Nano-batches on one device (Zhu et al. 2024)."""

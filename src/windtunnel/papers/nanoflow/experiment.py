@@ -1,0 +1,65 @@
+"""Offline throughput with nano-batches, beside engines that run one kernel after the other."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from windtunnel.papers import ClaimResult
+from windtunnel.papers.claims import Measure, Values, load, results, served
+
+TITLE = "NanoFlow (Zhu et al. 2024)"
+NANO, PLAIN, TRTLLM, VLLM = "nano-batches", "the same without", "TensorRT-LLM", "vLLM"
+
+
+def setting() -> Values:
+    """The settings and claims, as written in `setting.yaml`."""
+    return load(__package__ or "windtunnel.papers.nanoflow")
+
+
+def fixed(name: str) -> Any:
+    """One value that the paper gives or a rule fixes."""
+    return setting()["fixed"][name]["value"]
+
+
+def scenario(system: str, values: Values) -> Values:
+    """One offline batch on eight A100."""
+    own = system in (NANO, PLAIN)
+    pool: Values = {"plan": {"tp": fixed("tp")}}
+    if own:
+        pool |= {
+            "policy": "sarathi",
+            "limits": {"max_num_seqs": 2048, "max_num_batched_tokens": fixed("dense_batch"), "chunked_prefill": True},
+        }
+    version = fixed("vllm_version") if system == VLLM else fixed("baseline_version")
+    return {
+        "model": fixed("model"),
+        "cluster": {"device": "a100-sxm-80gb", "nodes": 1, "devices_per_node": fixed("tp")},
+        "techniques": [{"nanoflow": {"nano_batches": values["nano_batches"]}}] if system == NANO else [],
+        "serving": {
+            "engine": "vllm" if system == VLLM else "trtllm", "engine_version": version, "pools": [pool],
+            "traffic": {
+                "offline": True, "num_requests": fixed("requests"), "input_tokens": fixed("input"),
+                "output_tokens": fixed("output"),
+            },
+        },
+    }  # fmt: skip
+
+
+def rate(system: str, values: Values) -> float:
+    """Tokens per second and GPU, prompts and answers."""
+    return served(scenario(system, values)).total_tokens_per_s / fixed("tp")
+
+
+def measures() -> dict[str, Measure]:
+    """Claim → how it is measured, in the order of the table."""
+    return {
+        "optimal": lambda v: rate(NANO, v) / v["optimal_tokens_per_s"],
+        "tensorrt-llm": lambda v: rate(NANO, v) / rate(TRTLLM, v),
+        "vllm": lambda v: rate(NANO, v) / rate(VLLM, v),
+        "overlap": lambda v: rate(NANO, v) / rate(PLAIN, v),
+    }
+
+
+def run() -> list[ClaimResult]:
+    """Throughput against the optimum and against engines of its time."""
+    return results(setting(), "nanoflow", measures())

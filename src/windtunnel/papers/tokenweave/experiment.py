@@ -1,0 +1,94 @@
+"""Iterations over one prompt, and offline batches, with and without halves."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Any
+
+from windtunnel.papers import ClaimResult
+from windtunnel.papers.claims import Measure, Values, load, results, served
+from windtunnel.techniques.limits import FREE, merged
+
+TITLE = "TokenWeave (Gond et al. 2025)"
+
+
+def setting() -> Values:
+    """The settings and claims, as written in `setting.yaml`."""
+    return load(__package__ or "windtunnel.papers.tokenweave")
+
+
+def fixed(name: str) -> Any:
+    """One value that the paper gives or a rule fixes."""
+    return setting()["fixed"][name]["value"]
+
+
+def scenario(model: str, values: Values, *, woven: bool, chunk: int, traffic: Values) -> Values:
+    """One deployment on eight H100."""
+    return {
+        "model": model,
+        "cluster": {"device": "h100-sxm-80gb", "nodes": 1, "devices_per_node": fixed("tp")},
+        "techniques": [{"tokenweave": {"comm_sms": values["comm_sms"]}}] if woven else [],
+        "serving": {
+            "engine": "vllm", "engine_version": fixed("engine_version"),
+            "pools": [{"plan": {"tp": fixed("tp")}, "limits": {"max_num_batched_tokens": chunk}}],
+            "traffic": {"offline": True, **traffic},
+        },
+    }  # fmt: skip
+
+
+def iteration_s(model: str, tokens: int, values: Values, *, woven: bool, free: bool = False) -> float:
+    """Seconds of one iteration over one prompt."""
+    traffic = {"num_requests": 1, "input_tokens": tokens, "output_tokens": 1}
+    one = scenario(model, values, woven=woven, chunk=tokens, traffic=traffic)
+    return served(merged(one, FREE["scale-up"]) if free else one).iterations["mean_s"]
+
+
+def cases() -> list[tuple[str, int]]:
+    """Models and lengths."""
+    return list(product(fixed("models"), fixed("tokens")))
+
+
+def overhead(values: Values) -> float:
+    """Largest share of an iteration that ends with free links."""
+    return max(
+        1.0 - iteration_s(m, n, values, woven=False, free=True) / iteration_s(m, n, values, woven=False)
+        for m, n in cases()
+    )
+
+
+def speed_ups(values: Values, *, free: bool = False) -> list[float]:
+    """Seconds without halves (or without communication) over seconds with them."""
+    return [
+        iteration_s(m, n, values, woven=False, free=free) / iteration_s(m, n, values, woven=True) for m, n in cases()
+    ]
+
+
+def throughput(values: Values) -> float:
+    """Largest gain in tokens per second of offline batches."""
+    traffic = {
+        "num_requests": fixed("requests"), "input_tokens": values["input"], "output_tokens": values["output"]
+    }  # fmt: skip
+    gains = []
+    for model in fixed("models"):
+        rates = [
+            served(scenario(model, values, woven=w, chunk=values["chunk"], traffic=traffic)).total_tokens_per_s
+            for w in (False, True)
+        ]
+        gains.append(rates[1] / rates[0])
+    return max(gains)
+
+
+def measures() -> dict[str, Measure]:
+    """Claim → how it is measured, in the order of the table."""
+    return {
+        "overhead": overhead,
+        "latency": lambda v: max(speed_ups(v)),
+        "latency/least": lambda v: min(speed_ups(v)),
+        "throughput": throughput,
+        "no-communication": lambda v: max(speed_ups(v, free=True)),
+    }
+
+
+def run() -> list[ClaimResult]:
+    """What halves save of iterations and of batches."""
+    return results(setting(), "tokenweave", measures())

@@ -1,0 +1,111 @@
+"""Two micro-batches of an iteration: one exchanges tokens with experts elsewhere while the other computes.
+
+The exchange is two all-to-alls, one that takes tokens to their experts in 8 bits and one that brings 16 bits back; each
+stands where it belongs, before and after the experts. What it costs: weights of attention and of experts are read
+twice, products are smaller, an all-to-all's latency is paid twice, and its kernels hold SMs.
+
+Sources: DeepSeek-AI 2024 (V3 report), section 3.4: two micro-batches in prefill and decode; vLLM 0.11,
+`--enable-dbo`, with thresholds of 32 decode and 512 prompt tokens (`vllm/config/parallel.py`); SGLang,
+`--enable-two-batch-overlap`. SMs: 20, DeepEP's `Buffer.num_sms`. The lower threshold is used for every iteration.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from windtunnel.program.segment import Launch, Segment
+from windtunnel.specs.scenario import Scenario
+from windtunnel.techniques import REGISTRY
+from windtunnel.techniques.base import Knob, Limits, Paper, ServingPart, Technique
+from windtunnel.techniques.limits import HUGE_BYTES_PER_S
+from windtunnel.techniques.serving import ServingBatch, ServingLayers, served, side_by_side
+
+OUT_SHARE = 1.0 / 3.0
+"""Of an exchange's bytes: 8 bits out, 16 back."""
+
+
+def _split(
+    launches: list[Launch], _batch: ServingBatch, layers: ServingLayers, knobs: dict[str, Any]
+) -> list[Launch]:  # fmt: skip
+    """The exchange as two, on few SMs."""
+    share = float(knobs["comm_sms"]) / max(layers.cluster.device.num_sms, 1)
+    out = [replace(x, sm=share) if x.tag == "ep" else x for x in launches]
+    at = next((i for i, x in enumerate(out) if x.tag == "ep"), None)
+    first = next((i for i, x in enumerate(out) if x.name.startswith("expert_")), None)
+    if at is None or first is None or layers.ranks == layers.tp:
+        return out
+    whole = out.pop(at)
+    back = replace(
+        whole, alone_s=whole.alone_s * (1.0 - OUT_SHARE), hbm_bytes=whole.hbm_bytes * (1.0 - OUT_SHARE), kernels=0.5
+    )
+    there = replace(
+        whole, name="dispatch", alone_s=whole.alone_s * OUT_SHARE, hbm_bytes=whole.hbm_bytes * OUT_SHARE, kernels=0.5
+    )
+    out.insert(at, back)
+    out.insert(first, there)
+    return out
+
+
+def _layers(layers: ServingLayers, knobs: dict[str, Any]) -> Segment | None:
+    if layers.batch.tokens < knobs["threshold"] * layers.data_ranks:
+        return None
+    half = layers.launches(layers.batch.part(0.5))
+    if not any(x.tag == "ep" for x in half):
+        return None
+    return side_by_side([half, half], layers.count)
+
+
+def _applies(scenario: Scenario) -> str | None:
+    reason = served(scenario)
+    if reason or scenario.serving is None:
+        return reason
+    pools = scenario.serving.pools
+    some = any(pool.plan.dp > 1 for pool in pools) or (not pools and scenario.plan.dp not in (1, "auto"))
+    return None if some else "no experts are exchanged: attention is not data parallel (dp)"
+
+
+TECHNIQUE = Technique(
+    id="dual-batch-overlap",
+    family="overlap-serving",
+    summary="exchange of tokens with experts behind the other half of the batch",
+    paper=Paper(
+        "DeepSeek-V3 Technical Report", 2024, "https://arxiv.org/abs/2412.19437", "DeepSeek-AI",
+    ),
+    levels=("segment", "pair"),
+    status="partial",
+    missing="a threshold of its own for prompts, and shared experts beside the dispatch; no experiment yet",
+    knobs={
+        "comm_sms": Knob(20, 0, 64, "SMs of an all-to-all; 0: copy or network engines"),
+        "threshold": Knob(32, 2, 1 << 20, "tokens of a rank from which on a batch is cut"),
+    },
+    edits=(("pair", "iteration"), ("segment", "ep")),
+    applies_to=_applies,
+    serving=ServingPart(launches=_split, layers=_layers),
+    saves="traffic between experts",
+    limits=Limits(
+        scenario={
+            "model": "deepseek-ai/DeepSeek-V3",
+            "cluster": {"device": "h200-sxm-141gb", "nodes": 2, "devices_per_node": 8},
+            "serving": {
+                "engine": "sglang", "precision": {"weights": "fp8_block"},
+                "pools": [{"plan": {"dp": 16, "ep": 16}, "limits": {"max_num_seqs": 4096}}],
+                "traffic": {"offline": True, "num_requests": 3000, "input_tokens": 1024, "output_tokens": 128},
+            },
+        },
+        measure="total_tokens_per_s",
+        larger=True,
+        free={"cluster": {"memory_bytes_per_s": "1000 TB/s", "scale_up": {
+            "id": "free", "family": "generic", "bytes_per_s": HUGE_BYTES_PER_S, "latency_s": 0.0,
+        }, "scale_out": {
+            "nics_per_node": 8, "nic_bytes_per_s": HUGE_BYTES_PER_S, "latency_s": 0.0, "family": "generic",
+        }}},
+        vanishes=0.05,
+        costly={"threshold": 2},
+        costly_scenario={"serving": {"traffic": {
+            "offline": False, "concurrency": 64, "num_requests": 128, "input_tokens": 64,
+        }}},
+    ),
+)  # fmt: skip
+
+REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

@@ -1,0 +1,115 @@
+"""Two halves of a batch, one computing while the other reduces, with the norm inside the reduction.
+
+The all-reduce of the tensor axis and the norm after it become one kernel: each rank reduces its part of the tokens in
+the switch, norms them, and sends them to all. The norm's passes over memory fall by the number of ranks, a few SMs are
+enough, and the kernel of one half runs beside the products of the other. Below `threshold` tokens a batch stays whole and
+only the fused kernel is used.
+
+What it costs: weights are read twice, products are smaller, halves have launches of their own, and the few SMs are
+taken from the products.
+
+Source: Gond et al. 2025, sections 3 and 4: reduction with multimem instructions on 2 to 8 SMs, halves from 1,024 tokens.
+Products are priced smoothly here, so that waves of tiles do not decide where to cut: halves are equal.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from windtunnel.network.coefficients import NetworkCoefficients
+from windtunnel.program.segment import Launch, Segment
+from windtunnel.specs.scenario import Scenario
+from windtunnel.techniques import REGISTRY
+from windtunnel.techniques.base import Knob, Limits, Paper, ServingPart, Technique
+from windtunnel.techniques.limits import HUGE_BYTES_PER_S
+from windtunnel.techniques.serving import ServingBatch, ServingLayers, served, side_by_side
+
+ELEMENT_BYTES = 2.0
+
+
+def _fused(
+    launches: list[Launch], batch: ServingBatch, layers: ServingLayers, knobs: dict[str, Any]
+) -> list[Launch]:  # fmt: skip
+    """Reductions with the norm that follows, of this layer or (the last one) of the next."""
+    norms = [i for i, x in enumerate(launches) if x.tag == "memory_bound" and x.name.endswith("_norm")]
+    sends = [i for i, x in enumerate(launches) if x.tag == "tp" and x.name.startswith("tp_reduce_")]
+    if len(norms) != len(sends) or not sends:
+        return launches
+    up = NetworkCoefficients.for_cluster(layers.cluster).up
+    share = float(knobs["comm_sms"]) / max(layers.cluster.device.num_sms, 1)
+    size = batch.tokens * layers.hidden_size * ELEMENT_BYTES
+    in_switch = up.switch_efficiency * layers.cluster.scale_up.bytes_per_s
+    out: list[Launch] = []
+    # the norm before the first product of a layer belongs to the last reduction of the layer before
+    follows = {send: norms[(j + 1) % len(norms)] for j, send in enumerate(sends)}
+    for i, launch in enumerate(launches):
+        if i in norms:
+            continue
+        if i not in follows:
+            out.append(launch)
+            continue
+        norm = launches[follows[i]]
+        moved_s = min(launch.alone_s, up.switch_hop_s + size / in_switch) if in_switch > 0.0 else launch.alone_s
+        kernel = replace(
+            launch, name=f"{launch.name}_{norm.name}", alone_s=moved_s + norm.alone_s / layers.tp, sm=share,
+            hbm_bytes=launch.hbm_bytes + norm.hbm_bytes / layers.tp,
+        )  # fmt: skip
+        out.append(kernel)
+    return out
+
+
+def _layers(layers: ServingLayers, knobs: dict[str, Any]) -> Segment | None:
+    if layers.batch.tokens < knobs["threshold"]:
+        return None
+    half = layers.launches(layers.batch.part(0.5))
+    return side_by_side([half, half], layers.count)
+
+
+def _applies(scenario: Scenario) -> str | None:
+    reason = served(scenario)
+    if reason or scenario.serving is None:
+        return reason
+    plans = [pool.plan for pool in scenario.serving.pools] or [scenario.plan]
+    return None if any(plan.tp > 1 for plan in plans) else "there is no tensor parallelism to overlap"
+
+
+TECHNIQUE = Technique(
+    id="tokenweave",
+    family="overlap-net",
+    summary="all-reduce and norm in one kernel on few SMs, behind the other half of the batch",
+    paper=Paper(
+        "TokenWeave: Efficient Compute-Communication Overlap for Distributed LLM Inference", 2025,
+        "https://arxiv.org/abs/2505.11329", "Gond, Raja and Kwatra, Nipun and Ramjee, Ramachandran", "MLSys 2026",
+    ),
+    levels=("segment", "pair"),
+    knobs={
+        "comm_sms": Knob(8, 1, 32, "SMs of the fused kernel"),
+        "threshold": Knob(1024, 2, 1 << 20, "tokens from which on a batch is cut in halves"),
+    },
+    edits=(("pair", "iteration"), ("segment", "tp")),
+    applies_to=_applies,
+    serving=ServingPart(launches=_fused, layers=_layers, breaks=lambda knobs: (int(knobs["threshold"]),)),
+    saves="scale-up traffic and norms",
+    experiment="tokenweave",
+    limits=Limits(
+        scenario={
+            "model": "meta-llama/Llama-3.1-70B",
+            "cluster": {"device": "h100-sxm-80gb", "nodes": 1, "devices_per_node": 8},
+            "serving": {
+                "engine": "vllm", "pools": [{"plan": {"tp": 8}, "limits": {"max_num_batched_tokens": 4096}}],
+                "traffic": {"offline": True, "num_requests": 40, "input_tokens": 4096, "output_tokens": 2},
+            },
+        },
+        measure="total_tokens_per_s",
+        larger=True,
+        free={"cluster": {"memory_bytes_per_s": "1000 TB/s", "scale_up": {
+            "id": "free", "family": "generic", "bytes_per_s": HUGE_BYTES_PER_S, "latency_s": 0.0,
+        }}},
+        vanishes=0.05,
+        costly={"threshold": 2},
+        costly_scenario={"serving": {"traffic": {"input_tokens": 16, "output_tokens": 128}}},
+    ),
+)  # fmt: skip
+
+REGISTRY.add(TECHNIQUE.id, TECHNIQUE)
