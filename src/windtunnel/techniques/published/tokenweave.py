@@ -2,14 +2,14 @@
 
 The all-reduce of the tensor axis and the norm after it become one kernel: each rank reduces its part of the tokens in
 the switch, norms them, and sends them to all. The norm's passes over memory fall by the number of ranks, a few SMs are
-enough, and the kernel of one half runs beside the products of the other. Below `threshold` tokens a batch stays whole and
-only the fused kernel is used.
+enough, and the kernel of one half runs beside the products of the other. Below `threshold` tokens a batch stays whole
+and only the fused kernel is used.
 
 What it costs: weights are read twice, products are smaller, halves have launches of their own, and the few SMs are
 taken from the products.
 
-Source: Gond et al. 2025, sections 3 and 4: reduction with multimem instructions on 2 to 8 SMs, halves from 1,024 tokens.
-Products are priced smoothly here, so that waves of tiles do not decide where to cut: halves are equal.
+Source: Gond et al. 2025, sections 3 and 4: reductions with multimem instructions on 2 to 8 SMs, halves from 1,024
+tokens. Products are priced smoothly here, so that waves of tiles do not decide where to cut: halves are equal.
 """
 
 from __future__ import annotations
