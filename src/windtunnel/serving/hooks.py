@@ -62,9 +62,10 @@ def hooks_of(
 def context_of(serving: ServingSpec, seed: int, knobs: Mapping[str, Any]) -> Context:
     """Weights and objectives by tenant, and one entry's knobs."""
     tenants, slo, none = serving.traffic.tenants, serving.slo, float("inf")
-    whole = (slo.ttft_s or none, slo.tpot_s or none)
+    others = max(len(serving.traffic.agents), 1)
+    ttft, tpot = slo.ttft_s or none, slo.tpot_s or none
     return Context(
-        weights=tuple(t.weight for t in tenants) or (1.0,),
-        ttft_s=tuple(t.ttft_s or whole[0] for t in tenants) or (whole[0],),
-        tpot_s=tuple(t.tpot_s or whole[1] for t in tenants) or (whole[1],), seed=seed, options=knobs,
+        weights=tuple(t.weight for t in tenants) or (1.0,) * others,
+        ttft_s=tuple(t.ttft_s or ttft for t in tenants) or (ttft,) * others,
+        tpot_s=tuple(t.tpot_s or tpot for t in tenants) or (tpot,) * others, seed=seed, options=knobs,
     )  # fmt: skip

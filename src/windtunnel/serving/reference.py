@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
+from windtunnel.serving.dependencies import Waits
 from windtunnel.serving.fleet import FirstToken, Fleet, alike
 from windtunnel.serving.handover import Answers
 from windtunnel.serving.limits import Limits
@@ -398,6 +399,7 @@ class Twin:
         self.router = router or Router(RouterId(limits.router), limits.seed)
         self.record = record
         self.order = requests.order()
+        self.waits = None if requests.after is None else Waits(requests.after)
         self.sent = 0
         self.later: list[tuple[float, int]] = []
         """Events to come: a request by its number; further numbers are the handover's."""
@@ -508,11 +510,18 @@ class Twin:
         return one.blocks(most + 2 * limits.lookahead) + one.extra(q) > limits.blocks
 
     def follow_up(self, q: Request, now: float) -> None:
-        """What an answer brings on: the next turn, or the next request of a closed loop."""
+        """What an answer brings on: calls that waited for it, the next turn, or the next request of a closed loop."""
+        if self.waits is not None:
+            ready, over = self.waits.ended(q.index)
+            for i in ready:
+                heapq.heappush(self.later, (now + self.all[i].delay, i))
+            if not over:
+                return
         if q.follow >= 0:
             heapq.heappush(self.later, (now + q.delay, q.follow))
         elif self.limits.concurrency and self.sent < len(self.order):
-            heapq.heappush(self.later, (now + q.delay, int(self.order[self.sent])))
+            pause = q.delay if self.waits is None else 0.0
+            heapq.heappush(self.later, (now + pause, int(self.order[self.sent])))
             self.sent += 1
 
     # -- one instance --------------------------------------------------------------------------------------------------

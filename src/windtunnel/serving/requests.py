@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from windtunnel.importers.traces.record import PrefixBlocks
 from windtunnel.serving.content import Content
+from windtunnel.serving.dependencies import Dependencies
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int32]
@@ -41,6 +42,9 @@ class Requests:
     """What each prompt holds, block by block, where a trace says it."""
     content: Content | None = None
     """What prompts and answers consist of, where it is more than sessions and one prefix that all share."""
+    after: Dependencies | None = None
+    """Which requests wait for which others, where it is more than one after one other (`follow`): calls of agents.
+    Their `delay_s` is that before the request itself."""
     follow: Ints = field(default_factory=lambda: np.zeros(0, np.int32))
     """Request that is sent after this one ended, or −1."""
     delay_s: Floats = field(default_factory=lambda: np.zeros(0))
@@ -80,6 +84,8 @@ class Requests:
         """Requests that no other one brings on, by arrival (in their own order where that is not set)."""
         heads = np.ones(len(self), np.bool_)
         heads[self.follow[self.follow >= 0]] = False
+        if self.after is not None:
+            heads[self.after.children] = False
         own = np.flatnonzero(heads)
         when = self.arrival_s[own]
         return own if np.isnan(when).all() else own[np.argsort(when, kind="stable")]

@@ -17,6 +17,7 @@ from windtunnel.cost.serving import release_of, serving_coefficients
 from windtunnel.errors import BadInput, ProblemList
 from windtunnel.importers.scenario import Source, attempt, load, resolve_model
 from windtunnel.serving import loop
+from windtunnel.serving.by_task import by_task
 from windtunnel.serving.by_tenant import by_tenant
 from windtunnel.serving.capped import Capped, capped
 from windtunnel.serving.composition import bound_by, composition, mean_batch
@@ -242,7 +243,7 @@ def run(d: Deployment, requests: Requests, *, assumed: tuple[tuple[str, Any, str
     table = d.iteration.tables(most, d.pool.limits.cuda_graph_sizes, limits.max_seqs, limits.ranks)
     sent, cut = _within(d, requests)
     overlap = d.iteration.overlap
-    hooks = hooks_of(d.instance, d.serving, limits, count, plainly=overlap is not None)
+    hooks = hooks_of(d.instance, d.serving, limits, count, plainly=overlap is not None or requests.after is not None)
     if d.instance.queue.id == "fcfs" and requests.priority.any():
         requests.priority = np.zeros(count, np.int32)
     if hooks is None:
@@ -269,6 +270,7 @@ def run(d: Deployment, requests: Requests, *, assumed: tuple[tuple[str, Any, str
     tpot = distribution(found.tpot_s)
     iterations = float(totals["iterations"].sum())
     drawn = _power(d, totals, duration, generated)
+    tasks = by_task(requests, d.serving.traffic, d.iteration.request_s)
     each, shares = by_tenant(requests, found, d.serving)
     saturated = not limits.concurrency and not d.serving.traffic.offline and backlog_grows(requests)
     cached = float(requests.cached_tokens[done].sum()) / max(prompts, 1.0)
@@ -316,8 +318,8 @@ def run(d: Deployment, requests: Requests, *, assumed: tuple[tuple[str, Any, str
         intervals=intervals, grades=grades, assumed=_assumed(d, assumed),
         warnings=(*_warnings(d, requests, saturated), *cut), scenario=plain,
         citations=tuple(x.technique.paper.line() for x in d.techniques),
-        techniques=tuple(x.technique.id for x in d.techniques), tenants=each, fairness=shares, input_hash=digest,
-        version=__version__, table=per_request(requests, found), record=record,
+        techniques=tuple(x.technique.id for x in d.techniques), tenants=each, fairness=shares, tasks=tasks,
+        input_hash=digest, version=__version__, table=per_request(requests, found), record=record,
     )  # fmt: skip
 
 

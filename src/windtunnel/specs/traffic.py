@@ -122,6 +122,58 @@ class Tenant(Spec):
         return self
 
 
+class AgentCall(Spec):
+    """One call of a model in an agent's work, and the tools that run before it."""
+
+    id: str = Field(min_length=1)
+    after: tuple[str, ...] = ()
+    """Calls, listed before this one, whose answers its prompt holds; it is sent when the last of them and its tools
+    have ended. Absent: it is sent when the task begins."""
+    context: Literal["history", "fresh"] = "history"
+    """`history`: the prompt goes on from the first call of `after` (its whole prompt and answer); `fresh`: it begins
+    anew, with the system prompt and the answers of `after`."""
+    input_tokens: Count | Lengths
+    """New tokens: what the caller and its tools add."""
+    output_tokens: Count | Lengths
+    tool_s: Seconds = 0.0
+    """Mean seconds of the tools before this call."""
+    tool_distribution: Literal["fixed", "exponential"] = "exponential"
+    repeat: Count = 1
+    """Such calls in a row, each going on from the one before; calls that come after it follow the last."""
+
+
+class Agent(Spec):
+    """A task as a graph of calls: what depends on what, and what prompts are built from."""
+
+    name: str = Field(min_length=1)
+    share: float = Field(default=1.0, gt=0)
+    """Of tasks, beside the other agents' shares."""
+    system_tokens: int = Field(default=0, ge=0)
+    """First tokens that the prompts of all its tasks share; they come before those of each call."""
+    calls: tuple[AgentCall, ...] = Field(min_length=1)
+    latency_s: Seconds | None = None
+    """Objective of a whole task."""
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Agent:
+        problems, known = [], set[str]()
+        for i, call in enumerate(self.calls):
+            if call.id in known:
+                problems.append(Problem(f"calls[{i}].id", "is given twice", value=call.id))
+            for name in call.after:
+                if name not in known:
+                    rule = f"must name calls listed before; these are {', '.join(sorted(known)) or 'none'}"
+                    problems.append(Problem(f"calls[{i}].after", rule, value=name))
+            if len(set(call.after)) < len(call.after):
+                problems.append(Problem(f"calls[{i}].after", "names a call twice", value=list(call.after)))
+            if call.tool_s and not call.after:
+                problems.append(Problem(f"calls[{i}].tool_s", "is not read: nothing comes before it", call.tool_s))
+            known.add(call.id)
+        if problems:
+            raise Inconsistent(problems)
+        return self
+
+
 class TrafficSpec(Spec):
     """Requests: how they arrive and how long they are, or a trace of both."""
 
@@ -150,6 +202,9 @@ class TrafficSpec(Spec):
     sessions: Sessions | None = None
     tenants: tuple[Tenant, ...] = ()
     """Who sends the requests; absent: one tenant. Their results are reported beside the whole."""
+    agents: tuple[Agent, ...] = ()
+    """Tasks of several calls in place of single requests; `rate_per_s`, `concurrency` and `num_requests` then count
+    tasks. Their latency from end to end is reported beside that of calls."""
     priorities: tuple[float, ...] = ()
     """Shares of requests in class 0 (served first), 1, …: classes are drawn by request (by session); `queue: priority`
     reads them. Tenants have their own."""
@@ -178,7 +233,11 @@ class TrafficSpec(Spec):
             problems.append(Problem("rate_per_s", "or concurrency, offline: true, or a trace is required"))
         if self.trace is None:
             for name in ("input_tokens", "output_tokens"):
-                if getattr(self, name) is None and not (self.tenants and all(getattr(t, name) for t in self.tenants)):
+                if (
+                    getattr(self, name) is None
+                    and not self.agents
+                    and not (self.tenants and all(getattr(t, name) for t in self.tenants))
+                ):
                     problems.append(Problem(name, "is required without a trace"))
             if self.num_requests is None and (self.concurrency or self.offline):
                 problems.append(Problem("num_requests", "is required by concurrency and offline"))
@@ -199,6 +258,32 @@ class TrafficSpec(Spec):
         """Whether every tenant says itself when it stops."""
         return bool(self.tenants) and all(t.num_requests or t.end_s for t in self.tenants)
 
+    def _no_other_requests(self) -> list[Problem]:
+        """What agents leave no room for."""
+        problems = []
+        names = [one.name for one in self.agents]
+        for name in sorted({n for n in names if names.count(n) > 1}):
+            problems.append(Problem("agents", "must have names of their own", value=name))
+        unread = (
+            "input_tokens",
+            "output_tokens",
+            "sessions",
+            "tenants",
+            "trace",
+            "shared_prefix_tokens",
+            "correlation",
+        )
+        for field in unread:
+            if getattr(self, field):
+                problems.append(Problem(field, "is not read beside agents, which say it by call; leave it out"))
+        if self.concurrency:
+            for i, one in enumerate(self.agents):
+                first = [call.id for call in one.calls if not call.after]
+                if len(first) > 1:
+                    rule = "must begin with one call: a closed loop sends a task's first call when another task ends"
+                    problems.append(Problem(f"agents[{i}].calls", rule, value=first))
+        return problems
+
     def _who(self) -> list[Problem]:
         """What tenants and classes contradict."""
         problems = []
@@ -207,6 +292,8 @@ class TrafficSpec(Spec):
             problems.append(Problem("tenants", "must have names of their own", value=name))
         if self.tenants and self.trace is not None:
             problems.append(Problem("tenants", "are not read beside a trace"))
+        if self.agents:
+            problems += self._no_other_requests()
         if self.tenants and self.priorities:
             problems.append(Problem("priorities", "are those of the tenants; leave it out"))
         if len(self.priorities) > CLASSES or any(p < 0 for p in self.priorities):

@@ -11,7 +11,7 @@ import numpy as np
 from windtunnel.errors import BadInput, Problem
 from windtunnel.importers.traces.record import RequestTrace
 from windtunnel.serving.requests import Floats, Ints, Requests
-from windtunnel.serving.traffic import lengths, sessions, tenants
+from windtunnel.serving.traffic import agents, lengths, sessions, tenants
 from windtunnel.serving.traffic.arrivals import arrivals
 from windtunnel.specs.traffic import Lengths, TrafficSpec
 
@@ -54,6 +54,9 @@ def generate(spec: TrafficSpec, seed: int | None = None, folder: Path | None = N
         from windtunnel.serving.traffic.traced import replay
 
         traffic = replay(spec, seed, folder)
+    elif spec.agents:
+        requests, assumed = agents.draw(spec, seed)
+        traffic = Traffic(requests, spec, spec.concurrency or 0, spec.warmup_requests, assumed)
     elif spec.tenants:
         requests, assumed = tenants.draw(spec, seed)
         traffic = Traffic(requests, spec, spec.concurrency or 0, spec.warmup_requests, assumed)
