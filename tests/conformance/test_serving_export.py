@@ -8,8 +8,8 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+import deployment_cases as cases
 import pytest
-import serving_cases as cases
 import yaml
 
 from windtunnel.errors import BadInput

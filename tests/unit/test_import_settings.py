@@ -183,7 +183,10 @@ def test_lines_of_nested_settings() -> None:
 def test_formats_are_told_apart() -> None:
     assert formats.detect(TOML, "x") == "torchtitan"
     assert formats.detect(json.dumps(DEEPSPEED), "x") == "deepspeed"
-    assert formats.names() == ["hf", "deepspeed", "megatron", "megatron_bridge", "torchtitan"]
+    assert formats.detect("vllm serve meta-llama/Llama-3.1-8B -tp 2", "x") == "vllm"
+    assert formats.names() == [
+        "hf", "deepspeed", "megatron", "megatron_bridge", "sglang", "torchtitan", "trtllm", "vllm",
+    ]  # fmt: skip
 
 
 def test_the_verb_writes_scenarios_that_train_takes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

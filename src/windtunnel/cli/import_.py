@@ -27,7 +27,8 @@ def import_(
             metavar="FILE",
             show_default=False,
             help="Hugging Face config.json, Megatron-LM script or flags, DeepSpeed JSON, torchtitan TOML or Python, "
-            "Megatron-Bridge Python, YAML or overrides, or a trace of requests; `-` reads standard input.",
+            "Megatron-Bridge Python, YAML or overrides, commands or YAML of vLLM, SGLang or TensorRT-LLM, or a trace "
+            "of requests; `-` reads standard input.",
         ),
     ],
     name: Annotated[str, typer.Option(help="Name of the model; absent: what the file says, or the folder's.")] = "",
@@ -77,7 +78,8 @@ def import_(
 ) -> None:
     """Turn a Hugging Face config into a model, a launch configuration into a scenario, a trace into traffic.
 
-    Launch configurations: Megatron-LM arguments, DeepSpeed JSON, torchtitan TOML or Python, Megatron-Bridge settings.
+    Launch configurations: Megatron-LM arguments, DeepSpeed JSON, torchtitan TOML or Python, Megatron-Bridge settings;
+    `vllm serve`, `sglang.launch_server`, `trtllm-serve`, with the load that a benchmark in the same script sends.
     Traces of requests: Azure, BurstGPT, Mooncake, Bailian, ShareGPT, results of vLLM's bench, aiperf.
     """
     from windtunnel.errors import BadInput
@@ -141,8 +143,8 @@ def _pairs(env: list[str]) -> dict[str, str]:
 def _scenario(launch: Launch, wanted: Wanted, output: Path | None, as_json: bool) -> None:
     """Check and write what a launch file became."""
     from windtunnel.errors import BadInput
-    from windtunnel.training import predict
 
+    serving = "serving.engine" in launch.fields
     if wanted.name:
         launch.set("name", wanted.name, "--name")
     for field, value, why in launch.assumed:
@@ -154,13 +156,21 @@ def _scenario(launch: Launch, wanted: Wanted, output: Path | None, as_json: bool
             note(f"with what the file does not hold: windtunnel import {launch.file} {again}")
         raise BadInput(launch.problems)
     try:
-        predict.prepare(launch.scenario())
+        if serving:
+            from windtunnel.exporters.servers.deployed import deployed
+
+            deployed(launch.scenario())
+        else:
+            from windtunnel.training import predict
+
+            predict.prepare(launch.scenario())
     except BadInput as error:
         raise launch.located(error) from None
     if output is not None:
         output.write_text(launch.text(), encoding="utf-8")
-        note(f"wrote {output}; next: windtunnel train {output}")
-        note(f"how far it is from the best plan: windtunnel plan {output} --free")
+        note(f"wrote {output}; next: windtunnel {'serve' if serving else 'train'} {output}")
+        if not serving:
+            note(f"how far it is from the best plan: windtunnel plan {output} --free")
     if as_json:
         print_json(launch.as_dict())
     elif output is None:
@@ -214,6 +224,7 @@ def register(app: typer.Typer) -> None:
         "import train.sh --device h100-sxm-80gb --nodes 16 -o scenario.yaml",
         "import ds_config.json --model meta-llama/Llama-3.1-8B --seq-len 4096 --device a100-sxm-80gb --nodes 2",
         "import train.toml --device h100-sxm-80gb --nodes 1",
+        "import serve.sh --device h100-sxm-80gb -o scenario.yaml",
         "import requests.csv -o traffic.yaml",
     )
     app.command("import", epilog=examples(*lines))(import_)

@@ -8,6 +8,7 @@ reason, or listed as having no bearing on step time and memory.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -188,7 +189,8 @@ class Launch:
             for parent in parents:
                 place = place.setdefault(parent, {})
             place[last] = self.fields[path]
-        return out
+        listed: dict[str, Any] = _listed_fields(out)
+        return listed
 
     def text(self) -> str:
         """The scenario as a YAML file with the origin of each value, the assumptions and what was not read."""
@@ -202,7 +204,7 @@ class Launch:
 
     def where(self, path: str) -> tuple[str, int | None] | None:
         """What said a field, or the nearest parent or child of it."""
-        parts = path.split(".")
+        parts = re.sub(r"\[(\d+)\]", r".\1", path).split(".")
         for n in range(len(parts), 0, -1):
             found = self.origin.get(".".join(parts[:n]))
             if found is not None:
@@ -232,7 +234,17 @@ class Launch:
         }
 
 
-_ORDER = ("name", "model", "cluster", "training", "plan")
+_ORDER = ("name", "model", "cluster", "training", "plan", "serving")
+
+
+def _listed_fields(data: Any) -> Any:
+    """Tables whose keys are numbers as lists (`serving.pools.0.plan.tp`)."""
+    if not isinstance(data, dict):
+        return data
+    if data and all(str(key).isdigit() for key in data):
+        return [_listed_fields(data[key]) for key in sorted(data, key=int)]
+    return {key: _listed_fields(value) for key, value in data.items()}
+
 
 
 def equal_models(spec: Any) -> list[str]:
@@ -278,6 +290,12 @@ def _block(data: dict[str, Any], origin: Mapping[str, tuple[str, int | None]], p
         if isinstance(value, dict):
             out += ["", head] if depth == 0 else [head]
             out += _block(value, origin, here, depth + 1)
+            continue
+        if isinstance(value, list) and value and isinstance(value[0], dict):
+            out.append(head)
+            for i, item in enumerate(value):
+                inside = _block(item, origin, f"{here}.{i}", depth + 2) or ["  " * (depth + 2) + "{}"]
+                out += [f"{'  ' * (depth + 1)}- {inside[0].lstrip()}", *inside[1:]]
             continue
         said, line = origin.get(here, ("", None))
         note = f"{said}, line {line}" if line else said

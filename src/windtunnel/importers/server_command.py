@@ -1,0 +1,159 @@
+"""The commands of serving engines in a script: which words they get, as settings with their lines.
+
+Options are named without dashes in front and with hyphens inside, whatever the spelling (`--tp_size` → `tp-size`); keys
+of JSON values and of a YAML file beside the script follow a dot (`kv-transfer-config.kv-role`).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from windtunnel.importers.launch import Launch
+from windtunnel.importers.settings import flatten
+from windtunnel.importers.shell import Word, read_script
+
+_NUMBER = re.compile(r"(\d+(?:\.\d+)?)([kKmMgG]?)")
+_SCIENTIFIC = re.compile(r"\d+(\.\d+)?[eE][+-]?\d+")
+_FACTOR = {"k": 1000, "K": 1024, "m": 1000**2, "M": 1024**2, "g": 1000**3, "G": 1024**3}
+"""As vLLM reads them: small letters are decimal, capitals binary."""
+
+
+@dataclass(slots=True)
+class Command:
+    """One start of a server."""
+
+    positional: list[Word] = field(default_factory=list)
+    values: dict[str, Any] = field(default_factory=dict)
+    lines: dict[str, int] = field(default_factory=dict)
+
+
+def commands(text: str, programs: tuple[re.Pattern[str], ...], short: Mapping[str, str], launch: Launch,
+             env: Mapping[str, str]) -> list[Command]:  # fmt: skip
+    """Every command of a script that starts one of these programs.
+
+    Args:
+        text: the script.
+        programs: patterns of the words, joined by blanks, up to the program's own name.
+        short: short option → the long one.
+        launch: takes notes of what cannot be known without running the script.
+        env: values of variables that come from outside.
+    """
+    script = read_script(text, {"INSTANCE": "0", "NODE_RANK": "0", "PORT": "8000", "LEADER": "leader", **env})
+    for what, line, why in script.notes:
+        launch.leave(what, "", line, why)
+    found = []
+    for words in script.commands:
+        joined = " ".join(word.text for word in words)
+        match = next((m for program in programs if (m := program.search(joined))), None)
+        if match is not None:
+            begin = len(joined[: match.end()].split())
+            found.append(_command(words[begin:], short))
+    return found
+
+
+def _command(words: list[Word], short: Mapping[str, str]) -> Command:
+    out, name = Command(), ""
+    for word in words:
+        text = short.get(word.text, word.text)
+        if re.match(r"--[A-Za-z]", text):
+            raw, _, value = text[2:].partition("=")
+            name = canonical(raw)
+            out.lines[name] = word.line
+            out.values[name] = True
+            if value:
+                _take(out, name, value)
+                name = ""
+        elif text in ("$@", '"$@"'):
+            name = ""
+        elif name:
+            _take(out, name, text)
+            name = ""
+        else:
+            out.positional.append(word)
+    return out
+
+
+def _take(out: Command, name: str, text: str) -> None:
+    value = typed(text)
+    if isinstance(value, dict):
+        del out.values[name]
+        for key, inner in _keys(value):
+            out.values[f"{name}.{key}"] = inner
+            out.lines[f"{name}.{key}"] = out.lines[name]
+    else:
+        out.values[name] = value
+
+
+def canonical(name: str) -> str:
+    """An option's name with hyphens."""
+    return name.replace("_", "-")
+
+
+def typed(text: str) -> Any:
+    """A word as the number, truth value or table that it spells."""
+    if text.startswith("{"):
+        try:
+            return json.loads(text)
+        except ValueError:
+            return text
+    if text.lower() in ("true", "false"):
+        return text.lower() == "true"
+    match = _NUMBER.fullmatch(text)
+    if match is None:
+        return float(text) if _SCIENTIFIC.fullmatch(text) else text
+    number = float(match.group(1)) * _FACTOR.get(match.group(2), 1)
+    return int(number) if number.is_integer() and "." not in match.group(1) else number
+
+
+def _keys(data: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    for key, value in flatten(data).items():
+        yield canonical(key), value
+
+
+def from_yaml(text: str) -> Command | None:
+    """Settings of a YAML file; None when it is no table of them."""
+    try:
+        data = yaml.safe_load(text)
+    except yaml.YAMLError:
+        return None
+    if not isinstance(data, dict):
+        return None
+    values: dict[str, Any] = {}
+    for key, value in data.items():
+        if isinstance(value, dict):
+            values |= {f"{canonical(str(key))}.{inner}": own for inner, own in _keys(value)}
+        else:
+            values[canonical(str(key))] = value
+    lines: dict[str, int] = {}
+    path: list[tuple[int, str]] = []
+    for number, line in enumerate(text.splitlines(), 1):
+        match = re.match(r"(\s*)([\w-]+)\s*:", line)
+        if match:
+            depth = len(match.group(1))
+            path = [(at, name) for at, name in path if at < depth] + [(depth, canonical(match.group(2)))]
+            lines[".".join(name for _, name in path)] = number
+    return Command(values=values, lines=lines)
+
+
+def beside(command: Command, option: str, file: str, launch: Launch) -> None:
+    """Add the settings of a file that an option names, where it lies beside the script; options given win."""
+    named = command.values.pop(option, None)
+    if named is None:
+        return
+    path = Path(file).parent / Path(str(named)).name
+    made = None
+    if file != "-" and path.is_file():
+        made = from_yaml(path.read_text("utf-8"))
+    if made is None:
+        launch.leave(f"--{option}", str(named), command.lines.get(option), "a file that is not beside the script")
+        return
+    for key, value in made.values.items():
+        command.values.setdefault(key, value)
+        command.lines.setdefault(key, made.lines.get(key, 1))

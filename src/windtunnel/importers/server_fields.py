@@ -1,0 +1,130 @@
+"""What serving engines have in common on the way to a scenario: model, cluster, pools, stand-ins for traffic."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from windtunnel.importers.launch import Launch, Wanted
+from windtunnel.importers.server_command import Command
+from windtunnel.importers.settings import Settings, options
+
+STAND_INS = {"rate_per_s": 1.0, "num_requests": 500, "input_tokens": 1024, "output_tokens": 128}
+"""Traffic where the file holds none: something to run, not a prediction."""
+
+
+class Pool(Settings):
+    """Settings of one server, which become one pool."""
+
+    def __init__(self, launch: Launch, command: Command, number: int) -> None:
+        super().__init__(launch, command.values, command.lines)
+        self.path = f"serving.pools.{number}"
+        self.positional = command.positional
+
+    def field(self, field: str, value: Any, *names: str) -> None:
+        """Set a field of the pool that an option decided."""
+        self.put(f"{self.path}.{field}", value, *names)
+
+    def count(self, field: str, *names: str, least: int = 1) -> int | None:
+        """Put an integer into a field of the pool."""
+        value = self.number(*names, least=least)
+        if value is not None:
+            self.field(field, value, *names)
+        return value
+
+    def share(self, field: str, *names: str) -> None:
+        """Put a number between 0 and 1 into a field of the pool."""
+        value = self.get(*names)
+        if value is None:
+            return
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= 1:
+            name, line = self.said(*names)
+            self.launch.wrong(name, "must be above 0 and at most 1", value, line)
+            return
+        self.field(field, value, *names)
+
+    def on(self, enable: tuple[str, ...], disable: tuple[str, ...]) -> tuple[bool, str] | None:
+        """What a pair of switches says, and which of them; None when neither is given."""
+        found = None
+        for names, meaning in ((enable, True), (disable, False)):
+            for name in names:
+                value = self.get(name)
+                if value is not None:
+                    found = (meaning == bool(value), name)
+        return found
+
+
+def model_of(launch: Launch, wanted: Wanted, name: str | None, said: str, line: int | None) -> None:
+    """The catalogue's model of a checkpoint's name, and the format of weights that the name says."""
+    from windtunnel import catalog
+    from windtunnel.errors import BadInput
+
+    data = options("servers")
+    if wanted.model is not None:
+        launch.named_model(wanted.model, "--model of windtunnel import")
+    elif name is None or "$" in name:
+        launch.wrong("--model", "is required: the command names no model that is known here")
+        return
+    checkpoint = name or wanted.model or ""
+    if wanted.model is None:
+        base, format = checkpoint, None
+        for suffix, stored in data["suffixes"].items():
+            if checkpoint.lower().endswith(suffix.lower()):
+                base, format = checkpoint[: -len(suffix)], stored
+                break
+        found = False
+        for spelling in dict.fromkeys((checkpoint, base)):
+            try:
+                launch.set("model", catalog.model(spelling).name, said, line)
+                found = True
+                break
+            except BadInput:
+                continue
+        if not found:
+            launch.wrong(said, "names no model of the catalogue; --model names one", name, line)
+            return
+        if format is not None:
+            launch.set("serving.precision.weights", format, f"{said}: the checkpoint's name", line)
+    for word, kinds in data["native"].items():
+        if word in checkpoint.lower() and "serving.precision.weights" not in launch.fields:
+            for kind, format in kinds.items():
+                launch.assume(f"serving.precision.{kind}", format, "as the checkpoint is published")
+
+
+def cluster_of(launch: Launch, wanted: Wanted, nodes: int, said: str, line: int | None) -> None:
+    """The cluster: from the options of the import, the nodes of the largest server, and the devices of all."""
+    devices = launch.cluster(wanted, (nodes, said, line), None)
+    if devices is None or wanted.nodes is not None:
+        return
+    pools = launch.scenario().get("serving", {}).get("pools", [])
+    need = sum(math.prod([pool.get("replicas", 1), *_axes(pool)]) for pool in pools)
+    if need > devices:
+        size = devices // int(launch.fields["cluster.nodes"])
+        launch.assume("cluster.nodes", -(-need // size), f"the servers have {need} devices")
+
+
+def _axes(pool: dict[str, Any]) -> list[int]:
+    plan = pool.get("plan", {})
+    return [int(plan.get(axis, 1)) for axis in ("tp", "pp", "dp", "cp")]
+
+
+def alike(launch: Launch, number: int) -> None:
+    """Fold the last pool into an equal one before it."""
+    pools = [{key.removeprefix(f"serving.pools.{i}."): value for key, value in launch.fields.items()
+              if key.startswith(f"serving.pools.{i}.")} for i in range(number + 1)]  # fmt: skip
+    last = pools[number]
+    for i, pool in enumerate(pools[:number]):
+        if {k: v for k, v in pool.items() if k != "replicas"} == {k: v for k, v in last.items() if k != "replicas"}:
+            for key in [key for key in launch.fields if key.startswith(f"serving.pools.{number}.")]:
+                del launch.fields[key]
+            own = f"serving.pools.{i}.replicas"
+            launch.set(own, int(launch.fields.get(own, 1)) + 1, "commands that are alike")
+            return
+
+
+def traffic(launch: Launch) -> None:
+    """Traffic to run, where the file holds no load."""
+    if any(field.startswith("serving.traffic") for field in launch.fields):
+        return
+    for name, value in STAND_INS.items():
+        launch.assume(f"serving.traffic.{name}", value, "a stand-in: launch files hold no traffic")

@@ -1,0 +1,85 @@
+"""The load of a benchmark in a launch script, as traffic: `vllm bench serve`, SGLang's benchmark, `aiperf profile`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from windtunnel.importers.launch import Launch
+from windtunnel.importers.server_command import Command, commands
+
+VLLM = re.compile(r"(^|/| )vllm bench serve\b|benchmark_serving\.py\b")
+SGLANG = re.compile(r"-m sglang\.(bench_serving|benchmark\.serving)\b")
+AIPERF = re.compile(r"(^|/| )aiperf profile\b")
+
+
+def read(launch: Launch, text: str, env: Mapping[str, str]) -> None:
+    """Fill in `serving.traffic` from the first load in a script; nothing when there is none."""
+    for program, is_range in ((VLLM, _around), (SGLANG, _below), (AIPERF, _around)):
+        found = commands(text, (program,), {}, Launch(launch.format, launch.title, launch.file), env)
+        if found:
+            _fields(launch, found[0], is_range)
+            return
+
+
+def _fields(launch: Launch, command: Command, is_range: Any) -> None:
+    given, lines = command.values, command.lines
+
+    def first(*names: str) -> tuple[Any, str]:
+        return next(((given[name], name) for name in names if name in given), (None, names[0]))
+
+    def put(field: str, value: Any, name: str) -> None:
+        launch.set(f"serving.traffic.{field}", value, name, lines.get(name))
+
+    count, said = first("num-prompts", "request-count", "num-requests")
+    if isinstance(count, int):
+        put("num_requests", count, said)
+    slots, said = first("max-concurrency", "concurrency")
+    rate, rate_said = first("request-rate")
+    if isinstance(slots, int):
+        put("concurrency", slots, said)
+    elif isinstance(rate, int | float):
+        put("rate_per_s", float(rate), rate_said)
+        shape, said = first("burstiness", "arrival-smoothness")
+        if isinstance(shape, int | float) and shape != 1:
+            put("process", "constant" if shape >= 1000 else "gamma", said)
+            if shape < 1000:
+                put("burstiness", float(shape), said)
+        if given.get("arrival-pattern") == "constant":
+            put("process", "constant", "arrival-pattern")
+    else:
+        put("offline", True, rate_said)
+    ratio = given.get("random-range-ratio")
+    prefix, prefix_said = first("random-prefix-len", "shared-system-prompt-length")
+    for field, names in (
+        ("input_tokens", ("random-input-len", "input-len", "isl")),
+        ("output_tokens", ("random-output-len", "output-len", "osl")),
+    ):
+        length, said = first(*names)
+        if not isinstance(length, int):
+            launch.assume(f"serving.traffic.{field}", 1024 if field == "input_tokens" else 128,
+                          "lengths come from a data set that is not here: a stand-in")  # fmt: skip
+            continue
+        least, most = is_range(length, ratio)
+        more = prefix if field == "input_tokens" and isinstance(prefix, int) else 0
+        even = {"distribution": "uniform", "min": least + more, "max": most + more}
+        put(field, length + more if least == most else even, said)
+    if isinstance(prefix, int) and prefix:
+        put("shared_prefix_tokens", prefix, prefix_said)
+    if isinstance(given.get("seed"), int):
+        put("seed", given["seed"], "seed")
+    if not isinstance(count, int):
+        launch.assume("serving.traffic.num_requests", 1000, "the benchmark's default")
+
+
+def _around(length: int, ratio: Any) -> tuple[int, int]:
+    """vLLM: even over length · (1 ± ratio)."""
+    share = float(ratio) if isinstance(ratio, int | float) else 0.0
+    return max(round(length * (1 - share)), 1), round(length * (1 + share))
+
+
+def _below(length: int, ratio: Any) -> tuple[int, int]:
+    """SGLang: even from ratio · length to length; its default ratio is 0."""
+    share = float(ratio) if isinstance(ratio, int | float) else 0.0
+    return max(int(length * share), 1), length

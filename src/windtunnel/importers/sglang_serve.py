@@ -1,0 +1,156 @@
+"""`sglang.launch_server` commands, or the YAML file of one, as a scenario.
+
+Names and defaults: sgl-project/sglang `python/sglang/srt/server_args.py`, releases 0.4 to 0.5. Its tp-size counts the
+ranks of attention data parallelism too. Options without a field are data, `flags/sglang.yaml`.
+"""
+
+from __future__ import annotations
+
+import re
+
+from windtunnel.importers import server_load
+from windtunnel.importers.launch import Launch, Wanted
+from windtunnel.importers.server_command import beside, commands, from_yaml
+from windtunnel.importers.server_fields import Pool, alike, cluster_of, model_of, traffic
+
+FORMAT = "sglang"
+TITLE = "sglang.launch_server"
+PROGRAMS = (re.compile(r"-m sglang\.launch_server\b"), re.compile(r"(^|/| )sglang serve\b"))
+SHORT = {"--tp": "--tp-size", "--pp": "--pp-size", "--dp": "--dp-size", "--ep": "--ep-size", "--model": "--model-path"}
+SIGNS = {"model-path", "tp-size", "mem-fraction-static", "chunked-prefill-size", "max-running-requests"}
+WEIGHTS = {"fp8": "fp8", "awq": "w4a16", "awq_marlin": "w4a16", "gptq": "w4a16", "gptq_marlin": "w4a16",
+           "w8a8_int8": "int8", "w8a8_fp8": "fp8", "modelopt_fp8": "fp8", "modelopt_fp4": "nvfp4", "mxfp4": "mxfp4",
+           "w4afp8": "w4a8"}  # fmt: skip
+METHODS = {"EAGLE": "mtp", "NEXTN": "mtp", "EAGLE3": "eagle", "STANDALONE": "draft", "NGRAM": "ngram"}
+
+
+def detect(text: str) -> bool:
+    """Whether a text starts SGLang."""
+    if any(program.search(text) for program in PROGRAMS):
+        return True
+    made = from_yaml(text) if ":" in text and "\n" in text else None
+    return made is not None and len(SIGNS & set(made.values)) >= 2
+
+
+def read(text: str, file: str, wanted: Wanted) -> Launch:
+    """Read a script or a YAML file; problems are collected in the result."""
+    launch = Launch(FORMAT, TITLE, file)
+    found = commands(text, PROGRAMS, SHORT, launch, wanted.env)
+    if not found and (made := from_yaml(text)) is not None:
+        found = [made]
+    launch.set("serving.engine", "sglang", "the program")
+    nodes = 0
+    place: tuple[str, int | None] = (TITLE, None)
+    for command in found:
+        number = len({key.split(".")[2] for key in launch.fields if key.startswith("serving.pools.")})
+        beside(command, "config", file, launch)
+        pool = Pool(launch, command, number)
+        if number == 0:
+            name = pool.get("model-path", "model")
+            said, line = pool.said("model-path", "model")
+            model_of(launch, wanted, None if name is None else str(name), said, line)
+        _plan(pool)
+        _limits(pool)
+        _precision(pool, launch)
+        if pool.get("disaggregation-mode") in ("prefill", "decode"):
+            pool.field("role", pool.get("disaggregation-mode"), "disaggregation-mode")
+        _speculation(pool)
+        own = pool.number("nnodes") or 1
+        if own > nodes:
+            nodes, place = own, pool.said("nnodes") if own > 1 else place
+        pool.rest()
+        alike(launch, number)
+    cluster_of(launch, wanted, max(nodes, 1), *place)
+    server_load.read(launch, text, wanted.env)
+    traffic(launch)
+    return launch
+
+
+def _plan(pool: Pool) -> None:
+    ranks = pool.number("tp-size", "tensor-parallel-size") or 1
+    old = pool.number("dp-size", "data-parallel-size") or 1
+    attention = pool.number("attn-dp-size", "attention-data-parallel-size")
+    shared = pool.switch("enable-dp-attention")
+    cp = pool.count("plan.cp", "attn-cp-size", "attention-context-parallel-size") or 1
+    dp = attention or (old if shared else 1)
+    said = "attn-dp-size" if attention else "dp-size"
+    if ranks % (dp * cp):
+        name, line = pool.said(said)
+        pool.launch.wrong(name, f"times attn-cp-size {cp} must divide tp-size {ranks}", dp, line)
+        return
+    pool.field("plan.tp", ranks // (dp * cp), "tp-size", "tensor-parallel-size")
+    if dp > 1:
+        pool.field("plan.dp", dp, said)
+    if old > 1 and not shared:
+        pool.field("replicas", old, "dp-size")  # whole copies behind one address
+    pool.count("plan.pp", "pp-size", "pipeline-parallel-size")
+    pool.count("plan.ep", "ep-size", "expert-parallel-size")
+
+
+def _limits(pool: Pool) -> None:
+    pool.count("limits.max_num_seqs", "max-running-requests")
+    chunk = pool.get("chunked-prefill-size")
+    if chunk == "-1" or chunk == -1:
+        pool.field("limits.chunked_prefill", False, "chunked-prefill-size")
+        pool.count("limits.max_num_batched_tokens", "max-prefill-tokens")
+    elif chunk is not None:
+        pool.count("limits.max_num_batched_tokens", "chunked-prefill-size")
+        pool.field("limits.chunked_prefill", True, "chunked-prefill-size")
+    pool.count("limits.max_model_len", "context-length")
+    pool.share("limits.mem_fraction_static", "mem-fraction-static")
+    pool.count("kv.block_size", "page-size")
+    pool.count("limits.stream_interval", "stream-interval")
+    pool.count("limits.scheduler_interval", "scheduler-recv-interval")
+    if pool.switch("disable-radix-cache"):
+        pool.field("kv.prefix_caching", False, "disable-radix-cache")
+    pool.get("disable-prefill-cuda-graph")
+    for name in ("disable-cuda-graph", "disable-decode-cuda-graph"):
+        if pool.switch(name):
+            pool.field("limits.cuda_graphs", False, name)
+    if pool.switch("enable-priority-scheduling"):
+        pool.get("schedule-low-priority-values-first")
+        pool.field("queue", "priority", "enable-priority-scheduling")
+    elif (order := pool.get("schedule-policy")) is not None and order != "fcfs":
+        pool.field("queue", str(order).replace("-", "_"), "schedule-policy")
+    if pool.switch("enable-mixed-chunk"):
+        pool.leave("mixed batches under SGLang's scheduler have no policy in a scenario", "enable-mixed-chunk")
+
+
+def _precision(pool: Pool, launch: Launch) -> None:
+    kind = str(pool.get("quantization") or "")
+    if kind in WEIGHTS and "serving.precision.weights" not in launch.fields:
+        pool.put("serving.precision.weights", WEIGHTS[kind], "quantization")
+    elif kind and kind not in WEIGHTS:
+        pool.leave("no format of weights of this name in a scenario", "quantization")
+    dtype = {"bfloat16": "bf16", "float16": "fp16", "half": "fp16"}.get(str(pool.get("dtype")))
+    if dtype and "serving.precision.weights" not in launch.fields:
+        pool.put("serving.precision.weights", dtype, "dtype")
+    cache = str(pool.get("kv-cache-dtype") or "auto")
+    if cache.startswith("fp8"):
+        pool.put("serving.precision.kv_cache", "fp8", "kv-cache-dtype")
+    elif cache not in ("auto", "bf16", "bfloat16"):
+        pool.leave("no format of the cache of this name in a scenario", "kv-cache-dtype")
+
+
+def _speculation(pool: Pool) -> None:
+    given, p = pool.get("speculative-algorithm"), "speculative-"
+    if given is None:
+        return
+    method = METHODS.get(str(given).upper())
+    model = pool.get(p + "draft-model-path", p + "draft-model")
+    if method == "mtp" and given == "EAGLE" and model is not None:
+        method = "eagle"  # a head of its own, not the model's layers for multi-token prediction
+    if method is None:
+        pool.leave("no drafting of this name in a scenario", p + "algorithm")
+        return
+    pool.put("serving.speculation.method", method, p + "algorithm")
+    drafted = pool.number(p + "num-draft-tokens")
+    steps = pool.number(p + "num-steps")
+    if steps is not None:
+        pool.put("serving.speculation.tokens", steps, p + "num-steps")
+    elif drafted is not None:
+        pool.put("serving.speculation.tokens", max(drafted - 1, 1), p + "num-draft-tokens")
+    if (width := pool.number(p + "eagle-topk")) is not None and width > 1:
+        pool.leave("drafts are chains in a scenario, not trees", p + "eagle-topk")
+    if method == "draft" and model is not None:
+        pool.put("serving.speculation.draft", str(model), p + "draft-model-path")

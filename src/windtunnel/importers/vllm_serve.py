@@ -1,0 +1,148 @@
+"""`vllm serve` commands, or the YAML file of one, as a scenario.
+
+Names and defaults: vllm-project/vllm `vllm/engine/arg_utils.py` and `vllm/config/`, releases 0.8 to 0.33. Options
+without a field are data, `flags/vllm.yaml`.
+"""
+
+from __future__ import annotations
+
+import re
+
+from windtunnel.importers import server_load
+from windtunnel.importers.launch import Launch, Wanted
+from windtunnel.importers.server_command import beside, commands, from_yaml
+from windtunnel.importers.server_fields import Pool, alike, cluster_of, model_of, traffic
+
+FORMAT = "vllm"
+TITLE = "vllm serve"
+PROGRAMS = (re.compile(r"(^|/| )vllm serve\b"), re.compile(r"-m vllm\.entrypoints\.openai\.api_server\b"))
+SHORT = {"-tp": "--tensor-parallel-size", "-pp": "--pipeline-parallel-size", "-dp": "--data-parallel-size",
+         "-ep": "--enable-expert-parallel", "-q": "--quantization", "-pcp": "--prefill-context-parallel-size",
+         "-O": "--optimization-level", "-n": "--nnodes", "-r": "--node-rank"}  # fmt: skip
+SIGNS = {"tensor-parallel-size", "gpu-memory-utilization", "max-num-seqs", "max-num-batched-tokens"}
+WEIGHTS = {"fp8": "fp8", "awq": "w4a16", "awq-marlin": "w4a16", "gptq": "w4a16", "gptq-marlin": "w4a16",
+           "modelopt": "fp8", "modelopt-fp4": "nvfp4", "mxfp4": "mxfp4", "deepspeedfp": "fp8"}  # fmt: skip
+DTYPES = {"bfloat16": "bf16", "float16": "fp16", "half": "fp16", "auto": "bf16"}
+ROLES = {"kv_producer": "prefill", "kv_consumer": "decode", "kv_both": "mixed"}
+METHODS = {"ngram": "ngram", "draft_model": "draft", "eagle": "eagle", "eagle3": "eagle", "mtp": "mtp",
+           "deepseek_mtp": "mtp"}  # fmt: skip
+
+
+def detect(text: str) -> bool:
+    """Whether a text starts vLLM."""
+    if any(program.search(text) for program in PROGRAMS):
+        return True
+    made = from_yaml(text) if ":" in text and "\n" in text else None
+    return made is not None and len(SIGNS & set(made.values)) >= 2
+
+
+def read(text: str, file: str, wanted: Wanted) -> Launch:
+    """Read a script or a YAML file; problems are collected in the result."""
+    launch = Launch(FORMAT, TITLE, file)
+    found = commands(text, PROGRAMS, SHORT, launch, wanted.env)
+    if not found and (made := from_yaml(text)) is not None:
+        found = [made]
+    launch.set("serving.engine", "vllm", "the program")
+    nodes = 0
+    place: tuple[str, int | None] = (TITLE, None)
+    for command in found:
+        number = len({key.split(".")[2] for key in launch.fields if key.startswith("serving.pools.")})
+        beside(command, "config", file, launch)
+        pool = Pool(launch, command, number)
+        if number == 0:
+            _model(launch, pool, wanted)
+        _plan(pool, launch)
+        _limits(pool)
+        _precision(pool, launch)
+        _split(pool)
+        _speculation(pool, launch)
+        own = pool.number("nnodes") or 1
+        if own > nodes:
+            nodes, place = own, pool.said("nnodes") if own > 1 else place
+        pool.rest()
+        alike(launch, number)
+    cluster_of(launch, wanted, max(nodes, 1), *place)
+    server_load.read(launch, text, wanted.env)
+    traffic(launch)
+    return launch
+
+
+def _model(launch: Launch, pool: Pool, wanted: Wanted) -> None:
+    given, positional = pool.get("model"), pool.positional
+    line = pool.line("model") if given is not None else positional[0].line if positional else None
+    name = str(given) if given is not None else positional[0].text if positional else None
+    model_of(launch, wanted, name, "the model", line)
+
+
+def _plan(pool: Pool, launch: Launch) -> None:
+    tp = pool.number("tensor-parallel-size") or 1
+    pool.field("plan.tp", tp, "tensor-parallel-size")
+    pool.count("plan.pp", "pipeline-parallel-size")
+    dp = pool.count("plan.dp", "data-parallel-size") or 1
+    pool.count("plan.cp", "prefill-context-parallel-size")
+    experts = pool.on(("enable-expert-parallel",), ("disable-expert-parallel", "no-enable-expert-parallel"))
+    if experts is not None and experts[0]:
+        pool.field("plan.ep", tp * dp, experts[1])
+
+
+def _limits(pool: Pool) -> None:
+    pool.count("limits.max_num_seqs", "max-num-seqs")
+    pool.count("limits.max_num_batched_tokens", "max-num-batched-tokens")
+    if pool.get("max-model-len") not in ("auto", -1):
+        pool.count("limits.max_model_len", "max-model-len")
+    pool.share("limits.gpu_memory_utilization", "gpu-memory-utilization", "device-memory-utilization")
+    pool.count("kv.block_size", "block-size")
+    pool.count("kv.num_blocks", "num-gpu-blocks-override")
+    pool.count("limits.stream_interval", "stream-interval")
+    for field, name in (("kv.prefix_caching", "prefix-caching"), ("limits.chunked_prefill", "chunked-prefill")):
+        found = pool.on((f"enable-{name}",), (f"disable-{name}", f"no-enable-{name}"))
+        if found is not None:
+            pool.field(field, *found)
+    eager = pool.on(("enforce-eager",), ("no-enforce-eager",))
+    if eager is not None:
+        pool.field("limits.cuda_graphs", not eager[0], eager[1])
+    if pool.get("scheduling-policy") == "priority":
+        pool.field("queue", "priority", "scheduling-policy")
+    swap = pool.get("swap-space")
+    if isinstance(swap, int | float) and swap:
+        pool.field("kv.swap_space_bytes", swap * float(1 << 30), "swap-space")
+
+
+def _precision(pool: Pool, launch: Launch) -> None:
+    kind = str(pool.get("quantization") or "").replace("_", "-")
+    if kind in WEIGHTS and "serving.precision.weights" not in launch.fields:
+        pool.put("serving.precision.weights", WEIGHTS[kind], "quantization")
+    elif kind and kind not in WEIGHTS:
+        pool.leave("no format of weights of this name in a scenario", "quantization")
+    dtype = str(pool.get("dtype") or "")
+    if dtype in DTYPES and dtype != "auto" and "serving.precision.weights" not in launch.fields:
+        pool.put("serving.precision.weights", DTYPES[dtype], "dtype")
+    cache = str(pool.get("kv-cache-dtype") or "auto")
+    if cache.startswith("fp8"):
+        pool.put("serving.precision.kv_cache", "fp8", "kv-cache-dtype")
+    elif cache not in ("auto", "bfloat16", "float16"):
+        pool.leave("no format of the cache of this name in a scenario", "kv-cache-dtype")
+
+
+def _split(pool: Pool) -> None:
+    role = ROLES.get(str(pool.get("kv-transfer-config.kv-role")))
+    pool.get("kv-transfer-config.kv-connector")
+    if role and role != "mixed":
+        pool.field("role", role, "kv-transfer-config.kv-role")
+
+
+def _speculation(pool: Pool, launch: Launch) -> None:
+    given, p = pool.get("speculative-config.method"), "speculative-config."
+    if given is None:
+        return
+    method = METHODS.get(str(given))
+    if method is None:
+        pool.leave("no drafting of this name in a scenario", p + "method")
+        return
+    pool.put("serving.speculation.method", method, p + "method")
+    pool.take("serving.speculation.tokens", p + "num-speculative-tokens")
+    pool.get(p + "prompt-lookup-max", p + "prompt-lookup-min")
+    model = pool.get(p + "model")
+    if method == "draft" and model is not None:
+        pool.put("serving.speculation.draft", str(model), p + "model")
+    pool.take("serving.speculation.draft_tp", p + "draft-tensor-parallel-size")
