@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from windtunnel.cost.serving import ServingCoefficients
+from windtunnel.serving.indexer import SCORE_BYTES, key_bytes, pair_flop
 from windtunnel.serving.shape import Shape
 from windtunnel.specs.device import DeviceSpec
 from windtunnel.specs.model import ModelSpec
@@ -31,6 +32,10 @@ class AttentionCosts:
     """The same in windowed layers, per token inside the window."""
     decode_state_s: float
     """Seconds per decoding sequence: recurrent states read and written."""
+    reach: float = 0.0
+    """Sparse attention: pairs that a prompt's token is charged for at most; 0: no limit."""
+    index_share: float = 0.0
+    """Sparse attention: an indexer's score over a pair attended to."""
 
 
 def layer_counts(model: ModelSpec) -> tuple[int, int, int]:
@@ -52,9 +57,14 @@ def state_bytes(model: ModelSpec) -> float:
 def cached_bytes(model: ModelSpec, shape: Shape, *, windowed: bool) -> float:
     """Bytes per token that one layer keeps on one device: keys and values, or the latent of all heads."""
     if model.is_mla:
-        return (float(model.kv_lora_rank or 0) + model.qk_rope_head_dim) * shape.cache_bytes
+        return latent_bytes(model, shape) + key_bytes(model)
     size, heads, projections = model.attention_dims(windowed=windowed)
     return projections * max(heads / shape.tp, 1.0) * size * shape.cache_bytes
+
+
+def latent_bytes(model: ModelSpec, shape: Shape) -> float:
+    """Bytes per token of one layer's latent, which all heads share."""
+    return (float(model.kv_lora_rank or 0) + model.qk_rope_head_dim) * shape.cache_bytes
 
 
 def attention_costs(
@@ -77,7 +87,9 @@ def attention_costs(
         rank, rope = float(model.kv_lora_rank or 0), float(model.qk_rope_head_dim)
         pair = 2.0 * heads * (model.qk_nope_head_dim + rope + model.v_head_dim) / flop_rate
         absorbed = queries * 2.0 * heads * (2.0 * rank + rope) / flop_rate
-        kv_s = max(cached_bytes(model, shape, windowed=False) / read_rate, absorbed)
+        kv_s = max(latent_bytes(model, shape) / read_rate, absorbed)
+        if model.index_topk:
+            return _indexed(model, device, c, pair, kv_s, absorbed / queries, full / spread, queries)
         return AttentionCosts(full * pair / spread, 0.0, full * kv_s / spread, 0.0, 0.0)
 
     pair, window_pair = (4.0 * heads * model.attention_dims(windowed=w)[0] / flop_rate for w in (False, True))
@@ -95,4 +107,33 @@ def attention_costs(
     return AttentionCosts(
         full * pair / spread, windowed * window_pair * reach / spread, full * read / spread,
         windowed * window_read / spread, recurrent * 2.0 * state / rate / spread,
+    )  # fmt: skip
+
+
+def _indexed(
+    model: ModelSpec, device: DeviceSpec, c: ServingCoefficients, pair_s: float, token_s: float, absorbed_s: float,
+    layers: float, queries: int,
+) -> AttentionCosts:  # fmt: skip
+    """Sparse latent attention: every token is scored, `index_topk` are attended to.
+
+    Prompts attend in whichever form takes less: un-absorbed to all tokens, or absorbed to those picked. Scores run in 8
+    bits where the device has them.
+
+    Args:
+        model: what is served.
+        device: where.
+        c: coefficients of the engine.
+        pair_s: un-absorbed attention of one pair of a layer.
+        token_s: of one token that a decoding sequence attends to.
+        absorbed_s: absorbed attention of one query to one token.
+        layers: that a device works on, over the ranks that share sequences.
+        queries: of a decoding sequence.
+    """
+    wide = "fp8" if "fp8" in device.peak_flop_per_s else "bf16"
+    score_s = pair_flop(model) / (c.prefill_attention_fraction * device.peak(wide))
+    passes = queries * SCORE_BYTES / (c.memory_fraction * device.memory_bytes_per_s)
+    scored_s = max(key_bytes(model) / (c.decode_kv_fraction * device.memory_bytes_per_s), queries * score_s) + passes
+    return AttentionCosts(
+        layers * pair_s, 0.0, layers * scored_s, layers * token_s, 0.0, reach=model.index_topk * absorbed_s / pair_s,
+        index_share=score_s / pair_s,
     )  # fmt: skip

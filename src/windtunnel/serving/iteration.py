@@ -176,7 +176,7 @@ def iteration_model(
     sequence_s = coefficients.sequence_s / shape.dp + linear.head_row_s + attention.decode_state_s
     return IterationModel(
         linear, coefficients.host_s + depth * gaps + casts + linear.head_s, attention.prompt_pair_s,
-        attention.windowed_token_s, attention.decode_kv_s, attention.decode_window_s, int(model.sliding_window or 0),
+        attention.windowed_token_s, attention.decode_kv_s, attention.decode_window_s, model.attended_window,
         sequence_s, depth * coefficients.prompt_layer_s if cuda_graphs else 0.0, coefficients.request_s, attention,
         coefficients,
     )  # fmt: skip

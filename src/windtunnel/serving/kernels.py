@@ -91,6 +91,7 @@ LIMITS = np.dtype(
         (name, "f8")
         for name in (
             "pair", "kv", "window_kv", "per_sequence", "prompt_extra", "window_share", "swap_block", "prompt_token",
+            "reach", "index_share",
         )
     ]
     + [
@@ -498,6 +499,10 @@ def _expected(instance: Array, heap: Array, requests: Array) -> int:
     return out
 
 
+@_helper
+def _attended(every: float, c: int, limits: Array) -> float:
+    """Of all pairs of a prompt's next `c` tokens, those that sparse attention is charged for."""
+    return min(every, c * limits.reach) + limits.index_share * every
 # -- answers whose prompt another instance computed --------------------------------------------------------------------
 @_helper
 def _join(instance: Array, heap: Array, requests: Array, turns: Array, limits: Array, flow: Array, now: float) -> None:
@@ -670,7 +675,8 @@ def _form(
             c = q.left
         done = q.input + q.made - q.left
         q.chunk = c
-        pairs += float(c) * done + 0.5 * float(c) * c
+        every = float(c) * done + 0.5 * float(c) * c
+        pairs += every if limits.reach == 0.0 else _attended(every, c, limits)
         tokens += c
         sequences += 1
         budget -= c
@@ -736,7 +742,8 @@ def _form(
         instance.prefilling += 1
         _enlist(instance, requests, i)
         done = q.input + q.made - left
-        pairs += float(c) * done + 0.5 * float(c) * c
+        every = float(c) * done + 0.5 * float(c) * c
+        pairs += every if limits.reach == 0.0 else _attended(every, c, limits)
         tokens += c
         sequences += 1
         budget -= c

@@ -78,6 +78,10 @@ class Limits:
     """Seconds per token of a prompt: layers with a window, which a longer prompt fills."""
     ranks: int = 1
     """Ranks of attention data parallelism. One of them computes a prompt, so that few prompts leave others idle."""
+    reach: float = 0.0
+    """Sparse attention: pairs that a token of a prompt is charged for at most; 0: no limit."""
+    index_share: float = 0.0
+    """Sparse attention: what scoring a pair takes over attending to it."""
     tokens_per_step: int = 1_000_000
     """Tokens that a decoding sequence makes in a step, on the average (millionths): more than one where drafted tokens
     are accepted."""

@@ -201,6 +201,13 @@ class Instance:
             self.used -= self.cache.release(q.chain[: q.nodes])
             q.nodes = q.shared = 0
 
+    def pairs(self, q: Request, c: int) -> float:
+        """Query-key pairs of a prompt's next tokens; sparse attention is charged for those that it attends to."""
+        every = float(c) * (q.input + q.made - q.left) + 0.5 * float(c) * c
+        if self.limits.reach > 0.0:
+            return min(every, c * self.limits.reach) + self.limits.index_share * every
+        return every
+
     def growth(self) -> int:
         """Blocks that the next decode step takes."""
         if self.limits.reserve:
@@ -567,7 +574,7 @@ class Twin:
             for q in one.admitted[before:]:
                 if q.scheduled == now and not q.preemptions:
                     self.record.entered(one, q)
-            pairs = sum(float(c) * (q.input + q.made - q.left) + 0.5 * float(c) * c for q, c in batch.chunks)
+            pairs = sum(one.pairs(q, c) for q, c in batch.chunks)
             self.record.formed(one, sum(c for _, c in batch.chunks), pairs)
         if self.answers is not None:
             self.answers.kept(one.moving[moving:], now)
@@ -578,7 +585,7 @@ class Twin:
             tokens = sum(c for _, c in batch.chunks)
             pairs = 0.0
             for q, c in batch.chunks:
-                pairs += float(c) * (q.input + q.made - q.left) + 0.5 * float(c) * c
+                pairs += one.pairs(q, c)
             decoding = len(one.decoding) if batch.decodes else 0
             beside = decoding * limits.step_tokens
             seconds = linear[tokens + beside] + limits.prompt_extra + limits.prompt_token * tokens

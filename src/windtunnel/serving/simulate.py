@@ -179,7 +179,8 @@ def lane_limits(iteration: IterationModel, instance: Instance, *, concurrency: i
     return replace(
         own, pair=iteration.prefill_pair_s, kv=iteration.decode_kv_s, window_kv=iteration.window_kv_s,
         per_sequence=iteration.per_sequence_s, prompt_extra=iteration.prefill_extra_s,
-        prompt_token=iteration.prefill_token_s, ranks=instance.shape.dp,
+        prompt_token=iteration.prefill_token_s, reach=iteration.attention.reach,
+        index_share=iteration.attention.index_share, ranks=instance.shape.dp,
         max_seqs=max(own.max_seqs // lanes, 1), blocks=own.blocks // lanes, watermark=own.watermark // lanes,
         swap_blocks=own.swap_blocks // lanes,
         reserve_length=min(own.reserve_length, own.blocks // lanes * own.block),

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from windtunnel import graph
 from windtunnel.graph import Batch, Kind, Operator
 from windtunnel.parallel.tensor import split_operator
+from windtunnel.serving import indexer
 from windtunnel.serving.shape import Shape
 from windtunnel.specs.model import ModelSpec
 
@@ -15,7 +16,10 @@ from windtunnel.specs.model import ModelSpec
 def local_blocks(model: ModelSpec, shape: Shape) -> dict[str, list[Operator]]:
     """Operators of one layer of each kind, as one device has them."""
     whole = graph.build(model, Batch(1.0, 1.0, 1.0, 0.0, 0.0, 1.0, training=False))
-    return {kind: [split_operator(op, shape) for op in block.operators] for kind, block in whole.blocks.items()}
+    extra = indexer.operators(model)
+    return {
+        kind: [split_operator(op, shape) for op in (*extra, *block.operators)] for kind, block in whole.blocks.items()
+    }
 
 
 def block_bytes(operators: Sequence[Operator], shape: Shape) -> float:

@@ -78,6 +78,10 @@ class ModelSpec(Spec):
     qk_nope_head_dim: int = Field(default=0, ge=0)
     qk_rope_head_dim: int = Field(default=0, ge=0)
     v_head_dim: int = Field(default=0, ge=0)
+    index_topk: int = Field(default=0, ge=0)
+    """Sparse attention: tokens that a query attends to, picked by an indexer; 0: all (DeepSeek-V3.2, GLM-5)."""
+    index_n_heads: int = Field(default=0, ge=0)
+    index_head_dim: int = Field(default=0, ge=0)
     num_nextn_predict_layers: int = Field(default=0, ge=0)
     # -- state-space and linear attention
     hybrid_override_pattern: str | None = None
@@ -123,6 +127,10 @@ class ModelSpec(Spec):
         if experts:
             check(0 < self.num_experts_per_tok <= experts, "num_experts_per_tok", f"must be 1 to num_experts {experts}")
             check(self.moe_intermediate_size > 0, "moe_intermediate_size", "must be above 0 when num_experts is given")
+        if self.index_topk:
+            check(self.is_mla, "index_topk", "needs latent attention: kv_lora_rank is absent")
+            for field in ("index_n_heads", "index_head_dim"):
+                check(getattr(self, field) > 0, field, "must be above 0 with index_topk")
         letters = self.hybrid_override_pattern
         check(
             not letters or len(letters) == self.num_hidden_layers, "hybrid_override_pattern",
@@ -168,6 +176,11 @@ class ModelSpec(Spec):
             return self.attention_head_dim, self.kv_heads, 2
         heads = self.num_global_key_value_heads or self.kv_heads
         return self.global_head_dim or self.attention_head_dim, heads, 1 if self.attention_k_eq_v else 2
+
+    @property
+    def attended_window(self) -> int:
+        """Most tokens that some layers attend to: a sliding window, or what an indexer picks; 0: no limit."""
+        return self.index_topk or self.sliding_window or 0
 
     @property
     def is_mla(self) -> bool:

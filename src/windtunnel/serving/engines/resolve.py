@@ -107,7 +107,7 @@ def resolve(
         )
     limits = Limits(
         budget=batched * ranks, max_seqs=seqs * ranks, block=block, blocks=cache.blocks,
-        window=int(model.sliding_window or 0), poll=told.scheduler_interval or own.scheduler_interval,
+        window=model.attended_window, poll=told.scheduler_interval or own.scheduler_interval,
         router=int(router.entry.rule or 0),
     )  # fmt: skip
     limits = limits_of(policy, limits)

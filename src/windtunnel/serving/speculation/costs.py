@@ -75,7 +75,7 @@ def with_drafts(
     # Logits of drafted tokens, and states of recurrent layers that are kept for each of them.
     each = k * iteration.linear.head_row_s + 0.5 * k * own.decode_state_s
     steps, prompts = np.zeros(len(n)), np.zeros(len(n))
-    pair_s, kv_s, read = 0.0, drafting.scan_s, 0.0
+    pair_s, kv_s, window_s, read = 0.0, drafting.scan_s, 0.0, 0.0
     network = drafting.network
     if network is not None:
         one = passes_of(network, cluster, c, int(n[-1]), skew, engine=engine)
@@ -83,11 +83,11 @@ def with_drafts(
         steps = one.at(n * kept, n) + (k - 1) * one.at(n, n)
         prompts = one.at(n, np.minimum(n, 1.0))
         draft = attention_costs(network.model, cluster.device, network.shape, c)
-        pair_s, kv_s = draft.prompt_pair_s, kv_s + k * draft.decode_kv_s
+        pair_s, kv_s, window_s = draft.prompt_pair_s, kv_s + k * draft.decode_kv_s, k * draft.decode_window_s
         read = k * network.weight_bytes()
     return replace(
         iteration, step_tokens=k + 1, prefill_pair_s=iteration.prefill_pair_s + pair_s,
         decode_kv_s=iteration.decode_kv_s + (own.decode_kv_s - iteration.attention.decode_kv_s) + kv_s,
-        window_kv_s=iteration.window_kv_s + (own.decode_window_s - iteration.attention.decode_window_s),
+        window_kv_s=iteration.window_kv_s + (own.decode_window_s - iteration.attention.decode_window_s) + window_s,
         drafts=Drafts(iteration.linear.tokens, steps, each, prompts, kv_s, read),
     )  # fmt: skip
