@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 
 from windtunnel import graph
 from windtunnel.graph import Batch, Kind, Operator
@@ -13,8 +14,12 @@ from windtunnel.serving.shape import Shape
 from windtunnel.specs.model import ModelSpec
 
 
-def local_blocks(model: ModelSpec, shape: Shape) -> dict[str, list[Operator]]:
-    """Operators of one layer of each kind, as one device has them."""
+@lru_cache(maxsize=1024)
+def local_blocks(model: ModelSpec, shape: Shape) -> Mapping[str, Sequence[Operator]]:
+    """Operators of one layer of each kind, as one device has them.
+
+    A resolved instance asks for them several times, and a search for each of its batch limits.
+    """
     whole = graph.build(model, Batch(1.0, 1.0, 1.0, 0.0, 0.0, 1.0, training=False))
     extra = indexer.operators(model)
     return {

@@ -13,7 +13,7 @@ import numpy as np
 from windtunnel.errors import Infeasible
 from windtunnel.planner.serving.kinds import Kind, Kinds, kinds_of
 from windtunnel.planner.serving.misses import nearest_miss
-from windtunnel.planner.serving.question import Question, loads_of, question_of
+from windtunnel.planner.serving.question import GRID, Question, loads_of, question_of
 from windtunnel.planner.serving.search import Evaluated, Found, Proof, Search
 from windtunnel.planner.serving.space import Candidates, screen
 from windtunnel.planner.serving.trial import Runs
@@ -21,6 +21,8 @@ from windtunnel.serving.results import ServingResult
 from windtunnel.serving.simulate import simulate_serving
 from windtunnel.specs.scenario import Scenario
 
+FINER = 10
+"""Loads between two of the grid, around the best."""
 TIE = 0.01
 """Objectives this close, as a share, are as good as equal: predictions are wider than that."""
 
@@ -83,7 +85,7 @@ class ServingPlan:
     front: tuple[Deployment, ...]
     """Those that no other beats in all objectives."""
     tried: tuple[Deployment, ...]
-    """All that keep the objective, for charts."""
+    """All that keep the objective at the central prediction, for charts."""
     evaluated: int
     pruned: dict[str, int]
     excluded: dict[str, int]
@@ -199,7 +201,20 @@ class Searched:
             lambda n, best, bound: tell(len(x), n, best, bound),
         )  # fmt: skip
         found, proof = search.run()
-        return cls(x, found, proof, upper, took)
+        if search.falling and found.best is not None and proof.complete:
+            each = _between(q, x, found.best)
+            finer, more = screen(q, kinds.kinds, runs, lambda n: None, upper=upper, each=each)
+            found, proof = search.further(finer)
+            took += more
+        return cls(search.x, found, proof, upper, took)
+
+
+def _between(q: Question, x: Candidates, best: Evaluated) -> tuple[float, ...]:
+    """Loads from the best one's up to the next of the grid, a tenth of the way each; in flight: for each device."""
+    load = float(x.load[best.index])
+    if q.load == "concurrency":
+        load /= float(x.devices[best.index])
+    return tuple(float(f"{load * GRID ** (k / FINER):.6g}") for k in range(1, FINER))
 
 
 def _result(
@@ -233,9 +248,20 @@ def _result(
         q.goals.slo.model_dump(mode="json"), one.upper, central,
         _deployment(q, kinds, one, simpler) if apart else None, tuple(_deployment(q, kinds, one, e) for e in top),
         tuple(_deployment(q, kinds, one, e) for e in sorted(one.found.front, key=lambda e: e.key)),
-        tuple(_deployment(q, kinds, one, e) for e in good), runs.simulated, pruned, kinds.excluded, proof,
+        _tried(q, kinds, (one, other)), runs.simulated, pruned, kinds.excluded, proof,
         len(one.x) / max(one.took_s, 1e-9), elapsed_s, tuple(notes),
     )  # fmt: skip
+
+
+def _tried(q: Question, kinds: Kinds, searches: tuple[Searched | None, ...]) -> tuple[Deployment, ...]:
+    """All simulated deployments that keep the objective at the central prediction, each once."""
+    out: dict[Any, Deployment] = {}
+    for one in (s for s in searches if s is not None):
+        for e in one.found.evaluated:
+            if not {*e.missed} - {"slo"} and e.trial.share >= q.goals.slo.percentile:
+                kind, s, t, replicas, load = one.x.at(kinds.kinds, e.index)
+                out.setdefault((id(kind), s, t, replicas, load), _deployment(q, kinds, one, e))
+    return tuple(out.values())
 
 
 def _burden(x: Candidates, kinds: Kinds, e: Evaluated) -> tuple[float, ...]:
@@ -277,7 +303,9 @@ def written_in(q: Question, kinds: list[Kind], x: Candidates, index: int) -> Sce
         if (trace := q.serving.traffic.trace) is not None:
             update["traffic"] = update["traffic"].model_copy(update={"trace": str((q.folder / trace).resolve())})
     serving = kind.serving.model_copy(update=update)
-    return q.scenario.model_copy(update={"serving": serving, "cluster": kind.place.reference, "search": None})
+    update = {"serving": serving, "cluster": kind.place.reference}
+    kept = {n: getattr(q.scenario, n) for n in q.scenario.model_fields_set - {"search", *update}}
+    return Scenario.model_construct({*kept, *update}, **kept, **update)
 
 
 def _deployment(q: Question, kinds: Kinds, one: Searched, e: Evaluated) -> Deployment:

@@ -101,6 +101,8 @@ class Search:
     proof: Proof = field(default_factory=lambda: Proof(0))
     _bound: Floats = field(default_factory=lambda: np.zeros((0, 1)))
     _alive: npt.NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, np.bool_))
+    _failed: dict[int, float] = field(default_factory=dict)
+    """Group → the lowest load that it failed at."""
 
     def run(self) -> tuple[Found, Proof]:
         """Search until every candidate is simulated or cannot win, or until it is interrupted."""
@@ -111,21 +113,44 @@ class Search:
         within = np.isfinite(self._bound[:, 0])
         self.proof.limits = int((able & ~within).sum())
         self._alive = able & within
+        self._go(first=True)
+        return self.found, self.proof
+
+    def further(self, more: Candidates) -> tuple[Found, Proof]:
+        """Go on with more candidates of the same kinds: loads between two that were tried."""
+        bound = self.goals.bounds(more.best)
+        able, within = more.impossible == NOTHING, np.isfinite(bound[:, 0])
+        failed = np.array([self._failed.get(int(g), np.inf) for g in more.group])
+        above = able & within & (more.load >= failed)
+        p = self.proof
+        p.candidates += len(more)
+        p.too_slow += int((more.impossible == TOO_SLOW).sum())
+        p.too_much += int((more.impossible == TOO_MUCH).sum())
+        p.limits += int((able & ~within).sum())
+        p.load += int(above.sum())
+        self.x = self.x.joined(more)
+        self._bound = np.concatenate([self._bound, bound])
+        self._alive = np.concatenate([self._alive, able & within & ~above])
+        self._go(first=False)
+        return self.found, self.proof
+
+    def _go(self, *, first: bool) -> None:
         before = self.runs.simulated, self.runs.settled
         try:
-            self._start()
+            if first:
+                self._start()
             self._certify()
             self._simplify()
         except KeyboardInterrupt:
             pass
-        self.proof.simulated = self.runs.simulated - before[0]
-        self.proof.settled = self.runs.settled - before[1]
+        goals = self.goals
+        self.proof.simulated += self.runs.simulated - before[0]
+        self.proof.settled += self.runs.settled - before[1]
         self.proof.open = int(self._alive.sum())
         if self.proof.open:
             self.proof.next_bound = float(goals.objectives[0].signed(self._bound[self._alive, 0].min()))
         if self.found.best is not None:
             self.proof.best = self.found.best.values[goals.objectives[0].name]
-        return self.found, self.proof
 
     # -- order ---------------------------------------------------------------------------------------------------------
     def _promising(self) -> npt.NDArray[np.int64]:
@@ -230,6 +255,7 @@ class Search:
                 low = at + 1
             else:
                 high = at
+                self._failed[int(self.x.group[index])] = float(self.x.load[members[at]])
             at = (low + high) // 2
         rest = members[self._alive[members] & (np.arange(len(members)) >= high)]
         self.proof.load += len(rest)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -63,9 +64,20 @@ class Candidates:
         return Best(self.devices, self.price, self.tokens_per_s, rate, self.user_tokens_per_s, self.least_w)
 
 
+    def joined(self, other: Candidates) -> Candidates:
+        """With more candidates of the same kinds and groups behind these."""
+        both: dict[str, Any] = {
+            f.name: np.concatenate([getattr(self, f.name), getattr(other, f.name)])
+            for f in fields(self)
+            if f.name != "requests_per_token"
+        }
+        return Candidates(**both, requests_per_token=self.requests_per_token)
+
+
 def screen(
-    q: Question, kinds: list[Kind], runs: Runs, tell: Callable[[int], None], *, upper: bool = False
-) -> tuple[Candidates, float]:
+    q: Question, kinds: list[Kind], runs: Runs, tell: Callable[[int], None], *, upper: bool = False,
+    each: tuple[float, ...] | None = None,
+) -> tuple[Candidates, float]:  # fmt: skip
     """All candidates with their bounds, and the seconds that bounds took.
 
     Args:
@@ -74,6 +86,7 @@ def screen(
         runs: whose requests are counted.
         tell: called with the number of candidates as they are screened.
         upper: whether the objective has to hold at the upper end of the prediction's interval.
+        each: loads instead of the question's: rates of all instances, or requests in flight on a device.
     """
     begun = time.perf_counter()
     parts: list[tuple[np.ndarray, ...]] = []
@@ -81,7 +94,7 @@ def screen(
     group, done = 0, 0
     for index, kind in enumerate(kinds):
         slo = runs.tightened(kind) if upper else q.goals.slo
-        made = _of_kind(q, index, kind, runs, sums, group, slo)
+        made = _of_kind(q, index, kind, runs, sums, group, slo, each)
         if made is None:
             continue
         parts.append(made)
@@ -94,12 +107,12 @@ def screen(
     devices = np.array([k.devices for k in kinds], float)[of] * columns[3] if parts else np.zeros(0)
     price = np.array([k.place.price or np.nan for k in kinds])[of] if parts else np.zeros(0)
     some = next(iter(sums.values()), None)
-    each = some.count / some.output_tokens if some else 0.0
+    per_token = some.count / some.output_tokens if some else 0.0
     of_kind, sequences, tokens, replicas = (c.astype(np.int64) for c in columns[:4])
     return Candidates(
         of_kind, sequences, tokens, replicas, columns[4], columns[5].astype(np.int64), columns[6], columns[7],
         columns[8].astype(np.int64), estimate,
-        devices, price, columns[12], each,
+        devices, price, columns[12], per_token,
     ), time.perf_counter() - begun  # fmt: skip
 
 
@@ -122,7 +135,7 @@ def _of_kind(
     runs: Runs,
     known: dict[tuple[float, bool, int], Sums],
     group: int,
-    slo: SloSpec,
+    slo: SloSpec, each: tuple[float, ...] | None,
 ) -> tuple[np.ndarray, ...] | None:
     """Columns of one kind's candidates."""
     replicas = _replicas(q, kind)
@@ -138,8 +151,11 @@ def _of_kind(
         return known[key]
 
     seqs, tokens = kind.lane_sequences(), kind.lane_tokens()
-    grid = loads_of(q, kind.devices)
-    loads = np.array(grid)
+    if each is None:
+        loads = np.array(loads_of(q, kind.devices))
+    else:
+        whole = [round(c * kind.devices) for c in each]
+        loads = np.array(sorted({max(w, 1) for w in whole}), float) if q.load == "concurrency" else np.array(each)
     pairs_r, pairs_l = np.repeat(replicas, len(loads)), np.tile(loads, len(replicas))
     if q.free and q.load == "concurrency":
         pairs_l = pairs_l * pairs_r

@@ -18,7 +18,7 @@ from windtunnel.serving.limits import Limits
 from windtunnel.serving.metrics import Measures, backlog_grows, measures
 from windtunnel.serving.power import power
 from windtunnel.serving.prefixes import Chains, chains_of
-from windtunnel.serving.requests import DONE, Requests
+from windtunnel.serving.requests import DONE, Floats, Requests
 from windtunnel.serving.traffic import Traffic
 from windtunnel.specs.serving import SloSpec
 
@@ -123,6 +123,8 @@ class Runs:
         if not limits.chunked:
             most = max(most, self.longest(load) + limits.max_seqs * limits.step_tokens)
         table = kind.tables(most)
+        if sizes := q.pool.limits.cuda_graph_sizes:
+            table = kind.iteration.tables(most, sizes, limits.max_seqs, limits.ranks)
         hooks = hooks_of(kind.instance, kind.serving, limits, len(requests))
         if kind.instance.queue.id == "fcfs" and requests.priority.any():
             requests.priority = np.zeros(len(requests), np.int32)
@@ -157,24 +159,32 @@ class Runs:
                 output_tokens=tokens, mixed=limits.mixed,
             )  # fmt: skip
             mean_w = (drawn.mean_w_per_device or 0.0) * kind.devices * replicas
-        tpot = found.tpot_s[np.isfinite(found.tpot_s)]
+        quantiles = _quantiles(found, self.slo)
         figures = Figures(
             kind.devices * replicas, kind.place.price, duration, tokens, int(done.sum()), share,
-            float(np.median(tpot)) if len(tpot) else 0.0, mean_w,
+            quantiles["tpot_p50_s"], mean_w,
         )  # fmt: skip
         saturated = not limits.concurrency and not spec.offline and backlog_grows(requests)
         return Trial(
-            figures, share, upper, saturated, rejected, _quantiles(found, self.slo), int(totals["running_max"].max())
+            figures, share, upper, saturated, rejected, quantiles, int(totals["running_max"].max())
         )  # fmt: skip
 
 
 def _quantiles(found: Measures, slo: SloSpec) -> dict[str, float]:
     out = {}
     for name, values in (("ttft_s", found.ttft_s), ("tpot_s", found.tpot_s), ("e2e_s", found.e2e_s)):
-        known = values[np.isfinite(values)]
-        for at, word in ((slo.percentile, name), (0.5, f"{name[:-2]}_p50_s")):
-            out[word] = float(np.quantile(known, at)) if len(known) else 0.0
+        known = np.sort(values[np.isfinite(values)])
+        for share, word in ((slo.percentile, name), (0.5, f"{name[:-2]}_p50_s")):
+            out[word] = _at(known, share) if len(known) else 0.0
     return out
+
+
+def _at(values: Floats, share: float) -> float:
+    """A quantile of sorted values, linear between neighbours (as NumPy's, at a tenth of its cost)."""
+    place = share * (len(values) - 1)
+    low = int(place)
+    high = min(low + 1, len(values) - 1)
+    return float(values[low] + (place - low) * (values[high] - values[low]))
 
 
 def _same_run(a: Limits, b: Limits, peak: int, requests: Requests, *, alike: bool) -> bool:
