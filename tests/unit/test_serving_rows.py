@@ -224,3 +224,14 @@ def test_the_checkpoint_of_gpt_oss_has_four_bit_experts_whatever_the_column_says
     _, blackwell, _ = served(read_serving(offline(model="gpt-oss-120b", hardware="B200", precision="FP4")))
     assert hopper.precision.experts == blackwell.precision.experts == "mxfp4"
     assert (hopper.precision.kv_cache, blackwell.precision.kv_cache) == ("bf16", "fp8")
+
+
+def test_lmdeploys_batch_is_persistent_and_sized_by_its_own_cache() -> None:
+    _, _, pool = served(
+        read_serving(
+            row(engine="lmdeploy-turbomind", engine_version="0.2.0", model="llama2-7b", tp=1, isl=2048, osl=2048,
+                config={}, hardware="A100-80G", precision="fp16", load={"batch": 64})
+        )
+    )  # fmt: skip
+    assert pool.policy is None and pool.kv.num_blocks is None  # requests come together, not as one static batch
+    assert pool.limits.max_num_seqs == 64

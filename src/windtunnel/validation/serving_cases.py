@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from windtunnel.cost.serving import ServingCoefficients, release_of
 from windtunnel.errors import WindtunnelError
-from windtunnel.serving.interval import FULL_CACHE
+from windtunnel.serving.interval import FULL_CACHE, measure_of
 from windtunnel.serving.iteration import IterationModel
 from windtunnel.validation.rows import RowCase, read
 from windtunnel.validation.serving import serving_group
@@ -113,7 +113,7 @@ def predict(
             found = served_value(seen[j].metric, served)
             if found and found > 0:
                 values[j] = math.log(found)
-            if served.cache_used >= FULL_CACHE and seen[j].metric.startswith("ttft"):
+            if served.cache_used >= FULL_CACHE and measure_of(seen[j].metric) == "ttft":
                 weights[j] = 0.0
     return values, weights
 

@@ -51,6 +51,10 @@ OLD_CONTEXT = 8192
 """vLLM 0.6 computes whole prompts, up to max_model_len tokens an iteration; above 32,768 it would cut them."""
 
 
+SESSION_BLOCK = 64
+"""Tokens in a block of TensorRT-LLM's sessions, which run one batch."""
+
+
 @dataclass(frozen=True, slots=True)
 class ReadServing:
     """A serving row, read."""
@@ -253,11 +257,12 @@ def _static(ctx: ServingContext, model: ModelSpec, facts: Facts, formats: dict[s
         ctx.assume("serving.limits.cuda_graphs", False, "engines of autumn 2023 launched every kernel")
     if power_cap_of(ctx):
         ctx.assume("cluster.power_cap_w", "none", "a cap is named, its watts are not")
-    block = 64
-    blocks = batch * -(-(size[0] + size[1]) // block)
-    ctx.assume("serving.pools[0].kv.num_blocks", blocks, "one batch allocates the cache of its longest requests")
-    kv = KvSpec(prefix_caching=False, block_size=block, num_blocks=blocks)
-    pool = PoolSpec(plan=plan, limits=limits, kv=kv, policy="static")
+    kv = KvSpec(prefix_caching=False)
+    if facts.engine == "trtllm":
+        blocks = batch * -(-(size[0] + size[1]) // SESSION_BLOCK)
+        ctx.assume("serving.pools[0].kv.num_blocks", blocks, "a session allocates the cache of its one batch")
+        kv = KvSpec(prefix_caching=False, block_size=SESSION_BLOCK, num_blocks=blocks)
+    pool = PoolSpec(plan=plan, limits=limits, kv=kv, policy=None if facts.engine == "lmdeploy" else "static")
     traffic = TrafficSpec(offline=True, num_requests=batch, input_tokens=size[0], output_tokens=size[1])
     return _build(ctx, model, facts, formats, pool, traffic, fields.get("kv_cache"))
 
