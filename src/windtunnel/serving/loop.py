@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from windtunnel.serving import reference
+from windtunnel.serving.control import Control
 from windtunnel.serving.fleet import FirstToken, Fleet, alike, longer
 from windtunnel.serving.limits import Limits
 from windtunnel.serving.overlap import Overlap
@@ -98,7 +99,7 @@ def serve_plainly(
     requests: Requests, linear_s: Floats, limits: Limits, instances: int, chains: Chains | None = None, *,
     policy: Policy | None = None, router: Router | None = None, queue: Queue | None = None,
     admission: Admission | None = None, overlap: Overlap | None = None,
-    pace: Pace | None = None,
+    pace: Pace | None = None, control: Control | None = None,
 ) -> Outcome:  # fmt: skip
     """The same by the plain twin: slower, and with a policy or router of one's own.
 
@@ -114,18 +115,19 @@ def serve_plainly(
         admission: who is turned away; None: nobody.
         overlap: what techniques save of an iteration.
         pace: tokens that a request makes in a step; None: `limits.tokens_per_step`.
+        control: who brings instances up and down; None: all are there all the time.
     """
     fleet = alike(limits, linear_s, instances, overlap)
     return serve_fleet_plainly(
         requests, fleet, chains, policies=None if policy is None else [policy], router=router, queue=queue,
-        admission=admission, pace=pace,
+        admission=admission, pace=pace, control=control,
     )  # fmt: skip
 
 
 def serve_fleet_plainly(
     requests: Requests, fleet: Fleet, chains: Chains | None = None, *, policies: Sequence[Policy] | None = None,
     router: Router | None = None, queue: Queue | None = None, admission: Admission | None = None,
-    pace: Pace | None = None,
+    pace: Pace | None = None, control: Control | None = None,
 ) -> Outcome:  # fmt: skip
     """Several pools by the plain twin.
 
@@ -138,11 +140,12 @@ def serve_fleet_plainly(
         queue: see `serve_plainly`.
         admission: see `serve_plainly`.
         pace: see `serve_plainly`.
+        control: see `serve_plainly`.
     """
     record, fleet = Recorder(fleet.lanes, fleet.limits[0].every), long_enough(fleet, requests)
     reference.serve_fleet(
         requests, fleet, policies=policies, router=router, chains=chains, record=record, queue=queue,
-        admission=admission, pace=pace,
+        admission=admission, pace=pace, control=control,
     )  # fmt: skip
     return Outcome(record.totals, record.between_tokens, record.series)
 

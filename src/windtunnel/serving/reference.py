@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
+from windtunnel.serving.control import Control
 from windtunnel.serving.dependencies import Waits
 from windtunnel.serving.fleet import FirstToken, Fleet, alike
 from windtunnel.serving.handover import Answers
@@ -372,8 +373,9 @@ class Twin:
         self, requests: Requests, fleet: Fleet, *, policies: Sequence[Policy] | None = None,
         router: Router | None = None, jumps: bool = True, chains: Chains | None = None, record: Recorder | None = None,
         queue: Queue | None = None, admission: Admission | None = None, pace: Pace | None = None,
+        control: Control | None = None,
     ) -> None:  # fmt: skip
-        self.pace = pace
+        self.pace, self.control = pace, control
         self.all = [
             Request(
                 i, int(requests.input_tokens[i]), int(requests.output_tokens[i]), int(requests.cached_tokens[i]),
@@ -409,7 +411,7 @@ class Twin:
         self.waits = None if requests.after is None else Waits(requests.after)
         self.sent = 0
         self.later: list[tuple[float, int]] = []
-        """Events to come: a request by its number; further numbers are the handover's."""
+        """Events to come: a request by its number; further numbers are the handover's, those below 0 the control's."""
         self.answers = Answers(self) if fleet.handover else None
 
     def policy(self, one: Instance) -> Policy:
@@ -423,9 +425,11 @@ class Twin:
         self.router.begin(self.instances)
         if self.admission is not None:
             self.admission.begin(self.instances)
+        if self.control is not None:
+            self.control.begin(self)
         if limits.concurrency:
             first = min(limits.concurrency, len(self.order))
-            self.later = [(0.0, int(i)) for i in self.order[:first]]
+            self.later += [(0.0, int(i)) for i in self.order[:first]]
             heapq.heapify(self.later)
             self.sent = first
         while True:
@@ -444,7 +448,7 @@ class Twin:
             for q in self._complete(one, now):
                 one.tokens_to_do -= q.input + q.output
                 self.queue.ended(one, q)
-                if one.index < len(self.entries):
+                if one.index < self.fleet.entries:
                     self.router.ended(one, q)
                 if self.admission is not None:
                     origin = q.prompt or q
@@ -458,6 +462,8 @@ class Twin:
                 fresh.update(self._event(heapq.heappop(self.later)[1], now))
             for k in sorted(fresh - {one.index}):
                 self._wake(self.instances[k], now)
+            if self.control is not None:
+                self.control.completed(one, now)
             self._form(one, now)
 
     # -- arrivals ------------------------------------------------------------------------------------------------------
@@ -477,15 +483,21 @@ class Twin:
 
     def _event(self, i: int, now: float) -> list[int]:
         """What happens at an instant; returns the instances that it touches, in the order that they are told."""
+        if i < 0:
+            assert self.control is not None
+            return self.control.event(-1 - i, now)
         if i >= len(self.all):
             assert self.answers is not None
             return self.answers.event(i, now)
         q = self.all[i]
         q.arrival = now
-        return self._arrive(q, now)
+        return self.arrive(q, now)
 
-    def _arrive(self, q: Request, now: float) -> list[int]:
-        k = self.router.route(self.entries, q)
+    def arrive(self, q: Request, now: float) -> list[int]:
+        """A request comes, or (kept by the control) can be sent at last; returns the instances that hear of it."""
+        if self.control is not None and not self.control.takes(q, now):
+            return []
+        k = self.entries[self.router.route(self.entries, q)].index
         q.instance = k
         one = self.instances[k]
         if self.answers is not None:
@@ -733,24 +745,25 @@ def serve(
     requests: Requests, linear: Floats, limits: Limits, instances: int, *, policy: Policy | None = None,
     router: Router | None = None, jumps: bool = True, chains: Chains | None = None, record: Recorder | None = None,
     queue: Queue | None = None, admission: Admission | None = None, overlap: Overlap | None = None,
-    pace: Pace | None = None,
+    pace: Pace | None = None, control: Control | None = None,
 ) -> None:  # fmt: skip
     """Run all requests through one pool and write scheduled, first-token and finish times into `requests`."""
     serve_fleet(
         requests, alike(limits, linear, instances, overlap), policies=None if policy is None else [policy],
         router=router, jumps=jumps, chains=chains, record=record, queue=queue, admission=admission, pace=pace,
+        control=control,
     )  # fmt: skip
 
 
 def serve_fleet(
     requests: Requests, fleet: Fleet, *, policies: Sequence[Policy] | None = None, router: Router | None = None,
     jumps: bool = True, chains: Chains | None = None, record: Recorder | None = None, queue: Queue | None = None,
-    admission: Admission | None = None, pace: Pace | None = None,
+    admission: Admission | None = None, pace: Pace | None = None, control: Control | None = None,
 ) -> None:  # fmt: skip
     """The same through several pools."""
     twin = Twin(
         requests, fleet, policies=policies, router=router, jumps=jumps, chains=chains, record=record, queue=queue,
-        admission=admission, pace=pace,
+        admission=admission, pace=pace, control=control,
     )  # fmt: skip
     for q in twin.run():
         i = q.index

@@ -83,6 +83,8 @@ class ServingResult:
     input_hash: str = ""
     version: str = ""
     simulated_in_s: float = 0.0
+    scaling: dict[str, Any] = field(default_factory=dict)
+    """With `autoscale`: start-up time, instances over time, device-hours."""
     tenants: dict[str, dict[str, Any]] = field(default_factory=dict)
     """Name → requests, tokens, service received, latencies, attainment."""
     tasks: dict[str, dict[str, Any]] = field(default_factory=dict)

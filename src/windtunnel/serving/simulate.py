@@ -17,6 +17,7 @@ from windtunnel.cost.serving import release_of, serving_coefficients
 from windtunnel.errors import BadInput, ProblemList
 from windtunnel.importers.scenario import Source, attempt, load, resolve_model
 from windtunnel.serving import loop
+from windtunnel.serving.autoscale import paid, scaler, scaling
 from windtunnel.serving.by_task import by_task
 from windtunnel.serving.by_tenant import by_tenant
 from windtunnel.serving.capped import Capped, capped
@@ -106,6 +107,8 @@ def prepare(source: Source, *, overrides: Sequence[str] = ()) -> Deployment:
     for technique in techniques:
         serving = technique.on_serving(serving)
     pool = _pool(serving, problems)
+    if serving.autoscale is not None:
+        pool = _widest(serving, pool, problems)
     _check(serving, pool, model, problems)
     if pool.replicas * pool.plan.num_devices > cluster.num_devices:
         need = pool.replicas * pool.plan.num_devices
@@ -133,6 +136,16 @@ def prepare(source: Source, *, overrides: Sequence[str] = ()) -> Deployment:
     return Deployment(
         scenario, serving, folder, model, cluster, pool, instance, own.iteration, limits, lanes, own, lines, techniques
     )
+
+
+def _widest(serving: ServingSpec, pool: PoolSpec, problems: ProblemList) -> PoolSpec:
+    """The pool with as many instances as there may ever be."""
+    assert serving.autoscale is not None
+    own = serving.autoscale
+    if not own.min <= pool.replicas <= own.max:
+        rule = f"instances at the start must be from autoscale.min {own.min} to autoscale.max {own.max}"
+        problems.add("serving.pools[0].replicas", pool.replicas, rule)
+    return pool.model_copy(update={"replicas": own.max})
 
 
 def _check(
@@ -244,7 +257,9 @@ def run(d: Deployment, requests: Requests, *, assumed: tuple[tuple[str, Any, str
     table = d.iteration.tables(most, d.pool.limits.cuda_graph_sizes, limits.max_seqs, limits.ranks)
     sent, cut = _within(d, requests)
     overlap = d.iteration.overlap
-    hooks = hooks_of(d.instance, d.serving, limits, count, plainly=overlap is not None or requests.after is not None)
+    control, begun = scaler(d)
+    plainly = overlap is not None or requests.after is not None or control is not None
+    hooks = hooks_of(d.instance, d.serving, limits, count, plainly=plainly)
     if d.instance.queue.id == "fcfs" and requests.priority.any():
         requests.priority = np.zeros(count, np.int32)
     if hooks is None:
@@ -252,7 +267,7 @@ def run(d: Deployment, requests: Requests, *, assumed: tuple[tuple[str, Any, str
     else:
         outcome = loop.serve_plainly(
             requests, table, limits, d.lanes, chains, policy=hooks.policy, router=hooks.router, queue=hooks.queue,
-            admission=hooks.admission, overlap=overlap, pace=hooks.pace,
+            admission=hooks.admission, overlap=overlap, pace=hooks.pace, control=control,
         )  # fmt: skip
     requests.input_tokens = sent
     found = measures(requests, d.iteration.request_s, d.serving.traffic.warmup_requests)
@@ -271,6 +286,13 @@ def run(d: Deployment, requests: Requests, *, assumed: tuple[tuple[str, Any, str
     tpot = distribution(found.tpot_s)
     iterations = float(totals["iterations"].sum())
     drawn = _power(d, totals, duration, generated)
+    scaled: dict[str, Any] = {}
+    held = 1.0
+    if control is not None and begun is not None:
+        scaled = scaling(control, begun, d.pool.plan.num_devices, first, finish)
+        held = control.instance_seconds(finish) / max(d.pool.replicas * finish, 1e-12)
+        drawn = paid(drawn, held, finish)
+        assumed += begun.assumed
     tasks = by_task(requests, d.serving.traffic, d.iteration.request_s)
     each, shares = by_tenant(requests, found, d.serving)
     saturated = not limits.concurrency and not d.serving.traffic.offline and backlog_grows(requests)
@@ -296,7 +318,7 @@ def run(d: Deployment, requests: Requests, *, assumed: tuple[tuple[str, Any, str
         scenario_name=d.scenario.name or d.model.name, requests=count, completed=int(done.sum()),
         rejected=int((requests.state == REJECTED).sum()), shed=shed, duration_s=duration,
         throughput_requests_per_s=float(done.sum()) / duration, output_tokens_per_s=generated / duration,
-        output_tokens_per_s_per_device=generated / duration / devices,
+        output_tokens_per_s_per_device=generated / duration / (devices * held),
         total_tokens_per_s=(generated + prompts) / duration,
         output_tokens_per_s_per_user=1.0 / tpot.p50 if tpot.p50 > 0 else 0.0, ttft_s=ttft,
         tpot_s=tpot, itl_s=itl, e2e_s=e2e,
@@ -319,8 +341,9 @@ def run(d: Deployment, requests: Requests, *, assumed: tuple[tuple[str, Any, str
         intervals=intervals, grades=grades, assumed=_assumed(d, assumed),
         warnings=(*_warnings(d, requests, saturated), *cut), scenario=plain,
         citations=tuple(x.technique.paper.line() for x in d.techniques),
-        techniques=tuple(x.technique.id for x in d.techniques), tenants=each, fairness=shares, tasks=tasks,
-        input_hash=digest, version=__version__, table=per_request(requests, found), record=record,
+        techniques=tuple(x.technique.id for x in d.techniques), scaling=scaled, tenants=each,
+        fairness=shares, tasks=tasks, input_hash=digest, version=__version__, table=per_request(requests, found),
+        record=record,
     )  # fmt: skip
 
 

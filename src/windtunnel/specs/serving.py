@@ -6,6 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
+from windtunnel.specs.autoscale import AutoscaleSpec
 from windtunnel.specs.base import Bytes, Count, Named, Seconds, Spec
 from windtunnel.specs.speculation import SpeculationSpec
 from windtunnel.specs.traffic import TrafficSpec
@@ -109,6 +110,8 @@ class ServingSpec(Spec):
     precision: ServingPrecision = ServingPrecision()
     pools: tuple[PoolSpec, ...] = ()
     """Absent: one mixed pool with the scenario's own tp, pp, ep and dp."""
+    autoscale: AutoscaleSpec | None = None
+    """Instances of the first pool come and go; its `replicas` are there at the start."""
     router: Named = "round_robin"
     """Which instance a request goes to: a rule's id, or an id with its knobs."""
     traffic: TrafficSpec

@@ -1,0 +1,7 @@
+"""Instances that come and go: decisions, start-up times, and what they cost."""
+
+from windtunnel.serving.autoscale.replicas import Replicas
+from windtunnel.serving.autoscale.scaled import paid, scaler, scaling
+from windtunnel.serving.autoscale.start_up import StartUp, start_up
+
+__all__ = ["Replicas", "StartUp", "paid", "scaler", "scaling", "start_up"]
