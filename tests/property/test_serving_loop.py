@@ -30,6 +30,7 @@ def further(g: np.random.Generator) -> dict[str, Any]:
         found |= {"swap_blocks": int(g.integers(1, 100)), "swap_block": 1e-4}
     if g.random() < 0.3:
         found |= {"ranks": int(g.integers(1, 9)), "prompt_token": float(g.choice([0.0, 1e-5]))}
+        found |= {"cp": int(g.integers(1, 5))}
     if g.random() < 0.2:
         found |= {"reach": float(g.uniform(1, 300)), "index_share": float(g.uniform(0, 0.5))}
     return found | {"caching": bool(g.random() < 0.5)}

@@ -59,12 +59,12 @@ def cached_bytes(model: ModelSpec, shape: Shape, *, windowed: bool) -> float:
     if model.is_mla:
         return latent_bytes(model, shape) + key_bytes(model)
     size, heads, projections = model.attention_dims(windowed=windowed)
-    return projections * max(heads / shape.tp, 1.0) * size * shape.cache_bytes
+    return projections * max(heads / shape.tp, 1.0) * size * shape.cache_bytes / shape.dcp
 
 
 def latent_bytes(model: ModelSpec, shape: Shape) -> float:
     """Bytes per token of one layer's latent, which all heads share."""
-    return (float(model.kv_lora_rank or 0) + model.qk_rope_head_dim) * shape.cache_bytes
+    return (float(model.kv_lora_rank or 0) + model.qk_rope_head_dim) * shape.cache_bytes / shape.dcp
 
 
 def attention_costs(

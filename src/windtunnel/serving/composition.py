@@ -48,6 +48,7 @@ def iteration_parts(
         decoding: of them, those that decode (read where tokens are drafted).
     """
     linear, c = model.linear, model.coefficients
+    tokens = model.computed(tokens, prompt_tokens)
     out = {name: float(np.interp(tokens, linear.tokens, seconds)) for name, seconds in linear.parts.items()}
     rows = min(linear.head_row_s, model.per_sequence_s)
     gaps = max(model.base_s - c.host_s - linear.head_s, 0.0)

@@ -78,6 +78,12 @@ class IterationModel:
     step_tokens: int = 1
     """Tokens that a decoding sequence computes in a step: one, and those that were drafted."""
     drafts: Drafts | None = None
+    cp: int = 1
+    """Ranks that cut prompts along their tokens; decoding sequences are computed on all of them."""
+
+    def computed(self, tokens: float, prompt_tokens: float) -> float:
+        """Tokens that the fullest rank computes: what the table is over."""
+        return tokens - prompt_tokens + prompt_tokens / self.cp
 
     def table(self, most: int) -> Floats:
         """(most + 1,) seconds of an iteration over 0, 1, … tokens, `base_s` included."""
@@ -118,6 +124,7 @@ class IterationModel:
             sequences: prompts and decodes of the batch.
             decoding: of them, those that decode (read where tokens are drafted).
         """
+        tokens = self.computed(tokens, prompt_tokens)
         out = float(np.interp(tokens, self.linear.tokens, self.linear.seconds)) + self.base_s
         prompt_s = pairs * self.prefill_pair_s + prompt_tokens * self.prefill_token_s
         decode_s = kv * self.decode_kv_s + window_kv * self.window_kv_s

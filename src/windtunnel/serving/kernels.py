@@ -100,7 +100,7 @@ LIMITS = np.dtype(
             "window", "budget", "max_seqs", "block", "blocks", "watermark", "poll", "mixed", "chunked", "reserve",
             "static", "router", "concurrency", "every", "seed", "caching", "reserve_length", "sequence_blocks",
             "ratio_start", "ratio_least", "ratio_decay", "retract", "swap_blocks",
-            "ranks", "tokens_per_step", "step_tokens", "lookahead",
+            "ranks", "cp", "tokens_per_step", "step_tokens", "lookahead",
         )
     ]
 )  # fmt: skip
@@ -754,7 +754,8 @@ def _form(
     if tokens > 0:
         decoding = instance.decoding if limits.mixed else 0
         beside = decoding * limits.step_tokens
-        seconds = linear[0, tokens + beside] + limits.prompt_extra + limits.prompt_token * tokens
+        each_rank = (tokens + limits.cp - 1) // limits.cp
+        seconds = linear[0, each_rank + beside] + limits.prompt_extra + limits.prompt_token * tokens
         seconds += limits.pair * pairs
         if limits.ranks > 1:
             turns_each = (sequences + limits.ranks - 1) // limits.ranks

@@ -194,7 +194,7 @@ class Layers:
         joined = self.model.parallel_block and op.name == "proj"  # attention and MLP are summed before one reduction
         if op.name in _ROW_ENDS and self.shape.tp > 1 and not joined:
             out.append((f"tp_reduce_{op.name}", "tp", COMM, self._all_reduce(rows), none, none))
-        if op.name == "unpermute" and self.shape.ranks > 1:
+        if op.name == "unpermute" and self.shape.tp * self.shape.dp > 1:
             out.append(("combine", "ep", COMM, self._exchange(n), none, none))
         return out
 

@@ -82,6 +82,8 @@ class Limits:
     """Sparse attention: pairs that a token of a prompt is charged for at most; 0: no limit."""
     index_share: float = 0.0
     """Sparse attention: what scoring a pair takes over attending to it."""
+    cp: int = 1
+    """Ranks that cut a prompt along its tokens."""
     tokens_per_step: int = 1_000_000
     """Tokens that a decoding sequence makes in a step, on the average (millionths): more than one where drafted tokens
     are accepted."""

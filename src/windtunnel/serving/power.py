@@ -105,7 +105,7 @@ class Phase:
     def use(self, work: WorkTable, iteration: IterationModel, device: DeviceSpec) -> Use:
         """What a device does in the mean iteration."""
         c, bandwidth = iteration.coefficients, device.memory_bytes_per_s
-        seconds, matrix, moved = work.at(self.tokens)
+        seconds, matrix, moved = work.at(iteration.computed(self.tokens, self.prompt_tokens))
         window = self.sequences * min(self.kv / self.sequences, float(iteration.window)) if self.sequences else 0.0
         if (drafts := iteration.drafts) is not None:
             seconds += float(drafts.step_s(self.sequences) + drafts.prompt_s(self.prompt_tokens))

@@ -600,7 +600,8 @@ class Twin:
                 pairs += one.pairs(q, c)
             decoding = len(one.decoding) if batch.decodes else 0
             beside = decoding * limits.step_tokens
-            seconds = linear[tokens + beside] + limits.prompt_extra + limits.prompt_token * tokens
+            each_rank = -(-tokens // limits.cp)
+            seconds = linear[each_rank + beside] + limits.prompt_extra + limits.prompt_token * tokens
             seconds += limits.pair * pairs
             if limits.ranks > 1:
                 count = len(batch.chunks)
@@ -616,7 +617,7 @@ class Twin:
             if one.overlap is not None:
                 read = limits.kv * kv + limits.window_kv * window if decoding else 0.0
                 prompt_s = limits.pair * pairs + limits.prompt_token * tokens
-                seconds -= one.overlap.saved(tokens + beside, prompt_s, read)
+                seconds -= one.overlap.saved(each_rank + beside, prompt_s, read)
             one.mode, one.steps = "iteration", 1 if decoding else 0
             one.step_s, one.slope_s = seconds, 0.0
             one.busy_until = now + seconds

@@ -71,6 +71,8 @@ class Shape:
     cache_bytes: float
     """Bytes of one element of the cache."""
     cp: int = 1
+    dcp: int = 1
+    """Ranks of the tensor axis that keep different tokens of what they would have copies of."""
     sp: bool = False
     vector_attention: bool = False
     """Whether decode attention takes each query head alone, without matrix units."""
@@ -108,5 +110,5 @@ def shape_of(
     return Shape(
         plan.tp, plan.pp, plan.dp, plan.ep, max(ranks // plan.ep, 1) if model.num_experts else 1,
         format_of(precision.weights, device), format_of(precision.experts or precision.weights, device),
-        CACHE_BYTES[precision.kv_cache], plan.cp,
+        CACHE_BYTES[precision.kv_cache], plan.cp, plan.dcp,
     )  # fmt: skip

@@ -22,6 +22,7 @@ from windtunnel.serving.by_task import by_task
 from windtunnel.serving.by_tenant import by_tenant
 from windtunnel.serving.capped import Capped, capped
 from windtunnel.serving.composition import bound_by, composition, mean_batch
+from windtunnel.serving.context import check_context, with_context
 from windtunnel.serving.coscheduled import overlapped
 from windtunnel.serving.hooks import hooks_of
 from windtunnel.serving.interval import FULL_CACHE, band
@@ -124,6 +125,9 @@ def prepare(source: Source, *, overrides: Sequence[str] = ()) -> Deployment:
     )  # fmt: skip
     layers = Layers(model, cluster, instance.shape, own.iteration.coefficients, serving.expert_skew)
     iteration = overlapped(layers, own.iteration, techniques, most_tokens=most, cuda_graphs=instance.cuda_graphs)
+    iteration = with_context(
+        iteration, model, cluster, instance.shape, own.iteration.coefficients, instance.limits.budget
+    )
     iteration = with_drafts(
         iteration, instance.drafting, model, cluster, instance.shape, own.iteration.coefficients,
         skew=serving.expert_skew,
@@ -158,9 +162,8 @@ def _check(
         problems.add("model", model.name, "generates no tokens: serving needs a decoder")
     elif model.family == "encoder_decoder":
         problems.add("model", model.name, "encoder-decoders are not served yet: a decoder-only model is needed")
-    if pool.plan.cp > 1:
-        where = "serving.pools[0].plan.cp"
-        problems.add(where, pool.plan.cp, "must be 1: prompts over several ranks are not simulated yet")
+    if model.family not in ("encoder", "vit", "encoder_decoder"):
+        check_context(model, pool.plan, "serving.pools[0].plan", problems)
     if serving.engine_version and not version_of(serving.engine_version):
         rule = "must begin with a release number, such as 0.10.0"
         problems.add("serving.engine_version", serving.engine_version, rule)
@@ -193,7 +196,7 @@ def lane_limits(iteration: IterationModel, instance: Instance, *, concurrency: i
         own, pair=iteration.prefill_pair_s, kv=iteration.decode_kv_s, window_kv=iteration.window_kv_s,
         per_sequence=iteration.per_sequence_s, prompt_extra=iteration.prefill_extra_s,
         prompt_token=iteration.prefill_token_s, reach=iteration.attention.reach,
-        index_share=iteration.attention.index_share, ranks=instance.shape.dp,
+        index_share=iteration.attention.index_share, ranks=instance.shape.dp, cp=iteration.cp,
         max_seqs=max(own.max_seqs // lanes, 1), blocks=own.blocks // lanes, watermark=own.watermark // lanes,
         swap_blocks=own.swap_blocks // lanes,
         reserve_length=min(own.reserve_length, own.blocks // lanes * own.block),

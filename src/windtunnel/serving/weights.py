@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 
 from windtunnel import graph
@@ -16,14 +17,15 @@ from windtunnel.specs.model import ModelSpec
 
 @lru_cache(maxsize=1024)
 def local_blocks(model: ModelSpec, shape: Shape) -> Mapping[str, Sequence[Operator]]:
-    """Operators of one layer of each kind, as one device has them.
+    """Operators of one layer of each kind, as one device has them for each token that it computes.
 
     A resolved instance asks for them several times, and a search for each of its batch limits.
     """
     whole = graph.build(model, Batch(1.0, 1.0, 1.0, 0.0, 0.0, 1.0, training=False))
+    own = replace(shape, cp=1)  # who computes which tokens of a prompt is the iteration's business
     extra = indexer.operators(model)
     return {
-        kind: [split_operator(op, shape) for op in (*extra, *block.operators)] for kind, block in whole.blocks.items()
+        kind: [split_operator(op, own) for op in (*extra, *block.operators)] for kind, block in whole.blocks.items()
     }
 
 

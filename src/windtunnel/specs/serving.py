@@ -35,6 +35,10 @@ class ServingPlan(Spec):
     ep: Count = 1
     """Ranks that experts are spread over whole; divides tp · dp. The rest cuts each expert."""
     cp: Count = 1
+    """Ranks that cut prompts along their tokens and share the cache; weights are on each."""
+    dcp: Count = 1
+    """Ranks of the tensor axis that keep different tokens where they would keep copies (vLLM's
+    `decode_context_parallel_size`)."""
 
     @property
     def num_devices(self) -> int:

@@ -47,7 +47,7 @@ def scenario(system: str, values: Values) -> Values:
 
 def rate(system: str, values: Values) -> float:
     """Tokens per second and GPU, prompts and answers."""
-    return served(scenario(system, values)).total_tokens_per_s / fixed("tp")
+    return served(scenario(system, values)).total_tokens_per_s / float(fixed("tp"))
 
 
 def measures() -> dict[str, Measure]:

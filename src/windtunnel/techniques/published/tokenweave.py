@@ -70,8 +70,8 @@ def _applies(scenario: Scenario) -> str | None:
     reason = served(scenario)
     if reason or scenario.serving is None:
         return reason
-    plans = [pool.plan for pool in scenario.serving.pools] or [scenario.plan]
-    return None if any(plan.tp > 1 for plan in plans) else "there is no tensor parallelism to overlap"
+    sizes = [pool.plan.tp for pool in scenario.serving.pools] or [scenario.plan.tp]
+    return None if max(sizes) > 1 else "there is no tensor parallelism to overlap"
 
 
 TECHNIQUE = Technique(
