@@ -7,7 +7,6 @@ the reason. Each program reads all files of a release in one process.
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import shutil
 import subprocess
@@ -17,6 +16,7 @@ from typing import Any
 
 import plan_cases
 import pytest
+from own_code import own_code
 
 from windtunnel.errors import BadInput
 from windtunnel.exporters.launch import Exported, export
@@ -26,29 +26,7 @@ from windtunnel.training.simulate import Prepared
 pytestmark = [pytest.mark.conformance, pytest.mark.slow]
 ROOT = Path(__file__).parents[2]
 VARIABLES = ("CUDA_DEVICE_MAX_CONNECTIONS", "PYTORCH_CUDA_ALLOC_CONF", "NVTE_CPU_OFFLOAD_V1")
-INSTALLED = ROOT / ".venv-targets"
 EXAMPLES = plan_cases.examples()
-
-
-def own_code(probe: str, package: str, version: str, cases: list[dict[str, Any]], folder: Path) -> list[dict[str, Any]]:
-    """What the program's own code says of each case; skips when the program is not installed."""
-    program = INSTALLED / "programs" / f"{package}-{version}"
-    if not program.is_dir():
-        missing = INSTALLED / "missing"
-        lines = missing.read_text("utf-8").splitlines() if missing.exists() else []
-        why = [line for line in lines if line.startswith((f"{package} {version}:", f"{package}:", "all:"))]
-        pytest.skip(f"{package} {version} is not in .venv-targets: {' '.join(why) or 'run scripts/install-targets'}")
-    given = folder / "cases.json"
-    given.write_text(json.dumps(cases), encoding="utf-8")
-    script = Path(__file__).parent / "probes" / f"read_{probe}.py"
-    ran = subprocess.run(
-        [INSTALLED / "bin" / "python", script, given],
-        capture_output=True, text=True, check=False, timeout=300,
-        env={"PATH": os.environ["PATH"], "HOME": str(folder), "PYTHONPATH": str(program)},
-    )  # fmt: skip
-    assert ran.returncode == 0, ran.stderr[-3000:]
-    found: list[dict[str, Any]] = json.loads(ran.stdout.splitlines()[-1])
-    return found
 
 
 @cache
