@@ -182,3 +182,15 @@ def test_a_written_file_shares_what_the_traffic_shares(tmp_path: Path) -> None:
     assert len(heads) == 1
     rest = [hash for line in lines for hash in set(line["hash_ids"][4:])]
     assert len(rest) == len(set(rest))
+
+
+@pytest.mark.parametrize(("target", "option"), [("vllm", "--enable-dbo"), ("sglang", "--enable-two-batch-overlap")])
+def test_techniques_are_switched_on_or_said(target: str, option: str, tmp_path: Path) -> None:
+    scenario = cases.deployments(target)["dp and tp"] | {"techniques": ["dual-batch-overlap"]}
+    done = export(scenario, target, None, tmp_path)
+    (script,) = servers(tmp_path, target).values()
+    assert option in cases.words(script) and not any("technique" in item for item in done.unsupported)
+    done = export(scenario | {"techniques": ["tokenweave"]}, target, None, tmp_path)
+    assert [item for item in done.unsupported if "technique" in item] == [
+        f"technique tokenweave: {'vLLM' if target == 'vllm' else 'SGLang'} has no switch for it"
+    ]

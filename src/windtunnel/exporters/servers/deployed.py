@@ -13,6 +13,7 @@ from windtunnel.importers.scenario import Source, attempt, load, resolve_model
 from windtunnel.serving import engines
 from windtunnel.serving.engines import version_of
 from windtunnel.specs.serving import PoolSpec, ServingPlan, ServingSpec
+from windtunnel.techniques import applied
 
 if TYPE_CHECKING:
     from windtunnel.serving.engines import Instance
@@ -50,6 +51,7 @@ class Deployed:
     folder: Path
     """What paths of the scenario are relative to."""
     techniques: tuple[str, ...]
+    """Those that are more than settings of the scenario, which are written as settings."""
 
     @property
     def split(self) -> bool:
@@ -79,13 +81,21 @@ def deployed(source: Source, overrides: Sequence[str] = ()) -> Deployed:
     serving = scenario.serving
     if serving is None:
         problems.add("serving", None, "is required to write a server's launch files")
+    techniques = applied(scenario.techniques, problems)
     problems.raise_if_any()
     assert serving is not None
+    serving = serving if serving.pools else serving.model_copy(update={"pools": (_whole(scenario),)})
+    left = []
+    for technique in techniques:
+        changed = technique.on_serving(serving)
+        if changed == serving or technique.technique.serving is None or technique.technique.serving.layers is not None:
+            left.append(technique.technique.id)
+        serving = changed
     if serving.engine_version and not version_of(serving.engine_version):
         rule = "must begin with a release number, such as 0.10.0"
         problems.add("serving.engine_version", serving.engine_version, rule)
     found, names = [], _names(serving)
-    for i, pool in enumerate(serving.pools or (_whole(scenario),)):
+    for i, pool in enumerate(serving.pools):
         where = f"serving.pools[{i}]"
         found.append(Pool(names[i], where, pool, engines.resolve(serving, pool, model, cluster, problems, where)))
     need = sum(pool.spec.replicas * pool.devices for pool in found)
@@ -93,9 +103,8 @@ def deployed(source: Source, overrides: Sequence[str] = ()) -> Deployed:
         rule = f"replicas · tp · pp · dp · cp = {need} must not exceed the {cluster.num_devices} devices of the cluster"
         problems.add("serving.pools", need, rule)
     problems.raise_if_any()
-    techniques = tuple(t if isinstance(t, str) else next(iter(t)) for t in scenario.techniques)
     name = scenario.name or model.name
-    return Deployed(name, model, cluster, serving, tuple(found), folder, techniques)
+    return Deployed(name, model, cluster, serving, tuple(found), folder, tuple(left))
 
 
 def _whole(scenario: Scenario) -> PoolSpec:

@@ -53,7 +53,11 @@ def server_files(
     draft = engine.write(d, known)
     _compare(d, known, draft, target, engine.title)
     for technique in d.techniques:
-        draft.lacks(f"technique {technique}: how it is switched on is not known here")
+        options_of = engine.switches.get(technique, ())
+        done = [draft.set(server, option) for server in draft.servers for option in options_of]
+        if not done or not all(done):
+            draft.lacks(f"technique {technique}: {engine.title} has no switch for it")
+    _beyond(d, draft)
     parts = place(draft, d.cluster)
     model = checkpoint(d.model, draft)
     title = f"{engine.title} {known.version}: {d.name} on {sum(p.spec.replicas * p.devices for p in d.pools)} devices"
@@ -72,6 +76,25 @@ def server_files(
         mounted = {name: text for name, text in files.items() if name not in ("serve.sh", f"{target}-entry.sh")}
         files = {"serve.yaml": kubernetes.objects(title, draft, target, name, mounted, d.cluster), **files}
     return files | _loads(d, draft, engine.loads, known.version, model), draft
+
+
+WRITTEN = {
+    "serving": {"engine", "engine_version", "precision", "pools", "router", "traffic", "slo", "speculation",
+                "streaming", "expert_skew"},
+    "pool": {"role", "replicas", "plan", "limits", "kv", "policy", "queue", "admission"},
+    "kv": {"block_size", "prefix_caching", "num_blocks", "swap_space_bytes"},
+}  # fmt: skip
+"""Fields that targets write, or say themselves that they cannot."""
+
+
+def _beyond(d: Deployed, draft: ServerDraft) -> None:
+    """Say what else the scenario states: no launch file of an engine holds it."""
+    said = [("serving", name) for name in sorted(d.serving.model_fields_set - WRITTEN["serving"])]
+    for pool in d.pools:
+        said += [(pool.where, name) for name in sorted(pool.spec.model_fields_set - WRITTEN["pool"])]
+        said += [(f"{pool.where}.kv", name) for name in sorted(pool.spec.kv.model_fields_set - WRITTEN["kv"])]
+    for where, name in said:
+        draft.lacks(f"{where}.{name}: not in launch files")
 
 
 def _release(d: Deployed, target: str) -> str | None:

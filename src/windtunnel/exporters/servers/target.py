@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -100,6 +100,8 @@ class ServerTarget:
     write: Callable[[Deployed, OptionList], ServerDraft]
     loads: tuple[str, ...]
     """Load generators that fit, the engine's own first."""
+    switches: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Technique → options that switch it on."""
 
 
 SERVER_TARGETS: Registry[ServerTarget] = Registry(

@@ -192,4 +192,5 @@ def _router(deployed: Deployed, draft: ServerDraft, urls: dict[str, list[str]]) 
     return [" \\\n  ".join(words)]
 
 
-SERVER_TARGETS.add("sglang", ServerTarget("sglang", "SGLang", check, write, ("sglang_bench", "aiperf")))
+SWITCHES = {"dual-batch-overlap": ("--enable-two-batch-overlap",)}
+SERVER_TARGETS.add("sglang", ServerTarget("sglang", "SGLang", check, write, ("sglang_bench", "aiperf"), SWITCHES))

@@ -234,4 +234,5 @@ def _router(deployed: Deployed, draft: ServerDraft, urls: dict[str, list[str]]) 
     return [" \\\n  ".join(words)]
 
 
-SERVER_TARGETS.add("vllm", ServerTarget("vllm", "vLLM", check, write, ("vllm_bench", "aiperf")))
+SWITCHES = {"dual-batch-overlap": ("--enable-dbo",)}
+SERVER_TARGETS.add("vllm", ServerTarget("vllm", "vLLM", check, write, ("vllm_bench", "aiperf"), SWITCHES))
