@@ -27,6 +27,8 @@ def deployments(engine: str) -> dict[str, dict[str, Any]]:
         "dp and tp": (EXPERTS, [{"plan": {"tp": 2, "dp": 4, "ep": 8}}], {}),
         "experts cut": (EXPERTS, [{"plan": {"tp": 4}}], {}),
         "experts whole": (EXPERTS, [{"plan": {"tp": 4, "ep": 4}}], {}),
+        "dcp": (LATENT, [{"plan": {"tp": 8, "dcp": 4}}], {"precision": {"weights": "fp8_block"}}),
+        "cp": (LATENT, [{"plan": {"tp": 8, "cp": 2}}], {"precision": {"weights": "fp8_block"}}),
         "limits": (DENSE, [{"limits": {"max_num_seqs": 128, "max_num_batched_tokens": 4096}}], {}),
         "length": (DENSE, [{"limits": {"max_model_len": 16384}}], {}),
         "memory": (DENSE, [{"limits": {knob: 0.8}}], {}),

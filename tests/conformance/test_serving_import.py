@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import deployment_cases as cases
 import pytest
+import yaml
 
+from windtunnel.cli.main import run
 from windtunnel.exporters.launch import export, list_server_targets
 from windtunnel.exporters.servers.deployed import deployed
 from windtunnel.exporters.target import versions
@@ -17,11 +20,11 @@ from windtunnel.importers.launch import Launch, Wanted
 pytestmark = pytest.mark.conformance
 TARGETS = list_server_targets()
 LOST = {
-    ("trtllm", "dp and tp"), ("trtllm", "fp8"), ("trtllm", "fp8 cache"), ("trtllm", "priority"),
+    ("trtllm", "dp and tp"), ("trtllm", "dcp"), ("trtllm", "fp8"), ("trtllm", "fp8 cache"), ("trtllm", "priority"),
     *((target, "fair queue") for target in TARGETS),
 }  # fmt: skip
 """What a target has no word for: refused, or said to be left out (the tests of `export` hold that)."""
-OLDER = {"0.5.2": ("priority", "ngram"), "0.10.2": ("stream",)}
+OLDER = {"0.5.2": ("priority", "ngram", "dcp", "cp"), "0.5.12": ("dcp",), "0.10.2": ("stream", "dcp", "cp")}
 """What a release does not have yet."""
 
 
@@ -155,3 +158,17 @@ def test_a_load_script_comes_back(tmp_path: Path) -> None:
         found = taken(text).scenario()["serving"]["traffic"]
         found.pop("seed")
         assert found == cases.loads()[name], name
+
+
+def test_the_verbs_write_and_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    scenario, out = tmp_path / "scenario.yaml", tmp_path / "again.yaml"
+    scenario.write_text(yaml.safe_dump(cases.deployments("sglang")["tp"]), encoding="utf-8")
+    assert run(["serve", str(scenario), "--export", "sglang", "--export-dir", str(tmp_path / "launch"), "--json"]) == 0
+    said = json.loads(capsys.readouterr().out)["export"]
+    assert [Path(path).name for path in said["files"]] == ["serve.sh", "sglang-server.sh", "load.sh", "load-aiperf.sh"]
+    script = tmp_path / "launch" / "sglang-server.sh"
+    assert run(["import", str(script), "--device", "h100-sxm-80gb", "--nodes", "4", "-o", str(out)]) == 0
+    assert f"next: windtunnel serve {out}" in capsys.readouterr().err
+    assert "tp: 4" in out.read_text("utf-8") and run(["serve", str(out), "--json"]) == 0
+    assert run(["serve", str(scenario), "--export", "vlm"]) == 2
+    assert "did you mean 'vllm'" in capsys.readouterr().err

@@ -84,6 +84,7 @@ def _plan(pool: Pool) -> None:
     if old > 1 and not shared:
         pool.field("replicas", old, "dp-size")  # whole copies behind one address
     pool.count("plan.pp", "pp-size", "pipeline-parallel-size")
+    pool.count("plan.dcp", "dcp-size", "decode-context-parallel-size")
     pool.count("plan.ep", "ep-size", "expert-parallel-size")
 
 

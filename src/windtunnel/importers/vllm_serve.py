@@ -80,6 +80,7 @@ def _plan(pool: Pool, launch: Launch) -> None:
     pool.count("plan.pp", "pipeline-parallel-size")
     dp = pool.count("plan.dp", "data-parallel-size") or 1
     pool.count("plan.cp", "prefill-context-parallel-size")
+    pool.count("plan.dcp", "decode-context-parallel-size")
     experts = pool.on(("enable-expert-parallel",), ("disable-expert-parallel", "no-enable-expert-parallel"))
     if experts is not None and experts[0]:
         pool.field("plan.ep", tp * dp, experts[1])

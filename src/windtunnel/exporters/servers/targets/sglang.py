@@ -83,6 +83,8 @@ def _axes(deployed: Deployed, pool: Pool, server: Server, draft: ServerDraft) ->
         draft.set(server, "--enable-dp-attention")
     if plan.cp > 1:
         draft.set(server, "--attn-cp-size", plan.cp)
+    if plan.dcp > 1:
+        draft.set(server, "--dcp-size", plan.dcp)
     if plan.ep > 1:
         draft.set(server, "--ep-size", plan.ep)
     if server.nodes > 1:

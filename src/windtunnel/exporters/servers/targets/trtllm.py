@@ -106,6 +106,8 @@ def _axes(pool: Pool, server: Server, settings: dict[str, Any], draft: ServerDra
         draft.set(server, "--pp_size", plan.pp)
     if plan.cp > 1:
         draft.set(server, "--cp_size", plan.cp)
+    if plan.dcp > 1:
+        draft.lacks(f"{pool.name}: dcp {plan.dcp}: each rank of decode keeps the whole cache of its heads")
     if plan.ep > 1:
         draft.set(server, "--ep_size", plan.ep)
     if plan.dp > 1:

@@ -70,6 +70,8 @@ def _axes(deployed: Deployed, pool: Pool, server: Server, draft: ServerDraft) ->
         draft.set(server, "--pipeline-parallel-size", plan.pp)
     if plan.cp > 1:
         draft.set(server, "--prefill-context-parallel-size", plan.cp)
+    if plan.dcp > 1:
+        draft.set(server, "--decode-context-parallel-size", plan.dcp)
     if plan.dp > 1:
         draft.set(server, "--data-parallel-size", plan.dp)
         if not deployed.model.num_experts:
