@@ -63,28 +63,42 @@ def window(record: Record) -> tuple[npt.NDArray[np.int64], float, float]:
     return order, float(shown["start"][0]), float((shown["start"] + shown["seconds"]).max())
 
 
+def _lanes(record: Record) -> tuple[list[tuple[int, int]], list[int]]:
+    """(instance, batch of it) of each lane, and the blocks of each instance's lanes."""
+    lanes: list[tuple[int, int]] = []
+    blocks: list[int] = []
+    for part in record.pools:
+        each = max(part.lanes_of_instance, 1)
+        lanes += [(len(blocks) + lane // each, lane % each) for lane in range(part.lanes)]
+        blocks += [part.blocks] * part.instances
+    return lanes, blocks
+
+
 def _events(record: Record) -> Iterator[dict[str, Any]]:
     order, begin_s, end_s = window(record)
-    instances = max(record.lanes // max(record.lanes_of_instance, 1), 1)
-    for i in range(instances):
-        yield {"ph": "M", "name": "process_name", "pid": i, "args": {"name": f"instance {i}"}}
+    lanes, blocks = _lanes(record)
+    names = [f"{part.name} instance {i}".strip() for part in record.parts for i in range(part.instances)]
+    for i in range(len(blocks)):
+        name = names[i] if names else f"instance {i}"
+        yield {"ph": "M", "name": "process_name", "pid": i, "args": {"name": name}}
         yield {"ph": "M", "name": "process_sort_index", "pid": i, "args": {"sort_index": i}}
-        for lane in range(record.lanes_of_instance):
-            name = "iterations" if record.lanes_of_instance == 1 else f"iterations, batch {lane}"
-            name += f" (one event in {record.every})" if record.every > 1 else ""
-            yield {"ph": "M", "name": "thread_name", "pid": i, "tid": _ITERATIONS + lane, "args": {"name": name}}
-    yield from _iterations(record, order)
-    yield from _counters(record, order, instances)
+    for i, lane in lanes:
+        name = "iterations" if lanes.count((i, 1)) == 0 else f"iterations, batch {lane}"
+        name += f" (one event in {record.every})" if record.every > 1 else ""
+        yield {"ph": "M", "name": "thread_name", "pid": i, "tid": _ITERATIONS + lane, "args": {"name": name}}
+    yield from _iterations(record, order, lanes)
+    yield from _counters(record, order, lanes, blocks)
     if len(order) < len(record.events) or record.every > 1:
         yield from _whole_run(record)
-    yield from _requests(record, begin_s, end_s)
+    yield from _requests(record, begin_s, end_s, lanes)
 
 
-def _iterations(record: Record, order: npt.NDArray[np.int64]) -> Iterator[dict[str, Any]]:
+def _iterations(
+    record: Record, order: npt.NDArray[np.int64], lanes: list[tuple[int, int]]
+) -> Iterator[dict[str, Any]]:
     shown = record.events[order]
     begin, end = microseconds(shown["start"]), microseconds(shown["start"] + shown["seconds"])
     columns = [shown[name].astype(np.int64).tolist() for name in ("steps", "decoding", "prompts", "waiting", "used")]
-    each = max(record.lanes_of_instance, 1)
     for a, b, lane, steps, decoding, prompts, waiting, used in zip(
         begin, end, shown["instance"].tolist(), *columns, strict=True
     ):
@@ -93,22 +107,24 @@ def _iterations(record: Record, order: npt.NDArray[np.int64]) -> Iterator[dict[s
         else:
             name = f"decode {decoding}" + (f" × {steps} steps" if steps > 1 else "")
         yield {
-            "ph": "X", "name": name, "cat": "prompts" if prompts else "decode", "pid": lane // each,
-            "tid": _ITERATIONS + lane % each, "ts": a, "dur": round(b - a, 3),
+            "ph": "X", "name": name, "cat": "prompts" if prompts else "decode", "pid": lanes[lane][0],
+            "tid": _ITERATIONS + lanes[lane][1], "ts": a, "dur": round(b - a, 3),
             "args": {"steps": steps, "decoding": decoding, "prompts": prompts, "waiting": waiting, "kv_blocks": used},
         }  # fmt: skip
 
 
-def _counters(record: Record, order: npt.NDArray[np.int64], instances: int) -> Iterator[dict[str, Any]]:
+def _counters(
+    record: Record, order: npt.NDArray[np.int64], lanes: list[tuple[int, int]], blocks: list[int]
+) -> Iterator[dict[str, Any]]:
     """Running, waiting and cache of each instance where its iterations begin."""
-    most = max(COUNTER_POINTS * 10 // instances, 50)
-    each = max(record.lanes_of_instance, 1)
-    for i in range(instances):
-        own = order[record.events["instance"][order] // each == i]
+    most = max(COUNTER_POINTS * 10 // len(blocks), 50)
+    instance = np.array([i for i, _ in lanes])[record.events["instance"][order]]
+    for i, size in enumerate(blocks):
+        own = order[instance == i]
         own = own[:: -(-len(own) // most) or 1]
         rows = record.events[own]
         running = (rows["decoding"] + rows["prompts"]).astype(np.int64).tolist()
-        share = np.round(100.0 * rows["used"] / record.blocks, 3).tolist()
+        share = np.round(100.0 * rows["used"] / size, 3).tolist()
         waiting = rows["waiting"].astype(np.int64).tolist()
         for ts, a, b, c in zip(microseconds(rows["start"]), running, waiting, share, strict=True):
             yield {"ph": "C", "name": "requests", "pid": i, "ts": ts, "args": {"running": a, "waiting": b}}
@@ -128,7 +144,9 @@ def _whole_run(record: Record) -> Iterator[dict[str, Any]]:
         yield {"ph": "C", "name": "cache in use (%)", "pid": _RUN, "ts": ts, "args": {"cache": share}}
 
 
-def _requests(record: Record, begin_s: float, end_s: float) -> Iterator[dict[str, Any]]:
+def _requests(
+    record: Record, begin_s: float, end_s: float, lanes: list[tuple[int, int]]
+) -> Iterator[dict[str, Any]]:
     """Asynchronous slices of requests inside the window: all, or those slowest to a first token."""
     q = record.requests
     ran = np.isfinite(q.finish_s) & np.isfinite(q.first_token_s) & np.isfinite(q.scheduled_s)
@@ -136,17 +154,22 @@ def _requests(record: Record, begin_s: float, end_s: float) -> Iterator[dict[str
     if len(rows) > MOST_REQUESTS:
         wait = q.first_token_s[rows] - q.arrival_s[rows]
         rows = np.sort(rows[np.argpartition(wait, -MOST_REQUESTS)[-MOST_REQUESTS:]])
-    each = max(record.lanes_of_instance, 1)
-    times = [microseconds(t[rows]) for t in (q.arrival_s, q.scheduled_s, q.first_token_s, q.finish_s)]
+    handed = q.answered_by[rows] >= 0
+    computed = np.where(handed, q.prompt_end_s[rows], q.first_token_s[rows])
+    moved = np.where(handed, q.moved_s[rows], computed)
+    times = [microseconds(t) for t in (q.arrival_s[rows], q.scheduled_s[rows], computed, moved, q.finish_s[rows])]
     for k, i in enumerate(rows.tolist()):
-        own = {"cat": "request", "id": i, "pid": int(q.instance[i]) // each, "tid": 100}
-        arrival, scheduled, first, finish = (column[k] for column in times)
+        own = {"cat": "request", "id": i, "pid": lanes[int(q.instance[i])][0], "tid": 100}
+        arrival, scheduled, first, there, finish = (column[k] for column in times)
         args = {
             "prompt_tokens": int(q.input_tokens[i]), "output_tokens": int(q.output_tokens[i]),
             "cached_tokens": int(q.cached_tokens[i]), "preemptions": int(q.preemptions[i]),
         }  # fmt: skip
         yield {"ph": "b", "name": f"request {i}", "ts": arrival, "args": args, **own}
-        for name, a, b in (("in line", arrival, scheduled), ("prompt", scheduled, first), ("answer", first, finish)):
+        for name, a, b in (
+            ("in line", arrival, scheduled), ("prompt", scheduled, first), ("cache moves", first, there),
+            ("answer", there, finish),
+        ):  # fmt: skip
             if b > a:
                 yield {"ph": "b", "name": name, "ts": a, "args": {}, **own}
                 yield {"ph": "e", "name": name, "ts": b, "args": {}, **own}

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from windtunnel.report import serving_pools
 from windtunnel.report.page import card, document, plot, tile
 from windtunnel.report.quantities import count, gib, percent, seconds
 from windtunnel.report.serving_figures import (
@@ -63,7 +64,8 @@ def render(result: ServingResult, *, before: tuple[str, ...] = ()) -> str:
     body = [
         header(result), *before, saturation(result), tiles(result), _bound(result), warnings(result.warnings),
         card("Latencies", "share of requests below each time; dots: p50, p90, p99", plot(latency_figure(result))),
-        _over_time(result, series), _iterations(result), _requests(result), _percentiles(result), _memory(result),
+        serving_pools.html(result), _over_time(result, series),
+        _iterations(result), _requests(result), _percentiles(result), _memory(result),
         _instances(result, series), _assumed(result), _limits(result), _citations(result), _provenance(result),
     ]  # fmt: skip
     return document(result.scenario_name or "serving", body)
@@ -234,6 +236,8 @@ def _instances(result: ServingResult, series: TimeSeries | None) -> str:
     if series is None or result.instances < 2 or result.record is None:
         return ""
     table, record = result.table, result.record
+    if record.parts:
+        return ""
     lane = np.asarray(table["instance"]) // max(record.lanes_of_instance, 1)
     width = np.diff(series.edges_s)
     rows = []

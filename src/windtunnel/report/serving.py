@@ -10,6 +10,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from windtunnel.report import serving_pools
 from windtunnel.report.quantities import count, gib, percent, seconds
 from windtunnel.report.serving_text import (
     SATURATED,
@@ -48,6 +49,9 @@ def summary(result: ServingResult) -> RenderableType:
     if result.saturated:
         parts += [Text(), Text(SATURATED, style="bold red")]
     parts += [Text(), _latencies(result), Text(), _figures(result)]
+    if result.pools:
+        moved = serving_pools.transfer_text(result)
+        parts += [Text(), serving_pools.table(result), *([Text(moved, style="dim")] if moved else [])]
     if result.assumed:
         parts += [Text("\nAssumed", style="bold"), _assumed(result)]
     if result.warnings:
@@ -106,7 +110,7 @@ def _figures(result: ServingResult) -> RenderableType:
         verdict.append(f"; goodput {result.goodput_requests_per_s:,.4g} requests/s", style="default not bold")
         grid.add_row("Objective", Group(Text(asked), verdict))
     if result.bound_by:
-        grid.add_row("Bound by", Text("\n".join(result.bound_by.split("; "))))
+        grid.add_row("Bound by", Text("\n".join(result.bound_by.replace(". ", "; ").split("; "))))
     if result.speculation:
         grid.add_row("Drafts", drafts_text(result.speculation))
     grid.add_row("Batch", _batch(result))

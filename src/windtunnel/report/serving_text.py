@@ -114,6 +114,9 @@ def plan_chips(result: ServingResult) -> list[tuple[str, str]]:
     chips += [(axis, str(plan[axis])) for axis in axes if plan.get(axis, 1) not in (1, "auto")]
     if result.instances > 1:
         chips.append(("router", str(serving.get("router", "round_robin"))))
+    if result.pools:
+        words = " + ".join(f"{p['name']} {p['instances']} × tp {p['plan'].get('tp', 1)}" for p in result.pools)
+        return [("pools", words), ("router", str(serving.get("router", "round_robin")))]
     for name, value in result.limits.items():
         if value is not None and value != "" and not isinstance(value, (dict, list, tuple)):
             chips.append((name, limit_text(value)))

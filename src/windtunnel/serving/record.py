@@ -22,7 +22,25 @@ class Record:
     lanes: int
     lanes_of_instance: int
     blocks: int
-    """Cache of one lane."""
+    """Cache of one lane; of several pools, of the first."""
+    name: str = ""
+    """Of the pool."""
+    answers: bool = False
+    """Whether its requests came with their prompts computed."""
+    parts: tuple[Record, ...] = ()
+    """By pool, where there are several; lanes are numbered from the first of the pool on."""
+
+    @property
+    def instances(self) -> int:
+        """How many, of all pools."""
+        if self.parts:
+            return sum(part.instances for part in self.parts)
+        return max(self.lanes // max(self.lanes_of_instance, 1), 1)
+
+    @property
+    def pools(self) -> tuple[Record, ...]:
+        """Each pool's own record."""
+        return self.parts or (self,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,18 +131,43 @@ def time_series(record: Record, slices: int = 300) -> TimeSeries:
         slices: how many.
     """
     q = record.requests
+    done = np.isfinite(q.finish_s)
+    begin = float(q.arrival_s[done].min()) if done.any() else 0.0
+    end = float(q.finish_s[done].max()) if done.any() else 1.0
+    edges = np.linspace(begin, max(end, begin + 1e-9), slices + 1)
+    if not record.parts:
+        return _series(record, edges)
+    own = [_series(part, edges) for part in record.parts]
+    size = np.array([float(part.blocks * part.lanes) for part in record.parts])
+    return TimeSeries(
+        edges, sum_of([x.running for x in own]), sum_of([x.waiting for x in own]),
+        sum_of([x.kv_usage * w for x, w in zip(own, size / size.sum(), strict=True)]),
+        sum_of([x.prompt_tokens_per_s for x in own]), sum_of([x.output_tokens_per_s for x in own]),
+        sum_of([x.arrivals_per_s for x, part in zip(own, record.parts, strict=True) if not part.answers]),
+        *(
+            np.concatenate([getattr(x, f"{name}_by_instance") for x in own])
+            for name in ("running", "waiting", "kv_usage")
+        ),
+    )  # fmt: skip
+
+
+def sum_of(parts: list[Floats]) -> Floats:
+    """Element by element."""
+    return np.asarray(np.sum(parts, axis=0))
+
+
+def _series(record: Record, edges: Floats) -> TimeSeries:
+    q, slices = record.requests, len(edges) - 1
     ran = np.isfinite(q.scheduled_s) & np.isfinite(q.first_token_s) & np.isfinite(q.finish_s)
     arrival, scheduled = q.arrival_s[ran], q.scheduled_s[ran]
     first, finish = q.first_token_s[ran], q.finish_s[ran]
-    begin = float(arrival.min()) if len(arrival) else 0.0
-    end = float(finish.max()) if len(finish) else 1.0
-    edges = np.linspace(begin, max(end, begin + 1e-9), slices + 1)
     prompts = np.maximum(q.input_tokens[ran] - q.cached_tokens[ran], 0).astype(np.float64)
+    prompts *= not record.answers
     answers = np.maximum(q.output_tokens[ran] - 1, 0).astype(np.float64)
     firsts, _ = np.histogram(first, edges)
     arrivals, _ = np.histogram(arrival, edges)
     lane = q.instance[ran] // max(record.lanes_of_instance, 1)
-    instances = max(record.lanes // max(record.lanes_of_instance, 1), 1)
+    instances = record.instances
     running, waiting = np.zeros((instances, slices)), np.zeros((instances, slices))
     for i in range(instances):
         own: npt.NDArray[np.bool_] = lane == i

@@ -70,6 +70,11 @@ class ServingResult:
     speculation: dict[str, Any] = field(default_factory=dict)
     """Method, drafted tokens a step, acceptance, tokens a step expected and made, share of time that drafts; empty
     without speculation."""
+    pools: tuple[dict[str, Any], ...] = ()
+    """Figures of each pool (`by_pool.PoolFigures`), where there are several."""
+    transfer: dict[str, Any] = field(default_factory=dict)
+    """Of caches between prefill and decode pools: how many, seconds after the prompt's end, waiting for blocks and
+    moving."""
     intervals: dict[str, dict[str, Any]] = field(default_factory=dict)
     """Metric → {level, low, high, basis, grade}."""
     grades: dict[str, str] = field(default_factory=dict)

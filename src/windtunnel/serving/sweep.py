@@ -14,8 +14,9 @@ from typing import Any
 
 from windtunnel.errors import BadInput, Problem
 from windtunnel.importers.scenario import Source
+from windtunnel.serving.deployment import Deployment, prepare
 from windtunnel.serving.results import ServingResult
-from windtunnel.serving.simulate import Deployment, prepare, run, sending
+from windtunnel.serving.simulate import run, sending
 
 AXES = {"rate": "rate_per_s", "concurrency": "concurrency", "time_scale": "time_scale"}
 """Word of `--sweep` → field of `serving.traffic`."""
@@ -102,11 +103,9 @@ def loaded(d: Deployment, axis: str, load: float) -> Deployment:
         if axis == "concurrency" and t.num_requests is None and t.trace is None:
             raise BadInput(Problem("serving.traffic.num_requests", "is required by a sweep of concurrency"))
     serving = d.serving.model_copy(update={"traffic": t.model_copy(update=changes)})
-    concurrency = int(load) if axis == "concurrency" else (0 if axis == "rate" else d.limits.concurrency)
-    return replace(
-        d, serving=serving, scenario=d.scenario.model_copy(update={"serving": serving}),
-        limits=replace(d.limits, concurrency=concurrency),
-    )  # fmt: skip
+    concurrency = int(load) if axis == "concurrency" else (0 if axis == "rate" else d.concurrency)
+    scenario = d.scenario.model_copy(update={"serving": serving})
+    return replace(d, serving=serving, scenario=scenario, concurrency=concurrency)
 
 
 def serve_once(d: Deployment) -> ServingResult:

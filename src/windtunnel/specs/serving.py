@@ -10,6 +10,7 @@ from windtunnel.specs.autoscale import AutoscaleSpec
 from windtunnel.specs.base import Bytes, Count, Named, Seconds, Spec
 from windtunnel.specs.speculation import SpeculationSpec
 from windtunnel.specs.traffic import TrafficSpec
+from windtunnel.specs.transfer import TransferSpec
 
 Engine = Literal["vllm", "sglang", "trtllm", "lmdeploy", "generic"]
 WeightFormat = Literal["bf16", "fp16", "fp8", "fp8_block", "int8", "w4a16", "w4a8", "nvfp4", "mxfp4"]
@@ -84,6 +85,9 @@ class PoolSpec(Spec):
     """Instances that do the same work under the same plan."""
 
     role: Literal["mixed", "prefill", "decode"] = "mixed"
+    """What its instances compute: prompts and answers, prompts alone, or answers alone."""
+    group: int | str | None = None
+    """Group of a mixed cluster that its devices are of: its number, or its device's id where only one group has it."""
     replicas: Count = 1
     plan: ServingPlan = ServingPlan()
     limits: ServingLimits = ServingLimits()
@@ -118,6 +122,8 @@ class ServingSpec(Spec):
     """Instances of the first pool come and go; its `replicas` are there at the start."""
     router: Named = "round_robin"
     """Which instance a request goes to: a rule's id, or an id with its knobs."""
+    transfer: TransferSpec = TransferSpec()
+    """Between prefill and decode pools."""
     traffic: TrafficSpec
     slo: SloSpec = SloSpec()
     speculation: SpeculationSpec | None = None

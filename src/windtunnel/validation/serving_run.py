@@ -11,11 +11,11 @@ from windtunnel import catalog
 from windtunnel.cost.serving import ServingCoefficients, serving_coefficients
 from windtunnel.errors import Infeasible, ProblemList
 from windtunnel.serving import engines, loop
+from windtunnel.serving.deployment import lane_limits
 from windtunnel.serving.engines import Instance
 from windtunnel.serving.iteration import IterationModel, iteration_model
 from windtunnel.serving.limits import Limits
 from windtunnel.serving.requests import DONE, REJECTED, Floats, Requests
-from windtunnel.serving.simulate import lane_limits
 from windtunnel.serving.speculation import with_drafts
 from windtunnel.serving.traffic import generate
 from windtunnel.specs.cluster import ClusterSpec

@@ -18,10 +18,10 @@ from windtunnel.cost.serving import ServingCoefficients, serving_coefficients
 from windtunnel.errors import BadInput, Infeasible, Problem, ProblemList
 from windtunnel.planner.serving.question import Place, Question
 from windtunnel.serving import engines
+from windtunnel.serving.deployment import lane_limits
 from windtunnel.serving.engines import Instance
 from windtunnel.serving.iteration import IterationModel, iteration_model
 from windtunnel.serving.limits import Limits
-from windtunnel.serving.simulate import lane_limits
 from windtunnel.serving.speculation import with_drafts
 from windtunnel.specs.serving import PoolSpec, ServingPlan, ServingSpec
 

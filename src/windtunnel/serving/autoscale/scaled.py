@@ -10,7 +10,7 @@ from windtunnel.serving.autoscale.start_up import StartUp, start_up
 from windtunnel.serving.power import PowerReport
 
 if TYPE_CHECKING:
-    from windtunnel.serving.simulate import Deployment
+    from windtunnel.serving.deployment import Deployment
 
 _SHOWN = 500
 """Changes that a result keeps."""

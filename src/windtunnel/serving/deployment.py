@@ -1,0 +1,374 @@
+"""A scenario resolved: which pools serve, how fast their instances are, how caches move between them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from windtunnel import catalog
+from windtunnel.cost.serving import serving_coefficients
+from windtunnel.errors import ProblemList
+from windtunnel.importers.scenario import Source, attempt, load, resolve_model
+from windtunnel.serving.capped import Capped, capped
+from windtunnel.serving.context import check_context, with_context
+from windtunnel.serving.coscheduled import overlapped
+from windtunnel.serving.fleet import FirstToken, Fleet, Handover, stacked
+from windtunnel.serving.iteration import IterationModel
+from windtunnel.serving.layers import Layers
+from windtunnel.serving.limits import Limits
+from windtunnel.serving.speculation import with_drafts
+from windtunnel.serving.transfer import handover
+from windtunnel.specs.cluster import ClusterSpec, MixedCluster, groups_of
+from windtunnel.specs.scenario import Scenario
+from windtunnel.specs.serving import PoolSpec, ServingPlan, ServingSpec
+from windtunnel.techniques import applied
+from windtunnel.techniques.base import Applied
+
+if TYPE_CHECKING:
+    from windtunnel.serving.engines import Instance
+    from windtunnel.specs.loader import SourceMap
+    from windtunnel.specs.model import ModelSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """Alike instances, decided."""
+
+    index: int
+    """Place in `serving.pools`."""
+    name: str
+    """Its role, numbered where that repeats."""
+    spec: PoolSpec
+    group: int
+    """Of the cluster."""
+    cluster: ClusterSpec
+    """That group."""
+    model: ModelSpec
+    instance: Instance
+    iteration: IterationModel
+    limits: Limits
+    """Of one lane; a pipeline of pp stages is pp of them, each with its share of cache and batch."""
+    capped: Capped
+    """What its devices do in an iteration, and at which clock under a power cap."""
+
+    @property
+    def lanes(self) -> int:
+        """Instances of the loop: replicas · pp."""
+        return self.spec.replicas * self.spec.plan.pp
+
+    @property
+    def num_devices(self) -> int:
+        """Of all its instances."""
+        return self.spec.replicas * self.spec.plan.num_devices
+
+
+@dataclass(frozen=True, slots=True)
+class Deployment:
+    """What serves, and how fast."""
+
+    scenario: Scenario
+    serving: ServingSpec
+    folder: Path
+    model: ModelSpec
+    cluster: ClusterSpec
+    pools: tuple[Pool, ...]
+    """Those that take requests in first, those that only answer last."""
+    concurrency: int
+    lines: SourceMap
+    """Where each field was written, for problems that are found later."""
+    techniques: tuple[Applied, ...] = ()
+    handover: Handover | None = None
+    assumed: tuple[tuple[str, object, str], ...] = ()
+    """(field, value, why) of the handover."""
+
+    @property
+    def pool(self) -> PoolSpec:
+        """Of the first pool, as the next five."""
+        return self.pools[0].spec
+
+    @property
+    def instance(self) -> Instance:
+        """Limits and switches."""
+        return self.pools[0].instance
+
+    @property
+    def iteration(self) -> IterationModel:
+        """Seconds."""
+        return self.pools[0].iteration
+
+    @property
+    def limits(self) -> Limits:
+        """Of one lane."""
+        return replace(self.pools[0].limits, concurrency=self.concurrency, seed=self.serving.traffic.seed)
+
+    @property
+    def capped(self) -> Capped:
+        """Under a power cap."""
+        return self.pools[0].capped
+
+    @property
+    def lanes(self) -> int:
+        """Instances of the loop, of all pools."""
+        return sum(pool.lanes for pool in self.pools)
+
+    @property
+    def num_devices(self) -> int:
+        """Of all pools."""
+        return sum(pool.num_devices for pool in self.pools)
+
+    @property
+    def instances(self) -> int:
+        """Of all pools."""
+        return sum(pool.spec.replicas for pool in self.pools)
+
+    def fleet(self, every: int = 0) -> Fleet:
+        """What the loop runs.
+
+        Args:
+            every: keep one event in that many; 0 keeps none.
+        """
+        own = [
+            replace(p.limits, concurrency=self.concurrency, seed=self.serving.traffic.seed, every=every)
+            for p in self.pools
+        ]  # fmt: skip
+        tables = [
+            p.iteration.tables(x.most_tokens, p.spec.limits.cuda_graph_sizes, x.max_seqs, x.ranks)
+            for p, x in zip(self.pools, own, strict=True)
+        ]  # fmt: skip
+        counts = [p.lanes for p in self.pools]
+        roles = np.repeat([p.spec.role for p in self.pools], counts)
+        return Fleet(
+            tuple(own), stacked([t if t.ndim == 2 else np.stack([t, 0 * t]) for t in tables]),
+            np.repeat(np.arange(len(own)), counts), roles == "prefill", int((roles != "decode").sum()), self.handover,
+            tuple(p.iteration.overlap for p in self.pools),
+        )  # fmt: skip
+
+
+def prepare(source: Source, *, overrides: Sequence[str] = ()) -> Deployment:
+    """Resolve a scenario into a deployment.
+
+    Raises:
+        BadInput: everything wrong with the scenario, at once.
+        Infeasible: weights alone leave no room for a cache.
+    """
+    from windtunnel.serving import engines
+
+    scenario, lines, folder = load(source, overrides)
+    problems = ProblemList(lines)
+    model = attempt("model", lambda: resolve_model(scenario, folder), problems)
+    cluster = attempt("cluster", lambda: catalog.resolve_cluster(scenario.cluster), problems)
+    serving = scenario.serving
+    if serving is None:
+        problems.add("serving", None, "is required for `serve`: traffic at least")
+    techniques = applied(scenario.techniques, problems)
+    problems.raise_if_any()
+    assert serving is not None
+    if not serving.pools:
+        serving = serving.model_copy(update={"pools": (_default_pool(scenario),)})
+    for technique in techniques:
+        serving = technique.on_serving(serving)
+    _check(serving, model, problems)
+    wide = serving if serving.autoscale is None else _widest(serving, problems)
+    groups = [_group(pool, cluster, f"serving.pools[{i}]", problems) for i, pool in enumerate(serving.pools)]
+    problems.raise_if_any()
+    _room(wide, groups, cluster, problems)
+    parts = groups_of(cluster)
+    instances = [
+        engines.resolve(serving, pool, model, parts[group], problems, f"serving.pools[{i}]")
+        for i, (pool, group) in enumerate(zip(wide.pools, groups, strict=True))
+    ]  # fmt: skip
+    _agree(instances, problems)
+    problems.raise_if_any()
+    pools = [
+        _pool(wide, i, groups[i], parts[groups[i]], model, instance, techniques)
+        for i, instance in enumerate(instances)
+    ]  # fmt: skip
+    pools.sort(key=lambda pool: (pool.spec.role == "decode", pool.index))
+    out = Deployment(
+        scenario, serving, folder, model, cluster, tuple(pools), serving.traffic.concurrency or 0, lines, techniques
+    )
+    return _handing(out, problems) if pools[-1].spec.role == "decode" else out
+
+
+def _default_pool(scenario: Scenario) -> PoolSpec:
+    """One mixed pool with the scenario's own axes."""
+    plan = scenario.plan
+    dp = plan.dp if isinstance(plan.dp, int) else 1
+    return PoolSpec(plan=ServingPlan(tp=plan.tp, pp=plan.pp, ep=plan.ep, dp=dp, cp=plan.cp))
+
+
+def _check(serving: ServingSpec, model: ModelSpec, problems: ProblemList) -> None:
+    """What no engine here can serve."""
+    from windtunnel.serving.engines import version_of
+
+    if model.family in ("encoder", "vit"):
+        problems.add("model", model.name, "generates no tokens: serving needs a decoder")
+    elif model.family == "encoder_decoder":
+        problems.add("model", model.name, "encoder-decoders are not served yet: a decoder-only model is needed")
+    if model.family not in ("encoder", "vit", "encoder_decoder"):
+        for i, pool in enumerate(serving.pools):
+            check_context(model, pool.plan, f"serving.pools[{i}].plan", problems)
+    if serving.engine_version and not version_of(serving.engine_version):
+        rule = "must begin with a release number, such as 0.10.0"
+        problems.add("serving.engine_version", serving.engine_version, rule)
+    roles = {pool.role for pool in serving.pools}
+    for role, other in (("prefill", "decode"), ("decode", "prefill")):
+        if role in roles and other not in roles:
+            i = next(i for i, pool in enumerate(serving.pools) if pool.role == role)
+            rule = f"needs a pool with role {other} beside it: {_LACKS[role]}"
+            problems.add(f"serving.pools[{i}].role", role, rule)
+    own = serving.transfer
+    if roles == {"mixed"}:
+        for name in sorted(own.model_fields_set):
+            rule = "is read where pools have the roles prefill and decode; leave it out"
+            problems.add(f"serving.transfer.{name}", getattr(own, name), rule)
+    if own.mode in ("layers", "chunks") and own.reserve_first is False:
+        rule = f"must be true for mode {own.mode}: the decode instance needs blocks while the prompt is computed"
+        problems.add("serving.transfer.reserve_first", False, rule)
+
+
+def _widest(serving: ServingSpec, problems: ProblemList) -> ServingSpec:
+    """The pool with as many instances as there may ever be."""
+    assert serving.autoscale is not None
+    own, pool = serving.autoscale, serving.pools[0]
+    if len(serving.pools) > 1:
+        problems.add("serving.autoscale", None, "is read with one pool; leave it out, or the other pools")
+    if not own.min <= pool.replicas <= own.max:
+        rule = f"instances at the start must be from autoscale.min {own.min} to autoscale.max {own.max}"
+        problems.add("serving.pools[0].replicas", pool.replicas, rule)
+    return serving.model_copy(update={"pools": (pool.model_copy(update={"replicas": own.max}), *serving.pools[1:])})
+
+
+_LACKS = {
+    "prefill": "its instances compute prompts and no answers",
+    "decode": "its instances answer prompts that others have computed",
+}
+
+
+def _group(pool: PoolSpec, cluster: ClusterSpec, where: str, problems: ProblemList) -> int:
+    """Number of the cluster's group that a pool is on."""
+    groups = groups_of(cluster)
+    ids = [group.device.id for group in groups]
+    if pool.group is None:
+        if len(groups) == 1:
+            return 0
+        words = ", ".join(f"{i} ({id})" for i, id in enumerate(ids))
+        problems.add(f"{where}.group", None, f"is required: the cluster has the groups {words}")
+    elif isinstance(pool.group, int) and 0 <= pool.group < len(groups):
+        return pool.group
+    elif isinstance(pool.group, str) and ids.count(pool.group) == 1:
+        return ids.index(pool.group)
+    else:
+        known = [str(i) for i in range(len(ids))] + [id for id in ids if ids.count(id) == 1]
+        problems.add(f"{where}.group", pool.group, f"must be one of {', '.join(known)}")
+    return 0
+
+
+def _room(serving: ServingSpec, groups: list[int], cluster: ClusterSpec, problems: ProblemList) -> None:
+    """Whether each group has the devices that its pools take."""
+    for g, part in enumerate(groups_of(cluster)):
+        mine = [pool for pool, group in zip(serving.pools, groups, strict=True) if group == g]
+        need = sum(pool.replicas * pool.plan.num_devices for pool in mine)
+        if need > part.num_devices:
+            of = f"group {g} of the cluster" if isinstance(cluster, MixedCluster) else "the cluster"
+            words = f"replicas · tp · pp · dp · cp{', summed over pools,' if len(mine) > 1 else ''} = {need}"
+            first = serving.pools[0].replicas if len(mine) == 1 else need
+            problems.add("serving.pools", first, f"{words} must not exceed the {part.num_devices} devices of {of}")
+
+
+def _agree(instances: Sequence[Instance], problems: ProblemList) -> None:
+    """Pools that find content again count it in blocks of one size."""
+    own = [(i, x.limits.block) for i, x in enumerate(instances) if x.limits.caching]
+    for i, block in own[1:]:
+        if block != own[0][1]:
+            rule = f"must be {own[0][1]}, that of serving.pools[{own[0][0]}], where both have prefix caching"
+            problems.add(f"serving.pools[{i}].kv.block_size", block, rule)
+    for i, x in enumerate(instances):
+        if x.queue.id != instances[0].queue.id:
+            rule = f"must be {instances[0].queue.id}, that of serving.pools[0]: pools of one loop share a discipline"
+            problems.add(f"serving.pools[{i}].queue", x.queue.id, rule)
+
+
+def _pool(
+    serving: ServingSpec, index: int, group: int, cluster: ClusterSpec, model: ModelSpec, instance: Instance,
+    techniques: tuple[Applied, ...],
+) -> Pool:  # fmt: skip
+    """One pool's iterations and limits."""
+    spec = serving.pools[index]
+    most = instance.limits.most_tokens
+    coefficients = serving_coefficients(serving.engine, serving.engine_version, cluster.device)
+    own = capped(
+        model, cluster, instance.shape, coefficients, most_tokens=most, expert_skew=serving.expert_skew,
+        cuda_graphs=instance.cuda_graphs,
+    )  # fmt: skip
+    layers = Layers(model, cluster, instance.shape, own.iteration.coefficients, serving.expert_skew)
+    iteration = overlapped(layers, own.iteration, techniques, most_tokens=most, cuda_graphs=instance.cuda_graphs)
+    iteration = with_context(
+        iteration, model, cluster, instance.shape, own.iteration.coefficients, instance.limits.budget
+    )
+    iteration = with_drafts(
+        iteration, instance.drafting, model, cluster, instance.shape, own.iteration.coefficients,
+        skew=serving.expert_skew,
+    )  # fmt: skip
+    alike = [i for i, pool in enumerate(serving.pools) if pool.role == spec.role]
+    name = spec.role if len(alike) == 1 else f"{spec.role} {alike.index(index)}"
+    limits = lane_limits(iteration, instance, seed=serving.traffic.seed)
+    own = replace(own, iteration=iteration)
+    return Pool(index, name, spec, group, cluster, model, instance, iteration, limits, own)
+
+
+def lane_limits(iteration: IterationModel, instance: Instance, *, concurrency: int = 0, seed: int = 0) -> Limits:
+    """What the loop reads, of one lane: the instance's limits with the iteration's costs.
+
+    A pipeline of pp stages is pp lanes, each with its share of cache and batch.
+    """
+    own, lanes = instance.limits, instance.shape.pp
+    return replace(
+        own, pair=iteration.prefill_pair_s, kv=iteration.decode_kv_s, window_kv=iteration.window_kv_s,
+        per_sequence=iteration.per_sequence_s, prompt_extra=iteration.prefill_extra_s,
+        prompt_token=iteration.prefill_token_s, reach=iteration.attention.reach,
+        index_share=iteration.attention.index_share, ranks=instance.shape.dp, cp=iteration.cp,
+        max_seqs=max(own.max_seqs // lanes, 1), blocks=own.blocks // lanes, watermark=own.watermark // lanes,
+        swap_blocks=own.swap_blocks // lanes,
+        reserve_length=min(own.reserve_length, own.blocks // lanes * own.block),
+        concurrency=concurrency, seed=seed,
+    )  # fmt: skip
+
+
+def _handing(d: Deployment, problems: ProblemList) -> Deployment:
+    """How caches move: as the scenario says, else as the engine does."""
+    from windtunnel.serving.chosen import choose
+    from windtunnel.serving.engines.handing import HANDING
+    from windtunnel.serving.routers import ROUTERS
+
+    own, usual = d.serving.transfer, HANDING[d.serving.engine]
+    mode = own.mode or usual.mode
+    first = own.first_token or usual.first_token
+    reserve = usual.reserve_first if own.reserve_first is None else own.reserve_first
+    reserve = reserve or mode != "whole"
+    hop = d.iteration.coefficients.request_s if usual.proxied and not reserve else 0.0
+    control_s = hop if own.control_s is None else own.control_s
+    asked = own.router if own.router is not None else d.serving.router
+    where = "serving.transfer.router" if own.router is not None else "serving.router"
+    router = choose(ROUTERS, asked, where, "round_robin", problems)
+    if router.entry.rule is None and own.router is not None:
+        problems.add(where, own.router, "is written in Python; decode instances are chosen by built-in rules alone")
+    problems.raise_if_any()
+    rule = router.entry.rule
+    moved = handover(
+        d.pools, d.cluster, mode=mode, reserve_first=reserve, first=FirstToken[first.upper()], control_s=control_s,
+        router=int(rule) if rule is not None else 0,
+    )  # fmt: skip
+    found = {"mode": mode, "reserve_first": reserve, "first_token": first, "control_s": control_s}
+    said = [
+        (f"serving.transfer.{name}", value, usual.sources.get(name, "engine default"))
+        for name, value in found.items()
+        if getattr(own, name) is None
+    ]
+    if rule is None:
+        said.append(("serving.transfer.router", "round_robin", "serving.router is written in Python"))
+    return replace(d, handover=moved, assumed=tuple(said))

@@ -1,0 +1,62 @@
+"""How each engine hands a prompt's cache to the instance that answers, where the scenario does not say."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class Handing:
+    """An engine's own way; `sources` names where each was read, by field of `TransferSpec`."""
+
+    mode: str
+    reserve_first: bool
+    first_token: str
+    proxied: bool
+    """Whether the answering server gets a request of its own once the prompt is computed (HTTP, tokeniser)."""
+    sources: dict[str, str] = field(default_factory=dict)
+
+
+_VLLM = "vLLM kv_transfer/kv_connector/v1/nixl_connector.py"
+_SGLANG = "SGLang srt/disaggregation"
+_TRTLLM = "TensorRT-LLM serve/openai_disagg_server.py"
+HANDING = {
+    "vllm": Handing(
+        "whole", False, "decode", True,
+        {
+            "mode": f"{_VLLM}: the decode instance reads blocks after the prompt's request has finished",
+            "reserve_first": f"{_VLLM}: blocks are allocated when the request comes with its remote blocks",
+            "first_token": "vLLM v1 core/sched/scheduler.py: of a prompt found whole the last token is computed again",
+            "control_s": "tests/v1/kv_connector toy_proxy_server.py: a second request once the first has ended; the "
+            "engine's time for a request",
+        },
+    ),
+    "sglang": Handing(
+        "chunks", True, "transfer", False,
+        {
+            "mode": f"{_SGLANG}/prefill.py: send_kv_chunk after each chunk of the prompt",
+            "reserve_first": f"{_SGLANG}/decode.py: DecodePreallocQueue; prompts wait for it in PrefillBootstrapQueue",
+            "first_token": f"{_SGLANG}/decode.py: the first token comes with the cache and is streamed from there",
+            "control_s": f"{_SGLANG}: both servers get the request at once",
+        },
+    ),
+    "trtllm": Handing(
+        "whole", False, "transfer", True,
+        {
+            "mode": "TensorRT-LLM batch_manager/cacheTransceiver.cpp: responds when the context request is complete",
+            "reserve_first": f"{_TRTLLM}: the generation server hears of a request when its context is done",
+            "first_token": f"{_TRTLLM}: chunks come from the generation server, the context's first token among them",
+            "control_s": f"{_TRTLLM}: a second request once the first has ended; the engine's time for a request",
+        },
+    ),
+    "lmdeploy": Handing(
+        "whole", False, "transfer", True,
+        {
+            "mode": "LMDeploy pytorch/disagg: migration after the prompt",
+            "reserve_first": "LMDeploy serve/proxy: the decode server hears of a request after its prefill",
+            "first_token": "LMDeploy serve/proxy: answers are streamed by the decode server",
+            "control_s": "LMDeploy serve/proxy: a second request; the engine's time for a request",
+        },
+    ),
+    "generic": Handing("whole", False, "prefill", False),
+}  # fmt: skip

@@ -1,0 +1,138 @@
+"""What moving a cache between two instances takes: bytes of its tokens over the links of their devices.
+
+Each device of a decode instance needs its share of a prompt's cache; the devices of the prefill rank that computed it
+send them, all at once. Inside one scale-up domain they use that network, else their part of the node's ports; between
+groups of a mixed cluster, the ports that join the groups. Rates and latencies are those of the network model's long
+point-to-point messages. An instance of several ranks of attention data parallelism sends and receives for as many
+requests at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from windtunnel.network import NetworkCoefficients, placement
+from windtunnel.network.clock import rates
+from windtunnel.serving.fleet import FirstToken, Handover
+from windtunnel.specs.cluster import ClusterSpec, MixedCluster, outward
+
+if TYPE_CHECKING:
+    from windtunnel.serving.deployment import Pool
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where one instance lies."""
+
+    pool: int
+    group: int
+    domain: int
+    """Scale-up domain of its first device."""
+    whole: bool
+    """Whether all of it is in that domain."""
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """What one device can send or receive, bytes a second, and the latency of a message."""
+
+    bytes_per_s: float
+    latency_s: float
+
+
+def places(pools: Sequence[Pool]) -> list[Place]:
+    """Instances fill each group in the order of the pools; none straddles two domains that fits into one."""
+    at: dict[int, int] = {}
+    out = []
+    for p, pool in enumerate(pools):
+        size, domain = pool.spec.plan.num_devices, max(pool.cluster.scale_up_domain, 1)
+        for _ in range(pool.spec.replicas):
+            first = at.get(pool.group, 0)
+            if first % domain + min(size, domain) > domain and first + size + domain <= pool.cluster.num_devices:
+                first += domain - first % domain
+            out.append(Place(p, pool.group, first // domain, first % domain + size <= domain))
+            at[pool.group] = first + size
+    return out
+
+
+def inside(cluster: ClusterSpec) -> Link:
+    """One device on its scale-up network."""
+    own = NetworkCoefficients.for_cluster(cluster)
+    place = placement(2, 1, max(cluster.scale_up_domain, 2))
+    return Link(float(rates(cluster, place, own).up), own.p2p_base_s + own.up.hop_s[0])
+
+
+def outside(cluster: ClusterSpec) -> Link:
+    """One device's part of the ports of its node, all devices of the node sending."""
+    own = NetworkCoefficients.for_cluster(cluster)
+    size = max(cluster.scale_up_domain, 1)
+    rate = float(rates(cluster, placement(2, size, size), own).out) / max(cluster.scale_out.oversubscription, 1.0)
+    return Link(rate, own.p2p_base_s + own.out.hop_s[2] + own.net_latency_s(cluster))
+
+
+def handover(
+    pools: Sequence[Pool], cluster: ClusterSpec, *, mode: str, reserve_first: bool, first: FirstToken, control_s: float,
+    router: int,
+) -> Handover:  # fmt: skip
+    """Seconds between all lanes.
+
+    Args:
+        pools: of the deployment, those that take requests in first.
+        cluster: of all of them.
+        mode: whole, layers or chunks.
+        reserve_first: whether the answering instance keeps blocks before the prompt begins.
+        first: who hands the first token over.
+        control_s: see `Handover`.
+        router: rule by which the answering instance is chosen.
+    """
+    spots = places(pools)
+    groups = outward(cluster) if isinstance(cluster, MixedCluster) else (cluster,)
+    lanes = [i for i, spot in enumerate(spots) for _ in range(pools[spot.pool].spec.plan.pp)]
+    n = len(lanes)
+    token_s, fixed_s = np.zeros((3, n, n)), np.zeros((n, n))
+    known: dict[tuple[int, int, bool, bool], tuple[float, float, float, float]] = {}
+    for a in range(n):
+        x = spots[lanes[a]]
+        if pools[x.pool].spec.role != "prefill":
+            continue
+        for b in range(n):
+            y = spots[lanes[b]]
+            if pools[y.pool].spec.role != "decode":
+                continue
+            across = x.group != y.group
+            near = not across and x.domain == y.domain and x.whole and y.whole
+            key = x.pool, y.pool, near, across
+            if key not in known:
+                ends = [
+                    inside(pools[s.pool].cluster) if near else outside(groups[s.group]) if across
+                    else outside(pools[s.pool].cluster)
+                    for s in (x, y)
+                ]  # fmt: skip
+                known[key] = _seconds(pools[x.pool], pools[y.pool], *ends)
+            *token_s[:, a, b], fixed_s[a, b] = known[key]
+    source = next(pool for pool in pools if pool.spec.role == "prefill")
+    layers = len(source.model.layer_kinds())
+    return Handover(
+        token_s, fixed_s, np.array(lanes), control_s=control_s, pieces=layers if mode == "layers" else 1,
+        chunk=source.limits.budget if mode == "chunks" else 0, early=reserve_first, first=first, router=router,
+    )  # fmt: skip
+
+
+def _seconds(a: Pool, b: Pool, source: Link, target: Link) -> tuple[float, float, float, float]:
+    """Seconds per token: alone, of the sender's port, of the receiver's; and the rest of a transfer."""
+    each = b.instance.capacity.bytes_per_token
+    needed = each * _rank(b)
+    sending, taking = needed / (_rank(a) * source.bytes_per_s), each / target.bytes_per_s
+    alone = max(sending, taking)
+    states = b.limits.sequence_blocks * b.limits.block * alone
+    latency = max(source.latency_s, target.latency_s)
+    return alone, sending / a.spec.plan.dp, taking / b.spec.plan.dp, latency + states
+
+
+def _rank(pool: Pool) -> int:
+    """Devices that hold one request's cache."""
+    return pool.spec.plan.tp * pool.spec.plan.pp
