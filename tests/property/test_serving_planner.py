@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 
 from windtunnel.errors import Infeasible
+from windtunnel.planner.serving.columns import NOTHING
 from windtunnel.planner.serving.kinds import kinds_of
 from windtunnel.planner.serving.plan import plan_serving
 from windtunnel.planner.serving.question import loads_of, question_of
 from windtunnel.planner.serving.search import Search
-from windtunnel.planner.serving.space import NOTHING, screen
+from windtunnel.planner.serving.space import screen
 from windtunnel.planner.serving.trial import Runs
 from windtunnel.specs.loader import load_scenario
 
@@ -81,7 +82,7 @@ def test_no_run_beats_its_bound_and_the_search_finds_the_best(seed: int) -> None
     best = np.inf
     for i in range(len(x)):
         kind = kinds[int(x.kind[i])]
-        trial = Runs(q, q.goals.slo, _traffic=runs._traffic).run(*x.at(kinds, i))
+        trial = Runs(q, q.goals.slo, _traffic=runs._traffic).run(x.at(kinds, i))
         if trial is None or trial.rejected:
             continue
         if trial.share >= q.goals.slo.percentile:
@@ -108,7 +109,7 @@ def test_the_front_is_what_brute_force_leaves(seed: int) -> None:
     found, proof = Search(kinds, x, runs, q.goals, False, False, lambda *a: None).run()
     keys = []
     for i in range(len(x)):
-        t = runs.run(*x.at(kinds, i))
+        t = runs.run(x.at(kinds, i))
         if t and not t.rejected and not t.saturated and t.share >= q.goals.slo.percentile:
             keys.append(q.goals.key(q.goals.values(t.figures)))
     front = {k for k in keys if not any(o != k and all(a <= b for a, b in zip(o, k, strict=True)) for o in keys)}
@@ -121,7 +122,7 @@ def test_equal_runs_are_equal_runs() -> None:
     kinds = kinds_of(q, runs.longest(loads_of(q, 1)[0])).kinds
     x, _ = screen(q, kinds, runs, lambda n: None)
     for i in range(len(x)):
-        assert runs.run(*x.at(kinds, i)) == Runs(q, q.goals.slo).run(*x.at(kinds, i))
+        assert runs.run(x.at(kinds, i)) == Runs(q, q.goals.slo).run(x.at(kinds, i))
     assert runs.settled > 0
 
 

@@ -55,7 +55,8 @@ def pareto(plan: ServingPlan) -> Any:
 
 
 def _cut(d: Deployment) -> str:
-    return f"{cut_words(d).split(' × ')[1]}, {d.plan['device']}, {d.plan['engine']}"
+    parts = [part.split(" × ")[1] for part in cut_words(d).split(" → ")]
+    return f"{' → '.join(parts)}, {d.plan['device']}, {d.plan['engine']}"
 
 
 def _hover(d: Deployment, plan: ServingPlan) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from windtunnel.report.plan_text import quantity
 
@@ -18,8 +18,13 @@ def cut_words(d: Deployment) -> str:
 
     Example: `4 × tp 2` or `2 × dp 8 ep 8`.
     """
-    axes = [f"{n} {d.plan[n]}" for n in _AXES if d.plan[n] > 1] or ["one device"]
-    return f"{d.plan['replicas']} × {' '.join(axes)}"
+    text = _cut(d.plan)
+    return text if "decode" not in d.plan else f"{text} → {_cut(d.plan['decode'])}"
+
+
+def _cut(plan: dict[str, Any]) -> str:
+    axes = [f"{n} {plan[n]}" for n in _AXES if plan[n] > 1] or ["one device"]
+    return f"{plan['replicas']} × {' '.join(axes)}"
 
 
 def limits_words(d: Deployment) -> str:
@@ -81,7 +86,7 @@ def certain_words(plan: ServingPlan) -> str:
 
 def why_words(plan: ServingPlan) -> list[str]:
     """Why the best beats the next cut, a sentence a line."""
-    others = [d for d in plan.frontier if (d.plan | _UNSAID) != (plan.best.plan | _UNSAID)]
+    others = [d for d in plan.frontier if _cut_of(d) != _cut_of(plan.best)]
     if not others:
         return ["no other cut keeps the objective"]
     nxt, first = others[0], plan.objectives[0]
@@ -100,7 +105,10 @@ def why_words(plan: ServingPlan) -> list[str]:
     return out
 
 
-_UNSAID = {"replicas": 0, "max_num_seqs": 0, "max_num_batched_tokens": 0}
+def _cut_of(d: Deployment) -> list[Any]:
+    """How instances are cut, without how many there are and their batch limits."""
+    other = d.plan.get("decode", {})
+    return [d.plan[n] for n in ("device", "engine", "weights", "kv_cache", *_AXES)] + [other.get(n) for n in _AXES]
 
 
 def proof_words(plan: ServingPlan) -> list[str]:

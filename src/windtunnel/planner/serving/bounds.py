@@ -77,6 +77,21 @@ class Sums:
         return float(np.partition(values, self.needed - 1)[: self.needed].sum()) if self.needed else 0.0
 
 
+def first_token_s(kind: Kind, sums: Sums, limit: float) -> Floats:
+    """(N,) least seconds to each request's first token, on an instance of its own.
+
+    Args:
+        kind: of instance.
+        sums: of the traffic.
+        limit: of an iteration's tokens, of all ranks together.
+    """
+    m = kind.iteration
+    per_token = kind.token_s(max(int(sums.prompt.max()), int(limit)) + 1)
+    cap = np.minimum(sums.prompt, limit if kind.instance.limits.chunked else np.inf).astype(np.int64)
+    once = m.prefill_extra_s + m.per_sequence_s + m.request_s + sums.pairs * m.prefill_pair_s
+    return np.asarray(sums.prompt * per_token[cap - 1] + once + sums.prompt * m.prefill_token_s) * _SAFE
+
+
 def light(kind: Kind, sums: Sums, slo: SloSpec, tokens: Floats) -> tuple[Floats, float]:
     """How many requests could keep the objective, each on an instance of its own, at each token limit; median TPOT.
 
@@ -86,29 +101,23 @@ def light(kind: Kind, sums: Sums, slo: SloSpec, tokens: Floats) -> tuple[Floats,
         slo: the objective.
         tokens: (T,) limits of an iteration's tokens, of all ranks together.
     """
-    m, limits = kind.iteration, kind.instance.limits
-    most = int(sums.prompt.max()) + 1
-    table = _monotone(kind.tables(max(most, int(tokens.max())))[0])
-    n = np.arange(1, len(table))
-    per_token = np.minimum.accumulate(table[1:] / n)  # least seconds a token of any batch up to n
-    one = table[1] + m.per_sequence_s + m.decode_kv_s * (sums.input + 1.0 + 0.5 * np.maximum(sums.decode - 1.0, 0.0))
-    once = m.prefill_extra_s + m.per_sequence_s + m.request_s + sums.pairs * m.prefill_pair_s
-    once = once + sums.prompt * m.prefill_token_s
+    m = kind.iteration
+    cached = sums.input + 1.0 + 0.5 * np.maximum(sums.decode - 1.0, 0.0)
+    one = (kind.step_s + m.per_sequence_s + m.decode_kv_s * cached) * _SAFE
     counts = []
     for limit in tokens:
-        cap = np.minimum(sums.prompt, limit if limits.chunked else np.inf).astype(np.int64)
-        first = sums.prompt * per_token[cap - 1] + once
         ok = np.ones(sums.count, np.bool_)
-        if slo.ttft_s is not None:
-            ok &= first * _SAFE <= slo.ttft_s
+        if slo.ttft_s is not None or slo.e2e_s is not None:
+            first = first_token_s(kind, sums, float(limit))
+            ok &= first <= (np.inf if slo.ttft_s is None else slo.ttft_s)
+            if slo.e2e_s is not None:
+                ok &= first + one * sums.decode <= slo.e2e_s
         if slo.tpot_s is not None:
-            ok &= (one * _SAFE <= slo.tpot_s * sums.step) | (sums.decode == 0)
-        if slo.e2e_s is not None:
-            ok &= (first + one * sums.decode) * _SAFE <= slo.e2e_s
+            ok &= (one <= slo.tpot_s * sums.step) | (sums.decode == 0)
         counts.append(float(ok.sum()))
     some = np.sort(one[sums.decode > 0])
     middle = max(len(some) - sums.warmup - 1, 0) // 2  # any so many of them have no smaller median
-    return np.array(counts), float(some[middle]) / sums.step * _SAFE if len(some) else 0.0
+    return np.array(counts), float(some[middle]) / sums.step if len(some) else 0.0
 
 
 def _monotone(table: Floats) -> Floats:
@@ -159,6 +168,21 @@ def work(kind: Kind, sums: Sums, sequences: Floats, tokens: Floats) -> Work:
         decode = _decode_only(knots, seconds, each, mu, float(cap))  # (M,)
         out[i] = np.minimum(value, decode[:, None, None]).transpose(1, 0, 2)
     return Work(out, beta)
+
+
+def decode_weights(kind: Kind, sums: Sums, cap: float) -> Floats:
+    """(M,) least seconds a step of iterations that hold no prompts, of up to `cap` sequences, at each multiplier."""
+    m = kind.iteration
+    knots = np.unique(np.concatenate([m.linear.tokens.astype(np.float64), [cap]]))
+    each = m.per_sequence_s + m.decode_kv_s * (sums.least_input + 1.0)
+    return _decode_only(knots, _monotone(_seconds(kind, knots)), each, MU, cap) * _SAFE
+
+
+def least_prompt_s(kind: Kind, sums: Sums, limit: float) -> float:
+    """Least seconds a prompt's token of any iteration within a limit of tokens, attention apart."""
+    cap = limit if kind.instance.limits.chunked else max(limit, float(sums.input.max()))
+    table = _monotone(kind.tables(int(cap))[0])
+    return float(((table[1:] + kind.iteration.prefill_extra_s) / np.arange(1, len(table))).min()) * _SAFE
 
 
 def _seconds(kind: Kind, n: Floats) -> Floats:
@@ -219,11 +243,31 @@ def busy_s(kind: Kind, sums: Sums, w: Work, tpot_s: float) -> tuple[Floats, Floa
     return whole * _SAFE, part * _SAFE
 
 
-def closed_s(kind: Kind, sums: Sums, w: Work, in_flight: Floats, lanes: Floats) -> Floats:
-    """Least duration of a closed loop: (S, T, C) for (C,) requests in flight on (C,) lanes."""
+def closed_s(kind: Kind, sums: Sums, w: Work, in_flight: Floats, lanes: Floats, tokens: Floats) -> Floats:
+    """Least duration of a closed loop: (S, T, C) for (C,) requests in flight on (C,) lanes.
+
+    What is in flight waits for its first token or decodes; the first takes at least as long as each request alone.
+    """
+    first = np.array([(first_token_s(kind, sums, float(t)) - kind.iteration.request_s).sum() for t in tokens])
     prompt_s, decode_s = attention_s(kind, sums)
     alone = float(prompt_s.sum() + decode_s.sum())
     work_s = w.alpha * float(sums.decode.sum()) + (w.beta * sums.prompt.sum())[None, :, None, :] + alone
-    best = work_s.max(axis=-1)  # (S, T, M)
+    best = work_s.max(axis=-1) + MU * first[None, :, None]  # (S, T, M)
     over = lanes[:, None] + MU[None, :] * in_flight[:, None]  # (C, M)
     return np.asarray((best[:, :, None, :] / over[None, None]).max(axis=-1)) * _SAFE
+
+
+def step_limit_s(sums: Sums, slo: SloSpec) -> float:
+    """Most seconds a step that the objective allows, on the mean of those that keep it."""
+    out = slo.tpot_s * sums.step if slo.tpot_s is not None else np.inf
+    if slo.e2e_s is not None:
+        out = min(out, slo.e2e_s * sums.needed / max(sums.least(sums.decode), 1.0))
+    return float(out)
+
+
+def latest_s(sums: Sums, slo: SloSpec) -> float:
+    """Seconds after its arrival by which a request that keeps the objective has ended."""
+    out = slo.e2e_s if slo.e2e_s is not None else np.inf
+    if slo.ttft_s is not None and slo.tpot_s is not None:
+        out = min(out, slo.ttft_s + slo.tpot_s * sums.step * float(sums.decode.max()))
+    return float(out)

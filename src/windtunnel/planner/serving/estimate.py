@@ -33,7 +33,7 @@ class Settled:
 def settled(
     kind: Kind, sums: Sums, sequences: Floats, tokens: Floats, *, rate: Floats | None, in_flight: Floats | None
 ) -> Settled:
-    """Steady states of one lane.
+    """Steady states of one lane that computes prompts and answers.
 
     Args:
         kind: of instance.
@@ -43,26 +43,17 @@ def settled(
         rate: (L,) requests a second that come to one lane; or
         in_flight: (L,) requests in flight on one lane.
     """
-    m, limits = kind.iteration, kind.instance.limits
-    prompt, answer = float(sums.prompt.mean()), max(float(sums.decode.mean()) * sums.step, 1.0)
-    pace = limits.tokens_per_step / 1e6
-    cached = float(sums.input.mean()) + 0.5 * answer
-    pairs = float(sums.pairs.mean()) / prompt
-    held = limits.blocks * limits.block / max(cached, 1.0)
-    most = np.minimum(sequences, max(held, 1.0))[:, None, None]
+    mean = _Mean(kind, sums)
+    limits = kind.instance.limits
+    prompt, answer, pace = mean.prompt, mean.answer, mean.pace
+    most = np.minimum(sequences, max(mean.held, 1.0))[:, None, None]
     cap = tokens[None, :, None]
 
-    def seconds(b: Floats, c: Floats) -> Floats:
-        n = b * limits.step_tokens + c
-        t = np.interp(n, m.linear.tokens, m.linear.seconds) + m.base_s
-        t = t + b * (m.per_sequence_s + cached * m.decode_kv_s) + c * (pairs * m.prefill_pair_s + m.prefill_token_s)
-        return np.asarray(t)
-
     def turn(b: Floats) -> Floats:
-        """Seconds between two tokens of a request at b sequences: the step, and its share of prompts."""
+        """Seconds between two steps at b sequences: the step, and its share of prompts."""
         c = b * prompt / answer * pace
         often = np.minimum(c / np.minimum(prompt, np.maximum(cap - b, 1.0)), 1.0)
-        return seconds(b, c) + often * m.prefill_extra_s
+        return mean.seconds(b, c) + often * kind.iteration.prefill_extra_s
 
     if in_flight is not None:
         b = np.minimum(in_flight[None, None, :] + 0.0 * cap, most)
@@ -76,9 +67,61 @@ def settled(
     t = turn(b) / pace
     room = np.maximum(cap - b, 1.0) if limits.chunked else np.full_like(b, prompt)
     chunks = np.ceil(prompt / np.minimum(room, prompt))
-    first = chunks * (seconds(b, np.minimum(room, prompt)) + m.prefill_extra_s)
-    busy = np.minimum(b / answer / t * first, 0.98)
-    wait = np.where(full > 1, np.inf, busy / (2.0 * (1.0 - busy)) * first)
+    first = chunks * (mean.seconds(b, np.minimum(room, prompt)) + kind.iteration.prefill_extra_s)
+    wait = np.where(full > 1, np.inf, _wait(b / answer / t, first))
     if in_flight is not None:
         wait = np.where(full > 1, (full - 1) * answer * t, 0.5 * first)
-    return Settled(first + wait + m.request_s, t, b / t, full)
+    return Settled(first + wait + kind.iteration.request_s, t, b / t, full)
+
+
+class _Mean:
+    """The mean request of a traffic on a kind of instance."""
+
+    def __init__(self, kind: Kind, sums: Sums) -> None:
+        limits = kind.instance.limits
+        self.kind, self.step = kind, limits.step_tokens
+        self.pace = limits.tokens_per_step / 1e6
+        self.prompt = float(sums.prompt.mean())
+        self.answer = max(float(sums.decode.mean()) * sums.step, 1.0)
+        self.cached = float(sums.input.mean()) + 0.5 * self.answer
+        self.pairs = float(sums.pairs.mean()) / self.prompt
+        self.held = limits.blocks / kind.lanes * limits.block / max(self.cached, 1.0)
+        """Sequences that the cache of a lane holds."""
+
+    def seconds(self, b: Floats, c: Floats | float) -> Floats:
+        """An iteration with b decoding sequences and c tokens of prompts."""
+        m = self.kind.iteration
+        t = np.interp(b * self.step + c, m.linear.tokens, m.linear.seconds) + m.base_s
+        t = t + b * (m.per_sequence_s + self.cached * m.decode_kv_s)
+        return np.asarray(t + c * (self.pairs * m.prefill_pair_s + m.prefill_token_s))
+
+
+def _wait(rate: Floats, each_s: Floats) -> Floats:
+    """Mean wait in line of a server whose jobs all take as long."""
+    busy = np.minimum(rate * each_s, 0.98)
+    return np.asarray(busy / (2.0 * (1.0 - busy)) * each_s)
+
+
+def decoding(
+    kind: Kind, sums: Sums, *, rate: Floats | None = None, in_flight: Floats | None = None
+) -> tuple[Floats, Floats]:
+    """Seconds a token and tokens a second of a lane that decodes alone, at rates or requests in flight of any shape."""
+    mean, most = _Mean(kind, sums), min(kind.usual()[0], 1e9)
+    most = max(min(most, mean.held), 1.0)
+    if in_flight is not None:
+        b = np.clip(in_flight, 1e-3, most)
+    else:
+        assert rate is not None
+        b = np.ones(np.shape(rate))
+        for _ in range(STEPS):
+            b = np.clip(rate * mean.answer * mean.seconds(b, 0.0) / mean.pace, 1e-3, most)
+    t = mean.seconds(b, 0.0) / mean.pace
+    return t, b / t
+
+
+def prompting(kind: Kind, sums: Sums, rate: Floats) -> Floats:
+    """Seconds to the first token of a lane that computes prompts alone, in turn; infinite past its limit."""
+    mean = _Mean(kind, sums)
+    each = float(mean.seconds(np.zeros(1), mean.prompt)[0]) + kind.iteration.prefill_extra_s
+    out = each + _wait(rate, np.full(np.shape(rate), each)) + kind.iteration.request_s
+    return np.where(rate * each > 1.0, np.inf, out)

@@ -50,6 +50,7 @@ class Kind:
     """The engine's own."""
     model: Any
     _table: Floats | None = None
+    _token_s: Floats | None = None
     _limits: dict[tuple[int, int], Limits | None] = field(default_factory=dict)
 
     @property
@@ -101,6 +102,31 @@ class Kind:
         if self._table is None or self._table.shape[1] <= most:
             self._table = self.iteration.tables(max(most, int(self.iteration.linear.tokens[-1])))
         return self._table[:, : most + 1]
+
+    def token_s(self, most: int) -> Floats:
+        """Least seconds a token of any iteration of up to 1, 2, … tokens, at least `most` entries."""
+        if self._token_s is None or len(self._token_s) < most:
+            table = self.tables(max(most, int(self.iteration.linear.tokens[-1])))[0]
+            rising = np.minimum.accumulate(table[::-1])[::-1]  # the largest series below that never falls
+            self._token_s = np.minimum.accumulate(rising[1:] / np.arange(1, len(rising)))
+        return self._token_s
+
+    @property
+    def step_s(self) -> float:
+        """Least seconds of an iteration, its table alone."""
+        return float(self.iteration.linear.seconds.min() + self.iteration.base_s)
+
+    def usual(self) -> tuple[float, float]:
+        """Sequences of one lane and tokens of an iteration at the engine's own limits, or those of the scenario."""
+        s, t = self.usual_places()
+        return float(self.lane_sequences()[s]), float(self.lane_tokens()[t])
+
+    def usual_places(self) -> tuple[int, int]:
+        """Their places among the limits to choose from."""
+        own = self.default
+        s = self.sequences.index(own[0]) if own[0] in self.sequences else len(self.sequences) - 1
+        t = self.tokens.index(own[1]) if own[1] in self.tokens else len(self.tokens) - 1
+        return s, t
 
     def axes(self) -> dict[str, Any]:
         """What tells it from other kinds."""

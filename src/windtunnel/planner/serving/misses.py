@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 
+from windtunnel.planner.serving.columns import NOTHING, TOO_SLOW, Columns
 from windtunnel.planner.serving.kinds import Kind
 from windtunnel.planner.serving.question import Question
 from windtunnel.planner.serving.search import Found
-from windtunnel.planner.serving.space import NOTHING, TOO_SLOW, Candidates
 from windtunnel.planner.serving.trial import PARTS, Runs, Trial
 
 MOST = 96
-"""Candidates that are simulated to find the nearest miss."""
+"""Columns that are simulated to find the nearest miss."""
 _WORDS = {"ttft_s": "TTFT", "tpot_s": "TPOT", "e2e_s": "E2E"}
 
 
-def nearest_miss(q: Question, kinds: list[Kind], x: Candidates, runs: Runs, found: Found) -> tuple[str, str]:
+def nearest_miss(q: Question, kinds: list[Kind], x: Columns, runs: Runs, found: Found) -> tuple[str, str]:
     """What no candidate keeps, and the nearest miss: which limit, by how much, and what would have to change."""
     slo = q.goals.slo
     tried = {e.index: e for e in found.evaluated}
@@ -23,7 +23,7 @@ def nearest_miss(q: Question, kinds: list[Kind], x: Candidates, runs: Runs, foun
     near = [int(i) for i in np.argsort(over, kind="stable")[:MOST]]
     trials: list[tuple[float, int, Trial]] = []
     for i in dict.fromkeys([*near, *sorted(tried, key=lambda i: over[i])[:MOST]]):
-        trial = tried[i].trial if i in tried else runs.run(*x.at(kinds, i))
+        trial = tried[i].trial if i in tried else runs.run(x.at(kinds, i))
         if trial is not None:
             values = q.goals.values(trial.figures)
             broken = len(q.goals.missed(values)) + 2.0 * bool(trial.rejected)
@@ -94,23 +94,30 @@ def _change(q: Question, trial: Trial) -> str:
     return "it would take " + (" and ".join(parts) or "a lower percentile") + ", a lower load, or other devices"
 
 
-def _words(kinds: list[Kind], x: Candidates, i: int) -> str:
-    kind, s, t, replicas, _ = x.at(kinds, i)
+def _words(kinds: list[Kind], x: Columns, i: int) -> str:
+    c = x.at(kinds, i)
+    text = _cut(c.replicas, c.kind)
+    if c.answers is not None:
+        text = f"{text} for prompts and {_cut(c.answering, c.answers)} for answers"
+    where = c.kind.place.cluster.device.id
+    return f"{text} on {where}, max_num_seqs {c.sequences}, max_num_batched_tokens {c.tokens}"
+
+
+def _cut(replicas: int, kind: Kind) -> str:
     axes = {n: v for n, v in kind.axes().items() if n in ("tp", "pp", "dp", "ep") and v > 1} or {"tp": 1}
-    words = " ".join(f"{n} {v}" for n, v in axes.items())
-    return f"{replicas} × {words} on {kind.place.cluster.device.id}, max_num_seqs {s}, max_num_batched_tokens {t}"
+    return f"{replicas} × " + " ".join(f"{n} {v}" for n, v in axes.items())
 
 
-def _estimated(q: Question, x: Candidates) -> np.ndarray:
+def _estimated(q: Question, x: Columns) -> np.ndarray:
     """How far each candidate is estimated to be over the objective."""
     slo = q.goals.slo
     out = np.ones(len(x))
-    settles = np.isfinite(x.estimate[:, 0])
+    settles = np.isfinite(x.estimate[0])
     for column, limit in ((0, slo.ttft_s), (1, slo.tpot_s)):
         if limit:
-            out = np.maximum(out, np.where(settles, x.estimate[:, column] / limit, out))
+            out = np.maximum(out, np.where(settles, x.estimate[column] / limit, out))
     if q.load == "rate_per_s":
-        out = np.where(settles, out, 1.5 + x.load / np.maximum(x.estimate[:, 2] * x.requests_per_token, 1e-9))
+        out = np.where(settles, out, 1.5 + x.load / np.maximum(x.estimate[2] * x.requests_per_token, 1e-9))
     for bound in q.goals.limits:
         out = out + ~bound.met(bound.metric.bound(x.best))
     return np.asarray(out + x.devices * 1e-9)

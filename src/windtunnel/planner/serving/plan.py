@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 
 from windtunnel.errors import Infeasible
+from windtunnel.planner.serving.columns import Columns
 from windtunnel.planner.serving.kinds import Kind, Kinds, kinds_of
 from windtunnel.planner.serving.misses import nearest_miss
 from windtunnel.planner.serving.question import GRID, Question, loads_of, question_of
 from windtunnel.planner.serving.search import Evaluated, Found, Proof, Search
-from windtunnel.planner.serving.space import Candidates, screen
+from windtunnel.planner.serving.space import screen
 from windtunnel.planner.serving.trial import Runs
 from windtunnel.serving.results import ServingResult
 from windtunnel.serving.simulate import simulate_serving
@@ -182,7 +183,7 @@ def _has_slo(q: Question) -> bool:
 class Searched:
     """One screen and search."""
 
-    x: Candidates
+    x: Columns
     found: Found
     proof: Proof
     upper: bool
@@ -209,7 +210,7 @@ class Searched:
         return cls(search.x, found, proof, upper, took)
 
 
-def _between(q: Question, x: Candidates, best: Evaluated) -> tuple[float, ...]:
+def _between(q: Question, x: Columns, best: Evaluated) -> tuple[float, ...]:
     """Loads from the best one's up to the next of the grid, a tenth of the way each; in flight: for each device."""
     load = float(x.load[best.index])
     if q.load == "concurrency":
@@ -235,7 +236,7 @@ def _result(
         central = _deployment(q, kinds, other, other.found.best)
     cuts: dict[Any, Evaluated] = {}
     for e in good:
-        cuts.setdefault((int(one.x.kind[e.index])), e)
+        cuts.setdefault((int(one.x.kind[e.index]), int(one.x.answers[e.index])), e)
     top = sorted(cuts.values(), key=lambda e: e.key)[: q.wanted.top]
     proof = one.proof
     pruned = {
@@ -259,17 +260,17 @@ def _tried(q: Question, kinds: Kinds, searches: tuple[Searched | None, ...]) -> 
     for one in (s for s in searches if s is not None):
         for e in one.found.evaluated:
             if not {*e.missed} - {"slo"} and e.trial.share >= q.goals.slo.percentile:
-                kind, s, t, replicas, load = one.x.at(kinds.kinds, e.index)
-                out.setdefault((id(kind), s, t, replicas, load), _deployment(q, kinds, one, e))
+                out.setdefault(one.x.at(kinds.kinds, e.index), _deployment(q, kinds, one, e))
     return tuple(out.values())
 
 
-def _burden(x: Candidates, kinds: Kinds, e: Evaluated) -> tuple[float, ...]:
+def _burden(x: Columns, kinds: Kinds, e: Evaluated) -> tuple[float, ...]:
     """What makes a deployment less simple: kinds of parallelism, devices of an instance, limits unlike the engine's."""
-    kind, s, t, _, _ = x.at(kinds.kinds, e.index)
-    p, own, limits = kind.plan, kind.default, (s, t)
-    changed = sum(a != b for a, b in zip(limits, own, strict=True))
-    return float((p.pp > 1) + (p.dp > 1) + (p.ep > 1)), float(kind.devices), float(changed), -limits[0], -limits[1]
+    c = x.at(kinds.kinds, e.index)
+    sides = [c.kind] if c.answers is None else [c.kind, c.answers]
+    parallel = sum((k.plan.pp > 1) + (k.plan.dp > 1) + (k.plan.ep > 1) for k in sides) + len(sides)
+    changed = sum(a != b for a, b in zip((c.sequences, c.tokens), c.kind.default, strict=True))
+    return float(parallel), float(sum(k.devices for k in sides)), float(changed), -c.sequences, -c.tokens
 
 
 def _confirmed(
@@ -292,11 +293,11 @@ def _confirmed(
     return good[0], written.model_dump(mode="json", exclude_unset=True), simulate_serving(written)
 
 
-def written_in(q: Question, kinds: list[Kind], x: Candidates, index: int) -> Scenario:
+def written_in(q: Question, kinds: list[Kind], x: Columns, index: int) -> Scenario:
     """The scenario with a candidate written in."""
-    kind, s, t, replicas, _ = x.at(kinds, index)
-    pool = kind.pool(q.pool, s, t, replicas)
-    update: dict[str, Any] = {"pools": (pool,)}
+    c = x.at(kinds, index)
+    kind = c.kind
+    update: dict[str, Any] = {"pools": c.pools(q.pool)}
     if q.load != "given":
         value: Any = int(x.load[index]) if q.load == "concurrency" else float(x.load[index])
         update["traffic"] = q.serving.traffic.model_copy(update={q.load: value})
@@ -310,16 +311,15 @@ def written_in(q: Question, kinds: list[Kind], x: Candidates, index: int) -> Sce
 
 def _deployment(q: Question, kinds: Kinds, one: Searched, e: Evaluated) -> Deployment:
     x = one.x
-    kind, s, t, replicas, _ = x.at(kinds.kinds, e.index)
-    axes = kind.axes() | {"replicas": replicas, "max_num_seqs": s, "max_num_batched_tokens": t}
+    c = x.at(kinds.kinds, e.index)
     at = replace(
         x.best, **{n: getattr(x.best, n)[e.index : e.index + 1] for n in type(x.best).__dataclass_fields__}
     )  # fmt: skip
     bounds = {m.name: float(m.bound(at)[0]) for m in q.goals.objectives}
     names = ("ttft_s", "tpot_s", "tokens_per_s")
-    estimate = {n: float(v) for n, v in zip(names, x.estimate[e.index], strict=True)}
+    estimate = {n: float(v) for n, v in zip(names, x.estimate[:, e.index], strict=True)}
     found = e.trial
     return Deployment(
-        axes, float(x.load[e.index]), e.values, found.share, found.share_upper, found.quantiles, bounds, estimate,
+        c.axes(), float(x.load[e.index]), e.values, found.share, found.share_upper, found.quantiles, bounds, estimate,
         e.missed,
     )  # fmt: skip

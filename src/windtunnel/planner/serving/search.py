@@ -13,14 +13,14 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from windtunnel.planner.serving.columns import NOTHING, TOO_MUCH, TOO_SLOW, Columns
 from windtunnel.planner.serving.kinds import Kind
 from windtunnel.planner.serving.objectives import Goals
-from windtunnel.planner.serving.space import NOTHING, TOO_MUCH, TOO_SLOW, Candidates
 from windtunnel.planner.serving.trial import Runs, Trial
 
 Floats = npt.NDArray[np.float64]
 FIRST, FEW = 24, 8
-"""Candidates that are simulated by their estimate before the bounds take over: until one is good, and at least."""
+"""Columns that are simulated by their estimate before the bounds take over: until one is good, and at least."""
 MOST = 20_000
 """Simulations that end a search."""
 
@@ -90,7 +90,7 @@ class Search:
     """One search over screened candidates; `upper` asks for the objective at the upper end of the interval."""
 
     kinds: list[Kind]
-    x: Candidates
+    x: Columns
     runs: Runs
     goals: Goals
     upper: bool
@@ -116,7 +116,7 @@ class Search:
         self._go(first=True)
         return self.found, self.proof
 
-    def further(self, more: Candidates) -> tuple[Found, Proof]:
+    def further(self, more: Columns) -> tuple[Found, Proof]:
         """Go on with more candidates of the same kinds: loads between two that were tried."""
         bound = self.goals.bounds(more.best)
         able, within = more.impossible == NOTHING, np.isfinite(bound[:, 0])
@@ -128,7 +128,7 @@ class Search:
         p.too_much += int((more.impossible == TOO_MUCH).sum())
         p.limits += int((able & ~within).sum())
         p.load += int(above.sum())
-        self.x = self.x.joined(more)
+        self.x = Columns.joined([self.x, more])
         self._bound = np.concatenate([self._bound, bound])
         self._alive = np.concatenate([self._alive, able & within & ~above])
         self._go(first=False)
@@ -154,9 +154,9 @@ class Search:
 
     # -- order ---------------------------------------------------------------------------------------------------------
     def _promising(self) -> npt.NDArray[np.int64]:
-        """Candidates that are estimated to keep the objective, the best first, then the simplest."""
+        """Columns that are estimated to keep the objective, the best first, then the simplest."""
         x, slo = self.x, self.goals.slo
-        first, token = x.estimate[:, 0], x.estimate[:, 1]
+        first, token = x.estimate[0], x.estimate[1]
         ok = self._alive & (first <= (slo.ttft_s or np.inf)) & (token <= (slo.tpot_s or np.inf))
         at = np.flatnonzero(ok)
         if not len(at):
@@ -165,7 +165,7 @@ class Search:
             return np.asarray(at[np.argsort(over, kind="stable")])
         best = self.x.best
         likely = type(best)(
-            best.devices, best.price, x.estimate[:, 2], x.estimate[:, 2] * x.requests_per_token, 1.0 / token,
+            best.devices, best.price, x.estimate[2], x.estimate[2] * x.requests_per_token, 1.0 / token,
             best.least_w,
         )  # fmt: skip
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -179,7 +179,8 @@ class Search:
         default = np.array([(_place(k.sequences, k.default[0]), _place(k.tokens, k.default[1])) for k in self.kinds])
         default = default[x.kind[at]]
         changed = (default[:, 0] != x.sequences[at]) * 0.25 + (default[:, 1] != x.tokens[at]) * 0.25
-        return np.asarray(kinds[x.kind[at]] + changed)
+        split = np.where(x.answers[at] >= 0, 1.0 + kinds[np.maximum(x.answers[at], 0)], 0.0)
+        return np.asarray(kinds[x.kind[at]] + changed + split)
 
     def _start(self) -> None:
         """Simulate the most promising few, so that bounds have something to beat."""
@@ -201,7 +202,7 @@ class Search:
             at = np.flatnonzero(self._alive)
             if not len(at) or self.runs.simulated >= MOST:
                 return
-            order = np.lexsort((self.x.estimate[at, 1], self._plainness(at), self._bound[at, 0]))
+            order = np.lexsort((self.x.estimate[1, at], self._plainness(at), self._bound[at, 0]))
             # several at a time: sorting costs more than a run
             for i in at[order[: max(8, len(at) // 64)]]:
                 if not self._alive[i]:
@@ -218,6 +219,7 @@ class Search:
             return
         i = best.index
         same = (x.kind == x.kind[i]) & (x.replicas == x.replicas[i]) & (x.load == x.load[i])
+        same &= (x.answers == x.answers[i]) & (x.answering == x.answering[i])
         tried = {e.index for e in self.found.evaluated}
         at = np.flatnonzero(same & (x.impossible == NOTHING))
         plain = self._plainness(at)
@@ -264,7 +266,7 @@ class Search:
     def _simulate(self, index: int) -> Evaluated | None:
         x = self.x
         self._alive[index] = False
-        trial = self.runs.run(*x.at(self.kinds, index))
+        trial = self.runs.run(x.at(self.kinds, index))
         if trial is None:
             self.proof.refused += 1
             return None

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 
 from windtunnel.cost.serving import release_of
+from windtunnel.planner.serving.bounds import Sums
+from windtunnel.planner.serving.columns import Choice
 from windtunnel.planner.serving.kinds import Kind
 from windtunnel.planner.serving.objectives import Figures
 from windtunnel.planner.serving.question import Question
@@ -53,9 +55,10 @@ class Runs:
     simulated: int = 0
     settled: int = 0
     """Candidates whose run is the same as one made before."""
+    _sums: dict[tuple[float, bool, int], Sums] = field(default_factory=dict)
     _traffic: dict[float, Traffic] = field(default_factory=dict)
     _chains: dict[tuple[float, int], Chains] = field(default_factory=dict)
-    _high: dict[tuple[str, str], dict[str, float]] = field(default_factory=dict)
+    _high: dict[tuple[str, str, str], dict[str, float]] = field(default_factory=dict)
     _known: dict[tuple[int, int, float], list[tuple[Limits, int, Trial]]] = field(default_factory=dict)
 
     def traffic(self, load: float) -> Traffic:
@@ -64,39 +67,51 @@ class Runs:
             self._traffic[load] = self.q.traffic(load)
         return self._traffic[load]
 
+    def sums(self, load: float, caching: bool, step: int) -> Sums:
+        """What the requests at a load ask for."""
+        key = load, caching, step
+        if key not in self._sums:
+            requests, warmup = self.traffic(load).requests, self.q.serving.traffic.warmup_requests
+            self._sums[key] = Sums.of(requests, self.slo, warmup, caching=caching, step=step)
+        return self._sums[key]
+
+    def span_s(self, load: float) -> float:
+        """Seconds between the first and the last arrival."""
+        return self.sums(load, False, 1).span_s
+
     def longest(self, load: float) -> int:
         """Tokens of the longest prompt and answer."""
         requests = self.traffic(load).requests
         return int((requests.input_tokens + requests.output_tokens).max())
 
-    def upper(self, kind: Kind) -> dict[str, float]:
+    def upper(self, kind: Kind, form: str = "whole") -> dict[str, float]:
         """By how much measured times may exceed predicted ones, by part of the objective."""
         s, device = kind.serving, kind.place.cluster.device
-        key = release_of(s.engine, s.engine_version), device.generation
+        key = release_of(s.engine, s.engine_version), device.generation, form
         if key not in self._high:
-            found = {name: band(*key, self.q.model, name) for name in PARTS}
+            found = {name: band(*key[:2], self.q.model, name, form=form) for name in PARTS}
             self._high[key] = {n: max(b.high, 1.0) for n, b in found.items() if b is not None}
         return self._high[key]
 
-    def tightened(self, kind: Kind) -> SloSpec:
+    def tightened(self, kind: Kind, form: str = "whole") -> SloSpec:
         """The objective over how much longer things may take: who keeps it keeps the other at the upper end."""
-        high = self.upper(kind)
+        high = self.upper(kind, form)
         parts = {n: None if (v := getattr(self.slo, n)) is None else v / high.get(n, 1.0) for n in PARTS}
         return self.slo.model_copy(update=parts)
 
-    def run(self, kind: Kind, sequences: int, tokens: int, replicas: int, load: float) -> Trial | None:
+    def run(self, c: Choice) -> Trial | None:
         """Simulate a candidate; None where its engine does not start."""
-        limits = kind.limits(self.q.pool, sequences, tokens)
+        limits = c.kind.limits(self.q.pool, c.sequences, c.tokens)
         if limits is None:
             return None
-        traffic = self.traffic(load)
+        traffic = self.traffic(c.load)
         limits = replace(limits, concurrency=traffic.concurrency)
-        key = id(kind), replicas, load
+        key = id(c.kind), c.replicas, c.load
         for other, peak, trial in self._known.get(key, []):
-            if _same_run(limits, other, peak, traffic.requests, alike=self._alike(load, limits)):
+            if _same_run(limits, other, peak, traffic.requests, alike=self._alike(c.load, limits)):
                 self.settled += 1
                 return trial
-        trial = self._simulate(kind, limits, replicas, load, traffic)
+        trial = self._simulate(c, limits, traffic)
         self.simulated += 1
         self._known.setdefault(key, []).append((limits, trial.peak, trial))
         return trial
@@ -105,8 +120,9 @@ class Runs:
         """Whether prompts have something in common, so that the size of the cache decides what is found in it."""
         return limits.caching and self._chains[load, limits.block].common > 0
 
-    def _simulate(self, kind: Kind, limits: Limits, replicas: int, load: float, traffic: Traffic) -> Trial:
-        q, lanes = self.q, replicas * kind.lanes
+    def _simulate(self, c: Choice, limits: Limits, traffic: Traffic) -> Trial:
+        q, kind, load = self.q, c.kind, c.load
+        lanes = c.replicas * kind.lanes
         requests = replace(traffic.requests, arrival_s=traffic.requests.arrival_s.copy())
         longest = kind.instance.max_model_len
         if longest:
@@ -135,17 +151,16 @@ class Runs:
                 requests, table, limits, lanes, chains, policy=hooks.policy, router=hooks.router, queue=hooks.queue,
                 admission=hooks.admission, pace=hooks.pace,
             )  # fmt: skip
-        return self._trial(kind, limits, replicas, requests, outcome.totals, traffic)
+        return self._trial(c, limits, requests, outcome.totals, traffic)
 
-    def _trial(
-        self, kind: Kind, limits: Limits, replicas: int, requests: Requests, totals: Any, traffic: Traffic
-    ) -> Trial:
-        spec = traffic.spec
+    def _trial(self, c: Choice, limits: Limits, requests: Requests, totals: Any, traffic: Traffic) -> Trial:
+        spec, kind = traffic.spec, c.kind
         found = measures(requests, kind.iteration.request_s, spec.warmup_requests)
         done = requests.state == DONE
         count = max(int(found.done.sum()), 1)
         share = float(found.good(self.slo).sum()) / count
-        upper = float(found.good(self.tightened(kind)).sum()) / count
+        form = "whole" if c.answers is None else "split"
+        upper = float(found.good(self.tightened(kind, form)).sum()) / count
         first = float(np.nanmin(requests.arrival_s)) if len(requests) else 0.0
         last = float(np.nanmax(requests.finish_s)) if done.any() else 0.0
         duration, tokens = max(last - first, 1e-12), float(requests.output_tokens[done].sum())
@@ -158,10 +173,10 @@ class Runs:
                 self.q.model, kind.place.cluster, kind.instance.shape, kind.iteration, totals, duration,
                 output_tokens=tokens, mixed=limits.mixed,
             )  # fmt: skip
-            mean_w = (drawn.mean_w_per_device or 0.0) * kind.devices * replicas
+            mean_w = (drawn.mean_w_per_device or 0.0) * c.devices
         quantiles = _quantiles(found, self.slo)
         figures = Figures(
-            kind.devices * replicas, kind.place.price, duration, tokens, int(done.sum()), share,
+            c.devices, kind.place.price, duration, tokens, int(done.sum()), share,
             quantiles["tpot_p50_s"], mean_w,
         )  # fmt: skip
         saturated = not limits.concurrency and not spec.offline and backlog_grows(requests)
