@@ -182,7 +182,8 @@ def iteration_model(
     casts = len(model.layer_kinds()) * coefficients.quantise_layer_s if shape.linear.casts else 0.0
     sequence_s = coefficients.sequence_s / shape.dp + linear.head_row_s + attention.decode_state_s
     return IterationModel(
-        linear, coefficients.host_s + depth * gaps + casts + linear.head_s, attention.prompt_pair_s,
+        linear, coefficients.host_s + depth * gaps + casts + linear.head_s + layers.placement_s(),
+        attention.prompt_pair_s,
         attention.windowed_token_s, attention.decode_kv_s, attention.decode_window_s, model.attended_window,
         sequence_s, depth * coefficients.prompt_layer_s if cuda_graphs else 0.0, coefficients.request_s, attention,
         coefficients,

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from windtunnel import graph
 from windtunnel.cost.coefficients import Coefficients
+from windtunnel.cost.expert_load import slowest
 from windtunnel.cost.serving import ServingCoefficients
 from windtunnel.cost.streamed import both_roofs_s, distinct_experts
 from windtunnel.graph import Batch, Kind, Operator
@@ -81,6 +82,7 @@ class Layers:
         self.network = NetworkModel(cluster)
         self.device = cluster.device
         self.local = local_blocks(model, shape)
+        self.loads: dict[bytes, tuple[Floats, Floats]] = {}
 
     def segments(self, tokens: npt.NDArray[np.int64]) -> list[Segment]:
         """(kinds · G) segments, kind by kind."""
@@ -204,17 +206,26 @@ class Layers:
 
     def _experts(self, op: Operator, n: Floats) -> Row:
         """Grouped products of the experts of one rank: weights of those that some token needs, all tokens' rows."""
-        model, shape, c, device = self.model, self.shape, self.c, self.device
+        shape, c, device = self.shape, self.c, self.device
         fmt = shape.expert
-        topk = float(model.num_experts_per_tok)
-        touched = distinct_experts(float(model.num_experts), topk, n, self.skew) / shape.ep
-        rows = op.m * n / shape.dp
+        over, touched = self._load(n)
+        rows = op.m * n / shape.dp * over
         moved = touched * op.n * op.k * fmt.bytes_per_weight + 2.0 * rows * (op.k + op.n)
         rate = device.peak(fmt.compute) * self._fraction(c.matrix_fraction, fmt.compute)
         rate *= self._fraction(c.expert_matrix_fraction, fmt.compute)
         read = c.expert_bytes_fraction.get(fmt.stored, 0.6) * device.memory_bytes_per_s
         seconds = both_roofs_s(2.0 * rows * op.n * op.k / rate, moved / read, c.roofline_power)
         return op.name, "gemm", COMPUTE, seconds, moved, moved / read
+
+    def _load(self, n: Floats) -> tuple[Floats, Floats]:
+        """Of the slowest rank: its rows over the mean, and the experts whose weights it reads."""
+        model, shape, topk = self.model, self.shape, float(self.model.num_experts_per_tok)
+        if shape.experts is None:
+            return np.ones_like(n), distinct_experts(float(model.num_experts), topk, n, self.skew) / shape.ep
+        key = n.tobytes()
+        if key not in self.loads:
+            self.loads[key] = slowest(model.num_experts, topk, shape.ep, shape.experts, n)
+        return self.loads[key]
 
     # -- communication -------------------------------------------------------------------------------------------------
     def _all_reduce(self, rows: Floats) -> Floats:
@@ -245,6 +256,8 @@ class Layers:
         sent = n / ranks * min(float(model.num_experts_per_tok), float(ranks)) * 3.0 * model.hidden_size
         if shape.gathered:
             sent = n * (1.0 - 1.0 / ranks) * (shape.expert.bytes_sent + 2.0) * model.hidden_size
+        elif shape.experts is not None:
+            sent = sent * self._load(n)[0]
         inside = min(self.cluster.scale_up_domain, ranks)
         up = c.all_to_all_fraction * self.cluster.scale_up.bytes_per_s
         seconds = 2.0 * c.all_to_all_s + sent / up
@@ -262,6 +275,21 @@ class Layers:
             link = self.cluster.scale_up
             return np.asarray(link.latency_s + size / link.bytes_per_s)
         return np.asarray(self.cluster.scale_out.latency_s + size / self.cluster.nic_bytes_per_s_per_device)
+
+    def placement_s(self) -> float:
+        """What placing experts anew takes an iteration: each rank gets all of its experts over its slowest link."""
+        load = self.shape.experts
+        if load is None or not load.balanced or self.shape.ep == 1:
+            return 0.0
+        depth = Counter(self.model.layer_kinds())
+        held = sum(
+            depth[kind] * op.params * self.shape.expert.bytes_per_weight
+            for kind, operators in self.local.items() for op in operators if op.kind == Kind.GROUPED_GEMM
+        )  # fmt: skip
+        held *= 1.0 + load.redundant / self.model.num_experts
+        inside = self.shape.ranks <= self.cluster.scale_up_domain
+        rate = self.cluster.scale_up.bytes_per_s if inside else self.cluster.nic_bytes_per_s_per_device
+        return held / (self.c.all_to_all_fraction * rate) / load.interval
 
     # -- ends and sums -------------------------------------------------------------------------------------------------
     def _head(self) -> tuple[float, float]:

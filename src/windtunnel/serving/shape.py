@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from windtunnel.cost.expert_load import ExpertLoad
 from windtunnel.errors import ProblemList
 from windtunnel.specs.cluster import ClusterSpec
 from windtunnel.specs.device import DeviceSpec
+from windtunnel.specs.experts import ExpertLoadSpec
 from windtunnel.specs.model import ModelSpec
 from windtunnel.specs.serving import ServingPlan, ServingPrecision
 
@@ -79,6 +81,9 @@ class Shape:
     gathered: bool = False
     """Whether ranks that share experts gather all tokens and scatter sums, instead of two all-to-alls."""
 
+    experts: ExpertLoad | None = None
+    """How unevenly experts are drawn; absent: alike, but for `expert_skew`."""
+
     @property
     def ranks(self) -> int:
         """Devices of one pipeline stage."""
@@ -87,7 +92,7 @@ class Shape:
 
 def shape_of(
     model: ModelSpec, cluster: ClusterSpec, plan: ServingPlan, precision: ServingPrecision, where: str,
-    problems: ProblemList,
+    problems: ProblemList, load: ExpertLoadSpec | None = None,
 ) -> Shape:  # fmt: skip
     """Check a pool's plan against the model; problems are added under `where`."""
     device = cluster.device
@@ -99,8 +104,10 @@ def shape_of(
     ranks = plan.tp * plan.dp
     if plan.ep > 1 and not model.num_experts:
         problems.add(f"{where}.ep", plan.ep, f"must be 1: {model.name} has no experts")
-    elif model.num_experts and (ranks % plan.ep or model.num_experts % plan.ep):
-        rule = f"must divide tp · dp = {ranks} and num_experts {model.num_experts} of {model.name}"
+    copies = load.num_redundant_experts if load else 0
+    if plan.ep > 1 and model.num_experts and (ranks % plan.ep or (model.num_experts + copies) % plan.ep):
+        beside = f" with {copies} redundant ones" if copies else ""
+        rule = f"must divide tp · dp = {ranks} and num_experts {model.num_experts}{beside} of {model.name}"
         problems.add(f"{where}.ep", plan.ep, rule)
     if plan.num_devices > cluster.num_devices:
         rule = (
@@ -111,4 +118,11 @@ def shape_of(
         plan.tp, plan.pp, plan.dp, plan.ep, max(ranks // plan.ep, 1) if model.num_experts else 1,
         format_of(precision.weights, device), format_of(precision.experts or precision.weights, device),
         CACHE_BYTES[precision.kv_cache], plan.cp, plan.dcp,
+        experts=_expert_load(load) if model.num_experts else None,
     )  # fmt: skip
+
+
+def _expert_load(load: ExpertLoadSpec | None) -> ExpertLoad | None:
+    if load is None:
+        return None
+    return ExpertLoad(load.popularity, load.num_redundant_experts, load.eplb, load.step_interval)

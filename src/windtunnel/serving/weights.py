@@ -36,7 +36,8 @@ def block_bytes(operators: Sequence[Operator], shape: Shape) -> float:
         grouped = op.kind == Kind.GROUPED_GEMM
         fmt = shape.expert if grouped else shape.linear
         linear = grouped or (op.kind == Kind.GEMM and op.number_class == "linear")
-        total += op.params * (fmt.bytes_per_weight if linear else 2.0)
+        copies = 1.0 + shape.experts.redundant / (op.groups * shape.ep) if grouped and shape.experts else 1.0
+        total += copies * op.params * (fmt.bytes_per_weight if linear else 2.0)
     return total
 
 

@@ -8,6 +8,7 @@ from pydantic import Field
 
 from windtunnel.specs.autoscale import AutoscaleSpec
 from windtunnel.specs.base import Bytes, Count, Named, Seconds, Spec
+from windtunnel.specs.experts import ExpertLoadSpec
 from windtunnel.specs.speculation import SpeculationSpec
 from windtunnel.specs.traffic import TrafficSpec
 from windtunnel.specs.transfer import TransferSpec
@@ -131,3 +132,5 @@ class ServingSpec(Spec):
     streaming: bool = True
     expert_skew: float = Field(default=0.85, gt=0, le=1)
     """Experts that routing treats as alike, as a share of all: below 1 where some are drawn more often."""
+    expert_load: ExpertLoadSpec | None = None
+    """A distribution of loads and a placement in place of `expert_skew`."""

@@ -70,7 +70,7 @@ def resolve(
     """
     engine = ENGINES.get(serving.engine, "serving.engine")
     version = version_of(serving.engine_version)
-    shape = shape_of(model, cluster, pool.plan, serving.precision, f"{where}.plan", problems)
+    shape = shape_of(model, cluster, pool.plan, serving.precision, f"{where}.plan", problems, serving.expert_load)
     drafting = drafting_of(serving.speculation, model, cluster, shape, problems)
     network = drafting.network if drafting else None
     told = pool.limits

@@ -1,0 +1,119 @@
+"""Tokens that experts and their ranks get: a distribution of popularity, a placement, and its slowest rank.
+
+A step lasts as long as the rank with most tokens. Two things make it longer than the mean: experts that are drawn more
+often than others, and chance, which weighs most where a rank gets few tokens.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float64]
+DRAWS = 8
+"""Placements without balancing that are averaged: popular experts lie where they happen to."""
+GRID = 96
+
+
+@dataclass(frozen=True, slots=True)
+class ExpertLoad:
+    """How unevenly experts are drawn, and what is done about it."""
+
+    popularity: float
+    """Exponent of Zipf's law: the k-th of the experts is drawn in proportion to k to the power of minus this."""
+    redundant: int = 0
+    """Copies beside one of each expert, over all ranks."""
+    balanced: bool = False
+    """Whether experts are copied and placed by their load."""
+    interval: int = 3000
+    """Iterations between two placements."""
+
+
+def drawn(experts: int, topk: float, popularity: float) -> Floats:
+    """(E,) probability that a token is sent to each expert, most popular first; they sum to `topk`."""
+    share = np.arange(1, experts + 1, dtype=np.float64) ** -popularity
+    out = topk * share / share.sum()
+    while (out > 1.0).any():  # nobody is drawn twice by a token: what is over goes to the others
+        free = out < 1.0
+        out = np.minimum(out, 1.0)
+        out[free] *= (topk - (~free).sum()) / out[free].sum()
+    return np.asarray(out)
+
+
+def balanced(load: Floats, ranks: int, redundant: int) -> Floats:
+    """(R, E) share of each expert's tokens that each rank computes: hot experts copied, then packed by load.
+
+    Source: deepseek-ai/EPLB, `eplb.py`: the next copy goes to the expert with most tokens a copy; copies are packed
+    from the heaviest on, each to the rank with least load that has a slot left.
+    """
+    copies = np.ones(len(load))
+    for _ in range(redundant):
+        copies[int(np.argmax(load / copies))] += 1
+    slots = int(np.ceil(copies.sum() / ranks))
+    parts = np.repeat(np.arange(len(load)), copies.astype(int))
+    weight = (load / copies)[parts]
+    out, have, used = np.zeros((ranks, len(load))), np.zeros(ranks), np.zeros(ranks, int)
+    for i in np.argsort(-weight, kind="stable"):
+        rank = int(np.argmin(np.where(used < slots, have, np.inf)))
+        out[rank, parts[i]] += 1.0 / copies[parts[i]]
+        have[rank] += weight[i]
+        used[rank] += 1
+    return out
+
+
+def as_they_come(load: Floats, ranks: int, seed: int) -> Floats:
+    """(R, E): equal runs of experts in an order that knows nothing of load."""
+    order = np.random.default_rng(seed).permutation(len(load))
+    out = np.zeros((ranks, len(load)))
+    out[np.arange(len(load)) * ranks // len(load), order] = 1.0
+    return out
+
+
+@lru_cache(maxsize=64)
+def _placements(experts: int, topk: float, ranks: int, load: ExpertLoad) -> tuple[Floats, tuple[Floats, ...]]:
+    chance = drawn(experts, topk, load.popularity)
+    if load.balanced:
+        return chance, (balanced(chance, ranks, load.redundant),)
+    return chance, tuple(as_they_come(chance, ranks, seed) for seed in range(DRAWS if load.popularity else 1))
+
+
+def slowest(experts: int, topk: float, ranks: int, load: ExpertLoad, tokens: Floats) -> tuple[Floats, Floats]:
+    """Of the slowest of `ranks`: its rows over the mean of all ranks, and experts whose weights it reads.
+
+    Rows of a rank are sums of many draws: normal, with the spread of independent draws; the largest of independent
+    normal values is integrated.
+
+    Args:
+        experts: routed experts.
+        topk: experts of a token.
+        ranks: that experts are spread over whole.
+        load: how they are drawn and placed.
+        tokens: (G,) of an iteration.
+    """
+    chance, placed = _placements(experts, topk, ranks, load)
+    n = np.maximum(np.asarray(tokens, np.float64), 1.0)[:, None]
+    mean = n[:, 0] * topk / ranks
+    rows, touched = np.zeros(len(n)), np.zeros(len(n))
+    for share in placed:
+        hit = share * chance
+        middle, spread = n * hit.sum(1), np.sqrt(np.maximum(n * (hit * (1.0 - hit)).sum(1), 1e-12))
+        low, high = (middle - 5.0 * spread).max(1), (middle + 6.0 * spread).max(1)
+        x = low[:, None] + (high - low)[:, None] * np.linspace(0.0, 1.0, GRID)
+        z = (x[:, :, None] - middle[:, None, :]) / spread[:, None, :]
+        below = _normal(z).prod(2)
+        rows += low + np.trapezoid(1.0 - below, x, axis=1)
+        held = [1.0 - (1.0 - hit[:, hit.any(0)]) ** m for m in n[:, 0]]
+        touched += np.array([h.sum(1).max() for h in held])
+    rows, touched = rows / len(placed), touched / len(placed)
+    return np.clip(rows, mean, n[:, 0] * topk) / mean, touched
+
+
+def _normal(z: Floats) -> Floats:
+    """Normal distribution function (Abramowitz and Stegun 26.2.17; error below 1e-7)."""
+    t = 1.0 / (1.0 + 0.2316419 * np.abs(z))
+    tail = t * (0.319381530 + t * (-0.356563782 + t * (1.781477937 + t * (-1.821255978 + t * 1.330274429))))
+    upper = np.exp(-0.5 * z * z) / np.sqrt(2.0 * np.pi) * tail
+    return np.asarray(np.where(z >= 0.0, 1.0 - upper, upper))

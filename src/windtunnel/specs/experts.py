@@ -1,0 +1,28 @@
+"""How unevenly a mixture's experts are drawn while serving."""
+
+from __future__ import annotations
+
+from pydantic import Field, model_validator
+
+from windtunnel.errors import Problem
+from windtunnel.specs.base import Count, Inconsistent, Spec
+
+
+class ExpertLoadSpec(Spec):
+    """How unevenly routed experts are drawn, in place of `expert_skew`, and what is done about it."""
+
+    popularity: float = Field(default=0.3, ge=0, le=2)
+    """Exponent of Zipf's law over the experts: 0 draws all alike; 0.3 the first of 256 four times the mean."""
+    eplb: bool = False
+    """Experts are placed by their load, and hot ones have copies."""
+    num_redundant_experts: int = Field(default=0, ge=0)
+    """Copies beside one of each expert, over all ranks of a layer."""
+    step_interval: Count = 3000
+    """Iterations between two placements."""
+
+    @model_validator(mode="after")
+    def _copies(self) -> ExpertLoadSpec:
+        if self.num_redundant_experts and not self.eplb:
+            rule = "needs eplb: true, which says where copies go"
+            raise Inconsistent([Problem("num_redundant_experts", rule, value=self.num_redundant_experts)])
+        return self

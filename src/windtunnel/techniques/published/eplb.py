@@ -1,0 +1,77 @@
+"""Expert load balancing: hot experts get copies, and all are placed so that ranks get as many tokens as each other.
+
+Switches `serving.expert_load.eplb` on. The mechanism is in `cost/expert_load.py`: popularity follows Zipf's law, copies
+and places are chosen XX
+it costs: memory of the copies, their weights read, and moving experts to new places every `step_interval` iterations.
+
+Sources: DeepSeek-AI 2024 (V3 report), section 3.4.1: 32 redundant experts in prefill; deepseek-ai/EPLB; vLLM 0.9,
+`--enable-eplb` with a step interval of 3,000. Placement knows the loads exactly; in truth they are those of the last
+interval.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from windtunnel.specs.scenario import Scenario
+from windtunnel.specs.serving import ServingSpec
+from windtunnel.techniques import REGISTRY
+from windtunnel.techniques.base import Knob, Limits, Paper, ServingPart, Technique
+from windtunnel.techniques.serving import served
+
+
+def _settings(serving: ServingSpec, knobs: dict[str, Any]) -> ServingSpec:
+    if serving.expert_load is None:
+        return serving
+    change = {
+        "eplb": True, "num_redundant_experts": int(knobs["num_redundant_experts"]),
+        "step_interval": int(knobs["step_interval"]),
+    }  # fmt: skip
+    return serving.model_copy(update={"expert_load": serving.expert_load.model_copy(update=change)})
+
+
+def _applies(scenario: Scenario) -> str | None:
+    reason = served(scenario)
+    if reason or scenario.serving is None:
+        return reason
+    return None if scenario.serving.expert_load else "serving.expert_load does not say how unevenly experts are drawn"
+
+
+TECHNIQUE = Technique(
+    id="eplb",
+    family="moe",
+    summary="copies of hot experts, and experts placed by load, so that no rank is waited for",
+    paper=Paper("DeepSeek-V3 Technical Report", 2024, "https://arxiv.org/abs/2412.19437", "DeepSeek-AI"),
+    levels=("run",),
+    status="partial",
+    missing="loads that drift between two placements, groups of experts that stay on a node; no experiment yet",
+    knobs={
+        "num_redundant_experts": Knob(32, 0, 4096, "copies beside one of each expert, over all ranks"),
+        "step_interval": Knob(3000, 1, 1 << 20, "iterations between two placements"),
+    },
+    edits=(("run", "experts"),),
+    applies_to=_applies,
+    serving=ServingPart(settings=_settings),
+    saves="waiting for the rank with most tokens",
+    limits=Limits(
+        scenario={
+            "model": "deepseek-ai/DeepSeek-V3",
+            "cluster": {"device": "h200-sxm-141gb", "nodes": 4, "devices_per_node": 8},
+            "serving": {
+                "engine": "sglang", "precision": {"weights": "fp8_block"}, "expert_load": {"popularity": 0.5},
+                "pools": [{"plan": {"dp": 32, "ep": 32}, "limits": {"max_num_seqs": 4096}}],
+                "traffic": {"offline": True, "num_requests": 3000, "input_tokens": 1024, "output_tokens": 64},
+            },
+        },
+        measure="total_tokens_per_s",
+        larger=True,
+        # all experts on each rank: nobody is waited for, and there is nothing to copy
+        free={"serving": {"expert_load": {"popularity": 0.0}, "pools": [
+            {"plan": {"tp": 32, "ep": 1}, "limits": {"max_num_seqs": 4096}},
+        ]}},
+        vanishes=0.03,
+        costly={"step_interval": 1},
+    ),
+)  # fmt: skip
+
+REGISTRY.add(TECHNIQUE.id, TECHNIQUE)
