@@ -10,6 +10,7 @@ import pytest
 from windtunnel.errors import BadInput
 from windtunnel.serving.simulate import prepare, simulate_serving
 from windtunnel.serving.speculation.base import Drafting, expected_tokens
+from windtunnel.serving.speculation.orders import ORDERS, Pair
 from windtunnel.serving.speculation.varied import Pace
 
 
@@ -127,6 +128,67 @@ def test_draws_have_the_stated_mean() -> None:
     made = np.array([pace.tokens(Fixed()) for _ in range(20_000)])  # type: ignore[arg-type]
     assert made.mean() == pytest.approx(expected_tokens((0.9, 0.6, 0.5)), rel=0.01)
     assert set(made.tolist()) == {1, 2, 3, 4}
+
+
+TIGHT = {**DRAFT, "draft": "meta-llama/Llama-3.1-8B", "draft_tp": 1}
+
+
+def pair(a: float, c: float, k: int, verifiers: int = 1000, **more: float) -> Pair:
+    """A model that takes one second, a draft that takes c."""
+    one = np.ones(1)
+    return Pair(k, (a,) * k, c * one, c * one, one, verifiers, **more)  # type: ignore[arg-type]
+
+
+def seconds_per_token(order: str, own: Pair) -> float:
+    chosen = ORDERS.get(order)
+    return float(chosen.seconds(own)[0]) / chosen.tokens(own)
+
+
+@pytest.mark.parametrize("k", [1, 2, 3, 5, 8])
+def test_hidden_verification_is_never_slower(k: int) -> None:
+    """Timor et al. 2024, theorems 1 and 2: for any draft, against both ways without it."""
+    for a in (0.0, 0.1, 0.5, 0.8, 0.95, 0.999):
+        for c in (0.01, 0.1, 0.4, 1.0, 3.0):
+            found = seconds_per_token("dsi", pair(a, c, k))
+            assert found <= min(1.0, seconds_per_token("serial", pair(a, c, k))) * (1 + 1e-9), (a, c)
+    exact = 0.1 * (1 + 0.5 * 0.9 / (1 - 0.9**5))  # a = 0.9, c = 0.1, k = 5
+    assert seconds_per_token("dsi", pair(0.9, 0.1, 5)) == pytest.approx(exact, rel=1e-6)
+
+
+def test_verification_is_hidden_as_far_as_there_are_instances() -> None:
+    times = [seconds_per_token("dsi", pair(0.95, 0.05, 2, n)) for n in (1, 2, 5, 10, 20)]
+    assert times == sorted(times, reverse=True)
+    assert times[3] == times[4] < times[2]  # ceil(1 / (2 · 0.05)) = 10 are enough
+    drawn = np.random.default_rng(0).geometric(0.05, 200_000) - 1  # tokens kept in a row
+    assert times[4] == pytest.approx((1 + 0.1 * np.ceil(drawn / 2)).mean() / (drawn + 1).mean(), rel=0.01)
+
+
+def test_a_mirrored_draft_costs_what_exceeds_the_last_layers() -> None:
+    serial = seconds_per_token("serial", pair(0.8, 0.05, 4))
+    hidden = seconds_per_token("mirror", pair(0.8, 0.05, 4, reuse=1.0))
+    assert hidden == pytest.approx(serial / 1.2)
+    assert hidden * expected_tokens((0.8,) * 4) == pytest.approx(1.0)
+    long = pair(0.8, 0.25, 4, reuse=1.0)  # a second of drafting beside half a second of layers
+    assert seconds_per_token("mirror", long) * expected_tokens((0.8,) * 4) == pytest.approx(1.5)
+    none = pair(0.8, 0.05, 4, reuse=0.0)
+    assert seconds_per_token("mirror", none) == pytest.approx(serial)
+
+
+def test_orders_in_a_scenario() -> None:
+    """One request on eight H100: verifiers cost devices and gain time; a draft apart frees the model's memory."""
+    apart = {**TIGHT, "order": "mirror", "draft_device": "h100-sxm-80gb"}
+    two = {"pools": [{"plan": {"tp": 2}}], "precision": {"weights": "fp8"}}
+    plain = simulate_serving(scenario(TIGHT, serving={**two, "speculation": TIGHT}))
+    dsi = simulate_serving(scenario(None, serving={**two, "speculation": {**TIGHT, "order": "dsi", "verifiers": 4}}))
+    mirror = simulate_serving(scenario(None, serving={**two, "speculation": apart}))
+    assert dsi.tpot_s.mean < plain.tpot_s.mean and mirror.tpot_s.mean < plain.tpot_s.mean
+    assert (plain.num_devices, dsi.num_devices, mirror.num_devices) == (2, 8, 3)
+    assert mirror.capacity["tokens"] > plain.capacity["tokens"]
+    assert dsi.speculation["accepted_length_expected"] == pytest.approx(1 / (1 - 0.8))
+    with pytest.raises(BadInput, match="verifiers"):
+        prepare(scenario(None, serving={**two, "speculation": {**TIGHT, "order": "dsi", "verifiers": 5}}))
+    with pytest.raises(BadInput, match="order"):
+        prepare(scenario({"method": "mtp", "order": "mirror"}))
 
 
 def test_problems_are_named() -> None:

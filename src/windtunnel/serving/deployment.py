@@ -63,7 +63,8 @@ class Pool:
     @property
     def num_devices(self) -> int:
         """Of all its instances."""
-        return self.spec.replicas * self.spec.plan.num_devices
+        own, drafting = self.spec.plan.num_devices, self.instance.drafting
+        return self.spec.replicas * (drafting.devices(own) if drafting else own)
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,10 +273,12 @@ def _room(serving: ServingSpec, groups: list[int], cluster: ClusterSpec, problem
     """Whether each group has the devices that its pools take."""
     for g, part in enumerate(groups_of(cluster)):
         mine = [pool for pool, group in zip(serving.pools, groups, strict=True) if group == g]
-        need = sum(pool.replicas * pool.plan.num_devices for pool in mine)
+        each = serving.speculation.verifiers or 1 if serving.speculation else 1
+        need = sum(pool.replicas * pool.plan.num_devices for pool in mine) * each
         if need > part.num_devices:
             of = f"group {g} of the cluster" if isinstance(cluster, MixedCluster) else "the cluster"
-            words = f"replicas · tp · pp · dp · cp{', summed over pools,' if len(mine) > 1 else ''} = {need}"
+            factors = "replicas · tp · pp · dp · cp" + (" · speculation.verifiers" if each > 1 else "")
+            words = f"{factors}{', summed over pools,' if len(mine) > 1 else ''} = {need}"
             first = serving.pools[0].replicas if len(mine) == 1 else need
             problems.add("serving.pools", first, f"{words} must not exceed the {part.num_devices} devices of {of}")
 

@@ -34,6 +34,18 @@ class SpeculationSpec(Spec):
     draft_weights: Literal["bf16", "fp16", "fp8", "int8", "w4a16"] = "bf16"
     """`draft`, `eagle`: format of its weights."""
 
+    order: Literal["serial", "dsi", "mirror"] = "serial"
+    """`serial`: draft, verify, draft again. `dsi`: several instances of the model verify while the draft goes on.
+    `mirror`: the draft runs on devices of its own beside the model's last layers."""
+    verifiers: Count | None = None
+    """`dsi`: instances of the model that verify one sequence's tokens together; each is cut as the pool's plan says."""
+    draft_device: str | None = None
+    """`mirror`: device that drafts, by its catalogue id; `draft_tp` of them an instance. Absent: as the model's."""
+    early_exit: float = Field(default=0.5, gt=0, lt=1)
+    """`mirror`: share of the model's layers after which it names candidates."""
+    reuse: float = Field(default=0.8, ge=0, le=1)
+    """`mirror`: chance that what the model says was among the candidates."""
+
     @model_validator(mode="after")
     def _consistent(self) -> SpeculationSpec:
         problems = []
@@ -42,6 +54,18 @@ class SpeculationSpec(Spec):
         for name in ("draft", "draft_tp"):
             if self.method != "draft" and getattr(self, name) is not None:
                 problems.append(Problem(name, f"is not read by method {self.method}; leave it out"))
+        for order, names in (("dsi", ("verifiers",)), ("mirror", ("draft_device", "early_exit", "reuse"))):
+            for name in names:
+                if self.order != order and name in self.model_fields_set and getattr(self, name) is not None:
+                    problems.append(Problem(name, f"is read by order {order} alone; leave it out"))
+        if self.order != "serial" and self.method == "ngram":
+            problems.append(Problem("order", "must be serial: the host drafts", value=self.order))
+        if self.order != "serial" and self.variation != "none":
+            problems.append(Problem("variation", f"must be none with order {self.order}", value=self.variation))
+        if self.order == "mirror" and self.method != "draft":
+            problems.append(Problem("order", "mirror needs method draft: a model on devices of its own", self.order))
+        if self.order == "dsi" and not self.verifiers:
+            problems.append(Problem("verifiers", "is required by order dsi: instances that verify together"))
         if self.tokens > 64:
             problems.append(Problem("tokens", "must be at most 64", value=self.tokens))
         given = self.acceptance

@@ -72,7 +72,6 @@ def resolve(
     version = version_of(serving.engine_version)
     shape = shape_of(model, cluster, pool.plan, serving.precision, f"{where}.plan", problems, serving.expert_load)
     drafting = drafting_of(serving.speculation, model, cluster, shape, problems)
-    network = drafting.network if drafting else None
     told = pool.limits
     own = engine.defaults(version, model, cluster.device, shape, told)
     shape = replace(shape, vector_attention=own.vector_attention, gathered=own.gathered)
@@ -96,7 +95,7 @@ def resolve(
             model, cluster, shape, rule=own.memory_rule, version=version, fraction=fraction,
             max_num_seqs=-(-seqs // share), max_num_batched_tokens=-(-batched // share), block_size=block,
             sampler_bytes=own.sampler_bytes, cuda_graphs=graphs, num_blocks=pool.kv.num_blocks,
-            drafts=(network.weight_bytes(), network.cache_bytes()) if network else (0.0, 0.0),
+            drafts=drafting.memory if drafting else (0.0, 0.0),
         )  # fmt: skip
     longest = told.max_model_len or model.max_position_embeddings
     if own.fits_longest and told.max_model_len and 0 < cache.tokens // shape.dp < told.max_model_len:
@@ -120,7 +119,7 @@ def resolve(
         swap_blocks=int(pool.kv.swap_space_bytes // size) * ranks if size else 0,
         swap_block=size / cluster.device.pcie_bytes_per_s,
         tokens_per_step=round(drafting.tokens_per_step * 1e6) if drafting else 1_000_000,
-        step_tokens=drafting.tokens + 1 if drafting else 1, lookahead=drafting.tokens if drafting else 0,
+        step_tokens=drafting.verified if drafting else 1, lookahead=drafting.slots if drafting else 0,
     )  # fmt: skip
     stated = {
         "max_num_seqs": told.max_num_seqs, "max_num_batched_tokens": told.max_num_batched_tokens,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from dataclasses import dataclass, replace
 from typing import ClassVar, Protocol
@@ -58,11 +59,37 @@ class Drafting:
     assumed: tuple[tuple[str, object, str], ...] = ()
     variation: str = "none"
     acceptance_std: float = 0.0
+    order: str = "serial"
+    verifiers: int = 1
+    """Instances of the model that verify together."""
+    draft_cluster: ClusterSpec | None = None
+    """Where the network runs, where that is not the model's devices."""
+    early_exit: float = 0.5
+    reuse: float = 0.0
+    tokens_per_step: float = 1.0
+    """Mean number of tokens that a sequence makes in a step."""
 
     @property
-    def tokens_per_step(self) -> float:
-        """Mean number of tokens that a sequence makes in a step: those kept, and the model's own one."""
-        return expected_tokens(self.acceptance)
+    def slots(self) -> int:
+        """Tokens of a sequence beyond those kept that the cache holds at most."""
+        return max(self.tokens * self.verifiers, math.ceil(self.tokens_per_step))
+
+    def devices(self, instance: int) -> int:
+        """Devices of one instance of so many: every verifier is one, a draft apart has its own."""
+        apart = self.network.shape.tp if self.draft_cluster is not None and self.network is not None else 0
+        return instance * self.verifiers + apart
+
+    @property
+    def memory(self) -> tuple[float, float]:
+        """Bytes of weights, and of cache per token, that drafting takes of the model's devices."""
+        if self.network is None or self.draft_cluster is not None:
+            return 0.0, 0.0
+        return self.network.weight_bytes(), self.network.cache_bytes()
+
+    @property
+    def verified(self) -> int:
+        """Tokens that a decoding sequence computes in one pass of the model: those drafted, and one more."""
+        return self.tokens + 1
 
 
 def expected_tokens(acceptance: tuple[float, ...]) -> float:

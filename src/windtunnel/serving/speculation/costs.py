@@ -19,10 +19,13 @@ from windtunnel.serving.iteration import Drafts, IterationModel, knots
 from windtunnel.serving.layers import Layers
 from windtunnel.serving.shape import Shape
 from windtunnel.serving.speculation.base import Drafting, Network
+from windtunnel.serving.speculation.orders import ORDERS, Pair
 from windtunnel.specs.cluster import ClusterSpec
 from windtunnel.specs.model import ModelSpec
 
 Floats = npt.NDArray[np.float64]
+SYNC_S = 20e-6
+"""Tokens from one device to another: a copy to the host and one back, beside nothing else (assumed)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,9 +81,16 @@ def with_drafts(
     pair_s, kv_s, window_s, read = 0.0, drafting.scan_s, 0.0, 0.0
     network = drafting.network
     if network is not None:
-        one = passes_of(network, cluster, c, int(n[-1]), skew, engine=engine)
-        kept = drafting.tokens_per_step if network.reads_hidden else 1.0
-        steps = one.at(n * kept, n) + (k - 1) * one.at(n, n)
+        where = drafting.draft_cluster or cluster
+        one = passes_of(network, where, c, int(n[-1]), skew, engine=engine)
+        kept = min(drafting.tokens_per_step, k + 1.0) if network.reads_hidden else 1.0
+        verify = np.interp(n * (k + 1), n, iteration.linear.seconds) + iteration.base_s + n * iteration.per_sequence_s
+        sync = 2.0 * SYNC_S if drafting.order != "serial" else 0.0
+        pair = Pair(
+            k, drafting.acceptance, one.at(n * kept, n), one.at(n, n), verify, drafting.verifiers, drafting.early_exit,
+            drafting.reuse, sync,
+        )  # fmt: skip
+        steps = ORDERS.get(drafting.order).seconds(pair) - verify
         prompts = one.at(n, np.minimum(n, 1.0))
         draft = attention_costs(network.model, cluster.device, network.shape, c)
         pair_s, kv_s, window_s = draft.prompt_pair_s, kv_s + k * draft.decode_kv_s, k * draft.decode_window_s

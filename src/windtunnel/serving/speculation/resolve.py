@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from windtunnel.errors import ProblemList
+import numpy as np
+
+from windtunnel import catalog
+from windtunnel.errors import BadInput, ProblemList
 from windtunnel.serving.shape import Shape
 from windtunnel.serving.speculation.base import METHODS, WHERE, Drafting
-from windtunnel.specs.cluster import ClusterSpec
+from windtunnel.serving.speculation.orders import ORDERS, Pair
+from windtunnel.specs.cluster import ClusterRef, ClusterSpec
 from windtunnel.specs.model import ModelSpec
 from windtunnel.specs.speculation import SpeculationSpec
 
@@ -25,12 +29,34 @@ def drafting_of(
         assumed.append((f"{WHERE}.acceptance", list(rates), method.acceptance_source))
     else:
         rates = given if isinstance(given, tuple) else (given,) * k
-    network = method.network(spec, model, cluster, shape, problems)
     if spec.method == "mtp" and not model.num_nextn_predict_layers:
         why = f"num_nextn_predict_layers of {model.name} is not in the catalogue"
         assumed.append((f"{WHERE}.tokens", k, f"{why}: one layer of its last kind drafts"))
+    order = ORDERS.get(spec.order, f"{WHERE}.order")
+    drafts = _draft_cluster(spec, cluster, problems)
+    network = method.network(spec, model, drafts or cluster, shape, problems)
+    if spec.order == "mirror" and "reuse" not in spec.model_fields_set:
+        assumed.append((f"{WHERE}.reuse", spec.reuse, "four in five corrections among the candidates: assumed"))
+    zero = np.zeros(1)
+    pair = Pair(k, rates, zero, zero, zero, spec.verifiers or 1)
     if method.scan_s:
         assumed.append((f"{WHERE}.method", spec.method, f"the host compares a token in {method.scan_s * 1e9:g} ns"))
     return Drafting(
-        spec.method, k, rates, network, method.scan_s, tuple(assumed), spec.variation, spec.acceptance_std
-    )
+        spec.method, k, rates, network, method.scan_s, tuple(assumed), spec.variation, spec.acceptance_std, spec.order,
+        spec.verifiers or 1, drafts, spec.early_exit, spec.reuse, order.tokens(pair),
+    )  # fmt: skip
+
+
+def _draft_cluster(spec: SpeculationSpec, cluster: ClusterSpec, problems: ProblemList) -> ClusterSpec | None:
+    """The devices that draft, where they are others."""
+    if spec.order != "mirror":
+        return None
+    if spec.draft_device is None:
+        return cluster
+    try:
+        device = catalog.device(spec.draft_device)
+    except BadInput as error:
+        for problem in error.problems:
+            problems.add(f"{WHERE}.draft_device", spec.draft_device, problem.rule, nearest=problem.nearest)
+        return None
+    return catalog.resolve_cluster(ClusterRef(device=device.id, nodes=1, devices_per_node=spec.draft_tp or 1))

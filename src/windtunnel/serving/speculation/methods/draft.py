@@ -31,20 +31,21 @@ class DraftModel:
     def network(
         self, spec: SpeculationSpec, model: ModelSpec, cluster: ClusterSpec, shape: Shape, problems: ProblemList
     ) -> Network | None:
-        """Cut by `draft_tp`, beside the model on the same devices."""
+        """Cut by `draft_tp`, beside the model on the same devices; with order mirror on devices of its own."""
         try:
             small = catalog.model(spec.draft or "") if not isinstance(spec.draft, ModelSpec) else spec.draft
         except BadInput as error:
             for problem in error.problems:
                 problems.add(f"{WHERE}.draft", problem.value, problem.rule, nearest=problem.nearest)
             return None
-        tp = spec.draft_tp or shape.tp
-        if tp > shape.tp:
+        apart = spec.order == "mirror"
+        tp = spec.draft_tp or (1 if apart else shape.tp)
+        if tp > shape.tp and not apart:
             problems.add(f"{WHERE}.draft_tp", tp, f"must not exceed tp {shape.tp} of the instance")
             return None
         precision = ServingPrecision(weights=spec.draft_weights)
         cut = shape_of(small, cluster, ServingPlan(tp=tp), precision, WHERE, problems)
-        cut = replace(cut, dp=shape.dp, cache_bytes=shape.cache_bytes)
+        cut = replace(cut, dp=1 if apart else shape.dp, cache_bytes=shape.cache_bytes)
         return Network(small, cut, Counter(small.layer_kinds()), reads_hidden=False, own_ends=True)
 
 

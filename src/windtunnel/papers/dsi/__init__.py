@@ -1,0 +1,1 @@
+"""Distributed speculative inference (Timor et al. 2024)."""

@@ -1,0 +1,1 @@
+"""Mirror speculative decoding (Bhendawade et al. 2025)."""
