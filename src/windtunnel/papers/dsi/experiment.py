@@ -1,0 +1,70 @@
+"""Speed-up of speculation parallelism over speculative inference at the paper's own latencies and acceptance rates."""
+
+from __future__ import annotations
+
+import math
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from windtunnel.papers import ClaimResult
+from windtunnel.papers.claims import Measure, Values, load, results
+from windtunnel.serving.speculation.orders import ORDERS, Pair
+
+TITLE = "Distributed speculative inference (Timor et al. 2024)"
+
+
+def setting() -> Values:
+    """The settings and claims, as written in `setting.yaml`."""
+    return load(__package__ or "windtunnel.papers.dsi")
+
+
+def fixed(name: str) -> Any:
+    """One value that the paper gives or a rule fixes."""
+    return setting()["fixed"][name]["value"]
+
+
+def per_token_s(order: str, target_s: float, draft_s: float, acceptance: float, lookahead: int, servers: int) -> float:
+    """Mean seconds of a token."""
+    one = np.ones(1)
+    pair = Pair(lookahead, (acceptance,) * lookahead, draft_s * one, draft_s * one, target_s * one, servers)
+    chosen = ORDERS.get(order)
+    return float(chosen.seconds(pair)[0]) / chosen.tokens(pair)
+
+
+def speed_up(target: float, draft: float, acceptance: float, lookahead: int) -> float:
+    """Over speculative inference with the same lookahead; 0: the least that the servers suffice for."""
+    servers = int(fixed("servers"))
+    k = lookahead or max(math.ceil(target / (servers * draft)), 1)
+    serial, hidden = (per_token_s(order, target, draft, acceptance, k, servers) for order in ("serial", "dsi"))
+    return serial / hidden
+
+
+def speed_ups(values: Values) -> list[float]:
+    """Of all pairs."""
+    return [speed_up(*pair, int(values["lookahead"])) for pair in fixed("pairs").values()]
+
+
+def slowest(_: Values) -> float:
+    """Time per token over the shorter of both ways without it, at its worst, with as many servers as it asks for."""
+    grid, worst = fixed("grid"), 0.0
+    for a, c, k in product(grid["acceptance"], grid["drafter"], grid["lookahead"]):
+        servers = math.ceil(1.0 / (k * c))
+        serial, hidden = (per_token_s(order, 1.0, c, a, k, servers) for order in ("serial", "dsi"))
+        worst = max(worst, hidden / min(serial, 1.0))
+    return worst
+
+
+def measures() -> dict[str, Measure]:
+    """Claim → how it is measured, in the order of the table."""
+    return {
+        "never-slower": slowest,
+        "smallest": lambda v: min(speed_ups(v)),
+        "largest": lambda v: max(speed_ups(v)),
+    }
+
+
+def run() -> list[ClaimResult]:
+    """Never slower, and the range of speed-ups of off-the-shelf pairs."""
+    return results(setting(), "dsi", measures())
