@@ -43,7 +43,7 @@ def speed_up(target: float, draft: float, acceptance: float, lookahead: int) -> 
 
 def speed_ups(values: Values) -> list[float]:
     """Of all pairs."""
-    return [speed_up(*pair, int(values["lookahead"])) for pair in fixed("pairs").values()]
+    return [speed_up(t, c, a, int(values["lookahead"])) for t, c, a in fixed("pairs").values()]
 
 
 def slowest(_: Values) -> float:
