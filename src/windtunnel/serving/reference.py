@@ -27,6 +27,7 @@ from windtunnel.serving.prefixes import Chains, chains_of
 from windtunnel.serving.queues.base import Context, Queue
 from windtunnel.serving.recorder import Recorder
 from windtunnel.serving.requests import DONE, REJECTED, SHED, Floats, Requests
+from windtunnel.serving.swaps import NUMBERS
 from windtunnel.techniques.base import Knob
 
 if TYPE_CHECKING:
@@ -119,6 +120,10 @@ class Instance:
     queue: Queue = field(default_factory=Queue)
     now: float = 0.0
     """Of the event under way, for disciplines that read the clock."""
+    stall_s: float = 0.0
+    """That the next iteration waits for copies to and from the host."""
+    coming: list[tuple[float, int]] = field(default_factory=list)
+    """When the caches of requests in `moving` come back from the host, by request."""
     asked: int = 0
     """Prompt tokens of requests in line."""
     linear: Floats = field(default_factory=lambda: np.zeros(1))
@@ -282,9 +287,16 @@ class Policy:
                 q.scheduled = now
                 instance.moving.append(q)
                 continue
-            moved += 2 * q.swapped
-            instance.host -= q.swapped
-            q.swapped = 0
+            swaps = instance.queue.swaps
+            if q.swapped and swaps is not None:
+                if (comes_s := swaps.back(instance, q)) is not None:
+                    instance.moving.append(q)
+                    instance.coming.append((comes_s, q.index))
+                    continue
+            else:
+                moved += 2 * q.swapped
+                instance.host -= q.swapped
+                q.swapped = 0
             q.left = q.input + q.made - q.cached
             if np.isnan(q.scheduled):
                 q.scheduled, q.hit = now, q.cached
@@ -388,6 +400,7 @@ class Twin:
         self.limits = limits
         """Of the first pool: what holds for the loop as a whole."""
         self.queue, self.admission = queue or Queue(), admission
+        self.swaps = self.queue.swaps
         own = [fleet.limits[p] for p in fleet.pool]
         self.instances = [
             Instance(k, own[k], ratio=own[k].ratio_start, queue=self.queue, hands=bool(fleet.hands[k]))
@@ -448,6 +461,8 @@ class Twin:
             for q in self._complete(one, now):
                 one.tokens_to_do -= q.input + q.output
                 self.queue.ended(one, q)
+                if self.swaps is not None:
+                    self.swaps.ended(one, q)
                 if one.index < self.fleet.entries:
                     self.router.ended(one, q)
                 if self.admission is not None:
@@ -483,6 +498,12 @@ class Twin:
 
     def _event(self, i: int, now: float) -> list[int]:
         """What happens at an instant; returns the instances that it touches, in the order that they are told."""
+        if i < -NUMBERS:
+            q = self.all[-1 - NUMBERS - i]
+            one = self.instances[q.instance]
+            one.moving.remove(q)
+            one.ready.append(q)
+            return [q.instance]
         if i < 0:
             assert self.control is not None
             return self.control.event(-1 - i, now)
@@ -566,6 +587,8 @@ class Twin:
         one.now = now
         if self.answers is not None:
             self.answers.join(one, now)
+        if self.swaps is not None:
+            self.swaps.join(one)
         while (q := self.queue.yields(one)) is not None:
             self._take_back(one, q)
         while one.decoding:
@@ -590,6 +613,10 @@ class Twin:
             self.record.formed(one, sum(c for _, c in batch.chunks), pairs)
         if self.answers is not None:
             self.answers.kept(one.moving[moving:], now)
+        while one.coming:
+            at, i = one.coming.pop()
+            heapq.heappush(self.later, (at, -1 - NUMBERS - i))
+        stall_s, one.stall_s = one.stall_s, 0.0
         one.start, one.chunks = now, batch.chunks
         kv = one.kv()
         window = sum(q.held for q in one.decoding)
@@ -618,6 +645,7 @@ class Twin:
                 read = limits.kv * kv + limits.window_kv * window if decoding else 0.0
                 prompt_s = limits.pair * pairs + limits.prompt_token * tokens
                 seconds -= one.overlap.saved(each_rank + beside, prompt_s, read)
+            seconds += stall_s
             one.mode, one.steps = "iteration", 1 if decoding else 0
             one.step_s, one.slope_s = seconds, 0.0
             one.busy_until = now + seconds
@@ -625,6 +653,7 @@ class Twin:
                 self.answers.started(one, now)
             return
         if not one.decoding:
+            one.stall_s = stall_s
             one.mode, one.busy_until, one.ratio = "idle", float("inf"), limits.ratio_start
             return
         steps = min(self._steps(one), self.queue.horizon(one)) if self.jumps and self.pace is None else 1
@@ -641,6 +670,8 @@ class Twin:
             saved, more, most = one.overlap.run(count * limits.step_tokens, read, one.slope_s)
             steps = min(steps, most)
             one.step_s, one.slope_s = one.step_s - saved, one.slope_s - more
+        if stall_s:
+            steps, one.step_s, one.slope_s = 1, one.step_s + stall_s, 0.0
         one.mode, one.steps = "run", steps
         one.busy_until = now + (steps * one.step_s + one.slope_s * (0.5 * steps * (steps - 1)))
         if self.answers is not None:
@@ -677,7 +708,10 @@ class Twin:
         decoding = q in one.decoding
         if self.record is not None:
             self.record.preempted(one)
-        if decoding and one.host + q.blocks <= one.limits.swap_blocks:
+        if self.swaps is not None:
+            if not (decoding and self.swaps.out(one, q)):
+                self.swaps.ended(one, q)
+        elif decoding and one.host + q.blocks <= one.limits.swap_blocks:
             q.swapped = q.blocks
             one.host += q.blocks
         one.leave(q, q.stored if decoding else q.input + q.made - q.left)

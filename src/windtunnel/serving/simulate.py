@@ -36,6 +36,7 @@ from windtunnel.serving.prefixes import chains_of
 from windtunnel.serving.requests import DONE, REJECTED, SHED, Ints, Requests
 from windtunnel.serving.results import ServingResult
 from windtunnel.serving.speculation.report import speculation_report
+from windtunnel.serving.swaps import swaps_of
 from windtunnel.specs.scenario import ModelFile
 from windtunnel.techniques import remarks
 
@@ -102,6 +103,9 @@ def run(d: Deployment, requests: Requests, *, assumed: tuple[tuple[str, Any, str
     control, begun = scaler(d)
     plainly = requests.after is not None or control is not None or _plainly(d)
     hooks = [hooks_of(p.instance, d.serving, limits, count, plainly=plainly) for p in d.pools]
+    if hooks[0] is not None:
+        layers = d.model.num_hidden_layers // d.pool.plan.pp
+        hooks[0].queue.swaps = swaps_of(d.serving.pools[0].kv.swap, limits, layers)
     if d.instance.queue.id == "fcfs" and requests.priority.any():
         requests.priority = np.zeros(count, np.int32)
     hook = hooks[0]

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
+from windtunnel.errors import Problem
 from windtunnel.specs.autoscale import AutoscaleSpec
-from windtunnel.specs.base import Bytes, Count, Named, Seconds, Spec
+from windtunnel.specs.base import Bytes, Count, Inconsistent, Named, Seconds, Spec
 from windtunnel.specs.experts import ExpertLoadSpec
 from windtunnel.specs.speculation import SpeculationSpec
 from windtunnel.specs.traffic import TrafficSpec
@@ -80,6 +81,27 @@ class KvSpec(Spec):
     """Blocks of an instance, where they are known; absent: predicted from memory."""
     swap_space_bytes: Bytes = 0.0
     """Host memory for preempted sequences; 0: they are computed again."""
+    swap: SwapSpec | None = None
+    """Absent: at the rate of PCIe, both ways waited for when a request returns."""
+
+    @model_validator(mode="after")
+    def _room(self) -> KvSpec:
+        if self.swap is not None and not self.swap_space_bytes:
+            raise Inconsistent([Problem("swap", "needs room: state swap_space_bytes")])
+        return self
+
+
+class SwapSpec(Spec):
+    """How caches of preempted requests are copied to host memory and back."""
+
+    group_blocks: Count = 1
+    """Blocks that lie together and are copied at once."""
+    copy_s: Seconds = 8e-6
+    """From the start of one copy to the next one's, at least: a call and its DMA. Assumed."""
+    asynchronous: bool = False
+    """Copies run beside iterations; without, the next iteration waits for them."""
+    reuse: bool = False
+    """Host copies are kept while a request lives: only blocks that are new since then leave again."""
 
 
 class PoolSpec(Spec):

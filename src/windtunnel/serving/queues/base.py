@@ -16,6 +16,7 @@ from windtunnel.techniques.base import Knob
 
 if TYPE_CHECKING:
     from windtunnel.serving.reference import Instance, Request
+    from windtunnel.serving.swaps import Swaps
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +42,9 @@ class Queue:
     knobs: ClassVar[Mapping[str, Knob]] = {}
     jitted: ClassVar[bool] = False
     """Whether the jitted loop has it."""
+
+    swaps: Swaps | None = None
+    """How caches of those that give way move; None: as `Limits` says, both ways charged when they return."""
 
     def __init__(self, context: Context | None = None) -> None:
         self.context = context or Context()
