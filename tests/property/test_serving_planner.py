@@ -56,6 +56,8 @@ def scenario(seed: int, **changes: Any) -> Any:
     more: dict[str, Any] = {}
     if rng.random() < 0.25:
         more["speculation"] = {"method": "ngram", "tokens": 3, "acceptance": 0.6}
+    if rng.random() < 0.4 and "speculation" not in more:
+        listed["deployment"] = ["aggregated", "disaggregated"]
     space = {"tp": [1, 2], "pp": [1, 2], "max_num_seqs": [4, 32], "max_num_batched_tokens": [512, 4096], **listed}
     if "gemma" not in model and "Llama" not in model:
         space["dp"] = [1, 2]

@@ -192,7 +192,7 @@ def prepare(source: Source, *, overrides: Sequence[str] = ()) -> Deployment:
     out = Deployment(
         scenario, serving, folder, model, cluster, tuple(pools), serving.traffic.concurrency or 0, lines, techniques
     )
-    return _handing(out, problems) if pools[-1].spec.role == "decode" else out
+    return handing(out, problems) if pools[-1].spec.role == "decode" else out
 
 
 def _default_pool(scenario: Scenario) -> PoolSpec:
@@ -342,8 +342,8 @@ def lane_limits(iteration: IterationModel, instance: Instance, *, concurrency: i
     )  # fmt: skip
 
 
-def _handing(d: Deployment, problems: ProblemList) -> Deployment:
-    """How caches move: as the scenario says, else as the engine does."""
+def handing(d: Deployment, problems: ProblemList) -> Deployment:
+    """A deployment with how its caches move: as the scenario says, else as the engine does."""
     from windtunnel.serving.chosen import choose
     from windtunnel.serving.engines.handing import HANDING
     from windtunnel.serving.routers import ROUTERS

@@ -51,7 +51,7 @@ class Kind:
     model: Any
     _table: Floats | None = None
     _token_s: Floats | None = None
-    _limits: dict[tuple[int, int], Limits | None] = field(default_factory=dict)
+    _resolved: dict[tuple[int, int], Instance | None] = field(default_factory=dict)
 
     @property
     def devices(self) -> int:
@@ -81,21 +81,23 @@ class Kind:
         limits = base.limits.model_copy(update={"max_num_seqs": sequences, "max_num_batched_tokens": tokens})
         return base.model_copy(update={"plan": self.plan, "limits": limits, "replicas": replicas})
 
+    def resolved(self, base: PoolSpec, sequences: int, tokens: int) -> Instance | None:
+        """An instance at batch limits; None where the engine does not start."""
+        key = sequences, tokens
+        if key not in self._resolved:
+            problems, pool = ProblemList(None), self.pool(base, sequences, tokens, 1)
+            try:
+                found = engines.resolve(self.serving, pool, self.model, self.place.cluster, problems)
+            except Infeasible:
+                self._resolved[key] = None
+            else:
+                self._resolved[key] = None if problems else found
+        return self._resolved[key]
+
     def limits(self, base: PoolSpec, sequences: int, tokens: int) -> Limits | None:
         """What the loop reads of one lane at batch limits; None where the engine does not start."""
-        key = sequences, tokens
-        if key not in self._limits:
-            problems = ProblemList(None)
-            try:
-                found = engines.resolve(
-                    self.serving, self.pool(base, sequences, tokens, 1), self.model, self.place.cluster, problems
-                )  # fmt: skip
-            except Infeasible:
-                self._limits[key] = None
-            else:
-                seed = self.serving.traffic.seed
-                self._limits[key] = None if problems else lane_limits(self.iteration, found, seed=seed)
-        return self._limits[key]
+        found = self.resolved(base, sequences, tokens)
+        return None if found is None else lane_limits(self.iteration, found, seed=self.serving.traffic.seed)
 
     def tables(self, most: int) -> Floats:
         """Seconds of iterations up to so many tokens, as `loop.serve` takes them."""

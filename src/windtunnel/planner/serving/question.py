@@ -100,6 +100,11 @@ def question_of(scenario: Scenario, folder: Path, lines: Any) -> Question:
     if len(serving.pools) > 1 or any(p.role != "mixed" for p in serving.pools):
         rule = "at most one mixed pool: the planner makes the others (search.space.deployment)"
         problems.add("serving.pools", f"{len(serving.pools)} pools", rule)
+    if serving.autoscale is not None:
+        rule = (
+            "is not searched over: every candidate keeps its instances; leave it out, and see `scaling` of the result"
+        )
+        problems.add("serving.autoscale", "set", rule)
     pool, pinned = _pool(scenario, serving)
     if pool.plan.cp > 1:
         problems.add("serving.pools[0].plan.cp", pool.plan.cp, "must be 1: no cp is searched over")

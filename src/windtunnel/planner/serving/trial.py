@@ -8,12 +8,14 @@ from typing import Any
 import numpy as np
 
 from windtunnel.cost.serving import release_of
+from windtunnel.planner.serving.assemble import fleet_of
 from windtunnel.planner.serving.bounds import Sums
 from windtunnel.planner.serving.columns import Choice
 from windtunnel.planner.serving.kinds import Kind
 from windtunnel.planner.serving.objectives import Figures
 from windtunnel.planner.serving.question import Question
 from windtunnel.serving import loop
+from windtunnel.serving.fleet import Fleet
 from windtunnel.serving.hooks import hooks_of
 from windtunnel.serving.interval import band
 from windtunnel.serving.limits import Limits
@@ -59,7 +61,7 @@ class Runs:
     _traffic: dict[float, Traffic] = field(default_factory=dict)
     _chains: dict[tuple[float, int], Chains] = field(default_factory=dict)
     _high: dict[tuple[str, str, str], dict[str, float]] = field(default_factory=dict)
-    _known: dict[tuple[int, int, float], list[tuple[Limits, int, Trial]]] = field(default_factory=dict)
+    _known: dict[tuple[int, int, int, int, float], list[tuple[Limits, int, Trial]]] = field(default_factory=dict)
 
     def traffic(self, load: float) -> Traffic:
         """Requests at a load, answers cut as the engine cuts them at its longest model length."""
@@ -101,59 +103,48 @@ class Runs:
 
     def run(self, c: Choice) -> Trial | None:
         """Simulate a candidate; None where its engine does not start."""
-        limits = c.kind.limits(self.q.pool, c.sequences, c.tokens)
-        if limits is None:
-            return None
         traffic = self.traffic(c.load)
-        limits = replace(limits, concurrency=traffic.concurrency)
-        key = id(c.kind), c.replicas, c.load
+        fleet = fleet_of(self.q, c, self.longest(c.load), traffic.concurrency)
+        if fleet is None:
+            return None
+        key, limits = (id(c.kind), c.replicas, id(c.answers), c.answering, c.load), fleet.limits[0]
         for other, peak, trial in self._known.get(key, []):
-            if _same_run(limits, other, peak, traffic.requests, alike=self._alike(c.load, limits)):
+            alike = limits.caching and self._chains[c.load, fleet.block].common > 0
+            if c.answers is None and _same_run(limits, other, peak, traffic.requests, alike=alike):
                 self.settled += 1
                 return trial
-        trial = self._simulate(c, limits, traffic)
+        trial = self._simulate(c, fleet, traffic)
         self.simulated += 1
         self._known.setdefault(key, []).append((limits, trial.peak, trial))
         return trial
 
-    def _alike(self, load: float, limits: Limits) -> bool:
-        """Whether prompts have something in common, so that the size of the cache decides what is found in it."""
-        return limits.caching and self._chains[load, limits.block].common > 0
-
-    def _simulate(self, c: Choice, limits: Limits, traffic: Traffic) -> Trial:
-        q, kind, load = self.q, c.kind, c.load
-        lanes = c.replicas * kind.lanes
+    def _simulate(self, c: Choice, fleet: Fleet, traffic: Traffic) -> Trial:
+        q, instance, limits = self.q, c.kind.instance, fleet.limits[0]
         requests = replace(traffic.requests, arrival_s=traffic.requests.arrival_s.copy())
-        longest = kind.instance.max_model_len
-        if longest:
+        if longest := instance.max_model_len:
             room = np.maximum(longest - requests.input_tokens, 1)
             requests.output_tokens = np.minimum(requests.output_tokens, room).astype(np.int32)
         chains = None
-        if limits.caching:
-            block = (load, limits.block)
+        if fleet.caching:
+            block = c.load, fleet.block
             if block not in self._chains:
-                shared = q.serving.traffic.shared_prefix_tokens
-                self._chains[block] = chains_of(requests, limits.block, shared)
+                self._chains[block] = chains_of(requests, fleet.block, q.serving.traffic.shared_prefix_tokens)
             chains = self._chains[block]
-        most = limits.most_tokens
-        if not limits.chunked:
-            most = max(most, self.longest(load) + limits.max_seqs * limits.step_tokens)
-        table = kind.tables(most)
-        if sizes := q.pool.limits.cuda_graph_sizes:
-            table = kind.iteration.tables(most, sizes, limits.max_seqs, limits.ranks)
-        hooks = hooks_of(kind.instance, kind.serving, limits, len(requests))
-        if kind.instance.queue.id == "fcfs" and requests.priority.any():
+        plainly = requests.after is not None
+        sides = [c.kind] if c.answers is None else [c.kind, c.answers]
+        hooks = [hooks_of(k.instance, k.serving, limits, len(requests), plainly=plainly) for k in sides]
+        if instance.queue.id == "fcfs" and requests.priority.any():
             requests.priority = np.zeros(len(requests), np.int32)
-        if hooks is None:
-            outcome = loop.serve(requests, table, limits, lanes, chains)
+        if (hook := hooks[0]) is None:
+            outcome = loop.serve_fleet(requests, fleet, chains)
         else:
-            outcome = loop.serve_plainly(
-                requests, table, limits, lanes, chains, policy=hooks.policy, router=hooks.router, queue=hooks.queue,
-                admission=hooks.admission, pace=hooks.pace,
+            outcome = loop.serve_fleet_plainly(
+                requests, fleet, chains, policies=[own.policy for own in hooks if own], router=hook.router,
+                queue=hook.queue, admission=hook.admission, pace=hook.pace,
             )  # fmt: skip
-        return self._trial(c, limits, requests, outcome.totals, traffic)
+        return self._trial(c, fleet, requests, outcome.totals, traffic)
 
-    def _trial(self, c: Choice, limits: Limits, requests: Requests, totals: Any, traffic: Traffic) -> Trial:
+    def _trial(self, c: Choice, fleet: Fleet, requests: Requests, totals: Any, traffic: Traffic) -> Trial:
         spec, kind = traffic.spec, c.kind
         found = measures(requests, kind.iteration.request_s, spec.warmup_requests)
         done = requests.state == DONE
@@ -167,22 +158,28 @@ class Runs:
         rejected = int((~done).sum())
         if longest := kind.instance.max_model_len:
             rejected += int((requests.input_tokens >= longest).sum())
-        mean_w: float | None = None
-        if self.q.goals.needs("power"):
-            drawn = power(
-                self.q.model, kind.place.cluster, kind.instance.shape, kind.iteration, totals, duration,
-                output_tokens=tokens, mixed=limits.mixed,
-            )  # fmt: skip
-            mean_w = (drawn.mean_w_per_device or 0.0) * c.devices
+        mean_w = self._watts(c, fleet, totals, duration, tokens) if self.q.goals.needs("power") else None
         quantiles = _quantiles(found, self.slo)
         figures = Figures(
             c.devices, kind.place.price, duration, tokens, int(done.sum()), share,
             quantiles["tpot_p50_s"], mean_w,
         )  # fmt: skip
-        saturated = not limits.concurrency and not spec.offline and backlog_grows(requests)
+        saturated = not traffic.concurrency and not spec.offline and backlog_grows(requests)
         return Trial(
             figures, share, upper, saturated, rejected, quantiles, int(totals["running_max"].max())
         )  # fmt: skip
+
+    def _watts(self, c: Choice, fleet: Fleet, totals: Any, duration_s: float, tokens: float) -> float:
+        """Mean draw of all devices."""
+        out = 0.0
+        for i, kind in enumerate([c.kind] if c.answers is None else [c.kind, c.answers]):
+            own = totals[fleet.pool == i]
+            drawn = power(
+                self.q.model, kind.place.cluster, kind.instance.shape, kind.iteration, own, duration_s,
+                output_tokens=tokens, mixed=fleet.limits[i].mixed, expert_skew=kind.serving.expert_skew,
+            )  # fmt: skip
+            out += (drawn.mean_w_per_device or 0.0) * len(own) * kind.instance.shape.ranks
+        return out
 
 
 def _quantiles(found: Measures, slo: SloSpec) -> dict[str, float]:
