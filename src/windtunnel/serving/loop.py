@@ -21,6 +21,7 @@ from windtunnel.serving.requests import DONE, REJECTED, Floats, Requests
 
 if TYPE_CHECKING:
     from windtunnel.serving.speculation.varied import Pace
+    from windtunnel.serving.tiers.memory import Memory
 
 _FIELDS = (
     ("arrival", "arrival_s"), ("delay", "delay_s"), ("input", "input_tokens"), ("output", "output_tokens"),
@@ -127,7 +128,7 @@ def serve_plainly(
 def serve_fleet_plainly(
     requests: Requests, fleet: Fleet, chains: Chains | None = None, *, policies: Sequence[Policy] | None = None,
     router: Router | None = None, queue: Queue | None = None, admission: Admission | None = None,
-    pace: Pace | None = None, control: Control | None = None,
+    pace: Pace | None = None, control: Control | None = None, memory: Memory | None = None,
 ) -> Outcome:  # fmt: skip
     """Several pools by the plain twin.
 
@@ -141,11 +142,12 @@ def serve_fleet_plainly(
         admission: see `serve_plainly`.
         pace: see `serve_plainly`.
         control: see `serve_plainly`.
+        memory: levels below the device; None: what is let go is forgotten.
     """
     record, fleet = Recorder(fleet.lanes, fleet.limits[0].every), long_enough(fleet, requests)
     reference.serve_fleet(
         requests, fleet, policies=policies, router=router, chains=chains, record=record, queue=queue,
-        admission=admission, pace=pace, control=control,
+        admission=admission, pace=pace, control=control, memory=memory,
     )  # fmt: skip
     return Outcome(record.totals, record.between_tokens, record.series)
 

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from windtunnel.serving.reference import Request
 
 
 class PrefixCache:
@@ -30,6 +34,13 @@ class PrefixCache:
             if here < self.size[u]:
                 return found, free, count + 1
         return found, free, len(chain)
+
+    def reusable(self, q: Request, block: int) -> int:
+        """Tokens of a request that need not be computed."""
+        return self.find(q.chain)[0] * block
+
+    def fetch(self, q: Request, block: int, now: float) -> None:
+        """A request is admitted: bring what it reuses to the device."""
 
     def hold(self, chain: Sequence[int]) -> int:
         """One more request holds these nodes; returns the blocks that are in use by that."""

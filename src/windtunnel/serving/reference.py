@@ -32,6 +32,7 @@ from windtunnel.techniques.base import Knob
 
 if TYPE_CHECKING:
     from windtunnel.serving.speculation.varied import Pace
+    from windtunnel.serving.tiers.memory import Memory
 
 MILLION = 1_000_000
 EXPECTED_MOST = 4096
@@ -175,7 +176,7 @@ class Instance:
             return q.input + q.made - 1
         if self.cache is None:
             return q.cached
-        return min(self.cache.find(q.chain)[0] * self.limits.block, q.input + q.made - 1)
+        return min(self.cache.reusable(q, self.limits.block), q.input + q.made - 1)
 
     def expected(self) -> int:
         """Tokens that the batch is expected to make, in millionths."""
@@ -189,6 +190,7 @@ class Instance:
         self.used += q.blocks + self.extra(q)
         if self.cache is not None:
             if not q.swapped and not q.remote:
+                self.cache.fetch(q, self.limits.block, self.now)
                 q.shared, _, q.nodes = self.cache.find(q.chain)
                 self.used += self.cache.hold(q.chain[: q.nodes]) - q.shared
             self.cache.evict(self.limits.blocks - self.used)
@@ -385,9 +387,9 @@ class Twin:
         self, requests: Requests, fleet: Fleet, *, policies: Sequence[Policy] | None = None,
         router: Router | None = None, jumps: bool = True, chains: Chains | None = None, record: Recorder | None = None,
         queue: Queue | None = None, admission: Admission | None = None, pace: Pace | None = None,
-        control: Control | None = None,
+        control: Control | None = None, memory: Memory | None = None,
     ) -> None:  # fmt: skip
-        self.pace, self.control = pace, control
+        self.pace, self.control, self.memory = pace, control, memory
         self.all = [
             Request(
                 i, int(requests.input_tokens[i]), int(requests.output_tokens[i]), int(requests.cached_tokens[i]),
@@ -416,7 +418,9 @@ class Twin:
             for q in self.all:
                 q.chain = tuple(chains.nodes[chains.start[q.index] : chains.start[q.index + 1]].tolist())
             for one in self.instances:
-                one.cache = PrefixCache(chains.size.tolist()) if one.limits.caching else None
+                if one.limits.caching:
+                    own_cache = memory.cache(one, chains.size.tolist()) if memory else None
+                    one.cache = own_cache or PrefixCache(chains.size.tolist())
         self.policies, self.jumps = policies or [Policy() for _ in fleet.limits], jumps
         self.router = router or Router(RouterId(limits.router), limits.seed)
         self.record = record
@@ -646,6 +650,8 @@ class Twin:
                 prompt_s = limits.pair * pairs + limits.prompt_token * tokens
                 seconds -= one.overlap.saved(each_rank + beside, prompt_s, read)
             seconds += stall_s
+            if self.memory is not None:
+                seconds = self.memory.seconds(one, seconds, now)
             one.mode, one.steps = "iteration", 1 if decoding else 0
             one.step_s, one.slope_s = seconds, 0.0
             one.busy_until = now + seconds
@@ -794,11 +800,12 @@ def serve_fleet(
     requests: Requests, fleet: Fleet, *, policies: Sequence[Policy] | None = None, router: Router | None = None,
     jumps: bool = True, chains: Chains | None = None, record: Recorder | None = None, queue: Queue | None = None,
     admission: Admission | None = None, pace: Pace | None = None, control: Control | None = None,
+    memory: Memory | None = None,
 ) -> None:  # fmt: skip
     """The same through several pools."""
     twin = Twin(
         requests, fleet, policies=policies, router=router, jumps=jumps, chains=chains, record=record, queue=queue,
-        admission=admission, pace=pace, control=control,
+        admission=admission, pace=pace, control=control, memory=memory,
     )  # fmt: skip
     for q in twin.run():
         i = q.index

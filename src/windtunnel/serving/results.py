@@ -75,6 +75,8 @@ class ServingResult:
     transfer: dict[str, Any] = field(default_factory=dict)
     """Of caches between prefill and decode pools: how many, seconds after the prompt's end, waiting for blocks and
     moving."""
+    kv_tiers: dict[str, Any] = field(default_factory=dict)
+    """With `kv.tiers`: of each level the share of prompt tokens that it gave, loads, tokens in and out, busy shares."""
     intervals: dict[str, dict[str, Any]] = field(default_factory=dict)
     """Metric → {level, low, high, basis, grade}."""
     grades: dict[str, str] = field(default_factory=dict)

@@ -37,6 +37,7 @@ from windtunnel.serving.requests import DONE, REJECTED, SHED, Ints, Requests
 from windtunnel.serving.results import ServingResult
 from windtunnel.serving.speculation.report import speculation_report
 from windtunnel.serving.swaps import swaps_of
+from windtunnel.serving.tiers import memory_of
 from windtunnel.specs.scenario import ModelFile
 from windtunnel.techniques import remarks
 
@@ -101,7 +102,8 @@ def run(d: Deployment, requests: Requests, *, assumed: tuple[tuple[str, Any, str
     chains = chains_of(requests, fleet.block, shared) if fleet.caching else None
     sent, cut = _within(d, requests)
     control, begun = scaler(d)
-    plainly = requests.after is not None or control is not None or _plainly(d)
+    memory = memory_of(d, fleet.pool.tolist())
+    plainly = requests.after is not None or control is not None or memory is not None or _plainly(d)
     hooks = [hooks_of(p.instance, d.serving, limits, count, plainly=plainly) for p in d.pools]
     if hooks[0] is not None:
         layers = d.model.num_hidden_layers // d.pool.plan.pp
@@ -115,6 +117,7 @@ def run(d: Deployment, requests: Requests, *, assumed: tuple[tuple[str, Any, str
         outcome = loop.serve_fleet_plainly(
             requests, fleet, chains, policies=[own.policy for own in hooks if own], router=hook.router,
             queue=hook.queue, admission=hook.admission, pace=hook.pace, control=control,
+            memory=memory,
         )  # fmt: skip
     requests.input_tokens = sent
     found = measures(requests, d.iteration.request_s, d.serving.traffic.warmup_requests)
@@ -189,6 +192,7 @@ def run(d: Deployment, requests: Requests, *, assumed: tuple[tuple[str, Any, str
         ),
         pools=tuple(asdict(figures(one, duration, _described(one.pool))) for one in pools) if len(pools) > 1 else (),
         transfer=transfers(requests),
+        kv_tiers=memory.report(prompts, duration) if memory else {},
         intervals=intervals, grades=grades, assumed=_assumed(d, assumed),
         warnings=(*_warnings(d, requests, saturated), *cut), scenario=plain,
         citations=tuple(x.technique.paper.line() for x in d.techniques),

@@ -10,6 +10,7 @@ from windtunnel.errors import Problem
 from windtunnel.specs.autoscale import AutoscaleSpec
 from windtunnel.specs.base import Bytes, Count, Inconsistent, Named, Seconds, Spec
 from windtunnel.specs.experts import ExpertLoadSpec
+from windtunnel.specs.kv_tiers import KvTier
 from windtunnel.specs.speculation import SpeculationSpec
 from windtunnel.specs.traffic import TrafficSpec
 from windtunnel.specs.transfer import TransferSpec
@@ -83,6 +84,10 @@ class KvSpec(Spec):
     """Host memory for preempted sequences; 0: they are computed again."""
     swap: SwapSpec | None = None
     """Absent: at the rate of PCIe, both ways waited for when a request returns."""
+    tiers: tuple[KvTier, ...] = ()
+    """Where blocks go that are let go, from the fastest level on; absent: they are forgotten. Needs prefix caching."""
+    tier_loading: Literal["layers", "whole"] = "layers"
+    """Whether layers of a prompt run while later ones are still loaded, or wait until all are there."""
 
     @model_validator(mode="after")
     def _room(self) -> KvSpec:

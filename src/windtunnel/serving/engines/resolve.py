@@ -18,6 +18,7 @@ from windtunnel.serving.routers import ROUTERS, RouterEntry
 from windtunnel.serving.shape import Shape, shape_of
 from windtunnel.serving.speculation.base import Drafting
 from windtunnel.serving.speculation.resolve import drafting_of
+from windtunnel.serving.tiers.resolve import check_tiers
 from windtunnel.specs.cluster import ClusterSpec
 from windtunnel.specs.model import ModelSpec
 from windtunnel.specs.serving import PoolSpec, ServingSpec
@@ -88,6 +89,8 @@ def resolve(
     graphs = own.cuda_graph_max_batch > 0 if told.cuda_graphs is None else told.cuda_graphs
     ranks = shape.dp if own.per_rank else 1
     share = 1 if own.per_rank else shape.dp
+    caching = own.prefix_caching if pool.kv.prefix_caching is None else pool.kv.prefix_caching
+    check_tiers(pool.kv, f"{where}.kv", caching=caching, problems=problems)
     if problems:
         cache = KvCapacity(0, block, 0, 0.0, 0.0, 0.0, 0.0, 0.0)
     else:
@@ -110,7 +113,6 @@ def resolve(
         router=int(router.entry.rule or 0),
     )  # fmt: skip
     limits = limits_of(policy, limits)
-    caching = own.prefix_caching if pool.kv.prefix_caching is None else pool.kv.prefix_caching
     size = cache.bytes_per_token * block
     limits = replace(
         limits, chunked=limits.chunked if told.chunked_prefill is None else told.chunked_prefill, caching=caching,

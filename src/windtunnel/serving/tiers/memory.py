@@ -1,0 +1,94 @@
+"""What the plain twin asks of a cache with levels below the device."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from windtunnel.serving.tiers.cache import Store, TieredCache
+from windtunnel.serving.tiers.level import Line, pipelined
+
+if TYPE_CHECKING:
+    from windtunnel.serving.prefix_cache import PrefixCache
+    from windtunnel.serving.reference import Instance
+
+
+@dataclass(frozen=True, slots=True)
+class LevelPlan:
+    """One level of an instance of the loop, resolved."""
+
+    kind: str
+    blocks: int
+    block_s: float
+    latency_s: float
+    shared: bool
+
+
+@dataclass(slots=True)
+class Memory:
+    """Levels of the instances of each pool."""
+
+    plans: tuple[tuple[LevelPlan, ...], ...]
+    """By pool; empty where a pool has none."""
+    layers: tuple[int, ...]
+    """Of one pipeline stage, by pool: loads run beside the layers before. 1: they do not."""
+    pool: Sequence[int]
+    """Of each instance of the loop."""
+    block_tokens: int
+    caches: list[TieredCache | None] = field(default_factory=list)
+    stores: dict[int, Store] = field(default_factory=dict)
+
+    def cache(self, one: Instance, size: Sequence[int]) -> PrefixCache | None:
+        """The cache of an instance; None: it has no levels below."""
+        p = int(self.pool[one.index])
+        plans = self.plans[p]
+        if not plans:
+            self.caches.append(None)
+            return None
+        levels = [(own.blocks, Line(own.kind, own.block_s, own.latency_s)) for own in plans if not own.shared]
+        shared = next((own for own in plans if own.shared), None)
+        store = line = None
+        if shared is not None:
+            store = self.stores.setdefault(p, Store(shared.blocks, len(size)))
+            line = Line(shared.kind, shared.block_s, shared.latency_s)
+        made = TieredCache(size, levels, store, line)
+        self.caches.append(made)
+        return made
+
+    def seconds(self, one: Instance, compute_s: float, now: float) -> float:
+        """An iteration that holds prompts, with the loads of requests that it takes in."""
+        cache = one.cache
+        if not isinstance(cache, TieredCache) or cache.ends_at <= now:
+            return compute_s
+        return pipelined(compute_s, cache.ends_at - now, self.layers[int(self.pool[one.index])])
+
+    def report(self, prompt_tokens: float, duration_s: float) -> dict[str, Any]:
+        """What each level held and gave.
+
+        Args:
+            prompt_tokens: of all requests that were served.
+            duration_s: of the run.
+        """
+        out: dict[str, Any] = {}
+        caches = [cache for cache in self.caches if cache is not None]
+        if not caches:
+            return out
+        found = sum(cache.hits for cache in caches)
+        out["device"] = {"hit_rate": found * self.block_tokens / max(prompt_tokens, 1.0)}
+        lines: dict[str, list[Line]] = {}
+        for cache in caches:
+            for line in [level.line for level in cache.levels] + ([cache.line] if cache.line else []):
+                lines.setdefault(line.kind, []).append(line)
+        for kind, own in lines.items():
+            loaded = sum(line.loaded for line in own)
+            out[kind] = {
+                "hit_rate": loaded * self.block_tokens / max(prompt_tokens, 1.0),
+                "loads": sum(line.loads for line in own),
+                "loaded_tokens": loaded * self.block_tokens,
+                "written_tokens": sum(line.written for line in own) * self.block_tokens,
+                "busy_share": sum(line.busy_s for line in own) / (max(duration_s, 1e-12) * len(own)),
+                "writing_share": sum(line.written * line.block_s for line in own)
+                / (max(duration_s, 1e-12) * len(own)),
+            }
+        return out

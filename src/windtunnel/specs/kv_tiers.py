@@ -1,0 +1,20 @@
+"""Where keys and values go when they leave the device: `kv.tiers` of a pool."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from windtunnel.specs.base import Bytes, BytesPerS, Seconds, Spec
+
+
+class KvTier(Spec):
+    """One level below the device's memory. Levels are given from the fastest on."""
+
+    kind: str
+    """host, ssd or remote: a file of `serving/tiers/`."""
+    capacity_bytes: Bytes = Field(gt=0)
+    """Of one instance; of all instances together where the kind is shared (remote)."""
+    bytes_per_s: BytesPerS | None = Field(default=None, gt=0)
+    """Read by one instance; absent: what the kind takes from the cluster."""
+    latency_s: Seconds | None = None
+    """Before the first byte of a load; absent: the kind's."""
