@@ -222,6 +222,9 @@ def _check(serving: ServingSpec, model: ModelSpec, problems: ProblemList) -> Non
             i = next(i for i, pool in enumerate(serving.pools) if pool.role == role)
             rule = f"needs a pool with role {other} beside it: {_LACKS[role]}"
             problems.add(f"serving.pools[{i}].role", role, rule)
+    for i, pool in enumerate(serving.pools):
+        if pool.sm_split is not None:
+            _check_split(serving, pool, f"serving.pools[{i}].sm_split", problems)
     own = serving.transfer
     if roles == {"mixed"}:
         for name in sorted(own.model_fields_set):
@@ -230,6 +233,19 @@ def _check(serving: ServingSpec, model: ModelSpec, problems: ProblemList) -> Non
     if own.mode in ("layers", "chunks") and own.reserve_first is False:
         rule = f"must be true for mode {own.mode}: the decode instance needs blocks while the prompt is computed"
         problems.add("serving.transfer.reserve_first", False, rule)
+
+
+def _check_split(serving: ServingSpec, pool: PoolSpec, where: str, problems: ProblemList) -> None:
+    """What shares of the SMs do not go with."""
+    assert pool.sm_split is not None
+    if len(serving.pools) > 1 or pool.role != "mixed":
+        problems.add(where, None, "is read in one mixed pool; leave it out, or the other pools")
+    if pool.plan.pp > 1:
+        problems.add(where, None, f"stands with pp 1, not {pool.plan.pp}")
+    if serving.autoscale or serving.speculation or serving.traffic.agents:
+        problems.add(where, None, "stands without autoscale, speculation and agents")
+    if pool.sm_split.controller == "slo" and not (serving.slo.ttft_s and serving.slo.tpot_s):
+        problems.add(f"{where}.controller", "slo", "needs serving.slo.ttft_s and tpot_s")
 
 
 def _widest(serving: ServingSpec, problems: ProblemList) -> ServingSpec:

@@ -7,6 +7,7 @@ import json
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, replace
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,7 +15,7 @@ import numpy as np
 from windtunnel.cost.serving import release_of
 from windtunnel.errors import BadInput
 from windtunnel.importers.scenario import Source
-from windtunnel.serving import loop
+from windtunnel.serving import loop, sm_split
 from windtunnel.serving.autoscale import paid, scaler, scaling
 from windtunnel.serving.by_pool import PoolRun, figures, power_of_all, records, runs, transfers
 from windtunnel.serving.by_task import by_task
@@ -23,6 +24,8 @@ from windtunnel.serving.composition import PROMPTS
 from windtunnel.serving.deployment import Deployment, Pool, prepare
 from windtunnel.serving.hooks import hooks_of
 from windtunnel.serving.interval import FULL_CACHE, band
+from windtunnel.serving.layers import Layers
+from windtunnel.serving.limits import Router as Rule
 from windtunnel.serving.metrics import (
     backlog_grows,
     distribution,
@@ -35,6 +38,7 @@ from windtunnel.serving.metrics import (
 from windtunnel.serving.prefixes import chains_of
 from windtunnel.serving.requests import DONE, REJECTED, SHED, Ints, Requests
 from windtunnel.serving.results import ServingResult
+from windtunnel.serving.sm_priced import shared
 from windtunnel.serving.speculation.report import speculation_report
 from windtunnel.serving.swaps import swaps_of
 from windtunnel.serving.tiers import memory_of
@@ -111,7 +115,9 @@ def run(d: Deployment, requests: Requests, *, assumed: tuple[tuple[str, Any, str
     if d.instance.queue.id == "fcfs" and requests.priority.any():
         requests.priority = np.zeros(count, np.int32)
     hook = hooks[0]
-    if hook is None:
+    if d.pool.sm_split is not None:
+        outcome = _split(d, requests)
+    elif hook is None:
         outcome = loop.serve_fleet(requests, fleet, chains)
     else:
         outcome = loop.serve_fleet_plainly(
@@ -240,6 +246,18 @@ def _intervals(d: Deployment, predicted: dict[str, float], *, cache_full: bool) 
         if found is not None and np.isfinite(value):
             out[name] = found.around(value, least_s if name in ("tpot_s", "itl_s") else 0.0)
     return out
+
+
+def _split(d: Deployment, requests: Requests) -> loop.Outcome:
+    """Prompts and answers side by side on shares of the SMs."""
+    spec, pool = d.pool.sm_split, d.pools[0]
+    assert spec is not None
+    layers = Layers(d.model, pool.cluster, pool.instance.shape, pool.iteration.coefficients, d.serving.expert_skew)
+    limits = replace(d.limits, every=1)
+    router = pool.instance.router.entry.twin(Rule(limits.router), limits.seed)
+    objectives = d.serving.slo.ttft_s or float("inf"), d.serving.slo.tpot_s or float("inf")
+    priced = cache(lambda share: shared(layers, pool.iteration, share))
+    return sm_split.serve(requests, limits, pool.lanes, spec, priced, router, objectives)
 
 
 def _plainly(d: Deployment) -> bool:

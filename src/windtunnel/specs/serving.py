@@ -11,6 +11,7 @@ from windtunnel.specs.autoscale import AutoscaleSpec
 from windtunnel.specs.base import Bytes, Count, Inconsistent, Named, Seconds, Spec
 from windtunnel.specs.experts import ExpertLoadSpec
 from windtunnel.specs.kv_tiers import KvTier
+from windtunnel.specs.sm_split import SmSplitSpec
 from windtunnel.specs.speculation import SpeculationSpec
 from windtunnel.specs.traffic import TrafficSpec
 from windtunnel.specs.transfer import TransferSpec
@@ -118,6 +119,8 @@ class PoolSpec(Spec):
     """Group of a mixed cluster that its devices are of: its number, or its device's id where only one group has it."""
     replicas: Count = 1
     plan: ServingPlan = ServingPlan()
+    sm_split: SmSplitSpec | None = None
+    """Prompts and answers side by side, each on a share of the SMs; absent: one after the other."""
     limits: ServingLimits = ServingLimits()
     kv: KvSpec = KvSpec()
     policy: str | None = None

@@ -1,0 +1,1 @@
+"""Prompts and answers on shares of the SMs (Hong et al. 2025)."""

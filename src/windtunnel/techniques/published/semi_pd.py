@@ -1,0 +1,65 @@
+"""Prompts and answers side by side on one device, each on a share of its SMs, over one set of weights and one cache.
+
+Switches `sm_split` of each pool on (`serving/sm_split.py`). Nothing is copied between the phases and neither stops the
+other. What it costs: each phase is slower on fewer SMs, also while the other has nothing to do; both read weights, and
+share the memory's rate; shares that move cost both a pause.
+
+Source: Hong et al. 2025: a resource controller at the level of SMs, unified memory, shares that follow the objectives.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from windtunnel.specs.serving import ServingSpec
+from windtunnel.specs.sm_split import SmSplitSpec
+from windtunnel.techniques import REGISTRY
+from windtunnel.techniques.base import Knob, Limits, Paper, ServingPart, Technique
+from windtunnel.techniques.serving import served, with_pools
+
+
+def _settings(serving: ServingSpec, knobs: dict[str, Any]) -> ServingSpec:
+    spec = SmSplitSpec(
+        prefill_share=float(knobs["prefill_share"]), controller=knobs["controller"], period_s=float(knobs["period_s"])
+    )
+    return with_pools(serving, lambda _: {"sm_split": spec})
+
+
+TECHNIQUE = Technique(
+    id="semi-pd",
+    family="serving",
+    summary="prompts and answers side by side on shares of the SMs, weights and cache shared",
+    paper=Paper(
+        "semi-PD: Towards Efficient LLM Serving via Phase-Wise Disaggregated Computation and Unified Storage", 2025,
+        "https://arxiv.org/abs/2504.19867", "Hong, Ke and others",
+    ),
+    levels=("run",),
+    knobs={
+        "prefill_share": Knob(0.5, 0.05, 0.95, "of the SMs, for prompts; at the start where it moves"),
+        "controller": Knob("fixed", choices=("fixed", "slo"), doc="whether the share follows the objectives"),
+        "period_s": Knob(5.0, 0.01, 3600.0, "seconds between two looks at the objectives"),
+    },
+    edits=(("run", "batching"),),
+    applies_to=served,
+    serving=ServingPart(settings=_settings),
+    saves="answers that wait for prompts",
+    experiment="semi_pd",
+    limits=Limits(
+        scenario={
+            "model": "meta-llama/Llama-3.1-70B",
+            "cluster": {"device": "h100-sxm-80gb", "nodes": 1, "devices_per_node": 8},
+            "serving": {
+                "engine": "sglang", "pools": [{"plan": {"tp": 8}, "kv": {"prefix_caching": False}}],
+                "traffic": {"rate_per_s": 5, "num_requests": 400, "input_tokens": 3000, "output_tokens": 200},
+            },
+        },
+        measure="tpot_s.mean",
+        free={"serving": {"pools": [{"plan": {"tp": 8}, "kv": {"prefix_caching": False}}], "traffic": {
+            "rate_per_s": 0.02, "num_requests": 20,
+        }}},
+        vanishes=0.05,
+        pays="ttft_s.mean",
+    ),
+)  # fmt: skip
+
+REGISTRY.add(TECHNIQUE.id, TECHNIQUE)
