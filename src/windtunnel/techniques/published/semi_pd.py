@@ -58,7 +58,7 @@ TECHNIQUE = Technique(
             "rate_per_s": 0.02, "num_requests": 20,
         }}},
         vanishes=0.05,
-        pays="ttft_s.mean",
+        pays="ttft_s.mean",  # prompts have half of the SMs
     ),
 )  # fmt: skip
 

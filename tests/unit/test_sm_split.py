@@ -1,0 +1,91 @@
+"""Prompts and answers on shares of the SMs: what is conserved, what slows down, what is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import windtunnel as wt
+from windtunnel.errors import BadInput
+from windtunnel.serving.layers import Layers
+from windtunnel.serving.requests import DONE
+from windtunnel.serving.simulate import prepare
+from windtunnel.serving.sm_priced import shared
+from windtunnel.techniques.limits import merged
+
+BASE: dict[str, Any] = {
+    "model": "meta-llama/Llama-3.1-8B",
+    "cluster": {"device": "h100-sxm-80gb", "nodes": 1, "devices_per_node": 2},
+    "serving": {
+        "engine": "vllm", "engine_version": "0.10.0",
+        "pools": [{"replicas": 2, "sm_split": {"prefill_share": 0.6}}],
+        "traffic": {"rate_per_s": 20, "num_requests": 300, "input_tokens": {"distribution": "lognormal", "mean": 1500},
+                    "output_tokens": {"distribution": "lognormal", "mean": 120}},
+    },
+}  # fmt: skip
+
+
+def run(**changes: Any) -> Any:
+    return wt.simulate_serving(merged(BASE, {"serving": changes}))
+
+
+@pytest.mark.parametrize(
+    "traffic", [{"rate_per_s": 4}, {"rate_per_s": 60}, {"rate_per_s": None, "concurrency": 16}, {"sessions": {
+        "turns": {"distribution": "fixed", "mean": 3}, "think_time_s": 1.0,
+    }}]
+)
+def test_every_request_is_answered_in_order_and_littles_law_holds(traffic: dict[str, Any]) -> None:
+    result = run(traffic=traffic)
+    q = result.record.requests
+    assert (q.state == DONE).all() and result.completed == len(q.input_tokens)
+    assert (q.arrival_s <= q.scheduled_s).all() and (q.scheduled_s < q.first_token_s).all()
+    assert (q.first_token_s <= q.finish_s).all()
+    inside = float((q.finish_s - q.scheduled_s).sum())
+    assert result.running_mean * result.duration_s == pytest.approx(inside, rel=1e-6)
+    assert result.kv_cache_usage_max <= 1.0
+
+
+def test_a_small_cache_is_never_overfilled_and_everything_ends() -> None:
+    pools = [{"replicas": 1, "sm_split": {}, "kv": {"num_blocks": 600}}]
+    result = run(pools=pools, traffic={"input_tokens": 900, "output_tokens": 300, "num_requests": 60})
+    assert result.completed == 60 and result.preemptions > 0 and result.kv_cache_usage_max <= 1.0
+
+
+def test_fewer_sms_are_slower_and_all_of_them_change_nothing() -> None:
+    d = prepare(BASE)
+    layers = Layers(d.model, d.cluster, d.instance.shape, d.iteration.coefficients, d.serving.expert_skew)
+    whole = shared(layers, d.iteration, 1.0).iteration
+    np.testing.assert_allclose(whole.linear.seconds, d.iteration.linear.seconds)
+    times = [shared(layers, d.iteration, s).iteration for s in (1.0, 0.7, 0.4, 0.1)]
+    prompts = [t.seconds(4096, pairs=8e6, prompt_tokens=4096) for t in times]
+    steps = [t.seconds(8, kv=2e4, sequences=8) for t in times]
+    assert prompts == sorted(prompts) and prompts[2] > 2.0 * prompts[0]
+    assert steps[1] < 1.1 * steps[0] and steps[3] > 2.0 * steps[0]  # few SMs keep memory busy, a tenth does not
+
+
+def test_answers_do_not_wait_for_prompts_but_both_share_the_memory() -> None:
+    plain = {"pools": [{"replicas": 2, "policy": "vllm_v0", "kv": {"prefix_caching": False}}]}
+    mixed, split = run(**plain), run()
+    assert split.tpot_s.mean < mixed.tpot_s.mean and split.ttft_s.mean > mixed.ttft_s.mean
+    alone = run(traffic={"rate_per_s": 0.5, "num_requests": 30})
+    assert split.tpot_s.mean > alone.tpot_s.mean
+
+
+def test_the_share_follows_the_objectives() -> None:
+    tight = {"ttft_s": 0.2, "tpot_s": 1.0}
+    fixed = run(slo=tight, pools=[{"replicas": 2, "sm_split": {"prefill_share": 0.2}}], traffic={"rate_per_s": 12})
+    moving = run(
+        slo=tight, pools=[{"replicas": 2, "sm_split": {"prefill_share": 0.2, "controller": "slo", "period_s": 1.0}}],
+        traffic={"rate_per_s": 12},
+    )
+    assert moving.ttft_s.mean < fixed.ttft_s.mean and moving.slo_attainment >= fixed.slo_attainment
+
+
+def test_what_it_does_not_go_with_is_said_at_once() -> None:
+    with pytest.raises(BadInput) as caught:
+        pool = {"plan": {"pp": 2}, "sm_split": {"controller": "slo"}}
+        run(pools=[pool], speculation={"method": "ngram", "tokens": 2})
+    text = str(caught.value)
+    assert "stands with pp 1" in text and "speculation" in text and "needs serving.slo.ttft_s and tpot_s" in text
