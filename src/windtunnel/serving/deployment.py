@@ -16,12 +16,12 @@ from windtunnel.importers.scenario import Source, attempt, load, resolve_model
 from windtunnel.serving.capped import Capped, capped
 from windtunnel.serving.context import check_context, with_context
 from windtunnel.serving.coscheduled import overlapped
-from windtunnel.serving.fleet import FirstToken, Fleet, Handover, stacked
+from windtunnel.serving.fleet import Fleet, Handover, stacked
 from windtunnel.serving.iteration import IterationModel
 from windtunnel.serving.layers import Layers
 from windtunnel.serving.limits import Limits
 from windtunnel.serving.speculation import with_drafts
-from windtunnel.serving.transfer import handover
+from windtunnel.serving.transfer import decided, handover
 from windtunnel.specs.cluster import ClusterSpec, MixedCluster, groups_of
 from windtunnel.specs.scenario import Scenario
 from windtunnel.specs.serving import PoolSpec, ServingPlan, ServingSpec
@@ -365,12 +365,7 @@ def handing(d: Deployment, problems: ProblemList) -> Deployment:
     from windtunnel.serving.routers import ROUTERS
 
     own, usual = d.serving.transfer, HANDING[d.serving.engine]
-    mode = own.mode or usual.mode
-    first = own.first_token or usual.first_token
-    reserve = usual.reserve_first if own.reserve_first is None else own.reserve_first
-    reserve = reserve or mode != "whole"
-    hop = d.iteration.coefficients.request_s if usual.proxied and not reserve else 0.0
-    control_s = hop if own.control_s is None else own.control_s
+    way = decided(d.serving, d.iteration.coefficients.request_s)
     asked = own.router if own.router is not None else d.serving.router
     where = "serving.transfer.router" if own.router is not None else "serving.router"
     router = choose(ROUTERS, asked, where, "round_robin", problems)
@@ -378,14 +373,10 @@ def handing(d: Deployment, problems: ProblemList) -> Deployment:
         problems.add(where, own.router, "is written in Python; decode instances are chosen by built-in rules alone")
     problems.raise_if_any()
     rule = router.entry.rule
-    moved = handover(
-        d.pools, d.cluster, mode=mode, reserve_first=reserve, first=FirstToken[first.upper()], control_s=control_s,
-        router=int(rule) if rule is not None else 0,
-    )  # fmt: skip
-    found = {"mode": mode, "reserve_first": reserve, "first_token": first, "control_s": control_s}
+    moved = handover(d.pools, d.cluster, way, router=int(rule) if rule is not None else 0)
     said = [
-        (f"serving.transfer.{name}", value, usual.sources.get(name, "engine default"))
-        for name, value in found.items()
+        (f"serving.transfer.{name}", getattr(way, name), usual.sources.get(name, "engine default"))
+        for name in ("mode", "reserve_first", "first_token", "control_s")
         if getattr(own, name) is None
     ]
     if rule is None:

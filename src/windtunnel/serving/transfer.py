@@ -11,17 +11,38 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
 from windtunnel.network import NetworkCoefficients, placement
 from windtunnel.network.clock import rates
+from windtunnel.serving.engines.handing import HANDING
 from windtunnel.serving.fleet import FirstToken, Handover
 from windtunnel.specs.cluster import ClusterSpec, MixedCluster, outward
 
 if TYPE_CHECKING:
-    from windtunnel.serving.deployment import Pool
+    from windtunnel.serving.engines import Instance
+    from windtunnel.serving.limits import Limits
+    from windtunnel.specs.model import ModelSpec
+    from windtunnel.specs.serving import PoolSpec, ServingSpec
+
+
+class Pool(Protocol):
+    """What of a pool is read here."""
+
+    @property
+    def spec(self) -> PoolSpec: ...  # noqa: D102
+    @property
+    def group(self) -> int: ...  # noqa: D102
+    @property
+    def cluster(self) -> ClusterSpec: ...  # noqa: D102
+    @property
+    def model(self) -> ModelSpec: ...  # noqa: D102
+    @property
+    def instance(self) -> Instance: ...  # noqa: D102
+    @property
+    def limits(self) -> Limits: ...  # noqa: D102
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,19 +95,38 @@ def outside(cluster: ClusterSpec) -> Link:
     return Link(rate, own.p2p_base_s + own.out.hop_s[2] + own.net_latency_s(cluster))
 
 
-def handover(
-    pools: Sequence[Pool], cluster: ClusterSpec, *, mode: str, reserve_first: bool, first: FirstToken, control_s: float,
-    router: int,
-) -> Handover:  # fmt: skip
+@dataclass(frozen=True, slots=True)
+class Way:
+    """`specs.transfer.TransferSpec` with nothing left open."""
+
+    mode: str
+    reserve_first: bool
+    first_token: str
+    control_s: float
+
+
+def decided(serving: ServingSpec, request_s: float) -> Way:
+    """What the scenario says, else what the engine does.
+
+    Args:
+        serving: section of the scenario.
+        request_s: the engine's time for a request, outside of its iterations.
+    """
+    own, usual = serving.transfer, HANDING[serving.engine]
+    mode = own.mode or usual.mode
+    reserve = usual.reserve_first if own.reserve_first is None else own.reserve_first
+    reserve = reserve or mode != "whole"
+    hop = request_s if usual.proxied and not reserve else 0.0
+    return Way(mode, reserve, own.first_token or usual.first_token, hop if own.control_s is None else own.control_s)
+
+
+def handover(pools: Sequence[Pool], cluster: ClusterSpec, way: Way, *, router: int = 0) -> Handover:
     """Seconds between all lanes.
 
     Args:
         pools: of the deployment, those that take requests in first.
         cluster: of all of them.
-        mode: whole, layers or chunks.
-        reserve_first: whether the answering instance keeps blocks before the prompt begins.
-        first: who hands the first token over.
-        control_s: see `Handover`.
+        way: how caches move.
         router: rule by which the answering instance is chosen.
     """
     spots = places(pools)
@@ -117,8 +157,9 @@ def handover(
     source = next(pool for pool in pools if pool.spec.role == "prefill")
     layers = len(source.model.layer_kinds())
     return Handover(
-        token_s, fixed_s, np.array(lanes), control_s=control_s, pieces=layers if mode == "layers" else 1,
-        chunk=source.limits.budget if mode == "chunks" else 0, early=reserve_first, first=first, router=router,
+        token_s, fixed_s, np.array(lanes), control_s=way.control_s, pieces=layers if way.mode == "layers" else 1,
+        chunk=source.limits.budget if way.mode == "chunks" else 0, early=way.reserve_first,
+        first=FirstToken[way.first_token.upper()], router=router,
     )  # fmt: skip
 
 

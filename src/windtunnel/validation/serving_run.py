@@ -13,20 +13,19 @@ from windtunnel.errors import Infeasible, ProblemList
 from windtunnel.serving import engines, loop
 from windtunnel.serving.deployment import lane_limits
 from windtunnel.serving.engines import Instance
+from windtunnel.serving.fleet import Fleet, stacked
 from windtunnel.serving.iteration import IterationModel, iteration_model
 from windtunnel.serving.limits import Limits
-from windtunnel.serving.requests import DONE, REJECTED, Floats, Requests
+from windtunnel.serving.requests import REJECTED, Requests
 from windtunnel.serving.speculation import with_drafts
 from windtunnel.serving.traffic import generate
+from windtunnel.serving.transfer import decided, handover
 from windtunnel.specs.cluster import ClusterSpec
 from windtunnel.specs.model import ModelSpec
 from windtunnel.specs.scenario import Scenario
 from windtunnel.specs.serving import PoolSpec, ServingSpec
 from windtunnel.validation.reading.serving_trace import recorded
 from windtunnel.validation.serving_metrics import Served
-
-PASSES = 4
-"""Turns between the two pools of a split deployment until waiting for a prompt and for a slot agree."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,42 +134,41 @@ def run(
     return Served(requests, own.request_s, ready.devices, used, int(requests.preemptions.sum()))
 
 
-def _split(ready: Ready, costs: list[IterationModel]) -> Served:
-    """Prompts on one pool, answers on another, in a closed loop.
+@dataclass(frozen=True, slots=True)
+class _Sited:
+    """A pool as `transfer.handover` reads it."""
 
-    Each pool runs through the loop on its own: the answering pool with the prompts' latency between a slot's requests,
-    the prompt pool with the arrivals that this gives, in turn.
-    """
-    by_role = {pool.spec.role: (pool, own) for pool, own in zip(ready.pools, costs, strict=True)}
-    (first, prompts), (second, answers) = by_role["prefill"], by_role["decode"]
+    spec: PoolSpec
+    cluster: ClusterSpec
+    model: ModelSpec
+    instance: Instance
+    limits: Limits
+    group: int = 0
+
+
+def _split(ready: Ready, costs: list[IterationModel]) -> Served:
+    """Prompts on one pool, answers on another, their caches over the network, in one loop."""
     slots = ready.serving.traffic.concurrency or 0
-    base = ready.requests()
-    count = len(base)
-    kept = (base.input_tokens - 1).astype(np.int32)
-    wait = 0.0
-    ours = limits(second, answers, 0)  # prompts arrive computed: nothing of theirs runs here but their last token
-    ours = replace(ours, prompt_extra=0.0, prompt_token=0.0, ranks=1, mixed=True, chunked=True)
-    sent: Floats = np.zeros(count)
-    asked = Requests(sent, base.input_tokens, np.ones(count, np.int32))
-    for _ in range(PASSES):
-        made = Requests(np.full(count, np.nan), base.input_tokens, base.output_tokens, kept)
-        made.delay_s = np.full(count, wait)
-        loop.serve(made, answers.tables(second.most_tokens), replace(ours, concurrency=slots), _lanes(second))
-        sent = np.maximum(made.arrival_s - wait, 0.0)
-        sent[:slots] = 0.0
-        asked = Requests(sent, base.input_tokens, np.ones(count, np.int32))
-        loop.serve(asked, prompts.tables(first.most_tokens), limits(first, prompts, 0), _lanes(first))
-        later = asked.first_token_s[slots:] - asked.arrival_s[slots:]
-        wait = float(np.nanmean(later)) if len(later) else 0.0
-    if (asked.state == REJECTED).any():
-        raise Infeasible("a prompt needs more cache than a prefill instance has", "a larger tp, or shorter prompts")
-    made = Requests(asked.first_token_s.copy(), base.input_tokens, base.output_tokens, kept)
-    outcome = loop.serve(made, answers.tables(second.most_tokens), ours, _lanes(second))
-    base.arrival_s, base.scheduled_s, base.first_token_s = sent, asked.scheduled_s, asked.first_token_s
-    base.finish_s, base.preemptions = made.finish_s, made.preemptions
-    base.state = np.where((asked.state == DONE) & (made.state == DONE), DONE, REJECTED).astype(np.int32)
-    used = float(outcome.totals["kv_max"].max()) / max(second.instance.limits.blocks, 1)
-    return Served(base, prompts.request_s, ready.devices, used, int(made.preemptions.sum()))
+    given = [limits(pool, own, slots) for pool, own in zip(ready.pools, costs, strict=True)]
+    sited = [
+        _Sited(pool.spec, ready.cluster, ready.model, pool.instance, x)
+        for pool, x in zip(ready.pools, given, strict=True)
+    ]
+    way = decided(ready.serving, costs[0].request_s)
+    counts = [_lanes(pool) for pool in ready.pools]
+    fleet = Fleet(
+        tuple(given), stacked([
+            own.tables(pool.most_tokens, pool.spec.limits.cuda_graph_sizes, x.max_seqs, x.ranks)
+            for pool, own, x in zip(ready.pools, costs, given, strict=True)
+        ]), np.repeat(np.arange(2), counts), np.repeat([True, False], counts), counts[0],
+        handover(sited, ready.cluster, way),
+    )  # fmt: skip
+    requests = ready.requests()
+    outcome = loop.serve_fleet(requests, fleet)
+    if (requests.state == REJECTED).any():
+        raise Infeasible("a prompt needs more cache than an instance has", "a larger tp, or shorter prompts")
+    used = float(outcome.totals["kv_max"][counts[0] :].max()) / max(given[1].blocks, 1)
+    return Served(requests, costs[0].request_s, ready.devices, used, int(requests.preemptions.sum()))
 
 
 def _lanes(pool: Pool) -> int:
