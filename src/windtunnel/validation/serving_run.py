@@ -161,7 +161,7 @@ def _split(ready: Ready, costs: list[IterationModel]) -> Served:
             own.tables(pool.most_tokens, pool.spec.limits.cuda_graph_sizes, x.max_seqs, x.ranks)
             for pool, own, x in zip(ready.pools, costs, given, strict=True)
         ]), np.repeat(np.arange(2), counts), np.repeat([True, False], counts), counts[0],
-        handover(sited, ready.cluster, way),
+        handover(sited, ready.cluster, way, router=given[0].router),
     )  # fmt: skip
     requests = ready.requests()
     outcome = loop.serve_fleet(requests, fleet)

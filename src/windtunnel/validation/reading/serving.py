@@ -47,6 +47,7 @@ from windtunnel.validation.reading.serving_words import (
 from windtunnel.validation.reading.values import count, first, number
 
 _STATED = ("max_num_seqs", "max_num_batched_tokens", "max_model_len")
+SPLIT_ROUTER = "least_requests"
 OLD_CONTEXT = 8192
 """vLLM 0.6 computes whole prompts, up to max_model_len tokens an iteration; above 32,768 it would cut them."""
 
@@ -147,9 +148,10 @@ def _build(
     if nodes > 1:
         ctx.assume("cluster.scale_out", "the device's usual node", "network between nodes not stated by the source")
     cluster = ClusterRef(device=facts.device, nodes=nodes, devices_per_node=node)
+    split = any(pool.role != "mixed" for pool in every)
     serving = ServingSpec(
         engine=facts.engine, engine_version=facts.version, precision=ServingPrecision.model_validate(precision),
-        pools=tuple(every), traffic=traffic, speculation=drafts,
+        pools=tuple(every), traffic=traffic, speculation=drafts, router=SPLIT_ROUTER if split else "round_robin",
     )  # fmt: skip
     return Scenario(name=f"{facts.engine} {model.name}", model=model, cluster=cluster, serving=serving)
 
@@ -225,7 +227,10 @@ def _closed(ctx: ServingContext, model: ModelSpec, facts: Facts, formats: dict[s
             if isinstance(plan, str):
                 return plan
             replicas = count(ctx.config.get(f"{role}_num_workers")) or 1
-            pools.append(PoolSpec(role=role, replicas=replicas, plan=plan, limits=limits, kv=kv))
+            own = {n.removeprefix("prefill_"): v for n, v in fields.items() if n.startswith("prefill_")}
+            held = _limits({**fields, **own}) if role == "prefill" else limits
+            pools.append(PoolSpec(role=role, replicas=replicas, plan=plan, limits=held, kv=kv))
+        ctx.assume("serving.router", SPLIT_ROUTER, "not stated; a front end that knows the load of its workers")
         return _build(ctx, model, facts, formats, pools, traffic, fields.get("kv_cache"), drafts)
     pool = PoolSpec(plan=one, limits=limits, kv=kv, replicas=_replicas(ctx, model, facts, one))
     return _build(ctx, model, facts, formats, pool, traffic, fields.get("kv_cache"), drafts)
