@@ -1,0 +1,60 @@
+"""FastSwitch: cheap context switches, for preemption that fairness asks for.
+
+It acts on `kv.swap` (`serving/swaps.py`): blocks in groups, copies beside iterations, host copies that are kept. Who is
+preempted is the queue's to say (`queue: priority_trace`, `priority_preempt`, `srtf`).
+
+Source: Shen et al. 2024, section 3.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from windtunnel.specs.scenario import Scenario
+from windtunnel.specs.serving import ServingSpec, SwapSpec
+from windtunnel.techniques import REGISTRY
+from windtunnel.techniques.base import Knob, Paper, Technique
+from windtunnel.techniques.serving import ServingPart, served, with_pools
+
+
+def _applies(scenario: Scenario) -> str | None:
+    serving = scenario.serving
+    if serving is not None and not any(pool.kv.swap_space_bytes for pool in serving.pools):
+        return "no host memory for preempted requests: pools[].kv.swap_space_bytes is 0"
+    return served(scenario)
+
+
+def _settings(serving: ServingSpec, knobs: dict[str, Any]) -> ServingSpec:
+    swap = SwapSpec(
+        group_blocks=int(knobs["group_blocks"]), asynchronous=knobs["asynchronous"], reuse=knobs["reuse"],
+        copy_s=knobs["copy_s"],
+    )  # fmt: skip
+    return with_pools(
+        serving, lambda pool: {"kv": pool.kv.model_copy(update={"swap": swap})} if pool.kv.swap_space_bytes else {}
+    )
+
+
+TECHNIQUE = Technique(
+    id="fastswitch",
+    family="serving",
+    summary="caches of preempted requests move in groups of blocks, beside iterations, and only what is new",
+    paper=Paper(
+        "FastSwitch: Optimizing Context Switching Efficiency in Fairness-aware Large Language Model Serving", 2024,
+        "https://arxiv.org/abs/2411.18424", "Shen, Ao and Li, Zhiyao and Gao, Mingyu",
+    ),
+    levels=("run",),
+    status="partial",
+    missing="host copies that outlast a turn of a conversation; groups that break up when memory is fragmented",
+    knobs={
+        "group_blocks": Knob(20, 1, 100_000, "blocks that one copy moves"),
+        "asynchronous": Knob(True, doc="copies run beside iterations"),
+        "reuse": Knob(True, doc="host copies are kept while a request lives"),
+        "copy_s": Knob(8e-6, 0.0, 1.0, "from the start of one copy to the next one's, at least"),
+    },
+    edits=(("run", "swap"),),
+    applies_to=_applies,
+    serving=ServingPart(settings=_settings),
+    experiment="fastswitch",
+)  # fmt: skip
+
+REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

@@ -1,0 +1,42 @@
+"""Shortest predicted rest first, with preemption that stops when a request is nearly done.
+
+The mechanism is `serving/queues/srtf.py`; the predictor's error is a knob.
+
+Source: Shahout et al. 2025 (TRAIL), section 3.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from windtunnel.specs.serving import ServingSpec
+from windtunnel.techniques import REGISTRY
+from windtunnel.techniques.base import Knob, Paper, Technique
+from windtunnel.techniques.serving import ServingPart, served, with_pools
+
+
+def _settings(serving: ServingSpec, knobs: dict[str, Any]) -> ServingSpec:
+    return with_pools(serving, lambda _: {"queue": {"srtf": dict(knobs)}})
+
+
+TECHNIQUE = Technique(
+    id="trail",
+    family="serving",
+    summary="the request with the least predicted rest runs; others give way until they are nearly done",
+    paper=Paper(
+        "Don't Stop Me Now: Embedding Based Scheduling for LLMs", 2025, "https://arxiv.org/abs/2410.01035",
+        "Shahout, Rana and others", "ICLR 2025",
+    ),
+    levels=("run",),
+    status="partial",
+    missing="predictions that improve token by token: here one error holds for all of a request; no experiment yet",
+    knobs={
+        "error": Knob(0.0, 0.0, 10.0, "standard deviation of ln(predicted / true)"),
+        "until": Knob(0.8, 0.0, 1.0, "share of its predicted answer after which a request keeps its place"),
+    },
+    edits=(("run", "queue"),),
+    applies_to=served,
+    serving=ServingPart(settings=_settings),
+)  # fmt: skip
+
+REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

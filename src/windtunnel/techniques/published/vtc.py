@@ -1,0 +1,43 @@
+"""Virtual token counter: of the tenants in line, the one that was served least goes first.
+
+The mechanism is `serving/queues/vtc.py`; tenants and their weights are `traffic.tenants`.
+
+Source: Sheng et al. 2024, sections 4.1 to 4.3.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from windtunnel.specs.serving import ServingSpec
+from windtunnel.techniques import REGISTRY
+from windtunnel.techniques.base import Knob, Paper, Technique
+from windtunnel.techniques.serving import ServingPart, served, with_pools
+
+
+def _settings(serving: ServingSpec, knobs: dict[str, Any]) -> ServingSpec:
+    return with_pools(serving, lambda _: {"queue": {"vtc": dict(knobs)}})
+
+
+TECHNIQUE = Technique(
+    id="vtc",
+    family="serving",
+    summary="the tenant that was served least goes first, counted in weighted tokens",
+    paper=Paper(
+        "Fairness in Serving Large Language Models", 2024, "https://arxiv.org/abs/2401.00588", "Sheng, Ying and others",
+        "OSDI 2024",
+    ),
+    levels=("run",),
+    status="partial",
+    missing="predicted answer lengths (VTC with length prediction); no experiment of its own claims",
+    knobs={
+        "input_weight": Knob(1.0, 0.0, 1e6, "service of a prompt token"),
+        "output_weight": Knob(2.0, 0.0, 1e6, "service of an answer token"),
+        "lift": Knob(True, doc="lift counters after a pause; false: least counter first (LCF)"),
+    },
+    edits=(("run", "queue"),),
+    applies_to=served,
+    serving=ServingPart(settings=_settings),
+)  # fmt: skip
+
+REGISTRY.add(TECHNIQUE.id, TECHNIQUE)
