@@ -91,7 +91,7 @@ def over_bound(values: Values) -> float:
     """Spread of DLPM over 2·(U + quantum), U = max(longest prompt, 2 · tokens that the cache holds)."""
     result = served(scenario(DLPM, values, uneven=values["uneven"]))
     most = max(values["document_tokens"] + fixed("question_tokens"), 2.0 * result.capacity["tokens"])
-    return spread(result) / (2.0 * (most + values["quantum"]))
+    return spread(result) / float(2.0 * (most + values["quantum"]))
 
 
 def latency(values: Values) -> float:

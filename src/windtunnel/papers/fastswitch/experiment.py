@@ -38,8 +38,8 @@ def scenario(case: tuple[str, str, str], values: Values, *, fast: bool) -> Value
                 "kv": {"swap_space_bytes": fixed("swap_space"), "swap": {"copy_s": copy_s}},
             }],
             "traffic": {
-                "rate_per_s": values[rate], "num_requests": fixed("requests"), "input_tokens": fixed("question"),
-                "output_tokens": fixed("answer"),
+                "rate_per_s": values[rate] * fixed("turns"), "num_requests": fixed("requests"),
+                "input_tokens": fixed("question"), "output_tokens": fixed("answer"),
                 "sessions": {
                     "turns": {"distribution": "lognormal", "mean": fixed("turns"), "cv": 0.6, "min": 1, "max": 20},
                 },

@@ -44,6 +44,7 @@ TECHNIQUE = Technique(
     edits=(("run", "queue"), ("run", "router")),
     applies_to=served,
     serving=ServingPart(settings=_settings),
+    saves="prompt tokens that would be computed again",
     experiment="dlpm",
 )  # fmt: skip
 

@@ -54,6 +54,7 @@ TECHNIQUE = Technique(
     edits=(("run", "swap"),),
     applies_to=_applies,
     serving=ServingPart(settings=_settings),
+    saves="waiting for copies of caches",
     experiment="fastswitch",
 )  # fmt: skip
 

@@ -33,6 +33,7 @@ TECHNIQUE = Technique(
     edits=(("run", "policy"),),
     applies_to=served,
     serving=ServingPart(settings=_settings),
+    saves="waiting for a batch to end",
     experiment="flover",
 )  # fmt: skip
 

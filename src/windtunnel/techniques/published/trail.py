@@ -37,6 +37,7 @@ TECHNIQUE = Technique(
     edits=(("run", "queue"),),
     applies_to=served,
     serving=ServingPart(settings=_settings),
+    saves="waiting behind long answers",
 )  # fmt: skip
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

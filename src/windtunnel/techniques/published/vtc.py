@@ -38,6 +38,7 @@ TECHNIQUE = Technique(
     edits=(("run", "queue"),),
     applies_to=served,
     serving=ServingPart(settings=_settings),
+    saves="waiting of tenants that send little",
 )  # fmt: skip
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)
