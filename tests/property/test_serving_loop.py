@@ -206,3 +206,14 @@ def test_slots_of_drafted_tokens_are_held() -> None:
     _, some = drafted(1.0, k=8, block=168)
     assert none.totals["kv_max"].sum() == 16
     assert some.totals["kv_max"].sum() == 32
+
+
+def test_a_prompt_fills_its_own_ranks_budget_only() -> None:
+    """Eight long prompts on eight ranks are computed side by side, as soon as one alone."""
+    tables = np.stack([1e-6 * np.arange(8 * 1024 + 8.0), 1e-6 * np.arange(8 * 1024 + 8.0)])
+    first = {}
+    for prompts in (1, 8):
+        requests = Requests(np.zeros(prompts), np.full(prompts, 8192, np.int32), np.ones(prompts, np.int32))
+        loop.serve(requests, tables, Limits(ranks=8, budget=8 * 1024, max_seqs=64), 1)
+        first[prompts] = requests.first_token_s.max()
+    assert first[8] == pytest.approx(first[1])

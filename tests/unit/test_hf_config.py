@@ -220,3 +220,8 @@ def test_bad_files(tmp_path: Path, text: str, rule: str) -> None:
         from_hf_config(path)
     with pytest.raises(BadInput, match="cannot be read"):
         from_hf_config(tmp_path / "none.json")
+
+
+def test_chunked_attention_is_read() -> None:
+    model = from_hf_config(CONFIGS["meta-llama/Llama-4-Maverick-17B-128E"])
+    assert model.attention_chunk_size == 8192 and model.sliding_window is None and model.sliding_window_pattern == 4

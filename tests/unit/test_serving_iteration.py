@@ -160,3 +160,18 @@ def test_gathered_tokens_reach_every_rank() -> None:
     assert sent("Qwen/Qwen3-30B-A3B", "fp8", True) == pytest.approx(wide * 3.0)
     one = sent("meta-llama/Llama-4-Maverick-17B-128E", "fp8", False)
     assert sent("meta-llama/Llama-4-Maverick-17B-128E", "fp8", True) == pytest.approx(7.0 * one)  # one expert a token
+
+
+def test_chunks_hold_half_of_one_before_a_token_on_average() -> None:
+    scout = catalog.model("meta-llama/Llama-4-Scout-17B-16E")
+    cluster = catalog.resolve_cluster(ClusterRef(device="b200-sxm-180gb", nodes=1, devices_per_node=8))
+    c = serving_coefficients("trtllm", "1.0", cluster.device, fitted=False)
+    shape = shape_of(scout, cluster, ServingPlan(), ServingPrecision(), "plan", ProblemList())
+    found = attention_costs(scout, cluster.device, shape, c)
+    whole = attention_costs(scout.model_copy(update={"attention_chunk_size": None}), cluster.device, shape, c)
+    assert layer_counts(scout) == (12, 36, 0) and found.decode_kv_s == pytest.approx(0.25 * whole.decode_kv_s)
+    for tokens in (512.0, 65536.0):  # a short prompt attends to all of itself; of a long one 36 layers to 4,096 tokens
+        pairs = tokens**2 / 2
+        charged = found.prompt_pair_s * (min(pairs, tokens * found.reach) + found.index_share * pairs)
+        local = min(pairs, tokens * 4096)
+        assert charged == pytest.approx(whole.prompt_pair_s * (0.25 * pairs + 0.75 * local))

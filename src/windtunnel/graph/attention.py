@@ -54,7 +54,7 @@ def norm_and_residual(
 def masked_pairs(model: ModelSpec, batch: Batch, *, windowed: bool, causal: bool) -> float:
     """Query-key pairs per head over the micro-batch.
 
-    A window of w tokens leaves q·w − w²/2 pairs of a causal sequence.
+    A window of w tokens leaves q·w − w²/2 pairs of a causal sequence, chunks of c tokens c²/2 each.
     """
     if not causal:
         return batch.full_pairs
@@ -62,6 +62,10 @@ def masked_pairs(model: ModelSpec, batch: Batch, *, windowed: bool, causal: bool
         w = float(model.sliding_window)
         per_sequence = batch.seq_len * w - w * w / 2
         return batch.tokens / batch.seq_len * per_sequence
+    chunk = model.attention_chunk_size
+    if windowed and chunk and chunk < batch.seq_len:
+        whole, rest = divmod(batch.seq_len, float(chunk))
+        return batch.tokens / batch.seq_len * (whole * chunk**2 + rest**2) / 2
     return batch.pairs
 
 

@@ -42,7 +42,8 @@ SPELLINGS: dict[str, tuple[str, ...]] = {
     "attention_bias": ("attention_bias", "qkv_bias", "use_qkv_bias", "add_qkv_bias"),
     "mlp_bias": ("mlp_bias", "use_bias", "add_bias_linear"),
     "parallel_block": ("use_parallel_residual", "parallel_attn"),
-    "sliding_window": ("sliding_window", "sliding_window_size", "attention_chunk_size"),
+    "sliding_window": ("sliding_window", "sliding_window_size"),
+    "attention_chunk_size": ("attention_chunk_size",),
     "sliding_window_pattern": ("sliding_window_pattern", "_sliding_window_pattern"),
     "num_experts": (
         "num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts", "num_moe_experts",
@@ -309,9 +310,9 @@ class _Reader:
         if kind in ("qwen2", "qwen2_moe") and not c.get("use_sliding_window", False):
             fields["sliding_window"] = None
         if kind == "llama4_text" or kind == "llama4":
-            fields["sliding_window"] = None  # chunked attention, not a window; full within a chunk
+            fields["sliding_window"] = None
+            fields["sliding_window_pattern"] = c.get("no_rope_layer_interval") or 4  # those layers attend fully
             fields["qk_norm"] = bool(c.get("use_qk_norm", True))
-            self.assumed.append(("model.sliding_window", "none", "chunked attention is read as full attention"))
         kinds = c.get("layer_types")
         if isinstance(kinds, list) and "full_attention" in kinds and len(set(kinds)) > 1:
             period = kinds.index("full_attention") + 1
@@ -325,7 +326,9 @@ class _Reader:
         elif isinstance(kinds, list) and kinds and set(kinds) == {"full_attention"}:
             fields["sliding_window"] = None
         if not fields.get("sliding_window"):
-            fields["sliding_window"] = fields["sliding_window_pattern"] = None
+            fields["sliding_window"] = None
+            if not fields.get("attention_chunk_size"):
+                fields["sliding_window_pattern"] = None
 
     def _mlp(self, fields: dict[str, Any]) -> None:
         hidden = fields.get("hidden_size")

@@ -102,6 +102,11 @@ def attention_costs(
         read, window_read = max(read, queries * alone), max(window_read, queries * window_alone)
     elif queries > 1:
         read, window_read = max(read, queries * pair), max(window_read, queries * window_pair)
+    if model.attention_chunk_size and windowed:  # layers that attend fully are the share that every pair is charged for
+        return AttentionCosts(
+            windowed * window_pair / spread, 0.0, full * read / spread, windowed * window_read / spread, 0.0,
+            reach=float(model.attended_window), index_share=full * pair / (windowed * window_pair),
+        )  # fmt: skip
     state = state_bytes(model) / shape.tp if recurrent else 0.0
     rate = c.memory_fraction * device.memory_bytes_per_s
     return AttentionCosts(

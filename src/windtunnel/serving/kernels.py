@@ -663,12 +663,13 @@ def _form(
     budget = limits.budget
     if limits.mixed:
         budget -= instance.decoding * limits.step_tokens
+    each = budget // limits.ranks  # one rank computes a prompt, within its own budget
     tokens, sequences, moved = 0, 0, 0
     pairs = 0.0
     i = instance.prompt_head
     while i >= 0 and budget > 0:
         q = requests[i]
-        c = min(q.left, budget)
+        c = max(min(q.left, budget, each), 1)
         if not limits.chunked:
             if q.left > budget and tokens > 0:
                 break
@@ -707,7 +708,7 @@ def _form(
         if not _fits(instance, heap, requests, turns, limits, nodes, chain_at, chain, size, i):
             break
         need = _blocks(_wanted(q, limits), limits.block)
-        c = min(left, budget) if limits.chunked else left
+        c = max(min(left, budget, each), 1) if limits.chunked else left
         lines[row, 0] = q.behind
         if q.behind < 0:
             lines[row, 1] = -1

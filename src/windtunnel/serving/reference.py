@@ -268,12 +268,13 @@ class Policy:
         """Prompt chunks of the next iteration; requests are admitted on the way."""
         limits = instance.limits
         budget = limits.budget - (len(instance.decoding) * limits.step_tokens if limits.mixed else 0)
+        each = budget // limits.ranks  # one rank computes a prompt, within its own budget
         chunks: list[tuple[Request, int]] = []
         tokens = moved = 0
         for q in instance.prompts:
             if budget <= 0 or (not limits.chunked and q.left > budget and tokens > 0):
                 break
-            c = min(q.left, budget) if limits.chunked else q.left
+            c = max(min(q.left, budget, each), 1) if limits.chunked else q.left
             chunks.append((q, c))
             tokens, budget = tokens + c, budget - c
         fresh = may_admit and not (limits.static and instance.running)
@@ -304,7 +305,7 @@ class Policy:
                 q.scheduled, q.hit = now, q.cached
             instance.prompts.append(q)
             instance.admitted.append(q)
-            c = min(q.left, budget) if limits.chunked else q.left
+            c = max(min(q.left, budget, each), 1) if limits.chunked else q.left
             chunks.append((q, c))
             tokens, budget = tokens + c, budget - c
         return Batch(chunks, decodes=not chunks or limits.mixed, moved=moved)

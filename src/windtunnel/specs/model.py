@@ -53,6 +53,8 @@ class ModelSpec(Spec):
     sliding_window: int | None = Field(default=None, gt=0)
     sliding_window_pattern: int | None = Field(default=None, gt=0)
     """Every n-th layer attends fully, the others inside the window; absent means that all layers use the window."""
+    attention_chunk_size: int | None = Field(default=None, gt=1)
+    """In place of a window: a token attends to those before it in its own chunk of so many (Llama 4)."""
     attention_sinks: bool = False
     global_head_dim: int | None = Field(default=None, gt=0)
     """Head size of the layers that attend fully beside windowed ones; absent means `head_dim` (Gemma 4)."""
@@ -179,8 +181,11 @@ class ModelSpec(Spec):
 
     @property
     def attended_window(self) -> int:
-        """Most tokens that some layers attend to: a sliding window, or what an indexer picks; 0: no limit."""
-        return self.index_topk or self.sliding_window or 0
+        """Most tokens that some layers attend to: a sliding window, or what an indexer picks; 0: no limit.
+
+        In chunks a token has half of one before it on average.
+        """
+        return self.index_topk or self.sliding_window or (self.attention_chunk_size or 0) // 2
 
     @property
     def is_mla(self) -> bool:
@@ -200,7 +205,7 @@ class ModelSpec(Spec):
             return "B" * self.num_hidden_layers
         if self.family == "encoder_decoder":
             return "B" * self.num_encoder_layers + "C" * self.num_decoder_layers
-        kinds = []
+        kinds, windowed = [], self.sliding_window or self.attention_chunk_size
         for i in range(self.num_hidden_layers):
             moe = (
                 self.num_experts > 0
@@ -209,7 +214,7 @@ class ModelSpec(Spec):
             )
             if self.full_attention_interval and (i + 1) % self.full_attention_interval:
                 kinds.append("N" if moe else "L")
-            elif self.sliding_window and (not self.sliding_window_pattern or (i + 1) % self.sliding_window_pattern):
+            elif windowed and (not self.sliding_window_pattern or (i + 1) % self.sliding_window_pattern):
                 kinds.append("X" if moe else "W")
             else:
                 kinds.append("E" if moe else "D")

@@ -62,7 +62,7 @@ def capacity(
     visible = visible_bytes(cluster.device)
     outside = outside_bytes(shape.ranks * shape.pp)
     peak = activation_bytes(model, shape, max_num_batched_tokens, max_num_seqs, sampler_bytes)
-    windowed = own.windowed(known)
+    windowed = 1.0 if model.attention_chunk_size else own.windowed(known)  # chunks are not given back as they end
     best: KvCapacity | None = None
     for i, stage in enumerate(stages_of(model, shape)):
         if i == shape.pp - 1 and drafts != (0.0, 0.0):
