@@ -62,12 +62,12 @@ def bench_limits(
 
 
 def _tuned(requests: float, isl: int, osl: int, pp: int) -> tuple[int, int]:
-    """Rounded upwards, as `finetune_setting` does."""
+    """Rounded upwards, as `finetune_setting` does: for one of the micro-batches that fill a pipeline's stages."""
     seqs = min(requests, 4096.0) / pp
     tokens = min(seqs * (1.0 + isl / osl), 32768.0)
     step = 32 if seqs < 256 else 128 if seqs < 1024 else 256
     most = max(step * math.ceil(seqs / step), 64)
     grain = 256 if tokens < 4096 else 512 if tokens < 8192 else 1024
-    return most, max(grain * math.ceil(tokens / grain), 2048)
+    return most * pp, max(grain * math.ceil(tokens / grain), 2048)
 
 
