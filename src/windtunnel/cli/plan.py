@@ -122,9 +122,9 @@ def _show_serving(
     if output is not None:
         _write(result.scenario, output)
     if html is not None:
-        from windtunnel.report import html_plan_serving
+        from windtunnel.report.html_plan_serving import write
 
-        note(f"report    {html_plan_serving.write(result, html)}")
+        note(f"report    {write(result, html)}")
     if as_json:
         print_json(result.to_dict())
         return

@@ -169,7 +169,7 @@ def kinds_of(q: Question, longest: int = 0) -> Kinds:
         space.kv_cache or (q.serving.precision.kv_cache,),
     ):  # fmt: skip
         precision = q.serving.precision.model_copy(update={"weights": weights, "kv_cache": cache})
-        update: dict[str, Any] = {"engine": engine, "precision": precision}
+        update: dict[str, Any] = {"engine": engine, "precision": precision, "pools": (q.pool,)}
         if engine != q.serving.engine:
             update["engine_version"] = ""
         serving = q.serving.model_copy(update=update)
