@@ -1,7 +1,8 @@
 """Candidates with a pool for prompts and one for answers: every pair of kinds, every number of instances of each.
 
 Their bounds are those of both pools: prompts alone in one, decode steps alone in the other, each with the part of the
-objective that concerns it. Batch limits are the engine's own, or the ones that the scenario states.
+objective that concerns it. Batch limits are the engine's own, or the ones that the scenario states; pipelines are left
+out unless the space lists them, or nothing fits without.
 """
 
 from __future__ import annotations
@@ -100,7 +101,10 @@ def split_columns(
     for i, kind in enumerate(kinds):
         precision = kind.serving.precision
         families[id(kind.place), kind.serving.engine, precision.weights, precision.kv_cache].append(i)
-    for members in families.values():
+    for every in families.values():
+        members = every
+        if q.wanted.space.pp is None and "pp" not in q.pinned:  # stages shorten neither a prompt nor a step
+            members = [i for i in every if kinds[i].plan.pp == 1] or every
         for columns in _Family(q, kinds, members, runs, upper=upper).columns(each):
             columns.group += group
             group = int(columns.group.max()) + 1
