@@ -1,4 +1,4 @@
-"""What AIConfigurator 0.12.0 printed for a question, and what is found here, both simulated here under one objective."""
+"""What AIConfigurator 0.12.0 printed for a question, and what is found here, both simulated under one objective."""
 
 from __future__ import annotations
 
