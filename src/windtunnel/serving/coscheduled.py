@@ -80,6 +80,17 @@ class View:
         """Of the model."""
         return self.layers.model.hidden_size
 
+    @property
+    def attention_bytes(self) -> tuple[float, float]:
+        """Of one token in one layer on one device: queries, and keys and values, in 16 bits."""
+        model, shape = self.layers.model, self.layers.shape
+        heads = model.num_attention_heads / shape.tp
+        if model.is_mla:
+            wide = float(model.kv_lora_rank or 0) + model.qk_rope_head_dim
+            return 2.0 * heads * wide, 2.0 * wide / shape.tp
+        size, cached, projections = model.attention_dims(windowed=False)
+        return 2.0 * heads * size, 2.0 * projections * cached / shape.tp * size
+
     def launches(self, batch: ServingBatch) -> list[Launch]:
         """Launches of one layer, priced for a batch."""
         out: list[Launch] = []

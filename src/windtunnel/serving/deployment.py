@@ -172,7 +172,7 @@ def prepare(source: Source, *, overrides: Sequence[str] = ()) -> Deployment:
         serving = serving.model_copy(update={"pools": (_default_pool(scenario),)})
     for technique in techniques:
         serving = technique.on_serving(serving)
-    _check(serving, model, problems)
+    _check(serving, model, techniques, problems)
     wide = serving if serving.autoscale is None else _widest(serving, problems)
     groups = [_group(pool, cluster, f"serving.pools[{i}]", problems) for i, pool in enumerate(serving.pools)]
     problems.raise_if_any()
@@ -202,7 +202,9 @@ def _default_pool(scenario: Scenario) -> PoolSpec:
     return PoolSpec(plan=ServingPlan(tp=plan.tp, pp=plan.pp, ep=plan.ep, dp=dp, cp=plan.cp))
 
 
-def _check(serving: ServingSpec, model: ModelSpec, problems: ProblemList) -> None:
+def _check(
+    serving: ServingSpec, model: ModelSpec, techniques: Sequence[Applied], problems: ProblemList
+) -> None:  # fmt: skip
     """What no engine here can serve."""
     from windtunnel.serving.engines import version_of
 
@@ -223,6 +225,9 @@ def _check(serving: ServingSpec, model: ModelSpec, problems: ProblemList) -> Non
             rule = f"needs a pool with role {other} beside it: {_LACKS[role]}"
             problems.add(f"serving.pools[{i}].role", role, rule)
     for i, pool in enumerate(serving.pools):
+        if pool.attention_pool is not None and not any(x.technique.id == "lamina" for x in techniques):
+            rule = "is set by the technique lamina; name that under techniques"
+            problems.add(f"serving.pools[{i}].attention_pool", pool.attention_pool.device, rule)
         if pool.sm_split is not None:
             _check_split(serving, pool, f"serving.pools[{i}].sm_split", problems)
     own = serving.transfer

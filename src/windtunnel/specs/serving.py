@@ -7,6 +7,7 @@ from typing import Literal
 from pydantic import Field, model_validator
 
 from windtunnel.errors import Problem
+from windtunnel.specs.attention_pool import AttentionPoolSpec
 from windtunnel.specs.autoscale import AutoscaleSpec
 from windtunnel.specs.base import Bytes, Count, Inconsistent, Named, Seconds, Spec
 from windtunnel.specs.experts import ExpertLoadSpec
@@ -121,6 +122,8 @@ class PoolSpec(Spec):
     plan: ServingPlan = ServingPlan()
     sm_split: SmSplitSpec | None = None
     """Prompts and answers side by side, each on a share of the SMs; absent: one after the other."""
+    attention_pool: AttentionPoolSpec | None = None
+    """Devices that keep the cache and compute decode attention; set by the technique `lamina`."""
     limits: ServingLimits = ServingLimits()
     kv: KvSpec = KvSpec()
     policy: str | None = None

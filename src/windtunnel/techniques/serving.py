@@ -60,6 +60,10 @@ class ServingLayers(Protocol):
         """Of the model."""
 
     @property
+    def attention_bytes(self) -> tuple[float, float]:
+        """Of one token in one layer on one device: queries (outputs are as many), and keys and values."""
+
+    @property
     def count(self) -> int:
         """Layers to return launches of."""
 

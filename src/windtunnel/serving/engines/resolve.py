@@ -7,6 +7,7 @@ from typing import Any
 
 from windtunnel.errors import BadInput, Infeasible, ProblemList
 from windtunnel.serving.admission import ADMISSION
+from windtunnel.serving.attention_pool import remote_blocks
 from windtunnel.serving.chosen import Chosen, choose
 from windtunnel.serving.engines.base import ENGINES, Defaults, Engine, version_of
 from windtunnel.serving.kvcache import RULES, KvCapacity, capacity
@@ -94,12 +95,20 @@ def resolve(
     if problems:
         cache = KvCapacity(0, block, 0, 0.0, 0.0, 0.0, 0.0, 0.0)
     else:
+        blocks = pool.kv.num_blocks
+        if pool.attention_pool is not None:
+            blocks = remote_blocks(model, shape, pool.attention_pool, block)
         cache = capacity(
             model, cluster, shape, rule=own.memory_rule, version=version, fraction=fraction,
             max_num_seqs=-(-seqs // share), max_num_batched_tokens=-(-batched // share), block_size=block,
-            sampler_bytes=own.sampler_bytes, cuda_graphs=graphs, num_blocks=pool.kv.num_blocks,
+            sampler_bytes=own.sampler_bytes, cuda_graphs=graphs, num_blocks=blocks,
             drafts=drafting.memory if drafting else (0.0, 0.0),
         )  # fmt: skip
+        if pool.attention_pool is not None and cache.cache_bytes <= 0.0:
+            raise Infeasible(
+                f"{model.name} does not fit {cluster.device.name}: weights leave {cache.cache_bytes / 2**30:.2f} GiB",
+                "a larger tp or pp, or fewer bits of weights",
+            )
     longest = told.max_model_len or model.max_position_embeddings
     if own.fits_longest and told.max_model_len and 0 < cache.tokens // shape.dp < told.max_model_len:
         raise Infeasible(

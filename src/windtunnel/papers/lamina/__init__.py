@@ -1,0 +1,1 @@
+"""Attention on memory-optimised devices (Chen et al. 2024)."""

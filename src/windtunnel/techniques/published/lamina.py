@@ -1,0 +1,112 @@
+"""Decode attention and the cache on memory-optimised devices; weights and everything else stay where they are.
+
+Each layer of a decode step sends queries, keys and values to the attention pool, which reads the cache at its own rate,
+and gets the outputs back. Two or more parts of the batch are staggered, so that one is on the network or in the pool
+while the other computes. The cache is as large as the pool's memory; the instance's own memory holds weights alone.
+
+What it costs: weights are read once a part, two messages a layer and part, the pool's devices, and a pool that waits
+while products run. Keys and values of prompts are sent once computed.
+
+Source: Chen et al. 2024, sections 3 and 4: attention offloading, staggered pipelining of batches.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from windtunnel import catalog
+from windtunnel.program.segment import COMM, COMPUTE, Launch, Segment
+from windtunnel.specs.attention_pool import AttentionPoolSpec
+from windtunnel.specs.serving import ServingSpec
+from windtunnel.techniques import REGISTRY
+from windtunnel.techniques.base import Knob, Limits, Paper, ServingPart, Technique
+from windtunnel.techniques.serving import ServingBatch, ServingLayers, served, side_by_side, with_pools
+
+OUT, BACK, POOL = f"{COMM}:out", f"{COMM}:back", "attention pool"
+"""Queues: to the pool, from it, and the pool itself."""
+
+
+def _settings(serving: ServingSpec, knobs: dict[str, Any]) -> ServingSpec:
+    catalog.device(knobs["device"])  # an unknown one is said before anything is priced
+    spec = AttentionPoolSpec(
+        device=knobs["device"], count=int(knobs["count"]), nic_bytes_per_s=float(knobs["nic_gbit"]) * 1e9 / 8,
+        latency_s=float(knobs["latency_us"]) * 1e-6,
+    )  # fmt: skip
+    return with_pools(serving, lambda _: {"attention_pool": spec})
+
+
+def _offloaded(
+    launches: list[Launch], batch: ServingBatch, layers: ServingLayers, knobs: dict[str, Any]
+) -> list[Launch]:  # fmt: skip
+    """Decode attention as a message, attention elsewhere, and a message back."""
+    at = next((i for i, x in enumerate(launches) if x.name == "decode_attention"), None)
+    pool = catalog.device(knobs["device"])
+    here = layers.ranks * layers.cluster.device.memory_bytes_per_s
+    there = int(knobs["count"]) * pool.memory_bytes_per_s
+    query, cached = layers.attention_bytes
+    rate = float(knobs["nic_gbit"]) * 1e9 / 8 * min(float(layers.ranks), float(knobs["count"])) / layers.ranks
+    latency = float(knobs["latency_us"]) * 1e-6
+    rows = batch.tokens / layers.data_ranks
+    out = list(launches)
+    if at is None:  # prompts alone: what they computed is sent
+        last = next(i for i, x in enumerate(out) if x.name == "prompt_attention")
+        sent = Launch("send_cache", "transfer", OUT, latency + rows * cached / rate, kernels=1.0)
+        return [*out[: last + 1], sent, *out[last + 1 :]]
+    own = out[at]
+    out[at : at + 1] = [
+        Launch("send_query", "transfer", OUT, latency + rows * (query + cached) / rate, kernels=1.0),
+        replace(own, stream=POOL, alone_s=batch.decode_attention_s * here / there, sm=0.0, hbm_bytes=0.0),
+        Launch("receive_output", "transfer", BACK, latency + rows * query / rate, kernels=1.0),
+    ]
+    return out
+
+
+def _layers(layers: ServingLayers, knobs: dict[str, Any]) -> Segment:
+    parts = int(knobs["batches"])
+    part = layers.launches(layers.batch.part(1.0 / parts))
+    return side_by_side([part] * parts, layers.count, lambda launch, _: launch.stream or COMPUTE)
+
+
+TECHNIQUE = Technique(
+    id="lamina",
+    family="serving",
+    summary="decode attention and cache on memory-optimised devices over the network, batches staggered",
+    paper=Paper(
+        "Efficient and Economic Large Language Model Inference with Attention Offloading", 2024,
+        "https://arxiv.org/abs/2405.01814", "Chen, Shaoyuan and others",
+    ),
+    levels=("run", "segment", "pair"),
+    knobs={
+        "device": Knob("h20-sxm-96gb", doc="catalogue id of the attention devices"),
+        "count": Knob(2, 1, 1024, "attention devices of one instance"),
+        "nic_gbit": Knob(400.0, 1.0, 1e5, "network of each device, Gbit/s"),
+        "latency_us": Knob(20.0, 0.0, 1e4, "of one message, microseconds"),
+        "batches": Knob(2, 1, 8, "parts of the batch that are staggered"),
+    },
+    edits=(("pair", "iteration"), ("segment", "attention"), ("run", "cache")),
+    applies_to=served,
+    serving=ServingPart(settings=_settings, launches=_offloaded, layers=_layers),
+    saves="memory for the cache, and its rate",
+    experiment="lamina",
+    limits=Limits(
+        scenario={
+            "model": "meta-llama/Llama-3.1-70B",
+            "cluster": {"device": "h100-sxm-80gb", "nodes": 1, "devices_per_node": 4},
+            "serving": {
+                "engine": "vllm", "pools": [{"plan": {"tp": 4}, "limits": {"max_num_seqs": 512}}],
+                "traffic": {"offline": True, "num_requests": 400, "input_tokens": 8000, "output_tokens": 1000},
+            },
+        },
+        measure="output_tokens_per_s",
+        larger=True,
+        # short contexts: there is next to nothing in the cache
+        free={"cluster": {"memory_bytes_per_s": "1000 TB/s", "memory_bytes": "10 TB"}, "serving": {"traffic": {
+            "input_tokens": 8, "output_tokens": 100, "num_requests": 2000,
+        }}},
+        vanishes=0.05,
+        costly={"nic_gbit": 5.0, "latency_us": 1000.0},
+    ),
+)  # fmt: skip
+
+REGISTRY.add(TECHNIQUE.id, TECHNIQUE)
