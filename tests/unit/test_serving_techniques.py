@@ -180,3 +180,28 @@ def test_the_example_of_the_manual_runs(add: Any) -> None:
         assert limits.gain(before, after) > 0.01
     finally:
         REGISTRY._entries.pop(technique.id)
+
+
+def test_attention_devices_hold_the_cache_and_are_set_by_their_technique_alone() -> None:
+    base = merged(SCENARIO, {"cluster": {"devices_per_node": 4}})
+    plain, two, four = (
+        prepare(s).instance.capacity.tokens
+        for s in (base, with_technique(base, "lamina"), with_technique(base, "lamina", {"count": 4}))
+    )
+    assert four == pytest.approx(2 * two, rel=1e-3) and two > plain
+    token = 2 * 8 * 128 * 80 * 2
+    assert two * token == pytest.approx(2 * 0.9 * 96 * 2**30, rel=0.02)
+    pool = {"device": "h20-sxm-96gb", "nic_bytes_per_s": "50 GB/s"}
+    with pytest.raises(BadInput, match="is set by the technique lamina"):
+        prepare(merged(base, {"serving": {"pools": [{"plan": {"tp": 4}, "attention_pool": pool}]}}))
+    with pytest.raises(BadInput, match="h20"):
+        prepare(with_technique(base, "lamina", {"device": "h20-sxm-69gb"}))
+
+
+def test_a_slow_network_is_what_offloaded_attention_waits_for() -> None:
+    def step(**knobs: float) -> float:
+        model = prepare(with_technique(SCENARIO, "lamina", knobs)).iteration
+        return model.seconds(64, kv=64 * 4000, sequences=64)
+
+    assert step(latency_us=1000.0) > step() + 80 * 2 * 900e-6
+    assert step(nic_gbit=10.0) > step() > step(nic_gbit=10000.0, latency_us=0.0)

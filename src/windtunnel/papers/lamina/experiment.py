@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
+from functools import lru_cache
 from typing import Any
 
 from windtunnel.papers import ClaimResult
-from windtunnel.papers.claims import Measure, Values, load, results, served
-from windtunnel.serving.results import ServingResult
+from windtunnel.papers.claims import Measure, Values, load, results
+from windtunnel.serving.deployment import Deployment, prepare
 from windtunnel.techniques.limits import with_technique
 
 TITLE = "Lamina, attention offloading (Chen et al. 2024)"
@@ -22,37 +24,52 @@ def fixed(name: str) -> Any:
     return setting()["fixed"][name]["value"]
 
 
-def run_of(devices: int, values: Values, attention: int = 0) -> ServingResult:
-    """An offline batch on so many compute devices, with or without devices for attention."""
+@lru_cache(maxsize=256)
+def _deployed(text: str) -> Deployment:
+    return prepare(json.loads(text))
+
+
+def deployed(devices: int, values: Values, attention: int = 0) -> Deployment:
+    """So many compute devices, with or without devices for attention."""
     scenario = {
         "model": fixed("model"),
         "cluster": {"device": fixed("compute"), "nodes": 1, "devices_per_node": devices},
         "serving": {
             "engine": "vllm", "engine_version": "0.8.5",
-            "pools": [{"plan": {"tp": devices}, "limits": {"max_num_seqs": 1024}, "kv": {"prefix_caching": False}}],
-            "traffic": {
-                "offline": True, "num_requests": fixed("requests"), "input_tokens": values["context"],
-                "output_tokens": values["output"],
-            },
+            "pools": [{"plan": {"tp": devices}, "limits": {"max_num_seqs": fixed("max_num_seqs")}}],
+            "traffic": {"offline": True, "num_requests": 1, "input_tokens": 1, "output_tokens": 1},
         },
     }  # fmt: skip
     if attention:
         knobs = {"device": fixed("memory"), "count": attention, "nic_gbit": float(values["nic_gbit"])}
         scenario = with_technique(scenario, "lamina", knobs | {"latency_us": float(values["latency_us"])})
-    return served(scenario)
+    return _deployed(json.dumps(scenario, sort_keys=True))
+
+
+def batch_of(devices: int, values: Values, attention: int = 0) -> int:
+    """Sequences that the cache holds at the stated context."""
+    tokens = deployed(devices, values, attention).instance.capacity.tokens
+    return int(min(tokens // values["context"], fixed("max_num_seqs")))
+
+
+def rate(devices: int, values: Values, attention: int = 0) -> float:
+    """Tokens per second of decode steps at a full cache."""
+    count = batch_of(devices, values, attention)
+    if not count:
+        return 0.0
+    iteration = deployed(devices, values, attention).iteration
+    return count / iteration.seconds(count, kv=count * values["context"], sequences=count)
 
 
 def homogeneous(values: Values) -> float:
     """Best tokens per second and H100."""
-    return max(run_of(n, values).output_tokens_per_s / n for n in fixed("homogeneous"))
+    return max(rate(n, values) / n for n in fixed("homogeneous"))
 
 
 def offloaded(values: Values) -> float:
     """Best tokens per second and money, an H100's hour being 1."""
     n = fixed("compute_devices")
-    return max(
-        run_of(n, values, m).output_tokens_per_s / (n + m / values["price_ratio"]) for m in fixed("attention_devices")
-    )
+    return max(rate(n, values, m) / (n + m / values["price_ratio"]) for m in fixed("attention_devices"))
 
 
 def gain(values: Values) -> float:
@@ -61,9 +78,9 @@ def gain(values: Values) -> float:
 
 
 def batch(values: Values) -> float:
-    """Mean sequences of a batch with four attention devices over those without."""
+    """Sequences with four attention devices over those of twice the compute devices without."""
     n = fixed("compute_devices")
-    return run_of(n, values, 4).running_mean / run_of(n, values).running_mean
+    return batch_of(n, values, 4) / batch_of(2 * n, values)
 
 
 def measures() -> dict[str, Measure]:
