@@ -152,7 +152,6 @@ def test_requests_keep_to_the_longest_context() -> None:
     ("change", "field"),
     [
         ("model=google-bert/bert-base-uncased", "model"), ("model=google/t5-v1_1-xl", "model"),
-        ("serving.pools[0].plan.cp=2", "serving.pools[0].plan.cp"),
         ("serving.engine_version=abc", "serving.engine_version"),
     ],
 )  # fmt: skip

@@ -33,7 +33,12 @@ class ExpertLoad:
 
 
 def drawn(experts: int, topk: float, popularity: float) -> Floats:
-    """(E,) probability that a token is sent to each expert, most popular first; they sum to `topk`."""
+    """(E,) probability that a token is sent to each expert, most popular first; they sum to `topk`.
+
+    Source: Zipf's law, the form of popularity that serving studies of mixtures draw from; no token is sent to one
+    expert twice.
+    Valid for: exponents from 0 (all alike) up; measured popularities by layer are not read.
+    """
     share = np.arange(1, experts + 1, dtype=np.float64) ** -popularity
     out = topk * share / share.sum()
     while (out > 1.0).any():  # nobody is drawn twice by a token: what is over goes to the others
@@ -48,6 +53,7 @@ def balanced(load: Floats, ranks: int, redundant: int) -> Floats:
 
     Source: deepseek-ai/EPLB, `eplb.py`: the next copy goes to the expert with most tokens a copy; copies are packed
     from the heaviest on, each to the rank with least load that has a slot left.
+    Valid for: one node's worth of ranks alike; copies by groups of experts (its hierarchical form) are not placed.
     """
     copies = np.ones(len(load))
     for _ in range(redundant):
@@ -65,7 +71,12 @@ def balanced(load: Floats, ranks: int, redundant: int) -> Floats:
 
 
 def as_they_come(load: Floats, ranks: int, seed: int) -> Floats:
-    """(R, E): equal runs of experts in an order that knows nothing of load."""
+    """(R, E): equal runs of experts in an order that knows nothing of load.
+
+    Source: experts are dealt to ranks in the order of their numbers (vLLM, SGLang without EPLB), which has nothing to
+    do with their load: any order stands for it.
+    Valid for: ranks that hold whole experts.
+    """
     order = np.random.default_rng(seed).permutation(len(load))
     out = np.zeros((ranks, len(load)))
     out[np.arange(len(load)) * ranks // len(load), order] = 1.0
@@ -85,6 +96,9 @@ def slowest(experts: int, topk: float, ranks: int, load: ExpertLoad, tokens: Flo
 
     Rows of a rank are sums of many draws: normal, with the spread of independent draws; the largest of independent
     normal values is integrated.
+
+    Source: central limit theorem for the rows; largest of independent values by the product of their distributions.
+    Valid for: ranks with more than a few rows each; below that a normal law stands for whole numbers.
 
     Args:
         experts: routed experts.
