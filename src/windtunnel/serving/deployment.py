@@ -259,6 +259,14 @@ def _widest(serving: ServingSpec, problems: ProblemList) -> ServingSpec:
     own, pool = serving.autoscale, serving.pools[0]
     if len(serving.pools) > 1:
         problems.add("serving.autoscale", None, "is read with one pool; leave it out, or the other pools")
+    if own.method != "replicas":
+        if pool.replicas > 1 or pool.plan.pp > 1:
+            rule = "needs one instance (replicas 1) without stages (pp 1)"
+            problems.add("serving.autoscale.method", own.method, rule)
+        widest = own.plans[-1]
+        plan = pool.plan.model_copy(update={"tp": widest.tp, "dp": widest.dp, "ep": widest.ep})
+        return serving.model_copy(update={"pools": (pool.model_copy(update={"plan": plan}), *serving.pools[1:])})
+    assert own.max is not None
     if not own.min <= pool.replicas <= own.max:
         rule = f"instances at the start must be from autoscale.min {own.min} to autoscale.max {own.max}"
         problems.add("serving.pools[0].replicas", pool.replicas, rule)

@@ -710,6 +710,20 @@ class Twin:
             one.steps = steps
             one.busy_until = one.start + (steps * first + slope * (0.5 * steps * (steps - 1)))
 
+    def resize(self, one: Instance, pool: int) -> None:
+        """An instance becomes one of another pool: limits and iteration times; what it holds stays."""
+        self.fleet.pool[one.index] = pool
+        one.limits, one.linear = self.fleet.limits[pool], self.fleet.tables[pool, 0]
+        one.overlap = self.fleet.overlaps[pool] if self.fleet.overlaps else None
+
+    def halt(self, one: Instance) -> None:
+        """An instance stops at once and forgets all that it computed; its requests wait first in line."""
+        for q in list(one.admitted):
+            self._take_back(one, q)
+        if one.cache is not None:
+            one.cache.evict(0)
+        one.chunks, one.steps, one.mode, one.busy_until = [], 0, "idle", float("inf")
+
     def _take_back(self, one: Instance, q: Request) -> None:
         """Drop a request's cache; it is computed again, first in line."""
         decoding = q in one.decoding

@@ -16,7 +16,7 @@ from windtunnel.cost.serving import release_of
 from windtunnel.errors import BadInput
 from windtunnel.importers.scenario import Source
 from windtunnel.serving import loop, sm_split
-from windtunnel.serving.autoscale import paid, scaler, scaling
+from windtunnel.serving.autoscale import Elastic, Replicas, paid, scaler, scaling, sizes
 from windtunnel.serving.by_pool import PoolRun, figures, power_of_all, records, runs, transfers
 from windtunnel.serving.by_task import by_task
 from windtunnel.serving.by_tenant import by_tenant
@@ -46,6 +46,8 @@ from windtunnel.specs.scenario import ModelFile
 from windtunnel.techniques import remarks
 
 if TYPE_CHECKING:
+    from windtunnel.serving.fleet import Fleet
+    from windtunnel.serving.reference import Policy
     from windtunnel.serving.traffic import Traffic
 
 KEEP_EVENTS_BELOW = 200_000
@@ -105,7 +107,10 @@ def run(d: Deployment, requests: Requests, *, assumed: tuple[tuple[str, Any, str
     shared = d.serving.traffic.shared_prefix_tokens
     chains = chains_of(requests, fleet.block, shared) if fleet.caching else None
     sent, cut = _within(d, requests)
+    control: Replicas | Elastic | None
     control, begun = scaler(d)
+    if (own := sizes(d, every)) is not None:
+        fleet, control, begun = own
     memory = memory_of(d, fleet.pool.tolist())
     plainly = requests.after is not None or control is not None or memory is not None or _plainly(d)
     hooks = [hooks_of(p.instance, d.serving, limits, count, plainly=plainly) for p in d.pools]
@@ -121,7 +126,7 @@ def run(d: Deployment, requests: Requests, *, assumed: tuple[tuple[str, Any, str
         outcome = loop.serve_fleet(requests, fleet, chains)
     else:
         outcome = loop.serve_fleet_plainly(
-            requests, fleet, chains, policies=[own.policy for own in hooks if own], router=hook.router,
+            requests, fleet, chains, policies=_policies([h.policy for h in hooks if h], fleet), router=hook.router,
             queue=hook.queue, admission=hook.admission, pace=hook.pace, control=control,
             memory=memory,
         )  # fmt: skip
@@ -206,6 +211,11 @@ def run(d: Deployment, requests: Requests, *, assumed: tuple[tuple[str, Any, str
         fairness=shares, tasks=tasks, input_hash=digest, version=__version__, table=per_request(requests, found),
         record=record,
     )  # fmt: skip
+
+
+def _policies(own: list[Policy], fleet: Fleet) -> list[Policy]:
+    """One for each pool of the fleet: sizes of one instance share theirs."""
+    return own * len(fleet.limits) if len(own) == 1 else own
 
 
 def _within(d: Deployment, requests: Requests) -> tuple[Ints, list[str]]:

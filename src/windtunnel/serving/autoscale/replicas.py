@@ -34,9 +34,10 @@ class Replicas(Control):
     """
 
     def __init__(self, spec: AutoscaleSpec, start_up_s: float, initial: int, lanes: int = 1) -> None:
-        self.spec, self.start_up_s, self.lanes = spec, start_up_s, lanes
-        self.state = [UP if k < initial else DOWN for k in range(spec.max)]
-        self.since = [0.0] * spec.max
+        assert spec.max is not None
+        self.spec, self.start_up_s, self.lanes, self.most = spec, start_up_s, lanes, spec.max
+        self.state = [UP if k < initial else DOWN for k in range(self.most)]
+        self.since = [0.0] * self.most
         self.paid_s = 0.0
         """Instance-seconds of those that are gone."""
         self.kept: list[Request] = []
@@ -111,7 +112,7 @@ class Replicas(Control):
         self.arrived = 0
         here = len(up) + len(starting)
         want = here if abs(ratio - 1.0) <= self.spec.tolerance else math.ceil(serving * ratio - 1e-9)
-        want = min(max(want, self.spec.min), self.spec.max)
+        want = min(max(want, self.spec.min), self.most)
         self.wanted.append((now, want))
         while self.wanted[0][0] < now - self.spec.cooldown_s:
             self.wanted.popleft()
