@@ -123,3 +123,17 @@ def test_bad_levels_are_refused_with_their_place() -> None:
     assert fields == ["serving.pools[0].kv.tiers[0].kind", "serving.pools[0].kv.tiers[1].kind"]
     with pytest.raises(BadInput, match="prefix_caching"):
         api.simulate_serving(scenario([{"kind": "host", "capacity_bytes": 1}], kv={"prefix_caching": False}))
+
+
+@pytest.mark.parametrize("block", [1, 16, 64])
+def test_a_tree_of_pages_finds_a_common_prefix_down_to_whole_pages(block: int) -> None:
+    """SGLang's radix tree (pages of one token) against hashes of blocks: the same prefix, cut to pages."""
+    prefix, prompt = 1003, 1500
+    one = scenario([], blocks=4_000_000 // block, kv={"block_size": block})
+    one["serving"]["traffic"] = {
+        "concurrency": 1, "num_requests": 20, "input_tokens": prompt, "output_tokens": 4,
+        "shared_prefix_tokens": prefix,
+    }  # fmt: skip
+    run = api.simulate_serving(one)
+    assert run.record is not None
+    assert run.record.requests.cached_tokens.tolist() == [0] + [prefix // block * block] * 19

@@ -32,6 +32,7 @@ from windtunnel.techniques.base import Knob
 
 if TYPE_CHECKING:
     from windtunnel.serving.speculation.varied import Pace
+    from windtunnel.serving.tiers.lending import Lending
     from windtunnel.serving.tiers.memory import Memory
 
 MILLION = 1_000_000
@@ -138,6 +139,21 @@ class Instance:
     joined: list[Request] = field(default_factory=list)
     overlap: Overlap | None = None
     """What techniques save of an iteration."""
+    borrowed: int = 0
+    """Blocks of other instances."""
+    lent: int = 0
+    """Blocks that others use."""
+    lending: Lending | None = None
+
+    @property
+    def capacity(self) -> int:
+        """Blocks that it may use."""
+        return self.limits.blocks + self.borrowed - self.lent
+
+    def room(self, blocks: int) -> bool:
+        """Whether so many more blocks fit, those of other instances included."""
+        short = self.used + blocks - self.capacity
+        return short <= 0 or (self.lending is not None and self.lending.borrow(self, short))
 
     @property
     def waiting(self) -> int:
@@ -193,7 +209,7 @@ class Instance:
                 self.cache.fetch(q, self.limits.block, self.now)
                 q.shared, _, q.nodes = self.cache.find(q.chain)
                 self.used += self.cache.hold(q.chain[: q.nodes]) - q.shared
-            self.cache.evict(self.limits.blocks - self.used)
+            self.cache.evict(self.capacity - self.used)
 
     def register(self, q: Request, done: int) -> None:
         """So many tokens of a request are computed: others may find them."""
@@ -229,8 +245,9 @@ class Instance:
         return (self.fraction + steps * self.limits.tokens_per_step) // MILLION
 
     def kv(self) -> float:
-        """Tokens in the cache of decoding sequences, the share of the next one included."""
-        return float(sum(q.stored + 1 for q in self.decoding)) + len(self.decoding) * (self.fraction * 1e-6)
+        """Tokens in the cache of decoding sequences, the share of the next included; with loans, those waited for."""
+        tokens = float(sum(q.stored + 1 for q in self.decoding)) + len(self.decoding) * (self.fraction * 1e-6)
+        return tokens if self.lending is None else self.lending.kv(self, tokens)
 
 
 class Policy:
@@ -255,13 +272,13 @@ class Policy:
             found, free, _ = instance.cache.find(q.chain)
             need += free - found
         if not instance.running:
-            return instance.used + need <= limits.blocks
-        if instance.used + need + limits.watermark > limits.blocks:
+            return instance.room(need)
+        if not instance.room(need + limits.watermark):
             return False
         if not limits.ratio_start:
             return True
         known = 0 if q.swapped or q.remote else instance.known(q) if instance.cache is None else found * limits.block
-        room = (limits.blocks - instance.used) * limits.block * MILLION - instance.expected()
+        room = (instance.capacity - instance.used) * limits.block * MILLION - instance.expected()
         return room > (q.input + q.made - known + min(q.output - q.made, EXPECTED_MOST)) * MILLION
 
     def form_batch(self, instance: Instance, now: float, *, may_admit: bool) -> Batch:
@@ -445,6 +462,8 @@ class Twin:
             self.admission.begin(self.instances)
         if self.control is not None:
             self.control.begin(self)
+        if self.memory is not None:
+            self.memory.begin(self.instances)
         if limits.concurrency:
             first = min(limits.concurrency, len(self.order))
             self.later += [(0.0, int(i)) for i in self.order[:first]]
@@ -485,6 +504,9 @@ class Twin:
             if self.control is not None:
                 self.control.completed(one, now)
             self._form(one, now)
+            if one.lending is not None:
+                for other in one.lending.starved():
+                    self._wake(other, now)
 
     # -- arrivals ------------------------------------------------------------------------------------------------------
     def _clocked(self) -> float:
@@ -552,7 +574,8 @@ class Twin:
         """Whether an instance's cache could never hold a request."""
         limits = one.limits
         most = max(q.input + q.output, limits.reserve_length if limits.reserve else 0)
-        return one.blocks(most + 2 * limits.lookahead) + one.extra(q) > limits.blocks
+        over = one.blocks(most + 2 * limits.lookahead) + one.extra(q) - limits.blocks
+        return over > 0 and (one.lending is None or not one.lending.could(one, over))
 
     def follow_up(self, q: Request, now: float) -> None:
         """What an answer brings on: calls that waited for it, the next turn, or the next request of a closed loop."""
@@ -590,6 +613,8 @@ class Twin:
         linear, own, drafts = tables[0], tables[1], tables[2:]
         preempted = False
         one.now = now
+        if one.lending is not None:
+            one.lending.settle(one)
         if self.answers is not None:
             self.answers.join(one, now)
         if self.swaps is not None:
@@ -600,7 +625,7 @@ class Twin:
             need = one.growth()
             if preempted and len(one.decoding) > 1:
                 need = max(need, one.blocks(len(one.decoding) * limits.retract))
-            if limits.reserve or one.used + need <= limits.blocks:
+            if limits.reserve or one.room(need):
                 break
             self._take_back(one, self.policy(one).preempt(one))
             preempted = True
@@ -653,6 +678,8 @@ class Twin:
             seconds += stall_s
             if self.memory is not None:
                 seconds = self.memory.seconds(one, seconds, now)
+            if one.lending is not None:
+                seconds += one.lending.seconds(one, one.decoding if decoding else (), tokens)
             one.mode, one.steps = "iteration", 1 if decoding else 0
             one.step_s, one.slope_s = seconds, 0.0
             one.busy_until = now + seconds
@@ -677,6 +704,9 @@ class Twin:
             saved, more, most = one.overlap.run(count * limits.step_tokens, read, one.slope_s)
             steps = min(steps, most)
             one.step_s, one.slope_s = one.step_s - saved, one.slope_s - more
+        if one.lending is not None:
+            one.step_s += one.lending.seconds(one, one.decoding, 0)
+            steps = min(steps, one.lending.horizon)
         if stall_s:
             steps, one.step_s, one.slope_s = 1, one.step_s + stall_s, 0.0
         one.mode, one.steps = "run", steps
@@ -690,7 +720,7 @@ class Twin:
         steps = -(-(left * MILLION - one.fraction) // pace)
         if one.limits.reserve:
             return steps
-        free, block, ahead = one.limits.blocks - one.used, one.limits.block, one.limits.lookahead
+        free, block, ahead = one.capacity - one.used, one.limits.block, one.limits.lookahead
         for i in range(one.gained(steps)):
             free -= sum((q.stored + ahead + i) % block == 0 for q in one.decoding)
             if free < 0:
@@ -764,7 +794,7 @@ class Twin:
                     one.used += need - q.blocks
                     q.blocks = need
             if one.cache is not None:
-                one.cache.evict(limits.blocks - one.used)
+                one.cache.evict(one.capacity - one.used)
             one.ratio = max(one.ratio - limits.ratio_decay * steps, limits.ratio_least)
         if self.record is not None:
             self.record.grown(one, now)

@@ -18,3 +18,16 @@ class KvTier(Spec):
     """Read by one instance; absent: what the kind takes from the cluster."""
     latency_s: Seconds | None = None
     """Before the first byte of a load; absent: the kind's."""
+
+
+class SimilarSpec(Spec):
+    """Approximate reuse: prompts like an earlier one take its keys and values over, and compute some of them again."""
+
+    share: float = Field(ge=0, le=1)
+    """Of requests that resemble an earlier one."""
+    matched: float = Field(ge=0, le=1)
+    """Share of such a prompt's tokens whose keys and values are taken over."""
+    recomputed: float = Field(default=0.1, ge=0, le=1)
+    """Share of those that are computed again, because they deviate most."""
+    capacity_bytes: Bytes = Field(default=64e9, gt=0)
+    """Host memory of an instance for prompts that others may resemble; the oldest go first."""

@@ -11,7 +11,7 @@ from windtunnel.specs.attention_pool import AttentionPoolSpec
 from windtunnel.specs.autoscale import AutoscaleSpec
 from windtunnel.specs.base import Bytes, Count, Inconsistent, Named, Seconds, Spec
 from windtunnel.specs.experts import ExpertLoadSpec
-from windtunnel.specs.kv_tiers import KvTier
+from windtunnel.specs.kv_tiers import KvTier, SimilarSpec
 from windtunnel.specs.sm_split import SmSplitSpec
 from windtunnel.specs.speculation import SpeculationSpec
 from windtunnel.specs.traffic import TrafficSpec
@@ -88,6 +88,12 @@ class KvSpec(Spec):
     """Absent: at the rate of PCIe, both ways waited for when a request returns."""
     tiers: tuple[KvTier, ...] = ()
     """Where blocks go that are let go, from the fastest level on; absent: they are forgotten. Needs prefix caching."""
+    lending: bool = False
+    """Instances of the pool lend each other blocks; attention over lent blocks is computed where they lie."""
+    lending_kept: float = Field(default=0.1, ge=0, lt=1)
+    """Share of its blocks that an instance keeps for its own requests."""
+    similar: SimilarSpec | None = None
+    """Reuse of keys and values of requests that resemble each other without a common prefix."""
     tier_loading: Literal["layers", "whole"] = "layers"
     """Whether layers of a prompt run while later ones are still loaded, or wait until all are there."""
 

@@ -19,7 +19,7 @@ from windtunnel.serving.routers import ROUTERS, RouterEntry
 from windtunnel.serving.shape import Shape, shape_of
 from windtunnel.serving.speculation.base import Drafting
 from windtunnel.serving.speculation.resolve import drafting_of
-from windtunnel.serving.tiers.resolve import check_tiers
+from windtunnel.serving.tiers.resolve import check_lending, check_similar, check_tiers
 from windtunnel.specs.cluster import ClusterSpec
 from windtunnel.specs.model import ModelSpec
 from windtunnel.specs.serving import PoolSpec, ServingSpec
@@ -92,6 +92,8 @@ def resolve(
     share = 1 if own.per_rank else shape.dp
     caching = own.prefix_caching if pool.kv.prefix_caching is None else pool.kv.prefix_caching
     check_tiers(pool.kv, f"{where}.kv", caching=caching, problems=problems)
+    check_similar(pool.kv, f"{where}.kv", caching=caching, problems=problems)
+    check_lending(serving, pool, where, problems)
     if problems:
         cache = KvCapacity(0, block, 0, 0.0, 0.0, 0.0, 0.0, 0.0)
     else:
@@ -110,7 +112,8 @@ def resolve(
                 "a larger tp or pp, or fewer bits of weights",
             )
     longest = told.max_model_len or model.max_position_embeddings
-    if own.fits_longest and told.max_model_len and 0 < cache.tokens // shape.dp < told.max_model_len:
+    alone = own.fits_longest and not pool.kv.lending
+    if alone and told.max_model_len and 0 < cache.tokens // shape.dp < told.max_model_len:
         raise Infeasible(
             f"{engine.name} does not start: its cache holds {cache.tokens // shape.dp} tokens, fewer than "
             f"{where}.limits.max_model_len {told.max_model_len}",

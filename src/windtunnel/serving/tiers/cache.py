@@ -74,6 +74,10 @@ class TieredCache(PrefixCache):
         self.hits = 0
         """Blocks that were found on the device."""
 
+    def lines(self) -> list[Line]:
+        """Loads by level."""
+        return [level.line for level in self.levels] + ([self.line] if self.line else [])
+
     def reach(self, u: int) -> int:
         """Blocks of a node that are somewhere."""
         most = self.resident[u]

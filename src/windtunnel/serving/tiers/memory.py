@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from windtunnel.serving.tiers.cache import Store, TieredCache
+from windtunnel.serving.tiers.lending import Lending
 from windtunnel.serving.tiers.level import Line, pipelined
+from windtunnel.serving.tiers.similar import SimilarCache, SimilarPlan
 
 if TYPE_CHECKING:
     from windtunnel.serving.prefix_cache import PrefixCache
@@ -36,18 +38,33 @@ class Memory:
     pool: Sequence[int]
     """Of each instance of the loop."""
     block_tokens: int
+    lending: Lending | None = None
+    """Whether instances lend each other blocks, and at what cost."""
+    similar: tuple[SimilarPlan | None, ...] = ()
+    """By pool: reuse of prompts that resemble each other."""
+    seed: int = 0
     caches: list[TieredCache | None] = field(default_factory=list)
     stores: dict[int, Store] = field(default_factory=dict)
+
+    def begin(self, instances: list[Instance]) -> None:
+        """The run begins."""
+        if self.lending is not None:
+            self.lending.begin(instances)
 
     def cache(self, one: Instance, size: Sequence[int]) -> PrefixCache | None:
         """The cache of an instance; None: it has no levels below."""
         p = int(self.pool[one.index])
         plans = self.plans[p]
+        own = self.similar[p] if self.similar else None
+        if own is not None:
+            like = SimilarCache(size, own, self.seed)
+            self.caches.append(like)
+            return like
         if not plans:
             self.caches.append(None)
             return None
-        levels = [(own.blocks, Line(own.kind, own.block_s, own.latency_s)) for own in plans if not own.shared]
-        shared = next((own for own in plans if own.shared), None)
+        levels = [(x.blocks, Line(x.kind, x.block_s, x.latency_s)) for x in plans if not x.shared]
+        shared = next((x for x in plans if x.shared), None)
         store = line = None
         if shared is not None:
             store = self.stores.setdefault(p, Store(shared.blocks, len(size)))
@@ -72,23 +89,25 @@ class Memory:
         """
         out: dict[str, Any] = {}
         caches = [cache for cache in self.caches if cache is not None]
+        if self.lending is not None:
+            out["lending"] = self.lending.report(duration_s)
         if not caches:
             return out
         found = sum(cache.hits for cache in caches)
         out["device"] = {"hit_rate": found * self.block_tokens / max(prompt_tokens, 1.0)}
         lines: dict[str, list[Line]] = {}
         for cache in caches:
-            for line in [level.line for level in cache.levels] + ([cache.line] if cache.line else []):
+            for line in cache.lines():
                 lines.setdefault(line.kind, []).append(line)
-        for kind, own in lines.items():
-            loaded = sum(line.loaded for line in own)
+        for kind, every in lines.items():
+            loaded = sum(line.loaded for line in every)
             out[kind] = {
                 "hit_rate": loaded * self.block_tokens / max(prompt_tokens, 1.0),
-                "loads": sum(line.loads for line in own),
+                "loads": sum(line.loads for line in every),
                 "loaded_tokens": loaded * self.block_tokens,
-                "written_tokens": sum(line.written for line in own) * self.block_tokens,
-                "busy_share": sum(line.busy_s for line in own) / (max(duration_s, 1e-12) * len(own)),
-                "writing_share": sum(line.written * line.block_s for line in own)
-                / (max(duration_s, 1e-12) * len(own)),
+                "written_tokens": sum(line.written for line in every) * self.block_tokens,
+                "busy_share": sum(line.busy_s for line in every) / (max(duration_s, 1e-12) * len(every)),
+                "writing_share": sum(line.written * line.block_s for line in every)
+                / (max(duration_s, 1e-12) * len(every)),
             }
         return out

@@ -1,0 +1,1 @@
+"""Cache lent between instances (Lin et al. 2024)."""
