@@ -13,6 +13,8 @@ from windtunnel.specs.serving import ServingLimits
 PYTORCH_SINCE, LARGE_BATCH_SINCE = (1, 0), (0, 15)
 GROUPED_SINCE, ANY_GROUP_SINCE = (0, 8), (0, 11)
 ANY_WIDTH_SINCE = (1, 1)
+DECODER_BYTES = 16.0
+"""Bytes per logit of the largest batch: fp32 logits, probabilities, and sorted values with their ids (top-p)."""
 LLM_ARGS = "TensorRT-LLM llmapi/llm_args.py"
 
 
@@ -35,9 +37,13 @@ class Trtllm:
         vector = release < (GROUPED_SINCE if heads == 8 else ANY_GROUP_SINCE)
         return Defaults(
             "trtllm_inflight", 2048 if release >= LARGE_BATCH_SINCE else 256, 8192, 32 if pytorch else 64, 0.9,
-            "trtllm", chunked, pytorch, 128, 0.0, vector_attention=vector, gathered=gathered,
+            "trtllm", chunked, pytorch, 128, 0.0 if pytorch else DECODER_BYTES, vector_attention=vector,
+            gathered=gathered,
             sources={
-                "sampler_bytes": "TensorRT-LLM pyexecutor/_util.py: its profile has few, long prompts",
+                "sampler_bytes": (
+                    "TensorRT-LLM pyexecutor/_util.py: its profile has few, long prompts; before 1.0 the C++ decoder "
+                    "keeps logits, probabilities and sorted pairs of the largest batch"
+                ),
                 "max_num_seqs": "TensorRT-LLM builder.py: max_batch_size 2048 (256 before 0.15)",
                 "max_num_batched_tokens": "TensorRT-LLM builder.py: max_num_tokens 8192",
                 "block_size": f"{LLM_ARGS}: tokens_per_block 32 (64 in engines built before 1.0)",
