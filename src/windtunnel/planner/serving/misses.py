@@ -63,7 +63,7 @@ def _miss(q: Question, trial: Trial) -> str:
         limit = getattr(q.goals.slo, n)
         if limit is not None and trial.quantiles[n] > limit:
             got = trial.quantiles[n]
-            parts.append(f"{_WORDS[n]} {1e3 * got:,.4g} ms, {100 * (got / limit - 1):,.0f} % over")
+            parts.append(f"{_WORDS[n]} {1e3 * got:,.4g} ms, {100 * (got / limit - 1):,.1f} % over")
     values = q.goals.values(trial.figures)
     for bound in q.goals.limits:
         if not bound.met(values[bound.metric.name]):

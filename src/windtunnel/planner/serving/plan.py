@@ -170,7 +170,8 @@ def plan_serving(
     if one.found.best is None:
         if not one.proof.complete:
             raise KeyboardInterrupt
-        raise Infeasible(*nearest_miss(q, kinds.kinds, one.x, runs, one.found))
+        central = one if other is None else other
+        raise Infeasible(*nearest_miss(q, kinds.kinds, central.x, runs, central.found))
     return _result(q, kinds, one, other, notes, time.perf_counter() - begun, runs)
 
 
