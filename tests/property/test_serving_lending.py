@@ -82,6 +82,13 @@ def test_a_prompt_that_no_instance_holds_alone_is_served() -> None:
     assert api.simulate_serving(scenario(lending(), beyond)).rejected == 8
 
 
+def test_prompts_beyond_the_longest_allowed_are_refused_and_not_cut() -> None:
+    one = scenario(lending(), {"input_tokens": 30_000, "num_requests": 4})
+    assert api.simulate_serving(one).completed == 4
+    one["serving"]["pools"][0]["limits"]["max_model_len"] = 20_000
+    assert api.simulate_serving(one).rejected == 4
+
+
 def test_where_nobody_is_short_nothing_changes() -> None:
     light = {"input_tokens": 200, "num_requests": 40}
     runs = [api.simulate_serving(scenario(lending(5000) | {"lending": on}, light)) for on in (False, True)]

@@ -230,7 +230,8 @@ def _within(d: Deployment, requests: Requests) -> tuple[Ints, list[str]]:
     said = []
     over = sent >= longest
     if over.any():
-        beyond = min(d.limits.blocks * d.limits.block + 1, 2**31 - 2)
+        lanes = d.lanes if any(p.spec.kv.lending for p in d.pools) else 1  # all may hold one prompt together
+        beyond = min(d.limits.blocks * d.limits.block * lanes + 1, 2**31 - 2)
         requests.input_tokens = np.where(over, beyond, sent).astype(np.int32)
         said.append(f"{int(over.sum()):,} prompts are longer than max_model_len {longest:,}: they were refused")
     room = np.where(over, requests.output_tokens, np.maximum(longest - sent, 1))

@@ -33,7 +33,7 @@ def scenario(model: str, tp: int, traffic: Values, *, lending: bool, replicas: i
         "serving": {
             "engine": "generic", "router": "least_requests",
             "pools": [{"replicas": replicas or devices // tp, "plan": {"tp": tp}, "kv": {"prefix_caching": False},
-                       "limits": {"max_model_len": 2_000_000}}],
+                       "limits": {"max_model_len": 20_000_000}}],
             "traffic": {"offline": True, **traffic},
         },
     }  # fmt: skip
