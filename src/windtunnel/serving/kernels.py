@@ -98,7 +98,7 @@ LIMITS = np.dtype(
         (name, "i8")
         for name in (
             "window", "budget", "max_seqs", "block", "blocks", "watermark", "poll", "mixed", "chunked", "reserve",
-            "static", "router", "concurrency", "every", "seed", "caching", "reserve_length", "sequence_blocks",
+            "static", "router", "concurrency", "every", "seed", "caching", "early", "reserve_length", "sequence_blocks",
             "ratio_start", "ratio_least", "ratio_decay", "retract", "swap_blocks",
             "ranks", "cp", "tokens_per_step", "step_tokens", "lookahead",
         )
@@ -676,6 +676,8 @@ def _form(
             c = q.left
         done = q.input + q.made - q.left
         q.chunk = c
+        if nodes is not None and limits.caching and limits.early:
+            _register(instance, requests, nodes, chain_at, chain, size, i, (done + c) // limits.block)
         every = float(c) * done + 0.5 * float(c) * c
         pairs += every if limits.reach == 0.0 else _attended(every, c, limits)
         tokens += c
@@ -743,6 +745,8 @@ def _form(
         instance.prefilling += 1
         _enlist(instance, requests, i)
         done = q.input + q.made - left
+        if nodes is not None and limits.caching and limits.early:
+            _register(instance, requests, nodes, chain_at, chain, size, i, (done + c) // limits.block)
         every = float(c) * done + 0.5 * float(c) * c
         pairs += every if limits.reach == 0.0 else _attended(every, c, limits)
         tokens += c

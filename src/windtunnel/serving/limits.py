@@ -56,6 +56,8 @@ class Limits:
     seed: int = 0
     caching: bool = False
     """Blocks of content that was computed before are found again."""
+    early: bool = False
+    """They are found from when their computation is scheduled: requests of one iteration share them."""
     reserve_length: int = 0
     """With `reserve`: tokens that every request takes at least (Orca's longest answer)."""
     sequence_blocks: int = 0

@@ -293,6 +293,8 @@ class Policy:
                 break
             c = max(min(q.left, budget, each), 1) if limits.chunked else q.left
             chunks.append((q, c))
+            if limits.early:
+                instance.register(q, q.input + q.made - q.left + c)
             tokens, budget = tokens + c, budget - c
         fresh = may_admit and not (limits.static and instance.running)
         while fresh:
@@ -324,6 +326,8 @@ class Policy:
             instance.admitted.append(q)
             c = max(min(q.left, budget, each), 1) if limits.chunked else q.left
             chunks.append((q, c))
+            if limits.early:
+                instance.register(q, q.input + q.made - q.left + c)
             tokens, budget = tokens + c, budget - c
         return Batch(chunks, decodes=not chunks or limits.mixed, moved=moved)
 

@@ -11,6 +11,9 @@ class VllmV1(BatchPolicy):
 
     id = "vllm_v1"
     title = "One budget for prompts and decodes"
-    source = "vLLM v1/core/sched/scheduler.py; config/scheduler.py: watermark 0.0, scheduler_reserve_full_isl"
-    switches = {"mixed": True, "chunked": True}
+    source = (
+        "vLLM v1/core/sched/scheduler.py; config/scheduler.py: watermark 0.0, scheduler_reserve_full_isl; "
+        "v1/core/kv_cache_manager.py, allocate_slots: blocks are entered in the table of known content there"
+    )
+    switches = {"mixed": True, "chunked": True, "early": True}
     watermark = 0.0
