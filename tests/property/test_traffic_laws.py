@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from windtunnel.serving.fleet import alike
 from windtunnel.serving.traffic import generate
-from windtunnel.specs.traffic import Lengths, Sessions, TrafficSpec
+from windtunnel.specs.lengths import Lengths
+from windtunnel.specs.traffic import Sessions, TrafficSpec
 
 pytestmark = pytest.mark.property
 

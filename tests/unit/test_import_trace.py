@@ -17,7 +17,8 @@ from windtunnel.cli.main import run
 from windtunnel.importers.traces import read_trace
 from windtunnel.serving.traffic import generate
 from windtunnel.serving.traffic.fit import fit, fit_arrivals, fit_lengths, rank_correlation
-from windtunnel.specs.traffic import Lengths, TrafficSpec
+from windtunnel.specs.lengths import Lengths
+from windtunnel.specs.traffic import TrafficSpec
 
 
 def recorded(folder: Path, spec: TrafficSpec) -> Path:

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from windtunnel.specs.lengths import Lengths
 from windtunnel.specs.scenario import Scenario
 from windtunnel.specs.serving import PoolSpec, ServingSpec
-from windtunnel.specs.traffic import Lengths
 from windtunnel.validation.reading.serving import ReadServing, read_serving
 from windtunnel.validation.rows import read
 

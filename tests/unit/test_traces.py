@@ -14,7 +14,8 @@ from windtunnel.errors import BadInput
 from windtunnel.importers.traces import TRACES, Options, PrefixBlocks, claims, read_trace
 from windtunnel.serving.traffic import generate
 from windtunnel.serving.traffic.groups import continued
-from windtunnel.specs.traffic import Lengths, TrafficSpec
+from windtunnel.specs.lengths import Lengths
+from windtunnel.specs.traffic import TrafficSpec
 
 AZURE = """TIMESTAMP,ContextTokens,GeneratedTokens
 2023-11-16 18:17:03.9799600,4808,10

@@ -11,8 +11,9 @@ import pytest
 from windtunnel.errors import BadInput
 from windtunnel.serving.traffic import generate
 from windtunnel.specs.base import Inconsistent
+from windtunnel.specs.lengths import Lengths
 from windtunnel.specs.loader import load_scenario
-from windtunnel.specs.traffic import Lengths, Sessions, TrafficSpec
+from windtunnel.specs.traffic import Sessions, TrafficSpec
 
 
 def spec(**given: Any) -> TrafficSpec:

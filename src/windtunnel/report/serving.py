@@ -22,6 +22,7 @@ from windtunnel.report.serving_text import (
     plan_chips,
     short,
     slo_of,
+    tasks_text,
     traffic_line,
     verdict_text,
 )
@@ -113,6 +114,8 @@ def _figures(result: ServingResult) -> RenderableType:
         grid.add_row("Bound by", Text("\n".join(result.bound_by.replace(". ", "; ").split("; "))))
     if result.speculation:
         grid.add_row("Drafts", drafts_text(result.speculation))
+    if result.tasks:
+        grid.add_row("Tasks", tasks_text(result.tasks))
     grid.add_row("Batch", _batch(result))
     for name, line in _sparks(result):
         grid.add_row(name, line)

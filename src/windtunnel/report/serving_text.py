@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from windtunnel.report.describe import cluster_text, model_text
-from windtunnel.report.quantities import count, percent
+from windtunnel.report.quantities import count, percent, seconds
 
 if TYPE_CHECKING:
     from windtunnel.serving.results import ServingResult
@@ -165,3 +165,20 @@ def drafts_text(found: dict[str, Any]) -> str:
         f"{found['tokens']} a step by {found['method']}, accepted with {rates}: {found['accepted_length_mean']:.3g} "
         f"tokens a step, {100 * found['draft_share_of_decode']:.2g} % of a decode step drafts"
     )
+
+
+def tasks_text(tasks: dict[str, dict[str, Any]]) -> str:
+    """Tasks of agents and searches from end to end, one a line."""
+    lines = []
+    for name, found in tasks.items():
+        if name == "all" and len(tasks) == 2:
+            continue
+        took = found["latency_s"]
+        line = (
+            f"{name}: {count(found['tasks'])} of {found['calls_per_task']:,.4g} requests; each takes "
+            f"{seconds(took['mean'])}, p99 {seconds(took['p99'])}"
+        )
+        if "held_tokens" in found:
+            line += f"; holds {found['held_tokens']:,.0f} tokens, {found['held_tokens_unshared']:,.0f} unshared"
+        lines.append(line)
+    return "\n".join(lines)

@@ -13,12 +13,12 @@ Ints = npt.NDArray[np.int32]
 
 @dataclass(frozen=True, slots=True)
 class Dependencies:
-    """Of R requests, E edges."""
+    """Of R requests, E edges, J joints: a joint, R + j, is over when what it waits for is, and takes no time."""
 
     start: Longs
-    """(R + 1,) where each request's children begin."""
+    """(R + J + 1,) where each request's (or joint's) children begin."""
     children: Ints
-    """(E,) requests that wait for it."""
+    """(E,) requests and joints that wait for it."""
     task: Ints
     """(R,) which task each belongs to."""
 
@@ -27,7 +27,8 @@ class Waits:
     """What is still waited for, during a run."""
 
     def __init__(self, after: Dependencies) -> None:
-        count = len(after.task)
+        self.count = len(after.task)
+        count = len(after.start) - 1
         start, children = after.start.tolist(), after.children.tolist()
         self.children = [children[start[i] : start[i + 1]] for i in range(count)]
         self.pending: list[int] = np.bincount(after.children, minlength=count).tolist()
@@ -36,10 +37,12 @@ class Waits:
 
     def ended(self, i: int) -> tuple[list[int], bool]:
         """Requests that wait for nothing more now, and whether the whole task is over."""
-        ready = []
-        for c in self.children[i]:
-            self.pending[c] -= 1
-            if not self.pending[c]:
-                ready.append(c)
+        ready: list[int] = []
+        over = [i]
+        while over:
+            for c in self.children[over.pop()]:
+                self.pending[c] -= 1
+                if not self.pending[c]:
+                    (ready if c < self.count else over).append(c)
         self.left[self.task[i]] -= 1
         return ready, not self.left[self.task[i]]

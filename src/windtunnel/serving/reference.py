@@ -469,10 +469,9 @@ class Twin:
         if self.memory is not None:
             self.memory.begin(self.instances)
         if limits.concurrency:
-            first = min(limits.concurrency, len(self.order))
-            self.later += [(0.0, int(i)) for i in self.order[:first]]
+            for _ in range(limits.concurrency):
+                self.later += [(0.0, i) for i in self._next_heads()]
             heapq.heapify(self.later)
-            self.sent = first
         while True:
             one = min(self.instances, key=lambda x: (x.busy_until, x.index))
             arrival = self._next_arrival()
@@ -593,8 +592,17 @@ class Twin:
             heapq.heappush(self.later, (now + q.delay, q.follow))
         elif self.limits.concurrency and self.sent < len(self.order):
             pause = q.delay if self.waits is None else 0.0
-            heapq.heappush(self.later, (now + pause, int(self.order[self.sent])))
+            for i in self._next_heads():
+                heapq.heappush(self.later, (now + pause, i))
+
+    def _next_heads(self) -> list[int]:
+        """Of a closed loop: the next request, or all those that the next task begins with."""
+        at, order, waits = self.sent, self.order, self.waits
+        if at < len(order):
             self.sent += 1
+        while waits and at < self.sent < len(order) and waits.task[order[self.sent]] == waits.task[order[at]]:
+            self.sent += 1
+        return [int(i) for i in order[at : self.sent]]
 
     # -- one instance --------------------------------------------------------------------------------------------------
     def _wake(self, one: Instance, now: float) -> None:

@@ -85,7 +85,7 @@ class Requests:
         heads = np.ones(len(self), np.bool_)
         heads[self.follow[self.follow >= 0]] = False
         if self.after is not None:
-            heads[self.after.children] = False
+            heads[self.after.children[self.after.children < len(self)]] = False
         own = np.flatnonzero(heads)
         when = self.arrival_s[own]
         return own if np.isnan(when).all() else own[np.argsort(when, kind="stable")]

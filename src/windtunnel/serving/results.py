@@ -95,7 +95,7 @@ class ServingResult:
     tenants: dict[str, dict[str, Any]] = field(default_factory=dict)
     """Name → requests, tokens, service received, latencies, attainment."""
     tasks: dict[str, dict[str, Any]] = field(default_factory=dict)
-    """Of agents: name → tasks, calls, latency from end to end, attainment; `all` is all of them."""
+    """Of agents and searches: name → tasks, calls, latency from end to end, attainment; `all` is all of them."""
     fairness: dict[str, float] = field(default_factory=dict)
     """Between tenants: index and differences of service (`by_tenant`)."""
     table: dict[str, npt.NDArray[Any]] = field(default_factory=dict)

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from windtunnel.importers.traces.record import Floats, RequestTrace
 from windtunnel.serving.requests import Ints
 from windtunnel.serving.traffic import lengths
-from windtunnel.specs.traffic import Lengths
+from windtunnel.specs.lengths import Lengths
 
 FIELDS = ("distribution", "mean", "cv", "min", "max", "values")
 SAMPLE = 20_000

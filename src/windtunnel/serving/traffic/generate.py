@@ -11,9 +11,10 @@ import numpy as np
 from windtunnel.errors import BadInput, Problem
 from windtunnel.importers.traces.record import RequestTrace
 from windtunnel.serving.requests import Floats, Ints, Requests
-from windtunnel.serving.traffic import agents, lengths, sessions, tenants
+from windtunnel.serving.traffic import agents, lengths, sessions, tenants, trajectories
 from windtunnel.serving.traffic.arrivals import arrivals
-from windtunnel.specs.traffic import Lengths, TrafficSpec
+from windtunnel.specs.lengths import Lengths
+from windtunnel.specs.traffic import TrafficSpec
 
 FIELD = "serving.traffic"
 
@@ -54,6 +55,9 @@ def generate(spec: TrafficSpec, seed: int | None = None, folder: Path | None = N
         from windtunnel.serving.traffic.traced import replay
 
         traffic = replay(spec, seed, folder)
+    elif spec.trajectories is not None:
+        requests, assumed = trajectories.draw(spec, seed)
+        traffic = Traffic(requests, spec, spec.concurrency or 0, spec.warmup_requests, assumed)
     elif spec.agents:
         requests, assumed = agents.draw(spec, seed)
         traffic = Traffic(requests, spec, spec.concurrency or 0, spec.warmup_requests, assumed)

@@ -9,7 +9,7 @@ from numpy.random import Generator
 
 from windtunnel.serving.requests import Floats, Ints
 from windtunnel.serving.traffic.arrivals import stream
-from windtunnel.specs.traffic import Lengths
+from windtunnel.specs.lengths import Lengths
 
 INPUT, OUTPUT, TURNS, THINK, RANKS = 3, 4, 5, 6, 7
 """Streams of random numbers beside a seed."""

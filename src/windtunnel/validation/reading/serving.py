@@ -13,6 +13,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from windtunnel.specs.cluster import ClusterRef
+from windtunnel.specs.lengths import Lengths
 from windtunnel.specs.model import ModelSpec
 from windtunnel.specs.scenario import Scenario
 from windtunnel.specs.serving import (
@@ -24,7 +25,7 @@ from windtunnel.specs.serving import (
     ServingSpec,
 )
 from windtunnel.specs.speculation import SpeculationSpec
-from windtunnel.specs.traffic import Lengths, TrafficSpec
+from windtunnel.specs.traffic import TrafficSpec
 from windtunnel.validation.reading.serving_bench import bench_limits
 from windtunnel.validation.reading.serving_launch import (
     Facts,

@@ -13,7 +13,7 @@ from windtunnel.exporters.servers.target import quoted
 from windtunnel.exporters.wrappers import comment
 from windtunnel.registry import Registry
 from windtunnel.serving.traffic import generate
-from windtunnel.specs.traffic import Lengths
+from windtunnel.specs.lengths import Lengths
 
 if TYPE_CHECKING:
     from windtunnel.exporters.servers.deployed import Deployed

@@ -1,0 +1,1 @@
+"""How trajectories branch, one file each."""
