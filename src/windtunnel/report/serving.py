@@ -10,7 +10,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from windtunnel.report import serving_pools
+from windtunnel.report import serving_parties, serving_pools
 from windtunnel.report.quantities import count, gib, percent, seconds
 from windtunnel.report.serving_text import (
     SATURATED,
@@ -53,6 +53,7 @@ def summary(result: ServingResult) -> RenderableType:
     if result.pools:
         moved = serving_pools.transfer_text(result)
         parts += [Text(), serving_pools.table(result), *([Text(moved, style="dim")] if moved else [])]
+    parts += serving_parties.parts(result)
     if result.assumed:
         parts += [Text("\nAssumed", style="bold"), _assumed(result)]
     if result.warnings:
