@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,7 +11,9 @@ import pytest
 from windtunnel.serving.requests import Requests
 from windtunnel.validation.reading.serving import read_serving
 from windtunnel.validation.reading.serving_trace import recorded
+from windtunnel.validation.rows import read
 from windtunnel.validation.run import validate
+from windtunnel.validation.serving import serving_outcomes
 from windtunnel.validation.serving_metrics import Served, served_value, serving_unit
 from windtunnel.validation.serving_run import ready, run
 
@@ -82,3 +85,18 @@ def test_a_whole_prompt_longer_than_the_budget_is_priced(tmp_path: Path) -> None
     q = Requests(np.zeros(1), np.array([5000], np.int32), np.array([2], np.int32))
     loop.serve(q, table, Limits(budget=64, max_seqs=4, chunked=False), 1)
     assert q.first_token_s[0] == pytest.approx(1e-3 + 5000e-6)
+
+
+def test_shares_of_a_boards_power_are_predicted_where_they_were_recorded(tmp_path: Path) -> None:
+    row: dict[str, Any] = {
+        "id": "serving-9", "kind": "serving", "set": "splitwise_perf_model", "engine": "not stated in the file",
+        "model": "llama2-70b", "hardware": "a100-80gb", "tp": 4, "pp": 1, "ep": 1, "config": {}, "isl": 512, "osl": 128,
+        "load": {"batch": 1}, "metrics": {"average_power_frac_median": 0.6, "peak_power_frac_median": 0.0},
+    }  # fmt: skip
+    case = read(row)
+    mean, peak = serving_outcomes(case, tmp_path, {})
+    assert mean.predicted is not None and 0.2 < mean.predicted < 1.0
+    assert peak.predicted is None and "not recorded" in peak.reason
+    row["metrics"] = {"peak_power_frac_median": 1.0}
+    (most,) = serving_outcomes(read(row), tmp_path, {})
+    assert most.predicted is not None and mean.predicted < most.predicted < 1.1  # prompts draw more than answers

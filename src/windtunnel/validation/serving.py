@@ -13,10 +13,11 @@ from windtunnel.serving.interval import Band, band
 from windtunnel.specs.model import ModelSpec
 from windtunnel.validation.report import RowOutcome, relative_error
 from windtunnel.validation.rows import RowCase
+from windtunnel.validation.served_power import with_power
 from windtunnel.validation.serving_metrics import Served, served_value
 from windtunnel.validation.serving_run import ready, run
 
-NOT_SERVED = "power is not predicted for serving runs yet"
+NOT_SERVED = "a share of the board's power follows from runs on one pool, watts of a host do not"
 Cache = dict[str, Served | str]
 
 
@@ -42,7 +43,10 @@ def serving_outcomes(case: RowCase, folder: Path, cache: Cache) -> list[RowOutco
 def _simulated(case: RowCase, folder: Path) -> Served | str:
     assert case.scenario is not None
     try:
-        return run(ready(case.scenario, folder))
+        own = ready(case.scenario, folder)
+        served = run(own)
+        wanted = any("power" in target.metric and target.measured > 0 for target in case.metrics)
+        return with_power(own, served) if wanted else served
     except WindtunnelError as error:
         return " ".join(str(error).split())[:300]
     except Exception as error:  # our own bug: every other row still gets its answer, this one says what broke
@@ -59,11 +63,13 @@ def _missing(case: RowCase, at: int, reason: str) -> RowOutcome:
 
 def _predicted(case: RowCase, at: int, found: Served) -> RowOutcome:
     target = case.metrics[at]
+    if "power" in target.metric and not target.measured:
+        return _missing(case, at, "not recorded: the row says 0")
     value = served_value(target.metric, found)
     if value is None or not math.isfinite(value):
         reason = NOT_SERVED if "power" in target.metric else f"{target.metric} is not known"
         return _missing(case, at, reason)
-    own = _band(case, target.metric)
+    own = None if "power" in target.metric else _band(case, target.metric)
     return RowOutcome(
         case.id, case.row_kind, case.family, case.device, target.metric, target.unit, target.measured, value,
         own.around(value) if own else None, relative_error(value, target.measured), own.grade if own else "analytic",

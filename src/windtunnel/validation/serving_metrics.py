@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +25,11 @@ class Served:
     cache_used: float = 0.0
     """Largest share of the cache in use."""
     preemptions: int = 0
+    totals: Any = None
+    """Sums of the loop, of runs on one pool."""
+    mean_power: float | None = None
+    """Of one board's power, over the run."""
+    peak_power: float | None = None
 
 
 def serving_unit(key: str) -> str:
@@ -55,7 +61,8 @@ def served_value(metric: str, served: Served) -> float | None:
     if name in ("rps", "requests_per_s"):
         return float(done.sum()) / span
     if "power" in name:
-        return None
+        found = served.peak_power if name.startswith("peak") else served.mean_power
+        return found if "frac" in name else None
     scale = 1e3 if "_ms" in name else 1.0
     values: Floats
     if re.match(r"ttft|first_token|prompt_time", name):

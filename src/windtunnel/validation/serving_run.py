@@ -131,7 +131,7 @@ def run(
     if ready.serving.traffic.offline:  # one process: no client, no HTTP
         own = replace(own, request_s=0.0)
     used = float(outcome.totals["kv_max"].max()) / max(pool.instance.limits.blocks // pool.instance.shape.pp, 1)
-    return Served(requests, own.request_s, ready.devices, used, int(requests.preemptions.sum()))
+    return Served(requests, own.request_s, ready.devices, used, int(requests.preemptions.sum()), outcome.totals)
 
 
 @dataclass(frozen=True, slots=True)
