@@ -175,3 +175,17 @@ def test_chunks_hold_half_of_one_before_a_token_on_average() -> None:
         charged = found.prompt_pair_s * (min(pairs, tokens * found.reach) + found.index_share * pairs)
         local = min(pairs, tokens * 4096)
         assert charged == pytest.approx(whole.prompt_pair_s * (0.25 * pairs + 0.75 * local))
+
+
+def test_casts_of_activations_and_absorbed_products_are_kernels_too() -> None:
+    def depth(name: str, weights: str) -> float:
+        return instance(name, "h100-sxm-80gb", {}, {"weights": weights})[1].depth()
+
+    plain, cast = (depth("meta-llama/Llama-3.1-8B", weights) for weights in ("bf16", "fp8"))
+    assert cast - plain == pytest.approx(32 * 4 / 11)
+    assert depth("meta-llama/Llama-3.1-8B", "w4a16") == plain  # nothing is cast
+    _, layers, _ = instance("deepseek-ai/DeepSeek-V3", "h200-sxm-141gb", {"tp": 8}, {})
+    kernels = {
+        kind: sum(len(layers.launches_of(op, np.ones(1))) for op in layers.local[kind]) + 4 for kind in layers.kinds
+    }
+    assert layers.depth() == pytest.approx(sum(n * kernels[kind] for kind, n in layers.kinds.items()) / 11)

@@ -164,9 +164,20 @@ class Layers:
         """Layers, each counted by its kernels and collectives over those of a dense one: what gaps come between."""
         one, total = np.ones(1), 0.0
         for kind, count in self.kinds.items():
-            launches = sum(len(self.launches_of(op, one)) + (op.kind == Kind.ATTENTION) for op in self.local[kind])
+            launches = sum(len(self.launches_of(op, one)) + self._beside(op) for op in self.local[kind])
             total += count * launches / DENSE_LAUNCHES
         return total
+
+    def _beside(self, op: Operator) -> int:
+        """Kernels that come with an operator: the rotary part of attention, casts of activations.
+
+        Latent attention multiplies queries and outputs with absorbed projections and joins their rotary parts.
+        """
+        if op.kind == Kind.ATTENTION:
+            return 4 if self.model.is_mla else 1
+        if op.kind == Kind.GROUPED_GEMM:
+            return int(self.shape.expert.casts)
+        return int(op.kind == Kind.GEMM and op.number_class == "linear" and self.shape.linear.casts)
 
     # -- one operator --------------------------------------------------------------------------------------------------
     def launches_of(self, op: Operator, n: Floats) -> list[Row]:
