@@ -1,0 +1,1 @@
+"""Parallel plans of serving against heuristics (Lin et al. 2024)."""

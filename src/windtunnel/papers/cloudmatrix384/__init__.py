@@ -1,0 +1,1 @@
+"""DeepSeek-R1 on CloudMatrix384 (Zuo et al. 2025)."""
