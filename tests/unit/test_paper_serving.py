@@ -47,3 +47,17 @@ def test_gaps_between_tokens_add_up_to_the_time_of_answers() -> None:
     for i, times in enumerate(fastgen.gaps(result)):
         assert len(times) == q.output_tokens[i] - 1
         assert times.sum() == pytest.approx(q.finish_s[i] - q.first_token_s[i])
+
+
+@pytest.mark.parametrize("paper", ["apex", "cloudmatrix384", "idealized_runtime", "lamina", "semi_pd"])
+def test_settings_are_whole(paper: str) -> None:
+    """Experiments that take longer than a unit test: every claim is measured, sourced, and swept over what is open."""
+    experiment = import_module(f"windtunnel.papers.{paper}.experiment")
+    setting = experiment.setting()
+    assert list(experiment.measures()) == list(setting["claims"])
+    for name, item in setting["open"].items():
+        assert item["low"] <= item["central"] <= item["high"] and item["source"], name
+    for name, item in setting["fixed"].items():
+        assert item["source"], name
+    for key, claim in setting["claims"].items():
+        assert claim["source"] and claim["within"] and set(claim.get("sweep", ())) <= set(setting["open"]), key

@@ -107,8 +107,15 @@ def slowest(experts: int, topk: float, ranks: int, load: ExpertLoad, tokens: Flo
         load: how they are drawn and placed.
         tokens: (G,) of an iteration.
     """
+    n = np.ascontiguousarray(tokens, np.float64)
+    over, touched = _slowest(experts, topk, ranks, load, n.tobytes())
+    return over.copy(), touched.copy()
+
+
+@lru_cache(maxsize=4096)
+def _slowest(experts: int, topk: float, ranks: int, load: ExpertLoad, tokens: bytes) -> tuple[Floats, Floats]:
     chance, placed = _placements(experts, topk, ranks, load)
-    n = np.maximum(np.asarray(tokens, np.float64), 1.0)[:, None]
+    n = np.maximum(np.frombuffer(tokens), 1.0)[:, None]
     mean = n[:, 0] * topk / ranks
     rows, touched = np.zeros(len(n)), np.zeros(len(n))
     for share in placed:
