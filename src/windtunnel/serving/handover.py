@@ -101,6 +101,7 @@ class Answers:
         p = q.prompt
         if i < 2 * self.half and self.rule.early:
             one = self.twin.instances[p.instance]
+            one.promised -= 1
             one.queue.arrive(one, p)
             one.asked += p.input
             return [p.instance]

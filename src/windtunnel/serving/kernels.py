@@ -59,7 +59,7 @@ INSTANCE = np.dtype(
     + [("fraction", "i8")]
     + [(name, "i4") for name in ("mode", "decoding", "prefilling", "waiting", "prompt_head", "prompt_tail")]
     + [(name, "i4") for name in ("newest", "oldest", "youngest", "common")]
-    + [(name, "i4") for name in ("pool", "hands", "admitted", "last_admitted", "ready", "last_ready")],
+    + [(name, "i4") for name in ("pool", "hands", "admitted", "last_admitted", "ready", "last_ready", "promised")],
     align=True,
 )  # fmt: skip
 """An instance: the iteration or run under way, its batch, its cache. `ratio`: of the answers to come, what is expected
@@ -67,7 +67,8 @@ INSTANCE = np.dtype(
 `cached`: blocks that nobody holds but whose content is known, from the `oldest` node to the `youngest`;
 `common`: nodes that several requests may want, from `row` on; `single`: what to add to the number of any other.
 `hands`: 1 where prompts are computed for another pool; lists of answers that have just got blocks and of those whose
-cache has come. Answers on their way count as `prefilling`."""
+cache has come; prompts that are `promised` to it, while their answers wait for blocks. Answers on their way count as
+`prefilling`."""
 NODE = np.dtype([(name, "i4") for name in ("resident", "holders", "before", "after")])
 """A stretch of content in one instance's cache: blocks there, requests that hold it, its place among those let go."""
 TOTAL = np.dtype(
@@ -975,7 +976,7 @@ def _draw(state: Array) -> float:
 def _load(instances: Array, tokens: Array, r: int, router: int) -> float:
     if router == LEAST_TOKENS:
         return tokens[r]
-    return float(instances[r].decoding + instances[r].prefilling + instances[r].waiting)
+    return float(instances[r].decoding + instances[r].prefilling + instances[r].waiting + instances[r].promised)
 
 
 @_helper
@@ -1044,6 +1045,7 @@ def _arrive(
                 q.state = REJECTED
                 return -1
             tokens[k] += q.input + q.output
+            instances[k].promised += 1
             return requests[i + half].instance
     elif _too_long(instances[k], q, own):
         q.state = REJECTED
@@ -1087,6 +1089,7 @@ def _handed(
     half = len(requests) // 2
     if event < 2 * half and flow[4][0].early:
         k = requests[event - half].instance
+        instances[k].promised -= 1
         _line_up(instances[k], lines[k], requests, event - half, False)
         return k, -1, -1
     if event < 2 * half:

@@ -132,6 +132,8 @@ class Instance:
     """Seconds of an iteration by its computed tokens, for hooks that look ahead."""
     hands: bool = False
     """Prompts are computed for another pool."""
+    promised: int = 0
+    """Such prompts that are sent here while their answers wait for blocks."""
     moving: list[Request] = field(default_factory=list)
     """Answers that have blocks, whose cache is not here yet."""
     ready: list[Request] = field(default_factory=list)
@@ -393,7 +395,7 @@ class Router:
             return q.group % n
         if self.rule is RouterId.LEAST_TOKENS:
             return min(range(n), key=lambda k: (instances[k].tokens_to_do, k))
-        load = [one.running + one.waiting for one in instances]
+        load = [one.running + one.waiting + one.promised for one in instances]
         if self.rule is RouterId.POWER_OF_TWO:
             a = int(self.draw() * n)
             b = int(self.draw() * (n - 1))
@@ -568,6 +570,7 @@ class Twin:
             return []
         one.tokens_to_do += q.input + q.output
         if self.answers is not None and (told := self.answers.told_first(q)) >= 0:
+            one.promised += 1
             return [told]
         self.queue.arrive(one, q)
         one.asked += q.input

@@ -109,6 +109,27 @@ def with_pools(serving: ServingSpec, change: Callable[[PoolSpec], dict[str, Any]
     return serving.model_copy(update={"pools": pools})
 
 
+def split_pools(serving: ServingSpec, answer_share: float, transfer: dict[str, Any]) -> ServingSpec:
+    """The section with each mixed pool of several instances cut in two, one for prompts and one for answers.
+
+    Args:
+        serving: with its pools stated.
+        answer_share: of each pool's instances, rounded, that answer; at least one of each role.
+        transfer: fields of `serving.transfer` that the section leaves open.
+    """
+    pools: list[PoolSpec] = []
+    for pool in serving.pools:
+        answers = min(max(round(answer_share * pool.replicas), 1), pool.replicas - 1)
+        if pool.role != "mixed" or not answers:
+            pools.append(pool)
+            continue
+        pools.append(pool.model_copy(update={"role": "prefill", "replicas": pool.replicas - answers}))
+        pools.append(pool.model_copy(update={"role": "decode", "replicas": answers}))
+    own = {name: value for name, value in transfer.items() if getattr(serving.transfer, name) is None}
+    update = {"pools": tuple(pools)} | ({"transfer": serving.transfer.model_copy(update=own)} if own else {})
+    return serving.model_copy(update=update)
+
+
 def chained(segment: Segment, launches: Sequence[Launch], after: Sequence[int] = ()) -> list[int]:
     """Append launches, each after the one before and the first after `after`; returns the index of the last in a list.
 

@@ -1,0 +1,60 @@
+"""DistServe: prompts and answers on instances of their own, each phase with what its objective asks for.
+
+Splits every mixed pool of two instances or more into one of each role; an answering instance fetches a cache when it
+has room (`serving/handover.py`, `serving/transfer.py`). Axes by phase and the number of instances are the scenario's,
+or the planner's. What it costs: half of the instances compute no prompts, so that a burst of them waits longer; caches
+cross the network.
+
+Source: Zhong et al. 2024, sections 4.1 and 4.3.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from windtunnel.specs.serving import ServingSpec
+from windtunnel.techniques import REGISTRY
+from windtunnel.techniques.base import Knob, Limits, Paper, ServingPart, Technique
+from windtunnel.techniques.serving import served, split_pools
+
+
+def _settings(serving: ServingSpec, knobs: dict[str, Any]) -> ServingSpec:
+    transfer = {"mode": "whole", "first_token": "prefill", "reserve_first": False}
+    return split_pools(serving, float(knobs["answer_share"]), transfer)
+
+
+TECHNIQUE = Technique(
+    id="distserve",
+    family="serving",
+    summary="instances for prompts and instances for answers; caches are fetched when there is room",
+    paper=Paper(
+        "DistServe: Disaggregating Prefill and Decoding for Goodput-optimized Large Language Model Serving", 2024,
+        "https://arxiv.org/abs/2401.09670", "Zhong, Yinmin and others",
+    ),
+    levels=("run",),
+    knobs={"answer_share": Knob(0.5, 0.01, 0.99, "of the instances, for answers")},
+    edits=(("run", "placement"),),
+    applies_to=served,
+    serving=ServingPart(settings=_settings),
+    saves="decode steps that wait for prompts",
+    experiment="distserve",
+    limits=Limits(
+        scenario={
+            "model": "meta-llama/Llama-2-70b-hf",
+            "cluster": {"device": "a100-sxm-80gb", "nodes": 2, "devices_per_node": 8},
+            "serving": {
+                "engine": "vllm", "engine_version": "0.4.2", "pools": [{"replicas": 4, "plan": {"tp": 4}}],
+                "traffic": {
+                    "rate_per_s": 3, "num_requests": 300, "input_tokens": 1500, "output_tokens": 150, "seed": 2,
+                },
+            },
+        },
+        measure="tpot_s.mean",
+        free={"serving": {"traffic": {"input_tokens": 1}}},
+        vanishes=0.1,
+        costly={"answer_share": 0.25},
+        costly_scenario={"serving": {"traffic": {"input_tokens": 100, "output_tokens": 600}}},
+    ),
+)  # fmt: skip
+
+REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

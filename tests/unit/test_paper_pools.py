@@ -1,0 +1,54 @@
+"""Papers of split pools: what is cheap to check here; `reproduce` runs the sweeps."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+import numpy as np
+import pytest
+
+from windtunnel.papers.claims import central, holds
+from windtunnel.papers.distserve import experiment as distserve
+from windtunnel.papers.splitwise import experiment as splitwise
+
+
+@pytest.mark.parametrize("paper", ["distserve", "splitwise"])
+def test_claims_have_measures_and_open_settings_exist(paper: str) -> None:
+    experiment = import_module(f"windtunnel.papers.{paper}.experiment")
+    setting = experiment.setting()
+    assert set(setting["claims"]) == set(experiment.measures())
+    for claim in setting["claims"].values():
+        assert set(claim.get("sweep", ())) <= set(setting["open"])
+
+
+@pytest.mark.parametrize("key", ["cost/aa-over-h100", "capped/tokens", "transfer/share"])
+def test_claims_of_splitwise_that_hold(key: str) -> None:
+    claim = splitwise.setting()["claims"][key]
+    value = splitwise.measures()[key](central(splitwise.setting()))
+    assert holds(claim["within"], value, float(claim["published"])), value
+
+
+def test_a_machine_with_nothing_else_to_do_is_not_slowed_down() -> None:
+    values = central(splitwise.setting())
+    r = splitwise.served(splitwise.scenario("a100", 1, 0, 0.005, values))
+    own = splitwise.alone(r, values)
+    for name in ("ttft", "tpot", "e2e"):
+        assert np.nanmedian(r.table[f"{name}_s"] / own[name]) == pytest.approx(1.0, abs=0.02)
+    assert splitwise.within(r, values)
+
+
+def test_rates_within_objectives_are_crossings() -> None:
+    asked = distserve.fixed("attainment")
+    falls = distserve.crossing(lambda x: 1.0 if x < 0.7 else asked - 0.01, 0.01, 10.0, rising=False)
+    rises = distserve.crossing(lambda x: float(x > 3.0), 0.05, 100.0, rising=True)
+    assert (falls, rises) == (pytest.approx(0.7, rel=0.02), pytest.approx(3.0, rel=0.02))
+
+
+def test_passes_agree_with_the_authors_own_fit() -> None:
+    """Prompts of 755 tokens: 99 ms on one device for OPT-13B, 148 ms on four for OPT-66B (their published profile)."""
+    from windtunnel.serving.deployment import prepare
+
+    values = central(distserve.setting())
+    for case, seconds in (("sharegpt-13b", 0.0991), ("sharegpt-66b", 0.1484)):
+        m = prepare(distserve.scenario("vllm", case, 1.0, 1, values)).iteration
+        assert m.seconds(755.0, pairs=755.0**2 / 2, prompt_tokens=755.0) == pytest.approx(seconds, rel=0.06)
