@@ -233,7 +233,8 @@ def _closed(ctx: ServingContext, model: ModelSpec, facts: Facts, formats: dict[s
             pools.append(PoolSpec(role=role, replicas=replicas, plan=plan, limits=held, kv=kv))
         ctx.assume("serving.router", SPLIT_ROUTER, "not stated; a front end that knows the load of its workers")
         return _build(ctx, model, facts, formats, pools, traffic, fields.get("kv_cache"), drafts)
-    pool = PoolSpec(plan=one, limits=limits, kv=kv, replicas=_replicas(ctx, model, facts, one))
+    copies = _replicas(ctx, model, facts, one)
+    pool = PoolSpec(plan=one, limits=limits, kv=kv, replicas=copies, policy=fields.get("policy"))
     return _build(ctx, model, facts, formats, pool, traffic, fields.get("kv_cache"), drafts)
 
 

@@ -10,7 +10,7 @@ from windtunnel.specs.speculation import SpeculationSpec
 from windtunnel.validation.reading.serving_words import ServingContext
 from windtunnel.validation.reading.tables import matches, table
 
-_SECTION = {"kv_cache": "precision", "num_requests": "traffic"}
+_SECTION = {"kv_cache": "precision.kv_cache", "num_requests": "traffic.num_requests", "policy": "pools[0].policy"}
 """Where a field belongs that is not one of the limits."""
 SOONER = 0.7
 """Share of the prompts a wait is for from which on more than half of all waits end before their time."""
@@ -80,7 +80,7 @@ def protocol_of(form: str, engine: str) -> Protocol | None:
 
 
 def settings(ctx: ServingContext, facts: Facts) -> dict[str, Any]:
-    """Fields of limits, `kv_cache` and `num_requests` that the rules fill; each is entered in `assumed`."""
+    """Fields of limits, `kv_cache`, `num_requests` and `policy` that the rules fill; each is entered in `assumed`."""
     out: dict[str, Any] = {}
     for rule in table("serving_launch")["rules"]:
         if not _holds(rule["when"], facts):
@@ -88,7 +88,8 @@ def settings(ctx: ServingContext, facts: Facts) -> dict[str, Any]:
         for name, value in rule["set"].items():
             if name not in out:
                 out[name] = _value(value, facts)
-                ctx.assume(f"serving.{_SECTION.get(name, 'limits')}.{name}", out[name], " ".join(rule["why"].split()))
+                where = _SECTION.get(name, f"limits.{name}")
+                ctx.assume(f"serving.{where}", out[name], " ".join(rule["why"].split()))
     return out
 
 
