@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import yaml
 
 from windtunnel import catalog
 from windtunnel.cost.serving import serving_coefficients
 from windtunnel.serving import interval
-from windtunnel.validation.fit_serving import residual_lines
+from windtunnel.validation.fit_serving import _write, residual_lines
 from windtunnel.validation.serving_cases import cases_of, observations, predict
-from windtunnel.validation.serving_fit import FREE, PRIORS, Fitter, out_of_sample, value_of, with_values
+from windtunnel.validation.serving_fit import FREE, Fitter, State, out_of_sample
+from windtunnel.validation.serving_pooling import Known, expected
+from windtunnel.validation.serving_priors import PRIORS, scaled, value_of
 
 MODELS = ("meta-llama/Llama-3.1-8B", "Qwen/Qwen3-8B", "mistralai/Mistral-7B-v0.1")
 
@@ -32,47 +36,89 @@ def rows() -> list[dict[str, Any]]:
 
 
 @pytest.fixture(scope="module")
-def fitted() -> tuple[Fitter, dict[Any, dict[str, float]]]:
+def fitted() -> tuple[Fitter, State]:
     cases = cases_of(rows(), Path())
     seen = observations(cases)
-    block = cases[0].block
-    priors = {block: cases[0].ready.coefficients(fitted=False)}
-    hidden = with_values(priors[block], {"host_s": 2.0 * priors[block].host_s})
-    values, weights = predict(cases, seen, {block: hidden})
+    values, weights = predict(cases, seen, {cases[0].block: {"host_s": math.log(2.0)}})
     assert np.isfinite(values).all() and (weights == 1.0).all()
     for o, value in zip(seen, values, strict=True):
         cases[o.case].measured[o.metric] = float(np.exp(value))
-    fitter = Fitter(cases, observations(cases), priors)
-    fitter.choose()
-    at, _, _, _ = fitter.fit()
-    return fitter, at
+    fitter = Fitter(cases, observations(cases))
+    return fitter, fitter.fit()
 
 
-def test_a_hidden_host_cost_is_found(fitted: tuple[Fitter, Any]) -> None:
-    fitter, at = fitted
-    block = next(iter(at))
+def test_a_hidden_host_cost_is_found(fitted: tuple[Fitter, State]) -> None:
+    fitter, best = fitted
+    (block,) = best.at
     before, _ = fitter.errors({})
-    after, _ = fitter.errors(at)
+    after, _ = fitter.errors(best.at)
+    assert after == pytest.approx(best.errors)
     assert "host_s" in fitter.names[block] and len(fitter.names[block]) <= FREE
     assert np.abs(after).mean() < 0.25 * np.abs(before).mean()
-    assert at[block]["host_s"] > 1.4 * value_of(fitter.priors[block], "host_s")
+    assert best.at[block]["host_s"] > math.log(1.4)
 
 
-def test_no_value_is_beyond_its_roof(fitted: tuple[Fitter, Any]) -> None:
-    _, at = fitted
-    for own in at.values():
-        assert all(value <= PRIORS[name][1] for name, value in own.items())
+def test_no_value_is_beyond_its_roof(fitted: tuple[Fitter, State]) -> None:
+    fitter, best = fitted
+    for block, logs in best.at.items():
+        prior = fitter.priors[block]
+        assert all(value_of(prior, n) * math.exp(x) <= PRIORS[n][1] * (1 + 1e-12) for n, x in logs.items())
+    above = scaled(prior, {"weight_bytes_fraction": 3.0, "matrix_fraction.bf16": 3.0, "host_s": 1.0})
+    assert above.weight_bytes_fraction == 0.95 and above.matrix_fraction["bf16"] == 0.97
+    assert above.host_s == pytest.approx(prior.host_s * math.e)
 
 
-def test_folds_leave_whole_groups_out(fitted: tuple[Fitter, Any]) -> None:
-    fitter, at = fitted
-    block = next(iter(at))
-    errors = out_of_sample(fitter, at, {block: fitter.first[block]})
-    inside, _ = fitter.errors(at)
+def test_folds_leave_whole_groups_out(fitted: tuple[Fitter, State]) -> None:
+    fitter, best = fitted
+    errors = out_of_sample(fitter, best)
     assert np.isfinite(errors).all()
-    assert np.abs(errors).mean() > 0.9 * np.abs(inside).mean()
-    lines = residual_lines(fitter.cases, fitter.seen, errors, inside, np.ones(len(errors)))
+    assert np.abs(errors).mean() > 0.9 * np.abs(best.errors).mean()
+    lines = residual_lines(fitter.cases, fitter.seen, errors, best.errors, np.ones(len(errors)))
     assert all(len(json.loads(line)) == len(interval.COLUMNS) for line in lines)
+
+
+def test_sets_share_engines_and_devices() -> None:
+    known = {("vllm", "hopper"): Known(-0.5, 0.1), ("vllm", "blackwell"): Known(-0.4, 0.1)}
+    known |= {("sglang", "hopper"): Known(0.0, 0.1)}
+    own, other = (expected("host_s", 0.4, (line, "ada"), known) for line in ("vllm", "sglang"))
+    assert own.log < -0.2 and abs(other.log) < 0.15 and own.error < other.error < 0.4
+    rates = {("vllm", "hopper"): Known(0.2, 0.05), ("vllm", "blackwell"): Known(-0.2, 0.05)}
+    toward, away = (expected("decode_kv_fraction", 0.15, ("trtllm", g), rates) for g in ("hopper", "blackwell"))
+    assert toward.log > 0.03 and away.log < -0.03
+    unsure = {b: Known(own.log, 10.0) for b, own in rates.items()}
+    assert abs(expected("decode_kv_fraction", 0.15, ("trtllm", "hopper"), unsure).log) < 1e-3
+    assert expected("decode_kv_fraction", 0.15, ("trtllm", "hopper"), {}) == Known(0.0, 0.15)
+
+
+def test_a_thin_set_starts_from_what_others_found() -> None:
+    thin = {**rows()[0], "id": "thin", "hardware": "rtx4090"}
+    cases = cases_of([*rows(), thin], Path())
+    seen = observations(cases)
+    values, _ = predict(cases, seen, {case.block: {"host_s": math.log(2.0)} for case in cases})
+    for o, value in zip(seen, values, strict=True):
+        cases[o.case].measured[o.metric] = float(np.exp(value))
+    fitter = Fitter(cases, observations(cases))
+    best = fitter.fit()
+    assert fitter.thick == [("vllm", "hopper")] and fitter.thin == [("vllm", "ada")]
+    assert best.center["vllm", "ada"]["host_s"].log > 0.3 * best.at["vllm", "hopper"]["host_s"] > 0.1
+    before, _ = fitter.errors({})
+    mine = fitter.of["vllm", "ada"]
+    apart = fitter.without(best, np.array([o.case != len(cases) - 1 for o in fitter.seen]))
+    assert np.abs(apart.errors[mine]).mean() < 0.8 * np.abs(before[mine]).mean()
+
+
+def test_what_was_fitted_is_a_factor_on_each_devices_prior(tmp_path: Path, fitted: tuple[Fitter, State]) -> None:
+    fitter, best = fitted
+    text = Path(_write(tmp_path, "vllm", fitter.summary(best), fitter, best)).read_text()
+    levels = yaml.safe_load(text)["coefficients"]
+    own, pooled = levels["hopper"]["host_s"], levels["ada"]["host_s"]
+    assert own["grade"] == "fitted" and own["value"] / own["prior"] == pytest.approx(2.0, rel=0.3)
+    assert pooled["grade"] == "pooled" and 1.1 < pooled["value"] / pooled["prior"] < own["value"] / own["prior"]
+    for name in ("rtx-4090", "l40s"):
+        device = catalog.device(name)
+        prior, found = (serving_coefficients("vllm", "0.12", device, fitted=f) for f in (False, True))
+        assert found.weight_bytes_fraction >= 0.9 * prior.weight_bytes_fraction
+        assert found.weight_bytes_fraction <= 0.95 and max(found.matrix_fraction.values()) <= 0.97
 
 
 def test_priors_come_without_fitted_values() -> None:

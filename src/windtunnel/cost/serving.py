@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from importlib import resources
@@ -39,8 +40,8 @@ class ServingCoefficients:
     """State-space and linear-attention scans, of the 16-bit peak."""
     layer_s: float = 26e-6
     """Gaps between the kernels of one layer under a captured graph."""
-    prompt_layer_s: float = 150e-6
-    """What a layer takes longer in an iteration that holds prompts: launches one by one."""
+    prompt_layer_s: float = 300e-6
+    """Launches of a dense layer's kernels one by one: an iteration that holds prompts takes at least those of all."""
     launch_layer_s: float = 110e-6
     """What a layer takes longer in every iteration without captured graphs."""
     quantise_layer_s: float = 0.0
@@ -94,19 +95,17 @@ def release_of(engine: str, version: str) -> str:
 
 
 @cache
-def _resolved(engine: str, device_id: str, generation: str, fitted: bool) -> ServingCoefficients:
-    chain, name = [_file(f"fitted/{engine}")] if fitted else [], engine
+def _prior(engine: str, device_id: str, generation: str) -> ServingCoefficients:
+    """What data sheets, documents and other people's kernels say."""
+    chain, name = [], engine
     while name:
         data = _file(name)
         chain.append(data)
         name = data.get("inherits") or ("generic" if name != "generic" else "")
     base = ServingCoefficients()
-    known = {f.name for f in fields(ServingCoefficients)}
     for level in ("default", generation, device_id):
         for data in reversed(chain):
-            for key, entry in ((data.get("coefficients") or {}).get(level) or {}).items():
-                if key not in known:
-                    raise KeyError(f"{data.get('name', '?')}: serving coefficient {key} is unknown")
+            for key, entry in _entries(data, level).items():
                 stated = isinstance(entry, dict) and "value" in entry
                 value = entry["value"] if stated else entry
                 merged: Any = {**getattr(base, key), **value} if isinstance(value, dict) else float(value)
@@ -116,15 +115,59 @@ def _resolved(engine: str, device_id: str, generation: str, fitted: bool) -> Ser
     return base
 
 
+def _entries(data: dict[str, Any], level: str) -> dict[str, Any]:
+    known = {f.name for f in fields(ServingCoefficients)}
+    found: dict[str, Any] = (data.get("coefficients") or {}).get(level) or {}
+    for key in found:
+        if key not in known:
+            raise KeyError(f"{data.get('name', '?')}: serving coefficient {key} is unknown")
+    return found
+
+
+@cache
+def _fitted(engine: str, device_id: str, generation: str) -> ServingCoefficients:
+    """The prior of a device, each coefficient times the factor that measured rows of its generation have found."""
+    base = _prior(engine, device_id, generation)
+    data = _file(f"fitted/{engine}")
+    level = generation if generation in (data.get("coefficients") or {}) else "default"
+    for key, entry in _entries(data, level).items():
+        own = getattr(base, key)
+        if isinstance(own, dict):
+            found = {k: _times(own[k], entry, k) for k in entry["value"] if k in own}
+            changed: dict[str, Any] = {key: {**own, **found}}
+        else:
+            changed = {key: _times(own, entry)}
+        base = replace(base, **changed, grades={**base.grades, key: entry["grade"]})
+    return base
+
+
+def _times(own: float, entry: dict[str, Any], key: str = "") -> float:
+    value, prior, most = (entry.get(name, math.inf) for name in ("value", "prior", "most"))
+    if key:
+        value, prior = value[key], prior[key]
+        most = most.get(key, math.inf) if isinstance(most, dict) else most
+    return float(min(own * value / prior, max(most, own)))
+
+
+def prior_of(release: str, generation: str) -> ServingCoefficients:
+    """Priors of a release line on a generation, none of its devices in particular.
+
+    Source: `catalog/coefficients/serving/*.yaml`. Valid for: as `serving_coefficients`.
+    """
+    return _prior(release, "", generation)
+
+
 def serving_coefficients(
     engine: str, version: str, device: DeviceSpec, *, fitted: bool = True
 ) -> ServingCoefficients:  # fmt: skip
     """Coefficients of an engine's release line on a device, the most specific entry of each.
 
-    What was fitted to measured rows (`fitted/`) belongs to its own release line and is not inherited; without `fitted`
-    the priors of a fit come out.
+    What was fitted (`fitted/`) belongs to its own release line and is not inherited: factors on the priors of each
+    device, told by rows of that line on that generation, or by rows of others that share the line or the generation.
+    Without `fitted` the priors of a fit come out.
 
     Source: `catalog/coefficients/serving/*.yaml`, each value with its grade. Valid for: devices of a generation that
     has an entry; others take the default level.
     """
-    return _resolved(release_of(engine, version), device.id, device.generation, fitted)
+    own = _fitted if fitted else _prior
+    return own(release_of(engine, version), device.id, device.generation)

@@ -12,13 +12,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from windtunnel.cost.serving import ServingCoefficients, release_of
+from windtunnel.cost.serving import release_of
 from windtunnel.errors import WindtunnelError
 from windtunnel.serving.interval import FULL_CACHE, measure_of
 from windtunnel.serving.iteration import IterationModel
 from windtunnel.validation.rows import RowCase, read
 from windtunnel.validation.serving import serving_group
 from windtunnel.validation.serving_metrics import served_value
+from windtunnel.validation.serving_priors import scaled
 from windtunnel.validation.serving_run import Ready, cost, ready, run
 
 Floats = npt.NDArray[np.float64]
@@ -96,9 +97,15 @@ def observations(cases: Sequence[Case], *, split: bool = False) -> list[Observat
 
 
 def predict(
-    cases: Sequence[Case], seen: Sequence[Observation], coefficients: Mapping[tuple[str, str], ServingCoefficients]
+    cases: Sequence[Case], seen: Sequence[Observation], logs: Mapping[tuple[str, str], Mapping[str, float]]
 ) -> tuple[Floats, Floats]:  # fmt: skip
-    """Logarithms of the predictions (nan: none), and each observation's weight: 0 where a full cache decides."""
+    """Logarithms of the predictions (nan: none), and each observation's weight: 0 where a full cache decides.
+
+    Args:
+        cases: scenarios.
+        seen: what is asked of them.
+        logs: set → coefficient → logarithm of its factor over the prior of each device; cases of other sets have none.
+    """
     known: dict[str, IterationModel] = {}
     values, weights = np.full(len(seen), np.nan), np.ones(len(seen))
     mine: dict[int, list[int]] = {}
@@ -106,9 +113,9 @@ def predict(
         mine.setdefault(o.case, []).append(j)
     for i, places in mine.items():
         case = cases[i]
-        if case.block not in coefficients:
+        if case.block not in logs:
             continue
-        served = run(case.ready, costs=[_cost(case, k, coefficients[case.block], known) for k in _pools(case)])
+        served = run(case.ready, costs=[_cost(case, k, logs[case.block], known) for k in _pools(case)])
         for j in places:
             found = served_value(seen[j].metric, served)
             if found and found > 0:
@@ -122,11 +129,13 @@ def _pools(case: Case) -> range:
     return range(len(case.ready.pools))
 
 
-def _cost(case: Case, k: int, own: ServingCoefficients, known: dict[str, IterationModel]) -> IterationModel:
+def _cost(case: Case, k: int, logs: Mapping[str, float], known: dict[str, IterationModel]) -> IterationModel:
     pool = case.ready.pools[k]
-    key = f"{case.block}{case.ready.model.name}{case.ready.cluster.name}{pool.instance.shape}{pool.most_tokens}"
+    key = f"{case.block}{case.ready.cluster.device.id}{case.ready.model.name}{case.ready.cluster.name}"
+    key += f"{pool.instance.shape}{pool.most_tokens}"
     key += f"{pool.instance.drafting}"
     key += f"{pool.instance.cuda_graphs}{case.ready.serving.expert_skew}"
     if key not in known:
+        own = scaled(case.ready.coefficients(fitted=False), logs)
         known[key] = cost(case.ready, pool, own, engine=False)
     return known[key]

@@ -1,61 +1,35 @@
 """Fit coefficients of serving engines on device generations to measured rows, by request-level simulation.
 
-Gauss–Newton on log errors with Cauchy weights and log-normal priors: what no row tells stays at its prior. In each
-set at most eight are free, those that explain most of its errors; the derivatives are finite differences.
+Gauss–Newton on log errors with Cauchy weights, over the log factors between a set's coefficients and their priors:
+what no row tells stays at its prior. In each set at most eight are free, those that explain most of the errors of
+groups that they are not fitted to. Sets with one measured model come second: their priors are what the others have
+found (`serving_pooling`). Derivatives are finite differences.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 
-from windtunnel.cost.serving import ServingCoefficients
+from windtunnel.cost.serving import prior_of
 from windtunnel.validation.fitting import fold_of
 from windtunnel.validation.serving_cases import Case, Observation, predict
+from windtunnel.validation.serving_pooling import Block, Known, expected
+from windtunnel.validation.serving_priors import PRIORS, value_of
 
 Floats = npt.NDArray[np.float64]
-Block = tuple[str, str]
-FREE, STEP, TURNS = 8, 0.05, 6
+Logs = dict[str, float]
+FREE, STEP, TURNS, AGAIN = 8, 0.05, 8, 3
+"""Free coefficients of a set at most; step of the logarithms; Gauss–Newton steps, and up to which of them derivatives
+are taken anew."""
+THIN = 2
+"""Fewer (model, device) groups than this do not tell a set's coefficients from a model's peculiarities."""
 STEEPEST = 1.5
 """Largest derivative that is believed: where one more wave of requests fits, finite differences are steps."""
-PRIORS: dict[str, tuple[float, float]] = {
-    "weight_bytes_fraction": (0.07, 0.95), "matrix_fraction.bf16": (0.12, 0.97), "matrix_fraction.fp8": (0.15, 0.97),
-    "matrix_fraction.fp4": (0.2, 0.97), "prefill_attention_fraction": (0.2, 0.9), "decode_kv_fraction": (0.15, 0.95),
-    "expert_bytes_fraction.bf16": (0.3, 0.95), "expert_bytes_fraction.fp8": (0.3, 0.95),
-    "expert_bytes_fraction.fp4": (0.3, 0.95), "expert_bytes_fraction.int4": (0.3, 0.95),
-    "expert_matrix_fraction.bf16": (0.2, 1.0), "expert_matrix_fraction.fp8": (0.2, 1.0),
-    "expert_matrix_fraction.fp4": (0.2, 1.0), "layer_s": (0.3, math.inf), "prompt_layer_s": (0.6, math.inf),
-    "launch_layer_s": (0.4, math.inf), "quantise_layer_s": (0.3, math.inf), "all_reduce_s": (0.3, math.inf),
-    "all_reduce_fraction": (0.4, 0.95), "all_to_all_s": (0.5, math.inf),
-    "all_to_all_fraction": (0.3, 0.95), "host_s": (0.4, math.inf),
-    "sequence_s": (0.4, math.inf), "request_s": (0.5, math.inf), "vector_attention_fraction": (0.3, 0.9),
-    "memory_fraction": (0.4, 0.95),
-}  # fmt: skip
-"""Coefficient → (standard deviation of the prior's logarithm, largest value: never faster than the roofline)."""
-
-
-def value_of(c: ServingCoefficients, name: str) -> float:
-    """A coefficient by its dotted name; 0 where it has none."""
-    field, _, key = name.partition(".")
-    own: Any = getattr(c, field)
-    return float(own.get(key, 0.0)) if key else float(own)
-
-
-def with_values(c: ServingCoefficients, values: Mapping[str, float]) -> ServingCoefficients:
-    """A copy with other values."""
-    changed: dict[str, Any] = {}
-    for name, value in values.items():
-        field, _, key = name.partition(".")
-        if key:
-            changed[field] = {**changed.get(field, getattr(c, field)), key: value}
-        else:
-            changed[field] = value
-    return replace(c, **changed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,146 +37,191 @@ class BlockFit:
     """One set of coefficients, fitted."""
 
     block: Block
-    values: dict[str, float]
-    errors: dict[str, float]
-    """Standard errors of the logarithms, prior included."""
+    logs: dict[str, Known]
+    """Coefficient → logarithm of its factor over the prior, standard error with the prior included."""
     told: dict[str, float]
-    """Share of each coefficient's information that comes from rows (the rest is its prior)."""
-    cases: int
+    """Share of each free coefficient's information that comes from the set's own rows."""
     rows: int
+
+
+@dataclass(slots=True)
+class State:
+    """Where a fit stands."""
+
+    at: dict[Block, Logs]
+    center: dict[Block, dict[str, Known]]
+    """What each set's coefficients are held to."""
+    errors: Floats
+    weights: Floats
+    slopes: dict[Block, Floats] = field(default_factory=dict)
+    covariances: dict[Block, Floats] = field(default_factory=dict)
+
+    def copy(self) -> State:
+        """One that can be moved."""
+        at = {b: dict(own) for b, own in self.at.items()}
+        errors, weights = self.errors.copy(), self.weights.copy()
+        return State(at, dict(self.center), errors, weights, dict(self.slopes), dict(self.covariances))
 
 
 class Fitter:
     """Rows, priors and derivatives of all sets; a set's rows do not depend on another's coefficients."""
 
     def __init__(
-        self, cases: Sequence[Case], seen: Sequence[Observation], priors: Mapping[Block, ServingCoefficients],
-        say: Callable[[str], None] = lambda text: None,
+        self, cases: Sequence[Case], seen: Sequence[Observation], say: Callable[[str], None] = lambda text: None
     ) -> None:  # fmt: skip
-        self.cases, self.seen, self.priors, self.say = cases, list(seen), dict(priors), say
-        self.block_of = [cases[o.case].block for o in self.seen]
+        self.cases, self.seen, self.say = cases, list(seen), say
+        blocks = [cases[o.case].block for o in self.seen]
+        self.priors = {b: prior_of(*b) for b in sorted(set(blocks))}
         self.of: dict[Block, npt.NDArray[np.int64]] = {
-            b: np.array([j for j, own in enumerate(self.block_of) if own == b], np.int64) for b in self.priors
+            b: np.array([j for j, own in enumerate(blocks) if own == b], np.int64) for b in self.priors
         }
+        self.groups = [cases[o.case].group for o in self.seen]
+        groups = {b: {self.groups[j] for j in rows} for b, rows in self.of.items()}
+        self.thin = [b for b in self.priors if len(groups[b]) < THIN]
+        self.thick = [b for b in self.priors if b not in self.thin]
         self.measured = np.array([o.log_measured for o in self.seen])
         self.scale = np.array([o.scale for o in self.seen])
         self.names: dict[Block, list[str]] = {}
-        self.first: dict[Block, Floats] = {}
 
     def errors(
-        self, at: Mapping[Block, Mapping[str, float]], only: Sequence[Block] | None = None
+        self, at: Mapping[Block, Mapping[str, float]], only: Iterable[Block] | None = None
     ) -> tuple[Floats, Floats]:  # fmt: skip
-        """log(predicted / measured) and weights with these values; nan for sets that are not asked for."""
+        """log(predicted / measured) and weights with these log factors; nan for sets that are not asked for."""
         sets = self.priors if only is None else only
-        chosen = {b: with_values(self.priors[b], at.get(b, {})) for b in sets}
-        values, weights = predict(self.cases, self.seen, chosen)
+        values, weights = predict(self.cases, self.seen, {b: at.get(b, {}) for b in sets})
         return values - self.measured, weights
 
-    def slopes(
-        self, at: Mapping[Block, Mapping[str, float]], base: Floats, names: Mapping[Block, Sequence[str]]
-    ) -> dict[Block, Floats]:
-        """Derivatives of the errors by logarithms of coefficients; every set is moved in the same pass."""
-        out = {b: np.zeros((len(self.of[b]), len(names[b]))) for b in names}
-        for k in range(max((len(n) for n in names.values()), default=0)):
-            moved: dict[Block, dict[str, float]] = {b: dict(at.get(b, {})) for b in self.priors}
-            for b, own in names.items():
-                if k < len(own):
-                    start = moved[b].get(own[k], value_of(self.priors[b], own[k]))
-                    moved[b][own[k]] = start * math.exp(STEP)
-            found, _ = self.errors(moved, [b for b, own in names.items() if k < len(own)])
-            for b, own in names.items():
-                if k < len(own):
-                    out[b][:, k] = np.clip(np.nan_to_num((found - base)[self.of[b]] / STEP), -STEEPEST, STEEPEST)
+    def fit(self) -> State:
+        """All sets: thick ones, then those that lean on them."""
+        errors, weights = self.errors({})
+        zero = {b: {n: Known(0.0, PRIORS[n][0]) for n in self.known_names(b)} for b in self.priors}
+        state = State({b: dict.fromkeys(zero[b], 0.0) for b in self.priors}, zero, errors, weights)
+        self._choose(self.thick, state)
+        self._solve(self.thick, state, np.ones(len(self.seen)), TURNS, fresh=True)
+        self._lean(state)
+        self._choose(self.thin, state)
+        self._solve(self.thin, state, np.ones(len(self.seen)), TURNS, fresh=True)
+        return state
+
+    def without(self, best: State, use: npt.NDArray[np.bool_]) -> State:
+        """The fit to some of the observations, close to the fit to all: same free coefficients, same derivatives."""
+        state, count = best.copy(), use.astype(np.float64)
+        self._solve(self.thick, state, count, 2, fresh=False)
+        self._lean(state)
+        self._solve(self.thin, state, count, 3, fresh=False)
+        return state
+
+    def known_names(self, block: Block) -> list[str]:
+        """Coefficients that a set has."""
+        return [n for n in PRIORS if value_of(self.priors[block], n) > 0]
+
+    def told(self, name: str, state: State) -> dict[Block, Known]:
+        """What thick sets have found of one coefficient."""
+        out = {}
+        for b in self.thick:
+            if name in self.names[b]:
+                spread = math.sqrt(float(state.covariances[b].diagonal()[self.names[b].index(name)]))
+                out[b] = Known(state.at[b][name], spread)
         return out
 
-    def choose(self) -> None:
-        """The free coefficients of each set: those that explain most of its errors, one after another."""
-        base, weights = self.errors({})
-        names = {b: [n for n in PRIORS if value_of(c, n) > 0] for b, c in self.priors.items()}
-        slopes = self.slopes({}, base, names)
+    def _lean(self, state: State) -> None:
+        """Thin sets start from what thick ones have found, and are held to it."""
+        found = {n: self.told(n, state) for n in PRIORS}
+        for b in self.thin:
+            state.center[b] = {
+                n: Known(expected(n, PRIORS[n][0], b, found[n]).log, PRIORS[n][0]) for n in self.known_names(b)
+            }  # fmt: skip
+            state.at[b] = {n: self._below_roof(b, n, own.log) for n, own in state.center[b].items()}
+        errors, weights = self.errors(state.at, self.thin)
+        for b in self.thin:
+            state.errors[self.of[b]], state.weights[self.of[b]] = errors[self.of[b]], weights[self.of[b]]
+
+    def _choose(self, blocks: Sequence[Block], state: State) -> None:
+        """Free coefficients, one after another: those that explain most of the errors of groups left out."""
+        names = {b: self.known_names(b) for b in blocks}
+        slopes = self.slopes(state.at, state.errors, names)
         for b, own in names.items():
             rows = self.of[b]
-            known = np.isfinite(base[rows]) & (weights[rows] > 0)
-            w = _weight(base[rows][known], self.scale[rows][known])
-            picked = _forward(slopes[b][known], base[rows][known], w, np.array([PRIORS[n][0] for n in own]))
+            known = np.isfinite(state.errors[rows]) & (state.weights[rows] > 0)
+            w = _weight(state.errors[rows][known], self.scale[rows][known])
+            sigma = np.array([state.center[b][n].error for n in own])
+            _, groups = np.unique([self.groups[j] for j in rows[known]], return_inverse=True)
+            picked = _forward(slopes[b][known], state.errors[rows][known], w, sigma, groups.astype(np.int64))
             self.names[b] = [own[i] for i in picked]
-            self.first[b] = slopes[b][:, picked]
+            state.slopes[b] = slopes[b][:, picked]
             self.say(f"{b}: {len(rows)} values, free {', '.join(self.names[b])}")
 
-    def fit(
-        self, use: npt.NDArray[np.bool_] | None = None, start: Mapping[Block, Mapping[str, float]] | None = None,
-        turns: int = TURNS, slopes: dict[Block, Floats] | None = None,
-    ) -> tuple[dict[Block, dict[str, float]], dict[Block, Floats], Floats, dict[Block, Floats]]:  # fmt: skip
-        """Values, covariances, errors and derivatives.
+    def slopes(
+        self, at: Mapping[Block, Logs], base: Floats, names: Mapping[Block, Sequence[str]]
+    ) -> dict[Block, Floats]:
+        """Derivatives of the errors by log factors, from below: a roof may be near. All sets move in the same pass."""
+        out = {b: np.zeros((len(self.of[b]), len(own))) for b, own in names.items()}
+        for k in range(max((len(own) for own in names.values()), default=0)):
+            moved = {b: {**at[b], own[k]: at[b][own[k]] - STEP} for b, own in names.items() if k < len(own)}
+            found, _ = self.errors(moved, list(moved))
+            for b in moved:
+                rise = np.nan_to_num((base - found)[self.of[b]] / STEP)
+                out[b][:, k] = np.clip(rise, -STEEPEST, STEEPEST)
+        return out
 
-        Args:
-            use: which observations count; absent: all.
-            start: values to begin with.
-            turns: Gauss–Newton steps.
-            slopes: derivatives to use throughout; absent: taken anew at each step.
-        """
-        use = np.ones(len(self.seen), np.bool_) if use is None else use
-        at: dict[Block, dict[str, float]] = {
-            b: dict((start or {}).get(b) or {n: value_of(c, n) for n in self.names[b]}) for b, c in self.priors.items()
-        }
-        given, covariances = slopes, {}
-        errors, weights = self.errors(at)
-        best = {b: (self._loss(b, at[b], errors, weights * use), dict(at[b])) for b in at}
-        kept, size = errors.copy(), dict.fromkeys(at, 1.0)
+    def _solve(self, blocks: Sequence[Block], state: State, count: Floats, turns: int, *, fresh: bool) -> None:
+        """Gauss–Newton on some sets; `state` is moved."""
+        size = dict.fromkeys(blocks, 1.0)
         for turn in range(turns):
-            if given is None and turn == 0 and not start:
-                slopes = self.first
-            elif given is None and turn < 2:
-                slopes = self.slopes(at, kept, self.names)
-            now = slopes or {}
-            for b, rows in self.of.items():
-                own = (kept[rows], (weights * use)[rows], self.scale[rows], now[b])
-                step, covariances[b] = self._step(b, at[b], *own)
+            if fresh and 0 < turn < AGAIN:
+                state.slopes |= self.slopes(state.at, state.errors, {b: self.names[b] for b in blocks})
+            moved = {}
+            for b in blocks:
+                step, _ = self._step(b, state, count)
+                moved[b] = dict(state.at[b])
                 for n, move in zip(self.names[b], size[b] * step, strict=True):
-                    at[b][n] = min(at[b][n] * math.exp(float(np.clip(move, -0.4, 0.4))), PRIORS[n][1])
-            errors, weights = self.errors(at)
-            for b, rows in self.of.items():
-                loss = self._loss(b, at[b], errors, weights * use)
-                if loss < best[b][0]:
-                    best[b] = (loss, dict(at[b]))
-                    kept[rows] = errors[rows]
+                    moved[b][n] = self._below_roof(b, n, moved[b][n] + float(np.clip(move, -0.4, 0.4)))
+            errors, weights = self.errors(moved, blocks)
+            for b in blocks:
+                before = self._loss(b, state.at[b], state, state.errors, state.weights * count)
+                if self._loss(b, moved[b], state, errors, weights * count) < before:
+                    rows = self.of[b]
+                    state.at[b], state.errors[rows], state.weights[rows] = moved[b], errors[rows], weights[rows]
                 else:  # too far: half as far next time, from where it was best
-                    at[b], size[b] = dict(best[b][1]), 0.5 * size[b]
-            self.say(f"turn {turn}: median |error| {np.nanmedian(np.abs(kept[use])):.4f}")
-        return at, covariances, kept, slopes or {}
+                    size[b] *= 0.5
+            self.say(f"turn {turn}: median |error| {np.nanmedian(np.abs(state.errors[count > 0])):.4f}")
+        for b in blocks:
+            _, state.covariances[b] = self._step(b, state, count)
 
-    def _loss(self, b: Block, at: Mapping[str, float], errors: Floats, weights: Floats) -> float:
+    def _below_roof(self, b: Block, name: str, log: float) -> float:
+        roof = PRIORS[name][1]
+        return min(log, max(math.log(roof / value_of(self.priors[b], name)), 0.0)) if math.isfinite(roof) else log
+
+    def _loss(self, b: Block, at: Logs, state: State, errors: Floats, weights: Floats) -> float:
         """What a fit of one set lowers: Cauchy loss of its errors, and squares of the priors."""
         rows = self.of[b]
         e, s, w = errors[rows], self.scale[rows], weights[rows]
         known = np.isfinite(e) & (w > 0)
-        rest = sum((math.log(at[n] / value_of(self.priors[b], n)) / PRIORS[n][0]) ** 2 for n in at)
+        rest = sum(((at[n] - state.center[b][n].log) / state.center[b][n].error) ** 2 for n in self.names[b])
         return float(4.0 * np.log1p((e[known] / s[known] / 2.0) ** 2).sum() + 10.0 * (~known & (w > 0)).sum() + rest)
 
-    def _step(
-        self, b: Block, at: Mapping[str, float], errors: Floats, weights: Floats, scale: Floats, slopes: Floats
-    ) -> tuple[Floats, Floats]:
+    def _step(self, b: Block, state: State, count: Floats) -> tuple[Floats, Floats]:
         """One Gauss–Newton step and the covariance of the logarithms."""
-        names = self.names[b]
-        known = np.isfinite(errors) & (weights > 0)
-        e, j, s = errors[known], slopes[known], scale[known]
-        w = _weight(e, s)
-        prior = np.array([1.0 / PRIORS[n][0] ** 2 for n in names])
-        off = np.array([math.log(at[n] / value_of(self.priors[b], n)) for n in names])
-        normal = (j * w[:, None]).T @ j + np.diag(prior)
-        covariance: Floats = np.asarray(np.linalg.inv(normal))
+        rows, center = self.of[b], [state.center[b][n] for n in self.names[b]]
+        w = (state.weights * count)[rows]
+        known = np.isfinite(state.errors[rows]) & (w > 0)
+        e, j, s = state.errors[rows][known], state.slopes[b][known], self.scale[rows][known]
+        w = w[known] * _weight(e, s)
+        prior = np.array([own.error**-2 for own in center])
+        off = np.array([state.at[b][n] - own.log for n, own in zip(self.names[b], center, strict=True)])
+        covariance: Floats = np.asarray(np.linalg.inv((j * w[:, None]).T @ j + np.diag(prior)))
         return np.asarray(-covariance @ ((j * w[:, None]).T @ e + prior * off)), covariance
 
-    def summary(self, at: Mapping[Block, Mapping[str, float]], covariances: Mapping[Block, Floats]) -> list[BlockFit]:
+    def summary(self, state: State) -> list[BlockFit]:
         """What the catalogue keeps of a fit."""
         out = []
-        for b, own in at.items():
-            names, used = self.names[b], sorted({self.seen[j].case for j in self.of[b]})
-            spread = np.sqrt(np.diag(covariances[b])) if names else np.zeros(0)
-            told = {n: 1.0 - float(s / PRIORS[n][0]) ** 2 for n, s in zip(names, spread, strict=True)}
-            errors = {n: float(s) for n, s in zip(names, spread, strict=True)}
-            rows = sum(self.cases[i].rows for i in used)
-            out.append(BlockFit(b, dict(own), errors, told, len(used), rows))
+        for b, at in state.at.items():
+            logs = {n: Known(at[n], own.error) for n, own in state.center[b].items() if at[n] or n in self.names[b]}
+            spread = np.sqrt(state.covariances[b].diagonal())
+            free = {n: Known(at[n], float(x)) for n, x in zip(self.names[b], spread, strict=True)}
+            told = {n: 1.0 - (own.error / state.center[b][n].error) ** 2 for n, own in free.items()}
+            rows = sum(self.cases[i].rows for i in {self.seen[j].case for j in self.of[b]})
+            out.append(BlockFit(b, logs | free, told, rows))
         return out
 
 
@@ -211,35 +230,50 @@ def _weight(errors: Floats, scale: Floats) -> Floats:
     return np.asarray(1.0 / (1.0 + (errors / scale / 2.0) ** 2) / scale**2)
 
 
-def _forward(slopes: Floats, errors: Floats, weights: Floats, sigma: Floats) -> list[int]:
-    """Up to `FREE` columns, each the one that lowers the penalised squares most beside those before it."""
-    normal = (slopes * weights[:, None]).T @ slopes + np.diag(1.0 / sigma**2)
-    pull = (slopes * weights[:, None]).T @ errors
+def _forward(
+    slopes: Floats, errors: Floats, weights: Floats, sigma: Floats, groups: npt.NDArray[np.int64]
+) -> list[int]:  # fmt: skip
+    """Up to `FREE` columns, each the one that helps groups most that it is not fitted to, beside those before it.
+
+    What is compared are squares of the linearised errors: each group's with columns fitted to the others' and held to
+    their priors, or, of a single group, its own.
+    """
+    own = [groups == g for g in np.unique(groups)]
+    normals = np.stack([(slopes[k] * weights[k, None]).T @ slopes[k] for k in own])
+    pulls = np.stack([(slopes[k] * weights[k, None]).T @ errors[k] for k in own])
+    normal, pull = normals.sum(axis=0), pulls.sum(axis=0)
+    inner = 0.0 if len(own) == 1 else 1.0
+
+    def loss(columns: list[int]) -> float:
+        at, out = np.ix_(columns, columns), 0.0
+        for mine, pulled in zip(normals, pulls, strict=True):
+            rest = (normal - inner * mine)[at] + np.diag(sigma[columns] ** -2.0)
+            x = -np.linalg.solve(rest, (pull - inner * pulled)[columns])
+            out += 2.0 * float(pulled[columns] @ x) + float(x @ mine[at] @ x)
+            out += (1.0 - inner) * float(((x / sigma[columns]) ** 2).sum())
+        return out
+
     picked: list[int] = []
     reached = 0.0
     while len(picked) < FREE:
-        gains = np.full(len(sigma), -np.inf)
-        for i in range(len(sigma)):
-            if i not in picked and np.abs(slopes[:, i]).max(initial=0.0) > 0:
-                own = [*picked, i]
-                gains[i] = pull[own] @ np.linalg.solve(normal[np.ix_(own, own)], pull[own]) - reached
-        best = int(np.argmax(gains))
-        if not gains[best] > 1.0:
+        left = [i for i in range(len(sigma)) if i not in picked and np.abs(slopes[:, i]).max(initial=0.0) > 0]
+        if not left:
             break
-        picked.append(best)
-        reached += float(gains[best])
+        losses = [loss([*picked, i]) for i in left]
+        best = int(np.argmin(losses))
+        if not reached - losses[best] > 1.0:
+            break
+        picked.append(left[best])
+        reached = losses[best]
     return picked
 
 
-def out_of_sample(
-    fitter: Fitter, at: Mapping[Block, Mapping[str, float]], slopes: dict[Block, Floats], folds: int = 5
-) -> Floats:
-    """Errors of each observation with its whole (model, device) group left out of the fit."""
-    fold = np.array([fold_of(fitter.cases[o.case].group, folds) for o in fitter.seen])
+def out_of_sample(fitter: Fitter, best: State, folds: int = 5) -> Floats:
+    """Errors of each observation with its whole (model, device) group left out of the fit, in every set."""
+    fold = np.array([fold_of(group, folds) for group in fitter.groups])
     out = np.full(len(fitter.seen), np.nan)
     for k in range(folds):
         left = fold == k
         if left.any():
-            _, _, errors, _ = fitter.fit(~left, at, turns=2, slopes=slopes)
-            out[left] = errors[left]
+            out[left] = fitter.without(best, ~left).errors[left]
     return out
