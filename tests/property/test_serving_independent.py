@@ -84,8 +84,8 @@ def token_by_token(jobs: list[Job], limits: Limits) -> None:
         seconds = LINEAR[sum(c for _, c in work) + len(speaking)] + limits.per_sequence * (len(work) + len(speaking))
         seconds += limits.kv * sum(j.stored + 1 for j in speaking)
         if work:
-            seconds += limits.prompt_extra
             seconds += limits.pair * sum(sum(j.stored + i + 0.5 for i in range(c)) for j, c in work)
+            seconds = max(seconds, limits.prompt_floor)
         now += seconds
         for job in speaking:
             job.stored += 1
@@ -107,7 +107,8 @@ def test_the_loop_is_a_model_of_every_token(seed: int) -> None:
     inputs, outputs = g.integers(1, 300, n).astype(np.int32), g.integers(1, 80, n).astype(np.int32)
     arrival = np.cumsum(g.exponential(float(g.choice([0.01, 0.1])), n))
     limits = Limits(
-        pair=1e-8, kv=1e-7, per_sequence=1e-5, prompt_extra=1e-3, budget=int(g.choice([64, 256, 1024])),
+        pair=1e-8, kv=1e-7, per_sequence=1e-5, prompt_floor=float(g.choice([1e-4, 3e-3, 3e-2])),
+        budget=int(g.choice([64, 256, 1024])),
         max_seqs=int(g.choice([4, 64])), block=int(g.choice([1, 16])), blocks=10**5, watermark=int(g.integers(0, 3)),
     )  # fmt: skip
     if seed % 2:

@@ -56,7 +56,8 @@ def scenario(seed: int) -> tuple[Requests, np.ndarray, Limits, int]:
     block = int(g.choice([1, 4, 16]))
     limits = Limits(
         pair=g.uniform(0, 1e-7), kv=float(g.choice([0, 1e-6])), per_sequence=g.uniform(0, 1e-4),
-        prompt_extra=g.uniform(0, 1e-3), window=int(g.integers(0, 300)), window_kv=float(g.choice([0, 0, 1e-6])),
+        prompt_floor=g.uniform(0, 1e-2), captured=int(g.choice([0, 200])),
+        window=int(g.integers(0, 300)), window_kv=float(g.choice([0, 0, 1e-6])),
         budget=int(g.choice([64, 512, 2048])), max_seqs=int(g.choice([2, 8, 64])), block=block,
         blocks=int(g.integers(18, 90)) * 16 // block if g.random() < 0.7 else 10**6, watermark=int(g.integers(0, 4)),
         poll=int(g.choice([1, 1, 7])), mixed=bool(g.integers(2)), chunked=bool(g.integers(2)),

@@ -56,7 +56,7 @@ def iteration_parts(
         "attention of prompts": pairs * model.prefill_pair_s + prompt_tokens * model.prefill_token_s,
         "cached keys and values": kv * model.decode_kv_s + window_kv * model.window_kv_s,
         "head": linear.head_s + sequences * rows, "sequences": sequences * (model.per_sequence_s - rows),
-        "kernel gaps": gaps, "host": c.host_s, "launches": model.prefill_extra_s if prompt_tokens else 0.0,
+        "kernel gaps": gaps, "host": c.host_s,
     }  # fmt: skip
     if (drafts := model.drafts) is not None:
         out["cached keys and values"] -= kv * drafts.kv_s
@@ -69,6 +69,8 @@ def iteration_parts(
         woven = {name for name in out if name in linear.parts} | {*_ATTENTION, "kernel gaps"}
         keep = 1.0 - saved / max(sum(out[name] for name in woven), 1e-300)
         out |= {name: out[name] * keep for name in woven}
+    if prompt_tokens and tokens > model.captured:  # the device waits for the host's launches
+        out["launches"] = max(model.prefill_floor_s - sum(out.values()), 0.0)
     return {name: value for name, value in sorted(out.items(), key=lambda item: -item[1]) if value > 0.0}
 
 

@@ -178,7 +178,7 @@ def savings(
 ) -> tuple[Floats, Floats]:  # fmt: skip
     """(P,) seconds that techniques save at (tokens, prompt attention, decode attention) of whole iterations.
 
-    The second (P,) is what the host needs, beside what iterations with prompts take longer anyway, to issue launches
+    The second (P,) is what the host needs, beside what it needs for iterations with prompts anyway, to issue launches
     one by one: the device waits where that is longer than what it computes.
     """
     depth, gap = Counter(layers.model.layer_kinds()), _gap_s(layers, cuda_graphs)
@@ -204,7 +204,7 @@ def savings(
         fill = seconds[j, :, 0] - flow
         out += depth[kind] * (row_s[j] - flow) - min(stages, depth[kind]) * fill
         more = kernels[j] / row_kernels[j] - 1.0
-        extra += more * iteration.prefill_extra_s * depth[kind] / sum(depth.values())
+        extra += more * iteration.prefill_floor_s * depth[kind] / sum(depth.values())
     return out, extra
 
 

@@ -346,6 +346,7 @@ def _pool(
         iteration, instance.drafting, model, cluster, instance.shape, own.iteration.coefficients,
         skew=serving.expert_skew,
     )  # fmt: skip
+    iteration = replace(iteration, captured=instance.limits.captured)
     alike = [i for i, pool in enumerate(serving.pools) if pool.role == spec.role]
     name = spec.role if len(alike) == 1 else f"{spec.role} {alike.index(index)}"
     limits = lane_limits(iteration, instance, seed=serving.traffic.seed)
@@ -361,7 +362,7 @@ def lane_limits(iteration: IterationModel, instance: Instance, *, concurrency: i
     own, lanes = instance.limits, instance.shape.pp
     return replace(
         own, pair=iteration.prefill_pair_s, kv=iteration.decode_kv_s, window_kv=iteration.window_kv_s,
-        per_sequence=iteration.per_sequence_s, prompt_extra=iteration.prefill_extra_s,
+        per_sequence=iteration.per_sequence_s, prompt_floor=iteration.prefill_floor_s,
         prompt_token=iteration.prefill_token_s, reach=iteration.attention.reach,
         index_share=iteration.attention.index_share, ranks=instance.shape.dp, cp=iteration.cp,
         max_seqs=max(own.max_seqs // lanes, 1), blocks=own.blocks // lanes, watermark=own.watermark // lanes,

@@ -46,8 +46,8 @@ class Forecast:
         beside = decoding if limits.mixed else 0
         room = max(limits.budget - beside, 1)
         whole, rest = divmod(max(tokens, 0.0), room)
-        each = float(one.linear[_within(one, room + beside)]) + limits.prompt_extra
-        last = float(one.linear[_within(one, int(rest) + beside)]) + limits.prompt_extra if rest else 0.0
+        each = max(float(one.linear[_within(one, room + beside)]), limits.prompt_floor)
+        last = max(float(one.linear[_within(one, int(rest) + beside)]), limits.prompt_floor) if rest else 0.0
         cache = limits.kv * sum(q.stored + 1 for q in one.decoding) if beside else 0.0
         return whole * each + last + (whole + (rest > 0)) * (cache + limits.per_sequence * beside)
 

@@ -43,7 +43,7 @@ def hooks_of(
         plainly: whether something else needs the twin.
     """
     policy, router, queue, admission = instance.policy, instance.router, instance.queue, instance.admission
-    plainly = plainly or serving.pools[0].kv.swap is not None
+    plainly = plainly or any(pool.kv.swap is not None for pool in serving.pools[:1])
     plainly = plainly or (instance.drafting is not None and instance.drafting.variation != "none")
     if not plainly and policy.jitted() and router.entry.rule is not None and queue.entry.jitted and admission is None:
         return None

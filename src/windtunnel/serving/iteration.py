@@ -68,7 +68,8 @@ class IterationModel:
     window_kv_s: float
     window: int
     per_sequence_s: float
-    prefill_extra_s: float
+    prefill_floor_s: float
+    """Least of an iteration with prompts: the host launches its kernels one by one, ahead of the device."""
     request_s: float
     """Once a request, outside of the engine."""
     attention: AttentionCosts
@@ -78,6 +79,8 @@ class IterationModel:
     step_tokens: int = 1
     """Tokens that a decoding sequence computes in a step: one, and those that were drafted."""
     drafts: Drafts | None = None
+    captured: int = 0
+    """Tokens up to which iterations with prompts run captured graphs, which need no launches one by one."""
     cp: int = 1
     """Ranks that cut prompts along their tokens; decoding sequences are computed on all of them."""
 
@@ -133,7 +136,7 @@ class IterationModel:
         out += prompt_s + decode_s + sequences * self.per_sequence_s
         if self.drafts is not None:
             out += float(self.drafts.step_s(decoding) + self.drafts.prompt_s(prompt_tokens))
-        return out + (self.prefill_extra_s if prompt_tokens else 0.0)
+        return max(out, self.prefill_floor_s) if prompt_tokens and tokens > self.captured else out
 
 
 def padded(n: npt.NDArray[np.int64], graphs: Sequence[int], most_seqs: int, ranks: int) -> npt.NDArray[np.int64]:
@@ -181,10 +184,10 @@ def iteration_model(
     gaps = coefficients.layer_s + (0.0 if cuda_graphs else coefficients.launch_layer_s)
     casts = len(model.layer_kinds()) * coefficients.quantise_layer_s if shape.linear.casts else 0.0
     sequence_s = coefficients.sequence_s / shape.dp + linear.head_row_s + attention.decode_state_s
+    floor_s = coefficients.host_s + layers.eager_depth() * coefficients.prompt_layer_s
     return IterationModel(
         linear, coefficients.host_s + depth * gaps + casts + linear.head_s + layers.placement_s(),
         attention.prompt_pair_s,
         attention.windowed_token_s, attention.decode_kv_s, attention.decode_window_s, model.attended_window,
-        sequence_s, depth * coefficients.prompt_layer_s if cuda_graphs else 0.0, coefficients.request_s, attention,
-        coefficients,
+        sequence_s, floor_s if cuda_graphs else 0.0, coefficients.request_s, attention, coefficients,
     )  # fmt: skip

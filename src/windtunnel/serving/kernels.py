@@ -91,14 +91,15 @@ LIMITS = np.dtype(
     [
         (name, "f8")
         for name in (
-            "pair", "kv", "window_kv", "per_sequence", "prompt_extra", "window_share", "swap_block", "prompt_token",
+            "pair", "kv", "window_kv", "per_sequence", "prompt_floor", "window_share", "swap_block", "prompt_token",
             "reach", "index_share",
         )
     ]
     + [
         (name, "i8")
         for name in (
-            "window", "budget", "max_seqs", "block", "blocks", "watermark", "poll", "mixed", "chunked", "reserve",
+            "window", "captured", "budget", "max_seqs", "block",
+            "blocks", "watermark", "poll", "mixed", "chunked", "reserve",
             "static", "router", "concurrency", "every", "seed", "caching", "early", "reserve_length", "sequence_blocks",
             "ratio_start", "ratio_least", "ratio_decay", "retract", "swap_blocks",
             "ranks", "cp", "tokens_per_step", "step_tokens", "lookahead",
@@ -761,7 +762,7 @@ def _form(
         decoding = instance.decoding if limits.mixed else 0
         beside = decoding * limits.step_tokens
         each_rank = (tokens + limits.cp - 1) // limits.cp
-        seconds = linear[0, each_rank + beside] + limits.prompt_extra + limits.prompt_token * tokens
+        seconds = linear[0, each_rank + beside] + limits.prompt_token * tokens
         seconds += limits.pair * pairs
         if limits.ranks > 1:
             turns_each = (sequences + limits.ranks - 1) // limits.ranks
@@ -773,6 +774,8 @@ def _form(
             seconds += limits.kv * _kv(instance) + limits.window_kv * instance.window
         if limits.step_tokens > 1:
             seconds += linear[2, decoding] + linear[3, tokens]
+        if tokens + beside > limits.captured:
+            seconds = max(seconds, limits.prompt_floor)
         instance.mode = ITERATION
         instance.steps = 1 if decoding > 0 else 0
         instance.first_step = seconds

@@ -34,6 +34,10 @@ _LINEAR, _EXPERTS = ("weights", "matrix products"), ("expert weights", "expert p
 DENSE_LAUNCHES = 11
 """Kernels and collectives of a dense layer cut by tp: two norms, four products, activation, attention and its rotary
 part, two reductions."""
+EAGER = {"latent_norm_rope": 5, "routing": 3, "scan": 8}
+"""Kernels more than one that an operator of the graph is where nothing is captured: two norms, rotation, copies and the
+cache's write of a latent; scores, choice, sort and counts of a router; norms, gates, decays, triangular inverses,
+states and outputs of a chunked delta rule (SGLang models/deepseek_v2.py, layers/moe/topk.py, layers/attention/fla)."""
 _SIXTEEN = Format("bf16", "bf16", "bf16", 2.0, False)
 
 
@@ -178,6 +182,15 @@ class Layers:
         if op.kind == Kind.GROUPED_GEMM:
             return int(self.shape.expert.casts)
         return int(op.kind == Kind.GEMM and op.number_class == "linear" and self.shape.linear.casts)
+
+    def eager_depth(self) -> float:
+        """The same by launches one by one: without captured graphs, parts of composite operators count."""
+        one, total = np.ones(1), 0.0
+        for kind, count in self.kinds.items():
+            for op in self.local[kind]:
+                launches = len(self.launches_of(op, one)) + self._beside(op) + EAGER.get(op.name, 0)
+                total += count * launches / DENSE_LAUNCHES
+        return total
 
     # -- one operator --------------------------------------------------------------------------------------------------
     def launches_of(self, op: Operator, n: Floats) -> list[Row]:

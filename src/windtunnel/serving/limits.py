@@ -28,8 +28,10 @@ class Limits:
     window_kv: float = 0.0
     """The same in layers with a sliding window, whose sequences count at most `window`."""
     per_sequence: float = 0.0
-    prompt_extra: float = 0.0
-    """Per iteration with prompts."""
+    prompt_floor: float = 0.0
+    """Least of an iteration with prompts: the host launches its kernels one by one."""
+    captured: int = 0
+    """Tokens up to which it does not, because such iterations run captured graphs as well."""
     window: int = 0
     budget: int = 8192
     """Tokens of an iteration that holds prompts."""

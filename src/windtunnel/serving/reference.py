@@ -673,7 +673,7 @@ class Twin:
             decoding = len(one.decoding) if batch.decodes else 0
             beside = decoding * limits.step_tokens
             each_rank = -(-tokens // limits.cp)
-            seconds = linear[each_rank + beside] + limits.prompt_extra + limits.prompt_token * tokens
+            seconds = linear[each_rank + beside] + limits.prompt_token * tokens
             seconds += limits.pair * pairs
             if limits.ranks > 1:
                 count = len(batch.chunks)
@@ -690,6 +690,8 @@ class Twin:
                 read = limits.kv * kv + limits.window_kv * window if decoding else 0.0
                 prompt_s = limits.pair * pairs + limits.prompt_token * tokens
                 seconds -= one.overlap.saved(each_rank + beside, prompt_s, read)
+            if tokens + beside > limits.captured:
+                seconds = max(seconds, limits.prompt_floor)
             seconds += stall_s
             if self.memory is not None:
                 seconds = self.memory.seconds(one, seconds, now)

@@ -68,6 +68,8 @@ class ServingLimits(Spec):
     cuda_graphs: bool | None = None
     cuda_graph_sizes: tuple[Count, ...] = ()
     """Sequences of the captured graphs: a decode step is padded to the next of them. Absent: graphs of every size."""
+    max_cudagraph_capture_size: int | None = Field(default=None, ge=0)
+    """Tokens up to which iterations with prompts run captured graphs too (vLLM's name). Absent: the engine's own."""
     stream_interval: Count | None = None
     """Decode steps between two messages to the client."""
     scheduler_interval: Count | None = None

@@ -88,8 +88,14 @@ def first_token_s(kind: Kind, sums: Sums, limit: float) -> Floats:
     m = kind.iteration
     per_token = kind.token_s(max(int(sums.prompt.max()), int(limit)) + 1)
     cap = np.minimum(sums.prompt, limit if kind.instance.limits.chunked else np.inf).astype(np.int64)
-    once = m.prefill_extra_s + m.per_sequence_s + m.request_s + sums.pairs * m.prefill_pair_s
-    return np.asarray(sums.prompt * per_token[cap - 1] + once + sums.prompt * m.prefill_token_s) * _SAFE
+    once = m.per_sequence_s + sums.pairs * m.prefill_pair_s + sums.prompt * m.prefill_token_s
+    computed = np.maximum(sums.prompt * per_token[cap - 1] + once, _floor_s(kind))
+    return np.asarray(computed + m.request_s) * _SAFE
+
+
+def _floor_s(kind: Kind) -> float:
+    """Least of any iteration with prompts; 0 where short ones run captured graphs."""
+    return 0.0 if kind.instance.limits.captured else kind.iteration.prefill_floor_s
 
 
 def light(kind: Kind, sums: Sums, slo: SloSpec, tokens: Floats) -> tuple[Floats, float]:
@@ -152,10 +158,10 @@ def work(kind: Kind, sums: Sums, sequences: Floats, tokens: Floats) -> Work:
     seconds = _monotone(_seconds(kind, knots))
     each = m.per_sequence_s + m.decode_kv_s * (sums.least_input + 1.0)
     mu, inside = MU, knots[None, :] <= most[:, None]  # (T, K)
-    least = np.where(inside, (seconds + m.prefill_extra_s)[None, :] / knots[None, :], np.inf).min(axis=1)
+    least = np.where(inside, seconds[None, :] / knots[None, :], np.inf).min(axis=1)
     beta = least[:, None] * SHARES[None, :]  # (T, F)
     # with prompts: n tokens in all, b of them decode; least over b of X / b + Y + Z·b
-    a = seconds + m.prefill_extra_s  # (K,)
+    a = seconds  # (K,); the floor of iterations with prompts holds their sequences too: no bound adds both
     x = np.maximum(a[None, None, :] - beta[:, :, None] * knots, 0.0)  # (T, F, K)
     y = each + mu[:, None, None, None] * a + beta[None, :, :, None]  # (M, T, F, K)
     z = (each * mu)[:, None, None, None]  # (M, 1, 1, 1)
@@ -182,7 +188,7 @@ def least_prompt_s(kind: Kind, sums: Sums, limit: float) -> float:
     """Least seconds a prompt's token of any iteration within a limit of tokens, attention apart."""
     cap = limit if kind.instance.limits.chunked else max(limit, float(sums.input.max()))
     table = _monotone(kind.tables(int(cap))[0])
-    return float(((table[1:] + kind.iteration.prefill_extra_s) / np.arange(1, len(table))).min()) * _SAFE
+    return float((np.maximum(table[1:], _floor_s(kind)) / np.arange(1, len(table))).min()) * _SAFE
 
 
 def _seconds(kind: Kind, n: Floats) -> Floats:

@@ -53,7 +53,8 @@ def settled(
         """Seconds between two steps at b sequences: the step, and its share of prompts."""
         c = b * prompt / answer * pace
         often = np.minimum(c / np.minimum(prompt, np.maximum(cap - b, 1.0)), 1.0)
-        return mean.seconds(b, c) + often * kind.iteration.prefill_extra_s
+        plain = mean.seconds(b, c)
+        return np.asarray(plain + often * np.maximum(mean.floor_s - plain, 0.0))
 
     if in_flight is not None:
         b = np.minimum(in_flight[None, None, :] + 0.0 * cap, most)
@@ -67,7 +68,7 @@ def settled(
     t = turn(b) / pace
     room = np.maximum(cap - b, 1.0) if limits.chunked else np.full_like(b, prompt)
     chunks = np.ceil(prompt / np.minimum(room, prompt))
-    first = chunks * (mean.seconds(b, np.minimum(room, prompt)) + kind.iteration.prefill_extra_s)
+    first = chunks * np.maximum(mean.seconds(b, np.minimum(room, prompt)), mean.floor_s)
     wait = np.where(full > 1, np.inf, _wait(b / answer / t, first))
     if in_flight is not None:
         wait = np.where(full > 1, (full - 1) * answer * t, 0.5 * first)
@@ -85,6 +86,8 @@ class _Mean:
         self.answer = max(float(sums.decode.mean()) * sums.step, 1.0)
         self.cached = float(sums.input.mean()) + 0.5 * self.answer
         self.pairs = float(sums.pairs.mean()) / self.prompt
+        self.floor_s = kind.iteration.prefill_floor_s if self.prompt > limits.captured else 0.0
+        """Least of an iteration with prompts."""
         self.held = limits.blocks / kind.lanes * limits.block / max(self.cached, 1.0)
         """Sequences that the cache of a lane holds."""
 
@@ -122,6 +125,6 @@ def decoding(
 def prompting(kind: Kind, sums: Sums, rate: Floats) -> Floats:
     """Seconds to the first token of a lane that computes prompts alone, in turn; infinite past its limit."""
     mean = _Mean(kind, sums)
-    each = float(mean.seconds(np.zeros(1), mean.prompt)[0]) + kind.iteration.prefill_extra_s
+    each = max(float(mean.seconds(np.zeros(1), mean.prompt)[0]), mean.floor_s)
     out = each + _wait(rate, np.full(np.shape(rate), each)) + kind.iteration.request_s
     return np.where(rate * each > 1.0, np.inf, out)

@@ -33,6 +33,8 @@ class Defaults:
     """Whether limits of a batch hold for each rank of attention data parallelism, or for all together."""
     stream_interval: int = 1
     scheduler_interval: int = 1
+    captured_tokens: int = 0
+    """Tokens up to which iterations with prompts run captured graphs."""
     vector_attention: bool = False
     """Whether its decode attention takes each query head alone, without matrix units."""
     gathered: bool = False

@@ -121,6 +121,7 @@ def resolve(
         )
     limits = Limits(
         budget=batched * ranks, max_seqs=seqs * ranks, block=block, blocks=cache.blocks,
+        captured=own.captured_tokens if told.max_cudagraph_capture_size is None else told.max_cudagraph_capture_size,
         window=model.attended_window, poll=told.scheduler_interval or own.scheduler_interval,
         router=int(router.entry.rule or 0),
     )  # fmt: skip

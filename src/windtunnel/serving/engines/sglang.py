@@ -13,6 +13,9 @@ from windtunnel.specs.serving import ServingLimits
 MIB = float(1 << 20)
 GENERAL_SINCE = (0, 5, 3)
 """Release since which the share of memory follows from chunk and graphs (pull request 10975)."""
+PIECEWISE_SINCE, PIECEWISE_MLA = (0, 5, 10), 2048
+"""Release since which prompts run captured graphs as well (pull request 16331): up to a chunk, with latent attention up
+to so many tokens."""
 GRAPHS = ((20, 8, 8), (35, 24, 80), (60, 32, 160), (1 << 20, 256, 512))
 """Device GiB below which: largest captured batch under tp 4, from tp 4 on."""
 CHUNKS = ((35, 2048), (60, 4096), (160, 8192), (1 << 20, 16384))
@@ -57,10 +60,11 @@ class Sglang:
             release, mib, ranks * shape.pp, shape.dp, limits.max_num_batched_tokens or chunk, graphs
         )  # fmt: skip
         chunked = limits.chunked_prefill if limits.chunked_prefill is not None else True
+        captured = PIECEWISE_MLA if model.is_mla else limits.max_num_batched_tokens or chunk
         page = 64 if model.is_mla and "blackwell" in device.generation else 1
         return Defaults(
             "sglang", 2048, chunk if chunked else 16384, page, share, "sglang", chunked, True, graphs, 8.0,
-            per_rank=False,
+            captured_tokens=captured if release >= PIECEWISE_SINCE else 0, per_rank=False,
             sources={
                 "sampler_bytes": "assumed; decides no cache: the memory rule does not read activations",
                 "max_num_seqs": "SGLang model_runner.py: between 2048 and 4096, by cache and context",
