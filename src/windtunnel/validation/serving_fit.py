@@ -28,6 +28,8 @@ FREE, STEP, TURNS, AGAIN = 8, 0.05, 8, 3
 are taken anew."""
 THIN = 2
 """Fewer (model, device) groups than this do not tell a set's coefficients from a model's peculiarities."""
+FEW = 4
+"""Fewer groups than this do not tell which coefficients carry over to others."""
 STEEPEST = 1.5
 """Largest derivative that is believed: where one more wave of requests fits, finite differences are steps."""
 
@@ -236,13 +238,13 @@ def _forward(
     """Up to `FREE` columns, each the one that helps groups most that it is not fitted to, beside those before it.
 
     What is compared are squares of the linearised errors: each group's with columns fitted to the others' and held to
-    their priors, or, of a single group, its own.
+    their priors, or, of few groups, their own.
     """
     own = [groups == g for g in np.unique(groups)]
     normals = np.stack([(slopes[k] * weights[k, None]).T @ slopes[k] for k in own])
     pulls = np.stack([(slopes[k] * weights[k, None]).T @ errors[k] for k in own])
     normal, pull = normals.sum(axis=0), pulls.sum(axis=0)
-    inner = 0.0 if len(own) == 1 else 1.0
+    inner = 0.0 if len(own) < FEW else 1.0
 
     def loss(columns: list[int]) -> float:
         at, out = np.ix_(columns, columns), 0.0
