@@ -71,7 +71,8 @@ def alone(result: ServingResult, values: Values) -> dict[str, Any]:
     # iterations are linear in pairs and cached tokens, and a table in tokens
     first = np.interp(prompt, iteration.linear.tokens, iteration.linear.seconds) + iteration.base_s
     first += iteration.prefill_pair_s * prompt**2 / 2 + iteration.prefill_token_s * prompt
-    first += iteration.per_sequence_s + iteration.prefill_extra_s + iteration.request_s
+    launched = np.where(prompt > iteration.captured, iteration.prefill_floor_s, 0.0)
+    first = np.maximum(first + iteration.per_sequence_s, launched) + iteration.request_s
     step = iteration.seconds(1.0, sequences=1.0) + iteration.decode_kv_s * (prompt + answer / 2)
     return {"ttft": first, "tpot": step, "e2e": first + step * (answer - 1)}
 
