@@ -11,12 +11,14 @@ from windtunnel.report import page
 from windtunnel.report.plan_serving_text import (
     certain_words,
     cut_words,
+    instances_words,
     limits_words,
     load_words,
     metric_words,
     milli,
     proof_words,
     slo_words,
+    thinned,
     where_words,
     why_words,
 )
@@ -52,13 +54,17 @@ def render(plan: ServingPlan) -> str:
         f'<div class="tiles">{"".join(tiles)}</div>',
         page.card(
             "Throughput against speed",
-            "Each point is a simulated deployment that keeps the objective; nothing simulated is better in both than "
-            "the line.", page.plot(pareto(plan)),
+            "Each point is a simulated deployment that keeps the objective; open ones at the central prediction alone. "
+            "Nothing simulated is better in both than the line.", page.plot(pareto(plan)),
         ),
         page.card("Best of each cut", "", _table(plan, plan.frontier)),
+        *([page.card("Pareto front", "Of points within 1 % one is shown.", _table(plan, thinned(plan)))]
+          if plan.front else []),
         page.card("Why not another", "", _list(why_words(plan))),
         page.card("Proof", "What was left out with certainty, and what was simulated.", _list(proof_words(plan))),
     ]  # fmt: skip
+    if plan.instances:
+        body.insert(3, page.card("Autoscaling", "Fewest instances of this cut.", _list([instances_words(plan)])))
     if plan.central is not None:
         text = f"{cut_words(plan.central)}, {limits_words(plan.central)}, at {load_words(plan.central, plan)}"
         body.insert(3, page.card("At the central prediction alone", "", _list([text])))

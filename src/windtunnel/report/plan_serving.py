@@ -13,12 +13,14 @@ from rich.text import Text
 from windtunnel.report.plan_serving_text import (
     certain_words,
     cut_words,
+    instances_words,
     limits_words,
     load_words,
     metric_words,
     milli,
     proof_words,
     slo_words,
+    thinned,
     where_words,
     why_words,
 )
@@ -29,6 +31,8 @@ if TYPE_CHECKING:
 
     from windtunnel.planner.serving.plan import Deployment, ServingPlan
 
+_WIDE = 100
+"""Columns of the terminal from which on a table has all of its own."""
 _SHOWN = ("devices", "tokens_per_s_per_device", "tokens_per_s_per_user", "cost_per_million_tokens")
 
 
@@ -45,10 +49,12 @@ def summary(plan: ServingPlan, width: int = 100) -> RenderableType:
         style="dim",
     )
     lines: list[RenderableType] = [head, Text(), _best(plan)]
-    lines += [_title("Best of each cut"), _table(plan, plan.frontier)]
+    lines += [_title("Best of each cut"), _table(plan, plan.frontier, width)]
     if plan.front:
         names = " and ".join(n.replace("_", " ") for n in plan.objectives)
-        lines += [_title(f"Pareto front: nothing beats these in {names}"), _table(plan, plan.front)]
+        lines += [_title(f"Pareto front: nothing beats these in {names}"), _table(plan, thinned(plan), width)]
+        if len(thinned(plan)) < len(plan.front):
+            lines.append(_wrapped("of points within 1 % of each other one is shown; --json has all", "dim"))
     lines += [_title("Why not another"), *(_wrapped(t) for t in why_words(plan))]
     lines += [_title("Proof"), *(_wrapped(t) for t in proof_words(plan))]
     lines += [_wrapped(f"{n:,} cuts left out: {rule}", "dim") for rule, n in plan.excluded.items()]
@@ -76,20 +82,24 @@ def _best(plan: ServingPlan) -> RenderableType:
     grid.add_row("", "", limits_words(best))
     grid.add_row("", "", f"at {load_words(best, plan)}: " + ", ".join(slo_words(best, plan)))
     grid.add_row("", "", certain_words(plan))
+    if plan.instances:
+        grid.add_row("Autoscaling", "", instances_words(plan))
     for word, d in (("Central prediction", plan.central), ("Simpler, as good", plan.simpler)):
         if d is not None:
+            upper = plan.upper and d is plan.simpler
             grid.add_row(word, metric_words(first, d.values[first]), f"{cut_words(d)}, {limits_words(d)}")
-            grid.add_row("", "", f"at {load_words(d, plan)}: " + ", ".join(slo_words(d, plan)))
+            grid.add_row("", "", f"at {load_words(d, plan)}: " + ", ".join(slo_words(d, plan, upper=upper)))
     return grid
 
 
-def _table(plan: ServingPlan, rows: Sequence[Deployment]) -> RenderableType:
+def _table(plan: ServingPlan, rows: Sequence[Deployment], width: int) -> RenderableType:
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
     table.add_column("deployment", no_wrap=True)
     several = {n for n in ("device", "engine", "weights", "kv_cache") if len({d.plan[n] for d in rows}) > 1}
-    names = list(dict.fromkeys([*plan.objectives, *(n for n in _SHOWN if all(n in d.values for d in rows))]))
+    shown = _SHOWN[: 2 if len(several) > 1 or width < _WIDE else len(_SHOWN)]
+    names = list(dict.fromkeys([*plan.objectives, *(n for n in shown if all(n in d.values for d in rows))]))
     for name in (*sorted(several), "seqs", "tokens", "load", *(n.replace("_", " ") for n in names), "TTFT", "TPOT"):
-        table.add_column(name.replace("tokens per s per", "tok/s per"), justify="right")
+        table.add_column(name.replace("tokens per s per", "tok/s per"), justify="right", no_wrap=name in several)
     for d in rows:
         table.add_row(
             cut_words(d), *(str(d.plan[n]) for n in sorted(several)), f"{d.plan['max_num_seqs']:,}",

@@ -28,7 +28,11 @@ def pareto(plan: ServingPlan) -> Any:
         figure.add_scatter(
             x=[d.values["tokens_per_s_per_user"] for d in rows], y=[d.values["tokens_per_s_per_device"] for d in rows],
             mode="markers", name=name if i < _CUTS else "others", legendgroup=name if i < _CUTS else "others",
-            showlegend=i <= _CUTS, marker={"size": 8, "color": COLOURS[i] if i < _CUTS else "#9ca3af", "opacity": 0.75},
+            showlegend=i <= _CUTS,
+            marker={
+                "size": 8, "color": COLOURS[i] if i < _CUTS else "#9ca3af", "opacity": 0.8,
+                "symbol": ["circle" if _sure(d, plan) else "circle-open" for d in rows],
+            },
             text=[_hover(d, plan) for d in rows], hoverinfo="text",
         )  # fmt: skip
     front = _front(list(plan.tried))
@@ -52,6 +56,11 @@ def pareto(plan: ServingPlan) -> Any:
         legend={"orientation": "h", "y": -0.2},
     )  # fmt: skip
     return figure
+
+
+def _sure(d: Deployment, plan: ServingPlan) -> bool:
+    """Whether it keeps the objective as surely as was asked for."""
+    return d.share_upper >= plan.slo["percentile"] or not plan.upper
 
 
 def _cut(d: Deployment) -> str:

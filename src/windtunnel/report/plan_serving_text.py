@@ -44,14 +44,16 @@ def load_words(d: Deployment, plan: ServingPlan) -> str:
     return f"{d.load:,.0f} in flight" if plan.load_of == "concurrency" else "the given requests"
 
 
-def slo_words(d: Deployment, plan: ServingPlan) -> list[str]:
-    """What each part of the objective comes to, at its percentile."""
+def slo_words(d: Deployment, plan: ServingPlan, *, upper: bool | None = None) -> list[str]:
+    """What each part of the objective comes to, at its percentile, and at the upper end where that counts."""
+    upper = plan.upper if upper is None else upper
     share = 100 * plan.slo["percentile"]
-    return [
-        f"{word} p{share:g} {milli(d.quantiles[n])} of {milli(limit)}"
-        for n, word in PARTS.items()
-        if (limit := plan.slo.get(n)) is not None
-    ]
+    out = []
+    for n, word in PARTS.items():
+        if (limit := plan.slo.get(n)) is not None:
+            up = f" (up to {milli(d.quantiles[n] * d.high[n])})" if upper and n in d.high else ""
+            out.append(f"{word} p{share:g} {milli(d.quantiles[n])}{up} of {milli(limit)}")
+    return out
 
 
 def milli(seconds: float) -> str:
@@ -60,19 +62,22 @@ def milli(seconds: float) -> str:
 
 
 def metric_words(name: str, value: float) -> str:
-    """A metric's value with its unit."""
+    """A metric's value with its unit, where its name does not say that."""
     from windtunnel.planner.serving.objectives import METRICS
 
-    return quantity(value, METRICS[name].unit)
+    return quantity(value, "" if "per_s" in name else METRICS[name].unit)
 
 
 def binding_words(d: Deployment, plan: ServingPlan) -> str:
     """Which part of the objective is nearest to its limit."""
-    used = {n: d.quantiles[n] / v for n in PARTS if (v := plan.slo.get(n))}
+    used = {
+        n: d.quantiles[n] * (d.high.get(n, 1.0) if plan.upper else 1.0) / v for n in PARTS if (v := plan.slo.get(n))
+    }
     if not used:
         return ""
     most = max(used, key=lambda n: used[n])
-    return f"{PARTS[most]} takes {100 * used[most]:.0f} % of its limit"
+    where = " at the upper end" if plan.upper else ""
+    return f"{PARTS[most]} takes {100 * used[most]:.0f} % of its limit{where}"
 
 
 def certain_words(plan: ServingPlan) -> str:
@@ -84,11 +89,26 @@ def certain_words(plan: ServingPlan) -> str:
     return "the objective holds at the central prediction alone: a measured run may miss it"
 
 
+def instances_words(plan: ServingPlan) -> str:
+    """Instances at the trough and at the peak of a traffic that rises and falls."""
+    parts = []
+    for name, need in plan.instances.items():
+        count = _instances(need["replicas"])
+        parts.append(f"{count} at the {name} of {need['rate_per_s']:,.3g} requests/s")
+    return f"{', '.join(parts)}; held: {plan.best.plan['replicas']}" if parts else ""
+
+
+def _instances(count: int | None) -> str:
+    if count is None:
+        return "more instances than there is room for"
+    return "1 instance" if count == 1 else f"{count} instances"
+
+
 def why_words(plan: ServingPlan) -> list[str]:
     """Why the best beats the next cut, a sentence a line."""
     others = [d for d in plan.frontier if _cut_of(d) != _cut_of(plan.best)]
     if not others:
-        return ["no other cut keeps the objective"]
+        return ["no other cut that was simulated keeps the objective"]
     nxt, first = others[0], plan.objectives[0]
     from windtunnel.planner.serving.objectives import METRICS
 
@@ -99,7 +119,7 @@ def why_words(plan: ServingPlan) -> list[str]:
         worse = 100 * abs(theirs - mine) / abs(mine) if mine else 0.0
         word = "less" if metric.maximise else "more"
         text = f"the next cut, {cut_words(nxt)}, has {worse:.1f} % {word} {first.replace('_', ' ')}"
-    out = [text + (f": at {load_words(nxt, plan)} its {b}" if (b := binding_words(nxt, plan)) else "")]
+    out = [text + (f"; at {load_words(nxt, plan)} its {b}" if (b := binding_words(nxt, plan)) else "")]
     if b := binding_words(plan.best, plan):
         out.append(f"what bounds the best: {b}; {plan.result.bound_by}" if plan.result.bound_by else b)
     return out
@@ -128,3 +148,16 @@ def proof_words(plan: ServingPlan) -> list[str]:
         assumed = " if failing at a load means failing at higher ones" if p.load else ""
         out.append(f"No candidate of the space is better by the simulation of these requests{assumed}.")
     return out
+
+
+def thinned(plan: ServingPlan) -> list[Deployment]:
+    """The front without points that lie within a hundredth of one before them in every objective."""
+    out: list[Deployment] = []
+    for d in plan.front:
+        if not any(all(_close(d.values[n], o.values[n]) for n in plan.objectives) for o in out):
+            out.append(d)
+    return out
+
+
+def _close(a: float, b: float) -> bool:
+    return abs(a - b) <= 0.01 * max(abs(a), abs(b))

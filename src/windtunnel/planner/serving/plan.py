@@ -15,6 +15,7 @@ from windtunnel.planner.serving.columns import Columns
 from windtunnel.planner.serving.kinds import Kind, Kinds, kinds_of
 from windtunnel.planner.serving.misses import nearest_miss
 from windtunnel.planner.serving.question import GRID, Question, loads_of, question_of
+from windtunnel.planner.serving.scaling import instances_needed
 from windtunnel.planner.serving.search import Evaluated, Found, Proof, Search
 from windtunnel.planner.serving.space import screen
 from windtunnel.planner.serving.trial import Runs
@@ -60,6 +61,8 @@ class Deployment:
     """The best that it could have been, by objective."""
     estimate: dict[str, float]
     missed: tuple[str, ...] = ()
+    high: dict[str, float] = field(default_factory=dict)
+    """By how much measured times may exceed predicted ones, by part of the objective."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +95,11 @@ class ServingPlan:
     excluded: dict[str, int]
     proof: Proof
     screened_per_s: float
+    """Candidates that got bounds in a second, the pricing of all kinds of instances included."""
     elapsed_s: float
     notes: tuple[str, ...] = field(default_factory=tuple)
+    instances: dict[str, Any] = field(default_factory=dict)
+    """Of a traffic that rises and falls: instances needed at the trough and at the peak (`scaling`)."""
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for `--json`."""
@@ -105,6 +111,7 @@ class ServingPlan:
             "load": self.load_of, "evaluated": self.evaluated, "pruned": self.pruned, "excluded": self.excluded,
             "elapsed_s": self.elapsed_s, "screened_per_s": self.screened_per_s,
             "proof": {**asdict(self.proof), "complete": self.proof.complete}, "notes": list(self.notes),
+            "instances": self.instances,
         }  # fmt: skip
         return {name: _plain(value) for name, value in out.items()}
 
@@ -152,7 +159,9 @@ def plan_serving(
             report(Progress(screened, simulated, objective.name, objective.unit, known, possible, done))
 
     runs = Runs(q, q.goals.slo)
+    building = time.perf_counter()
     kinds = kinds_of(q, runs.longest(loads_of(q, 1)[0]))
+    building = time.perf_counter() - building
     if not kinds.kinds:
         rules = "; ".join(f"{rule} ({n})" for rule, n in kinds.excluded.items())
         raise Infeasible(f"no instance of {q.model.name} can be built: {rules}", kinds.nearest)
@@ -160,7 +169,7 @@ def plan_serving(
     notes: list[str] = []
     other: Searched | None = None
     if one.upper and one.proof.complete:
-        other = Searched.of(q, kinds, runs, tell, upper=False)
+        other = Searched.of(q, kinds, runs, tell, upper=False, main=one.found.best is None)
         if one.found.best is None and other.found.best is not None:
             one, other = other, None
             notes.append(
@@ -172,6 +181,7 @@ def plan_serving(
             raise KeyboardInterrupt
         central = one if other is None else other
         raise Infeasible(*nearest_miss(q, kinds.kinds, central.x, runs, central.found))
+    one = replace(one, took_s=one.took_s + building)
     return _result(q, kinds, one, other, notes, time.perf_counter() - begun, runs)
 
 
@@ -191,8 +201,10 @@ class Searched:
     took_s: float
 
     @classmethod
-    def of(cls, q: Question, kinds: Kinds, runs: Runs, tell: Callable[..., None], *, upper: bool) -> Searched:
-        """Screen and search."""
+    def of(
+        cls, q: Question, kinds: Kinds, runs: Runs, tell: Callable[..., None], *, upper: bool, main: bool = True
+    ) -> Searched:
+        """Screen and search; the main one also tries other cuts to compare with."""
         x, took = screen(q, kinds.kinds, runs, tell, upper=upper)
         if not len(x):
             most = min(q.wanted.limits.devices or 10**9, max(p.cluster.num_devices for p in q.places))
@@ -208,6 +220,8 @@ class Searched:
             finer, more = screen(q, kinds.kinds, runs, lambda n: None, upper=upper, each=each)
             found, proof = search.further(finer)
             took += more
+        if main and len(q.goals.objectives) == 1:
+            search.runners_up()
         return cls(search.x, found, proof, upper, took)
 
 
@@ -234,7 +248,7 @@ def _result(
     )
     central = None
     if other is not None and other.found.best is not None and other.found.best.key < chosen.key:
-        central = _deployment(q, kinds, other, other.found.best)
+        central = _deployment(q, kinds, other, other.found.best, runs)
     cuts: dict[Any, Evaluated] = {}
     for e in good:
         cuts.setdefault((int(one.x.kind[e.index]), int(one.x.answers[e.index])), e)
@@ -244,24 +258,30 @@ def _result(
         "too_slow": proof.too_slow, "too_much": proof.too_much, "limits": proof.limits, "bound": proof.bound,
         "load": proof.load, "settled": proof.settled, "refused": proof.refused,
     }  # fmt: skip
+    def shown(e: Evaluated) -> Deployment:
+        return _deployment(q, kinds, one, e, runs)
+
     apart = _burden(one.x, kinds, simpler) < _burden(one.x, kinds, chosen)
     return ServingPlan(
-        scenario, _deployment(q, kinds, one, chosen), result, tuple(m.name for m in q.goals.objectives), q.load,
+        scenario, shown(chosen), result, tuple(m.name for m in q.goals.objectives), q.load,
         q.goals.slo.model_dump(mode="json"), one.upper, central,
-        _deployment(q, kinds, one, simpler) if apart else None, tuple(_deployment(q, kinds, one, e) for e in top),
-        tuple(_deployment(q, kinds, one, e) for e in sorted(one.found.front, key=lambda e: e.key)),
-        _tried(q, kinds, (one, other)), runs.simulated, pruned, kinds.excluded, proof,
+        shown(simpler) if apart else None, tuple(shown(e) for e in top),
+        tuple(shown(e) for e in sorted(one.found.front, key=lambda e: e.key)),
+        _tried(q, kinds, (one, other), runs), runs.simulated, pruned, kinds.excluded, proof,
         len(one.x) / max(one.took_s, 1e-9), elapsed_s, tuple(notes),
+        instances_needed(q, one.x.at(kinds.kinds, chosen.index), upper=one.upper),
     )  # fmt: skip
 
 
-def _tried(q: Question, kinds: Kinds, searches: tuple[Searched | None, ...]) -> tuple[Deployment, ...]:
+def _tried(
+    q: Question, kinds: Kinds, searches: tuple[Searched | None, ...], runs: Runs
+) -> tuple[Deployment, ...]:
     """All simulated deployments that keep the objective at the central prediction, each once."""
     out: dict[Any, Deployment] = {}
     for one in (s for s in searches if s is not None):
         for e in one.found.evaluated:
             if not {*e.missed} - {"slo"} and e.trial.share >= q.goals.slo.percentile:
-                out.setdefault(one.x.at(kinds.kinds, e.index), _deployment(q, kinds, one, e))
+                out.setdefault(one.x.at(kinds.kinds, e.index), _deployment(q, kinds, one, e, runs))
     return tuple(out.values())
 
 
@@ -310,7 +330,7 @@ def written_in(q: Question, kinds: list[Kind], x: Columns, index: int) -> Scenar
     return Scenario.model_construct({*kept, *update}, **kept, **update)
 
 
-def _deployment(q: Question, kinds: Kinds, one: Searched, e: Evaluated) -> Deployment:
+def _deployment(q: Question, kinds: Kinds, one: Searched, e: Evaluated, runs: Runs) -> Deployment:
     x = one.x
     c = x.at(kinds.kinds, e.index)
     at = replace(
@@ -320,7 +340,8 @@ def _deployment(q: Question, kinds: Kinds, one: Searched, e: Evaluated) -> Deplo
     names = ("ttft_s", "tpot_s", "tokens_per_s")
     estimate = {n: float(v) for n, v in zip(names, x.estimate[:, e.index], strict=True)}
     found = e.trial
+    one_high = runs.upper(c.kind, "whole" if c.answers is None else "split")
     return Deployment(
         c.axes(), float(x.load[e.index]), e.values, found.share, found.share_upper, found.quantiles, bounds, estimate,
-        e.missed,
+        e.missed, one_high,
     )  # fmt: skip

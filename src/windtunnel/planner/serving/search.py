@@ -21,6 +21,8 @@ from windtunnel.planner.serving.trial import Runs, Trial
 Floats = npt.NDArray[np.float64]
 FIRST, FEW = 24, 8
 """Columns that are simulated by their estimate before the bounds take over: until one is good, and at least."""
+TRIES, OTHERS = 3, 8
+"""Candidates of another cut that are simulated for the answer to compare with, and cuts."""
 MOST = 20_000
 """Simulations that end a search."""
 
@@ -153,12 +155,45 @@ class Search:
             self.proof.best = self.found.best.values[goals.objectives[0].name]
 
     # -- order ---------------------------------------------------------------------------------------------------------
+    def _likely(self) -> npt.NDArray[np.bool_]:
+        """Candidates that are estimated to keep the objective."""
+        x = self.x
+        limits = np.empty((2, 2, len(self.kinds)))  # whole and split, TTFT and TPOT, kind
+        for f, form in enumerate(("whole", "split")):
+            for i, kind in enumerate(self.kinds):
+                slo = self.runs.tightened(kind, form) if self.upper else self.goals.slo
+                limits[f, :, i] = slo.ttft_s or np.inf, slo.tpot_s or np.inf
+        own = limits[(x.answers >= 0).astype(np.int64), :, x.kind]
+        return np.asarray((x.estimate[0] <= own[:, 0]) & (x.estimate[1] <= own[:, 1]))
+
+    def runners_up(self) -> None:
+        """Simulate other cuts that keep the objective, so that the answer can say by how much they lose.
+
+        Their bounds ruled them out; a few of each are tried, the likeliest first.
+        """
+        best, x = self.found.best, self.x
+        if best is None or not self.proof.complete:
+            return
+        pair = x.kind * len(self.kinds) + x.answers
+        tried = {int(pair[e.index]) for e in self.found.evaluated if e.good}
+        at = np.flatnonzero((x.impossible == NOTHING) & np.isfinite(self._bound[:, 0]) & self._likely())
+        at = at[np.lexsort((x.estimate[1, at], self._bound[at, 0]))]
+        left: dict[int, set[float]] = {}
+        for i in at:
+            own, bound = int(pair[i]), round(float(self._bound[i, 0]), 6)
+            seen = left.get(own, set())
+            if own in tried or len(seen) >= TRIES or bound in seen or (own not in left and len(left) >= OTHERS):
+                continue
+            left[own] = seen | {bound}
+            e = self._simulate(int(i))
+            if e is not None and e.good:
+                tried.add(own)
+
     def _promising(self) -> npt.NDArray[np.int64]:
         """Columns that are estimated to keep the objective, the best first, then the simplest."""
         x, slo = self.x, self.goals.slo
         first, token = x.estimate[0], x.estimate[1]
-        ok = self._alive & (first <= (slo.ttft_s or np.inf)) & (token <= (slo.tpot_s or np.inf))
-        at = np.flatnonzero(ok)
+        at = np.flatnonzero(self._alive & self._likely())
         if not len(at):
             at = np.flatnonzero(self._alive)
             over = first[at] / (slo.ttft_s or 1.0) + token[at] / (slo.tpot_s or 1.0)
