@@ -135,7 +135,10 @@ def test_a_traffic_that_rises_and_falls_names_instances_at_both_ends() -> None:
     ("changes", "words"),
     [
         ({"serving__slo__ttft_s": 0.001}, ("one request alone", "TTFT", "% over", "slo.ttft_s of")),
-        ({"serving__traffic__rate_per_s": 400, "serving__traffic__num_requests": 4000}, ("arrive faster than they are served", "at most", "requests/s")),
+        (
+            {"serving__traffic__rate_per_s": 400, "serving__traffic__num_requests": 4000},
+            ("arrive faster than they are served", "at most", "requests/s"),
+        ),
         ({"model": "meta-llama/Llama-3.1-405B"}, ("does not fit in memory", "GiB more a device")),
         ({"search__space": {"replicas": [64]}}, ("search.space.replicas",)),
     ],
