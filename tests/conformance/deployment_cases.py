@@ -38,6 +38,11 @@ def deployments(engine: str) -> dict[str, dict[str, Any]]:
         "no prefix caching": (DENSE, [{"kv": {"prefix_caching": False}}], {}),
         "prefix caching": (DENSE, [{"kv": {"prefix_caching": True}}], {}),
         "block": (DENSE, [{"kv": {"block_size": 64}}], {}),
+        "host tier": (
+            DENSE, [{"plan": {"tp": 2}, "kv": {
+                "prefix_caching": True, "tiers": [{"kind": "host", "capacity_bytes": 64 * 2.0**30}],
+            }}], {},
+        ),
         "priority": (DENSE, [{"queue": "priority"}], {}),
         "fp16": (DENSE, [{}], {"precision": {"weights": "fp16"}}),
         "fp8": (DENSE, [{}], {"precision": {"weights": "fp8"}}),

@@ -24,7 +24,9 @@ LOST = {
     *((target, "fair queue") for target in TARGETS),
 }  # fmt: skip
 """What a target has no word for: refused, or said to be left out (the tests of `export` hold that)."""
-OLDER = {"0.5.2": ("priority", "ngram", "dcp", "cp"), "0.5.12": ("dcp",), "0.10.2": ("stream", "dcp", "cp")}
+OLDER = {
+    "0.5.2": ("priority", "ngram", "dcp", "cp"), "0.5.12": ("dcp",), "0.10.2": ("stream", "dcp", "cp", "host tier"),
+}  # fmt: skip
 """What a release does not have yet."""
 
 
@@ -55,6 +57,9 @@ def test_every_field_that_was_written_comes_back(target: str, version: str, tmp_
                     found = own.get(part, {}).get(field)
                     if (part, field, value) in (("limits", "cuda_graphs", True), ("kv", "prefix_caching", True)):
                         assert found in (None, True), (name, field)
+                    elif field == "tiers":
+                        assert [tier["kind"] for tier in found] == ["host"]
+                        assert found[0]["capacity_bytes"] == pytest.approx(value[0]["capacity_bytes"], rel=0.02)
                     else:
                         assert found == value, (name, field, own)
             assert own.get("role", "mixed") == pool.spec.role
@@ -172,3 +177,18 @@ def test_the_verbs_write_and_read(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert "tp: 4" in out.read_text("utf-8") and run(["serve", str(out), "--json"]) == 0
     assert run(["serve", str(scenario), "--export", "vlm"]) == 2
     assert "did you mean 'vllm'" in capsys.readouterr().err
+
+
+def test_a_search_writes_the_best_deployment(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    scenario = cases.deployments("vllm")["base"]
+    del scenario["serving"]["pools"]
+    scenario["search"] = {"target": "serving", "space": {"tp": [1, 2]}}
+    scenario["serving"]["slo"] = {"ttft_s": 2.0, "tpot_s": 0.1}
+    path = tmp_path / "search.yaml"
+    path.write_text(yaml.safe_dump(scenario), encoding="utf-8")
+    assert run(["plan", str(path), "--export", "vllm", "--export-dir", str(tmp_path / "out"), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert "vllm-server.sh" in [Path(file).name for file in found["export"]["files"]]
+    (pool,) = found["scenario"]["serving"]["pools"]
+    given = cases.given(cases.words(tmp_path / "out" / "vllm-server.sh"))
+    assert given["--tensor-parallel-size"] == [str(pool["plan"]["tp"])]

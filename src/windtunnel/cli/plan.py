@@ -82,7 +82,8 @@ def plan(
     from windtunnel.planner.serving.plan import ServingPlan
 
     if isinstance(result, ServingPlan):
-        _show_serving(result, as_json=as_json, output=output, html=html, simpler=simpler)
+        launch = export, target_version, export_dir, wrapper
+        _show_serving(result, launch, as_json=as_json, output=output, html=html, simpler=simpler)
         return
     if not result.proof.complete:
         note(f"stopped: the best plan so far follows; one up to {100 * result.proof.gap:.1f} % better may exist")
@@ -112,8 +113,9 @@ def plan(
 
 
 def _show_serving(
-    result: ServingPlan, *, as_json: bool, output: Path | None, html: Path | None, simpler: bool
-) -> None:
+    result: ServingPlan, launch: tuple[str | None, str | None, Path, str], *, as_json: bool, output: Path | None,
+    html: Path | None, simpler: bool,
+) -> None:  # fmt: skip
     """A deployment instead of a training plan."""
     if not result.proof.complete:
         note("stopped: the best deployment so far follows")
@@ -125,8 +127,9 @@ def _show_serving(
         from windtunnel.report.html_plan_serving import write
 
         note(f"report    {write(result, html)}")
+    exported = write_launch_files(result.scenario, (), *launch)
     if as_json:
-        print_json(result.to_dict())
+        print_json(result.to_dict() | ({"export": exported.to_dict()} if exported else {}))
         return
     from windtunnel.report.plan_serving import summary
 
@@ -153,5 +156,6 @@ def register(app: typer.Typer) -> None:
             "plan my.yaml --html report.html --stability",
             "plan imported.yaml --free",
             "plan my.yaml --export megatron --wrapper slurm",
+            "plan my-serving.yaml --export vllm --wrapper kubernetes",
         )
     )(plan)

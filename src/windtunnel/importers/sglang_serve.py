@@ -6,6 +6,7 @@ ranks of attention data parallelism too. Options without a field are data, `flag
 
 from __future__ import annotations
 
+import math
 import re
 
 from windtunnel.importers import server_load
@@ -104,6 +105,12 @@ def _limits(pool: Pool) -> None:
     pool.count("limits.scheduler_interval", "scheduler-recv-interval")
     if pool.switch("disable-radix-cache"):
         pool.field("kv.prefix_caching", False, "disable-radix-cache")
+    size = pool.number("hicache-size")
+    if pool.switch("enable-hierarchical-cache") and size is not None:
+        plan = [pool.launch.fields.get(f"{pool.path}.plan.{axis}", 1) for axis in ("tp", "dp", "pp", "cp")]
+        tier = {"kind": "host", "capacity_bytes": size * 1e9 * math.prod(plan)}
+        pool.field("kv.tiers", [tier], "hicache-size")
+        pool.leave("where a storage lies and how large it is, is configured elsewhere", "hicache-storage-backend")
     pool.get("disable-prefill-cuda-graph")
     for name in ("disable-cuda-graph", "disable-decode-cuda-graph"):
         if pool.switch(name):

@@ -49,7 +49,7 @@ def read(text: str, file: str, wanted: Wanted) -> Launch:
             name = str(pool.get("model") or (words[0].text if words else "")) or None
             model_of(launch, wanted, name, "the model", words[0].line if words else None)
         ranks = _plan(pool)
-        _limits(pool)
+        _limits(pool, ranks)
         _precision(pool, launch)
         if pool.get("cache-transceiver-config.backend") is not None:
             first = bool(pool.get("disable-overlap-scheduler"))
@@ -79,7 +79,7 @@ def _plan(pool: Pool) -> int:
     return ranks * pp * cp
 
 
-def _limits(pool: Pool) -> None:
+def _limits(pool: Pool, devices: int) -> None:
     pool.count("limits.max_num_seqs", "max-batch-size")
     pool.count("limits.max_num_batched_tokens", "max-num-tokens")
     pool.count("limits.max_model_len", "max-seq-len")
@@ -94,6 +94,10 @@ def _limits(pool: Pool) -> None:
         value = pool.switch(name)
         if value is not None:
             pool.field(field, value, name)
+    host = pool.number("kv-cache-config.host-cache-size")
+    if host is not None:
+        tier = {"kind": "host", "capacity_bytes": float(host * devices)}
+        pool.field("kv.tiers", [tier], "kv-cache-config.host-cache-size")
     if "cuda-graph-config" in pool.values and pool.get("cuda-graph-config") is None:
         pool.field("limits.cuda_graphs", False, "cuda-graph-config")
     for name in ("cuda-graph-config.enable-padding", "cuda-graph-config.max-batch-size"):

@@ -104,6 +104,11 @@ def _limits(pool: Pool) -> None:
         pool.field("limits.cuda_graphs", not eager[0], eager[1])
     if pool.get("scheduling-policy") == "priority":
         pool.field("queue", "priority", "scheduling-policy")
+    host = pool.get("kv-offloading-size")
+    pool.get("kv-offloading-backend")
+    if isinstance(host, int | float) and host:
+        tier = {"kind": "host", "capacity_bytes": host * float(1 << 30)}
+        pool.field("kv.tiers", [tier], "kv-offloading-size")
     swap = pool.get("swap-space")
     if isinstance(swap, int | float) and swap:
         pool.field("kv.swap_space_bytes", swap * float(1 << 30), "swap-space")

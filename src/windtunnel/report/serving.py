@@ -23,6 +23,7 @@ from windtunnel.report.serving_text import (
     short,
     slo_of,
     tasks_text,
+    tiers_text,
     traffic_line,
     verdict_text,
 )
@@ -124,6 +125,8 @@ def _figures(result: ServingResult) -> RenderableType:
     cache = f"{capacity.get('tokens', 0):,} tokens an instance, {percent(result.kv_cache_usage_max)} at most in use"
     if result.prefix_hit_rate:
         cache += f"\n{percent(result.prefix_hit_rate)} of prompt tokens were found in it"
+    if below := tiers_text(result.kv_tiers):
+        cache += f"\n{below}"
     grid.add_row("Cache", cache)
     if capacity.get("cache_bytes"):
         sizes = ", ".join(

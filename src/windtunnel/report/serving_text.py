@@ -52,6 +52,21 @@ def short(value: float) -> str:
     return "0 s"
 
 
+def tiers_text(tiers: dict[str, Any]) -> str:
+    """Where prompt tokens were found, level by level; what was lent."""
+    found = [f"{percent(own['hit_rate'])} {name}" for name, own in tiers.items() if "hit_rate" in own]
+    lines = [f"by level: {', '.join(found)}"] if found else []
+    lines += [
+        f"{name} is asked to write more than it can ({percent(own['writing_share'])} of its rate)"
+        for name, own in tiers.items()
+        if own.get("writing_share", 0.0) > 1.0
+    ]
+    if lent := tiers.get("lending"):
+        exchanged = percent(lent["exchange_share"])
+        lines.append(f"up to {percent(lent['most_lent_share'])} of all blocks were lent; exchanges took {exchanged}")
+    return "\n".join(lines)
+
+
 def money(value: float) -> str:
     """An amount of the price list's currency.
 

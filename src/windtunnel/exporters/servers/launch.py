@@ -82,7 +82,7 @@ WRITTEN = {
     "serving": {"engine", "engine_version", "precision", "pools", "router", "traffic", "slo", "speculation",
                 "streaming", "expert_skew"},
     "pool": {"role", "replicas", "plan", "limits", "kv", "policy", "queue", "admission"},
-    "kv": {"block_size", "prefix_caching", "num_blocks", "swap_space_bytes"},
+    "kv": {"block_size", "prefix_caching", "num_blocks", "swap_space_bytes", "tiers", "tier_loading"},
 }  # fmt: skip
 """Fields that targets write, or say themselves that they cannot."""
 

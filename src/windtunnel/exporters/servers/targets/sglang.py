@@ -123,12 +123,30 @@ def _limits(deployed: Deployed, pool: Pool, server: Server, draft: ServerDraft) 
         draft.set(server, "--scheduler-recv-interval", told.scheduler_interval)
     if pool.spec.kv.num_blocks:
         draft.set(server, "--max-total-tokens", pool.spec.kv.num_blocks * instance.limits.block)
+    _tiers(pool, server, draft)
     if pool.spec.kv.swap_space_bytes:
         draft.lacks("kv.swap_space_bytes: requests that are taken out are computed again")
     if pool.spec.policy and pool.spec.policy != "sglang":
         if instance.limits.mixed and instance.limits.chunked:
             draft.set(server, "--enable-mixed-chunk")
         draft.lacks(f"policy {pool.spec.policy}: SGLang's own scheduler runs")
+
+
+def _tiers(pool: Pool, server: Server, draft: ServerDraft) -> None:
+    """The hierarchical cache: host memory a rank, and a storage behind it."""
+    kinds = {tier.kind: tier for tier in pool.spec.kv.tiers}
+    if not kinds:
+        return
+    host = kinds.get("host")
+    if host is None:
+        draft.lacks("kv.tiers without host: SGLang reaches storage through host memory")
+        return
+    draft.set(server, "--enable-hierarchical-cache")
+    draft.set(server, "--hicache-size", max(round(host.capacity_bytes / 1e9 / pool.devices), 1))
+    for kind, backend in (("ssd", "file"), ("remote", "mooncake")):
+        if kind in kinds and draft.set(server, "--hicache-storage-backend", backend):
+            draft.note(f"kv.tiers {kind}: where it lies and how large it is, is configured in the {backend} backend")
+            return
 
 
 def _queue(queue: str, server: Server, draft: ServerDraft) -> None:

@@ -158,6 +158,11 @@ def _limits(
         put(draft, settings, "stream_interval", instance.stream_interval)
     if told.scheduler_interval and told.scheduler_interval > 1:
         draft.lacks(f"limits.scheduler_interval {told.scheduler_interval}: arrivals are seen at every step")
+    for tier in pool.spec.kv.tiers:
+        if tier.kind == "host":
+            put(draft, settings, "kv_cache_config.host_cache_size", int(tier.capacity_bytes / pool.devices))
+        else:
+            draft.lacks(f"kv.tiers {tier.kind}: blocks go to host memory alone")
     if pool.spec.kv.swap_space_bytes:
         draft.lacks("kv.swap_space_bytes: it takes no request out; its host cache holds blocks for reuse alone")
     if instance.queue.id != "fcfs":

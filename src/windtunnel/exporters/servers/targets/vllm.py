@@ -145,10 +145,20 @@ def _limits(deployed: Deployed, pool: Pool, server: Server, draft: ServerDraft) 
             draft.set(server, "--swap-space", f"{swap / (1 << 30):g}")
         else:
             draft.lacks("kv.swap_space_bytes: preempted sequences are computed again")
+    _tiers(pool, server, draft)
     if told.scheduler_interval and told.scheduler_interval > 1:
         draft.lacks(f"limits.scheduler_interval {told.scheduler_interval}: arrivals are seen at every step")
     if pool.spec.policy and pool.spec.policy not in OWN:
         draft.lacks(f"policy {pool.spec.policy}: vLLM's own scheduler runs")
+
+
+def _tiers(pool: Pool, server: Server, draft: ServerDraft) -> None:
+    """Host memory for blocks that are let go; drives and stores are LMCache's, which has a configuration of its own."""
+    for tier in pool.spec.kv.tiers:
+        if tier.kind == "host" and draft.set(server, "--kv-offloading-size", f"{tier.capacity_bytes / (1 << 30):g}"):
+            draft.set(server, "--kv-offloading-backend", "native")
+        elif tier.kind != "host":
+            draft.lacks(f"kv.tiers {tier.kind}: configured in LMCache (LMCacheConnectorV1), not by options")
 
 
 def _switch(draft: ServerDraft, server: Server, name: str, *, on: bool) -> None:
