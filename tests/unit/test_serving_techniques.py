@@ -73,9 +73,15 @@ def test_launches_in_a_row_save_nothing(add: Any) -> None:
     assert same.techniques == ("in-a-row",) and same.citations == (PAPER.line(),)
 
 
-@pytest.mark.parametrize("model", ["meta-llama/Llama-3.1-70B", "google/gemma-3-27b-pt", "Qwen/Qwen3-30B-A3B"])
-def test_launches_of_layers_take_what_the_iteration_model_counts(model: str) -> None:
-    d = prepare({**SCENARIO, "model": model})
+@pytest.mark.parametrize(
+    ("model", "weights"),
+    [
+        ("meta-llama/Llama-3.1-70B", "bf16"), ("google/gemma-3-27b-pt", "bf16"), ("Qwen/Qwen3-30B-A3B", "fp8_block"),
+        ("deepseek-ai/DeepSeek-V2-Lite", "fp8_block"), ("meta-llama/Llama-3.1-8B", "fp8"),
+    ],
+)  # fmt: skip
+def test_launches_of_layers_take_what_the_iteration_model_counts(model: str, weights: str) -> None:
+    d = prepare(merged(SCENARIO, {"model": model, "serving": {"precision": {"weights": weights}}}))
     layers, c = layers_of(d), d.iteration.coefficients
     gap = c.layer_s / 11
     for n in (7.0, 900.0):

@@ -109,7 +109,8 @@ class View:
     def _own(self, op: Operator, tokens: float) -> list[Launch]:
         device = self.cluster.device
         held = NetworkCoefficients.for_cluster(self.cluster).up.channels / max(device.num_sms, 1)
-        power, out = self.layers.c.roofline_power, []
+        power = self.layers.c.roofline_power
+        out: list[Launch] = []
         for name, tag, stream, seconds, moved, memory_s in self.layers.launches_of(op, np.array([tokens])):
             s, m = float(seconds[0]), float(memory_s[0])
             if stream != COMPUTE:
@@ -119,7 +120,8 @@ class View:
                 sm = max(compute_s, MEMORY_SM_SHARE * min(m, s)) / s if s > 0.0 else 0.0
             else:
                 sm = MEMORY_SM_SHARE if tag == "memory_bound" else 1.0
-            out.append(self._launch(name, tag, stream, s, sm, float(moved[0]), 1.0))
+            kernels = 1.0 if out else 1.0 + self.layers.beside(op)
+            out.append(self._launch(name, tag, stream, s, sm, float(moved[0]), kernels))
         return out
 
     def _attention(self, op: Operator, batch: ServingBatch) -> list[Launch]:
@@ -134,7 +136,7 @@ class View:
             prompt = name == "prompt_attention"
             sm = 1.0 if prompt or absorbed else MEMORY_SM_SHARE
             moved = 0.0 if prompt else seconds * read
-            out.append(self._launch(name, "attention", COMPUTE, seconds, sm, moved, 1.0 / len(some)))
+            out.append(self._launch(name, "attention", COMPUTE, seconds, sm, moved, self.layers.beside(op) / len(some)))
         return out
 
     def _launch(

@@ -168,11 +168,11 @@ class Layers:
         """Layers, each counted by its kernels and collectives over those of a dense one: what gaps come between."""
         one, total = np.ones(1), 0.0
         for kind, count in self.kinds.items():
-            launches = sum(len(self.launches_of(op, one)) + self._beside(op) for op in self.local[kind])
+            launches = sum(len(self.launches_of(op, one)) + self.beside(op) for op in self.local[kind])
             total += count * launches / DENSE_LAUNCHES
         return total
 
-    def _beside(self, op: Operator) -> int:
+    def beside(self, op: Operator) -> int:
         """Kernels that come with an operator: the rotary part of attention, casts of activations.
 
         Latent attention multiplies queries and outputs with absorbed projections and joins their rotary parts.

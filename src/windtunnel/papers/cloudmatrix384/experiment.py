@@ -72,12 +72,13 @@ def step_s(values: Values, batch: int, factor: float) -> float:
     """Seconds of one decode step with so many requests an NPU."""
     count = batch * fixed("decode_npus")
     kv = count * (fixed("prompt") + 0.5 * values["output"])
-    return deployed(DECODE, values, factor).iteration.seconds(2 * count, kv=kv, sequences=count, decoding=count)
+    one = deployed(DECODE, values, factor).iteration
+    return float(one.seconds(2 * count, kv=kv, sequences=count, decoding=count))
 
 
 def decode_rate(values: Values, batch: int, factor: float) -> float:
     """Output tokens per second and NPU."""
-    return batch * (1.0 + values["acceptance"]) / step_s(values, batch, factor)
+    return float(batch * (1.0 + values["acceptance"]) / step_s(values, batch, factor))
 
 
 @lru_cache(maxsize=32)
@@ -88,7 +89,7 @@ def _factor(text: str) -> float:
         middle = (low * high) ** 0.5
         enough = decode_rate(values, fixed("batches")["loose"], middle) >= fixed("published")
         low, high = (low, middle) if enough else (middle, high)
-    return (low * high) ** 0.5
+    return float((low * high) ** 0.5)
 
 
 def factor(values: Values) -> float:
@@ -102,7 +103,8 @@ def prefill_rate(values: Values) -> float:
     tokens = npus * fixed("prompt_tokens")
     count = tokens // prompt
     one = deployed(PREFILL, values, factor(values)).iteration
-    return tokens / npus / one.seconds(tokens, pairs=count * 0.5 * prompt**2, prompt_tokens=tokens, sequences=count)
+    seconds = one.seconds(tokens, pairs=count * 0.5 * prompt**2, prompt_tokens=tokens, sequences=count)
+    return float(tokens / npus / seconds)
 
 
 def measures() -> dict[str, Measure]:

@@ -58,18 +58,19 @@ def rate(devices: int, values: Values, attention: int = 0) -> float:
     if not count:
         return 0.0
     iteration = deployed(devices, values, attention).iteration
-    return count / iteration.seconds(count, kv=count * values["context"], sequences=count)
+    return float(count / iteration.seconds(count, kv=count * values["context"], sequences=count))
 
 
 def homogeneous(values: Values) -> float:
     """Best tokens per second and H100."""
-    return max(rate(n, values) / n for n in fixed("homogeneous"))
+    return max(rate(n, values) / float(n) for n in fixed("homogeneous"))
 
 
 def offloaded(values: Values) -> float:
     """Best tokens per second and money, an H100's hour being 1."""
-    n = fixed("compute_devices")
-    return max(rate(n, values, m) / (n + m / values["price_ratio"]) for m in fixed("attention_devices"))
+    n = int(fixed("compute_devices"))
+    money = {m: float(n + m / values["price_ratio"]) for m in fixed("attention_devices")}
+    return max(rate(n, values, m) / cost for m, cost in money.items())
 
 
 def gain(values: Values) -> float:
