@@ -188,7 +188,7 @@ class Layers:
         one, total = np.ones(1), 0.0
         for kind, count in self.kinds.items():
             for op in self.local[kind]:
-                launches = len(self.launches_of(op, one)) + self._beside(op) + EAGER.get(op.name, 0)
+                launches = len(self.launches_of(op, one)) + self.beside(op) + EAGER.get(op.name, 0)
                 total += count * launches / DENSE_LAUNCHES
         return total
 
