@@ -175,6 +175,9 @@ def test_the_verbs_write_and_read(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert run(["import", str(script), "--device", "h100-sxm-80gb", "--nodes", "4", "-o", str(out)]) == 0
     assert f"next: windtunnel serve {out}" in capsys.readouterr().err
     assert "tp: 4" in out.read_text("utf-8") and run(["serve", str(out), "--json"]) == 0
+    folder = ["import", str(tmp_path / "launch"), "--device", "h100-sxm-80gb", "--nodes", "4", "--json"]
+    assert run(folder) == 0
+    assert json.loads(capsys.readouterr().out)["scenario"]["serving"]["traffic"]["rate_per_s"] == 2.0
     assert run(["serve", str(scenario), "--export", "vlm"]) == 2
     assert "did you mean 'vllm'" in capsys.readouterr().err
 
@@ -192,3 +195,22 @@ def test_a_search_writes_the_best_deployment(tmp_path: Path, capsys: pytest.Capt
     (pool,) = found["scenario"]["serving"]["pools"]
     given = cases.given(cases.words(tmp_path / "out" / "vllm-server.sh"))
     assert given["--tensor-parallel-size"] == [str(pool["plan"]["tp"])]
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_written_folder_is_the_deployment_again(target: str, tmp_path: Path) -> None:
+    for i, name in enumerate(("base", "replicas", "split", "prefix aware", "two nodes, dp")):
+        scenario = cases.deployments(target)[name]
+        export(scenario, target, None, tmp_path / str(i))
+        text = formats.launch_folder(tmp_path / str(i))
+        device = scenario["cluster"]["device"]
+        back = taken(text, device, str(tmp_path / str(i) / "*.sh"), nodes=4).scenario()
+        one, two = deployed(back), deployed(scenario)
+        assert {pool.spec.role: (pool.spec.replicas, pool.spec.plan) for pool in one.pools} == {
+            pool.spec.role: (pool.spec.replicas, pool.spec.plan) for pool in two.pools
+        }, name
+        if target != "trtllm":  # nginx has no options
+            assert one.serving.router == two.serving.router, name
+        given, found = two.serving.traffic, one.serving.traffic
+        assert (found.rate_per_s, found.num_requests) == (given.rate_per_s, given.num_requests), name
+        assert (found.input_tokens, found.output_tokens) == (given.input_tokens, given.output_tokens), name

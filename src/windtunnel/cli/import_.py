@@ -84,6 +84,7 @@ def import_(
     """
     from windtunnel.errors import BadInput
     from windtunnel.importers import formats
+    from windtunnel.importers.formats import launch_folder
     from windtunnel.importers.launch import Wanted
     from windtunnel.importers.traces import TRACES, Options
 
@@ -103,8 +104,9 @@ def import_(
         return
     if said != (None, None, None):
         raise BadInput(f"{config}: is no trace; --time-unit, --block-size and --characters-per-token are for traces")
-    text = "" if config.is_dir() else _text(config)
-    kind = format or (formats.HF_CONFIG if config.is_dir() else formats.detect(text, str(config)))
+    scripts = launch_folder(config)
+    text = scripts or ("" if config.is_dir() else _text(config))
+    kind = format or (formats.HF_CONFIG if not text else formats.detect(text, str(config)))
     wanted = Wanted(
         device=device, nodes=nodes, devices_per_node=devices_per_node, model=model, name=name or None,
         seq_len=seq_len, global_batch=global_batch, mbs=mbs, vocab_size=vocab_size, framework=framework,
@@ -117,7 +119,10 @@ def import_(
             )
         _model(config, name, output, as_json)
     else:
-        _scenario(formats.read(kind, text, str(config), wanted), wanted, output, as_json)
+        launch = formats.read(kind, text, str(config / "*.sh" if scripts else config), wanted)
+        if scripts:
+            launch.forget_lines()
+        _scenario(launch, wanted, output, as_json)
 
 
 def _text(config: Path) -> str:

@@ -6,6 +6,7 @@ import importlib
 import json
 import pkgutil
 from functools import cache
+from pathlib import Path
 from types import ModuleType
 from typing import cast
 
@@ -52,6 +53,17 @@ def detect(text: str, file: str) -> str:
 def read(format: str, text: str, file: str, wanted: Wanted) -> Launch:
     """Read a launch file in a format of `names()` other than Hugging Face's."""
     return cast("Launch", _readers()[format].read(text, file, wanted))
+
+
+def launch_folder(folder: Path) -> str:
+    """All scripts of a folder that holds launch files and no model; empty for anything else."""
+    if not folder.is_dir() or (folder / "config.json").exists():
+        return ""
+    texts = []
+    for path in sorted(folder.glob("*.sh")):
+        if path.name != "serve.sh" and not path.name.startswith("load-"):  # what starts these scripts, a second load
+            texts.append(path.read_text("utf-8"))
+    return "\n".join(texts)
 
 
 def _is_model_config(text: str) -> bool:

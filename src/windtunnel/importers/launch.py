@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -220,6 +220,13 @@ class Launch:
             out.append(Problem(problem.field, problem.rule + said, problem.value, problem.nearest, self.file,
                                found[1] if found else None))  # fmt: skip
         return BadInput(out)
+
+    def forget_lines(self) -> None:
+        """Lines are of several files together, and say nothing."""
+        self.origin = {path: (said, None) for path, (said, _) in self.origin.items()}
+        self.unread = [replace(left, line=None) for left in self.unread]
+        self.ignored = [replace(left, line=None) for left in self.ignored]
+        self.problems = [replace(problem, line=None) for problem in self.problems]
 
     def as_dict(self) -> dict[str, Any]:
         """For `--json`."""

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import Any
 
 from windtunnel.importers.launch import Launch, Wanted
 from windtunnel.importers.server_command import Command
 from windtunnel.importers.settings import Settings, options
 
+_POOL = re.compile(r"^# pool \S+: (\d+) of \d+ devices", re.MULTILINE)
+_POLICY = re.compile(
+    r"(?:vllm-router|sglang_router\.launch_router|sglang-router)[^\n]*?(?:\\\n[^\n]*?)*?--policy[ =](\w+)"
+)
+_RULES = {"round_robin": "round_robin", "random": "random", "power_of_two": "power_of_two",
+          "cache_aware": "prefix_aware"}  # fmt: skip
 STAND_INS = {"rate_per_s": 1.0, "num_requests": 500, "input_tokens": 1024, "output_tokens": 128}
 """Traffic where the file holds none: something to run, not a prediction."""
 
@@ -118,8 +125,23 @@ def alike(launch: Launch, number: int) -> None:
             for key in [key for key in launch.fields if key.startswith(f"serving.pools.{number}.")]:
                 del launch.fields[key]
             own = f"serving.pools.{i}.replicas"
-            launch.set(own, int(launch.fields.get(own, 1)) + 1, "commands that are alike")
+            both = int(launch.fields.get(own, 1)) + int(last.get("replicas", 1))
+            launch.set(own, both, "commands that are alike")
             return
+
+
+def written_copies(text: str, commands: int) -> list[int]:
+    """Instances by command, where the scripts are ones that `export` wrote; empty elsewhere."""
+    found = [int(count) for count in _POOL.findall(text)]
+    return found if len(found) == commands else []
+
+
+def router(launch: Launch, text: str) -> None:
+    """The rule of vllm-router or sglang-router in front of the servers."""
+    match = _POLICY.search(text)
+    word = _RULES.get(match.group(1)) if match else None
+    if match and word:
+        launch.set("serving.router", word, f"--policy {match.group(1)}", text.count("\n", 0, match.start()) + 1)
 
 
 def traffic(launch: Launch) -> None:

@@ -12,7 +12,7 @@ import re
 from windtunnel.importers import server_load
 from windtunnel.importers.launch import Launch, Wanted
 from windtunnel.importers.server_command import beside, commands, from_yaml
-from windtunnel.importers.server_fields import Pool, alike, cluster_of, model_of, traffic
+from windtunnel.importers.server_fields import Pool, alike, cluster_of, model_of, router, traffic, written_copies
 
 FORMAT = "sglang"
 TITLE = "sglang.launch_server"
@@ -42,7 +42,8 @@ def read(text: str, file: str, wanted: Wanted) -> Launch:
     launch.set("serving.engine", "sglang", "the program")
     nodes = 0
     place: tuple[str, int | None] = (TITLE, None)
-    for command in found:
+    copies = written_copies(text, len(found))
+    for i, command in enumerate(found):
         number = len({key.split(".")[2] for key in launch.fields if key.startswith("serving.pools.")})
         beside(command, "config", file, launch)
         pool = Pool(launch, command, number)
@@ -59,10 +60,13 @@ def read(text: str, file: str, wanted: Wanted) -> Launch:
         own = pool.number("nnodes") or 1
         if own > nodes:
             nodes, place = own, pool.said("nnodes") if own > 1 else place
+        if copies and copies[i] > 1:
+            pool.launch.set(f"{pool.path}.replicas", copies[i], "the pool's own line")
         pool.rest()
         alike(launch, number)
     cluster_of(launch, wanted, max(nodes, 1), *place)
     server_load.read(launch, text, wanted.env)
+    router(launch, text)
     traffic(launch)
     return launch
 
