@@ -246,3 +246,49 @@ def test_answers_of_one_pool_route_like_the_twin() -> None:
         requests, fleet, router=Watch(reference.RouterId(fleet.limits[0].router), fleet.limits[0].seed)
     )  # fmt: skip
     assert seen == {fleet.entries}
+
+
+def mixed_pool(seed: int, prompt_tokens: int, answers_in_line: int) -> reference.Router:
+    from windtunnel.serving.routers import ROUTERS
+
+    own = ROUTERS.get("mixed_pool").twin(reference.RouterId.LEAST_TOKENS, seed)
+    own.context = replace(
+        own.context, options={"prompt_tokens": prompt_tokens, "answers_in_line": answers_in_line}
+    )  # fmt: skip
+    return own
+
+
+@pytest.mark.parametrize("seed", range(800, 812))
+def test_a_mixed_pool_that_never_lends_is_the_shortest_queue(seed: int) -> None:
+    (a, fleet), (b, _) = split(seed), split(seed)
+    first = replace(fleet.limits[0], router=int(reference.RouterId.LEAST_TOKENS))
+    fleet = replace(fleet, limits=(first, *fleet.limits[1:]))
+    loop.serve_fleet(a, fleet)
+    loop.serve_fleet_plainly(b, fleet, router=mixed_pool(first.seed, 1 << 30, 1 << 30))
+    for name in TIMES:
+        assert np.array_equal(getattr(a, name), getattr(b, name), equal_nan=True), name
+
+
+@pytest.mark.parametrize("seed", range(820, 840))
+def test_a_mixed_pool_that_lends_loses_nothing(seed: int) -> None:
+    requests, fleet = split(seed)
+    outcome = loop.serve_fleet_plainly(requests, fleet, router=mixed_pool(fleet.limits[0].seed, 64, 1))
+    assert set(requests.state.tolist()) <= {DONE, REJECTED}
+    assert np.isfinite(requests.finish_s[requests.state == DONE]).all()
+    for k, total in enumerate(outcome.totals):
+        assert total["kv_max"] <= fleet.limits[fleet.pool[k]].blocks
+
+
+def test_a_mixed_pool_shortens_the_line_of_a_burst() -> None:
+    limits = Limits(budget=2048, max_seqs=64, block=16, blocks=10**5, kv=1e-7)
+    fleet = Fleet(
+        (limits, limits), stacked([np.stack([LINEAR, 0 * LINEAR])] * 2), np.array([0, 1, 1]),
+        np.array([True, False, False]), 1, Handover(np.full((3, 3, 3), 1e-6), np.zeros((3, 3)), np.arange(3)),
+    )  # fmt: skip
+    last = {}
+    for tokens in (1 << 30, 2000):
+        q = Requests(np.linspace(0, 0.1, 40), np.full(40, 1000, np.int32), np.full(40, 30, np.int32))
+        loop.serve_fleet_plainly(q, fleet, router=mixed_pool(1, tokens, 1 << 30))
+        last[tokens] = q.first_token_s.max()
+        assert (q.state == DONE).all()
+    assert last[2000] < 0.5 * last[1 << 30]

@@ -134,6 +134,8 @@ class Instance:
     """Prompts are computed for another pool."""
     promised: int = 0
     """Such prompts that are sent here while their answers wait for blocks."""
+    answers_only: bool = False
+    """It takes no requests in."""
     moving: list[Request] = field(default_factory=list)
     """Answers that have blocks, whose cache is not here yet."""
     ready: list[Request] = field(default_factory=list)
@@ -372,6 +374,10 @@ class Router:
     def ended(self, one: Instance, q: Request) -> None:
         """An answer is complete."""
 
+    def keeps(self, one: Instance, q: Request) -> bool:
+        """Whether an instance that computes prompts for others answers this one itself."""
+        return False
+
     def draw(self) -> float:
         """A number in [0, 1), the same as the jitted loop draws."""
         mask = 0xFFFFFFFFFFFFFFFF
@@ -437,6 +443,8 @@ class Twin:
             one.linear = fleet.tables[p, 0]
             one.overlap = fleet.overlaps[p] if fleet.overlaps else None
         self.entries = self.instances[: fleet.entries]
+        for one in self.instances[fleet.entries :]:
+            one.answers_only = True
         if fleet.caching:
             chains = chains or chains_of(requests, fleet.block)
             for q in self.all:
@@ -550,7 +558,8 @@ class Twin:
         """A request comes, or (kept by the control) can be sent at last; returns the instances that hear of it."""
         if self.control is not None and not self.control.takes(q, now):
             return []
-        k = self.entries[self.router.route(self.entries, q)].index
+        place = self.router.route(self.entries, q)
+        k = self.entries[place].index if place < len(self.entries) else place  # beyond them: one that only answers
         q.instance = k
         one = self.instances[k]
         if self.answers is not None:

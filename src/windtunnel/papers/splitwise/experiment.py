@@ -107,8 +107,7 @@ def most(kind: str, machines: int, tokens: int, values: Values) -> float:
 
 def split(kind: str, machines: int, values: Values) -> float:
     """The best of all sizes of the two pools."""
-    sizes = [max(round(share * machines), 1) for share in fixed("token_machines")]
-    return max(most(kind, machines, tokens, values) for tokens in sizes)
+    return max(most(kind, machines, tokens, values) for tokens in fixed("token_machines"))
 
 
 def _cost(kind: str) -> float:
