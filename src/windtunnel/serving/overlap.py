@@ -36,15 +36,20 @@ class Overlap:
     share: Floats
     """(K, U, V) over `RATIOS` of prompt attention and of decode attention; NaN where nobody has asked yet."""
     known: dict[tuple[int, int, int], float] = field(default_factory=dict, compare=False)
+    scales: dict[float, tuple[float, float]] = field(default_factory=dict, compare=False)
 
     @staticmethod
     def of(tokens: Floats, linear_s: Floats, host_s: Floats, price: Callable[[list[Point]], Floats]) -> Overlap:
         """A surface whose knots are priced when they are first needed."""
         return Overlap(tokens, linear_s, price, host_s, np.full((len(tokens), len(RATIOS), len(RATIOS)), np.nan))
 
-    def linear(self, tokens: float) -> float:
-        """Seconds of linear layers."""
-        return float(np.interp(tokens, self.tokens, self.linear_s))
+    def scale(self, tokens: float) -> tuple[float, float]:
+        """Seconds of linear layers, and of the host's launches of prompts."""
+        found = self.scales.get(tokens)
+        if found is None:
+            both = (float(np.interp(tokens, self.tokens, x)) for x in (self.linear_s, self.host_s))
+            found = self.scales[tokens] = next(both), next(both)
+        return found
 
     def fill(self, cells: Iterable[tuple[int, int, int]]) -> None:
         """Price knots that are not known yet, in one engine call."""
@@ -57,7 +62,10 @@ class Overlap:
 
     def _corners(self, tokens: int, cells: Sequence[tuple[int, int]]) -> list[float]:
         """Seconds saved at knots of attention."""
-        if any((tokens, i, j) not in self.known for i, j in cells):
+        known = self.known
+        try:
+            return [known[tokens, i, j] for i, j in cells]
+        except KeyError:
             k = int(np.clip(np.searchsorted(self.tokens, tokens, side="right") - 1, 0, max(len(self.tokens) - 2, 0)))
             n = min(k + 1, len(self.tokens) - 1)
             span = self.tokens[n] - self.tokens[k]
@@ -65,7 +73,7 @@ class Overlap:
             self.fill((m, i, j) for m in (k, n) for i, j in cells)
             for i, j in cells:
                 share = (1.0 - w) * self.share[k, i, j] + w * self.share[n, i, j]
-                self.known[tokens, i, j] = float(share) * self.linear(tokens)
+                self.known[tokens, i, j] = float(share) * self.scale(tokens)[0]
         return [self.known[tokens, i, j] for i, j in cells]
 
     def saved(self, tokens: float, prompt_s: float, decode_s: float) -> float:
@@ -76,7 +84,7 @@ class Overlap:
             prompt_s: attention of prompts, all layers.
             decode_s: attention of decoding sequences, all layers.
         """
-        linear = self.linear(tokens)
+        linear, issued = self.scale(tokens)
         i, a = _between(RATIOS, prompt_s / linear)
         j, b = _between(RATIOS, decode_s / linear)
         if prompt_s <= 0.0:
@@ -84,7 +92,6 @@ class Overlap:
             return (1.0 - b) * low + b * high
         four = self._corners(round(tokens), ((i, j), (i, j + 1), (i + 1, j), (i + 1, j + 1)))
         less, more = ((1.0 - b) * low + b * high for low, high in (four[:2], four[2:]))
-        issued = float(np.interp(tokens, self.tokens, self.host_s))
         return min((1.0 - a) * less + a * more, linear + prompt_s + decode_s - issued)
 
     def run(self, tokens: int, decode_s: float, more_s: float) -> tuple[float, float, int]:
@@ -95,7 +102,7 @@ class Overlap:
             decode_s: attention of the first step.
             more_s: what each step's attention takes more than the one before.
         """
-        linear = self.linear(tokens)
+        linear = self.scale(tokens)[0]
         ratio = decode_s / linear
         if ratio >= RATIOS[-1] or more_s <= 0.0:
             return self.saved(tokens, 0.0, decode_s), 0.0, 1 << 30
