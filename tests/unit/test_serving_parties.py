@@ -37,4 +37,4 @@ def test_tasks() -> None:
     calls = [{"id": "a", "input_tokens": 100, "output_tokens": 20},
              {"id": "b", "after": ["a"], "input_tokens": 10, "output_tokens": 20}]  # fmt: skip
     text = shown(traffic={"rate_per_s": 5, "num_requests": 20, "agents": [{"name": "pair", "calls": calls}]})
-    assert "pair (tasks)" in text and "latency p50" in text
+    assert "pair: 20 of 2 requests" in text

@@ -1,4 +1,4 @@
-"""Tenants, tasks of agents and a changing number of instances, on the terminal."""
+"""Tenants and a changing number of instances, on the terminal."""
 
 from __future__ import annotations
 
@@ -29,8 +29,6 @@ def parts(result: ServingResult) -> list[RenderableType]:
                 f"{count(fair['service_difference_max'])} at most"
             )
             out.append(Text(line, style="dim"))
-    if result.tasks:
-        out += [Text(), _tasks(result.tasks)]
     if result.scaling:
         out += [Text(), Text(scaling_text(result))]
     return out
@@ -54,19 +52,6 @@ def _tenants(tenants: dict[str, dict[str, Any]]) -> Table:
             short(t["e2e_s"]["p50"]), percent(t["slo_attainment"]),
         ]  # fmt: skip
         table.add_row(name, *cells, *([f"{t['shed']:,}"] if shed else []))
-    return table
-
-
-def _tasks(tasks: dict[str, dict[str, Any]]) -> Table:
-    table = _columns(("tasks", "calls each", "latency p50", "p90", "p99", "objective"))
-    for name, t in tasks.items():
-        if name == "all" and len(tasks) == 2:
-            continue
-        d = t["latency_s"]
-        table.add_row(
-            f"{name} (tasks)", f"{t['completed']:,}", f"{t['calls_per_task']:.3g}", short(d["p50"]), short(d["p90"]),
-            short(d["p99"]), percent(t["attainment"]),
-        )  # fmt: skip
     return table
 
 
