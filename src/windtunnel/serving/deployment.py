@@ -224,6 +224,8 @@ def _check(
             i = next(i for i, pool in enumerate(serving.pools) if pool.role == role)
             rule = f"needs a pool with role {other} beside it: {_LACKS[role]}"
             problems.add(f"serving.pools[{i}].role", role, rule)
+    if serving.mesh is not None:
+        _check_mesh(serving, problems)
     for i, pool in enumerate(serving.pools):
         if pool.attention_pool is not None and not any(x.technique.id == "lamina" for x in techniques):
             rule = "is set by the technique lamina; name that under techniques"
@@ -238,6 +240,21 @@ def _check(
     if own.mode in ("layers", "chunks") and own.reserve_first is False:
         rule = f"must be true for mode {own.mode}: the decode instance needs blocks while the prompt is computed"
         problems.add("serving.transfer.reserve_first", False, rule)
+
+
+def _check_mesh(serving: ServingSpec, problems: ProblemList) -> None:
+    """What deployments that share devices do not go with."""
+    traffic = serving.traffic
+    if len(traffic.tenants) < 2:
+        problems.add("serving.mesh", None, "needs traffic.tenants, two at least: each has weights of its own")
+    if traffic.concurrency or any(t.sessions or t.concurrency for t in traffic.tenants) or traffic.sessions:
+        problems.add("serving.mesh", None, "stands without sessions and closed loops")
+    for name in ("autoscale", "speculation"):
+        if getattr(serving, name):
+            problems.add("serving.mesh", None, f"stands without {name}")
+    for i, pool in enumerate(serving.pools):
+        if pool.plan.pp > 1 or pool.role != "mixed":
+            problems.add(f"serving.pools[{i}]", None, "must be mixed and without stages (pp 1) beside serving.mesh")
 
 
 def _check_split(serving: ServingSpec, pool: PoolSpec, where: str, problems: ProblemList) -> None:

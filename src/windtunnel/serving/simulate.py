@@ -26,6 +26,7 @@ from windtunnel.serving.hooks import hooks_of
 from windtunnel.serving.interval import FULL_CACHE, band
 from windtunnel.serving.layers import Layers
 from windtunnel.serving.limits import Router as Rule
+from windtunnel.serving.mesh.deployment import mesh
 from windtunnel.serving.metrics import (
     backlog_grows,
     distribution,
@@ -122,6 +123,8 @@ def run(d: Deployment, requests: Requests, *, assumed: tuple[tuple[str, Any, str
     hook = hooks[0]
     if d.pool.sm_split is not None:
         outcome = _split(d, requests)
+    elif d.serving.mesh is not None:
+        outcome = mesh(d, requests)
     elif hook is None:
         outcome = loop.serve_fleet(requests, fleet, chains)
     else:

@@ -12,6 +12,7 @@ from windtunnel.specs.autoscale import AutoscaleSpec
 from windtunnel.specs.base import Bytes, Count, Inconsistent, Named, Seconds, Spec
 from windtunnel.specs.experts import ExpertLoadSpec
 from windtunnel.specs.kv_tiers import KvTier, SimilarSpec
+from windtunnel.specs.mesh import MeshSpec
 from windtunnel.specs.sm_split import SmSplitSpec
 from windtunnel.specs.speculation import SpeculationSpec
 from windtunnel.specs.traffic import TrafficSpec
@@ -160,6 +161,8 @@ class ServingSpec(Spec):
     precision: ServingPrecision = ServingPrecision()
     pools: tuple[PoolSpec, ...] = ()
     """Absent: one mixed pool with the scenario's own tp, pp, ep and dp."""
+    mesh: MeshSpec | None = None
+    """Several models on shared devices: every tenant has weights of its own."""
     autoscale: AutoscaleSpec | None = None
     """Instances of the first pool come and go; its `replicas` are there at the start."""
     router: Named = "round_robin"

@@ -56,6 +56,8 @@ def draw(spec: TrafficSpec, seed: int) -> tuple[Requests, tuple[tuple[str, Any, 
         if count == 0:
             continue
         own, said = _one(spec, tenant, count, seed + _SEEDS_APART * (i + 1))
+        if not len(own):
+            continue
         own.tenant[:] = i
         own.priority[:] = tenant.priority
         assert own.content is not None
@@ -87,6 +89,8 @@ def _one(spec: TrafficSpec, tenant: Tenant, count: int | None, seed: int) -> tup
     alone = spec.model_copy(update=given)
     traffic = drawn_alone(alone, seed)
     requests = traffic.requests
+    if not len(requests):
+        return requests, ()
     requests.arrival_s = requests.arrival_s + tenant.start_s
     requests.content, requests.group = _content(requests, alone, tenant, seed)
     if tenant.concurrency is not None:
