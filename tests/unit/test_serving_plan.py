@@ -201,6 +201,19 @@ def test_terminal_json_and_html(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert "nearest miss" in capsys.readouterr().err
 
 
+def test_whole_prompts_beyond_the_token_budget_are_priced_not_drawn_out() -> None:
+    """A policy that does not cut prompts computes them in one iteration, however small its budget."""
+    first = []
+    for budget in (256, 8192):
+        limits = {"max_num_batched_tokens": budget, "max_num_seqs": 8}
+        data = small(
+            serving__engine="trtllm", serving__pools=[{"plan": {"tp": 1}, "limits": limits}],
+            serving__traffic={"concurrency": 1, "num_requests": 20, "input_tokens": 6000, "output_tokens": 20},
+        )  # fmt: skip
+        first.append(api.simulate_serving(data).ttft_s.p50)
+    assert first[0] == pytest.approx(first[1], rel=0.005)
+
+
 @pytest.mark.parametrize("file", EXAMPLES, ids=lambda f: f.stem)
 def test_examples_have_an_answer(file: Path) -> None:
     plan = api.plan(file)

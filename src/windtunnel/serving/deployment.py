@@ -137,7 +137,10 @@ class Deployment:
             for p in self.pools
         ]  # fmt: skip
         tables = [
-            p.iteration.tables(x.most_tokens, p.spec.limits.cuda_graph_sizes, x.max_seqs, x.ranks)
+            p.iteration.tables(
+                x.most_tokens if x.chunked else max(x.most_tokens, int(p.iteration.linear.tokens[-1])),
+                p.spec.limits.cuda_graph_sizes, x.max_seqs, x.ranks,
+            )
             for p, x in zip(self.pools, own, strict=True)
         ]  # fmt: skip
         counts = [p.lanes for p in self.pools]
@@ -344,11 +347,11 @@ def _agree(instances: Sequence[Instance], problems: ProblemList) -> None:
 
 def _pool(
     serving: ServingSpec, index: int, group: int, cluster: ClusterSpec, model: ModelSpec, instance: Instance,
-    techniques: tuple[Applied, ...],
+    techniques: tuple[Applied, ...], most: int = 0,
 ) -> Pool:  # fmt: skip
-    """One pool's iterations and limits."""
+    """One pool's iterations, up to `most` tokens or the largest batch, and limits."""
     spec = serving.pools[index]
-    most = instance.limits.most_tokens
+    most = max(most, instance.limits.most_tokens)
     coefficients = serving_coefficients(serving.engine, serving.engine_version, cluster.device)
     own = capped(
         model, cluster, instance.shape, coefficients, most_tokens=most, expert_skew=serving.expert_skew,
@@ -369,6 +372,20 @@ def _pool(
     limits = lane_limits(iteration, instance, seed=serving.traffic.seed)
     own = replace(own, iteration=iteration)
     return Pool(index, name, spec, group, cluster, model, instance, iteration, limits, own)
+
+
+def reaching(d: Deployment, longest: int) -> Deployment:
+    """With iterations priced up to whole prompts of `longest` tokens, where a policy does not cut prompts."""
+    pools = []
+    for p in d.pools:
+        own = p.instance.limits
+        if own.chunked or p.spec.role == "decode" or longest <= int(p.iteration.linear.tokens[-1]):
+            pools.append(p)
+            continue
+        most = longest + own.max_seqs * own.step_tokens
+        more = _pool(d.serving, p.index, p.group, p.cluster, p.model, p.instance, d.techniques, most)
+        pools.append(replace(more, spec=p.spec))
+    return replace(d, pools=tuple(pools))
 
 
 def lane_limits(iteration: IterationModel, instance: Instance, *, concurrency: int = 0, seed: int = 0) -> Limits:

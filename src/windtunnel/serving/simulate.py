@@ -21,7 +21,7 @@ from windtunnel.serving.by_pool import PoolRun, figures, power_of_all, records, 
 from windtunnel.serving.by_task import by_task
 from windtunnel.serving.by_tenant import by_tenant
 from windtunnel.serving.composition import PROMPTS
-from windtunnel.serving.deployment import Deployment, Pool, prepare
+from windtunnel.serving.deployment import Deployment, Pool, prepare, reaching
 from windtunnel.serving.hooks import hooks_of
 from windtunnel.serving.interval import FULL_CACHE, band
 from windtunnel.serving.layers import Layers
@@ -104,6 +104,9 @@ def run(d: Deployment, requests: Requests, *, assumed: tuple[tuple[str, Any, str
     """
     count = len(requests)
     every = 1 if count <= KEEP_EVENTS_BELOW else -(-count // KEEP_EVENTS_BELOW)
+    if count:
+        longest = int((requests.input_tokens + requests.output_tokens).max())
+        d = reaching(d, min(longest, d.instance.max_model_len or longest))
     limits, fleet = d.limits, d.fleet(every)
     shared = d.serving.traffic.shared_prefix_tokens
     chains = chains_of(requests, fleet.block, shared) if fleet.caching else None
