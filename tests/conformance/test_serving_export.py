@@ -194,3 +194,22 @@ def test_techniques_are_switched_on_or_said(target: str, option: str, tmp_path: 
     assert [item for item in done.unsupported if "technique" in item] == [
         f"technique tokenweave: {'vLLM' if target == 'vllm' else 'SGLang'} has no switch for it"
     ]
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_pools_on_groups_of_unlike_devices_lie_on_their_nodes(target: str, tmp_path: Path) -> None:
+    scenario = cases.deployments(target)["split"]
+    scenario["cluster"] = {"groups": [
+        {"device": "h100-sxm-80gb", "nodes": 1, "devices_per_node": 8},
+        {"device": "mi300x", "nodes": 1, "devices_per_node": 8},
+    ]}  # fmt: skip
+    for pool, group in zip(scenario["serving"]["pools"], ("h100-sxm-80gb", "mi300x"), strict=True):
+        pool["group"] = group
+    export(scenario, target, None, tmp_path, "kubernetes")
+    first, second = (tmp_path / "serve.sh").read_text("utf-8").split(";;")[:2]
+    assert f"{target}-prefill.sh" in first and f"{target}-decode.sh" not in first
+    assert f"{target}-decode.sh" in second and "HIP_VISIBLE_DEVICES=0,1 " in second and "CUDA" not in second
+    objects = list(yaml.safe_load_all((tmp_path / "serve.yaml").read_text("utf-8")))
+    asked = [str(item["spec"]["template"]["spec"]["containers"][0].get("resources")) for item in objects
+             if item["kind"] == "StatefulSet"]  # fmt: skip
+    assert ["nvidia" in text for text in asked] == [True, False] and "amd.com/gpu" in asked[1]

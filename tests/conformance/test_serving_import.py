@@ -175,6 +175,7 @@ def test_the_verbs_write_and_read(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert run(["import", str(script), "--device", "h100-sxm-80gb", "--nodes", "4", "-o", str(out)]) == 0
     assert f"next: windtunnel serve {out}" in capsys.readouterr().err
     assert "tp: 4" in out.read_text("utf-8") and run(["serve", str(out), "--json"]) == 0
+    capsys.readouterr()
     folder = ["import", str(tmp_path / "launch"), "--device", "h100-sxm-80gb", "--nodes", "4", "--json"]
     assert run(folder) == 0
     assert json.loads(capsys.readouterr().out)["scenario"]["serving"]["traffic"]["rate_per_s"] == 2.0

@@ -177,7 +177,7 @@ def prepare(source: Source, *, overrides: Sequence[str] = ()) -> Deployment:
         serving = technique.on_serving(serving)
     _check(serving, model, techniques, problems)
     wide = serving if serving.autoscale is None else _widest(serving, problems)
-    groups = [_group(pool, cluster, f"serving.pools[{i}]", problems) for i, pool in enumerate(serving.pools)]
+    groups = [group_of(pool, cluster, f"serving.pools[{i}]", problems) for i, pool in enumerate(serving.pools)]
     problems.raise_if_any()
     _room(wide, groups, cluster, problems)
     parts = groups_of(cluster)
@@ -299,7 +299,7 @@ _LACKS = {
 }
 
 
-def _group(pool: PoolSpec, cluster: ClusterSpec, where: str, problems: ProblemList) -> int:
+def group_of(pool: PoolSpec, cluster: ClusterSpec, where: str, problems: ProblemList) -> int:
     """Number of the cluster's group that a pool is on."""
     groups = groups_of(cluster)
     ids = [group.device.id for group in groups]

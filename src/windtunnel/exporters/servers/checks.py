@@ -56,9 +56,9 @@ def context(pool: Pool, problems: ProblemList, longest: int) -> None:
         problems.add(f"{pool.where}.limits.max_model_len", told, f"must be at most max_position_embeddings {longest}")
 
 
-def nodes(deployed: Deployed, pool: Pool, problems: ProblemList) -> None:
+def nodes(pool: Pool, problems: ProblemList) -> None:
     """An instance takes whole nodes, or lies inside one."""
-    size = deployed.cluster.devices_per_node
+    size = pool.cluster.devices_per_node
     if pool.devices > size and pool.devices % size:
         rule = f"tp · pp · dp · cp = {pool.devices} must be a multiple of the {size} devices of a node, or fit into one"
         problems.add(f"{pool.where}.plan", pool.devices, rule)
@@ -74,12 +74,12 @@ def splits(deployed: Deployed, problems: ProblemList) -> None:
         problems.add("serving.pools", sorted(roles), "mixed pools beside prefill and decode pools cannot be launched")
 
 
-def whole_ranks(deployed: Deployed, pool: Pool, problems: ProblemList) -> None:
+def whole_ranks(pool: Pool, problems: ProblemList) -> None:
     """Ranks of attention data parallelism are not torn over nodes."""
     plan = pool.spec.plan
-    if plan.dp > 1 and plan.tp * plan.pp > deployed.cluster.devices_per_node:
+    if plan.dp > 1 and plan.tp * plan.pp > pool.cluster.devices_per_node:
         rule = (
-            f"tp · pp = {plan.tp * plan.pp} must fit into a node of {deployed.cluster.devices_per_node} devices when "
+            f"tp · pp = {plan.tp * plan.pp} must fit into a node of {pool.cluster.devices_per_node} devices when "
             "dp is above 1"
         )
         problems.add(f"{pool.where}.plan.tp", plan.tp, rule)

@@ -11,7 +11,9 @@ from windtunnel import catalog
 from windtunnel.errors import ProblemList
 from windtunnel.importers.scenario import Source, attempt, load, resolve_model
 from windtunnel.serving import engines
+from windtunnel.serving.deployment import group_of
 from windtunnel.serving.engines import version_of
+from windtunnel.specs.cluster import groups_of
 from windtunnel.specs.serving import PoolSpec, ServingPlan, ServingSpec
 from windtunnel.techniques import applied
 
@@ -32,6 +34,10 @@ class Pool:
     """Path of the pool in the scenario, for messages."""
     spec: PoolSpec
     instance: Instance
+    cluster: ClusterSpec
+    """The group of the cluster that it is on."""
+    first_node: int
+    """Of that group."""
 
     @property
     def devices(self) -> int:
@@ -60,7 +66,7 @@ class Deployed:
 
     def nodes(self, pool: Pool) -> int:
         """Nodes of one instance."""
-        return -(-pool.devices // self.cluster.devices_per_node)
+        return -(-pool.devices // pool.cluster.devices_per_node)
 
     def per_node(self, pool: Pool) -> int:
         """Devices of one instance on each of its nodes."""
@@ -94,14 +100,19 @@ def deployed(source: Source, overrides: Sequence[str] = ()) -> Deployed:
     if serving.engine_version and not version_of(serving.engine_version):
         rule = "must begin with a release number, such as 0.10.0"
         problems.add("serving.engine_version", serving.engine_version, rule)
-    found, names = [], _names(serving)
+    found, names, groups = [], _names(serving), groups_of(cluster)
     for i, pool in enumerate(serving.pools):
         where = f"serving.pools[{i}]"
-        found.append(Pool(names[i], where, pool, engines.resolve(serving, pool, model, cluster, problems, where)))
-    need = sum(pool.spec.replicas * pool.devices for pool in found)
-    if need > cluster.num_devices:
-        rule = f"replicas · tp · pp · dp · cp = {need} must not exceed the {cluster.num_devices} devices of the cluster"
-        problems.add("serving.pools", need, rule)
+        group = group_of(pool, cluster, where, problems)
+        own, first = groups[group], sum(part.nodes for part in groups[:group])
+        instance = engines.resolve(serving, pool, model, own, problems, where)
+        found.append(Pool(names[i], where, pool, instance, own, first))
+    for part, first in zip(groups, (sum(x.nodes for x in groups[:i]) for i in range(len(groups))), strict=True):
+        need = sum(pool.spec.replicas * pool.devices for pool in found if pool.first_node == first)
+        if need > part.num_devices:
+            of = "the cluster" if len(groups) == 1 else f"the group of {part.device.id}"
+            rule = f"replicas · tp · pp · dp · cp = {need} must not exceed the {part.num_devices} devices of {of}"
+            problems.add("serving.pools", need, rule)
     problems.raise_if_any()
     name = scenario.name or model.name
     return Deployed(name, model, cluster, serving, tuple(found), folder, tuple(left))

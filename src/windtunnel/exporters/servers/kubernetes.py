@@ -17,14 +17,13 @@ from windtunnel.exporters.wrappers import RESOURCE, Readable
 
 if TYPE_CHECKING:
     from windtunnel.exporters.servers.target import Server, ServerDraft
-    from windtunnel.specs.cluster import ClusterSpec
 
 LEADER = "leaderworkerset.sigs.k8s.io"
 PROBE_S = 10
 
 
 def objects(
-    title: str, draft: ServerDraft, target: str, name: str, files: dict[str, str], cluster: ClusterSpec
+    title: str, draft: ServerDraft, target: str, name: str, files: dict[str, str]
 ) -> str:  # fmt: skip
     """All objects of a deployment as one file."""
     documents: list[dict[str, Any]] = [
@@ -33,7 +32,7 @@ def objects(
     urls = {}
     for server in draft.servers:
         own = f"{name}-{server.pool.name}"
-        documents += _pool(own, name, target, server, cluster)
+        documents += _pool(own, name, target, server)
         urls[server.pool.name] = _addresses(own, server)
     if draft.entry is not None:
         lines = ["set -euo pipefail", f"PORT={draft.entry.port}", *draft.entry.lines(urls)]
@@ -53,13 +52,13 @@ def _addresses(own: str, server: Server) -> list[str]:
     return [f"{own}-{i}.{own}:{port}" for i in range(count)]
 
 
-def _pool(own: str, name: str, target: str, server: Server, cluster: ClusterSpec) -> list[dict[str, Any]]:
+def _pool(own: str, name: str, target: str, server: Server) -> list[dict[str, Any]]:
     labels = {"app": name, "pool": server.pool.name}
     script = f"/launch/{target}-{server.pool.name}.sh"
     count = server.pool.spec.replicas
     if server.nodes > 1:
         rank = 'NODE_RANK="$LWS_WORKER_INDEX" LEADER="$LWS_LEADER_ADDRESS"'
-        leader, worker = (_template(labels, server, script, cluster, rank) for _ in range(2))
+        leader, worker = (_template(labels, server, script, rank) for _ in range(2))
         for probe in ("startupProbe", "readinessProbe", "livenessProbe"):  # only the leader answers
             del worker["spec"]["containers"][0][probe]
         group = {"size": server.nodes, "restartPolicy": "RecreateGroupOnPodRestart", "leaderTemplate": leader,
@@ -70,7 +69,7 @@ def _pool(own: str, name: str, target: str, server: Server, cluster: ClusterSpec
         }  # fmt: skip
         chosen = {f"{LEADER}/name": own, f"{LEADER}/worker-index": "0"}
         return [workload, _service(f"{own}-front", chosen, server.port)]
-    template = _template(labels, server, script, cluster, "")
+    template = _template(labels, server, script, "")
     spec: dict[str, Any] = {"replicas": count, "selector": {"matchLabels": labels}, "template": template}
     kind = "Deployment"
     if count > 1:
@@ -80,8 +79,8 @@ def _pool(own: str, name: str, target: str, server: Server, cluster: ClusterSpec
     return [workload, _service(own, labels, server.port, headless=count > 1)]
 
 
-def _template(labels: dict[str, str], server: Server, script: str, cluster: ClusterSpec, before: str) -> dict[str, Any]:
-    resource = RESOURCE.get(cluster.device.vendor.lower(), "nvidia.com/gpu")
+def _template(labels: dict[str, str], server: Server, script: str, before: str) -> dict[str, Any]:
+    resource = RESOURCE.get(server.pool.cluster.device.vendor.lower(), "nvidia.com/gpu")
     get = {"httpGet": {"path": server.health, "port": server.port}, "periodSeconds": PROBE_S, "timeoutSeconds": 5}
     container: dict[str, Any] = {
         "name": "server",

@@ -17,6 +17,7 @@ from windtunnel.exporters.servers.placing import place
 from windtunnel.exporters.servers.target import SERVER_TARGETS
 from windtunnel.exporters.target import options, versions
 from windtunnel.exporters.wrappers import object_name
+from windtunnel.specs.cluster import groups_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -59,6 +60,9 @@ def server_files(
             draft.lacks(f"technique {technique}: {engine.title} has no switch for it")
     _beyond(d, draft)
     parts = place(draft, d.cluster)
+    for pool in d.pools if len(groups_of(d.cluster)) > 1 else ():
+        last = pool.first_node + pool.cluster.nodes - 1
+        draft.note(f"pool {pool.name}: nodes {pool.first_node} to {last} are those with {pool.cluster.device.id}")
     model = checkpoint(d.model, draft)
     title = f"{engine.title} {known.version}: {d.name} on {sum(p.spec.replicas * p.devices for p in d.pools)} devices"
     files: dict[str, str] = {}
@@ -68,20 +72,20 @@ def server_files(
     if draft.entry is not None and parts:
         files[f"{target}-entry.sh"] = scripts.entry_script(title, draft, parts)
     if parts:
-        files = {"serve.sh": scripts.node_script(title, draft, target, parts, d.cluster), **files}
+        files = {"serve.sh": scripts.node_script(title, draft, target, parts), **files}
     name = object_name(f"{target}-{d.name}")[:40].strip("-")
     if wrapper == "slurm" and parts:
         files = {"serve.sbatch": scripts.slurm(title, draft, name, parts, d.cluster), **files}
     elif wrapper == "kubernetes":
         mounted = {name: text for name, text in files.items() if name not in ("serve.sh", f"{target}-entry.sh")}
-        files = {"serve.yaml": kubernetes.objects(title, draft, target, name, mounted, d.cluster), **files}
+        files = {"serve.yaml": kubernetes.objects(title, draft, target, name, mounted), **files}
     return files | _loads(d, draft, engine.loads, known.version, model), draft
 
 
 WRITTEN = {
     "serving": {"engine", "engine_version", "precision", "pools", "router", "traffic", "slo", "speculation",
                 "streaming", "expert_skew"},
-    "pool": {"role", "replicas", "plan", "limits", "kv", "policy", "queue", "admission"},
+    "pool": {"role", "group", "replicas", "plan", "limits", "kv", "policy", "queue", "admission"},
     "kv": {"block_size", "prefix_caching", "num_blocks", "swap_space_bytes", "tiers", "tier_loading"},
 }  # fmt: skip
 """Fields that targets write, or say themselves that they cannot."""

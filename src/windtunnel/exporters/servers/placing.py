@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from windtunnel.specs.cluster import groups_of
+
 if TYPE_CHECKING:
     from windtunnel.exporters.servers.target import Server, ServerDraft
     from windtunnel.specs.cluster import ClusterSpec
@@ -29,12 +31,13 @@ class Part:
 
 def place(draft: ServerDraft, cluster: ClusterSpec) -> list[Part]:
     """Put instances on nodes, largest instances first, so that none is torn over more nodes than it needs."""
-    size = cluster.devices_per_node
-    free = [list(range(size)) for _ in range(cluster.nodes)]
+    free = [list(range(part.devices_per_node)) for part in groups_of(cluster) for _ in range(part.nodes)]
     parts = []
     for server in sorted(draft.servers, key=lambda server: -server.nodes * server.per_node):
         for instance in range(server.pool.spec.replicas):
-            nodes = [i for i, left in enumerate(free) if len(left) >= server.per_node][: server.nodes]
+            first = server.pool.first_node
+            own = range(first, first + server.pool.cluster.nodes)
+            nodes = [i for i in own if len(free[i]) >= server.per_node][: server.nodes]
             if len(nodes) < server.nodes:
                 draft.lacks(
                     f"{server.pool.name} {instance}: no {server.nodes} nodes have {server.per_node} devices left; "

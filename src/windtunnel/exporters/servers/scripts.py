@@ -61,9 +61,8 @@ def pool_script(title: str, draft: ServerDraft, server: Server, model: str) -> s
     return "\n".join(lines) + "\n"
 
 
-def node_script(title: str, draft: ServerDraft, target: str, parts: list[Part], cluster: ClusterSpec) -> str:
+def node_script(title: str, draft: ServerDraft, target: str, parts: list[Part]) -> str:
     """Everything that runs on one node; the first node also runs the entry."""
-    visible = _VISIBLE.get(cluster.device.vendor.lower(), "CUDA_VISIBLE_DEVICES")
     used = max(part.node for part in parts) + 1
     lines = [
         "#!/usr/bin/env bash",
@@ -81,6 +80,8 @@ def node_script(title: str, draft: ServerDraft, target: str, parts: list[Part], 
         for part in parts:
             if part.node != node:
                 continue
+            vendor = part.server.pool.cluster.device.vendor.lower()
+            visible = _VISIBLE.get(vendor, "CUDA_VISIBLE_DEVICES")
             words = [f"{visible}={','.join(map(str, part.devices))}", f"INSTANCE={part.instance}"]
             if part.server.nodes > 1:
                 first = next(p.node for p in parts if p.server is part.server and p.instance == part.instance)

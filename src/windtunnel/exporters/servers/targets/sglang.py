@@ -35,7 +35,7 @@ def check(deployed: Deployed, problems: ProblemList) -> None:
         checks.heads(deployed, pool, problems)
         checks.experts(deployed, pool, problems)
         checks.context(pool, problems, deployed.model.max_position_embeddings)
-        checks.nodes(deployed, pool, problems)
+        checks.nodes(pool, problems)
         limits, page = pool.instance.limits, pool.instance.limits.block
         if limits.chunked and limits.budget % page:
             rule = f"must be a multiple of kv.block_size {page}: chunks are whole pages"

@@ -40,7 +40,7 @@ def check(deployed: Deployed, problems: ProblemList) -> None:
         checks.heads(deployed, pool, problems)
         checks.experts(deployed, pool, problems)
         checks.context(pool, problems, deployed.model.max_position_embeddings)
-        checks.nodes(deployed, pool, problems)
+        checks.nodes(pool, problems)
         if pool.spec.kv.block_size:
             checks.block(pool, problems, PAGES)
         plan, limits = pool.spec.plan, pool.instance.limits

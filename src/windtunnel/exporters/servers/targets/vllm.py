@@ -36,8 +36,8 @@ def check(deployed: Deployed, problems: ProblemList) -> None:
         checks.experts(deployed, pool, problems)
         checks.batch(pool, problems, longest_fits=True)
         checks.context(pool, problems, deployed.model.max_position_embeddings)
-        checks.nodes(deployed, pool, problems)
-        checks.whole_ranks(deployed, pool, problems)
+        checks.nodes(pool, problems)
+        checks.whole_ranks(pool, problems)
         if not deployed.model.is_mla:
             size = pool.instance.limits.block
             if size % 16 and pool.spec.kv.block_size:
