@@ -90,13 +90,13 @@ class Device:
         """One whole prompt by itself."""
         limits = self.limits
         n = min(tokens, len(self.linear) - 1)
-        seconds = float(self.linear[n]) * (tokens / n) + limits.prompt_extra + limits.prompt_token * tokens
+        seconds = max(float(self.linear[n]) * (tokens / n), limits.prompt_floor) + limits.prompt_token * tokens
         return seconds + limits.pair * 0.5 * float(tokens) * tokens + limits.per_sequence
 
     def step_s(self, jobs: list[Job], more: int = 0) -> float:
         """One decode step of a deployment's requests, and of so many more of their mean length."""
         count = len(jobs) + more
-        kv = sum(j.input + j.made for j in jobs)
+        kv = float(sum(j.input + j.made for j in jobs))
         kv += more * (kv / len(jobs) if jobs else 1000.0)
         limits = self.limits
         return float(self.linear[min(count, len(self.linear) - 1)]) + limits.per_sequence * count + limits.kv * kv
