@@ -1,0 +1,1 @@
+"""Efficient tree search (Hooper et al. 2025)."""
