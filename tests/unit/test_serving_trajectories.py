@@ -40,9 +40,9 @@ def tree(seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     count, depth = int(g.integers(2, 9)), int(g.integers(1, 4))
     path = np.zeros((count, depth), np.int64)
     for d in range(depth):
-        before = path[:, d - 1] if d else np.zeros(count, np.int64)
-        path[:, d] = 100 * (d + 1) + before * 3 % 97 * 10 + g.integers(0, 2, count)
-    return g.random(count), path, path[:, -1] * 10 + g.integers(0, 2, count)
+        before = np.unique(path[:, d - 1], return_inverse=True)[1] if d else np.zeros(count, np.int64)
+        path[:, d] = 100 * (d + 1) + 2 * before + g.integers(0, 2, count)
+    return g.random(count), path, g.integers(0, 3, count)
 
 
 def test_samples_of_a_prompt_share_its_blocks_and_compute_it_once() -> None:

@@ -30,7 +30,7 @@ class Trajectories(Spec):
     coverage: float = Field(default=1.0, ge=0)
     """ets: weight of the share of meanings that are kept (λ_d)."""
     meanings: float = Field(default=1.0, gt=0)
-    """ets: how many different things continuations of one step say: the concentration of a Chinese restaurant process;
-    of n continuations about `meanings`·ln(1 + n / `meanings`) differ."""
+    """ets: how many different things the steps of a depth say: the concentration of a Chinese restaurant process; of n
+    steps about `meanings`·ln(1 + n / `meanings`) differ."""
     latency_s: Seconds | None = None
     """Objective of a whole search."""

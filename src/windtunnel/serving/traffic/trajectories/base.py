@@ -24,7 +24,7 @@ class Frontier:
     path: Ints
     """(N, depth) the steps before each, from the first on: numbers that differ where steps do."""
     meaning: Ints
-    """(N,) numbers that agree where two continuations of the same step say the same."""
+    """(N,) numbers that agree where two steps say the same."""
 
 
 class Method(Protocol):

@@ -138,7 +138,7 @@ def _grow(
         fresh = rng.standard_normal(count)
         with_parent = search.score_correlation if depth else 0.0
         latent = with_parent * latent[parent] + np.sqrt(1 - with_parent**2) * fresh
-        meaning = _meanings(parent, search.meanings, rng)
+        meaning = _meanings(count, search.meanings, rng)
         on = np.flatnonzero(rng.random(count) >= ends[depth])
         width -= count - len(on)
         if width <= 0 or not len(on):
@@ -160,16 +160,13 @@ def _uniform(latent: Floats) -> Floats:
     return below
 
 
-def _meanings(parent: Ints, concentration: float, rng: Generator) -> Ints:
-    """(N,) what each continuation says: as one before it below the same step, or something new."""
-    drawn = rng.random(len(parent))
-    out = np.empty(len(parent), np.int64)
-    said: dict[int, list[int]] = {}
-    for i, p in enumerate(parent.tolist()):
-        before = said.setdefault(p, [])
-        place = drawn[i] * (len(before) + concentration)
-        out[i] = before[int(place)] if place < len(before) else i
-        before.append(int(out[i]))
+def _meanings(count: int, concentration: float, rng: Generator) -> Ints:
+    """(N,) what each step of a depth says: the same as one of those drawn before it, or something new."""
+    drawn = rng.random(count)
+    out = np.empty(count, np.int64)
+    for i in range(count):
+        place = drawn[i] * (i + concentration)
+        out[i] = out[int(place)] if place < i else i
     return out
 
 

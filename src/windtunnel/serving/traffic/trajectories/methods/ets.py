@@ -1,9 +1,8 @@
 """Efficient tree search: steps are kept for their reward and for what they say, against the cache that they hold.
 
 The integer program maximises Σ O_i x_i − λ_b·(nodes kept)/(nodes) + λ_d·(meanings kept)/(meanings) over leaves x_i,
-whose ancestors are kept with them; O_i is the share of the width that balanced search would give a leaf. Meanings are
-here those of continuations of one step, so that a tree's best choice is that of its branches: each is decided after
-those below it, which is exact. The width is then divided among the kept leaves as in balanced search.
+whose ancestors are kept with them; O_i is the share of the width that balanced search would give a leaf. The width is
+then divided among the kept leaves as in balanced search.
 """
 
 from __future__ import annotations
@@ -11,9 +10,13 @@ from __future__ import annotations
 from typing import ClassVar
 
 import numpy as np
+import numpy.typing as npt
 
 from windtunnel.serving.traffic.trajectories.base import METHODS, Floats, Frontier, Ints, divided
 from windtunnel.specs.trajectories import Trajectories
+
+GAP = 1e-4
+"""Of the program's value, at which its solver stops."""
 
 
 class Ets:
@@ -32,53 +35,45 @@ class Ets:
         return out
 
 
-def kept(share: Floats, path: Ints, meaning: Ints, node_cost: float, coverage: float) -> np.ndarray:
+def kept(share: Floats, path: Ints, meaning: Ints, node_cost: float, coverage: float) -> npt.NDArray[np.bool_]:
     """(N,) which leaves the program keeps.
 
     Args:
         share: (N,) reward of each leaf.
-        path: (N, depth) ancestors, the root excepted.
-        meaning: (N,) equal where two leaves below one parent say the same.
+        path: (N, depth) ancestors, the root excepted; numbers do not repeat between depths.
+        meaning: (N,) equal where two leaves say the same.
         node_cost: λ_b.
         coverage: λ_d.
     """
+    from scipy.optimize import Bounds, LinearConstraint, milp
+    from scipy.sparse import csr_array
+
     count, depth = path.shape
-    nodes = count + 1 + sum(len(np.unique(path[:, d])) for d in range(depth))
-    cost = node_cost / nodes
-    gain, chosen = _of_meanings(share - cost, meaning, coverage)
-    key = meaning
-    for d in range(depth - 1, -2, -1):
-        own = path[:, d] if d >= 0 else np.zeros(count, np.int64)
-        parts, first = np.unique(key, return_index=True)
-        above = own[first]
-        best: dict[int, float] = {}
-        keep = np.zeros(len(parts), np.bool_)
-        for u in np.unique(above).tolist():
-            under = np.flatnonzero(above == u)
-            values = gain[first[under]]
-            take = values > 0
-            if not take.any():
-                take[int(values.argmax())] = True
-            keep[under[take]] = True
-            best[u] = float(values[take].sum()) - (cost if d >= 0 else 0.0)
-        chosen &= keep[np.searchsorted(parts, key)]
-        key, gain = own, np.array([best[u] for u in own.tolist()])
+    inner, which = np.unique(path, return_inverse=True)
+    which = which.reshape(path.shape) + count
+    said, means = np.unique(meaning, return_inverse=True)
+    root, first_said = count + len(inner), count + len(inner) + 1
+    cost = node_cost / first_said
+    gain = np.concatenate([share - cost, np.full(len(inner) + 1, -cost), np.full(len(said), coverage / len(said))])
+    # Rows: a node's parent is kept with it; a meaning is kept with one of its leaves; some leaf is kept.
+    chain = np.column_stack([np.full(count, root), which, np.arange(count)])
+    below = np.unique(np.concatenate([chain[:, d : d + 2] for d in range(depth + 1)]), axis=0)
+    links, last = len(below), len(below) + len(said)
+    rows = np.concatenate([np.arange(links), np.arange(links), links + means, links + np.arange(len(said)),
+                           np.full(count, last)])  # fmt: skip
+    columns = np.concatenate([below[:, 0], below[:, 1], np.arange(count), first_said + np.arange(len(said)),
+                              np.arange(count)])  # fmt: skip
+    signs = np.repeat([1.0, -1.0, 1.0, -1.0, 1.0], [links, links, count, len(said), count])
+    lowest = np.zeros(last + 1)
+    lowest[last] = 1.0
+    whole = np.zeros(len(gain))
+    whole[:count] = 1  # the others are whole when leaves are
+    found = milp(
+        -gain, integrality=whole, bounds=Bounds(0, 1), options={"mip_rel_gap": GAP},
+        constraints=LinearConstraint(csr_array((signs, (rows, columns))), lowest, np.inf),
+    )  # fmt: skip
+    chosen: npt.NDArray[np.bool_] = found.x[:count] > 0.5
     return chosen
-
-
-def _of_meanings(value: Floats, meaning: Ints, coverage: float) -> tuple[Floats, np.ndarray]:
-    """(N,) what each leaf's meaning is worth, and which leaves it would keep: those that pay, or the best one."""
-    names, at = np.unique(meaning, return_inverse=True)
-    bonus = coverage / len(names)
-    gain, chosen = np.zeros(len(names)), np.zeros(len(value), np.bool_)
-    for k in range(len(names)):
-        mine = np.flatnonzero(at == k)
-        take = value[mine] > 0
-        if not take.any():
-            take[int(value[mine].argmax())] = True
-        chosen[mine[take]] = True
-        gain[k] = value[mine[take]].sum() + bonus
-    return gain[at], chosen
 
 
 METHODS.add("ets", Ets())
