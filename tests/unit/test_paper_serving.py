@@ -14,12 +14,12 @@ KNOWN_MISSES = {
     "fastgen-splitfuse/throughput/vllm", "fastgen-splitfuse/throughput/ratio", "fastgen-splitfuse/latency/ratio",
     "fastgen-splitfuse/effective/ratio", "fastgen-splitfuse/effective/missed",
     "tokenweave/latency", "tokenweave/throughput", "nanoflow/optimal", "nanoflow/tensorrt-llm", "nanoflow/vllm",
-    "lamina/context",
+    "lamina/context", "ets/cache",
 }  # fmt: skip
 """Claims that the simulator does not reach with the settings fixed beforehand. Shrink this set, never hide in it."""
 
 
-@pytest.mark.parametrize("paper", ["fastgen_splitfuse", "tokenweave", "nanoflow", "lamina", "dsi", "mirror_sd"])
+@pytest.mark.parametrize("paper", ["fastgen_splitfuse", "tokenweave", "nanoflow", "lamina", "dsi", "mirror_sd", "ets"])
 def test_misses_are_the_known_ones_and_say_what_is_missing(paper: str) -> None:
     experiment = import_module(f"windtunnel.papers.{paper}.experiment")
     setting = experiment.setting()

@@ -195,3 +195,16 @@ def test_the_report_names_searches() -> None:
     text = tasks_text({"all": found | held, "ets": found | held})
     assert text == "ets: 5 of 48 requests; each takes 2.00 s, p99 3.00 s; holds 900 tokens, 4,000 unshared"
     assert len(tasks_text({"all": found, "team": found, "react": found}).splitlines()) == 3
+
+
+def test_the_technique_switches_a_search() -> None:
+    given: dict[str, Any] = {
+        "model": "meta-llama/Llama-3.1-8B", "cluster": {"device": "h100-sxm-80gb", "nodes": 1, "devices_per_node": 1},
+        "techniques": ["ets"],
+        "serving": {"traffic": {
+            "offline": True, "num_requests": 2, "input_tokens": 100, "output_tokens": 20,
+            "trajectories": {"method": "beam", "width": 16, "keep": 2, "steps": 3}}},
+    }  # fmt: skip
+    assert list(simulate_serving(given).tasks) == ["all", "ets"]
+    del given["serving"]["traffic"]["trajectories"]
+    assert any("searches nothing" in line for line in simulate_serving(given).warnings)
