@@ -1,1 +1,1 @@
-"""He et al. 2025, LLM-Mesh: many small models on shared GPUs and CPUs, https://arxiv.org/abs/2507.00507."""
+"""Xu et al. 2025, LLM-Mesh: many small models on shared GPUs and CPUs, https://arxiv.org/abs/2507.00507."""

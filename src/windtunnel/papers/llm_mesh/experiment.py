@@ -9,7 +9,7 @@ from windtunnel import api
 from windtunnel.papers import ClaimResult
 from windtunnel.papers.claims import Measure, Values, load, results
 
-TITLE = "LLM-Mesh (He et al. 2025)"
+TITLE = "LLM-Mesh (Xu et al. 2025)"
 EXCLUSIVE, SHARED, WITH_CPUS = "one GPU a model", "shared", "shared, with CPUs"
 STEP, MOST = 4, 256
 

@@ -3,7 +3,7 @@
 One iteration is a whole prompt of one request, or a decode step of all requests of one deployment. A device that has
 nothing else to do takes several decode steps at once.
 
-Source: He et al. 2025, LLM-Mesh, sections 4 to 6: turns token by token, by slack; placements that are checked against
+Source: Xu et al. 2025, LLM-Mesh, sections 4 to 6: turns token by token, by slack; placements that are checked against
 objectives; deployments packed so that room stays together.
 """
 
