@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from windtunnel.report.explain import Explanation
     from windtunnel.serving.results import ServingResult
     from windtunnel.serving.sweep import SweepResult
+    from windtunnel.serving.sweep_fields import FieldSweep
     from windtunnel.specs.cluster import ClusterSpec
 
 __all__ = [
@@ -32,6 +33,7 @@ __all__ = [
     "simulate_serving",
     "simulate_training",
     "sweep_serving",
+    "sweep_serving_field",
     "validate",
 ]
 
@@ -154,6 +156,28 @@ def sweep_serving(
     from windtunnel.serving.sweep import read_axis, sweep
 
     return sweep(source, read_axis(axis, points, linear=linear), overrides=overrides, report=report)
+
+
+def sweep_serving_field(
+    source: Source, axis: str, *, points: int | None = None, linear: bool = False, overrides: Sequence[str] = (),
+    report: Callable[[int], None] | None = None,
+) -> FieldSweep:  # fmt: skip
+    """A serving scenario under several values of any of its fields.
+
+    Args:
+        source: path of a scenario file, a mapping of its fields, or a `Scenario`.
+        axis: `serving.precision.weights=bf16,fp8`, `serving.pools.0.limits.max_num_seqs=16..256`.
+        points: values of a range, its ends included; absent: 9.
+        linear: evenly spaced values of a range; else by equal factors.
+        overrides: `key=value` settings as `--set` takes them.
+        report: called with the number of runs as they are made.
+
+    Raises:
+        BadInput: everything wrong with the scenario, where no value is right.
+    """
+    from windtunnel.serving.sweep_fields import read_field, sweep_field
+
+    return sweep_field(source, read_field(axis, points, linear=linear), overrides=overrides, report=report)
 
 
 def compare(a: Source, b: Source) -> Comparison:

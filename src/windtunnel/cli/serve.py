@@ -20,6 +20,7 @@ from windtunnel.cli.output import check_targets, console, note, print_json, prog
 from windtunnel.cli.sources import scenario_source
 
 if TYPE_CHECKING:
+    from windtunnel.importers.scenario import Source
     from windtunnel.serving.results import ServingResult
 
 _TABLES = (".csv", ".json", ".parquet")
@@ -40,7 +41,9 @@ def serve(
     sweep: Annotated[
         str | None,
         typer.Option(
-            metavar="AXIS=LOADS", help="Run many loads and find the knee: rate=0.5..8, concurrency=1,8,64, time_scale=…"
+            metavar="AXIS=LOADS",
+            help="Run many loads and find the knee: rate=0.5..8, concurrency=1,8,64, time_scale=…; or values of any "
+            "field: serving.precision.weights=bf16,fp8.",
         ),
     ] = None,
     points: Annotated[
@@ -109,6 +112,11 @@ def _sweep(
     from windtunnel import api
 
     source = scenario_source(scenario)
+    from windtunnel.serving.sweep_fields import is_field
+
+    if is_field(axis):
+        _sweep_field(source, overrides, axis, points, report, linear=linear, as_json=as_json)
+        return
     with telling("simulating loads") as say:
         result = api.sweep_serving(
             source, axis, points=points, linear=linear, overrides=overrides, report=lambda runs: say(f"{runs} runs")
@@ -126,6 +134,27 @@ def _sweep(
     from windtunnel.report.sweep import summary
 
     console().print(summary(result))
+
+
+def _sweep_field(
+    source: Source, overrides: tuple[str, ...], axis: str, points: int | None, report: Path | None, *, linear: bool,
+    as_json: bool,
+) -> None:  # fmt: skip
+    from windtunnel import api
+    from windtunnel.errors import BadInput
+
+    if report is not None:
+        raise BadInput(f"--report = {report}: is written of a sweep of loads; a sweep of a field has --json")
+    with telling("simulating values") as say:
+        result = api.sweep_serving_field(
+            source, axis, points=points, linear=linear, overrides=overrides, report=lambda runs: say(f"{runs} runs")
+        )
+    if as_json:
+        print_json(result.to_dict())
+        return
+    from windtunnel.report.sweep_fields import field_summary
+
+    console().print(field_summary(result))
 
 
 def _write_table(result: ServingResult, path: Path) -> None:
