@@ -37,7 +37,7 @@ class MixedPool(Router):
     def keeps(self, one: Instance, q: Request) -> bool:
         """Whether the instance that computes a prompt answers it as well."""
         least = min(other.waiting for other in self.answers)
-        return least >= self.context.options["answers_in_line"]
+        return bool(least >= self.context.options["answers_in_line"])
 
 
 ROUTERS.add(
