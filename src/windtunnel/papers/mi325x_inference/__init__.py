@@ -1,0 +1,1 @@
+"""Four architectures on eight MI325X (Georgiou 2026)."""
