@@ -123,3 +123,20 @@ def test_reports_of_several_pools() -> None:
     assert series["running"].mean() == pytest.approx(r.running_mean, rel=0.1)
     tokens = (series["output_tokens_per_s"] * np.gradient(series["time_s"])).sum()
     assert tokens == pytest.approx(200 * 60, rel=0.05)
+
+
+def test_answers_that_give_way_go_to_host_memory_where_the_engine_keeps_them() -> None:
+    small = {"role": "decode", "kv": {"num_blocks": 30_000}}
+    traffic = SPLIT["serving"]["traffic"] | {"rate_per_s": 40, "output_tokens": 800}
+    told = {"engine": "sglang", "engine_version": "0.5.1", "pools": [{"role": "prefill", "replicas": 4}, small]}
+    r = simulate_serving(scenario(**told, traffic=traffic))
+    assert r.completed == 200
+    assert r.preemptions > 0
+    assert any(a["field"] == "serving.pools[1].kv.swap_space_bytes" for a in r.assumed)
+    decode = r.pools[1]
+    assert decode["prompt_tokens_per_s"] * r.duration_s == pytest.approx(r.preemptions)  # one token each, not prompts
+
+
+def test_a_result_draws_itself() -> None:
+    figure = simulate_serving(SPLIT).figure()
+    assert {trace.name for trace in figure.data} == {"TTFT", "TPOT", "E2E", "running", "waiting", "cache"}

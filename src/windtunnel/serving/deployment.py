@@ -16,6 +16,7 @@ from windtunnel.importers.scenario import Source, attempt, load, resolve_model
 from windtunnel.serving.capped import Capped, capped
 from windtunnel.serving.context import check_context, with_context
 from windtunnel.serving.coscheduled import overlapped
+from windtunnel.serving.engines.handing import HANDING
 from windtunnel.serving.fleet import Fleet, Handover, stacked
 from windtunnel.serving.iteration import IterationModel
 from windtunnel.serving.layers import Layers
@@ -32,6 +33,10 @@ if TYPE_CHECKING:
     from windtunnel.serving.engines import Instance
     from windtunnel.specs.loader import SourceMap
     from windtunnel.specs.model import ModelSpec
+
+
+_NO_BOUND = 1 << 40
+"""Blocks of host memory where nothing bounds them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -370,6 +375,8 @@ def _pool(
     alike = [i for i, pool in enumerate(serving.pools) if pool.role == spec.role]
     name = spec.role if len(alike) == 1 else f"{spec.role} {alike.index(index)}"
     limits = lane_limits(iteration, instance, seed=serving.traffic.seed)
+    if to_host(serving, spec):
+        limits = replace(limits, swap_blocks=_NO_BOUND)
     own = replace(own, iteration=iteration)
     return Pool(index, name, spec, group, cluster, model, instance, iteration, limits, own)
 
@@ -386,6 +393,11 @@ def reaching(d: Deployment, longest: int) -> Deployment:
         more = _pool(d.serving, p.index, p.group, p.cluster, p.model, p.instance, d.techniques, most)
         pools.append(replace(more, spec=p.spec))
     return replace(d, pools=tuple(pools))
+
+
+def to_host(serving: ServingSpec, pool: PoolSpec) -> bool:
+    """Whether answers that have to give way go to host memory because the engine's decode servers work that way."""
+    return pool.role == "decode" and not pool.kv.swap_space_bytes and HANDING[serving.engine].to_host
 
 
 def lane_limits(iteration: IterationModel, instance: Instance, *, concurrency: int = 0, seed: int = 0) -> Limits:
@@ -409,7 +421,6 @@ def lane_limits(iteration: IterationModel, instance: Instance, *, concurrency: i
 def handing(d: Deployment, problems: ProblemList) -> Deployment:
     """A deployment with how its caches move: as the scenario says, else as the engine does."""
     from windtunnel.serving.chosen import choose
-    from windtunnel.serving.engines.handing import HANDING
     from windtunnel.serving.routers import ROUTERS
 
     own, usual = d.serving.transfer, HANDING[d.serving.engine]
@@ -426,6 +437,11 @@ def handing(d: Deployment, problems: ProblemList) -> Deployment:
         (f"serving.transfer.{name}", getattr(way, name), usual.sources.get(name, "engine default"))
         for name in ("mode", "reserve_first", "first_token", "control_s")
         if getattr(own, name) is None
+    ]
+    said += [
+        (f"serving.pools[{p.index}].kv.swap_space_bytes", "unbounded", usual.sources["kv.swap_space_bytes"])
+        for p in d.pools
+        if to_host(d.serving, p.spec)
     ]
     if rule is None:
         said.append(("serving.transfer.router", "round_robin", "serving.router is written in Python"))

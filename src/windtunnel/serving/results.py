@@ -119,6 +119,12 @@ class ServingResult:
 
         return pd.DataFrame(self.table)
 
+    def figure(self) -> Any:
+        """Plotly figure: share of requests below each latency; requests and cache over time."""
+        from windtunnel.serving.figure import serving_figure
+
+        return serving_figure(self)
+
     def series_frame(self, slices: int = 300) -> Any:
         """Pandas frame, one row a slice of time: requests running and waiting, cache in use, tokens a second."""
         import pandas as pd

@@ -14,6 +14,8 @@ class Handing:
     first_token: str
     proxied: bool
     """Whether the answering server gets a request of its own once the prompt is computed (HTTP, tokeniser)."""
+    to_host: bool = False
+    """Whether an answer that has to give way is copied to host memory, where nothing else bounds it."""
     sources: dict[str, str] = field(default_factory=dict)
 
 
@@ -22,7 +24,7 @@ _SGLANG = "SGLang srt/disaggregation"
 _TRTLLM = "TensorRT-LLM serve/openai_disagg_server.py"
 HANDING = {
     "vllm": Handing(
-        "whole", False, "decode", True,
+        "whole", False, "decode", True, False,
         {
             "mode": f"{_VLLM}: the decode instance reads blocks after the prompt's request has finished",
             "reserve_first": f"{_VLLM}: blocks are allocated when the request comes with its remote blocks",
@@ -32,8 +34,9 @@ HANDING = {
         },
     ),
     "sglang": Handing(
-        "chunks", True, "transfer", False,
+        "chunks", True, "transfer", False, True,
         {
+            "kv.swap_space_bytes": f"{_SGLANG}/decode.py: retracted requests keep their cache in host memory",
             "mode": f"{_SGLANG}/prefill.py: send_kv_chunk after each chunk of the prompt",
             "reserve_first": f"{_SGLANG}/decode.py: DecodePreallocQueue; prompts wait for it in PrefillBootstrapQueue",
             "first_token": f"{_SGLANG}/decode.py: the first token comes with the cache and is streamed from there",
@@ -41,7 +44,7 @@ HANDING = {
         },
     ),
     "trtllm": Handing(
-        "whole", False, "transfer", True,
+        "whole", False, "transfer", True, False,
         {
             "mode": "TensorRT-LLM batch_manager/cacheTransceiver.cpp: responds when the context request is complete",
             "reserve_first": f"{_TRTLLM}: the generation server hears of a request when its context is done",
@@ -50,7 +53,7 @@ HANDING = {
         },
     ),
     "lmdeploy": Handing(
-        "whole", False, "transfer", True,
+        "whole", False, "transfer", True, False,
         {
             "mode": "LMDeploy pytorch/disagg: migration after the prompt",
             "reserve_first": "LMDeploy serve/proxy: the decode server hears of a request after its prefill",

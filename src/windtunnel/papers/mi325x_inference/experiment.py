@@ -1,0 +1,71 @@
+"""Closed loops of two architectures on eight MI325X."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from windtunnel.papers import ClaimResult
+from windtunnel.papers.claims import Measure, Values, load, results, served
+from windtunnel.serving.results import ServingResult
+
+TITLE = "Inference on MI325X (Georgiou 2026)"
+
+
+def setting() -> Values:
+    """The settings and claims, as written in `setting.yaml`."""
+    return load(__package__ or "windtunnel.papers.mi325x_inference")
+
+
+def fixed(name: str) -> Any:
+    """One value that the paper gives or a rule fixes."""
+    return setting()["fixed"][name]["value"]
+
+
+def run_of(name: str, clients: int, tokens: Values) -> ServingResult:
+    """One level of concurrency: prompts of `input` tokens, answers of `output`, `requests` of them."""
+    own = fixed("models")[name]
+    return served({
+        "model": own["model"], "cluster": {"device": fixed("device"), "nodes": 1, "devices_per_node": 8},
+        "serving": {
+            "engine": "vllm", "engine_version": fixed("engine_version"), "precision": {"weights": own["weights"]},
+            "pools": [{"plan": {"tp": fixed("tp")}, "limits": fixed("limits")}],
+            "traffic": {
+                "concurrency": clients, "num_requests": max(tokens["requests"], clients),
+                "input_tokens": tokens["input"], "output_tokens": tokens["output"],
+                "shared_prefix_tokens": tokens["input"] - 1,
+            },
+        },
+    })  # fmt: skip
+
+
+def latency(name: str, clients: int) -> float:
+    """99th percentile of end-to-end seconds."""
+    return run_of(name, clients, fixed("long")).e2e_s.p99
+
+
+def peak(name: str, values: Values) -> float:
+    """Tokens per second, prompts included, of 500 short requests in flight."""
+    tokens = {"input": values["short_input"], "output": values["short_output"], "requests": 1000}
+    return run_of(name, 500, tokens).total_tokens_per_s
+
+
+def _latency(name: str, clients: int) -> Measure:
+    return lambda _: latency(name, clients)
+
+
+def measures() -> dict[str, Measure]:
+    """Claim → how it is measured, in the order of the table."""
+    rate = {n: (lambda n=n: run_of("llama", n, fixed("long")).total_tokens_per_s) for n in (10, 100)}
+    return {
+        **{f"llama/e2e-{n}": _latency("llama", n) for n in (10, 50, 100)},
+        "llama/curve": lambda _: rate[100]() / rate[10](),
+        "deepseek/e2e-10": _latency("deepseek", 10),
+        "deepseek/curve": lambda _: latency("deepseek", 50) / latency("deepseek", 10),
+        "llama/peak": lambda v: peak("llama", v),
+        "peak/llama-over-deepseek": lambda v: peak("llama", v) / peak("deepseek", v),
+    }
+
+
+def run() -> list[ClaimResult]:
+    """Latency and throughput over concurrency."""
+    return results(setting(), "mi325x-inference", measures())
