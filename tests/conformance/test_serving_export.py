@@ -213,3 +213,11 @@ def test_pools_on_groups_of_unlike_devices_lie_on_their_nodes(target: str, tmp_p
     asked = [str(item["spec"]["template"]["spec"]["containers"][0].get("resources")) for item in objects
              if item["kind"] == "StatefulSet"]  # fmt: skip
     assert ["nvidia" in text for text in asked] == [True, False] and "amd.com/gpu" in asked[1]
+
+
+def test_mpi_is_told_the_nodes_of_an_instance(tmp_path: Path) -> None:
+    export(cases.deployments("trtllm")["two nodes, tp"], "trtllm", None, tmp_path)
+    text = (tmp_path / "serve.sh").read_text("utf-8")
+    assert 'MPI_HOSTS="${HOSTS[0]}:8,${HOSTS[1]}:8"' in text
+    command = cases.words(tmp_path / "trtllm-server.sh", MPI_HOSTS="a:8,b:8", NODE_RANK="0")
+    assert command[:5] == ["mpirun", "--allow-run-as-root", "-n", "16", "-H"] and command[5] == "a:8,b:8"

@@ -86,6 +86,10 @@ def node_script(title: str, draft: ServerDraft, target: str, parts: list[Part]) 
             if part.server.nodes > 1:
                 first = next(p.node for p in parts if p.server is part.server and p.instance == part.instance)
                 words += [f"NODE_RANK={part.rank}", f'LEADER="${{HOSTS[{first}]}}"']
+                if part.server.hosts and part.rank == 0:
+                    mates = [p for p in parts if p.server is part.server and p.instance == part.instance]
+                    listed = ",".join(f"${{HOSTS[{p.node}]}}:{len(p.devices)}" for p in mates)
+                    words.append(f'{part.server.hosts}="{listed}"')
             lines += [f'    {" ".join(words)} bash "$HERE/{target}-{part.server.pool.name}.sh" &', '    PIDS+=("$!")']
         if node == 0 and draft.entry is not None:
             lines += [f'    bash "$HERE/{target}-entry.sh" &', '    PIDS+=("$!")']

@@ -37,6 +37,8 @@ class Server:
     environment: dict[str, Word] = field(default_factory=dict)
     files: dict[str, str] = field(default_factory=dict)
     """Name → text of files that it reads, which lie beside the script (`$HERE`)."""
+    hosts: str = ""
+    """Variable that names all nodes of an instance with their devices, as mpirun takes them; empty: not needed."""
     port: int = 8000
     """Of the first instance; the others follow."""
     health: str = "/health"

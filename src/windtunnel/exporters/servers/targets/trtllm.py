@@ -122,6 +122,7 @@ def _axes(pool: Pool, server: Server, settings: dict[str, Any], draft: ServerDra
             f': "${{MPI_HOSTS:?{server.nodes} nodes as mpirun takes them: first:{server.per_node},…}}"',
         ]
         mpirun = f'mpirun --allow-run-as-root -n {total} -H "$MPI_HOSTS"'
+        server.hosts = "MPI_HOSTS"
         server.program = [mpirun, "trtllm-llmapi-launch", *server.program]
         draft.note(f"{pool.name}: mpirun on the first of {server.nodes} nodes starts all; MPI_HOSTS names them")
 
