@@ -51,6 +51,18 @@ def test_hit_rates_of_levels_add_up_and_are_what_a_cache_without_bounds_has(kind
     assert run.kv_tiers[kinds[-1]]["loaded_tokens"] > 0
 
 
+def test_reading_ahead_while_requests_wait_helps_where_lower_levels_are_slow() -> None:
+    tiers = [{"kind": "host", "capacity_bytes": 6e9}, {"kind": "ssd", "capacity_bytes": 8e10, "bytes_per_s": 5e8}]
+    busy = {"traffic": {"rate_per_s": 3, "num_requests": 400, "input_tokens": 900, "output_tokens": 60, "seed": 3,
+                        "sessions": SESSIONS | {"think_time_s": 30}}}  # fmt: skip
+    found = [api.simulate_serving(scenario(tiers, kv={"tier_prefetch": on}, **busy)) for on in (False, True)]
+    assert found[1].kv_tiers["ssd"]["loaded_tokens"] > 0
+    assert found[1].ttft_s.mean < found[0].ttft_s.mean
+    for run in found:
+        rates = sum(level["hit_rate"] for level in run.kv_tiers.values())
+        assert rates == pytest.approx(run.prefix_hit_rate, abs=0.02)
+
+
 def test_a_shared_store_serves_other_instances_and_levels_of_one_do_not() -> None:
     found = {}
     for kind in ("host", "remote"):
@@ -81,7 +93,7 @@ class Held:
     """A request, as far as a cache looks at it."""
 
     def __init__(self, chain: list[int], cached: int) -> None:
-        self.chain, self.cached = tuple(chain), cached
+        self.index, self.chain, self.cached = 0, tuple(chain), cached
 
 
 @settings(max_examples=60, deadline=None)
@@ -99,6 +111,8 @@ def test_no_level_is_over_capacity_and_counts_hold(data: Any) -> None:
         else:
             order = data.draw(st.permutations(range(len(sizes))))
             chain = list(order[: data.draw(st.integers(1, 3))])
+            if data.draw(st.booleans()):
+                cache.prefetch(Held(chain, 0), 0.0)  # type: ignore[arg-type]
             known = cache.reusable(Held(chain, 0), 1)  # type: ignore[arg-type]
             assert known <= sum(sizes[u] for u in chain) and known >= cache.find(chain)[0]
             cache.fetch(Held(chain, known), 1, 0.0)  # type: ignore[arg-type]

@@ -582,6 +582,8 @@ class Twin:
             one.promised += 1
             return [told]
         self.queue.arrive(one, q)
+        if self.memory is not None:
+            self.memory.arrived(one, q, now)
         one.asked += q.input
         return [k]
 

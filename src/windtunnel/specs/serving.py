@@ -99,6 +99,8 @@ class KvSpec(Spec):
     """Reuse of keys and values of requests that resemble each other without a common prefix."""
     tier_loading: Literal["layers", "whole"] = "layers"
     """Whether layers of a prompt run while later ones are still loaded, or wait until all are there."""
+    tier_prefetch: bool = False
+    """While a request waits in line, what lies below the first level is read into it."""
 
     @model_validator(mode="after")
     def _room(self) -> KvSpec:

@@ -73,6 +73,8 @@ class TieredCache(PrefixCache):
         """When the loads of requests that were admitted last end."""
         self.hits = 0
         """Blocks that were found on the device."""
+        self.ahead: dict[int, tuple[float, int]] = {}
+        """Of requests in line: when what was read into the first level is there, and how many blocks that were."""
 
     def lines(self) -> list[Line]:
         """Loads by level."""
@@ -95,6 +97,32 @@ class TieredCache(PrefixCache):
                 break
         return found * block
 
+    def prefetch(self, q: Request, now: float) -> None:
+        """Read what a request in line finds below the first level into it."""
+        first, wanted = self.levels[0], [0] * (len(self.levels) + 1)
+        for u in q.chain:
+            here = min(self.reach(u), self.size[u])
+            top = min(max(self.resident[u], first.upto[u]), here)
+            had = top
+            for t, level in enumerate(self.levels[1:], 1):
+                own = min(level.upto[u], here) - top
+                if own > 0:
+                    wanted[t] += own
+                    top += own
+            wanted[-1] += here - top
+            if here > had:
+                for level in self.levels:
+                    level.upto[u] = max(level.upto[u], here)
+                self._settle(u, read=here - had)
+                first.order.move_to_end(u)
+            if here < self.size[u]:
+                break
+        lines = [level.line for level in self.levels] + [self.line]
+        ends = [line.load(n, now) for n, line in zip(wanted, lines, strict=True) if n and line is not None]
+        if ends:
+            self.ahead[q.index] = (max(ends), sum(wanted))
+            self._spill()
+
     def fetch(self, q: Request, block: int, now: float) -> None:
         """Load what a request finds below the device, up to the tokens that it takes from the cache."""
         self.hits += min(self.find(q.chain)[0], q.cached // block)
@@ -115,10 +143,12 @@ class TieredCache(PrefixCache):
             room -= here
             if here < self.size[u] or room <= 0:
                 break
+        ready, again = self.ahead.pop(q.index, (now, 0))
         lines = [level.line for level in self.levels] + [self.line]
-        for blocks, line in zip(wanted, lines, strict=True):
+        for t, (blocks, line) in enumerate(zip(wanted, lines, strict=True)):
             if blocks and line is not None:
-                self.ends_at = max(self.ends_at, line.load(blocks, now))
+                begin, known = (max(ready, now), min(again, blocks)) if t == 0 else (now, 0)
+                self.ends_at = max(self.ends_at, line.load(blocks, begin, known))
 
     def register(self, chain: Sequence[int], held: int, done: int) -> tuple[int, int, int]:
         """See `PrefixCache`; what became resident leaves the levels below and is written to the store."""
@@ -147,6 +177,10 @@ class TieredCache(PrefixCache):
             if self.levels:
                 self.levels[0].order[u] = None
                 self.levels[0].order.move_to_end(u)
+        self._spill()
+
+    def _spill(self) -> None:
+        """Levels that are over capacity hand on what was touched longest ago."""
         for t, level in enumerate(self.levels):
             while level.used > level.capacity:
                 u = next(iter(level.order))
@@ -155,15 +189,15 @@ class TieredCache(PrefixCache):
                 if t + 1 < len(self.levels) and self.levels[t + 1].kept[u]:
                     self.levels[t + 1].order.move_to_end(u)
 
-    def _settle(self, u: int) -> None:
-        """Count anew what each level holds of a node."""
+    def _settle(self, u: int, read: int = 0) -> None:
+        """Count anew what each level holds of a node; `read` blocks came up from below and were not written."""
         top = self.resident[u]
         for level in self.levels:
             level.upto[u] = max(level.upto[u], top) if level.upto[u] else 0
             kept = max(level.upto[u] - top, 0)
             grown = kept - level.kept[u]
             level.used += grown
-            level.line.written += max(grown, 0)
+            level.line.written += max(grown - read, 0)
             level.kept[u] = kept
             if kept:
                 level.order.setdefault(u, None)

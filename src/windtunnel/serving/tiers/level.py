@@ -18,11 +18,17 @@ class Line:
     written: int = 0
     busy_s: float = 0.0
 
-    def load(self, blocks: int, now: float) -> float:
-        """Put a load into the line; returns when it ends."""
+    def load(self, blocks: int, now: float, again: int = 0) -> float:
+        """Put a load into the line; returns when it ends.
+
+        Args:
+            blocks: to read.
+            now: the earliest start.
+            again: blocks of these that another level has been counted for.
+        """
         seconds = self.latency_s + blocks * self.block_s
         self.free_at = max(now, self.free_at) + seconds
-        self.loads, self.loaded, self.busy_s = self.loads + 1, self.loaded + blocks, self.busy_s + seconds
+        self.loads, self.loaded, self.busy_s = self.loads + 1, self.loaded + blocks - again, self.busy_s + seconds
         return self.free_at
 
 

@@ -13,7 +13,7 @@ from windtunnel.serving.tiers.similar import SimilarCache, SimilarPlan
 
 if TYPE_CHECKING:
     from windtunnel.serving.prefix_cache import PrefixCache
-    from windtunnel.serving.reference import Instance
+    from windtunnel.serving.reference import Instance, Request
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +42,8 @@ class Memory:
     """Whether instances lend each other blocks, and at what cost."""
     similar: tuple[SimilarPlan | None, ...] = ()
     """By pool: reuse of prompts that resemble each other."""
+    prefetch: tuple[bool, ...] = ()
+    """By pool: whether requests in line have lower levels read into the first."""
     seed: int = 0
     caches: list[TieredCache | None] = field(default_factory=list)
     stores: dict[int, Store] = field(default_factory=dict)
@@ -72,6 +74,11 @@ class Memory:
         made = TieredCache(size, levels, store, line)
         self.caches.append(made)
         return made
+
+    def arrived(self, one: Instance, q: Request, now: float) -> None:
+        """A request stands in line at an instance."""
+        if self.prefetch and self.prefetch[int(self.pool[one.index])] and isinstance(one.cache, TieredCache):
+            one.cache.prefetch(q, now)
 
     def seconds(self, one: Instance, compute_s: float, now: float) -> float:
         """An iteration that holds prompts, with the loads of requests that it takes in."""

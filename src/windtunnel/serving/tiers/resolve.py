@@ -22,9 +22,13 @@ QUERY_BYTES = 2.0
 def check_tiers(kv: KvSpec, where: str, *, caching: bool, problems: ProblemList) -> None:
     """Problems of a pool's levels."""
     if not kv.tiers:
+        if kv.tier_prefetch:
+            problems.add(f"{where}.tier_prefetch", True, "needs kv.tiers")
         return
     if not caching:
         problems.add(f"{where}.prefix_caching", False, "must be true with kv.tiers: they keep what is found again")
+    if kv.tier_prefetch and (len(kv.tiers) < 2 or kv.tiers[0].kind == "remote"):
+        problems.add(f"{where}.tier_prefetch", True, "needs a level of the instance, and one below to read from")
     seen: list[str] = []
     for i, tier in enumerate(kv.tiers):
         try:
@@ -84,7 +88,10 @@ def memory_of(d: Deployment, pool: Sequence[int]) -> Memory | None:
             own.append(LevelPlan(tier.kind, blocks, size / rate, latency, kind.shared))
         plans.append(tuple(own))
         layers.append(max(len(d.model.layer_kinds()) // plan.pp, 1) if kv.tier_loading == "layers" else 1)
-    return Memory(tuple(plans), tuple(layers), pool, d.fleet(1).block, lending, tuple(similar), d.limits.seed)
+    return Memory(
+        tuple(plans), tuple(layers), pool, d.fleet(1).block, lending, tuple(similar),
+        tuple(p.spec.kv.tier_prefetch for p in d.pools), d.limits.seed,
+    )  # fmt: skip
 
 
 def _lending(d: Deployment) -> Lending | None:
