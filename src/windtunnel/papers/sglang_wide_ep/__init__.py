@@ -1,0 +1,1 @@
+"""DeepSeek-V3 over 96 H100 with wide expert parallelism (SGLang team 2025)."""
