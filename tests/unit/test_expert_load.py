@@ -10,6 +10,7 @@ import pytest
 import windtunnel as wt
 from windtunnel.cost.expert_load import ExpertLoad, as_they_come, balanced, drawn, slowest
 from windtunnel.errors import BadInput, Infeasible
+from windtunnel.serving.layers import Layers
 from windtunnel.serving.simulate import prepare
 from windtunnel.techniques.limits import merged
 
@@ -88,3 +89,15 @@ def test_placing_anew_costs_by_its_interval() -> None:
         for steps in (10, 10000)
     )
     assert often > seldom
+
+
+def test_many_tokens_cross_to_a_node_once_and_few_go_straight() -> None:
+    d = prepare(WIDE)
+    layers = Layers(d.model, d.cluster, d.instance.shape, d.iteration.coefficients, d.serving.expert_skew)
+    c, nic = layers.c, layers.c.all_to_all_fraction * d.cluster.nic_bytes_per_s_per_device
+    up = c.all_to_all_fraction * d.cluster.scale_up.bytes_per_s
+    for tokens, copies in ((32.0, 8 * 24 / 32), (32.0 * 16384, 3 * (1 - 0.75**8))):
+        size = tokens / 32 * 3 * d.model.hidden_size
+        starts = 2.0 if copies > 4 else 4.0
+        expected = starts * c.all_to_all_s + 8 * size / up + copies * size / nic
+        assert layers._exchange(np.array([tokens]))[0] == pytest.approx(expected, rel=1e-9)

@@ -287,10 +287,23 @@ class Layers:
         seconds = 2.0 * c.all_to_all_s + sent / up
         if ranks > inside:
             nic = c.all_to_all_fraction * self.cluster.nic_bytes_per_s_per_device
-            seconds = seconds + sent * (1.0 - inside / ranks) / min(nic, self.cluster.nic_bytes_per_s_per_device)
+            across = sent * (1.0 - inside / ranks) / nic
+            if not shape.gathered:
+                across = np.minimum(across, 2.0 * c.all_to_all_s + sent * self._once_a_node(ranks / inside) / nic)
+            seconds = seconds + across
         if shape.tp > 1:
             seconds = seconds + 0.5 * self._all_reduce(n / shape.dp)
         return np.asarray(seconds)
+
+    def _once_a_node(self, nodes: float) -> float:
+        """Copies of a token that leave its node over all that are sent, where a node gets one and hands it on inside.
+
+        Source: DeepEP's normal kernels (github.com/deepseek-ai/DeepEP) forward from network to NVLink; its low-latency
+        ones send to each rank, which is sooner for few tokens. Experts are drawn alike; limits on the nodes of a token
+        are left out.
+        """
+        sends = min(float(self.model.num_experts_per_tok), float(self.shape.ranks))
+        return (nodes - 1.0) * (1.0 - (1.0 - 1.0 / nodes) ** sends) / sends
 
     def _hop(self, n: Floats) -> Floats:
         """Activations from one stage to the next."""

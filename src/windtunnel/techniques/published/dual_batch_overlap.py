@@ -73,8 +73,6 @@ TECHNIQUE = Technique(
         "DeepSeek-V3 Technical Report", 2024, "https://arxiv.org/abs/2412.19437", "DeepSeek-AI",
     ),
     levels=("segment", "pair"),
-    status="partial",
-    missing="a threshold of its own for prompts, and shared experts beside the dispatch; no experiment yet",
     knobs={
         "comm_sms": Knob(20, 0, 64, "SMs of an all-to-all; 0: copy or network engines"),
         "threshold": Knob(32, 2, 1 << 20, "tokens of a rank from which on a batch is cut"),
@@ -83,6 +81,7 @@ TECHNIQUE = Technique(
     applies_to=_applies,
     serving=ServingPart(launches=_split, layers=_layers),
     saves="traffic between experts",
+    experiment="sglang_wide_ep",
     limits=Limits(
         scenario={
             "model": "deepseek-ai/DeepSeek-V3",

@@ -44,7 +44,7 @@ TECHNIQUE = Technique(
     paper=Paper("DeepSeek-V3 Technical Report", 2024, "https://arxiv.org/abs/2412.19437", "DeepSeek-AI"),
     levels=("run",),
     status="partial",
-    missing="loads that drift between two placements, groups of experts that stay on a node; no experiment yet",
+    missing="loads that drift between two placements, groups of experts that stay on a node",
     knobs={
         "num_redundant_experts": Knob(32, 0, 4096, "copies beside one of each expert, over all ranks"),
         "step_interval": Knob(3000, 1, 1 << 20, "iterations between two placements"),
@@ -52,6 +52,7 @@ TECHNIQUE = Technique(
     edits=(("run", "experts"),),
     applies_to=_applies,
     serving=ServingPart(settings=_settings),
+    experiment="sglang_wide_ep",
     saves="waiting for the rank with most tokens",
     limits=Limits(
         scenario={
