@@ -49,7 +49,10 @@ def test_gaps_between_tokens_add_up_to_the_time_of_answers() -> None:
         assert times.sum() == pytest.approx(q.finish_s[i] - q.first_token_s[i])
 
 
-@pytest.mark.parametrize("paper", ["apex", "cloudmatrix384", "sglang_wide_ep", "idealized_runtime", "lamina", "semi_pd"])
+LONGER = ["apex", "cloudmatrix384", "sglang_wide_ep", "idealized_runtime", "lamina", "semi_pd"]
+
+
+@pytest.mark.parametrize("paper", LONGER)
 def test_settings_are_whole(paper: str) -> None:
     """Experiments that take longer than a unit test: every claim is measured, sourced, and swept over what is open."""
     experiment = import_module(f"windtunnel.papers.{paper}.experiment")

@@ -88,7 +88,12 @@ TECHNIQUE = Technique(
             "cluster": {"device": "h200-sxm-141gb", "nodes": 2, "devices_per_node": 8},
             "serving": {
                 "engine": "sglang", "precision": {"weights": "fp8_block"},
-                "pools": [{"plan": {"dp": 16, "ep": 16}, "limits": {"max_num_seqs": 4096}}],
+                "pools": [{
+                    "plan": {"dp": 16, "ep": 16},
+                    "limits": {
+                        "max_num_seqs": 4096, "max_num_batched_tokens": 131072, "mem_fraction_static": 0.8,
+                    },
+                }],
                 "traffic": {"offline": True, "num_requests": 3000, "input_tokens": 1024, "output_tokens": 128},
             },
         },
