@@ -184,6 +184,27 @@ def test_a_written_file_shares_what_the_traffic_shares(tmp_path: Path) -> None:
     assert len(rest) == len(set(rest))
 
 
+def test_samples_are_sent_with_their_prompt_in_common_and_searches_say_what_is_lost(tmp_path: Path) -> None:
+    base = cases.deployments("vllm")["base"]
+    base["serving"]["traffic"] = {
+        "rate_per_s": 2, "num_requests": 5, "input_tokens": 160, "output_tokens": 20,
+        "trajectories": {"method": "samples", "width": 4},
+    }  # fmt: skip
+    export(base, "vllm", None, tmp_path / "a")
+    lines = [json.loads(line) for line in (tmp_path / "a" / "requests.jsonl").read_text("utf-8").splitlines()]
+    assert len(lines) == 20
+    assert len({tuple(line["hash_ids"]) for line in lines}) == len({line["timestamp"] for line in lines}) == 5
+    del base["serving"]["traffic"]["rate_per_s"]
+    base["serving"]["traffic"] |= {"concurrency": 2, "trajectories": {"method": "beam", "width": 4, "steps": 2}}
+    for target in TARGETS:
+        if target == "trtllm":
+            continue
+        base["serving"]["engine"] = target
+        done = export(base, target, None, tmp_path / target)
+        assert any("wait for others" in item for item in done.unsupported), done.unsupported
+        assert cases.given(cases.words(tmp_path / target / "load.sh"))["--max-concurrency"] == ["8"]
+
+
 @pytest.mark.parametrize(("target", "option"), [("vllm", "--enable-dbo"), ("sglang", "--enable-two-batch-overlap")])
 def test_techniques_are_switched_on_or_said(target: str, option: str, tmp_path: Path) -> None:
     scenario = cases.deployments(target)["dp and tp"] | {"techniques": ["dual-batch-overlap"]}

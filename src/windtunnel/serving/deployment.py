@@ -272,8 +272,8 @@ def _check_split(serving: ServingSpec, pool: PoolSpec, where: str, problems: Pro
         problems.add(where, None, "is read in one mixed pool; leave it out, or the other pools")
     if pool.plan.pp > 1:
         problems.add(where, None, f"stands with pp 1, not {pool.plan.pp}")
-    if serving.autoscale or serving.speculation or serving.traffic.agents:
-        problems.add(where, None, "stands without autoscale, speculation and agents")
+    if serving.autoscale or serving.speculation or serving.traffic.agents or serving.traffic.trajectories:
+        problems.add(where, None, "stands without autoscale, speculation, agents and trajectories")
     if pool.sm_split.controller == "slo" and not (serving.slo.ttft_s and serving.slo.tpot_s):
         problems.add(f"{where}.controller", "slo", "needs serving.slo.ttft_s and tpot_s")
 

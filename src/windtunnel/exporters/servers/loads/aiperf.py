@@ -18,6 +18,7 @@ from windtunnel.exporters.servers.loads.base import (
     count_of,
     requests_of,
     span,
+    waits,
 )  # fmt: skip
 
 if TYPE_CHECKING:
@@ -40,7 +41,8 @@ def write(target: Target) -> Load:
     prompt, answer = span(spec.input_tokens), span(spec.output_tokens)
     traffic = requests_of(target.deployed)
     fixed = bool(prompt and answer and prompt[0] == prompt[1] and answer[0] == answer[1])
-    drawn = spec.trace is None and spec.sessions is None and fixed and spec.correlation == 0
+    drawn = spec.trace is None and spec.sessions is None and fixed and spec.correlation == 0 and not spec.trajectories
+    chained = waits(traffic, load)
     if drawn and (spec.process in PATTERNS or spec.concurrency or spec.offline):
         assert prompt is not None
         assert answer is not None
@@ -56,7 +58,7 @@ def write(target: Target) -> Load:
         load.files[REQUESTS] = as_lines(traffic, load)
         if traffic.concurrency:
             load.set("--concurrency", traffic.concurrency)
-        elif spec.offline:
+        elif spec.offline or chained:
             load.set("--concurrency", count_of(spec, traffic))
         else:
             load.set("--fixed-schedule")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -110,13 +110,25 @@ def mean_of(lengths: int | Lengths | None) -> int:
 
 
 def requests_of(deployed: Deployed) -> Traffic:
-    """The very requests that were simulated."""
-    return generate(deployed.serving.traffic, folder=deployed.folder)
+    """The very requests that were simulated; in a closed loop each trajectory counts."""
+    traffic = generate(deployed.serving.traffic, folder=deployed.folder)
+    search = traffic.spec.trajectories
+    return traffic if search is None else replace(traffic, concurrency=traffic.concurrency * search.width)
 
 
 def count_of(spec: TrafficSpec, traffic: Traffic) -> int:
     """How many requests are sent."""
+    if spec.agents or spec.trajectories:
+        return len(traffic.requests)
     return spec.num_requests or len(traffic.requests)
+
+
+def waits(traffic: Traffic, load: Load) -> bool:
+    """Whether requests wait for several others, which no load generator does; it says so."""
+    found = traffic.requests.after is not None
+    if found:
+        load.lacks("agents and trajectories: requests that wait for others are sent as they are listed")
+    return found
 
 
 def as_lines(traffic: Traffic, load: Load) -> str:

@@ -17,6 +17,7 @@ from windtunnel.exporters.servers.loads.base import (
     mean_of,
     requests_of,
     span,
+    waits,
 )
 
 if TYPE_CHECKING:
@@ -36,6 +37,8 @@ def write(target: Target) -> Load:
     load.set("--base-url", '"http://$HOST:$PORT"')
     load.set("--model", '"$MODEL"')
     traffic = requests_of(target.deployed)
+    if not waits(traffic, load) and spec.trajectories:
+        load.lacks("trajectories: prompts have nothing in common; load-aiperf.sh shares them")
     _lengths(spec, load)
     load.set("--num-prompts", count_of(spec, traffic))
     if traffic.concurrency:

@@ -22,6 +22,7 @@ from windtunnel.exporters.servers.loads.base import (
     mean_of,
     requests_of,
     span,
+    waits,
 )  # fmt: skip
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ def write(target: Target) -> Load:
     traffic = requests_of(target.deployed)
     if spec.sessions is not None:
         load.lacks("sessions: turns are sent as requests of their own; load-aiperf.sh holds conversations")
-    timed = _lengths(spec, load)
+    timed = _lengths(spec, load, waits(traffic, load))
     if timed:
         load.files[REQUESTS] = as_lines(traffic, load)
     number = min(count_of(spec, traffic), MOST_REQUESTS) if timed else count_of(spec, traffic)
@@ -82,12 +83,13 @@ def _arrivals(spec: TrafficSpec, concurrency: int, load: Load) -> None:
         load.set("--burstiness", f"{shape or 1.0:g}")
 
 
-def _lengths(spec: TrafficSpec, load: Load) -> bool:
-    """Options of the data set; whether the requests come from a file."""
+def _lengths(spec: TrafficSpec, load: Load, chained: bool) -> bool:
+    """Options of the data set; whether the requests come from a file. Chained ones have no times before they run."""
     prompt, answer = span(spec.input_tokens), span(spec.output_tokens)
     ratios = [(most - least) / (most + least) for least, most in (prompt, answer) if most] if prompt and answer else []
     apart = "--timed-trace-chunk-hash-size" in load.known.kinds  # releases that have it take two ratios
     even = spec.trace is None and prompt and answer and spec.correlation == 0 and spec.process in _OWN
+    even = even and (chained or not spec.trajectories)
     if even and prompt and answer and (apart or len(set(ratios)) == 1):
         load.set("--dataset-name", "random")
         load.set("--random-input-len", round(sum(prompt) / 2) - spec.shared_prefix_tokens)
@@ -98,7 +100,7 @@ def _lengths(spec: TrafficSpec, load: Load) -> bool:
         ratio = f"{ratios[0]:g}" if same else json.dumps(dict(zip(("input", "output"), ratios, strict=True)))
         load.set("--random-range-ratio", ratio)
         return False
-    if apart and spec.sessions is None:
+    if apart and spec.sessions is None and not chained:
         load.set("--dataset-name", "timed_trace")
         load.set("--dataset-path", f'"$HERE/{REQUESTS}"')
         load.set("--timed-trace-chunk-hash-size", BLOCK)
