@@ -10,6 +10,7 @@ import pytest
 from scipy.optimize import Bounds, LinearConstraint, milp
 from serving_cases import LIMITS, LINEAR
 
+from windtunnel import api
 from windtunnel.errors import BadInput
 from windtunnel.report.serving_text import tasks_text
 from windtunnel.serving import loop, reference
@@ -206,5 +207,7 @@ def test_the_technique_switches_a_search() -> None:
             "trajectories": {"method": "beam", "width": 16, "keep": 2, "steps": 3}}},
     }  # fmt: skip
     assert list(simulate_serving(given).tasks) == ["all", "ets"]
+    with pytest.raises(BadInput, match=r"trajectories = beam: are not planned for"):
+        api.plan(given | {"techniques": [], "search": {"target": "serving"}})
     del given["serving"]["traffic"]["trajectories"]
     assert any("searches nothing" in line for line in simulate_serving(given).warnings)

@@ -109,6 +109,9 @@ def question_of(scenario: Scenario, folder: Path, lines: Any) -> Question:
     if pool.plan.cp > 1:
         problems.add("serving.pools[0].plan.cp", pool.plan.cp, "must be 1: no cp is searched over")
     spec = serving.traffic
+    if spec.trajectories is not None:
+        rule = "are not planned for: bounds count requests, loads count prompts; compare runs of `serve`"
+        problems.add("serving.traffic.trajectories", spec.trajectories.method, rule)
     load = "rate_per_s" if spec.rate_per_s else "concurrency" if spec.concurrency else "given"
     for axis in ("rate_per_s", "concurrency"):
         if getattr(wanted.space, axis) and axis != load:
