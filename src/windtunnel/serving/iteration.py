@@ -164,6 +164,7 @@ def iteration_model(
     expert_skew: float = 0.85,
     cuda_graphs: bool = True,
     engine: bool = True,
+    layers: Layers | None = None,
 ) -> IterationModel:
     """The closed form of one instance.
 
@@ -176,8 +177,9 @@ def iteration_model(
         expert_skew: experts that routing treats as alike, as a share of all.
         cuda_graphs: whether decode iterations run captured graphs.
         engine: whether the table comes from the engine; else from `Layers.alone`, the same numbers sooner.
+        layers: of the same instance under other coefficients, where there are any: blocks are not built again.
     """
-    layers = Layers(model, cluster, shape, coefficients, expert_skew)
+    layers = layers.under(coefficients) if layers else Layers(model, cluster, shape, coefficients, expert_skew)
     linear = (layers.price if engine else layers.alone)(knots(most_tokens))
     attention = attention_costs(model, cluster.device, shape, coefficients)
     depth = layers.depth()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from copy import copy
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -87,6 +88,13 @@ class Layers:
         self.device = cluster.device
         self.local = local_blocks(model, shape)
         self.loads: dict[bytes, tuple[Floats, Floats]] = {}
+        self.counts: dict[tuple[str, int], int] = {}
+
+    def under(self, c: ServingCoefficients) -> Layers:
+        """The same instance with other coefficients."""
+        out = copy(self)
+        out.c = c
+        return out
 
     def segments(self, tokens: npt.NDArray[np.int64]) -> list[Segment]:
         """(kinds · G) segments, kind by kind."""
@@ -166,11 +174,17 @@ class Layers:
 
     def depth(self) -> float:
         """Layers, each counted by its kernels and collectives over those of a dense one: what gaps come between."""
-        one, total = np.ones(1), 0.0
+        total = 0.0
         for kind, count in self.kinds.items():
-            launches = sum(len(self.launches_of(op, one)) + self.beside(op) for op in self.local[kind])
+            launches = sum(self._kernels(kind, i) + self.beside(op) for i, op in enumerate(self.local[kind]))
             total += count * launches / DENSE_LAUNCHES
         return total
+
+    def _kernels(self, kind: str, i: int) -> int:
+        """Kernels and collectives of one operator of a block."""
+        if (kind, i) not in self.counts:
+            self.counts[kind, i] = len(self.launches_of(self.local[kind][i], np.ones(1)))
+        return self.counts[kind, i]
 
     def beside(self, op: Operator) -> int:
         """Kernels that come with an operator: the rotary part of attention, casts of activations.
@@ -185,11 +199,10 @@ class Layers:
 
     def eager_depth(self) -> float:
         """The same by launches one by one: without captured graphs, parts of composite operators count."""
-        one, total = np.ones(1), 0.0
+        total = 0.0
         for kind, count in self.kinds.items():
-            for op in self.local[kind]:
-                launches = len(self.launches_of(op, one)) + self.beside(op) + EAGER.get(op.name, 0)
-                total += count * launches / DENSE_LAUNCHES
+            for i, op in enumerate(self.local[kind]):
+                total += count * (self._kernels(kind, i) + self.beside(op) + EAGER.get(op.name, 0)) / DENSE_LAUNCHES
         return total
 
     # -- one operator --------------------------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from windtunnel.cost.serving import release_of
 from windtunnel.errors import WindtunnelError
 from windtunnel.serving.interval import FULL_CACHE, measure_of
 from windtunnel.serving.iteration import IterationModel
+from windtunnel.serving.layers import Layers
 from windtunnel.validation.rows import RowCase, read
 from windtunnel.validation.serving import serving_group
 from windtunnel.validation.serving_metrics import served_value
@@ -129,6 +130,10 @@ def _pools(case: Case) -> range:
     return range(len(case.ready.pools))
 
 
+_BUILT: dict[str, Layers] = {}
+"""Blocks by what they are built from: coefficients change with every step of a fit, blocks do not."""
+
+
 def _cost(case: Case, k: int, logs: Mapping[str, float], known: dict[str, IterationModel]) -> IterationModel:
     pool = case.ready.pools[k]
     key = f"{case.block}{case.ready.cluster.device.id}{case.ready.model.name}{case.ready.cluster.name}"
@@ -136,6 +141,8 @@ def _cost(case: Case, k: int, logs: Mapping[str, float], known: dict[str, Iterat
     key += f"{pool.instance.drafting}"
     key += f"{pool.instance.cuda_graphs}{case.ready.serving.expert_skew}"
     if key not in known:
-        own = scaled(case.ready.coefficients(fitted=False), logs)
-        known[key] = cost(case.ready, pool, own, engine=False)
+        own, ready = scaled(case.ready.coefficients(fitted=False), logs), case.ready
+        if key not in _BUILT:
+            _BUILT[key] = Layers(ready.model, ready.cluster, pool.instance.shape, own, ready.serving.expert_skew)
+        known[key] = cost(ready, pool, own, engine=False, layers=_BUILT[key])
     return known[key]

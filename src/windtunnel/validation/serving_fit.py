@@ -28,6 +28,8 @@ FREE, STEP, TURNS, AGAIN = 8, 0.05, 8, 3
 are taken anew."""
 THIN = 2
 """Fewer (model, device) groups than this do not tell a set's coefficients from a model's peculiarities."""
+LEAST = 0.05
+"""Information of rows over that of a prior below which they say nothing of a coefficient."""
 FEW = 4
 """Fewer groups than this do not tell which coefficients carry over to others."""
 STEEPEST = 1.5
@@ -57,12 +59,17 @@ class State:
     weights: Floats
     slopes: dict[Block, Floats] = field(default_factory=dict)
     covariances: dict[Block, Floats] = field(default_factory=dict)
+    whole: dict[Block, Floats] = field(default_factory=dict)
+    """Derivatives by all coefficients of a set, at its priors."""
+    every: dict[Block, dict[str, Known]] = field(default_factory=dict)
+    """What all coefficients of a set would be, were all free."""
 
     def copy(self) -> State:
         """One that can be moved."""
         at = {b: dict(own) for b, own in self.at.items()}
         errors, weights = self.errors.copy(), self.weights.copy()
-        return State(at, dict(self.center), errors, weights, dict(self.slopes), dict(self.covariances))
+        kept = dict(self.slopes), dict(self.covariances), self.whole, dict(self.every)
+        return State(at, dict(self.center), errors, weights, *kept)
 
 
 class Fitter:
@@ -99,16 +106,19 @@ class Fitter:
         zero = {b: {n: Known(0.0, PRIORS[n][0]) for n in self.known_names(b)} for b in self.priors}
         state = State({b: dict.fromkeys(zero[b], 0.0) for b in self.priors}, zero, errors, weights)
         self._choose(self.thick, state)
-        self._solve(self.thick, state, np.ones(len(self.seen)), TURNS, fresh=True)
+        every = np.ones(len(self.seen))
+        self._solve(self.thick, state, every, TURNS, fresh=True)
+        self._say_all(state, every)
         self._lean(state)
         self._choose(self.thin, state)
-        self._solve(self.thin, state, np.ones(len(self.seen)), TURNS, fresh=True)
+        self._solve(self.thin, state, every, TURNS, fresh=True)
         return state
 
     def without(self, best: State, use: npt.NDArray[np.bool_]) -> State:
         """The fit to some of the observations, close to the fit to all: same free coefficients, same derivatives."""
         state, count = best.copy(), use.astype(np.float64)
         self._solve(self.thick, state, count, 2, fresh=False)
+        self._say_all(state, count)
         self._lean(state)
         self._solve(self.thin, state, count, 3, fresh=False)
         return state
@@ -118,13 +128,29 @@ class Fitter:
         return [n for n in PRIORS if value_of(self.priors[block], n) > 0]
 
     def told(self, name: str, state: State) -> dict[Block, Known]:
-        """What thick sets have found of one coefficient."""
+        """What the rows of thick sets say of one coefficient, were all of them free; without its prior."""
         out = {}
         for b in self.thick:
-            if name in self.names[b]:
-                spread = math.sqrt(float(state.covariances[b].diagonal()[self.names[b].index(name)]))
-                out[b] = Known(state.at[b][name], spread)
+            if name not in state.every.get(b, {}):
+                continue
+            own, prior = state.every[b][name], PRIORS[name][0] ** -2
+            if own.error**-2 > (1.0 + LEAST) * prior:
+                rows = own.error**-2 - prior
+                out[b] = Known(own.log * own.error**-2 / rows, rows**-0.5)
         return out
+
+    def _say_all(self, state: State, count: Floats) -> None:
+        """One more step of each thick set with all of its coefficients free."""
+        for b in self.thick:
+            names = self.known_names(b)
+            normal, pull = self._normal(b, state, count, state.whole[b])
+            sigma = np.array([PRIORS[n][0] for n in names])
+            covariance = np.linalg.inv(normal + np.diag(sigma**-2))
+            at = np.array([state.at[b][n] for n in names])
+            step = np.clip(-covariance @ (pull + at / sigma**2), -0.4, 0.4)
+            spread = np.sqrt(covariance.diagonal())
+            moved = {n: self._below_roof(b, n, float(x)) for n, x in zip(names, at + step, strict=True)}
+            state.every[b] = {n: Known(moved[n], float(s)) for n, s in zip(names, spread, strict=True)}
 
     def _lean(self, state: State) -> None:
         """Thin sets start from what thick ones have found, and are held to it."""
@@ -150,7 +176,7 @@ class Fitter:
             _, groups = np.unique([self.groups[j] for j in rows[known]], return_inverse=True)
             picked = _forward(slopes[b][known], state.errors[rows][known], w, sigma, groups.astype(np.int64))
             self.names[b] = [own[i] for i in picked]
-            state.slopes[b] = slopes[b][:, picked]
+            state.slopes[b], state.whole[b] = slopes[b][:, picked], slopes[b]
             self.say(f"{b}: {len(rows)} values, free {', '.join(self.names[b])}")
 
     def slopes(
@@ -204,15 +230,21 @@ class Fitter:
 
     def _step(self, b: Block, state: State, count: Floats) -> tuple[Floats, Floats]:
         """One Gauss–Newton step and the covariance of the logarithms."""
-        rows, center = self.of[b], [state.center[b][n] for n in self.names[b]]
-        w = (state.weights * count)[rows]
-        known = np.isfinite(state.errors[rows]) & (w > 0)
-        e, j, s = state.errors[rows][known], state.slopes[b][known], self.scale[rows][known]
-        w = w[known] * _weight(e, s)
+        center = [state.center[b][n] for n in self.names[b]]
+        normal, pull = self._normal(b, state, count, state.slopes[b])
         prior = np.array([own.error**-2 for own in center])
         off = np.array([state.at[b][n] - own.log for n, own in zip(self.names[b], center, strict=True)])
-        covariance: Floats = np.asarray(np.linalg.inv((j * w[:, None]).T @ j + np.diag(prior)))
-        return np.asarray(-covariance @ ((j * w[:, None]).T @ e + prior * off)), covariance
+        covariance: Floats = np.asarray(np.linalg.inv(normal + np.diag(prior)))
+        return np.asarray(-covariance @ (pull + prior * off)), covariance
+
+    def _normal(self, b: Block, state: State, count: Floats, slopes: Floats) -> tuple[Floats, Floats]:
+        """Normal matrix and pull of a set's rows."""
+        rows = self.of[b]
+        w = (state.weights * count)[rows]
+        known = np.isfinite(state.errors[rows]) & (w > 0)
+        e, j, s = state.errors[rows][known], slopes[known], self.scale[rows][known]
+        w = w[known] * _weight(e, s)
+        return np.asarray((j * w[:, None]).T @ j), np.asarray((j * w[:, None]).T @ e)
 
     def summary(self, state: State) -> list[BlockFit]:
         """What the catalogue keeps of a fit."""

@@ -15,6 +15,7 @@ from windtunnel.serving.deployment import lane_limits
 from windtunnel.serving.engines import Instance
 from windtunnel.serving.fleet import Fleet, stacked
 from windtunnel.serving.iteration import IterationModel, iteration_model
+from windtunnel.serving.layers import Layers
 from windtunnel.serving.limits import Limits
 from windtunnel.serving.requests import REJECTED, Requests
 from windtunnel.serving.speculation import with_drafts
@@ -90,11 +91,14 @@ def ready(scenario: Scenario, folder: Path) -> Ready:
     return Ready(serving, model, cluster, tuple(pools), folder)
 
 
-def cost(ready: Ready, pool: Pool, coefficients: ServingCoefficients, *, engine: bool) -> IterationModel:
+def cost(
+    ready: Ready, pool: Pool, coefficients: ServingCoefficients, *, engine: bool, layers: Layers | None = None
+) -> IterationModel:
     """The iteration of a pool's instance."""
     own = iteration_model(
         ready.model, ready.cluster, pool.instance.shape, coefficients, most_tokens=pool.most_tokens,
         expert_skew=ready.serving.expert_skew, cuda_graphs=pool.instance.cuda_graphs, engine=engine,
+        layers=layers,
     )  # fmt: skip
     return with_drafts(
         own, pool.instance.drafting, ready.model, ready.cluster, pool.instance.shape, coefficients,
