@@ -71,7 +71,7 @@ class DeficitLongestPrefixMatch(Fair):
 
     def take(self, one: Instance, q: Request) -> None:
         """Its prompt is charged, save what the cache holds."""
-        if not q.preemptions:
+        if not q.preemptions and not q.remote:
             self.charge(q.tenant, self.input_weight * (q.input - min(matched(one, q), q.input - 1)))
         super().take(one, q)
         group = self.groups[one.index][self._key(q)]

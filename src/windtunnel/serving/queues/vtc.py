@@ -57,9 +57,9 @@ class VirtualTokenCounter(Fair):
         return None if best is None else one.lines[best][0]
 
     def take(self, one: Instance, q: Request) -> None:
-        """Its prompt is charged once, however often it is computed."""
+        """Its prompt is charged once, however often it is computed and wherever it is answered."""
         super().take(one, q)
-        if not q.preemptions:
+        if not q.preemptions and not q.remote:
             self.charge(q.tenant, self.input_weight * q.input)
         if not self.in_line[q.tenant]:
             self.last = q.tenant

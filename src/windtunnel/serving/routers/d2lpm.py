@@ -40,8 +40,8 @@ class DoubleDeficit(CacheAware):
         return k
 
     def ended(self, one: Instance, q: Request) -> None:
-        """Answer tokens take credit."""
-        self.credit[q.tenant, one.index] -= self.context.options["output_weight"] * q.output
+        """Answer tokens take credit, wherever they are made."""
+        self.credit[q.tenant, one.index] -= self.context.options["output_weight"] * (q.answer or q).output
 
 
 ROUTERS.add(
