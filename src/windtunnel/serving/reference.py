@@ -242,6 +242,8 @@ class Instance:
             return 0
         ahead, block = self.limits.lookahead, self.limits.block
         most = self.ahead or self.gained(1)
+        if most == 1:
+            return sum([(q.stored + ahead) % block == 0 for q in self.decoding])
         return sum((q.stored + ahead + i) % block == 0 for i in range(most) for q in self.decoding)
 
     def gained(self, steps: int) -> int:
@@ -250,7 +252,7 @@ class Instance:
 
     def kv(self) -> float:
         """Tokens in the cache of decoding sequences, the share of the next included; with loans, those waited for."""
-        tokens = float(sum(q.stored + 1 for q in self.decoding)) + len(self.decoding) * (self.fraction * 1e-6)
+        tokens = float(sum([q.stored + 1 for q in self.decoding])) + len(self.decoding) * (self.fraction * 1e-6)
         return tokens if self.lending is None else self.lending.kv(self, tokens)
 
 
@@ -456,7 +458,7 @@ class Twin:
         self.policies, self.jumps = policies or [Policy() for _ in fleet.limits], jumps
         self.router = router or Router(RouterId(limits.router), limits.seed)
         self.record = record
-        self.order = requests.order()
+        self.order: list[int] = requests.order().tolist()
         self.waits = None if requests.after is None else Waits(requests.after)
         self.sent = 0
         self.later: list[tuple[float, int]] = []
@@ -525,7 +527,7 @@ class Twin:
     def _clocked(self) -> float:
         if self.limits.concurrency or self.sent >= len(self.order):
             return float("inf")
-        return self.all[int(self.order[self.sent])].arrival
+        return self.all[self.order[self.sent]].arrival
 
     def _next_arrival(self) -> float:
         return min(self._clocked(), self.later[0][0] if self.later else float("inf"))
@@ -534,7 +536,7 @@ class Twin:
         if self.later and self.later[0][0] < self._clocked():
             return heapq.heappop(self.later)[1]
         self.sent += 1
-        return int(self.order[self.sent - 1])
+        return self.order[self.sent - 1]
 
     def _event(self, i: int, now: float) -> list[int]:
         """What happens at an instant; returns the instances that it touches, in the order that they are told."""
@@ -744,12 +746,15 @@ class Twin:
 
     def _steps(self, one: Instance) -> int:
         """Decode steps until a sequence ends or the cache is full."""
-        left, pace = min(q.output - q.made for q in one.decoding), one.limits.tokens_per_step
+        left, pace = min([q.output - q.made for q in one.decoding]), one.limits.tokens_per_step
         steps = -(-(left * MILLION - one.fraction) // pace)
         if one.limits.reserve:
             return steps
         free, block, ahead = one.capacity - one.used, one.limits.block, one.limits.lookahead
-        for i in range(one.gained(steps)):
+        tokens = one.gained(steps)
+        if free >= len(one.decoding) * -(-tokens // block):  # enough however the blocks' ends fall
+            return steps
+        for i in range(tokens):
             free -= sum((q.stored + ahead + i) % block == 0 for q in one.decoding)
             if free < 0:
                 return ((i + 1) * MILLION - 1 - one.fraction) // pace
@@ -818,7 +823,7 @@ class Twin:
                 q.made += gained
                 q.stored += gained
                 if not limits.reserve:
-                    need = one.blocks(q.stored + limits.lookahead)
+                    need = -(-(q.stored + limits.lookahead) // limits.block)
                     one.used += need - q.blocks
                     q.blocks = need
             if one.cache is not None:
@@ -827,7 +832,7 @@ class Twin:
         if self.record is not None:
             self.record.grown(one, now)
         if steps and one.decoding:
-            over = (q for q in one.decoding if q.made >= q.output)
+            over = [q for q in one.decoding if q.made >= q.output]
             ended = sorted(over, key=lambda q: (q.output - q.made, q.index))
         if one.mode == "iteration":
             for q, c in one.chunks:

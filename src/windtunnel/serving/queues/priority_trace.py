@@ -6,6 +6,7 @@ request keeps its level with a probability. The best levels run; requests in the
 
 from __future__ import annotations
 
+from bisect import insort
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -53,6 +54,8 @@ class PriorityTrace(Sorted):
         """The run begins."""
         super().begin(instances)
         self.iterations = {one.index: 0 for one in instances}
+        self.drawn: dict[int, tuple[int, dict[int, int]]] = {one.index: (0, {}) for one in instances}
+        """Levels of an instance's requests, of one update."""
 
     def epoch(self, one: Instance) -> int:
         """Updates so far."""
@@ -66,9 +69,37 @@ class PriorityTrace(Sorted):
                 epoch -= 1
         return int(uniform(seed, q.index, epoch) * levels)
 
+    def level_now(self, one: Instance, q: Request) -> int:
+        """Kept until the next update."""
+        epoch = self.epoch(one)
+        at, known = self.drawn[one.index]
+        if at != epoch:
+            known = {}
+            self.drawn[one.index] = epoch, known
+        if q.index not in known:
+            known[q.index] = self.level(q, epoch)
+        return known[q.index]
+
     def rank(self, one: Instance, q: Request) -> tuple[int, float, int]:
         """Level now, then arrival."""
-        return self.level(q, self.epoch(one)), q.arrival, q.index
+        return self.level_now(one, q), q.arrival, q.index
+
+    def arrive(self, one: Instance, q: Request) -> None:
+        """A request comes: it takes its place in a line that is in order."""
+        k = one.index
+        self.line[k][q.index] = q
+        if self.asked[k] == self.epoch(one):
+            insort(self.first[k], q, key=lambda x: [-v for v in self.rank(one, x)])
+
+    def next(self, one: Instance) -> Request | None:
+        """The best, in an order that holds until the next update."""
+        k = one.index
+        if not self.line[k]:
+            return None
+        if self.asked[k] != self.epoch(one):
+            self.first[k] = self.ordered(one, list(self.line[k].values()))[::-1]
+            self.asked[k] = self.epoch(one)
+        return self.first[k][-1]
 
     def ordered(self, one: Instance, line: list[Request]) -> list[Request]:
         """The best first."""
@@ -85,9 +116,8 @@ class PriorityTrace(Sorted):
         q = self.next(one)
         if q is None or room_for(one, q):
             return None
-        epoch = self.epoch(one)
         worst = max(one.decoding, key=lambda x: self.rank(one, x))
-        return worst if self.level(worst, epoch) > self.level(q, epoch) else None
+        return worst if self.level_now(one, worst) > self.level_now(one, q) else None
 
     def horizon(self, one: Instance) -> int:
         """To the next update."""
@@ -97,4 +127,3 @@ class PriorityTrace(Sorted):
     def served(self, one: Instance, chunks: Sequence[tuple[Request, int]], tokens: int) -> None:
         """Iterations are counted."""
         self.iterations[one.index] += max(tokens, 1)
-        self.asked[one.index] = -1.0
