@@ -57,7 +57,7 @@ def summary(plan: ServingPlan, width: int = 100) -> RenderableType:
             lines.append(_wrapped("of points within 1 % of each other one is shown; --json has all", "dim"))
     lines += [_title("Why not another"), *(_wrapped(t) for t in why_words(plan))]
     lines += [_title("Proof"), *(_wrapped(t) for t in proof_words(plan))]
-    lines += [_wrapped(f"{n:,} cuts left out: {rule}", "dim") for rule, n in plan.excluded.items()]
+    lines += [_wrapped(f"{rule}: {n:,} cuts left out", "dim") for rule, n in plan.excluded.items()]
     lines += [Text(f"note: {text}", style="yellow") for text in plan.notes]
     lines += [Text(f"warning: {text}", style="yellow") for text in plan.result.warnings]
     return Group(*lines)

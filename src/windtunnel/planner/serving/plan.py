@@ -19,9 +19,10 @@ from windtunnel.planner.serving.scaling import instances_needed
 from windtunnel.planner.serving.search import Evaluated, Found, Proof, Search
 from windtunnel.planner.serving.space import screen
 from windtunnel.planner.serving.trial import Runs
+from windtunnel.serving.deployment import prepare
 from windtunnel.serving.results import ServingResult
-from windtunnel.serving.simulate import simulate_serving
-from windtunnel.specs.scenario import Scenario
+from windtunnel.serving.simulate import run, sending
+from windtunnel.specs.scenario import ModelFile, Scenario
 
 FINER = 10
 """Loads between two of the grid, around the best."""
@@ -286,12 +287,12 @@ def _tried(
 
 
 def _burden(x: Columns, kinds: Kinds, e: Evaluated) -> tuple[float, ...]:
-    """What makes a deployment less simple: kinds of parallelism, devices of an instance, limits unlike the engine's."""
+    """What makes a deployment less simple: kinds of parallelism, limits unlike the engine's, devices of an instance."""
     c = x.at(kinds.kinds, e.index)
     sides = [c.kind] if c.answers is None else [c.kind, c.answers]
     parallel = sum((k.plan.pp > 1) + (k.plan.dp > 1) + (k.plan.ep > 1) for k in sides) + len(sides)
     changed = sum(a != b for a, b in zip((c.sequences, c.tokens), c.kind.default, strict=True))
-    return float(parallel), float(sum(k.devices for k in sides)), float(changed), -c.sequences, -c.tokens
+    return float(parallel), float(changed), float(sum(k.devices for k in sides)), -c.sequences, -c.tokens
 
 
 def _confirmed(
@@ -304,14 +305,21 @@ def _confirmed(
     """
     for e in good[:20]:
         written = written_in(q, kinds.kinds, one.x, e.index)
-        result = simulate_serving(written)
+        result = _served(q, written)
         if result.slo_met and not result.saturated:
             if e is not good[0]:
                 notes.append("better ones kept the objective in the search and missed it by a hair when confirmed")
             return e, written.model_dump(mode="json", exclude_unset=True), result
     written = written_in(q, kinds.kinds, one.x, good[0].index)
     notes.append("the best keeps the objective in the search and misses it by a hair when confirmed")
-    return good[0], written.model_dump(mode="json", exclude_unset=True), simulate_serving(written)
+    return good[0], written.model_dump(mode="json", exclude_unset=True), _served(q, written)
+
+
+def _served(q: Question, written: Scenario) -> ServingResult:
+    """A scenario as `serve` simulates it; files that it names are relative to the question's folder."""
+    inline = written.model_copy(update={"model": q.model}) if isinstance(written.model, ModelFile) else written
+    d, traffic = sending(replace(prepare(inline), folder=q.folder))
+    return run(d, traffic.requests, assumed=traffic.assumed)
 
 
 def written_in(q: Question, kinds: list[Kind], x: Columns, index: int) -> Scenario:
@@ -322,8 +330,6 @@ def written_in(q: Question, kinds: list[Kind], x: Columns, index: int) -> Scenar
     if q.load != "given":
         value: Any = int(x.load[index]) if q.load == "concurrency" else float(x.load[index])
         update["traffic"] = q.serving.traffic.model_copy(update={q.load: value})
-        if (trace := q.serving.traffic.trace) is not None:
-            update["traffic"] = update["traffic"].model_copy(update={"trace": str((q.folder / trace).resolve())})
     serving = kind.serving.model_copy(update=update)
     update = {"serving": serving, "cluster": kind.place.reference}
     kept = {n: getattr(q.scenario, n) for n in q.scenario.model_fields_set - {"search", *update}}

@@ -162,7 +162,8 @@ def loads_of(q: Question, most_devices: int) -> tuple[float, ...]:
 def _goals(wanted: SearchSpec, serving: ServingSpec, load: str, problems: ProblemList) -> Goals:
     names: tuple[str, ...] = wanted.objectives
     if "objective" not in wanted.model_fields_set:
-        names = (DEFAULT_GIVEN,) if load == "rate_per_s" and not wanted.space.rate_per_s else (DEFAULT_FREE,)
+        stated = load == "rate_per_s" or (load == "given" and not serving.traffic.offline)
+        names = (DEFAULT_GIVEN,) if stated and not wanted.space.rate_per_s else (DEFAULT_FREE,)
     return Goals.of(names, wanted, serving.slo)
 
 

@@ -177,7 +177,7 @@ class Search:
         pair = x.kind * len(self.kinds) + x.answers
         tried = {int(pair[e.index]) for e in self.found.evaluated if e.good}
         at = np.flatnonzero((x.impossible == NOTHING) & np.isfinite(self._bound[:, 0]) & self._likely())
-        at = at[np.lexsort((x.estimate[1, at], self._bound[at, 0]))]
+        at = at[np.lexsort((x.estimate[1, at], self._plainness(at), self._bound[at, 0]))]
         left: dict[int, set[float]] = {}
         for i in at:
             own, bound = int(pair[i]), round(float(self._bound[i, 0]), 6)
