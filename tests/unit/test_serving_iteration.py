@@ -13,7 +13,7 @@ from windtunnel.errors import ProblemList
 from windtunnel.network.groups import placement
 from windtunnel.serving.attention import attention_costs, layer_counts
 from windtunnel.serving.iteration import IterationModel, iteration_model
-from windtunnel.serving.layers import Layers
+from windtunnel.serving.layers import DENSE_LAUNCHES, Layers
 from windtunnel.serving.shape import shape_of
 from windtunnel.specs.cluster import ClusterRef, ClusterSpec
 from windtunnel.specs.serving import ServingPlan, ServingPrecision
@@ -189,3 +189,19 @@ def test_casts_of_activations_and_absorbed_products_are_kernels_too() -> None:
         kind: sum(len(layers.launches_of(op, np.ones(1))) for op in layers.local[kind]) + 4 for kind in layers.kinds
     }
     assert layers.depth() == pytest.approx(sum(n * kernels[kind] for kind, n in layers.kinds.items()) / 11)
+
+
+def test_fused_casts_are_no_kernels_of_their_own() -> None:
+    _, layers, _ = instance("meta-llama/Llama-3.1-8B", "h100-sxm-80gb", {}, {"weights": "fp8"})
+    plain, eager = layers.depth(), layers.eager_depth()
+    layers.shape = replace(layers.shape, fused_casts=True)
+    assert layers.depth() == pytest.approx(plain - 4 * 32 / DENSE_LAUNCHES)
+    assert layers.eager_depth() == pytest.approx(eager - 4 * 32 / DENSE_LAUNCHES)
+
+
+def test_an_iteration_with_prompts_waits_for_its_launches() -> None:
+    model, _, _ = instance("meta-llama/Llama-3.1-8B", "h100-sxm-80gb", {}, {})
+    floor = model.prefill_floor_s
+    assert model.seconds(1, prompt_tokens=1) == floor > model.seconds(1)
+    assert model.seconds(8192, prompt_tokens=8192) > floor
+    assert replace(model, captured=512).seconds(1, prompt_tokens=1) < floor

@@ -195,7 +195,8 @@ class Layers:
             return 4 if self.model.is_mla else 1
         if op.kind == Kind.GROUPED_GEMM:
             return int(self.shape.expert.casts)
-        return int(op.kind == Kind.GEMM and op.number_class == "linear" and self.shape.linear.casts)
+        casts = self.shape.linear.casts and not self.shape.fused_casts
+        return int(op.kind == Kind.GEMM and op.number_class == "linear" and casts)
 
     def eager_depth(self) -> float:
         """The same by launches one by one: without captured graphs, parts of composite operators count."""

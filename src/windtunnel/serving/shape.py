@@ -78,6 +78,8 @@ class Shape:
     sp: bool = False
     vector_attention: bool = False
     """Whether decode attention takes each query head alone, without matrix units."""
+    fused_casts: bool = False
+    """Whether casts of activations before linear layers are part of the kernels before them."""
     gathered: bool = False
     """Whether ranks that share experts gather all tokens and scatter sums, instead of two all-to-alls."""
 

@@ -37,6 +37,8 @@ class Defaults:
     """Tokens up to which iterations with prompts run captured graphs."""
     vector_attention: bool = False
     """Whether its decode attention takes each query head alone, without matrix units."""
+    fused_casts: bool = False
+    """Whether its compiler puts casts of activations into the norms and activations before them."""
     gathered: bool = False
     """Whether ranks with attention of their own gather all tokens for the experts they share, and scatter the sums."""
     fits_longest: bool = False

@@ -44,9 +44,11 @@ class Vllm:
         )
         return Defaults(
             "vllm_v1", seqs, batched, 16, 0.92 if release >= UTILIZATION_92 else 0.9, "vllm", chunked, True, 512,
-            SAMPLER_V1, captured_tokens=min(2 * (limits.max_num_seqs or seqs), 512), fits_longest=True,
+            SAMPLER_V1, captured_tokens=min(2 * (limits.max_num_seqs or seqs), 512), fused_casts=True,
+            fits_longest=True,
             sources={
                 "max_num_seqs": where, "max_num_batched_tokens": where + "; A100 counts as small since 0.9",
+                "fused_casts": "vLLM config/compilation.py, PassConfig: fuse_norm_quant, fuse_act_quant",
                 "block_size": "vLLM config/cache.py", "chunked_prefill": "vLLM V1: always on unless switched off",
                 "memory_fraction": "vLLM config/cache.py: 0.9, and 0.92 in releases that count CUDA graphs (0.21)",
                 "prefix_caching": "vLLM config/cache.py: on in V1", "policy": "vLLM v1/core/sched/scheduler.py",
