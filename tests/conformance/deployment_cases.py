@@ -33,6 +33,13 @@ def deployments(engine: str) -> dict[str, dict[str, Any]]:
         "length": (DENSE, [{"limits": {"max_model_len": 16384}}], {}),
         "memory": (DENSE, [{"limits": {knob: 0.8}}], {}),
         "no graphs": (DENSE, [{"limits": {"cuda_graphs": False}}], {}),
+        "captured": (DENSE, [{"limits": {"cuda_graph_sizes": [1, 2, 4, 8, 64]}}], {}),
+        "captured up to": (DENSE, [{"limits": {"max_cudagraph_capture_size": 96}}], {}),
+        "copies": (
+            LATENT, [{"plan": {"dp": 16, "ep": 16}}],
+            {"precision": {"weights": "fp8_block"},
+             "expert_load": {"eplb": True, "num_redundant_experts": 32, "step_interval": 1000}},
+        ),
         "chunks": (DENSE, [{"limits": {"chunked_prefill": True, "max_num_batched_tokens": 2048}}], {}),
         "stream": (DENSE, [{"limits": {"stream_interval": 8}}], {}),
         "no prefix caching": (DENSE, [{"kv": {"prefix_caching": False}}], {}),

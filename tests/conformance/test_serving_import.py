@@ -20,12 +20,13 @@ from windtunnel.importers.launch import Launch, Wanted
 pytestmark = pytest.mark.conformance
 TARGETS = list_server_targets()
 LOST = {
-    ("trtllm", "dp and tp"), ("trtllm", "dcp"), ("trtllm", "fp8"), ("trtllm", "fp8 cache"), ("trtllm", "priority"),
+    *(("trtllm", name) for name in ("dp and tp", "dcp", "copies", "captured up to", "fp8", "fp8 cache", "priority")),
     *((target, "fair queue") for target in TARGETS),
 }  # fmt: skip
 """What a target has no word for: refused, or said to be left out (the tests of `export` hold that)."""
 OLDER = {
-    "0.5.2": ("priority", "ngram", "dcp", "cp"), "0.5.12": ("dcp",), "0.10.2": ("stream", "dcp", "cp", "host tier"),
+    "0.5.2": ("priority", "ngram", "dcp", "cp", "captured up to"), "0.5.12": ("dcp", "captured up to"),
+    "0.10.2": ("stream", "dcp", "cp", "host tier", "captured up to"),
 }  # fmt: skip
 """What a release does not have yet."""
 
@@ -67,6 +68,7 @@ def test_every_field_that_was_written_comes_back(target: str, version: str, tmp_
             precision = back["serving"].get("precision", {})
             for field, value in scenario["serving"].get("precision", {}).items():
                 assert precision.get(field, "bf16") == value, name
+            assert back["serving"].get("expert_load") == scenario["serving"].get("expert_load"), name
             how = scenario["serving"].get("speculation")
             if how:
                 assert {k: back["serving"]["speculation"].get(k) for k in how} == how, name

@@ -25,6 +25,10 @@ _FACTOR = {"k": 1000, "K": 1024, "m": 1000**2, "M": 1024**2, "g": 1000**3, "G": 
 """As vLLM reads them: small letters are decimal, capitals binary."""
 
 
+LISTS = frozenset({"cudagraph-capture-sizes", "cuda-graph-sizes", "cuda-graph-bs", "cuda-graph-bs-decode"})
+"""Options that take several words."""
+
+
 @dataclass(slots=True)
 class Command:
     """One start of a server."""
@@ -54,11 +58,11 @@ def commands(text: str, programs: tuple[re.Pattern[str], ...], short: Mapping[st
         match = next((m for program in programs if (m := program.search(joined))), None)
         if match is not None:
             begin = len(joined[: match.end()].split())
-            found.append(_command(words[begin:], short))
+            found.append(_command(words[begin:], short, LISTS))
     return found
 
 
-def _command(words: list[Word], short: Mapping[str, str]) -> Command:
+def _command(words: list[Word], short: Mapping[str, str], lists: frozenset[str]) -> Command:
     out, name = Command(), ""
     for word in words:
         text = short.get(word.text, word.text)
@@ -72,6 +76,8 @@ def _command(words: list[Word], short: Mapping[str, str]) -> Command:
                 name = ""
         elif text in ("$@", '"$@"'):
             name = ""
+        elif name and name in lists:
+            out.values[name] = [*(out.values[name] if isinstance(out.values[name], list) else []), typed(text)]
         elif name:
             _take(out, name, text)
             name = ""

@@ -109,6 +109,14 @@ def _limits(pool: Pool) -> None:
     pool.count("limits.scheduler_interval", "scheduler-recv-interval")
     if pool.switch("disable-radix-cache"):
         pool.field("kv.prefix_caching", False, "disable-radix-cache")
+    sizes = pool.items("cuda-graph-bs-decode", "cuda-graph-bs")
+    if sizes:
+        pool.field("limits.cuda_graph_sizes", sizes, "cuda-graph-bs-decode", "cuda-graph-bs")
+    pool.count("limits.max_cudagraph_capture_size", "cuda-graph-max-bs-prefill")
+    if pool.switch("enable-eplb"):
+        pool.put("serving.expert_load.eplb", True, "enable-eplb")
+        pool.take("serving.expert_load.num_redundant_experts", "ep-num-redundant-experts", least=0)
+        pool.take("serving.expert_load.step_interval", "eplb-rebalance-num-iterations")
     size = pool.number("hicache-size")
     if pool.switch("enable-hierarchical-cache") and size is not None:
         plan = [pool.launch.fields.get(f"{pool.path}.plan.{axis}", 1) for axis in ("tp", "dp", "pp", "cp")]

@@ -106,6 +106,9 @@ def _limits(pool: Pool, devices: int) -> None:
         pool.field("limits.cuda_graphs", False, "cuda-graph-config")
     for name in ("cuda-graph-config.enable-padding", "cuda-graph-config.max-batch-size"):
         pool.get(name)
+    sizes = pool.items("cuda-graph-config.batch-sizes")
+    if sizes:
+        pool.field("limits.cuda_graph_sizes", sizes, "cuda-graph-config.batch-sizes")
     name = "scheduler-config.capacity-scheduler-policy"
     policy = pool.get(name)
     if policy is not None and POLICIES.get(str(policy)):

@@ -106,6 +106,14 @@ def _limits(pool: Pool) -> None:
     eager = pool.on(("enforce-eager",), ("no-enforce-eager",))
     if eager is not None:
         pool.field("limits.cuda_graphs", not eager[0], eager[1])
+    sizes = pool.items("cudagraph-capture-sizes", "cuda-graph-sizes")
+    if sizes:
+        pool.field("limits.cuda_graph_sizes", sizes, "cudagraph-capture-sizes", "cuda-graph-sizes")
+    pool.count("limits.max_cudagraph_capture_size", "max-cudagraph-capture-size")
+    if pool.switch("enable-eplb"):
+        pool.put("serving.expert_load.eplb", True, "enable-eplb")
+        pool.take("serving.expert_load.num_redundant_experts", "eplb-config.num-redundant-experts", least=0)
+        pool.take("serving.expert_load.step_interval", "eplb-config.step-interval")
     if pool.get("scheduling-policy") == "priority":
         pool.field("queue", "priority", "scheduling-policy")
     host = pool.get("kv-offloading-size")

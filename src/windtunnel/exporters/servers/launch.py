@@ -84,8 +84,10 @@ def server_files(
 
 WRITTEN = {
     "serving": {"engine", "engine_version", "precision", "pools", "router", "traffic", "slo", "speculation",
-                "streaming", "expert_skew"},
+                "streaming", "expert_skew", "expert_load"},
     "pool": {"role", "group", "replicas", "plan", "limits", "kv", "policy", "queue", "admission"},
+    "speculation": {"method", "tokens", "acceptance", "variation", "acceptance_std", "draft", "draft_tp",
+                    "draft_weights"},
     "kv": {"block_size", "prefix_caching", "num_blocks", "swap_space_bytes", "tiers", "tier_loading"},
 }  # fmt: skip
 """Fields that targets write, or say themselves that they cannot."""
@@ -97,6 +99,9 @@ def _beyond(d: Deployed, draft: ServerDraft) -> None:
     for pool in d.pools:
         said += [(pool.where, name) for name in sorted(pool.spec.model_fields_set - WRITTEN["pool"])]
         said += [(f"{pool.where}.kv", name) for name in sorted(pool.spec.kv.model_fields_set - WRITTEN["kv"])]
+    if d.serving.speculation is not None:
+        more = d.serving.speculation.model_fields_set - WRITTEN["speculation"]
+        said += [("serving.speculation", name) for name in sorted(more)]
     for where, name in said:
         draft.lacks(f"{where}.{name}: not in launch files")
 

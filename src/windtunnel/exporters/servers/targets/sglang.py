@@ -59,6 +59,11 @@ def write(deployed: Deployed, known: OptionList) -> ServerDraft:
         _axes(deployed, pool, server, draft)
         _limits(deployed, pool, server, draft)
         _precision(deployed, server, draft)
+        load = deployed.serving.expert_load
+        if load is not None and load.eplb:
+            draft.set(server, "--enable-eplb")
+            draft.set(server, "--ep-num-redundant-experts", load.num_redundant_experts)
+            draft.set(server, "--eplb-rebalance-num-iterations", load.step_interval)
         _speculation(deployed, server, draft)
         if pool.spec.role != "mixed":
             draft.set(server, "--disaggregation-mode", pool.spec.role)
@@ -114,6 +119,10 @@ def _limits(deployed: Deployed, pool: Pool, server: Server, draft: ServerDraft) 
         phases = ("--disable-decode-cuda-graph", "--disable-prefill-cuda-graph")
         for option in phases if phases[0] in draft.known.kinds else ("--disable-cuda-graph",):
             draft.set(server, option)
+    if told.cuda_graph_sizes:
+        draft.set(server, draft.first_known("--cuda-graph-bs-decode", "--cuda-graph-bs"), *told.cuda_graph_sizes)
+    if told.max_cudagraph_capture_size:
+        draft.set(server, "--cuda-graph-max-bs-prefill", told.max_cudagraph_capture_size)
     _queue(instance.queue.id, server, draft)
     if instance.admission is not None:
         draft.lacks(f"admission {instance.admission.id}: every request is taken")

@@ -67,6 +67,8 @@ def write(deployed: Deployed, known: OptionList) -> ServerDraft:
         _axes(pool, server, settings, draft)
         _limits(deployed, pool, server, settings, draft)
         _precision(deployed, settings, draft)
+        if deployed.serving.expert_load is not None and deployed.serving.expert_load.eplb:
+            draft.lacks("expert_load.eplb: its load balancer has a file of its own")
         _speculation(deployed, settings, draft)
         _transfer(deployed, pool, settings, draft)
         name = f"trtllm-{pool.name}.yaml"
@@ -152,7 +154,12 @@ def _limits(
         put(draft, settings, "kv_cache_config.max_tokens", tokens)
     if instance.cuda_graphs:
         put(draft, settings, "cuda_graph_config.enable_padding", True)
-        put(draft, settings, "cuda_graph_config.max_batch_size", min(seqs, GRAPH_BATCH))
+        if told.cuda_graph_sizes:
+            put(draft, settings, "cuda_graph_config.batch_sizes", list(told.cuda_graph_sizes))
+        else:
+            put(draft, settings, "cuda_graph_config.max_batch_size", min(seqs, GRAPH_BATCH))
+        if told.max_cudagraph_capture_size:
+            draft.lacks("limits.max_cudagraph_capture_size: decode steps alone are captured")
     else:
         put(draft, settings, "cuda_graph_config", None)
     if instance.stream_interval > 1:

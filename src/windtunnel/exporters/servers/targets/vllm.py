@@ -55,6 +55,7 @@ def write(deployed: Deployed, known: OptionList) -> ServerDraft:
         _axes(deployed, pool, server, draft)
         _limits(deployed, pool, server, draft)
         _precision(deployed, server, draft)
+        _copies(deployed, server, draft)
         _transfer(pool, server, draft)
         _speculation(deployed, server, draft)
         draft.servers.append(server)
@@ -130,6 +131,7 @@ def _limits(deployed: Deployed, pool: Pool, server: Server, draft: ServerDraft) 
     _switch(draft, server, "chunked-prefill", on=instance.limits.chunked)
     if not instance.cuda_graphs:
         draft.set(server, "--enforce-eager")
+    _graphs(pool, server, draft)
     if instance.queue.id == "priority":
         draft.set(server, "--scheduling-policy", "priority")
     elif instance.queue.id != "fcfs":
@@ -150,6 +152,24 @@ def _limits(deployed: Deployed, pool: Pool, server: Server, draft: ServerDraft) 
         draft.lacks(f"limits.scheduler_interval {told.scheduler_interval}: arrivals are seen at every step")
     if pool.spec.policy and pool.spec.policy not in OWN:
         draft.lacks(f"policy {pool.spec.policy}: vLLM's own scheduler runs")
+
+
+def _graphs(pool: Pool, server: Server, draft: ServerDraft) -> None:
+    """Batches that are captured."""
+    told = pool.spec.limits
+    if told.cuda_graph_sizes:
+        option = draft.first_known("--cudagraph-capture-sizes", "--cuda-graph-sizes")
+        draft.set(server, option, *told.cuda_graph_sizes)
+    if told.max_cudagraph_capture_size:
+        draft.set(server, "--max-cudagraph-capture-size", told.max_cudagraph_capture_size)
+
+
+def _copies(deployed: Deployed, server: Server, draft: ServerDraft) -> None:
+    """Experts that are placed by load."""
+    load = deployed.serving.expert_load
+    if load is not None and load.eplb and draft.set(server, "--enable-eplb"):
+        given = {"num_redundant_experts": load.num_redundant_experts, "step_interval": load.step_interval}
+        json_option(draft, server, "--eplb-config", given)
 
 
 def _tiers(pool: Pool, server: Server, draft: ServerDraft) -> None:
