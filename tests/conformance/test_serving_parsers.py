@@ -86,7 +86,7 @@ def test_sglang(tmp_path: Path) -> None:
     for (name, (made, number, _)), got in zip(done.items(), found, strict=True):
         pool, read = made.pools[number], got["read"]
         plan, limits = pool.spec.plan, pool.instance.limits
-        assert read["tp_size"] == plan.tp * plan.dp and read["attn_dp_size"] == plan.dp, name
+        assert read["tp_size"] == plan.tp * plan.dp * plan.cp and read["attn_dp_size"] == plan.dp, name
         assert read["ep_size"] == plan.ep and read["pp_size"] == plan.pp, name
         assert (read["max_running_requests"], read["page_size"]) == (limits.max_seqs, limits.block), name
         assert read["chunked_prefill_size"] == (limits.budget if limits.chunked else -1), name
