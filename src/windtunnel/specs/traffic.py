@@ -40,6 +40,8 @@ class Tenant(Spec):
     """0 is served first."""
     process: Literal["poisson", "gamma", "constant", "bursty", "diurnal"] | None = None
     burstiness: float | None = Field(default=None, gt=0)
+    period_s: Seconds | None = None
+    peak_to_mean: float | None = Field(default=None, ge=1)
     input_tokens: Count | Lengths | None = None
     output_tokens: Count | Lengths | None = None
     shared_prefix_tokens: int | None = Field(default=None, ge=0)
@@ -259,6 +261,12 @@ class TrafficSpec(Spec):
             problems.append(Problem("priorities", f"must be at most {CLASSES} shares of 0 or more", self.priorities))
         elif self.priorities and not sum(self.priorities):
             problems.append(Problem("priorities", "must not all be 0", self.priorities))
+        for i, t in enumerate(self.tenants):
+            peak = t.peak_to_mean or self.peak_to_mean
+            if (t.process or self.process) == "diurnal" and peak > 2:
+                problems.append(Problem(f"tenants[{i}].peak_to_mean", "must be at most 2 for diurnal, a sine", peak))
+            if t.period_s == 0:
+                problems.append(Problem(f"tenants[{i}].period_s", "must be above 0", 0))
         if self.concurrency or self.offline:
             for i, t in enumerate(self.tenants):
                 for field in ("rate_per_s", "concurrency", "start_s", "end_s"):

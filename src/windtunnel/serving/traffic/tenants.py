@@ -16,7 +16,7 @@ PREFIX, CLASS = 8, 9
 """Streams of random numbers beside a seed."""
 _SEEDS_APART = 1_000_003
 """Between the seeds of two tenants."""
-OWN = ("process", "burstiness", "input_tokens", "output_tokens", "sessions")
+OWN = ("process", "burstiness", "period_s", "peak_to_mean", "input_tokens", "output_tokens", "sessions")
 
 
 def counts(spec: TrafficSpec) -> list[int | None]:
