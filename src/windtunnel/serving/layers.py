@@ -317,7 +317,7 @@ class Layers:
         are left out.
         """
         sends = min(float(self.model.num_experts_per_tok), float(self.shape.ranks))
-        return (nodes - 1.0) * (1.0 - (1.0 - 1.0 / nodes) ** sends) / sends
+        return float((nodes - 1.0) * (1.0 - (1.0 - 1.0 / nodes) ** sends) / sends)
 
     def _hop(self, n: Floats) -> Floats:
         """Activations from one stage to the next."""
