@@ -152,7 +152,7 @@ def test_a_traffic_that_rises_and_falls_names_instances_at_both_ends() -> None:
             ("arrive faster than they are served", "at most", "requests/s"),
         ),
         ({"model": "meta-llama/Llama-3.1-405B"}, ("does not fit in memory", "GiB more a device")),
-        ({"search__space": {"replicas": [64]}}, ("search.space.replicas",)),
+        ({"search__space": {"replicas": [64]}}, ("no number of instances", "an instance takes")),
     ],
 )  # fmt: skip
 def test_what_cannot_be_is_explained(changes: dict[str, Any], words: tuple[str, ...]) -> None:

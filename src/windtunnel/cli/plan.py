@@ -58,6 +58,7 @@ def plan(
 ) -> None:
     """Find the best plan that keeps to the limits, and prove it.
 
+    With `search.target: serving` it is the best deployment for a load and an objective.
     Axes that the scenario's `plan` sets are kept; `search.space` lists values for others; the rest take every legal
     value. Each candidate gets a lower bound; those whose bound is not below the best found need no simulation. Ctrl-C
     ends the search with the best plan so far.
@@ -119,15 +120,14 @@ def _show_serving(
     """A deployment instead of a training plan."""
     if not result.proof.complete:
         note("stopped: the best deployment so far follows")
-    if simpler:
-        note("--simpler: the deployment that is written is the best one; a simpler one is named in the table")
+    taken = (result.simpler_scenario if simpler else None) or result.scenario
     if output is not None:
-        _write(result.scenario, output)
+        _write(taken, output)
     if html is not None:
         from windtunnel.report.html_plan_serving import write
 
         note(f"report    {write(result, html)}")
-    exported = write_launch_files(result.scenario, (), *launch)
+    exported = write_launch_files(taken, (), *launch)
     if as_json:
         print_json(result.to_dict() | ({"export": exported.to_dict()} if exported else {}))
         return
@@ -155,6 +155,7 @@ def register(app: typer.Typer) -> None:
             "plan my.yaml --output best.yaml --json",
             "plan my.yaml --html report.html --stability",
             "plan imported.yaml --free",
+            "plan examples/search/serving-qwen3-32b-rate.yaml",
             "plan my.yaml --export megatron --wrapper slurm",
             "plan my-serving.yaml --export vllm --wrapper kubernetes",
         )

@@ -80,6 +80,8 @@ def _miss(q: Question, trial: Trial) -> str:
 def _change(q: Question, trial: Trial) -> str:
     """What would have to change for the nearest one."""
     parts = []
+    if trial.rejected:
+        parts.append("max_model_len and cache for the longest request")
     for n in () if trial.saturated else PARTS:
         limit = getattr(q.goals.slo, n)
         if limit is not None and trial.quantiles[n] > limit:

@@ -85,6 +85,8 @@ class ServingPlan:
     """The best at the central prediction, where it is another one."""
     simpler: Deployment | None
     """A simpler one that is as good within a hundredth."""
+    simpler_scenario: dict[str, Any] | None
+    """With it written in."""
     frontier: tuple[Deployment, ...]
     """The best of the simulated ones, one a cut."""
     front: tuple[Deployment, ...]
@@ -165,6 +167,8 @@ def plan_serving(
     building = time.perf_counter() - building
     if not kinds.kinds:
         rules = "; ".join(f"{rule} ({n})" for rule, n in kinds.excluded.items())
+        most = min(q.wanted.limits.devices or 10**9, max(p.cluster.num_devices for p in q.places))
+        rules = rules or f"tp, pp and dp of the space leave no cut within {most} devices"
         raise Infeasible(f"no instance of {q.model.name} can be built: {rules}", kinds.nearest)
     one = Searched.of(q, kinds, runs, tell, upper=q.wanted.slo_at == "upper" and _has_slo(q))
     notes: list[str] = []
@@ -209,8 +213,9 @@ class Searched:
         x, took = screen(q, kinds.kinds, runs, tell, upper=upper)
         if not len(x):
             most = min(q.wanted.limits.devices or 10**9, max(p.cluster.num_devices for p in q.places))
-            rule = f"no number of instances in search.space.replicas fits {most} devices"
-            raise Infeasible(rule, f"an instance takes {min(k.devices for k in kinds.kinds)} devices or more")
+            least = min(k.devices for k in kinds.kinds)
+            rule = f"no number of instances of the space (replicas, deployment) fits {most} devices"
+            raise Infeasible(rule, f"an instance takes {least} devices or more, a split deployment {2 * least}")
         search = Search(
             kinds.kinds, x, runs, q.goals, upper, q.free and len(q.goals.objectives) == 1,
             lambda n, best, bound: tell(len(x), n, best, bound),
@@ -259,6 +264,8 @@ def _result(
         "too_slow": proof.too_slow, "too_much": proof.too_much, "limits": proof.limits, "bound": proof.bound,
         "load": proof.load, "settled": proof.settled, "refused": proof.refused,
     }  # fmt: skip
+    written = written_in(q, kinds.kinds, one.x, simpler.index).model_dump(mode="json", exclude_unset=True)
+
     def shown(e: Evaluated) -> Deployment:
         return _deployment(q, kinds, one, e, runs)
 
@@ -266,7 +273,7 @@ def _result(
     return ServingPlan(
         scenario, shown(chosen), result, tuple(m.name for m in q.goals.objectives), q.load,
         q.goals.slo.model_dump(mode="json"), one.upper, central,
-        shown(simpler) if apart else None, tuple(shown(e) for e in top),
+        shown(simpler) if apart else None, written if apart else None, tuple(shown(e) for e in top),
         tuple(shown(e) for e in sorted(one.found.front, key=lambda e: e.key)),
         _tried(q, kinds, (one, other), runs), runs.simulated, pruned, kinds.excluded, proof,
         len(one.x) / max(one.took_s, 1e-9), elapsed_s, tuple(notes),
