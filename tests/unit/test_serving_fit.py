@@ -14,6 +14,7 @@ import yaml
 from windtunnel import catalog
 from windtunnel.cost.serving import serving_coefficients
 from windtunnel.serving import interval
+from windtunnel.serving.deployment import prepare
 from windtunnel.validation.fit_serving import _write, residual_lines
 from windtunnel.validation.serving_cases import cases_of, observations, predict
 from windtunnel.validation.serving_fit import FREE, Fitter, State, out_of_sample
@@ -152,3 +153,20 @@ def test_a_new_group_is_off_as_groups_are_and_scatters_as_rows_do() -> None:
     assert np.median(spread) == pytest.approx(0.5)
     assert (np.min(spread), np.max(spread)) == (pytest.approx(-0.1), pytest.approx(1.1))
     assert np.ptp(interval.of_a_new_group(many)) == pytest.approx(0.2)
+
+
+def test_a_release_has_the_host_costs_of_its_line() -> None:
+    device = catalog.device("a100-sxm-80gb")
+    old, later = (serving_coefficients("vllm", version, device, fitted=False) for version in ("0.2.7", "0.4.2"))
+    assert old.sequence_s > 10 * later.sequence_s and old.ranks_s > later.ranks_s == 0.0
+    one, two = ({"plan": {"tp": tp}} for tp in (1, 2))
+    source = {
+        "model": "meta-llama/Llama-2-7b-hf", "cluster": {"device": "a100-sxm-80gb", "nodes": 1},
+        "serving": {
+            "engine": "vllm", "engine_version": "0.2.7",
+            "traffic": {"concurrency": 1, "num_requests": 1, "input_tokens": 8, "output_tokens": 8},
+        },
+    }  # fmt: skip
+    first, second = (prepare({**source, **plan}).iteration for plan in (one, two))
+    assert second.coefficients.host_s == pytest.approx(first.coefficients.host_s + old.ranks_s)
+    assert second.coefficients.sequence_s > first.coefficients.sequence_s

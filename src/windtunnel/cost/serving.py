@@ -60,6 +60,10 @@ class ServingCoefficients:
     """Scheduling, preparing inputs, sampling and sending tokens: what an iteration waits for the host."""
     sequence_s: float = 12e-6
     """The same for each sequence of the batch."""
+    ranks_s: float = 0.0
+    """What `host_s` is longer by where an instance has several ranks: messages to processes of their own."""
+    ranks_sequence_s: float = 0.0
+    """The same for each sequence of the batch."""
     request_s: float = 20e-3
     """Client, HTTP and tokeniser, once a request."""
     roofline_power: float = 3.0
@@ -68,8 +72,8 @@ class ServingCoefficients:
     """Coefficient → fitted | analytic | assumed."""
 
 
-_SECOND_LINE = {"vllm": (0, 8), "trtllm": (1, 0)}
-"""Release that begins a second line of coefficients."""
+_LINES = {"vllm": (((0, 4), "vllm_2023"), ((0, 8), "vllm_v0")), "trtllm": (((1, 0), "trtllm_v0"),)}
+"""Lines of coefficients before the newest: the release that ends each, and its name."""
 
 
 @cache
@@ -84,14 +88,15 @@ def _file(name: str) -> dict[str, Any]:
 
 
 def release_of(engine: str, version: str) -> str:
-    """The release line whose coefficients count: `vllm_v0` before 0.8, `trtllm_v0` before 1.0, else the engine itself.
+    """The release line whose coefficients count: before vLLM 0.4 and 0.8 and TensorRT-LLM 1.0 their own.
 
     Source: vLLM's second engine core is the default from 0.8.0 on, TensorRT-LLM's PyTorch backend in place of compiled
-    engines from 1.0 on (their release notes). Valid for: stated versions; without one the newest line stands.
+    engines from 1.0 on (their release notes); before 0.4 vLLM sends each step to its ranks through Ray. Valid for:
+    stated versions; without one the newest line stands.
     """
-    parts = [int(p) for p in version.lstrip("v").split(".")[:2] if p.isdigit()]
-    second = _SECOND_LINE.get(engine)
-    return f"{engine}_v0" if second and len(parts) == 2 and tuple(parts) < second else engine
+    parts = tuple(int(p) for p in version.lstrip("v").split(".")[:2] if p.isdigit())
+    ended = [name for end, name in _LINES.get(engine, ()) if len(parts) == 2 and parts < end]
+    return ended[0] if ended else engine
 
 
 @cache

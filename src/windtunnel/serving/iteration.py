@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -179,6 +179,7 @@ def iteration_model(
         engine: whether the table comes from the engine; else from `Layers.alone`, the same numbers sooner.
         layers: of the same instance under other coefficients, where there are any: blocks are not built again.
     """
+    coefficients = _with_ranks(coefficients, shape)
     layers = layers.under(coefficients) if layers else Layers(model, cluster, shape, coefficients, expert_skew)
     linear = (layers.price if engine else layers.alone)(knots(most_tokens))
     attention = attention_costs(model, cluster.device, shape, coefficients)
@@ -193,3 +194,10 @@ def iteration_model(
         attention.windowed_token_s, attention.decode_kv_s, attention.decode_window_s, model.attended_window,
         sequence_s, floor_s if cuda_graphs else 0.0, coefficients.request_s, attention, coefficients,
     )  # fmt: skip
+
+
+def _with_ranks(c: ServingCoefficients, shape: Shape) -> ServingCoefficients:
+    """Coefficients of an instance: what its host does more for several ranks is part of what it does."""
+    if shape.tp * shape.pp * shape.dp * shape.cp == 1 or not (c.ranks_s or c.ranks_sequence_s):
+        return c
+    return replace(c, host_s=c.host_s + c.ranks_s, sequence_s=c.sequence_s + c.ranks_sequence_s)
