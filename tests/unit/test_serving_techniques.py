@@ -106,7 +106,7 @@ def test_the_surface_is_near_the_engine() -> None:
     row = np.array([s + x + y + d.iteration.base_s for (_, x, y), s in zip(points, linear, strict=True)])
     found = row - [overlap.saved(*p) for p in points]
     error = np.abs(found / np.maximum(row - saved, d.iteration.base_s + extra) - 1.0)
-    assert error.mean() < 0.01 and error.max() < 0.06
+    assert error.mean() < 0.01 and error[12:].mean() < 0.012 and error.max() < 0.08
 
 
 @pytest.mark.parametrize("parts", [2, 4])
@@ -211,3 +211,18 @@ def test_a_slow_network_is_what_offloaded_attention_waits_for() -> None:
 
     assert step(latency_us=1000.0) > step() + 80 * 2 * 900e-6
     assert step(nic_gbit=10.0) > step() > step(nic_gbit=10000.0, latency_us=0.0)
+
+
+def test_parts_of_products_lose_what_their_tiles_and_waves_leave_empty() -> None:
+    d = prepare(SCENARIO)
+    kind = d.model.layer_kinds()[0]
+
+    def products(tokens: float, whole: float) -> float:
+        view = View(layers_of(d), kind, 1, ServingBatch(whole), 0.0)
+        return sum(x.alone_s for x in view.launches(ServingBatch(tokens)) if x.tag == "gemm")
+
+    for whole in (512.0, 4096.0, 16384.0):
+        assert 2.0 * products(whole / 2, whole) >= 2.0 * products(whole / 2, whole / 2) * (1 - 1e-12)
+        assert 8.0 * products(whole / 8, whole) > products(whole, whole)
+    lost = [2.0 * products(n / 2, n) / (2.0 * products(n / 2, n / 2)) for n in (2048.0, 65536.0)]
+    assert lost[0] > lost[1] >= 1.0 - 1e-12  # many waves lose little

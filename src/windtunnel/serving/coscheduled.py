@@ -14,6 +14,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import numpy.typing as npt
 
+from windtunnel.cost.coefficients import Coefficients
+from windtunnel.cost.gemm import gemm_time_s
 from windtunnel.graph import Kind, Operator
 from windtunnel.network.coefficients import NetworkCoefficients
 from windtunnel.pricing.streams import simulate_streams
@@ -27,6 +29,8 @@ from windtunnel.techniques.base import Applied
 from windtunnel.techniques.serving import ServingBatch, chained
 
 Floats = npt.NDArray[np.float64]
+PLAIN = Coefficients()
+"""Tiles and waves of products, the same for all engines (`cost.gemm`)."""
 TOKEN_RATIO = 1.6
 """Neighbouring numbers of tokens of the surface; savings are even between them (test: 1 % off on average)."""
 MEMORY_SM_SHARE = 0.5
@@ -52,8 +56,8 @@ class View:
     """Between two launches of a layer."""
     edits: tuple[Callable[[list[Launch], ServingBatch, View], list[Launch]], ...] = ()
     """Techniques that rewrite a layer's launches."""
-    priced: dict[tuple[str, str, float], list[Launch]] = field(default_factory=dict)
-    """What operators other than attention take, by kind, name and tokens."""
+    priced: dict[tuple[str, str, float, float], list[Launch]] = field(default_factory=dict)
+    """What operators other than attention take, by kind, name, tokens and tokens of the whole batch."""
 
     @property
     def cluster(self) -> ClusterSpec:
@@ -98,7 +102,7 @@ class View:
             if op.kind == Kind.ATTENTION:
                 out += self._attention(op, batch)
                 continue
-            key = self.kind, op.name, batch.tokens
+            key = self.kind, op.name, batch.tokens, self.batch.tokens
             if key not in self.priced:
                 self.priced[key] = self._own(op, batch.tokens)
             out += self.priced[key]
@@ -116,13 +120,29 @@ class View:
             if stream != COMPUTE:
                 sm = min(held, 1.0)
             elif tag == "gemm":
-                compute_s = max(s**power - m**power, 0.0) ** (1.0 / power)
+                compute_s = max(s**power - m**power, 0.0) ** (1.0 / power) * self._ragged(op, tokens)
+                s = (compute_s**power + m**power) ** (1.0 / power) if compute_s > 0.0 else s
                 sm = max(compute_s, MEMORY_SM_SHARE * min(m, s)) / s if s > 0.0 else 0.0
             else:
                 sm = MEMORY_SM_SHARE if tag == "memory_bound" else 1.0
             kernels = 1.0 if out else 1.0 + self.layers.beside(op)
             out.append(self._launch(name, tag, stream, s, sm, float(moved[0]), kernels))
         return out
+
+    def _ragged(self, op: Operator, tokens: float) -> float:
+        """What a part's products lose to tiles and waves that they do not fill, over the same of the whole batch."""
+        whole = self.batch.tokens
+        if tokens >= whole:
+            return 1.0
+        device, dp = self.cluster.device, self.layers.shape.dp
+        groups = max(op.groups, 1.0) if op.kind == Kind.GROUPED_GEMM else 1.0
+        rows = np.maximum(np.array([tokens, whole]) * op.m / dp / groups, 1.0)
+        zero = np.zeros(2)
+        seconds = gemm_time_s(
+            device, PLAIN, rows, np.full(2, op.n), np.full(2, op.k), peak_flop_per_s=np.full(2, device.peak("bf16")),
+            fraction=np.ones(2), operand_bytes=zero, output_bytes=zero, extra_bytes=zero, groups=np.full(2, groups),
+        ) - PLAIN.gemm_floor_s  # fmt: skip
+        return max(float(seconds[0] / seconds[1]) * whole / tokens, 1.0)
 
     def _attention(self, op: Operator, batch: ServingBatch) -> list[Launch]:
         """Prompts keep all SMs busy; decoding sequences read the cache."""
@@ -188,7 +208,7 @@ def savings(
     edits = tuple(_edit(x) for x in chosen if x.technique.serving and x.technique.serving.launches)
     weaves = [x for x in chosen if x.technique.serving and x.technique.serving.layers]
     woven: list[Segment] = []
-    priced: dict[tuple[str, str, float], list[Launch]] = {}
+    priced: dict[tuple[str, str, float, float], list[Launch]] = {}
     shape = len(depth), len(points)
     row_s, row_kernels = np.zeros(shape), np.zeros(shape)
     for j, kind in enumerate(depth):

@@ -9,7 +9,7 @@ What it costs: weights are read twice, products are smaller, halves have launche
 taken from the products.
 
 Source: Gond et al. 2025, sections 3 and 4: reductions with multimem instructions on 2 to 8 SMs, halves from 1,024
-tokens. Products are priced smoothly here, so that waves of tiles do not decide where to cut: halves are equal.
+tokens. Halves are equal here, not cut where waves of tiles end; what they lose by that is priced.
 """
 
 from __future__ import annotations
