@@ -205,6 +205,16 @@ def test_samples_are_sent_with_their_prompt_in_common_and_searches_say_what_is_l
         assert cases.given(cases.words(tmp_path / target / "load.sh"))["--max-concurrency"] == ["8"]
 
 
+def test_orders_of_drafting_that_engines_do_not_know_are_said(tmp_path: Path) -> None:
+    base = cases.deployments("vllm")["base"]
+    base["serving"]["speculation"] = {
+        "method": "draft", "draft": "meta-llama/Llama-3.2-1B", "tokens": 3, "order": "dsi", "verifiers": 2,
+    }  # fmt: skip
+    done = export(base, "vllm", None, tmp_path)
+    lost = [item for item in done.unsupported if "speculation" in item]
+    assert [item.split(":")[0] for item in lost] == ["serving.speculation.order", "serving.speculation.verifiers"]
+
+
 @pytest.mark.parametrize(("target", "option"), [("vllm", "--enable-dbo"), ("sglang", "--enable-two-batch-overlap")])
 def test_techniques_are_switched_on_or_said(target: str, option: str, tmp_path: Path) -> None:
     scenario = cases.deployments(target)["dp and tp"] | {"techniques": ["dual-batch-overlap"]}
