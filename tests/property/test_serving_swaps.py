@@ -115,3 +115,15 @@ def test_scenario() -> None:
     assert own.e2e_s.mean < plain.e2e_s.mean
     with pytest.raises(BadInput, match="swap_space_bytes"):
         simulate_serving(scenario(swap=fast))
+
+
+def test_what_a_preempted_request_waits_is_a_time_between_tokens() -> None:
+    """Every token after the first of a request that is never computed again is one time between tokens."""
+    for asynchronous in (False, True):
+        requests, record = served(swap(asynchronous=asynchronous, group=4), limits=replace(HOST, max_seqs=64))
+        assert requests.preemptions.sum() > 20
+        tokens = float(requests.output_tokens.sum() - len(requests))
+        assert record.between_tokens.sum() == pytest.approx(tokens, abs=1e-6)
+        stays = (requests.finish_s - requests.first_token_s).sum()
+        middle = 1e-5 * 10.0 ** ((np.arange(len(record.between_tokens)) + 0.5) / 200)
+        assert (record.between_tokens * middle).sum() == pytest.approx(stays, rel=0.02)

@@ -59,6 +59,12 @@ class Recorder:
         if gap is not None:
             self.kernels._count.py_func(self.between_tokens, gap, 0.0, 1, 1)
 
+    def returned(self, gap: float, step_s: float | None) -> None:
+        """A request that was taken out makes its next token: the time since its last one, in place of a step's."""
+        if step_s is not None:
+            self.kernels._count.py_func(self.between_tokens, step_s, 0.0, 1, -1)
+        self.kernels._count.py_func(self.between_tokens, gap, 0.0, 1, 1)
+
     def ended(self, one: Instance, now: float) -> None:
         """It ends; nothing of the instance has changed yet."""
         steps, decoding, seconds = one.steps, len(one.decoding), now - one.start

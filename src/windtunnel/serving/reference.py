@@ -715,6 +715,8 @@ class Twin:
             one.busy_until = now + seconds
             if self.answers is not None:
                 self.answers.started(one, now)
+            if self.swaps is not None:
+                self.swaps.started(one, now, self.record)
             return
         if not one.decoding:
             one.stall_s = stall_s
@@ -743,6 +745,8 @@ class Twin:
         one.busy_until = now + (steps * one.step_s + one.slope_s * (0.5 * steps * (steps - 1)))
         if self.answers is not None:
             self.answers.started(one, now)
+        if self.swaps is not None:
+            self.swaps.started(one, now, self.record)
 
     def _steps(self, one: Instance) -> int:
         """Decode steps until a sequence ends or the cache is full."""

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from windtunnel.serving.limits import Limits
+    from windtunnel.serving.recorder import Recorder
     from windtunnel.serving.reference import Instance, Request
     from windtunnel.specs.serving import SwapSpec
 
@@ -60,6 +61,10 @@ class Swaps:
         """When the link of each instance is free."""
         self.held: dict[int, int] = {}
         """Blocks of a request that the host has, by request."""
+        self.left_s: dict[int, float] = {}
+        """When each request that was taken out had made its last token."""
+        self.returned: dict[int, list[tuple[Request, bool]]] = {}
+        """By instance: who is back and has made no token yet, and whether it decodes (or is a prompt of one token)."""
         self.stalled_s = 0.0
         self.moved_blocks = 0
 
@@ -72,6 +77,7 @@ class Swaps:
         held = self.held.get(q.index, 0)
         if one.host + q.blocks - held > one.limits.swap_blocks:
             return False
+        self.left_s[q.index] = one.now
         one.host += q.blocks - held
         self._copy(one, q.blocks - held)
         q.swapped = q.blocks
@@ -88,7 +94,21 @@ class Swaps:
             one.host -= self.held[q.index] - min(full, blocks)
             self.held[q.index] = min(full, blocks)
         self._copy(one, blocks)
-        return self.free_s[one.index] if self.asynchronous else None
+        if self.asynchronous:
+            return self.free_s[one.index]
+        self.returned.setdefault(one.index, []).append((q, False))
+        return None
+
+    def started(self, one: Instance, now: float, record: Recorder | None) -> None:
+        """What comes next is formed: the time since the last token of those who are back is a time between tokens."""
+        waits = []
+        for q, decodes in self.returned.pop(one.index, ()):
+            if one.mode == "idle" or (decodes and not one.steps):
+                waits.append((q, decodes))
+            elif record is not None:
+                record.returned(now + one.step_s - self.left_s[q.index], one.step_s if decodes else None)
+        if waits:
+            self.returned[one.index] = waits
 
     def _copy(self, one: Instance, blocks: int) -> None:
         seconds = self.seconds(blocks)
@@ -111,3 +131,4 @@ class Swaps:
             q.held = min(q.stored + 1 + (q.output - q.made) // 2, one.limits.window)
             one.decoding.append(q)
             one.admitted.append(q)
+            self.returned.setdefault(one.index, []).append((q, True))

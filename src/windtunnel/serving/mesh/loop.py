@@ -53,7 +53,7 @@ class Loop:
         if all(one.blocks_of(job) > one.limits.blocks for one in self.devices):
             self.refused.append(job)
             return
-        if self.line or not self._put(job, now):
+        if not self._put(job, now):
             self.line.append(job)
 
     def _put(self, job: Job, now: float) -> bool:
@@ -150,9 +150,14 @@ class Loop:
             self._retry(end)
 
     def _retry(self, now: float) -> None:
-        """Room came free: the line, in order, as far as it goes."""
-        while self.line and self._put(self.line[0], now):
-            self.line.popleft()
+        """Room came free: the line in order; who waits for another deployment stands in nobody's way."""
+        failed: set[int] = set()
+        left: deque[Job] = deque()
+        for job in self.line:
+            if job.tenant in failed or not self._put(job, now):
+                failed.add(job.tenant)
+                left.append(job)
+        self.line = left
 
 
 def serve(jobs: Sequence[Job], devices: Sequence[Device], rules: Rules, note: Note) -> Loop:
