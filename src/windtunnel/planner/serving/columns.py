@@ -17,7 +17,9 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 NOTHING, TOO_SLOW, TOO_MUCH = 0, 1, 2
 """Why a candidate cannot keep the objective: it may; one request alone takes too long; more work than time."""
-_WHOLE = ("kind", "sequences", "tokens", "replicas", "group", "impossible", "answers", "answering")
+_WHOLE = (
+    "kind", "sequences", "tokens", "replicas", "group", "impossible", "answers", "answering", "answer_sequences",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +37,8 @@ class Choice:
     """Kind of the instances that answer, where `kind` computes prompts alone."""
     answering: int = 0
     """How many of them."""
+    answer_sequences: int = 0
+    """Their max_num_seqs."""
 
     @property
     def devices(self) -> int:
@@ -47,8 +51,8 @@ class Choice:
         first = self.kind.pool(base, self.sequences, self.tokens, self.replicas)
         if self.answers is None:
             return (first,)
-        s, t = self.answers.usual_places()
-        second = self.answers.pool(base, self.answers.sequences[s], self.answers.tokens[t], self.answering)
+        tokens = self.answers.tokens[self.answers.usual_places()[1]]
+        second = self.answers.pool(base, self.answer_sequences, tokens, self.answering)
         return first.model_copy(update={"role": "prefill"}), second.model_copy(update={"role": "decode"})
 
     def axes(self) -> dict[str, Any]:
@@ -57,10 +61,11 @@ class Choice:
             "replicas": self.replicas, "max_num_seqs": self.sequences, "max_num_batched_tokens": self.tokens,
         }  # fmt: skip
         if self.answers is not None:
-            p, (s, t) = self.answers.plan, self.answers.usual_places()
+            p = self.answers.plan
             out["decode"] = {
                 "tp": p.tp, "pp": p.pp, "dp": p.dp, "ep": p.ep, "replicas": self.answering,
-                "max_num_seqs": self.answers.sequences[s], "max_num_batched_tokens": self.answers.tokens[t],
+                "max_num_seqs": self.answer_sequences,
+                "max_num_batched_tokens": self.answers.tokens[self.answers.usual_places()[1]],
             }  # fmt: skip
         return out
 
@@ -91,6 +96,8 @@ class Columns:
     answers: Ints
     """Kind of the instances that answer; −1: those that compute prompts do."""
     answering: Ints
+    answer_sequences: Ints
+    """Place in their kind's limits."""
 
     @classmethod
     def of(cls, **columns: Any) -> Columns:
@@ -117,9 +124,10 @@ class Columns:
     def at(self, kinds: list[Kind], i: int) -> Choice:
         """One candidate."""
         kind, other = kinds[int(self.kind[i])], int(self.answers[i])
+        more = kinds[other].sequences[int(self.answer_sequences[i])] if other >= 0 else 0
         return Choice(
             kind, kind.sequences[int(self.sequences[i])], kind.tokens[int(self.tokens[i])], int(self.replicas[i]),
-            float(self.load[i]), kinds[other] if other >= 0 else None, int(self.answering[i]),
+            float(self.load[i]), kinds[other] if other >= 0 else None, int(self.answering[i]), more,
         )  # fmt: skip
 
     @property

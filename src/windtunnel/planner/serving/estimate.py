@@ -106,10 +106,13 @@ def _wait(rate: Floats, each_s: Floats) -> Floats:
 
 
 def decoding(
-    kind: Kind, sums: Sums, *, rate: Floats | None = None, in_flight: Floats | None = None
+    kind: Kind, sums: Sums, most: float, *, rate: Floats | None = None, in_flight: Floats | None = None
 ) -> tuple[Floats, Floats]:
-    """Seconds a token and tokens a second of a lane that decodes alone, at rates or requests in flight of any shape."""
-    mean, most = _Mean(kind, sums), min(kind.usual()[0], 1e9)
+    """Seconds a token and tokens a second of a lane that decodes up to `most` sequences and nothing else.
+
+    Rates or requests in flight may have any shape.
+    """
+    mean = _Mean(kind, sums)
     most = max(min(most, mean.held), 1.0)
     if in_flight is not None:
         b = np.clip(in_flight, 1e-3, most)

@@ -255,6 +255,7 @@ class Search:
         i = best.index
         same = (x.kind == x.kind[i]) & (x.replicas == x.replicas[i]) & (x.load == x.load[i])
         same &= (x.answers == x.answers[i]) & (x.answering == x.answering[i])
+        same &= x.answer_sequences == x.answer_sequences[i]
         tried = {e.index for e in self.found.evaluated}
         at = np.flatnonzero(same & (x.impossible == NOTHING))
         plain = self._plainness(at)

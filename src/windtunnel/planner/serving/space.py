@@ -119,6 +119,7 @@ def _of_kind(
         estimate=_estimated(q, kind, runs, count, loads), devices=count * kind.devices * one,
         price=(kind.place.price or np.nan) * one, least_w=idle_w_of(kind) * count * kind.devices * one,
         requests_per_token=sums.count / sums.output_tokens * one, answers=-one, answering=0 * one,
+        answer_sequences=0 * one,
     )  # fmt: skip
 
 

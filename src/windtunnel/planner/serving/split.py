@@ -1,8 +1,8 @@
 """Candidates with a pool for prompts and one for answers: every pair of kinds, every number of instances of each.
 
 Their bounds are those of both pools: prompts alone in one, decode steps alone in the other, each with the part of the
-objective that concerns it. Batch limits are the engine's own, or the ones that the scenario states; pipelines are left
-out unless the space lists them, or nothing fits without.
+objective that concerns it. Limits are the engine's own, those that the scenario states, or those that the space lists:
+of tokens for prompts, of sequences for answers. Pipelines are left out unless listed, or nothing fits without.
 """
 
 from __future__ import annotations
@@ -64,8 +64,8 @@ class Answers:
     """Least median TPOT."""
 
 
-def _prompts(kind: Kind, sums: Sums, slo: SloSpec) -> Prompts:
-    limit = kind.usual()[1]
+def _prompts(kind: Kind, place: int, sums: Sums, slo: SloSpec) -> Prompts:
+    limit = float(kind.lane_tokens()[place])
     able, _ = light(kind, sums, SloSpec(ttft_s=slo.ttft_s), np.array([limit]))
     own, _ = attention_s(kind, sums)
     each = least_prompt_s(kind, sums, limit)
@@ -76,8 +76,8 @@ def _prompts(kind: Kind, sums: Sums, slo: SloSpec) -> Prompts:
     )  # fmt: skip
 
 
-def _answers(kind: Kind, sums: Sums, slo: SloSpec) -> Answers:
-    sequences, limit = kind.usual()
+def _answers(kind: Kind, place: int, sums: Sums, slo: SloSpec) -> Answers:
+    sequences, limit = float(kind.lane_sequences()[place]), kind.usual()[1]
     able, median = light(kind, sums, SloSpec(tpot_s=slo.tpot_s), np.array([limit]))
     _, own = attention_s(kind, sums)
     weights = decode_weights(kind, sums, sequences)
@@ -120,33 +120,46 @@ class _Family:
         limits = first.instance.limits
         self.slo = runs.tightened(first, form="split") if upper else q.goals.slo
         self.sums = runs.sums(loads_of(q, 1)[0], limits.caching, limits.step_tokens)
-        self.prompts = {i: _prompts(kinds[i], self.sums, self.slo) for i in members}
-        self.answers = {i: _answers(kinds[i], self.sums, self.slo) for i in members}
+        chunks, batches = q.wanted.space.max_num_batched_tokens, q.wanted.space.max_num_seqs
+        self.prompts: dict[tuple[int, int], Prompts] = {}
+        self.answers: dict[tuple[int, int], Answers] = {}
+        for i in members:
+            s, t = kinds[i].usual_places()
+            for place in range(len(kinds[i].tokens)) if chunks else (t,):
+                self.prompts[i, place] = _prompts(kinds[i], place, self.sums, self.slo)
+            for place in range(len(kinds[i].sequences)) if batches else (s,):
+                self.answers[i, place] = _answers(kinds[i], place, self.sums, self.slo)
         self.most = min(q.wanted.limits.devices or 10**9, first.place.cluster.num_devices)
 
     def columns(self, each: tuple[float, ...] | None) -> Iterator[Columns]:
         """By the devices of an instance of either pool."""
-        sizes: dict[int, list[int]] = defaultdict(list)
-        for i in self.members:
-            sizes[self.kinds[i].devices].append(i)
+        left: dict[int, list[tuple[int, int]]] = defaultdict(list)
+        right: dict[int, list[tuple[int, int]]] = defaultdict(list)
+        for side, of in ((left, [*self.prompts]), (right, [*self.answers])):
+            for key in of:
+                side[self.kinds[key[0]].devices].append(key)
         load = loads_of(self.q, self.most) if each is None else each
         if each is not None and self.q.load == "concurrency":
             load = tuple(sorted({float(max(round(c * self.most), 1)) for c in each}))
         if self.q.load == "concurrency":
             load = tuple(c for c in load if c <= (self.q.serving.traffic.num_requests or 10**9))
-        for a, left in sizes.items():
-            for b, right in sizes.items():
+        for a, prompts in left.items():
+            for b, answers in right.items():
                 if a + b <= self.most and load:
-                    yield self._of(a, left, b, right, np.array(load))
+                    yield self._of(a, prompts, b, answers, np.array(load))
 
-    def _of(self, a: int, left: list[int], b: int, right: list[int], loads: Floats) -> Columns:
+    def _of(
+        self, a: int, left: list[tuple[int, int]], b: int, right: list[tuple[int, int]], loads: Floats
+    ) -> Columns:  # fmt: skip
+        """Pairs of prompt pools of `a` devices an instance and answer pools of `b`: kind and place of its limit."""
         q, sums, slo = self.q, self.sums, self.slo
-        pair = np.array([(i, j) for i in left for j in right])
+        whole = [(x, y) for x in left for y in right]
+        pair = np.array([(x[0], y[0]) for x, y in whole])
         xs, ys = np.meshgrid(np.arange(1, self.most // a + 1), np.arange(1, self.most // b + 1), indexing="ij")
         fit = xs * a + ys * b <= self.most
         x, y = xs[fit], ys[fit]
         p, n, m = shape = len(pair), len(x), len(loads)
-        prompts, answers = [self.prompts[i] for i in pair[:, 0]], [self.answers[j] for j in pair[:, 1]]
+        prompts, answers = [self.prompts[x] for x, _ in whole], [self.answers[y] for _, y in whole]
         lanes_x = x[None, :] * np.array([self.kinds[i].lanes for i in pair[:, 0]])[:, None]
         lanes_y = y[None, :] * np.array([self.kinds[j].lanes for j in pair[:, 1]])[:, None]
         busy = np.array([s.busy_s for s in prompts])
@@ -162,9 +175,9 @@ class _Family:
         impossible[~able] = TOO_SLOW
         if q.load == "concurrency":
             first = np.array([s.first_s for s in prompts])
-            whole = weights * decode + rest[:, None] + MU * first[:, None]  # (p, M)
+            least_work = weights * decode + rest[:, None] + MU * first[:, None]  # (p, M)
             for k, mu in enumerate(MU):
-                least = whole[:, k, None, None] / (lanes_y[:, :, None] + mu * loads)
+                least = least_work[:, k, None, None] / (lanes_y[:, :, None] + mu * loads)
                 most = np.minimum(most, output / np.maximum(least, 1e-12))
         elif q.load == "rate_per_s":
             span = np.array([self.runs.span_s(float(load)) for load in loads])
@@ -175,10 +188,11 @@ class _Family:
             some = bent * needed + np.array([s.rest_needed_s for s in answers])
             late |= (some[:, None] / lanes_y)[:, :, None] > until
             impossible[late & (impossible == NOTHING)] = TOO_MUCH
-        usual = np.array([self.kinds[i].usual_places() for i in pair[:, 0]])
+        usual = np.array([(self.kinds[i].usual_places()[0], place) for (i, place), _ in whole])
+        batch = np.array([place for _, (_, place) in whole])
         users = np.array([1.0 / s.user_s if s.user_s else np.inf for s in answers])
         devices = x * a + y * b
-        estimate = self._estimates(pair, lanes_x, lanes_y, loads)
+        estimate = self._estimates(whole, lanes_x, lanes_y, loads)
         idle = np.array([idle_w_of(self.kinds[i]) for i in pair[:, 0]])
         one = np.ones(shape)
         return Columns.of(
@@ -186,25 +200,29 @@ class _Family:
             tokens=usual[:, 1, None, None] * one, replicas=x[None, :, None] * one, load=loads * one,
             group=np.arange(p * n).reshape(p, n, 1) * one, tokens_per_s=most * (1 + 1e-9),
             user_tokens_per_s=users[:, None, None] * one, impossible=impossible, estimate=estimate,
-            devices=devices[None, :, None] * one, price=(self.kinds[left[0]].place.price or np.nan) * one,
+            devices=devices[None, :, None] * one, price=(self.kinds[left[0][0]].place.price or np.nan) * one,
             least_w=idle[:, None, None] * devices[None, :, None] * one, answers=pair[:, 1, None, None] * one,
-            answering=y[None, :, None] * one, requests_per_token=sums.count / output * one,
+            answering=y[None, :, None] * one, answer_sequences=batch[:, None, None] * one,
+            requests_per_token=sums.count / output * one,
         )  # fmt: skip
 
-    def _estimates(self, pair: Ints, lanes_x: Ints, lanes_y: Ints, loads: Floats) -> Floats:
+    def _estimates(
+        self, whole: list[tuple[tuple[int, int], tuple[int, int]]], lanes_x: Ints, lanes_y: Ints, loads: Floats
+    ) -> Floats:
         """(3, p, n, m): seconds of TTFT and TPOT, tokens a second."""
         q, sums = self.q, self.sums
         out = np.empty((3, *lanes_x.shape, len(loads)))
         answer = sums.output_tokens / sums.count
-        for k, (i, j) in enumerate(pair):
+        for k, ((i, t), (j, s)) in enumerate(whole):
             x, y = lanes_x[k][:, None], lanes_y[k][:, None]
             left, right = self.kinds[i], self.kinds[j]
+            most = float(right.lane_sequences()[s])
             if q.load == "concurrency":
-                token, made = decoding(right, sums, in_flight=loads / y)
-                rate = np.minimum(made * y, answer * x * sums.count / self.prompts[int(i)].busy_s)
+                token, made = decoding(right, sums, most, in_flight=loads / y)
+                rate = np.minimum(made * y, answer * x * sums.count / self.prompts[i, t].busy_s)
             else:
                 open_s = loads if q.load == "rate_per_s" else np.full(len(loads), sums.count / max(sums.span_s, 1e-9))
-                token, made = decoding(right, sums, rate=open_s / y)
+                token, made = decoding(right, sums, most, rate=open_s / y)
                 rate = np.minimum(made * y, answer * open_s)
             out[0, k] = prompting(left, sums, rate / answer / x)
             out[1, k], out[2, k] = token, rate
