@@ -15,6 +15,7 @@ from dataclasses import replace
 from typing import Any
 
 from windtunnel.serving import loop, reference, simulate
+from windtunnel.serving.queues import QUEUES
 from windtunnel.serving.traffic import generate
 
 CONVERSATION: dict[str, Any] = {
@@ -71,6 +72,12 @@ def main() -> None:
     few = simulate.prepare(scenario(1, rate_per_s=0.8, num_requests=2_000))
     small = fresh(few)
     show("policies in Python (the twin)", 2_000, timed(lambda: reference.serve(small, table, few.limits, 1)))
+    for id in ("vtc", "dlpm", "lpm", "srtf"):
+        discipline = QUEUES.get(id)
+        show(
+            f"the twin with {id}", 2_000,
+            timed(lambda q=discipline: reference.serve(small, table, few.limits, 1, queue=q())),
+        )  # fmt: skip
     day = simulate.prepare(scenario(64, rate_per_s=11.57, num_requests=1_000_000))
     for router in (0, 2, 4):
         limits = replace(day.limits, router=router)

@@ -150,3 +150,19 @@ def test_what_is_wrong_with_names_and_knobs_is_said_at_once() -> None:
     assert found["serving.router.llm_d.queue_wieght"].nearest == "queue_weight"
     assert "serving.pools[0].queue.dlpm.quantum" in found
     assert found["serving.pools[0].admission"].nearest == "all"
+
+
+def test_pools_that_say_different_things_are_told_so() -> None:
+    from windtunnel.errors import BadInput
+    from windtunnel.serving.simulate import prepare
+
+    groups = [{"device": "h100-sxm-80gb", "nodes": 1, "devices_per_node": 1},
+              {"device": "a100-sxm-80gb", "nodes": 1, "devices_per_node": 1}]  # fmt: skip
+    pools = [{"group": 0, "queue": {"dlpm": {"quantum": 5}}}, {"group": 1, "queue": "dlpm", "admission": "max_waiting"}]
+    with pytest.raises(BadInput) as error:
+        prepare({
+            "model": "meta-llama/Llama-3.1-8B", "cluster": {"groups": groups},
+            "serving": {"pools": pools, "traffic": {
+                "rate_per_s": 1, "num_requests": 5, "input_tokens": 10, "output_tokens": 5}},
+        })  # fmt: skip
+    assert {p.field for p in error.value.problems} == {"serving.pools[1].queue", "serving.pools[1].admission"}

@@ -8,14 +8,19 @@ from typing import Any
 from rich.console import Console
 
 from windtunnel.report.serving import summary
+from windtunnel.report.serving_parties import html
+from windtunnel.serving.results import ServingResult
 from windtunnel.serving.simulate import simulate_serving
 
 
-def shown(**serving: Any) -> str:
-    result = simulate_serving({
+def simulated(**serving: Any) -> ServingResult:
+    return simulate_serving({
         "model": "meta-llama/Llama-3.1-8B", "cluster": {"device": "h100-sxm-80gb", "nodes": 1, "devices_per_node": 2},
         "serving": serving,
     })  # fmt: skip
+
+
+def shown(result: ServingResult) -> str:
     console = Console(width=100, record=True, file=io.StringIO())
     console.print(summary(result))
     return console.export_text()
@@ -23,11 +28,13 @@ def shown(**serving: Any) -> str:
 
 def test_tenants_and_scaling() -> None:
     lengths = {"input_tokens": 200, "output_tokens": 50, "num_requests": 200, "rate_per_s": 40}
-    text = shown(
+    result = simulated(
         pools=[{"admission": {"requests_per_minute": {"requests": 60}}}],
         autoscale={"max": 2, "target": 2, "interval_s": 1, "start_up_s": 1},
         traffic=lengths | {"tenants": [{"name": "anna"}, {"name": "bert", "share": 0.1}]},
     )
+    text, page = shown(result), html(result)
+    assert "<td>anna</td>" in page and "device-hours" in page
     assert "anna" in text and "bert" in text and "shed" in text
     assert "Jain's index" in text
     assert "Scaling:" in text and "device-hours" in text
@@ -36,5 +43,5 @@ def test_tenants_and_scaling() -> None:
 def test_tasks() -> None:
     calls = [{"id": "a", "input_tokens": 100, "output_tokens": 20},
              {"id": "b", "after": ["a"], "input_tokens": 10, "output_tokens": 20}]  # fmt: skip
-    text = shown(traffic={"rate_per_s": 5, "num_requests": 20, "agents": [{"name": "pair", "calls": calls}]})
+    text = shown(simulated(traffic={"rate_per_s": 5, "num_requests": 20, "agents": [{"name": "pair", "calls": calls}]}))
     assert "pair: 20 of 2 requests" in text

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from windtunnel.report import serving_pools
+from windtunnel.report import serving_parties, serving_pools
 from windtunnel.report.page import card, document, plot, tile
 from windtunnel.report.quantities import count, gib, percent, seconds
 from windtunnel.report.serving_figures import (
@@ -64,7 +64,7 @@ def render(result: ServingResult, *, before: tuple[str, ...] = ()) -> str:
     body = [
         header(result), *before, saturation(result), tiles(result), _bound(result), warnings(result.warnings),
         card("Latencies", "share of requests below each time; dots: p50, p90, p99", plot(latency_figure(result))),
-        serving_pools.html(result), _over_time(result, series),
+        serving_pools.html(result), serving_parties.html(result), _over_time(result, series),
         _iterations(result), _requests(result), _percentiles(result), _memory(result),
         _instances(result, series), _assumed(result), _limits(result), _citations(result), _provenance(result),
     ]  # fmt: skip

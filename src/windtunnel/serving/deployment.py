@@ -344,8 +344,15 @@ def _agree(instances: Sequence[Instance], problems: ProblemList) -> None:
         if block != own[0][1]:
             rule = f"must be {own[0][1]}, that of serving.pools[{own[0][0]}], where both have prefix caching"
             problems.add(f"serving.pools[{i}].kv.block_size", block, rule)
+    first = instances[0]
     for i, x in enumerate(instances):
-        if x.queue.id != instances[0].queue.id:
+        if i and x.admission is not None and x.admission != first.admission:
+            rule = "is read from serving.pools[0], which takes requests in: state it there"
+            problems.add(f"serving.pools[{i}].admission", x.admission.id, rule)
+        if x.queue.id == first.queue.id and x.queue.knobs != first.queue.knobs:
+            rule = "must have the knobs that it has in serving.pools[0]: pools of one loop share a discipline"
+            problems.add(f"serving.pools[{i}].queue", x.queue.id, rule)
+        if x.queue.id != first.queue.id:
             rule = f"must be {instances[0].queue.id}, that of serving.pools[0]: pools of one loop share a discipline"
             problems.add(f"serving.pools[{i}].queue", x.queue.id, rule)
 
