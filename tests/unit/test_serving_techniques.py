@@ -226,3 +226,11 @@ def test_parts_of_products_lose_what_their_tiles_and_waves_leave_empty() -> None
         assert 8.0 * products(whole / 8, whole) > products(whole, whole)
     lost = [2.0 * products(n / 2, n) / (2.0 * products(n / 2, n / 2)) for n in (2048.0, 65536.0)]
     assert lost[0] > lost[1] >= 1.0 - 1e-12  # many waves lose little
+
+
+def test_bands_of_a_technique_say_that_no_rows_measured_it() -> None:
+    plain, woven = (wt.simulate_serving(s) for s in (SCENARIO, with_technique(SCENARIO, "nanoflow")))
+    assert plain.intervals["tpot_s"]["grade"] == "fitted" and woven.intervals["tpot_s"]["grade"] == "analytic"
+    assert "no rows of nanoflow" in woven.intervals["tpot_s"]["basis"]
+    split = wt.simulate_serving(with_technique(SCENARIO, "semi-pd"))
+    assert any("prefix caching" in row["why"] for row in split.assumed if row["field"].endswith("sm_split"))

@@ -262,6 +262,10 @@ def _intervals(d: Deployment, predicted: dict[str, float], *, cache_full: bool) 
         found = band(release, device.generation, d.model, name, cache_full=cache_full)
         if found is not None and np.isfinite(value):
             out[name] = found.around(value, least_s if name in ("tpot_s", "itl_s") else 0.0)
+    acting = ", ".join(x.technique.id for x in d.techniques if x.technique.serving)
+    for own in out.values() if acting else ():  # measured rows know nothing of techniques
+        own["basis"] += f"; no rows of {acting}"
+        own["grade"] = "assumed" if own["grade"] == "assumed" else "analytic"
     return out
 
 
@@ -313,6 +317,9 @@ def _assumed(d: Deployment, traffic: tuple[tuple[str, Any, str], ...]) -> tuple[
     if d.iteration.overlap is not None:
         ids = ", ".join(x.technique.id for x in d.techniques)
         rows.append(("techniques", ids, "change iterations: the plain loop runs them, which is slower"))
+    if (split := d.pool.sm_split) is not None:
+        why = "a loop of its own: prefix caching, queue disciplines and policies do not act"
+        rows.append(("serving.pools[0].sm_split", split.prefill_share, why))
     rows += [*traffic, *d.cluster.assumed]
     once = dict.fromkeys((name, str(value), why) for name, value, why in rows)
     return tuple({"field": name, "value": value, "why": why} for name, value, why in once)
