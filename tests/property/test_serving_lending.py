@@ -89,6 +89,14 @@ def test_prompts_beyond_the_longest_allowed_are_refused_and_not_cut() -> None:
     assert api.simulate_serving(one).rejected == 4
 
 
+def test_many_prompts_that_no_instance_holds_alone_are_all_served() -> None:
+    traffic = {"input_tokens": {"distribution": "empirical", "values": [300, 9000, 12_000, 20_000]}, "num_requests": 60}
+    for arrivals in ({"offline": True}, {"offline": False, "rate_per_s": 4.0}):
+        run = api.simulate_serving(scenario(lending(), {**traffic, **arrivals}))
+        assert run.rejected == 0 and run.record is not None
+        assert bool((run.record.requests.finish_s > 0).all())
+
+
 def test_where_nobody_is_short_nothing_changes() -> None:
     light = {"input_tokens": 200, "num_requests": 40}
     runs = [api.simulate_serving(scenario(lending(5000) | {"lending": on}, light)) for on in (False, True)]

@@ -76,13 +76,16 @@ class Lending:
         return blocks <= lendable
 
     def borrow(self, one: Instance, blocks: int) -> bool:
-        """Get so many blocks, from the instances with the most free ones; all or none."""
+        """Get so many blocks, from the instances with the most free ones; all or none.
+
+        An instance that is at work with requests in line does not lend: they would take those blocks next.
+        """
         if one.lent:
             return False  # who lends does not borrow
         free = [
             (x.capacity - x.used - int(self.kept * x.limits.blocks), x)
             for x in self.instances
-            if x is not one and not x.borrowed
+            if x is not one and not x.borrowed and not (x.waiting and x.running)
         ]
         free = sorted(((room, x) for room, x in free if room > 0), key=lambda pair: (-pair[0], pair[1].index))
         if sum(room for room, _ in free) < blocks:
