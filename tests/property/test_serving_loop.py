@@ -33,6 +33,8 @@ def further(g: np.random.Generator) -> dict[str, Any]:
         found |= {"cp": int(g.integers(1, 5))}
     if g.random() < 0.2:
         found |= {"reach": float(g.uniform(1, 300)), "index_share": float(g.uniform(0, 0.5))}
+    if g.random() < 0.4:
+        found |= {"least_made": True, "taken_last": bool(g.random() < 0.5)}
     return found | {"caching": bool(g.random() < 0.5), "early": bool(g.random() < 0.5)}
 
 

@@ -384,6 +384,8 @@ def _pool(
     limits = lane_limits(iteration, instance, seed=serving.traffic.seed)
     if to_host(serving, spec):
         limits = replace(limits, swap_blocks=_NO_BOUND)
+    if spec.role == "decode":
+        limits = replace(limits, taken_last=False)  # SGLang disaggregation/decode.py: resume_retracted_reqs comes first
     own = replace(own, iteration=iteration)
     return Pool(index, name, spec, group, cluster, model, instance, iteration, limits, own)
 

@@ -101,7 +101,8 @@ LIMITS = np.dtype(
             "window", "captured", "budget", "max_seqs", "block",
             "blocks", "watermark", "poll", "mixed", "chunked", "reserve",
             "static", "router", "concurrency", "every", "seed", "caching", "early", "reserve_length", "sequence_blocks",
-            "ratio_start", "ratio_least", "ratio_decay", "retract", "swap_blocks",
+            "ratio_start", "ratio_least", "ratio_decay", "retract", "least_made", "taken_last",
+            "swap_blocks",
             "ranks", "cp", "tokens_per_step", "step_tokens", "lookahead",
         )
     ]
@@ -458,12 +459,27 @@ def _decoded(instance: Array, q: Array) -> int:
 
 
 @_helper
+def _made_least(instance: Array, heap: Array, requests: Array) -> int:
+    """Of those that decode, the one that made the fewest; of equals the longest prompt, then the last to come."""
+    least = heap[0]
+    for p in range(1, instance.decoding):
+        i = heap[p]
+        q, other = requests[i], requests[least]
+        more = (q.output - q.finish_step) - (other.output - other.finish_step)
+        if more < 0 or (more == 0 and (q.input > other.input or (q.input == other.input and i > least))):
+            least = i
+    return least
+
+
+@_helper
 def _preempt(
     instance: Array, lines: Array, heap: Array, requests: Array, turns: Array, total: Array, limits: Array,
     nodes: Array, chain_at: Array, chain: Array, size: Array,
 ) -> None:  # fmt: skip
-    """Take the newest request out of the batch: its cache is dropped or swapped, and it waits, first in line."""
+    """Take a request out of the batch: its cache is dropped or swapped, and it waits."""
     i = instance.newest
+    if limits.least_made and limits.step_tokens == 1 and instance.decoding > 1:
+        i = _made_least(instance, heap, requests)
     q = requests[i]
     if q.state == DECODE:
         q.stored = _decoded(instance, q)
@@ -485,7 +501,7 @@ def _preempt(
     q.cached = 0
     q.preemptions += 1
     total.preemptions += 1
-    _line_up(instance, lines, requests, i, True)
+    _line_up(instance, lines, requests, i, not limits.taken_last)
 
 
 @_helper

@@ -74,6 +74,10 @@ class Limits:
     """What it loses in a decode step."""
     retract: int = 0
     """Decode steps that the batch must have room for once requests were taken out of it."""
+    least_made: bool = False
+    """Of those that decode, the one that made least is taken out first, not the newest."""
+    taken_last: bool = False
+    """Whoever is taken out waits last in line, not first."""
     swap_blocks: int = 0
     """Blocks of host memory for requests that are taken out; beyond, they are computed again."""
     swap_block: float = 0.0

@@ -57,8 +57,9 @@ class Queue:
         self._line(one, q).append(q)
 
     def put_back(self, one: Instance, q: Request) -> None:
-        """A request was taken out of the batch: it is first in line again."""
-        self._line(one, q).appendleft(q)
+        """A request was taken out of the batch: it is first in line again, or last (`taken_last`)."""
+        line = self._line(one, q)
+        line.append(q) if one.limits.taken_last else line.appendleft(q)
 
     def next(self, one: Instance) -> Request | None:
         """Who is served first."""
@@ -80,7 +81,9 @@ class Queue:
         return sum(len(line) for line in one.lines.values())
 
     def victim(self, one: Instance) -> Request:
-        """Whom to take out of the batch when the cache is full: the newest."""
+        """Whom to take out of the batch when the cache is full: the newest, or who made least (`least_made`)."""
+        if one.limits.least_made and one.limits.step_tokens == 1 and len(one.decoding) > 1:
+            return min(one.decoding, key=lambda q: (q.made, -q.input, -q.index))
         return one.admitted[-1]
 
     def yields(self, one: Instance) -> Request | None:
