@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -61,7 +62,7 @@ class Runs:
     _traffic: dict[float, Traffic] = field(default_factory=dict)
     _chains: dict[tuple[float, int], Chains] = field(default_factory=dict)
     _high: dict[tuple[str, str, str], dict[str, float]] = field(default_factory=dict)
-    _known: dict[tuple[int, int, int, int, float], list[tuple[Limits, int, Trial]]] = field(default_factory=dict)
+    _known: dict[Hashable, list[tuple[Limits, int, Trial]]] = field(default_factory=dict)
 
     def traffic(self, load: float) -> Traffic:
         """Requests at a load, answers cut as the engine cuts them at its longest model length."""
@@ -107,7 +108,9 @@ class Runs:
         fleet = fleet_of(self.q, c, self.longest(c.load), traffic.concurrency)
         if fleet is None:
             return None
-        key, limits = (id(c.kind), c.replicas, id(c.answers), c.answering, c.load), fleet.limits[0]
+        limits = fleet.limits[0]
+        rest = replace(limits, max_seqs=0, blocks=0, watermark=0, swap_blocks=0)
+        key = id(c.kind), c.replicas, id(c.answers), c.answering, c.load, rest
         for other, peak, trial in self._known.get(key, []):
             alike = limits.caching and self._chains[c.load, fleet.block].common > 0
             if c.answers is None and _same_run(limits, other, peak, traffic.requests, alike=alike):
@@ -200,13 +203,11 @@ def _at(values: Floats, share: float) -> float:
 
 
 def _same_run(a: Limits, b: Limits, peak: int, requests: Requests, *, alike: bool) -> bool:
-    """Whether limits that differ in what no request ever met give the same run.
+    """Whether limits that differ in sequences and blocks alone, which no request ever met, give the same run.
 
     `peak`: most sequences that a lane of `b` held at once. Both must take more, and have room for as many of the
     longest requests and two more; where prompts are `alike`, blocks that nobody holds count too, and no run is.
     """
-    if replace(a, max_seqs=b.max_seqs, blocks=b.blocks, watermark=b.watermark, swap_blocks=b.swap_blocks) != b:
-        return False
     if (a.max_seqs, a.blocks, a.watermark, a.swap_blocks) == (b.max_seqs, b.blocks, b.watermark, b.swap_blocks):
         return True
     if alike or min(a.max_seqs, b.max_seqs) <= peak:

@@ -7,6 +7,7 @@ cache. Engines differ in which of these their memory knob covers; each rule is o
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import ClassVar, Protocol
 
 from windtunnel.registry import Registry
@@ -130,8 +131,9 @@ def activation_bytes(model: ModelSpec, shape: Shape, tokens: int, seqs: int, sam
     return max(tokens * 2.0 * (4.0 * h + wide), seqs * float(model.vocab_size) * sampler_bytes)
 
 
+@lru_cache(maxsize=1024)
 def stages_of(model: ModelSpec, shape: Shape) -> tuple[Stage, ...]:
-    """Weights and cache of each pipeline stage, per device."""
+    """Weights and cache of each pipeline stage, per device; a search asks for them at each of its batch limits."""
     weights = stage_bytes(model, shape, local_blocks(model, shape))
     full, windowed = (cached_bytes(model, shape, windowed=w) for w in (False, True))
     state = state_bytes(model) / shape.tp
