@@ -71,7 +71,7 @@ def test_init_writes_a_scenario_that_serves(tmp_path: Path, capsys: pytest.Captu
 def test_rerun_says_whether_a_stored_run_is_equal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "r.json"
     arguments = [w for s in SMALL for w in ("--set", s)]
-    assert run(["serve", str(EXAMPLES[1]), *arguments, "--json"]) == 0
+    assert run(["serve", str(next(f for f in EXAMPLES if f.stem == "llama3-70b-4xh100")), *arguments, "--json"]) == 0
     stored = out_json(capsys)
     file.write_text(json.dumps(stored), encoding="utf-8")
     assert run(["rerun", str(file), "--json"]) == 0
@@ -83,7 +83,7 @@ def test_rerun_says_whether_a_stored_run_is_equal(tmp_path: Path, capsys: pytest
 
 
 def test_compare_says_what_changes_and_where(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    own = str(EXAMPLES[1])
+    own = str(next(f for f in EXAMPLES if f.stem == "llama3-70b-4xh100"))
     more = ["--set", "serving.pools[0].plan.tp=8"]
     assert run(["compare", own, *more, "--json"]) == 0
     data = out_json(capsys)
@@ -109,14 +109,14 @@ def test_serving_is_not_compared_with_training(capsys: pytest.CaptureFixture[str
 
 def test_settings_reach_into_lists_by_either_spelling() -> None:
     for path in ("serving.pools[0].plan.tp=8", "serving.pools.0.plan.tp=8"):
-        scenario = load_scenario(EXAMPLES[1], [path])
+        scenario = load_scenario(next(f for f in EXAMPLES if f.stem == "llama3-70b-4xh100"), [path])
         assert scenario.serving is not None and scenario.serving.pools[0].plan.tp == 8
     with pytest.raises(BadInput, match="no such field"):
-        load_scenario(EXAMPLES[1], ["serving.pools[7].plan.tp=8"])
+        load_scenario(next(f for f in EXAMPLES if f.stem == "llama3-70b-4xh100"), ["serving.pools[7].plan.tp=8"])
 
 
 def test_a_comparison_is_drawn(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    own, report = str(EXAMPLES[1]), tmp_path / "r.html"
+    own, report = str(next(f for f in EXAMPLES if f.stem == "llama3-70b-4xh100")), tmp_path / "r.html"
     assert (
         run(["compare", own, "--set", "serving.pools[0].plan.tp=8", "--set", "name=<i>", "--report", str(report)]) == 0
     )
@@ -134,7 +134,7 @@ def test_a_comparison_is_drawn(tmp_path: Path, capsys: pytest.CaptureFixture[str
 
 
 def test_options_that_do_not_go_together_are_all_named(capsys: pytest.CaptureFixture[str]) -> None:
-    own = str(EXAMPLES[1])
+    own = str(next(f for f in EXAMPLES if f.stem == "llama3-70b-4xh100"))
     assert run(["serve", own, "--points", "4", "--linear", "--requests", "x.xlsx"]) == 2
     err = capsys.readouterr().err
     assert err.count("error:") == 3 and ".csv, .json, .parquet" in err and "--linear: is read with --sweep" in err

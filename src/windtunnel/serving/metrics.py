@@ -156,10 +156,13 @@ def sessions_outlast_arrivals(requests: Requests) -> tuple[float, float] | None:
     """
     if not (requests.follow >= 0).any() or not np.isfinite(requests.finish_s).any():
         return None
+    member = requests.follow >= 0  # requests beside conversations may share a group for their prefix
+    member[requests.follow[member]] = True
     heads = requests.order()
+    heads = heads[member[heads]]
     begun = requests.arrival_s[heads]
     ended = np.full(int(requests.group.max()) + 1, -np.inf)
-    np.maximum.at(ended, requests.group, np.nan_to_num(requests.finish_s, nan=-np.inf))
+    np.maximum.at(ended, requests.group[member], np.nan_to_num(requests.finish_s[member], nan=-np.inf))
     lasts = ended[requests.group[heads]] - begun
     lasts = lasts[np.isfinite(lasts)]
     come = float(begun.max() - begun.min()) if len(begun) else 0.0
