@@ -158,7 +158,7 @@ def test_what_cannot_be_read_says_why() -> None:
     assert [t.unit for t in read(row()).metrics] == ["ms", "ms"]
 
 
-@pytest.mark.parametrize(("slots", "steps"), [(16, 20), (256, 1)])
+@pytest.mark.parametrize(("slots", "steps"), [(16, 20), (128, 8), (256, 4), (4096, 1)])
 def test_waits_for_company_end_when_it_comes_anyway(slots: int, steps: int) -> None:
     changed = row(engine="trtllm", engine_version="1.0.0", hardware="h200_sxm", osl=1024, load={"concurrency": slots})
     _, _, pool = served(read_serving(changed))

@@ -6,14 +6,13 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
+from windtunnel.serving.speculation.base import METHODS, expected_tokens
 from windtunnel.specs.speculation import SpeculationSpec
 from windtunnel.validation.reading.serving_words import ServingContext
 from windtunnel.validation.reading.tables import matches, table
 
 _SECTION = {"kv_cache": "precision.kv_cache", "num_requests": "traffic.num_requests", "policy": "pools[0].policy"}
 """Where a field belongs that is not one of the limits."""
-SOONER = 0.7
-"""Share of the prompts a wait is for from which on more than half of all waits end before their time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +128,11 @@ def _value(value: Any, facts: Facts) -> Any:
         return max(facts.slots, int(size))
     if kind == "wait":
         steps, prompts = int(size[0]), facts.dp if size[1] == "dp" else int(size[1])
-        return steps if steps * facts.slots / max(facts.osl, 1) < SOONER * prompts else 1
+        return max(min(steps, round((prompts - 1) * facts.osl / (max(facts.slots, 1) * _tokens_a_step(facts)))), 1)
     below, low, high = size
     return low if facts.slots < below else high
+
+
+def _tokens_a_step(facts: Facts) -> float:
+    """Tokens that a sequence makes in a step, on the average."""
+    return expected_tokens(METHODS.get("mtp").acceptance[: facts.mtp])
