@@ -22,7 +22,10 @@ def test_nobody_is_lost(id: str) -> None:
         reference.serve_fleet(requests, fleet, queue=QUEUES.get(id)(context(3)))
         assert set(requests.state.tolist()) <= {DONE, REJECTED}
         done = requests.state == DONE
-        assert (requests.first_token_s[done] <= requests.finish_s[done] + 1e-12).all()
+        # an answer that joins while a prompt is computed again has no time of its first token (FirstToken.DECODE)
+        known = done & np.isfinite(requests.first_token_s)
+        assert known.sum() >= 0.9 * done.sum()
+        assert (requests.first_token_s[known] <= requests.finish_s[known] + 1e-12).all()
 
 
 def test_service_is_charged_once_wherever_it_is_given() -> None:
