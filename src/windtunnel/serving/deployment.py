@@ -11,7 +11,7 @@ import numpy as np
 
 from windtunnel import catalog
 from windtunnel.cost.serving import serving_coefficients
-from windtunnel.errors import ProblemList
+from windtunnel.errors import UNSET, ProblemList
 from windtunnel.importers.scenario import Source, attempt, load, resolve_model
 from windtunnel.serving.capped import Capped, capped
 from windtunnel.serving.context import check_context, with_context
@@ -172,7 +172,7 @@ def prepare(source: Source, *, overrides: Sequence[str] = ()) -> Deployment:
     cluster = attempt("cluster", lambda: catalog.resolve_cluster(scenario.cluster), problems)
     serving = scenario.serving
     if serving is None:
-        problems.add("serving", None, "is required for `serve`: traffic at least")
+        problems.add("serving", UNSET, "is required for `serve`: traffic at least")
     techniques = applied(scenario.techniques, problems)
     problems.raise_if_any()
     assert serving is not None
@@ -223,6 +223,8 @@ def _check(
     if model.family not in ("encoder", "vit", "encoder_decoder"):
         for i, pool in enumerate(serving.pools):
             check_context(model, pool.plan, f"serving.pools[{i}].plan", problems)
+    if serving.expert_load is not None and not model.num_experts:
+        problems.add("serving.expert_load", UNSET, f"is not read: {model.name} has no experts")
     if serving.engine_version and not version_of(serving.engine_version):
         rule = "must begin with a release number, such as 0.10.0"
         problems.add("serving.engine_version", serving.engine_version, rule)
@@ -254,26 +256,33 @@ def _check_mesh(serving: ServingSpec, problems: ProblemList) -> None:
     """What deployments that share devices do not go with."""
     traffic = serving.traffic
     if len(traffic.tenants) < 2:
-        problems.add("serving.mesh", None, "needs traffic.tenants, two at least: each has weights of its own")
+        problems.add("serving.mesh", UNSET, "needs traffic.tenants, two at least: each has weights of its own")
     if traffic.concurrency or any(t.sessions or t.concurrency for t in traffic.tenants) or traffic.sessions:
-        problems.add("serving.mesh", None, "stands without sessions and closed loops")
+        problems.add("serving.mesh", UNSET, "stands without sessions and closed loops")
     for name in ("autoscale", "speculation"):
         if getattr(serving, name):
-            problems.add("serving.mesh", None, f"stands without {name}")
+            problems.add("serving.mesh", UNSET, f"stands without {name}")
     for i, pool in enumerate(serving.pools):
         if pool.plan.pp > 1 or pool.role != "mixed":
-            problems.add(f"serving.pools[{i}]", None, "must be mixed and without stages (pp 1) beside serving.mesh")
+            problems.add(f"serving.pools[{i}]", UNSET, "must be mixed and without stages (pp 1) beside serving.mesh")
 
 
 def _check_split(serving: ServingSpec, pool: PoolSpec, where: str, problems: ProblemList) -> None:
     """What shares of the SMs do not go with."""
     assert pool.sm_split is not None
     if len(serving.pools) > 1 or pool.role != "mixed":
-        problems.add(where, None, "is read in one mixed pool; leave it out, or the other pools")
+        problems.add(where, UNSET, "is read in one mixed pool; leave it out, or the other pools")
     if pool.plan.pp > 1:
-        problems.add(where, None, f"stands with pp 1, not {pool.plan.pp}")
+        problems.add(where, UNSET, f"stands with pp 1, not {pool.plan.pp}")
     if serving.autoscale or serving.speculation or serving.traffic.agents or serving.traffic.trajectories:
-        problems.add(where, None, "stands without autoscale, speculation, agents and trajectories")
+        problems.add(where, UNSET, "stands without autoscale, speculation, agents and trajectories")
+    kv = pool.kv
+    unread = (
+        ("queue", pool.queue != "fcfs"), ("admission", pool.admission), ("policy", pool.policy), ("kv.tiers", kv.tiers),
+        ("kv.similar", kv.similar), ("kv.lending", kv.lending), ("kv.prefix_caching", kv.prefix_caching),
+    )  # fmt: skip
+    for name in (name for name, stated in unread if stated):
+        problems.add(f"{where.removesuffix('sm_split')}{name}", UNSET, "is not read beside sm_split; leave it out")
     if pool.sm_split.controller == "slo" and not (serving.slo.ttft_s and serving.slo.tpot_s):
         problems.add(f"{where}.controller", "slo", "needs serving.slo.ttft_s and tpot_s")
 
@@ -283,7 +292,7 @@ def _widest(serving: ServingSpec, problems: ProblemList) -> ServingSpec:
     assert serving.autoscale is not None
     own, pool = serving.autoscale, serving.pools[0]
     if len(serving.pools) > 1:
-        problems.add("serving.autoscale", None, "is read with one pool; leave it out, or the other pools")
+        problems.add("serving.autoscale", UNSET, "is read with one pool; leave it out, or the other pools")
     if own.method != "replicas":
         if pool.replicas > 1 or pool.plan.pp > 1:
             rule = "needs one instance (replicas 1) without stages (pp 1)"
@@ -312,7 +321,7 @@ def group_of(pool: PoolSpec, cluster: ClusterSpec, where: str, problems: Problem
         if len(groups) == 1:
             return 0
         words = ", ".join(f"{i} ({id})" for i, id in enumerate(ids))
-        problems.add(f"{where}.group", None, f"is required: the cluster has the groups {words}")
+        problems.add(f"{where}.group", UNSET, f"is required: the cluster has the groups {words}")
     elif isinstance(pool.group, int) and 0 <= pool.group < len(groups):
         return pool.group
     elif isinstance(pool.group, str) and ids.count(pool.group) == 1:

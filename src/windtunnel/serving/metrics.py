@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from windtunnel.serving.requests import DONE, SHED, Requests
+from windtunnel.serving.requests import DONE, REJECTED, SHED, Requests
 from windtunnel.specs.serving import SloSpec
 
 Floats = npt.NDArray[np.float64]
@@ -126,7 +126,7 @@ def too_short_to_tell(requests: Requests) -> bool:
 
 def _growth(requests: Requests) -> str:
     """`grows`, `unclear` or `steady`."""
-    arrival = np.sort(requests.arrival_s[requests.state != SHED])
+    arrival = np.sort(requests.arrival_s[~np.isin(requests.state, (SHED, REJECTED))])
     if len(arrival) < 50 or not np.isfinite(arrival).all() or arrival[-1] <= arrival[0]:
         return "steady"
     last = float(requests.arrival_s[requests.order()].max())  # later turns of conversations come on their own

@@ -599,7 +599,7 @@ class Twin:
     def follow_up(self, q: Request, now: float) -> None:
         """What an answer brings on: calls that waited for it, the next turn, or the next request of a closed loop."""
         if self.waits is not None:
-            ready, over = self.waits.ended(q.index)
+            ready, over = self.waits.ended((q.prompt or q).index)
             for i in ready:
                 heapq.heappush(self.later, (now + self.all[i].delay, i))
             if not over:

@@ -41,7 +41,7 @@ class AutoscaleSpec(Spec):
     """Value of the signal that one instance should have: instances = ceil(instances · signal / target)."""
     tolerance: float = Field(default=0.1, ge=0)
     """Relative distance from the target within which nothing changes (Kubernetes: 0.1)."""
-    interval_s: float = Field(default=15.0, gt=0)
+    interval_s: float = Field(default=15.0, ge=0.1)
     """Between two looks (Kubernetes: 15 s)."""
     cooldown_s: Seconds = 300.0
     """Instances go only where the most that was wanted within this time is less (Kubernetes: 300 s)."""

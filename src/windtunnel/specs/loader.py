@@ -333,6 +333,10 @@ def explain(spec: type[BaseModel], data: Any, error: ValidationError, problems: 
             rule = f"must be a list, such as [{value}]" if type(value) in (str, int, float) else "must be a list"
         elif kind in ("dict_type", "model_type"):
             rule = "must be a mapping of fields to values"
+        elif kind in ("string_too_short", "too_short"):
+            rule = "must not be empty"
+        elif kind == "string_type":
+            rule = 'must be text; a number in quotes: "0.10"' if isinstance(value, int | float) else "must be text"
         else:
             rule = rule.replace("Input should be", "must be")
         if (path, kind) not in seen:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Literal
 
 from pydantic import Field, model_validator
@@ -29,7 +30,7 @@ class Tenant(Spec):
     name: str = Field(min_length=1)
     share: float | None = Field(default=None, gt=0)
     """Of `rate_per_s` and `num_requests`, beside the other tenants' shares; absent: 1."""
-    rate_per_s: float | None = Field(default=None, gt=0)
+    rate_per_s: float | None = Field(default=None, ge=1e-9, le=1e9)
     """Own rate, in place of a share."""
     concurrency: Count | None = None
     """Own closed loop: this many requests are in flight; needs `num_requests`."""
@@ -92,7 +93,7 @@ class AgentCall(Spec):
     tool_s: Seconds = 0.0
     """Mean seconds of the tools before this call."""
     tool_distribution: Literal["fixed", "exponential"] = "exponential"
-    repeat: Count = 1
+    repeat: int = Field(default=1, gt=0, le=1000)
     """Such calls in a row, each going on from the one before; calls that come after it follow the last."""
 
 
@@ -131,7 +132,7 @@ class Agent(Spec):
 class TrafficSpec(Spec):
     """Requests: how they arrive and how long they are, or a trace of both."""
 
-    rate_per_s: float | None = Field(default=None, gt=0)
+    rate_per_s: float | None = Field(default=None, ge=1e-9, le=1e9)
     concurrency: Count | None = None
     """Closed loop: this many requests are in flight; the next is sent when one ends."""
     offline: bool = False
@@ -257,7 +258,7 @@ class TrafficSpec(Spec):
             problems += self._no_other_requests()
         if self.tenants and self.priorities:
             problems.append(Problem("priorities", "are those of the tenants; leave it out"))
-        if len(self.priorities) > CLASSES or any(p < 0 for p in self.priorities):
+        if len(self.priorities) > CLASSES or not all(0 <= p < math.inf for p in self.priorities):
             problems.append(Problem("priorities", f"must be at most {CLASSES} shares of 0 or more", self.priorities))
         elif self.priorities and not sum(self.priorities):
             problems.append(Problem("priorities", "must not all be 0", self.priorities))

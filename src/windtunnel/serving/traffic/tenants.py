@@ -38,9 +38,11 @@ def counts(spec: TrafficSpec) -> list[int | None]:
 
 
 def rate_of(spec: TrafficSpec, tenant: Tenant) -> float:
-    """Requests a second, or a share where nobody has a rate."""
+    """Requests a second, or a share where nobody has a rate; 0 for a closed loop."""
     if tenant.rate_per_s is not None:
         return tenant.rate_per_s
+    if tenant.concurrency is not None:
+        return 0.0  # answers set its pace
     shares = sum(t.share or 1.0 for t in spec.tenants if t.rate_per_s is None and t.concurrency is None)
     return (spec.rate_per_s or 1.0) * (tenant.share or 1.0) / shares
 

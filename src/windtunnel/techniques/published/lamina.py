@@ -16,6 +16,7 @@ from dataclasses import replace
 from typing import Any
 
 from windtunnel import catalog
+from windtunnel.errors import BadInput
 from windtunnel.program.segment import COMM, COMPUTE, Launch, Segment
 from windtunnel.specs.attention_pool import AttentionPoolSpec
 from windtunnel.specs.serving import ServingSpec
@@ -28,7 +29,10 @@ OUT, BACK, POOL = f"{COMM}:out", f"{COMM}:back", "attention pool"
 
 
 def _settings(serving: ServingSpec, knobs: dict[str, Any]) -> ServingSpec:
-    catalog.device(knobs["device"])  # an unknown one is said before anything is priced
+    try:
+        catalog.device(knobs["device"])  # an unknown one is said before anything is priced
+    except BadInput as error:
+        raise BadInput([replace(p, field="techniques.lamina.device") for p in error.problems]) from None
     spec = AttentionPoolSpec(
         device=knobs["device"], count=int(knobs["count"]), nic_bytes_per_s=float(knobs["nic_gbit"]) * 1e9 / 8,
         latency_s=float(knobs["latency_us"]) * 1e-6,

@@ -1,0 +1,92 @@
+"""What `serve` refuses, in words, and combinations that have to run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from windtunnel.errors import BadInput
+from windtunnel.serving.simulate import simulate_serving
+
+TRAFFIC = {"rate_per_s": 20, "num_requests": 60, "input_tokens": 200, "output_tokens": 20}
+SPLIT = [{"role": "prefill"}, {"role": "decode"}]
+CALLS = [{"id": "a", "input_tokens": 100, "output_tokens": 20},
+         {"id": "b", "after": ["a"], "input_tokens": 50, "output_tokens": 20, "repeat": 2}]  # fmt: skip
+
+
+def run(**serving: Any) -> Any:
+    return simulate_serving({
+        "model": "meta-llama/Llama-3.1-8B", "cluster": {"device": "h100-sxm-80gb", "nodes": 1, "devices_per_node": 4},
+        "serving": {"engine": "vllm", "engine_version": "0.11.0", "traffic": TRAFFIC} | serving,
+    })  # fmt: skip
+
+
+@pytest.mark.parametrize("variation", ["request", "step"])
+def test_acceptance_varies_over_split_pools(variation: str) -> None:
+    drafted = {"method": "eagle", "tokens": 3, "acceptance": 0.7, "variation": variation, "acceptance_std": 0.05}
+    mean = run(pools=SPLIT, speculation=drafted | {"variation": "none"})
+    result = run(pools=SPLIT, speculation=drafted)
+    assert result.completed == 60
+    assert result.tpot_s.mean == pytest.approx(mean.tpot_s.mean, rel=0.1)
+
+
+def test_agents_over_split_pools() -> None:
+    traffic = {"rate_per_s": 5, "num_requests": 12, "agents": [{"name": "pair", "calls": CALLS}]}
+    result = run(pools=SPLIT, traffic=traffic)
+    assert result.completed == 36, "every call of every task, though answers end on other instances"
+
+
+def test_trajectories_over_split_pools() -> None:
+    width = {"method": "rebase", "width": 4, "steps": 3}
+    result = run(pools=SPLIT, traffic=TRAFFIC | {"num_requests": 8, "trajectories": width})
+    assert result.completed == result.requests > 8
+
+
+def test_a_rate_beside_a_closed_loop() -> None:
+    tenants = [{"name": "loop", "concurrency": 4, "num_requests": 20}, {"name": "open", "rate_per_s": 10}]
+    result = run(traffic=TRAFFIC | {"tenants": tenants})
+    assert result.completed == 60, "the open tenant takes what is left of num_requests"
+
+
+def test_refused_requests_are_no_load() -> None:
+    result = run(pools=[{"limits": {"max_model_len": 10}}])
+    assert result.rejected == 60 and not result.saturated
+    assert not any("lower rate" in text for text in result.warnings)
+
+
+@pytest.mark.parametrize(
+    ("serving", "said"),
+    [
+        ({"expert_load": {"popularity": 0.3}}, "expert_load: is not read: meta-llama/Llama-3.1-8B has no experts"),
+        ({"engine_version": 1.0}, 'serving.engine_version = 1.0: must be text; a number in quotes: "0.10"'),
+        ({"traffic": TRAFFIC | {"tenants": [{"name": ""}]}}, "serving.traffic.tenants.0.name = '': must not be empty"),
+        ({"traffic": TRAFFIC | {"priorities": [float("nan"), 1]}}, "must be at most 8 shares of 0 or more"),
+        ({"traffic": TRAFFIC | {"priorities": [float("inf"), 1]}}, "must be at most 8 shares of 0 or more"),
+        ({"traffic": TRAFFIC | {"rate_per_s": float("inf")}}, "traffic.rate_per_s = Infinity: must be less than"),
+        ({"traffic": TRAFFIC | {"rate_per_s": 1e-300}}, "serving.traffic.rate_per_s = 1e-300: must be greater than"),
+        ({"autoscale": {"max": 2, "target": 3, "interval_s": 1e-9}}, "serving.autoscale.interval_s = 1e-09: must be"),
+        ({"traffic": {"rate_per_s": 1, "num_requests": 2, "agents": [
+            {"name": "a", "calls": [{"id": "x", "input_tokens": 1, "output_tokens": 1, "repeat": 10**6}]}]}},
+         "agents.0.calls.0.repeat = 1000000: must be less than or equal to 1000"),
+        ({"pools": [{"plan": {"pp": 2}, "sm_split": {}}]}, "serving.pools[0].sm_split: stands with pp 1, not 2"),
+        ({"pools": [{"sm_split": {}, "queue": "vtc"}]}, "serving.pools[0].queue: is not read beside sm_split"),
+        ({"pools": [{"sm_split": {}, "kv": {"tiers": [{"kind": "host", "capacity_bytes": 1e9}]}}]},
+         "serving.pools[0].kv.tiers: is not read beside sm_split"),
+        ({"mesh": {}}, "serving.mesh: needs traffic.tenants"),
+    ],
+)  # fmt: skip
+def test_refused(serving: dict[str, Any], said: str) -> None:
+    with np.errstate(all="raise"), pytest.raises(BadInput) as error:
+        run(**serving)
+    assert said in str(error.value)
+
+
+def test_a_technique_names_its_own_field() -> None:
+    with pytest.raises(BadInput, match=r"techniques\.lamina\.device = foo: not in the catalogue"):
+        simulate_serving({
+            "model": "meta-llama/Llama-3.1-8B",
+            "cluster": {"device": "h100-sxm-80gb", "nodes": 1, "devices_per_node": 4},
+            "serving": {"traffic": TRAFFIC}, "techniques": [{"lamina": {"device": "foo"}}],
+        })  # fmt: skip
