@@ -153,10 +153,12 @@ def test_no_request_is_lost_and_the_cache_never_overflows(seed: int) -> None:
     assert (requests.scheduled_s[done] >= requests.arrival_s[done]).all()
     assert outcome.totals["kv_max"].max(initial=0) <= limits.blocks
     assert outcome.totals["running_max"].max(initial=0) <= limits.max_seqs
-    # every token after the first is one time between tokens, and was made by one decode step
+    # every token after the first is one time between tokens, and was made by one decode step, or by computing a
+    # request again that had been taken out
     steps = requests.output_tokens[done].sum() - done.sum()
-    assert outcome.between_tokens.sum() == pytest.approx(outcome.totals["decode_tokens"].sum())
+    assert outcome.between_tokens.sum() >= outcome.totals["decode_tokens"].sum()
     if limits.step_tokens == 1:
+        assert outcome.between_tokens.sum() == steps
         assert outcome.totals["decode_tokens"].sum() == pytest.approx(steps - requests.preemptions[done].sum())
     else:
         assert outcome.totals["decode_tokens"].sum() >= (steps - requests.preemptions[done].sum()) / limits.step_tokens

@@ -90,3 +90,14 @@ def test_a_technique_names_its_own_field() -> None:
             "cluster": {"device": "h100-sxm-80gb", "nodes": 1, "devices_per_node": 4},
             "serving": {"traffic": TRAFFIC}, "techniques": [{"lamina": {"device": "foo"}}],
         })  # fmt: skip
+
+
+@pytest.mark.parametrize("kv", [{}, {"swap_space_bytes": "1 GB"}])
+@pytest.mark.parametrize("queue", ["fcfs", "srtf"])
+def test_the_wait_of_a_preempted_request_is_a_time_between_tokens(kv: dict[str, Any], queue: str) -> None:
+    """Answers of one length: the mean over gaps is the mean over requests, in the jitted loop and in its twin."""
+    pools = [{"kv": {"num_blocks": 300, "prefix_caching": False} | kv, "queue": queue}]
+    result = run(pools=pools, traffic=TRAFFIC | {"output_tokens": 400})
+    assert result.preemptions > 10
+    assert result.itl_s.mean == pytest.approx(result.tpot_s.mean, rel=0.02)
+    assert result.itl_s.count == 60 * 399

@@ -474,7 +474,7 @@ def _made_least(instance: Array, heap: Array, requests: Array) -> int:
 @_helper
 def _preempt(
     instance: Array, lines: Array, heap: Array, requests: Array, turns: Array, total: Array, limits: Array,
-    nodes: Array, chain_at: Array, chain: Array, size: Array,
+    nodes: Array, chain_at: Array, chain: Array, size: Array, now: float,
 ) -> None:  # fmt: skip
     """Take a request out of the batch: its cache is dropped or swapped, and it waits."""
     i = instance.newest
@@ -484,6 +484,7 @@ def _preempt(
     if q.state == DECODE:
         q.stored = _decoded(instance, q)
         q.made = q.output - (q.finish_step - instance.step)
+        q.finish = now  # its last token so far
         blocks = _blocks(q.stored + limits.lookahead, limits.block)
         if instance.host + blocks <= limits.swap_blocks:
             instance.host += blocks
@@ -669,7 +670,7 @@ def _form(
                 need = max(need, _blocks(instance.decoding * limits.retract, limits.block))
             if instance.used + need <= limits.blocks:
                 break
-            _preempt(instance, lines, heap, requests, turns, total, limits, nodes, chain_at, chain, size)
+            _preempt(instance, lines, heap, requests, turns, total, limits, nodes, chain_at, chain, size, now)
             preempted = True
     if preempted and limits.ratio_start > 0:
         made, whole = limits.retract * instance.decoding, 1
@@ -953,6 +954,8 @@ def _complete(
             q.stored = q.input + q.made
             if q.made == 0:
                 q.first = now
+            elif q.finish == q.finish:
+                _count(histogram, now - q.finish, 0.0, 1, 1)
             q.made += 1
             if flow is not None and _hands_on(instance, requests, i, flow):
                 q.state = HELD

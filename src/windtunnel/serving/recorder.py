@@ -65,6 +65,10 @@ class Recorder:
             self.kernels._count.py_func(self.between_tokens, step_s, 0.0, 1, -1)
         self.kernels._count.py_func(self.between_tokens, gap, 0.0, 1, 1)
 
+    def since(self, gap: float) -> None:
+        """A token after its request had been taken out: the time since the one before."""
+        self.kernels._count.py_func(self.between_tokens, gap, 0.0, 1, 1)
+
     def ended(self, one: Instance, now: float) -> None:
         """It ends; nothing of the instance has changed yet."""
         steps, decoding, seconds = one.steps, len(one.decoding), now - one.start

@@ -796,8 +796,9 @@ class Twin:
         decoding = q in one.decoding
         if self.record is not None:
             self.record.preempted(one)
+        copied = decoding and self.swaps is not None and self.swaps.out(one, q)  # they time its return themselves
         if self.swaps is not None:
-            if not (decoding and self.swaps.out(one, q)):
+            if not copied:
                 self.swaps.ended(one, q)
         elif decoding and one.host + q.blocks <= one.limits.swap_blocks:
             q.swapped = q.blocks
@@ -805,6 +806,8 @@ class Twin:
         one.leave(q, q.stored if decoding else q.input + q.made - q.left)
         one.admitted.remove(q)
         (one.decoding if decoding else one.prompts).remove(q)
+        if decoding:
+            q.finish = float("nan") if copied else one.now  # its last token so far
         q.cached, q.preemptions = 0, q.preemptions + 1
         self.queue.put_back(one, q)
         one.asked += q.input
@@ -848,6 +851,8 @@ class Twin:
                 q.stored = q.input + q.made
                 if q.made == 0:
                     q.first = now
+                elif self.record is not None and not np.isnan(q.finish):
+                    self.record.since(now - q.finish)
                 q.made += 1
                 q.held = min(q.stored + 1 + (q.output - q.made) // 2, limits.window)
                 if q.answer is None:
