@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -238,3 +239,14 @@ def test_examples_have_an_answer(file: Path) -> None:
         for a in values:
             assert not any(b != a and all(x >= y for x, y in zip(b, a, strict=True)) for b in values)
         assert 3 <= len(thinned(plan)) <= len(plan.front)
+
+
+def test_the_nearest_miss_serves_the_load() -> None:
+    """Deployments whose line grows without end are further off than those that answer, however tight the limit."""
+    example = next(path for path in EXAMPLES if "32b-rate" in path.name)
+    with pytest.raises(Infeasible) as error:
+        api.plan(example, overrides=["serving.slo={ttft_s: 0.001}"])
+    found = re.search(r"TTFT ([\d.]+) ms", str(error.value).split("nearest miss")[1])
+    assert found is not None
+    one = api.simulate_serving(example, overrides=["serving.pools=[{plan: {tp: 8}, replicas: 4}]"])
+    assert float(found[1]) <= 1.01e3 * one.ttft_s.p90

@@ -101,3 +101,21 @@ def test_the_wait_of_a_preempted_request_is_a_time_between_tokens(kv: dict[str, 
     assert result.preemptions > 10
     assert result.itl_s.mean == pytest.approx(result.tpot_s.mean, rel=0.02)
     assert result.itl_s.count == 60 * 399
+
+
+def test_an_override_begins_a_list_that_the_file_leaves_out() -> None:
+    scenario = {
+        "model": "meta-llama/Llama-3.1-8B", "cluster": {"device": "h100-sxm-80gb", "nodes": 1, "devices_per_node": 4},
+        "serving": {"traffic": TRAFFIC},
+    }  # fmt: skip
+    changes = ["serving.pools.0.plan.tp=2", "serving.pools[0].limits.max_num_seqs=16", "techniques.0=nanoflow"]
+    result = simulate_serving(scenario, overrides=changes)
+    assert result.num_devices == 2 and result.limits["max_num_seqs"] == 16
+    with pytest.raises(BadInput, match=r"serving\.pools"):
+        simulate_serving(scenario, overrides=["serving.pools.1.plan.tp=2"])
+
+
+@pytest.mark.parametrize("part", ["ttft_s", "tpot_s", "e2e_s"])
+def test_an_objective_of_no_time_is_refused(part: str) -> None:
+    with pytest.raises(BadInput, match=f"serving.slo.{part} = 0: must be greater than 0"):
+        run(slo={part: 0})

@@ -100,9 +100,9 @@ def _latency_tile(result: ServingResult, name: str, key: str, d: Distribution) -
 
 def tiles(result: ServingResult) -> str:
     """The first figures."""
-    slo = slo_of(result)
+    slo, many = slo_of(result), "s" * (result.num_devices > 1)
     rate = (
-        f"{count(result.output_tokens_per_s)} output tokens/s on {result.num_devices:,} devices<br>"
+        f"{count(result.output_tokens_per_s)} output tokens/s on {result.num_devices:,} device{many}<br>"
         f"{escape(device_rate(result))}"
     )
     if band := result.intervals.get("output_tokens_per_s"):

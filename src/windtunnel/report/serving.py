@@ -97,7 +97,8 @@ def _figures(result: ServingResult) -> RenderableType:
     grid = figure_grid()
     grid.add_column(style="bold", no_wrap=True)
     grid.add_column()
-    devices = f"{result.instances} instance{'s' * (result.instances > 1)} on {result.num_devices:,} devices"
+    many = "s" * (result.num_devices > 1)
+    devices = f"{result.instances} instance{'s' * (result.instances > 1)} on {result.num_devices:,} device{many}"
     tokens = count(round(result.output_tokens_per_s))
     rate = f"{result.throughput_requests_per_s:,.4g} requests/s, {tokens} output tokens/s"
     each = (

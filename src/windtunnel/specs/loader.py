@@ -241,11 +241,12 @@ def _override(data: dict[str, Any], overrides: Sequence[str], lines: SourceMap, 
         value = None if not value_text.strip() else value
         *parents, last = path.split(".")
         target: Any = data
-        for part in parents:
+        for part, after in zip(parents, path.split(".")[1:], strict=True):
+            empty: Any = [{}] if after == "0" else {}  # the first entry of a list that the file leaves out
             if isinstance(target, list) and part.isdigit() and int(part) < len(target):
                 target = target[int(part)]
             elif isinstance(target, dict):
-                target = target.setdefault(part, {})
+                target = target.setdefault(part, empty)
                 continue
             else:
                 target = None

@@ -148,9 +148,9 @@ class PoolSpec(Spec):
 class SloSpec(Spec):
     """What a request must meet to count as good. Absent parts always hold."""
 
-    ttft_s: Seconds | None = None
-    tpot_s: Seconds | None = None
-    e2e_s: Seconds | None = None
+    ttft_s: Seconds | None = Field(default=None, gt=0)
+    tpot_s: Seconds | None = Field(default=None, gt=0)
+    e2e_s: Seconds | None = Field(default=None, gt=0)
     percentile: float = Field(default=0.9, gt=0, lt=1)
     """Share of requests that has to meet them."""
 

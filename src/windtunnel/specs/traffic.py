@@ -53,10 +53,10 @@ class Tenant(Spec):
     start_s: Seconds = 0.0
     end_s: Seconds | None = None
     """When it sends: from `start_s` on, before `end_s`."""
-    ttft_s: Seconds | None = None
+    ttft_s: Seconds | None = Field(default=None, gt=0)
     """Own objective; absent: `serving.slo`."""
-    tpot_s: Seconds | None = None
-    e2e_s: Seconds | None = None
+    tpot_s: Seconds | None = Field(default=None, gt=0)
+    e2e_s: Seconds | None = Field(default=None, gt=0)
 
     @model_validator(mode="after")
     def _one_way(self) -> Tenant:

@@ -119,7 +119,8 @@ def _estimated(q: Question, x: Columns) -> np.ndarray:
         if limit:
             out = np.maximum(out, np.where(settles, x.estimate[column] / limit, out))
     if q.load == "rate_per_s":
-        out = np.where(settles, out, 1.5 + x.load / np.maximum(x.estimate[2] * x.requests_per_token, 1e-9))
+        worst = float(out[settles].max(initial=1.0))  # whoever has a line without end is further off
+        out = np.where(settles, out, worst + x.load / np.maximum(x.estimate[2] * x.requests_per_token, 1e-9))
     for bound in q.goals.limits:
         out = out + ~bound.met(bound.metric.bound(x.best))
     return np.asarray(out + x.devices * 1e-9)
