@@ -22,7 +22,7 @@ def test_claims_have_measures_and_open_settings_exist(paper: str) -> None:
         assert set(claim.get("sweep", ())) <= set(setting["open"])
 
 
-MI325X = {"llama/e2e-100": True, "llama/curve": True, "llama/e2e-10": False, "llama/e2e-50": False}
+MI325X = {"llama/e2e-100": True, "llama/curve": True, "llama/e2e-10": False, "llama/e2e-50": True}
 """Whether each holds; those that do not say what is missing."""
 
 
@@ -65,11 +65,11 @@ def test_rates_within_objectives_are_crossings() -> None:
     assert (falls, rises) == (pytest.approx(0.7, rel=0.02), pytest.approx(3.0, rel=0.02))
 
 
-def test_passes_agree_with_the_authors_own_fit() -> None:
-    """Prompts of 755 tokens: 99 ms on one device for OPT-13B, 148 ms on four for OPT-66B (their published profile)."""
+def test_passes_lie_between_the_authors_fits_of_both_engines() -> None:
+    """Prompts of 755 tokens, within 6 % (simdistserve, profiler-a100-80g.distserve.json and .vllm.json)."""
     from windtunnel.serving.deployment import prepare
 
     values = central(distserve.setting())
-    for case, seconds in (("sharegpt-13b", 0.0991), ("sharegpt-66b", 0.1484)):
+    for case, own_s, vllm_s in (("sharegpt-13b", 0.0991, 0.1422), ("sharegpt-66b", 0.1484, 0.1642)):
         m = prepare(distserve.scenario("vllm", case, 1.0, 1, values)).iteration
-        assert m.seconds(755.0, pairs=755.0**2 / 2, prompt_tokens=755.0) == pytest.approx(seconds, rel=0.06)
+        assert 0.94 * own_s < m.seconds(755.0, pairs=755.0**2 / 2, prompt_tokens=755.0) < 1.06 * vllm_s
