@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import deployment_cases as cases
+import numpy as np
 import pytest
 import yaml
 
@@ -16,6 +17,8 @@ from windtunnel.exporters.servers.deployed import deployed
 from windtunnel.exporters.target import versions
 from windtunnel.importers import formats
 from windtunnel.importers.launch import Launch, Wanted
+from windtunnel.serving.deployment import prepare
+from windtunnel.serving.simulate import sending
 
 pytestmark = pytest.mark.conformance
 TARGETS = list_server_targets()
@@ -165,6 +168,23 @@ def test_a_load_script_comes_back(tmp_path: Path) -> None:
         found = taken(text).scenario()["serving"]["traffic"]
         found.pop("seed")
         assert found == cases.loads()[name], name
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_replayed_requests_come_back(target: str, tmp_path: Path) -> None:
+    """Where a load sends the very requests that were simulated, the scenario that is read does too."""
+    base = cases.deployments(target)["base"]
+    lengths = {"distribution": "lognormal", "mean": 800, "cv": 1.0, "max": 4000}
+    base["serving"]["traffic"] = {
+        "rate_per_s": 3, "num_requests": 40, "input_tokens": lengths, "output_tokens": 30, "shared_prefix_tokens": 64,
+    }  # fmt: skip
+    export(base, target, None, tmp_path)
+    text = formats.launch_folder(tmp_path)
+    back = taken(text, file=str(tmp_path)).scenario()
+    found, sent = [sending(prepare(one))[1].requests for one in (back, base)]
+    assert found.input_tokens.tolist() == sent.input_tokens.tolist()
+    assert found.output_tokens.tolist() == sent.output_tokens.tolist()
+    np.testing.assert_allclose(np.diff(found.arrival_s), np.diff(sent.arrival_s), atol=1e-3)
 
 
 def test_the_verbs_write_and_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -61,7 +61,7 @@ def launch_folder(folder: Path) -> str:
         return ""
     texts = []
     for path in sorted(folder.glob("*.sh")):
-        if path.name != "serve.sh" and not path.name.startswith("load-"):  # what starts these scripts, a second load
+        if path.name != "serve.sh":  # what starts these scripts
             texts.append(path.read_text("utf-8"))
     return "\n".join(texts)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from windtunnel.importers.launch import Launch
@@ -12,18 +13,36 @@ from windtunnel.importers.server_command import Command, commands
 VLLM = re.compile(r"(^|/| )vllm bench serve\b|benchmark_serving\.py\b")
 SGLANG = re.compile(r"-m sglang\.(bench_serving|benchmark\.serving)\b")
 AIPERF = re.compile(r"(^|/| )aiperf profile\b")
+TRACES = {"timed_trace", "mooncake_trace"}
+"""Data sets that are lines in Mooncake's format, times in milliseconds."""
 
 
 def read(launch: Launch, text: str, env: Mapping[str, str]) -> None:
-    """Fill in `serving.traffic` from the first load in a script; nothing when there is none."""
+    """Fill in `serving.traffic` from the first load in a script; nothing when there is none.
+
+    A load that replays requests of a file beside the script comes before one that draws lengths.
+    """
+    loads = []
     for program, is_range in ((VLLM, _around), (SGLANG, _below), (AIPERF, _around)):
         found = commands(text, (program,), {}, Launch(launch.format, launch.title, launch.file), env)
-        if found:
-            _fields(launch, found[0], is_range)
-            return
+        loads += [(command, is_range, _replayed(launch, command)) for command in found[:1]]
+    for command, is_range, trace in sorted(loads, key=lambda one: one[2] is None)[:1]:
+        _fields(launch, command, is_range, trace)
 
 
-def _fields(launch: Launch, command: Command, is_range: Any) -> None:
+def _replayed(launch: Launch, command: Command) -> tuple[Path, str] | None:
+    """The file of requests that a load sends, where it lies beside the script, and the option that names it."""
+    kinds = {command.values.get("dataset-name"), command.values.get("custom-dataset-type")}
+    here = Path(launch.file)
+    for name in ("dataset-path", "input-file"):
+        if isinstance(text := command.values.get(name), str) and kinds & TRACES:
+            path = (here if here.is_dir() else here.parent) / Path(text).name
+            if path.is_file():
+                return path.resolve(), name
+    return None
+
+
+def _fields(launch: Launch, command: Command, is_range: Any, trace: tuple[Path, str] | None) -> None:
     given, lines = command.values, command.lines
 
     def first(*names: str) -> tuple[Any, str]:
@@ -48,8 +67,16 @@ def _fields(launch: Launch, command: Command, is_range: Any) -> None:
                 put("burstiness", float(shape), said)
         if given.get("arrival-pattern") == "constant":
             put("process", "constant", "arrival-pattern")
-    else:
+    elif trace is None:
         put("offline", True, rate_said)
+    if trace is not None:
+        put("trace", str(trace[0]), trace[1])
+        put("trace_format", "mooncake", trace[1])
+        put("trace_time_unit", "ms", trace[1])
+        block, said = first("timed-trace-chunk-hash-size", "isl-block-size")
+        if isinstance(block, int):
+            put("trace_block_size", block, said)
+        return
     ratio = given.get("random-range-ratio")
     prefix, prefix_said = first("random-prefix-len", "shared-system-prompt-length")
     for field, names in (
