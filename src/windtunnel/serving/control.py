@@ -6,7 +6,9 @@ import heapq
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from windtunnel.serving.reference import Instance, Request, Twin
+    from windtunnel.serving.reference import Twin
+    from windtunnel.serving.twin.instance import Instance
+    from windtunnel.serving.twin.request import Request
 
 
 class Control:

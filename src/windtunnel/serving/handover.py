@@ -10,17 +10,18 @@ import numpy as np
 
 from windtunnel.serving.fleet import FirstToken
 from windtunnel.serving.limits import Router as RouterId
+from windtunnel.serving.twin.router import Router
 
 if TYPE_CHECKING:
-    from windtunnel.serving.reference import Instance, Request, Twin
+    from windtunnel.serving.reference import Twin
+    from windtunnel.serving.twin.instance import Instance
+    from windtunnel.serving.twin.request import Request
 
 
 class Answers:
     """Answers of prompts that another instance computes: each waits, holds blocks and leaves on its own instance."""
 
     def __init__(self, twin: Twin) -> None:
-        from windtunnel.serving.reference import Router
-
         assert twin.fleet.handover is not None
         self.twin, self.rule = twin, twin.fleet.handover
         self.half = len(twin.all)

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 from windtunnel.serving.limits import Limits
 from windtunnel.serving.limits import Router as Rule
 from windtunnel.serving.queues import Context, Queue
-from windtunnel.serving.reference import Admission, Policy, Router
 from windtunnel.serving.speculation.varied import Pace, pace_of
+from windtunnel.serving.twin.admission import Admission
+from windtunnel.serving.twin.policy import Policy
+from windtunnel.serving.twin.router import Router
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

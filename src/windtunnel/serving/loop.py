@@ -16,8 +16,10 @@ from windtunnel.serving.overlap import Overlap
 from windtunnel.serving.prefixes import Chains, chains_of
 from windtunnel.serving.queues.base import Queue
 from windtunnel.serving.recorder import Recorder
-from windtunnel.serving.reference import Admission, Policy, Router
 from windtunnel.serving.requests import DONE, REJECTED, Floats, Requests
+from windtunnel.serving.twin.admission import Admission
+from windtunnel.serving.twin.policy import Policy
+from windtunnel.serving.twin.router import Router
 
 if TYPE_CHECKING:
     from windtunnel.serving.speculation.varied import Pace

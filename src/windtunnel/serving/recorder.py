@@ -9,7 +9,8 @@ import numpy as np
 from windtunnel.serving.requests import Floats
 
 if TYPE_CHECKING:
-    from windtunnel.serving.reference import Instance, Request
+    from windtunnel.serving.twin.instance import Instance
+    from windtunnel.serving.twin.request import Request
 
 
 class Recorder:

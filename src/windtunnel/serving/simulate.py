@@ -48,8 +48,8 @@ from windtunnel.techniques import remarks
 
 if TYPE_CHECKING:
     from windtunnel.serving.fleet import Fleet
-    from windtunnel.serving.reference import Policy
     from windtunnel.serving.traffic import Traffic
+    from windtunnel.serving.twin.policy import Policy
 
 KEEP_EVENTS_BELOW = 200_000
 """Requests up to which every event is kept for charts; beyond it one in several."""

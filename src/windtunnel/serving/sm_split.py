@@ -17,9 +17,9 @@ import numpy as np
 from windtunnel.serving import kernels
 from windtunnel.serving.limits import Limits
 from windtunnel.serving.loop import Outcome
-from windtunnel.serving.reference import Router
 from windtunnel.serving.requests import DONE, REJECTED, Requests
 from windtunnel.serving.sm_priced import Shared
+from windtunnel.serving.twin.router import Router
 from windtunnel.specs.sm_split import SmSplitSpec
 
 INFINITE = float("inf")

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from windtunnel.serving.limits import Limits
     from windtunnel.serving.recorder import Recorder
-    from windtunnel.serving.reference import Instance, Request
+    from windtunnel.serving.twin.instance import Instance
+    from windtunnel.serving.twin.request import Request
     from windtunnel.specs.serving import SwapSpec
 
 NUMBERS = 1 << 40

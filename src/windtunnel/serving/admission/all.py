@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from windtunnel.serving.admission.base import ADMISSION
-from windtunnel.serving.reference import Admission
+from windtunnel.serving.twin.admission import Admission
 
 
 @ADMISSION.register("all")

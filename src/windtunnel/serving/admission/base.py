@@ -1,9 +1,9 @@
-"""The registry of admission rules; `reference.Admission` is what they implement."""
+"""The registry of admission rules; `twin.admission.Admission` is what they implement."""
 
 from __future__ import annotations
 
 from windtunnel.registry import Registry
-from windtunnel.serving.reference import Admission
+from windtunnel.serving.twin.admission import Admission
 
 ADMISSION: Registry[type[Admission]] = Registry(
     "admission", package="windtunnel.serving.admission", noun="admission rule"

@@ -6,7 +6,9 @@ from collections.abc import Sequence
 
 from windtunnel.serving.admission.base import ADMISSION
 from windtunnel.serving.forecast import Forecast
-from windtunnel.serving.reference import Admission, Instance, Request
+from windtunnel.serving.twin.admission import Admission
+from windtunnel.serving.twin.instance import Instance
+from windtunnel.serving.twin.request import Request
 from windtunnel.techniques.base import Knob
 
 

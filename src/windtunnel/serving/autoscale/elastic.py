@@ -16,7 +16,8 @@ from windtunnel.serving.control import Control
 from windtunnel.specs.autoscale import AutoscaleSpec
 
 if TYPE_CHECKING:
-    from windtunnel.serving.reference import Request, Twin
+    from windtunnel.serving.reference import Twin
+    from windtunnel.serving.twin.request import Request
 
 LOOK, READY = 0, 1
 

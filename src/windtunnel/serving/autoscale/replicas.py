@@ -16,7 +16,9 @@ from windtunnel.serving.control import Control
 from windtunnel.specs.autoscale import AutoscaleSpec
 
 if TYPE_CHECKING:
-    from windtunnel.serving.reference import Instance, Request, Twin
+    from windtunnel.serving.reference import Twin
+    from windtunnel.serving.twin.instance import Instance
+    from windtunnel.serving.twin.request import Request
 
 DOWN, STARTING, UP, DRAINING = 0, 1, 2, 3
 LOOK = 0

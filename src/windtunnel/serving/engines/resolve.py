@@ -14,12 +14,12 @@ from windtunnel.serving.kvcache import RULES, KvCapacity, capacity
 from windtunnel.serving.limits import Limits
 from windtunnel.serving.policies import POLICIES, BatchPolicy, limits_of
 from windtunnel.serving.queues import QUEUES, Queue
-from windtunnel.serving.reference import Admission
 from windtunnel.serving.routers import ROUTERS, RouterEntry
 from windtunnel.serving.shape import Shape, shape_of
 from windtunnel.serving.speculation.base import Drafting
 from windtunnel.serving.speculation.resolve import drafting_of
 from windtunnel.serving.tiers.resolve import check_lending, check_similar, check_tiers
+from windtunnel.serving.twin.admission import Admission
 from windtunnel.specs.cluster import ClusterSpec
 from windtunnel.specs.model import ModelSpec
 from windtunnel.specs.serving import PoolSpec, ServingSpec

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 from windtunnel.registry import Registry
 from windtunnel.serving.limits import Limits
-from windtunnel.serving.reference import Policy
+from windtunnel.serving.twin.policy import Policy
 
 HOOKS = ("admit", "fits", "form_batch", "preempt")
 

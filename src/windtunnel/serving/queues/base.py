@@ -15,8 +15,9 @@ from windtunnel.registry import Registry
 from windtunnel.techniques.base import Knob
 
 if TYPE_CHECKING:
-    from windtunnel.serving.reference import Instance, Request
     from windtunnel.serving.swaps import Swaps
+    from windtunnel.serving.twin.instance import Instance
+    from windtunnel.serving.twin.request import Request
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,8 @@ from windtunnel.serving.queues.base import QUEUES
 from windtunnel.serving.queues.sorted import Sorted
 
 if TYPE_CHECKING:
-    from windtunnel.serving.reference import Instance, Request
+    from windtunnel.serving.twin.instance import Instance
+    from windtunnel.serving.twin.request import Request
 
 
 @QUEUES.register("dfs_weight", "dfs-weight")

@@ -19,7 +19,8 @@ from windtunnel.serving.queues.lpm import matched
 from windtunnel.techniques.base import Knob
 
 if TYPE_CHECKING:
-    from windtunnel.serving.reference import Instance, Request
+    from windtunnel.serving.twin.instance import Instance
+    from windtunnel.serving.twin.request import Request
 
 
 @QUEUES.register("dlpm")

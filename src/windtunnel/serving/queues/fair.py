@@ -10,7 +10,8 @@ from windtunnel.serving.queues.base import Context, Queue
 from windtunnel.techniques.base import Knob
 
 if TYPE_CHECKING:
-    from windtunnel.serving.reference import Instance, Request
+    from windtunnel.serving.twin.instance import Instance
+    from windtunnel.serving.twin.request import Request
 
 INPUT_WEIGHT = Knob(1.0, 0.0, 1e6, "service of a prompt token (VTC, section 5.1)")
 OUTPUT_WEIGHT = Knob(2.0, 0.0, 1e6, "service of an answer token")

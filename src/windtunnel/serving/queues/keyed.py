@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from windtunnel.serving.queues.base import Context, Queue
 
 if TYPE_CHECKING:
-    from windtunnel.serving.reference import Instance, Request
+    from windtunnel.serving.twin.instance import Instance
+    from windtunnel.serving.twin.request import Request
 
 Entry = tuple[float, float, int, "Request"]
 

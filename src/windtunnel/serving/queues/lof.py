@@ -8,7 +8,7 @@ from windtunnel.serving.queues.base import QUEUES
 from windtunnel.serving.queues.keyed import Keyed
 
 if TYPE_CHECKING:
-    from windtunnel.serving.reference import Request
+    from windtunnel.serving.twin.request import Request
 
 
 @QUEUES.register("lof")

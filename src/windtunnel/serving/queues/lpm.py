@@ -13,7 +13,8 @@ from windtunnel.serving.queues.sorted import Sorted
 from windtunnel.techniques.base import Knob
 
 if TYPE_CHECKING:
-    from windtunnel.serving.reference import Instance, Request
+    from windtunnel.serving.twin.instance import Instance
+    from windtunnel.serving.twin.request import Request
 
 FALL_BACK = Knob(128, 1, 1_000_000, "requests in line beyond which they are served in order of arrival")
 CHECK_BELOW, ALIKE_FROM = 32, 32

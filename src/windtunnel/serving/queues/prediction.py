@@ -9,7 +9,7 @@ import numpy as np
 from windtunnel.techniques.base import Knob
 
 if TYPE_CHECKING:
-    from windtunnel.serving.reference import Request
+    from windtunnel.serving.twin.request import Request
 
 ERROR = Knob(
     0.0, 0.0, 10.0, "standard deviation of ln(predicted / true) of an answer's length; 0 is an oracle, large is blind"

@@ -12,7 +12,8 @@ from windtunnel.serving.queues.keyed import Keyed
 from windtunnel.techniques.base import Knob
 
 if TYPE_CHECKING:
-    from windtunnel.serving.reference import Instance, Request
+    from windtunnel.serving.twin.instance import Instance
+    from windtunnel.serving.twin.request import Request
 
 
 @QUEUES.register("priority_preempt")

@@ -16,7 +16,8 @@ from windtunnel.serving.queues.sorted import Sorted
 from windtunnel.techniques.base import Knob
 
 if TYPE_CHECKING:
-    from windtunnel.serving.reference import Instance, Request
+    from windtunnel.serving.twin.instance import Instance
+    from windtunnel.serving.twin.request import Request
 
 _MASK = (1 << 64) - 1
 

@@ -10,7 +10,7 @@ from windtunnel.serving.queues.base import QUEUES, Context
 from windtunnel.serving.queues.keyed import Keyed
 
 if TYPE_CHECKING:
-    from windtunnel.serving.reference import Request
+    from windtunnel.serving.twin.request import Request
 
 _STREAM = 11
 

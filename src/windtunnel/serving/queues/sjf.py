@@ -9,7 +9,7 @@ from windtunnel.serving.queues.keyed import Keyed
 from windtunnel.serving.queues.prediction import ERROR, Predictor
 
 if TYPE_CHECKING:
-    from windtunnel.serving.reference import Request
+    from windtunnel.serving.twin.request import Request
 
 
 @QUEUES.register("sjf")

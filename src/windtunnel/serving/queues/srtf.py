@@ -13,7 +13,8 @@ from windtunnel.serving.queues.sjf import ShortestJobFirst
 from windtunnel.techniques.base import Knob
 
 if TYPE_CHECKING:
-    from windtunnel.serving.reference import Instance, Request
+    from windtunnel.serving.twin.instance import Instance
+    from windtunnel.serving.twin.request import Request
 
 
 @QUEUES.register("srtf", "trail")

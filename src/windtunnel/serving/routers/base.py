@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from windtunnel.registry import Registry
 from windtunnel.serving.limits import Router as Rule
-from windtunnel.serving.reference import Router
+from windtunnel.serving.twin.router import Router
 from windtunnel.techniques.base import Knob
 
 

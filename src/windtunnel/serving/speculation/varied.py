@@ -15,7 +15,7 @@ import numpy.typing as npt
 from windtunnel.serving.speculation.base import Drafting, expected_tokens
 
 if TYPE_CHECKING:
-    from windtunnel.serving.reference import Request
+    from windtunnel.serving.twin.request import Request
 
 Floats = npt.NDArray[np.float64]
 MILLION = 1_000_000

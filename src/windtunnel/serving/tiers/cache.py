@@ -15,7 +15,7 @@ from windtunnel.serving.prefix_cache import PrefixCache
 from windtunnel.serving.tiers.level import Line
 
 if TYPE_CHECKING:
-    from windtunnel.serving.reference import Request
+    from windtunnel.serving.twin.request import Request
 
 
 class Level:

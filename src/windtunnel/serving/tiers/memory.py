@@ -13,7 +13,8 @@ from windtunnel.serving.tiers.similar import SimilarCache, SimilarPlan
 
 if TYPE_CHECKING:
     from windtunnel.serving.prefix_cache import PrefixCache
-    from windtunnel.serving.reference import Instance, Request
+    from windtunnel.serving.twin.instance import Instance
+    from windtunnel.serving.twin.request import Request
 
 
 @dataclass(frozen=True, slots=True)

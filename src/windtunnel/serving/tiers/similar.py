@@ -18,7 +18,7 @@ from windtunnel.serving.tiers.cache import TieredCache
 from windtunnel.serving.tiers.level import Line
 
 if TYPE_CHECKING:
-    from windtunnel.serving.reference import Request
+    from windtunnel.serving.twin.request import Request
 
 MASK = 0xFFFFFFFFFFFFFFFF
 
