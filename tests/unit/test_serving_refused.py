@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from windtunnel.cli.main import run as cli
 from windtunnel.errors import BadInput
 from windtunnel.serving.simulate import simulate_serving
 
@@ -119,3 +122,22 @@ def test_an_override_begins_a_list_that_the_file_leaves_out() -> None:
 def test_an_objective_of_no_time_is_refused(part: str) -> None:
     with pytest.raises(BadInput, match=f"serving.slo.{part} = 0: must be greater than 0"):
         run(slo={part: 0})
+
+
+@pytest.mark.parametrize(("verb", "said"), [("plan", "search.target: serving"), ("train", "`serve` is the verb")])
+def test_verbs_of_training_name_what_serving_needs(
+    verb: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "served.yaml"
+    cluster = {"device": "h100-sxm-80gb", "nodes": 1, "devices_per_node": 4}
+    served = {"model": "meta-llama/Llama-3.1-8B", "cluster": cluster, "serving": {"traffic": TRAFFIC}}
+    file.write_text(json.dumps(served), encoding="utf-8")
+    assert cli([verb, str(file)]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_an_unknown_paper_is_refused_before_anything_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    from windtunnel import papers
+
+    monkeypatch.setattr(papers, "run_paper", lambda _: pytest.fail("ran"))
+    assert cli(["reproduce", "kvshare", "nonsense"]) == 2

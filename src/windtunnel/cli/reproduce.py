@@ -25,7 +25,7 @@ def reproduce(
     from windtunnel import papers
 
     with progress("reproducing"):
-        claims = [c.to_dict() for one in ids or papers.list_papers() for c in papers.run_paper(one)]
+        claims = papers.reproduce(ids or ())
     if as_json:
         print_json(claims)
         return

@@ -39,6 +39,8 @@ def look_up(
     cluster = attempt("cluster", lambda: catalog.resolve_cluster(scenario.cluster), problems)
     if scenario.training is None:
         rule = f"is required for `{verb}`: seq_len and global_batch at least"
+        if scenario.serving is not None:
+            rule += "; of serving, " + ("search.target: serving" if verb == "plan" else "`serve` is the verb")
         problems.extend([Problem(field="training", rule=rule)])
     return model, cluster, applied(scenario.techniques, problems)
 
