@@ -7,7 +7,7 @@ JOBS ?= 2
 OUT ?= out
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-long lint bench goldens docs targets calibrate-catalog calibrate-serving calibrate-serving-power leave-out accuracy handtuned clean
+.PHONY: help setup demo test test-long lint bench goldens docs serving-papers targets calibrate-catalog calibrate-serving calibrate-serving-power leave-out accuracy handtuned clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -60,6 +60,15 @@ bench: setup  ## speed figures
 
 goldens: setup  ## write the stored predictions of the examples anew
 	WINDTUNNEL_REGENERATE=1 $(BIN)/pytest tests/golden/test_training_golden.py -p no:xdist -q
+
+SERVING_PAPERS := splitwise distserve fastgen_splitfuse semi_pd nanoflow tokenweave lamina infinite_llm kvshare dlpm \
+	fastswitch flover energonai llm_mesh elasticmoe dsi mirror_sd ets cloudmatrix384 sglang_wide_ep mi325x_inference apex \
+	idealized_runtime
+
+serving-papers: $(COMPILED)  ## re-run the claims of the serving papers (8 minutes), rewrite docs/generated/serving_papers.md
+	mkdir -p $(OUT)
+	$(BIN)/windtunnel reproduce $(SERVING_PAPERS) --json > $(OUT)/serving-papers.json
+	$(BIN)/python -m windtunnel.papers.document $(OUT)/serving-papers.json > docs/generated/serving_papers.md
 
 docs: setup  ## refresh generated files: the JSON Schema of scenarios, the table of coefficients
 	mkdir -p docs/generated

@@ -7,7 +7,8 @@ import sys
 from windtunnel.papers import ClaimResult, run_paper
 
 
-def _number(value: float) -> str:
+def number(value: float) -> str:
+    """Three digits, or all of a whole number."""
     return f"{value:.0f}" if value == round(value) or abs(value) >= 100 else f"{value:.3g}"
 
 
@@ -16,7 +17,7 @@ def markdown(claims: list[ClaimResult]) -> str:
     lines = ["| claim | published | simulated | low to high | |", "|---|---:|---:|---:|---|"]
     reasons: dict[str, list[str]] = {}
     for c in claims:
-        numbers = " | ".join((_number(c.published), _number(c.simulated), f"{_number(c.low)} to {_number(c.high)}"))
+        numbers = " | ".join((number(c.published), number(c.simulated), f"{number(c.low)} to {number(c.high)}"))
         lines.append(f"| {c.claim} | {numbers} | {'inside' if c.within else '**miss**'} |")
         if not c.within:
             reasons.setdefault(c.assumptions[-1].removeprefix("missing: "), []).append(c.id.partition("/")[2])
