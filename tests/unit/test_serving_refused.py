@@ -77,6 +77,7 @@ def test_refused_requests_are_no_load() -> None:
         ({"pools": [{"sm_split": {}, "queue": "vtc"}]}, "serving.pools[0].queue: is not read beside sm_split"),
         ({"pools": [{"sm_split": {}, "kv": {"tiers": [{"kind": "host", "capacity_bytes": 1e9}]}}]},
          "serving.pools[0].kv.tiers: is not read beside sm_split"),
+        ({"pools": [{"sm_split": {"period_s": 0}}]}, "sm_split.period_s = 0: must be greater than 0"),
         ({"mesh": {}}, "serving.mesh: needs traffic.tenants"),
     ],
 )  # fmt: skip

@@ -16,7 +16,7 @@ class SmSplitSpec(Spec):
     """Of the SMs, for prompts; where it moves, at the start."""
     controller: Literal["fixed", "slo"] = "fixed"
     """`slo`: the share moves towards the phase that is further from its objective."""
-    period_s: Seconds = 5.0
+    period_s: Seconds = Field(default=5.0, gt=0)
     """Between two looks at the objectives."""
     step: float = Field(default=0.1, gt=0, lt=1)
     """What the share moves by."""
