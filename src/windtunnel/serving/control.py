@@ -38,6 +38,6 @@ class Control:
     def busy(self) -> bool:
         """Whether anything but timers is still to come: requests on their way, in line or in a batch."""
         twin = self.twin
-        if any(i >= 0 for _, i in twin.later) or (not twin.limits.concurrency and twin.sent < len(twin.order)):
+        if any(i >= 0 for _, i in twin.later) or twin.arrivals.clocked_left:
             return True
         return any(one.running or one.waiting for one in twin.instances)

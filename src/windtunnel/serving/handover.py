@@ -117,7 +117,7 @@ class Answers:
             q.arrival = now
         self.twin.instances[p.instance].leave(p, p.stored)
         if p.rejected:
-            self.twin.follow_up(p, now)
+            self.twin.arrivals.follow_up(p, now)
             return [p.instance]
         return [q.instance, p.instance]
 
