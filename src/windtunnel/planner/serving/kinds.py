@@ -185,7 +185,7 @@ def kinds_of(q: Question, longest: int = 0) -> Kinds:
                 rule = error.problems[0].rule if error.problems else str(error)
                 excluded[rule] = excluded.get(rule, 0) + 1
     if not kinds and refused and not nearest:
-        raise BadInput(*refused)
+        raise BadInput(refused)
     return Kinds(kinds, excluded, nearest)
 
 

@@ -108,6 +108,7 @@ def question_of(scenario: Scenario, folder: Path, lines: Any) -> Question:
     pool, pinned = _pool(scenario, serving)
     if pool.plan.cp > 1:
         problems.add("serving.pools[0].plan.cp", pool.plan.cp, "must be 1: no cp is searched over")
+    _refuse_memory(serving, pool, problems)
     spec = serving.traffic
     if spec.trajectories is not None:
         rule = "are not planned for: bounds count requests, loads count prompts; compare runs of `serve`"
@@ -165,6 +166,19 @@ def _goals(wanted: SearchSpec, serving: ServingSpec, load: str, problems: Proble
         stated = load == "rate_per_s" or (load == "given" and not serving.traffic.offline)
         names = (DEFAULT_GIVEN,) if stated and not wanted.space.rate_per_s else (DEFAULT_FREE,)
     return Goals.of(names, wanted, serving.slo)
+
+
+def _refuse_memory(serving: ServingSpec, pool: PoolSpec, problems: ProblemList) -> None:
+    """What `serve` runs in loops of its own, or with memory beside the instances: a search has neither."""
+    where, kv = "serving.pools[0]", pool.kv
+    set_ones = {
+        f"{where}.kv.tiers": bool(kv.tiers), f"{where}.kv.lending": kv.lending,
+        f"{where}.kv.similar": kv.similar is not None, f"{where}.sm_split": pool.sm_split is not None,
+        "serving.mesh": serving.mesh is not None,
+    }  # fmt: skip
+    for name, is_set in set_ones.items():
+        if is_set:
+            problems.add(name, "set", "is not planned for: leave it out, and compare runs of `serve`")
 
 
 def _pool(scenario: Scenario, serving: ServingSpec) -> tuple[PoolSpec, frozenset[str]]:
