@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, fields, replace
 from functools import cache
-from importlib import resources
 from typing import Any
 
+from windtunnel.cost.files import coefficient_file
 from windtunnel.cost.pooled import pooled_factors
 from windtunnel.specs.device import DeviceSpec
 
@@ -236,20 +236,6 @@ class Behaviour:
         return {"fp32": 4.0, "bf16": 2.0, "none": 0.0}.get(stated or "", self.master_bytes)
 
 
-_DIRECTORY = "catalog/coefficients"
-
-
-@cache
-def _file(name: str) -> dict[str, Any]:
-    import yaml
-
-    path = resources.files("windtunnel") / _DIRECTORY / f"{name}.yaml"
-    if not path.is_file():
-        return {}
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    return yaml.load(path.read_text(), Loader=loader) or {}
-
-
 def _numbers(section: dict[str, Any]) -> dict[str, Any]:
     """Values of a section; an entry is a number or `{value, grade, source, …}`."""
     out: dict[str, Any] = {}
@@ -266,7 +252,7 @@ def _numbers(section: dict[str, Any]) -> dict[str, Any]:
 def lineage(framework: str) -> tuple[str, ...]:
     """The framework and what it inherits from, the root last."""
     out = [framework]
-    while (parent := _file(out[-1]).get("inherits")) and parent not in out:
+    while (parent := coefficient_file(out[-1]).get("inherits")) and parent not in out:
         out.append(parent)
     return tuple(out)
 
@@ -294,14 +280,14 @@ def _owned(
     framework: str, levels: tuple[str, str, str], left_out: frozenset[tuple[str, str]]
 ) -> list[tuple[str, dict[str, Any]]]:
     """(framework or generic, file) from the least specific."""
-    chain = [("generic", _file("generic"))]
-    own, fitted = _file(framework), _file(f"fitted/{framework}")
+    chain = [("generic", coefficient_file("generic"))]
+    own, fitted = coefficient_file(framework), coefficient_file(f"fitted/{framework}")
     if parent := own.get("inherits"):
-        chain.append((parent, _file(parent)))
+        chain.append((parent, coefficient_file(parent)))
         # a parent's fit stands in only where the framework has none of its own: fits of one level belong together
         stands = {level for level in fitted.get("coefficients", {}) if (framework, level) not in left_out}
         if not set(levels) & stands:
-            chain.append((parent, _file(f"fitted/{parent}")))
+            chain.append((parent, coefficient_file(f"fitted/{parent}")))
     return [*chain, (framework, own), (framework, fitted)]
 
 
@@ -355,7 +341,7 @@ def resolve(
                 grades[name] = given.get("grade", "analytic") if isinstance(given, dict) else "analytic"
             base = replace(base, **merged, grades=grades)
             basis = f"{data.get('name', framework)} on {level}" if level != "default" else basis
-    effects = _file("fitted/pooled").get("pooled", {}) if pooled is None else pooled
+    effects = coefficient_file("fitted/pooled").get("pooled", {}) if pooled is None else pooled
     if not measured and device_id and effects:  # nobody measured this pair: what its software and generation share
         for name, factor in pooled_factors(effects, lineage(framework)[-1], framework, generation).items():
             value, entry = _entry(base, name), effects[name]

@@ -5,12 +5,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field, fields, replace
 from functools import cache
-from importlib import resources
 from typing import Any
 
+from windtunnel.cost.files import coefficient_file
 from windtunnel.specs.device import DeviceSpec
-
-_DIRECTORY = "catalog/coefficients/serving"
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,17 +74,6 @@ _LINES = {"vllm": (((0, 4), "vllm_2023"), ((0, 8), "vllm_v0")), "trtllm": (((1, 
 """Lines of coefficients before the newest: the release that ends each, and its name."""
 
 
-@cache
-def _file(name: str) -> dict[str, Any]:
-    import yaml
-
-    path = resources.files("windtunnel") / _DIRECTORY / f"{name}.yaml"
-    if not path.is_file():
-        return {}
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    return yaml.load(path.read_text(), Loader=loader) or {}
-
-
 def release_of(engine: str, version: str) -> str:
     """The release line whose coefficients count: before vLLM 0.4 and 0.8 and TensorRT-LLM 1.0 their own.
 
@@ -104,7 +91,7 @@ def _prior(engine: str, device_id: str, generation: str) -> ServingCoefficients:
     """What data sheets, documents and other people's kernels say."""
     chain, name = [], engine
     while name:
-        data = _file(name)
+        data = coefficient_file(f"serving/{name}")
         chain.append(data)
         name = data.get("inherits") or ("generic" if name != "generic" else "")
     base = ServingCoefficients()
@@ -133,7 +120,7 @@ def _entries(data: dict[str, Any], level: str) -> dict[str, Any]:
 def _fitted(engine: str, device_id: str, generation: str) -> ServingCoefficients:
     """The prior of a device, each coefficient times the factor that measured rows of its generation have found."""
     base = _prior(engine, device_id, generation)
-    data = _file(f"fitted/{engine}")
+    data = coefficient_file(f"serving/fitted/{engine}")
     level = generation if generation in (data.get("coefficients") or {}) else "default"
     for key, entry in _entries(data, level).items():
         own = getattr(base, key)
