@@ -22,8 +22,6 @@ from windtunnel.serving.sm_priced import Shared
 from windtunnel.serving.twin.router import Router
 from windtunnel.specs.sm_split import SmSplitSpec
 
-INFINITE = float("inf")
-
 
 @dataclass(slots=True, eq=False)
 class Item:

@@ -11,7 +11,7 @@ from windtunnel import catalog
 from windtunnel.errors import ProblemList
 from windtunnel.importers.scenario import Source, attempt, load, resolve_model
 from windtunnel.serving import engines
-from windtunnel.serving.deployment import group_of
+from windtunnel.serving.checks import group_of
 from windtunnel.serving.engines import version_of
 from windtunnel.specs.cluster import groups_of
 from windtunnel.specs.serving import PoolSpec, ServingPlan, ServingSpec

@@ -18,7 +18,7 @@ from windtunnel.serving.routers import ROUTERS, RouterEntry
 from windtunnel.serving.shape import Shape, shape_of
 from windtunnel.serving.speculation.base import Drafting
 from windtunnel.serving.speculation.resolve import drafting_of
-from windtunnel.serving.tiers.resolve import check_lending, check_similar, check_tiers
+from windtunnel.serving.tiers.checks import check_lending, check_similar, check_tiers
 from windtunnel.serving.twin.admission import Admission
 from windtunnel.specs.cluster import ClusterSpec
 from windtunnel.specs.model import ModelSpec
