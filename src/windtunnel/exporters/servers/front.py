@@ -11,6 +11,7 @@ from windtunnel.specs.base import named
 if TYPE_CHECKING:
     from windtunnel.exporters.servers.deployed import Deployed
     from windtunnel.exporters.servers.target import ServerDraft
+    from windtunnel.exporters.target import OptionList
 
 ROUTER_POLICIES = {
     "vllm_router": {
@@ -46,3 +47,15 @@ def in_front(deployed: Deployed, draft: ServerDraft, lines: Lines) -> None:
     if router not in ROUTER_POLICIES[program]:
         draft.lacks(f"router {router}: {needs} sends requests round robin")
     draft.entry = Entry(lambda urls: lines(deployed, draft, urls), needs)
+
+
+def workers(urls: dict[str, list[str]]) -> str:
+    """The option of a router that names all servers."""
+    return " ".join(["--worker-urls", *(f"http://{url}" for found in urls.values() for url in found)])
+
+
+def command(known: OptionList, words: list[str]) -> list[str]:
+    """A router's command, an option a line; each is one that the router has."""
+    refused = [known.refuses(word.split()[0], *word.split()[1:]) for word in words[1:]]
+    assert not any(refused), refused
+    return [" \\\n  ".join(words)]

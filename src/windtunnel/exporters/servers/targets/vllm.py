@@ -11,7 +11,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from windtunnel.exporters.servers import checks
-from windtunnel.exporters.servers.front import ROUTER_POLICIES, in_front
+from windtunnel.exporters.servers.front import ROUTER_POLICIES, command, in_front, workers
 from windtunnel.exporters.servers.naming import STAND_IN, checkpoint
 from windtunnel.exporters.servers.precision import cast
 from windtunnel.exporters.servers.target import SERVER_TARGETS, Server, ServerDraft, ServerTarget, quoted
@@ -260,10 +260,8 @@ def _router(deployed: Deployed, draft: ServerDraft, urls: dict[str, list[str]]) 
         for pool in deployed.pools:
             words += [f"--{pool.spec.role} http://{url}" for url in urls[pool.name]]
     else:
-        words.append(" ".join(["--worker-urls", *(f"http://{url}" for found in urls.values() for url in found)]))
-    refused = [known.refuses(word.split()[0], *word.split()[1:]) for word in words[1:]]
-    assert not any(refused), refused
-    return [" \\\n  ".join(words)]
+        words.append(workers(urls))
+    return command(known, words)
 
 
 SWITCHES = {"dual-batch-overlap": ("--enable-dbo",)}
