@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
-from windtunnel.serving.traffic.generate import Traffic, generate
+from windtunnel.serving.traffic.alone import Traffic
+from windtunnel.serving.traffic.generate import generate
 
 __all__ = ["Traffic", "generate"]

@@ -12,6 +12,7 @@ from windtunnel.serving.content import Content
 from windtunnel.serving.dependencies import Dependencies
 from windtunnel.serving.requests import Requests
 from windtunnel.serving.traffic import lengths
+from windtunnel.serving.traffic.alone import sent
 from windtunnel.serving.traffic.arrivals import stream
 from windtunnel.specs.traffic import Agent, TrafficSpec
 
@@ -50,8 +51,6 @@ def draw(spec: TrafficSpec, seed: int) -> tuple[Requests, tuple[tuple[str, Any, 
         Requests with `after`, `content` and the agent's number as `tenant`; first calls have their times, the others
         nan. Nothing is assumed.
     """
-    from windtunnel.serving.traffic.generate import sent
-
     at_s = sent(spec, seed, spec.num_requests, 1.0)
     shares = np.array([one.share for one in spec.agents])
     which = stream(seed, WHICH).choice(len(shares), len(at_s), p=shares / shares.sum())

@@ -9,6 +9,7 @@ import numpy as np
 from windtunnel.serving.content import Content, joined, merged, taken
 from windtunnel.serving.prefixes import chains_of
 from windtunnel.serving.requests import Floats, Ints, Requests
+from windtunnel.serving.traffic.alone import drawn_alone
 from windtunnel.serving.traffic.arrivals import stream
 from windtunnel.specs.traffic import Tenant, TrafficSpec
 
@@ -76,8 +77,6 @@ def draw(spec: TrafficSpec, seed: int) -> tuple[Requests, tuple[tuple[str, Any, 
 
 def _one(spec: TrafficSpec, tenant: Tenant, count: int | None, seed: int) -> tuple[Requests, Any]:
     """One tenant's requests, as if it were alone."""
-    from windtunnel.serving.traffic.generate import drawn_alone
-
     given = {name: getattr(tenant, name) for name in OWN if getattr(tenant, name) is not None}
     given |= {"tenants": (), "num_requests": count, "warmup_requests": 0}
     if tenant.shared_prefix_tokens is not None:

@@ -12,7 +12,7 @@ from windtunnel.errors import BadInput, Problem
 from windtunnel.importers.traces import Options, RequestTrace, read_trace
 from windtunnel.serving.requests import Floats, Ints, Requests
 from windtunnel.serving.traffic import lengths, sessions
-from windtunnel.serving.traffic.generate import FIELD, Traffic, sent, share, with_prefix
+from windtunnel.serving.traffic.alone import FIELD, Traffic, sent, share, with_prefix
 from windtunnel.serving.traffic.groups import continued
 from windtunnel.specs.traffic import TrafficSpec
 

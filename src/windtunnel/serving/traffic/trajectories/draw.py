@@ -13,6 +13,7 @@ from windtunnel.serving.content import Content
 from windtunnel.serving.dependencies import Dependencies
 from windtunnel.serving.requests import Requests
 from windtunnel.serving.traffic import lengths
+from windtunnel.serving.traffic.alone import sent, with_prefix
 from windtunnel.serving.traffic.arrivals import stream
 from windtunnel.serving.traffic.trajectories.base import METHODS, Floats, Frontier, Ints
 from windtunnel.specs.traffic import TrafficSpec
@@ -59,8 +60,6 @@ def draw(spec: TrafficSpec, seed: int) -> tuple[Requests, tuple[tuple[str, Any, 
     Returns:
         Requests with `content`, `group` (the prompt) and, where steps wait for others, `after`; and what was assumed.
     """
-    from windtunnel.serving.traffic.generate import sent, with_prefix
-
     search = spec.trajectories
     assert search is not None and spec.input_tokens is not None
     _check(search)
