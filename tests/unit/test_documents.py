@@ -78,3 +78,13 @@ def test_bands_are_written_in_the_units_of_the_claim() -> None:
 def test_every_rule_that_a_scenario_can_name_stands_on_a_page(registry: Registry[Any]) -> None:
     text = "".join(path.read_text("utf-8") for path in DOCS.glob("serving*.md"))
     assert not [name for name, _ in registry.items() if f"`{name}`" not in text and name not in DEFAULTS]
+
+
+def test_files_named_on_pages_of_serving_are_there() -> None:
+    root = DOCS.parent
+    gone = []
+    for path in [*DOCS.glob("serving*.md"), DOCS / "architecture.md", DOCS / "contracts.md", DOCS / "techniques.md"]:
+        for name in re.findall(r"`([a-z_/]+/[a-z_]+\.py|examples/[^` ]+\.yaml)`", path.read_text("utf-8")):
+            if not any((base / name).exists() for base in (root / "src/windtunnel", root)):
+                gone.append(f"{path.name}: {name}")
+    assert not gone
