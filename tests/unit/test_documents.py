@@ -82,9 +82,10 @@ def test_every_rule_that_a_scenario_can_name_stands_on_a_page(registry: Registry
 
 def test_files_named_on_pages_of_serving_are_there() -> None:
     root = DOCS.parent
+    bases = (root, root / "src/windtunnel", root / "src/windtunnel/serving")
     gone = []
     for path in [*DOCS.glob("serving*.md"), DOCS / "architecture.md", DOCS / "contracts.md", DOCS / "techniques.md"]:
         for name in re.findall(r"`([a-z_/]+/[a-z_]+\.py|examples/[^` ]+\.yaml)`", path.read_text("utf-8")):
-            if not any((base / name).exists() for base in (root / "src/windtunnel", root)):
+            if not any((base / name).exists() for base in bases):
                 gone.append(f"{path.name}: {name}")
     assert not gone
