@@ -9,44 +9,33 @@ from __future__ import annotations
 import math
 import re
 
-from windtunnel.importers import server_load
 from windtunnel.importers.launch import Launch, Wanted
-from windtunnel.importers.server_command import beside, commands, from_yaml
-from windtunnel.importers.server_fields import Pool, alike, cluster_of, model_of, router, traffic, written_copies
+from windtunnel.importers.server_fields import Pool, model_of
+from windtunnel.importers.server_reader import Place, Program, nodes_of
 
 FORMAT = "sglang"
 TITLE = "sglang.launch_server"
 PROGRAMS = (re.compile(r"-m sglang\.launch_server\b"), re.compile(r"(^|/| )sglang serve\b"))
 SHORT = {"--tp": "--tp-size", "--pp": "--pp-size", "--dp": "--dp-size", "--ep": "--ep-size", "--model": "--model-path"}
-SIGNS = {"model-path", "tp-size", "mem-fraction-static", "chunked-prefill-size", "max-running-requests"}
+SIGNS = frozenset({"model-path", "tp-size", "mem-fraction-static", "chunked-prefill-size", "max-running-requests"})
 WEIGHTS = {"fp8": "fp8", "awq": "w4a16", "awq_marlin": "w4a16", "gptq": "w4a16", "gptq_marlin": "w4a16",
            "w8a8_int8": "int8", "w8a8_fp8": "fp8", "modelopt_fp8": "fp8", "modelopt_fp4": "nvfp4", "mxfp4": "mxfp4",
            "w4afp8": "w4a8"}  # fmt: skip
 METHODS = {"EAGLE": "mtp", "NEXTN": "mtp", "EAGLE3": "eagle", "STANDALONE": "draft", "NGRAM": "ngram"}
 
 
+PROGRAM = Program("sglang", TITLE, PROGRAMS, SIGNS, short=SHORT)
+
+
 def detect(text: str) -> bool:
     """Whether a text starts SGLang."""
-    if any(program.search(text) for program in PROGRAMS):
-        return True
-    made = from_yaml(text) if ":" in text and "\n" in text else None
-    return made is not None and len(SIGNS & set(made.values)) >= 2
+    return PROGRAM.starts(text)
 
 
 def read(text: str, file: str, wanted: Wanted) -> Launch:
     """Read a script or a YAML file; problems are collected in the result."""
-    launch = Launch(FORMAT, TITLE, file)
-    found = commands(text, PROGRAMS, SHORT, launch, wanted.env)
-    if not found and (made := from_yaml(text)) is not None:
-        found = [made]
-    launch.set("serving.engine", "sglang", "the program")
-    nodes = 0
-    place: tuple[str, int | None] = (TITLE, None)
-    copies = written_copies(text, len(found))
-    for i, command in enumerate(found):
-        number = len({key.split(".")[2] for key in launch.fields if key.startswith("serving.pools.")})
-        beside(command, "config", file, launch)
-        pool = Pool(launch, command, number)
+
+    def fill(launch: Launch, pool: Pool, number: int) -> tuple[int, Place | None]:
         if number == 0:
             name = pool.get("model-path", "model")
             said, line = pool.said("model-path", "model")
@@ -57,18 +46,9 @@ def read(text: str, file: str, wanted: Wanted) -> Launch:
         if pool.get("disaggregation-mode") in ("prefill", "decode"):
             pool.field("role", pool.get("disaggregation-mode"), "disaggregation-mode")
         _speculation(pool)
-        own = pool.number("nnodes") or 1
-        if own > nodes:
-            nodes, place = own, pool.said("nnodes") if own > 1 else place
-        if copies and copies[i] > 1:
-            pool.launch.set(f"{pool.path}.replicas", copies[i], "the pool's own line")
-        pool.rest()
-        alike(launch, number)
-    cluster_of(launch, wanted, max(nodes, 1), *place)
-    server_load.read(launch, text, wanted.env)
-    router(launch, text)
-    traffic(launch)
-    return launch
+        return nodes_of(pool)
+
+    return PROGRAM.read(text, file, wanted, fill)
 
 
 def _plan(pool: Pool) -> None:

@@ -9,42 +9,32 @@ from __future__ import annotations
 
 import re
 
-from windtunnel.importers import server_load
 from windtunnel.importers.launch import Launch, Wanted
-from windtunnel.importers.server_command import beside, commands, from_yaml
-from windtunnel.importers.server_fields import Pool, alike, cluster_of, model_of, router, traffic, written_copies
+from windtunnel.importers.server_fields import Pool, model_of
+from windtunnel.importers.server_reader import Place, Program
 
 FORMAT = "trtllm"
 TITLE = "trtllm-serve"
 PROGRAMS = (re.compile(r"(^|/| )trtllm-serve( serve)?(?! disaggregated)\b"),)
-SIGNS = {"kv-cache-config", "cuda-graph-config", "enable-attention-dp", "cache-transceiver-config", "moe-config"}
+SIGNS = frozenset(
+    {"kv-cache-config", "cuda-graph-config", "enable-attention-dp", "cache-transceiver-config", "moe-config"}
+)
 METHODS = {"MTP": "mtp", "Eagle": "eagle", "Eagle3": "eagle", "NGram": "ngram", "DraftTarget": "draft"}
 POLICIES = {"GUARANTEED_NO_EVICT": None, "MAX_UTILIZATION": "trtllm_max_utilization", "STATIC_BATCH": "static"}
 
 
+PROGRAM = Program("trtllm", TITLE, PROGRAMS, SIGNS, least_signs=1, files=("config", "extra-llm-api-options"))
+
+
 def detect(text: str) -> bool:
     """Whether a text starts TensorRT-LLM's server, or configures it."""
-    if any(program.search(text) for program in PROGRAMS):
-        return True
-    made = from_yaml(text) if ":" in text and "\n" in text else None
-    return made is not None and len(SIGNS & {key.split(".")[0] for key in made.values}) >= 1
+    return PROGRAM.starts(text)
 
 
 def read(text: str, file: str, wanted: Wanted) -> Launch:
     """Read a script or a YAML file; problems are collected in the result."""
-    launch = Launch(FORMAT, TITLE, file)
-    found = commands(text, PROGRAMS, {}, launch, wanted.env)
-    if not found and (made := from_yaml(text)) is not None:
-        found = [made]
-    launch.set("serving.engine", "trtllm", "the program")
-    nodes = 0
-    place: tuple[str, int | None] = (TITLE, None)
-    copies = written_copies(text, len(found))
-    for i, command in enumerate(found):
-        number = len({key.split(".")[2] for key in launch.fields if key.startswith("serving.pools.")})
-        for option in ("config", "extra-llm-api-options"):
-            beside(command, option, file, launch)
-        pool = Pool(launch, command, number)
+
+    def fill(launch: Launch, pool: Pool, number: int) -> tuple[int, Place | None]:
         if number == 0:
             words = pool.positional
             name = str(pool.get("model") or (words[0].text if words else "")) or None
@@ -58,17 +48,9 @@ def read(text: str, file: str, wanted: Wanted) -> Launch:
             pool.field("role", "prefill" if first else "decode", name)
         _speculation(pool)
         per_node = pool.number("gpus-per-node")
-        if per_node:
-            nodes, place = max(nodes, -(-ranks // per_node)), pool.said("gpus-per-node")
-        if copies and copies[i] > 1:
-            pool.launch.set(f"{pool.path}.replicas", copies[i], "the pool's own line")
-        pool.rest()
-        alike(launch, number)
-    cluster_of(launch, wanted, max(nodes, 1), *place)
-    server_load.read(launch, text, wanted.env)
-    router(launch, text)
-    traffic(launch)
-    return launch
+        return (-(-ranks // per_node), pool.said("gpus-per-node")) if per_node else (0, None)
+
+    return PROGRAM.read(text, file, wanted, fill)
 
 
 def _plan(pool: Pool) -> int:

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import re
 
-from windtunnel.importers import server_load
 from windtunnel.importers.launch import Launch, Wanted
-from windtunnel.importers.server_command import beside, commands, from_yaml
-from windtunnel.importers.server_fields import Pool, alike, cluster_of, model_of, router, traffic, written_copies
+from windtunnel.importers.server_fields import Pool, model_of
+from windtunnel.importers.server_reader import Place, Program, nodes_of
 
 FORMAT = "vllm"
 TITLE = "vllm serve"
@@ -19,7 +18,7 @@ PROGRAMS = (re.compile(r"(^|/| )vllm serve\b"), re.compile(r"-m vllm\.entrypoint
 SHORT = {"-tp": "--tensor-parallel-size", "-pp": "--pipeline-parallel-size", "-dp": "--data-parallel-size",
          "-ep": "--enable-expert-parallel", "-q": "--quantization", "-pcp": "--prefill-context-parallel-size",
          "-O": "--optimization-level", "-n": "--nnodes", "-r": "--node-rank"}  # fmt: skip
-SIGNS = {"tensor-parallel-size", "gpu-memory-utilization", "max-num-seqs", "max-num-batched-tokens"}
+SIGNS = frozenset({"tensor-parallel-size", "gpu-memory-utilization", "max-num-seqs", "max-num-batched-tokens"})
 WEIGHTS = {"fp8": "fp8", "awq": "w4a16", "awq-marlin": "w4a16", "gptq": "w4a16", "gptq-marlin": "w4a16",
            "modelopt": "fp8", "modelopt-fp4": "nvfp4", "mxfp4": "mxfp4", "deepspeedfp": "fp8"}  # fmt: skip
 DTYPES = {"bfloat16": "bf16", "float16": "fp16", "half": "fp16", "auto": "bf16"}
@@ -28,28 +27,18 @@ METHODS = {"ngram": "ngram", "draft_model": "draft", "eagle": "eagle", "eagle3":
            "deepseek_mtp": "mtp"}  # fmt: skip
 
 
+PROGRAM = Program("vllm", TITLE, PROGRAMS, SIGNS, short=SHORT)
+
+
 def detect(text: str) -> bool:
     """Whether a text starts vLLM."""
-    if any(program.search(text) for program in PROGRAMS):
-        return True
-    made = from_yaml(text) if ":" in text and "\n" in text else None
-    return made is not None and len(SIGNS & set(made.values)) >= 2
+    return PROGRAM.starts(text)
 
 
 def read(text: str, file: str, wanted: Wanted) -> Launch:
     """Read a script or a YAML file; problems are collected in the result."""
-    launch = Launch(FORMAT, TITLE, file)
-    found = commands(text, PROGRAMS, SHORT, launch, wanted.env)
-    if not found and (made := from_yaml(text)) is not None:
-        found = [made]
-    launch.set("serving.engine", "vllm", "the program")
-    nodes = 0
-    place: tuple[str, int | None] = (TITLE, None)
-    copies = written_copies(text, len(found))
-    for i, command in enumerate(found):
-        number = len({key.split(".")[2] for key in launch.fields if key.startswith("serving.pools.")})
-        beside(command, "config", file, launch)
-        pool = Pool(launch, command, number)
+
+    def fill(launch: Launch, pool: Pool, number: int) -> tuple[int, Place | None]:
         if number == 0:
             _model(launch, pool, wanted)
         _plan(pool, launch)
@@ -57,18 +46,9 @@ def read(text: str, file: str, wanted: Wanted) -> Launch:
         _precision(pool, launch)
         _split(pool)
         _speculation(pool, launch)
-        own = pool.number("nnodes") or 1
-        if own > nodes:
-            nodes, place = own, pool.said("nnodes") if own > 1 else place
-        if copies and copies[i] > 1:
-            pool.launch.set(f"{pool.path}.replicas", copies[i], "the pool's own line")
-        pool.rest()
-        alike(launch, number)
-    cluster_of(launch, wanted, max(nodes, 1), *place)
-    server_load.read(launch, text, wanted.env)
-    router(launch, text)
-    traffic(launch)
-    return launch
+        return nodes_of(pool)
+
+    return PROGRAM.read(text, file, wanted, fill)
 
 
 def _model(launch: Launch, pool: Pool, wanted: Wanted) -> None:

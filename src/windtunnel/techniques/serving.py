@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from windtunnel.program.segment import Launch, Segment
 from windtunnel.specs.serving import PoolSpec, ServingSpec
+from windtunnel.techniques.limits import Limits
 
 if TYPE_CHECKING:
     from windtunnel.specs.cluster import ClusterSpec
@@ -128,6 +129,31 @@ def split_pools(serving: ServingSpec, answer_share: float, transfer: dict[str, A
     own = {name: value for name, value in transfer.items() if getattr(serving.transfer, name) is None}
     update = {"pools": tuple(pools)} | ({"transfer": serving.transfer.model_copy(update=own)} if own else {})
     return serving.model_copy(update=update)
+
+
+def limits_of_split(share: str) -> Limits:
+    """Limit cases of a technique that splits instances by role.
+
+    Args:
+        share: knob that says how many instances answer.
+    """
+    return Limits(
+        scenario={
+            "model": "meta-llama/Llama-2-70b-hf",
+            "cluster": {"device": "a100-sxm-80gb", "nodes": 2, "devices_per_node": 8},
+            "serving": {
+                "engine": "vllm", "engine_version": "0.4.2", "pools": [{"replicas": 4, "plan": {"tp": 4}}],
+                "traffic": {
+                    "rate_per_s": 3, "num_requests": 300, "input_tokens": 1500, "output_tokens": 150, "seed": 2,
+                },
+            },
+        },
+        measure="tpot_s.mean",
+        free={"serving": {"traffic": {"input_tokens": 1}}},
+        vanishes=0.1,
+        costly={share: 0.25},
+        costly_scenario={"serving": {"traffic": {"input_tokens": 100, "output_tokens": 600}}},
+    )  # fmt: skip
 
 
 def chained(segment: Segment, launches: Sequence[Launch], after: Sequence[int] = ()) -> list[int]:

@@ -14,8 +14,8 @@ from typing import Any
 
 from windtunnel.specs.serving import ServingSpec
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Limits, Paper, ServingPart, Technique
-from windtunnel.techniques.serving import served, split_pools
+from windtunnel.techniques.base import Knob, Paper, ServingPart, Technique
+from windtunnel.techniques.serving import limits_of_split, served, split_pools
 
 
 def _settings(serving: ServingSpec, knobs: dict[str, Any]) -> ServingSpec:
@@ -38,23 +38,7 @@ TECHNIQUE = Technique(
     serving=ServingPart(settings=_settings),
     saves="decode steps that wait for prompts",
     experiment="distserve",
-    limits=Limits(
-        scenario={
-            "model": "meta-llama/Llama-2-70b-hf",
-            "cluster": {"device": "a100-sxm-80gb", "nodes": 2, "devices_per_node": 8},
-            "serving": {
-                "engine": "vllm", "engine_version": "0.4.2", "pools": [{"replicas": 4, "plan": {"tp": 4}}],
-                "traffic": {
-                    "rate_per_s": 3, "num_requests": 300, "input_tokens": 1500, "output_tokens": 150, "seed": 2,
-                },
-            },
-        },
-        measure="tpot_s.mean",
-        free={"serving": {"traffic": {"input_tokens": 1}}},
-        vanishes=0.1,
-        costly={"answer_share": 0.25},
-        costly_scenario={"serving": {"traffic": {"input_tokens": 100, "output_tokens": 600}}},
-    ),
+    limits=limits_of_split("answer_share"),
 )  # fmt: skip
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

@@ -1,7 +1,7 @@
 """The only place where a serving row becomes a scenario.
 
-A scenario depends on the row's configuration and on the form of its record (which load generator wrote it), never on
-its identity or on anything measured.
+A scenario depends on the row's configuration and on the form and day of its record (which load generator wrote it,
+which public launch scripts ran), never on its identity or on anything measured.
 """
 
 from __future__ import annotations
