@@ -159,12 +159,32 @@ class Deployment:
         )  # fmt: skip
 
 
-def prepare(source: Source, *, overrides: Sequence[str] = ()) -> Deployment:
-    """Resolve a scenario into a deployment.
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A scenario's serving section with what it names looked up."""
+
+    scenario: Scenario
+    lines: SourceMap
+    folder: Path
+    problems: ProblemList
+    """To collect further ones in."""
+    model: ModelSpec
+    cluster: ClusterSpec
+    serving: ServingSpec
+    """With at least one pool; without what techniques change."""
+    techniques: tuple[Applied, ...]
+
+
+def opened(source: Source, overrides: Sequence[str], required: str) -> Opened:
+    """Read a scenario and look up model, cluster and techniques.
+
+    Args:
+        source: path, mapping or scenario.
+        overrides: `key=value` settings.
+        required: rule that a scenario without a serving section breaks.
 
     Raises:
-        BadInput: everything wrong with the scenario, at once.
-        Infeasible: weights alone leave no room for a cache.
+        BadInput: everything wrong so far, at once.
     """
     scenario, lines, folder = load(source, overrides)
     problems = ProblemList(lines)
@@ -172,12 +192,25 @@ def prepare(source: Source, *, overrides: Sequence[str] = ()) -> Deployment:
     cluster = attempt("cluster", lambda: catalog.resolve_cluster(scenario.cluster), problems)
     serving = scenario.serving
     if serving is None:
-        problems.add("serving", UNSET, "is required for `serve`: traffic at least")
+        problems.add("serving", UNSET, required)
     techniques = applied(scenario.techniques, problems)
     problems.raise_if_any()
     assert serving is not None
     if not serving.pools:
         serving = serving.model_copy(update={"pools": (_default_pool(scenario),)})
+    return Opened(scenario, lines, folder, problems, model, cluster, serving, tuple(techniques))
+
+
+def prepare(source: Source, *, overrides: Sequence[str] = ()) -> Deployment:
+    """Resolve a scenario into a deployment.
+
+    Raises:
+        BadInput: everything wrong with the scenario, at once.
+        Infeasible: weights alone leave no room for a cache.
+    """
+    o = opened(source, overrides, "is required for `serve`: traffic at least")
+    scenario, lines, folder, problems = o.scenario, o.lines, o.folder, o.problems
+    model, cluster, serving, techniques = o.model, o.cluster, o.serving, o.techniques
     for technique in techniques:
         serving = technique.on_serving(serving)
     check(serving, model, techniques, problems)

@@ -7,21 +7,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from windtunnel import catalog
-from windtunnel.errors import ProblemList
-from windtunnel.importers.scenario import Source, attempt, load, resolve_model
+from windtunnel.importers.scenario import Source
 from windtunnel.serving import engines
 from windtunnel.serving.checks import group_of
+from windtunnel.serving.deployment import opened
 from windtunnel.serving.engines import version_of
 from windtunnel.specs.cluster import groups_of
-from windtunnel.specs.serving import PoolSpec, ServingPlan, ServingSpec
-from windtunnel.techniques import applied
+from windtunnel.specs.serving import PoolSpec, ServingSpec
 
 if TYPE_CHECKING:
     from windtunnel.serving.engines import Instance
     from windtunnel.specs.cluster import ClusterSpec
     from windtunnel.specs.model import ModelSpec
-    from windtunnel.specs.scenario import Scenario
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,19 +77,10 @@ def deployed(source: Source, overrides: Sequence[str] = ()) -> Deployed:
         BadInput: everything wrong with the scenario, at once.
         Infeasible: weights alone leave no room for a cache.
     """
-    scenario, lines, folder = load(source, overrides)
-    problems = ProblemList(lines)
-    model = attempt("model", lambda: resolve_model(scenario, folder), problems)
-    cluster = attempt("cluster", lambda: catalog.resolve_cluster(scenario.cluster), problems)
-    serving = scenario.serving
-    if serving is None:
-        problems.add("serving", None, "is required to write a server's launch files")
-    techniques = applied(scenario.techniques, problems)
-    problems.raise_if_any()
-    assert serving is not None
-    serving = serving if serving.pools else serving.model_copy(update={"pools": (_whole(scenario),)})
+    o = opened(source, overrides, "is required to write a server's launch files")
+    problems, model, cluster, serving = o.problems, o.model, o.cluster, o.serving
     left = []
-    for technique in techniques:
+    for technique in o.techniques:
         changed = technique.on_serving(serving)
         if changed == serving or technique.technique.serving is None or technique.technique.serving.layers is not None:
             left.append(technique.technique.id)
@@ -114,15 +102,8 @@ def deployed(source: Source, overrides: Sequence[str] = ()) -> Deployed:
             rule = f"replicas · tp · pp · dp · cp = {need} must not exceed the {part.num_devices} devices of {of}"
             problems.add("serving.pools", need, rule)
     problems.raise_if_any()
-    name = scenario.name or model.name
-    return Deployed(name, model, cluster, serving, tuple(found), folder, tuple(left))
-
-
-def _whole(scenario: Scenario) -> PoolSpec:
-    """The one mixed pool of a scenario that names none."""
-    plan = scenario.plan
-    dp = plan.dp if isinstance(plan.dp, int) else 1
-    return PoolSpec(plan=ServingPlan(tp=plan.tp, pp=plan.pp, ep=plan.ep, dp=dp, cp=plan.cp))
+    name = o.scenario.name or model.name
+    return Deployed(name, model, cluster, serving, tuple(found), o.folder, tuple(left))
 
 
 def _names(serving: ServingSpec) -> list[str]:
