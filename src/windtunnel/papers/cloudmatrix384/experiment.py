@@ -109,11 +109,8 @@ def prefill_rate(values: Values) -> float:
 
 def measures() -> dict[str, Measure]:
     """Claim → how it is measured, in the order of the table."""
-    loose, tight = fixed("batches")["loose"], fixed("batches")["tight"]
     return {
-        "decode/calibrated": lambda v: decode_rate(v, loose, factor(v)),
-        "decode/loose-tpot": lambda v: 1e3 * step_s(v, loose, factor(v)) / (1.0 + v["acceptance"]),
-        "decode/tight": lambda v: decode_rate(v, tight, factor(v)),
+        "decode/tight": lambda v: decode_rate(v, fixed("batches")["tight"], factor(v)),
         "prefill": prefill_rate,
         "factor": factor,
     }
