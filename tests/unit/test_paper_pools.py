@@ -22,7 +22,7 @@ def test_claims_have_measures_and_open_settings_exist(paper: str) -> None:
         assert set(claim.get("sweep", ())) <= set(setting["open"])
 
 
-MI325X = {"llama/e2e-100": True, "llama/curve": True, "llama/e2e-10": False, "llama/e2e-50": True}
+MI325X = {"llama/e2e-10": True, "llama/e2e-50": False, "llama/e2e-100": False, "llama/curve": False}
 """Whether each holds; those that do not say what is missing."""
 
 
@@ -32,14 +32,6 @@ def test_claims_of_the_mi325x_study(key: str) -> None:
     value = mi325x.measures()[key](central(mi325x.setting()))
     assert holds(claim["within"], value, float(claim["published"])) == MI325X[key], value
     assert MI325X[key] or claim["missing"]
-
-
-def test_published_tokens_of_the_mi325x_study_were_not_all_computed() -> None:
-    """34,050 tokens a second of 405 billion parameters are more than the matrix units of eight devices can do."""
-    from windtunnel import catalog
-
-    peak = 8 * catalog.device("mi325x").peak_flop_per_s["fp8"]
-    assert 2 * 405.85e9 * 34_050 > 1.2 * peak
 
 
 @pytest.mark.parametrize("key", ["cost/aa-over-h100", "capped/tokens", "transfer/share"])

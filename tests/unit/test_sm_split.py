@@ -11,6 +11,7 @@ import windtunnel as wt
 from windtunnel.errors import BadInput
 from windtunnel.serving.layers import Layers
 from windtunnel.serving.requests import DONE
+from windtunnel.serving.routers import ROUTERS
 from windtunnel.serving.simulate import prepare
 from windtunnel.serving.sm_priced import shared
 from windtunnel.techniques.limits import merged
@@ -89,3 +90,14 @@ def test_what_it_does_not_go_with_is_said_at_once() -> None:
         run(pools=[pool], speculation={"method": "ngram", "tokens": 2})
     text = str(caught.value)
     assert "stands with pp 1" in text and "speculation" in text and "needs serving.slo.ttft_s and tpot_s" in text
+
+
+@pytest.mark.parametrize("router", ROUTERS.list())
+def test_every_router_works_beside_shares_or_is_refused(router: str) -> None:
+    try:
+        result = run(router=router, traffic={"num_requests": 20})
+    except BadInput as error:
+        assert "serving.router" in {p.field for p in error.problems}
+        assert router not in ("round_robin", "random", "prefix_aware", "least_work")
+    else:
+        assert result.completed == 20

@@ -7,11 +7,14 @@ from collections.abc import Sequence
 from windtunnel.errors import UNSET, ProblemList
 from windtunnel.serving.context import check_context
 from windtunnel.serving.engines import Instance, version_of
+from windtunnel.specs.base import named
 from windtunnel.specs.cluster import ClusterSpec, MixedCluster, groups_of
 from windtunnel.specs.model import ModelSpec
 from windtunnel.specs.serving import PoolSpec, ServingSpec
 from windtunnel.techniques.base import Applied
 
+_SPLIT_ROUTERS = ("round_robin", "random", "prefix_aware", "least_work")
+"""Routers that read no more of an instance than shares of its SMs have."""
 _LACKS = {
     "prefill": "its instances compute prompts and no answers",
     "decode": "its instances answer prompts that others have computed",
@@ -82,6 +85,9 @@ def _check_split(serving: ServingSpec, pool: PoolSpec, where: str, problems: Pro
         problems.add(where, UNSET, f"stands with pp 1, not {pool.plan.pp}")
     if serving.autoscale or serving.speculation or serving.traffic.agents or serving.traffic.trajectories:
         problems.add(where, UNSET, "stands without autoscale, speculation, agents and trajectories")
+    router, _ = named(serving.router)
+    if router not in _SPLIT_ROUTERS:
+        problems.add("serving.router", router, f"must be one of {', '.join(_SPLIT_ROUTERS)} beside sm_split")
     kv = pool.kv
     unread = (
         ("queue", pool.queue != "fcfs"), ("admission", pool.admission), ("policy", pool.policy), ("kv.tiers", kv.tiers),

@@ -267,11 +267,7 @@ def _pool(
     iteration = replace(iteration, captured=instance.limits.captured)
     alike = [i for i, pool in enumerate(serving.pools) if pool.role == spec.role]
     name = spec.role if len(alike) == 1 else f"{spec.role} {alike.index(index)}"
-    limits = lane_limits(iteration, instance, seed=serving.traffic.seed)
-    if to_host(serving, spec):
-        limits = replace(limits, swap_blocks=_NO_BOUND)
-    if spec.role == "decode":
-        limits = replace(limits, taken_last=False)  # SGLang disaggregation/decode.py: resume_retracted_reqs comes first
+    limits = pool_limits(serving, spec, iteration, instance)
     own = replace(own, iteration=iteration)
     return Pool(index, name, spec, group, cluster, model, instance, iteration, limits, own)
 
@@ -288,6 +284,16 @@ def reaching(d: Deployment, longest: int) -> Deployment:
         more = _pool(d.serving, p.index, p.group, p.cluster, p.model, p.instance, d.techniques, most)
         pools.append(replace(more, spec=p.spec))
     return replace(d, pools=tuple(pools))
+
+
+def pool_limits(serving: ServingSpec, spec: PoolSpec, iteration: IterationModel, instance: Instance) -> Limits:
+    """What the loop reads of one lane of a pool: `lane_limits`, and what its role changes."""
+    limits = lane_limits(iteration, instance, seed=serving.traffic.seed)
+    if to_host(serving, spec):
+        limits = replace(limits, swap_blocks=_NO_BOUND)
+    if spec.role == "decode":
+        limits = replace(limits, taken_last=False)  # SGLang disaggregation/decode.py: resume_retracted_reqs comes first
+    return limits
 
 
 def to_host(serving: ServingSpec, pool: PoolSpec) -> bool:

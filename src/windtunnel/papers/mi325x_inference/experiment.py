@@ -32,7 +32,6 @@ def run_of(name: str, clients: int, tokens: Values) -> ServingResult:
             "traffic": {
                 "concurrency": clients, "num_requests": max(tokens["requests"], clients),
                 "input_tokens": tokens["input"], "output_tokens": tokens["output"],
-                "shared_prefix_tokens": tokens["input"] - 1,
             },
         },
     })  # fmt: skip

@@ -11,7 +11,7 @@ from windtunnel.planner.serving.columns import Choice
 from windtunnel.planner.serving.kinds import Kind
 from windtunnel.planner.serving.question import Question
 from windtunnel.serving.capped import Capped
-from windtunnel.serving.deployment import Deployment, Pool, handing, lane_limits
+from windtunnel.serving.deployment import Deployment, Pool, handing, pool_limits
 from windtunnel.serving.fleet import Fleet, alike, stacked
 from windtunnel.serving.limits import Limits
 from windtunnel.serving.power import WorkTable
@@ -76,7 +76,7 @@ def _pool(q: Question, index: int, kind: Kind, spec: PoolSpec) -> Pool | None:
     instance = kind.resolved(q.pool, told.max_num_seqs, told.max_num_batched_tokens)
     if instance is None:
         return None
-    limits = lane_limits(kind.iteration, instance, seed=q.serving.traffic.seed)
+    limits = pool_limits(q.serving, spec, kind.iteration, instance)
     nothing = Capped(kind.iteration, _WORK, _NONE, within=True)
     return Pool(
         index, spec.role, spec, 0, kind.place.cluster, q.model, instance, kind.iteration, limits, nothing
