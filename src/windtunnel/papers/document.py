@@ -25,8 +25,8 @@ not edit.
 written down before the first run; what was changed later stands in each `papers/<id>/setting.yaml`, and claims that are
 within only since such a change say so. So do claims that hold by construction, which say little. Misses stay.
 
-**{within} of {claims} claims of {papers} papers are within their bands, {later} of them since a change after a first run
-and {made} by construction.**
+**{within} of {claims} claims of {papers} papers are within their bands, {later} of them since a change after a first
+run and {made} by construction.**
 """
 LATER, MADE = "since a change after a first run", "by construction"
 """What `holds:` of a claim may say of one that is within."""
