@@ -49,7 +49,7 @@ def test_links_between_pages_lead_somewhere() -> None:
 
 
 def claims_of(text: str) -> set[str]:
-    return set(re.findall(r"^\| `([^`]+)`:", text, flags=re.M))
+    return set(re.findall(r"^\| `([^`]+)`(?: \(tier [AB]\))?:", text, flags=re.M))
 
 
 def test_the_page_of_claims_has_all_claims_of_its_papers() -> None:
@@ -65,6 +65,8 @@ def test_a_page_of_claims_says_band_and_reason() -> None:
     miss = ClaimResult("dsi/smallest", "smallest", 1.29, 2.0, 1.9, 2.1, False, ("missing: old words",))
     text = page([hit, miss])
     assert "**1 of 2 claims of 1 papers" in text
+    assert "0 of 1 tier-A claims" in text and "0 of 0 tier-B claims" in text
+    assert "`smallest` (tier A):" in text
     assert "at most \\| 1 | 1 | 1 | 0.9 to 1 | ≤ 1 | within by construction |" in text
     assert "| 1.1 to 1.48 | **miss** |" in text
     assert " ".join(setting["claims"]["smallest"]["missing"].split()).rstrip(".") in text and "old words" not in text

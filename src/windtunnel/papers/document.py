@@ -25,11 +25,16 @@ not edit.
 written down before the first run; what was changed later stands in each `papers/<id>/setting.yaml`, and claims that are
 within only since such a change say so. So do claims that hold by construction, which say little. Misses stay.
 
+Claims that the research catalogue keeps of a system carry its tier (A: a numeric test whose setting is known from the
+abstract or a public artefact, B: a number whose setting is open); the others are parts of them or come with them.
+
 **{within} of {claims} claims of {papers} papers are within their bands, {later} of them since a change after a first
-run and {made} by construction.**
+run and {made} by construction: {tiers}.**
 """
 LATER, MADE = "since a change after a first run", "by construction"
 """What `holds:` of a claim may say of one that is within."""
+TIERS = ("A", "B")
+"""What `tier:` of a claim says where it is one of the research catalogue's."""
 _WORDS = {"equals": "=", "above": ">", "at_least": "≥", "below": "<", "at_most": "≤"}
 
 
@@ -55,6 +60,11 @@ def _stated(claim: ClaimResult) -> Values:
     return stated
 
 
+def _of_tier(claims: Sequence[ClaimResult], tier: str) -> str:
+    own = [c for c in claims if _stated(c).get("tier") == tier]
+    return f"{sum(c.within for c in own)} of {len(own)} tier-{tier} claims of the catalogue"
+
+
 def section(setting: Values, claims: Sequence[ClaimResult]) -> str:
     """One paper: its claims in a table, what is missing behind each miss below."""
     paper = setting["paper"]
@@ -68,7 +78,8 @@ def section(setting: Values, claims: Sequence[ClaimResult]) -> str:
         stated = setting["claims"][key]
         figures = f"{number(c.published)} | {number(c.simulated)} | {number(c.low)} to {number(c.high)}"
         judged = f"within {stated.get('holds', '')}".strip() if c.within else "**miss**"
-        lines.append(f"| `{key}`: {_cell(c.claim)} | {figures} | {band(stated['within'], c.published)} | {judged} |")
+        tier = f" (tier {stated['tier']})" if "tier" in stated else ""
+        lines.append(f"| `{key}`{tier}: {_cell(c.claim)} | {figures} | {band(stated['within'], c.published)} | {judged} |")
         if not c.within:
             reasons.setdefault(_cell(stated.get("missing", "not found yet")), []).append(f"`{key}`")
     missed = [f"* Missing behind {', '.join(keys)}: {why.rstrip('.')}." for why, keys in reasons.items()]
@@ -81,8 +92,9 @@ def page(claims: Iterable[ClaimResult]) -> str:
     every = [c for _, own in parts for c in own]
     how = [_stated(c).get("holds") for c in every if c.within]
     head = HEADER.format(
-        claims=len(every), papers=len(parts), within=len(how), later=how.count(LATER), made=how.count(MADE)
-    )
+        claims=len(every), papers=len(parts), within=len(how), later=how.count(LATER), made=how.count(MADE),
+        tiers=" and ".join(_of_tier(every, tier) for tier in TIERS),
+    )  # fmt: skip
     return "\n".join([head, *(section(load(f"windtunnel.papers.{folder}"), own) + "\n" for folder, own in parts)])
 
 
