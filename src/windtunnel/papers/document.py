@@ -79,7 +79,8 @@ def section(setting: Values, claims: Sequence[ClaimResult]) -> str:
         figures = f"{number(c.published)} | {number(c.simulated)} | {number(c.low)} to {number(c.high)}"
         judged = f"within {stated.get('holds', '')}".strip() if c.within else "**miss**"
         tier = f" (tier {stated['tier']})" if "tier" in stated else ""
-        lines.append(f"| `{key}`{tier}: {_cell(c.claim)} | {figures} | {band(stated['within'], c.published)} | {judged} |")
+        allowed = band(stated["within"], c.published)
+        lines.append(f"| `{key}`{tier}: {_cell(c.claim)} | {figures} | {allowed} | {judged} |")
         if not c.within:
             reasons.setdefault(_cell(stated.get("missing", "not found yet")), []).append(f"`{key}`")
     missed = [f"* Missing behind {', '.join(keys)}: {why.rstrip('.')}." for why, keys in reasons.items()]
