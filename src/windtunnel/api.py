@@ -76,8 +76,7 @@ def fit(source: Source, *, overrides: Sequence[str] = ()) -> FitResult:
     prepared, scenario = prepare(source, overrides=overrides)
     refuse_groups(prepared.cluster, "`fit`")
     memory = memory_of(prepared)
-    training, plan = scenario.training, scenario.plan
-    assert training is not None
+    training, plan = prepared.training, scenario.plan
     chosen = applied(scenario.techniques)
 
     def fits(cluster: ClusterSpec, mbs: int, batch: int) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -35,8 +36,21 @@ class NetworkModel:
     Example: `NetworkModel(cluster).collective("all_reduce", 64e6, mesh.placement("dp")).alone_s`.
     """
 
-    def __init__(self, cluster: ClusterSpec, params: NetworkCoefficients | None = None) -> None:
+    def __init__(
+        self, cluster: ClusterSpec, params: NetworkCoefficients | None = None,
+        named: Iterable[tuple[str, str]] = (), software: str | None = None,
+    ) -> None:  # fmt: skip
+        """Of a cluster.
+
+        Args:
+            cluster: devices and links.
+            params: coefficients; absent: the cluster's own.
+            named: (`AXIS.OPERATION`, algorithm) where the library's own choice is not taken; AXIS `all`: every group.
+            software: library that chooses; absent: the vendor's.
+        """
         self.cluster = cluster
+        self.named = dict(named)
+        self.software = software
         self.params = params or NetworkCoefficients.for_cluster(cluster)
         self._memo: dict[tuple[object, ...], CollectiveTime] = {}
 
@@ -52,6 +66,7 @@ class NetworkModel:
         nbytes: npt.ArrayLike,
         place: GroupPlacement,
         *,
+        axis: str = "all",
         algorithm: str | None = None,
         protocol: str | None = None,
         software: str | None = None,
@@ -65,6 +80,7 @@ class NetworkModel:
             op: all_reduce, reduce_scatter, all_gather, all_to_all, broadcast or send_recv.
             nbytes: Whole tensor (see `collectives.base` for the convention).
             place: Where the group sits.
+            axis: What the group is for (tp, cp, ep, dp …); decides with `op` about algorithms that a plan names.
             algorithm: Id of an algorithm; absent: what the software would choose.
             protocol: ll, ll128 or simple; absent: the software's choice.
             software: A key of `selector.SELECTORS`: nccl, nccl_nvls_off, nccl_2.18, nccl_2.12, rccl, generic …; absent:
@@ -78,7 +94,9 @@ class NetworkModel:
         """
         if op not in OPS:
             raise ValueError(f"op = {op}: one of {', '.join(OPS)}")
-        software = software or self.library
+        software = software or self.software or self.library
+        if algorithm is None and self.named:
+            algorithm = self.named.get(f"{axis}.{op}", self.named.get(f"all.{op}"))
         args = (nbytes, imbalance, unique_out_fraction)
         fields = (place.size, place.ranks_per_domain, place.num_domains, place.groups_per_domain, place.stride)
         several = [np.asarray(a, np.float64) for a in (*args, *fields, place.torus_axes, place.torus_hops)]

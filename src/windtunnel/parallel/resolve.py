@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from windtunnel import schedules
 from windtunnel.cost.coefficients import Behaviour
 from windtunnel.errors import ProblemList, nearest_name
+from windtunnel.network.collectives import ALGORITHMS, OPS
+from windtunnel.network.selector import SELECTORS
 from windtunnel.specs.cluster import ClusterSpec
 from windtunnel.specs.model import ModelSpec
 from windtunnel.specs.plan import RECOMPUTE_MODULES, Offload, PlanSpec, Recompute
@@ -57,6 +59,9 @@ class ResolvedPlan:
     """Whether sequence-parallel inputs are kept cut and gathered again for weight gradients (Megatron), or kept."""
     tp_bulk_overlap: bool = False
     """Whether backward runs the gather beside the data gradient and the scatter beside the weight gradient."""
+    collectives: tuple[tuple[str, str], ...] = ()
+    """(axis.operation, algorithm) where the library's own choice is not taken."""
+    collective_library: str | None = None
 
     @property
     def expert_dp(self) -> int:
@@ -152,6 +157,7 @@ def resolve(
         rule = f"attention by all_to_all needs tp · {a2a} to divide num_attention_heads {model.num_attention_heads}"
         problems.add("plan.cp", plan.cp, rule)
     _check_training(model, training, problems)
+    _check_collectives(plan, cluster, problems)
     depth = len(model.layer_kinds())
     parts = plan.pp * plan.vpp
     if plan.pp == 1 and plan.vpp > 1:
@@ -202,6 +208,7 @@ def resolve(
         switch(over.fsdp_prefetch, behaviour.fsdp_prefetch), attention, fused_loss,
         training.cuda_graphs or behaviour.cuda_graphs, training.moe_dispatcher or behaviour.dispatcher, float(vocab),
         layers, plan.order, behaviour.tp_regather, behaviour.tp_bulk_overlap and over.tp is None,
+        tuple(sorted(plan.collectives.items())), plan.collective_library,
     )  # fmt: skip
 
 
@@ -224,6 +231,31 @@ def _check_training(model: ModelSpec, training: TrainingSpec, problems: ProblemL
         if len(loads) != model.num_experts or min(loads) < 0 or abs(sum(loads) - 1.0) > 0.01:
             rule = f"must be {model.num_experts} shares, one an expert, none negative, that sum to 1"
             problems.add("training.expert_load.loads", f"{len(loads)} values, sum {sum(loads):g}", rule)
+
+
+def _check_collectives(plan: PlanSpec, cluster: ClusterSpec, problems: ProblemList) -> None:
+    """Named algorithms exist and do what they are named for."""
+    axes = ("tp", "cp", "ep", "etp", "dp", "pp", "all")
+    for key, algorithm in plan.collectives.items():
+        field = f"plan.collectives.{key}"
+        axis, _, op = key.partition(".")
+        if axis not in axes or op not in OPS:
+            rule = f"must be named AXIS.OPERATION, with an axis of {', '.join(axes)} and one of {', '.join(OPS)}"
+            problems.add(field, algorithm, rule)
+        elif algorithm not in ALGORITHMS:
+            known = sorted(ALGORITHMS)
+            rule = f"no such algorithm; known are {', '.join(known)}"
+            problems.add(field, algorithm, rule, nearest=nearest_name(algorithm, known))
+        elif op not in ALGORITHMS[algorithm].ops:
+            problems.add(field, algorithm, f"does {', '.join(sorted(ALGORITHMS[algorithm].ops))}, not {op}")
+        elif algorithm.startswith("nvls") and not cluster.scale_up.in_network_reduction:
+            problems.add(field, algorithm, f"needs a scale-up network that reduces, and {cluster.scale_up.id} does not")
+        elif algorithm.startswith("collnet") and not cluster.scale_out.in_network_reduction:
+            problems.add(field, algorithm, "needs a scale-out network that reduces (in_network_reduction)")
+    library = plan.collective_library
+    if library is not None and library not in SELECTORS:
+        rule = f"no such library; known are {', '.join(SELECTORS)}"
+        problems.add("plan.collective_library", library, rule, nearest=nearest_name(library, SELECTORS))
 
 
 def _check_schedule(schedule: str, plan: PlanSpec, m: int, training: TrainingSpec, problems: ProblemList) -> None:

@@ -17,6 +17,7 @@ from windtunnel.specs.cluster import ClusterRef, ClusterSpec, MixedClusterRef, r
 from windtunnel.specs.device import DeviceSpec
 from windtunnel.specs.scenario import Scenario
 from windtunnel.specs.search import SearchSpec
+from windtunnel.techniques import on_cluster, on_workload
 from windtunnel.training.predict import look_up
 
 _OF_THE_SITE = ("nodes", "devices_per_node", "scale_out", "host_memory_bytes")
@@ -81,6 +82,7 @@ def question_of(scenario: Scenario, folder: Any = None, lines: SourceLines | Non
     for device, nodes in product(devices, wanted.space.nodes or (base.nodes,)):
         reference = reference_of(scenario.cluster, base, device, nodes, prices.get(device))
         cluster = _located(reference, wanted, problems)
+        cluster = cluster and on_cluster(techniques, cluster, problems)
         if cluster is not None:
             clusters[device, nodes] = reference, cluster
     for part in {cluster.device.id: cluster.device for _, cluster in clusters.values()}.values():
@@ -100,12 +102,13 @@ def question_of(scenario: Scenario, folder: Any = None, lines: SourceLines | Non
         if precision != training.precision:
             update["training"] = training.model_copy(update={"precision": precision})
         filled = scenario.model_copy(update=update) if update else scenario
-        assert filled.training is not None
+        acting = on_workload(techniques, filled.training)
+        assert acting is not None
         case = Case(
-            model, cluster, filled.training, techniques, how.in_precision(precision),
+            model, cluster, acting, techniques, how.in_precision(precision),
             coefficients(training.framework, cluster.device),
         )  # fmt: skip
-        variants.append(Variant(case, Setting.of(cluster, filled.training, wanted.tokens), filled))
+        variants.append(Variant(case, Setting.of(cluster, acting, wanted.tokens), filled))
     return Question(tuple(variants), wanted, left_out)
 
 

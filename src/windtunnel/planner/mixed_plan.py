@@ -21,6 +21,7 @@ from windtunnel.specs.cluster import ClusterRef, MixedCluster, MixedClusterRef
 from windtunnel.specs.plan import PlanSpec
 from windtunnel.specs.scenario import Scenario
 from windtunnel.specs.search import SearchSpec
+from windtunnel.techniques import on_workload
 from windtunnel.training.predict import look_up, simulate_training
 from windtunnel.training.results import TrainingResult
 
@@ -119,7 +120,7 @@ def _case(scenario: Scenario, folder: Path, lines: SourceLines | None) -> tuple[
         if getattr(wanted.space, name) is not None:
             rule = "has no meaning for groups of unlike devices"
             problems.add(f"search.space.{name}", list(getattr(wanted.space, name)), rule)
-    training = scenario.training
+    training = on_workload(techniques, scenario.training)
     if model is None or cluster is None or training is None:
         problems.raise_if_any()
         raise AssertionError("a part is missing without a problem")

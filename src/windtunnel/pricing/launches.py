@@ -369,6 +369,7 @@ class Lowering:
                 operation,
                 size,
                 place,
+                axis=op.axis.partition("_")[0],
                 two_level=p.two_level_a2a and operation == "all_to_all",
                 unique_out_fraction=unique_out_fraction,
             )

@@ -28,7 +28,7 @@ from windtunnel.serving.transfer import decided, handover
 from windtunnel.specs.cluster import ClusterSpec, groups_of
 from windtunnel.specs.scenario import Scenario
 from windtunnel.specs.serving import PoolSpec, ServingPlan, ServingSpec
-from windtunnel.techniques import applied
+from windtunnel.techniques import applied, on_cluster
 from windtunnel.techniques.base import Applied
 
 if TYPE_CHECKING:
@@ -194,6 +194,7 @@ def opened(source: Source, overrides: Sequence[str], required: str) -> Opened:
     if serving is None:
         problems.add("serving", UNSET, required)
     techniques = applied(scenario.techniques, problems)
+    cluster = cluster and on_cluster(techniques, cluster, problems)
     problems.raise_if_any()
     assert serving is not None
     if not serving.pools:

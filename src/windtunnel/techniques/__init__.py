@@ -9,11 +9,16 @@ from windtunnel.errors import BadInput, ProblemList, nearest_name
 from windtunnel.registry import Registry
 from windtunnel.techniques.base import LEVELS, Applied, Technique
 from windtunnel.techniques.limits import Limits
+from windtunnel.techniques.selected import chosen as selections
 
 if TYPE_CHECKING:
+    from windtunnel.specs.cluster import ClusterSpec
     from windtunnel.specs.scenario import Scenario
+    from windtunnel.specs.workload import TrainingSpec
 
-__all__ = ["LEVELS", "REGISTRY", "Applied", "Limits", "Technique", "applied", "remarks"]
+__all__ = [
+    "LEVELS", "REGISTRY", "Applied", "Limits", "Technique", "applied", "on_cluster", "on_workload", "remarks",
+]  # fmt: skip
 
 REGISTRY: Registry[Technique] = Registry("techniques", package="windtunnel.techniques.published")
 
@@ -65,6 +70,31 @@ def remarks(chosen: Sequence[Applied], scenario: Scenario, *, serving: bool = Fa
     return tuple(out)
 
 
+def on_cluster(chosen: Sequence[Applied], cluster: ClusterSpec, problems: ProblemList) -> ClusterSpec:
+    """The cluster with what techniques exchange of it; what cannot be is added to `problems`."""
+    from windtunnel.specs.cluster import MixedCluster
+
+    for item in chosen:
+        if not item.changes_cluster:
+            continue
+        if isinstance(cluster, MixedCluster):
+            problems.add("techniques", item.technique.id, "does not act on groups of unlike devices (cluster.groups)")
+            continue
+        try:
+            cluster = item.on_cluster(cluster)
+        except BadInput as error:
+            problems.extend(error.problems)
+    return cluster
+
+
+def on_workload(chosen: Sequence[Applied], training: TrainingSpec | None) -> TrainingSpec | None:
+    """The training section with what techniques set in it."""
+    if training is not None:
+        for item in chosen:
+            training = item.on_workload(training)
+    return training
+
+
 def _knobs(technique: Technique, given: dict[str, Any], problems: ProblemList) -> dict[str, Any]:
     """Defaults with the given values laid over them."""
     knobs = {name: knob.default for name, knob in technique.knobs.items()}
@@ -80,25 +110,47 @@ def _knobs(technique: Technique, given: dict[str, Any], problems: ProblemList) -
     return knobs
 
 
+def conflict(first: Applied, second: Applied) -> str:
+    """Why two techniques do not go together, the same whichever comes first; empty where they do.
+
+    Two that edit one tag at one level, or select different entries for one slot, conflict unless one comes `after` the
+    other (or requires it).
+    """
+    a, b = sorted((first, second), key=lambda item: item.technique.id)
+    if b.technique.id in a.technique.follows or a.technique.id in b.technique.follows:
+        return ""
+    shared = [edit for edit in a.technique.edits if edit in b.technique.edits]
+    if shared:
+        return "both edit " + ", ".join(f"{tag} at level {level}" for level, tag in shared)
+    mine, theirs = (selections(item.technique.selects, item.knobs) for item in (a, b))
+    differing = [slot for slot in mine if slot in theirs and theirs[slot] != mine[slot]]
+    return "both select " + ", ".join(f"{x} ({mine[x]} and {theirs[x]})" for x in differing) if differing else ""
+
+
 def _check_conflicts(chosen: list[Applied], problems: ProblemList) -> None:
-    """Two techniques that edit one tag at one level conflict unless one comes `after` the other."""
+    """Every pair that conflicts, and everything that is required and not there."""
+    ids = {item.technique.id for item in chosen}
     for i, first in enumerate(chosen):
         for second in chosen[i + 1 :]:
-            a, b = first.technique, second.technique
-            shared = [edit for edit in a.edits if edit in b.edits]
-            if shared and b.id not in a.after and a.id not in b.after:
-                level, tag = shared[0]
-                problems.add("techniques", b.id, f"conflicts with {a.id}: both edit {tag} at level {level}")
+            if why := conflict(first, second):
+                problems.add("techniques", second.technique.id, f"conflicts with {first.technique.id}: {why}")
+        for wanted in first.technique.requires:
+            if wanted not in ids:
+                problems.add("techniques", first.technique.id, f"needs {wanted}, which the list does not name")
 
 
 def _ordered(chosen: list[Applied]) -> tuple[Applied, ...]:
-    """By lowest level, then as given, then so that each follows what it comes `after`."""
+    """By lowest level, then by id, then so that each follows what it comes `after`: whatever the order given."""
     rank = {name: i for i, name in enumerate(LEVELS)}
-    waiting = sorted(chosen, key=lambda item: min((rank[level] for level in item.technique.levels), default=0))
+
+    def place(item: Applied) -> tuple[int, str]:
+        return min((rank[level] for level in item.technique.levels), default=0), item.technique.id
+
+    waiting = sorted(chosen, key=place)
     out: list[Applied] = []
     while waiting:
         ids = {item.technique.id for item in waiting}
-        free = next((x for x in waiting if not ids & (set(x.technique.after) - {x.technique.id})), waiting[0])
+        free = next((x for x in waiting if not ids & (x.technique.follows - {x.technique.id})), waiting[0])
         waiting.remove(free)
         out.append(free)
     return tuple(out)

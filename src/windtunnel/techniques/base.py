@@ -1,6 +1,7 @@
 """What a technique is, and how its parts are applied level by level.
 
-A technique acts by mechanism only: it rewrites the graph, a segment, the schedule or the step, and pays what it costs.
+A technique acts by mechanism only: it rewrites the plan, the graph, a segment, two segments that run together, the
+schedule or the step, and pays what it costs.
 """
 
 from __future__ import annotations
@@ -9,23 +10,34 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
-from windtunnel.techniques.limits import Limits
+from windtunnel.techniques import selected
+from windtunnel.techniques.limits import RESOURCES, Limits
 from windtunnel.techniques.serving import ServingPart
 
-__all__ = ["LEVELS", "Applied", "Knob", "Level", "Limits", "Paper", "ServingPart", "Technique"]
+__all__ = [
+    "HOOKS", "LEVELS", "Applied", "Knob", "Level", "Limits", "Paper", "ScheduleCase", "ServingPart", "Technique",
+]  # fmt: skip
 
 if TYPE_CHECKING:
     from windtunnel.graph import ModelGraph
     from windtunnel.program.segment import Segment
+    from windtunnel.schedules import InstructionTable, ScheduleCosts, ScheduleLimits
     from windtunnel.specs.cluster import ClusterSpec
     from windtunnel.specs.plan import PlanSpec
     from windtunnel.specs.scenario import Scenario
     from windtunnel.specs.serving import ServingSpec
+    from windtunnel.specs.workload import TrainingSpec
     from windtunnel.techniques.step_options import StepOptions
 
 Level = Literal["plan", "graph", "segment", "pair", "schedule", "step", "run"]
 LEVELS: tuple[Level, ...] = ("plan", "graph", "segment", "pair", "schedule", "step", "run")
 """The order in which passes run."""
+
+HOOKS: Mapping[str, tuple[Level, ...]] = {
+    "plan": ("plan", "schedule"), "workload": ("plan",), "cluster": ("plan",), "graph": ("graph",),
+    "segment": ("segment",), "pair": ("pair",), "schedule": ("schedule",), "step": ("step",),
+}  # fmt: skip
+"""Training hook → levels that it acts at; a `plan` hook may choose the schedule."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +97,34 @@ class Knob:
 
 
 @dataclass(frozen=True, slots=True)
+class ScheduleCase:
+    """What a pipeline is to run. A hook returns another one: other limits, another id, or a finished table."""
+
+    id: str
+    p: int
+    m: int
+    v: int
+    costs: ScheduleCosts | None = None
+    """Seconds per stage and chunk; None before they are known. A table made then decides placement and whether
+    backward is split, which the later one must keep."""
+    limits: ScheduleLimits | None = None
+    own: InstructionTable | None = None
+    """The table itself, where no schedule makes it."""
+
+    def table(self) -> InstructionTable:
+        """What the stages run.
+
+        Raises:
+            ScheduleError: sizes that the schedule cannot run.
+        """
+        from windtunnel import schedules
+
+        if self.own is not None:
+            return self.own
+        return schedules.build(self.id, self.p, self.m, self.v, self.costs, self.limits)
+
+
+@dataclass(frozen=True, slots=True)
 class Technique:
     """One published system. Each hook belongs to a level; absent hooks do nothing."""
 
@@ -99,16 +139,36 @@ class Technique:
     """(level, tag) pairs that it rewrites; two techniques editing the same pair conflict unless one names the other in
     `after`."""
     after: tuple[str, ...] = ()
+    requires: tuple[str, ...] = ()
+    """Ids that it cannot do without; they run earlier."""
+    selects: Mapping[str, Any] = field(default_factory=dict)
+    """Entries of other registries that it switches on, by slot (`techniques.selected.SLOTS`): `schedule`, `device`,
+    `scale_up`, `scale_out`, `collective.tp.all_reduce`, `library`, `policy`, `queue`, `router`. A value may name a
+    knob: `{"schedule": "$order"}`."""
     applies_to: Callable[[Scenario], str | None] = lambda _: None
     """A reason why it does not apply, or None when it does."""
     plan: Callable[[PlanSpec, dict[str, Any]], PlanSpec] | None = None
     graph: Callable[[ModelGraph, dict[str, Any]], ModelGraph] | None = None
     segment: Callable[[Segment, ClusterSpec, dict[str, Any]], Segment] | None = None
+    workload: Callable[[TrainingSpec, dict[str, Any]], TrainingSpec] | None = None
+    """Level plan: settings of the training section. Twice must be the same as once."""
+    cluster: Callable[[ClusterSpec, dict[str, Any]], ClusterSpec] | None = None
+    """Level plan: another device variant or network."""
+    pair: Callable[[Segment, Segment, ClusterSpec, dict[str, Any]], Segment | None] | None = None
+    """(forward, backward) of a block each, which a schedule runs together (`InstructionTable.partner`) → one segment of
+    both with any number of streams; None: one after the other."""
+    schedule: Callable[[ScheduleCase, dict[str, Any]], ScheduleCase] | None = None
     step: Callable[[StepOptions, dict[str, Any]], StepOptions] | None = None
     serving: ServingPart | None = None
     """What it changes about serving."""
     saves: str = ""
     """Resource whose cost it hides or cuts: where that resource is free it gains nothing."""
+    resource: str = ""
+    """The same in terms of `limits.RESOURCES`; absent: `saves`, where that is one of them."""
+    quality: str = ""
+    """What it may cost in accuracy or convergence, which no prediction counts; empty: results stay what they were."""
+    where: Mapping[str, str] = field(default_factory=dict)
+    """Framework or engine → option under which it has it."""
     limits: Limits | None = None
     """Cases for the generated limit tests; a technique with status `works` declares them."""
     experiment: str = ""
@@ -119,8 +179,20 @@ class Technique:
     @property
     def scopes(self) -> tuple[str, ...]:
         """What it acts on: training, serving or both."""
-        training = bool(self.plan or self.graph or self.segment or self.step) or self.serving is None
-        return ("training",) * training + ("serving",) * (self.serving is not None)
+        chosen = selected.scopes(self.selects)
+        training = "training" in chosen or any(getattr(self, hook) for hook in HOOKS)
+        serving = "serving" in chosen or self.serving is not None
+        return ("training",) * (training or not serving) + ("serving",) * serving
+
+    @property
+    def relieves(self) -> str:
+        """The resource that it relieves, a key of `limits.RESOURCES`; empty where none is named."""
+        return self.resource or (self.saves if self.saves in RESOURCES else "")
+
+    @property
+    def follows(self) -> set[str]:
+        """Ids that it runs later than."""
+        return {*self.after, *self.requires}
 
     def idle(self, *, serving: bool) -> str:
         """Why it cannot act on this kind of work at all; empty where it can."""
@@ -137,7 +209,22 @@ class Applied:
 
     def on_plan(self, plan: PlanSpec) -> PlanSpec:
         """Plan-level part."""
-        return self.technique.plan(plan, self.knobs) if self.technique.plan else plan
+        plan = self.technique.plan(plan, self.knobs) if self.technique.plan else plan
+        return selected.on_plan(self.technique.selects, plan, self.knobs)
+
+    def on_workload(self, training: TrainingSpec) -> TrainingSpec:
+        """Plan-level part that rewrites the training section."""
+        return self.technique.workload(training, self.knobs) if self.technique.workload else training
+
+    @property
+    def changes_cluster(self) -> bool:
+        """Whether devices or networks are others."""
+        return self.technique.cluster is not None or not selected.CLUSTER.isdisjoint(self.technique.selects)
+
+    def on_cluster(self, cluster: ClusterSpec) -> ClusterSpec:
+        """Plan-level part that exchanges devices or networks."""
+        cluster = self.technique.cluster(cluster, self.knobs) if self.technique.cluster else cluster
+        return selected.on_cluster(self.technique.selects, cluster, self.knobs)
 
     def on_graph(self, graph: ModelGraph) -> ModelGraph:
         """Graph-level part."""
@@ -147,6 +234,14 @@ class Applied:
         """Segment-level part."""
         return self.technique.segment(segment, cluster, self.knobs) if self.technique.segment else segment
 
+    def on_pair(self, forward: Segment, backward: Segment, cluster: ClusterSpec) -> Segment | None:
+        """Two segments as one; None where it leaves them one after the other."""
+        return self.technique.pair(forward, backward, cluster, self.knobs) if self.technique.pair else None
+
+    def on_schedule(self, case: ScheduleCase) -> ScheduleCase:
+        """Schedule-level part."""
+        return self.technique.schedule(case, self.knobs) if self.technique.schedule else case
+
     def on_step(self, options: StepOptions) -> StepOptions:
         """Step-level part."""
         return self.technique.step(options, self.knobs) if self.technique.step else options
@@ -154,4 +249,5 @@ class Applied:
     def on_serving(self, serving: ServingSpec) -> ServingSpec:
         """Serving: part that rewrites the section."""
         part = self.technique.serving
-        return part.settings(serving, self.knobs) if part and part.settings else serving
+        serving = part.settings(serving, self.knobs) if part and part.settings else serving
+        return selected.on_serving(self.technique.selects, serving, self.knobs)

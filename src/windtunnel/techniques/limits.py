@@ -6,13 +6,29 @@ Scenarios are plain mappings as a user would write them, merged field by field.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 HUGE_BYTES_PER_S = 1e16
 
-FREE: Mapping[str, Mapping[str, Any]] = {
+RESOURCES: Mapping[str, str] = {
+    "compute": "matrix products and what else keeps the SMs busy",
+    "memory bandwidth": "reads and writes of device memory",
+    "memory": "room on the device",
+    "scale-up": "traffic inside a scale-up domain",
+    "scale-out": "traffic between scale-up domains",
+    "host link": "traffic between device and host (PCIe)",
+    "host memory": "room in the host",
+    "storage": "reads and writes of NVMe or disks",
+    "host": "launches that the host issues, and its own computation",
+    "bubble": "stages that wait for others",
+    "imbalance": "ranks that wait for the one with most to do",
+    "waiting": "requests that wait for others",
+}
+"""What a technique may relieve (`Technique.relieves`) → what that is."""
+
+_NETWORKS: Mapping[str, Mapping[str, Any]] = {
     "scale-up": {
         "cluster": {"scale_up": {"id": "free", "family": "generic", "bytes_per_s": HUGE_BYTES_PER_S, "latency_s": 0.0}}
     },
@@ -26,9 +42,32 @@ FREE: Mapping[str, Mapping[str, Any]] = {
             }
         }
     },
+}
+
+
+def _free_host_link(scenario: Mapping[str, Any]) -> dict[str, Any]:
+    """The scenario's own device with a link to its host that takes no time."""
+    from windtunnel import catalog
+    from windtunnel.specs.cluster import ClusterRef
+
+    given = scenario["cluster"]
+    reference = given if isinstance(given, str) else ClusterRef.model_validate(given)
+    device = catalog.resolve_cluster(reference).device.model_copy(update={"pcie_bytes_per_s": HUGE_BYTES_PER_S})
+    return {"cluster": {"device": device.model_dump()}}
+
+
+FREE: Mapping[str, Mapping[str, Any]] = {
+    **_NETWORKS,
+    "network": {"cluster": {key: value for one in _NETWORKS.values() for key, value in one["cluster"].items()}},
     "bubble": {"plan": {"pp": 1, "vpp": 1}},
+    "memory bandwidth": {"cluster": {"memory_bytes_per_s": HUGE_BYTES_PER_S}},
+    "memory": {"cluster": {"memory_bytes": 1e15}},
+    "host memory": {"cluster": {"host_memory_bytes": 1e18}},
+    "host": {"training": {"cuda_graphs": "full"}},
 }
 """Saved resource → what makes it free."""
+FREE_IN: Mapping[str, Callable[[Mapping[str, Any]], Mapping[str, Any]]] = {"host link": _free_host_link}
+"""Saved resource → what makes it free in a scenario, where that depends on its devices."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,4 +139,6 @@ def with_technique(
 def free_case(scenario: Mapping[str, Any], saves: str, free: Mapping[str, Any] | None) -> dict[str, Any] | None:
     """The scenario with the saved resource free, None when nothing says how."""
     change = FREE.get(saves) if free is None else free
+    if change is None and saves in FREE_IN:
+        change = FREE_IN[saves](scenario)
     return None if change is None else merged(scenario, change)

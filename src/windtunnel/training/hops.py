@@ -19,7 +19,7 @@ def hop_times(parts: Parts, plan: ResolvedPlan) -> tuple[float, float]:
     extra = 0.0
     whole = parts.p2p_bytes * plan.tp
     if plan.tp > 1 and not plan.sp and whole > 0 and parts.scatter_gather:
-        extra = float(parts.network.collective("all_gather", whole, parts.mesh.placement("tp")).alone_s)
+        extra = float(parts.network.collective("all_gather", whole, parts.mesh.placement("tp"), axis="tp").alone_s)
     near, far = (float(parts.network.p2p(parts.p2p_bytes, away).alone_s) for away in (False, True))
     return near + extra, far + extra
 

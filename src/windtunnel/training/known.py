@@ -129,11 +129,14 @@ class Known:
         self._seen.append(thing)
         return len(self._seen) - 1
 
-    def network(self, cluster: ClusterSpec, params: NetworkCoefficients) -> NetworkModel:
-        """The network of a cluster under some coefficients."""
-        key = self._number(cluster), self._number(params)
+    def network(
+        self, cluster: ClusterSpec, params: NetworkCoefficients, named: tuple[tuple[str, str], ...] = (),
+        software: str | None = None,
+    ) -> NetworkModel:  # fmt: skip
+        """The network of a cluster under some coefficients; `named` and `software` as `NetworkModel` has them."""
+        key = self._number(cluster), self._number(params), named, software
         if key not in self._networks:
-            self._networks[key] = NetworkModel(cluster, params)
+            self._networks[key] = NetworkModel(cluster, params, named, software)
         return self._networks[key]
 
     def blocks(

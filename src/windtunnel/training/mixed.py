@@ -93,8 +93,9 @@ class Part:
         """The group's view of the step."""
         x, r = self.step, self.replicas
         return Prepared(
-            model, self.group, self.training, x.plan, x.coefficients, x.behaviour, r.parts, r.table, program, self.clock
-        )
+            model, self.group, self.training, x.plan, x.coefficients, x.behaviour, r.parts, r.table, program,
+            self.clock, techniques=x.techniques,
+        )  # fmt: skip
 
 
 def replica_classes(

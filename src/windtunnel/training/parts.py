@@ -202,7 +202,7 @@ def build_parts(
         params, alpha_s=coefficients.collective_skew_s, scale_up_scale=coefficients.scale_up_scale,
         scale_out_scale=coefficients.scale_out_scale, partial_node_scale=coefficients.partial_node_scale,
     )  # fmt: skip
-    network = known.network(cluster, params)
+    network = known.network(cluster, params, plan.collectives, plan.collective_library)
     order = tuple(axis for axis in plan.order if axis != "ep")
     mesh = Mesh({"tp": plan.tp, "cp": plan.cp, "dp": plan.dp, "pp": plan.pp}, order, cluster)
     groups = _groups(mesh, plan)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 def look_up(
     scenario: Scenario, folder: Path, problems: ProblemList, *, verb: str
 ) -> tuple[ModelSpec | None, ClusterSpec | None, tuple[Applied, ...]]:
-    """Model, cluster and techniques of a scenario; what cannot be found is added to `problems`.
+    """Model, cluster (as techniques leave it) and techniques of a scenario; what cannot be found is in `problems`.
 
     Args:
         scenario: what names them.
@@ -33,7 +33,7 @@ def look_up(
         verb: the command that asks, for its messages.
     """
     from windtunnel import catalog
-    from windtunnel.techniques import applied
+    from windtunnel.techniques import applied, on_cluster
 
     model = attempt("model", lambda: resolve_model(scenario, folder), problems)
     cluster = attempt("cluster", lambda: catalog.resolve_cluster(scenario.cluster), problems)
@@ -42,7 +42,12 @@ def look_up(
         if scenario.serving is not None:
             rule += "; of serving, " + ("search.target: serving" if verb == "plan" else "`serve` is the verb")
         problems.extend([Problem(field="training", rule=rule)])
-    return model, cluster, applied(scenario.techniques, problems)
+    chosen = applied(scenario.techniques, problems)
+    for one in (t.technique for t in chosen if verb == "plan"):
+        if one.schedule or one.pair:
+            rule = "rewrites what stages run, which `plan` does not search yet; `train` does"
+            problems.add("techniques", one.id, rule)
+    return model, cluster and on_cluster(chosen, cluster, problems), chosen
 
 
 def prepare(
@@ -53,16 +58,18 @@ def prepare(
     Raises:
         BadInput: with every problem.
     """
+    from windtunnel.techniques import on_workload
     from windtunnel.training.simulate import prepare as prepare_step
 
     scenario, lines, folder = load(source, overrides)
     problems = ProblemList(lines)
     model, cluster, chosen = look_up(scenario, folder, problems, verb="train")
-    if model is None or cluster is None or scenario.training is None:
+    training = on_workload(chosen, scenario.training)
+    if model is None or cluster is None or training is None:
         problems.raise_if_any()
         raise AssertionError("unreachable")
     prepared = prepare_step(
-        model, cluster, scenario.training, scenario.plan, chosen, problems, coefficient_overrides=coefficient_overrides
+        model, cluster, training, scenario.plan, chosen, problems, coefficient_overrides=coefficient_overrides
     )
     return prepared, scenario
 
@@ -102,11 +109,12 @@ def simulate_training(
     plain = scenario.model_dump(mode="json", exclude_unset=True)
     if isinstance(scenario.model, ModelFile):  # a stored result stands without the file
         plain["model"] = prepared.model.model_dump(mode="json", exclude_defaults=True)
-    chosen = applied(scenario.techniques)
-    used = [t.technique.paper.line() for t in chosen]
+    chosen, acting = applied(scenario.techniques), prepared.techniques
+    used = [t.technique.paper.line() for t in acting]
     digest = hashlib.sha256(json.dumps([plain, __version__], sort_keys=True).encode()).hexdigest()[:16]
     return replace(
         result, sensitivities=gains, scenario=plain, input_hash=digest, version=__version__, citations=tuple(used),
+        techniques=tuple(t.technique.id for t in acting),
         warnings=(*result.warnings, *remarks(chosen, scenario), *ignored_settings(scenario, prepared)),
         simulated_in_s=time.perf_counter() - begun,
     )  # fmt: skip
@@ -120,18 +128,17 @@ def _sensitivities(scenario: Scenario, prepared: Prepared, base_s: float) -> dic
     from windtunnel.training.simulate import step_time
 
     out = {}
-    assert scenario.training is not None
     chosen = applied(scenario.techniques)
     cluster = prepared.cluster
     for name in RATES:
-        other = prepare_step(prepared.model, scaled(cluster, name, 1.1), scenario.training, scenario.plan, chosen)
+        other = prepare_step(prepared.model, scaled(cluster, name, 1.1), prepared.training, scenario.plan, chosen)
         out[name] = step_time(other) / base_s - 1.0
     faster = {
         "host_kernel_s": prepared.coefficients.host_kernel_s / 1.1,
         "moe_sync_s": prepared.coefficients.moe_sync_s / 1.1,
     }
     other = prepare_step(
-        prepared.model, cluster, scenario.training, scenario.plan, chosen, coefficient_overrides=faster
+        prepared.model, cluster, prepared.training, scenario.plan, chosen, coefficient_overrides=faster
     )
     out["host speed"] = step_time(other) / base_s - 1.0
     return out

@@ -117,6 +117,9 @@ class TrainingResult:
     assumed: tuple[Assumption, ...] = ()
     warnings: tuple[str, ...] = ()
     citations: tuple[str, ...] = ()
+    """Papers of the techniques that act, one line each."""
+    techniques: tuple[str, ...] = ()
+    """Their ids: those of the scenario, and those that its framework switches on."""
     trace: TraceEvents | None = None
     stages: tuple[dict[str, Any], ...] = ()
     """Per pipeline stage: layers, parameters, forward_s, backward_s, memory."""

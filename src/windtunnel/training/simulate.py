@@ -13,7 +13,7 @@ from windtunnel import schedules
 from windtunnel.cost.clock import StepWork, at_clock, capped_clock, mean_power_w
 from windtunnel.cost.coefficients import Behaviour, Coefficients, behaviour, coefficients
 from windtunnel.engine import simulate as run_engine
-from windtunnel.errors import ProblemList
+from windtunnel.errors import Problem, ProblemList
 from windtunnel.parallel.precision import MATRIX_FORMAT, check_rate
 from windtunnel.parallel.resolve import ResolvedPlan, resolve
 from windtunnel.program.tables import Timeline
@@ -23,7 +23,7 @@ from windtunnel.specs.model import ModelSpec
 from windtunnel.specs.plan import PlanSpec
 from windtunnel.specs.workload import TrainingSpec
 from windtunnel.techniques import applied
-from windtunnel.techniques.base import Applied
+from windtunnel.techniques.base import Applied, ScheduleCase
 from windtunnel.techniques.step_options import StepOptions
 from windtunnel.training.account import breakdown, last_compute_s, memory_report, static_memory
 from windtunnel.training.assembly import STREAMS, TAGS
@@ -57,6 +57,9 @@ class Prepared:
 
     group_axis: str = "dp"
     """The axis that crosses the groups."""
+
+    techniques: tuple[Applied, ...] = ()
+    """All that act, those that the framework switches on among them."""
 
     @property
     def own_stages(self) -> npt.NDArray[np.int64]:
@@ -160,7 +163,8 @@ def resolve_step(
             techniques = (*techniques, *applied(({"tp-overlap": knobs},)))
         elif resolved.tp_bulk_overlap:
             techniques = (*techniques, *applied(({"tp-overlap": {"pipeline": False}},)))
-    table = schedules.build(resolved.schedule, resolved.pp, resolved.m, resolved.vpp)
+    case = schedule_case(resolved, techniques)
+    resolved, table = replace(resolved, schedule=case.id), case.table()
     parts = build_parts(
         model, here, training, resolved, chosen, how, table.placement, techniques,
         split_backward=table.split_backward, known=known,
@@ -186,11 +190,33 @@ def options_of(
 
 
 def table_of(step: ResolvedStep) -> InstructionTable:
-    """The schedule of a step; some arrange themselves by what the parts cost."""
-    plan = step.plan
-    if not schedules.describe(plan.schedule).uses_costs:
+    """The schedule of a step; some arrange themselves by what the parts cost.
+
+    Raises:
+        ScheduleError: a technique made a table that cannot run.
+    """
+    rewritten = [t.technique.id for t in step.techniques if t.technique.schedule]
+    if not rewritten and not schedules.describe(step.plan.schedule).uses_costs:
         return step.table
-    return schedules.build(plan.schedule, plan.pp, plan.m, plan.vpp, _costs(step.parts, step.table))
+    table = schedule_case(step.plan, step.techniques, _costs(step.parts, step.table)).table()
+    if rewritten:
+        wrong = schedules.validate(table)
+        same = table.split_backward == step.table.split_backward
+        if not same or not np.array_equal(table.placement, step.table.placement):
+            wrong.append("parts sit elsewhere, or backward is split otherwise, than in the table made without costs")
+        if wrong:
+            raise schedules.ScheduleError([Problem("techniques", rule, ", ".join(rewritten)) for rule in wrong])
+    return table
+
+
+def schedule_case(
+    plan: ResolvedPlan, techniques: tuple[Applied, ...], costs: ScheduleCosts | None = None
+) -> ScheduleCase:
+    """What the pipeline is to run, after the techniques have had their say."""
+    case = ScheduleCase(plan.schedule, plan.pp, plan.m, plan.vpp, costs)
+    for technique in techniques:
+        case = technique.on_schedule(case)
+    return case
 
 
 def prepare_at(
@@ -218,7 +244,8 @@ def prepare_at(
     options = options_of(training, resolved, step.behaviour, step.coefficients, step.techniques)
     program = build_step(parts, table, resolved, cluster, training, step.coefficients, step.behaviour, options)
     return Prepared(
-        model, cluster, training, resolved, step.coefficients, step.behaviour, parts, table, program, clock
+        model, cluster, training, resolved, step.coefficients, step.behaviour, parts, table, program, clock,
+        techniques=step.techniques,
     )  # fmt: skip
 
 

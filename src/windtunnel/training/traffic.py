@@ -59,7 +59,7 @@ class Traffic:
         if float(place.size) <= 1:
             zero = np.zeros_like(nbytes)
             return zero, zero, zero, 0.0, zero
-        one = self.parts.network.collective(op, nbytes, place)
+        one = self.parts.network.collective(op, nbytes, place, axis="dp")
         shape = np.shape(nbytes)
 
         def full(x: npt.ArrayLike) -> Floats:
@@ -159,7 +159,7 @@ class Traffic:
         """All-reduce of the shared embedding's gradient between the first and the last stage."""
         own = self.parts.graph.embedding.params / self.plan.tp * self.options.grad_bytes
         place = placement(2, self.parts.mesh.strides["pp"] * (p - 1), self.cluster.scale_up_domain)
-        return float(self.parts.network.collective("all_reduce", own, place).alone_s)
+        return float(self.parts.network.collective("all_reduce", own, place, axis="pp").alone_s)
 
     def optimizer_seconds(self, coefficients: Coefficients, stage_of: Rows, p: int) -> Floats:
         """Optimizer update per stage."""
