@@ -1,3 +1,4 @@
+from windtunnel.api import advise as advise
 from windtunnel.api import compare as compare
 from windtunnel.api import explain as explain
 from windtunnel.api import fit as fit

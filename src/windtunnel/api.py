@@ -12,6 +12,7 @@ from windtunnel.importers.scenario import Source
 from windtunnel.training.predict import prepare, simulate_training
 
 if TYPE_CHECKING:
+    from windtunnel.advice import Advice
     from windtunnel.planner.plan import PlanResult, Progress
     from windtunnel.planner.serving.plan import Progress as ServingProgress
     from windtunnel.planner.serving.plan import ServingPlan
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 __all__ = [
     "FitResult",
     "Source",
+    "advise",
     "compare",
     "explain",
     "fit",
@@ -234,6 +236,28 @@ def plan(
 
         return plan_serving(scenario, lines, folder, report=report)
     return run(source, overrides=tuple(overrides), free=free, explain=explain, stable=stable, report=report)
+
+
+def advise(
+    source: Source, *, overrides: Sequence[str] = (), objective: str | None = None, pairs: bool = True,
+    report: Callable[[int, int], None] | None = None,
+) -> Advice:  # fmt: skip
+    """Which published techniques would help a scenario, by how much, why and at what cost.
+
+    Args:
+        source: path of a scenario file, a mapping of its fields, or a `Scenario`; trained, or served where it has a
+            `serving` section alone.
+        overrides: `key=value` settings as `--set` takes them.
+        objective: time, memory, energy, money; of serving throughput, goodput, ttft, tpot, e2e, energy, money.
+        pairs: also try promising ones two by two.
+        report: called with changes tried and to try.
+
+    Raises:
+        BadInput: everything wrong with the scenario.
+    """
+    from windtunnel.advice import advise as run
+
+    return run(source, overrides=overrides, objective=objective, pairs=pairs, report=report)
 
 
 def validate(

@@ -34,6 +34,7 @@ OPTIONS = {
         "--export", "--export-dir", "--free", "--json", "--output", "--report", "--set", "--simpler", "--stability",
         "--target-version", "--why", "--wrapper",
     ],
+    "advise": ["--all", "--json", "--objective", "--pairs", "--set", "--write"],
     "compare": ["--json", "--report", "--set"],
     "explain": ["--against", "--class", "--json", "--set", "--term"],
     "validate": ["--family", "--gate", "--json", "--rows"],
@@ -61,8 +62,8 @@ OPTIONS = {
 
 PUBLIC = [
     "BadInput", "GateFailed", "Infeasible", "Scenario", "ServingResult", "TrainingResult", "WindtunnelError",
-    "__version__", "compare", "explain", "fit", "load_scenario", "plan", "simulate_serving", "simulate_training",
-    "validate",
+    "__version__", "advise", "compare", "explain", "fit", "load_scenario", "plan", "simulate_serving",
+    "simulate_training", "validate",
 ]  # fmt: skip
 
 RESULT_KEYS = [

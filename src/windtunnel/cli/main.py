@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from windtunnel.cli import (
+    advise,
     catalog,
     clusters,
     compare,
@@ -66,7 +67,8 @@ def _root(
 
 
 for _verb in (
-    train, serve, fit, plan, compare, explain, validate, models, clusters, devices, import_, init, rerun, reproduce,
+    train, serve, fit, plan, advise, compare, explain, validate, models, clusters, devices, import_, init, rerun,
+    reproduce,
 ):  # fmt: skip
     _verb.register(app)
 app.add_typer(catalog.app, name="catalog")

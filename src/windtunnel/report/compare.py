@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from windtunnel.report.quantities import count, gib, percent, seconds
+from windtunnel.training.paired_results import between
 from windtunnel.training.results import deltas
 
 if TYPE_CHECKING:
@@ -95,24 +96,8 @@ def difference(a: TrainingResult, b: TrainingResult) -> Comparison:
         bytes_by_kind=deltas(a.memory.at_peak, b.memory.at_peak),
         plan=changed(flat(a.plan), flat(b.plan)),
         scenario=changed(flat(_outside_plan(a.scenario)), flat(_outside_plan(b.scenario))),
-        paired=_paired(a, b),
+        paired=between(a, b),
     )  # fmt: skip
-
-
-def _paired(a: TrainingResult, b: TrainingResult) -> PairedDifference | None:
-    from windtunnel.errors import BadInput
-    from windtunnel.training.comparable import describe
-    from windtunnel.training.paired import paired_difference
-    from windtunnel.training.predict import prepare
-
-    try:
-        prepared = [prepare(r.scenario)[0] for r in (a, b)]
-    except BadInput:  # a result stored by another version, or without its scenario
-        return None
-    if any(x.groups for x in prepared):  # no measured pair ran on groups of unlike devices
-        return None
-    one, other = (describe(x.training, x.cluster, x.model, x.plan) for x in prepared)
-    return paired_difference(one, other, a.step_time_s, b.step_time_s, a.interval, b.interval)
 
 
 def comparison_summary(comparison: Comparison) -> RenderableType:

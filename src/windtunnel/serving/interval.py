@@ -132,3 +132,30 @@ def of_a_new_group(errors: Sequence[tuple[str, float]]) -> npt.NDArray[np.float6
     scatter = np.concatenate([np.array(own) - np.median(own) for own in groups.values()])
     sums: npt.NDArray[np.float64] = np.add.outer(medians, scatter)
     return sums.ravel()
+
+
+@cache
+def paired_band(measure: str, form: str = "whole") -> Band | None:
+    """Factors on the ratio of two predictions of one model on one device, each with its group left out of the fit.
+
+    Two rows of one group share what the prediction gets wrong about model, device and engine, so that ratios are judged
+    by differences of residuals inside groups; each group counts once. None without a group of two rows.
+
+    Args:
+        measure: ttft, tpot, e2e or throughput.
+        form: `whole` or `split`.
+    """
+    groups: dict[str, list[float]] = defaultdict(list)
+    for row in _residuals():
+        if row[3] == measure and row[8] == form and not row[9]:
+            groups[f"{row[0]} {row[4]}"].append(float(row[5]))
+    pairs = [np.subtract.outer(own, own)[~np.eye(len(own), dtype=bool)] for own in groups.values() if len(own) > 1]
+    if not pairs:
+        return None
+    errors = np.concatenate(pairs)
+    weights = np.concatenate([np.full(len(own), 1.0 / len(own)) for own in pairs])
+    order = np.argsort(errors)
+    share = (np.cumsum(weights[order]) - 0.5 * weights[order]) / weights.sum()
+    low, high = np.exp(np.interp([(1.0 - LEVEL) / 2, (1.0 + LEVEL) / 2], share, errors[order]))
+    words = f"{len(errors) // 2} pairs of measured rows in {len(pairs)} groups of one engine, model and device"
+    return Band(float(low), float(high), words, "fitted")

@@ -1,0 +1,131 @@
+"""What may be tried on a scenario: techniques with their knobs, and a few settings that often decide if one pays."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from windtunnel.specs.scenario import Scenario
+from windtunnel.techniques import REGISTRY
+from windtunnel.techniques.base import Knob, Technique
+
+VARIANTS = 5
+"""Settings of knobs, beside the defaults, that one technique is tried with at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """One change to a scenario."""
+
+    name: str
+    """Id of a technique, or a setting in words (`recompute full`)."""
+    technique: Technique | None = None
+    knobs: Mapping[str, Any] = field(default_factory=dict)
+    """That differ from the defaults."""
+    changes: Mapping[str, Any] = field(default_factory=dict)
+    """Merged into the scenario, for settings."""
+
+    @property
+    def entry(self) -> str | dict[str, dict[str, Any]]:
+        """What a scenario lists under `techniques`."""
+        return {self.name: dict(self.knobs)} if self.knobs else self.name
+
+    @property
+    def words(self) -> str:
+        """Name and knobs on one line."""
+        return " ".join([self.name, *(f"{k}={_short(v)}" for k, v in self.knobs.items())])
+
+
+def _short(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def merged(scenario: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """A scenario with changes laid over it, mapping by mapping."""
+    out = dict(scenario)
+    for key, value in changes.items():
+        inner = out.get(key)
+        out[key] = merged(inner, value) if isinstance(value, Mapping) and isinstance(inner, Mapping) else value
+    return out
+
+
+def named(entries: tuple[str | dict[str, dict[str, Any]], ...]) -> tuple[str, ...]:
+    """Ids of what a scenario lists under `techniques`."""
+    return tuple(x for entry in entries for x in ([entry] if isinstance(entry, str) else entry))
+
+
+def techniques(scenario: Scenario, *, serves: bool) -> tuple[list[Action], dict[str, str]]:
+    """Techniques that a scenario does not use yet, at their defaults; and why the others do not apply."""
+    used = named(scenario.techniques)
+    found: list[Action] = []
+    reasons: dict[str, str] = {}
+    for identity in REGISTRY.list():
+        one = REGISTRY.get(identity)
+        if identity in used:
+            continue
+        reason = one.idle(serving=serves) or one.applies_to(scenario)
+        if one.status == "planned":
+            reason = "it is planned, not built"
+        if reason:
+            reasons[identity] = reason
+        else:
+            found.append(Action(identity, one))
+    return found, reasons
+
+
+def variants(action: Action) -> Iterator[Action]:
+    """The same technique with one knob away from its default: other choices, halves of the way to both ends."""
+    if action.technique is None:
+        return
+    tried = 0
+    for name, knob in action.technique.knobs.items():
+        for value in _others(knob):
+            if tried == VARIANTS:
+                return
+            tried += 1
+            yield Action(action.name, action.technique, {**action.knobs, name: value})
+
+
+def _others(knob: Knob) -> list[Any]:
+    if knob.choices:
+        return [c for c in knob.choices if c != knob.default]
+    if isinstance(knob.default, bool):
+        return [not knob.default]
+    if not isinstance(knob.default, (int, float)):
+        return []
+    values = [_between(float(knob.default), end) for end in (knob.low, knob.high) if end is not None]
+    if isinstance(knob.default, int):
+        values = [float(round(v)) for v in values]
+    kept = dict.fromkeys(v for v in values if v != knob.default)
+    return [int(v) if isinstance(knob.default, int) else v for v in kept]
+
+
+def _between(default: float, end: float) -> float:
+    """Half way, in equal factors where both are positive."""
+    return math.sqrt(default * end) if default > 0 and end > 0 else 0.5 * (default + end)
+
+
+def settings(scenario: Scenario, plan: Mapping[str, Any]) -> list[Action]:
+    """Settings of the plan beside which a technique may pay, or may not: recomputation and the micro-batch.
+
+    Args:
+        scenario: of training.
+        plan: as resolved.
+    """
+    out = []
+    now = scenario.plan.recompute.policy
+    out += [
+        Action(f"recompute {policy}", changes={"plan": {"recompute": {"policy": policy}}})
+        for policy in ("none", "selective", "full")
+        if policy != now
+    ]
+    assert scenario.training is not None
+    mbs, replicas = scenario.plan.mbs, scenario.training.global_batch // int(plan["dp"])
+    out += [
+        Action(f"mbs {size}", changes={"plan": {"mbs": size}})
+        for size in (2 * mbs, mbs // 2)
+        if size and replicas % size == 0
+    ]
+    return out

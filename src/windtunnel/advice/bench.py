@@ -1,0 +1,166 @@
+"""Where changes are tried: a scenario's own prediction, and the same scenario with changes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from windtunnel.advice.actions import Action, merged
+from windtunnel.advice.objectives import Objective
+from windtunnel.errors import BadInput, Infeasible
+from windtunnel.serving.results import ServingResult
+from windtunnel.training.results import TrainingResult, deltas
+
+_NO_BAND = "simulated alone: no measured pairs"
+
+
+@dataclass(frozen=True, slots=True)
+class Band:
+    """Of a ratio after over before: of times, or of rates."""
+
+    low: float
+    high: float
+    level: float
+    basis: str
+
+
+class Bench(Protocol):
+    """A scenario on which changes are tried."""
+
+    @property
+    def base(self) -> Any:
+        """Today's prediction."""
+
+    @property
+    def scenario(self) -> dict[str, Any]:
+        """That was predicted, as plain data."""
+
+    def run(self, changed: dict[str, Any]) -> Any:
+        """The result of a changed scenario.
+
+        Raises:
+            BadInput: the changes do not go with it.
+            Infeasible: the model no longer fits.
+        """
+
+    def fits(self, result: Any) -> bool:
+        """Whether it runs in the memory there is."""
+
+    def reserved_bytes(self, result: Any) -> float | None:
+        """Reserved peak of a device; None where it says nothing."""
+
+    def moved(self, result: Any) -> tuple[tuple[str, float, float], ...]:
+        """What is otherwise than in the base, the largest change first."""
+
+    def band(self, result: Any, objective: Objective) -> Band:
+        """How sure the ratio of the objective is."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingBench:
+    """A training step."""
+
+    base: TrainingResult
+    scenario: dict[str, Any]
+
+    def run(self, changed: dict[str, Any]) -> TrainingResult:
+        """The step of a changed scenario."""
+        from windtunnel.training.predict import simulate_training
+
+        return simulate_training(changed, sensitivities=False)
+
+    def fits(self, result: TrainingResult) -> bool:
+        """Whether the reserved peak is within the device."""
+        return result.memory_fits
+
+    def reserved_bytes(self, result: TrainingResult) -> float | None:
+        """Reserved peak of the fullest stage."""
+        return result.peak_memory_reserved_bytes
+
+    def moved(self, result: TrainingResult) -> tuple[tuple[str, float, float], ...]:
+        """Classes of time that differ by half a per cent of the step or more."""
+        before, after = self.base.breakdown, result.breakdown
+        least = 0.005 * self.base.step_time_s
+        return tuple(
+            (name, float(before.get(name, 0.0)), float(after.get(name, 0.0)))
+            for name, change in deltas(before, after).items()
+            if abs(change) >= least
+        )[:4]
+
+    def band(self, result: TrainingResult, objective: Objective) -> Band:
+        """Of the ratio of step times, which energy and money follow."""
+        from windtunnel.training.paired_results import between
+
+        before, after = objective.value(self.base) or 1.0, objective.value(result) or 1.0
+        ratio = after / before
+        found = between(self.base, result) if objective.measure else None
+        if found is None:
+            return Band(ratio, ratio, 0.0, _NO_BAND)
+        return Band(ratio * found.low / found.ratio, ratio * found.high / found.ratio, found.level, found.basis)
+
+
+@dataclass(frozen=True, slots=True)
+class ServingBench:
+    """A deployment under its traffic."""
+
+    base: ServingResult
+    scenario: dict[str, Any]
+
+    def run(self, changed: dict[str, Any]) -> ServingResult:
+        """The run of a changed scenario."""
+        from windtunnel.serving.simulate import simulate_serving
+
+        return simulate_serving(changed)
+
+    def fits(self, result: ServingResult) -> bool:
+        """One that does not fit raises."""
+        return True
+
+    def reserved_bytes(self, result: ServingResult) -> None:
+        """Caches fill what is left."""
+
+    def moved(self, result: ServingResult) -> tuple[tuple[str, float, float], ...]:
+        """Figures that differ by one per cent or more, the largest first."""
+        figures = {
+            "output tokens/s": "output_tokens_per_s", "mean TTFT, s": "ttft_s.mean", "mean TPOT, s": "tpot_s.mean",
+            "P99 E2E, s": "e2e_s.p99", "mean queue, s": "queue_s.mean", "prefix hits": "prefix_hit_rate",
+            "preemptions": "preemptions", "devices": "num_devices",
+        }  # fmt: skip
+        found = []
+        for title, path in figures.items():
+            one = Objective(title, title, path)
+            a, b = one.value(self.base), one.value(result)
+            if a is not None and b is not None and abs(b - a) > 0.01 * max(abs(a), abs(b)):
+                found.append((title, a, b))
+        return tuple(sorted(found, key=lambda x: -abs(x[2] - x[1]) / max(abs(x[1]), abs(x[2]))))[:4]
+
+    def band(self, result: ServingResult, objective: Objective) -> Band:
+        """From residuals of measured rows of one model on one device, taken two by two."""
+        from windtunnel.serving.interval import paired_band
+
+        before, after = objective.value(self.base) or 1.0, objective.value(result) or 1.0
+        found = paired_band(objective.measure)
+        ratio = after / before
+        if found is None or not result.completed:
+            return Band(ratio, ratio, 0.0, _NO_BAND)
+        return Band(ratio * found.low, ratio * found.high, found.level, found.basis)
+
+
+def changed(scenario: Mapping[str, Any], actions: Sequence[Action]) -> dict[str, Any]:
+    """A scenario with changes made."""
+    out = dict(scenario)
+    for action in actions:
+        out = merged(out, action.changes)
+    added = [action.entry for action in actions if action.technique is not None]
+    if added:
+        out["techniques"] = [*out.get("techniques", ()), *added]
+    return out
+
+
+def attempt(bench: Bench, actions: Sequence[Action]) -> tuple[Any | None, str]:
+    """The result of changes, or why there is none."""
+    try:
+        return bench.run(changed(bench.scenario, actions)), ""
+    except (BadInput, Infeasible) as error:
+        return None, "; ".join(str(error).splitlines()[:2])

@@ -1,0 +1,70 @@
+"""`windtunnel advise`: which published techniques would help a scenario."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from windtunnel.cli.options import AsJson, Overrides, Scenario, examples
+from windtunnel.cli.output import check_targets, console, note, print_json, progress
+from windtunnel.cli.sources import scenario_source
+
+
+def advise(
+    scenario: Scenario,
+    overrides: Overrides = None,
+    objective: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="time, memory, energy, money; of serving: throughput, goodput, ttft, tpot, e2e, energy, money.",
+            show_default=False,
+        ),
+    ] = None,
+    pairs: Annotated[bool, typer.Option("--pairs/--no-pairs", help="Also try promising ones two by two.")] = True,
+    everything: Annotated[
+        bool, typer.Option("--all", help="List every suggestion, and why techniques do not apply.")
+    ] = False,
+    write: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the scenario with the best suggestion switched on.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Say which published techniques would help a scenario, by how much, why, and at what cost.
+
+    Every technique that applies is simulated in the scenario, with a few settings of its knobs, then promising ones
+    two by two; recomputation and the micro-batch are tried beside them.
+    """
+    check_targets(write, inputs=[scenario])
+    from windtunnel import api
+
+    with progress("trying techniques") as told:
+        advice = api.advise(
+            scenario_source(scenario), overrides=tuple(overrides or ()), objective=objective, pairs=pairs, report=told
+        )
+    if write is not None:
+        from windtunnel.advice.search import best_scenario
+        from windtunnel.specs.loader import dump_scenario, load_scenario
+
+        write.write_text(dump_scenario(load_scenario(best_scenario(advice))), encoding="utf-8")
+        note(f"scenario  {write}")
+    if as_json:
+        print_json(advice.to_dict())
+        return
+    from windtunnel.report.advise import summary
+
+    console().print(summary(advice, everything=everything))
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+    app.command(
+        epilog=examples(
+            "advise my.yaml",
+            "advise my.yaml --objective memory",
+            "advise my.yaml --set cluster.nodes=32 --all",
+            "advise serve.yaml --objective ttft --json",
+        )
+    )(advise)
