@@ -80,6 +80,14 @@ SPACES: dict[str, dict[str, Any]] = {
             "vpp": [1, 2],
         }},
     },
+    "pairs": {
+        "model": "mistralai/Mixtral-8x7B-v0.1", "cluster": H100,
+        "training": {"seq_len": 4096, "global_batch": 64, "framework": "megatron_core"},
+        "search": {"space": {
+            "cp": [1], "zero": [1, 3], "mbs": [1], "schedule": ["zb_v", "dualpipev"], "pp": [2, 4], "vpp": [2],
+            "recompute": ["none", "full"],
+        }},
+    },
     "offloading": {
         "model": "gpt3-6.7b", "cluster": A100,
         "training": {"seq_len": 2048, "global_batch": 64, "framework": "megatron_2022"},

@@ -195,3 +195,48 @@ def test_tables_are_cached_and_cannot_be_changed() -> None:
         table.kind[0] = B
     with pytest.raises(ValueError, match="read-only"):
         searched.chunk[0] = 1
+
+
+@pytest.mark.parametrize(
+    ("id_", "p"), [("dualpipe", 2), ("dualpipe", 8), ("dualpipe", 16), ("dualpipev", 1), ("dualpipev", 8)]
+)
+def test_two_flows_leave_the_published_bubble_and_activations(id_: str, p: int) -> None:
+    """DeepSeek-V3 report, Table 2: (PP/2 − 1)(F&B + B − 3W) of bubble and PP + 1 activations; V halves the stages."""
+    stages, m = (p, 3 * p) if id_ == "dualpipe" else (2 * p, 6 * p)
+    forward, backward, weight = 1.0, 1.0, 1.0
+    costs = unit(p, 2)
+    table = schedules.build(id_, p, m, 2)
+    each = forward + backward + weight
+    bubble = (stages / 2 - 1) * (each + backward + weight - 3 * weight)
+    assert schedules.evaluate(table, costs)[2] == pytest.approx(2 * m / table.copies * each + bubble)
+    assert (schedules.live_activations(table) * 2 == stages + 1).all()
+
+
+def test_both_flows_are_alike() -> None:
+    """The two ends of DualPipe mirror each other; half of its stages run what DualPipeV does."""
+    table, half = schedules.build("dualpipe", 8, 20, 2), schedules.build("dualpipev", 4, 10, 2)
+    kinds = table.kind.reshape(8, -1)
+    assert (kinds == kinds[::-1]).all() and (kinds[:4] == half.kind.reshape(4, -1)).all()
+    assert (table.micro_batch[table.chunk == 0] < 10).all() and (table.micro_batch[table.chunk == 1] >= 10).all()
+
+
+def test_a_unit_waits_for_all_its_inputs_and_ends_as_one() -> None:
+    table = schedules.build("dualpipev", 4, 12, 2)
+    start, end, _, _ = schedules.evaluate(table, unit(4, 2, comm_s=0.5))
+    first, last = table.units()
+    dep = schedules.dependencies(table)
+    outside = (dep >= 0) & (first[np.maximum(dep, 0)] != first)
+    assert (last - first).max() == 2
+    assert (start[first[outside]] >= end[last[dep[outside]]] - 1e-12).all()
+
+
+def test_the_validator_knows_copies_and_units() -> None:
+    good = schedules.build("dualpipe", 4, 8, 2)
+    swapped = good.copy_of[::-1].copy()
+    assert any("0 times" in x or "1 times" in x for x in schedules.validate(replace(good, copy_of=swapped)))
+    over = good.joined.copy()
+    over[good.stage_ptr[1] - 1] = True
+    assert schedules.validate(replace(good, joined=over)) == ["a unit reaches over the end of a stage"]
+    every = np.ones(len(good), np.bool_)
+    every[good.stage_ptr[1:] - 1] = False
+    assert any("deadlock" in x for x in schedules.validate(replace(good, joined=every)))

@@ -19,7 +19,7 @@ FORMAT = "torchtitan"
 TITLE = "torchtitan TOML"
 DEFAULT = "torchtitan's default"
 SCHEDULES = {"1F1B": "1f1b", "GPipe": "gpipe", "Interleaved1F1B": "interleaved_1f1b", "LoopedBFS": "breadth_first",
-             "ZBVZeroBubble": "zb_v", "InterleavedZeroBubble": "", "DualPipeV": ""}  # fmt: skip
+             "ZBVZeroBubble": "zb_v", "InterleavedZeroBubble": "", "DualPipeV": "dualpipev"}  # fmt: skip
 SINGLE = ("1f1b", "gpipe")
 OPTIMIZERS = {"Adam": "adam", "AdamW": "adam", "SGD": "sgd", "Muon": "muon"}
 FLOAT8 = ("float8", "quantize.dense.float8", "quantize.linear.float8")

@@ -62,11 +62,13 @@ class ResolvedPlan:
     collectives: tuple[tuple[str, str], ...] = ()
     """(axis.operation, algorithm) where the library's own choice is not taken."""
     collective_library: str | None = None
+    copies: int = 1
+    """Copies of the model that a pipeline holds (DualPipe: 2); `stage_layers` repeats for each."""
 
     @property
     def expert_dp(self) -> int:
         """Replicas of each expert."""
-        return self.dp * self.cp * self.tp // (self.ep * self.etp)
+        return self.dp * self.cp * self.tp // (self.ep * self.etp) * self.copies
 
 
 def nearest_divisors(value: int, number: int) -> tuple[int, int]:
@@ -159,7 +161,9 @@ def resolve(
     _check_training(model, training, problems)
     _check_collectives(plan, cluster, problems)
     depth = len(model.layer_kinds())
-    parts = plan.pp * plan.vpp
+    schedule = chosen_schedule(plan.schedule, plan.vpp, behaviour)
+    copies = schedules.describe(schedule).copies if schedule in schedules.list_ids() and plan.pp > 1 else 1
+    parts = plan.pp * plan.vpp // copies
     if plan.pp == 1 and plan.vpp > 1:
         problems.add("plan.vpp", plan.vpp, "must be 1 without a pipeline (pp 1)")
     if parts > depth + 2:
@@ -167,7 +171,8 @@ def resolve(
         problems.add("plan.pp", plan.pp, rule)
     layers = plan.stage_layers
     if layers is not None and (len(layers) != parts or sum(layers) != depth or min(layers) < 0):
-        rule = f"must have pp · vpp = {parts} entries, none negative, that sum to {depth} layers"
+        sizes = "pp · vpp" if copies == 1 else f"pp · vpp / {copies} copies of the model"
+        rule = f"must have {sizes} = {parts} entries, none negative, that sum to {depth} layers"
         problems.add("plan.stage_layers", list(layers), rule)
     for module in plan.recompute.modules:
         if module not in RECOMPUTE_MODULES:
@@ -176,11 +181,12 @@ def resolve(
     if isinstance(counts, tuple) and len(counts) not in {1, plan.pp, parts}:
         rule = f"a list must have one count a stage (pp {plan.pp}) or a virtual stage (pp · vpp {parts})"
         problems.add("plan.recompute.num_layers", list(counts), rule)
-    shard_group = plan.shard_group or dp * plan.cp
-    if (dp * plan.cp) % shard_group:
-        problems.add("plan.shard_group", shard_group, f"must divide dp · cp = {dp * plan.cp}")
+    shard_group = plan.shard_group or dp * plan.cp * copies
+    if (dp * plan.cp * copies) % shard_group:
+        problems.add("plan.shard_group", shard_group, f"must divide dp · cp = {dp * plan.cp * copies}")
+    if copies > 1 and isinstance(plan.recompute.num_layers, tuple):
+        problems.add("plan.recompute.num_layers", list(plan.recompute.num_layers), f"no lists under {schedule}")
     zero = 0 if plan.zero == 3 and shard_group == 1 else plan.zero  # FSDP over one rank shards nothing (NO_SHARD)
-    schedule = chosen_schedule(plan.schedule, plan.vpp, behaviour)
     _check_schedule(schedule, plan, m, training, problems)
     if len(problems) > before:
         return None
@@ -207,8 +213,8 @@ def resolve(
         switch(over.p2p, behaviour.overlap_p2p), switch(over.moe_a2a, behaviour.overlap_moe_a2a),
         switch(over.fsdp_prefetch, behaviour.fsdp_prefetch), attention, fused_loss,
         training.cuda_graphs or behaviour.cuda_graphs, training.moe_dispatcher or behaviour.dispatcher, float(vocab),
-        layers, plan.order, behaviour.tp_regather, behaviour.tp_bulk_overlap and over.tp is None,
-        tuple(sorted(plan.collectives.items())), plan.collective_library,
+        tuple(layers) * copies, plan.order, behaviour.tp_regather, behaviour.tp_bulk_overlap and over.tp is None,
+        tuple(sorted(plan.collectives.items())), plan.collective_library, copies,
     )  # fmt: skip
 
 

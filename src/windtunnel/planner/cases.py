@@ -56,7 +56,7 @@ def question_of(scenario: Scenario, folder: Any = None, lines: SourceLines | Non
     model, base, techniques = look_up(scenario, Path(folder or "."), problems, verb="plan")
     if wanted.target != "training":
         problems.add("search.target", wanted.target, "only training is planned yet")
-    _check_axes(wanted, problems)
+    _check_axes(wanted, scenario.plan.schedule or "", problems)
     if base is not None:
         refuse_groups(base, "`plan`")
     if wanted.space.group_axis:
@@ -112,6 +112,9 @@ def question_of(scenario: Scenario, folder: Any = None, lines: SourceLines | Non
     return Question(tuple(variants), wanted, left_out)
 
 
+_COPIES = "holds two copies of the model, for which the planner has no bounds; dualpipev can be searched"
+
+
 def _asking(need: str, wanted: SearchSpec) -> str:
     """Objectives and limits that need something, for messages."""
     limits = {name for name in wanted.limits.model_fields_set if getattr(wanted.limits, name) is not None}
@@ -119,13 +122,17 @@ def _asking(need: str, wanted: SearchSpec) -> str:
     return " and ".join(names)
 
 
-def _check_axes(wanted: SearchSpec, problems: ProblemList) -> None:
+def _check_axes(wanted: SearchSpec, pinned: str, problems: ProblemList) -> None:
     """Values of axes that only this package knows to be wrong."""
     known = schedules.list_ids()
     for name in wanted.space.schedule or ():
         if name not in known:
             rule = f"no such schedule; known are {', '.join(known)}"
             problems.add("search.space.schedule", name, rule, nearest=nearest_name(name, known))
+        elif schedules.describe(name).copies > 1:
+            problems.add("search.space.schedule", name, _COPIES)
+    if pinned in known and schedules.describe(pinned).copies > 1:
+        problems.add("plan.schedule", pinned, _COPIES)
 
 
 def prices_of(wanted: SearchSpec, base: ClusterSpec | None, problems: ProblemList) -> dict[str, float]:

@@ -16,12 +16,14 @@ from windtunnel.cost.coefficients import Behaviour
 from windtunnel.errors import BadInput, ProblemList
 from windtunnel.parallel.recompute import recomputing
 from windtunnel.parallel.resolve import ResolvedPlan
+from windtunnel.program.segment import SegmentTime
 from windtunnel.schedules.table import InstructionTable
 from windtunnel.specs.cluster import ClusterSpec
 from windtunnel.specs.model import ModelSpec
 from windtunnel.specs.plan import Offload, PlanSpec
 from windtunnel.specs.workload import TrainingSpec
 from windtunnel.techniques.base import Applied
+from windtunnel.training.account import EXPOSED
 from windtunnel.training.allocation import StageTrace
 from windtunnel.training.hops import hop_times
 from windtunnel.training.known import Known
@@ -87,7 +89,8 @@ def build_cell(
     kinds, ends = columns(parts)
     order = [parts.costs[k] for k in kinds]
     order += [parts.plain.get(k, parts.costs[k]) for k in kinds] + [parts.costs[k] for k in ends]
-    seconds = np.array([[cost.time(d).total_s for cost in order] for d in range(3)])
+    paired = step.table.joined is not None
+    seconds = np.array([[_least_s(cost.time(d), paired=paired) for cost in order] for d in range(3)])
     bare = replace(step.plan, offload=Offload())
     kept = kept_by_kind(parts, bare, step.table, training, step.behaviour) if memory else np.zeros(len(order))
     saved = np.array([sum(size for kind, size in cost.kept_bytes.items() if kind != HEAD) for cost in order])
@@ -96,6 +99,13 @@ def build_cell(
         seconds, kept, saved, np.array([c.dense_params for c in order]), np.array([c.expert_params for c in order]),
         near, far, parts, step.plan,
     )  # fmt: skip
+
+
+def _least_s(time: SegmentTime, *, paired: bool) -> float:
+    """Seconds of a pass; of one that may run in a pair, those of its kernels, which nothing hides."""
+    if not paired:
+        return time.total_s
+    return sum(seconds for name, seconds in time.busy_s.items() if name not in (*EXPOSED, "slowed by overlap"))
 
 
 def kept_by_kind(

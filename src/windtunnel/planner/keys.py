@@ -162,7 +162,8 @@ class Group:
 
 def _block_key(q: Policy) -> Hashable:
     """What changes the cost of a block."""
-    split = schedules.describe(q.schedule).split_backward if q.schedule else False
+    schedule = schedules.describe(q.schedule) if q.schedule else None
+    split = (schedule.split_backward, schedule.units) if schedule else (False, False)
     return (
         q.recompute.policy, q.recompute.modules, q.recompute.num_layers is None, q.recompute.early_stop, q.sp,
         q.cp_kind, q.cp_all_to_all, q.overlap.tp, q.overlap.moe_a2a, split,

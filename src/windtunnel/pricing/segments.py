@@ -24,6 +24,7 @@ def simulate_segments(
     host_kernels: list[float],
     sync_s: list[float],
     drained: list[bool] | None = None,
+    device_of: list[int] | None = None,
 ) -> list[SegmentTime]:
     """Seconds of each segment on an otherwise idle device.
 
@@ -34,6 +35,7 @@ def simulate_segments(
         host_kernels: launches the host issues for each segment (0 under CUDA graphs).
         sync_s: device time lost to a host read in each segment.
         drained: whether the host waits for the device in each segment, so that it cannot launch ahead.
+        device_of: the device that each segment runs on, where some run side by side on one; absent: one each.
 
     Compute kernels share SMs with running collectives as a rate (fluid limit of yielding at wave boundaries).
     """
@@ -54,7 +56,8 @@ def simulate_segments(
     work[0::2] = sm * alone
     work[1::2] = np.minimum([launch.hbm_bytes for _, launch in rows], alone * cluster.device.memory_bytes_per_s)
     idx = np.empty(2 * n, np.int32)
-    idx[0::2], idx[1::2] = 2 * owner, 2 * owner + 1
+    on = owner if device_of is None else np.asarray(device_of, np.int32)[owner]
+    idx[0::2], idx[1::2] = 2 * on, 2 * on + 1
     capacity = np.empty(2 * k)
     capacity[0::2], capacity[1::2] = 1.0, cluster.device.memory_bytes_per_s
     none = np.full(n, -1, np.int32)

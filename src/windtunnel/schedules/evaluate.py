@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from windtunnel.schedules.spec import ScheduleError
 from windtunnel.schedules.table import B, InstructionTable, ScheduleCosts
-from windtunnel.schedules.validate import dependencies
+from windtunnel.schedules.validate import dependencies, unit_needs
 
 Floats = npt.NDArray[np.float64]
 
@@ -33,18 +33,21 @@ def evaluate(table: InstructionTable, costs: ScheduleCosts) -> tuple[Floats, Flo
         start_s and end_s, shape (n,); the cost, max over stages of (last end − first start); and the bubble rate,
         1 − (mean busy seconds of a stage) / cost.
 
+    The rows of a unit (`table.joined`) run one after the other, without what overlap inside it would save.
+
     Source: Qi et al. 2023, https://arxiv.org/abs/2401.10241: bubble rate = (cost − m (T_F + T_B + T_W)) / cost.
 
     Raises:
         ScheduleError: the table deadlocks.
     """
     took = durations(table, costs)
+    if table.joined is not None:
+        return _evaluate_units(table, took, costs.comm_s)
     dep = dependencies(table)
     hop = np.where((dep >= 0) & (table.stage[np.maximum(dep, 0)] != table.stage), costs.comm_s, 0.0)
     start, end = [0.0] * len(table), [-1.0] * len(table)
     took_l, dep_l, hop_l = took.tolist(), dep.tolist(), hop.tolist()
     ptr = table.stage_ptr.tolist()
-    stage_of: list[int] = table.stage.tolist()
     at, free = ptr[:-1].copy(), [0.0] * table.p
     waiting: dict[int, int] = {}  # row not yet run → stage whose head waits for it
     todo = list(range(table.p))
@@ -68,12 +71,51 @@ def evaluate(table: InstructionTable, costs: ScheduleCosts) -> tuple[Floats, Flo
             row += 1
         at[s], free[s] = row, now
     if done < len(table):
-        stuck = next(s for s in range(table.p) if at[s] < ptr[s + 1])
-        where = f"stage {stuck} waits at its instruction {at[stuck] - ptr[stuck]}"
-        raise ScheduleError(f"schedule {table.schedule}: deadlock, {where}")
-    start_s, end_s = np.asarray(start), np.asarray(end)
+        raise _deadlocked(table, at)
+    return _summary(table, took, np.asarray(start), np.asarray(end))
+
+
+def _evaluate_units(table: InstructionTable, took: Floats, comm_s: float) -> tuple[Floats, Floats, float, float]:
+    """The same where rows run in units: a unit waits for all its inputs, its results leave when it ends."""
+    needs, last = unit_needs(table), table.units()[1].tolist()
+    stage = table.stage.tolist()
+    start, end, left = np.zeros(len(table)), np.full(len(table), -1.0), np.full(len(table), -1.0)
+    ptr = table.stage_ptr.tolist()
+    at, free = ptr[:-1].copy(), [0.0] * table.p
+    waiting: dict[int, list[int]] = {}
+    todo, done = list(range(table.p)), 0
+    while todo:
+        s = todo.pop()
+        while (row := at[s]) < ptr[s + 1]:
+            missing = next((d for d in needs[row] if left[d] < 0.0), -1)
+            if missing >= 0:
+                waiting.setdefault(missing, []).append(s)
+                break
+            inputs = (float(left[d]) + (comm_s if stage[d] != s else 0.0) for d in needs[row])
+            unit = slice(row, last[row] + 1)
+            end[unit] = max(free[s], *inputs, 0.0) + np.cumsum(took[unit])
+            start[unit] = end[unit] - took[unit]
+            free[s] = left[unit] = float(end[last[row]])
+            done += last[row] + 1 - row
+            for own in range(row, last[row] + 1):
+                todo.extend(waiting.pop(own, ()))
+            at[s] = last[row] + 1
+    if done < len(table):
+        raise _deadlocked(table, at)
+    return _summary(table, took, start, end)
+
+
+def _deadlocked(table: InstructionTable, at: list[int]) -> ScheduleError:
+    stuck = next(s for s in range(table.p) if at[s] < table.stage_ptr[s + 1])
+    where = f"stage {stuck} waits at its instruction {at[stuck] - int(table.stage_ptr[stuck])}"
+    return ScheduleError(f"schedule {table.schedule}: deadlock, {where}")
+
+
+def _summary(
+    table: InstructionTable, took: Floats, start_s: Floats, end_s: Floats
+) -> tuple[Floats, Floats, float, float]:
     spans = end_s[table.stage_ptr[1:] - 1] - start_s[table.stage_ptr[:-1]]
     makespan = float(spans.max())
-    busy = np.bincount(stage_of, weights=took, minlength=table.p)
+    busy = np.bincount(table.stage, weights=took, minlength=table.p)
     bubble = 1.0 - float(busy.mean()) / makespan if makespan > 0 else 0.0
     return start_s, end_s, makespan, bubble

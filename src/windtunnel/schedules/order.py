@@ -74,6 +74,10 @@ def table(
     chunk: npt.NDArray[np.int32] | None,
     placement: npt.NDArray[np.int32],
     split_backward: bool,
+    *,
+    copies: int = 1,
+    copy_of: npt.NDArray[np.int32] | None = None,
+    joined: npt.NDArray[np.bool_] | None = None,
 ) -> InstructionTable:
     """Flattens (p, length) arrays, equally long for all stages, into an instruction table."""
     p, length = kind.shape
@@ -90,9 +94,13 @@ def table(
         placement=placement,
         split_backward=split_backward,
         schedule=schedule,
+        copies=copies,
+        copy_of=copy_of,
+        joined=None if joined is None else joined.reshape(-1),
     )
     for array in (
         result.stage, result.kind, result.micro_batch, result.chunk, result.stage_ptr, result.placement,
+        *(x for x in (result.copy_of, result.joined) if x is not None),
     ):  # fmt: skip
         array.flags.writeable = False  # tables are shared through a cache
     return result

@@ -26,6 +26,10 @@ class ScheduleSpec:
     check: Callable[[int, int, int], Problem | None]
     """(p, m, v) → what is wrong with these sizes, or None."""
     split_backward: bool
+    copies: int = 1
+    """Copies of the model; with two, stages hold each parameter twice over."""
+    units: bool = False
+    """Forwards and backwards run in pairs whose exchanges hide behind each other's products."""
     uses_costs: bool = False
     """The order depends on the costs or the limits; the others are cached by their sizes alone."""
 

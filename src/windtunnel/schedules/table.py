@@ -37,7 +37,7 @@ class InstructionTable:
 
     Shapes: `stage`, `kind`, `micro_batch`, `chunk` are (n,); `stage_ptr` is (p + 1,). `chunk` counts the model chunks
     of its stage, 0 to v − 1. `placement[k]` gives the (stage, chunk) of the k-th model part in depth order, shape
-    (p·v, 2).
+    (p·v, 2). With several copies of the model the parts of one copy follow those of the one before.
     """
 
     p: int
@@ -51,6 +51,30 @@ class InstructionTable:
     placement: npt.NDArray[np.int32]
     split_backward: bool = False
     schedule: str = ""
+    copies: int = 1
+    """Copies of the model that the pipeline holds; a micro-batch runs through one of them."""
+    copy_of: npt.NDArray[np.int32] | None = None
+    """Copy that each micro-batch runs through, shape (m,); absent: the only one."""
+    joined: npt.NDArray[np.bool_] | None = None
+    """Rows that run as one unit with the row after them on their stage, shape (n,); absent: none.
+
+    A unit starts when all its inputs are there and hands on its results when it ends: a forward and a backward whose
+    exchanges hide behind each other's products, or both halves of an undivided backward."""
 
     def __len__(self) -> int:
         return len(self.stage)
+
+    @property
+    def depth(self) -> int:
+        """Parts of one copy of the model."""
+        return self.p * self.v // self.copies
+
+    def units(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """First and last row of the unit of each row, shape (n,) each."""
+        rows = np.arange(len(self), dtype=np.int64)
+        if self.joined is None:
+            return rows, rows
+        begins = np.concatenate([[True], ~self.joined[:-1]])
+        first = np.flatnonzero(begins)
+        unit = np.cumsum(begins) - 1
+        return first[unit], np.append(first[1:], len(rows))[unit] - 1

@@ -29,15 +29,15 @@ def dependencies(table: InstructionTable) -> Rows:
     """The row whose result each row waits for besides its predecessor on the stage, shape (n,); −1 for none.
 
     F of part k waits for F of part k − 1, B of part k for B of part k + 1, B of the last part for its own F, W for its
-    own B. That B of an earlier part also comes after its own F follows from the order on the stage, which `validate`
-    checks.
+    own B; all inside one copy of the model. That B of an earlier part also comes after its own F follows from the order
+    on the stage, which `validate` checks. Rows of one unit (`table.joined`) wait for what any of them waits for.
     """
     row = _row_of(table)
     part = _part_of(table)[table.stage, table.chunk]
     last = table.p * table.v - 1
-    kind, mb = table.kind, table.micro_batch
-    forward = np.where(part > 0, row[F, np.maximum(part - 1, 0), mb], -1)
-    backward = np.where(part < last, row[B, np.minimum(part + 1, last), mb], row[F, part, mb])
+    kind, mb, at = table.kind, table.micro_batch, part % table.depth
+    forward = np.where(at > 0, row[F, np.maximum(part - 1, 0), mb], -1)
+    backward = np.where(at < table.depth - 1, row[B, np.minimum(part + 1, last), mb], row[F, part, mb])
     return np.where(kind == F, forward, np.where(kind == B, backward, row[B, part, mb]))
 
 
@@ -76,6 +76,14 @@ def _shape_problems(table: InstructionTable) -> list[str]:
     cells = {tuple(x) for x in table.placement.tolist()}
     if table.placement.shape != (p * v, 2) or cells != {(s, c) for s in range(p) for c in range(v)}:
         problems.append(f"placement is not a permutation of {p} stages × {v} chunks")
+    if p * v % table.copies or (table.copies > 1 and (table.copy_of is None or len(table.copy_of) != m)):
+        problems.append(f"{table.copies} copies of the model need a copy for each micro-batch and equal parts")
+    elif table.copy_of is not None and m and not 0 <= table.copy_of.min() <= table.copy_of.max() < table.copies:
+        problems.append(f"copy_of outside 0 … {table.copies - 1}")
+    if table.joined is not None and len(table.joined) != n:
+        problems.append("columns have different lengths")
+    elif table.joined is not None and n and table.joined[table.stage_ptr[1:] - 1].any():
+        problems.append("a unit reaches over the end of a stage")
     for name, column, top in (
         ("kind", table.kind, kinds), ("micro_batch", table.micro_batch, m), ("chunk", table.chunk, v),
     ):  # fmt: skip
@@ -96,7 +104,11 @@ def validate(table: InstructionTable) -> list[str]:
     kinds = 3 if table.split_backward else 2
     key = ((table.stage.astype(np.int64) * table.v + table.chunk) * kinds + table.kind) * table.m + table.micro_batch
     count = np.bincount(key, minlength=table.p * table.v * kinds * table.m)
-    for wrong in np.flatnonzero(count != 1)[:5].tolist():
+    wanted = np.ones((table.p, table.v, kinds, table.m), np.int64)
+    if table.copy_of is not None:
+        copy = _part_of(table) // table.depth
+        wanted *= (copy[:, :, None, None] == table.copy_of).astype(np.int64)
+    for wrong in np.flatnonzero(count != wanted.reshape(-1))[:5].tolist():
         cell, mb = divmod(wrong, table.m)
         cell, kind = divmod(cell, kinds)
         stage, chunk = divmod(cell, table.v)
@@ -104,33 +116,47 @@ def validate(table: InstructionTable) -> list[str]:
     if problems:
         return problems
     row = _row_of(table)
-    pairs = [("B", "F", row[F] >= row[B])]
+    runs = row[F] >= 0
+    pairs = [("B", "F", (row[F] >= row[B]) & runs)]
     if table.split_backward:
-        pairs.append(("W", "B", row[B] >= row[W]))
+        pairs.append(("W", "B", (row[B] >= row[W]) & runs))
     for later, earlier, wrong_cells in pairs:
         for part, mb in np.argwhere(wrong_cells)[:5].tolist():
             problems.append(f"{later} of micro-batch {mb}, part {part} comes before its {earlier}")
     return problems or _deadlock(table)
 
 
+def unit_needs(table: InstructionTable) -> list[list[int]]:
+    """Rows of other units that the unit beginning at each row waits for; empty for rows inside a unit."""
+    first = table.units()[0]
+    dep = dependencies(table)
+    out: list[list[int]] = [[] for _ in range(len(table))]
+    outside = (dep >= 0) & (first[np.maximum(dep, 0)] != first)
+    for row in np.flatnonzero(outside).tolist():
+        out[int(first[row])].append(int(dep[row]))
+    return out
+
+
 def _deadlock(table: InstructionTable) -> list[str]:
-    dep = dependencies(table).tolist()
+    needs = unit_needs(table)
+    last = table.units()[1].tolist()
     ptr = table.stage_ptr.tolist()
     at = ptr[:-1].copy()
     done = bytearray(len(table))
-    waiting: dict[int, int] = {}
+    waiting: dict[int, list[int]] = {}
     todo = list(range(table.p))
     while todo:
         s = todo.pop()
         row = at[s]
         while row < ptr[s + 1]:
-            if dep[row] >= 0 and not done[dep[row]]:
-                waiting[dep[row]] = s
+            missing = next((d for d in needs[row] if not done[d]), -1)
+            if missing >= 0:
+                waiting.setdefault(missing, []).append(s)
                 break
-            done[row] = 1
-            if row in waiting:
-                todo.append(waiting.pop(row))
-            row += 1
+            for own in range(row, last[row] + 1):
+                done[own] = 1
+                todo.extend(waiting.pop(own, ()))
+            row = last[row] + 1
         at[s] = row
     stuck = [s for s in range(table.p) if at[s] < ptr[s + 1]]
     return [

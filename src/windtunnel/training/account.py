@@ -54,9 +54,13 @@ def breakdown(program: StepProgram, timeline: Timeline, parts: Parts) -> dict[st
     start, end = timeline.start_s[own], timeline.end_s[own]
     tag, alone = program.tasks.tag[own], program.tasks.alone_s[own]
     out: defaultdict[str, float] = defaultdict(float)
-    for direction, k, scale in passes(program, parts, own):
+    for direction, k, scale in passes(program, parts, own, paired=False):
         for name, seconds in parts.busy_s[direction][k].items():
             out[class_of(name)] += seconds * scale
+    for number, pair in enumerate(program.pairs):
+        inside = (program.row[own] >= 0) & (_pair_of(program, own) == number)
+        for name, seconds in pair.busy_s.items():
+            out[class_of(name)] += seconds * float(alone[inside].sum()) / pair.seconds
     for t, name in ((T_SEND, "exposed pp"), (T_OPTIMIZER, "optimizer")):
         out[name] += float(alone[tag == t].sum())
     stretch = float(np.maximum(end - start - alone, 0.0).sum())
@@ -89,8 +93,22 @@ def last_compute_s(program: StepProgram, timeline: Timeline, *, passes_only: boo
     return float(timeline.end_s[own].max())
 
 
-def passes(program: StepProgram, parts: Parts, own: npt.NDArray[np.int64]) -> list[tuple[int, int, float]]:
-    """(direction, virtual stage, micro-batches that pass it) of the compute tasks `own`."""
+def _pair_of(program: StepProgram, own: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Kind of pair that each of the tasks runs in, −1 for none."""
+    if program.pair_of is None:
+        return np.full(len(own), -1)
+    row = program.row[own]
+    return np.where(row >= 0, program.pair_of[np.maximum(row, 0)], -1)
+
+
+def passes(
+    program: StepProgram, parts: Parts, own: npt.NDArray[np.int64], *, paired: bool = True
+) -> list[tuple[int, int, float]]:
+    """(direction, virtual stage, micro-batches that pass it) of the compute tasks `own`.
+
+    `paired`: whether those that run in pairs count, in the time that they take there.
+    """
+    own = own if paired else own[_pair_of(program, own) < 0]
     tag, alone = program.tasks.tag[own], program.tasks.alone_s[own]
     part = np.where(program.row[own] >= 0, program.part[program.row[own]], 0)
     out = []

@@ -163,7 +163,7 @@ class StageTrace:
     @property
     def keeps_outputs(self) -> bool:
         """Whether this stage keeps the outputs of the whole step."""
-        return self.settings.keeps_outputs and len(self.table.placement) - 1 in self.ks
+        return self.settings.keeps_outputs and any(k % self.table.depth == self.table.depth - 1 for k in self.ks)
 
     def _writers(self) -> list[list[LayerWriter]]:
         """Blocks of every chunk of the stage, the first layers recomputing where their number is limited.
@@ -176,12 +176,13 @@ class StageTrace:
         writers: dict[tuple[str, bool, float], LayerWriter] = {}
         out = []
         for k in self.ks:
-            names: list[tuple[str, bool, float]] = [("embedding", False, 0.0)] if k == 0 else []
+            at = k % self.table.depth
+            names: list[tuple[str, bool, float]] = [("embedding", False, 0.0)] if at == 0 else []
             letters = self.parts.block_kinds[k]
             away = plan.offload.activations * len(letters)
             for i, (kind, repeats) in enumerate(zip(letters, again[k], strict=True)):
                 names.append((kind, repeats, min(max(away - i, 0.0), 1.0)))
-            if k == len(self.table.placement) - 1:
+            if at == self.table.depth - 1:
                 names += [(PREDICTED, True, 0.0), ("head", False, 0.0)] * g.further_tokens + [("head", False, 0.0)]
             for name in names:
                 if name not in writers:

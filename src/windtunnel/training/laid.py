@@ -12,6 +12,7 @@ from windtunnel.schedules.table import InstructionTable
 from windtunnel.specs.cluster import ClusterSpec
 from windtunnel.training.assembly import Floats, Rows
 from windtunnel.training.hops import hop_seconds
+from windtunnel.training.pairs import Pair
 from windtunnel.training.parts import Parts
 from windtunnel.training.traffic import Reduced, Traffic
 
@@ -62,3 +63,6 @@ class Laid:
     finish: list[list[int]]
     """Per stage: tasks that the optimizer waits for."""
     reduced: Reduced | None
+    pair_of: Rows | None = None
+    """Of each instruction; see `StepProgram`."""
+    pairs: tuple[Pair, ...] = ()

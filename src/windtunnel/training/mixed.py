@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from windtunnel import schedules
 from windtunnel.errors import ProblemList
 from windtunnel.schedules.table import InstructionTable
 from windtunnel.specs.cluster import ClusterSpec, MixedCluster, outward
@@ -32,6 +33,10 @@ def prepare_mixed(
     Raises:
         BadInput: everything wrong with the plan, at once.
     """
+    schedule = plan.schedule or ""
+    if schedule in schedules.list_ids() and schedules.describe(schedule).copies > 1:
+        problems.add("plan.schedule", schedule, "holds two copies of the model, which needs devices that are alike")
+        problems.raise_if_any()
     run = _stages if plan.group_axis == "pp" else _replicas
     return run(model, cluster, training, plan, techniques, problems, coefficient_overrides, known)
 

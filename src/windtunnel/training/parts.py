@@ -228,9 +228,27 @@ def build_parts(
         )  # fmt: skip
     found: Parts = known.parts[alike]
     return replace(
-        found, mesh=mesh, dp_place=mesh.placement("cp", "dp"),
+        found, mesh=mesh, dp_place=replicas_of(mesh, plan),
         expert_dp_place=mesh.strided(max(plan.expert_dp, 1), plan.ep * plan.etp),
     )  # fmt: skip
+
+
+def replicas_of(mesh: Mesh, plan: ResolvedPlan) -> GroupPlacement:
+    """Ranks that hold the same parameters: data and context parallel ones, of every copy that a pipeline holds.
+
+    The other copy of a part sits at the mirrored stage; where stages are further apart than a scale-up domain, so are
+    the two halves of the group.
+    """
+    place = mesh.placement("cp", "dp")
+    if plan.copies == 1:
+        return place
+    if mesh.strides["pp"] * plan.pp <= mesh.domain:
+        inside = place.ranks_per_domain * plan.copies
+        return replace(
+            place, size=place.size * plan.copies, ranks_per_domain=inside,
+            groups_per_domain=np.maximum(place.groups_per_domain / plan.copies, 1.0),
+        )  # fmt: skip
+    return replace(place, size=place.size * plan.copies, num_domains=place.num_domains * plan.copies)
 
 
 def _price(
@@ -419,7 +437,7 @@ def _assemble(
     behaviour: Behaviour,
 ) -> Parts:
     g, costs, plain = priced.graph, priced.costs, priced.plain
-    k_total = len(plan.stage_layers)
+    k_total, depth = len(plan.stage_layers), len(plan.stage_layers) // plan.copies
     seconds, sm, hbm, up, out, transient = (np.zeros((3, k_total)) for _ in range(6))
     dense, expert = np.zeros(k_total), np.zeros(k_total)
     busy: list[list[dict[str, float]]] = [[{} for _ in range(k_total)] for _ in range(3)]
@@ -431,6 +449,7 @@ def _assemble(
     stage_shapes: list[dict[tuple[float, float], float]] = [{} for _ in range(plan.pp)]
     summed: dict[tuple[tuple[int, float], ...], BlockSum] = {}
     for k, count in enumerate(plan.stage_layers):
+        at = at if k % depth else 0  # every copy of the model begins anew
         letters = g.depth[at : at + count]
         at += count
         kinds.append(letters)
@@ -438,9 +457,9 @@ def _assemble(
         uses: list[tuple[BlockCost, float]] = []
         for (kind, repeats), layers_alike in Counter(zip(letters, again[k], strict=True)).items():
             uses.append((costs[kind] if repeats else plain[kind], float(layers_alike)))
-        if k == 0:
+        if k % depth == 0:
             uses.append((costs["embedding"], 1.0))
-        if k == k_total - 1:
+        if k % depth == depth - 1:
             uses.append((costs["head"], 1.0))
             uses += _further(costs, g.further_tokens)
         used.append(tuple((cost.segments, number) for cost, number in uses if number))
@@ -452,7 +471,7 @@ def _assemble(
         for d in range(3):
             busy[d][k] = dict(one.busy[d])
         for value in one.flop:
-            flop += value
+            flop += value / plan.copies  # a micro-batch runs through one of them
         kept.append(dict(one.kept))
         dense[k], expert[k], transient[1, k] = one.dense, one.expert, one.transient
         stage_shapes[stage] |= one.shapes
@@ -463,7 +482,7 @@ def _assemble(
     if g.tied:
         tied_copy = plan.padded_vocab * model.hidden_size / plan.tp
         if plan.pp > 1:
-            dense[-1] += tied_copy
+            dense[depth - 1 :: depth] += tied_copy
     dummy = np.zeros(plan.pp)
     if behaviour.dummy_wgrad:
         dummy = np.array([behaviour.element_bytes * sum(shapes.values()) for shapes in stage_shapes])
@@ -475,6 +494,6 @@ def _assemble(
     return Parts(
         seconds, head, ends, np.asarray(plan.stage_layers, np.int32), sm, hbm, up, out, busy, kept, transient, dense,
         expert, layer_params, flop * plan.tp * plan.cp, p2p_bytes, behaviour.scatter_gather_p2p, g, network, mesh,
-        mesh.placement("cp", "dp"), mesh.strided(edp, expert_stride),
+        replicas_of(mesh, plan), mesh.strided(edp, expert_stride),
         dummy, _trainable_share(training, g), kinds, uses=tuple(used),
     )  # fmt: skip

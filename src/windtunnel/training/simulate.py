@@ -260,7 +260,7 @@ def _power_w(x: Prepared, step_s: float) -> float:
     device = x.cluster.device
     if not device.tdp_w:
         return 0.0
-    per_device = x.plan.m / len(x.own_stages)
+    per_device = x.plan.m / x.plan.copies / len(x.own_stages)
     work = StepWork(
         x.parts.hardware_flop * x.plan.m * x.plan.dp / x.cluster.num_devices,
         float(x.parts.hbm_bytes.sum()) * per_device, float((x.parts.up_bytes + x.parts.out_bytes).sum()) * per_device,

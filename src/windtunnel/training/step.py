@@ -36,6 +36,7 @@ from windtunnel.training.assembly import (
 from windtunnel.training.between import Between, join
 from windtunnel.training.laid import Laid, Replicas
 from windtunnel.training.offload import offload_traffic
+from windtunnel.training.pairs import Pair, pairs_of
 from windtunnel.training.parts import Parts
 from windtunnel.training.traffic import Reduced, Traffic, bucketed_traffic, sharded_traffic
 
@@ -64,6 +65,9 @@ class StepProgram:
     piece_ptr: Rows
     part: Rows
     """Instruction row → virtual stage in depth order."""
+    pair_of: Rows | None = None
+    """Instruction row → kind of pair that it runs in, −1 for none; absent where no rows run in pairs."""
+    pairs: tuple[Pair, ...] = ()
 
 
 def build_step(
@@ -113,7 +117,7 @@ def _lay(asm: Assembly, x: Replicas) -> Laid:
     parts, table, plan, traffic = x.parts, x.table, x.plan, x.traffic
     options = traffic.options
     p, m, n = table.p, table.m, len(table)
-    k_total = len(parts.layers)
+    k_total, depth = len(parts.layers), table.depth
     kind = table.kind.astype(np.int64)
     part_of = np.zeros((p, table.v), np.int64)
     part_of[table.placement[:, 0], table.placement[:, 1]] = np.arange(k_total)
@@ -149,14 +153,21 @@ def _lay(asm: Assembly, x: Replicas) -> Laid:
     row = np.repeat(rows, pieces)
     piece = np.arange(len(row)) - first_task[row]
     of_row_pieces = pieces[row]
-    head = np.where((part == k_total - 1), parts.head_s[kind], 0.0)
-    ends = np.where(part == 0, parts.embedding_s[kind], 0.0)
+    head = np.where(part % depth == depth - 1, parts.head_s[kind], 0.0)
+    ends = np.where(part % depth == 0, parts.embedding_s[kind], 0.0)
     body = parts.seconds[kind, part] - head - ends
     duration = body[row] / of_row_pieces
     backward = kind[row] != F
     at_first, at_last = piece == 0, piece == of_row_pieces - 1
     duration = duration + np.where(np.where(backward, at_first, at_last), head[row], 0.0)
     duration = duration + np.where(np.where(backward, at_last, at_first), ends[row], 0.0)
+    unit_first, unit_last = table.units()
+    pair_of: Rows | None = None
+    pairs: tuple[Pair, ...] = ()
+    if table.joined is not None:
+        pair_of, pairs = pairs_of(parts, table, part, x.cluster, x.coefficients)
+        factor = np.array([one.seconds / one.alone_s if one.alone_s else 1.0 for one in pairs] + [1.0])
+        duration = duration * factor[pair_of[row]]
     # rates matter only where data-parallel traffic can run beside: first and last micro-batches, all under ZeRO-3
     always = sharded or options.reduce_every_micro_batch
     beside = np.ones(n, np.bool_) if always else (table.micro_batch < p) | (table.micro_batch >= m - p)
@@ -167,6 +178,8 @@ def _lay(asm: Assembly, x: Replicas) -> Laid:
     # where other traffic runs beside, a piece is a phase of kernels, which give way to it, and one of exposed transfers
     gap = np.where(share > 0, duration * parts.gap_share()[kind, part][row], 0.0)
     gap = np.where(gap > _LEAST_GAP * duration, gap, 0.0)
+    if pair_of is not None:  # its exchanges run beside kernels already
+        gap = np.where(pair_of[row] >= 0, 0.0, gap)
     split_up = gap > 0
     carries = np.where(split_up, 0.0, share)
     sm = np.where(split_up, duration - gap, parts.sm_s[kind, part][row] * share)
@@ -184,7 +197,8 @@ def _lay(asm: Assembly, x: Replicas) -> Laid:
         )  # fmt: skip
         asm.ends_with(compute[i], tails)
 
-    arrival = last_task.copy()  # id of the task after which a row's result is at the next stage
+    begin = first_task[unit_first]
+    arrival = last_task[unit_last]  # id of the task after which a row's result is at the next stage
     hop = _hops(table, part, stage_of, k_total)
     if hop.any():
         send = np.flatnonzero(hop)
@@ -194,16 +208,17 @@ def _lay(asm: Assembly, x: Replicas) -> Laid:
             send * 4096.0 + 4090, table.stage[send], S_PP if options.overlap_p2p else S_COMPUTE, seconds, T_SEND,
             row=send, up=np.where(beside[send], up, 0.0), out=np.where(beside[send], out, 0.0),
         )  # fmt: skip
-        asm.depend(sends, last_task[send])
+        asm.depend(sends, arrival[send])
         arrival[send] = sends
     for direction, shift in ((F, -1), (B, 1)):
         here = np.flatnonzero(kind == direction)
         source_part = part[here] + shift
-        ok = (source_part >= 0) & (source_part < k_total)
+        at = part[here] % depth + shift
+        ok = (at >= 0) & (at < depth)
         source = row_of[direction, source_part[ok], table.micro_batch[here[ok]]]
-        asm.depend(first_task[here[ok]], arrival[source])
-    deepest = np.flatnonzero((kind == B) & (part == k_total - 1))
-    asm.depend(first_task[deepest], last_task[row_of[F, k_total - 1, table.micro_batch[deepest]]])
+        asm.depend(begin[here[ok]], arrival[source])
+    deepest = np.flatnonzero((kind == B) & (part % depth == depth - 1))
+    asm.depend(begin[deepest], last_task[unit_last[row_of[F, part[deepest], table.micro_batch[deepest]]]])
 
     last_of_stage = np.array([last_task[table.stage_ptr[s + 1] - 1] for s in range(p)])
     finish = [[int(last_of_stage[s])] for s in range(p)]
@@ -217,7 +232,8 @@ def _lay(asm: Assembly, x: Replicas) -> Laid:
     if offloads:
         offload_traffic(asm, parts, plan, x.cluster, kind, part, table, first_task, last_task, row_of)
     return Laid(
-        x, asm.first_stage, asm.first_id, kind, part, row, first_task, last_task, compute, stage_of, finish, reduced_by
+        x, asm.first_stage, asm.first_id, kind, part, row, first_task, last_task, compute, stage_of, finish, reduced_by,
+        pair_of, pairs,
     )
 
 
@@ -228,7 +244,7 @@ def _tied(asm: Assembly, x: Laid, big: float) -> None:
         return
     asm.begin(x.first_stage, x.first_id)
     tied_s = x.replicas.traffic.tied_seconds(p)
-    ends = (0, int(x.stage_of[-1]))
+    ends = (0, int(x.stage_of[x.replicas.table.depth - 1]))
     for s in ends:
         task = asm.add(big, s, S_REDUCE, tied_s, T_REDUCE)
         for other in ends:
@@ -270,13 +286,15 @@ def _seen(built: Built, asm: Assembly, x: Laid) -> StepProgram:
         final[x.compute + x.first_id],
         np.append(x.first_task, len(x.row)),
         x.part,
+        x.pair_of,
+        x.pairs,
     )
 
 
 def _hops(table: InstructionTable, part: Rows, stage_of: Rows, k_total: int) -> npt.NDArray[np.bool_]:
     """Rows whose result goes to another stage."""
-    forward = (table.kind == F) & (part < k_total - 1)
-    backward = (table.kind == B) & (part > 0)
+    forward = (table.kind == F) & (part % table.depth < table.depth - 1)
+    backward = (table.kind == B) & (part % table.depth > 0)
     target = np.clip(np.where(table.kind == F, part + 1, part - 1), 0, k_total - 1)
     hops: npt.NDArray[np.bool_] = (forward | backward) & (stage_of[target] != table.stage)
     return hops

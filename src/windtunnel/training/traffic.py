@@ -30,7 +30,7 @@ class Traffic:
     ) -> None:  # fmt: skip
         self.parts, self.plan, self.cluster, self.training, self.behaviour = parts, plan, cluster, training, behaviour
         self.options = options
-        self.size = plan.dp * plan.cp
+        self.size = plan.dp * plan.cp * plan.copies
         self.replicated = self.size > 1
         """Whether gradients are reduced at all: among these replicas, or between them and others."""
         self.edp = max(plan.expert_dp, 1)
