@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from windtunnel.engine.allocator import reserved_bytes
+from windtunnel.engine.flows import FlowTimes, simulate_flows
 from windtunnel.engine.lowering import Phase, SegmentSummary, reduce_segment
 from windtunnel.engine.memory import MemoryCurve, PoolCurve, memory_curve
 from windtunnel.engine.symmetry import equitable_partition, quotient_resources
 from windtunnel.engine.timeline import ProgramError, bound, simulate
 
 __all__ = [
+    "FlowTimes",
     "MemoryCurve",
     "Phase",
     "PoolCurve",
@@ -21,4 +23,5 @@ __all__ = [
     "reduce_segment",
     "reserved_bytes",
     "simulate",
+    "simulate_flows",
 ]
