@@ -99,6 +99,8 @@ def _linear_attention(model: ModelSpec) -> int:
     """Gated delta rule layer (Yang et al. 2024, arXiv 2412.06464) as Qwen3-Next lays it out."""
     keys = model.linear_num_key_heads * model.linear_key_head_dim
     values = model.linear_num_value_heads * model.linear_value_head_dim
+    if model.linear_attention_kind == "decayed":  # queries, keys, values, gate, output; one norm
+        return model.hidden_size * (2 * keys + 3 * values) + values
     projection = model.hidden_size * (2 * keys + 2 * values + 2 * model.linear_num_value_heads)
     convolution = (2 * keys + values) * model.conv_kernel
     return (

@@ -107,6 +107,9 @@ class Operator:
     size_bytes: float = 0.0
     """COLLECTIVE: bytes of the full (gathered) tensor."""
     backward_size_bytes: float = 0.0
+    return_size_bytes: float = 0.0
+    """COLLECTIVE of two flows: bytes that come back while `size_bytes` go ahead."""
+    backward_return_size_bytes: float = 0.0
     overlap_with: str = ""
     """COLLECTIVE: operator beside which it may run (set by overlap passes)."""
     recompute_repeats: bool = True

@@ -39,7 +39,7 @@ def mamba2(model: ModelSpec, batch: Batch, style: Style) -> Parts:
             "scan", "mamba", Kind.SCAN, "heads", m=t, forward_flop=scan_flop, backward_flop_ratio=3.0 + again,
             forward_bytes=6 * inner * t * 2 + 4 * states, backward_bytes=14 * inner * t * 2 + 9 * states,
             fp32_forward_bytes=4 * states, fp32_backward_bytes=9 * states,
-            seq_len=batch.seq_len, params=3 * heads, forward_kernels=5, backward_kernels=14,
+            seq_len=batch.seq_len, params=3 * heads, forward_kernels=5, backward_kernels=14, heads=heads, d_qk=n, d_v=p,
         ),
         Operator(
             "gated_norm", "mamba", Kind.POINTWISE, "features", forward_bytes=4 * inner * t * 2,
@@ -79,7 +79,7 @@ def linear_attention(model: ModelSpec, batch: Batch, style: Style) -> Parts:
         Operator(
             "scan", "mamba", Kind.SCAN, "heads", m=t, forward_flop=scan_flop, forward_bytes=8 * value * t * 2,
             backward_bytes=16 * value * t * 2, seq_len=batch.seq_len, params=2 * hv, forward_kernels=6,
-            backward_kernels=10,
+            backward_kernels=10, heads=hv, d_qk=dk, d_v=dv,
         ),
         Operator(
             "gated_norm", "mamba", Kind.POINTWISE, "features", forward_bytes=4 * value * t * 2,
@@ -91,6 +91,45 @@ def linear_attention(model: ModelSpec, batch: Batch, style: Style) -> Parts:
         Tensor("in_proj_out", wide * t, "column", producer="qkv", consumers=("mamba",)),
         Tensor("conv_out", (2 * key + value) * t, "column", producer="mamba", consumers=("mamba",)),
         Tensor("scan_states", t / c * hv * dk * dv, "heads", 4.0, producer="mamba", consumers=("mamba",)),
+        Tensor("scan_out", value * t, "column", producer="mamba", consumers=("mamba", "proj")),
+        Tensor("gated_out", value * t, "column", producer="mamba", consumers=("proj",)),
+    ]
+    return Parts(operators, tensors, sum(op.params for op in operators))
+
+
+LIGHTNING_BLOCK = 64.0
+"""Tokens of a block whose scores stay on chip (Qin et al. 2024, arXiv 2401.04658, lightning attention 2, A100)."""
+
+
+def decayed_attention(model: ModelSpec, batch: Batch, style: Style) -> Parts:
+    """Linear attention with a fixed decay: keys times values are summed block by block, states stay on chip.
+
+    FLOPs per token and head: causal scores and values inside a block c·(d_k + d_v), states 4·d_k·d_v. Traffic forward:
+    queries, keys and values read, outputs written; backward all of them with the outputs' gradients twice (one pass
+    per direction of the sum), three gradients written.
+    Source: Qin et al. 2024 (arXiv 2401.04658), algorithms 1 and 2; Qin et al. 2023 (arXiv 2307.14995) for the gate.
+    """
+    t, h, c = batch.tokens, float(model.hidden_size), LIGHTNING_BLOCK
+    hk, hv = float(model.linear_num_key_heads), float(model.linear_num_value_heads)
+    dk, dv = float(model.linear_key_head_dim), float(model.linear_value_head_dim)
+    key, value = hk * dk, hv * dv
+    wide = 2 * key + 2 * value
+    operators, tensors = norm_and_residual(model, t, style, "attn")
+    operators += [
+        Operator("in_proj", "qkv", Kind.GEMM, "column", m=t, n=wide, k=h, params=h * wide, number_class="linear"),
+        Operator(
+            "scan", "mamba", Kind.SCAN, "heads", m=t, forward_flop=t * hv * (c * (dk + dv) + 4 * dk * dv),
+            forward_bytes=(2 * key + 2 * value) * t * 2, backward_bytes=(6 * key + 5 * value) * t * 2,
+            seq_len=batch.seq_len, forward_kernels=1, backward_kernels=2, heads=hv, d_qk=dk, d_v=dv,
+        ),
+        Operator(
+            "gated_norm", "mamba", Kind.POINTWISE, "features", forward_bytes=4 * value * t * 2,
+            backward_bytes=6 * value * t * 2, params=value,
+        ),
+        Operator("out_proj", "proj", Kind.GEMM, "row", m=t, n=h, k=value, params=h * value, number_class="linear"),
+    ]  # fmt: skip
+    tensors += [
+        Tensor("in_proj_out", wide * t, "column", producer="qkv", consumers=("mamba",)),
         Tensor("scan_out", value * t, "column", producer="mamba", consumers=("mamba", "proj")),
         Tensor("gated_out", value * t, "column", producer="mamba", consumers=("proj",)),
     ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -135,6 +136,9 @@ class NetworkModel:
             rate = clock.Rates(rate.up * self.params.up.all_to_all_efficiency, rate.up_switch, rate.out)
             return self._time(op, traffic, rate, thin, "simple", "all_to_all", place)
         if op == "send_recv" and algorithm is None:
+            if self.cluster.scale_up.flow_bytes_per_s is not None:
+                up = np.minimum(rate.up, self.cluster.scale_up.flow_bytes_per_s)
+                rate = clock.Rates(np.asarray(up), rate.up_switch, rate.out)
             return self._time(
                 op, collectives.get("send_recv").traffic(op, size, place), rate, thin, "simple", "send_recv", place
             )
@@ -167,6 +171,21 @@ class NetworkModel:
             raise ValueError(f"algorithm = {algorithm}: {self.cluster.scale_up.id} has no in_network_reduction")
         if algorithm.startswith("collnet") and not self.cluster.scale_out.in_network_reduction:
             raise ValueError(f"algorithm = {algorithm}: the scale-out network has no in_network_reduction")
+
+    def two_flows(self, ahead: float, back: float, place: GroupPlacement) -> CollectiveTime:
+        """Two messages at once from every rank, to two peers: `ahead` bytes one way and `back` bytes another.
+
+        Each takes its own path between two ranks; together they cannot pass what a rank's port sends. On a switch one
+        message fills the port, so they take as long as one after the other; direct links to every peer, or a port
+        wider than one message, let them run side by side. A NIC carries both.
+        """
+        both = self.collective("send_recv", ahead + back, place)
+        if float(place.num_domains) > 1:
+            return both
+        one = self.collective("send_recv", max(ahead, back), place)
+        port = self.cluster.scale_up.bytes_per_s * self.params.scale_up_scale * self.params.up.efficiency
+        seconds = np.maximum(one.alone_s, one.latency_s + (ahead + back) / port)
+        return replace(both, alone_s=np.minimum(seconds, both.alone_s), channels=2.0 * both.channels)
 
     def p2p(
         self, nbytes: npt.ArrayLike, crosses_domain: npt.ArrayLike = False, sharers: npt.ArrayLike | None = None

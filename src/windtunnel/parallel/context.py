@@ -1,7 +1,9 @@
-"""Context parallelism: ring, all-to-all, all-gather and their hybrid.
+"""Context parallelism: ring, token ring, all-to-all, all-gather and their hybrid; states of linear attention.
 
 Sources: Liu et al. 2023 (arXiv 2310.01889) for the ring, Jacobs et al. 2023 (arXiv 2309.14509) for the all-to-all form,
-Fang and Zhao 2024 (arXiv 2405.07719) for the hybrid, Llama 3 (arXiv 2407.21783) for the all-gather of keys and values.
+Fang and Zhao 2024 (arXiv 2405.07719) for the hybrid, Llama 3 (arXiv 2407.21783) for the all-gather of keys and values,
+Wang et al. 2024 (arXiv 2412.20501) for the token ring, Sun et al. 2024 (arXiv 2404.02882) for states from rank to rank
+and Sun et al. 2025 (arXiv 2502.07563) for their all-gather.
 """
 
 from __future__ import annotations
@@ -10,6 +12,11 @@ from dataclasses import replace
 
 from windtunnel.graph import Kind, Operator
 from windtunnel.parallel.resolve import ResolvedPlan
+
+LSE_BYTES = 4.0
+"""Of the log-sum-exp that travels with a partial output: fp32, one a row and head."""
+_PASSED_ON = ("ring", "token_ring")
+"""Kinds under which states of linear attention go from rank to rank; else they are gathered."""
 
 
 def context_parallel(operators: list[Operator], plan: ResolvedPlan, *, eager_merge: bool = False) -> list[Operator]:
@@ -21,16 +28,14 @@ def context_parallel(operators: list[Operator], plan: ResolvedPlan, *, eager_mer
     """
     if plan.cp == 1:
         return operators
-    a2a = {"ring": 1, "all_gather": 1, "all_to_all": plan.cp, "hybrid": plan.cp_all_to_all}[plan.cp_kind]
+    a2a = {"ring": 1, "all_gather": 1, "token_ring": 1, "all_to_all": plan.cp, "hybrid": plan.cp_all_to_all}[
+        plan.cp_kind
+    ]
     ring = plan.cp // a2a
     out: list[Operator] = []
     for op in operators:
         if op.kind == Kind.SCAN:
-            states = Operator(
-                f"cp_states_{op.name}", "cp_comm", Kind.COLLECTIVE, "full", collective="send_recv",
-                backward_collective="send_recv", axis="cp", size_bytes=4 * op.heads, backward_size_bytes=4 * op.heads,
-            )  # fmt: skip
-            out += [op, states]
+            out += [_states(op, plan), op]
             continue
         if op.kind != Kind.ATTENTION:
             out.append(op)
@@ -52,8 +57,12 @@ def context_parallel(operators: list[Operator], plan: ResolvedPlan, *, eager_mer
                 out.append(replace(local, seq_len=op.seq_len))
             else:
                 # each step runs on a (chunk, chunk) pair: shorter kernels, and partial results are merged in fp32
-                exchange = _exchange(f"cp_ring_{op.name}", "ring_exchange", "cp_ring", step_kv * (ring - 1), op.name)
-                out.append(replace(exchange, backward_size_bytes=2 * step_kv * (ring - 1)))
+                if plan.cp_kind == "token_ring":
+                    out.append(_token_exchange(op, q_bytes, o_bytes, ring))
+                else:
+                    moved = step_kv * (ring - 1)
+                    exchange = _exchange(f"cp_ring_{op.name}", "ring_exchange", "cp_ring", moved, op.name)
+                    out.append(replace(exchange, backward_size_bytes=2 * moved))
                 out.append(
                     replace(
                         local,
@@ -76,6 +85,38 @@ def context_parallel(operators: list[Operator], plan: ResolvedPlan, *, eager_mer
         if a2a > 1:
             out.append(_exchange(f"cp_collect_{op.name}", "all_to_all", "cp_a2a", o_bytes * a2a, ""))
     return out
+
+
+def _states(op: Operator, plan: ResolvedPlan) -> Operator:
+    """Running states (keys times values, fp32) that ranks pass on before their scan, whatever the sequence's length.
+
+    From rank to rank each layer waits for one message (ranks run behind one another by as much, which is not repeated
+    from layer to layer); an all-gather brings everybody's states at once.
+    """
+    sequences = op.m * plan.cp / op.seq_len if op.seq_len else 1.0
+    size = sequences * op.heads * op.d_qk * op.d_v * 4.0
+    collective = "send_recv" if plan.cp_kind in _PASSED_ON else "all_gather"
+    if collective == "all_gather":
+        size *= plan.cp
+    return Operator(
+        f"cp_states_{op.name}", "cp_comm", Kind.COLLECTIVE, "full", collective=collective,
+        backward_collective=collective, axis="cp", size_bytes=size, backward_size_bytes=size,
+    )  # fmt: skip
+
+
+def _token_exchange(op: Operator, q_bytes: float, o_bytes: float, ring: int) -> Operator:
+    """Queries go ahead while partial outputs come back: two flows in opposite directions beside attention.
+
+    `size_bytes` is what goes ahead, `return_size_bytes` what comes back, over all steps. Backward queries, their
+    outputs' gradients and two statistics a row go ahead, gradients of queries come back.
+    """
+    rows = op.m * op.heads * LSE_BYTES
+    steps = ring - 1
+    exchange = _exchange(f"cp_ring_{op.name}", "token_exchange", "cp_ring", q_bytes * steps, op.name)
+    return replace(
+        exchange, backward_size_bytes=(q_bytes + o_bytes + 2 * rows) * steps,
+        return_size_bytes=(o_bytes + rows) * steps, backward_return_size_bytes=q_bytes * steps,
+    )  # fmt: skip
 
 
 def _merge_bytes(element_bytes: float, eager: bool) -> float:

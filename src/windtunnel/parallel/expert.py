@@ -56,17 +56,51 @@ def expert_parallel(
                     backward_kernels=0,
                 )  # fmt: skip
         if op.name == "permute":
-            out.append(op)
-            if plan.ep > 1:
-                out.append(_all_to_all("ep_dispatch", operators, plan, hidden, imbalance))
-            if plan.etp > 1:
-                out.append(_expert_tensor("etp_gather", "all_gather", "reduce_scatter", operators, hidden, imbalance))
+            out += [op, *_to_experts(operators, plan, hidden, imbalance)]
             continue
-        if op.name == "unpermute" and plan.etp > 1:
-            out.append(_expert_tensor("etp_reduce", "reduce_scatter", "all_gather", operators, hidden, imbalance))
-        if op.name == "unpermute" and plan.ep > 1:
-            out.append(_all_to_all("ep_combine", operators, plan, hidden, imbalance))
+        if op.name == "unpermute":
+            out += [*_from_experts(operators, plan, hidden, imbalance), op]
+            if plan.expert_tokens == "dropped" and plan.tp > 1:
+                tokens = hidden * op_tokens(operators) * 2.0
+                out.append(_shared("tp_gather_tokens", "all_gather", "", "tp", tokens))
+            continue
         out.append(op)
+    return out
+
+
+def op_tokens(operators: list[Operator]) -> float:
+    """Tokens of this rank before routing."""
+    return next(op.m for op in operators if op.name == "router")
+
+
+def _to_experts(operators: list[Operator], plan: ResolvedPlan, hidden: float, imbalance: float) -> list[Operator]:
+    """What brings tokens to the ranks of their experts."""
+    rows = _rows_bytes(operators, hidden, imbalance)
+    out = []
+    if plan.expert_tokens == "dropped" and plan.tp > 1:  # backward brings back the parts that others sent
+        out.append(_shared("tp_gather_dropped", "", "all_gather", "tp", hidden * op_tokens(operators) * 2.0))
+    if plan.ep > 1:
+        out.append(_all_to_all("ep_dispatch", rows, plan))
+    if plan.etp > 1 and plan.expert_tokens == "split":
+        out.append(_shared("etp_gather", "all_gather", "reduce_scatter", "etp", rows))
+    elif plan.etp > 1:
+        if plan.expert_tokens == "dropped":
+            out.append(_shared("etp_gather", "all_gather", "", "etp", rows))
+        out.append(_shared("etp_input", "", "all_reduce", "etp", rows))
+    return out
+
+
+def _from_experts(operators: list[Operator], plan: ResolvedPlan, hidden: float, imbalance: float) -> list[Operator]:
+    """What brings their results back."""
+    rows = _rows_bytes(operators, hidden, imbalance)
+    out = []
+    if plan.etp > 1 and plan.expert_tokens == "split":
+        out.append(_shared("etp_reduce", "reduce_scatter", "all_gather", "etp", rows))
+    elif plan.etp > 1:
+        backward = "all_gather" if plan.expert_tokens == "dropped" else ""
+        out.append(_shared("etp_reduce", "all_reduce", backward, "etp", rows))
+    if plan.ep > 1:
+        out.append(_all_to_all("ep_combine", rows, plan))
     return out
 
 
@@ -76,20 +110,18 @@ def _rows_bytes(operators: list[Operator], hidden: float, imbalance: float) -> f
     return grouped.m * hidden * grouped.element_bytes * imbalance
 
 
-def _all_to_all(name: str, operators: list[Operator], plan: ResolvedPlan, hidden: float, imbalance: float) -> Operator:
-    size = _rows_bytes(operators, hidden, imbalance) / plan.etp
+def _all_to_all(name: str, rows: float, plan: ResolvedPlan) -> Operator:
+    """Ranks that share an expert carry a part of its rows each; with replicated tokens each carries all of them."""
+    size = rows if plan.expert_tokens == "replicated" else rows / plan.etp
     return Operator(
         name, "ep_comm", Kind.COLLECTIVE, "full", collective="all_to_all", backward_collective="all_to_all", axis="ep",
         size_bytes=size, backward_size_bytes=size,
     )  # fmt: skip
 
 
-def _expert_tensor(
-    name: str, forward: str, backward: str, operators: list[Operator], hidden: float, imbalance: float
-) -> Operator:
-    """Routed rows are gathered over the ranks that share an expert, and their results reduced."""
-    size = _rows_bytes(operators, hidden, imbalance)
+def _shared(name: str, forward: str, backward: str, axis: str, size: float) -> Operator:
+    """A collective of ranks that share an expert, or a layer: routed rows gathered, partial results summed."""
     return Operator(
-        name, "ep_comm", Kind.COLLECTIVE, "full", collective=forward, backward_collective=backward, axis="etp",
+        name, "ep_comm", Kind.COLLECTIVE, "full", collective=forward, backward_collective=backward, axis=axis,
         size_bytes=size, backward_size_bytes=size,
     )  # fmt: skip

@@ -7,7 +7,7 @@ Sources: Chen et al. 2016 (arXiv 1604.06174); Korthikanti et al. 2022 (arXiv 220
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from windtunnel.graph import Block, Kind, Operator, Tensor
 from windtunnel.specs.plan import Recompute
@@ -81,7 +81,11 @@ def recompute_block(
             while last > 0 and operators[last].name in _FINAL:
                 last -= 1
             again = operators[: last + 1]
-        repeats = {op.name: 1.0 for op in again if op.recompute_repeats}
+        repeats = {
+            op.name: 1.0
+            for op in again
+            if op.recompute_repeats and not (policy.keep_collectives and op.kind == Kind.COLLECTIVE)
+        }
         return Recomputed(repeats, kept, tuple(t for t in tensors if t.producer))
     modules: set[str] = set()
     for name in policy.modules:
@@ -146,3 +150,16 @@ def _per_op(tensors: tuple[Tensor, ...], operators: list[Operator], compiled: bo
         else:
             dropped.append(t)
     return Recomputed(repeats, tuple(kept), tuple(dropped))
+
+
+def with_collective_results(block: Block, operators: list[Operator], cp: int) -> Block:
+    """The block with what its forward collectives bring as tensors that stay from forward to backward.
+
+    Source: Singh et al. 2023 (arXiv 2303.06318), communication-aware checkpointing.
+    """
+    brought = tuple(
+        Tensor(f"{op.name}_result", op.size_bytes * cp / 2.0, "full")
+        for op in operators
+        if op.kind == Kind.COLLECTIVE and op.collective and op.recompute_repeats
+    )
+    return replace(block, tensors=(*block.tensors, *brought))

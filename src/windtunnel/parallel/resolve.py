@@ -64,6 +64,7 @@ class ResolvedPlan:
     collective_library: str | None = None
     copies: int = 1
     """Copies of the model that a pipeline holds (DualPipe: 2); `stage_layers` repeats for each."""
+    expert_tokens: str = "split"
 
     @property
     def expert_dp(self) -> int:
@@ -158,6 +159,9 @@ def resolve(
     if a2a > 1 and model.num_attention_heads % (plan.tp * a2a) and model.num_attention_heads % plan.tp == 0:
         rule = f"attention by all_to_all needs tp · {a2a} to divide num_attention_heads {model.num_attention_heads}"
         problems.add("plan.cp", plan.cp, rule)
+    if plan.expert_tokens != "split" and (plan.etp != plan.tp or (plan.tp > 1 and switch(plan.sp, behaviour.sp))):
+        rule = f"needs etp = tp ({plan.tp}) and sp false; with sequence parallelism tokens are split"
+        problems.add("plan.expert_tokens", plan.expert_tokens, rule)
     _check_training(model, training, problems)
     _check_collectives(plan, cluster, problems)
     depth = len(model.layer_kinds())
@@ -215,6 +219,7 @@ def resolve(
         training.cuda_graphs or behaviour.cuda_graphs, training.moe_dispatcher or behaviour.dispatcher, float(vocab),
         tuple(layers) * copies, plan.order, behaviour.tp_regather, behaviour.tp_bulk_overlap and over.tp is None,
         tuple(sorted(plan.collectives.items())), plan.collective_library, copies,
+        plan.expert_tokens,
     )  # fmt: skip
 
 

@@ -347,9 +347,14 @@ class Lowering:
         n = float(place.size)
         if n <= 1:
             return last
-        if operation == "ring_exchange":
+        beside = operation in ("ring_exchange", "token_exchange")
+        if beside:
             steps = n - 1
-            one = p.network.collective("send_recv", size / steps, _pair(place))
+            if operation == "ring_exchange":
+                one = p.network.collective("send_recv", size / steps, _pair(place))
+            else:
+                back = op.backward_return_size_bytes if phase == "B" else op.return_size_bytes
+                one = p.network.two_flows(size / steps, back / steps, _pair(place))
             seconds, up, out = (
                 float(one.alone_s) * steps,
                 float(one.work_scale_up_bytes) * steps,
@@ -381,7 +386,7 @@ class Lowering:
             min(channels / p.device.num_sms, 0.5), hbm, up, out, module=op.module, phase=phase, beside=op.overlap_with,
             ranks=n, operation=operation, kind="collective", algorithm=str(one.algorithm), latency_s=latency,
         )  # fmt: skip
-        if operation == "ring_exchange":
+        if beside:
             # runs beside the attention: forward it precedes it, backward it is met after it
             met = last >= 0 and segment.launches[last].name == op.overlap_with
             if met:

@@ -75,6 +75,9 @@ class LinkSpec(Spec):
     name: str = ""
     bytes_per_s: BytesPerS = Field(gt=0)
     """One direction, per endpoint (device for scale-up, port for scale-out)."""
+    flow_bytes_per_s: BytesPerS | None = Field(default=None, gt=0)
+    """Most that one message between two endpoints reaches, where it is less than the port (cards behind unlike PCIe
+    switches, copies through the host); absent: what the link's family reaches."""
     latency_s: Seconds = Field(default=2e-6, ge=0)
     topology: Literal["switch", "mesh", "ring", "torus", "host"] = "switch"
     torus_axes: int = 0

@@ -98,6 +98,9 @@ class ModelSpec(Spec):
     linear_num_value_heads: int = Field(default=0, ge=0)
     linear_key_head_dim: int = Field(default=0, ge=0)
     linear_value_head_dim: int = Field(default=0, ge=0)
+    linear_attention_kind: Literal["gated_delta", "decayed"] = "gated_delta"
+    """`gated_delta` with a short convolution before it (Qwen3-Next), or `decayed`: keys times values summed under a
+    fixed decay, without convolution (TransNormerLLM, RetNet, lightning attention)."""
     full_attention_interval: int | None = Field(default=None, gt=0)
     """Every n-th layer uses full attention, the others linear attention (Qwen3-Next)."""
     # -- encoder-decoder (num_hidden_layers counts both), vision

@@ -37,6 +37,9 @@ class Recompute(Spec):
     """Whether a block's recomputation ends with the last tensor that backward needs; absent: as the framework does
     (PyTorch's checkpoints from 2.1 on)."""
 
+    keep_collectives: bool = False
+    """Full recomputation keeps what collectives brought and does not repeat them."""
+
     @field_validator("num_layers", mode="before")
     @classmethod
     def _counts(cls, value: Any) -> Any:
@@ -75,11 +78,17 @@ class PlanSpec(Spec):
     vpp: Count = 1
     """Model chunks per pipeline stage."""
     cp: Count = 1
-    cp_kind: Literal["ring", "all_to_all", "hybrid", "all_gather"] = "ring"
+    cp_kind: Literal["ring", "all_to_all", "hybrid", "all_gather", "token_ring"] = "ring"
+    """How ranks of a sequence exchange: keys and values in a ring, heads by all-to-all, both, keys and values gathered,
+    or queries ahead and partial outputs back (`token_ring`)."""
     cp_all_to_all: Count = 1
     """`hybrid`: size of the inner all-to-all axis; divides cp."""
     ep: Count = 1
     etp: Count = 1
+    expert_tokens: Literal["split", "replicated", "dropped"] = "split"
+    """Tokens of ranks that share a layer (tp > 1) on their way to experts: each rank has its own part (`split`, sequence
+    parallelism); all have the same ones and each sends them (`replicated`), or each sends its part and they are gathered
+    again (`dropped`); the latter two need sp false and etp = tp."""
     dp: Count | Literal["auto"] = "auto"
     zero: int = Field(default=1, ge=0, le=3)
     shard_group: Count | None = None

@@ -55,7 +55,7 @@ class Space(Spec):
     pp: tuple[Count, ...] | None = None
     vpp: tuple[Count, ...] | None = None
     cp: tuple[Count, ...] | None = None
-    cp_kind: tuple[Literal["ring", "all_to_all", "hybrid", "all_gather"], ...] | None = None
+    cp_kind: tuple[Literal["ring", "all_to_all", "hybrid", "all_gather", "token_ring"], ...] | None = None
     cp_all_to_all: tuple[Count, ...] | None = None
     ep: tuple[Count, ...] | None = None
     etp: tuple[Count, ...] | None = None

@@ -18,7 +18,7 @@ from windtunnel.network.model import NetworkModel
 from windtunnel.parallel.context import context_parallel
 from windtunnel.parallel.expert import FUSED_DISPATCHERS, expert_parallel
 from windtunnel.parallel.precision import MATRIX_FORMAT, Recipe, kept_bytes_scale, quantised_gathers, recipe
-from windtunnel.parallel.recompute import Recomputed, recompute_block, recomputing
+from windtunnel.parallel.recompute import Recomputed, recompute_block, recomputing, with_collective_results
 from windtunnel.parallel.resolve import ResolvedPlan
 from windtunnel.parallel.tensor import tensor_bytes, tensor_parallel
 from windtunnel.pricing.launches import Lowering, Pricing
@@ -284,6 +284,12 @@ def _price(
     if training.phase == "lora":
         targets = (training.lora or LoraSpec()).targets
         g = replace(g, blocks={kind: without_frozen_inputs(block, targets) for kind, block in g.blocks.items()})
+    if plan.recompute.keep_collectives and plan.recompute.policy == "full":
+        brought = {
+            kind: with_collective_results(block, local_block(block, model, training, plan, batch.tokens), plan.cp)
+            for kind, block in g.blocks.items()
+        }
+        g = replace(g, blocks=brought)
     pricing = Pricing(
         cluster.device, coefficients,
         recipe(training.precision, coefficients, compiled=compiled, fused_quantise=bool(training.fused_permute)),

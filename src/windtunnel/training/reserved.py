@@ -74,7 +74,7 @@ def communication_buffer_bytes(parts: Parts, plan: ResolvedPlan) -> float:
         total += ring(parts.mesh.placement("tp"))
     if plan.cp > 1:
         place = parts.mesh.placement("cp")
-        total += peers(place, 1.0 if plan.cp_kind == "ring" else float(place.size))
+        total += peers(place, 1.0 if plan.cp_kind == "ring" else float(place.size))  # token rings return straight
     if plan.pp > 1:
         total += 2 * peers(parts.mesh.placement("pp"), 1.0)
     if plan.ep > 1 and plan.dispatcher in ("alltoall", "allgather"):

@@ -232,7 +232,10 @@ def _parallel(prepared: Prepared, to: _Arguments) -> None:
         to.add("--num-virtual-stages-per-pipeline-rank", plan.vpp)
     to.add("--context-parallel-size", plan.cp)
     if plan.cp > 1:
-        to.add("--cp-comm-type", CP_COMM[plan.cp_kind])
+        if plan.cp_kind in CP_COMM:
+            to.add("--cp-comm-type", CP_COMM[plan.cp_kind])
+        else:
+            to.draft.lacks(f"context parallelism by {plan.cp_kind}: queries stay and keys and values move")
         if plan.cp_kind == "hybrid":
             sizes = (plan.cp_all_to_all, plan.cp // plan.cp_all_to_all)
             to.add("--hierarchical-context-parallel-sizes", *sizes)

@@ -168,7 +168,10 @@ def _parallel(prepared: Prepared, to: _Settings) -> None:
         to.set(f"model.account_for_{end}_in_pipeline_split", False)
     to.set("model.context_parallel_size", plan.cp)
     if plan.cp > 1:
-        to.set("model.cp_comm_type", CP_COMM[plan.cp_kind])
+        if plan.cp_kind in CP_COMM:
+            to.set("model.cp_comm_type", CP_COMM[plan.cp_kind])
+        else:
+            draft.lacks(f"context parallelism by {plan.cp_kind}: queries stay and keys and values move")
         if plan.cp_kind == "hybrid":
             sizes = [plan.cp_all_to_all, plan.cp // plan.cp_all_to_all]
             to.set("model.hierarchical_context_parallel_sizes", sizes)

@@ -1,0 +1,79 @@
+"""Step times of a token ring on four cards, from the network model and the ring's own step."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from windtunnel import catalog
+from windtunnel.network.groups import GroupPlacement
+from windtunnel.network.model import NetworkModel
+from windtunnel.papers import ClaimResult
+from windtunnel.papers.claims import Measure, Values, load, results
+from windtunnel.parallel.context import LSE_BYTES
+from windtunnel.specs.cluster import ClusterRef
+
+TITLE = "TokenRing, bidirectional ring attention (Wang et al. 2024)"
+
+
+def setting() -> Values:
+    """The settings and claims, as written in `setting.yaml`."""
+    return load(__package__ or "windtunnel.papers.tokenring")
+
+
+def fixed(name: str) -> Any:
+    """One value that the authors give."""
+    return setting()["fixed"][name]["value"]
+
+
+def query_bytes() -> float:
+    """Queries of one rank; its outputs, its keys and its values are as large each."""
+    return float(fixed("tokens") / fixed("gpus") * fixed("heads") * fixed("head_dim") * fixed("element_bytes"))
+
+
+def step_ms(values: Values, ahead: float, back: float) -> float:
+    """Milliseconds of a step's messages between cards whose single message has the ring's rate."""
+    flow = 2.0 * query_bytes() / (fixed("ring_step_ms") * 1e-3)
+    # the port's rate is stated as reached; the family's own factor is taken out
+    link = {"id": "pcie", "family": "pcie4", "latency_s": "2.5 us", "topology": "host"}
+    plain = catalog.resolve_cluster(
+        ClusterRef.model_validate(
+            {"device": "a10-24gb", "nodes": 1, "devices_per_node": fixed("gpus"), "scale_up": link | {"bytes_per_s": 1e9}}
+        )
+    )
+    factor = NetworkModel(plain).params.up.efficiency
+    port = {"bytes_per_s": values["port_gb_per_s"] * 1e9 / factor, "flow_bytes_per_s": flow}
+    cluster = plain.model_copy(update={"scale_up": plain.scale_up.model_copy(update=port)})
+    one, two = np.asarray(1.0), np.asarray(2.0)
+    pair = GroupPlacement(two, two, one, two, one, one, one)
+    network = NetworkModel(cluster)
+    found = network.two_flows(ahead, back, pair) if back else network.collective("send_recv", ahead, pair)
+    return 1e3 * float(found.alone_s)
+
+
+def queries(values: Values) -> float:
+    """A step without outputs to send back."""
+    return step_ms(values, query_bytes(), 0.0)
+
+
+def both(values: Values) -> float:
+    """A step with queries ahead, outputs and their statistics back."""
+    rows = fixed("tokens") / fixed("gpus") * fixed("heads") * LSE_BYTES
+    return step_ms(values, query_bytes(), query_bytes() + rows)
+
+
+def gain(values: Values) -> float:
+    """Three steps of the ring over the same of a token ring: two with queries alone, one with both, outputs at last."""
+    ring = (fixed("gpus") - 1) * fixed("ring_step_ms")
+    return float(ring / (2.0 * queries(values) + both(values) + queries(values)))
+
+
+def measures() -> dict[str, Measure]:
+    """Claim → how it is measured, in the order of the table."""
+    return {"step/queries": queries, "step/both": both, "throughput": gain}
+
+
+def run() -> list[ClaimResult]:
+    """The published step times, and whether the exchange gets faster."""
+    return results(setting(), "tokenring", measures())

@@ -1,0 +1,76 @@
+"""Attention's memory traffic by the size of the cache, with the blocking that moves least.
+
+Fuses attention as `flash-attention` does, and charges the fused kernel with the words that `cost/attention_io.py` counts
+for a cache of the given size: a kernel that is bound by them takes their time. What it costs: scores computed again in
+backward; with a small cache more traffic than unfused attention.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from windtunnel.cost.attention_io import attention_words
+from windtunnel.graph import ModelGraph
+from windtunnel.program.segment import Launch, Segment
+from windtunnel.specs.cluster import ClusterSpec
+from windtunnel.techniques import REGISTRY
+from windtunnel.techniques.base import Knob, Limits, Paper, Technique
+from windtunnel.techniques.published.flash_attention import TECHNIQUE as FLASH
+from windtunnel.techniques.published.flash_attention import fused
+
+BACKWARD_WORDS = 2.5
+"""Words backward over forward: five products against two pass the same tiles (arXiv 2205.14135, appendix B)."""
+WORD_BYTES = 2.0
+
+
+def _graph(graph: ModelGraph, knobs: dict[str, Any]) -> ModelGraph:
+    return fused(graph)
+
+
+def _charged(x: Launch, cluster: ClusterSpec, cache_words: float) -> Launch:
+    """The launch with the traffic of its cache; `shape` is (pairs, heads, d_qk, d_v)."""
+    pairs, heads, d_qk, d_v = x.shape
+    n = max(int(pairs**0.5), 1)
+    words = attention_words(n, int((d_qk + d_v) / 2), cache_words) * heads * (BACKWARD_WORDS if x.phase == "D" else 1.0)
+    moved = words * WORD_BYTES
+    return replace(
+        x, hbm_bytes=moved, alone_s=max(x.alone_s, moved / cluster.device.memory_bytes_per_s)
+    )
+
+
+def _segment(segment: Segment, cluster: ClusterSpec, knobs: dict[str, Any]) -> Segment:
+    cache = (knobs["cache_kib"] * 1024.0 or cluster.device.l2_bytes) / WORD_BYTES
+    launches = [_charged(x, cluster, cache) if x.kind == "attention" and x.shape else x for x in segment.launches]
+    return replace(segment, launches=launches)
+
+
+assert FLASH.limits is not None
+TECHNIQUE = Technique(
+    id="flash-io-bound",
+    family="long-seq",
+    summary="attention's traffic by the size of the cache, with the blocking that moves least",
+    paper=Paper(
+        "The I/O Complexity of Attention, or How Optimal is Flash Attention?",
+        2024,
+        "https://arxiv.org/abs/2402.07443",
+        "Saha, Ye",
+        "ICML 2024",
+    ),
+    levels=("graph", "segment"),
+    knobs={"cache_kib": Knob(0.0, 0.0, 1048576.0, "cache that tiles live in, KiB; 0: the device's last-level cache")},
+    edits=(("graph", "attention"), ("segment", "attention traffic")),
+    graph=_graph,
+    segment=_segment,
+    saves="score traffic",
+    experiment="flash_io_bound",
+    limits=Limits(
+        FLASH.limits.scenario,
+        free={"training": {"attention": "flash2"}},
+        # one row of a head does not fit: scores are written, and operands read again and again
+        costly={"cache_kib": 0.1},
+        repeats_work=True,
+    ),
+)
+
+REGISTRY.add(TECHNIQUE.id, TECHNIQUE)
