@@ -17,6 +17,8 @@ _MODULE_SETS: dict[str, tuple[str, ...]] = {
     "mlp": ("fc1", "mlp_act", "fc2"),
     "moe": ("router", "permute", "moe", "moe_act", "shared_experts", "ep_comm"),
 }
+RESULT = "_result"
+"""Ends the name of a tensor that holds what a collective brought."""
 _FINAL = frozenset({"fc2", "shared_fc2", "expert_fc2", "unpermute", "ep_combine", "out_proj"})
 _DENSE_END = frozenset({"fc2", "shared_fc2"})
 _DISCARDS_OUTPUT = frozenset({"norm", "mlp_act", "moe_act", "mla_up_proj"})
@@ -72,7 +74,7 @@ def recompute_block(
     if policy.policy == "none" or block.kind in ("embedding", "head"):
         return Recomputed({}, tensors, ())
     if policy.policy == "full":
-        kept = tuple(t for t in tensors if t.producer == "")
+        kept = tuple(t for t in tensors if t.producer == "" or t.name.endswith(RESULT))
         again = operators
         if early_stop:
             producers = {t.producer for t in tensors if t.producer}
@@ -86,7 +88,7 @@ def recompute_block(
             for op in again
             if op.recompute_repeats and not (policy.keep_collectives and op.kind == Kind.COLLECTIVE)
         }
-        return Recomputed(repeats, kept, tuple(t for t in tensors if t.producer))
+        return Recomputed(repeats, kept, tuple(t for t in tensors if t not in kept))
     modules: set[str] = set()
     for name in policy.modules:
         modules |= set(_MODULE_SETS.get(name, (name,)))
@@ -157,9 +159,11 @@ def with_collective_results(block: Block, operators: list[Operator], cp: int) ->
 
     Source: Singh et al. 2023 (arXiv 2303.06318), communication-aware checkpointing.
     """
-    brought = tuple(
-        Tensor(f"{op.name}_result", op.size_bytes * cp / 2.0, "full")
-        for op in operators
-        if op.kind == Kind.COLLECTIVE and op.collective and op.recompute_repeats
-    )
+    brought, module = [], operators[0].module
+    for op in operators:
+        if op.kind != Kind.COLLECTIVE:
+            module = op.module
+        elif op.collective and op.recompute_repeats:
+            size = op.size_bytes * cp / 2.0
+            brought.append(Tensor(op.name + RESULT, size, "full", producer=module, consumers=(module,)))
     return replace(block, tensors=(*block.tensors, *brought))

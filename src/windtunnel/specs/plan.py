@@ -86,9 +86,9 @@ class PlanSpec(Spec):
     ep: Count = 1
     etp: Count = 1
     expert_tokens: Literal["split", "replicated", "dropped"] = "split"
-    """Tokens of ranks that share a layer (tp > 1) on their way to experts: each rank has its own part (`split`, sequence
-    parallelism); all have the same ones and each sends them (`replicated`), or each sends its part and they are gathered
-    again (`dropped`); the latter two need sp false and etp = tp."""
+    """Tokens of ranks that share a layer (tp > 1) on their way to experts: each rank has its own part (`split`,
+    sequence parallelism); all have the same ones and each sends them (`replicated`), or each sends its part and they
+    are gathered again (`dropped`); the latter two need sp false and etp = tp."""
     dp: Count | Literal["auto"] = "auto"
     zero: int = Field(default=1, ge=0, le=3)
     shard_group: Count | None = None

@@ -157,7 +157,8 @@ class Known:
         again = plan.recompute
         key = (
             *(self._number(x) for x in specs), *(getattr(plan, name) for name in _NAMES),
-            again.policy, again.modules, again.early_stop, again.keep_collectives, again.num_layers is None, plan.m > 1, copies, split_backward,
+            again.policy, again.modules, again.early_stop, again.keep_collectives,
+            again.num_layers is None, plan.m > 1, copies, split_backward,
             tuple(
                 (name, *(float(getattr(place, field)) for field in GroupPlacement.__slots__))
                 for name, place in groups.items()

@@ -58,11 +58,9 @@ def scenario(values: Values, shape: Values, tp: int, mbs: int, batch: int, techn
 def speedup(values: Values) -> float:
     """Step time of the baseline over that of the technique."""
     _, hidden, layers, heads = next(base for base in fixed("bases") if base[0] == 6.7)
+    shape, size = model(hidden, layers, heads), (fixed("tp"), values["mbs"], values["batch"])
     steps = [
-        simulated(
-            scenario(values, model(hidden, layers, heads), fixed("tp"), values["mbs"], values["batch"], [{"deepspeed-ted": knobs}])
-        ).step_time_s
-        for knobs in (BASELINE, {})
+        simulated(scenario(values, shape, *size, [{"deepspeed-ted": knobs}])).step_time_s for knobs in (BASELINE, {})
     ]
     return steps[0] / steps[1]
 

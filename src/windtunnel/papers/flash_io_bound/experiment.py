@@ -30,7 +30,7 @@ def exponent(words: Callable[[float], float], low: float, high: float) -> float:
 
 def ratios() -> list[float]:
     """FlashAttention's words over the leading term of the bound, cache by cache."""
-    n, d = fixed("n"), fixed("d")
+    n, d = int(fixed("n")), int(fixed("d"))
     return [flash_words(n, d, k * d * d) / bound_words(n, d, k * d * d) for k in fixed("over")]
 
 
@@ -42,7 +42,7 @@ def switch() -> float:
         middle = sqrt(low * high)
         better = blocked_words(n, d, middle * d * d) < flash_words(n, d, middle * d * d)
         low, high = (middle, high) if better else (low, middle)
-    return low
+    return float(low)
 
 
 def measures() -> dict[str, Measure]:
@@ -57,7 +57,7 @@ def measures() -> dict[str, Measure]:
         "exponent/m-small": lambda _: exponent(lambda x: blocked_words(n, d, x), d * d / under[-1], d * d / under[0]),
         "optimal": lambda _: max(ratios()) / min(ratios()),
         "switch": lambda _: switch(),
-        "below": lambda _: flash_words(n, d, d * d / 64) / blocked_words(n, d, d * d / 64),
+        "below": lambda _: flash_words(n, d, d * d / 16) / blocked_words(n, d, d * d / 16),
     }
 
 

@@ -36,12 +36,9 @@ def step_ms(values: Values, ahead: float, back: float) -> float:
     """Milliseconds of a step's messages between cards whose single message has the ring's rate."""
     flow = 2.0 * query_bytes() / (fixed("ring_step_ms") * 1e-3)
     # the port's rate is stated as reached; the family's own factor is taken out
-    link = {"id": "pcie", "family": "pcie4", "latency_s": "2.5 us", "topology": "host"}
-    plain = catalog.resolve_cluster(
-        ClusterRef.model_validate(
-            {"device": "a10-24gb", "nodes": 1, "devices_per_node": fixed("gpus"), "scale_up": link | {"bytes_per_s": 1e9}}
-        )
-    )
+    link = {"id": "pcie", "family": "pcie4", "latency_s": "2.5 us", "topology": "host", "bytes_per_s": 1e9}
+    cards = {"device": "a10-24gb", "nodes": 1, "devices_per_node": fixed("gpus"), "scale_up": link}
+    plain = catalog.resolve_cluster(ClusterRef.model_validate(cards))
     factor = NetworkModel(plain).params.up.efficiency
     port = {"bytes_per_s": values["port_gb_per_s"] * 1e9 / factor, "flow_bytes_per_s": flow}
     cluster = plain.model_copy(update={"scale_up": plain.scale_up.model_copy(update=port)})

@@ -1,8 +1,8 @@
 """Attention's memory traffic by the size of the cache, with the blocking that moves least.
 
-Fuses attention as `flash-attention` does, and charges the fused kernel with the words that `cost/attention_io.py` counts
-for a cache of the given size: a kernel that is bound by them takes their time. What it costs: scores computed again in
-backward; with a small cache more traffic than unfused attention.
+Fuses attention as `flash-attention` does, and charges the fused kernel with the words that `cost/attention_io.py`
+counts for a cache of the given size: a kernel that is bound by them takes their time. What it costs: scores computed
+again in backward; with a small cache more traffic than unfused attention.
 """
 
 from __future__ import annotations
@@ -34,9 +34,7 @@ def _charged(x: Launch, cluster: ClusterSpec, cache_words: float) -> Launch:
     n = max(int(pairs**0.5), 1)
     words = attention_words(n, int((d_qk + d_v) / 2), cache_words) * heads * (BACKWARD_WORDS if x.phase == "D" else 1.0)
     moved = words * WORD_BYTES
-    return replace(
-        x, hbm_bytes=moved, alone_s=max(x.alone_s, moved / cluster.device.memory_bytes_per_s)
-    )
+    return replace(x, hbm_bytes=moved, alone_s=max(x.alone_s, moved / cluster.device.memory_bytes_per_s))
 
 
 def _segment(segment: Segment, cluster: ClusterSpec, knobs: dict[str, Any]) -> Segment:
