@@ -19,6 +19,7 @@ from windtunnel.engine import simulate
 from windtunnel.engine.symmetry import equitable_partition
 from windtunnel.program.tables import Resources, Streams, TaskTable
 from windtunnel.training.assembly import (
+    RATES,
     S_COMPUTE,
     S_GATHER,
     S_REDUCE,
@@ -195,7 +196,7 @@ def _full(x: Prepared, slow_rank: int | None = None) -> tuple[TaskTable, Streams
                 streams += [at[peer, int(w)] * width + RECEIVE + s for w in who]
             rates: dict[int, float] = defaultdict(float)
             for j in range(old.rate_ptr[i], old.rate_ptr[i + 1]):
-                kind, amount = int(old.rate_idx[j]) % 4, float(old.rate_work[j])
+                kind, amount = int(old.rate_idx[j]) % len(RATES), float(old.rate_work[j])
                 for r in ranks:
                     rates[3 * n + r // RANKS_PER_NIC if kind == 3 else 3 * r + kind] += amount
             slower = 1.5 if slow_rank in ranks and code == S_COMPUTE else 1.0
@@ -247,7 +248,7 @@ def test_data_parallel_traffic_meets_on_the_nics() -> None:
     tasks, streams, resources = _full(x)
     crossing = np.isin(x.program.tasks.stream_idx % len(STREAMS), (S_REDUCE, S_GATHER))
     owner = np.repeat(np.arange(len(x.program.tasks)), np.diff(x.program.tasks.rate_ptr))
-    assert np.any(crossing[owner] & (x.program.tasks.rate_idx % 4 == 3))
+    assert np.any(crossing[owner] & (x.program.tasks.rate_idx % len(RATES) == 3))
     timeline = simulate(tasks, streams, resources)
     assert np.any(timeline.end_s - timeline.start_s > tasks.alone_s * (1 + 1e-6))
     free = Resources(np.where(np.arange(len(resources.capacity)) < 3 * x.cluster.num_devices, resources.capacity, 1e18))

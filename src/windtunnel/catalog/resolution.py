@@ -9,7 +9,7 @@ from typing import Any
 from windtunnel import catalog
 from windtunnel.catalog import store
 from windtunnel.errors import BadInput, Problem
-from windtunnel.specs.cluster import ClusterRef, ClusterSpec, ScaleOut
+from windtunnel.specs.cluster import ClusterRef, ClusterSpec, ScaleOut, Storage
 from windtunnel.specs.device import DeviceSpec, LinkSpec
 
 PORTS = re.compile(r"^\s*(\d+)\s*[x×*]\s*(\D.*)$")
@@ -17,6 +17,12 @@ PORTS = re.compile(r"^\s*(\d+)\s*[x×*]\s*(\D.*)$")
 
 FALLBACK_NODE = "pcie5-server"
 """Node type whose network stands in for devices that name none, such as those written out in a scenario."""
+
+
+NODE_MEMORY = (
+    "host_memory_bytes", "host_memory_bytes_per_s", "host_cores", "devices_per_host_link", "storage", "cxl",
+)  # fmt: skip
+"""What a node offers tensors that leave a device."""
 
 
 def ports(nics_per_node: int, port: LinkSpec, **fields: Any) -> ScaleOut:
@@ -44,7 +50,7 @@ def from_file(stem: str) -> ClusterSpec:
             "scale_out": ports(network.pop("nics_per_node"), catalog.link(network.pop("link")), **network),
             "scale_up_domain": data.get("scale_up_domain", data["devices_per_node"]),
             "price_per_device_hour": data.get("price_per_device_hour", device.price_per_hour),
-            **{k: data[k] for k in ("host_memory_bytes", "power_cap_w") if k in data},
+            **{k: data[k] for k in (*NODE_MEMORY, "power_cap_w") if k in data},
         }
     )
 
@@ -119,12 +125,30 @@ def resolve(ref: ClusterRef) -> ClusterSpec:
         scale_out=out,
         scale_up_domain=domain,
         host_memory_bytes=host,
+        **_host(ref, node),
         power_cap_w=ref.power_cap_w,
         price_per_device_hour=ref.price_per_device_hour
         if ref.price_per_device_hour is not None
         else device.price_per_hour,
         assumed=tuple(assumed),
     )
+
+
+def _host(ref: ClusterRef, node: ClusterSpec | None) -> dict[str, Any]:
+    """Rates of host memory, drives and cards: as given, else the devices' share of the usual node's."""
+    out: dict[str, Any] = {name: getattr(ref, name) for name in NODE_MEMORY[1:]}
+    if node is not None:
+        share = ref.devices_per_node / node.devices_per_node
+        if out["host_memory_bytes_per_s"] is None and node.host_memory_bytes_per_s is not None:
+            out["host_memory_bytes_per_s"] = node.host_memory_bytes_per_s * share
+        if out["host_cores"] is None and node.host_cores is not None:
+            out["host_cores"] = max(1, round(node.host_cores * share))
+        if out["devices_per_host_link"] is None:
+            out["devices_per_host_link"] = min(node.devices_per_host_link, ref.devices_per_node)
+        if out["storage"] is None and node.storage is not None:
+            out["storage"] = Storage(**{k: v * share for k, v in node.storage.model_dump().items()})
+        out["cxl"] = out["cxl"] or node.cxl
+    return {name: value for name, value in out.items() if value is not None}
 
 
 def _scale_out(text: str, ref: ClusterRef, assumed: list[tuple[str, str, str]]) -> ScaleOut:

@@ -26,7 +26,8 @@ NUMBERS: dict[str, tuple[str, ...]] = {
     ),
     "links": ("bytes_per_s", "latency_s", "torus_axes"),
     "clusters": (
-        "nodes", "devices_per_node", "scale_up_domain", "scale_out", "host_memory_bytes", "power_cap_w",
+        "nodes", "devices_per_node", "scale_up_domain", "scale_out", "host_memory_bytes",
+        "host_memory_bytes_per_s", "host_cores", "devices_per_host_link", "storage", "cxl", "power_cap_w",
         "price_per_device_hour",
     ),
 }  # fmt: skip

@@ -6,7 +6,6 @@ import numpy as np
 import numpy.typing as npt
 
 from windtunnel.cost.coefficients import Coefficients
-from windtunnel.specs.cluster import ClusterSpec
 from windtunnel.specs.device import DeviceSpec
 
 Floats = npt.NDArray[np.float64]
@@ -69,20 +68,3 @@ def optimizer_time_s(device: DeviceSpec, coefficients: Coefficients, params: flo
     Valid for: fused or multi-tensor implementations.
     """
     return params * bytes_per_param / (device.memory_bytes_per_s * coefficients.optimizer_fraction)
-
-
-HOST_MEMORY_BYTES_PER_S = 300e9
-"""Sustained memory bandwidth of a two-socket server (8 channels of DDR4-3200 a socket, three quarters of 410 GB/s)."""
-
-
-def host_optimizer_time_s(
-    cluster: ClusterSpec, params: float, bytes_per_param: float, grad_bytes: float, param_bytes: float
-) -> float:
-    """Seconds of an optimizer step on the host: gradients down, update in host memory, weights back up.
-
-    The node's devices share the host's memory; copies and update run as a pipeline, so the slowest part decides.
-    Source: Ren et al. 2021 (arXiv 2101.06840), section 4. Valid for: vectorised CPU Adam.
-    """
-    copies = params * max(grad_bytes, param_bytes) / (cluster.device.pcie_bytes_per_s * 0.85)
-    update = params * bytes_per_param / (HOST_MEMORY_BYTES_PER_S / cluster.devices_per_node)
-    return max(copies, update)

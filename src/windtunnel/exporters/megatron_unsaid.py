@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from windtunnel.exporters.target import Draft
+from windtunnel.specs.plan import TENSOR_CLASSES
 
 if TYPE_CHECKING:
     from windtunnel.training.simulate import Prepared
@@ -81,5 +82,8 @@ def unsaid(prepared: Prepared, draft: Draft) -> None:
         draft.lacks(f"recompute.early_stop {early}: Megatron's checkpoints have no such switch")
     if plan.offload.params:
         draft.lacks(f"offload of {plan.offload.params:g} of the parameters")
-    if plan.offload.tier == "nvme" and (plan.offload.optimizer or plan.offload.activations or plan.offload.params):
-        draft.lacks("offload to NVMe: host memory is used")
+    tiers = {plan.offload.tier_of(name) for name in TENSOR_CLASSES if getattr(plan.offload, name)}
+    if plan.offload.gradients:
+        draft.lacks(f"offload of {plan.offload.gradients:g} of the gradients")
+    if tiers - {"host"}:
+        draft.lacks("offload beyond host memory: host memory is used")

@@ -127,21 +127,22 @@ def _zero(launch: Launch, s: Settings) -> None:
     shard = s.get(ZERO + "mics_shard_size")
     if isinstance(shard, int) and shard > 0:
         s.put("plan.shard_group", shard, ZERO + "mics_shard_size")
-    tiers = []
+    tiers = {}
     for part, field in (("offload_optimizer", "optimizer"), ("offload_param", "params")):
         device = s.choice({"none": "", "cpu": "host", "nvme": "nvme"}, f"{ZERO}{part}.device")
         share = s.get(f"{ZERO}{part}.ratio")
         if device:
-            tiers.append(device)
+            tiers[field] = device
             value = float(share) if isinstance(share, int | float) else 1.0
             s.put(f"plan.offload.{field}", value, f"{ZERO}{part}.device")
     if s.switch(ZERO + "cpu_offload") and "plan.offload.optimizer" not in launch.fields:
         s.put("plan.offload.optimizer", 1.0, ZERO + "cpu_offload")
-    if "nvme" in tiers:
+    if "nvme" in tiers.values():
         s.put("plan.offload.tier", "nvme", ZERO + "offload_param.device", ZERO + "offload_optimizer.device")
-        if "host" in tiers:
-            launch.leave(ZERO + "offload_optimizer.device", "cpu", s.line(ZERO + "offload_optimizer.device"),
-                         "a scenario offloads to one place; NVMe stands for both")  # fmt: skip
+        for field, device in tiers.items():
+            if device != "nvme":
+                part = "offload_param" if field == "params" else "offload_optimizer"
+                s.put(f"plan.offload.{field}_tier", device, f"{ZERO}{part}.device")
 
 
 def _batch(launch: Launch, s: Settings, wanted: Wanted, devices: int | None, inner: int) -> None:

@@ -11,7 +11,7 @@ from windtunnel.network.collectives import ALGORITHMS, OPS
 from windtunnel.network.selector import SELECTORS
 from windtunnel.specs.cluster import ClusterSpec
 from windtunnel.specs.model import ModelSpec
-from windtunnel.specs.plan import RECOMPUTE_MODULES, Offload, PlanSpec, Recompute
+from windtunnel.specs.plan import RECOMPUTE_MODULES, TENSOR_CLASSES, Offload, PlanSpec, Recompute
 from windtunnel.specs.workload import LoraSpec, TrainingSpec
 
 SELECTIVE_MODULES = ("core_attn",)
@@ -164,6 +164,7 @@ def resolve(
         problems.add("plan.expert_tokens", plan.expert_tokens, rule)
     _check_training(model, training, problems)
     _check_collectives(plan, cluster, problems)
+    _check_offload(plan.offload, cluster, problems)
     depth = len(model.layer_kinds())
     schedule = chosen_schedule(plan.schedule, plan.vpp, behaviour)
     copies = schedules.describe(schedule).copies if schedule in schedules.list_ids() and plan.pp > 1 else 1
@@ -267,6 +268,20 @@ def _check_collectives(plan: PlanSpec, cluster: ClusterSpec, problems: ProblemLi
     if library is not None and library not in SELECTORS:
         rule = f"no such library; known are {', '.join(SELECTORS)}"
         problems.add("plan.collective_library", library, rule, nearest=nearest_name(library, SELECTORS))
+
+
+def _check_offload(offload: Offload, cluster: ClusterSpec, problems: ProblemList) -> None:
+    """Nothing can go where a node has nothing, and shares of an update need one."""
+    for name in TENSOR_CLASSES:
+        if getattr(offload, name) and offload.tier_of(name) == "cxl" and cluster.cxl is None:
+            own = f"{name}_tier" if getattr(offload, f"{name}_tier") else "tier"
+            problems.add(f"plan.offload.{own}", "cxl", "needs the cards of a node in cluster.cxl")
+    share = offload.update_on_device
+    if share and not offload.optimizer:
+        problems.add("plan.offload.update_on_device", share, "needs plan.offload.optimizer above 0")
+    if share and offload.update == "beside_backward":
+        rule = "must be 0 where update is beside_backward: the device computes backward then"
+        problems.add("plan.offload.update_on_device", share, rule)
 
 
 def _check_schedule(schedule: str, plan: PlanSpec, m: int, training: TrainingSpec, problems: ProblemList) -> None:

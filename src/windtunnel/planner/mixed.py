@@ -245,7 +245,7 @@ class MixedSearch:
         if seconds < best_s:
             memory = memory_of(step, timeline)
             reserved = memory.peak_reserved_bytes
-            fits = reserved <= memory.capacity_bytes * self.fraction and memory.host_bytes <= memory.host_capacity_bytes
+            fits = reserved <= memory.capacity_bytes * self.fraction and not memory.overfull
         return Tried(i, plan, bound, seconds, reserved, fits)
 
 

@@ -33,7 +33,7 @@ from windtunnel.planner.paths import Paths
 from windtunnel.planner.pipeline import Pipe, held_at_once, pipe_of, plan_of
 from windtunnel.planner.space import Candidates
 from windtunnel.planner.tails import Case, Held, Tails
-from windtunnel.training.offload import copy_rate
+from windtunnel.training.offload import least_rate
 
 __all__ = ["Bounds", "Case", "Screener"]
 
@@ -251,9 +251,11 @@ class Screener:
         """Ends of stages (L, S), and of all of them (L,), under one way to offload."""
         if group.copies[j] is None:
             return walked.finish_s, walked.whole_s
-        weights = [t.weights_in(j, group.copies[j]) for t in tails]
         offload = group.policies[j].offload
-        link = offload.activations / copy_rate(offload.tier, self.case.cluster)
+        if offload.prefetch_layers > 2:  # copies further ahead: only that they cannot make a step shorter
+            return walked.finish_s, walked.whole_s
+        weights = [t.weights_in(j, group.copies[j]) for t in tails]
+        link = offload.activations / least_rate(offload, self.case.cluster)
         width = len(walked.pipe.layers)
         table = np.array([[w, n] if len(w) else np.ones((2, width)) for w, n in weights])[at]  # (L, 2, K)
         return walked.with_copies(table[:, 0], link, table[:, 1])

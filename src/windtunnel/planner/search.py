@@ -414,7 +414,7 @@ def evaluate(branches: Sequence[Branch], goals: Goals, found: Found, which: int,
         memory = memory_of(*(ran or simulated()))
         figures = Figures(branch.setting, seconds, figures.mean_power_w, memory.peak_reserved_bytes)
         capacity = branch.setting.memory_bytes * goals.memory_fraction
-        fits = memory.peak_reserved_bytes <= capacity and memory.host_bytes <= memory.host_capacity_bytes
+        fits = memory.peak_reserved_bytes <= capacity and not memory.overfull
     values = goals.values(figures)
     reserved = None if fits is None else figures.reserved_bytes
     return Evaluated(

@@ -204,7 +204,7 @@ def _policies(plan: PlanSpec, space: Space, behaviour: Behaviour, cp: Ints) -> t
         schedule, recompute, zero, groups, sp, cp_kind, product(*offloads), product(*overlaps),
         space.order or (plan.order,), space.stage_layers or (None,), reshard,
     ):  # fmt: skip
-        offload = Offload(tier=plan.offload.tier, **dict(zip(OFFLOADS, o, strict=True)))
+        offload = plan.offload.model_copy(update=dict(zip(OFFLOADS, o, strict=True)))
         overlap = Overlap(fsdp_prefetch=plan.overlap.fsdp_prefetch, **dict(zip(OVERLAPS, v, strict=True)))
         how, free = recompute_of(r), is_balanced(r)
         again = again if z == 3 else None

@@ -21,7 +21,7 @@ from windtunnel.specs.workload import TrainingSpec
 from windtunnel.techniques.base import Applied
 from windtunnel.training.account import static_memory
 from windtunnel.training.known import Known
-from windtunnel.training.offload import copied_weights, copy_rate
+from windtunnel.training.offload import copied_weights, least_rate
 from windtunnel.training.parts import Parts
 from windtunnel.training.simulate import options_of
 from windtunnel.training.traffic import Traffic
@@ -137,7 +137,7 @@ class Tails:
             if self.held.cell is not None:
                 traffic, plan, parts, pipe = self._traffic(j)
                 pieces = np.maximum(np.asarray(pipe.layers, np.float64), traffic.bucket_counts())
-                seconds = copied_weights(parts, plan) / copy_rate(plan.offload.tier, self.case.cluster)
+                seconds = copied_weights(parts, plan) / least_rate(plan.offload, self.case.cluster)
                 result = seconds, pieces
             self.known[at] = result
         found: tuple[Floats, Floats] = self.known[at]

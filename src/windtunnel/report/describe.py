@@ -64,9 +64,9 @@ def fit_line(result: TrainingResult) -> str:
     likely = "" if memory.fit_probability is None else f" (probability {percent(memory.fit_probability)})"
     if result.memory_fits:
         return f"fits{likely}, {gib(room)} free"
-    if memory.host_bytes > memory.host_capacity_bytes:
-        host = f"{gib(memory.host_bytes)} of host memory a device, of {gib(memory.host_capacity_bytes)}"
-        return f"does not fit: offloading takes {host}"
+    if memory.overfull:
+        name, size, share = memory.overfull[0]
+        return f"does not fit: offloading takes {gib(size)} of {name} a device, of {gib(share)}"
     largest = sorted(memory.at_peak.items(), key=lambda item: -item[1])[:3]
     named = ", ".join(f"{kind} {gib(size)}" for kind, size in largest)
     chance = "" if memory.fit_probability is None else f" (probability that it does {percent(memory.fit_probability)})"

@@ -171,10 +171,8 @@ def _memory(result: TrainingResult) -> RenderableType:
         ("reserved", memory.peak_reserved_bytes, memory.reserved_interval),
     ):
         table.add_row(name, gib(size), percent(size / capacity), band_text(band))
-    if memory.host_bytes:
-        table.add_row(
-            "host memory", gib(memory.host_bytes), percent(memory.host_bytes / memory.host_capacity_bytes), ""
-        )
+    for name, size, room in memory.elsewhere:
+        table.add_row(name, gib(size), percent(size / room), "")
     table.add_row("capacity", gib(capacity), "", "", style="bold")
     return Padding(table, (0, 0, 0, 2))
 

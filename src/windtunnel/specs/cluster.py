@@ -24,6 +24,24 @@ class ScaleOut(Spec):
     family: str = "infiniband"
 
 
+class Storage(Spec):
+    """Drives of a node, all together; what they sustain in large transfers."""
+
+    bytes: Bytes = Field(gt=0)
+    read_bytes_per_s: BytesPerS = Field(gt=0)
+    write_bytes_per_s: BytesPerS = Field(gt=0)
+
+
+class CxlMemory(Spec):
+    """Memory cards on CXL of a node."""
+
+    cards: Count = 1
+    bytes: Bytes = Field(gt=0)
+    """Of one card."""
+    bytes_per_s: BytesPerS = Field(gt=0)
+    """Of one card, one direction."""
+
+
 class ClusterRef(Spec):
     """What a scenario writes under `cluster:`; `catalog.resolve_cluster` turns it into a `ClusterSpec`."""
 
@@ -35,6 +53,14 @@ class ClusterRef(Spec):
     scale_up_domain: Count | None = None
     """Devices that share one scale-up network when it is larger than a node (72 on NVL72)."""
     host_memory_bytes: Bytes | None = None
+    host_memory_bytes_per_s: BytesPerS | None = Field(default=None, gt=0)
+    """Sustained, of a node, reads and writes together."""
+    host_cores: Count | None = None
+    """Of a node, for optimizer steps on the host."""
+    devices_per_host_link: Count | None = None
+    """Devices whose copies share one link to the host (behind a PCIe switch)."""
+    storage: Storage | None = None
+    cxl: CxlMemory | None = None
     power_cap_w: float | None = Field(default=None, gt=0)
     memory_bytes_per_s: BytesPerS | None = Field(default=None, gt=0)
     memory_bytes: Bytes | None = Field(default=None, gt=0)
@@ -69,6 +95,12 @@ class ClusterSpec(Spec):
     scale_out: ScaleOut
     scale_up_domain: int = Field(gt=0)
     host_memory_bytes: Bytes = 1e12
+    host_memory_bytes_per_s: BytesPerS | None = None
+    """None: not known. Then copies are not held up by it, and updates on the host take the rate of `training.tiers`."""
+    host_cores: int | None = None
+    devices_per_host_link: int = Field(default=1, gt=0)
+    storage: Storage | None = None
+    cxl: CxlMemory | None = None
     power_cap_w: float | None = None
     price_per_device_hour: float | None = None
     assumed: tuple[tuple[str, str, str], ...] = ()

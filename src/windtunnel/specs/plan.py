@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator
 
-from windtunnel.specs.base import Count, Spec
+from windtunnel.specs.base import Bytes, Count, Spec
 
 Axis = Literal["tp", "cp", "ep", "dp", "pp"]
 RECOMPUTE_MODULES = (
@@ -48,13 +48,49 @@ class Recompute(Spec):
         return value
 
 
+Tier = Literal["host", "cxl", "nvme"]
+TENSOR_CLASSES = ("activations", "optimizer", "params", "gradients")
+
+
 class Offload(Spec):
-    """Fractions kept in host memory (or on NVMe) instead of on the device."""
+    """Fractions kept outside the device's memory, and where: host memory, CXL cards or drives of the node."""
 
     activations: float = Field(default=0.0, ge=0, le=1)
     optimizer: float = Field(default=0.0, ge=0, le=1)
     params: float = Field(default=0.0, ge=0, le=1)
-    tier: Literal["host", "nvme"] = "host"
+    gradients: float = Field(default=0.0, ge=0, le=1)
+    """Copied out after every backward pass and added up where they live; needs no buffer of all of them."""
+    tier: Tier = "host"
+    """Of classes that name none of their own."""
+    activations_tier: Tier | None = None
+    optimizer_tier: Tier | None = None
+    params_tier: Tier | None = None
+    gradients_tier: Tier | None = None
+    stripe: bool = True
+    """Whether tensors on CXL cards lie on all of them; else each device uses one card."""
+    prefetch_layers: Count = 2
+    """Layers from one use to the next whose copies may come in ahead: copying begins when the layer so many before
+    its own has run."""
+    pinned_bytes: Bytes = 0.0
+    """Staging buffers in host memory, per device."""
+    update: Literal["pipelined", "in_turn", "beside_backward"] = "pipelined"
+    """How the host updates what it keeps: after the last gradient, copies and update as a pipeline or one after the
+    other; or layer by layer as gradients arrive (no clipping by the norm of all gradients)."""
+    update_on_device: float = Field(default=0.0, ge=0, le=1)
+    """Share of offloaded optimizer state that is copied in, updated on the device and copied back, in between what
+    the host updates."""
+    update_subgroup: Count = 100_000_000
+    """Parameters that are updated at a time where the device takes a share."""
+
+    def tier_of(self, name: str) -> Tier:
+        """Where a class of tensors lives: one of `TENSOR_CLASSES`."""
+        own: Tier | None = getattr(self, f"{name}_tier")
+        return own or self.tier
+
+    @property
+    def any(self) -> bool:
+        """Whether anything lives elsewhere."""
+        return any(getattr(self, name) > 0 for name in TENSOR_CLASSES)
 
 
 class Overlap(Spec):

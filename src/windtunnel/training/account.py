@@ -156,8 +156,8 @@ class StaticMemory:
     by_kind: dict[str, Floats]
     late_gradient_bytes: Floats
     """Per virtual stage in depth order."""
-    host_bytes: Floats
-    """What offloading keeps in host memory instead, per stage."""
+    elsewhere: dict[str, Floats]
+    """What offloading keeps elsewhere instead, by class of tensors, per stage."""
 
     @property
     def total(self) -> Floats:
@@ -211,12 +211,23 @@ def static_memory(
         )
         grads = 0.0
     weights, states = over(zero == 3, width), over(shard_state, (state + master) * trainable)
-    host = weights * plan.offload.params + states * plan.offload.optimizer
+    away, held = plan.offload, over(zero >= 2, grads)
+    late_here = np.bincount(stage_of, weights=late, minlength=p)
+    elsewhere = {
+        "params": weights * away.params, "optimizer": states * away.optimizer,
+        "gradients": (held + late_here) * away.gradients,
+    }  # fmt: skip
+    late = late * (1.0 - away.gradients)
     out = {
-        "weights": weights * (1.0 - plan.offload.params),
-        "gradients": over(zero >= 2, grads),
-        "optimizer": states * (1.0 - plan.offload.optimizer),
+        "weights": weights * (1.0 - away.params),
+        "gradients": held * (1.0 - away.gradients),
+        "optimizer": states * (1.0 - away.optimizer),
     }
+    in_use = (away.prefetch_layers + 1.0) * parts.layer_params * element
+    if away.gradients:  # what computation writes while the pieces before are on their way
+        out["gradients on their way"] = np.full(p, in_use * away.gradients)
+    if away.params and zero < 3:  # layers that are in use or come in ahead
+        out["fetched layers"] = np.full(p, in_use * away.params)
     if zero == 3 and plan.reshard_after_forward:
         out["gathered layers"] = np.full(p, 2.0 * parts.layer_params * element)
     elif zero == 3:
@@ -230,7 +241,7 @@ def static_memory(
         )
     if parts.dummy_wgrad_bytes.any():
         out["workspace"] = parts.dummy_wgrad_bytes + 70e6
-    return StaticMemory({name: size for name, size in out.items() if size.any()}, late, host)
+    return StaticMemory({name: size for name, size in out.items() if size.any()}, late, elsewhere)
 
 
 def _matrix_share(parts: Parts) -> float:

@@ -14,8 +14,10 @@ Rows = npt.NDArray[np.int64]
 
 TAGS = ("forward", "backward", "weight grad", "pp send", "dp reduce", "dp gather", "optimizer", "barrier", "offload")
 T_F, T_B, T_W, T_SEND, T_REDUCE, T_GATHER, T_OPTIMIZER, T_BARRIER, T_OFFLOAD = range(9)
-STREAMS = ("compute", "pp", "dp reduce", "dp gather", "to host", "from host")
-S_COMPUTE, S_PP, S_REDUCE, S_GATHER, S_TO_HOST, S_FROM_HOST = range(6)
+STREAMS = ("compute", "pp", "dp reduce", "dp gather", "to host", "from host", "host", "drive reads", "drive writes")
+S_COMPUTE, S_PP, S_REDUCE, S_GATHER, S_TO_HOST, S_FROM_HOST, S_HOST, S_READ, S_WRITE = range(9)
+RATES = ("sm", "hbm", "scale-up", "scale-out", "host memory")
+"""Shared by the tasks of a device; of host memory, its share of the node's."""
 _COMM_WEIGHT = 1e6
 
 
@@ -33,6 +35,7 @@ class _Group:
     hbm: Floats
     up: Floats
     out: Floats
+    host: Floats
     start: int = 0
 
     def __len__(self) -> int:
@@ -72,7 +75,7 @@ class Assembly:
     def add(
         self, key: npt.ArrayLike, stage: npt.ArrayLike, stream: int, alone: npt.ArrayLike, tag: int, *,
         row: npt.ArrayLike = -1, sm: npt.ArrayLike = 0.0, hbm: npt.ArrayLike = 0.0, up: npt.ArrayLike = 0.0,
-        out: npt.ArrayLike = 0.0,
+        out: npt.ArrayLike = 0.0, host: npt.ArrayLike = 0.0,
     ) -> Rows:  # fmt: skip
         """Add tasks (arguments broadcast) and return their provisional ids."""
         k = np.atleast_1d(np.asarray(key, np.float64))
@@ -85,7 +88,7 @@ class Assembly:
         rows = np.broadcast_to(np.asarray(row, np.int64), (n,))
         group = _Group(
             k, stages, np.full(n, stream, np.int32), full(alone), tag, rows, full(sm), full(hbm), full(up), full(out),
-            self.count,
+            full(host), self.count,
         )  # fmt: skip
         self.groups.append(group)
         self.count += n
@@ -112,7 +115,7 @@ class Assembly:
         """Sort by (stage, key) and assemble the tables.
 
         Args:
-            capacity: What one device of each stage gives of each rate, shape (p, 4).
+            capacity: What one device of each stage gives of each rate, shape (p, 5).
         """
 
         def column(name: str) -> npt.NDArray[np.float64]:
@@ -130,13 +133,14 @@ class Assembly:
         by_task = np.argsort(task, kind="stable")
         dep_ptr = np.zeros(self.count + 1, np.int64)
         np.cumsum(np.bincount(task, minlength=self.count), out=dep_ptr[1:])
-        work = np.stack([column(name)[order] for name in ("sm", "hbm", "up", "out")], axis=1)
+        work = np.stack([column(name)[order] for name in ("sm", "hbm", "up", "out", "host")], axis=1)
         alone = column("alone")[order]
         work = np.minimum(work, alone[:, None] * capacity[stage])
         used = work > 0
         rate_ptr = np.zeros(self.count + 1, np.int64)
         np.cumsum(used.sum(axis=1), out=rate_ptr[1:])
-        idx = (stage[:, None] * 4 + np.arange(4, dtype=np.int32)[None, :])[used].astype(np.int32)
+        n = len(RATES)
+        idx = (stage[:, None] * n + np.arange(n, dtype=np.int32)[None, :])[used].astype(np.int32)
         zero = np.zeros(self.count, np.int32)
         compute = (stream % len(STREAMS)) == S_COMPUTE
         tasks = TaskTable(
@@ -148,5 +152,5 @@ class Assembly:
         streams = Streams(
             np.zeros(p * len(STREAMS), np.int32), np.repeat(np.arange(p, dtype=np.int32), len(STREAMS)), STREAMS * p
         )
-        resources = Resources(capacity.reshape(-1), ("sm", "hbm", "scale-up", "scale-out") * p)
+        resources = Resources(capacity.reshape(-1), RATES * p)
         return Built(tasks, streams, resources, stage, column("row").astype(np.int64)[order], final)

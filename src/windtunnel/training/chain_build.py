@@ -20,8 +20,8 @@ from windtunnel.techniques import applied
 from windtunnel.training.account import breakdown, class_of, last_stage_tasks, passes
 from windtunnel.training.assembly import T_GATHER, T_OFFLOAD, T_OPTIMIZER, T_REDUCE, T_SEND
 from windtunnel.training.chain import Chain, Collector, OperatorLine, Sheet, Term
-from windtunnel.training.offload import HOST_LINK_FRACTION
 from windtunnel.training.simulate import Prepared, prepare_at
+from windtunnel.training.tiers import HOST_LINK_FRACTION
 
 _NO_START: dict[str, Any] = {
     "gemm_floor_s": 0.0, "group_s": 0.0, "attention_floor_s": 0.0, "collective_skew_s": 0.0, "step_overhead_s": 0.0,

@@ -22,7 +22,7 @@ from windtunnel.parallel.recompute import recomputing
 from windtunnel.pricing.segments import COMM_WEIGHT
 from windtunnel.program.segment import COMPUTE, Segment
 from windtunnel.program.tables import Resources, Streams, TaskTable, Timeline
-from windtunnel.training.assembly import S_COMPUTE, STREAMS, T_B, T_F, T_SEND, T_W, TAGS
+from windtunnel.training.assembly import RATES, S_COMPUTE, STREAMS, T_B, T_F, T_SEND, T_W, TAGS
 from windtunnel.training.hops import hop_seconds
 from windtunnel.training.parts import Parts
 from windtunnel.training.simulate import Prepared
@@ -139,7 +139,8 @@ def _pieces(spans: Sequence[tuple[Segment, float, float]], pieces: int, capacity
             at += length
         if launches:
             sinks = [offset + i for i in range(len(launches)) if i not in followed]
-    table = np.minimum(np.array(work).reshape(-1, 4), np.array(alone)[:, None] * capacity[None, :])
+    table = np.minimum(np.array(work).reshape(-1, 4), np.array(alone)[:, None] * capacity[None, :4])
+    table = np.pad(table, ((0, 0), (0, len(RATES) - 4)))
     piece_of = np.maximum.accumulate(np.array(where, np.int64)) if where else np.zeros(0, np.int64)
     start = np.searchsorted(piece_of, np.arange(pieces + 1))
     out = []
@@ -173,7 +174,7 @@ def expand(prepared: Prepared) -> Expanded:
     """
     x = prepared
     program, old, table = x.program, x.program.tasks, x.table
-    capacity = x.program.resources.capacity[:4]
+    capacity = x.program.resources.capacity[: len(RATES)]
     compute = (old.stream_idx % len(STREAMS) == S_COMPUTE) & np.isin(old.tag, (T_F, T_B, T_W)) & (program.row >= 0)
     counts = np.diff(program.piece_ptr)
     piece = np.full(len(old), -1)
@@ -197,9 +198,9 @@ def expand(prepared: Prepared) -> Expanded:
     if total > MOST_LAUNCHES:
         raise ValueError(f"{total} launches are too many to inline; use fewer micro-batches or layers")
 
-    old_work = np.zeros((len(old), 4))
+    old_work = np.zeros((len(old), len(RATES)))
     owner = np.repeat(np.arange(len(old)), np.diff(old.rate_ptr))
-    old_work[owner, old.rate_idx % 4] = old.rate_work
+    old_work[owner, old.rate_idx % len(RATES)] = old.rate_work
     _load_sends(x, old_work)
 
     alone: list[Floats] = []
@@ -280,7 +281,8 @@ def _assemble(
     rate_ptr = np.zeros(n + 1, np.int64)
     np.cumsum(used.sum(axis=1), out=rate_ptr[1:])
     stage = (stream // WIDTH).astype(np.int32)
-    idx = (stage[:, None] * 4 + np.arange(4, dtype=np.int32)[None, :])[used].astype(np.int32)
+    n_rates = len(RATES)
+    idx = (stage[:, None] * n_rates + np.arange(n_rates, dtype=np.int32)[None, :])[used].astype(np.int32)
     zero = np.zeros(n, np.int32)
     weight = np.where(stream % WIDTH == S_COMPUTE, 1.0, COMM_WEIGHT)
     tasks = TaskTable(

@@ -9,6 +9,7 @@ from pydantic import BaseModel
 from windtunnel.cost.coefficients import FULL_PRECISION
 from windtunnel.parallel.precision import MATRIX_FORMAT
 from windtunnel.specs.cluster import ClusterRef, MixedCluster, groups_of
+from windtunnel.specs.plan import TENSOR_CLASSES, Offload
 from windtunnel.specs.scenario import Scenario
 from windtunnel.training.simulate import Prepared
 
@@ -61,7 +62,6 @@ def _plan(scenario: Scenario, x: Prepared) -> Iterator[tuple[str, str]]:
     dense = None if x.model.num_experts else f"{x.model.name} has no experts"
     unsharded = None if plan.zero == 3 else f"it is a switch of FSDP (zero 3), and zero is {plan.zero}"
     layerwise = "zero 3 gathers and reduces layer by layer" if plan.zero == 3 else None
-    own = plan.offload.activations or plan.offload.optimizer or plan.offload.params
     one_cp = "cp is 1" if plan.cp == 1 else None
     yield from _given(given, "plan", {
         "cp_kind": one_cp, "cp_all_to_all": one_cp or (None if plan.cp_kind == "hybrid" else "cp_kind is not hybrid"),
@@ -78,17 +78,34 @@ def _plan(scenario: Scenario, x: Prepared) -> Iterator[tuple[str, str]]:
         "modules": None if policy == "modules" else f"policy is {policy}",
         "num_layers": "policy is none" if policy == "none" else None,
     })  # fmt: skip
-    yield from _given(given.offload, "plan.offload", {"tier": None if own else "nothing is offloaded"})
+    yield from _given(given.offload, "plan.offload", _offload(plan.offload))
     if "order" in given.model_fields_set and plan.ep > 1 and "ep" in plan.order and plan.order.index("ep") != 2:
         yield "plan.order", "does not place ep: expert groups are cut from neighbouring ranks inside a stage"
+
+
+def _offload(away: Offload) -> dict[str, str | None]:
+    """Fields of `plan.offload` that have nothing to act on."""
+    nothing = None if away.any else "nothing is offloaded"
+    copied = None if away.params or away.activations or away.gradients else "no layer's tensors are offloaded"
+    update = None if away.optimizer else "no optimizer state is offloaded"
+    out = {name: nothing for name in ("tier", "stripe", "pinned_bytes")}
+    out |= {f"{name}_tier": None if getattr(away, name) else f"no {name} are offloaded" for name in TENSOR_CLASSES}
+    on_device = update or (None if away.update_on_device else "update_on_device is 0")
+    return out | {"prefetch_layers": copied, "update": update, "update_subgroup": on_device}
 
 
 def _around(scenario: Scenario, x: Prepared) -> Iterator[tuple[str, str]]:
     unread = "`train` does not read it"
     yield from _given(scenario, "scenario", {"serving": unread, "search": unread})
     if isinstance(scenario.cluster, ClusterRef):
-        unchecked = "host memory is not simulated; whether what is offloaded fits is not checked"
-        yield from _given(scenario.cluster, "cluster", {"host_memory_bytes": unchecked})
+        away = x.plan.offload
+        tiers = {away.tier_of(name) for name in TENSOR_CLASSES if getattr(away, name)}
+        unread_host = None if tiers else "nothing is offloaded"
+        host = ("host_memory_bytes", "host_memory_bytes_per_s", "host_cores", "devices_per_host_link")
+        unused: dict[str, str | None] = dict.fromkeys(host, unread_host)
+        unused["storage"] = None if "nvme" in tiers else "nothing is offloaded to drives"
+        unused["cxl"] = None if "cxl" in tiers else "nothing is offloaded to CXL memory"
+        yield from _given(scenario.cluster, "cluster", unused)
         out = scenario.cluster.scale_out
         if not isinstance(out, str):
             yield from _given(out, "cluster.scale_out", {"topology": "rates and oversubscription describe the network"})

@@ -14,6 +14,7 @@ from windtunnel.training.assembly import Floats, Rows
 from windtunnel.training.hops import hop_seconds
 from windtunnel.training.pairs import Pair
 from windtunnel.training.parts import Parts
+from windtunnel.training.tiers import host_memory_bytes_per_s
 from windtunnel.training.traffic import Reduced, Traffic
 
 
@@ -30,9 +31,12 @@ class Replicas:
 
     @property
     def capacity(self) -> Floats:
-        """(p, 4): SM share, HBM, scale-up and scale-out bytes/s of one device of each stage."""
+        """(p, 5): SM share, HBM, scale-up, scale-out and host memory bytes/s of one device of each stage."""
         c = self.cluster
-        rates = [1.0, c.device.memory_bytes_per_s, c.scale_up.bytes_per_s, c.nic_bytes_per_s_per_device]
+        rates = [
+            1.0, c.device.memory_bytes_per_s, c.scale_up.bytes_per_s, c.nic_bytes_per_s_per_device,
+            host_memory_bytes_per_s(c),
+        ]  # fmt: skip
         return np.tile(np.array(rates), (self.table.p, 1))
 
     def hops(self, source: Rows, target: Rows) -> tuple[Floats, Floats, Floats]:

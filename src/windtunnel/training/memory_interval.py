@@ -165,6 +165,6 @@ def with_bands(report: MemoryReport, software: str, cluster: ClusterSpec, model:
     low, high = found["reserved"].band(held)
     r = Interval(LEVEL, low + outside, high + outside, found["reserved"].basis, found["reserved"].grade)
     likely = found["reserved"].below(held, report.capacity_bytes - outside)
-    if report.host_bytes > report.host_capacity_bytes:
+    if report.overfull:
         likely = 0.0
     return replace(report, allocated_interval=a, reserved_interval=r, fit_probability=likely)

@@ -11,6 +11,9 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 
+TIERS = {"host": "host memory", "cxl": "CXL memory", "nvme": "drives"}
+
+
 @dataclass(frozen=True, slots=True)
 class Interval:
     """A multiplicative band around `step_time_s`. `basis` names the measured rows that it leans on."""
@@ -49,6 +52,10 @@ class MemoryReport:
     """What one device keeps in host memory by offloading, on the stage that keeps most."""
     host_capacity_bytes: float = math.inf
     """One device's share of its node's memory."""
+    tier_bytes: dict[str, float] = field(default_factory=dict)
+    """What one device keeps elsewhere, on the stage that keeps most: tier (host, cxl, nvme) → bytes."""
+    tier_capacity_bytes: dict[str, float] = field(default_factory=dict)
+    """One device's share of these tiers."""
     allocated_interval: Interval | None = None
     reserved_interval: Interval | None = None
     """Bands around both peaks from residuals of measured ones."""
@@ -58,7 +65,19 @@ class MemoryReport:
     @property
     def fits(self) -> bool:
         """Whether the reserved peak stays within the device's memory, and what is offloaded within the host's."""
-        return self.peak_reserved_bytes <= self.capacity_bytes and self.host_bytes <= self.host_capacity_bytes
+        return self.peak_reserved_bytes <= self.capacity_bytes and not self.overfull
+
+    @property
+    def elsewhere(self) -> tuple[tuple[str, float, float], ...]:
+        """Memories outside the device: words for people, what one device keeps there, its share."""
+        tiers = {"host": self.host_bytes} | self.tier_bytes
+        room = {"host": self.host_capacity_bytes} | self.tier_capacity_bytes
+        return tuple((TIERS[name], size, room.get(name, math.inf)) for name, size in tiers.items() if size)
+
+    @property
+    def overfull(self) -> tuple[tuple[str, float, float], ...]:
+        """Those that do not hold what they should."""
+        return tuple(row for row in self.elsewhere if row[1] > row[2])
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,22 +20,23 @@ from windtunnel.program.tables import Timeline
 from windtunnel.schedules.table import InstructionTable, ScheduleCosts
 from windtunnel.specs.cluster import ClusterSpec, MixedCluster
 from windtunnel.specs.model import ModelSpec
-from windtunnel.specs.plan import PlanSpec
+from windtunnel.specs.plan import PlanSpec, Tier
 from windtunnel.specs.workload import TrainingSpec
 from windtunnel.techniques import applied
 from windtunnel.techniques.base import Applied, ScheduleCase
 from windtunnel.techniques.step_options import StepOptions
-from windtunnel.training.account import breakdown, last_compute_s, memory_report, static_memory
+from windtunnel.training.account import StaticMemory, breakdown, last_compute_s, memory_report, static_memory
 from windtunnel.training.assembly import STREAMS, TAGS
 from windtunnel.training.comparable import describe
 from windtunnel.training.grades import figure_grades
 from windtunnel.training.interval import interval_of
 from windtunnel.training.known import Known
 from windtunnel.training.memory_interval import with_bands
-from windtunnel.training.offload import host_bytes
+from windtunnel.training.offload import kept_elsewhere
 from windtunnel.training.parts import Parts, build_parts
 from windtunnel.training.results import Assumption, MemoryReport, TraceEvents, TrainingResult
 from windtunnel.training.step import StepProgram, build_step
+from windtunnel.training.tiers import capacity_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -392,22 +393,34 @@ def _memory(x: Prepared, timeline: Timeline) -> MemoryReport:
         x.training,
         x.behaviour,
     )
-    if x.plan.offload.tier == "host":
-        report = replace(
-            report,
-            host_bytes=float(host_bytes(x.parts, x.plan, x.table, static.host_bytes)[x.own_stages].max()),
-            host_capacity_bytes=x.cluster.host_memory_bytes / x.cluster.devices_per_node,
-        )
+    if x.plan.offload.any:
+        report = replace(report, **_elsewhere(x, static))
     return with_bands(report, x.training.framework, x.cluster, x.model)
+
+
+def _elsewhere(x: Prepared, static: StaticMemory) -> dict[str, Any]:
+    """What one device keeps in each memory of its node, and its share of them: fields of the report."""
+    offload, own = x.plan.offload, x.own_stages
+    kept = {"activations": kept_elsewhere(x.parts, x.plan, x.table)} | static.elsewhere
+    tiers: dict[str, float] = {}
+    for tier in ("host", "cxl", "nvme"):
+        here = [size for name, size in kept.items() if offload.tier_of(name) == tier]
+        total = float(np.sum(here, axis=0)[own].max()) if here else 0.0
+        tiers[tier] = total + (offload.pinned_bytes if tier == "host" else 0.0)
+    used: dict[Tier, float] = {"host": tiers["host"], "cxl": tiers["cxl"], "nvme": tiers["nvme"]}
+    room = {tier: capacity_bytes(tier, x.cluster) for tier in used}
+    others = {tier: size for tier, size in used.items() if size and tier != "host"}
+    return {
+        "host_bytes": used["host"], "host_capacity_bytes": room["host"], "tier_bytes": others,
+        "tier_capacity_bytes": {tier: room[tier] for tier in others},
+    }  # fmt: skip
 
 
 def _warnings(memory: MemoryReport) -> tuple[str, ...]:
     out = []
-    if memory.host_bytes > memory.host_capacity_bytes:
-        needs, has = memory.host_bytes / 2**30, memory.host_capacity_bytes / 2**30
-        out.append(
-            f"does not fit: offloading needs {needs:.0f} GiB of host memory a device, and the node has {has:.0f}"
-        )
+    for name, size, room in memory.overfull:
+        needs, has = size / 2**30, room / 2**30
+        out.append(f"does not fit: offloading needs {needs:.0f} GiB of {name} a device, and the node has {has:.0f}")
     share = memory.peak_reserved_bytes / memory.capacity_bytes
     if share > 1:
         over = (memory.peak_reserved_bytes - memory.capacity_bytes) / 2**30
@@ -430,7 +443,7 @@ def _bound_by(shares: dict[str, float]) -> str:
         "memory bandwidth": ("memory bound", "scan", "optimizer"), "tensor-parallel communication": ("exposed tp",),
         "data-parallel communication": ("exposed dp",), "pipeline": ("bubble", "exposed pp"),
         "expert communication": ("exposed ep",), "context-parallel communication": ("exposed cp",),
-        "host": ("host",), "contention": ("slowed by overlap",),
+        "host": ("host",), "memory outside the device": ("exposed offload",), "contention": ("slowed by overlap",),
     }  # fmt: skip
     return max(groups, key=lambda g: sum(shares.get(name, 0.0) for name in groups[g]))
 

@@ -34,11 +34,13 @@ from windtunnel.training.assembly import (
     Rows,
 )  # fmt: skip
 from windtunnel.training.between import Between, join
+from windtunnel.training.host_update import spelt_out
 from windtunnel.training.laid import Laid, Replicas
 from windtunnel.training.offload import offload_traffic
 from windtunnel.training.pairs import Pair, pairs_of
 from windtunnel.training.parts import Parts
 from windtunnel.training.traffic import Reduced, Traffic, bucketed_traffic, sharded_traffic
+from windtunnel.training.update_tasks import beside_backward, early_gradients, shared_update
 
 _LEAST_GAP = 0.003
 """Share of a piece below which its exposed transfers are not told apart."""
@@ -102,12 +104,13 @@ def build_joint(replicas: list[Replicas], between: Between | None = None) -> lis
     big = (max(len(one.table) for one in replicas) + 1) * 4096.0
     for x in laid:
         _tied(asm, x, big)
+    beside = [_gradients(asm, x) for x in laid]
     asm.begin(0, 0)
     barrier = asm.add(big + 1, 0, S_GATHER, 0.0, T_BARRIER)
     everything = np.array([t + x.first_id for x in laid for stage in x.finish for t in stage])
     asm.depend(np.full(len(everything), barrier[0]), everything)
-    for x in laid:
-        _update(asm, x, barrier, big)
+    for x, ends in zip(laid, beside, strict=True):
+        _update(asm, x, barrier, big, ends)
     built = asm.build(np.concatenate([one.capacity for one in replicas]))
     return [_seen(built, asm, x) for x in laid]
 
@@ -138,8 +141,10 @@ def _lay(asm: Assembly, x: Replicas) -> Laid:
     reduced = np.flatnonzero(kind == last_kind) if options.reduce_every_micro_batch else last_b
     sharded = plan.zero == 3 and traffic.replicated
     layers = np.maximum(parts.layers, 1).astype(np.int64)
-    offloads = plan.offload.activations > 0 or plan.offload.params > 0
-    by_layer = sharded or offloads or n * int(layers.max()) <= _FINE_TASKS
+    away = plan.offload
+    offloads = away.activations > 0 or away.params > 0
+    leaves = away.gradients > 0 or (spelt_out(away) and away.update == "beside_backward")
+    by_layer = sharded or offloads or leaves or n * int(layers.max()) <= _FINE_TASKS
     if by_layer:
         pieces[kind != W] = layers[part[kind != W]]
     if traffic.replicated and not sharded:
@@ -223,18 +228,24 @@ def _lay(asm: Assembly, x: Replicas) -> Laid:
     last_of_stage = np.array([last_task[table.stage_ptr[s + 1] - 1] for s in range(p)])
     finish = [[int(last_of_stage[s])] for s in range(p)]
     reduced_by: Reduced | None = None
+    gathers = np.full(len(row), -1, np.int64)
     if sharded:
-        reduced_by = sharded_traffic(asm, parts, traffic, options, plan, kind, part, row, compute, table, finish, m)
+        reduced_by, gathers = sharded_traffic(
+            asm, parts, traffic, options, plan, kind, part, row, compute, table, finish, m
+        )
     elif traffic.replicated:
         reduced_by = bucketed_traffic(
             asm, parts, traffic, options, part, row, first_f, reduced, first_task, pieces, table, finish
         )
     if offloads:
-        offload_traffic(asm, parts, plan, x.cluster, kind, part, table, first_task, last_task, row_of)
-    return Laid(
-        x, asm.first_stage, asm.first_id, kind, part, row, first_task, last_task, compute, stage_of, finish, reduced_by,
+        offload_traffic(asm, parts, plan, x.cluster, kind, part, table, first_task, last_task, row_of, gathers)
+    laid = Laid(
+        x, asm.first_stage, asm.first_id, kind, part, row, first_task, last_task, compute, stage_of, finish, reduced_by
         pair_of, pairs,
     )
+    if away.gradients > 0 and table.m > 1:
+        early_gradients(asm, laid)
+    return laid
 
 
 def _tied(asm: Assembly, x: Laid, big: float) -> None:
@@ -252,14 +263,27 @@ def _tied(asm: Assembly, x: Laid, big: float) -> None:
         x.finish[s].append(int(task[0]))
 
 
-def _update(asm: Assembly, x: Laid, barrier: Rows, big: float) -> None:
-    """The optimizer of every stage, and the gathers that follow it."""
+def _gradients(asm: Assembly, x: Laid) -> list[Rows]:
+    """The last gradients leave the device, and updates of the host beside backward; per stage what ends them."""
+    away = x.replicas.plan.offload
+    if not away.gradients and not (spelt_out(away) and away.update == "beside_backward"):
+        return []
+    asm.begin(x.first_stage, x.first_id)
+    return beside_backward(asm, x)
+
+
+def _update(asm: Assembly, x: Laid, barrier: Rows, big: float, ends: list[Rows]) -> None:
+    """The optimizer of every stage, and the gathers that follow it; `ends`: what has to be done before, by stage."""
     p, traffic, plan = x.replicas.table.p, x.replicas.traffic, x.replicas.plan
     asm.begin(x.first_stage, x.first_id)
+    if spelt_out(plan.offload) and plan.offload.update != "beside_backward":
+        ends = shared_update(asm, x.replicas, x.stage_of, barrier - x.first_id, big + 1.5)
     updates = asm.add(
         np.full(p, big + 2), np.arange(p), S_COMPUTE, x.replicas.optimizer_seconds(x.stage_of), T_OPTIMIZER
     )
     asm.depend(updates, barrier[0] - x.first_id)
+    for s, tasks in enumerate(ends):
+        asm.depend(updates[s], tasks)
     if traffic.replicated and plan.zero in (1, 2) and not traffic.gather_at_start and traffic.behaviour.shard_optimizer:
         chunk_gather = np.bincount(x.stage_of, weights=traffic.gather_seconds(), minlength=p)
         final_gather = asm.add(np.full(p, big + 3), np.arange(p), S_GATHER, chunk_gather, T_GATHER)

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from windtunnel.cost.coefficients import Behaviour, Coefficients
-from windtunnel.cost.memory_bound import host_optimizer_time_s, optimizer_bytes, optimizer_time_s
+from windtunnel.cost.memory_bound import OPTIMIZER_STATE_BYTES, optimizer_bytes, optimizer_time_s
 from windtunnel.network.groups import GroupPlacement, placement
 from windtunnel.parallel.resolve import ResolvedPlan
 from windtunnel.schedules.table import B, F, InstructionTable
@@ -16,7 +16,7 @@ from windtunnel.specs.cluster import ClusterSpec
 from windtunnel.specs.workload import TrainingSpec
 from windtunnel.techniques.step_options import StepOptions
 from windtunnel.training.assembly import S_GATHER, S_REDUCE, T_GATHER, T_REDUCE, Assembly, Floats, Rows
-from windtunnel.training.offload import NVME_BYTES_PER_S
+from windtunnel.training.host_update import HostUpdate, spelt_out
 from windtunnel.training.parts import Parts
 from windtunnel.training.tensor_lists import GATHER_PASSES, REDUCE_PASSES, TensorLists
 
@@ -161,31 +161,42 @@ class Traffic:
         place = placement(2, self.parts.mesh.strides["pp"] * (p - 1), self.cluster.scale_up_domain)
         return float(self.parts.network.collective("all_reduce", own, place, axis="pp").alone_s)
 
-    def optimizer_seconds(self, coefficients: Coefficients, stage_of: Rows, p: int) -> Floats:
-        """Optimizer update per stage."""
+    def update_bytes(self) -> float:
+        """Bytes of device memory that one parameter's update moves."""
         b, t = self.behaviour, self.training
-        per = optimizer_bytes(
+        return optimizer_bytes(
             t.optimizer, b.master_copy_bytes(t.master_weights), b.grad_buffer_bytes, b.weight_bytes
         )  # fmt: skip
-        shard = self.plan.shard_group if self.plan.zero and b.shard_optimizer else 1
+
+    def state_bytes(self) -> float:
+        """Bytes of optimizer state and master weights of one parameter."""
+        b, t = self.behaviour, self.training
+        states = b.state_bytes if t.optimizer == "adam" else OPTIMIZER_STATE_BYTES[t.optimizer]
+        return states + b.master_copy_bytes(t.master_weights)
+
+    def updated(self) -> Floats:
+        """Parameters of each virtual stage that one device updates, shape (K,)."""
+        shard = self.plan.shard_group if self.plan.zero and self.behaviour.shard_optimizer else 1
         eshard = min(self.edp, shard) if shard > 1 else 1
-        local = (self.parts.dense_params / shard + self.parts.expert_params / eshard) * self.trainable
-        per_stage = np.bincount(stage_of, weights=local, minlength=p)
-        away = self.plan.offload.optimizer
-        on_device = np.array(
-            [optimizer_time_s(self.cluster.device, coefficients, x * (1 - away), per) for x in per_stage]
-        )
-        on_host = np.zeros(p)
-        if away:
-            on_host = np.array(
-                [
-                    host_optimizer_time_s(self.cluster, x * away, per, b.grad_buffer_bytes, b.weight_bytes)
-                    for x in per_stage
-                ]
-            )
-            if self.plan.offload.tier == "nvme":  # states stream from and to the drives
-                on_host = np.maximum(on_host, per_stage * away * per / NVME_BYTES_PER_S)
-        slower: Floats = np.maximum(on_device, on_host)
+        local: Floats = (self.parts.dense_params / shard + self.parts.expert_params / eshard) * self.trainable
+        return local
+
+    def host_update(self) -> HostUpdate:
+        """What one parameter's update takes where its state lives."""
+        b = self.behaviour
+        return HostUpdate.of(
+            self.cluster, self.plan.offload, moved=self.update_bytes(), state=self.state_bytes(),
+            gradient=b.grad_buffer_bytes, weight=b.weight_bytes,
+        )  # fmt: skip
+
+    def optimizer_seconds(self, coefficients: Coefficients, stage_of: Rows, p: int) -> Floats:
+        """Optimizer update per stage: what follows the last gradient, but for what the step's tasks spell out."""
+        per_stage = np.bincount(stage_of, weights=self.updated(), minlength=p)
+        offload, per = self.plan.offload, self.update_bytes()
+        away = offload.optimizer
+        slower = np.array([optimizer_time_s(self.cluster.device, coefficients, x * (1 - away), per) for x in per_stage])
+        if away and not spelt_out(offload):
+            slower = np.maximum(slower, per_stage * away * self.host_update().seconds(offload))
         return slower + coefficients.step_overhead_s
 
 
@@ -274,8 +285,12 @@ def _last_rows(part: Rows, row: Rows, k_total: int) -> Rows:
 def sharded_traffic(
     asm: Assembly, parts: Parts, traffic: Traffic, options: StepOptions, plan: ResolvedPlan, kind: Rows, part: Rows,
     row: Rows, compute: Rows, table: InstructionTable, finish: list[list[int]], m: int,
-) -> Reduced:  # fmt: skip
-    """ZeRO-3/FSDP: gather each layer before it runs, forward and backward; scatter its gradient after backward."""
+) -> tuple[Reduced, Rows]:  # fmt: skip
+    """ZeRO-3/FSDP: gather each layer before it runs, forward and backward; scatter its gradient after backward.
+
+    Returns:
+        The reductions that end a step, and of each compute task the gather before it (−1 for none).
+    """
     pieces = np.maximum(parts.layers, 1)
     gt, gup, gout, gsm, ghbm = traffic.gather(pieces)
     rt, rup, rout, rsm, rhbm = traffic.reduce(pieces)
@@ -346,4 +361,6 @@ def sharded_traffic(
     final = table.micro_batch[row[r]] == m - 1
     r, k = r[final], k[final]
     nth = np.arange(len(r)) - np.searchsorted(row[r], row[r])  # rows rise along r
-    return Reduced(rid[final], k, nth, r + 0.25, pieces)
+    first_gather = np.full(len(compute), -1, np.int64)
+    first_gather[g] = ids
+    return Reduced(rid[final], k, nth, r + 0.25, pieces), first_gather

@@ -108,10 +108,15 @@ def _zero(prepared: Prepared, to: _Json) -> None:
             to.set("zero_optimization.stage3_prefetch_bucket_size", 0)
         if not plan.reshard_after_forward:
             draft.lacks("reshard_after_forward false: stage 3 releases parameters after use")
-    device = {"host": "cpu", "nvme": "nvme"}[plan.offload.tier]
+    if plan.offload.gradients and not plan.offload.optimizer:
+        draft.lacks(f"offload of {plan.offload.gradients:g} of the gradients: they go where optimizer state goes")
     for kind, share in (("optimizer", plan.offload.optimizer), ("param", plan.offload.params)):
         if not share:
             continue
+        tier = plan.offload.tier_of("params" if kind == "param" else "optimizer")
+        device = "nvme" if tier == "nvme" else "cpu"
+        if tier == "cxl":
+            draft.lacks(f"offload of {kind}s to CXL memory: host memory is used")
         section = f"zero_optimization.offload_{kind}"
         if plan.zero == 0 or (kind == "param" and plan.zero < 3):
             draft.lacks(f"offload of {kind}s at stage {plan.zero}")

@@ -293,12 +293,15 @@ def _memory(prepared: Prepared, to: TomlConfig) -> None:
     if mode != "none":
         to.set("activation_checkpoint.early_stop", early)
     offload = plan.offload
-    if offload.params == 1.0 and offload.optimizer == 1.0 and offload.tier == "host":
+    tiers = {offload.tier_of(name) for name in ("params", "optimizer")}
+    if offload.params == 1.0 and offload.optimizer == 1.0 and tiers == {"host"}:
         to.set("training.enable_cpu_offload", True)
     else:
         for what in ("params", "optimizer"):
             if getattr(offload, what):
                 draft.lacks(f"offload of {getattr(offload, what):g} of {what}: all of both to host memory, or none")
+    if offload.gradients:
+        draft.lacks(f"offload of {offload.gradients:g} of the gradients")
     if offload.activations:
         draft.lacks(f"offload of {offload.activations:g} of the activations")
 

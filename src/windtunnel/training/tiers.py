@@ -1,0 +1,76 @@
+"""Rates and room of the memories of a node that tensors can leave a device for: host memory, CXL cards, drives.
+
+All devices of a node do the same at the same time, so each has an even share of what they share.
+"""
+
+from __future__ import annotations
+
+import math
+
+from windtunnel.specs.cluster import ClusterSpec
+from windtunnel.specs.plan import Tier
+
+HOST_LINK_FRACTION = 0.85
+"""Payload share of a host link with large pinned copies (PCIe packet headers and flow control)."""
+NVME_BYTES_PER_S = 6e9
+"""Per device, where a node's drives are not known: eight data-centre drives of 6 to 7 GB/s in a node of eight devices
+(PCIe 4 x4 sheets, as of 2023)."""
+HOST_MEMORY_BYTES_PER_S = 300e9
+"""Of a node whose host memory is not known: two sockets, 8 channels of DDR4-3200 each, three quarters of 410 GB/s."""
+CORE_PARAMS_PER_S = 5e8
+"""Parameters that one core updates with Adam: eight to a vector, some 35 cycles with its square root and division, at
+2 to 2.5 GHz. Prior from instruction tables, within a factor of two; memory is what limits most servers."""
+
+
+def host_memory_bytes_per_s(cluster: ClusterSpec) -> float:
+    """One device's share of the rate of host memory, for updates."""
+    return (cluster.host_memory_bytes_per_s or HOST_MEMORY_BYTES_PER_S) / cluster.devices_per_node
+
+
+def core_params_per_s(cluster: ClusterSpec) -> float:
+    """Parameters that one device's share of the cores updates a second; no limit where they are not known."""
+    return (cluster.host_cores or math.inf) * CORE_PARAMS_PER_S / cluster.devices_per_node
+
+
+def link_bytes_per_s(cluster: ClusterSpec) -> float:
+    """Copies between a device and the host, one direction, while all devices copy."""
+    return cluster.device.pcie_bytes_per_s * HOST_LINK_FRACTION / cluster.devices_per_host_link
+
+
+def drive_bytes_per_s(cluster: ClusterSpec, *, write: bool) -> float:
+    """One device's share of its node's drives."""
+    drives = cluster.storage
+    if drives is None:
+        return NVME_BYTES_PER_S
+    return (drives.write_bytes_per_s if write else drives.read_bytes_per_s) / cluster.devices_per_node
+
+
+def memory_bytes_per_s(tier: Tier, cluster: ClusterSpec, *, stripe: bool = True) -> float:
+    """Rate at which one device's tensors are read or written where they live, drives aside."""
+    if tier == "cxl" and cluster.cxl is not None:
+        n = cluster.devices_per_node
+        on_one = math.ceil(n / cluster.cxl.cards)
+        return cluster.cxl.bytes_per_s * cluster.cxl.cards / n if stripe else cluster.cxl.bytes_per_s / on_one
+    if cluster.host_memory_bytes_per_s is None:
+        return math.inf
+    return host_memory_bytes_per_s(cluster)
+
+
+def near_rate(tier: Tier, cluster: ClusterSpec, *, stripe: bool = True) -> float:
+    """Bytes per second of copies between a device and the host, or a card; drives copy through host memory."""
+    return min(link_bytes_per_s(cluster), memory_bytes_per_s(tier, cluster, stripe=stripe))
+
+
+def copy_rate(tier: Tier, cluster: ClusterSpec, *, write: bool = False, stripe: bool = True) -> float:
+    """Bytes per second from where offloaded tensors live to a device (`write`: back), one link after the other."""
+    rate = near_rate(tier, cluster, stripe=stripe)
+    return min(rate, drive_bytes_per_s(cluster, write=write)) if tier == "nvme" else rate
+
+
+def capacity_bytes(tier: Tier, cluster: ClusterSpec) -> float:
+    """One device's share of a tier; drives that are not known hold anything."""
+    if tier == "nvme":
+        return math.inf if cluster.storage is None else cluster.storage.bytes / cluster.devices_per_node
+    if tier == "cxl":
+        return 0.0 if cluster.cxl is None else cluster.cxl.cards * cluster.cxl.bytes / cluster.devices_per_node
+    return cluster.host_memory_bytes / cluster.devices_per_node
