@@ -240,7 +240,7 @@ def _lay(asm: Assembly, x: Replicas) -> Laid:
     if offloads:
         offload_traffic(asm, parts, plan, x.cluster, kind, part, table, first_task, last_task, row_of, gathers)
     laid = Laid(
-        x, asm.first_stage, asm.first_id, kind, part, row, first_task, last_task, compute, stage_of, finish, reduced_by
+        x, asm.first_stage, asm.first_id, kind, part, row, first_task, last_task, compute, stage_of, finish, reduced_by,
         pair_of, pairs,
     )
     if away.gradients > 0 and table.m > 1:
