@@ -11,6 +11,7 @@ import pytest
 from windtunnel import schedules
 from windtunnel.errors import BadInput
 from windtunnel.schedules import ScheduleCosts, ScheduleLimits
+from windtunnel.schedules.blocks import block_of, mean_block
 from windtunnel.schedules.building_block import place_weights, v_block
 from windtunnel.schedules.interleaved_1f1b import construct as interleaved
 from windtunnel.schedules.table import B, F, InstructionTable, W
@@ -240,3 +241,33 @@ def test_the_validator_knows_copies_and_units() -> None:
     every = np.ones(len(good), np.bool_)
     every[good.stage_ptr[1:] - 1] = False
     assert any("deadlock" in x for x in schedules.validate(replace(good, joined=every)))
+
+
+@pytest.mark.parametrize(("p", "m", "v"), [(4, 14, 2), (8, 30, 4), (8, 45, 1)])
+def test_units_of_2p_minus_1_leave_no_bubble(p: int, m: int, v: int) -> None:
+    """ZeroPP with equal passes: the first stage never waits, weight gradients fill the end of each unit."""
+    costs = ScheduleCosts(*(np.full((p, v), 1.0 / v) for _ in range(3)))
+    table = schedules.build("zeropp", p, m, v, costs)
+    assert schedules.validate(table) == []
+    assert schedules.evaluate(table, costs)[3] == pytest.approx(0, abs=1e-9)
+    assert schedules.live_activations(table).max() <= -(-m // (m // (2 * p - 1)))
+
+
+def test_smaller_units_hold_less_and_wait_more() -> None:
+    p, m, v = 8, 32, 4
+    costs = ScheduleCosts(*(np.full((p, v), 1.0 / v) for _ in range(3)))
+    tables = [schedules.build("zeropp", p, m, v, costs, ScheduleLimits(np.full(p, float(u)))) for u in (8, 16, 32)]
+    live = [schedules.live_activations(table).max() for table in tables]
+    assert live == [8, 16, 32]
+    assert schedules.evaluate(tables[0], costs)[3] > schedules.evaluate(tables[1], costs)[3]
+
+
+def test_blocks_of_a_unit() -> None:
+    """Each unit passes each chunk once forward and once backward; 1F1B without chunks is one block each way."""
+    table = schedules.build("zeropp", 4, 14, 3)
+    blocks = block_of(table)
+    assert len(np.unique(blocks[blocks >= 0])) == 4 * 2 * (2 * 3)
+    assert mean_block(table) == 7
+    assert (blocks[table.kind == W] == -1).all()
+    assert mean_block(schedules.build("1f1b", 4, 14)) == 14
+    assert mean_block(schedules.build("interleaved_1f1b", 4, 16, 2)) == 4

@@ -75,6 +75,8 @@ def unsaid(prepared: Prepared, draft: Draft) -> None:
         draft.lacks("tensor-parallel communication beside nothing: layers overlap it in backward by themselves")
     if plan.zero == 3 and not plan.fsdp_prefetch:
         draft.lacks("overlap.fsdp_prefetch false: Megatron-FSDP fetches the next layer's parameters ahead")
+    if plan.gather_block:
+        draft.lacks("gather_per_block: parameters are gathered for each micro-batch")
     if plan.zero == 3 and not plan.reshard_after_forward:
         draft.lacks("reshard_after_forward false: Megatron-FSDP gathers again for backward")
     if plan.recompute.early_stop is not None and plan.recompute.policy != "none":

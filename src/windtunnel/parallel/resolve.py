@@ -65,6 +65,8 @@ class ResolvedPlan:
     copies: int = 1
     """Copies of the model that a pipeline holds (DualPipe: 2); `stage_layers` repeats for each."""
     expert_tokens: str = "split"
+    gather_block: float = 0.0
+    """ZeRO-3: micro-batches that one gather of a chunk serves, on average; 0 where gathers are not by block."""
 
     @property
     def expert_dp(self) -> int:
@@ -189,6 +191,10 @@ def resolve(
     shard_group = plan.shard_group or dp * plan.cp * copies
     if (dp * plan.cp * copies) % shard_group:
         problems.add("plan.shard_group", shard_group, f"must divide dp · cp = {dp * plan.cp * copies}")
+    if plan.gather_per_block and not (plan.zero == 3 and plan.pp > 1):
+        problems.add("plan.gather_per_block", True, "needs zero 3 and a pipeline (pp above 1)")
+    if plan.gather_per_block and plan.reshard_after_forward is False:
+        problems.add("plan.gather_per_block", True, "needs parameters that are given up again (reshard_after_forward)")
     if copies > 1 and isinstance(plan.recompute.num_layers, tuple):
         problems.add("plan.recompute.num_layers", list(plan.recompute.num_layers), f"no lists under {schedule}")
     zero = 0 if plan.zero == 3 and shard_group == 1 else plan.zero  # FSDP over one rank shards nothing (NO_SHARD)
@@ -212,7 +218,7 @@ def resolve(
     return ResolvedPlan(
         plan.tp, switch(plan.sp, behaviour.sp) and plan.tp > 1, plan.pp, plan.vpp, plan.cp, plan.cp_kind,
         plan.cp_all_to_all, plan.ep, plan.etp, dp, zero, shard_group, plan.mbs, m, schedule, recompute,
-        plan.offload, switch(plan.reshard_after_forward, plan.pp == 1),
+        plan.offload, switch(plan.reshard_after_forward, plan.pp == 1 or bool(plan.gather_per_block)),
         switch(over.grad_reduce, behaviour.overlap_grad_reduce),
         switch(over.param_gather, behaviour.overlap_param_gather), switch(over.tp, behaviour.overlap_tp),
         switch(over.p2p, behaviour.overlap_p2p), switch(over.moe_a2a, behaviour.overlap_moe_a2a),

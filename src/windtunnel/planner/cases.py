@@ -57,6 +57,8 @@ def question_of(scenario: Scenario, folder: Any = None, lines: SourceLines | Non
     if wanted.target != "training":
         problems.add("search.target", wanted.target, "only training is planned yet")
     _check_axes(wanted, scenario.plan.schedule or "", problems)
+    if scenario.plan.gather_per_block:
+        problems.add("plan.gather_per_block", True, "is not searched: bounds count a gather a micro-batch")
     if base is not None:
         refuse_groups(base, "`plan`")
     if wanted.space.group_axis:

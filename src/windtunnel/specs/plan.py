@@ -131,6 +131,9 @@ class PlanSpec(Spec):
     """Ranks that a ZeRO/FSDP shard is spread over (HSDP); absent means dp·cp."""
     reshard_after_forward: bool | None = None
     """ZeRO-3: gather again for backward (absent: yes without a pipeline)."""
+    gather_per_block: bool | None = None
+    """ZeRO-3 in a pipeline: gather a chunk once for the micro-batches that pass it one after the other, and reduce its
+    gradients once for them (absent: no). Two gathered chunks are kept, one in each direction."""
     mbs: Count = 1
     schedule: str | None = None
     """A schedule id (`windtunnel techniques list --family schedule`); absent: 1f1b, interleaved_1f1b when vpp > 1."""

@@ -205,7 +205,8 @@ def static_memory(
     late = np.zeros(len(parts.dense_params))
     if not behaviour.grads_persist:
         once = not plan.reshard_after_forward or (plan.m > 1 and not training.gradient_accumulation_sync)
-        whole = zero < 2 or (zero == 3 and once)  # FSDP under a pipeline, or with `no_sync`, scatters once
+        once = once and not plan.gather_block  # FSDP under a pipeline, or with `no_sync`, scatters once
+        whole = zero < 2 or (zero == 3 and once)
         late = parts.dense_params * grads / (1 if whole else group) + parts.expert_params * grads / (
             1 if whole else egroup
         )
@@ -228,7 +229,11 @@ def static_memory(
         out["gradients on their way"] = np.full(p, in_use * away.gradients)
     if away.params and zero < 3:  # layers that are in use or come in ahead
         out["fetched layers"] = np.full(p, in_use * away.params)
-    if zero == 3 and plan.reshard_after_forward:
+    if plan.gather_block:  # a chunk in each direction, and the gradients of the one that runs backward
+        largest = np.zeros(p)
+        np.maximum.at(largest, stage_of, parts.dense_params + parts.expert_params)
+        out["gathered layers"] = largest * (min(plan.vpp, 2) * element + behaviour.grad_buffer_bytes * trainable)
+    elif zero == 3 and plan.reshard_after_forward:
         out["gathered layers"] = np.full(p, 2.0 * parts.layer_params * element)
     elif zero == 3:
         out["gathered layers"] = over(False, element)

@@ -127,7 +127,7 @@ class StageTrace:
         ends = parts.graph.embedding.params + parts.graph.head.params
         self.settings = Settings(
             plan,
-            sharded=plan.zero == 3 and plan.reshard_after_forward,
+            sharded=plan.zero == 3 and plan.reshard_after_forward and not plan.gather_block,
             scattered=plan.zero == 3 or (plan.zero == 2 and not behaviour.grads_persist),
             weight_gradients=not behaviour.grads_persist and parts.trainable_share == 1.0,
             accumulated=behaviour.grads_persist and parts.trainable_share == 1.0,

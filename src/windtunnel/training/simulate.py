@@ -17,6 +17,7 @@ from windtunnel.errors import Problem, ProblemList
 from windtunnel.parallel.precision import MATRIX_FORMAT, check_rate
 from windtunnel.parallel.resolve import ResolvedPlan, resolve
 from windtunnel.program.tables import Timeline
+from windtunnel.schedules.blocks import mean_block
 from windtunnel.schedules.table import InstructionTable, ScheduleCosts
 from windtunnel.specs.cluster import ClusterSpec, MixedCluster
 from windtunnel.specs.model import ModelSpec
@@ -166,6 +167,8 @@ def resolve_step(
             techniques = (*techniques, *applied(({"tp-overlap": {"pipeline": False}},)))
     case = schedule_case(resolved, techniques)
     resolved, table = replace(resolved, schedule=case.id), case.table()
+    if plan.gather_per_block and resolved.zero == 3:
+        resolved = replace(resolved, gather_block=mean_block(table))
     parts = build_parts(
         model, here, training, resolved, chosen, how, table.placement, techniques,
         split_backward=table.split_backward, known=known,

@@ -11,7 +11,8 @@ from windtunnel.cost.coefficients import Behaviour, Coefficients
 from windtunnel.cost.memory_bound import OPTIMIZER_STATE_BYTES, optimizer_bytes, optimizer_time_s
 from windtunnel.network.groups import GroupPlacement, placement
 from windtunnel.parallel.resolve import ResolvedPlan
-from windtunnel.schedules.table import B, F, InstructionTable
+from windtunnel.schedules.blocks import block_of
+from windtunnel.schedules.table import B, F, InstructionTable, W
 from windtunnel.specs.cluster import ClusterSpec
 from windtunnel.specs.workload import TrainingSpec
 from windtunnel.techniques.step_options import StepOptions
@@ -282,6 +283,42 @@ def _last_rows(part: Rows, row: Rows, k_total: int) -> Rows:
     return out
 
 
+def _first_of_block(table: InstructionTable) -> npt.NDArray[np.bool_]:
+    """Rows that need parameters which are not there: the first of each block.
+
+    A backward finds those of the chunk that its stage has just run forward.
+    """
+    block = block_of(table)
+    rows = np.flatnonzero(block >= 0)
+    first = np.zeros(len(table), np.bool_)
+    first[rows[np.unique(block[rows], return_index=True)[1]]] = True
+    held = np.full(table.p, -1)  # chunk of the latest forward of each stage
+    for row in rows.tolist():
+        s = int(table.stage[row])
+        if table.kind[row] == F:
+            held[s] = table.chunk[row]
+        elif held[s] == table.chunk[row]:
+            first[row] = False
+    return first
+
+
+def _last_of_block(table: InstructionTable) -> npt.NDArray[np.bool_]:
+    """Rows after which the gradients of a block of backwards are complete."""
+    block = block_of(table)
+    mine = np.flatnonzero(table.kind == B)
+    ends = mine
+    if table.split_backward:  # the weight gradient of the same micro-batch and chunk
+        key = (table.stage.astype(np.int64) * table.v + table.chunk) * table.m + table.micro_batch
+        weights = np.flatnonzero(table.kind == W)
+        order = np.argsort(key[weights])
+        ends = weights[order[np.searchsorted(key[weights][order], key[mine])]]
+    last = np.zeros(int(block.max(initial=0)) + 1, np.int64)
+    np.maximum.at(last, block[mine], ends)
+    out = np.zeros(len(table), np.bool_)
+    out[last[np.unique(block[mine])]] = True
+    return out
+
+
 def sharded_traffic(
     asm: Assembly, parts: Parts, traffic: Traffic, options: StepOptions, plan: ResolvedPlan, kind: Rows, part: Rows,
     row: Rows, compute: Rows, table: InstructionTable, finish: list[list[int]], m: int,
@@ -305,6 +342,8 @@ def sharded_traffic(
     previous = np.concatenate([[-1], task_kind[:-1]])
     turned = (task_kind == B) & (previous == F) & (np.concatenate([[-1], stage[:-1]]) == stage)
     needs &= ~turned
+    if plan.gather_block:
+        needs &= _first_of_block(table)[row]
     g = np.flatnonzero(needs)
     k = of_task[g]
     late = options.gather_exposed if traffic.lists is None else 1.0  # each gather waits for the whole device
@@ -333,6 +372,8 @@ def sharded_traffic(
     reduces = task_kind == B
     if not options.sync_every_micro_batch or not plan.reshard_after_forward:
         reduces &= table.micro_batch[row] == m - 1
+    if plan.gather_block:
+        reduces = _last_of_block(table)[row]
     r = np.flatnonzero(reduces)
     k = of_task[r]
     if late or xt.any():  # host transfers are synchronous in the loop over layers
@@ -359,6 +400,8 @@ def sharded_traffic(
         if len(mine):
             finish[s].append(int(rid[mine[-1]]))
     final = table.micro_batch[row[r]] == m - 1
+    if plan.gather_block:
+        final = row[r] >= _last_rows(k, row[r], len(parts.layers))[k]
     r, k = r[final], k[final]
     nth = np.arange(len(r)) - np.searchsorted(row[r], row[r])  # rows rise along r
     first_gather = np.full(len(compute), -1, np.int64)

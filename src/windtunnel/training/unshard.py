@@ -29,7 +29,7 @@ def copy_bytes(
         direction: F or B.
         frozen: whether the weights have no gradients of their own (LoRA).
     """
-    if plan.zero != 3 or plan.dp * plan.cp == 1 or behaviour.fsdp_copies == "none":
+    if plan.zero != 3 or plan.dp * plan.cp * plan.copies == 1 or behaviour.fsdp_copies == "none":
         return 0.0
     own = behaviour.element_bytes  # of weights and gradients as computed with
     out = 2.0 * own if behaviour.fsdp_copies == "per_parameter" else 0.0  # read and written
@@ -38,6 +38,8 @@ def copy_bytes(
     else:  # concatenation, cast where the formats differ, division in place
         back = 2.0 * own + (own + grad_bytes if grad_bytes > own else 0.0) + 2.0 * grad_bytes
     back = 0.0 if frozen else back
+    if plan.gather_block:
+        return (out if direction == "F" else out + back) / plan.gather_block
     if not plan.reshard_after_forward:  # gathered once and reduced once a step, whatever the number of micro-batches
         return (out if direction == "F" else back) / plan.m
     return out if direction == "F" else out + back

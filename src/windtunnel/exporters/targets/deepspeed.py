@@ -106,6 +106,8 @@ def _zero(prepared: Prepared, to: _Json) -> None:
     if plan.zero == 3:
         if not plan.fsdp_prefetch:
             to.set("zero_optimization.stage3_prefetch_bucket_size", 0)
+        if plan.gather_block:
+            draft.lacks("gather_per_block: parameters are gathered for each micro-batch")
         if not plan.reshard_after_forward:
             draft.lacks("reshard_after_forward false: stage 3 releases parameters after use")
     if plan.offload.gradients and not plan.offload.optimizer:

@@ -201,6 +201,8 @@ def _parallelism(prepared: Prepared, to: TomlConfig) -> None:
     replicate, shard = _shards(prepared)
     to.set("parallelism.data_parallel_replicate_degree", replicate)
     to.set("parallelism.data_parallel_shard_degree", shard)
+    if plan.gather_block:
+        draft.lacks("gather_per_block: parameters are gathered for each micro-batch")
     keeps = plan.zero < 3 or not plan.reshard_after_forward
     default = plan.zero == 3 and plan.reshard_after_forward == (plan.pp == 1)
     to.set("parallelism.fsdp_reshard_after_forward", "default" if default else "never" if keeps else "always")
