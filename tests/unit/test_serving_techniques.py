@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import windtunnel as wt
+from windtunnel.cost.serving_power import Use, held_clock, power_coefficients
 from windtunnel.errors import BadInput
 from windtunnel.program.segment import COMM
 from windtunnel.serving import reference
@@ -234,3 +235,47 @@ def test_bands_of_a_technique_say_that_no_rows_measured_it() -> None:
     assert "no rows of nanoflow" in woven.intervals["tpot_s"]["basis"]
     split = wt.simulate_serving(with_technique(SCENARIO, "semi-pd"))
     assert any("prefix caching" in row["why"] for row in split.assumed if row["field"].endswith("sm_split"))
+
+
+ROWS = {2048: {2: 402.9, 4: 240.9, 8: 155.3, 16: 137.3}, 16384: {2: 3126.8, 4: 1801.9, 8: 1103.0, 16: 1005.1}}
+"""Microseconds of the fused all-reduce and norm by rows of 8,192 and blocks, eight H100 (TokenWeave's artifact, fig. 4)."""
+
+
+@pytest.mark.parametrize("tokens", ROWS)
+def test_a_fused_reduction_on_few_sms_takes_what_was_measured(tokens: int) -> None:
+    wide = merged(SCENARIO, {"cluster": {"devices_per_node": 8}, "plan": {"tp": 8}})
+    view = View(layers_of(prepare(wide)), "D", 1, ServingBatch(tokens), 0.0)
+    edit = REGISTRY.get("tokenweave").serving.launches
+    for sms, measured_us in ROWS[tokens].items():
+        out = edit(view.launches(view.batch), view.batch, view, {"comm_sms": sms, "mlp_sms": 0})
+        fused = next(x for x in out if x.name.startswith("tp_reduce_proj"))
+        assert fused.alone_s * 1e6 == pytest.approx(measured_us, rel=0.12)
+        assert fused.sm == pytest.approx(sms / 132)
+
+
+def test_sums_in_the_switch_take_what_was_measured_and_need_one() -> None:
+    asked = {"plan": {"tp": 8, "all_reduce": "in_switch"}}
+    wide = merged(SCENARIO, {"cluster": {"devices_per_node": 8}, "plan": {"tp": 8}, "serving": {"pools": [asked]}})
+    layers = layers_of(prepare(wide))
+    for tokens, measured_us in {256: 28.5, 2048: 136.2, 32768: 1956.9}.items():
+        assert float(layers._all_reduce(np.array(float(tokens)))) * 1e6 == pytest.approx(measured_us, rel=0.05)
+    with pytest.raises(BadInput, match="all_reduce"):
+        prepare(merged(wide, {"cluster": {"device": "a100-sxm-80gb"}}))
+
+
+def test_what_an_element_wise_kernel_takes_beyond_its_bytes_is_not_hidden() -> None:
+    view = View(layers_of(prepare(SCENARIO)), "D", 1, ServingBatch(8192), 0.0)
+    row = {x.name: x for x in view.launches(view.batch)}
+    norm, beyond = row["mlp_norm"], row["mlp_norm_beyond"]
+    one = view.layers.segments(np.array([8192]))[0].launches
+    assert norm.alone_s + beyond.alone_s == pytest.approx(next(x.alone_s for x in one if x.name == "mlp_norm"))
+    assert norm.alone_s >= norm.hbm_bytes / view.cluster.device.memory_bytes_per_s
+    assert beyond.sm == 1.0 and not beyond.hbm_bytes
+
+
+def test_a_fuller_device_runs_at_a_lower_clock() -> None:
+    device = prepare(SCENARIO).cluster.device
+    shares = power_coefficients(device)
+    clocks = [held_clock(device, shares, Use(k, 0.0, 0.7 * k, 1e12 * k)) for k in (0.0, 0.5, 0.8, 1.0)]
+    assert clocks == sorted(clocks, reverse=True) and clocks[0] > 0.995 and 0.8 < clocks[-1] < 0.97
+    assert held_clock(device.model_copy(update={"tdp_w": None}), shares, Use(1.0, 0.0, 0.7, 1e12)) == 1.0

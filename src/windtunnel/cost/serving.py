@@ -48,6 +48,15 @@ class ServingCoefficients:
     """Latency of one all-reduce inside a scale-up domain."""
     all_reduce_fraction: float = 0.35
     """Its rate on long messages, of the link's one-way bandwidth."""
+    in_switch_s: float = 14.5e-6
+    """Latency of an all-reduce that the switch adds up (`plan.all_reduce: in_switch`)."""
+    in_switch_fraction: float = 0.614
+    """Its rate on long messages, of the link's one-way bandwidth.
+
+    Source: 20 to 1,957 µs for 2 to 512 MiB between eight H100, a kernel of 16 blocks with multimem instructions
+    (github.com/microsoft/tokenweave, artifacts_results, figure 7); within 4 % from 2 MiB on. Valid for: NVLink 4;
+    assumed on later ones.
+    """
     all_to_all_s: float = 40e-6
     all_to_all_fraction: float = 0.7
     """Rate of exchanges between ranks that share experts, of the link's one-way bandwidth.

@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from windtunnel.cost.coefficients import Coefficients
 from windtunnel.cost.gemm import gemm_time_s
+from windtunnel.cost.serving_power import Use, held_clock, power_coefficients
 from windtunnel.graph import Kind, Operator
 from windtunnel.network.coefficients import NetworkCoefficients
 from windtunnel.pricing.streams import simulate_streams
@@ -40,6 +41,17 @@ Source: bytes in flight = rate · latency (Little's law): 2.0 TB/s · 0.6 µs = 
 kernels hold 16 to 32 kB, so 35 to 70 of 108 SMs; 3.35 TB/s · 0.6 µs = 2.0 MB of 132 SMs on H100. Prior 0.5, standard
 error 0.15. Valid for: GPUs; grade assumed.
 """
+NORM_PASSES = 4.0 / 5.0
+"""Passes over memory of a norm that adds the residual in the same kernel (reads both, writes both), over those of the
+graph's norm and addition.
+
+Source: vLLM's fused_add_rms_norm; 184 µs measured for 8,192 rows of 8,192 on H100, 0.87 of memory's rate
+(github.com/microsoft/tokenweave, artifacts_results, figure 4).
+"""
+SENT = ("tp", "ep", "cp", "transfer")
+"""Tags of what is on links."""
+BEYOND = "_beyond"
+"""Ending of the name of what an element-wise launch takes beyond its bytes."""
 DEEP = 3
 """Layers of the longer segment: its time over that of one, by two, is a layer's in the flow."""
 
@@ -84,6 +96,13 @@ class View:
         """Of the model."""
         return self.layers.model.hidden_size
 
+    def in_switch_s(self, size: float) -> float | None:
+        """Seconds of an all-reduce of so many bytes that the switch adds up; None where it does not."""
+        c, cluster = self.layers.c, self.cluster
+        if not NetworkCoefficients.for_cluster(cluster).up.switch_efficiency or self.tp > cluster.scale_up_domain:
+            return None
+        return c.in_switch_s + size / (c.in_switch_fraction * cluster.scale_up.bytes_per_s)
+
     @property
     def attention_bytes(self) -> tuple[float, float]:
         """Of one token in one layer on one device: queries, and keys and values, in 16 bits."""
@@ -123,10 +142,28 @@ class View:
                 compute_s = max(s**power - m**power, 0.0) ** (1.0 / power) * self._ragged(op, tokens)
                 s = (compute_s**power + m**power) ** (1.0 / power) if compute_s > 0.0 else s
                 sm = max(compute_s, MEMORY_SM_SHARE * min(m, s)) / s if s > 0.0 else 0.0
+            elif tag == "memory_bound":
+                out += self._streamed(name, s, float(moved[0]), 1.0 + self.layers.beside(op))
+                continue
             else:
-                sm = MEMORY_SM_SHARE if tag == "memory_bound" else 1.0
+                sm = 1.0
             kernels = 1.0 if out else 1.0 + self.layers.beside(op)
             out.append(self._launch(name, tag, stream, s, sm, float(moved[0]), kernels))
+        return out
+
+    def _streamed(self, name: str, seconds: float, moved: float, kernels: float) -> list[Launch]:
+        """An element-wise kernel by its bytes at the best streaming rate, and what the engine's fit gives it beyond.
+
+        A fit on whole iterations cannot tell element-wise time from products that are slower than assumed, both go with
+        the tokens: what no kernel of these bytes takes is nothing that a technique could move, fuse or hide.
+        """
+        c = self.layers.c
+        size = moved * (NORM_PASSES if name.endswith("_norm") else 1.0)
+        rate = max(c.weight_bytes_fraction, c.memory_fraction) * self.cluster.device.memory_bytes_per_s
+        own = min(seconds, size / rate)
+        out = [self._launch(name, "memory_bound", COMPUTE, own, MEMORY_SM_SHARE, size, kernels)]
+        if seconds > own:
+            out.append(self._launch(f"{name}{BEYOND}", "memory_bound", COMPUTE, seconds - own, 1.0, 0.0, 0.0))
         return out
 
     def _ragged(self, op: Operator, tokens: float) -> float:
@@ -211,6 +248,7 @@ def savings(
     priced: dict[tuple[str, str, float, float], list[Launch]] = {}
     shape = len(depth), len(points)
     row_s, row_kernels = np.zeros(shape), np.zeros(shape)
+    rows, own = np.zeros((*shape, 5)), np.zeros((*shape, 4))
     for j, kind in enumerate(depth):
         for i, (n, prompt_s, decode_s) in enumerate(points):
             batch = ServingBatch(n, prompt_s * share[kind], decode_s * share[kind])
@@ -218,16 +256,61 @@ def savings(
             row = view.launches(batch)
             row_s[j, i], row_kernels[j, i] = sum(x.alone_s for x in row), sum(x.kernels for x in row)
             woven += [_woven(replace(view, count=count, edits=edits), weaves) for count in (1, DEEP)]
+            rows[j, i], own[j, i] = _work(view, row), _kernels(woven[-2].launches)
     seconds = simulate_streams(woven, memory_rate(layers)).reshape(*shape, 2)
     kernels = np.array([sum(x.kernels for x in s.launches) for s in woven]).reshape(*shape, 2)[:, :, 0]
     stages, out, extra = layers.shape.pp, np.zeros(len(points)), np.zeros(len(points))
     for j, kind in enumerate(depth):
         flow = (seconds[j, :, 1] - seconds[j, :, 0]) / (DEEP - 1)
         fill = seconds[j, :, 0] - flow
+        flow = flow + _slower_s(layers, rows[j], own[j], row_s[j], flow)
         out += depth[kind] * (row_s[j] - flow) - min(stages, depth[kind]) * fill
         more = kernels[j] / row_kernels[j] - 1.0
         extra += more * iteration.prefill_floor_s * depth[kind] / sum(depth.values())
     return out, extra
+
+
+def _work(view: View, row: Sequence[Launch]) -> tuple[float, float, float, float, float]:
+    """What a layer's launches do: what its products would take at peak, and `_kernels`."""
+    layers, c = view.layers, view.layers.c
+    peak_s = view.batch.prompt_attention_s * c.prefill_attention_fraction
+    for op in layers.local[view.kind]:
+        if op.kind in (Kind.GEMM, Kind.GROUPED_GEMM):
+            fmt = layers.shape.expert if op.kind == Kind.GROUPED_GEMM else layers.shape.linear
+            number = fmt.compute if op.kind == Kind.GROUPED_GEMM or op.number_class == "linear" else "bf16"
+            flop = 2.0 * op.m * view.batch.tokens / layers.shape.dp * op.n * op.k
+            peak_s += flop / layers.device.peak(number)
+    return peak_s, *_kernels(row)
+
+
+def _kernels(launches: Sequence[Launch]) -> tuple[float, float, float, float]:
+    """Seconds of products and of all kernels but decode attention, seconds of that, bytes: of those on this device."""
+    own = [x for x in launches if x.tag not in SENT and (x.sm > 0.0 or x.hbm_bytes > 0.0)]
+    read_s = sum(x.alone_s for x in own if x.name == "decode_attention")
+    matrix_s = sum(x.alone_s for x in own if x.tag == "gemm" or x.name == "prompt_attention")
+    return matrix_s, sum(x.alone_s for x in own) - read_s, read_s, sum(x.hbm_bytes for x in own)
+
+
+def _slower_s(layers: Layers, rows: Floats, woven: Floats, row_s: Floats, flow_s: Floats) -> Floats:
+    """(P,) seconds that a layer's products take longer where they fill more of the time: the board holds its power.
+
+    Rates of the engine are those of launches in a row, whose pauses leave power to spare; a technique that fills them
+    runs at the clock of its own draw. Under a cap the rates are those of the capped clock already.
+    """
+    cluster, out = layers.cluster, np.zeros(len(row_s))
+    if not cluster.device.tdp_w or cluster.power_cap_w is not None:
+        return out
+    shares = power_coefficients(cluster.device)
+
+    def clock(peak: float, work: Floats, seconds: float) -> float:
+        _, kernel, read, moved = work / max(seconds, 1e-12)
+        use = Use(min(kernel, 1.0), min(read, 1.0), min(peak / max(seconds, 1e-12), 1.0), moved)
+        return held_clock(cluster.device, shares, use)
+
+    for i, (row, own) in enumerate(zip(rows, woven, strict=True)):
+        at = clock(row[0], row[1:], row_s[i]), clock(row[0], own, flow_s[i])
+        out[i] = own[0] * max(at[0] / at[1] - 1.0, 0.0)
+    return out
 
 
 def memory_rate(layers: Layers) -> float:

@@ -269,10 +269,13 @@ class Layers:
     def _all_reduce(self, rows: Floats) -> Floats:
         """One all-reduce over the tensor axis.
 
-        Inside a domain the engine's own kernel or the library's, whichever is sooner; the library's across.
+        Inside a domain the engine's own kernel or the library's, whichever is sooner, or the one that is asked for;
+        the library's across.
         """
         t, c = self.shape.tp, self.c
         size = rows * self.model.hidden_size * 2.0
+        if self.shape.in_switch:
+            return c.in_switch_s + size / (c.in_switch_fraction * self.cluster.scale_up.bytes_per_s)
         where = placement(t, 1, self.cluster.scale_up_domain)
         library = np.asarray(self.network.collective("all_reduce", size, where).alone_s)
         if t > self.cluster.scale_up_domain:

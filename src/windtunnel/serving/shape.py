@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from windtunnel.cost.expert_load import ExpertLoad
 from windtunnel.errors import ProblemList
+from windtunnel.network.coefficients import NetworkCoefficients
 from windtunnel.specs.cluster import ClusterSpec
 from windtunnel.specs.device import DeviceSpec
 from windtunnel.specs.experts import ExpertLoadSpec
@@ -83,6 +84,8 @@ class Shape:
     gathered: bool = False
     """Whether ranks that share experts gather all tokens and scatter sums, instead of two all-to-alls."""
 
+    in_switch: bool = False
+    """Whether sums over the tensor axis are made in the switch by a kernel of the engine."""
     experts: ExpertLoad | None = None
     """How unevenly experts are drawn; absent: alike, but for `expert_skew`."""
 
@@ -116,10 +119,14 @@ def shape_of(
             f"tp · pp · dp · cp = {plan.num_devices} must not exceed the {cluster.num_devices} devices of the cluster"
         )
         problems.add(where, plan.num_devices, rule)
+    up = NetworkCoefficients.for_cluster(cluster).up
+    if plan.all_reduce == "in_switch" and not (up.switch_efficiency and plan.tp <= cluster.scale_up_domain):
+        rule = f"must be auto: tp {plan.tp} over {cluster.scale_up.id} has no switch that reduces"
+        problems.add(f"{where}.all_reduce", plan.all_reduce, rule)
     return Shape(
         plan.tp, plan.pp, plan.dp, plan.ep, max(ranks // plan.ep, 1) if model.num_experts else 1,
         format_of(precision.weights, device), format_of(precision.experts or precision.weights, device),
-        CACHE_BYTES[precision.kv_cache], plan.cp, plan.dcp,
+        CACHE_BYTES[precision.kv_cache], plan.cp, plan.dcp, in_switch=plan.all_reduce == "in_switch",
         experts=_expert_load(load) if model.num_experts else None,
     )  # fmt: skip
 

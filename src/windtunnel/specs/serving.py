@@ -47,6 +47,10 @@ class ServingPlan(Spec):
     """Ranks of the tensor axis that keep different tokens where they would keep copies (vLLM's
     `decode_context_parallel_size`)."""
 
+    all_reduce: Literal["auto", "in_switch"] = "auto"
+    """How ranks of the tensor axis sum: by the engine's kernel or the library's, whichever is sooner, or by a kernel of
+    the engine that lets the switch add (multimem instructions; needs links that reduce in the switch)."""
+
     @property
     def num_devices(self) -> int:
         """Devices of one instance."""

@@ -60,6 +60,9 @@ class ServingLayers(Protocol):
     def hidden_size(self) -> int:
         """Of the model."""
 
+    def in_switch_s(self, size: float) -> float | None:
+        """Seconds of an all-reduce of so many bytes that the switch adds up; None where it does not."""
+
     @property
     def attention_bytes(self) -> tuple[float, float]:
         """Of one token in one layer on one device: queries (outputs are as many), and keys and values."""

@@ -75,7 +75,7 @@ TECHNIQUE = Technique(
         free={"cluster": {"memory_bytes_per_s": "1000 TB/s", "scale_up": {
             "id": "free", "family": "generic", "bytes_per_s": HUGE_BYTES_PER_S, "latency_s": 0.0,
         }}},
-        vanishes=0.05,
+        vanishes=0.06,
         costly={"threshold": 1},
         costly_scenario={"serving": {"traffic": {
             "offline": False, "concurrency": 4, "num_requests": 40, "input_tokens": 64, "output_tokens": 128,
