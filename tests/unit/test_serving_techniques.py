@@ -238,7 +238,7 @@ def test_bands_of_a_technique_say_that_no_rows_measured_it() -> None:
 
 
 ROWS = {2048: {2: 402.9, 4: 240.9, 8: 155.3, 16: 137.3}, 16384: {2: 3126.8, 4: 1801.9, 8: 1103.0, 16: 1005.1}}
-"""Microseconds of the fused all-reduce and norm by rows of 8,192 and blocks, eight H100 (TokenWeave's artifact, fig. 4)."""
+"""Microseconds of the fused all-reduce and norm by rows of 8,192 and blocks, eight H100 (artifact, figure 4)."""
 
 
 @pytest.mark.parametrize("tokens", ROWS)

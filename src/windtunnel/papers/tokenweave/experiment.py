@@ -25,13 +25,14 @@ def fixed(name: str) -> Any:
 
 def scenario(model: str, sms: Sequence[int], *, woven: bool, chunk: int, traffic: Values) -> Values:
     """One deployment on eight H100; `sms` of the fused kernels."""
+    plan = {"tp": fixed("tp"), "all_reduce": fixed("all_reduce")}
     return {
         "model": model,
         "cluster": {"device": "h100-sxm-80gb", "nodes": 1, "devices_per_node": fixed("tp")},
         "techniques": [{"tokenweave": {"comm_sms": sms[0], "mlp_sms": sms[1]}}] if woven else [],
         "serving": {
             "engine": "vllm", "engine_version": fixed("engine_version"),
-            "pools": [{"plan": {"tp": fixed("tp"), "all_reduce": fixed("all_reduce")}, "limits": {"max_num_batched_tokens": chunk}}],
+            "pools": [{"plan": plan, "limits": {"max_num_batched_tokens": chunk}}],
             "traffic": {"offline": True, **traffic},
         },
     }  # fmt: skip
