@@ -295,7 +295,8 @@ def _slower_s(layers: Layers, rows: Floats, woven: Floats, row_s: Floats, flow_s
     """(P,) seconds that a layer's products take longer where they fill more of the time: the board holds its power.
 
     Rates of the engine are those of launches in a row, whose pauses leave power to spare; a technique that fills them
-    runs at the clock of its own draw, where watts of the generation were measured. Under a cap the rates are those of the capped clock already.
+    runs at the clock of its own draw, where watts of the generation were measured. Under a cap the rates are those of
+    the capped clock already.
     """
     cluster, out = layers.cluster, np.zeros(len(row_s))
     if not cluster.device.tdp_w or cluster.power_cap_w is not None:
