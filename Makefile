@@ -7,7 +7,7 @@ JOBS ?= 2
 OUT ?= out
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-long lint bench goldens docs serving-papers targets calibrate-catalog calibrate-serving calibrate-serving-power leave-out accuracy handtuned clean
+.PHONY: help setup demo test test-long lint bench goldens docs serving-papers training-papers targets calibrate-catalog calibrate-serving calibrate-serving-power leave-out accuracy handtuned clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -68,7 +68,16 @@ SERVING_PAPERS := splitwise distserve fastgen_splitfuse semi_pd nanoflow tokenwe
 serving-papers: $(COMPILED)  ## re-run the claims of the serving papers (8 minutes), rewrite docs/generated/serving_papers.md
 	mkdir -p $(OUT)
 	$(BIN)/windtunnel reproduce $(SERVING_PAPERS) --json > $(OUT)/serving-papers.json
-	$(BIN)/python -m windtunnel.papers.document $(OUT)/serving-papers.json > docs/generated/serving_papers.md
+	$(BIN)/python -m windtunnel.papers.document "Claims of serving papers" serving-papers $(OUT)/serving-papers.json \
+		> docs/generated/serving_papers.md
+
+TRAINING_PAPERS = $(filter-out $(SERVING_PAPERS),$(patsubst src/windtunnel/papers/%/setting.yaml,%,$(wildcard src/windtunnel/papers/*/setting.yaml)))
+
+training-papers: $(COMPILED)  ## re-run the claims of all other papers, rewrite docs/generated/training_papers.md
+	mkdir -p $(OUT)
+	$(BIN)/windtunnel reproduce $(TRAINING_PAPERS) --json > $(OUT)/training-papers.json
+	$(BIN)/python -m windtunnel.papers.document "Claims of training papers" training-papers $(OUT)/training-papers.json \
+		> docs/generated/training_papers.md
 
 docs: setup  ## refresh generated files: the JSON Schema of scenarios, the table of coefficients
 	mkdir -p docs/generated

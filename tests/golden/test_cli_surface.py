@@ -51,7 +51,7 @@ OPTIONS = {
         "--seq-len", "--serving",
     ],
     "rerun": ["--json"],
-    "reproduce": ["--json"],
+    "reproduce": ["--gate", "--jobs", "--json", "--list", "--out"],
     "catalog check": ["--json"],
     "techniques": ["--json"],
     "techniques list": ["--family", "--json", "--status"],

@@ -47,7 +47,10 @@ def test_overlap_is_worth_more_where_communication_weighs_more(results: list[Cla
 def test_reproduce_takes_ids_spelt_either_way_and_names_the_nearest() -> None:
     claims = papers.reproduce(["pytorch-ddp"])
     assert [c["id"] for c in claims] == ["pytorch-ddp/scaling", "pytorch-ddp/bucket", "pytorch-ddp/no_sync"]
-    assert set(claims[0]) == {"id", "claim", "published", "simulated", "low", "high", "within", "assumptions"}
+    assert set(claims[0]) == {
+        "id", "claim", "published", "simulated", "low", "high", "within", "assumptions", "band", "tier", "holds",
+        "paper",
+    }  # fmt: skip
     with pytest.raises(BadInput, match="did you mean 'tp_overlap'"):
         papers.reproduce(["tp_overlp", "zero"])
 

@@ -2,56 +2,153 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from windtunnel.cli import complete
 from windtunnel.cli.options import AsJson, examples
-from windtunnel.cli.output import console, print_json, progress
+from windtunnel.cli.output import console, note, print_json, telling
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from windtunnel.papers import ClaimResult
+    from windtunnel.papers.harness import Outcome
+
+_BAR = 24
+_HEADS = ("claim", "tier", "published", "simulated", "low to high", "band", "", "what it says")
 
 
 def reproduce(
     ids: Annotated[
         list[str] | None,
-        typer.Argument(metavar="ID", autocompletion=complete.papers, help="Papers; absent: all.", show_default=False),
+        typer.Argument(
+            metavar="ID", autocompletion=complete.papers, show_default=False,
+            help="Papers, by folder, catalogue id or technique; absent: all.",
+        ),
     ] = None,
+    jobs: Annotated[
+        int | None, typer.Option(min=1, help="Processes; absent: one a core.", show_default=False)
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Also write tables (Markdown), claims.json and figures there.")
+    ] = None,
+    gate: Annotated[
+        float | None,
+        typer.Option(min=0, max=1, metavar="SHARE", help="Exit 4 when a smaller share of claims is within."),
+    ] = None,
+    show: Annotated[bool, typer.Option("--list", help="Name the papers and run none.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Re-run the headline claims of papers.
 
-    Prints published beside simulated figures, with low and high over what the paper leaves open.
-    """
+    Prints published beside simulated figures, with low and high over what the paper leaves open. A miss is a result:
+    it does not change the exit code unless --gate asks for it.
+    """  # fmt: skip
     from windtunnel import papers
+    from windtunnel.papers.harness import Interrupted, run_papers
 
-    with progress("reproducing"):
-        claims = papers.reproduce(ids or ())
-    if as_json:
-        print_json(claims)
+    chosen = papers.folders(ids or ())
+    if show:
+        _list(chosen, as_json)
         return
+    stopped = False
+    with telling("reproducing") as say:
+        try:
+            outcomes = run_papers(chosen, jobs=jobs or _cores(), report=lambda *state: say(_words(*state)))
+        except Interrupted as stop:
+            outcomes, stopped = list(stop.done), True
+    claims = [c for one in outcomes for c in one.claims]
+    if out is not None and outcomes:
+        from windtunnel.papers.written import write
+
+        note(f"wrote {len(write(outcomes, out))} files to {out}")
+    if as_json:
+        print_json([c.to_dict() for c in claims])
+    else:
+        _print(outcomes)
+    if stopped:
+        note(f"stopped: {len(outcomes)} of {len(chosen)} papers had run")
+        raise typer.Exit(130)
+    _end(outcomes, claims, gate)
+
+
+def _end(outcomes: Sequence[Outcome], claims: Sequence[ClaimResult], gate: float | None) -> None:
+    """Papers that failed are a bug of ours; too few claims within are a failed gate.
+
+    Raises:
+        GateFailed: fewer than asked for.
+    """
+    from windtunnel.errors import GateFailed
+
+    failed = [one for one in outcomes if one.error]
+    for one in failed:
+        note(f"internal error: {one.paper}: {one.error}")
+    share = sum(c.within for c in claims) / max(len(claims), 1)
+    if failed:
+        raise typer.Exit(1)
+    if gate is not None and share < gate:
+        raise GateFailed(f"{share:.3f} of the claims are within their bands, below --gate {gate:g}")
+
+
+def _cores() -> int:
+    import os
+
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _words(done: int, total: int, waiting: Sequence[str]) -> str:
+    full = round(_BAR * done / total)
+    few = ", ".join(waiting[:3]) + (" …" if len(waiting) > 3 else "")
+    return f"{'━' * full}{'╌' * (_BAR - full)} {done} of {total} papers" + (f"; to come: {few}" if few else "")
+
+
+def _list(chosen: Sequence[str], as_json: bool) -> None:
     from windtunnel.cli.tables import listing
+    from windtunnel.papers.claims import load
 
-    rows = [
-        (
-            c["id"], c["claim"], _number(c["published"]), _number(c["simulated"]),
-            f"{_number(c['low'])} to {_number(c['high'])}", "within" if c["within"] else "miss",
-        )
-        for c in claims
-    ]  # fmt: skip
-    console().print(listing(("paper", "claim", "published", "simulated", "low to high", ""), rows))
-    reasons: dict[str, list[str]] = {}
-    for c in claims:
-        for note in c["assumptions"]:
-            if note.startswith("missing: "):
-                reasons.setdefault(note, []).append(c["id"])
-    for note, missed in reasons.items():
-        console().print(f"{', '.join(missed)}: {note}", soft_wrap=True, markup=False, highlight=False)
+    rows = [(one, load(f"windtunnel.papers.{one}")["paper"]) for one in chosen]
+    if as_json:
+        print_json([{"id": one, "title": paper["title"], "year": paper["year"]} for one, paper in rows])
+        return
+    console().print(listing(("paper", "title", "year"), [(one, p["title"], p["year"]) for one, p in rows]))
 
 
-def _number(value: object) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else "" if value is None else str(value)
+def _print(outcomes: Sequence[Outcome]) -> None:
+    from windtunnel.cli.tables import listing
+    from windtunnel.papers.table import key_of, number, tally
+
+    out = console()
+    for one in outcomes:
+        out.print(
+            f"{one.title}: {one.within} of {len(one.claims)} within, {one.seconds:.1f} s", style="bold", markup=False,
+            soft_wrap=True,
+        )  # fmt: skip
+        rows = [
+            (
+                key_of(c), c.tier, number(c.published), number(c.simulated), f"{number(c.low)} to {number(c.high)}",
+                c.band, f"within {c.holds}".strip() if c.within else "MISS", c.claim,
+            )
+            for c in one.claims
+        ]  # fmt: skip
+        if rows:
+            out.print(listing(_HEADS, rows))
+        reasons: dict[str, list[str]] = {}
+        for c in one.claims:
+            if not c.within:
+                reasons.setdefault(c.missing or "not found yet", []).append(key_of(c))
+        for why, keys in reasons.items():
+            out.print(f"{', '.join(keys)}: missing: {why}", soft_wrap=True, markup=False, highlight=False)
+        out.print()
+    claims = [c for one in outcomes for c in one.claims]
+    ran = sum(not one.error for one in outcomes)
+    out.print(tally(claims, ran) + ".", style="bold", markup=False, soft_wrap=True)
 
 
 def register(app: typer.Typer) -> None:
     """Add the verb."""
-    app.command(epilog=examples("reproduce", "reproduce zero_bubble --json"))(reproduce)
+    app.command(
+        epilog=examples("reproduce", "reproduce zero_bubble --json", "reproduce --out out/claims --jobs 8")
+    )(reproduce)

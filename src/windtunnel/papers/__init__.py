@@ -1,6 +1,7 @@
 """Published systems as experiments: one folder a paper with its settings, claims and a `run()`.
 
-A paper is found by its folder: `papers/<id>/experiment.py` defines `TITLE` and `run() -> list[ClaimResult]`.
+A paper is found by its folder: `papers/<id>/experiment.py` defines `TITLE` and `run() -> list[ClaimResult]`, and may
+define `plot(results) -> plotly Figure`.
 """
 
 from __future__ import annotations
@@ -8,7 +9,8 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from types import ModuleType
 from typing import Any
 
 from windtunnel.errors import BadInput, Problem, nearest_name
@@ -30,6 +32,19 @@ class ClaimResult:
     high: float
     within: bool
     assumptions: tuple[str, ...] = ()
+    band: str = ""
+    """What counts as within, in figures of the claim; empty where the claim's text says it."""
+    tier: str = ""
+    """A or B where the research catalogue keeps the claim, else empty."""
+    holds: str = ""
+    """Why being within says little: by construction, or only since a change after a first run."""
+    paper: str = ""
+    """Folder of its paper; `run_paper` fills it in."""
+
+    @property
+    def missing(self) -> str:
+        """The mechanism or setting behind a miss; empty where it is within."""
+        return next((x.removeprefix("missing: ") for x in self.assumptions if x.startswith("missing: ")), "")
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for `--json`."""
@@ -41,34 +56,55 @@ def list_papers() -> list[str]:
     return sorted(module.name for module in pkgutil.iter_modules(__path__) if module.ispkg)
 
 
+def folders(ids: Sequence[str] = ()) -> list[str]:
+    """Folders of papers by folder, by id of the research catalogue (`pytorch-ddp`), or by technique; without, all.
+
+    Raises:
+        BadInput: papers that are not known, all of them.
+    """
+    from windtunnel.techniques import REGISTRY
+
+    known, out, wrong = list_papers(), list[str](), list[Problem]()
+    for one in ids:
+        folder = one.replace("-", "_").replace(".", "_")
+        if folder not in known and one.replace("_", "-") in REGISTRY:
+            technique = REGISTRY.get(one.replace("_", "-"))
+            if not technique.experiment:
+                wrong.append(Problem("paper", f"has no experiment: {technique.missing}", one))
+                continue
+            folder = technique.experiment
+        if folder in known:
+            out.append(folder)
+        else:
+            few = f"unknown paper among {len(known)} (`windtunnel reproduce --list` shows them)"
+            wrong.append(Problem("paper", few, one, nearest=nearest_name(folder, known)))
+    if wrong:
+        raise BadInput(wrong)
+    return list(dict.fromkeys(out)) if ids else known
+
+
+def experiment_of(folder: str) -> ModuleType:
+    """The module that runs a paper's claims."""
+    return importlib.import_module(f"{__name__}.{folder}.experiment")
+
+
 def run_paper(paper_id: str) -> list[ClaimResult]:
     """Runs one paper's experiment; misses are returned like hits.
 
     Raises:
         BadInput: no paper has this id.
     """
-    known = list_papers()
-    paper_id = paper_id.replace("-", "_")
-    if paper_id not in known:
-        rule = f"unknown paper; known are {', '.join(known)}"
-        raise BadInput(Problem("paper", rule, paper_id, nearest=nearest_name(paper_id, known)))
-    experiment = importlib.import_module(f"{__name__}.{paper_id}.experiment")
-    results: list[ClaimResult] = experiment.run()
-    return results
+    (folder,) = folders([paper_id])
+    return [replace(one, paper=folder) for one in experiment_of(folder).run()]
 
 
 def reproduce(ids: Sequence[str] = ()) -> list[dict[str, Any]]:
-    """Claims of the named papers as plain data; without names, of all papers.
+    """Claims of the named papers as plain data, one paper after the other; without names, of all papers.
 
     Args:
-        ids: folder names, or technique ids that are spelt like one (`pytorch-ddp`).
+        ids: as `folders` takes them.
 
     Raises:
         BadInput: a paper is not known; nothing has run then.
     """
-    known = list_papers()
-    wrong = [one for one in ids if one.replace("-", "_") not in known]
-    if wrong:
-        rule = f"unknown paper; known are {', '.join(known)}"
-        raise BadInput([Problem("paper", rule, one, nearest=nearest_name(one, known)) for one in wrong])
-    return [claim.to_dict() for one in ids or known for claim in run_paper(one)]
+    return [claim.to_dict() for one in folders(ids) for claim in run_paper(one)]

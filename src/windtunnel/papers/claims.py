@@ -19,6 +19,7 @@ import yaml
 
 from windtunnel import api
 from windtunnel.papers import ClaimResult
+from windtunnel.papers.table import band
 from windtunnel.serving.results import ServingResult
 
 Values = dict[str, Any]
@@ -72,7 +73,10 @@ def result(setting: Values, paper: str, key: str, measure: Measure) -> ClaimResu
     notes = [setting["assumptions"], *claim.get("notes", ())]
     if not within:
         notes.append("missing: " + claim.get("missing", "not found yet"))
-    return ClaimResult(f"{paper}/{key}", claim["text"], published, value, min(swept), max(swept), within, tuple(notes))
+    return ClaimResult(
+        f"{paper}/{key}", claim["text"], published, value, min(swept), max(swept), within, tuple(notes),
+        band(claim["within"], published), claim.get("tier", ""), claim.get("holds", ""),
+    )  # fmt: skip
 
 
 def results(setting: Values, paper: str, measures: dict[str, Measure]) -> list[ClaimResult]:

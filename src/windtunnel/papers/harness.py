@@ -1,0 +1,129 @@
+"""Many papers at once: one process a core, each paper in one of them, results in the order asked for.
+
+Processes are started anew (`spawn`), so that nothing is shared but the compiled code on disk. A paper that fails is
+reported with its error; the others go on.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from multiprocessing import get_context
+from pathlib import Path
+from tempfile import gettempdir
+
+from windtunnel.papers import ClaimResult, experiment_of, run_paper
+from windtunnel.papers.claims import load
+
+_COSTS = Path(gettempdir()) / f"windtunnel-papers-{os.getuid() if hasattr(os, 'getuid') else 0}.json"
+"""How long papers took here the last time: the longest go first."""
+_UNKNOWN_S = 10.0
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One paper that has run."""
+
+    paper: str
+    claims: tuple[ClaimResult, ...]
+    seconds: float
+    error: str = ""
+    """Why it has no claims; empty where it ran."""
+
+    @cached_property
+    def title(self) -> str:
+        """Title and year."""
+        paper = load(f"windtunnel.papers.{self.paper}")["paper"]
+        return f"{paper['title']} ({paper['year']})"
+
+    @property
+    def within(self) -> int:
+        """Claims inside their bands."""
+        return sum(c.within for c in self.claims)
+
+
+Report = Callable[[int, int, Sequence[str]], None]
+"""(papers done, of how many, those that are waited for)."""
+
+
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C; what was done by then."""
+
+    def __init__(self, done: Sequence[Outcome]) -> None:
+        super().__init__()
+        self.done = tuple(done)
+
+
+def run_papers(papers: Sequence[str], *, jobs: int = 1, report: Report = lambda *_: None) -> list[Outcome]:
+    """Outcomes of papers, in the order given.
+
+    Args:
+        papers: folders.
+        jobs: processes; 1 runs them here.
+        report: told whenever a paper is done.
+
+    Raises:
+        Interrupted: by Ctrl-C; all processes have ended.
+    """
+    took = _took()
+    order = sorted(papers, key=lambda paper: -took.get(paper, _UNKNOWN_S))
+    waiting = list(order)
+    done: dict[str, Outcome] = {}
+    report(0, len(papers), waiting)
+    try:
+        for outcome in _each(order, min(jobs, len(papers))):
+            done[outcome.paper] = outcome
+            waiting.remove(outcome.paper)
+            report(len(done), len(papers), waiting)
+    except KeyboardInterrupt as stop:
+        raise Interrupted([done[paper] for paper in papers if paper in done]) from stop
+    _remember(took | {paper: one.seconds for paper, one in done.items() if not one.error})
+    return [done[paper] for paper in papers]
+
+
+def _each(papers: Sequence[str], jobs: int) -> Iterator[Outcome]:
+    if jobs <= 1:
+        yield from map(run_one, papers)
+        return
+    with get_context("spawn").Pool(jobs, initializer=_quiet) as pool:  # leaving it ends the processes
+        yield from pool.imap_unordered(run_one, papers)
+
+
+def _quiet() -> None:
+    """Ctrl-C is for the process that shows results; it ends the others."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def run_one(paper: str) -> Outcome:
+    """One paper; whatever goes wrong in it becomes its error."""
+    begun = time.perf_counter()
+    try:
+        claims, error = tuple(run_paper(paper)), ""
+    except Exception as problem:
+        claims, error = (), f"{type(problem).__name__}: {' '.join(str(problem).split())}"
+    return Outcome(paper, claims, time.perf_counter() - begun, error)
+
+
+def plotted(paper: str) -> bool:
+    """Whether a paper has a figure of its own."""
+    return hasattr(experiment_of(paper), "plot")
+
+
+def _took() -> dict[str, float]:
+    try:
+        found = json.loads(_COSTS.read_text("utf-8"))
+        return {str(paper): float(seconds) for paper, seconds in found.items()}
+    except (OSError, ValueError, AttributeError, TypeError):
+        return {}
+
+
+def _remember(took: dict[str, float]) -> None:
+    try:
+        _COSTS.write_text(json.dumps(took), "utf-8")
+    except OSError:
+        return

@@ -1,0 +1,90 @@
+"""What `reproduce --out` writes: all claims as data and as tables, a figure of each paper, one of all claims."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from windtunnel.papers import ClaimResult, experiment_of
+from windtunnel.papers.claims import load
+from windtunnel.papers.harness import Outcome
+from windtunnel.papers.table import assumed, key_of, markdown, tally
+
+_PARTS = {"include_plotlyjs": "directory", "full_html": True}
+
+
+def write(outcomes: Sequence[Outcome], folder: Path) -> list[Path]:
+    """Write everything and return what was written.
+
+    Args:
+        outcomes: papers that have run.
+        folder: made where it is missing; files of the same names are replaced.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    claims = [c for one in outcomes for c in one.claims]
+    written = [folder / "claims.json", folder / "README.md"]
+    written[0].write_text(json.dumps([c.to_dict() for c in claims], indent=1, ensure_ascii=False) + "\n", "utf-8")
+    written[1].write_text(summary(outcomes) + "\n", "utf-8")
+    if claims:
+        written.append(folder / "claims.html")
+        overview(claims).write_html(written[-1], **_PARTS)
+    for one in outcomes:
+        if not one.claims:
+            continue
+        written.append(folder / f"{one.paper}.md")
+        figure = getattr(experiment_of(one.paper), "plot", None)
+        picture = f"\nFigure: [{one.paper}.html]({one.paper}.html)\n" if figure else ""
+        written[-1].write_text(f"{_section(one)}\n\n{assumed(one.claims)}\n{picture}", "utf-8")
+        if figure:
+            written.append(folder / f"{one.paper}.html")
+            figure(list(one.claims)).write_html(written[-1], **_PARTS)
+    return written
+
+
+def _section(one: Outcome) -> str:
+    paper = load(f"windtunnel.papers.{one.paper}")["paper"]
+    head = f"## {one.title}\n\n<{paper['link']}>; {one.within} of {len(one.claims)} within, {one.seconds:.1f} s.\n\n"
+    return head + markdown(one.claims)
+
+
+def summary(outcomes: Sequence[Outcome]) -> str:
+    """Papers in a table, with the tally of all claims."""
+    claims = [c for one in outcomes for c in one.claims]
+    lines = ["# Claims reproduced", "", f"**{tally(claims, len(outcomes))}.**", "", "[All of them](claims.html).", ""]
+    lines += ["| paper | within | of | seconds |", "|---|---:|---:|---:|"]
+    for one in outcomes:
+        name = f"[{one.title}]({one.paper}.md)" if one.claims else f"{one.paper}: {one.error}"
+        lines.append(f"| {name} | {one.within} | {len(one.claims)} | {one.seconds:.1f} |")
+    return "\n".join(lines)
+
+
+def overview(claims: Sequence[ClaimResult]) -> Any:
+    """Simulated over published of every claim that has such a ratio, with its range; 1 is the paper's figure."""
+    import plotly.graph_objects as go
+
+    shown = [c for c in claims if c.published > 0 and c.low > 0 and math.isfinite(c.high)]
+    figure = go.Figure()
+    for within, name, colour in ((True, "within its band", "#2a7f62"), (False, "miss", "#c0392b")):
+        own = [c for c in shown if c.within is within]
+        ratio = [c.simulated / c.published for c in own]
+        figure.add_scatter(
+            x=ratio, y=[f"{c.paper} {key_of(c)}" for c in own], mode="markers", name=name, marker={"color": colour},
+            error_x={
+                "type": "data", "symmetric": False, "thickness": 1,
+                "array": [c.high / c.published - x for c, x in zip(own, ratio, strict=True)],
+                "arrayminus": [x - c.low / c.published for c, x in zip(own, ratio, strict=True)],
+            },
+            customdata=[(c.claim, c.published, c.simulated, c.band) for c in own],
+            hovertemplate="%{customdata[0]}<br>published %{customdata[1]:.4g}, simulated %{customdata[2]:.4g}<br>"
+            "band %{customdata[3]}<extra></extra>",
+        )  # fmt: skip
+    figure.add_vline(x=1.0, line_width=1, line_dash="dot")
+    figure.update_layout(
+        template="plotly_white", height=140 + 16 * len(shown), margin={"l": 320, "r": 20, "t": 40, "b": 40},
+        xaxis={"title": "simulated over published", "type": "log"}, yaxis={"autorange": "reversed", "dtick": 1},
+        legend={"orientation": "h", "y": 1.02},
+    )  # fmt: skip
+    return figure

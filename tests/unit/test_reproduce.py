@@ -1,0 +1,140 @@
+"""The harness that runs papers: in parallel, in order, with errors and interruptions told; what it writes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from windtunnel import papers
+from windtunnel.cli.main import run as cli
+from windtunnel.errors import BadInput
+from windtunnel.papers import ClaimResult, harness, written
+from windtunnel.papers.claims import load
+from windtunnel.papers.harness import Interrupted, Outcome, run_papers
+from windtunnel.papers.table import markdown, tally
+
+HIT = ClaimResult(
+    "dsi/never-slower", "at most | 1", 1.0, 1.0, 0.9, 1.1, True, ("a",), "≤ 1", "A", "by construction", "dsi"
+)
+MISS = ClaimResult("dsi/smallest", "smallest", 1.29, 2.0, 1.9, 2.1, False, ("a", "missing: a queue"), paper="dsi")
+
+
+@pytest.fixture(autouse=True)
+def no_memory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """How long papers took is kept elsewhere."""
+    monkeypatch.setattr(harness, "_COSTS", tmp_path / "costs.json")
+    return tmp_path / "costs.json"
+
+
+@pytest.fixture
+def faked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Papers that take no time; one fails."""
+
+    def run_paper(paper: str) -> list[ClaimResult]:
+        if paper == "ets":
+            raise ValueError("a\nbug")
+        return [HIT, MISS]
+
+    monkeypatch.setattr(harness, "run_paper", run_paper)
+
+
+def test_papers_run_side_by_side_and_give_what_they_give_alone() -> None:
+    told: list[tuple[int, int]] = []
+    chosen = ["pytorch_ddp", "dsi"]
+    outcomes = run_papers(chosen, jobs=2, report=lambda done, total, waiting: told.append((done, total)))
+    assert [one.paper for one in outcomes] == chosen
+    assert told == [(0, 2), (1, 2), (2, 2)]
+    assert list(outcomes[1].claims) == papers.run_paper("dsi")
+    assert all(c.paper == one.paper for one in outcomes for c in one.claims) and outcomes[1].claims[0].band
+
+
+def test_the_longest_of_last_time_goes_first(faked: None, no_memory: Path) -> None:
+    no_memory.write_text(json.dumps({"dsi": 1, "kvshare": 100}))
+    waited: list[list[str]] = []
+    run_papers(["dsi", "flover", "kvshare"], report=lambda done, total, waiting: waited.append(list(waiting)))
+    assert waited[0] == ["kvshare", "flover", "dsi"]
+    assert set(json.loads(no_memory.read_text())) == {"dsi", "flover", "kvshare"}
+    no_memory.write_text("not JSON")
+    assert len(run_papers(["dsi"])) == 1
+
+
+def test_a_paper_that_fails_does_not_take_the_others_with_it(faked: None, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli(["reproduce", "dsi", "ets", "--jobs", "1"]) == 1
+    shown = capsys.readouterr()
+    assert "internal error: ets: ValueError: a bug" in shown.err
+    assert "1 of 2 claims of 1 papers within their bands, tier A 1 of 1, 1 of the first by construction" in shown.out
+    assert "smallest: missing: a queue" in shown.out
+
+
+def test_an_interrupted_run_shows_what_it_had(
+    faked: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def each(order: list[str], jobs: int) -> Any:
+        yield harness.run_one(order[0])
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(harness, "_each", each)
+    with pytest.raises(Interrupted) as stopped:
+        run_papers(["dsi", "flover"])
+    assert [one.paper for one in stopped.value.done] == ["dsi"]
+    assert cli(["reproduce", "dsi", "flover", "--json"]) == 130
+    shown = capsys.readouterr()
+    assert len(json.loads(shown.out)) == 2 and "stopped: 1 of 2 papers had run" in shown.err
+
+
+def test_too_few_within_fail_a_gate_and_misses_alone_do_not(faked: None, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli(["reproduce", "dsi"]) == 0
+    assert cli(["reproduce", "dsi", "--gate", "0.5"]) == 0
+    assert cli(["reproduce", "dsi", "--gate", "0.6"]) == 4
+    assert "below --gate 0.6" in capsys.readouterr().err
+
+
+def test_ids_may_be_folders_catalogue_ids_or_techniques() -> None:
+    assert papers.folders(["zero-bubble", "zb-h2", "megatron_3d"]) == ["zero_bubble", "megatron_3d"]
+    assert papers.folders() == papers.list_papers()
+    with pytest.raises(BadInput) as caught:
+        papers.folders(["zero_buble", "selective-recompute"])
+    text = str(caught.value)
+    assert "did you mean 'zero_bubble'" in text and "has no experiment" in text
+
+
+def test_papers_can_be_listed_without_running_any(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli(["reproduce", "--list", "--json"]) == 0
+    assert [one["id"] for one in json.loads(capsys.readouterr().out)] == papers.list_papers()
+
+
+def test_what_is_written_can_be_read_again(faked: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    target = tmp_path / "claims"
+    assert cli(["reproduce", "dsi", "--out", str(target)]) == 0
+    claims = json.loads((target / "claims.json").read_text("utf-8"))
+    assert claims[1] == MISS.to_dict()
+    text = (target / "dsi.md").read_text("utf-8")
+    assert "| `never-slower` (tier A): at most \\| 1 | 1 | 1 | 0.9 to 1.1 | ≤ 1 | within by construction |" in text
+    assert "* Missing behind `smallest`: a queue." in text and "* Assumed: a." in text
+    assert "(dsi.md) | 1 | 2 |" in (target / "README.md").read_text("utf-8")
+    assert (target / "claims.html").stat().st_size > 1000 and (target / "plotly.min.js").exists()
+
+
+def test_the_overview_shows_both_kinds_and_their_ranges() -> None:
+    figure = written.overview([HIT, MISS])
+    hits, misses = figure.data
+    assert (hits.name, misses.name) == ("within its band", "miss")
+    assert misses.x == (pytest.approx(2.0 / 1.29),)
+    assert misses.error_x.array == (pytest.approx(0.1 / 1.29),)
+
+
+@pytest.mark.parametrize("paper", papers.list_papers())
+def test_every_paper_says_what_it_is(paper: str) -> None:
+    about = load(f"windtunnel.papers.{paper}")["paper"]
+    assert about["title"] and 2015 < about["year"] < 2030 and about["link"].startswith("https://")
+    for claim in load(f"windtunnel.papers.{paper}").get("claims", {}).values():
+        assert claim.get("tier", "A") in ("A", "B")
+
+
+def test_text_of_claims() -> None:
+    assert markdown([HIT]).count("\n") == 2
+    assert tally([HIT, MISS, MISS], 2).startswith("1 of 3 claims of 2 papers within their bands, tier A 1 of 1")
+    assert Outcome("dsi", (HIT, MISS), 1.0).within == 1
