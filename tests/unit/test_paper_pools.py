@@ -45,8 +45,9 @@ def test_a_machine_with_nothing_else_to_do_is_not_slowed_down() -> None:
     values = central(splitwise.setting())
     r = splitwise.served(splitwise.scenario("a100", 1, 0, 0.005, values))
     own = splitwise.alone(r, values)
-    for name in ("ttft", "tpot", "e2e"):
-        assert np.nanmedian(r.table[f"{name}_s"] / own[name]) == pytest.approx(1.0, abs=0.02)
+    seen = splitwise.seen(r)
+    for name in ("ttft", "e2e"):
+        assert np.nanmedian(seen[name] / own[name]) == pytest.approx(1.0, abs=0.02)
     assert splitwise.within(r, values)
 
 
@@ -65,3 +66,12 @@ def test_passes_lie_between_the_authors_fits_of_both_engines() -> None:
     for case, own_s, vllm_s in (("sharegpt-13b", 0.0991, 0.1422), ("sharegpt-66b", 0.1484, 0.1642)):
         m = prepare(distserve.scenario("vllm", case, 1.0, 1, values)).iteration
         assert 0.94 * own_s < m.seconds(755.0, pairs=755.0**2 / 2, prompt_tokens=755.0) < 1.06 * vllm_s
+
+
+def test_long_prompts_alone_take_what_long_prompts_take() -> None:
+    """Within 20 % of the authors' measured medians on eight A100, Llama-2-70B (splitwise-sim data/perf_model.csv)."""
+    r = splitwise.served(splitwise.scenario("a100", 1, 0, 0.005, central(splitwise.setting())))
+    own = splitwise.alone(r, central(splitwise.setting()))["ttft"]
+    prompts = r.table["input_tokens"]
+    for tokens, measured_s in ((2048, 0.274), (4096, 0.661)):
+        assert np.interp(tokens, np.sort(prompts), np.sort(own)) == pytest.approx(measured_s, rel=0.2)

@@ -101,3 +101,34 @@ def test_every_router_works_beside_shares_or_is_refused(router: str) -> None:
         assert router not in ("round_robin", "random", "prefix_aware", "least_work")
     else:
         assert result.completed == 20
+
+
+def test_shares_beyond_all_sms_leave_none_idle() -> None:
+    """Limits of MPS: a phase alone runs at its own limit; both together are never faster than apart."""
+    idle = {"rate_per_s": 0.5, "num_requests": 30}
+    own, most = {"prefill_share": 0.8}, {"prefill_share": 0.8, "decode_share": 1.0}
+    apart, together = ([run(traffic=t, pools=[{"replicas": 2, "sm_split": s}]) for t in (idle, {})] for s in (own, most))
+    assert together[0].ttft_s.mean == pytest.approx(apart[0].ttft_s.mean, rel=0.02)
+    assert together[0].tpot_s.mean < 0.8 * apart[0].tpot_s.mean  # a fifth of the SMs does not keep memory busy
+    whole = run(traffic=idle, pools=[{"replicas": 2, "sm_split": {"prefill_share": 1.0, "decode_share": 1.0}}])
+    plain = run(traffic=idle, pools=[{"replicas": 2, "kv": {"prefix_caching": False}}])
+    assert whole.e2e_s.mean == pytest.approx(plain.e2e_s.mean, rel=0.03)
+
+
+def test_an_iteration_holds_no_more_than_its_share() -> None:
+    d = prepare(BASE)
+    layers = Layers(d.model, d.cluster, d.instance.shape, d.iteration.coefficients, d.serving.expert_skew)
+    for share in (1.0, 0.6, 0.2):
+        p = shared(layers, d.iteration, share)
+        m = p.iteration
+        for tokens in (1.0, 64.0, 4096.0):
+            prompt_s = tokens**2 / 2 * m.prefill_pair_s
+            seconds = m.seconds(tokens, pairs=tokens**2 / 2, prompt_tokens=tokens)
+            assert p.sms(tokens, seconds, prompt_s, 0.0) <= share + 1e-9
+            step_s = m.seconds(tokens, kv=1000 * tokens, sequences=tokens)
+            assert 0.0 < p.sms(tokens, step_s, 0.0, 1000 * tokens * m.decode_kv_s) <= share + 1e-9
+
+
+def test_prompts_on_all_sms_need_a_share_for_answers() -> None:
+    with pytest.raises(BadInput, match="decode_share"):
+        run(pools=[{"sm_split": {"prefill_share": 1.0}}])

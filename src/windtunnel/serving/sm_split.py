@@ -1,8 +1,8 @@
 """Requests through instances whose prompts and answers run side by side, each phase on its share of the SMs.
 
 Two processes of one instance keep one set of weights and one cache. Each runs iterations of its own phase; while both
-run they share the memory's rate as any two tasks of the engine do, so that an iteration's speed changes when one of the
-other phase begins or ends. A prompt's blocks are its answer's: nothing is moved.
+run they share the memory's rate as any two tasks of the engine do, and the SMs where their shares add up to more than
+all, so that an iteration's speed changes when one of the other phase begins or ends. A prompt's blocks are its answer's: nothing is moved.
 """
 
 from __future__ import annotations
@@ -43,10 +43,13 @@ class Item:
 
 @dataclass(slots=True)
 class Task:
-    """An iteration under way: seconds left at its own speed, and the share of the memory's rate it asks for then."""
+    """An iteration under way: seconds left at its own speed, and what it asks for then."""
 
     left_s: float = 0.0
     load: float = 0.0
+    """Of the memory's rate."""
+    sms: float = 0.0
+    """Of the SMs."""
     begun: float = 0.0
     chunks: list[tuple[Item, int]] = field(default_factory=list)
 
@@ -153,8 +156,9 @@ class Split:
 
     # -- time ----------------------------------------------------------------------------------------------------------
     def _speed(self, one: Half) -> float:
-        """Of both tasks: below 1 where together they ask for more than the memory gives."""
-        both = sum(t.load for t in (one.prefill, one.decode) if t)
+        """Of both tasks: below 1 where together they ask for more than the memory gives, or than there are SMs."""
+        tasks = [t for t in (one.prefill, one.decode) if t]
+        both = max(sum(t.load for t in tasks), sum(t.sms for t in tasks))
         return 1.0 / both if both > 1.0 else 1.0
 
     def _advance(self, one: Half, now: float) -> None:
@@ -226,7 +230,8 @@ class Split:
         total["prompt_iterations"] += 1
         total["prompt_tokens"] += tokens
         total["prompt_pairs"] += pairs
-        return Task(seconds, p.load(tokens, seconds, 0.0), now, chunks)
+        attention_s = pairs * p.iteration.prefill_pair_s + tokens * p.iteration.prefill_token_s
+        return Task(seconds, p.load(tokens, seconds, 0.0), p.sms(tokens, seconds, attention_s, 0.0), now, chunks)
 
     def _form_step(self, one: Half, now: float) -> Task | None:
         while one.decoding:
@@ -243,7 +248,7 @@ class Split:
             one.used += grown - q.blocks
             q.blocks = grown
         count, kv = len(one.decoding), sum(q.stored + 1 for q in one.decoding)
-        p = self.priced(1.0 - one.share)
+        p = self.priced(self.spec.for_answers(one.share))
         window = sum(min(q.stored + 1, p.iteration.window) for q in one.decoding) if p.iteration.window else 0
         seconds = p.iteration.seconds(count, kv=kv, window_kv=window, sequences=count)
         read = kv * p.iteration.decode_kv_s + window * p.iteration.window_kv_s
@@ -251,7 +256,8 @@ class Split:
         total["iterations"] += 1
         total["decode_tokens"] += count
         total["kv_tokens"] += kv
-        return Task(seconds, p.load(count, seconds, read), now, [(q, 1) for q in one.decoding])
+        held = p.sms(count, seconds, 0.0, read)
+        return Task(seconds, p.load(count, seconds, read), held, now, [(q, 1) for q in one.decoding])
 
     def _end(self, one: Half, now: float) -> None:
         ended: list[Item] = []
@@ -312,7 +318,7 @@ class Split:
         one.ttft.clear()
         one.tpot.clear()
         to = one.share + (spec.step if late[0] > late[1] else -spec.step)
-        to = round(min(max(to, spec.step), 1.0 - spec.step), 6)
+        to = round(min(max(to, spec.step), 1.0 - spec.step if spec.decode_share is None else 1.0), 6)
         if to == one.share or max(late) < 0.5:
             return 0.0
         one.share = to

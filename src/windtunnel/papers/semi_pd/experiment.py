@@ -44,7 +44,7 @@ def scenario(model: str, rate: float, values: Values, *, split: bool, slo: Value
             },
         },
     }  # fmt: skip
-    knobs = {"prefill_share": values["prefill_share"], "controller": "slo" if slo else "fixed"}
+    knobs = {"prefill_share": values["prefill_share"], "decode_share": fixed("decode_share")}
     return with_technique(plain, "semi-pd", knobs) if split else plain
 
 

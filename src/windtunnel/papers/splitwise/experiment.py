@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
+from windtunnel import api
 from windtunnel.papers import ClaimResult
 from windtunnel.papers.claims import Measure, Values, load, results, served
-from windtunnel.serving.deployment import prepare
+from windtunnel.serving.deployment import prepare, reaching
+from windtunnel.serving.iteration import IterationModel
 from windtunnel.serving.results import ServingResult
 
 TITLE = "Splitwise (Patel et al. 2024)"
-_STEPS = 7
-"""Halvings of a rate between 0.05 and 10 requests per second and machine: 2 %, averaged over two."""
+_LEAST, _MOST, _CLOSE = 0.2, 6.0, 1.06
+"""Requests per second and machine between which rates are halved, and the ratio at which that ends."""
 _PERCENTILES = (50, 90, 99)
 
 
@@ -39,7 +42,7 @@ def scenario(kind: str, machines: int, tokens: int, rate: float, values: Values,
         cluster: further fields of the cluster.
     """
     lengths = fixed("lengths")[values["load"]]
-    law = {"distribution": "lognormal", "min": 1}
+    law = {"distribution": "empirical"}
     common = {"plan": {"tp": fixed("tp")}, "limits": fixed("limits"), "policy": fixed("policy")}
     pools = [{**common, "replicas": machines}]
     if tokens:
@@ -51,7 +54,7 @@ def scenario(kind: str, machines: int, tokens: int, rate: float, values: Values,
         "engine": "generic", "pools": pools, "router": fixed("router"),
         "traffic": {
             "rate_per_s": rate, "num_requests": max(int(rate * fixed("seconds")), 100), "seed": 1,
-            "input_tokens": {**law, **lengths["input"]}, "output_tokens": {**law, **lengths["output"]},
+            "input_tokens": {**law, "values": lengths["input"]}, "output_tokens": {**law, "values": lengths["output"]},
         },
     }  # fmt: skip
     if tokens:
@@ -63,10 +66,17 @@ def scenario(kind: str, machines: int, tokens: int, rate: float, values: Values,
     }  # fmt: skip
 
 
+@lru_cache(maxsize=8)
+def _undisturbed(model: str, load: str) -> IterationModel:
+    """Iterations of an A100 machine, up to the longest prompt."""
+    longest = max(fixed("lengths")[load]["input"])
+    return reaching(prepare(scenario("a100", 1, 0, 1.0, {"model": model, "load": load})), longest).iteration
+
+
 def alone(result: ServingResult, values: Values) -> dict[str, Any]:
     """Seconds of each request of a run on an A100 machine with nothing else to do."""
-    iteration = prepare(scenario("a100", 1, 0, 1.0, values)).iteration
     table = result.table
+    iteration = _undisturbed(values["model"], values["load"])
     prompt, answer = table["input_tokens"].astype(float), table["output_tokens"].astype(float)
     # iterations are linear in pairs and cached tokens, and a table in tokens
     first = np.interp(prompt, iteration.linear.tokens, iteration.linear.seconds) + iteration.base_s
@@ -74,7 +84,14 @@ def alone(result: ServingResult, values: Values) -> dict[str, Any]:
     launched = np.where(prompt > iteration.captured, iteration.prefill_floor_s, 0.0)
     first = np.maximum(first + iteration.per_sequence_s, launched) + iteration.request_s
     step = iteration.seconds(1.0, sequences=1.0) + iteration.decode_kv_s * (prompt + answer / 2)
-    return {"ttft": first, "tpot": step, "e2e": first + step * (answer - 1)}
+    return {"ttft": first, "tbt": step, "e2e": first + step * (answer - 1)}
+
+
+def seen(result: ServingResult) -> dict[str, Any]:
+    """Seconds of each request; between tokens as the simulator counts them, over all tokens of the answer."""
+    table = result.table
+    first, whole = table["ttft_s"], table["e2e_s"]
+    return {"ttft": first, "tbt": (whole - first) / table["output_tokens"], "e2e": whole}
 
 
 def within(result: ServingResult, values: Values) -> bool:
@@ -83,31 +100,54 @@ def within(result: ServingResult, values: Values) -> bool:
     done = np.asarray(result.table["completed"], bool)
     if not done.all():
         return False
+    times = seen(result)
     for name, limits in fixed("slowdowns").items():
-        slow = result.table[f"{name}_s"] / own[name]
+        slow = times[name] / own[name]
         found = np.percentile(slow[np.isfinite(slow)], _PERCENTILES)
         if (found > np.array(limits)).any():
             return False
     return True
 
 
-def most(kind: str, machines: int, tokens: int, values: Values) -> float:
-    """Most requests per second within the objectives; 0 where none is."""
-    low, high = 0.05 * machines, 10.0 * machines
-    if not within(served(scenario(kind, machines, tokens, low, values)), values):
+def most(kind: str, machines: int, tokens: int, values: Values, at_least: float = 0.0) -> float:
+    """Most requests per second within the objectives; 0 where none is, or none above `at_least`."""
+
+    def holds(rate: float) -> bool:
+        return within(api.simulate_serving(scenario(kind, machines, tokens, rate, values)), values)
+
+    low, high = max(_LEAST * machines, at_least), _MOST * machines
+    if not holds(low):
         return 0.0
-    for _ in range(_STEPS):
+    while high / low > _CLOSE:
         middle = (low * high) ** 0.5
-        if within(served(scenario(kind, machines, tokens, middle, values)), values):
+        if holds(middle):
             low = middle
         else:
             high = middle
     return float((low * high) ** 0.5)
 
 
-def split(kind: str, machines: int, values: Values) -> float:
-    """The best of all sizes of the two pools."""
-    return max(most(kind, machines, tokens, values) for tokens in fixed("token_machines"))
+@lru_cache(maxsize=16)
+def _rate(kind: str, machines: int, model: str, load: str, *, split: bool) -> float:
+    """Of whole machines; or the best of the sizes of two pools, outwards from the middle until two in a row are worse."""
+    values, best = {"model": model, "load": load}, 0.0
+    if not split:
+        return most(kind, machines, 0, values)
+    sizes = fixed("token_machines")
+    middle = len(sizes) // 2
+    for side in (sizes[middle:], sizes[:middle][::-1]):
+        worse = 0
+        for tokens in side:
+            found = most(kind, machines, tokens, values, at_least=best)
+            best, worse = max(best, found), 0 if found else worse + 1
+            if worse == 2:
+                break
+    return best
+
+
+def rate(kind: str, values: Values, *, split: bool) -> float:
+    """Most requests per second of the cluster of a kind."""
+    return _rate(kind, fixed(kind), values["model"], values["load"], split=split)
 
 
 def _cost(kind: str) -> float:
@@ -117,7 +157,7 @@ def _cost(kind: str) -> float:
 def capped(values: Values, *, prompt: bool) -> float:
     """Seconds of an iteration on an H100 machine at 70 % of its power over one without a cap."""
     lengths = fixed("lengths")["conversation"]
-    tokens = float(lengths["input"]["mean"])
+    tokens = float(np.mean(lengths["input"]))
     seconds = []
     for cap in (490.0, None):
         cluster = {} if cap is None else {"power_cap_w": cap}
@@ -138,8 +178,8 @@ def moving(values: Values) -> float:
 def measures() -> dict[str, Measure]:
     """Claim → how it is measured, in the order of the table."""
     return {
-        "rate/aa-over-a100": lambda v: split("a100", fixed("a100"), v) / most("a100", fixed("a100"), 0, v),
-        "rate/aa-over-h100": lambda v: split("a100", fixed("a100"), v) / most("h100", fixed("h100"), 0, v),
+        "rate/aa-over-a100": lambda v: rate("a100", v, split=True) / rate("a100", v, split=False),
+        "rate/aa-over-h100": lambda v: rate("a100", v, split=True) / rate("h100", v, split=False),
         "cost/aa-over-h100": lambda _: _cost("a100") / _cost("h100"),
         "capped/tokens": lambda v: capped(v, prompt=False),
         "capped/prompts": lambda v: capped(v, prompt=True),
