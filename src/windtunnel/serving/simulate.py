@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from windtunnel.cost.serving import release_of
 from windtunnel.errors import BadInput
 from windtunnel.importers.scenario import Source
 from windtunnel.serving import loop, sm_split
@@ -23,7 +22,8 @@ from windtunnel.serving.by_tenant import by_tenant
 from windtunnel.serving.composition import PROMPTS
 from windtunnel.serving.deployment import Deployment, Pool, prepare, reaching
 from windtunnel.serving.hooks import hooks_of
-from windtunnel.serving.interval import FULL_CACHE, band
+from windtunnel.serving.interval import FULL_CACHE
+from windtunnel.serving.intervals import intervals
 from windtunnel.serving.layers import Layers
 from windtunnel.serving.limits import Router as Rule
 from windtunnel.serving.mesh.deployment import mesh
@@ -176,12 +176,13 @@ def run(d: Deployment, requests: Requests, *, assumed: tuple[tuple[str, Any, str
         plain["model"] = d.model.model_dump(mode="json", exclude_defaults=True)
     digest = hashlib.sha256(json.dumps([plain, __version__], sort_keys=True).encode()).hexdigest()[:16]
     ttft, itl, e2e = distribution(found.ttft_s), from_histogram(outcome.between_tokens), distribution(found.e2e_s)
-    intervals = _intervals(
+    ends = intervals(
         d, {"ttft_s": ttft.mean, "tpot_s": tpot.mean, "itl_s": itl.mean, "e2e_s": e2e.mean,
             "output_tokens_per_s": generated / duration},
-        cache_full=max(most) >= FULL_CACHE,
+        cache_full=max(most) >= FULL_CACHE, duration_s=duration,
+        busy=max(t["busy_s"].sum() / (p.lanes * duration) for p, t in _by_pool(d, totals)),
     )  # fmt: skip
-    grades = {name: band["grade"] for name, band in intervals.items()} | {"capacity": "analytic"}
+    grades = {name: band["grade"] for name, band in ends.items()} | {"capacity": "analytic"}
     return ServingResult(
         scenario_name=d.scenario.name or d.model.name, requests=count, completed=int(done.sum()),
         rejected=int((requests.state == REJECTED).sum()), shed=shed, duration_s=duration,
@@ -210,7 +211,7 @@ def run(d: Deployment, requests: Requests, *, assumed: tuple[tuple[str, Any, str
         pools=tuple(asdict(figures(one, duration, _described(one.pool))) for one in pools) if len(pools) > 1 else (),
         transfer=transfers(requests),
         kv_tiers=memory.report(prompts, duration) if memory else {},
-        intervals=intervals, grades=grades, assumed=_assumed(d, assumed),
+        intervals=ends, grades=grades, assumed=_assumed(d, assumed),
         warnings=(*_warnings(d, requests, saturated), *cut), scenario=plain,
         citations=tuple(x.technique.paper.line() for x in d.techniques),
         techniques=tuple(x.technique.id for x in d.techniques), scaling=scaled, tenants=each,
@@ -246,27 +247,6 @@ def _within(d: Deployment, requests: Requests) -> tuple[Ints, list[str]]:
         requests.output_tokens = np.minimum(requests.output_tokens, room).astype(np.int32)
         said.append(f"{int(late.sum()):,} answers end at max_model_len {longest:,}")
     return sent, said
-
-
-def _intervals(d: Deployment, predicted: dict[str, float], *, cache_full: bool) -> dict[str, dict[str, Any]]:
-    """Bands of the means, from residuals of measured rows of the same engine line, architecture and kind of model.
-
-    No token takes less than what one sequence needs to read its weights at the memory's peak.
-    """
-    if len(d.pools) > 1:  # no rows of several pools tell how far a prediction of them is off
-        return {}
-    release, device = release_of(d.serving.engine, d.serving.engine_version), d.cluster.device
-    least_s = d.capped.work.at(1.0)[2] / device.memory_bytes_per_s * 1e6 / d.limits.tokens_per_step
-    out = {}
-    for name, value in predicted.items():
-        found = band(release, device.generation, d.model, name, cache_full=cache_full)
-        if found is not None and np.isfinite(value):
-            out[name] = found.around(value, least_s if name in ("tpot_s", "itl_s") else 0.0)
-    acting = ", ".join(x.technique.id for x in d.techniques if x.technique.serving)
-    for own in out.values() if acting else ():  # measured rows know nothing of techniques
-        own["basis"] += f"; no rows of {acting}"
-        own["grade"] = "assumed" if own["grade"] == "assumed" else "analytic"
-    return out
 
 
 def _split(d: Deployment, requests: Requests) -> loop.Outcome:

@@ -2,7 +2,8 @@
 
 Two processes of one instance keep one set of weights and one cache. Each runs iterations of its own phase; while both
 run they share the memory's rate as any two tasks of the engine do, and the SMs where their shares add up to more than
-all, so that an iteration's speed changes when one of the other phase begins or ends. A prompt's blocks are its answer's: nothing is moved.
+all, so that an iteration's speed changes when one of the other phase begins or ends. A prompt's blocks are its
+answer's: nothing is moved.
 """
 
 from __future__ import annotations

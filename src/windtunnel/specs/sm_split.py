@@ -16,8 +16,8 @@ class SmSplitSpec(Spec):
     prefill_share: float = Field(default=0.5, gt=0, le=1)
     """Most of the SMs that prompts take; where it moves, at the start."""
     decode_share: float | None = Field(default=None, gt=0, le=1)
-    """Most of the SMs that answers take; beside `prefill_share` it may add up to more than all, and what one phase leaves
-    idle the other then takes. Absent: what prompts leave, also while no prompt runs."""
+    """Most of the SMs that answers take; with `prefill_share` it may add up to more than all, and what one phase
+    leaves idle the other then takes. Absent: what prompts leave, also while no prompt runs."""
     controller: Literal["fixed", "slo"] = "fixed"
     """`slo`: the share moves towards the phase that is further from its objective."""
     period_s: Seconds = Field(default=5.0, gt=0)

@@ -1,0 +1,70 @@
+"""Bands of runs with several pools: which rows they come from, and what follows from them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import windtunnel as wt
+from windtunnel import catalog
+from windtunnel.serving.interval import band
+from windtunnel.techniques.limits import merged
+
+BASE: dict[str, Any] = {
+    "model": "deepseek-ai/DeepSeek-V3",
+    "cluster": {"device": "h200-sxm-141gb", "nodes": 2, "devices_per_node": 8},
+    "serving": {
+        "engine": "trtllm", "precision": {"weights": "fp8"},
+        "pools": [{"role": "prefill", "plan": {"tp": 8, "ep": 8}}, {"role": "decode", "plan": {"tp": 8, "ep": 8}}],
+        "traffic": {"concurrency": 16, "num_requests": 120, "input_tokens": 1000, "output_tokens": 200},
+    },
+}
+
+
+@pytest.fixture(scope="module")
+def closed() -> Any:
+    return wt.simulate_serving(BASE)
+
+
+def test_first_tokens_and_steps_come_from_rows_of_split_pools(closed: Any) -> None:
+    own = band("trtllm", "hopper", catalog.model("deepseek-ai/DeepSeek-V3"), "ttft_s", form="split")
+    assert own is not None
+    for name in ("ttft_s", "tpot_s", "itl_s", "e2e_s", "output_tokens_per_s"):
+        found = closed.intervals[name]
+        assert found["low"] < found["high"] and found["basis"].startswith("split pools")
+    assert closed.intervals["ttft_s"]["high"] == pytest.approx(closed.ttft_s.mean * own.high)
+
+
+def test_end_to_end_is_the_sum_and_tokens_its_inverse(closed: Any) -> None:
+    first, e2e = closed.intervals["ttft_s"], closed.intervals["e2e_s"]
+    step = closed.intervals["tpot_s"]["high"] / closed.tpot_s.mean
+    rest_s = closed.e2e_s.mean - closed.ttft_s.mean
+    assert e2e["high"] == pytest.approx(first["high"] + rest_s * step)
+    rate = closed.intervals["output_tokens_per_s"]
+    predicted = closed.output_tokens_per_s
+    assert rate["low"] == pytest.approx(predicted * closed.e2e_s.mean / e2e["high"])
+    assert rate["high"] == pytest.approx(predicted * closed.e2e_s.mean / e2e["low"])
+
+
+def test_what_arrives_slowly_comes_out_as_slowly() -> None:
+    slow = wt.simulate_serving(merged(BASE, {"serving": {"traffic": {
+        "concurrency": None, "rate_per_s": 0.2, "num_requests": 100,
+    }}}))  # fmt: skip
+    found = slow.intervals["output_tokens_per_s"]
+    assert found["low"] > 0.95 * slow.output_tokens_per_s and found["high"] < 1.05 * slow.output_tokens_per_s
+
+
+def test_several_mixed_pools_take_the_widest_band_and_say_so() -> None:
+    both = wt.simulate_serving({
+        "model": "meta-llama/Llama-3.1-8B",
+        "cluster": {"groups": [{"device": "h100-sxm-80gb", "nodes": 1}, {"device": "a100-sxm-80gb", "nodes": 1}],
+                    "between": "8 x infiniband-hdr"},
+        "serving": {"engine": "vllm", "pools": [{"group": 0}, {"group": 1}],
+                    "traffic": {"rate_per_s": 4, "num_requests": 60, "input_tokens": 500, "output_tokens": 50}},
+    })  # fmt: skip
+    model = catalog.model("meta-llama/Llama-3.1-8B")
+    ends = [band("vllm", one, model, "tpot_s") for one in ("hopper", "ampere")]
+    found = both.intervals["tpot_s"]
+    assert found["high"] == pytest.approx(both.tpot_s.mean * max(one.high for one in ends if one))
+    assert "no rows of several pools" in found["basis"] and found["grade"] != "fitted"
