@@ -2,8 +2,8 @@
 
 Switches `sm_split` of each pool on (`serving/sm_split.py`). Nothing is copied between the phases and neither stops the
 other. What it costs: each phase is slower on fewer SMs; both read weights, and share the memory's rate; shares that
-move cost both a pause. Shares are the most that a phase takes. With `decode_share` they may add up to more than the device:
-the authors' code starts its processes with 80 and 100 per cent (MPS), so that a phase alone has (nearly) all.
+move cost both a pause. Shares are the most that a phase takes. With `decode_share` they may add up to more than the
+device: the authors' code starts its processes with 80 and 100 per cent (MPS), so that a phase alone has (nearly) all.
 
 Source: Hong et al. 2025: a resource controller at the level of SMs, unified memory, shares that follow the objectives;
 infinigence/Semi-PD python/sglang/semi_pd/utils.py.
