@@ -74,8 +74,8 @@ def simulate_flows(
     load_kernels()
     from windtunnel.engine.flow_kernel import run
 
-    columns = (np.ascontiguousarray(x[order]) for x in (size, start, share))
-    end, solutions = run(ptr, links, np.ascontiguousarray(rate), *columns, float(tolerance))
+    size, begin, share = (np.ascontiguousarray(x[order]) for x in (size, start, share))
+    end, solutions = run(ptr, links, np.ascontiguousarray(rate), size, begin, share, float(tolerance))
     out = np.empty(n)
     out[order] = end
     return FlowTimes(np.array(start), out, int(solutions))

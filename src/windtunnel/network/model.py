@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from windtunnel.network import clock, collectives, nccl
+from windtunnel.network import clock, collectives, fabric, nccl
 from windtunnel.network.coefficients import PROTOCOLS, NetworkCoefficients
 from windtunnel.network.collectives.all_to_all import all_to_all_traffic
 from windtunnel.network.collectives.base import OPS, Traffic
@@ -227,6 +227,10 @@ class NetworkModel:
         x = clock.transfer_s(traffic, rate, thin) / (PROTOCOL_RATE[protocol] * ALGORITHM_RATE.get(name, 1.0))
         crosses = traffic.out_bytes > 0
         start, hops = clock.latency_s(op, name, protocol, traffic, place, self.cluster, c)
+        switches = self.cluster.scale_out.fabric
+        if switches is not None and switches.routing == "split":  # a flow that is cut is posted as several messages
+            cuts = fabric.slow_down(self.cluster, place.num_domains, place.stride, op)[1]
+            hops = hops + cuts * traffic.out_hops * c.peer_s
         tau: Floats = np.where(crosses, c.out.tau_s, c.up.tau_s)
         if traffic.in_network:
             tau = np.where(crosses, np.maximum(c.out.tau_s, c.up.switch_tau_s), c.up.switch_tau_s)

@@ -38,7 +38,7 @@ def _pad(*columns: Ids) -> Ids:
     return np.stack(columns, axis=1).astype(np.int64)
 
 
-def _hash(src: Ids, dst: Ids, seed: int) -> Ids:
+def mixed(src: Ids, dst: Ids, seed: int) -> Ids:
     """Well-mixed non-negative number per flow (finaliser of splitmix64, Steele et al. 2014)."""
     x = (src.astype(np.uint64) << np.uint64(32)) + dst.astype(np.uint64) + np.uint64(seed) * np.uint64(0x9E3779B9)
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -127,16 +127,21 @@ class FatTree:
     def _ways(self) -> int:
         return 1 if self.spray else self.spines
 
+    def crosses(self, src: Ids, dst: Ids) -> npt.NDArray[np.bool_]:
+        """Whether a flow has to pass a spine."""
+        apart = src // self.base.per_domain != dst // self.base.per_domain
+        return np.asarray(apart & (self.leaf_of(src) != self.leaf_of(dst)))
+
     def routes(self, src: Ids, dst: Ids) -> Ids:
         """The base's two links, plus up and down where the leaves differ."""
+        way = np.zeros_like(src) if self.spray else mixed(src, dst, self.seed) % self.spines
+        return self.through(src, dst, way)
+
+    def through(self, src: Ids, dst: Ids, way: Ids) -> Ids:
+        """Routes over chosen spines, `way` of shape (flows,); all 0 where packets are sprayed."""
         route = self.base.routes(src, dst)
         first = len(self.base.capacity)
-        a, b = self.leaf_of(src), self.leaf_of(dst)
-        crosses = (src // self.base.per_domain != dst // self.base.per_domain) & (a != b)
-        if self.spray:
-            way = np.zeros_like(src)
-        else:
-            way = _hash(src, dst, self.seed) % self.spines
+        a, b, crosses = self.leaf_of(src), self.leaf_of(dst), self.crosses(src, dst)
         up = np.where(crosses, first + a * self._ways + way, -1)
         down = np.where(crosses, first + (self.num_leaves + b) * self._ways + way, -1)
         return np.concatenate([route, _pad(up, down)], axis=1)
@@ -187,10 +192,14 @@ class Dragonfly:
 
 @dataclass(frozen=True, slots=True)
 class TorusGraph:
-    """Torus with one link each way per axis and neighbour; dimension-ordered shortest routes."""
+    """Torus with one link each way per axis and neighbour; dimension-ordered shortest routes.
+
+    `wraps`: whether the axes close to rings; a mesh is open at its ends.
+    """
 
     shape: tuple[int, ...]
     link_bytes_per_s: float
+    wraps: bool = True
 
     @property
     def num_devices(self) -> int:
@@ -211,9 +220,9 @@ class TorusGraph:
         for axis, side in enumerate(self.shape):
             x, goal = here // stride % side, dst // stride % side
             ahead = (goal - x) % side
-            forward = (ahead < side - ahead) | ((2 * ahead == side) & (x % 2 == 0))
-            left = np.where(forward, ahead, side - ahead)
-            for _ in range(side // 2):
+            forward = (ahead < side - ahead) | ((2 * ahead == side) & (x % 2 == 0)) if self.wraps else goal > x
+            left = np.where(forward, ahead, side - ahead) if self.wraps else np.abs(goal - x)
+            for _ in range(side // 2 if self.wraps else side - 1):
                 moving = left > 0
                 columns.append(np.where(moving, (2 * axis + np.where(forward, 0, 1)) * n + here, -1))
                 x = here // stride % side

@@ -90,7 +90,8 @@ def _places(
     counted rank by rank, so that all axes count.
     """
     domain = cluster.scale_up_domain
-    far = 2**62 if cluster.scale_out.oversubscription > 1 or cluster.scale_up.topology == "torus" else domain
+    uneven = cluster.scale_out.oversubscription > 1 or cluster.scale_out.fabric is not None
+    far = 2**62 if uneven or cluster.scale_up.topology == "torus" else domain
     named = sorted(orders)
     rows = []
     for order in named:

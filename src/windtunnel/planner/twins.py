@@ -35,7 +35,7 @@ def _laid(case: Case, x: Candidates, layout: int, order: tuple[str, ...]) -> Has
     """Distances between neighbours along each axis, as far as they matter; the order itself where they may always."""
     cluster = case.cluster
     domain = cluster.scale_up_domain
-    if cluster.scale_out.oversubscription > 1 or cluster.scale_up.topology == "torus":
+    if cluster.scale_out.oversubscription > 1 or cluster.scale_out.fabric or cluster.scale_up.topology == "torus":
         return order
     one = np.array([layout])
     out = []

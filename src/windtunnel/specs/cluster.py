@@ -11,6 +11,44 @@ from windtunnel.specs.base import Bytes, BytesPerS, Count, Seconds, Spec
 from windtunnel.specs.device import DeviceSpec, LinkSpec
 
 
+class SlowLink(Spec):
+    """A link between a leaf and a spine switch that runs below its rate, both ways."""
+
+    leaf: int = Field(ge=0)
+    spine: int = Field(ge=0)
+    factor: float = Field(ge=0.01, le=1.0)
+    """Of the link's rate; a link that is down is best stated as one spine less."""
+
+
+class Fabric(Spec):
+    """The switches between the ports, as far as flows can meet there; `scale_out.topology` says which kind it is.
+
+    Fat trees and rail-optimised fabrics read `nodes_per_leaf`, `spines`, `routing`, `flows_per_port`, `seed` and
+    `slow_links`; dragonflies the fields of routers; tori and meshes `shape`. A star has nothing to state.
+    """
+
+    nodes_per_leaf: Count = 16
+    """Nodes below one leaf switch (rail-optimised: below the leaves of one rail group)."""
+    spines: Count = 8
+    """Spine switches, each joined to every leaf by one link; `scale_out.oversubscription` sets their rate."""
+    routing: Literal["spray", "ecmp", "planned", "split"] = "ecmp"
+    """spray: every packet may take another spine; ecmp: a flow is hashed onto one; planned: flows are given spines so
+    that no link carries more of them than it must; split: as many flows as needed are cut, each piece on one spine."""
+    flows_per_port: Count = 1
+    """Connections over which a port sends to one other port (queue pairs); each takes a path of its own."""
+    seed: int = Field(default=0, ge=0)
+    """Of the hash."""
+    slow_links: tuple[SlowLink, ...] = ()
+    routers_per_group: Count = 16
+    nodes_per_router: Count = 1
+    local_bytes_per_s: BytesPerS | None = Field(default=None, gt=0)
+    """Between two routers of a dragonfly's group; absent: as all ports of a router."""
+    global_bytes_per_s: BytesPerS | None = Field(default=None, gt=0)
+    """Between two groups of a dragonfly; absent: ports of a group over the other groups."""
+    shape: tuple[Count, ...] = ()
+    """Sides of a torus or mesh, in nodes, fastest-varying first; absent: one line."""
+
+
 class ScaleOut(Spec):
     """The network between nodes (between scale-up domains)."""
 
@@ -20,6 +58,9 @@ class ScaleOut(Spec):
     latency_s: Seconds = Field(default=5e-6, ge=0)
     topology: Literal["fat-tree", "rail-optimised", "dragonfly", "torus", "star", "mesh", "wan"] = "fat-tree"
     oversubscription: float = Field(default=1.0, ge=1.0)
+    fabric: Fabric | None = None
+    """Explicit switches and paths, on which collectives of all groups meet; absent: rates and `oversubscription` alone
+    describe the network."""
     in_network_reduction: bool = False
     family: str = "infiniband"
 

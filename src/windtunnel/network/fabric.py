@@ -1,0 +1,147 @@
+"""How much slower the ports of a cluster are when collectives of all groups meet on an explicit fabric.
+
+Groups are laid over the nodes as the plan lays them: k domains a stride apart, as many groups side by side as there is
+room for, every port in use. Flows are of one size and start together, hence the busiest link decides; its time over
+that of a port alone is the slow-down of the traffic that leaves the domains.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+
+from windtunnel.network.routing import busiest_s, route
+from windtunnel.network.topology import Dragonfly, FatTree, Floats, Ids, Topology, TorusGraph, TwoLevel
+from windtunnel.specs.cluster import ClusterSpec, Fabric, ScaleOut
+
+MOST_FLOWS = 200_000
+"""Beyond it only some ports of each node are laid out; rails are alike."""
+
+
+def topology_of(cluster: ClusterSpec) -> Topology:
+    """The explicit network of a cluster, between the ports of its scale-up domains (port p of domain d is d·n + p)."""
+    domains, ports, nodes = _sizes(cluster)
+    return _topology(cluster.scale_out, domains, ports, nodes)
+
+
+def _sizes(cluster: ClusterSpec) -> tuple[int, int, float]:
+    """(domains, ports of one, nodes in one)."""
+    nodes = cluster.scale_up_domain / cluster.devices_per_node
+    ports = max(round(cluster.scale_out.nics_per_node * nodes), 1)
+    return max(cluster.num_devices // cluster.scale_up_domain, 1), ports, nodes
+
+
+def _topology(out: ScaleOut, domains: int, ports: int, nodes: float) -> Topology:
+    fabric, rate = out.fabric or Fabric(), out.nic_bytes_per_s
+    if out.topology == "dragonfly":
+        hosts = max(round(fabric.nodes_per_router / nodes), 1) * ports
+        routers = fabric.routers_per_group
+        groups = max(-(-domains * ports // (hosts * routers)), 1)
+        local = fabric.local_bytes_per_s or hosts * rate
+        each = fabric.global_bytes_per_s or hosts * routers * rate / max(groups - 1, 1)
+        return Dragonfly(groups, routers, hosts, rate, local, each)
+    if out.topology in ("torus", "mesh"):
+        shape = tuple(fabric.shape) or (domains,)
+        return TorusGraph(shape, rate * ports / (2 * len(shape)), wraps=out.topology == "torus")
+    base = TwoLevel(domains, ports, 1e30, ports, rate)
+    if out.topology in ("star", "wan"):
+        return base
+    leaf = max(round(fabric.nodes_per_leaf / nodes), 1)
+    rails = out.topology == "rail-optimised"
+    return FatTree(base, leaf, out.oversubscription, fabric.spines, rails, False, fabric.seed)
+
+
+def capacity_of(cluster: ClusterSpec) -> Floats:
+    """Rates of the links of `topology_of`, slow ones included. Shape (links,)."""
+    domains, ports, nodes = _sizes(cluster)
+    return _capacity(cluster.scale_out, _topology(cluster.scale_out, domains, ports, nodes))
+
+
+def _capacity(out: ScaleOut, topology: Topology) -> Floats:
+    """Sprayed packets pass a slow link less often: the joined link of a leaf loses its part."""
+    rate = topology.capacity.copy()
+    if isinstance(topology, FatTree) and out.fabric:
+        first, leaves, spines = len(topology.base.capacity), topology.num_leaves, topology.spines
+        for slow in out.fabric.slow_links:
+            if slow.leaf < leaves and slow.spine < spines:
+                for leaf in (slow.leaf, leaves + slow.leaf):
+                    if topology.spray:
+                        rate[first + leaf] -= (1.0 - slow.factor) * topology.capacity[first + leaf] / spines
+                    else:
+                        rate[first + leaf * spines + slow.spine] *= slow.factor
+    return rate
+
+
+def neighbours(domains: int, size: int, stride: int) -> tuple[Ids, Ids]:
+    """(sending, receiving) domain of every flow of rings of `size` domains a stride apart, all groups at once."""
+    block = size * stride
+    if block > domains:  # a group that wraps round: one ring over all
+        stride, block = 1, min(size, domains)
+        size = block
+    at = np.arange(domains // block * block, dtype=np.int64)
+    member, inside = at % block // stride, at % block % stride
+    return at, at // block * block + (member + 1) % size * stride + inside
+
+
+def everyone(domains: int, size: int, stride: int) -> tuple[Ids, Ids]:
+    """The same for all pairs inside each group."""
+    src, dst = neighbours(domains, size, stride)
+    hops, froms, to = min(size, len(src)), [], src
+    step = dict(zip(src.tolist(), dst.tolist(), strict=True))
+    for _ in range(hops - 1):
+        to = np.array([step[x] for x in to.tolist()], np.int64)
+        froms.append(to)
+    return np.tile(src, hops - 1), np.concatenate(froms) if froms else src[:0]
+
+
+@lru_cache(maxsize=4096)
+def _slow_down(
+    out: ScaleOut, domains: int, ports: int, nodes: float, size: int, stride: int, pairwise: bool
+) -> tuple[float, int]:
+    """(factor on the time of the ports, messages beyond one that the busiest flow is cut into)."""
+    topology, fabric = _topology(out, domains, ports, nodes), out.fabric or Fabric()
+    src, dst = (everyone if pairwise else neighbours)(domains, size, stride)
+    if not len(src) or size < 2:
+        return 1.0, 0
+    cuts, per_port = 0, fabric.flows_per_port
+    if isinstance(topology, TorusGraph):  # a node's links are its ports
+        busy = busiest_s(topology.routes(src, dst), np.full(len(src), 1.0), topology.capacity)
+        return max(float(busy * out.nic_bytes_per_s * ports / np.bincount(src).max()), 1.0), 0
+    used = max(min(ports, MOST_FLOWS // max(len(src) * per_port, 1)), 1)
+    lanes, copies = np.arange(used), np.arange(per_port)
+    shape = (len(src), used, per_port)
+    start = np.broadcast_to((src[:, None] * ports + lanes)[:, :, None], shape).ravel()
+    end = np.broadcast_to((dst[:, None] * ports + lanes)[:, :, None], shape).ravel()
+    copy = np.broadcast_to(copies, shape).ravel()
+    bytes_each = np.full(len(start), 1.0 / per_port)
+    if not isinstance(topology, FatTree):
+        busy = busiest_s(topology.routes(start, end), bytes_each, topology.capacity)
+    else:
+        found = route(topology, start, end, bytes_each, fabric.routing, copy)
+        rate = _capacity(out, found.tree)
+        if used < ports and not topology.rails:  # the ports that are left out load the same links
+            rate = np.where(np.arange(len(rate)) < len(topology.base.capacity), rate, rate * used / ports)
+        busy, cuts = found.busy_s(rate), int(np.bincount(found.flow).max()) - 1
+    alone = float(np.bincount(src).max()) / out.nic_bytes_per_s
+    return max(busy / alone, 1.0), cuts
+
+
+def slow_down(cluster: ClusterSpec, num_domains: Floats, stride: Floats, op: str) -> tuple[Floats, Floats]:
+    """(factor on the time of the ports, further messages a step), shape of `num_domains` and `stride` together.
+
+    Args:
+        cluster: With `scale_out.fabric`.
+        num_domains: Scale-up domains that a group spans.
+        stride: Distance between neighbouring ranks in devices.
+        op: all_to_all loads all pairs, everything else neighbours.
+    """
+    domains, ports, nodes = _sizes(cluster)
+    k, s = np.broadcast_arrays(num_domains, np.maximum(np.asarray(stride) / cluster.scale_up_domain, 1.0))
+    pairs, where = np.unique(np.stack([k.ravel(), s.ravel()]), axis=1, return_inverse=True)
+    values = np.array([
+        _slow_down(cluster.scale_out, domains, ports, nodes, round(a), round(b), op == "all_to_all")
+        for a, b in pairs.T.tolist()
+    ])  # fmt: skip
+    found = values[where.ravel()].T.reshape(2, *k.shape)
+    return np.asarray(found[0]), np.asarray(found[1])

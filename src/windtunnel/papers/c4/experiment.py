@@ -1,0 +1,70 @@
+"""Step time with planned and with hashed paths, gradients reduced over sixteen nodes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from windtunnel.papers import ClaimResult
+from windtunnel.papers.claims import Measure, Values, load, results, simulated
+
+TITLE = "C4, planned paths (Dong et al. 2025)"
+
+
+def setting() -> Values:
+    """The settings and claims, as written in `setting.yaml`."""
+    return load(__package__ or "windtunnel.papers.c4")
+
+
+def fixed(name: str) -> Any:
+    """One value that the paper gives or a rule fixes."""
+    return setting()["fixed"][name]["value"]
+
+
+def scenario(values: Values, seed: int) -> Values:
+    """One training step on a fabric that hashes flows onto the uplinks."""
+    nodes, leaf = fixed("nodes"), values["nodes_per_leaf"]
+    return {
+        "model": {
+            "family": "dense", "name": "gpt-22b", "hidden_size": 6144, "num_hidden_layers": 48,
+            "num_attention_heads": 64, "intermediate_size": 24576, "vocab_size": 51200, "gated_mlp": False,
+            "hidden_act": "gelu", "norm": "layernorm", "position_embedding": "learned",
+            "max_position_embeddings": fixed("seq_len"), "tie_word_embeddings": True,
+        },
+        "cluster": {
+            "device": "h800-sxm-80gb", "nodes": nodes, "devices_per_node": 8,
+            "scale_out": {
+                "nics_per_node": 8, "nic_bytes_per_s": fixed("port_gbit") * 1e9 / 8, "family": "roce",
+                "fabric": {
+                    "nodes_per_leaf": leaf, "spines": 8 * leaf, "routing": "ecmp", "seed": seed,
+                    "flows_per_port": values["flows_per_port"],
+                },
+            },
+        },
+        "training": {
+            "seq_len": fixed("seq_len"), "global_batch": nodes * values["sequences_per_replica"],
+            "framework": "megatron_core",
+        },
+        "plan": {
+            "tp": fixed("tp"), "zero": 1, "mbs": 1,
+            "overlap": {"grad_reduce": fixed("overlap"), "param_gather": fixed("overlap")},
+        },
+    }  # fmt: skip
+
+
+def gain(values: Values) -> float:
+    """Per cent of throughput that planned paths add, mean over hashes."""
+    total = 0.0
+    for seed in range(fixed("seeds")):
+        plain = scenario(values, seed)
+        total += simulated(plain).step_time_s / simulated(plain | {"techniques": ["c4"]}).step_time_s - 1.0
+    return 100.0 * total / fixed("seeds")
+
+
+def measures() -> dict[str, Measure]:
+    """Claim → how it is measured."""
+    return {"run-time": gain}
+
+
+def run() -> list[ClaimResult]:
+    """One claim."""
+    return results(setting(), "c4", measures())

@@ -1,0 +1,80 @@
+"""Paths of the few large flows of collectives are planned, not hashed.
+
+A collective opens few connections, each for long and of the same size. Hashed onto the links above a leaf switch, two
+of them meet on one link while others stand empty, and the collective waits for those two. The plan gives each
+connection the spine where the fuller of its two links is emptiest (`cluster.scale_out.fabric.routing: planned`).
+
+Source: Dong et al. 2025, path planning of the second subsystem. Finding faulty nodes needs failures and restarts.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from windtunnel.specs.cluster import ClusterRef, ClusterSpec, ScaleOut
+from windtunnel.specs.scenario import Scenario
+from windtunnel.techniques import REGISTRY
+from windtunnel.techniques.base import Knob, Limits, Paper, Technique
+
+
+def rerouted(cluster: ClusterSpec, routing: str, flows_per_port: int | None = None) -> ClusterSpec:
+    """The cluster with another choice of paths; unchanged where no fabric is stated."""
+    out = cluster.scale_out
+    if out.fabric is None:
+        return cluster
+    change: dict[str, Any] = {"routing": routing}
+    if flows_per_port is not None:
+        change["flows_per_port"] = flows_per_port
+    fabric = out.fabric.model_copy(update=change)
+    return cluster.model_copy(update={"scale_out": out.model_copy(update={"fabric": fabric})})
+
+
+def without_paths(scenario: Scenario) -> str | None:
+    """Why there are no paths to choose; None where there are."""
+    if not isinstance(scenario.cluster, ClusterRef):
+        return None
+    out = scenario.cluster.scale_out
+    if not isinstance(out, ScaleOut) or out.fabric is None:
+        return "cluster.scale_out.fabric is not stated, so that no flows meet"
+    if out.topology not in ("fat-tree", "rail-optimised"):
+        return f"a {out.topology} has one shortest path"
+    return None
+
+
+TECHNIQUE = Technique(
+    id="c4",
+    family="fault-straggler",
+    summary="plan the paths of the few large flows of collectives instead of hashing them",
+    paper=Paper(
+        "Enhancing Large-Scale AI Training Efficiency: The C4 Solution for Real-Time Anomaly Detection and "
+        "Communication Optimization", 2025, "https://arxiv.org/abs/2406.04594", "Dong, Jianbo and others", "HPCA 2025",
+    ),
+    levels=("plan",),
+    status="partial",
+    missing="faulty nodes that are found by the timing of collectives, balance between bonded ports of one card",
+    knobs={"flows_per_port": Knob(None, 1, 64, "connections between two ports; absent: as the fabric has them")},
+    edits=(("plan", "paths"),),
+    applies_to=without_paths,
+    cluster=lambda cluster, knobs: rerouted(cluster, "planned", knobs["flows_per_port"]),
+    saves="scale-out",
+    experiment="c4",
+    limits=Limits(
+        scenario={
+            "model": "meta-llama/Llama-3.1-8B",
+            "cluster": {
+                "device": "h800-sxm-80gb", "nodes": 16, "devices_per_node": 8,
+                "scale_out": {
+                    "nics_per_node": 8, "nic_bytes_per_s": "25 GB/s", "family": "roce",
+                    "fabric": {"nodes_per_leaf": 4, "spines": 32},
+                },
+            },
+            "training": {"seq_len": 4096, "global_batch": 128},
+            "plan": {"zero": 1, "mbs": 1},
+        },
+        free={"cluster": {"scale_out": {"nic_bytes_per_s": 1e16, "latency_s": 0.0}}},
+        # whole flows, eight over three spines, against packets that take all of them
+        costly_scenario={"cluster": {"scale_out": {"fabric": {"nodes_per_leaf": 1, "spines": 3, "routing": "spray"}}}},
+    ),
+)  # fmt: skip
+
+REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

@@ -1,0 +1,41 @@
+"""A few flows are cut so that each spine carries the same, without spraying packets.
+
+The bytes that leave one leaf for another lie end to end and are cut into as many equal parts as there are spines; only
+the flows that a cut passes through become two pieces (`cluster.scale_out.fabric.routing: split`). The busiest link then
+carries what it would under perfect spraying. Every piece is a message of its own, which the sender's engine handles.
+
+Source: Addanki, Goyal & Marinos 2024.
+"""
+
+from __future__ import annotations
+
+from windtunnel.techniques import REGISTRY
+from windtunnel.techniques.base import Limits, Paper, Technique
+from windtunnel.techniques.published.c4 import TECHNIQUE as C4
+from windtunnel.techniques.published.c4 import rerouted, without_paths
+
+assert C4.limits is not None
+
+TECHNIQUE = Technique(
+    id="flow-split-singlepath",
+    family="overlap-net",
+    summary="cut as few flows as it takes to load every spine alike, each piece on one path",
+    paper=Paper(
+        "Challenging the Need for Packet Spraying in Large-Scale Distributed Training", 2024,
+        "https://arxiv.org/abs/2407.00550", "Addanki, Vamsi and Goyal, Prateesh and Marinos, Ilias",
+    ),
+    levels=("plan",),
+    edits=(("plan", "paths"),),
+    applies_to=without_paths,
+    cluster=lambda cluster, _: rerouted(cluster, "split"),
+    saves="scale-out",
+    experiment="flow_split_singlepath",
+    limits=Limits(
+        scenario=C4.limits.scenario,
+        free=C4.limits.free,
+        # pieces are posted one by one, packets are not
+        costly_scenario={"cluster": {"scale_out": {"fabric": {"nodes_per_leaf": 1, "spines": 3, "routing": "spray"}}}},
+    ),
+)  # fmt: skip
+
+REGISTRY.add(TECHNIQUE.id, TECHNIQUE)
