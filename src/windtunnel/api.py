@@ -12,7 +12,10 @@ from windtunnel.importers.scenario import Source
 from windtunnel.training.predict import prepare, simulate_training
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
+
     from windtunnel.advice import Advice
+    from windtunnel.engine.flows import FlowTimes
     from windtunnel.planner.plan import PlanResult, Progress
     from windtunnel.planner.serving.plan import Progress as ServingProgress
     from windtunnel.planner.serving.plan import ServingPlan
@@ -32,6 +35,7 @@ __all__ = [
     "fit",
     "plan",
     "prepare",
+    "simulate_flows",
     "simulate_serving",
     "simulate_training",
     "sweep_serving",
@@ -127,6 +131,21 @@ def _last_true(values: list[int], test: Callable[[int], bool]) -> int | None:
         else:
             high = middle - 1
     return best
+
+
+def simulate_flows(
+    routes: npt.ArrayLike,
+    capacity: npt.ArrayLike,
+    nbytes: npt.ArrayLike,
+    *,
+    start_s: npt.ArrayLike = 0.0,
+    weight: npt.ArrayLike = 1.0,
+    tolerance: float = 0.0,
+) -> FlowTimes:
+    """Simulate flows of any sizes and starts on explicit links; see `windtunnel.engine.flows.simulate_flows`."""
+    from windtunnel.engine.flows import simulate_flows as simulate
+
+    return simulate(routes, capacity, nbytes, start_s=start_s, weight=weight, tolerance=tolerance)
 
 
 def simulate_serving(source: Source, *, overrides: Sequence[str] = ()) -> ServingResult:

@@ -34,7 +34,7 @@ class FlowTimes:
 
 
 def simulate_flows(
-    routes: npt.NDArray[np.integer],
+    routes: npt.ArrayLike,
     capacity: npt.ArrayLike,
     nbytes: npt.ArrayLike,
     *,

@@ -6,7 +6,7 @@ are distinct steps (a ring: one), not as many as there are messages.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -78,6 +78,11 @@ def step_s(step: Step, topology: Topology) -> float:
 def total_s(steps: list[Step], topology: Topology, hop_s: float = 0.0) -> float:
     """Seconds of a whole collective: Σ repeat · (step + hops · latency)."""
     return sum(s.repeat * (step_s(s, topology) + s.hops * hop_s) for s in steps)
+
+
+def placed(steps: list[Step], where: Ids) -> list[Step]:
+    """The same steps with rank r on device `where[r]` of a topology, `where` of shape (ranks,)."""
+    return [replace(step, src=where[step.src], dst=where[step.dst]) for step in steps]
 
 
 def ring_steps(op: str, nbytes: float, ranks: int, per_domain: int) -> list[Step]:

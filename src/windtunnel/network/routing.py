@@ -105,8 +105,8 @@ def planned(tree: FatTree, src: Ids, dst: Ids, nbytes: Floats) -> Ids:
 def split(tree: FatTree, src: Ids, dst: Ids, nbytes: Floats) -> tuple[Ids, Ids, Floats]:
     """(flow, spine, bytes) of pieces: the bytes between two leaves lie end to end and are cut into equal parts.
 
-    Each part is one spine's. A pair of leaves with n flows over s spines has at most n + s − 1 pieces, and s − gcd(n, s)
-    cuts where sizes are equal.
+    Each part is one spine's. A pair of leaves with n flows over s spines has at most n + s − 1 pieces, and s −
+    gcd(n, s) cuts where sizes are equal.
     """
     alone = np.flatnonzero(~tree.crosses(src, dst))
     flow, way, size = [alone], [np.zeros_like(alone)], [nbytes[alone]]

@@ -1,4 +1,4 @@
-"""Busiest links of collectives on random leaf-spine fabrics: cut flows against spraying and hashing."""
+"""Busiest links of collectives on random leaf-spine fabrics: cut flows against spraying."""
 
 from __future__ import annotations
 
@@ -37,44 +37,29 @@ def collectives(ranks: int, rng: np.random.Generator) -> Iterator[tuple[Ids, Ids
 
 
 @lru_cache(maxsize=64)
-def routed(spines: int, ports: int, oversubscription: float) -> tuple[tuple[Routed, Routed, Routed], ...]:
-    """(sprayed, cut, hashed) of every collective on every random fabric."""
+def routed(spines: int, ports: int, oversubscription: float) -> tuple[tuple[Routed, Routed], ...]:
+    """(sprayed, cut) of every collective on every random fabric."""
     rng, out = np.random.default_rng(1), []
     for _ in range(fixed("fabrics")):
         leaves = int(rng.integers(2, 9))
         base = TwoLevel(leaves * ports, 1, 1e30, 1, 50e9)
         tree = FatTree(base, ports, oversubscription, spines, spray=False, seed=int(rng.integers(1 << 20)))
         for src, dst in collectives(leaves * ports, rng):
-            spray, cut, hashed = (route(tree, src, dst, 1e6, how) for how in ("spray", "split", "ecmp"))
-            out.append((spray, cut, hashed))
+            out.append((route(tree, src, dst, 1e6, "spray"), route(tree, src, dst, 1e6, "split")))
     return tuple(out)
-
-
-def of(values: Values) -> tuple[tuple[Routed, Routed, Routed], ...]:
-    """The same by the names of the settings."""
-    return routed(values["spines"], values["ports_per_leaf"], values["oversubscription"])
 
 
 def congestion(values: Values) -> float:
     """Largest ratio of the busiest link to that under spraying."""
-    return max(cut.busy_s() / spray.busy_s() for spray, cut, _ in of(values))
-
-
-def cut_share(values: Values) -> float:
-    """Largest share of flows that had to be cut."""
-    return max(float(np.mean(np.bincount(cut.flow) > 1)) for _, cut, _ in of(values))
-
-
-def hashing(values: Values) -> float:
-    """Smallest ratio of the busiest link under hashing to that of cut flows."""
-    return min(hashed.busy_s() / cut.busy_s() for _, cut, hashed in of(values))
+    pairs = routed(values["spines"], values["ports_per_leaf"], values["oversubscription"])
+    return max(cut.busy_s() / spray.busy_s() for spray, cut in pairs)
 
 
 def measures() -> dict[str, Measure]:
-    """Claim → how it is measured, in the order of the table."""
-    return {"congestion": congestion, "minimal": cut_share, "hashing": hashing}
+    """Claim → how it is measured."""
+    return {"congestion": congestion}
 
 
 def run() -> list[ClaimResult]:
-    """Equal congestion, few cuts, and what hashing costs."""
+    """Equal congestion."""
     return results(setting(), "flow-split-singlepath", measures())
