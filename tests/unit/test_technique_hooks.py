@@ -11,11 +11,13 @@ import pytest
 
 from windtunnel import api, schedules
 from windtunnel.errors import BadInput
+from windtunnel.program.segment import COMPUTE, Segment
 from windtunnel.schedules.table import B, F
 from windtunnel.techniques import REGISTRY, applied
 from windtunnel.techniques.base import HOOKS, LEVELS, Knob, Paper, ScheduleCase, Technique
 from windtunnel.techniques.limits import FREE, FREE_IN, RESOURCES, merged
 from windtunnel.techniques.selected import SLOTS, slot_of
+from windtunnel.techniques.serving import chained
 
 PAPER = Paper("A paper", 2024, "https://example.org/a")
 CASE: dict[str, Any] = {
@@ -178,3 +180,37 @@ def test_known_resources_can_be_made_free() -> None:
         run(change=dict(change))
         assert name in RESOURCES or name == "network"
     run(change=dict(FREE_IN["host link"](CASE)))
+
+
+MIXTURE: dict[str, Any] = {
+    "model": "mistralai/Mixtral-8x7B-v0.1",
+    "cluster": {"device": "h100-sxm-80gb", "nodes": 4, "devices_per_node": 8},
+    "training": {"seq_len": 4096, "global_batch": 96, "framework": "megatron_core"},
+    "plan": {
+        "pp": 4, "vpp": 2, "ep": 8, "tp": 1, "mbs": 1, "schedule": "dualpipev", "overlap": {"moe_a2a": False},
+    },
+}  # fmt: skip
+
+
+def test_a_pair_hook_says_how_two_passes_run_together(registered: Any) -> None:
+    asked: list[tuple[str, str]] = []
+
+    def in_a_row(forward: Segment, backward: Segment, cluster: Any, knobs: Any) -> Segment:
+        asked.append((forward.direction, backward.direction))
+        out = Segment("row", "F", [])
+        chained(out, [replace(x, stream=COMPUTE) for x in [*forward.launches, *backward.launches]])
+        return out
+
+    registered("in-a-row", "pair", pair=in_a_row)
+    registered("as-it-is", "pair", pair=lambda forward, backward, cluster, knobs: None)
+    plain, row, same = (run(*ids, change=MIXTURE) for ids in ((), ("in-a-row",), ("as-it-is",)))
+    assert set(asked) == {("F", "B")}
+    assert row.step_time_s > 1.01 * plain.step_time_s  # nothing hides behind the other pass
+    assert same.step_time_s == plain.step_time_s
+    assert sum(row.breakdown.values()) == pytest.approx(row.step_time_s)
+
+
+def test_a_pair_hook_may_not_drop_work(registered: Any) -> None:
+    registered("lazy", "pair", pair=lambda forward, backward, cluster, knobs: forward)
+    with pytest.raises(ValueError, match="technique lazy: flop of a pair"):
+        run("lazy", change=MIXTURE)

@@ -155,8 +155,9 @@ class Technique:
     cluster: Callable[[ClusterSpec, dict[str, Any]], ClusterSpec] | None = None
     """Level plan: another device variant or network."""
     pair: Callable[[Segment, Segment, ClusterSpec, dict[str, Any]], Segment | None] | None = None
-    """(forward, backward) of a block each, which a schedule runs together (`InstructionTable.partner`) → one segment of
-    both with any number of streams; None: one after the other."""
+    """Launches of a forward and of a backward that a schedule runs as one unit (`InstructionTable.joined`) → one segment
+    of both, with the same work and any number of streams (collectives on `comm`, `comm:…`); None: kernels in turn.
+    A kernel's `sm` comes as 1: whoever lets two share SMs says with how many each keeps its speed."""
     schedule: Callable[[ScheduleCase, dict[str, Any]], ScheduleCase] | None = None
     step: Callable[[StepOptions, dict[str, Any]], StepOptions] | None = None
     serving: ServingPart | None = None

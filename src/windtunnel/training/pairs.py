@@ -11,15 +11,18 @@ there; here kernels share them evenly while both have work).
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from windtunnel.cost.coefficients import Coefficients
 from windtunnel.pricing.segments import simulate_segments
+from windtunnel.pricing.streams import simulate_streams
 from windtunnel.program.segment import COMM, COMPUTE, Launch, Segment
 from windtunnel.schedules.table import B, F, InstructionTable, W
 from windtunnel.specs.cluster import ClusterSpec
+from windtunnel.techniques.base import Applied
 from windtunnel.training.assembly import Rows
 from windtunnel.training.parts import Parts
 
@@ -104,6 +107,25 @@ def _rank(name: str) -> int:
     return {"embedding": 0, "head": 2}.get(name, 1)
 
 
+def _woven(techniques: Sequence[Applied], both: list[Segment], cluster: ClusterSpec) -> Segment | None:
+    """Both passes as a technique runs them; None where none does.
+
+    Raises:
+        ValueError: it does other work than the passes have.
+    """
+    for technique in techniques:
+        made = technique.on_pair(both[0], both[1], cluster)
+        if made is None:
+            continue
+        for name in ("flop", "hbm_bytes", "up_bytes", "out_bytes"):
+            had, has = (sum(getattr(x, name) for s in segments for x in s.launches) for segments in (both, [made]))
+            if abs(has - had) > 1e-6 * had:
+                who = technique.technique.id
+                raise ValueError(f"technique {who}: {name} of a pair is {has:g}, of its passes {had:g}")
+        return made
+    return None
+
+
 def _pair(parts: Parts, forward: int, backward: int, cluster: ClusterSpec, coefficients: Coefficients) -> Pair:
     alone = float(parts.seconds[F, forward] + parts.seconds[B, backward] + parts.seconds[W, backward])
     layers = float(max(parts.layers[forward], parts.layers[backward], 1))
@@ -112,9 +134,14 @@ def _pair(parts: Parts, forward: int, backward: int, cluster: ClusterSpec, coeff
         Segment("forward", "F", _chain(parts, forward, (F,), cut)),
         Segment("backward", "B", _chain(parts, backward, (B, W), cut)),
     ]
-    none = [0.0, 0.0]
-    one, other = simulate_segments(both, cluster, coefficients, none, none, device_of=[0, 0])
-    device = max(one.device_s, other.device_s) * cut
+    woven = _woven(parts.techniques, both, cluster)
+    if woven is None:
+        none = [0.0, 0.0]
+        one, other = simulate_segments(both, cluster, coefficients, none, none, device_of=[0, 0])
+        device = max(one.device_s, other.device_s) * cut
+    else:
+        both = [woven]
+        device = float(simulate_streams(both, cluster.device.memory_bytes_per_s)[0]) * cut
     host = sync = 0.0
     for k, directions in ((forward, (F,)), (backward, (B, W))):
         for segments, number in parts.uses[k]:
@@ -128,9 +155,9 @@ def _pair(parts: Parts, forward: int, backward: int, cluster: ClusterSpec, coeff
     waits: defaultdict[str, float] = defaultdict(float)
     for segment in both:
         for x in segment.launches:
-            (busy if x.stream == COMPUTE else waits)[x.tag] += x.alone_s * cut
+            (waits if x.stream.startswith(COMM) else busy)[x.tag] += x.alone_s * cut
     computing, waiting = sum(busy.values()), sum(waits.values())
-    if computing > device:  # never: kernels take turns; guards the shares below against rounding
+    if computing > device:  # kernels take turns, unless a technique shares SMs out between them
         busy = defaultdict(float, {name: value * device / computing for name, value in busy.items()})
     elif waiting:
         for name, value in waits.items():

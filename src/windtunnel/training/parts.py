@@ -94,6 +94,8 @@ class Parts:
     """[k] → (segments F, B, W; how often a micro-batch runs them), summing to `seconds[:, k]`."""
     costs: dict[str, BlockCost] = field(default_factory=dict)
     """Block kind (and `embedding`, `head`) → cost of one block."""
+    techniques: tuple[Applied, ...] = ()
+    """That act, for what is priced later: passes that run in pairs."""
     plain: dict[str, BlockCost] = field(default_factory=dict)
     """The same without recomputation, where only some layers of a stage recompute."""
 
@@ -228,7 +230,7 @@ def build_parts(
         )  # fmt: skip
     found: Parts = known.parts[alike]
     return replace(
-        found, mesh=mesh, dp_place=replicas_of(mesh, plan),
+        found, techniques=tuple(techniques), mesh=mesh, dp_place=replicas_of(mesh, plan),
         expert_dp_place=mesh.strided(max(plan.expert_dp, 1), plan.ep * plan.etp),
     )  # fmt: skip
 
