@@ -155,7 +155,7 @@ class Technique:
     cluster: Callable[[ClusterSpec, dict[str, Any]], ClusterSpec] | None = None
     """Level plan: another device variant or network."""
     pair: Callable[[Segment, Segment, ClusterSpec, dict[str, Any]], Segment | None] | None = None
-    """Launches of a forward and of a backward that a schedule runs as one unit (`InstructionTable.joined`) → one segment
+    """Launches of a forward and of a backward that a schedule runs as a unit (`InstructionTable.joined`) → one segment
     of both, with the same work and any number of streams (collectives on `comm`, `comm:…`); None: kernels in turn.
     A kernel's `sm` comes as 1: whoever lets two share SMs says with how many each keeps its speed."""
     schedule: Callable[[ScheduleCase, dict[str, Any]], ScheduleCase] | None = None
