@@ -70,7 +70,9 @@ class ServingCoefficients:
     ranks_s: float = 0.0
     """What `host_s` is longer by where an instance has several ranks: messages to processes of their own."""
     ranks_sequence_s: float = 0.0
-    """The same for each sequence of the batch."""
+    """The same for each sequence of the batch and rank."""
+    stream_s: float = 0.0
+    """An iteration's wait for a server in the engine's loop, for each sequence whose answer is streamed."""
     request_s: float = 20e-3
     """Client, HTTP and tokeniser, once a request."""
     roofline_power: float = 3.0
@@ -83,6 +85,24 @@ _LINES = {"vllm": (((0, 4), "vllm_2023"), ((0, 8), "vllm_v0")), "trtllm": (((1, 
 """Lines of coefficients before the newest: the release that ends each, and its name."""
 
 
+_SERVER_APART = {"vllm": (0, 6)}
+"""Releases from which a process of its own serves HTTP."""
+
+
+def serves_between_steps(engine: str, version: str) -> bool:
+    """Whether what is streamed is written out between two iterations, in the engine's own loop.
+
+    Source: vLLM's AsyncLLMEngine and HTTP server share one event loop (github.com/vllm-project/vllm/issues/6797); the
+    server has its own process from 0.6.0 on. Valid for: stated versions; without one the newest stands.
+    """
+    parts = _numbers(version)
+    return len(parts) == 2 and parts < _SERVER_APART.get(engine, (0, 0))
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(p) for p in version.lstrip("v").split(".")[:2] if p.isdigit())
+
+
 def release_of(engine: str, version: str) -> str:
     """The release line whose coefficients count: before vLLM 0.4 and 0.8 and TensorRT-LLM 1.0 their own.
 
@@ -90,7 +110,7 @@ def release_of(engine: str, version: str) -> str:
     engines from 1.0 on (their release notes); before 0.4 vLLM sends each step to its ranks through Ray. Valid for:
     stated versions; without one the newest line stands.
     """
-    parts = tuple(int(p) for p in version.lstrip("v").split(".")[:2] if p.isdigit())
+    parts = _numbers(version)
     ended = [name for end, name in _LINES.get(engine, ()) if len(parts) == 2 and parts < end]
     return ended[0] if ended else engine
 
@@ -159,16 +179,17 @@ def prior_of(release: str, generation: str) -> ServingCoefficients:
 
 
 def serving_coefficients(
-    engine: str, version: str, device: DeviceSpec, *, fitted: bool = True
+    engine: str, version: str, device: DeviceSpec, *, fitted: bool = True, streamed: bool = True
 ) -> ServingCoefficients:  # fmt: skip
     """Coefficients of an engine's release line on a device, the most specific entry of each.
 
     What was fitted (`fitted/`) belongs to its own release line and is not inherited: factors on the priors of each
     device, told by rows of that line on that generation, or by rows of others that share the line or the generation.
-    Without `fitted` the priors of a fit come out.
+    Without `fitted` the priors of a fit come out. Where nothing is `streamed`, or another process does it, iterations
+    do not wait for the server.
 
     Source: `catalog/coefficients/serving/*.yaml`, each value with its grade. Valid for: devices of a generation that
     has an entry; others take the default level.
     """
-    own = _fitted if fitted else _prior
-    return own(release_of(engine, version), device.id, device.generation)
+    own = (_fitted if fitted else _prior)(release_of(engine, version), device.id, device.generation)
+    return own if streamed and serves_between_steps(engine, version) else replace(own, stream_s=0.0)

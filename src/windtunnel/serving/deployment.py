@@ -251,7 +251,9 @@ def _pool(
     """One pool's iterations, up to `most` tokens or the largest batch, and limits."""
     spec = serving.pools[index]
     most = max(most, instance.limits.most_tokens)
-    coefficients = serving_coefficients(serving.engine, serving.engine_version, cluster.device)
+    coefficients = serving_coefficients(
+        serving.engine, serving.engine_version, cluster.device, streamed=serving.streams
+    )  # fmt: skip
     own = capped(
         model, cluster, instance.shape, coefficients, most_tokens=most, expert_skew=serving.expert_skew,
         cuda_graphs=instance.cuda_graphs,

@@ -186,7 +186,7 @@ def iteration_model(
     depth = layers.depth()
     gaps = coefficients.layer_s + (0.0 if cuda_graphs else coefficients.launch_layer_s)
     casts = len(model.layer_kinds()) * coefficients.quantise_layer_s if shape.linear.casts else 0.0
-    sequence_s = coefficients.sequence_s / shape.dp + linear.head_row_s + attention.decode_state_s
+    sequence_s = (coefficients.sequence_s + coefficients.stream_s) / shape.dp + linear.head_row_s + attention.decode_state_s
     floor_s = coefficients.host_s + layers.eager_depth() * coefficients.prompt_layer_s
     return IterationModel(
         linear, coefficients.host_s + depth * gaps + casts + linear.head_s + layers.placement_s(),
@@ -198,6 +198,7 @@ def iteration_model(
 
 def _with_ranks(c: ServingCoefficients, shape: Shape) -> ServingCoefficients:
     """Coefficients of an instance: what its host does more for several ranks is part of what it does."""
-    if shape.tp * shape.pp * shape.dp * shape.cp == 1 or not (c.ranks_s or c.ranks_sequence_s):
+    ranks = shape.tp * shape.pp * shape.dp * shape.cp
+    if ranks == 1 or not (c.ranks_s or c.ranks_sequence_s):
         return c
-    return replace(c, host_s=c.host_s + c.ranks_s, sequence_s=c.sequence_s + c.ranks_sequence_s)
+    return replace(c, host_s=c.host_s + c.ranks_s, sequence_s=c.sequence_s + ranks * c.ranks_sequence_s)

@@ -184,3 +184,8 @@ class ServingSpec(Spec):
     """Experts that routing treats as alike, as a share of all: below 1 where some are drawn more often."""
     expert_load: ExpertLoadSpec | None = None
     """A distribution of loads and a placement in place of `expert_skew`."""
+
+    @property
+    def streams(self) -> bool:
+        """Whether answers go out token by token while the engine runs."""
+        return self.streaming and not self.traffic.offline

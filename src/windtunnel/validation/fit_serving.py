@@ -26,8 +26,8 @@ from windtunnel.validation.serving_priors import PRIORS, value_of
 CATALOG = Path(__file__).parent.parent / "catalog"
 LEAST_TOLD, LEAST_MOVE = 0.05, 0.01
 """Share of a coefficient's information that rows must bring, or log factor that they must have found, to be written."""
-WITHOUT_ROWS = ("vllm_2023",)
-"""Release lines that no measured row belongs to."""
+SHIPPED = Path(__file__).parent / "measured" / "serving"
+"""Rows of release lines that the research rows leave out."""
 POOLED = "rows of other sets that share the engine or the devices"
 
 
@@ -40,7 +40,7 @@ def refit(rows: Sequence[dict[str, Any]], folder: Path, catalog: Path = CATALOG)
     fits = fitter.summary(best)
     errors = out_of_sample(fitter, best)
     inside, weights = best.errors, best.weights
-    releases = sorted({*WITHOUT_ROWS, *(fit.block[0] for fit in fits)})
+    releases = sorted({fit.block[0] for fit in fits})
     out = [_write(catalog, release, fits, fitter, best) for release in releases]
     apart = observations(cases, split=True)
     values, full = predict(cases, apart, best.at)
@@ -50,6 +50,11 @@ def refit(rows: Sequence[dict[str, Any]], folder: Path, catalog: Path = CATALOG)
     head = '{"columns": ' + json.dumps(list(COLUMNS)) + ', "rows": [\n'
     path.write_text(head + ",\n".join(sorted(lines)) + "\n]}\n", "utf-8")
     return [*out, str(path)]
+
+
+def shipped() -> list[dict[str, Any]]:
+    """The serving rows that come with the package, in file order."""
+    return [row for path in sorted(SHIPPED.glob("*.json")) for row in load_rows(path)]
 
 
 def residual_lines(
@@ -152,5 +157,5 @@ def _short(value: float) -> float:
 
 if __name__ == "__main__":
     source = Path(sys.argv[1])
-    for line in refit(load_rows(source), source.parent):
+    for line in refit(load_rows(source) + shipped(), source.parent):
         print(line)

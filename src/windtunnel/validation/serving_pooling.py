@@ -33,7 +33,7 @@ HOST = Share(0.2, 0.6, 0.0)
 DEVICE = Share(0.4, 0.0, 0.4)
 """Fractions of data-sheet rates that kernels and links reach: they go with the generation, not with the engine."""
 OF_THE_HOST = frozenset(
-    {"host_s", "sequence_s", "request_s", "layer_s", "prompt_layer_s", "launch_layer_s", "quantise_layer_s"}
+    {"host_s", "sequence_s", "stream_s", "request_s", "layer_s", "prompt_layer_s", "launch_layer_s", "quantise_layer_s"}
 )
 
 

@@ -68,7 +68,8 @@ class Ready:
     def coefficients(self, *, fitted: bool = True) -> ServingCoefficients:
         """Those of the catalogue, or the priors that a fit begins with."""
         return serving_coefficients(
-            self.serving.engine, self.serving.engine_version, self.cluster.device, fitted=fitted
+            self.serving.engine, self.serving.engine_version, self.cluster.device, fitted=fitted,
+            streamed=self.serving.streams,
         )  # fmt: skip
 
 

@@ -52,8 +52,9 @@ def scenario(system: str, case: str, rate: float, seed: int, values: Values) -> 
     cv = values["cv"] if own["data"] == "sharegpt" else values["cv_narrow"]
     lengths = {"distribution": "lognormal", "cv": cv}
     room = longest - int(mean["output"])
+    version = fixed("split_version" if system == SPLIT else "engine_version")
     serving: Values = {
-        "engine": "vllm", "engine_version": fixed("engine_version"), "pools": pools(system, own["model"]),
+        "engine": "vllm", "engine_version": version, "pools": pools(system, own["model"]),
         "traffic": {
             "rate_per_s": rate * count, "num_requests": own["requests"] * count, "seed": seed,
             "input_tokens": {**lengths, "mean": mean["input"], "max": room},

@@ -35,7 +35,7 @@ def scenario(system: str, clients: int, values: Values) -> Values:
         "cluster": {"device": "a100-sxm-80gb", "nodes": 1, "devices_per_node": fixed("tp")},
         "techniques": [{"fastgen-splitfuse": {"budget": values["budget"]}}] if system == SPLIT else [],
         "serving": {
-            "engine": "vllm", "engine_version": fixed("engine_version"),
+            "engine": "vllm", "engine_version": fixed("split_version" if system == SPLIT else "engine_version"),
             "pools": [{"plan": {"tp": fixed("tp")}, "limits": {"cuda_graphs": False}}],
             "traffic": {
                 "concurrency": clients, "num_requests": fixed("requests"),

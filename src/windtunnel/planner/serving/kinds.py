@@ -240,7 +240,9 @@ def _kind(
         serving, q.pool.model_copy(update={"plan": plan, "limits": least}), model, cluster, problems
     )
     problems.raise_if_any()
-    coefficients = serving_coefficients(serving.engine, serving.engine_version, cluster.device)
+    coefficients = serving_coefficients(
+        serving.engine, serving.engine_version, cluster.device, streamed=serving.streams
+    )  # fmt: skip
     step = instance.limits.step_tokens
     most = (max(tokens[-1], 0 if instance.limits.chunked else longest) + sequences[-1] * step) * ranks
     if cluster.power_cap_w is not None:

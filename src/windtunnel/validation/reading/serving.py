@@ -310,8 +310,28 @@ def _open(ctx: ServingContext, model: ModelSpec, facts: Facts, formats: dict[str
         return plan
     requests = count(first(ctx.load, "requests", "num_requests", "num_prompts")) or 1000
     ctx.assume("serving.traffic.process", "poisson", "not stated; the usual load generators' default")
-    traffic = TrafficSpec(rate_per_s=rate, num_requests=requests, input_tokens=size[0], output_tokens=size[1])
-    return _build(ctx, model, facts, formats, PoolSpec(plan=plan, limits=_limits(settings(ctx, facts))), traffic)
+    traffic = TrafficSpec(
+        rate_per_s=rate, num_requests=requests, input_tokens=_spread(ctx, "input_quantiles", size[0]),
+        output_tokens=_spread(ctx, "output_quantiles", size[1]),
+    )  # fmt: skip
+    limits = _limits({**settings(ctx, facts), **_in_words(ctx)})
+    return _build(ctx, model, facts, formats, PoolSpec(plan=plan, limits=limits), traffic)
+
+
+def _spread(ctx: ServingContext, name: str, mean: int) -> int | Lengths:
+    """Lengths drawn from the quantiles that a row states, else all alike."""
+    values = ctx.config.get(name)
+    return Lengths(distribution="empirical", values=tuple(values)) if values else mean
+
+
+def _in_words(ctx: ServingContext) -> dict[str, Any]:
+    """Limits of a server that was started with options of its own."""
+    found: dict[str, Any] = {}
+    if ctx.config.get("input_quantiles"):
+        names = (*_STATED, "gpu_memory_utilization")
+        found = {name: ctx.config[name] for name in names if name in ctx.config}
+        found |= {"cuda_graphs": False} if ctx.config.get("enforce_eager") else {}
+    return found
 
 
 _MODES: dict[str, Callable[[ServingContext, ModelSpec, Facts, dict[str, str]], Scenario | str]] = {
