@@ -17,7 +17,10 @@ from windtunnel.validation.serving_run import run
 
 @pytest.mark.parametrize(
     ("engine", "version", "inside"),
-    [("vllm", "0.2.1", True), ("vllm", "v0.5.3", True), ("vllm", "0.6.0", False), ("vllm", "", False), ("sglang", "0.2.1", False)],
+    [
+        ("vllm", "0.2.1", True), ("vllm", "v0.5.3", True), ("vllm", "0.6.0", False), ("vllm", "", False),
+        ("sglang", "0.2.1", False),
+    ],
 )  # fmt: skip
 def test_releases_before_its_own_process_wait_for_the_server(engine: str, version: str, inside: bool) -> None:
     device = catalog.device("a100-sxm-80gb")
@@ -44,7 +47,7 @@ def test_runs_of_opt_13b_are_met_with_the_server_and_missed_without() -> None:
     """Six runs of one session; the two of another took a fifth longer at light load already."""
     cases = [c for c in cases_of(shipped(), Path()) if not c.ids[0].endswith("-2")]
     assert len(cases) == 6
-    errors = {True: [], False: []}  # type: dict[bool, list[float]]
+    errors: dict[bool, list[float]] = {True: [], False: []}
     for case in cases:
         own = case.ready.coefficients()
         for inside, c in ((True, own), (False, replace(own, stream_s=0.0))):

@@ -19,8 +19,8 @@ PRIORS: dict[str, tuple[float, float]] = {
     "launch_layer_s": (0.4, math.inf), "quantise_layer_s": (0.3, math.inf), "all_reduce_s": (0.3, math.inf),
     "all_reduce_fraction": (0.4, 0.95), "all_to_all_s": (0.5, math.inf),
     "all_to_all_fraction": (0.3, 0.95), "host_s": (0.4, math.inf),
-    "sequence_s": (0.4, math.inf), "stream_s": (1.0, math.inf), "request_s": (0.5, math.inf), "vector_attention_fraction": (0.3, 0.9),
-    "memory_fraction": (0.4, 0.95),
+    "sequence_s": (0.4, math.inf), "stream_s": (1.0, math.inf), "request_s": (0.5, math.inf),
+    "vector_attention_fraction": (0.3, 0.9), "memory_fraction": (0.4, 0.95),
 }  # fmt: skip
 """Coefficient → (standard deviation of the prior's logarithm, largest value: never faster than the roofline)."""
 
