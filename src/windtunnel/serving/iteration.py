@@ -186,7 +186,8 @@ def iteration_model(
     depth = layers.depth()
     gaps = coefficients.layer_s + (0.0 if cuda_graphs else coefficients.launch_layer_s)
     casts = len(model.layer_kinds()) * coefficients.quantise_layer_s if shape.linear.casts else 0.0
-    sequence_s = (coefficients.sequence_s + coefficients.stream_s) / shape.dp + linear.head_row_s + attention.decode_state_s
+    told_s = (coefficients.sequence_s + coefficients.stream_s) / shape.dp
+    sequence_s = told_s + linear.head_row_s + attention.decode_state_s
     floor_s = coefficients.host_s + layers.eager_depth() * coefficients.prompt_layer_s
     return IterationModel(
         linear, coefficients.host_s + depth * gaps + casts + linear.head_s + layers.placement_s(),
