@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
+from importlib.resources import files
+from typing import Any, get_args
 
 import numpy as np
 import pytest
@@ -13,6 +15,8 @@ from windtunnel import api, schedules
 from windtunnel.errors import BadInput
 from windtunnel.program.segment import COMPUTE, Segment
 from windtunnel.schedules.table import B, F
+from windtunnel.specs.serving import Engine
+from windtunnel.specs.workload import Framework
 from windtunnel.techniques import REGISTRY, applied
 from windtunnel.techniques.base import HOOKS, LEVELS, Knob, Paper, ScheduleCase, Technique
 from windtunnel.techniques.limits import FREE, FREE_IN, RESOURCES, merged
@@ -170,7 +174,7 @@ def test_every_entry_declares_levels_of_its_hooks_and_known_slots() -> None:
             assert not getattr(one, hook) or set(levels) & set(one.levels), (id, hook)
         for key in one.selects:
             assert slot_of(key) in SLOTS and SLOTS[slot_of(key)][0] in one.levels, (id, key)
-        assert one.resource in ("", *RESOURCES), id
+        assert one.relieves in RESOURCES, f"{id}: say which resource it relieves"
         assert {level for level, _ in one.edits} <= set(LEVELS), id
         assert {*one.after, *one.requires} <= set(REGISTRY.list()), id
 
@@ -178,7 +182,7 @@ def test_every_entry_declares_levels_of_its_hooks_and_known_slots() -> None:
 def test_known_resources_can_be_made_free() -> None:
     for name, change in FREE.items():
         run(change=dict(change))
-        assert name in RESOURCES or name == "network"
+        assert name in RESOURCES
     run(change=dict(FREE_IN["host link"](CASE)))
 
 
@@ -214,3 +218,20 @@ def test_a_pair_hook_may_not_drop_work(registered: Any) -> None:
     registered("lazy", "pair", pair=lambda forward, backward, cluster, knobs: forward)
     with pytest.raises(ValueError, match="technique lazy: flop of a pair"):
         run("lazy", change=MIXTURE)
+
+
+FLAGS = {"megatron_core": "megatron-0.", "vllm": "vllm-0.", "sglang": "sglang-0.", "torchtitan": "torchtitan-0."}
+
+
+def test_options_are_named_by_software_that_a_scenario_can_name_and_are_known_there() -> None:
+    names = {*get_args(Framework), *get_args(Engine)}
+    folder = files("windtunnel.exporters") / "flags"
+    texts = {
+        software: " ".join(p.read_text("utf-8") for p in folder.iterdir() if p.name.startswith(start))
+        for software, start in FLAGS.items()
+    }
+    for id, one in REGISTRY.items():
+        assert set(one.where) <= names, id
+        for software, option in one.where.items():
+            for flag in re.findall(r"--[a-z-]+", option):
+                assert software not in texts or flag in texts[software], (id, software, flag)

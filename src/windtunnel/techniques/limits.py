@@ -18,6 +18,7 @@ RESOURCES: Mapping[str, str] = {
     "memory": "room on the device",
     "scale-up": "traffic inside a scale-up domain",
     "scale-out": "traffic between scale-up domains",
+    "network": "traffic inside and between scale-up domains",
     "host link": "traffic between device and host (PCIe)",
     "host memory": "room in the host",
     "storage": "reads and writes of NVMe or disks",

@@ -38,6 +38,7 @@ TECHNIQUE = Technique(
     applies_to=applies,
     plan=_plan,
     saves="bubble",
+    where={"torchtitan": "parallelism.pipeline_parallel_schedule = LoopedBFS"},
     limits=Limits(CASE, costly_scenario=SLOW),
     missing="ZeRO-3 gathers a chunk once per micro-batch, not once for all of them; no experiment yet",
 )

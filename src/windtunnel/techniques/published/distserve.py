@@ -37,6 +37,8 @@ TECHNIQUE = Technique(
     applies_to=served,
     serving=ServingPart(settings=_settings),
     saves="decode steps that wait for prompts",
+    resource="waiting",
+    where={"vllm": "--kv-transfer-config", "sglang": "--disaggregation-mode"},
     experiment="distserve",
     limits=limits_of_split("answer_share"),
 )  # fmt: skip

@@ -45,6 +45,7 @@ TECHNIQUE = Technique(
     applies_to=served,
     serving=ServingPart(settings=_settings),
     saves="prompt tokens that would be computed again",
+    resource="compute",
     experiment="dlpm",
 )  # fmt: skip
 

@@ -47,6 +47,7 @@ TECHNIQUE = Technique(
     serving=ServingPart(settings=_settings),
     experiment="dsi",
     saves="waiting for verification",
+    resource="waiting",
 )  # fmt: skip
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

@@ -81,6 +81,8 @@ TECHNIQUE = Technique(
     applies_to=_applies,
     serving=ServingPart(launches=_split, layers=_layers),
     saves="traffic between experts",
+    resource="network",
+    where={"vllm": "--enable-dbo", "sglang": "--enable-two-batch-overlap"},
     experiment="sglang_wide_ep",
     limits=Limits(
         scenario={

@@ -49,6 +49,7 @@ TECHNIQUE = Technique(
     applies_to=_applies,
     serving=ServingPart(settings=_settings),
     saves="time without the new devices",
+    resource="waiting",
     experiment="elasticmoe",
 )  # fmt: skip
 

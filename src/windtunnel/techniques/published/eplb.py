@@ -54,6 +54,8 @@ TECHNIQUE = Technique(
     serving=ServingPart(settings=_settings),
     experiment="sglang_wide_ep",
     saves="waiting for the rank with most tokens",
+    resource="imbalance",
+    where={"vllm": "--enable-eplb", "sglang": "--enable-eplb"},
     limits=Limits(
         scenario={
             "model": "deepseek-ai/DeepSeek-V3",

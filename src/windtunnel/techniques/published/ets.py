@@ -51,6 +51,8 @@ TECHNIQUE = Technique(
     serving=ServingPart(settings=_settings),
     experiment="ets",
     saves="cache that trajectories do not share",
+    resource="memory",
+    quality="trajectories are dropped before they end: the search may miss its best answer",
 )  # fmt: skip
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

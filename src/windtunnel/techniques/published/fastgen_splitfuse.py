@@ -41,6 +41,8 @@ TECHNIQUE = Technique(
     applies_to=served,
     serving=ServingPart(settings=_settings),
     saves="passes that hold few tokens, and decode steps that wait for prompts",
+    resource="waiting",
+    where={"vllm": "--enable-chunked-prefill", "sglang": "--chunked-prefill-size"},
     experiment="fastgen_splitfuse",
     limits=Limits(
         scenario={

@@ -55,6 +55,7 @@ TECHNIQUE = Technique(
     applies_to=_applies,
     serving=ServingPart(settings=_settings),
     saves="waiting for copies of caches",
+    resource="host link",
     experiment="fastswitch",
     limits=Limits(
         scenario={

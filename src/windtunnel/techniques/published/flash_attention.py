@@ -63,6 +63,12 @@ TECHNIQUE = Technique(
     edits=(("graph", "attention"),),
     graph=_graph,
     saves="score traffic",
+    resource="memory bandwidth",
+    where={
+        "megatron_core": "--attention-backend flash",
+        "torchtitan": "on by default",
+        "deepspeed": "the model's own attention, e.g. attn_implementation = flash_attention_2",
+    },
     limits=Limits(
         {
             "model": "gpt3-2.7b",

@@ -61,6 +61,7 @@ TECHNIQUE = Technique(
     graph=_graph,
     segment=_segment,
     saves="score traffic",
+    resource="memory bandwidth",
     experiment="flash_io_bound",
     limits=Limits(
         FLASH.limits.scenario,

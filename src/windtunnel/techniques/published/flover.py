@@ -34,6 +34,7 @@ TECHNIQUE = Technique(
     applies_to=served,
     serving=ServingPart(settings=_settings),
     saves="waiting for a batch to end",
+    resource="waiting",
     experiment="flover",
     limits=Limits(
         scenario={

@@ -49,6 +49,7 @@ TECHNIQUE = Technique(
     serving=ServingPart(settings=_settings),
     experiment="infinite_llm",
     saves="cache that stands empty elsewhere",
+    resource="memory",
 )  # fmt: skip
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

@@ -50,6 +50,8 @@ TECHNIQUE = Technique(
     serving=ServingPart(settings=_settings),
     experiment="kvshare",
     saves="prompt tokens that are computed",
+    resource="compute",
+    quality="keys and values of similar text stand in for exact ones: answers may differ",
 )  # fmt: skip
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

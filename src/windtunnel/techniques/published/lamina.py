@@ -92,6 +92,7 @@ TECHNIQUE = Technique(
     applies_to=served,
     serving=ServingPart(settings=_settings, launches=_offloaded, layers=_layers),
     saves="memory for the cache, and its rate",
+    resource="memory",
     experiment="lamina",
     limits=Limits(
         scenario={

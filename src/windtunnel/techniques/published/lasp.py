@@ -42,6 +42,7 @@ TECHNIQUE = Technique(
     edits=(("plan", "cp"),),
     plan=_plan,
     saves="activations",
+    resource="memory",
     experiment="lasp",
     missing="ranks that run one behind another by a message each; layers of softmax attention take the ring",
     limits=Limits(

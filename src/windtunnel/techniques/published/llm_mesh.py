@@ -49,6 +49,7 @@ TECHNIQUE = Technique(
     applies_to=_applies,
     serving=ServingPart(settings=_settings),
     saves="devices that wait for one model",
+    resource="waiting",
     experiment="llm_mesh",
     limits=Limits(
         scenario={

@@ -42,6 +42,11 @@ TECHNIQUE = Technique(
     applies_to=applies,
     plan=_plan,
     saves="bubble",
+    where={
+        "megatron_core": "--num-virtual-stages-per-pipeline-rank",
+        "megatron_bridge": "model.virtual_pipeline_model_parallel_size",
+        "torchtitan": "parallelism.pipeline_parallel_schedule = Interleaved1F1B",
+    },
     experiment="megatron_3d",
     limits=Limits(CASE, costly_scenario=SLOW),
 )

@@ -36,6 +36,10 @@ TECHNIQUE = Technique(
     applies_to=applies,
     plan=_plan,
     saves="scale-out",
+    where={
+        "deepspeed": "zero_optimization.mics_shard_size",
+        "torchtitan": "parallelism.data_parallel_replicate_degree with data_parallel_shard_degree",
+    },
     limits=Limits(
         merged(
             CASE,

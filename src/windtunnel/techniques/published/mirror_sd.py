@@ -57,6 +57,7 @@ TECHNIQUE = Technique(
     serving=ServingPart(settings=_settings),
     experiment="mirror_sd",
     saves="drafting time",
+    resource="compute",
     limits=Limits(
         scenario={
             "model": "Qwen/Qwen3-32B",

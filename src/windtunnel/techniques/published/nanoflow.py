@@ -60,6 +60,7 @@ TECHNIQUE = Technique(
     serving=ServingPart(layers=_layers, breaks=lambda knobs: (int(knobs["threshold"]),)),
     experiment="nanoflow",
     saves="memory and scale-up traffic behind products",
+    resource="memory bandwidth",
     limits=Limits(
         scenario={
             "model": "meta-llama/Llama-2-70b-hf",

@@ -46,6 +46,11 @@ TECHNIQUE = Technique(
     applies_to=_applies,
     step=_step,
     saves="scale-out",
+    where={
+        "ddp": "DistributedDataParallel(bucket_cap_mb=...)",
+        "megatron_core": "--overlap-grad-reduce",
+        "megatron_bridge": "ddp.overlap_grad_reduce",
+    },
     experiment="pytorch_ddp",
     limits=Limits(
         scenario={

@@ -48,6 +48,12 @@ TECHNIQUE = Technique(
     plan=_plan,
     step=_step,
     saves="replicated state",
+    resource="memory",
+    where={
+        "fsdp1": "FullyShardedDataParallel",
+        "torchtitan": "parallelism.data_parallel_shard_degree",
+        "megatron_core": "--use-megatron-fsdp --data-parallel-sharding-strategy optim_grads_params",
+    },
     missing="the paper's headline claim is not an experiment yet",
     limits=Limits(
         merged(CASE, {"training": {"framework": "fsdp1"}}),

@@ -42,6 +42,12 @@ TECHNIQUE = Technique(
     edits=(("plan", "cp"),),
     plan=_plan,
     saves="activations",
+    resource="memory",
+    where={
+        "megatron_core": "--context-parallel-size with --cp-comm-type p2p",
+        "megatron_bridge": "model.context_parallel_size",
+        "torchtitan": "parallelism.context_parallel_degree",
+    },
     missing="the paper's headline claim is not an experiment yet",
     limits=Limits(CASE, measure="peak_memory_allocated_bytes", free=SHORT, pays="step_time_s"),
 )

@@ -27,6 +27,12 @@ TECHNIQUE = Technique(
     edits=(("plan", "recompute"),),
     plan=_plan,
     saves="attention scores",
+    resource="memory",
+    where={
+        "megatron_core": "--recompute-granularity selective --recompute-modules core_attn",
+        "megatron_bridge": "model.recompute_granularity, model.recompute_modules",
+        "torchtitan": "activation_checkpoint.mode = selective",
+    },
     missing="the paper's headline claim is not an experiment yet",
     limits=Limits(
         {

@@ -47,6 +47,8 @@ TECHNIQUE = Technique(
     applies_to=served,
     serving=ServingPart(settings=_settings),
     saves="answers that wait for prompts",
+    resource="waiting",
+    where={"sglang": "--enable-pdmux"},
     experiment="semi_pd",
     limits=Limits(
         scenario={

@@ -41,6 +41,12 @@ TECHNIQUE = Technique(
     applies_to=_applies,
     plan=_plan,
     saves="replicated activations",
+    resource="memory",
+    where={
+        "megatron_core": "--sequence-parallel",
+        "megatron_bridge": "model.sequence_parallel",
+        "torchtitan": "parallelism.enable_sequence_parallel",
+    },
     missing="the paper's headline claim is not an experiment yet",
     limits=Limits(
         {

@@ -36,6 +36,8 @@ TECHNIQUE = Technique(
     applies_to=served,
     serving=ServingPart(settings=_settings),
     saves="decode steps that wait for prompts",
+    resource="waiting",
+    where={"vllm": "--kv-transfer-config", "sglang": "--disaggregation-mode"},
     experiment="splitwise",
     limits=limits_of_split("token_share"),
 )  # fmt: skip

@@ -103,6 +103,7 @@ TECHNIQUE = Technique(
     applies_to=_applies,
     serving=ServingPart(launches=_fused, layers=_layers, breaks=lambda knobs: (int(knobs["threshold"]),)),
     saves="scale-up traffic and norms",
+    resource="scale-up",
     experiment="tokenweave",
     limits=Limits(
         scenario={

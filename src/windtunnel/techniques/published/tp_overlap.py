@@ -276,6 +276,12 @@ TECHNIQUE = Technique(
     applies_to=_applies,
     segment=_segment,
     saves="scale-up",
+    where={
+        "megatron_core": "--tp-comm-overlap",
+        "megatron_bridge": "comm_overlap.tp_comm_overlap",
+        "torchtitan": "compile.enable_async_tensor_parallel",
+        "deepspeed": "tensor_parallel.tp_overlap_comm",
+    },
     experiment="tp_overlap",
     limits=Limits(
         scenario={

@@ -38,6 +38,7 @@ TECHNIQUE = Technique(
     applies_to=served,
     serving=ServingPart(settings=_settings),
     saves="waiting behind long answers",
+    resource="waiting",
     limits=Limits(
         scenario={
             "model": "meta-llama/Llama-3.1-8B",

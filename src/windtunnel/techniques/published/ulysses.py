@@ -34,6 +34,8 @@ TECHNIQUE = Technique(
     edits=(("plan", "cp"),),
     plan=_plan,
     saves="activations",
+    resource="memory",
+    where={"megatron_core": "--context-parallel-size with --cp-comm-type a2a", "deepspeed": "sequence_parallel_size"},
     missing="the paper's headline claim is not an experiment yet",
     limits=Limits(CASE, measure="peak_memory_allocated_bytes", free=SHORT, pays="step_time_s"),
 )

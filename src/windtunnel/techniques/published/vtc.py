@@ -39,6 +39,7 @@ TECHNIQUE = Technique(
     applies_to=served,
     serving=ServingPart(settings=_settings),
     saves="waiting of tenants that send little",
+    resource="waiting",
     limits=Limits(
         scenario={
             "model": "meta-llama/Llama-3.1-8B",

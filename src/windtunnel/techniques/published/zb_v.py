@@ -28,6 +28,7 @@ TECHNIQUE = Technique(
     applies_to=applies,
     plan=_plan,
     saves="bubble",
+    where={"torchtitan": "parallelism.pipeline_parallel_schedule = ZBVZeroBubble"},
     experiment="zero_bubble",
     limits=Limits({**CASE, "model": "gpt3-6.7b"}, costly_scenario=SLOW),
 )

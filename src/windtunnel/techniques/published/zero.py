@@ -53,6 +53,13 @@ TECHNIQUE = Technique(
     applies_to=applies,
     plan=_plan,
     saves="replicated state",
+    resource="memory",
+    where={
+        "deepspeed": "zero_optimization.stage",
+        "megatron_core": "1: --use-distributed-optimizer; 2, 3: --use-megatron-fsdp --data-parallel-sharding-strategy",
+        "megatron_bridge": "1: ddp.use_distributed_optimizer; 2, 3: ddp.data_parallel_sharding_strategy",
+        "torchtitan": "3: parallelism.data_parallel_shard_degree",
+    },
     missing="the paper's headline claim is not an experiment yet",
     limits=Limits(CASE, measure="peak_memory_allocated_bytes", free=ALONE, pays="step_time_s", costly_scenario=SLOW),
 )
