@@ -144,6 +144,35 @@ def test_a_traffic_that_rises_and_falls_names_instances_at_both_ends() -> None:
     assert planned().instances == {}
 
 
+WAVES = {
+    "rate_per_s": 25, "num_requests": 3000, "input_tokens": 1000, "output_tokens": 60, "process": "diurnal",
+    "period_s": 120, "peak_to_mean": 1.8,
+}
+
+
+def test_bounds_of_an_autoscaler_keep_the_objective_and_hold_less() -> None:
+    scaler = {"min": 1, "max": 4, "target": 12, "interval_s": 1, "cooldown_s": 5, "start_up_s": 2}
+    plan = planned(
+        serving__traffic=WAVES, serving__autoscale=scaler, search__space={"tp": [1], "max_num_seqs": [64]},
+    )  # fmt: skip
+    own, written = plan.autoscale, plan.scenario["serving"]
+    assert written["autoscale"] | {"min": own["min"], "max": own["max"]} == written["autoscale"]
+    assert 1 <= own["min"] <= own["max"] <= 4 and own["instances_mean"] < own["max"]
+    assert own["device_hours"] < own["fixed_device_hours"]
+    again = api.simulate_serving(plan.scenario)
+    assert again.slo_met and again.scaling["device_hours"] == pytest.approx(own["device_hours"])
+
+
+def test_slow_starts_raise_the_least_number_of_instances() -> None:
+    held = []
+    for start_s in (1, 60):
+        scaler = {"min": 1, "max": 4, "target": 12, "interval_s": 1, "cooldown_s": 5, "start_up_s": start_s}
+        held.append(planned(
+            serving__traffic=WAVES, serving__autoscale=scaler, search__space={"tp": [1], "max_num_seqs": [64]},
+        ).autoscale["min"])  # fmt: skip
+    assert held[0] < held[1]
+
+
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
@@ -172,6 +201,13 @@ def test_what_cannot_be_is_explained(changes: dict[str, Any], words: tuple[str, 
         ({"search__space": {"concurrency": [4]}}, ["search.space.concurrency"]),
         ({"search__objective": "cost_per_hour", "cluster__device": "l40-48gb"}, ["search.prices.l40-48gb"]),
         ({"techniques": ["nanoflow"]}, ["techniques"]),
+        (
+            {"serving__autoscale": {"max": 4, "target": 8}, "search__space": {"deployment": ["disaggregated"]}},
+            ["search.space.deployment"],
+        ),
+        (
+            {"serving__autoscale": {"max": 4, "target": 8}, "search__objective": "goodput"}, ["serving.autoscale"],
+        ),
         ({"serving__pools": [{"role": "prefill"}, {"role": "decode"}]}, ["serving.pools"]),
         ({"serving__mesh": {}, "serving__pools": [{"sm_split": {"prefill_share": 0.5}, "kv": {
             "prefix_caching": True, "lending": True, "tiers": [{"kind": "host", "capacity_bytes": "9 GiB"}],

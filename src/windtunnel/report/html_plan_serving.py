@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from windtunnel.report import page
 from windtunnel.report.plan_serving_text import (
+    autoscale_words,
     certain_words,
     cut_words,
     instances_words,
@@ -64,7 +65,8 @@ def render(plan: ServingPlan) -> str:
         page.card("Proof", "What was left out with certainty, and what was simulated.", _list(proof_words(plan))),
     ]  # fmt: skip
     if plan.instances:
-        body.insert(3, page.card("Autoscaling", "Fewest instances of this cut.", _list([instances_words(plan)])))
+        words = [w for w in (instances_words(plan), autoscale_words(plan)) if w]
+        body.insert(3, page.card("Autoscaling", "Fewest instances of this cut.", _list(words)))
     if plan.central is not None:
         text = f"{cut_words(plan.central)}, {limits_words(plan.central)}, at {load_words(plan.central, plan)}"
         body.insert(3, page.card("At the central prediction alone", "", _list([text])))

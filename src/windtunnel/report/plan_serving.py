@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from windtunnel.report.plan_serving_text import (
+    autoscale_words,
     certain_words,
     cut_words,
     instances_words,
@@ -83,7 +84,9 @@ def _best(plan: ServingPlan) -> RenderableType:
     grid.add_row("", "", f"at {load_words(best, plan)}: " + ", ".join(slo_words(best, plan)))
     grid.add_row("", "", certain_words(plan))
     if plan.instances:
-        grid.add_row("Autoscaling", "", instances_words(plan))
+        grid.add_row("Instances needed", "", instances_words(plan))
+    if plan.autoscale:
+        grid.add_row("Autoscaling", "", autoscale_words(plan))
     for word, d in (("Central prediction", plan.central), ("Simpler, as good", plan.simpler)):
         if d is not None:
             upper = plan.upper and d is plan.simpler

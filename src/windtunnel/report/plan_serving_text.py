@@ -98,6 +98,18 @@ def instances_words(plan: ServingPlan) -> str:
     return f"{', '.join(parts)}; held: {plan.best.plan['replicas']}" if parts else ""
 
 
+def autoscale_words(plan: ServingPlan) -> str:
+    """Bounds of the scenario's autoscaler, and what they hold; empty without one."""
+    if not (own := plan.autoscale):
+        return ""
+    held, fixed = own["device_hours"], own["fixed_device_hours"]
+    return (
+        f"{own['min']} to {own['max']} instances at {own['target']:g} {own['signal'].replace('_', ' ')} each: "
+        f"{own['instances_mean']:.1f} on average, {held:,.3g} device-hours of {fixed:,.3g} with a fixed number, "
+        f"{own['starts']} starts of {own['start_up_s']:,.0f} s, {own['share']:.1%} within the objective"
+    )
+
+
 def _instances(count: int | None) -> str:
     if count is None:
         return "more instances than there is room for"

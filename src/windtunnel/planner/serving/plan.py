@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from windtunnel.errors import Infeasible
+from windtunnel.planner.serving.autoscaled import autoscaled
 from windtunnel.planner.serving.columns import Columns
 from windtunnel.planner.serving.kinds import Kind, Kinds, kinds_of
 from windtunnel.planner.serving.misses import nearest_miss
@@ -103,6 +104,8 @@ class ServingPlan:
     notes: tuple[str, ...] = field(default_factory=tuple)
     instances: dict[str, Any] = field(default_factory=dict)
     """Of a traffic that rises and falls: instances needed at the trough and at the peak (`scaling`)."""
+    autoscale: dict[str, Any] = field(default_factory=dict)
+    """Bounds of the scenario's autoscaler, and what it holds (`autoscaled`); `best` is that cut at a fixed number."""
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for `--json`."""
@@ -114,7 +117,7 @@ class ServingPlan:
             "load": self.load_of, "evaluated": self.evaluated, "pruned": self.pruned, "excluded": self.excluded,
             "elapsed_s": self.elapsed_s, "screened_per_s": self.screened_per_s,
             "proof": {**asdict(self.proof), "complete": self.proof.complete}, "notes": list(self.notes),
-            "instances": self.instances,
+            "instances": self.instances, "autoscale": self.autoscale,
         }  # fmt: skip
         return {name: _plain(value) for name, value in out.items()}
 
@@ -265,6 +268,16 @@ def _result(
         "load": proof.load, "settled": proof.settled, "refused": proof.refused,
     }  # fmt: skip
     written = written_in(q, kinds.kinds, one.x, simpler.index).model_dump(mode="json", exclude_unset=True)
+    bounds: dict[str, Any] = {}
+    if q.autoscale is not None:
+        tried = [chosen, *(e for e in top if e.index != chosen.index)]
+        choices = [(one.x.at(kinds.kinds, e.index), written_in(q, kinds.kinds, one.x, e.index)) for e in tried]
+        scaled = autoscaled(q, choices, lambda s: _served(q, s), upper=one.upper)
+        if scaled is None:
+            notes.append("no bounds of serving.autoscale keep the objective: a fixed number of instances is shown")
+        else:
+            chosen, result, bounds = tried[scaled.place], scaled.result, scaled.figures()
+            scenario = scaled.scenario.model_dump(mode="json", exclude_unset=True)
 
     def shown(e: Evaluated) -> Deployment:
         return _deployment(q, kinds, one, e, runs)
@@ -277,7 +290,7 @@ def _result(
         tuple(shown(e) for e in sorted(one.found.front, key=lambda e: e.key)),
         _tried(q, kinds, (one, other), runs), runs.simulated, pruned, kinds.excluded, proof,
         len(one.x) / max(one.took_s, 1e-9), elapsed_s, tuple(notes),
-        instances_needed(q, one.x.at(kinds.kinds, chosen.index), upper=one.upper),
+        instances_needed(q, one.x.at(kinds.kinds, chosen.index), upper=one.upper), bounds,
     )  # fmt: skip
 
 

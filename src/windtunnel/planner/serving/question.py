@@ -12,6 +12,7 @@ from windtunnel.importers.scenario import attempt, resolve_model
 from windtunnel.planner.cases import devices_of, prices_of, reference_of
 from windtunnel.planner.serving.objectives import DEFAULT_FREE, DEFAULT_GIVEN, Goals
 from windtunnel.serving.traffic import Traffic, generate
+from windtunnel.specs.autoscale import AutoscaleSpec
 from windtunnel.specs.cluster import ClusterRef, ClusterSpec, MixedClusterRef, refuse_groups
 from windtunnel.specs.model import ModelSpec
 from windtunnel.specs.scenario import Scenario
@@ -56,6 +57,8 @@ class Question:
     pinned: frozenset[str]
     """Axes that the scenario's pool sets."""
     lines: Any = None
+    autoscale: AutoscaleSpec | None = None
+    """Bounds and target of an autoscaler; candidates themselves keep their instances."""
 
     def traffic(self, load: float) -> Traffic:
         """Requests at a load (rate or requests in flight); times of a run may be written into them."""
@@ -100,11 +103,7 @@ def question_of(scenario: Scenario, folder: Path, lines: Any) -> Question:
     if len(serving.pools) > 1 or any(p.role != "mixed" for p in serving.pools):
         rule = "at most one mixed pool: the planner makes the others (search.space.deployment)"
         problems.add("serving.pools", f"{len(serving.pools)} pools", rule)
-    if serving.autoscale is not None:
-        rule = (
-            "is not searched over: every candidate keeps its instances; leave it out, and see `scaling` of the result"
-        )
-        problems.add("serving.autoscale", "set", rule)
+    scaler, serving = serving.autoscale, serving.model_copy(update={"autoscale": None})
     pool, pinned = _pool(scenario, serving)
     if pool.plan.cp > 1:
         problems.add("serving.pools[0].plan.cp", pool.plan.cp, "must be 1: no cp is searched over")
@@ -131,8 +130,11 @@ def question_of(scenario: Scenario, folder: Path, lines: Any) -> Question:
             problems.add("cluster.device", place.cluster.device.id, rule)
     problems.raise_if_any()
     free = load != "given" and goals.objectives[0].of_load and not getattr(wanted.space, load)
+    if scaler is not None:
+        _check_scaler(scaler, serving, wanted, load, problems, free=free)
+        problems.raise_if_any()
     return Question(
-        scenario, folder, model, tuple(places), serving, pool, wanted, goals, load, free, pinned, lines
+        scenario, folder, model, tuple(places), serving, pool, wanted, goals, load, free, pinned, lines, scaler
     )  # fmt: skip
 
 
@@ -166,6 +168,22 @@ def _goals(wanted: SearchSpec, serving: ServingSpec, load: str, problems: Proble
         stated = load == "rate_per_s" or (load == "given" and not serving.traffic.offline)
         names = (DEFAULT_GIVEN,) if stated and not wanted.space.rate_per_s else (DEFAULT_FREE,)
     return Goals.of(names, wanted, serving.slo)
+
+
+def _check_scaler(
+    scaler: AutoscaleSpec, serving: ServingSpec, wanted: SearchSpec, load: str, problems: ProblemList, *, free: bool
+) -> None:
+    """What bounds of an autoscaler are searched for."""
+    where = "serving.autoscale"
+    if scaler.method != "replicas":
+        rule = "must be replicas: sizes of one instance are not searched over; compare runs of `serve`"
+        problems.add(f"{where}.method", scaler.method, rule)
+    if "disaggregated" in (wanted.space.deployment or ()):
+        problems.add("search.space.deployment", "disaggregated", f"stands without {where}, which scales one pool")
+    if load == "concurrency" or serving.traffic.offline:
+        problems.add(where, UNSET, "needs requests that come by the clock (rate_per_s or a trace); leave it out")
+    if free or len(getattr(wanted.space, load, None) or ()) > 1:
+        problems.add(where, UNSET, "needs the traffic's own load: an objective such as devices or cost_per_hour")
 
 
 def _refuse_memory(serving: ServingSpec, pool: PoolSpec, problems: ProblemList) -> None:
