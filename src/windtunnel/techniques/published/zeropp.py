@@ -1,0 +1,71 @@
+"""ZeroPP: pipeline and fully sharded data parallelism without tensor parallelism, in units of micro-batches.
+
+Inside a unit forwards, backwards and weight gradients are interleaved so that stages do not wait, and sharded parameters
+are gathered once a chunk and unit. What it costs: the activations of a unit, two gathered chunks, hops between chunks.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from windtunnel.schedules import ScheduleLimits
+from windtunnel.specs.plan import PlanSpec
+from windtunnel.techniques import REGISTRY
+from windtunnel.techniques.base import Knob, Limits, Paper, ScheduleCase, Technique
+from windtunnel.techniques.published.zb_h1 import applies
+
+
+def _plan(plan: PlanSpec, knobs: dict[str, Any]) -> PlanSpec:
+    if plan.pp == 1:
+        return plan
+    update: dict[str, Any] = {"schedule": "zeropp", "vpp": knobs["chunks"]}
+    if knobs["shard"]:
+        update |= {"zero": 3, "gather_per_block": True, "reshard_after_forward": True}
+    return plan.model_copy(update=update)
+
+
+def _schedule(case: ScheduleCase, knobs: dict[str, Any]) -> ScheduleCase:
+    if knobs["unit"] is None or case.id != "zeropp":
+        return case
+    return replace(case, limits=ScheduleLimits(np.full(case.p, float(knobs["unit"]))))
+
+
+TECHNIQUE = Technique(
+    id="zeropp",
+    family="train-parallel",
+    summary="micro-batches in units: weight gradients in the bubble, one gather of sharded parameters a chunk and unit",
+    paper=Paper(
+        "Adaptive Blockwise Task-interleaved Pipeline Parallelism",
+        2024,
+        "https://arxiv.org/abs/2402.03791",
+        "Tang, Jiang, Zhou, Jin, Li, Zhang, Pei, Zhai",
+    ),
+    levels=("plan", "schedule"),
+    knobs={
+        "unit": Knob(None, 1, 4096, "micro-batches of a scheduling unit; absent: at least 2 pp - 1"),
+        "chunks": Knob(2, 1, 64, "model chunks per stage; pp times this must not exceed the layers"),
+        "shard": Knob(True, doc="shard parameters over the replicas (FSDP) and gather them once a block"),
+    },
+    edits=(("schedule", "order"), ("plan", "shard")),
+    applies_to=applies,
+    plan=_plan,
+    schedule=_schedule,
+    saves="bubble",
+    experiment="zeropp",
+    limits=Limits(
+        {
+            "model": "gpt3-13b",
+            "cluster": {"device": "a100-sxm-80gb", "nodes": 4, "devices_per_node": 8},
+            "training": {"seq_len": 2048, "global_batch": 64, "framework": "torchtitan"},
+            "plan": {"pp": 8, "zero": 3, "reshard_after_forward": True, "mbs": 1},
+        },
+        free={"plan": {"pp": 1, "vpp": 1}},
+        # one micro-batch a unit: a gather for each, and no other to fill the bubble
+        costly={"unit": 1, "chunks": 4},
+    ),
+)
+
+REGISTRY.add(TECHNIQUE.id, TECHNIQUE)
