@@ -38,11 +38,11 @@ def run_step(values: Values, micro_batches: int, plan: Values, knobs: Values | N
         "plan": {"pp": stages, "zero": 3, "reshard_after_forward": True, "mbs": values["mbs"]} | plan,
     }  # fmt: skip
     if knobs is not None:
-        step["techniques"] = [{"zeropp": {"chunks": chunks(values)} | knobs}]
+        step["techniques"] = [{"zeropp": {"chunks": most_chunks(values)} | knobs}]
     return simulated(step)
 
 
-def chunks(values: Values) -> int:
+def most_chunks(values: Values) -> int:
     """One layer a chunk."""
     return LAYERS[values["model"]] // int(fixed("nodes"))
 
@@ -52,26 +52,26 @@ def zeropp(values: Values, micro_batches: int, **knobs: Any) -> Simulated:
     return run_step(values, micro_batches, {}, knobs)
 
 
-def breadth_first(values: Values, micro_batches: int) -> Simulated:
+def breadth_first(values: Values, micro_batches: int, chunks: int | None = None) -> Simulated:
     """All micro-batches through one chunk before the next, each chunk gathered once each way."""
-    return run_step(
-        values, micro_batches, {"schedule": "breadth_first", "vpp": chunks(values), "gather_per_block": True}
-    )
+    vpp = chunks or most_chunks(values)
+    return run_step(values, micro_batches, {"schedule": "breadth_first", "vpp": vpp, "gather_per_block": True})
 
 
-def one_f_one_b(values: Values, micro_batches: int) -> Simulated:
+def one_f_one_b(values: Values, micro_batches: int, chunks: int | None = None) -> Simulated:
     """The fewest activations, and every gather once a micro-batch."""
     return run_step(values, micro_batches, {"schedule": "1f1b"})
 
 
-def over(values: Values, other: Any, micro_batches: int) -> float:
+def over(values: Values, other: Any, micro_batches: int, chunks: int | None = None) -> float:
     """Throughput over that of another."""
-    return float(other(values, micro_batches).step_time_s / zeropp(values, micro_batches).step_time_s)
+    own = zeropp(values, micro_batches, chunks=chunks or most_chunks(values))
+    return float(other(values, micro_batches, chunks).step_time_s / own.step_time_s)
 
 
 def largest(values: Values, other: Any) -> float:
-    """Over the grid of micro-batches."""
-    return max(over(values, other, m) for m in fixed("grid"))
+    """Over the grid of micro-batches, with one chunk a stage and one a layer."""
+    return max(over(values, other, m, c) for m in fixed("grid") for c in (1, most_chunks(values)))
 
 
 def least_memory(values: Values) -> float:

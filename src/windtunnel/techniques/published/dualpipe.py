@@ -1,6 +1,6 @@
 """DualPipe: forward and backward of two flows run in pairs, so that exchanges hide behind the products of the other.
 
-What it costs: with `copies` 2 a second copy of the parameters, one more activation than 1F1B, a bubble larger than ZB-V's.
+What it costs: with `copies` 2 a second copy of the parameters, one more activation than 1F1B, more bubble than ZB-V.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ TECHNIQUE = Technique(
     ),
     levels=("schedule",),
     status="partial",
-    knobs={"copies": Knob(1, choices=(1, 2), doc="1: DualPipeV, two chunks in a V; 2: a copy of the model from each end")},
+    knobs={"copies": Knob(1, choices=(1, 2), doc="1: DualPipeV, two chunks in a V; 2: one copy from each end")},
     edits=(("schedule", "order"),),
     applies_to=applies,
     plan=_plan,

@@ -1,4 +1,4 @@
-"""Zero bubble: backward split in two, weight gradients in the bubble, under a memory limit (the whole family of orders).
+"""Zero bubble: backward split in two, weight gradients in the bubble, under a memory limit (all the orders).
 
 What it costs: the split backward, one or two model chunks per stage instead of more, and with a relaxed limit memory.
 """

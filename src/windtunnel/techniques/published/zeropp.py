@@ -1,6 +1,6 @@
 """ZeroPP: pipeline and fully sharded data parallelism without tensor parallelism, in units of micro-batches.
 
-Inside a unit forwards, backwards and weight gradients are interleaved so that stages do not wait, and sharded parameters
+Inside a unit forwards, backwards and weight gradients are interleaved so that stages do not wait; sharded parameters
 are gathered once a chunk and unit. What it costs: the activations of a unit, two gathered chunks, hops between chunks.
 """
 
