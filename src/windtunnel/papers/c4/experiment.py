@@ -56,8 +56,8 @@ def gain(values: Values) -> float:
     total = 0.0
     for seed in range(fixed("seeds")):
         plain = scenario(values, seed)
-        total += simulated(plain).step_time_s / simulated(plain | {"techniques": ["c4"]}).step_time_s - 1.0
-    return 100.0 * total / fixed("seeds")
+        total += float(simulated(plain).step_time_s / simulated(plain | {"techniques": ["c4"]}).step_time_s) - 1.0
+    return 100.0 * total / float(fixed("seeds"))
 
 
 def measures() -> dict[str, Measure]:

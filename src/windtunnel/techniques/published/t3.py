@@ -1,0 +1,154 @@
+"""Reductions of tensor parallelism that start tile by tile, while the product before them still runs.
+
+Hardware counts the tiles that a product has stored; each finished chunk starts a transfer to the next rank, without a
+kernel and without SMs, and the memory at the far end adds it as it arrives. The product runs whole: its tiles are only
+ordered so that the chunk that travels farthest is finished first, and that chunk is stored at the neighbour at once.
+The reduce-scatter of an all-reduce hides so; its all-gather follows as before.
+
+Rewritten are row products before their reduction (forward, recomputed) and data gradients of column products before
+theirs. What it costs: a trigger and a hop a chunk, the slower one-ring reduction where a switch could have reduced,
+memory bandwidth while the product runs.
+
+Memory traffic of a rank, chunks of S/n: with additions near memory a chunk is read once by the engine that sends it and
+updated once where it arrives; without them, as in a kernel, two reads and a write. The first chunk is neither stored
+nor read at home.
+
+Source: Pati et al. 2024, sections 4.1 to 4.4.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from windtunnel.network.coefficients import NetworkCoefficients
+from windtunnel.network.groups import placement
+from windtunnel.network.model import NetworkModel
+from windtunnel.program.segment import Launch, Segment
+from windtunnel.specs.cluster import ClusterSpec
+from windtunnel.specs.scenario import Scenario
+from windtunnel.techniques import REGISTRY
+from windtunnel.techniques.base import Knob, Limits, Paper, Technique
+from windtunnel.techniques.limits import FREE
+
+_OUTPUT_BYTES = 2.0
+_REDUCES = ("all_reduce", "reduce_scatter")
+
+
+def _drain_of(launches: list[Launch], at: int) -> int | None:
+    """Index of the reduction that a product feeds, if it may start tile by tile."""
+    gemm = launches[at]
+    if not gemm.splittable or len(gemm.shape) < 2:
+        return None
+    if gemm.phase in "FR":
+        after, name = launches[at + 1 : at + 2], f"tp_reduce_{gemm.name}"
+    elif gemm.phase == "D":
+        after, name = launches[at + 1 : at + 4], f"tp_gather_{gemm.name}"
+    else:
+        return None
+    for i, one in enumerate(after, at + 1):
+        if one.name == name and one.tag == "tp" and one.operation in _REDUCES:
+            return i
+    return None
+
+
+def _pieces(
+    gemm: Launch, comm: Launch, network: NetworkModel, knobs: dict[str, Any]
+) -> tuple[list[Launch], list[Launch], Launch | None]:
+    """(chunks of the product, transfers, the all-gather that is left)."""
+    n, size = int(comm.ranks), gemm.shape[0] * gemm.shape[1] * _OUTPUT_BYTES
+    place = placement(n, 1, network.cluster.scale_up_domain)
+    ring = network.collective("reduce_scatter", size, place, algorithm="ring", protocol="simple")
+    up = NetworkCoefficients.for_cluster(network.cluster).up
+    chunk = size / n
+    block = replace(
+        gemm, alone_s=gemm.alone_s / n, hbm_bytes=gemm.hbm_bytes / n, flop=gemm.flop / n, kernels=gemm.kernels / n
+    )
+    hop = knobs["trigger_us"] * 1e-6 + up.hop_s[0]
+    step = replace(
+        comm, operation="reduce_scatter", alone_s=float(ring.alone_s - ring.latency_s) / (n - 1) + hop, sm=0.0,
+        hbm_bytes=(2.0 if knobs["near_memory"] else 3.0) * chunk, up_bytes=float(ring.work_scale_up_bytes) / (n - 1),
+        out_bytes=float(ring.work_scale_out_bytes) / (n - 1), kernels=0.0, latency_s=hop, algorithm="ring/tracked",
+    )  # fmt: skip
+    first = replace(step, hbm_bytes=step.hbm_bytes - chunk)  # stored at the neighbour by the product itself
+    blocks = [replace(block, hbm_bytes=max(block.hbm_bytes - chunk, 0.0)), *[block] * (n - 1)]
+    rest = None
+    if comm.operation == "all_reduce":
+        gather = network.collective("all_gather", size, place)
+        rest = replace(
+            comm, operation="all_gather", alone_s=float(gather.alone_s), hbm_bytes=float(gather.hbm_bytes),
+            up_bytes=float(gather.work_scale_up_bytes), out_bytes=float(gather.work_scale_out_bytes),
+            latency_s=float(gather.latency_s), algorithm=str(gather.algorithm),
+        )  # fmt: skip
+    return blocks, [first, *[step] * (n - 2)], rest
+
+
+def _segment(segment: Segment, cluster: ClusterSpec, knobs: dict[str, Any]) -> Segment:
+    old, network = segment.launches, NetworkModel(cluster)
+    out, ends = Segment(segment.name, segment.direction, []), dict[int, list[int]]()
+    tracked: dict[int, tuple[list[int], Launch | None]] = {}
+
+    def put(launch: Launch, after: list[int]) -> int:
+        return out.append(launch.following(sorted(set(after))))
+
+    for at, launch in enumerate(old):
+        ready = sorted({j for i in launch.after for j in ends[i]})
+        if at in tracked:
+            sent, rest = tracked[at]
+            done = [*ready, *sent]
+            ends[at] = [put(rest, done)] if rest else done
+            continue
+        drain = _drain_of(old, at)
+        if drain is None or old[drain].ranks < 2:
+            ends[at] = [put(launch, ready)]
+            continue
+        blocks, transfers, rest = _pieces(launch, old[drain], network, knobs)
+        sent = []
+        for i, block in enumerate(blocks):
+            # the first chunk leaves while it is computed, every other one when it is whole and its sum has arrived
+            if i == 0:
+                sent = [put(transfers[0], ready)]
+            last = put(block, ready)
+            if 0 < i < len(transfers):
+                sent = [put(transfers[i], [last, *sent])]
+        ends[at], tracked[drain] = [last], (sent, rest)
+    return out
+
+
+def _applies(scenario: Scenario) -> str | None:
+    return None if scenario.plan.tp > 1 else "there is no tensor parallelism to overlap"
+
+
+TECHNIQUE = Technique(
+    id="t3",
+    family="overlap-net",
+    summary="reduce tile by tile behind the product that makes the tiles, by triggered transfers and near-memory sums",
+    paper=Paper(
+        "T3: Transparent Tracking & Triggering for Fine-grained Overlap of Compute & Collectives", 2024,
+        "https://arxiv.org/abs/2401.16677", "Pati, Suchita and others", "ASPLOS 2024",
+    ),
+    levels=("segment",),
+    knobs={
+        "near_memory": Knob(True, doc="memory adds what arrives; else the engine reads both parts and writes the sum"),
+        "trigger_us": Knob(0.5, 0.0, 1000.0, "from the last tile of a chunk to its transfer, microseconds"),
+    },
+    edits=(("segment", "tp"),),
+    applies_to=_applies,
+    segment=_segment,
+    saves="scale-up",
+    experiment="t3",
+    limits=Limits(
+        scenario={
+            "model": "meta-llama/Llama-3.1-70B",
+            "cluster": {"device": "a100-sxm-80gb", "nodes": 1, "devices_per_node": 8},
+            "training": {"seq_len": 8192, "global_batch": 2, "framework": "nemo"},
+            "plan": {"tp": 8, "mbs": 2, "overlap": {"tp": False}},
+        },
+        free={**FREE["scale-up"], "plan": {"mbs": 16}, "training": {"global_batch": 16}},
+        costly={"trigger_us": 1000.0},
+        costly_scenario={"training": {"seq_len": 512}},
+        monotone=True,
+    ),
+)  # fmt: skip
+
+REGISTRY.add(TECHNIQUE.id, TECHNIQUE)
