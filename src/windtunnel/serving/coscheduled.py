@@ -114,6 +114,12 @@ class View:
         size, cached, projections = model.attention_dims(windowed=False)
         return 2.0 * heads * size, 2.0 * projections * cached / shape.tp * size
 
+    def fastest(self, ways: Sequence[Callable[[int], Segment]]) -> int:
+        """Index of the way with the least time a layer, by the engine; the earliest of equals."""
+        segments = [way(count) for way in ways for count in (1, DEEP)]
+        seconds = simulate_streams(segments, memory_rate(self.layers)).reshape(-1, 2)
+        return int(np.argmin(seconds[:, 1] - seconds[:, 0]))
+
     def launches(self, batch: ServingBatch) -> list[Launch]:
         """Launches of one layer, priced for a batch."""
         out: list[Launch] = []
@@ -155,9 +161,12 @@ class View:
         """An element-wise kernel by its bytes at the best streaming rate, and what the engine's fit gives it beyond.
 
         A fit on whole iterations cannot tell element-wise time from products that are slower than assumed, both go with
-        the tokens: what no kernel of these bytes takes is nothing that a technique could move, fuse or hide.
+        the tokens: what no kernel of these bytes takes is nothing that a technique could move, fuse or hide. Without a
+        fit all of it is the kernel's.
         """
         c = self.layers.c
+        if c.grades.get("memory_fraction") not in ("fitted", "pooled"):
+            return [self._launch(name, "memory_bound", COMPUTE, seconds, MEMORY_SM_SHARE, moved, kernels)]
         size = moved * (NORM_PASSES if name.endswith("_norm") else 1.0)
         rate = max(c.weight_bytes_fraction, c.memory_fraction) * self.cluster.device.memory_bytes_per_s
         own = min(seconds, size / rate)

@@ -186,15 +186,26 @@ def iteration_model(
     depth = layers.depth()
     gaps = coefficients.layer_s + (0.0 if cuda_graphs else coefficients.launch_layer_s)
     casts = len(model.layer_kinds()) * coefficients.quantise_layer_s if shape.linear.casts else 0.0
+    floor_s = coefficients.host_s + layers.eager_depth() * coefficients.prompt_layer_s
+    if shape.host_ahead:
+        coefficients = _hidden(coefficients, shape, linear)
     told_s = (coefficients.sequence_s + coefficients.stream_s) / shape.dp
     sequence_s = told_s + linear.head_row_s + attention.decode_state_s
-    floor_s = coefficients.host_s + layers.eager_depth() * coefficients.prompt_layer_s
     return IterationModel(
         linear, coefficients.host_s + depth * gaps + casts + linear.head_s + layers.placement_s(),
         attention.prompt_pair_s,
         attention.windowed_token_s, attention.decode_kv_s, attention.decode_window_s, model.attended_window,
         sequence_s, floor_s if cuda_graphs else 0.0, coefficients.request_s, attention, coefficients,
     )  # fmt: skip
+
+
+def _hidden(c: ServingCoefficients, shape: Shape, linear: Linear) -> ServingCoefficients:
+    """Coefficients where the host works beside the device: what it needs longer than any batch takes is left.
+
+    A batch of n tokens has at most n sequences, and takes at least its linear layers.
+    """
+    left = c.host_s + c.sequence_s / shape.dp * linear.tokens - linear.seconds
+    return replace(c, host_s=max(float(left.max()), 0.0), sequence_s=0.0)
 
 
 def _with_ranks(c: ServingCoefficients, shape: Shape) -> ServingCoefficients:

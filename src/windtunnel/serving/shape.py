@@ -86,6 +86,8 @@ class Shape:
 
     in_switch: bool = False
     """Whether sums over the tensor axis are made in the switch by a kernel of the engine."""
+    host_ahead: bool = False
+    """Whether the host prepares the next batch while the device computes."""
     experts: ExpertLoad | None = None
     """How unevenly experts are drawn; absent: alike, but for `expert_skew`."""
 

@@ -75,6 +75,9 @@ class ServingLimits(Spec):
     """Sequences of the captured graphs: a decode step is padded to the next of them. Absent: graphs of every size."""
     max_cudagraph_capture_size: int | None = Field(default=None, ge=0)
     """Tokens up to which iterations with prompts run captured graphs too (vLLM's name). Absent: the engine's own."""
+    host_ahead: bool = False
+    """Whether the host schedules and prepares the next batch while the device computes. What engines do of it by
+    themselves is in their coefficients; this is for engines without coefficients of their own."""
     stream_interval: Count | None = None
     """Decode steps between two messages to the client."""
     scheduler_interval: Count | None = None

@@ -75,6 +75,9 @@ class ServingLayers(Protocol):
     def batch(self) -> ServingBatch:
         """Of the whole iteration."""
 
+    def fastest(self, ways: Sequence[Callable[[int], Segment]]) -> int:
+        """Index of the way to run the batch that takes the least time a layer; each makes a segment of n layers."""
+
     def launches(self, batch: ServingBatch) -> list[Launch]:
         """Launches of one layer in order, priced for a batch; each of them waits for the one before.
 

@@ -76,7 +76,10 @@ def resolve(
     drafting = drafting_of(serving.speculation, model, cluster, shape, problems)
     told = pool.limits
     own = engine.defaults(version, model, cluster.device, shape, told)
-    shape = replace(shape, vector_attention=own.vector_attention, gathered=own.gathered, fused_casts=own.fused_casts)
+    shape = replace(
+        shape, vector_attention=own.vector_attention, gathered=own.gathered, fused_casts=own.fused_casts,
+        host_ahead=told.host_ahead,
+    )  # fmt: skip
     policy = _policy(pool.policy or own.policy, f"{where}.policy", problems)
     fraction = _knob(pool, own, where, problems)
     queue = choose(QUEUES, pool.queue, f"{where}.queue", "fcfs", problems)

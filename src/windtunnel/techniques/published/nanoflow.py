@@ -1,21 +1,28 @@
 """Nano-batches: parts of one batch run side by side, each on the resource that its operator waits for.
 
-The batch is cut into parts of equal tokens. Operator by operator, products of one part run beside decode attention of
-another and collectives of a third: three queues, one for kernels that compute, one for kernels that wait for memory,
-one for collectives. They share SMs and memory as all kernels do.
+The batch is cut into parts. Operator by operator, products of one part run beside decode attention of another and
+collectives of a third: three queues, one for kernels that compute, one for kernels that wait for memory, one for
+collectives. They share SMs and memory as all kernels do.
+
+Where it searches, each size of batch gets the parts, the SMs of its collectives and the share of SMs that decode
+attention is held to that take the least time a layer, one after the other, by the simulator's own engine in place of
+the paper's two-stage search over profiles. A batch may also stay whole.
 
 What it costs: weights are read once a part, products are smaller, and every part has launches, gaps and collectives of
 its own. Below `threshold` tokens a batch stays whole.
 
-Source: Zhu et al. 2024, sections 3 and 4: nano-operations, two to four of them, intra-device parallelism. The paper's
-search for unequal parts and for fixed shares of SMs is left out: parts are equal, shares are what the engine's rates
-give.
+Source: Zhu et al. 2024, sections 3 and 4: nano-operations, two to four of them, intra-device parallelism, search for
+sizes and shares; rates of collectives and of decode attention on a share of the SMs from the profiles that the
+published search reads (github.com/efeslab/Nanoflow, autosearch/trace).
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
+from windtunnel.network.coefficients import NetworkCoefficients
 from windtunnel.program.segment import COMM, COMPUTE, Launch, Segment
 from windtunnel.techniques import REGISTRY
 from windtunnel.techniques.base import Knob, Limits, Paper, Technique
@@ -26,18 +33,83 @@ MEMORY = "memory"
 """Queue of kernels that wait for memory."""
 
 
+HELD = f"{COMM}:memory"
+"""The same, of kernels that hold the SMs they are given."""
+PARTS = ((0.5, 0.5), (0.375, 0.625), (0.3125, 0.6875), (1 / 3,) * 3, (0.25,) * 4)
+"""Sizes that are searched; 640 of 2,048 tokens is the published split of Llama-2-70B."""
+COMM_SMS = (0, 8, 16, 32)
+"""SMs of collectives that are searched; 0: the library's."""
+SM_SUMMED_BYTES_PER_S = 12.3e9
+SM_COPIED_BYTES_PER_S = 18e9
+"""What one SM reduces and gathers over links: reduce-scatter on 8 SMs, all-gather on 8.
+
+Source: profiles of collectives on eight A100 (autosearch/trace/networkData): with the link's rate and 20 µs each,
+reduce-scatters of 8 to 32 MiB on 8, 16 and 32 SMs come out within 12 %. Valid for: NVLink 3; assumed elsewhere.
+"""
+START_S = 20e-6
+CORNER = 3.0
+ATTENTION = {0.0: 1.0, 0.2: 0.4, 0.4: 0.6}
+"""Shares of SMs that decode attention is held to → its rate beside products (autosearch/trace/gemv_interference.csv);
+0: not held, sharing as the engine has it."""
+Way = tuple[tuple[float, ...], int, float]
+"""Parts, SMs of collectives, share of decode attention."""
+
+
 def _queue(launch: Launch, _part: int) -> str:
-    if launch.stream == COMM:
-        return COMM
+    if launch.stream.startswith(COMM):
+        return launch.stream
     return MEMORY if launch.name == "decode_attention" else COMPUTE
+
+
+def _sums_s(layers: ServingLayers, tokens: float, sms: int) -> float:
+    """An all-reduce as a reduce-scatter and an all-gather by kernels on a few SMs."""
+    up = NetworkCoefficients.for_cluster(layers.cluster).up
+    size = tokens / layers.data_ranks * layers.hidden_size * 2.0 * (1.0 - 1.0 / layers.tp)
+    link_s = size / (up.efficiency * layers.cluster.scale_up.bytes_per_s)
+    by_sms = (size / (sms * rate) for rate in (SM_SUMMED_BYTES_PER_S, SM_COPIED_BYTES_PER_S))
+    return sum(START_S + (link_s**CORNER + s**CORNER) ** (1.0 / CORNER) for s in by_sms)
+
+
+def _part(layers: ServingLayers, share: float, way: Way) -> list[Launch]:
+    """Launches of one part of the batch, with the SMs that collectives and decode attention are given."""
+    _, sms, held = way
+    batch = layers.batch.part(share)
+    out = []
+    for launch in layers.launches(batch):
+        if sms and launch.name.startswith("tp_reduce_"):
+            seconds = _sums_s(layers, batch.tokens, sms)
+            launch = replace(launch, alone_s=seconds, sm=sms / max(layers.cluster.device.num_sms, 1))
+        elif held and launch.name == "decode_attention":
+            launch = replace(launch, stream=HELD, alone_s=launch.alone_s / ATTENTION[held], sm=held)
+        out.append(launch)
+    return out
+
+
+def _woven(layers: ServingLayers, way: Way, count: int) -> Segment:
+    return side_by_side([_part(layers, share, way) for share in way[0]], count, _queue)
+
+
+def _searched(layers: ServingLayers) -> Way:
+    """Parts first, then SMs of collectives, then the share of decode attention, each by the simulated time."""
+    way: Way = (1.0,), 0, 0.0
+
+    def best(ways: list[Way]) -> Way:
+        return ways[layers.fastest([partial(_woven, layers, one) for one in ways])]
+
+    way = best([way, *((parts, 0, 0.0) for parts in PARTS)])
+    if layers.tp > 1:
+        way = best([(way[0], sms, 0.0) for sms in COMM_SMS if sms < layers.cluster.device.num_sms])
+    if len(way[0]) > 1 and layers.batch.decode_attention_s > 0.0:
+        way = best([(*way[:2], held) for held in ATTENTION])
+    return way
 
 
 def _layers(layers: ServingLayers, knobs: dict[str, Any]) -> Segment | None:
     if layers.batch.tokens < knobs["threshold"]:
         return None
     parts = int(knobs["nano_batches"])
-    part = layers.launches(layers.batch.part(1.0 / parts))
-    return side_by_side([part] * parts, layers.count, _queue)
+    way: Way = _searched(layers) if knobs["search"] else ((1.0 / parts,) * parts, 0, 0.0)
+    return None if way == ((1.0,), 0, 0.0) else _woven(layers, way, layers.count)
 
 
 TECHNIQUE = Technique(
@@ -49,10 +121,9 @@ TECHNIQUE = Technique(
         "Zhu, Kan and others", "OSDI 2025",
     ),
     levels=("pair",),
-    status="partial",
-    missing="parts of unequal size and the search for them and for shares of SMs; scheduling of the next batch ahead",
     knobs={
-        "nano_batches": Knob(2, 2, 4, "parts of a batch"),
+        "search": Knob(True, doc="whether parts and shares of SMs are searched for each size of batch"),
+        "nano_batches": Knob(2, 2, 4, "equal parts of a batch where they are not searched"),
         "threshold": Knob(256, 1, 1 << 20, "tokens from which on a batch is cut"),
     },
     edits=(("pair", "iteration"),),
@@ -76,7 +147,7 @@ TECHNIQUE = Technique(
         free={"cluster": {"memory_bytes_per_s": "1000 TB/s", "scale_up": {
             "id": "free", "family": "generic", "bytes_per_s": HUGE_BYTES_PER_S, "latency_s": 0.0,
         }}},
-        vanishes=0.06,
+        vanishes=0.05,
         costly={"threshold": 1},
         costly_scenario={"serving": {"traffic": {
             "offline": False, "concurrency": 4, "num_requests": 40, "input_tokens": 64, "output_tokens": 128,

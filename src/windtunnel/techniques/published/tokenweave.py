@@ -18,7 +18,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from windtunnel.cost.streamed import both_roofs_s
 from windtunnel.program.segment import Launch, Segment
 from windtunnel.specs.scenario import Scenario
 from windtunnel.techniques import REGISTRY
@@ -27,6 +26,8 @@ from windtunnel.techniques.limits import HUGE_BYTES_PER_S
 from windtunnel.techniques.serving import ServingBatch, ServingLayers, served, side_by_side
 
 ELEMENT_BYTES = 2.0
+CORNER = 3.0
+"""Exponent of the smooth maximum of what links and SMs take, as products have it at the corner of their roofline."""
 SM_MEMORY_BYTES_PER_S = 35e9
 SM_SWITCH_BYTES_PER_S = 22e9
 """What one SM streams of its own memory, and reads and writes through the switch: a norm of an eighth of the rows with
@@ -62,7 +63,8 @@ def _fused(
         share = sms / max(layers.cluster.device.num_sms, 1)
         normed = norm.hbm_bytes / layers.tp
         by_sms = 2.0 * size / layers.tp / (sms * SM_SWITCH_BYTES_PER_S) + normed / (sms * SM_MEMORY_BYTES_PER_S)
-        sent_s = float(both_roofs_s(launch.alone_s if moved_s is None else moved_s, by_sms, 3.0))
+        link_s = launch.alone_s if moved_s is None else moved_s
+        sent_s = (link_s**CORNER + by_sms**CORNER) ** (1.0 / CORNER)
         kernel = replace(
             launch, name=f"{launch.name}_{norm.name}", alone_s=sent_s, sm=share, hbm_bytes=launch.hbm_bytes + normed
         )

@@ -108,6 +108,8 @@ def _axes(pool: Pool, server: Server, settings: dict[str, Any], draft: ServerDra
         draft.set(server, "--pp_size", plan.pp)
     if plan.cp > 1:
         draft.set(server, "--cp_size", plan.cp)
+    if pool.spec.limits.host_ahead:
+        draft.lacks(f"{pool.name}: limits.host_ahead: the server's own scheduler decides")
     if plan.all_reduce != "auto":
         draft.lacks(f"{pool.name}: all_reduce {plan.all_reduce}: the server chooses how ranks sum")
     if plan.dcp > 1:
