@@ -1,0 +1,1 @@
+"""Liao et al. 2024, Fuyou, https://arxiv.org/abs/2403.06504."""
