@@ -214,9 +214,14 @@ def static_memory(
     weights, states = over(zero == 3, width), over(shard_state, (state + master) * trainable)
     away, held = plan.offload, over(zero >= 2, grads)
     late_here = np.bincount(stage_of, weights=late, minlength=p)
+    consumed = away.update == "beside_backward" and away.optimizer == 1.0 and plan.m == 1
+    if consumed:  # each piece is used up as it arrives
+        held_there = np.full(p, (away.prefetch_layers + 1.0) * parts.layer_params * element / group)
+    else:
+        held_there = held + late_here
     elsewhere = {
         "params": weights * away.params, "optimizer": states * away.optimizer,
-        "gradients": (held + late_here) * away.gradients,
+        "gradients": held_there * away.gradients,
     }  # fmt: skip
     late = late * (1.0 - away.gradients)
     out = {
@@ -226,7 +231,7 @@ def static_memory(
     }
     in_use = (away.prefetch_layers + 1.0) * parts.layer_params * element
     if away.gradients:  # what computation writes while the pieces before are on their way
-        out["gradients on their way"] = np.full(p, in_use * away.gradients)
+        out["gradients on their way"] = np.full(p, in_use / (group if zero >= 2 else 1) * away.gradients)
     if away.params and zero < 3:  # layers that are in use or come in ahead
         out["fetched layers"] = np.full(p, in_use * away.params)
     if plan.gather_block:  # a chunk in each direction, and the gradients of the one that runs backward

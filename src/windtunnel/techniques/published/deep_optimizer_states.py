@@ -1,0 +1,64 @@
+"""Deep Optimizer States: some groups of optimizer state are updated on the host, others come to the idle device.
+
+What it costs: state crosses the link both ways; where the link is slow, or the host's memory is what both need, the
+host alone is faster.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from windtunnel.specs.plan import PlanSpec
+from windtunnel.techniques import REGISTRY
+from windtunnel.techniques.base import Knob, Limits, Paper, Technique
+from windtunnel.techniques.published.zero_infinity import applies
+
+
+def _plan(plan: PlanSpec, knobs: dict[str, Any]) -> PlanSpec:
+    update = {"update_on_device": knobs["share"], "update_subgroup": knobs["subgroup"]}
+    away = plan.offload
+    if not away.optimizer:
+        update["optimizer"] = 1.0
+    return plan.model_copy(update={"offload": away.model_copy(update=update)})
+
+
+TECHNIQUE = Technique(
+    id="deep-optimizer-states",
+    family="memory-offload",
+    summary="update groups of offloaded optimizer state on the device and on the host at the same time",
+    paper=Paper(
+        "Deep Optimizer States: Towards Scalable Training of Transformer Models Using Interleaved Offloading",
+        2024,
+        "https://arxiv.org/abs/2410.21316",
+        "Maurya and others",
+        "Middleware 2024",
+    ),
+    levels=("plan",),
+    knobs={
+        "share": Knob(0.5, 0.0, 1.0, "of groups that the device updates: 1 / stride"),
+        "subgroup": Knob(100_000_000, 1_000_000, 2_000_000_000, "parameters of a group"),
+    },
+    edits=(("plan", "update"),),
+    after=("zero-infinity",),
+    applies_to=applies,
+    plan=_plan,
+    saves="host update",
+    experiment="deep_optimizer_states",
+    limits=Limits(
+        {
+            "model": "gpt3-13b",
+            "cluster": {
+                "device": "h100-sxm-80gb", "nodes": 1, "devices_per_node": 4, "host_memory_bytes": "512 GiB",
+                "host_memory_bytes_per_s": "460 GB/s", "host_cores": 8,
+            },
+            "training": {"seq_len": 2048, "global_batch": 4, "framework": "deepspeed"},
+            "plan": {"zero": 3, "recompute": {"policy": "full"}, "offload": {"optimizer": 1.0, "update": "in_turn"}},
+        },  # fmt: skip
+        free={"training": {"global_batch": 4096}, "plan": {"mbs": 8}},  # an update that a long step makes small
+        vanishes=0.03,
+        costly={"share": 1.0},
+        costly_scenario={"cluster": {"host_cores": 112, "devices_per_host_link": 4}},
+    ),
+)
+
+REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

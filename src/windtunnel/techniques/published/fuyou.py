@@ -1,0 +1,86 @@
+"""Fuyou: everything lives on drives, the host updates layers while backward runs, and activations are swapped.
+
+What it costs: two bytes a weight more than once over drives and link, and activations twice; drives that are slower than
+recomputation make it lose.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from windtunnel.specs.plan import PlanSpec, Recompute
+from windtunnel.techniques import REGISTRY
+from windtunnel.techniques.base import Knob, Limits, Paper, Technique
+from windtunnel.techniques.published.zero_infinity import applies
+
+FAST = {
+    "host_memory_bytes_per_s": 1e16, "host_cores": 100_000_000,
+    "storage": {"bytes": "46 TB", "read_bytes_per_s": 1e16, "write_bytes_per_s": 1e16},
+}  # fmt: skip
+"""An update on the host that takes no time."""
+CASE = {
+    "model": "gpt3-6.7b",
+    "cluster": {
+        "device": "rtx-4090", "nodes": 1, "devices_per_node": 1, "host_memory_bytes": "768 GB",
+        "host_memory_bytes_per_s": "290 GB/s", "host_cores": 52,
+        "storage": {"bytes": "46 TB", "read_bytes_per_s": "55 GB/s", "write_bytes_per_s": "29 GB/s"},
+    },
+    "training": {"seq_len": 1024, "global_batch": 16, "framework": "deepspeed"},
+    "plan": {
+        "mbs": 16, "recompute": {"policy": "full"},
+        "offload": {"params": 1.0, "optimizer": 1.0, "gradients": 1.0, "activations": 1.0, "tier": "nvme"},
+    },
+}  # fmt: skip
+
+
+def _plan(plan: PlanSpec, knobs: dict[str, Any]) -> PlanSpec:
+    layers = knobs["recomputed_layers"]
+    recompute = plan.recompute if layers is None else Recompute(policy="full", num_layers=layers)
+    if layers == 0:
+        recompute = Recompute(policy="none")
+    offload = plan.offload.model_copy(
+        update={
+            "params": 1.0, "optimizer": 1.0, "gradients": 1.0, "activations": 1.0, "tier": "nvme",
+            "params_tier": None, "optimizer_tier": None, "gradients_tier": "host",
+            "activations_tier": knobs["activations"], "update": "beside_backward",
+            "prefetch_layers": knobs["prefetch_layers"],
+        }
+    )  # fmt: skip
+    return plan.model_copy(update={"recompute": recompute, "offload": offload})
+
+
+TECHNIQUE = Technique(
+    id="fuyou",
+    family="memory-offload",
+    summary="state on drives, updates of the host beside backward, activations swapped or recomputed layer by layer",
+    paper=Paper(
+        "Adding NVMe SSDs to Enable and Accelerate 100B Model Fine-tuning on a Single GPU",
+        2024,
+        "https://arxiv.org/abs/2403.06504",
+        "Liao and others",
+    ),
+    levels=("plan",),
+    knobs={
+        "recomputed_layers": Knob(None, 0, 10_000, "layers that are recomputed, the others are swapped; absent: as is"),
+        "activations": Knob("nvme", doc="where swapped activations go", choices=("host", "nvme")),
+        "prefetch_layers": Knob(2, 1, 64, "layers that may come in ahead"),
+    },
+    edits=(("plan", "offload"), ("plan", "recompute")),
+    applies_to=applies,
+    plan=_plan,
+    saves="host update",
+    experiment="fuyou",
+    limits=Limits(
+        CASE,
+        free={"cluster": FAST},
+        vanishes=0.03,  # the last layer's update ends after backward
+        costly={"recomputed_layers": 0},
+        costly_scenario={
+            "cluster": {"storage": {"read_bytes_per_s": "3 GB/s", "write_bytes_per_s": "2 GB/s"}},
+            "plan": {"offload": {"optimizer": 0.0}},
+        },
+        repeats_work=False,
+    ),
+)
+
+REGISTRY.add(TECHNIQUE.id, TECHNIQUE)
