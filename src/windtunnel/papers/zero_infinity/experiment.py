@@ -1,4 +1,4 @@
-"""A trillion parameters on V100s: sustained rate with state in host memory, and what fits with and without offloading."""
+"""A trillion parameters on V100s: sustained rate with state in host memory, and what fits where."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def offloaded(values: Values) -> Values:
 def petaflops(values: Values) -> float:
     """What all devices compute, recomputation counted."""
     run = simulated(offloaded(values))
-    return run.hfu * 125e12 * fixed("gpus") / 1e15
+    return run.hfu * 0.125 * float(fixed("gpus"))
 
 
 def gpus_without(_: Values) -> float:

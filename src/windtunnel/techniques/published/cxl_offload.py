@@ -50,6 +50,7 @@ TECHNIQUE = Technique(
     applies_to=applies,
     plan=_plan,
     saves="CXL bandwidth",
+    resource="host link",
     missing="higher latency of cards under single loads of the host; the abstract gives no number to test",
     limits=Limits(
         {
@@ -63,13 +64,13 @@ TECHNIQUE = Technique(
                 "zero": 3, "recompute": {"policy": "full"},
                 "offload": {"params": 1.0, "optimizer": 1.0, "activations": 1.0, "tier": "cxl"},
             },
-        },  # fmt: skip
+        },
         free={"cluster": {"cxl": CARDS | {"bytes_per_s": 1e16}, "host_memory_bytes_per_s": 1e16}},
         costly={"stripe": False},
         costly_scenario={
             "cluster": {"cxl": CARDS | {"cards": 2}},
             "plan": {"offload": {"optimizer": 0.0, "tier": "host"}},
-        },  # fmt: skip
+        },
     ),
 )
 

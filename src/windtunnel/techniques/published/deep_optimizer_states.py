@@ -43,6 +43,7 @@ TECHNIQUE = Technique(
     applies_to=applies,
     plan=_plan,
     saves="host update",
+    resource="host",
     experiment="deep_optimizer_states",
     limits=Limits(
         {
@@ -53,7 +54,7 @@ TECHNIQUE = Technique(
             },
             "training": {"seq_len": 2048, "global_batch": 4, "framework": "deepspeed"},
             "plan": {"zero": 3, "recompute": {"policy": "full"}, "offload": {"optimizer": 1.0, "update": "in_turn"}},
-        },  # fmt: skip
+        },
         free={"training": {"global_batch": 4096}, "plan": {"mbs": 8}},  # an update that a long step makes small
         vanishes=0.03,
         costly={"share": 1.0},

@@ -1,7 +1,7 @@
 """Fuyou: everything lives on drives, the host updates layers while backward runs, and activations are swapped.
 
-What it costs: two bytes a weight more than once over drives and link, and activations twice; drives that are slower than
-recomputation make it lose.
+What it costs: two bytes a weight more than once over drives and link, and activations twice; drives that are slower
+than recomputation make it lose.
 """
 
 from __future__ import annotations
@@ -69,6 +69,7 @@ TECHNIQUE = Technique(
     applies_to=applies,
     plan=_plan,
     saves="host update",
+    resource="host",
     experiment="fuyou",
     limits=Limits(
         CASE,

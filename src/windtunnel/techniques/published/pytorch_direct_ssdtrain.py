@@ -40,6 +40,7 @@ TECHNIQUE = Technique(
     applies_to=applies,
     plan=_plan,
     saves="device memory",
+    resource="memory",
     missing="graph networks' gathers over the host link and their kernels; no claim with a number",
     limits=Limits(
         {
@@ -50,7 +51,7 @@ TECHNIQUE = Technique(
             },
             "training": {"seq_len": 1024, "global_batch": 32, "framework": "megatron_core"},
             "plan": {"tp": 2, "mbs": 16},
-        },  # fmt: skip
+        },
         measure="peak_memory_allocated_bytes",
         free={"training": {"seq_len": 32, "global_batch": 1}, "plan": {"mbs": 1}},  # activations that weigh nothing
         vanishes=0.02,

@@ -68,6 +68,8 @@ TECHNIQUE = Technique(
     applies_to=applies,
     plan=_plan,
     saves="device memory",
+    resource="memory",
+    where={"deepspeed": "zero_optimization.offload_param, offload_optimizer"},
     experiment="zero_infinity",
     limits=Limits(
         merged(CASE, {"plan": {"zero": 3}}),
