@@ -8,7 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from windtunnel.specs.cluster import ClusterSpec
 
 HUGE_BYTES_PER_S = 1e16
 
@@ -46,14 +49,18 @@ _NETWORKS: Mapping[str, Mapping[str, Any]] = {
 }
 
 
-def _free_host_link(scenario: Mapping[str, Any]) -> dict[str, Any]:
-    """The scenario's own device with a link to its host that takes no time."""
+def _cluster(scenario: Mapping[str, Any]) -> ClusterSpec:
+    """The scenario's cluster, looked up."""
     from windtunnel import catalog
     from windtunnel.specs.cluster import ClusterRef
 
     given = scenario["cluster"]
-    reference = given if isinstance(given, str) else ClusterRef.model_validate(given)
-    device = catalog.resolve_cluster(reference).device.model_copy(update={"pcie_bytes_per_s": HUGE_BYTES_PER_S})
+    return catalog.resolve_cluster(given if isinstance(given, str) else ClusterRef.model_validate(given))
+
+
+def _free_host_link(scenario: Mapping[str, Any]) -> dict[str, Any]:
+    """The scenario's own device with a link to its host that takes no time."""
+    device = _cluster(scenario).device.model_copy(update={"pcie_bytes_per_s": HUGE_BYTES_PER_S})
     return {"cluster": {"device": device.model_dump()}}
 
 
@@ -94,7 +101,7 @@ class Limits:
     pays: str = ""
     """Field of the result that grows: what the gain in `measure` is paid with, in the costly case if one is given."""
     monotone: bool = False
-    """Whether the gain shrinks as the saved bandwidth grows, from the declared scenario on."""
+    """Whether the gain shrinks as there is more of the saved resource (`more`), from the declared scenario on."""
     repeats_work: bool = False
     """Whether it changes the FLOPs that run (recomputation); else they must be equal."""
 
@@ -143,3 +150,28 @@ def free_case(scenario: Mapping[str, Any], saves: str, free: Mapping[str, Any] |
     if change is None and saves in FREE_IN:
         change = FREE_IN[saves](scenario)
     return None if change is None else merged(scenario, change)
+
+
+def more(scenario: Mapping[str, Any], resource: str, factor: float) -> dict[str, Any] | None:
+    """The scenario with so many times as much of a resource, None where nothing says how.
+
+    Args:
+        scenario: as a user would write it.
+        resource: of `RESOURCES`; of `bubble` there is less with more micro-batches.
+        factor: at least 1; a whole number for `bubble`.
+    """
+    if resource == "bubble":
+        batch = scenario["training"]["global_batch"] * int(factor)
+        return merged(scenario, {"training": {"global_batch": batch}})
+    own = _cluster(scenario)
+    up = own.scale_up.model_copy(update={"bytes_per_s": own.scale_up.bytes_per_s * factor}).model_dump()
+    out = own.scale_out.model_copy(update={"nic_bytes_per_s": own.scale_out.nic_bytes_per_s * factor}).model_dump()
+    link = own.device.model_copy(update={"pcie_bytes_per_s": own.device.pcie_bytes_per_s * factor})
+    change: dict[str, dict[str, Any]] = {
+        "scale-up": {"scale_up": up}, "scale-out": {"scale_out": out}, "network": {"scale_up": up, "scale_out": out},
+        "memory bandwidth": {"memory_bytes_per_s": own.device.memory_bytes_per_s * factor},
+        "memory": {"memory_bytes": own.device.memory_bytes * factor},
+        "host memory": {"host_memory_bytes": own.host_memory_bytes * factor},
+        "host link": {"device": link.model_dump()},
+    }  # fmt: skip
+    return merged(scenario, {"cluster": change[resource]}) if resource in change else None
