@@ -30,12 +30,11 @@ def fixed(name: str) -> Any:
 def pools(system: str, model: str) -> list[Values]:
     """What serves."""
     plans = fixed("plans")[model]
-    graphs = {"cuda_graphs": False}
     if system == VLLM:
-        return [{"plan": plans["vllm"], "limits": fixed("vllm") | graphs}]
+        return [{"plan": plans["vllm"], "limits": fixed("vllm") | {"cuda_graphs": False}}]
     return [
-        {"role": "prefill", "plan": plans["prefill"], "limits": fixed("prompts") | graphs},
-        {"role": "decode", "plan": plans["decode"], "limits": fixed("answers") | graphs},
+        {"role": "prefill", "plan": plans["prefill"], "limits": fixed("prompts")},
+        {"role": "decode", "plan": plans["decode"], "limits": fixed("answers")},
     ]
 
 
