@@ -19,7 +19,9 @@ def cut_words(d: Deployment) -> str:
     Example: `4 × tp 2` or `2 × dp 8 ep 8`.
     """
     text = _cut(d.plan)
-    return text if "decode" not in d.plan else f"{text} → {_cut(d.plan['decode'])}"
+    if (other := d.plan.get("decode")) is None:
+        return text
+    return f"{text} → {_cut(other)}" + (f" on {other['device']}" if "device" in other else "")
 
 
 def _cut(plan: dict[str, Any]) -> str:
@@ -34,7 +36,9 @@ def limits_words(d: Deployment) -> str:
 
 def where_words(d: Deployment) -> str:
     """Device, engine and formats."""
-    return f"{d.plan['device']}, {d.plan['engine']}, weights {d.plan['weights']}, cache {d.plan['kv_cache']}"
+    answering = d.plan.get("decode", {}).get("device")
+    device = f"{d.plan['device']} → {answering}" if answering else d.plan["device"]
+    return f"{device}, {d.plan['engine']}, weights {d.plan['weights']}, cache {d.plan['kv_cache']}"
 
 
 def load_words(d: Deployment, plan: ServingPlan) -> str:

@@ -46,6 +46,15 @@ class Choice:
         other = self.answers.devices * self.answering if self.answers is not None else 0
         return self.kind.devices * self.replicas + other
 
+    @property
+    def price(self) -> float | None:
+        """Money for a device and hour, over those of both pools."""
+        own = self.kind.place.price
+        if self.answers is None or self.answers.place is self.kind.place or own is None:
+            return own
+        other, count = self.answers.place.price, self.answers.devices * self.answering
+        return None if other is None else (own * (self.devices - count) + other * count) / self.devices
+
     def pools(self, base: PoolSpec) -> tuple[PoolSpec, ...]:
         """As a scenario writes it."""
         first = self.kind.pool(base, self.sequences, self.tokens, self.replicas)
@@ -61,8 +70,8 @@ class Choice:
             "replicas": self.replicas, "max_num_seqs": self.sequences, "max_num_batched_tokens": self.tokens,
         }  # fmt: skip
         if self.answers is not None:
-            p = self.answers.plan
-            out["decode"] = {
+            p, there = self.answers.plan, self.answers.place
+            out["decode"] = ({} if there is self.kind.place else {"device": there.cluster.device.id}) | {
                 "tp": p.tp, "pp": p.pp, "dp": p.dp, "ep": p.ep, "replicas": self.answering,
                 "max_num_seqs": self.answer_sequences,
                 "max_num_batched_tokens": self.answers.tokens[self.answers.usual_places()[1]],

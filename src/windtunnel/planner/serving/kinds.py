@@ -79,7 +79,8 @@ class Kind:
     def pool(self, base: PoolSpec, sequences: int, tokens: int, replicas: int) -> PoolSpec:
         """The pool of a candidate, as a scenario writes it."""
         limits = base.limits.model_copy(update={"max_num_seqs": sequences, "max_num_batched_tokens": tokens})
-        return base.model_copy(update={"plan": self.plan, "limits": limits, "replicas": replicas})
+        update = {"plan": self.plan, "limits": limits, "replicas": replicas}
+        return base.model_copy(update=update if self.place.group is None else update | {"group": self.place.group})
 
     def resolved(self, base: PoolSpec, sequences: int, tokens: int) -> Instance | None:
         """An instance at batch limits; None where the engine does not start."""

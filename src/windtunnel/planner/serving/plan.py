@@ -366,7 +366,7 @@ def _deployment(q: Question, kinds: Kinds, one: Searched, e: Evaluated, runs: Ru
     names = ("ttft_s", "tpot_s", "tokens_per_s")
     estimate = {n: float(v) for n, v in zip(names, x.estimate[:, e.index], strict=True)}
     found = e.trial
-    one_high = runs.upper(c.kind, "whole" if c.answers is None else "split")
+    one_high = runs.upper(c.kind, "whole" if c.answers is None else "split", c.answers)
     return Deployment(
         c.axes(), float(x.load[e.index]), e.values, found.share, found.share_upper, found.quantiles, bounds, estimate,
         e.missed, one_high,

@@ -13,7 +13,7 @@ from windtunnel.planner.cases import devices_of, prices_of, reference_of
 from windtunnel.planner.serving.objectives import DEFAULT_FREE, DEFAULT_GIVEN, Goals
 from windtunnel.serving.traffic import Traffic, generate
 from windtunnel.specs.autoscale import AutoscaleSpec
-from windtunnel.specs.cluster import ClusterRef, ClusterSpec, MixedClusterRef, refuse_groups
+from windtunnel.specs.cluster import ClusterRef, ClusterSpec, MixedCluster
 from windtunnel.specs.model import ModelSpec
 from windtunnel.specs.scenario import Scenario
 from windtunnel.specs.search import SearchSpec
@@ -35,6 +35,10 @@ class Place:
     """As a scenario writes it."""
     price: float | None
     """Money for a device and hour."""
+    group: int | None = None
+    """Of a cluster of unlike devices; pools name it."""
+    whole: ClusterSpec | None = None
+    """All groups of that cluster."""
 
 
 @dataclass(frozen=True)
@@ -88,14 +92,10 @@ def question_of(scenario: Scenario, folder: Path, lines: Any) -> Question:
     if scenario.techniques:
         names = [t if isinstance(t, str) else next(iter(t)) for t in scenario.techniques]
         problems.add("techniques", names, "are not searched over yet; leave them out")
-    if isinstance(scenario.cluster, MixedClusterRef) or base is None:
-        if base is not None:
-            refuse_groups(base, "`plan` of serving")
+    if base is None:
         problems.raise_if_any()
     assert base is not None
-    refuse_groups(base, "`plan` of serving")
-    prices, devices = prices_of(wanted, base, problems), devices_of(wanted, base, problems)
-    places = [_place(scenario.cluster, base, name, prices.get(name)) for name in devices]
+    places = _places(scenario, base, wanted, problems)
     if model is not None and model.family in ("encoder", "vit", "encoder_decoder"):
         problems.add("model", model.name, "generates no tokens, or is not served yet: a decoder-only model is needed")
     problems.raise_if_any()
@@ -103,7 +103,8 @@ def question_of(scenario: Scenario, folder: Path, lines: Any) -> Question:
     if len(serving.pools) > 1 or any(p.role != "mixed" for p in serving.pools):
         rule = "at most one mixed pool: the planner makes the others (search.space.deployment)"
         problems.add("serving.pools", f"{len(serving.pools)} pools", rule)
-    scaler, serving = serving.autoscale, serving.model_copy(update={"autoscale": None})
+    if (scaler := serving.autoscale) is not None:
+        serving = serving.model_copy(update={"autoscale": None})
     pool, pinned = _pool(scenario, serving)
     if pool.plan.cp > 1:
         problems.add("serving.pools[0].plan.cp", pool.plan.cp, "must be 1: no cp is searched over")
@@ -211,6 +212,23 @@ def _pool(scenario: Scenario, serving: ServingSpec) -> tuple[PoolSpec, frozenset
     told = {n for n in ("tp", "pp", "ep", "dp") if n in plan.model_fields_set and isinstance(getattr(plan, n), int)}
     own = ServingPlan(**{n: getattr(plan, n) for n in told})
     return PoolSpec(plan=own), frozenset(told)
+
+
+def _places(scenario: Scenario, base: ClusterSpec, wanted: SearchSpec, problems: ProblemList) -> list[Place]:
+    """One for each device type of the space, or for each group of a cluster."""
+    prices = prices_of(wanted, base, problems)
+    if not isinstance(base, MixedCluster):
+        return [_place(scenario.cluster, base, name, prices.get(name)) for name in devices_of(wanted, base, problems)]
+    if wanted.space.device is not None:
+        rule = "is not read beside groups: the groups are the device types; leave it out"
+        problems.add("search.space.device", list(wanted.space.device), rule)
+    out = []
+    for number, part in enumerate(base.groups):
+        own = part.price_per_device_hour
+        known = own if own is not None else part.device.price_per_hour
+        price = prices.get(part.device.id) or known
+        out.append(Place(part, scenario.cluster, price, number, base))
+    return out
 
 
 def _place(written: Any, base: ClusterSpec, device: str, price: float | None) -> Place:

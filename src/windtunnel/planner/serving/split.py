@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import product
 
 import numpy as np
 import numpy.typing as npt
@@ -97,39 +98,50 @@ def split_columns(
         upper: whether the objective has to hold at the upper end of the prediction's interval.
         each: see `space.screen`.
     """
-    families: dict[tuple[int, str, str, str], list[int]] = defaultdict(list)
+    families: dict[tuple[str, str, str], dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
     for i, kind in enumerate(kinds):
         precision = kind.serving.precision
-        families[id(kind.place), kind.serving.engine, precision.weights, precision.kv_cache].append(i)
-    for every in families.values():
-        members = every
-        if q.wanted.space.pp is None and "pp" not in q.pinned:  # stages shorten neither a prompt nor a step
-            members = [i for i in every if kinds[i].plan.pp == 1] or every
-        for columns in _Family(q, kinds, members, runs, upper=upper).columns(each):
-            columns.group += group
-            group = int(columns.group.max()) + 1
-            yield columns
+        families[kind.serving.engine, precision.weights, precision.kv_cache][id(kind.place)].append(i)
+    for places in families.values():
+        for every, others in product(places.values(), repeat=2):
+            near = every is others
+            if not near and kinds[every[0]].place.whole is None:
+                continue  # device types to choose from, not groups of one cluster
+            sides = every, others
+            if q.wanted.space.pp is None and "pp" not in q.pinned:  # stages shorten neither a prompt nor a step
+                sides = ([i for i in every if kinds[i].plan.pp == 1] or every,
+                         [i for i in others if kinds[i].plan.pp == 1] or others)  # fmt: skip
+            for columns in _Family(q, kinds, *sides, runs, upper=upper).columns(each):
+                columns.group += group
+                group = int(columns.group.max()) + 1
+                yield columns
 
 
 class _Family:
-    """Kinds on one cluster with one engine and precision."""
+    """Kinds with one engine and precision, for prompts on one cluster and for answers on that or another."""
 
-    def __init__(self, q: Question, kinds: list[Kind], members: list[int], runs: Runs, *, upper: bool) -> None:
-        self.q, self.kinds, self.members, self.runs = q, kinds, members, runs
-        first = kinds[members[0]]
+    def __init__(
+        self, q: Question, kinds: list[Kind], left: list[int], right: list[int], runs: Runs, *, upper: bool
+    ) -> None:
+        self.q, self.kinds, self.runs = q, kinds, runs
+        first, other = kinds[left[0]], kinds[right[0]]
         limits = first.instance.limits
-        self.slo = runs.tightened(first, form="split") if upper else q.goals.slo
+        self.slo = runs.tightened(first, form="split", other=other) if upper else q.goals.slo
         self.sums = runs.sums(loads_of(q, 1)[0], limits.caching, limits.step_tokens)
         chunks, batches = q.wanted.space.max_num_batched_tokens, q.wanted.space.max_num_seqs
         self.prompts: dict[tuple[int, int], Prompts] = {}
         self.answers: dict[tuple[int, int], Answers] = {}
-        for i in members:
-            s, t = kinds[i].usual_places()
-            for place in range(len(kinds[i].tokens)) if chunks else (t,):
+        for i in left:
+            for place in range(len(kinds[i].tokens)) if chunks else (kinds[i].usual_places()[1],):
                 self.prompts[i, place] = _prompts(kinds[i], place, self.sums, self.slo)
-            for place in range(len(kinds[i].sequences)) if batches else (s,):
+        for i in right:
+            for place in range(len(kinds[i].sequences)) if batches else (kinds[i].usual_places()[0],):
                 self.answers[i, place] = _answers(kinds[i], place, self.sums, self.slo)
-        self.most = min(q.wanted.limits.devices or 10**9, first.place.cluster.num_devices)
+        limit = q.wanted.limits.devices or 10**9
+        self.each = [min(limit, kind.place.cluster.num_devices) for kind in (first, other)]
+        self.most = self.each[0] if first.place is other.place else min(limit, sum(self.each))
+        self.price = [kind.place.price or np.nan for kind in (first, other)]
+        self.idle_w = [idle_w_of(kind) for kind in (first, other)]
 
     def columns(self, each: tuple[float, ...] | None) -> Iterator[Columns]:
         """By the devices of an instance of either pool."""
@@ -145,7 +157,7 @@ class _Family:
             load = tuple(c for c in load if c <= (self.q.serving.traffic.num_requests or 10**9))
         for a, prompts in left.items():
             for b, answers in right.items():
-                if a + b <= self.most and load:
+                if a <= self.each[0] and b <= self.each[1] and a + b <= self.most and load:
                     yield self._of(a, prompts, b, answers, np.array(load))
 
     def _of(
@@ -155,7 +167,7 @@ class _Family:
         q, sums, slo = self.q, self.sums, self.slo
         whole = [(x, y) for x in left for y in right]
         pair = np.array([(x[0], y[0]) for x, y in whole])
-        xs, ys = np.meshgrid(np.arange(1, self.most // a + 1), np.arange(1, self.most // b + 1), indexing="ij")
+        xs, ys = np.meshgrid(np.arange(1, self.each[0] // a + 1), np.arange(1, self.each[1] // b + 1), indexing="ij")
         fit = xs * a + ys * b <= self.most
         x, y = xs[fit], ys[fit]
         p, n, m = shape = len(pair), len(x), len(loads)
@@ -193,15 +205,15 @@ class _Family:
         users = np.array([1.0 / s.user_s if s.user_s else np.inf for s in answers])
         devices = x * a + y * b
         estimate = self._estimates(whole, lanes_x, lanes_y, loads)
-        idle = np.array([idle_w_of(self.kinds[i]) for i in pair[:, 0]])
+        price, idle = ((x * a * one[0] + y * b * one[1]) for one in (self.price, self.idle_w))
         one = np.ones(shape)
         return Columns.of(
             kind=pair[:, 0, None, None] * one, sequences=usual[:, 0, None, None] * one,
             tokens=usual[:, 1, None, None] * one, replicas=x[None, :, None] * one, load=loads * one,
             group=np.arange(p * n).reshape(p, n, 1) * one, tokens_per_s=most * (1 + 1e-9),
             user_tokens_per_s=users[:, None, None] * one, impossible=impossible, estimate=estimate,
-            devices=devices[None, :, None] * one, price=(self.kinds[left[0][0]].place.price or np.nan) * one,
-            least_w=idle[:, None, None] * devices[None, :, None] * one, answers=pair[:, 1, None, None] * one,
+            devices=devices[None, :, None] * one, price=(price / devices)[None, :, None] * one,
+            least_w=idle[None, :, None] * one, answers=pair[:, 1, None, None] * one,
             answering=y[None, :, None] * one, answer_sequences=batch[:, None, None] * one,
             requests_per_token=sums.count / output * one,
         )  # fmt: skip

@@ -87,8 +87,11 @@ class Runs:
         requests = self.traffic(load).requests
         return int((requests.input_tokens + requests.output_tokens).max())
 
-    def upper(self, kind: Kind, form: str = "whole") -> dict[str, float]:
-        """By how much measured times may exceed predicted ones, by part of the objective."""
+    def upper(self, kind: Kind, form: str = "whole", other: Kind | None = None) -> dict[str, float]:
+        """By how much measured times may exceed predicted ones, by part of the objective; of two kinds the most."""
+        if other is not None and other.place is not kind.place:
+            own, more = self.upper(kind, form), self.upper(other, form)
+            return {n: max(own.get(n, 1.0), more.get(n, 1.0)) for n in {**own, **more}}
         s, device = kind.serving, kind.place.cluster.device
         key = release_of(s.engine, s.engine_version), device.generation, form
         if key not in self._high:
@@ -96,9 +99,9 @@ class Runs:
             self._high[key] = {n: max(b.high, 1.0) for n, b in found.items() if b is not None}
         return self._high[key]
 
-    def tightened(self, kind: Kind, form: str = "whole") -> SloSpec:
+    def tightened(self, kind: Kind, form: str = "whole", other: Kind | None = None) -> SloSpec:
         """The objective over how much longer things may take: who keeps it keeps the other at the upper end."""
-        high = self.upper(kind, form)
+        high = self.upper(kind, form, other)
         parts = {n: None if (v := getattr(self.slo, n)) is None else v / high.get(n, 1.0) for n in PARTS}
         return self.slo.model_copy(update=parts)
 
@@ -154,7 +157,7 @@ class Runs:
         count = max(int(found.done.sum()), 1)
         share = float(found.good(self.slo).sum()) / count
         form = "whole" if c.answers is None else "split"
-        upper = float(found.good(self.tightened(kind, form)).sum()) / count
+        upper = float(found.good(self.tightened(kind, form, c.answers)).sum()) / count
         first = float(np.nanmin(requests.arrival_s)) if len(requests) else 0.0
         last = float(np.nanmax(requests.finish_s)) if done.any() else 0.0
         duration, tokens = max(last - first, 1e-12), float(requests.output_tokens[done].sum())
@@ -164,7 +167,7 @@ class Runs:
         mean_w = self._watts(c, fleet, totals, duration, tokens) if self.q.goals.needs("power") else None
         quantiles = _quantiles(found, self.slo)
         figures = Figures(
-            c.devices, kind.place.price, duration, tokens, int(done.sum()), share,
+            c.devices, c.price, duration, tokens, int(done.sum()), share,
             quantiles["tpot_p50_s"], mean_w,
         )  # fmt: skip
         saturated = not traffic.concurrency and not spec.offline and backlog_grows(requests)
