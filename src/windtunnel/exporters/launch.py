@@ -101,6 +101,14 @@ def export(
     draft.notes += order
     for technique in techniques:
         draft.lacks(f"technique {technique}: how it is switched on is not known here")
+    if prepared.training.lengths is not None:
+        draft.lacks("training.lengths: documents come from the data set, and mock data has none")
+    if prepared.plan.sequence_groups != "fixed":
+        draft.lacks(f"sequence_groups {prepared.plan.sequence_groups}: groups of {prepared.plan.cp} ranks for all")
+    if prepared.plan.expert_tokens != "split":
+        draft.lacks(f"expert_tokens {prepared.plan.expert_tokens}: tensor ranks send tokens as the program does")
+    if prepared.plan.recompute.keep_collectives:
+        draft.lacks("recompute.keep_collectives: collectives run again where layers are recomputed")
     title = f"{launch.title} {known.version}: {name} on {prepared.cluster.num_devices} devices"
     script = f"{launch.id}.sh"
     texts = {script: wrappers.node_script(title, draft, prepared.cluster), **draft.files}

@@ -65,6 +65,7 @@ class ResolvedPlan:
     copies: int = 1
     """Copies of the model that a pipeline holds (DualPipe: 2); `stage_layers` repeats for each."""
     expert_tokens: str = "split"
+    sequence_groups: str = "fixed"
     gather_block: float = 0.0
     """ZeRO-3: micro-batches that one gather of a chunk serves, on average; 0 where gathers are not by block."""
 
@@ -164,6 +165,9 @@ def resolve(
     if plan.expert_tokens != "split" and (plan.etp != plan.tp or (plan.tp > 1 and switch(plan.sp, behaviour.sp))):
         rule = f"needs etp = tp ({plan.tp}) and sp false; with sequence parallelism tokens are split"
         problems.add("plan.expert_tokens", plan.expert_tokens, rule)
+    if plan.sequence_groups != "fixed" and plan.cp_kind == "hybrid":
+        rule = "must be fixed with cp_kind hybrid: groups of other sizes have no inner axis"
+        problems.add("plan.sequence_groups", plan.sequence_groups, rule)
     _check_training(model, training, problems)
     _check_collectives(plan, cluster, problems)
     _check_offload(plan.offload, cluster, problems)
@@ -226,7 +230,7 @@ def resolve(
         training.cuda_graphs or behaviour.cuda_graphs, training.moe_dispatcher or behaviour.dispatcher, float(vocab),
         tuple(layers) * copies, plan.order, behaviour.tp_regather, behaviour.tp_bulk_overlap and over.tp is None,
         tuple(sorted(plan.collectives.items())), plan.collective_library, copies,
-        plan.expert_tokens,
+        plan.expert_tokens, plan.sequence_groups,
     )  # fmt: skip
 
 
@@ -244,6 +248,8 @@ def _check_training(model: ModelSpec, training: TrainingSpec, problems: ProblemL
                 problems.add("training.lora.targets", target, f"must be of {', '.join(known)}")
         if not training.lora.targets:
             problems.add("training.lora.targets", [], f"must name at least one of {', '.join(known)}")
+    if training.lengths is not None and training.mean_document_length is not None:
+        problems.add("training.mean_document_length", training.mean_document_length, "leave it out beside lengths")
     loads = training.expert_load.loads
     if loads and model.num_experts:
         if len(loads) != model.num_experts or min(loads) < 0 or abs(sum(loads) - 1.0) > 0.01:

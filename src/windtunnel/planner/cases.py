@@ -13,6 +13,7 @@ from windtunnel.errors import UNSET, BadInput, ProblemList, SourceLines, nearest
 from windtunnel.parallel.precision import MATRIX_FORMAT, check_rate
 from windtunnel.planner.objectives import METRICS, Setting
 from windtunnel.planner.screen import Case
+from windtunnel.specs.batches import refuse_lengths
 from windtunnel.specs.cluster import ClusterRef, ClusterSpec, MixedClusterRef, refuse_groups
 from windtunnel.specs.device import DeviceSpec
 from windtunnel.specs.scenario import Scenario
@@ -61,6 +62,8 @@ def question_of(scenario: Scenario, folder: Any = None, lines: SourceLines | Non
         problems.add("plan.gather_per_block", True, "is not searched: bounds count a gather a micro-batch")
     if base is not None:
         refuse_groups(base, "`plan`")
+    if scenario.training is not None:
+        refuse_lengths(scenario.training.lengths, "`plan`")
     if wanted.space.group_axis:
         axes = list(wanted.space.group_axis)
         problems.add("search.space.group_axis", axes, "needs groups of unlike devices (cluster.groups)")

@@ -165,6 +165,7 @@ def explain_source(
     Raises:
         BadInput: everything wrong with the scenario; a trace that cannot be used.
     """
+    from windtunnel.specs.batches import refuse_lengths
     from windtunnel.specs.cluster import refuse_groups
     from windtunnel.training.chain_build import build_chain
     from windtunnel.training.predict import prepare, simulate_training
@@ -178,6 +179,7 @@ def explain_source(
         measured = trace.step_time_s
     prepared, scenario = prepare(source, overrides=tuple(overrides))
     refuse_groups(prepared.cluster, "`explain`")
+    refuse_lengths(prepared.training.lengths, "`explain`")
     result = simulate_training(source, overrides=tuple(overrides))
     chain = build_chain(prepared, scenario)
     plain = explain(result, measured)

@@ -117,6 +117,10 @@ class PlanSpec(Spec):
     cp_kind: Literal["ring", "all_to_all", "hybrid", "all_gather", "token_ring"] = "ring"
     """How ranks of a sequence exchange: keys and values in a ring, heads by all-to-all, both, keys and values gathered,
     or queries ahead and partial outputs back (`token_ring`)."""
+    sequence_groups: Literal["fixed", "by_length", "solved", "zones"] = "fixed"
+    """Ranks of a sequence where lengths differ (`training.lengths`): always cp; as many as its length needs, work dealt
+    to all dp · cp ranks; groups of the sizes that a linear programme finds for each micro-batch; or attention alone by
+    length (rank, node, several nodes), with tokens moved between ranks for everything else."""
     cp_all_to_all: Count = 1
     """`hybrid`: size of the inner all-to-all axis; divides cp."""
     ep: Count = 1

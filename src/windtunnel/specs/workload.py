@@ -7,6 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from windtunnel.specs.base import Count, Spec
+from windtunnel.specs.batches import DocumentLengths
 
 Precision = Literal["fp32", "tf32", "fp16", "bf16", "fp8", "fp8_rowwise", "fp8_block", "mxfp8", "nvfp4", "int8"]
 Framework = Literal[
@@ -61,6 +62,8 @@ class TrainingSpec(Spec):
     expert_load: ExpertLoad = ExpertLoad()
     mean_document_length: float | None = Field(default=None, gt=0)
     """Packed data: attention is block-diagonal with blocks of this mean length."""
+    lengths: DocumentLengths | None = None
+    """Documents of unlike length, in place of one mean: replicas wait for the one with most work."""
     dropout: bool | None = None
     padded_vocab: bool = True
     float8_all_gather: bool = False

@@ -65,6 +65,8 @@ def _plan(scenario: Scenario, x: Prepared) -> Iterator[tuple[str, str]]:
     one_cp = "cp is 1" if plan.cp == 1 else None
     yield from _given(given, "plan", {
         "cp_kind": one_cp, "cp_all_to_all": one_cp or (None if plan.cp_kind == "hybrid" else "cp_kind is not hybrid"),
+        "sequence_groups": None if x.training.lengths else "training.lengths is absent: all sequences are alike",
+        "expert_tokens": dense or ("tp is 1" if plan.tp == 1 else None),
         "sp": "tp is 1" if plan.tp == 1 else None, "etp": dense, "reshard_after_forward": unsharded,
         "shard_group": None if plan.zero else "zero is 0",
         "group_axis": None if isinstance(x.cluster, MixedCluster) else "the cluster has no groups of unlike devices",
@@ -77,6 +79,7 @@ def _plan(scenario: Scenario, x: Prepared) -> Iterator[tuple[str, str]]:
     yield from _given(given.recompute, "plan.recompute", {
         "modules": None if policy == "modules" else f"policy is {policy}",
         "num_layers": "policy is none" if policy == "none" else None,
+        "keep_collectives": None if policy == "full" else f"policy is {policy}",
     })  # fmt: skip
     yield from _given(given.offload, "plan.offload", _offload(plan.offload))
     if "order" in given.model_fields_set and plan.ep > 1 and "ep" in plan.order and plan.order.index("ep") != 2:

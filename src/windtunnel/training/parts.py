@@ -86,6 +86,8 @@ class Parts:
                     out[d, k] = sum(busy.get(tag, 0.0) for tag in ("tp", "cp", "ep", "host")) / self.seconds[d, k]
         return out
 
+    factor: Floats | None = None
+    """(3, K, m): seconds of each micro-batch over `seconds`, where they differ (`training.lengths`)."""
     segments: tuple[Segment, ...] = ()
     """What the sums were made from: F, B, W of each block kind, the embedding, the head; then B, W of what is kept."""
     segment_times: tuple[SegmentTime, ...] = ()

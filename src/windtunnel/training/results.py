@@ -144,6 +144,9 @@ class TrainingResult:
     """Per pipeline stage: layers, parameters, forward_s, backward_s, memory."""
     groups: tuple[dict[str, Any], ...] = ()
     """Per group of unlike devices: replicas, micro-batches, when its last pass ends (busy_s), memory."""
+    lengths: dict[str, Any] = field(default_factory=dict)
+    """Where documents differ in length: tokens of the simulated batch, padding, its slowest replica's work over the
+    mean, how far steps of the drawn batches lie from it, and how many ranks shared a sequence."""
     scenario: dict[str, Any] = field(default_factory=dict)
     input_hash: str = ""
     version: str = ""

@@ -28,6 +28,7 @@ from windtunnel.techniques.base import Applied, ScheduleCase
 from windtunnel.techniques.step_options import StepOptions
 from windtunnel.training.account import StaticMemory, breakdown, last_compute_s, memory_report, static_memory
 from windtunnel.training.assembly import STREAMS, TAGS
+from windtunnel.training.batches.variable import Batch, varied
 from windtunnel.training.comparable import describe
 from windtunnel.training.grades import figure_grades
 from windtunnel.training.interval import interval_of
@@ -59,6 +60,9 @@ class Prepared:
 
     group_axis: str = "dp"
     """The axis that crosses the groups."""
+
+    batch: Batch | None = None
+    """The drawn batch that is simulated, where lengths differ."""
 
     techniques: tuple[Applied, ...] = ()
     """All that act, those that the framework switches on among them."""
@@ -93,8 +97,10 @@ def prepare(
         BadInput: everything wrong with the plan, at once.
     """
     if isinstance(cluster, MixedCluster):
+        from windtunnel.specs.batches import refuse_lengths
         from windtunnel.training.mixed import prepare_mixed
 
+        refuse_lengths(training.lengths, "a cluster of unlike groups")
         problems = problems if problems is not None else ProblemList()
         return prepare_mixed(model, cluster, training, plan, techniques, problems, coefficient_overrides, known)
     clock = clock_of(cluster, training, coefficient_overrides)
@@ -244,13 +250,28 @@ def prepare_at(
         model, cluster, training, plan, techniques, problems, coefficient_overrides=coefficient_overrides, clock=clock,
         known=known,
     )  # fmt: skip
+    batch = None
+    if training.lengths is not None:
+        step, batch = _with_lengths(model, cluster, training, step, known)
     resolved, parts, table = step.plan, step.parts, table_of(step)
     options = options_of(training, resolved, step.behaviour, step.coefficients, step.techniques)
     program = build_step(parts, table, resolved, cluster, training, step.coefficients, step.behaviour, options)
     return Prepared(
         model, cluster, training, resolved, step.coefficients, step.behaviour, parts, table, program, clock,
-        techniques=step.techniques,
+        techniques=step.techniques, batch=batch,
     )  # fmt: skip
+
+
+def _with_lengths(
+    model: ModelSpec, cluster: ClusterSpec, training: TrainingSpec, step: ResolvedStep, known: Known | None
+) -> tuple[ResolvedStep, Batch]:
+    """The step with micro-batches of unlike length."""
+    found = varied(
+        model, cluster, training, step.plan, step.coefficients, step.behaviour, step.table.placement, step.techniques,
+        split_backward=step.table.split_backward, known=known or Known(),
+    )  # fmt: skip
+    table = schedule_case(found.plan, step.techniques).table()
+    return replace(step, plan=found.plan, parts=found.parts, table=table), found.batch
 
 
 def power_of(x: Prepared, step_s: float) -> float:
@@ -266,11 +287,16 @@ def _power_w(x: Prepared, step_s: float) -> float:
         return 0.0
     per_device = x.plan.m / x.plan.copies / len(x.own_stages)
     work = StepWork(
-        x.parts.hardware_flop * x.plan.m * x.plan.dp / x.cluster.num_devices,
+        _hardware_flop(x) / x.cluster.num_devices,
         float(x.parts.hbm_bytes.sum()) * per_device, float((x.parts.up_bytes + x.parts.out_bytes).sum()) * per_device,
         MATRIX_FORMAT[x.training.precision],
     )  # fmt: skip
     return mean_power_w(device, x.coefficients, work, step_s)
+
+
+def _hardware_flop(x: Prepared) -> float:
+    """FLOPs that run in a step, of all devices."""
+    return x.batch.hardware_flop if x.batch else x.parts.hardware_flop * x.plan.m * x.plan.dp
 
 
 def _costs(parts: Parts, table: InstructionTable) -> ScheduleCosts:
@@ -296,11 +322,11 @@ def simulate_step(
     timeline = run_engine(x.program.tasks, x.program.streams, x.program.resources)
     step = timeline.makespan_s
     devices = x.cluster.num_devices
-    tokens = float(x.training.global_batch) * x.training.seq_len
-    model_flop = x.parts.graph.model_flop_per_token * tokens
+    tokens = x.batch.tokens if x.batch else float(x.training.global_batch) * x.training.seq_len
+    model_flop = (x.batch.model_flop_per_token if x.batch else x.parts.graph.model_flop_per_token) * tokens
     if x.training.phase == "lora":  # no weight gradients for frozen matrices
         model_flop *= 2.0 / 3.0
-    hardware_flop = sum(g.parts.hardware_flop * g.plan.m * g.plan.dp for g in x.members)
+    hardware_flop = sum(_hardware_flop(g) for g in x.members)
     number = MATRIX_FORMAT[x.training.precision]
     peak = sum(g.cluster.num_devices * g.cluster.device.peak(number) for g in x.members) / devices
     last = max(x.members, key=lambda g: last_compute_s(g.program, timeline))
@@ -346,6 +372,7 @@ def simulate_step(
         trace=_trace(x, timeline) if trace else None,
         stages=sum((_stages(g, own, grouped=bool(x.groups)) for g, own in zip(x.members, reports, strict=True)), ()),
         groups=tuple(_group(g, own, timeline) for g, own in zip(x.groups, reports, strict=False)),
+        lengths=x.batch.summary if x.batch else {},
         model_flop_per_token=x.parts.graph.model_flop_per_token,
         attention_flop_per_token=x.parts.graph.attention_flop_per_token,
         mean_power_w=watts,

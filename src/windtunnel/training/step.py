@@ -166,6 +166,8 @@ def _lay(asm: Assembly, x: Replicas) -> Laid:
     at_first, at_last = piece == 0, piece == of_row_pieces - 1
     duration = duration + np.where(np.where(backward, at_first, at_last), head[row], 0.0)
     duration = duration + np.where(np.where(backward, at_last, at_first), ends[row], 0.0)
+    if parts.factor is not None:
+        duration = duration * parts.factor[kind, part, table.micro_batch][row]
     unit_first, unit_last = table.units()
     pair_of: Rows | None = None
     pairs: tuple[Pair, ...] = ()

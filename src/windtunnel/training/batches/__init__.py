@@ -1,0 +1,1 @@
+"""Training batches of unlike documents: drawn, packed, laid over ranks, and priced by tables."""
