@@ -67,7 +67,7 @@ def _sums_s(layers: ServingLayers, tokens: float, sms: int) -> float:
     size = tokens / layers.data_ranks * layers.hidden_size * 2.0 * (1.0 - 1.0 / layers.tp)
     link_s = size / (up.efficiency * layers.cluster.scale_up.bytes_per_s)
     by_sms = (size / (sms * rate) for rate in (SM_SUMMED_BYTES_PER_S, SM_COPIED_BYTES_PER_S))
-    return sum(START_S + (link_s**CORNER + s**CORNER) ** (1.0 / CORNER) for s in by_sms)
+    return sum((START_S + float((link_s**CORNER + s**CORNER) ** (1.0 / CORNER)) for s in by_sms), 0.0)
 
 
 def _part(layers: ServingLayers, share: float, way: Way) -> list[Launch]:

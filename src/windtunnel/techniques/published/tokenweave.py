@@ -64,7 +64,7 @@ def _fused(
         normed = norm.hbm_bytes / layers.tp
         by_sms = 2.0 * size / layers.tp / (sms * SM_SWITCH_BYTES_PER_S) + normed / (sms * SM_MEMORY_BYTES_PER_S)
         link_s = launch.alone_s if moved_s is None else moved_s
-        sent_s = (link_s**CORNER + by_sms**CORNER) ** (1.0 / CORNER)
+        sent_s = float((link_s**CORNER + by_sms**CORNER) ** (1.0 / CORNER))
         kernel = replace(
             launch, name=f"{launch.name}_{norm.name}", alone_s=sent_s, sm=share, hbm_bytes=launch.hbm_bytes + normed
         )
