@@ -101,3 +101,15 @@ def test_many_tokens_cross_to_a_node_once_and_few_go_straight() -> None:
         starts = 2.0 if copies > 4 else 4.0
         expected = starts * c.all_to_all_s + 8 * size / up + copies * size / nic
         assert layers._exchange(np.array([tokens]))[0] == pytest.approx(expected, rel=1e-9)
+
+
+def test_grouped_products_of_many_rows_near_one_large_product() -> None:
+    from windtunnel.cost.streamed import filled
+
+    rows = np.array([1.0, 300.0, 512.0, 1024.0, 2460.0, 9832.0])
+    for fitted in (0.24, 0.59, 0.95):
+        found = filled(fitted, rows)
+        assert (np.diff(found) >= 0.0).all() and (found[:3] == fitted).all()
+        assert found.max() <= max(fitted, 0.8)
+    measured = np.array([0.59, 0.70, 0.80, 0.75])  # B200, bf16, over one large product
+    assert filled(0.59, rows[2:]) == pytest.approx(measured, rel=0.1)

@@ -72,3 +72,25 @@ def test_what_cannot_be_cut_is_said_in_one_go() -> None:
         wt.simulate_serving(bad)
     text = str(caught.value)
     assert "keep a window or a state" in text and "beside dp 2" in text and "must divide the 1 copies" in text
+
+
+def test_prompts_cut_by_heads_cost_an_exchange_and_decodes_nothing() -> None:
+    wide: dict[str, Any] = {
+        "model": "deepseek-ai/DeepSeek-V2-Lite",
+        "serving": {"traffic": {"input_tokens": 4096, "num_requests": 8}},
+    }
+
+    def parts(balanced: bool, *more: dict[str, Any]) -> Any:
+        pool = {"plan": {"dp": 8, "ep": 8, "balance_prompts": balanced}, "limits": {"max_num_seqs": 16}}
+        scenario = merged(merged(LONG, wide), {"serving": {"pools": [pool]}})
+        for one in more:
+            scenario = merged(scenario, one)
+        return prepare(scenario).iteration
+
+    own, cut, free = parts(False), parts(True), parts(True, FREE["scale-up"])
+    assert cut.prefill_token_s > own.prefill_token_s + 1e-9 and cut.prefill_pair_s == own.prefill_pair_s
+    assert free.prefill_token_s - own.prefill_token_s < 1e-3 * (cut.prefill_token_s - own.prefill_token_s)
+    assert cut.decode_kv_s == own.decode_kv_s
+    with pytest.raises(BadInput, match="balance_prompts") as told:
+        run(tp=2, balance_prompts=True)
+    assert "no ranks share prompts" in str(told.value)

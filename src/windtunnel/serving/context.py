@@ -8,6 +8,11 @@ parts of attention are merged by their sums of exponentials.
 Under dcp ranks of the tensor axis that would keep the same keys and values keep different tokens instead: a decode step
 gathers the queries of its heads and merges the parts.
 
+With `balance_prompts` the ranks of attention data parallelism compute all prompts together, each its share of the
+heads: latents are gathered, outputs handed back. Prompts of unlike lengths then leave no rank waiting; iterations share
+prompts evenly either way here, so that the exchange is what is left to see (Zuo et al. 2025, arXiv 2506.12708, section
+4.3.1).
+
 Sources: Liu et al. 2023 (arXiv 2310.01889) for rings; Yang et al. 2024 (arXiv 2411.01783) for keys and values passed
 between ranks while serving, and their balanced cut; vLLM, `--decode-context-parallel-size`.
 """
@@ -38,6 +43,15 @@ def check_context(model: ModelSpec, plan: ServingPlan, where: str, problems: Pro
             problems.add(f"{where}.cp", plan.cp, rule)
         if plan.dp > 1:
             problems.add(f"{where}.cp", plan.cp, f"must be 1 beside dp {plan.dp}: one or the other cuts prompts here")
+    if plan.balance_prompts:
+        if any(k not in FULL for k in kinds):
+            rule = f"must be false: layers of {model.name} keep a window or a state, which is not cut by heads here"
+            problems.add(f"{where}.balance_prompts", True, rule)
+        if plan.dp == 1:
+            problems.add(f"{where}.balance_prompts", True, "must be false: no ranks share prompts (dp 1)")
+        elif model.num_attention_heads % (plan.tp * plan.dp):
+            rule = f"must be false: tp · dp = {plan.tp * plan.dp} do not divide {model.num_attention_heads} heads"
+            problems.add(f"{where}.balance_prompts", True, rule)
     if plan.dcp > 1:
         heads = 1 if model.is_mla else model.attention_dims(windowed=False)[1]
         copies = max(int(plan.tp // heads), 1)
@@ -53,6 +67,22 @@ def link(cluster: ClusterSpec, shape: Shape, ranks: int, c: ServingCoefficients)
     return c.all_to_all_fraction * cluster.nic_bytes_per_s_per_device, c.all_to_all_s
 
 
+def _handed(model: ModelSpec, shape: Shape) -> float:
+    """Bytes of one prompt token and layer that a rank takes in where heads are cut over dp ranks, in 16 bits.
+
+    Latents of queries, keys and values go to every rank; queries, keys and values of other models by heads; outputs of
+    a rank's heads come back to the rank of the token.
+    """
+    ranks, heads = float(shape.dp), model.num_attention_heads / shape.tp
+    if model.is_mla:
+        latents = float(model.q_lora_rank or 0) + float(model.kv_lora_rank or 0) + model.qk_rope_head_dim
+        if not model.q_lora_rank:
+            latents += heads / ranks * (model.qk_nope_head_dim + model.qk_rope_head_dim)
+        return 2.0 * (latents + heads / ranks * model.v_head_dim)
+    size, cached, projections = model.attention_dims(windowed=False)
+    return 2.0 * size * (2.0 * heads + projections * max(cached / shape.tp, ranks)) / ranks
+
+
 def with_context(
     iteration: IterationModel, model: ModelSpec, cluster: ClusterSpec, shape: Shape, c: ServingCoefficients, budget: int
 ) -> IterationModel:
@@ -66,7 +96,7 @@ def with_context(
         c: coefficients of the engine on the device.
         budget: tokens of a chunk; what earlier chunks keep is gathered once a chunk.
     """
-    if shape.cp == shape.dcp == 1:
+    if shape.cp == shape.dcp == 1 and not shape.balance_prompts:
         return iteration
     layers, _, _ = layer_counts(model)
     heads = model.num_attention_heads / shape.tp
@@ -80,6 +110,10 @@ def with_context(
         token_s, pair_s = gathered, gathered / budget
         sequence_s += layers * 2.0 * others * heads * (value + 1.0) * PARTIAL_BYTES / rate
         base_s += layers * start
+    if shape.balance_prompts:
+        rate, start = link(cluster, shape, shape.dp, c)
+        token_s += layers * (shape.dp - 1.0) / shape.dp * _handed(model, shape) / rate
+        base_s += layers * 2.0 * start
     if shape.dcp > 1:
         rate, start = link(cluster, replace(shape, tp=1), shape.tp, c)
         others = (shape.dcp - 1.0) / shape.dcp

@@ -13,7 +13,7 @@ from windtunnel import graph
 from windtunnel.cost.coefficients import Coefficients
 from windtunnel.cost.expert_load import slowest
 from windtunnel.cost.serving import ServingCoefficients
-from windtunnel.cost.streamed import both_roofs_s, distinct_experts
+from windtunnel.cost.streamed import both_roofs_s, distinct_experts, filled
 from windtunnel.graph import Batch, Kind, Operator
 from windtunnel.network.groups import placement
 from windtunnel.network.model import NetworkModel
@@ -250,7 +250,7 @@ class Layers:
         rows = op.m * n / shape.dp * over
         moved = touched * op.n * op.k * fmt.bytes_per_weight + 2.0 * rows * (op.k + op.n)
         rate = device.peak(fmt.compute) * self._fraction(c.matrix_fraction, fmt.compute)
-        rate *= self._fraction(c.expert_matrix_fraction, fmt.compute)
+        rate = rate * filled(self._fraction(c.expert_matrix_fraction, fmt.compute), rows / np.maximum(touched, 1e-300))
         read = c.expert_bytes_fraction.get(fmt.stored, 0.6) * device.memory_bytes_per_s
         seconds = both_roofs_s(2.0 * rows * op.n * op.k / rate, moved / read, c.roofline_power)
         return op.name, "gemm", COMPUTE, seconds, moved, moved / read

@@ -86,6 +86,8 @@ class Shape:
 
     in_switch: bool = False
     """Whether sums over the tensor axis are made in the switch by a kernel of the engine."""
+    balance_prompts: bool = False
+    """Whether ranks of attention data parallelism cut attention of prompts by heads."""
     host_ahead: bool = False
     """Whether the host prepares the next batch while the device computes."""
     experts: ExpertLoad | None = None
@@ -129,6 +131,7 @@ def shape_of(
         plan.tp, plan.pp, plan.dp, plan.ep, max(ranks // plan.ep, 1) if model.num_experts else 1,
         format_of(precision.weights, device), format_of(precision.experts or precision.weights, device),
         CACHE_BYTES[precision.kv_cache], plan.cp, plan.dcp, in_switch=plan.all_reduce == "in_switch",
+        balance_prompts=plan.balance_prompts,
         experts=_expert_load(load) if model.num_experts else None,
     )  # fmt: skip
 

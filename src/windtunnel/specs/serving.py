@@ -47,6 +47,10 @@ class ServingPlan(Spec):
     """Ranks of the tensor axis that keep different tokens where they would keep copies (vLLM's
     `decode_context_parallel_size`)."""
 
+    balance_prompts: bool = False
+    """Whether ranks of attention data parallelism cut the attention of all prompts by heads instead of computing their
+    own: each projects its tokens, gathers what others projected, and hands outputs back (CloudMatrix's hybrid of
+    sequence and tensor parallelism). Ranks then have as much to do whatever prompts they got."""
     all_reduce: Literal["auto", "in_switch"] = "auto"
     """How ranks of the tensor axis sum: by the engine's kernel or the library's, whichever is sooner, or by a kernel of
     the engine that lets the switch add (multimem instructions; needs links that reduce in the switch)."""

@@ -54,7 +54,7 @@ def deployed(phase: str, values: Values, factor: float) -> Deployment:
             "popularity": values["popularity"], "eplb": True, "num_redundant_experts": fixed("redundant")[phase],
         },
         "pools": [{
-            "plan": {"dp": npus, "ep": npus}, "kv": {"num_blocks": 10_000_000},
+            "plan": {"dp": npus, "ep": npus, "balance_prompts": phase == PREFILL}, "kv": {"num_blocks": 10_000_000},
             "limits": {"max_num_seqs": 128 * npus, "max_num_batched_tokens": tokens},
         }],
         "traffic": {"offline": True, "num_requests": 1, "input_tokens": 1, "output_tokens": 1},

@@ -110,6 +110,8 @@ def _axes(pool: Pool, server: Server, settings: dict[str, Any], draft: ServerDra
         draft.set(server, "--cp_size", plan.cp)
     if pool.spec.limits.host_ahead:
         draft.lacks(f"{pool.name}: limits.host_ahead: the server's own scheduler decides")
+    if plan.balance_prompts:
+        draft.lacks(f"{pool.name}: balance_prompts: each rank computes attention of its own prompts")
     if plan.all_reduce != "auto":
         draft.lacks(f"{pool.name}: all_reduce {plan.all_reduce}: the server chooses how ranks sum")
     if plan.dcp > 1:

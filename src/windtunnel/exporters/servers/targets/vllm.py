@@ -73,6 +73,8 @@ def _axes(deployed: Deployed, pool: Pool, server: Server, draft: ServerDraft) ->
         draft.set(server, "--prefill-context-parallel-size", plan.cp)
     if pool.spec.limits.host_ahead:
         draft.lacks(f"{pool.name}: limits.host_ahead: the server's own scheduler decides")
+    if plan.balance_prompts:
+        draft.lacks(f"{pool.name}: balance_prompts: each rank computes attention of its own prompts")
     if plan.all_reduce != "auto":
         draft.lacks(f"{pool.name}: all_reduce {plan.all_reduce}: the server chooses how ranks sum")
     if plan.dcp > 1:
