@@ -44,8 +44,24 @@ def latency(name: str, clients: int) -> float:
 
 def peak(name: str, values: Values) -> float:
     """Tokens per second, prompts included, of 500 short requests in flight."""
-    tokens = {"input": values["short_input"], "output": values["short_output"], "requests": 1000}
-    return run_of(name, 500, tokens).total_tokens_per_s
+    return run_of(name, 500, short(values)).total_tokens_per_s
+
+
+def vision_peak(values: Values) -> float:
+    """Tokens per second of 500 requests in flight whose prompts are images and questions, the encoder left out."""
+    tokens = {"input": values["image_input"], "output": values["short_output"], "requests": 1000}
+    return run_of("vision", 500, tokens).total_tokens_per_s
+
+
+def saturated(name: str, tokens: Values) -> float:
+    """The first level of concurrency whose rate is near the largest of all levels."""
+    rates = {n: run_of(name, n, tokens).total_tokens_per_s for n in fixed("levels")}
+    return float(next(n for n, rate in rates.items() if rate >= fixed("near") * max(rates.values())))
+
+
+def short(values: Values) -> Values:
+    """Lengths of short requests, a thousand a level."""
+    return {"input": values["short_input"], "output": values["short_output"], "requests": 1000}
 
 
 def _latency(name: str, clients: int) -> Measure:
@@ -56,6 +72,12 @@ def measures() -> dict[str, Measure]:
     """Claim → how it is measured, in the order of the table."""
     rate = {n: (lambda n=n: run_of("llama", n, fixed("long")).total_tokens_per_s) for n in (10, 100)}
     return {
+        "catalogue/llama": lambda v: peak("llama", v),
+        "catalogue/deepseek": lambda v: peak("deepseek", v),
+        "catalogue/vision": vision_peak,
+        "catalogue/saturation-short": lambda v: saturated("llama", short(v)),
+        "catalogue/saturation-long": lambda _: saturated("llama", fixed("long")),
+        "catalogue/aiter": lambda _: 0.0,
         **{f"llama/e2e-{n}": _latency("llama", n) for n in (10, 50, 100)},
         "llama/curve": lambda _: rate[100]() / rate[10](),
         "deepseek/e2e-10": _latency("deepseek", 10),
