@@ -44,7 +44,7 @@ class Registry(Generic[T]):
     def __init__(self, kind: str, package: str | None = None, noun: str | None = None, recursive: bool = False) -> None:
         self.kind = kind
         self.noun = noun or kind.removesuffix("s").replace("_", " ")
-        self._package = package
+        self.package = package
         self._recursive = recursive
         self._entries: dict[str, T] = {}
         self._aliases: dict[str, str] = {}
@@ -154,8 +154,8 @@ class Registry(Generic[T]):
         """Last part of the name → modules of that name, without importing them."""
         if self._modules is None:
             found: dict[str, tuple[str, ...]] = {}
-            if self._package is not None:
-                self._walk(self._package, found)
+            if self.package is not None:
+                self._walk(self.package, found)
             self._modules = found
         return self._modules
 

@@ -22,12 +22,12 @@ pytestmark = pytest.mark.golden
 
 OPTIONS = {
     "train": [
-        "--against", "--curves", "--export", "--export-dir", "--interval", "--json", "--report", "--set",
+        "--against", "--cite", "--curves", "--export", "--export-dir", "--interval", "--json", "--report", "--set",
         "--target-version", "--trace", "--wrapper",
     ],
     "serve": [
-        "--export", "--export-dir", "--json", "--linear", "--points", "--report", "--requests", "--set", "--sweep",
-        "--target-version", "--trace", "--wrapper",
+        "--cite", "--export", "--export-dir", "--json", "--linear", "--points", "--report", "--requests", "--set",
+        "--sweep", "--target-version", "--trace", "--wrapper",
     ],
     "fit": ["--json", "--set"],
     "plan": [
@@ -54,10 +54,10 @@ OPTIONS = {
     "reproduce": ["--gate", "--jobs", "--json", "--list", "--out"],
     "catalog check": ["--json"],
     "techniques": ["--json"],
-    "techniques list": ["--family", "--json", "--status"],
+    "techniques list": ["--acts-on", "--family", "--json", "--level", "--relieves", "--status"],
     "techniques show": ["--json"],
     "techniques search": ["--json"],
-    "techniques cite": ["--json"],
+    "techniques cite": ["--json", "--output", "--text"],
 }  # fmt: skip
 
 PUBLIC = [

@@ -240,7 +240,7 @@ def test_device_shows_sources(capsys: pytest.CaptureFixture[str]) -> None:
 def test_techniques_verbs(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["techniques", "--json"]) == 0
     listed = out_json(capsys)
-    assert set(listed[0]) == {"id", "family", "acts_on", "status", "paper"}
+    assert set(listed[0]) == {"id", "family", "acts_on", "status", "paper", "levels", "relieves", "summary"}
     assert run(["techniques", "list", "--json"]) == 0
     assert out_json(capsys) == listed
     one = listed[0]["id"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -15,6 +16,10 @@ Scenario = Annotated[
 Overrides = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="Change a field, e.g. plan.tp=8 (repeatable).", show_default=False),
+]
+Cite = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="Write the papers of every technique used as BibTeX.", show_default=False),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON on standard output, nothing else.")]
 

@@ -62,6 +62,14 @@ def check_targets(*targets: Path | None, inputs: Sequence[str | Path | None] = (
         raise BadInput("\n".join(clashes))
 
 
+def write_references(target: Path, techniques: Sequence[str], lines: Sequence[str]) -> None:
+    """BibTeX of what a run used, for `--cite`."""
+    from windtunnel.techniques.described import bibtex
+
+    target.write_text(bibtex(techniques, lines), "utf-8")
+    note(f"references  {target}")
+
+
 @contextmanager
 def progress(what: str) -> Iterator[Callable[[int, int], None]]:
     """Show a spinner with the elapsed time on standard error once the work has taken a second.

@@ -15,8 +15,8 @@ from windtunnel.cli.export import (
     check_export,
     write_launch_files,
 )
-from windtunnel.cli.options import AsJson, Overrides, Scenario, examples
-from windtunnel.cli.output import check_targets, console, note, print_json, progress, telling
+from windtunnel.cli.options import AsJson, Cite, Overrides, Scenario, examples
+from windtunnel.cli.output import check_targets, console, note, print_json, progress, telling, write_references
 from windtunnel.cli.sources import scenario_source
 
 if TYPE_CHECKING:
@@ -52,13 +52,14 @@ def serve(
     linear: Annotated[
         bool, typer.Option("--linear", help="With --sweep and a range: evenly spaced, not by equal factors.")
     ] = False,
+    cite: Cite = None,
     export: ServerTarget = None,
     target_version: TargetVersion = None,
     export_dir: ExportDir = Path("launch"),
     wrapper: ServerWrapper = "none",
 ) -> None:
     """Simulate serving request by request: TTFT, TPOT, goodput, cache, and why."""
-    check_targets(requests, report, trace, inputs=[scenario])
+    check_targets(requests, report, trace, cite, inputs=[scenario])
     _check(requests, trace, sweep, points, linear=linear)
     check_export(export, target_version, wrapper)
     if sweep is not None:
@@ -70,6 +71,8 @@ def serve(
     exported = write_launch_files(source, changes, export, target_version, export_dir, wrapper)
     with progress("simulating"):
         result = api.simulate_serving(source, overrides=changes)
+    if cite is not None:
+        write_references(cite, result.techniques, result.citations)
     if requests is not None:
         _write_table(result, requests)
     if trace is not None:

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
 
 from windtunnel.cli import complete
 from windtunnel.cli.options import AsJson, examples
-from windtunnel.cli.output import console, print_json
-
-if TYPE_CHECKING:
-    from windtunnel.techniques import Technique
+from windtunnel.cli.output import console, note, print_json
 
 app = typer.Typer(help="Published techniques: list, show, search, cite.", rich_markup_mode=None)
 
+Ids = Annotated[
+    list[str],
+    typer.Argument(metavar="ID", autocompletion=complete.techniques, help="Technique ids.", show_default=False),
+]
+_FIELDS = ("id", "family", "status", "acts_on", "paper")
+
 
 @app.callback(
-    invoke_without_command=True, epilog=examples("techniques list --family schedule", "techniques show zero-bubble")
+    invoke_without_command=True, epilog=examples("techniques list --family train-parallel", "techniques show zb-h1")
 )
 def _group(context: typer.Context, as_json: AsJson = False) -> None:
     """Published techniques: list, show, search, cite."""
@@ -25,107 +29,147 @@ def _group(context: typer.Context, as_json: AsJson = False) -> None:
         _print(_records(), as_json)
 
 
-@app.command("list", epilog=examples("techniques list", "techniques list --family schedule --status works"))
+@app.command(
+    "list",
+    epilog=examples(
+        "techniques list", "techniques list --acts-on serving --status works", "techniques list --relieves scale-out"
+    ),
+)
 def list_(
-    family: Annotated[str | None, typer.Option(help="Only this family.")] = None,
+    family: Annotated[str | None, typer.Option(help="Only this family of the catalogue.")] = None,
     status: Annotated[str | None, typer.Option(help="Only works, partial or planned.")] = None,
+    acts_on: Annotated[str | None, typer.Option(help="Only those that act on training, or on serving.")] = None,
+    level: Annotated[str | None, typer.Option(help="Only with a part at this level: plan, graph, segment …")] = None,
+    relieves: Annotated[str | None, typer.Option(help="Only those that relieve this: memory, bubble …")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """List techniques with family, status and paper."""
-    chosen = [r for r in _records() if family in (None, r["family"]) and status in (None, r["status"])]
-    _print(chosen, as_json)
+    """List techniques with family, status, what they act on, and paper."""
+    wanted = {"family": family, "status": status, "acts_on": acts_on, "levels": level, "relieves": relieves}
+    records = _records()
+    _check(wanted, records)
+    _print([r for r in records if all(v is None or v in _values(r, k) for k, v in wanted.items())], as_json)
 
 
-@app.command(epilog=examples("techniques search bubble"))
+@app.command(epilog=examples("techniques search bubble", "techniques search all-reduce narayanan"))
 def search(
     words: Annotated[list[str], typer.Argument(metavar="WORD", help="All must occur.", show_default=False)],
     as_json: AsJson = False,
 ) -> None:
-    """Find techniques by words in the id, title or family."""
-    wanted = [word.lower() for word in words]
-    _print([r for r in _records() if all(word in str(r).lower() for word in wanted)], as_json)
+    """Find techniques by words anywhere: mechanism, summary, paper, authors, knobs, options of frameworks."""
+    from windtunnel.techniques.described import matches
+
+    _print([r for r in _records() if matches(r, words)], as_json)
 
 
-@app.command(epilog=examples("techniques show zb_h1"))
+@app.command(epilog=examples("techniques show zb-h1"))
 def show(
     technique: Annotated[
         str, typer.Argument(metavar="ID", autocompletion=complete.techniques, help="Technique id.", show_default=False)
     ],
     as_json: AsJson = False,
 ) -> None:
-    """Show one technique: levels, knobs, paper."""
-    record = _one(technique)
+    """Show one technique: what it does, knobs, conflicts, options of frameworks, paper."""
+    from windtunnel.techniques.described import allowed, default, record
+
+    one = _one(technique)
+    found = record(one, conflicts=True)
     if as_json:
-        print_json(record)
+        print_json(found)
         return
     from windtunnel.cli.tables import fields_table
 
-    values = {k: v for k, v in record.items() if k not in ("id", "citation", "knobs") and v not in ("", [])}
-    for name, knob in record["knobs"].items():
-        bounds = "" if knob["low"] is None else f", {knob['low']} to {knob['high']}"
-        values[f"knob {name}"] = f"{knob['default']}{bounds}: {knob['doc']}"
-    console().print(fields_table(record["id"], values))
+    out = console()
+    values: dict[str, Any] = {
+        "family": one.family, "status": one.status + (f": {one.missing}" if one.missing else ""),
+        "acts on": ", ".join(one.scopes), "levels": ", ".join(one.levels),
+        "saves": one.saves if one.saves == one.relieves else f"{one.saves} ({one.relieves})",
+        "quality": one.quality or "results stay what they were", "paper": one.paper.line(),
+        "authors": one.paper.authors,
+    }  # fmt: skip
+    values |= {f"in {name}": option for name, option in one.where.items()}
+    for name, knob in one.knobs.items():
+        rule = allowed(knob)
+        values[f"knob {name}"] = f"{default(knob)}{f' ({rule})' if rule else ''}: {knob.doc}"
+    values |= {"runs after": ", ".join(one.after), "needs": ", ".join(one.requires)}
+    by_reason: dict[str, list[str]] = {}
+    for id, why in found["conflicts"].items():
+        by_reason.setdefault(why, []).append(id)
+    for i, (why, ids) in enumerate(by_reason.items()):
+        values["conflicts" + " " * i] = f"{', '.join(ids)}: {why}"
+    if one.experiment:
+        values["its claims"] = f"windtunnel reproduce {one.experiment}"
+    out.print(fields_table(f"{one.id}: {one.summary}", {k: v for k, v in values.items() if v not in ("", None)}))
+    out.print()
+    out.print(found["mechanism"], markup=False, soft_wrap=True)
 
 
-@app.command(epilog=examples("techniques cite zb_h1 tp_overlap"))
+@app.command(epilog=examples("techniques cite zb-h1 tp-overlap", "techniques cite zb-h1 --output papers.bib"))
 def cite(
-    techniques: Annotated[
-        list[str],
-        typer.Argument(metavar="ID", autocompletion=complete.techniques, help="Technique ids.", show_default=False),
-    ],
+    techniques: Ids,
+    text: Annotated[bool, typer.Option("--text", help="One line a paper in place of BibTeX.")] = False,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write there instead of printing.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Print the references of techniques."""
-    papers = [{"id": one, "citation": _one(one)["citation"]} for one in techniques]
+    """Print the references of techniques, as BibTeX or as text; those of one run: `train --cite FILE`."""
+    from windtunnel.techniques.described import bibtex
+
+    chosen = [_one(id) for id in techniques]
     if as_json:
-        print_json(papers)
+        print_json([{"id": one.id, "citation": one.paper.bibtex(one.id), "text": one.paper.line()} for one in chosen])
+        return
+    lines = "\n".join(dict.fromkeys(one.paper.line() for one in chosen)) + "\n"
+    written = lines if text else bibtex(one.id for one in chosen)
+    if output is None:
+        typer.echo(written, nl=False)
     else:
-        for paper in papers:
-            typer.echo(paper["citation"])
+        output.write_text(written, "utf-8")
+        note(f"references  {output}")
 
 
 def _records() -> list[dict[str, Any]]:
     from windtunnel.techniques import REGISTRY
+    from windtunnel.techniques.described import record
 
-    return [_record(technique) for _, technique in REGISTRY.items()]
-
-
-def _record(technique: Technique) -> dict[str, Any]:
-    """A technique as plain data."""
-    paper = technique.paper
-    return {
-        "id": technique.id,
-        "family": technique.family,
-        "status": technique.status,
-        "paper": f"{paper.title} ({paper.year})",
-        "summary": technique.summary,
-        "link": paper.link,
-        "levels": list(technique.levels),
-        "acts_on": list(technique.scopes),
-        "knobs": {
-            name: {"default": knob.default, "low": knob.low, "high": knob.high, "doc": knob.doc}
-            for name, knob in technique.knobs.items()
-        },
-        "saves": technique.saves,
-        "missing": technique.missing,
-        "after": list(technique.after),
-        "citation": paper.bibtex(technique.id),
-    }
+    return [record(technique) for _, technique in REGISTRY.items()]
 
 
-def _one(technique: str) -> dict[str, Any]:
+def _values(record: dict[str, Any], field: str) -> list[str]:
+    value = record[field]
+    return list(value) if isinstance(value, list) else [value]
+
+
+def _check(wanted: dict[str, str | None], records: list[dict[str, Any]]) -> None:
+    """Values of filters that no technique has.
+
+    Raises:
+        BadInput: all of them, with those that there are.
+    """
     from windtunnel.errors import BadInput, Problem, nearest_name
+    from windtunnel.techniques.base import LEVELS
 
-    records = {record["id"]: record for record in _records()}
-    if technique not in records:
-        problem = Problem("technique", "is not known", technique, nearest_name(technique, records))
-        raise BadInput(problem)
-    return records[technique]
+    always = {"status": ("works", "partial", "planned"), "acts_on": ("training", "serving"), "levels": LEVELS}
+    options = {"acts_on": "--acts-on", "levels": "--level"}
+    problems = []
+    for field, value in wanted.items():
+        known = sorted({x for r in records for x in _values(r, field) if x} | set(always.get(field, ())))
+        if value is not None and value not in known:
+            name = options.get(field, f"--{field}")
+            problems.append(Problem(name, f"must be one of {', '.join(known)}", value, nearest_name(value, known)))
+    if problems:
+        raise BadInput(problems)
+
+
+def _one(technique: str) -> Any:
+    from windtunnel.techniques import REGISTRY
+
+    return REGISTRY.get(technique if technique in REGISTRY else technique.replace("_", "-"), field="technique")
 
 
 def _print(records: list[dict[str, Any]], as_json: bool) -> None:
     if as_json:
-        print_json([{key: record[key] for key in ("id", "family", "status", "acts_on", "paper")} for record in records])
+        print_json([{key: record[key] for key in (*_FIELDS, "levels", "relieves", "summary")} for record in records])
         return
     from windtunnel.cli.tables import listing
 

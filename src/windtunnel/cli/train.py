@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from windtunnel.cli.export import ExportDir, ExportTarget, TargetVersion, Wrapper, write_launch_files
-from windtunnel.cli.options import AsJson, Overrides, Scenario, examples
-from windtunnel.cli.output import check_targets, console, note, print_json, progress
+from windtunnel.cli.options import AsJson, Cite, Overrides, Scenario, examples
+from windtunnel.cli.output import check_targets, console, note, print_json, progress, write_references
 from windtunnel.cli.sources import scenario_source
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ def train(
     interval: Annotated[
         bool, typer.Option("--interval/--no-interval", help="Show how far the prediction may be off.")
     ] = True,
+    cite: Cite = None,
     curves: Annotated[bool, typer.Option("--curves", help="With --json: also the memory curve and the trace.")] = False,
     export: ExportTarget = None,
     target_version: TargetVersion = None,
@@ -42,7 +43,7 @@ def train(
 ) -> None:
     """Predict one training step: time, MFU, memory, and why."""
     published = _published(against)
-    check_targets(trace, report, inputs=[scenario])
+    check_targets(trace, report, cite, inputs=[scenario])
     from windtunnel import api
 
     source, changes = scenario_source(scenario), tuple(overrides or ())
@@ -50,6 +51,8 @@ def train(
     with progress("simulating"):
         result = api.simulate_training(source, overrides=changes, trace=bool(trace or report or curves))
     _write(result, trace, report, published)
+    if cite is not None:
+        write_references(cite, result.techniques, result.citations)
     if as_json:
         data: dict[str, Any] = result.to_dict(curves=curves)
         if not interval:

@@ -95,6 +95,7 @@ def simulate_training(
         >>> r = wt.simulate_training("examples/llama3-70b-64xh100.yaml")  # doctest: +SKIP
     """
     from windtunnel import __version__
+    from windtunnel.schedules import describe
     from windtunnel.techniques import applied, remarks
     from windtunnel.training.assumed import assumptions
     from windtunnel.training.ignored import ignored_settings
@@ -111,6 +112,9 @@ def simulate_training(
         plain["model"] = prepared.model.model_dump(mode="json", exclude_defaults=True)
     chosen, acting = applied(scenario.techniques), prepared.techniques
     used = [t.technique.paper.line() for t in acting]
+    order = describe(prepared.plan.schedule)
+    if prepared.plan.pp > 1 and not any(t.technique.paper.link in order.source for t in acting):
+        used.append(f"schedule {order.id}: {order.source}")
     digest = hashlib.sha256(json.dumps([plain, __version__], sort_keys=True).encode()).hexdigest()[:16]
     return replace(
         result, sensitivities=gains, scenario=plain, input_hash=digest, version=__version__, citations=tuple(used),
