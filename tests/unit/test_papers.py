@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import math
 import re
+from pathlib import Path
 
 import pytest
 
@@ -79,3 +82,14 @@ def test_settings_name_their_sources(setting: dict[str, object]) -> None:
             assert low <= item["central"] <= high, name
     assert re.match(r"https://", setting["paper"]["link"])  # type: ignore[index]
     assert setting["changes"] == [], "a later change to a setting is listed with its reason, and this test with it"
+
+
+def test_an_end_that_is_not_reached_is_said_so(tmp_path: Path) -> None:
+    from windtunnel.papers import document, table
+
+    row = {"id": "fastgen-splitfuse/latency/ratio", "claim": "text", "published": 2.0, "simulated": 1.3, "low": 1.1,
+           "high": None, "within": False, "assumptions": []}  # fmt: skip
+    path = tmp_path / "claims.json"
+    path.write_text(json.dumps([row]), "utf-8")
+    (found,) = document.read([path])
+    assert found.high == math.inf and table.number(found.high) == "not reached" and table.number(3.0) == "3"

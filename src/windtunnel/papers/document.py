@@ -7,6 +7,7 @@ what is missing are read from the settings where they name the claim, so that a 
 from __future__ import annotations
 
 import json
+import math
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import fields, replace
@@ -92,8 +93,12 @@ def read(paths: Sequence[Path]) -> list[ClaimResult]:
     """Claims that `reproduce --json` wrote, of papers that still have them."""
     names = {f.name for f in fields(ClaimResult)}
     rows = [row for path in paths for row in json.loads(path.read_text("utf-8"))]
+    ends = {"simulated", "low", "high"}  # JSON has no infinity: an end that is not reached is null there
     found = [
-        ClaimResult(**{k: v for k, v in row.items() if k in names} | {"assumptions": tuple(row["assumptions"])})
+        ClaimResult(
+            **{k: math.inf if v is None and k in ends else v for k, v in row.items() if k in names}
+            | {"assumptions": tuple(row["assumptions"])}
+        )
         for row in rows
     ]  # fmt: skip
     known = list_papers()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Sequence
 
@@ -12,6 +13,8 @@ _WORDS = {"equals": "=", "above": ">", "at_least": "≥", "below": "<", "at_most
 
 def number(value: float) -> str:
     """Three digits, or all of a whole number."""
+    if not math.isfinite(value):
+        return "not reached"
     return f"{value:.0f}" if value == round(value) or abs(value) >= 100 else f"{value:.3g}"
 
 
