@@ -15,7 +15,7 @@ from windtunnel.network.collectives.all_to_all import all_to_all_traffic
 from windtunnel.network.collectives.base import OPS, Traffic
 from windtunnel.network.groups import GroupPlacement
 from windtunnel.network.result import CollectiveTime
-from windtunnel.network.selector import ALGORITHM_RATE, PROTOCOL_RATE, choices
+from windtunnel.network.selector import ALGORITHM_RATE, OVER, PROTOCOL_RATE, choices
 from windtunnel.specs.cluster import ClusterSpec
 
 Floats = npt.NDArray[np.float64]
@@ -84,8 +84,9 @@ class NetworkModel:
             axis: What the group is for (tp, cp, ep, dp …); decides with `op` about algorithms that a plan names.
             algorithm: Id of an algorithm; absent: what the software would choose.
             protocol: ll, ll128 or simple; absent: the software's choice.
-            software: A key of `selector.SELECTORS`: nccl, nccl_nvls_off, nccl_2.18, nccl_2.12, rccl, generic …; absent:
-                the vendor's own library. Libraries without a published tuner take what is fastest by our clock.
+            software: A key of `selector.SELECTORS`: nccl, nccl_nvls_off, nccl_2.18, nccl_2.12, rccl, generic, mscclpp,
+                nvrar …; absent: the vendor's own library. Libraries without a published tuner take what is fastest by
+                our clock.
             imbalance: all_to_all: busiest rank over the mean.
             unique_out_fraction: all_to_all: part of the leaving bytes left after de-duplication per domain.
             two_level: all_to_all: NIC hop to the same rail, then the scale-up network.
@@ -150,6 +151,11 @@ class NetworkModel:
             traffic = chosen.traffic(op, size, place)
             names = (protocol,) if protocol else (("simple",) if traffic.in_network else PROTOCOLS)
             return self._best([self._time(op, traffic, rate, thin, p, algorithm, place) for p in names])
+        if software in OVER and not torus:
+            below = self._collective(
+                op, place, None, protocol, self.library, two_level, nbytes, imbalance, unique_out_fraction
+            )
+            return self._best([below, *self._added(op, size, place, rate, thin, software)])
         if software in OWN_CLOCK and not torus:
             return self._best(
                 [
@@ -166,8 +172,25 @@ class NetworkModel:
         ]
         return times[0] if len(times) == 1 else self._select(times, [mask for _, _, mask in picks])
 
+    def _added(
+        self, op: str, size: Floats, place: GroupPlacement, rate: clock.Rates, thin: Floats, software: str
+    ) -> list[CollectiveTime]:
+        """What a library adds to the vendor's; those of many nodes are not for one."""
+        out = []
+        for name in OVER[software]:
+            chosen = collectives.get(name)
+            if op not in chosen.ops or (name == "put_switch" and not self.cluster.scale_up.in_network_reduction):
+                continue
+            traffic = chosen.traffic(op, size, place)
+            for protocol in ("simple",) if traffic.in_network else ("ll", "simple"):
+                one = self._time(op, traffic, rate, thin, protocol, name, place)
+                if name == "nvrar":
+                    one = replace(one, alone_s=np.where(place.num_domains > 1, one.alone_s, np.inf))
+                out.append(one)
+        return out
+
     def _check_hardware(self, algorithm: str) -> None:
-        if algorithm.startswith("nvls") and not self.cluster.scale_up.in_network_reduction:
+        if algorithm.startswith(("nvls", "put_switch")) and not self.cluster.scale_up.in_network_reduction:
             raise ValueError(f"algorithm = {algorithm}: {self.cluster.scale_up.id} has no in_network_reduction")
         if algorithm.startswith("collnet") and not self.cluster.scale_out.in_network_reduction:
             raise ValueError(f"algorithm = {algorithm}: the scale-out network has no in_network_reduction")
@@ -236,7 +259,9 @@ class NetworkModel:
             tau = np.where(crosses, np.maximum(c.out.tau_s, c.up.switch_tau_s), c.up.switch_tau_s)
         if op == "send_recv":
             tau = np.asarray(c.p2p_tau_s)
-        if protocol == "ll":  # eight-byte lines: no chunks to fill, but flag polling caps the rate
+        if name in clock.PUTS:
+            tau = np.asarray(0.0)
+        elif protocol == "ll":  # eight-byte lines: no chunks to fill, but flag polling caps the rate
             tau = np.asarray(0.0)
             sent = (traffic.up_bytes + traffic.out_bytes) / nccl.ll_max_bytes_per_s(self.cluster, place)
             x = np.maximum(x, sent)

@@ -60,8 +60,16 @@ SELECTORS: dict[str, Selector] = {
     "oneccl": select_rings,
     "hccl": select_rings,
     "generic": select_rings,
+    "mscclpp": select_nccl,
+    "nvrar": select_nccl,
 }
-"""By name of the communication library; `nccl_2.18`: before PAT (2.23), `nccl_2.12`: before NVLS (2.17)."""
+"""By name of the communication library; `nccl_2.18`: before PAT (2.23), `nccl_2.12`: before NVLS (2.17). `mscclpp` and
+`nvrar`: what they stand in for, see `OVER`."""
+OVER: dict[str, tuple[str, ...]] = {
+    "mscclpp": ("put_one_shot", "put_two_shot", "put_hierarchical", "put_switch"),
+    "nvrar": ("nvrar",),
+}
+"""Algorithms that a library adds to the vendor's, taken where they are sooner by our clock (their tuner measures)."""
 
 
 def choices(

@@ -272,7 +272,7 @@ def _check_collectives(plan: PlanSpec, cluster: ClusterSpec, problems: ProblemLi
             problems.add(field, algorithm, rule, nearest=nearest_name(algorithm, known))
         elif op not in ALGORITHMS[algorithm].ops:
             problems.add(field, algorithm, f"does {', '.join(sorted(ALGORITHMS[algorithm].ops))}, not {op}")
-        elif algorithm.startswith("nvls") and not cluster.scale_up.in_network_reduction:
+        elif algorithm.startswith(("nvls", "put_switch")) and not cluster.scale_up.in_network_reduction:
             problems.add(field, algorithm, f"needs a scale-up network that reduces, and {cluster.scale_up.id} does not")
         elif algorithm.startswith("collnet") and not cluster.scale_out.in_network_reduction:
             problems.add(field, algorithm, "needs a scale-out network that reduces (in_network_reduction)")

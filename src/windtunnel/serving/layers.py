@@ -277,7 +277,7 @@ class Layers:
         if self.shape.in_switch:
             return c.in_switch_s + size / (c.in_switch_fraction * self.cluster.scale_up.bytes_per_s)
         where = placement(t, 1, self.cluster.scale_up_domain)
-        library = np.asarray(self.network.collective("all_reduce", size, where).alone_s)
+        library = np.asarray(self.network.collective("all_reduce", size, where, software=self.shape.library).alone_s)
         if t > self.cluster.scale_up_domain:
             return library
         rate = c.all_reduce_fraction * self.cluster.scale_up.bytes_per_s

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from windtunnel.cost.expert_load import ExpertLoad
-from windtunnel.errors import ProblemList
+from windtunnel.errors import ProblemList, nearest_name
 from windtunnel.network.coefficients import NetworkCoefficients
+from windtunnel.network.selector import SELECTORS
 from windtunnel.specs.cluster import ClusterSpec
 from windtunnel.specs.device import DeviceSpec
 from windtunnel.specs.experts import ExpertLoadSpec
@@ -90,6 +91,8 @@ class Shape:
     """Whether ranks of attention data parallelism cut attention of prompts by heads."""
     host_ahead: bool = False
     """Whether the host prepares the next batch while the device computes."""
+    library: str | None = None
+    """Communication library; absent: the vendor's."""
     experts: ExpertLoad | None = None
     """How unevenly experts are drawn; absent: alike, but for `expert_skew`."""
 
@@ -127,11 +130,16 @@ def shape_of(
     if plan.all_reduce == "in_switch" and not (up.switch_efficiency and plan.tp <= cluster.scale_up_domain):
         rule = f"must be auto: tp {plan.tp} over {cluster.scale_up.id} has no switch that reduces"
         problems.add(f"{where}.all_reduce", plan.all_reduce, rule)
+    if plan.collective_library is not None and plan.collective_library not in SELECTORS:
+        rule = f"no such library; known are {', '.join(SELECTORS)}"
+        nearest = nearest_name(plan.collective_library, SELECTORS)
+        problems.add(f"{where}.collective_library", plan.collective_library, rule, nearest=nearest)
     return Shape(
         plan.tp, plan.pp, plan.dp, plan.ep, max(ranks // plan.ep, 1) if model.num_experts else 1,
         format_of(precision.weights, device), format_of(precision.experts or precision.weights, device),
         CACHE_BYTES[precision.kv_cache], plan.cp, plan.dcp, in_switch=plan.all_reduce == "in_switch",
         balance_prompts=plan.balance_prompts,
+        library=plan.collective_library,
         experts=_expert_load(load) if model.num_experts else None,
     )  # fmt: skip
 

@@ -156,8 +156,8 @@ class PlanSpec(Spec):
     """Algorithm of a collective (`ring`, `tree`, `nvls` …) by `AXIS.OPERATION`, such as `tp.all_reduce`; AXIS `all`
     stands for every group. Absent: what the communication library chooses."""
     collective_library: str | None = None
-    """Whose choice of algorithms: nccl, nccl_nvls_off, nccl_2.18, nccl_2.12, rccl, oneccl, hccl, generic; absent: the
-    vendor's own library."""
+    """Whose choice of algorithms: nccl, nccl_nvls_off, nccl_2.18, nccl_2.12, rccl, oneccl, hccl, generic, or one laid
+    over the vendor's: mscclpp (puts and signals), nvrar (small sums across nodes); absent: the vendor's own library."""
 
     group_axis: Literal["dp", "pp"] = "dp"
     """On a cluster of unlike groups, the axis that crosses them: dp, every group runs whole replicas; pp, every group

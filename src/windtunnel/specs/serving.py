@@ -55,6 +55,9 @@ class ServingPlan(Spec):
     """How ranks of the tensor axis sum: by the engine's kernel or the library's, whichever is sooner, or by a kernel of
     the engine that lets the switch add (multimem instructions; needs links that reduce in the switch)."""
 
+    collective_library: str | None = None
+    """Library that sums over the tensor axis where the engine's own kernel does not: as `plan.collective_library`."""
+
     @property
     def num_devices(self) -> int:
         """Devices of one instance."""

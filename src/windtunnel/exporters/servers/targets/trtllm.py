@@ -114,6 +114,8 @@ def _axes(pool: Pool, server: Server, settings: dict[str, Any], draft: ServerDra
         draft.lacks(f"{pool.name}: balance_prompts: each rank computes attention of its own prompts")
     if plan.all_reduce != "auto":
         draft.lacks(f"{pool.name}: all_reduce {plan.all_reduce}: the server chooses how ranks sum")
+    if plan.collective_library:
+        draft.lacks(f"{pool.name}: collective_library {plan.collective_library}: install it beside the server")
     if plan.dcp > 1:
         draft.lacks(f"{pool.name}: dcp {plan.dcp}: each rank of decode keeps the whole cache of its heads")
     if plan.ep > 1:

@@ -77,6 +77,8 @@ def _axes(deployed: Deployed, pool: Pool, server: Server, draft: ServerDraft) ->
         draft.lacks(f"{pool.name}: balance_prompts: each rank computes attention of its own prompts")
     if plan.all_reduce != "auto":
         draft.lacks(f"{pool.name}: all_reduce {plan.all_reduce}: the server chooses how ranks sum")
+    if plan.collective_library:
+        draft.lacks(f"{pool.name}: collective_library {plan.collective_library}: install it beside the server")
     if plan.dcp > 1:
         draft.set(server, "--decode-context-parallel-size", plan.dcp)
     if plan.dp > 1:

@@ -1,0 +1,96 @@
+"""Small sums across nodes: NCCL's against recursive doubling of puts, alone and in decoding a large model."""
+
+from __future__ import annotations
+
+from functools import partial
+from statistics import geometric_mean
+from typing import Any
+
+from windtunnel import catalog
+from windtunnel.network.groups import placement
+from windtunnel.network.model import NetworkModel
+from windtunnel.papers import ClaimResult
+from windtunnel.papers.claims import Measure, Values, load, results, served
+from windtunnel.specs.cluster import ClusterRef
+
+TITLE = "NVRAR (Singhania et al. 2025)"
+
+
+def setting() -> Values:
+    """The settings and claims, as written in `setting.yaml`."""
+    return load(__package__ or "windtunnel.papers.nvrar")
+
+
+def fixed(name: str) -> Any:
+    """One value that the paper gives or a rule fixes."""
+    return setting()["fixed"][name]["value"]
+
+
+def cluster(machine: Values, gpus: int) -> Values:
+    """Some GPUs of a machine."""
+    return {
+        "device": machine["device"], "nodes": max(gpus // machine["per_node"], 1),
+        "devices_per_node": machine["per_node"],
+        "scale_out": {
+            "nics_per_node": machine["per_node"], "nic_bytes_per_s": machine["port_gbit"] * 1e9 / 8,
+            "family": machine["family"],
+        },
+    }  # fmt: skip
+
+
+def ratios(values: Values) -> list[float]:
+    """NCCL's time over NVRAR's at every size on both machines."""
+    out = []
+    for machine in fixed("machines").values():
+        gpus = int(machine["gpus"] * values["gpu_factor"])
+        where = catalog.resolve_cluster(ClusterRef.model_validate(cluster(machine, gpus)))
+        net, place = NetworkModel(where), placement(gpus, 1, where.scale_up_domain)
+        for size in fixed("sizes"):
+            plain, put = (
+                float(net.collective("all_reduce", size, place, software=s).alone_s) for s in ("nccl", "nvrar")
+            )
+            out.append(plain / put)
+    return out
+
+
+def latency(values: Values, of: Any = geometric_mean) -> float:
+    """One figure of the ratios."""
+    return float(of(ratios(values)))
+
+
+def batch_s(values: Values, machine: Values, techniques: list[str]) -> float:
+    """Seconds from the first prompt to the last token of a batch."""
+    scenario = {
+        "model": fixed("model"),
+        "cluster": cluster(machine, machine["gpus"]),
+        "techniques": techniques,
+        "serving": {
+            "engine": fixed("engine"), "pools": [{"plan": {"tp": machine["gpus"]}}],
+            "traffic": {
+                "offline": True, "num_requests": values["batch"], "input_tokens": values["prompt"],
+                "output_tokens": values["answer"],
+            },
+        },
+    }  # fmt: skip
+    return float(served(scenario).duration_s)
+
+
+def batch(values: Values) -> float:
+    """Batch latency without over with, larger of both machines."""
+    machines = fixed("machines").values()
+    return max(batch_s(values, machine, []) / batch_s(values, machine, ["nvrar"]) for machine in machines)
+
+
+def measures() -> dict[str, Measure]:
+    """Claim → how it is measured, in the order of the table."""
+    return {
+        "latency": latency,
+        "latency/smallest": partial(latency, of=min),
+        "latency/largest": partial(latency, of=max),
+        "batch": batch,
+    }
+
+
+def run() -> list[ClaimResult]:
+    """Ratios of latency, and what is left of them in a batch."""
+    return results(setting(), "nvrar", measures())
