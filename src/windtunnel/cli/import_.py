@@ -119,7 +119,8 @@ def import_(
             )
         _model(config, name, output, as_json)
     else:
-        launch = formats.read(kind, text, str(config / "*.sh" if scripts else config), wanted)
+        beside = config if config.is_dir() else config.parent
+        launch = formats.read(kind, text, str(beside / "*.sh" if scripts else config), wanted)
         if scripts:
             launch.forget_lines()
         _scenario(launch, wanted, output, as_json)

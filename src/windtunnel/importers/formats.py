@@ -15,6 +15,8 @@ from windtunnel.errors import BadInput
 from windtunnel.importers.launch import Launch, Wanted
 
 HF_CONFIG = "hf"
+STARTER = "serve.sh"
+"""What starts the scripts of a folder that `export` wrote, one a pool."""
 
 
 @cache
@@ -56,12 +58,21 @@ def read(format: str, text: str, file: str, wanted: Wanted) -> Launch:
 
 
 def launch_folder(folder: Path) -> str:
-    """All scripts of a folder that holds launch files and no model; empty for anything else."""
+    """All scripts of a folder that holds launch files and no model; empty for anything else.
+
+    A file `serve.sh` that starts scripts beside it stands for its folder.
+    """
+    if folder.name == STARTER and folder.is_file():
+        text = folder.read_text("utf-8", errors="replace")
+        beside = [path.name for path in folder.parent.glob("*.sh") if path.name != STARTER]
+        if not any(name in text for name in beside):
+            return ""
+        folder = folder.parent
     if not folder.is_dir() or (folder / "config.json").exists():
         return ""
     texts = []
     for path in sorted(folder.glob("*.sh")):
-        if path.name != "serve.sh":  # what starts these scripts
+        if path.name != STARTER:
             texts.append(path.read_text("utf-8"))
     return "\n".join(texts)
 

@@ -24,6 +24,7 @@ from windtunnel.serving.iteration import IterationModel
 from windtunnel.serving.layers import Layers
 from windtunnel.serving.limits import Limits
 from windtunnel.serving.speculation import with_drafts
+from windtunnel.serving.tiers.checks import check_host_room
 from windtunnel.serving.transfer import decided, handover
 from windtunnel.specs.cluster import ClusterSpec, groups_of
 from windtunnel.specs.scenario import Scenario
@@ -220,6 +221,7 @@ def prepare(source: Source, *, overrides: Sequence[str] = ()) -> Deployment:
     problems.raise_if_any()
     check_room(wide, groups, cluster, problems)
     parts = groups_of(cluster)
+    check_host_room(wide, groups, parts, problems)
     instances = [
         engines.resolve(serving, pool, model, parts[group], problems, f"serving.pools[{i}]")
         for i, (pool, group) in enumerate(zip(wide.pools, groups, strict=True))

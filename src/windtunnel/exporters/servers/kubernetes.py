@@ -1,9 +1,10 @@
 """Kubernetes objects of a deployment: a workload and a service a pool, one in front, the files in a ConfigMap.
 
-One instance is a Deployment; several are a StatefulSet, whose pods have names that the entry can list; instances of
-several nodes are a LeaderWorkerSet. Sources: Kubernetes documentation, "Deployments", "StatefulSets", "Configure
-Liveness, Readiness and Startup Probes"; LeaderWorkerSet API leaderworkerset.x-k8s.io/v1 (LWS_LEADER_ADDRESS,
-LWS_WORKER_INDEX, LWS_GROUP_SIZE in the environment; a headless service of the set's own name).
+One instance is a Deployment, and so are instances that come and go; several are a StatefulSet, whose pods have names
+that the entry can list; instances of several nodes are a LeaderWorkerSet. Sources: Kubernetes documentation,
+"Deployments", "StatefulSets", "Configure Liveness, Readiness and Startup Probes"; LeaderWorkerSet API
+leaderworkerset.x-k8s.io/v1 (LWS_LEADER_ADDRESS, LWS_WORKER_INDEX, LWS_GROUP_SIZE in the environment; a headless service
+of the set's own name).
 """
 
 from __future__ import annotations
@@ -12,27 +13,32 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
+from windtunnel.exporters.servers.autoscaler import scaled_object
 from windtunnel.exporters.servers.scripts import said
 from windtunnel.exporters.wrappers import RESOURCE, Readable
 
 if TYPE_CHECKING:
     from windtunnel.exporters.servers.target import Server, ServerDraft
+    from windtunnel.specs.autoscale import AutoscaleSpec
 
 LEADER = "leaderworkerset.sigs.k8s.io"
 PROBE_S = 10
 
 
 def objects(
-    title: str, draft: ServerDraft, target: str, name: str, files: dict[str, str]
+    title: str, draft: ServerDraft, target: str, name: str, files: dict[str, str], scaler: AutoscaleSpec | None = None
 ) -> str:  # fmt: skip
-    """All objects of a deployment as one file."""
+    """All objects of a deployment as one file, with what scales its workload."""
     documents: list[dict[str, Any]] = [
         {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": dict(files)}
     ]
     urls = {}
     for server in draft.servers:
         own = f"{name}-{server.pool.name}"
-        documents += _pool(own, name, target, server)
+        documents += _pool(own, name, target, server, scaled=scaler is not None)
+        if scaler is not None:
+            kind = next(one["kind"] for one in documents if one["metadata"]["name"] == own)
+            documents.append(scaled_object(own, kind, target, scaler))
         urls[server.pool.name] = _addresses(own, server)
     if draft.entry is not None:
         lines = ["set -euo pipefail", f"PORT={draft.entry.port}", *draft.entry.lines(urls)]
@@ -41,6 +47,8 @@ def objects(
     hints = ["set the containers' images, and a volume or a secret for the weights"]
     if any(server.nodes > 1 for server in draft.servers):
         hints.append("the LeaderWorkerSet controller has to be installed")
+    if scaler is not None:
+        hints.append("KEDA has to be installed, and Prometheus has to read the pods' metrics: set its address")
     return "\n".join([said(title, draft), *(f"# {hint}" for hint in hints)]) + "\n" + text
 
 
@@ -52,7 +60,7 @@ def _addresses(own: str, server: Server) -> list[str]:
     return [f"{own}-{i}.{own}:{port}" for i in range(count)]
 
 
-def _pool(own: str, name: str, target: str, server: Server) -> list[dict[str, Any]]:
+def _pool(own: str, name: str, target: str, server: Server, *, scaled: bool) -> list[dict[str, Any]]:
     labels = {"app": name, "pool": server.pool.name}
     script = f"/launch/{target}-{server.pool.name}.sh"
     count = server.pool.spec.replicas
@@ -72,11 +80,12 @@ def _pool(own: str, name: str, target: str, server: Server) -> list[dict[str, An
     template = _template(labels, server, script, "")
     spec: dict[str, Any] = {"replicas": count, "selector": {"matchLabels": labels}, "template": template}
     kind = "Deployment"
-    if count > 1:
+    named = count > 1 and not scaled
+    if named:
         kind = "StatefulSet"
         spec |= {"serviceName": own, "podManagementPolicy": "Parallel"}
     workload = {"apiVersion": "apps/v1", "kind": kind, "metadata": {"name": own, "labels": labels}, "spec": spec}
-    return [workload, _service(own, labels, server.port, headless=count > 1)]
+    return [workload, _service(own, labels, server.port, headless=named)]
 
 
 def _template(labels: dict[str, str], server: Server, script: str, before: str) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from windtunnel.errors import BadInput, ProblemList
 from windtunnel.exporters.servers import kubernetes, scripts
+from windtunnel.exporters.servers.autoscaler import scales
 from windtunnel.exporters.servers.deployed import deployed
 from windtunnel.exporters.servers.loads.base import LOADS, Target
 from windtunnel.exporters.servers.naming import checkpoint
@@ -58,7 +59,8 @@ def server_files(
         done = [draft.set(server, option) for server in draft.servers for option in options_of]
         if not done or not all(done):
             draft.lacks(f"technique {technique}: {engine.title} has no switch for it")
-    _beyond(d, draft)
+    scaler = scales(d, target, draft) if wrapper == "kubernetes" else None
+    _beyond(d, draft, {"autoscale"} if wrapper == "kubernetes" else set())
     parts = place(draft, d.cluster)
     for pool in d.pools if len(groups_of(d.cluster)) > 1 else ():
         last = pool.first_node + pool.cluster.nodes - 1
@@ -78,7 +80,7 @@ def server_files(
         files = {"serve.sbatch": scripts.slurm(title, draft, name, parts, d.cluster), **files}
     elif wrapper == "kubernetes":
         mounted = {name: text for name, text in files.items() if name not in ("serve.sh", f"{target}-entry.sh")}
-        files = {"serve.yaml": kubernetes.objects(title, draft, target, name, mounted), **files}
+        files = {"serve.yaml": kubernetes.objects(title, draft, target, name, mounted, scaler), **files}
     return files | _loads(d, draft, engine.loads, known.version, model), draft
 
 
@@ -93,9 +95,9 @@ WRITTEN = {
 """Fields that targets write, or say themselves that they cannot."""
 
 
-def _beyond(d: Deployed, draft: ServerDraft) -> None:
-    """Say what else the scenario states: no launch file of an engine holds it."""
-    said = [("serving", name) for name in sorted(d.serving.model_fields_set - WRITTEN["serving"])]
+def _beyond(d: Deployed, draft: ServerDraft, told: set[str]) -> None:
+    """Say what else the scenario states, `told` apart: no launch file of an engine holds it."""
+    said = [("serving", name) for name in sorted(d.serving.model_fields_set - WRITTEN["serving"] - told)]
     for pool in d.pools:
         said += [(pool.where, name) for name in sorted(pool.spec.model_fields_set - WRITTEN["pool"])]
         said += [(f"{pool.where}.kv", name) for name in sorted(pool.spec.kv.model_fields_set - WRITTEN["kv"])]

@@ -112,7 +112,7 @@ def _run(
     pool = serving.pools[0].model_copy(update={"replicas": (fewest + most + 1) // 2})
     own = spec.model_copy(update={"min": fewest, "max": most})
     written = serving.model_copy(update={"pools": (pool,), "autoscale": own})
-    update = {"serving": written}
+    update: dict[str, Any] = {"serving": written}
     kept = {n: getattr(scenario, n) for n in scenario.model_fields_set - {*update}}
     whole = Scenario.model_construct({*kept, *update}, **kept, **update)
     result = serve(whole)

@@ -8,6 +8,9 @@ from windtunnel.errors import BadInput, ProblemList
 from windtunnel.serving.tiers.kinds import TIERS
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from windtunnel.specs.cluster import ClusterSpec
     from windtunnel.specs.serving import KvSpec, PoolSpec, ServingSpec
 
 
@@ -33,6 +36,42 @@ def check_tiers(kv: KvSpec, where: str, *, caching: bool, problems: ProblemList)
         if kind.shared and i + 1 < len(kv.tiers):
             problems.add(f"{where}.tiers[{i}].kind", tier.kind, "must come last: all instances share it")
         seen.append(tier.kind)
+
+
+def check_host_room(
+    serving: ServingSpec, groups: Sequence[int], parts: Sequence[ClusterSpec], problems: ProblemList
+) -> None:
+    """Whether the nodes of each group have the host memory that levels of its instances take.
+
+    Args:
+        serving: with as many instances as there may ever be.
+        groups: of the cluster, by pool.
+        parts: the groups.
+        problems: to add to.
+    """
+    for g, part in enumerate(parts):
+        worst, field, words = 0.0, "", ""
+        for i, pool in enumerate(serving.pools):
+            each = {f"kv.tiers[{k}].capacity_bytes": t.capacity_bytes for k, t in enumerate(pool.kv.tiers)
+                    if t.kind == "host"}  # fmt: skip
+            each["kv.swap_space_bytes"] = pool.kv.swap_space_bytes
+            total = sum(each.values())
+            if groups[i] != g or total <= 0.0:
+                continue
+            devices = pool.plan.num_devices
+            beside = min(max(part.devices_per_node // devices, 1), pool.replicas)
+            nodes = max(-(-devices // part.devices_per_node), 1)
+            worst += total * beside / nodes
+            largest = max(each, key=lambda name: each[name])
+            field = field or f"serving.pools[{i}].{largest}"
+            over = f" over {nodes} nodes" if nodes > 1 else ""
+            words += f"{' and ' if words else ''}{beside} of {total / 1e9:,.4g} GB{over}"
+        if worst > part.host_memory_bytes:
+            rule = (
+                f"takes {worst / 1e9:,.4g} GB of a node's host memory ({words}): must not exceed its host_memory_bytes "
+                f"{part.host_memory_bytes / 1e9:,.4g} GB"
+            )
+            problems.add(field, f"{worst / 1e9:,.4g} GB", rule)
 
 
 def check_similar(kv: KvSpec, where: str, *, caching: bool, problems: ProblemList) -> None:
