@@ -11,7 +11,7 @@ from windtunnel.network.collectives import ALGORITHMS, OPS
 from windtunnel.network.selector import SELECTORS
 from windtunnel.specs.cluster import ClusterSpec
 from windtunnel.specs.model import ModelSpec
-from windtunnel.specs.plan import RECOMPUTE_MODULES, TENSOR_CLASSES, Offload, PlanSpec, Recompute
+from windtunnel.specs.plan import RECOMPUTE_MODULES, TENSOR_CLASSES, Offload, PlanSpec, Recompute, ShardLevels
 from windtunnel.specs.workload import LoraSpec, TrainingSpec
 
 SELECTIVE_MODULES = ("core_attn",)
@@ -66,6 +66,7 @@ class ResolvedPlan:
     """Copies of the model that a pipeline holds (DualPipe: 2); `stage_layers` repeats for each."""
     expert_tokens: str = "split"
     sequence_groups: str = "fixed"
+    levels: ShardLevels | None = None
     gather_block: float = 0.0
     """ZeRO-3: micro-batches that one gather of a chunk serves, on average; 0 where gathers are not by block."""
 
@@ -195,6 +196,12 @@ def resolve(
     shard_group = plan.shard_group or dp * plan.cp * copies
     if (dp * plan.cp * copies) % shard_group:
         problems.add("plan.shard_group", shard_group, f"must divide dp · cp = {dp * plan.cp * copies}")
+    for name in ("params", "params_again", "gradients"):
+        size = getattr(plan.levels, name, None)
+        if size is not None and shard_group % size:
+            problems.add(f"plan.levels.{name}", size, f"must divide the {shard_group} ranks of a shard group")
+    if plan.levels is not None and plan.zero != 3:
+        problems.add("plan.levels", "given", "needs zero 3")
     if plan.gather_per_block and not (plan.zero == 3 and plan.pp > 1):
         problems.add("plan.gather_per_block", True, "needs zero 3 and a pipeline (pp above 1)")
     if plan.gather_per_block and plan.reshard_after_forward is False:
@@ -230,7 +237,7 @@ def resolve(
         training.cuda_graphs or behaviour.cuda_graphs, training.moe_dispatcher or behaviour.dispatcher, float(vocab),
         tuple(layers) * copies, plan.order, behaviour.tp_regather, behaviour.tp_bulk_overlap and over.tp is None,
         tuple(sorted(plan.collectives.items())), plan.collective_library, copies,
-        plan.expert_tokens, plan.sequence_groups,
+        plan.expert_tokens, plan.sequence_groups, plan.levels if zero == 3 else None,
     )  # fmt: skip
 
 

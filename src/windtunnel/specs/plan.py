@@ -93,6 +93,23 @@ class Offload(Spec):
         return any(getattr(self, name) > 0 for name in TENSOR_CLASSES)
 
 
+class ShardLevels(Spec):
+    """ZeRO-3 whose tensors are cut over unlike numbers of ranks, and what their pieces travel in."""
+
+    params: Count | None = None
+    """Ranks that weights are cut over and gathered among; absent: as optimizer state. What is less than that is
+    gathered from the updated state once a step."""
+    params_again: Count | None = None
+    """Ranks that a second copy of the weights is cut over, from which backward gathers (ZeRO++'s secondary
+    partition); absent: none."""
+    gradients: Count | None = None
+    """Ranks among which gradients are scattered after every micro-batch; the rest of the reduction is once a step."""
+    gather_bits: Literal[4, 8, 16] = 16
+    """Of a weight on its way to a forward pass; less than 16 costs passes over memory at both ends."""
+    reduce_bits: Literal[4, 8, 16, 32] | None = None
+    """Of a gradient on its way; absent: as the framework reduces."""
+
+
 class Overlap(Spec):
     """Communication that runs beside computation. Absent means the framework's default."""
 
@@ -133,6 +150,8 @@ class PlanSpec(Spec):
     zero: int = Field(default=1, ge=0, le=3)
     shard_group: Count | None = None
     """Ranks that a ZeRO/FSDP shard is spread over (HSDP); absent means dp·cp."""
+    levels: ShardLevels | None = None
+    """ZeRO-3 over several levels of the network; absent: everything is cut over the shard group."""
     reshard_after_forward: bool | None = None
     """ZeRO-3: gather again for backward (absent: yes without a pipeline)."""
     gather_per_block: bool | None = None

@@ -211,8 +211,19 @@ def static_memory(
             1 if whole else egroup
         )
         grads = 0.0
+    def among(ranks: int, width: float) -> Floats:
+        return np.asarray((dense / ranks + expert / min(max(plan.expert_dp, 1), ranks)) * width, np.float64)
+
     weights, states = over(zero == 3, width), over(shard_state, (state + master) * trainable)
     away, held = plan.offload, over(zero >= 2, grads)
+    levels = plan.levels
+    if levels is not None:
+        if levels.params:  # a master copy stays with the optimizer state
+            weights = among(levels.params, element) + (weights if width > element else 0.0)
+        if levels.params_again:
+            weights = weights + among(levels.params_again, element)
+        if levels.gradients:
+            held, late = among(levels.gradients, grads), late * group / levels.gradients
     late_here = np.bincount(stage_of, weights=late, minlength=p)
     consumed = away.update == "beside_backward" and away.optimizer == 1.0 and plan.m == 1
     if consumed:  # each piece is used up as it arrives

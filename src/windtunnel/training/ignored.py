@@ -69,6 +69,7 @@ def _plan(scenario: Scenario, x: Prepared) -> Iterator[tuple[str, str]]:
         "expert_tokens": dense or ("tp is 1" if plan.tp == 1 else None),
         "sp": "tp is 1" if plan.tp == 1 else None, "etp": dense, "reshard_after_forward": unsharded,
         "shard_group": None if plan.zero else "zero is 0",
+        "levels": "nothing is sharded" if given.levels is not None and plan.levels is None else None,
         "group_axis": None if isinstance(x.cluster, MixedCluster) else "the cluster has no groups of unlike devices",
     })  # fmt: skip
     yield from _given(given.overlap, "plan.overlap", {

@@ -483,6 +483,7 @@ def _plan_dict(x: Prepared) -> dict[str, Any]:
     out: dict[str, Any] = {name: getattr(plan, name) for name in ResolvedPlan.__slots__}
     out["recompute"] = plan.recompute.model_dump(mode="json")
     out["offload"] = plan.offload.model_dump(mode="json")
+    out["levels"] = plan.levels and plan.levels.model_dump(mode="json")
     out["stage_layers"] = list(plan.stage_layers)
     out["order"] = list(plan.order)
     if x.groups:

@@ -290,6 +290,10 @@ def _update(asm: Assembly, x: Laid, barrier: Rows, big: float, ends: list[Rows])
         chunk_gather = np.bincount(x.stage_of, weights=traffic.gather_seconds(), minlength=p)
         final_gather = asm.add(np.full(p, big + 3), np.arange(p), S_GATHER, chunk_gather, T_GATHER)
         asm.depend(final_gather, updates)
+    elif traffic.replicated and plan.levels is not None:
+        refreshed = np.bincount(x.stage_of, weights=traffic.refreshed(), minlength=p)
+        if refreshed.any():
+            asm.depend(asm.add(np.full(p, big + 3), np.arange(p), S_GATHER, refreshed, T_GATHER), updates)
 
 
 def _seen(built: Built, asm: Assembly, x: Laid) -> StepProgram:

@@ -18,6 +18,7 @@ from windtunnel.specs.workload import TrainingSpec
 from windtunnel.techniques.step_options import StepOptions
 from windtunnel.training.assembly import S_GATHER, S_REDUCE, T_GATHER, T_REDUCE, Assembly, Floats, Rows
 from windtunnel.training.host_update import HostUpdate, spelt_out
+from windtunnel.training.levels import gather_passes, level_place, reduce_passes, wire_bytes
 from windtunnel.training.parts import Parts
 from windtunnel.training.tensor_lists import GATHER_PASSES, REDUCE_PASSES, TensorLists
 
@@ -91,11 +92,66 @@ class Traffic:
         each = self.lists.host_s(self.plan.shard_group)
         return each, each * (self.trainable > 0.0)
 
+    def _sized(self, op: str, nbytes: Floats, place: GroupPlacement, passes: Floats) -> tuple[Floats, ...]:
+        """A collective at one level, with the passes over memory at its ends; see `gather` for what it returns."""
+        t, up, out, channels, hbm = self._run(op, nbytes, place)
+        t = t + passes / self.cluster.device.memory_bytes_per_s
+        return t, up, out, t * min(channels / self.cluster.device.num_sms, 0.5), hbm + passes
+
+    def _level_gather(self, pieces: npt.ArrayLike, *, again: bool) -> tuple[Floats, ...]:
+        """A piece's weights from the level that has them nearest."""
+        levels, params = self.plan.levels, self.parts.dense_params / np.asarray(pieces, np.float64)
+        assert levels is not None
+        own = levels.params or self.plan.shard_group
+        if again and levels.params_again:
+            place = level_place(self.parts, self.plan, levels.params_again)
+            return self._sized("all_gather", params * self.behaviour.element_bytes, place, 0.0 * params)
+        bits = levels.gather_bits
+        passes = params * gather_passes(bits, own)
+        return self._sized("all_gather", params * wire_bytes(bits), level_place(self.parts, self.plan, own), passes)
+
+    def _level_bits(self) -> int:
+        levels = self.plan.levels
+        return int((levels and levels.reduce_bits) or 8 * self.options.grad_bytes)
+
+    def _level_reduce(self, pieces: npt.ArrayLike) -> tuple[Floats, ...]:
+        """A piece's gradients among the ranks that scatter them after every micro-batch."""
+        levels, params = self.plan.levels, self.parts.dense_params / np.asarray(pieces, np.float64) * self.trainable
+        assert levels is not None
+        size, bits = levels.gradients or self.plan.shard_group, self._level_bits()
+        place, passes = level_place(self.parts, self.plan, size), params * reduce_passes(bits, size)
+        return self._sized("reduce_scatter", params * wire_bytes(bits), place, passes)
+
+    def once_a_step(self, pieces: npt.ArrayLike) -> tuple[Floats, Floats, Floats]:
+        """The rest of the reduction where gradients are scattered level by level: seconds, up, out."""
+        levels, cut = self.plan.levels, np.asarray(pieces, np.float64)
+        inner = levels.gradients if levels else None
+        if inner is None or inner >= self.plan.shard_group:
+            return np.zeros_like(cut), np.zeros_like(cut), np.zeros_like(cut)
+        params, bits = self.parts.dense_params / cut * self.trainable / inner, self._level_bits()
+        place = level_place(self.parts, self.plan, self.plan.shard_group // inner, inner)
+        t, up, out, _, _ = self._sized(
+            "reduce_scatter", params * wire_bytes(bits), place, params * reduce_passes(bits, float(place.size))
+        )
+        return t, up, out
+
+    def refreshed(self) -> Floats:
+        """Seconds of each virtual stage to bring updated weights from optimizer state to where they are cut over."""
+        levels = self.plan.levels
+        own = levels.params if levels else None
+        if own is None or own >= self.plan.shard_group:
+            return np.zeros(len(self.parts.layers))
+        place = level_place(self.parts, self.plan, self.plan.shard_group // own, own)
+        return self._run("all_gather", self.parts.dense_params * self.behaviour.element_bytes / own, place)[0]
+
     def reduce(self, pieces: npt.ArrayLike) -> tuple[Floats, Floats, Floats, Floats, Floats]:
         """One gradient bucket of each virtual stage: seconds, up, out, SM-seconds, HBM bytes.
 
-        Without what `between_slices` counts.
+        Without what `between_slices` and `once_a_step` count.
         """
+        if self.plan.levels is not None:
+            t, up, out, sm, hbm = self._level_reduce(pieces)
+            return t, up, out, sm, hbm
         cut = np.asarray(pieces, np.float64)
         grads = self.options.grad_bytes * self.trainable
         dense, expert = self.parts.dense_params * grads / cut, self.parts.expert_params * grads / cut
@@ -137,8 +193,13 @@ class Traffic:
                 total += 0.0 if not op.params else 3.0 if op.name == "qkv" else op.n / down if down else 1.0
         return total / len(graph.depth)
 
-    def gather(self, pieces: npt.ArrayLike) -> tuple[Floats, Floats, Floats, Floats, Floats]:
-        """One parameter bucket of each virtual stage."""
+    def gather(
+        self, pieces: npt.ArrayLike, *, again: bool = False
+    ) -> tuple[Floats, Floats, Floats, Floats, Floats]:
+        """One parameter bucket of each virtual stage; `again`: for backward, from a second copy where there is one."""
+        if self.plan.levels is not None:
+            t, up, out, sm, hbm = self._level_gather(pieces, again=again)
+            return t, up, out, sm, hbm
         cut = np.asarray(pieces, np.float64)
         quantised = self.behaviour.quantised_param_gather and self.training.precision == "fp8"
         width = 1.0 if self.training.float8_all_gather or quantised else self.behaviour.element_bytes
@@ -329,9 +390,10 @@ def sharded_traffic(
         The reductions that end a step, and of each compute task the gather before it (−1 for none).
     """
     pieces = np.maximum(parts.layers, 1)
-    gt, gup, gout, gsm, ghbm = traffic.gather(pieces)
+    first, second = traffic.gather(pieces), traffic.gather(pieces, again=True)
     rt, rup, rout, rsm, rhbm = traffic.reduce(pieces)
     xt, xout = traffic.between_slices(pieces)
+    zt, zup, zout = traffic.once_a_step(pieces)
     of_task = part[row]
     task_kind = kind[row]
     needs = (task_kind == F) | ((task_kind == B) & plan.reshard_after_forward)
@@ -352,7 +414,9 @@ def sharded_traffic(
     twice = np.ones(len(g))
     if traffic.lists is not None and plan.recompute.policy == "full":
         twice += traffic.lists.again * (task_kind[g] == B)
-    whole = [column[k] * twice for column in (gt, gsm, ghbm, gup, gout)]
+    backward = task_kind[g] == B
+    by_kind = [np.where(backward, b[k], f[k]) * twice for f, b in zip(first, second, strict=True)]
+    whole = [by_kind[i] for i in (0, 3, 4, 1, 2)]  # seconds, SMs, memory, scale-up, scale-out
     t, sm, hbm, up, out = (column * ahead for column in whole)
     ids = asm.add(g * 1.0, stage[g], S_GATHER, t, T_GATHER, row=row[g], sm=sm, hbm=hbm, up=up, out=out)
     asm.depend(compute[g], ids)
@@ -376,23 +440,25 @@ def sharded_traffic(
         reduces = _last_of_block(table)[row]
     r = np.flatnonzero(reduces)
     k = of_task[r]
+    ends = table.micro_batch[row[r]] == m - 1  # pieces whose reduction goes through all levels
+    zt, zup, zout = (np.where(ends, column[k], 0.0) for column in (zt, zup, zout))
     if late or xt.any():  # host transfers are synchronous in the loop over layers
-        first = asm.add(
+        waited = asm.add(
             r * 1.0, stage[r], S_REDUCE, rt[k] * late + xt[k] + reduce_host, T_REDUCE, row=row[r],
             sm=rsm[k] * late, hbm=rhbm[k] * late, up=rup[k] * late, out=rout[k] * late + xout[k],
         )  # fmt: skip
-        asm.depend(first, compute[r])
+        asm.depend(waited, compute[r])
         following = np.minimum(r + 1, len(compute) - 1)
         inner = (following > r) & (stage[following] == stage[r])
-        asm.depend(compute[following[inner]], first[inner])
+        asm.depend(compute[following[inner]], waited[inner])
         if traffic.lists is not None:  # and so is the next gather, which waits for this reduction
             fetch = np.full(len(compute), -1, np.int64)
             fetch[g] = waits
             own = fetch[following[inner]]
-            asm.depend(own[own >= 0], first[inner][own >= 0])
+            asm.depend(own[own >= 0], waited[inner][own >= 0])
     rid = asm.add(
-        r + 0.25, stage[r], S_REDUCE, rt[k] * ahead, T_REDUCE, row=row[r], sm=rsm[k] * ahead, hbm=rhbm[k] * ahead,
-        up=rup[k] * ahead, out=rout[k] * ahead,
+        r + 0.25, stage[r], S_REDUCE, rt[k] * ahead + zt, T_REDUCE, row=row[r], sm=rsm[k] * ahead, hbm=rhbm[k] * ahead,
+        up=rup[k] * ahead + zup, out=rout[k] * ahead + zout,
     )  # fmt: skip
     asm.depend(rid, compute[r])
     for s in range(table.p):

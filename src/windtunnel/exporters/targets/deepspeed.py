@@ -110,6 +110,15 @@ def _zero(prepared: Prepared, to: _Json) -> None:
             draft.lacks("gather_per_block: parameters are gathered for each micro-batch")
         if not plan.reshard_after_forward:
             draft.lacks("reshard_after_forward false: stage 3 releases parameters after use")
+    if plan.levels is not None:
+        if plan.levels.params_again:
+            to.set("zero_optimization.zero_hpz_partition_size", plan.levels.params_again)
+        if plan.levels.gather_bits < 16:
+            to.set("zero_optimization.zero_quantized_weights", True)
+        if plan.levels.reduce_bits in (4, 8):
+            to.set("zero_optimization.zero_quantized_gradients", True)
+        if plan.levels.params or plan.levels.gradients:
+            draft.lacks("levels of weights and gradients: both are cut over all ranks")
     if plan.offload.gradients and not plan.offload.optimizer:
         draft.lacks(f"offload of {plan.offload.gradients:g} of the gradients: they go where optimizer state goes")
     for kind, share in (("optimizer", plan.offload.optimizer), ("param", plan.offload.params)):

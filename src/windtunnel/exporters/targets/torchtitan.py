@@ -302,6 +302,8 @@ def _memory(prepared: Prepared, to: TomlConfig) -> None:
         for what in ("params", "optimizer"):
             if getattr(offload, what):
                 draft.lacks(f"offload of {getattr(offload, what):g} of {what}: all of both to host memory, or none")
+    if plan.levels is not None:
+        draft.lacks("levels: tensors are sharded over the same ranks")
     if offload.gradients:
         draft.lacks(f"offload of {offload.gradients:g} of the gradients")
     if offload.activations:

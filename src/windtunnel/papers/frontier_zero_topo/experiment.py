@@ -1,0 +1,57 @@
+"""A 20B GPT on nodes of Frontier: three levels of sharding against ZeRO++, and how they scale."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from windtunnel.papers import ClaimResult
+from windtunnel.papers.claims import Measure, Values, load, results, simulated
+
+TITLE = "Low-bandwidth partitioning on Frontier (Xu et al. 2025)"
+PER_NODE = 8
+
+
+def setting() -> Values:
+    """The settings and claims, as written in `setting.yaml`."""
+    return load(__package__ or "windtunnel.papers.frontier_zero_topo")
+
+
+def fixed(name: str) -> Any:
+    """One value that the paper gives or a rule fixes."""
+    return setting()["fixed"][name]["value"]
+
+
+def rate(gcds: int, levels: str, values: Values) -> float:
+    """Share of a GCD's peak under one way to shard."""
+    knobs = fixed(levels)
+    step = {
+        "model": fixed("model"),
+        "cluster": {
+            "device": "mi250x", "nodes": gcds // PER_NODE, "devices_per_node": PER_NODE,
+            "scale_up": {
+                "id": "xgmi", "bytes_per_s": values["xgmi_gb_per_s"] * 1e9, "latency_s": "1.9 us", "topology": "mesh",
+                "family": "xgmi3",
+            },
+        },
+        "training": {
+            "seq_len": fixed("seq_len"), "global_batch": gcds * values["mbs"] * values["micro_batches"],
+            "framework": "deepspeed",
+        },
+        "plan": {"mbs": values["mbs"], "zero": 3, "recompute": {"policy": "full"}},
+        "techniques": [{"frontier-zero-topo": knobs}],
+    }  # fmt: skip
+    return simulated(step).mfu
+
+
+def measures() -> dict[str, Measure]:
+    """Claim → how it is measured, in the order of the table."""
+    gcds = fixed("gcds")
+    return {
+        "speedup": lambda values: rate(gcds, "topo", values) / rate(gcds, "zeropp", values),
+        "scaling": lambda values: rate(gcds, "topo", values) / rate(values["first_gcds"], "topo", values),
+    }
+
+
+def run() -> list[ClaimResult]:
+    """What levels gain, and how they scale."""
+    return results(setting(), "frontier-zero-topo", measures())

@@ -1,0 +1,70 @@
+"""Three-level ZeRO for Frontier: weights cut over a GPU's two dies, gradients over a node, optimizer state over all.
+
+What it costs: memory for weights and gradients, and once a step updated weights and gradients cross the nodes.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from windtunnel.specs.plan import PlanSpec, ShardLevels
+from windtunnel.techniques import REGISTRY
+from windtunnel.techniques.base import Knob, Limits, Paper, Technique
+from windtunnel.techniques.limits import merged
+from windtunnel.techniques.published.zero import applies
+
+
+def _plan(plan: PlanSpec, knobs: dict[str, Any]) -> PlanSpec:
+    levels = ShardLevels(
+        params=knobs["weights"], params_again=knobs["weights_again"], gradients=knobs["gradients"],
+        gather_bits=knobs["gather_bits"], reduce_bits=knobs["reduce_bits"],
+    )  # fmt: skip
+    return plan.model_copy(update={"zero": 3, "levels": levels})
+
+
+TECHNIQUE = Technique(
+    id="frontier-zero-topo",
+    family="memory-offload",
+    summary="weights sharded over neighbours, gradients over the node, optimizer state over all; few bits on the way",
+    paper=Paper(
+        "Scaling Large Language Model Training on Frontier with Low-Bandwidth Partitioning",
+        2025,
+        "https://arxiv.org/abs/2501.04266",
+        "Xu and others",
+    ),
+    levels=("plan",),
+    knobs={
+        "weights": Knob(2, 1, 65536, "ranks that weights are cut over; absent: all"),
+        "weights_again": Knob(None, 1, 65536, "ranks of a second copy for backward (ZeRO++); absent: none"),
+        "gradients": Knob(8, 1, 65536, "ranks that gradients are cut over between micro-batches; absent: all"),
+        "gather_bits": Knob(8, doc="of a weight on its way to forward", choices=(4, 8, 16)),
+        "reduce_bits": Knob(4, doc="of a gradient on its way", choices=(4, 8, 16, 32)),
+    },
+    edits=(("plan", "levels"),),
+    applies_to=applies,
+    plan=_plan,
+    saves="scale-out",
+    resource="scale-out",
+    where={"deepspeed": "zero_hpz_partition_size, zero_quantized_weights, zero_quantized_gradients (ZeRO++)"},
+    experiment="frontier_zero_topo",
+    limits=Limits(
+        {
+            "model": "gpt3-6.7b",
+            "cluster": {
+                "device": "mi250x", "nodes": 8, "devices_per_node": 8,
+                "scale_out": {"nics_per_node": 1, "nic_bytes_per_s": "100 Gb/s"},
+            },
+            "training": {"seq_len": 2048, "global_batch": 256, "framework": "deepspeed"},
+            "plan": {"mbs": 1, "zero": 3, "recompute": {"policy": "full"}},
+        },
+        free=merged(
+            {"cluster": {"scale_up": {"id": "free", "family": "generic", "bytes_per_s": 1e16, "latency_s": 0.0}}},
+            {"cluster": {"scale_out": {"nics_per_node": 8, "nic_bytes_per_s": 1e16, "latency_s": 0.0,
+                                       "family": "generic"}}},
+        ),
+        vanishes=0.03,  # conversions to few bits stay
+        pays="peak_memory_allocated_bytes",
+    ),
+)
+
+REGISTRY.add(TECHNIQUE.id, TECHNIQUE)
