@@ -146,3 +146,42 @@ def test_collectives_and_copies_share_a_bus() -> None:
     assert both.step_time_s > alone and both.step_time_s > nvlink.step_time_s
     shown = both.breakdown["exposed offload"] + both.breakdown.get("exposed dp", 0.0)
     assert shown > nvlink.breakdown["exposed offload"]
+
+
+def test_levels_that_cover_all_ranks_are_plain_sharding() -> None:
+    plain = api.simulate_training(STEP, sensitivities=False)
+    same = {"plan": {"levels": {"params": 8, "gradients": 8}}}
+    levels = api.simulate_training(merged(STEP, same), sensitivities=False)
+    assert levels.step_time_s == plain.step_time_s
+    assert levels.peak_memory_allocated_bytes == plain.peak_memory_allocated_bytes
+
+
+def test_levels_trade_memory_for_traffic_between_nodes() -> None:
+    slow = {"cluster": {"nodes": 4, "scale_out": {"nics_per_node": 1, "nic_bytes_per_s": "50 Gb/s"}},
+            "training": {"global_batch": 128}, "plan": {"mbs": 1}}  # fmt: skip
+    times, memory = [], []
+    for levels in (None, {"params_again": 8}, {"params": 8, "gradients": 8}, {"params": 2, "gradients": 8}):
+        found = api.simulate_training(merged(merged(STEP, slow), {"plan": {"levels": levels}}), sensitivities=False)
+        times.append(found.step_time_s)
+        memory.append(found.peak_memory_allocated_bytes)
+    assert times[0] > times[1] > times[2]
+    assert memory[0] < memory[1] < memory[3] and memory[2] < memory[3]
+
+
+def test_few_bits_save_traffic_and_cost_passes_over_memory() -> None:
+    slow = {"cluster": {"nodes": 4, "scale_out": {"nics_per_node": 1, "nic_bytes_per_s": "50 Gb/s"}},
+            "training": {"global_batch": 128}, "plan": {"mbs": 1}}  # fmt: skip
+    few = {"plan": {"levels": {"gather_bits": 8, "reduce_bits": 4}}}
+    step = merged(STEP, slow)
+    wide, narrow = (api.simulate_training(merged(step, x), sensitivities=False).step_time_s for x in ({}, few))
+    assert narrow < 0.8 * wide
+    free = {"cluster": {"scale_up": {"id": "free", "family": "generic", "bytes_per_s": 1e16, "latency_s": 0.0},
+                        "scale_out": {"nics_per_node": 8, "nic_bytes_per_s": 1e16, "latency_s": 0.0}}}  # fmt: skip
+    step = merged(merged(STEP, slow), free)
+    wide, narrow = (api.simulate_training(merged(step, x), sensitivities=False).step_time_s for x in ({}, few))
+    assert narrow > wide
+
+
+def test_levels_divide_the_shard_group() -> None:
+    with pytest.raises(BadInput, match=r"plan\.levels\.params = 3: must divide"):
+        api.simulate_training(merged(STEP, {"plan": {"levels": {"params": 3}}}))

@@ -1,7 +1,7 @@
 """Sharded tensors over several levels of a network: who gathers and scatters among whom, in how many bits.
 
-Sources: Wang et al. 2023 (ZeRO++, arXiv 2306.10209), section 3, for a second copy inside the node and blocks of few bits;
-Xu et al. 2025 (arXiv 2501.04266) for three levels.
+Sources: Wang et al. 2023 (ZeRO++, arXiv 2306.10209), section 3, for a second copy inside the node and blocks of few
+bits; Xu et al. 2025 (arXiv 2501.04266) for three levels.
 """
 
 from __future__ import annotations

@@ -61,6 +61,8 @@ def shares_of(
         problems.add("plan.zero", 3, "shards inside each group, so that each needs two replicas or more")
     if plan.shard_group is not None:
         problems.add("plan.shard_group", plan.shard_group, "must be absent: each group shards over all its replicas")
+    if plan.levels is not None:
+        problems.add("plan.levels", "given", "must be absent on groups of unlike devices")
     batch, mbs, given = training.global_batch, plan.mbs, plan.batch_shares
     if given is None:
         if total and batch % (mbs * total):
@@ -157,6 +159,8 @@ def stages_of(cluster: MixedCluster, plan: PlanSpec, problems: ProblemList) -> l
         problems.add("plan.order", list(plan.order), "must have pp last, so that stages are neighbouring devices")
     if plan.offload.activations or plan.offload.params:
         problems.add("plan.offload", plan.offload, "must leave activations and weights where groups lie along pp")
+    if plan.levels is not None:
+        problems.add("plan.levels", "given", "must be absent on groups of unlike devices")
     each, rest = divmod(cluster.num_devices, plan.pp)
     if rest:
         rule = f"must divide the {cluster.num_devices} devices of all groups: each stage has as many"

@@ -95,8 +95,10 @@ class StagedTraffic(Traffic):
         t, up, out, sm, hbm = self._of_groups("reduce", pieces)
         return t, up, out, sm, hbm
 
-    def gather(self, pieces: npt.ArrayLike) -> tuple[Floats, Floats, Floats, Floats, Floats]:
-        """See `Traffic.gather`."""
+    def gather(
+        self, pieces: npt.ArrayLike, *, again: bool = False
+    ) -> tuple[Floats, Floats, Floats, Floats, Floats]:
+        """See `Traffic.gather`; levels are refused here, so that both directions are alike."""
         t, up, out, sm, hbm = self._of_groups("gather", pieces)
         return t, up, out, sm, hbm
 

@@ -16,7 +16,8 @@ from windtunnel.techniques.published.zero import applies
 
 def _plan(plan: PlanSpec, knobs: dict[str, Any]) -> PlanSpec:
     levels = ShardLevels(
-        params=knobs["weights"], params_again=knobs["weights_again"], gradients=knobs["gradients"],
+        params=knobs["weights"] or None, params_again=knobs["weights_again"] or None,
+        gradients=knobs["gradients"] or None,
         gather_bits=knobs["gather_bits"], reduce_bits=knobs["reduce_bits"],
     )  # fmt: skip
     return plan.model_copy(update={"zero": 3, "levels": levels})
@@ -34,9 +35,9 @@ TECHNIQUE = Technique(
     ),
     levels=("plan",),
     knobs={
-        "weights": Knob(2, 1, 65536, "ranks that weights are cut over; absent: all"),
-        "weights_again": Knob(None, 1, 65536, "ranks of a second copy for backward (ZeRO++); absent: none"),
-        "gradients": Knob(8, 1, 65536, "ranks that gradients are cut over between micro-batches; absent: all"),
+        "weights": Knob(2, 0, 65536, "ranks that weights are cut over; 0: all"),
+        "weights_again": Knob(0, 0, 65536, "ranks of a second copy for backward (ZeRO++); 0: none"),
+        "gradients": Knob(8, 0, 65536, "ranks that gradients are cut over between micro-batches; 0: all"),
         "gather_bits": Knob(8, doc="of a weight on its way to forward", choices=(4, 8, 16)),
         "reduce_bits": Knob(4, doc="of a gradient on its way", choices=(4, 8, 16, 32)),
     },
