@@ -70,6 +70,9 @@ class ResolvedPlan:
     gather_block: float = 0.0
     """ZeRO-3: micro-batches that one gather of a chunk serves, on average; 0 where gathers are not by block."""
 
+    join_branches: bool = False
+    """Whether attention and feed-forward of parallel blocks share their tensor-parallel exchanges."""
+
     @property
     def expert_dp(self) -> int:
         """Replicas of each expert."""
@@ -238,6 +241,7 @@ def resolve(
         tuple(layers) * copies, plan.order, behaviour.tp_regather, behaviour.tp_bulk_overlap and over.tp is None,
         tuple(sorted(plan.collectives.items())), plan.collective_library, copies,
         plan.expert_tokens, plan.sequence_groups, plan.levels if zero == 3 else None,
+        join_branches=bool(plan.join_branches),
     )  # fmt: skip
 
 

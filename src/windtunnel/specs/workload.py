@@ -67,6 +67,8 @@ class TrainingSpec(Spec):
     dropout: bool | None = None
     padded_vocab: bool = True
     float8_all_gather: bool = False
+    input_s: float = Field(default=0.0, ge=0)
+    """Seconds of a step in which devices wait for its batch: reading, tokenising, copies of one node's loaders."""
     gradient_accumulation_sync: bool = True
     """FSDP: whether every micro-batch reduces gradients (no `no_sync`)."""
     expandable_segments: bool | None = None

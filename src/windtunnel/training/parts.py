@@ -15,6 +15,7 @@ from windtunnel.graph import STYLES, Batch, Block, Kind, ModelGraph, Operator, S
 from windtunnel.network.coefficients import NetworkCoefficients
 from windtunnel.network.groups import GroupPlacement, Mesh
 from windtunnel.network.model import NetworkModel
+from windtunnel.parallel.branches import is_parallel, one_exchange
 from windtunnel.parallel.context import context_parallel
 from windtunnel.parallel.expert import FUSED_DISPATCHERS, expert_parallel
 from windtunnel.parallel.precision import MATRIX_FORMAT, Recipe, kept_bytes_scale, quantised_gathers, recipe
@@ -31,6 +32,7 @@ from windtunnel.specs.workload import LoraSpec, TrainingSpec
 from windtunnel.techniques.base import Applied
 from windtunnel.training.host import host_work
 from windtunnel.training.known import BlockCost, BlockSum, Known, Priced
+from windtunnel.training.replicas import replicas_of
 from windtunnel.training.unshard import add_copies, copy_bytes
 
 Floats = npt.NDArray[np.float64]
@@ -132,6 +134,8 @@ def local_block(
 ) -> list[Operator]:
     """Operators of one rank: tensor, expert and context passes in their fixed order."""
     operators = tensor_parallel(block, plan, float(model.hidden_size), tokens)
+    if plan.join_branches and is_parallel(block):
+        operators = one_exchange(operators)
     operators = expert_parallel(
         operators, plan, hidden=float(model.hidden_size), imbalance=expert_imbalance(training, plan),
         fused_experts=bool(training.fused_experts),
@@ -235,24 +239,6 @@ def build_parts(
         found, techniques=tuple(techniques), mesh=mesh, dp_place=replicas_of(mesh, plan),
         expert_dp_place=mesh.strided(max(plan.expert_dp, 1), plan.ep * plan.etp),
     )  # fmt: skip
-
-
-def replicas_of(mesh: Mesh, plan: ResolvedPlan) -> GroupPlacement:
-    """Ranks that hold the same parameters: data and context parallel ones, of every copy that a pipeline holds.
-
-    The other copy of a part sits at the mirrored stage; where stages are further apart than a scale-up domain, so are
-    the two halves of the group.
-    """
-    place = mesh.placement("cp", "dp")
-    if plan.copies == 1:
-        return place
-    if mesh.strides["pp"] * plan.pp <= mesh.domain:
-        inside = place.ranks_per_domain * plan.copies
-        return replace(
-            place, size=place.size * plan.copies, ranks_per_domain=inside,
-            groups_per_domain=np.maximum(place.groups_per_domain / plan.copies, 1.0),
-        )  # fmt: skip
-    return replace(place, size=place.size * plan.copies, num_domains=place.num_domains * plan.copies)
 
 
 def _price(

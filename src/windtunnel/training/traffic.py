@@ -259,7 +259,7 @@ class Traffic:
         slower = np.array([optimizer_time_s(self.cluster.device, coefficients, x * (1 - away), per) for x in per_stage])
         if away and not spelt_out(offload):
             slower = np.maximum(slower, per_stage * away * self.host_update().seconds(offload))
-        return slower + coefficients.step_overhead_s
+        return slower + coefficients.step_overhead_s + self.training.input_s
 
 
 @dataclass(frozen=True, slots=True)
