@@ -1,7 +1,7 @@
 """Attention and feed-forward side by side: one gather and one reduction of the tensor axis for both branches.
 
 Both read one norm's output, and their partial sums are added before they are reduced, so that a layer has half of the
-exchanges. Source: Jiang et al. 2024 (MegaScale, arXiv 2402.15627), section 3.1; the block is Wang and Komatsuzaki's (2021).
+exchanges. Source: Jiang et al. 2024 (MegaScale, arXiv 2402.15627), section 3.1; the block is GPT-J's (2021).
 """
 
 from __future__ import annotations

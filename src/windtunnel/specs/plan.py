@@ -155,8 +155,8 @@ class PlanSpec(Spec):
     reshard_after_forward: bool | None = None
     """ZeRO-3: gather again for backward (absent: yes without a pipeline)."""
     join_branches: bool | None = None
-    """Blocks whose attention and feed-forward network share a norm (`parallel_block`): one gather and one reduction of the
-    tensor axis for both (absent: no)."""
+    """Blocks whose attention and feed-forward network share a norm (`parallel_block`): one gather and one reduction of
+    the tensor axis for both (absent: no)."""
     gather_per_block: bool | None = None
     """ZeRO-3 in a pipeline: gather a chunk once for the micro-batches that pass it one after the other, and reduce its
     gradients once for them (absent: no). Two gathered chunks are kept, one in each direction."""

@@ -58,7 +58,7 @@ def _applies(scenario: Scenario) -> str | None:
 TECHNIQUE = Technique(
     id="megascale",
     family="train-parallel",
-    summary="parallel blocks, windowed attention, overlap on every axis, a larger batch and asynchronous input, each a switch",
+    summary="parallel blocks, windowed attention, overlap on every axis, larger batch, asynchronous input: switches",
     paper=Paper(
         "MegaScale: Scaling Large Language Model Training to More Than 10,000 GPUs",
         2024,
