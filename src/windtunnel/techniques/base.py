@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from windtunnel.program.segment import Segment
     from windtunnel.schedules import InstructionTable, ScheduleCosts, ScheduleLimits
     from windtunnel.specs.cluster import ClusterSpec
+    from windtunnel.specs.model import ModelSpec
     from windtunnel.specs.plan import PlanSpec
     from windtunnel.specs.scenario import Scenario
     from windtunnel.specs.serving import ServingSpec
@@ -34,7 +35,7 @@ LEVELS: tuple[Level, ...] = ("plan", "graph", "segment", "pair", "schedule", "st
 """The order in which passes run."""
 
 HOOKS: Mapping[str, tuple[Level, ...]] = {
-    "plan": ("plan", "schedule"), "workload": ("plan",), "cluster": ("plan",), "graph": ("graph",),
+    "plan": ("plan", "schedule"), "decide": ("plan",), "workload": ("plan",), "cluster": ("plan",), "graph": ("graph",),
     "segment": ("segment",), "pair": ("pair",), "schedule": ("schedule",), "step": ("step",),
 }  # fmt: skip
 """Training hook → levels that it acts at; a `plan` hook may choose the schedule."""
@@ -154,6 +155,9 @@ class Technique:
     """Level plan: settings of the training section. Twice must be the same as once."""
     cluster: Callable[[ClusterSpec, dict[str, Any]], ClusterSpec] | None = None
     """Level plan: another device variant or network."""
+    decide: Callable[[PlanSpec, ModelSpec, ClusterSpec, TrainingSpec, dict[str, Any]], PlanSpec] | None = None
+    """Level plan: what depends on the model or the cluster, groups of unlike devices among them. Twice must be the same
+    as once; runs before the `plan` hooks, and not for the candidates of a search."""
     pair: Callable[[Segment, Segment, ClusterSpec, dict[str, Any]], Segment | None] | None = None
     """Launches of a forward and of a backward that a schedule runs as a unit (`InstructionTable.joined`) → one segment
     of both, with the same work and any number of streams (collectives on `comm`, `comm:…`); None: kernels in turn.
@@ -212,6 +216,12 @@ class Applied:
         """Plan-level part."""
         plan = self.technique.plan(plan, self.knobs) if self.technique.plan else plan
         return selected.on_plan(self.technique.selects, plan, self.knobs)
+
+    def on_decision(
+        self, plan: PlanSpec, model: ModelSpec, cluster: ClusterSpec, training: TrainingSpec
+    ) -> PlanSpec:
+        """Plan-level part that looks at the model and the cluster."""
+        return self.technique.decide(plan, model, cluster, training, self.knobs) if self.technique.decide else plan
 
     def on_workload(self, training: TrainingSpec) -> TrainingSpec:
         """Plan-level part that rewrites the training section."""

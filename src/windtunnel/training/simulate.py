@@ -96,6 +96,8 @@ def prepare(
     Raises:
         BadInput: everything wrong with the plan, at once.
     """
+    for technique in techniques:
+        plan = technique.on_decision(plan, model, cluster, training)
     if isinstance(cluster, MixedCluster):
         from windtunnel.specs.batches import refuse_lengths
         from windtunnel.training.mixed import prepare_mixed

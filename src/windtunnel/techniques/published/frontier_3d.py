@@ -1,0 +1,63 @@
+"""Frontier's 3D recipe: tensor parallelism stays on the fast tiers of a node, the rest goes to stages and replicas.
+
+What it costs: a pipeline's bubble and hops where tensor-parallel ranks were, fewer ranks that share a layer's memory.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from windtunnel.specs.plan import PlanSpec
+from windtunnel.specs.scenario import Scenario
+from windtunnel.techniques import REGISTRY
+from windtunnel.techniques.base import Knob, Limits, Paper, Technique
+
+
+def _plan(plan: PlanSpec, knobs: dict[str, Any]) -> PlanSpec:
+    update: dict[str, Any] = {"zero": max(plan.zero, 1)} if knobs["shard_optimizer"] else {}
+    most = knobs["most_tp"]
+    if plan.tp > most and plan.tp % most == 0:
+        update |= {"tp": most, "pp": plan.pp * (plan.tp // most)}
+    return plan.model_copy(update=update)
+
+
+def _applies(scenario: Scenario) -> str | None:
+    if scenario.training is None:
+        return "it acts on training steps"
+    inside = scenario.plan.tp <= 8 and scenario.plan.zero > 0
+    return "tensor parallelism is inside the node and the optimizer is sharded" if inside else None
+
+
+TECHNIQUE = Technique(
+    id="frontier-3d",
+    family="train-parallel",
+    summary="keep tensor parallelism inside the node, put the rest into stages, shard the optimizer",
+    paper=Paper(
+        "Optimizing Distributed Training on Frontier for Large Language Models", 2023,
+        "https://arxiv.org/abs/2312.12705", "Dash, Lyngaas, Yin and others", "ISC 2024",
+    ),
+    levels=("plan",),
+    knobs={
+        "most_tp": Knob(8, 1, 1024, "tensor-parallel ranks that the fast tiers hold"),
+        "shard_optimizer": Knob(True, doc="ZeRO-1 over the replicas"),
+    },
+    edits=(("plan", "layout"),),
+    applies_to=_applies,
+    plan=_plan,
+    saves="scale-out",
+    where={"megatron_deepspeed": "--tensor-model-parallel-size, --pipeline-model-parallel-size, zero stage 1"},
+    experiment="frontier_3d",
+    limits=Limits(
+        {
+            "model": "gpt3-6.7b",
+            "cluster": {"device": "mi250x", "nodes": 8, "devices_per_node": 8},
+            "training": {"seq_len": 2048, "global_batch": 64, "framework": "megatron_deepspeed"},
+            "plan": {"tp": 16, "pp": 2, "mbs": 1, "zero": 1, "overlap": {"tp": False}},
+        },
+        free={"plan": {"tp": 8, "pp": 4}},  # the layout that it chooses
+        costly_scenario={"training": {"global_batch": 2}},  # the bubble of a deeper pipeline
+        costly={"most_tp": 1},
+    ),
+)  # fmt: skip
+
+REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

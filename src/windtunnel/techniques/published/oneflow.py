@@ -1,0 +1,107 @@
+"""OneFlow: every tensor has a signature (split, broadcast, partial), and the cheapest exchanges join them.
+
+The tensor axis takes the size whose signatures cost the least exchanges in a step: split tokens exchange gradients of
+weights once a step, split weights exchange activations in every micro-batch. What it costs: memory where tokens are
+split, since every rank has the whole layer.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from windtunnel import graph
+from windtunnel.graph import Batch
+from windtunnel.network.model import NetworkModel
+from windtunnel.network.groups import GroupPlacement, placement
+from windtunnel.parallel.sharding import B, COLUMN, DATA, HEADS, PRODUCT, ROW, ROWS, Node, chain_of, cheapest
+from windtunnel.specs.cluster import ClusterSpec, MixedCluster
+from windtunnel.specs.model import ModelSpec
+from windtunnel.specs.plan import PlanSpec
+from windtunnel.specs.scenario import Scenario
+from windtunnel.specs.workload import TrainingSpec
+from windtunnel.techniques import REGISTRY
+from windtunnel.techniques.base import Knob, Limits, Paper, Technique
+
+
+def exchange_s(plan: PlanSpec, model: ModelSpec, cluster: ClusterSpec, training: TrainingSpec, tp: int) -> float:
+    """Seconds of the cheapest exchanges of one step with a tensor axis of `tp` ranks, all stages of a replica."""
+    replicas = max(cluster.num_devices // (tp * plan.pp * plan.cp), 1)
+    micro_batches = max(training.global_batch // (plan.mbs * replicas), 1)
+    network = NetworkModel(cluster)
+    block = next(iter(graph.build(model, Batch.train(plan.mbs, training.seq_len)).blocks.values()))
+    chain = chain_of(block)
+
+    def seconds(place: GroupPlacement, operation: str, nbytes: float) -> float:
+        return 0.0 if float(place.size) == 1 else float(network.collective(operation, nbytes, place).alone_s)
+
+    layers = len(model.layer_kinds()) / plan.pp
+    split = [Node(n.name, _along_weights(n), n.out_bytes) for n in chain]
+    inner = placement(tp, 1, cluster.scale_up_domain)
+    total = micro_batches * sum(x.seconds for x in cheapest(split, partial(seconds, inner), B)) if tp > 1 else 0.0
+    outer = placement(replicas, tp * plan.cp, cluster.scale_up_domain)
+    rows = [Node(n.name, (DATA,), n.out_bytes, n.weight_bytes / tp) for n in chain]
+    return layers * (total + sum(x.seconds for x in cheapest(rows, partial(seconds, outer), ROWS)))
+
+
+def _along_weights(node: Node) -> tuple[Any, ...]:
+    """Signatures that cut work without cutting tokens."""
+    if node.options == PRODUCT:
+        return (COLUMN, ROW)
+    return tuple(s for s in node.options if s.x != ROWS) or (HEADS,)
+
+
+def _decide(
+    plan: PlanSpec, model: ModelSpec, cluster: ClusterSpec, training: TrainingSpec, knobs: dict[str, Any]
+) -> PlanSpec:
+    if isinstance(cluster, MixedCluster):
+        return plan
+    sizes = [
+        tp
+        for tp in range(1, min(knobs["most"], cluster.devices_per_node) + 1)
+        if cluster.devices_per_node % tp == 0 and model.num_attention_heads % tp == 0
+        and cluster.num_devices % (tp * plan.pp * plan.cp) == 0
+        and training.global_batch % (plan.mbs * cluster.num_devices // (tp * plan.pp * plan.cp)) == 0
+    ]  # fmt: skip
+    if plan.tp not in sizes:
+        sizes.append(plan.tp)
+    best = min(sizes, key=lambda tp: (exchange_s(plan, model, cluster, training, tp), tp != plan.tp))
+    return plan.model_copy(update={"tp": best, "dp": "auto"})
+
+
+def _applies(scenario: Scenario) -> str | None:
+    return None if scenario.training is not None else "it acts on training steps"
+
+
+TECHNIQUE = Technique(
+    id="oneflow",
+    family="train-parallel",
+    summary="choose how tensors are split by the cheapest exchanges between their signatures",
+    paper=Paper(
+        "OneFlow: Redesign the Distributed Deep Learning Framework from Scratch", 2021,
+        "https://arxiv.org/abs/2110.15032", "Yuan, Li, Cheng and others",
+    ),
+    levels=("plan",),
+    status="partial",
+    knobs={"most": Knob(8, 1, 1024, "largest tensor axis that is looked at; never larger than a node")},
+    edits=(("plan", "layout"),),
+    applies_to=_applies,
+    decide=_decide,
+    saves="scale-up",
+    missing="another signature for every operator of a plan (one for all products here); actors with bounded registers",
+    limits=Limits(
+        {
+            "model": "gpt3-1.3b",
+            "cluster": {
+                "device": "v100-sxm-32gb", "nodes": 1, "devices_per_node": 8,
+                "scale_up": {"id": "slow", "family": "generic", "bytes_per_s": 20e9, "latency_s": 5e-6},
+            },
+            "training": {"seq_len": 2048, "global_batch": 64, "precision": "fp16", "framework": "generic"},
+            "plan": {"tp": 8, "mbs": 4, "zero": 0},
+        },
+        free={"plan": {"tp": 1}},  # as it would have it
+        pays="peak_memory_allocated_bytes",
+    ),
+)  # fmt: skip
+
+REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

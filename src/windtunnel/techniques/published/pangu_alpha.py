@@ -1,0 +1,67 @@
+"""PanGu-α: five axes in one plan: data, operators, stages, optimizer state and rematerialisation.
+
+Operators are split inside a server, stages and replicas across servers. What it costs: forwards that run again, the
+pipeline's bubble.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from windtunnel.specs.plan import PlanSpec, Recompute
+from windtunnel.specs.scenario import Scenario
+from windtunnel.techniques import REGISTRY
+from windtunnel.techniques.base import Knob, Limits, Paper, Technique
+
+
+def _plan(plan: PlanSpec, knobs: dict[str, Any]) -> PlanSpec:
+    update: dict[str, Any] = {"tp": knobs["operators"], "pp": knobs["stages"], "order": ("tp", "cp", "ep", "dp", "pp")}
+    if knobs["stages"] == 1:
+        update["vpp"] = 1
+    if knobs["optimizer"]:
+        update["zero"] = max(plan.zero, 1)
+    if knobs["rematerialise"] != "none":
+        update["recompute"] = Recompute(policy=knobs["rematerialise"])
+    return plan.model_copy(update=update)
+
+
+def _applies(scenario: Scenario) -> str | None:
+    return None if scenario.training is not None else "it acts on training steps"
+
+
+TECHNIQUE = Technique(
+    id="pangu-alpha",
+    family="train-parallel",
+    summary="five axes: operators inside a server, stages and replicas across, optimizer sharded, layers rematerialised",
+    paper=Paper(
+        "PanGu-α: Large-scale Autoregressive Pretrained Chinese Language Models with Auto-parallel Computation", 2021,
+        "https://arxiv.org/abs/2104.12369", "Zeng, Ren, Su and others",
+    ),
+    levels=("plan",),
+    status="partial",
+    knobs={
+        "operators": Knob(8, 1, 1024, "ranks that split one operator (tp), neighbours in a server"),
+        "stages": Knob(4, 1, 256, "pipeline stages, across servers"),
+        "optimizer": Knob(True, doc="optimizer state sharded over replicas (ZeRO-1)"),
+        "rematerialise": Knob("full", choices=("none", "selective", "full"), doc="what runs again in backward"),
+    },
+    edits=(("plan", "layout"), ("plan", "recompute")),
+    applies_to=_applies,
+    plan=_plan,
+    saves="memory",
+    missing="its planner (sizes are knobs); the Ascend 910 of the paper is not in the catalogue, its successors are",
+    limits=Limits(
+        {
+            "model": "gpt3-13b",
+            "cluster": {"device": "ascend-910b", "nodes": 4, "devices_per_node": 8},
+            "training": {"seq_len": 1024, "global_batch": 64, "framework": "generic"},
+            "plan": {"mbs": 1, "zero": 0},
+        },
+        measure="peak_memory_allocated_bytes",
+        free={"plan": {"tp": 8, "pp": 4, "zero": 1, "recompute": {"policy": "full"}}},  # as it would have it
+        pays="step_time_s",
+        repeats_work=True,
+    ),
+)  # fmt: skip
+
+REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

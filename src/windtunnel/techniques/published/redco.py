@@ -1,0 +1,79 @@
+"""Redco: two rules on the shapes of weights decide how every layer is split over the tensor axis.
+
+Products are taken in pairs, the first split by outputs, the second by inputs, so that each pair needs one all-reduce.
+Where the rules give those pairs (`parallel.sharding.two_rules`), the plan is that of hand-written tensor parallelism.
+What it costs: an exchange a pair in every layer, forward and backward.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from windtunnel import graph
+from windtunnel.graph import Batch
+from windtunnel.parallel.sharding import COLUMN, ROW, chain_of, two_rules
+from windtunnel.specs.cluster import ClusterSpec
+from windtunnel.specs.model import ModelSpec
+from windtunnel.specs.plan import PlanSpec
+from windtunnel.specs.scenario import Scenario
+from windtunnel.specs.workload import TrainingSpec
+from windtunnel.techniques import REGISTRY
+from windtunnel.techniques.base import Knob, Limits, Paper, Technique
+
+_HAND = {"qkv": COLUMN, "proj": ROW, "fc1": COLUMN, "fc2": ROW}
+
+
+def matches(model: ModelSpec) -> bool:
+    """Whether the rules split every dense block as hand-written tensor parallelism does."""
+    blocks = graph.build(model, Batch.train(1, 128)).blocks
+    for block in blocks.values():
+        rules = two_rules(chain_of(block))
+        known = {name: rule for name, rule in rules.items() if name in _HAND}
+        if not known or any(_HAND[name] is not rule for name, rule in known.items()):
+            return False
+    return True
+
+
+def _decide(
+    plan: PlanSpec, model: ModelSpec, cluster: ClusterSpec, training: TrainingSpec, knobs: dict[str, Any]
+) -> PlanSpec:
+    if model.num_attention_heads % knobs["mesh"] or not matches(model):
+        return plan
+    return plan.model_copy(update={"tp": knobs["mesh"]})
+
+
+def _applies(scenario: Scenario) -> str | None:
+    return None if scenario.training is not None else "it acts on training steps"
+
+
+TECHNIQUE = Technique(
+    id="redco",
+    family="train-parallel",
+    summary="split weights by two rules on their shapes: pairs by outputs and by inputs, one all-reduce a pair",
+    paper=Paper(
+        "Redco: A Lightweight Tool to Automate Distributed Training of LLMs on Any GPU/TPUs", 2023,
+        "https://arxiv.org/abs/2310.16355", "Tan, Zhu, Li and others",
+    ),
+    levels=("plan",),
+    status="partial",
+    knobs={"mesh": Knob(8, 1, 1024, "ranks of the tensor axis")},
+    edits=(("plan", "layout"),),
+    applies_to=_applies,
+    decide=_decide,
+    saves="replicated state",
+    resource="memory",
+    missing="pipelines of its own; blocks with experts or recurrence, for which it leaves the plan as it is",
+    limits=Limits(
+        {
+            "model": "facebook/opt-66b",
+            "cluster": {"device": "a100-sxm-80gb", "nodes": 1, "devices_per_node": 8},
+            "training": {"seq_len": 2048, "global_batch": 8, "framework": "jax"},
+            "plan": {"mbs": 1, "zero": 1},
+        },
+        measure="peak_memory_allocated_bytes",
+        free={"plan": {"tp": 8}},  # cut already
+        pays="step_time_s",
+    ),
+)  # fmt: skip
+
+REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

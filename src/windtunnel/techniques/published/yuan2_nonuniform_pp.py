@@ -1,0 +1,62 @@
+"""Yuan 2.0: stages of unequal layers and a sharded optimizer instead of tensor parallelism.
+
+The stages at both ends hold fewer layers, since embedding and loss count. What it costs: memory, since layers are whole
+on every rank, and gradients of whole layers between replicas.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from windtunnel.specs.plan import PlanSpec
+from windtunnel.specs.scenario import Scenario
+from windtunnel.techniques import REGISTRY
+from windtunnel.techniques.base import Knob, Limits, Paper, Technique
+
+
+def _plan(plan: PlanSpec, knobs: dict[str, Any]) -> PlanSpec:
+    update: dict[str, Any] = {"tp": 1, "dp": "auto", "sp": None, "zero": max(plan.zero, 1)}
+    if knobs["uneven"] and plan.stage_layers is None and plan.pp > 1:
+        update |= {"embedding_as_layer": True, "loss_as_layer": True}
+    return plan.model_copy(update=update)
+
+
+def _applies(scenario: Scenario) -> str | None:
+    if scenario.training is None:
+        return "it acts on training steps"
+    return None if scenario.plan.tp > 1 or scenario.plan.pp > 1 else "there is neither a pipeline nor a tensor axis"
+
+
+TECHNIQUE = Technique(
+    id="yuan2-nonuniform-pp",
+    family="train-parallel",
+    summary="unequal stages and a sharded optimizer instead of tensor parallelism, for slow links inside servers",
+    paper=Paper(
+        "YUAN 2.0: A Large Language Model with Localized Filtering-based Attention", 2023,
+        "https://arxiv.org/abs/2311.15786", "Wu, Zhao, Wang and others",
+    ),
+    levels=("plan",),
+    status="partial",
+    knobs={"uneven": Knob(True, doc="embedding and loss count as a layer each when layers are split over stages")},
+    edits=(("plan", "layout"),),
+    applies_to=_applies,
+    plan=_plan,
+    saves="scale-up",
+    where={"megatron": "--account-for-embedding-in-pipeline-split, --account-for-loss-in-pipeline-split"},
+    missing="its loss computed in blocks; the abstract has no figure to test, so there is no experiment",
+    limits=Limits(
+        {
+            "model": "gpt3-6.7b",
+            "cluster": {
+                "device": "a100-sxm-80gb", "nodes": 4, "devices_per_node": 8,
+                "scale_up": {"id": "slow", "family": "generic", "bytes_per_s": 20e9, "latency_s": 5e-6},
+            },
+            "training": {"seq_len": 4096, "global_batch": 128, "framework": "megatron_2022"},
+            "plan": {"tp": 8, "pp": 4, "mbs": 1, "overlap": {"tp": False}},
+        },
+        free={"plan": {"tp": 1, "pp": 4, "embedding_as_layer": True, "loss_as_layer": True}},  # as it would have it
+        pays="peak_memory_allocated_bytes",
+    ),
+)  # fmt: skip
+
+REGISTRY.add(TECHNIQUE.id, TECHNIQUE)
