@@ -136,7 +136,7 @@ def resolve(
                 f"tp · pp · cp · dp = {dp * inner} must equal the {devices} devices; use auto or {devices // inner}",
             )  # fmt: skip
     if plan.batch_shares is not None:
-        problems.add("plan.batch_shares", list(plan.batch_shares), "needs groups of unlike devices (cluster.groups)")
+        problems.add("plan.batch_shares", plan.batch_shares, "needs groups of unlike devices (cluster.groups)")
     per_step = plan.mbs * dp
     if dp * inner == devices and training.global_batch % per_step:
         low, high = nearest_divisors(per_step, training.global_batch)

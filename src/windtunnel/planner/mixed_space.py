@@ -210,7 +210,8 @@ def _layout(
                 known[m] = schedule.check(pp, m, vpp) is None
             return known[m]
 
-        ways = [s for s in _sums(parts, quanta) if given.batch_shares in (None, s) and all(runs(n) for n in s)]
+        any_ = given.batch_shares in (None, "balanced")
+        ways = [s for s in _sums(parts, quanta) if (any_ or given.batch_shares == s) and all(runs(n) for n in s)]
         m = 0
     else:
         each = tp * cp * dp

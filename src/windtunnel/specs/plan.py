@@ -184,8 +184,9 @@ class PlanSpec(Spec):
     group_axis: Literal["dp", "pp"] = "dp"
     """On a cluster of unlike groups, the axis that crosses them: dp, every group runs whole replicas; pp, every group
     runs consecutive stages."""
-    batch_shares: tuple[Count, ...] | None = None
-    """Micro-batches per replica and step in each group, where groups lie along dp; absent: the same in all."""
+    batch_shares: tuple[Count, ...] | Literal["balanced"] | None = None
+    """Micro-batches per replica and step in each group, where groups lie along dp; absent: the same in all; `balanced`:
+    by what a micro-batch takes on each."""
 
     @field_validator("order")
     @classmethod

@@ -37,6 +37,11 @@ def prepare_mixed(
     if schedule in schedules.list_ids() and schedules.describe(schedule).copies > 1:
         problems.add("plan.schedule", schedule, "holds two copies of the model, which needs devices that are alike")
         problems.raise_if_any()
+    if plan.batch_shares == "balanced" and plan.group_axis == "dp":
+        from windtunnel.training.shares import with_balanced_shares
+
+        args = (model, cluster, training, plan, techniques, problems, coefficient_overrides, known)
+        plan = with_balanced_shares(*args)
     run = _stages if plan.group_axis == "pp" else _replicas
     return run(model, cluster, training, plan, techniques, problems, coefficient_overrides, known)
 
@@ -63,7 +68,8 @@ def shares_of(
         problems.add("plan.shard_group", plan.shard_group, "must be absent: each group shards over all its replicas")
     if plan.levels is not None:
         problems.add("plan.levels", "given", "must be absent on groups of unlike devices")
-    batch, mbs, given = training.global_batch, plan.mbs, plan.batch_shares
+    batch, mbs = training.global_batch, plan.mbs
+    given = None if plan.batch_shares == "balanced" else plan.batch_shares
     if given is None:
         if total and batch % (mbs * total):
             problems.add(
@@ -154,7 +160,7 @@ def stages_of(cluster: MixedCluster, plan: PlanSpec, problems: ProblemList) -> l
     """Stages of each group; None, with problems, where the devices of a group are not a whole number of stages."""
     before = len(problems)
     if plan.batch_shares is not None:
-        problems.add("plan.batch_shares", list(plan.batch_shares), "is for groups along dp, and group_axis is pp")
+        problems.add("plan.batch_shares", plan.batch_shares, "is for groups along dp, and group_axis is pp")
     if plan.order[-1] != "pp" and (plan.order[-1] != "ep" or plan.order[-2] != "pp"):
         problems.add("plan.order", list(plan.order), "must have pp last, so that stages are neighbouring devices")
     if plan.offload.activations or plan.offload.params:

@@ -41,7 +41,7 @@ TECHNIQUE = Technique(
         "most_tp": Knob(8, 1, 1024, "tensor-parallel ranks that the fast tiers hold"),
         "shard_optimizer": Knob(True, doc="ZeRO-1 over the replicas"),
     },
-    edits=(("plan", "layout"),),
+    edits=(("plan", "layout"), ("plan", "experts")),
     applies_to=_applies,
     plan=_plan,
     saves="scale-out",

@@ -12,9 +12,9 @@ from typing import Any
 
 from windtunnel import graph
 from windtunnel.graph import Batch
-from windtunnel.network.model import NetworkModel
 from windtunnel.network.groups import GroupPlacement, placement
-from windtunnel.parallel.sharding import B, COLUMN, DATA, HEADS, PRODUCT, ROW, ROWS, Node, chain_of, cheapest
+from windtunnel.network.model import NetworkModel
+from windtunnel.parallel.sharding import COLUMN, DATA, HEADS, PRODUCT, ROW, ROWS, B, Node, chain_of, cheapest
 from windtunnel.specs.cluster import ClusterSpec, MixedCluster
 from windtunnel.specs.model import ModelSpec
 from windtunnel.specs.plan import PlanSpec
@@ -84,7 +84,7 @@ TECHNIQUE = Technique(
     levels=("plan",),
     status="partial",
     knobs={"most": Knob(8, 1, 1024, "largest tensor axis that is looked at; never larger than a node")},
-    edits=(("plan", "layout"),),
+    edits=(("plan", "layout"), ("plan", "experts")),
     applies_to=_applies,
     decide=_decide,
     saves="scale-up",
@@ -96,7 +96,9 @@ TECHNIQUE = Technique(
                 "device": "v100-sxm-32gb", "nodes": 1, "devices_per_node": 8,
                 "scale_up": {"id": "slow", "family": "generic", "bytes_per_s": 20e9, "latency_s": 5e-6},
             },
-            "training": {"seq_len": 2048, "global_batch": 64, "precision": "fp16", "framework": "generic"},
+            "training": {
+                "seq_len": 2048, "global_batch": 64, "precision": "fp16", "framework": "generic", "padded_vocab": False
+            },
             "plan": {"tp": 8, "mbs": 4, "zero": 0},
         },
         free={"plan": {"tp": 1}},  # as it would have it

@@ -32,7 +32,7 @@ def _applies(scenario: Scenario) -> str | None:
 TECHNIQUE = Technique(
     id="pangu-alpha",
     family="train-parallel",
-    summary="five axes: operators inside a server, stages and replicas across, optimizer sharded, layers rematerialised",
+    summary="operators split inside a server, stages and replicas across, optimizer sharded, layers rematerialised",
     paper=Paper(
         "PanGu-α: Large-scale Autoregressive Pretrained Chinese Language Models with Auto-parallel Computation", 2021,
         "https://arxiv.org/abs/2104.12369", "Zeng, Ren, Su and others",
@@ -45,7 +45,7 @@ TECHNIQUE = Technique(
         "optimizer": Knob(True, doc="optimizer state sharded over replicas (ZeRO-1)"),
         "rematerialise": Knob("full", choices=("none", "selective", "full"), doc="what runs again in backward"),
     },
-    edits=(("plan", "layout"), ("plan", "recompute")),
+    edits=(("plan", "layout"), ("plan", "experts"), ("plan", "recompute")),
     applies_to=_applies,
     plan=_plan,
     saves="memory",

@@ -57,7 +57,7 @@ TECHNIQUE = Technique(
     levels=("plan",),
     status="partial",
     knobs={"mesh": Knob(8, 1, 1024, "ranks of the tensor axis")},
-    edits=(("plan", "layout"),),
+    edits=(("plan", "layout"), ("plan", "experts")),
     applies_to=_applies,
     decide=_decide,
     saves="replicated state",
@@ -67,7 +67,7 @@ TECHNIQUE = Technique(
         {
             "model": "facebook/opt-66b",
             "cluster": {"device": "a100-sxm-80gb", "nodes": 1, "devices_per_node": 8},
-            "training": {"seq_len": 2048, "global_batch": 8, "framework": "jax"},
+            "training": {"seq_len": 2048, "global_batch": 8, "framework": "jax", "padded_vocab": False},
             "plan": {"mbs": 1, "zero": 1},
         },
         measure="peak_memory_allocated_bytes",

@@ -38,7 +38,7 @@ TECHNIQUE = Technique(
     levels=("plan",),
     status="partial",
     knobs={"uneven": Knob(True, doc="embedding and loss count as a layer each when layers are split over stages")},
-    edits=(("plan", "layout"),),
+    edits=(("plan", "layout"), ("plan", "experts")),
     applies_to=_applies,
     plan=_plan,
     saves="scale-up",
@@ -51,7 +51,7 @@ TECHNIQUE = Technique(
                 "device": "a100-sxm-80gb", "nodes": 4, "devices_per_node": 8,
                 "scale_up": {"id": "slow", "family": "generic", "bytes_per_s": 20e9, "latency_s": 5e-6},
             },
-            "training": {"seq_len": 4096, "global_batch": 128, "framework": "megatron_2022"},
+            "training": {"seq_len": 4096, "global_batch": 128, "framework": "megatron_2022", "padded_vocab": False},
             "plan": {"tp": 8, "pp": 4, "mbs": 1, "overlap": {"tp": False}},
         },
         free={"plan": {"tp": 1, "pp": 4, "embedding_as_layer": True, "loss_as_layer": True}},  # as it would have it

@@ -1,0 +1,77 @@
+"""Cephalo: on mixed devices the share of the batch follows speed, apart from the share of the state.
+
+Fast groups run more micro-batches, so that all are done together; state is sharded inside each group. What it costs:
+groups with more micro-batches accumulate longer.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from windtunnel.specs.cluster import ClusterSpec, MixedCluster
+from windtunnel.specs.model import ModelSpec
+from windtunnel.specs.plan import PlanSpec
+from windtunnel.specs.scenario import Scenario
+from windtunnel.specs.workload import TrainingSpec
+from windtunnel.techniques import REGISTRY
+from windtunnel.techniques.base import Knob, Limits, Paper, Technique
+
+
+def _decide(
+    plan: PlanSpec, model: ModelSpec, cluster: ClusterSpec, training: TrainingSpec, knobs: dict[str, Any]
+) -> PlanSpec:
+    if not isinstance(cluster, MixedCluster):
+        return plan
+    update: dict[str, Any] = {"group_axis": "dp", "batch_shares": "balanced"}
+    if knobs["shard_state"]:
+        update["zero"] = 3
+    return plan.model_copy(update=update)
+
+
+def applies(scenario: Scenario) -> str | None:
+    """Both systems for mixed clusters need one."""
+    if scenario.training is None:
+        return "it acts on training steps"
+    groups = getattr(scenario.cluster, "groups", None)
+    return None if groups else "all devices are alike (no cluster.groups)"
+
+
+MIXED = {
+    "model": "gpt3-6.7b",
+    "cluster": {
+        "groups": [
+            {"device": "a100-sxm-80gb", "nodes": 1, "devices_per_node": 8},
+            {"device": "v100-sxm-32gb", "nodes": 1, "devices_per_node": 8},
+        ],
+        "between": {"nics_per_node": 1, "nic_bytes_per_s": "100 Gb/s"},
+    },
+    "training": {"seq_len": 1024, "global_batch": 256, "precision": "fp16", "framework": "fsdp1"},
+    "plan": {"mbs": 1, "zero": 3},
+}
+"""Half of the devices are slower and have less memory."""
+ALIKE = {"cluster": {"groups": [{"device": "a100-sxm-80gb", "nodes": 1, "devices_per_node": 8}] * 2}}
+
+TECHNIQUE = Technique(
+    id="cephalo",
+    family="train-parallel",
+    summary="on mixed devices, shares of the batch by speed and of the state by memory",
+    paper=Paper(
+        "Cephalo: Harnessing Heterogeneous GPU Clusters for Training Transformer Models", 2024,
+        "https://arxiv.org/abs/2411.01075", "Guo, Zhao, Zhou and others",
+    ),
+    levels=("plan",),
+    status="partial",
+    knobs={"shard_state": Knob(True, doc="shard parameters and optimizer inside each group (ZeRO-3)")},
+    edits=(("plan", "groups"),),
+    applies_to=applies,
+    decide=_decide,
+    saves="imbalance",
+    missing="shards of unlike sizes over all groups (each shards its own copy); a micro-batch size for each group",
+    limits=Limits(
+        MIXED,
+        free=ALIKE,
+        costly_scenario={**ALIKE, "plan": {"zero": 0}},  # nothing to balance, and every layer is gathered
+    ),
+)  # fmt: skip
+
+REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

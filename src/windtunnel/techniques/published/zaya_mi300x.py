@@ -1,0 +1,55 @@
+"""ZAYA1's platform: MI300X with one Pollara port a device, as a pack of device, links and network.
+
+Sizes of products and messages are priced by the device's and the network's own curves, so that a model can be sized to
+them. What it costs: watts of a larger board.
+"""
+
+from __future__ import annotations
+
+from windtunnel.specs.cluster import ClusterRef
+from windtunnel.specs.scenario import Scenario
+from windtunnel.techniques import REGISTRY
+from windtunnel.techniques.base import Knob, Limits, Paper, Technique
+
+
+def _applies(scenario: Scenario) -> str | None:
+    if scenario.training is None:
+        return "it acts on training steps"
+    own = isinstance(scenario.cluster, ClusterRef) and scenario.cluster.device == "mi300x"
+    return "the devices are MI300X already" if own else None
+
+
+TECHNIQUE = Technique(
+    id="zaya-mi300x",
+    family="train-parallel",
+    summary="the platform that trained ZAYA1: MI300X, its links, and a 400 Gb/s Pollara port a device",
+    paper=Paper(
+        "Training Foundation Models on a Full-Stack AMD Platform: Compute, Networking, and System Design", 2025,
+        "https://arxiv.org/abs/2511.17127", "Anthony, Tokpanov and others",
+    ),
+    levels=("plan",),
+    status="partial",
+    knobs={"network": Knob("pollara-400g", choices=("pollara-400g", "roce-400g"), doc="link of each port")},
+    edits=(("plan", "device"),),
+    applies_to=_applies,
+    selects={"device": "mi300x", "scale_up": "xgmi4-mi300x", "scale_out": "$network"},
+    saves="compute",
+    missing="its measured curves of products and collectives; its model (compressed convolutional attention)",
+    limits=Limits(
+        {
+            "model": "gpt3-6.7b",
+            "cluster": {"device": "mi250x", "nodes": 2, "devices_per_node": 8, "scale_out": "8 x roce-100g"},
+            "training": {"seq_len": 2048, "global_batch": 64, "framework": "rocm_megatron"},
+            "plan": {"mbs": 1},
+        },
+        free={
+            "cluster": {
+                "device": "mi300x", "nodes": 2, "devices_per_node": 8, "scale_up": "xgmi4-mi300x",
+                "scale_out": "8 x pollara-400g",
+            }
+        },
+        pays="mean_power_w",
+    ),
+)  # fmt: skip
+
+REGISTRY.add(TECHNIQUE.id, TECHNIQUE)
