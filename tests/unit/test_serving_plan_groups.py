@@ -65,3 +65,38 @@ def test_devices_are_the_groups() -> None:
     space = SEARCH["space"] | {"device": ["l40-48gb"]}  # type: ignore[operator]
     with pytest.raises(BadInput, match="the groups are the device types"):
         api.plan(BASE | {"search": SEARCH | {"space": space}})
+
+
+MOE: dict[str, Any] = {
+    "model": "Qwen/Qwen3-30B-A3B", "cluster": {"device": "h100-sxm-80gb", "nodes": 1, "devices_per_node": 4},
+    "serving": {
+        "engine": "vllm", "expert_load": {"popularity": 0.5},
+        "traffic": {"rate_per_s": 20, "num_requests": 150, "input_tokens": 1000, "output_tokens": 60},
+        "slo": {"ttft_s": 0.5, "tpot_s": 0.03, "percentile": 0.9},
+    },
+    "search": {"target": "serving", "slo_at": "central", "objective": "tokens_per_s_per_device", "space": {
+        "tp": [1], "dp": [4], "ep": [4], "pp": [1], "max_num_seqs": [64], "max_num_batched_tokens": [4096],
+        "rate_per_s": [20],
+    }},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("technique", ["eplb", {"vtc": {}}, "trail", "mscclpp"])
+def test_techniques_that_set_fields_are_on_in_every_candidate(technique: Any) -> None:
+    found = api.plan(MOE | {"techniques": [technique]})
+    again = api.simulate_serving(found.scenario)
+    assert again.techniques == found.result.techniques and len(again.techniques) == 1
+    assert again.output_tokens_per_s == pytest.approx(found.best.values["tokens_per_s"], rel=0.01)
+    assert again.tpot_s.p50 == pytest.approx(found.best.quantiles["tpot_p50_s"], rel=0.02)
+
+
+@pytest.mark.parametrize(
+    ("technique", "words"),
+    [
+        ("nanoflow", "changes iterations"), ("splitwise", "cuts pools in two"), ("semi-pd", "is not planned for"),
+        ("fastgen-splitfuse", "is set by fastgen-splitfuse"),
+    ],
+)
+def test_techniques_that_a_search_cannot_hold_are_refused(technique: str, words: str) -> None:
+    with pytest.raises(BadInput, match=words):
+        api.plan(MOE | {"techniques": [technique]})

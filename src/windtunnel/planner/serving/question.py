@@ -10,6 +10,7 @@ from windtunnel import catalog
 from windtunnel.errors import UNSET, BadInput, ProblemList
 from windtunnel.importers.scenario import attempt, resolve_model
 from windtunnel.planner.cases import devices_of, prices_of, reference_of
+from windtunnel.planner.serving.fixed import with_techniques
 from windtunnel.planner.serving.objectives import DEFAULT_FREE, DEFAULT_GIVEN, Goals
 from windtunnel.serving.traffic import Traffic, generate
 from windtunnel.specs.autoscale import AutoscaleSpec
@@ -89,9 +90,6 @@ def question_of(scenario: Scenario, folder: Path, lines: Any) -> Question:
     serving = scenario.serving
     if serving is None:
         problems.add("serving", None, "is required by search.target serving: traffic at least")
-    if scenario.techniques:
-        names = [t if isinstance(t, str) else next(iter(t)) for t in scenario.techniques]
-        problems.add("techniques", names, "are not searched over yet; leave them out")
     if base is None:
         problems.raise_if_any()
     assert base is not None
@@ -103,9 +101,12 @@ def question_of(scenario: Scenario, folder: Path, lines: Any) -> Question:
     if len(serving.pools) > 1 or any(p.role != "mixed" for p in serving.pools):
         rule = "at most one mixed pool: the planner makes the others (search.space.deployment)"
         problems.add("serving.pools", f"{len(serving.pools)} pools", rule)
+    pool, pinned = _pool(scenario, serving)
+    if scenario.techniques:
+        serving = with_techniques(scenario, serving.model_copy(update={"pools": (pool,)}), wanted, problems)
+        pool = serving.pools[0]
     if (scaler := serving.autoscale) is not None:
         serving = serving.model_copy(update={"autoscale": None})
-    pool, pinned = _pool(scenario, serving)
     if pool.plan.cp > 1:
         problems.add("serving.pools[0].plan.cp", pool.plan.cp, "must be 1: no cp is searched over")
     _refuse_memory(serving, pool, problems)
@@ -192,8 +193,8 @@ def _refuse_memory(serving: ServingSpec, pool: PoolSpec, problems: ProblemList) 
     where, kv = "serving.pools[0]", pool.kv
     set_ones = {
         f"{where}.kv.tiers": bool(kv.tiers), f"{where}.kv.lending": kv.lending,
-        f"{where}.kv.similar": kv.similar is not None, f"{where}.sm_split": pool.sm_split is not None,
-        "serving.mesh": serving.mesh is not None,
+        f"{where}.kv.similar": kv.similar is not None, f"{where}.kv.swap": kv.swap is not None,
+        f"{where}.sm_split": pool.sm_split is not None, "serving.mesh": serving.mesh is not None,
     }  # fmt: skip
     for name, is_set in set_ones.items():
         if is_set:
