@@ -126,7 +126,7 @@ def resolve(ref: ClusterRef) -> ClusterSpec:
         scale_up_domain=domain,
         host_memory_bytes=host,
         **_host(ref, node),
-        power_cap_w=ref.power_cap_w,
+        power_cap_w=ref.power_cap_w, clock_share=ref.clock_share,
         price_per_device_hour=ref.price_per_device_hour
         if ref.price_per_device_hour is not None
         else device.price_per_hour,

@@ -1,7 +1,8 @@
 """Iterations under a power cap: the clock that keeps each below the cap, and what it makes of their time.
 
 A cap slows what waits for the matrix units, never memory or links: decode steps keep their time under caps that make
-prompts wait. For each number of tokens the clock is the largest whose iteration draws no more than the cap.
+prompts wait. For each number of tokens the clock is the largest whose iteration draws no more than the cap. A locked
+clock (`cluster.clock_share`) is the largest that there is, in decode steps too: their time stays, their watts fall.
 """
 
 from __future__ import annotations
@@ -67,14 +68,15 @@ def capped(
         return made, work_table(model, cluster, shape, made, expert_skew)
 
     first, work = priced(1.0)
-    device, cap = cluster.device, cluster.power_cap_w
-    free = np.ones(len(work.tokens))
+    device, cap, lock = cluster.device, cluster.power_cap_w, cluster.clock_share or 1.0
     if not device.tdp_w or cap is None or cap >= device.tdp_w:
-        return Capped(first, work, free, within=True)
+        if lock < 1.0:
+            first, work = priced(lock)
+        return Capped(first, work, np.full(len(work.tokens), lock), within=True)
     shares = power or power_coefficients(device)
     grid = [(first, work)] + [priced(float(f)) for f in CLOCKS[1:]]
     drawn = np.array([_watts(device, shares, m, w, float(f)) for f, (m, w) in zip(CLOCKS, grid, strict=True)])
-    clocks = np.array([_largest(column, cap) for column in drawn.T])
+    clocks = np.minimum([_largest(column, cap) for column in drawn.T], lock)
     pick = np.stack([m.linear.seconds for m, _ in grid]), np.stack([w.kernel_s for _, w in grid])
     seconds, kernel = (np.array([_between(x[:, i], f) for i, f in enumerate(clocks)]) for x in pick)
     # Attention of prompts runs at the clock of full iterations, that of decode steps at the clock of small ones.

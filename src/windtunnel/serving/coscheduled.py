@@ -308,7 +308,7 @@ def _slower_s(layers: Layers, rows: Floats, woven: Floats, row_s: Floats, flow_s
     the capped clock already.
     """
     cluster, out = layers.cluster, np.zeros(len(row_s))
-    if not cluster.device.tdp_w or cluster.power_cap_w is not None:
+    if not cluster.device.tdp_w or cluster.power_cap_w is not None or cluster.clock_share is not None:
         return out
     shares = power_coefficients(cluster.device)
     if shares.grade != "fitted":

@@ -103,6 +103,8 @@ class ClusterRef(Spec):
     storage: Storage | None = None
     cxl: CxlMemory | None = None
     power_cap_w: float | None = Field(default=None, gt=0)
+    clock_share: float | None = Field(default=None, ge=0.3, le=1)
+    """A lock on the devices' clock, of the one that they run at otherwise; memory and links keep theirs. Serving."""
     memory_bytes_per_s: BytesPerS | None = Field(default=None, gt=0)
     memory_bytes: Bytes | None = Field(default=None, gt=0)
     price_per_device_hour: float | None = Field(default=None, ge=0)
@@ -143,6 +145,7 @@ class ClusterSpec(Spec):
     storage: Storage | None = None
     cxl: CxlMemory | None = None
     power_cap_w: float | None = None
+    clock_share: float | None = None
     price_per_device_hour: float | None = None
     assumed: tuple[tuple[str, str, str], ...] = ()
     """(field, value, why)."""

@@ -23,14 +23,14 @@ def fixed(name: str) -> Any:
     return setting()["fixed"][name]["value"]
 
 
-def run_of(model: str, trace: str, plan: Values, values: Values, cap: float = 1.0) -> ServingResult | None:
+def run_of(model: str, trace: str, plan: Values, values: Values, clock: float = 1.0) -> ServingResult | None:
     """One offline run; None where the plan does not fit."""
     prompt, answer = fixed("traces")[trace]
     law: Values = {"distribution": "lognormal", "cv": values["cv"], "min": 1, "max": 8192}
     lengths = [law | {"mean": mean} if values["cv"] else mean for mean in (prompt, answer)]
     where = dict(fixed("cluster"))
-    if cap < 1.0:
-        where["power_cap_w"] = 700.0 * cap
+    if clock < 1.0:
+        where["clock_share"] = clock
     scenario = {
         "model": model, "cluster": where,
         "serving": {
@@ -87,7 +87,7 @@ def energy_saved(values: Values) -> float:
     saved = []
     for model, trace in cases():
         fastest = joules(best(model, trace, values)[0])
-        runs = [run_of(model, trace, plan, values, cap) for plan, cap in product(plans(), fixed("caps"))]
+        runs = [run_of(model, trace, plan, values, clock) for plan, clock in product(plans(), fixed("clocks"))]
         saved.append(1.0 - min(joules(run) for run in runs if run) / fastest)
     return max(saved)
 

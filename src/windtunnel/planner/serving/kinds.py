@@ -246,7 +246,7 @@ def _kind(
     )  # fmt: skip
     step = instance.limits.step_tokens
     most = (max(tokens[-1], 0 if instance.limits.chunked else longest) + sequences[-1] * step) * ranks
-    if cluster.power_cap_w is not None:
+    if cluster.power_cap_w is not None or cluster.clock_share is not None:
         from windtunnel.serving.capped import capped
 
         iteration = capped(
