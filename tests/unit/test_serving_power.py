@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+import windtunnel as wt
 from windtunnel import catalog
 from windtunnel.cost.clock import idle_w
 from windtunnel.cost.serving import serving_coefficients
 from windtunnel.cost.serving_power import Use, power_coefficients, watts
-from windtunnel.errors import ProblemList
+from windtunnel.errors import BadInput, ProblemList
 from windtunnel.serving.capped import Capped, capped
 from windtunnel.serving.iteration import IterationModel, iteration_model
 from windtunnel.serving.power import SUMS, phases, power, work_table
@@ -218,3 +219,26 @@ def test_a_device_without_a_board_power_has_no_watts() -> None:
     assert found.mean_w_per_device is None and found.energy_per_output_token_j is None and found.interval is None
     assert found.cost_per_million_output_tokens > 0.0
     assert found.prompt_share + found.decode_share == pytest.approx(1.0)
+
+
+def test_a_locked_clock_slows_prompts_and_saves_watts_of_decode_steps() -> None:
+    base: dict[str, Any] = {
+        "model": "meta-llama/Llama-3.1-8B", "cluster": {"device": "h100-sxm-80gb", "nodes": 1, "devices_per_node": 1},
+        "serving": {"engine": "vllm", "traffic": {
+            "offline": True, "num_requests": 32, "input_tokens": 4096, "output_tokens": 256,
+        }},
+    }  # fmt: skip
+    runs = [
+        wt.simulate_serving({**base, "cluster": base["cluster"] | ({"clock_share": f} if f < 1.0 else {})})
+        for f in (1.0, 0.7, 0.4)
+    ]
+    for faster, slower in pairwise(runs):
+        assert slower.duration_s > faster.duration_s
+        assert slower.power["decode_w"] < faster.power["decode_w"]
+        assert slower.power["energy_j"] < faster.power["energy_j"]
+    assert runs[1].duration_s < runs[0].duration_s / 0.7
+    with pytest.raises(BadInput, match="clock_share"):
+        wt.simulate_training({
+            "model": "meta-llama/Llama-3.1-8B", "cluster": {"device": "h100-sxm-80gb", "clock_share": 0.7},
+            "training": {"seq_len": 4096, "global_batch": 8},
+        })  # fmt: skip

@@ -214,7 +214,7 @@ def reference_of(
 def _spelt_out(cluster: ClusterSpec) -> dict[str, Any]:
     """A named cluster as a scenario writes one, by catalogue ids where they mean the same."""
     device, link = cluster.device, cluster.scale_up
-    names = ("scale_up_domain", "host_memory_bytes", "power_cap_w", "price_per_device_hour")
+    names = ("scale_up_domain", "host_memory_bytes", "power_cap_w", "clock_share", "price_per_device_hour")
     known = {name: value for name in names if (value := getattr(cluster, name)) is not None}
     return known | {
         "device": device.id if device.id in catalog.devices() and catalog.device(device.id) == device else device,

@@ -13,7 +13,7 @@ from windtunnel import schedules
 from windtunnel.cost.clock import StepWork, at_clock, capped_clock, mean_power_w
 from windtunnel.cost.coefficients import Behaviour, Coefficients, behaviour, coefficients
 from windtunnel.engine import simulate as run_engine
-from windtunnel.errors import Problem, ProblemList
+from windtunnel.errors import BadInput, Problem, ProblemList
 from windtunnel.parallel.precision import MATRIX_FORMAT, check_rate
 from windtunnel.parallel.resolve import ResolvedPlan, resolve
 from windtunnel.program.tables import Timeline
@@ -110,7 +110,13 @@ def prepare(
 
 
 def clock_of(cluster: ClusterSpec, training: TrainingSpec, overrides: dict[str, Any] | None) -> float:
-    """Clock that the cluster's power cap allows."""
+    """Clock that the cluster's power cap allows.
+
+    Raises:
+        BadInput: the clock is locked, which only serving reads.
+    """
+    if cluster.clock_share is not None:
+        raise BadInput(Problem("cluster.clock_share", "is read by serving alone; a power cap slows training"))
     chosen = coefficients(training.framework, cluster.device)
     return capped_clock(cluster.device, replace(chosen, **overrides) if overrides else chosen, cluster.power_cap_w)
 
