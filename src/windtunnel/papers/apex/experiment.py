@@ -35,7 +35,7 @@ def run_of(model: str, trace: str, plan: Values, values: Values, clock: float = 
         "model": model, "cluster": where,
         "serving": {
             "engine": "vllm", "engine_version": "0.6.0", "router": "least_work",
-            "pools": [{"replicas": plan["replicas"], "plan": {"tp": plan["tp"], "pp": plan["pp"]}}],
+            "pools": [{"replicas": plan["replicas"], "plan": {k: n for k, n in plan.items() if k != "replicas"}}],
             "traffic": {
                 "offline": True, "num_requests": fixed("requests"), "input_tokens": lengths[0],
                 "output_tokens": lengths[1],
@@ -48,12 +48,15 @@ def run_of(model: str, trace: str, plan: Values, values: Values, clock: float = 
         return None
 
 
-def plans() -> list[Values]:
-    """All ways to use all devices alike."""
-    devices = fixed("cluster")["nodes"] * fixed("cluster")["devices_per_node"]
-    return [
-        {"tp": tp, "pp": pp, "replicas": devices // (tp * pp)} for tp, pp in product(fixed("tp"), fixed("pp"))
+def plans(model: str) -> list[Values]:
+    """All ways to use all devices alike; models with experts also with attention data parallel beside them."""
+    nodes, node = fixed("cluster")["nodes"], fixed("cluster")["devices_per_node"]
+    out = [
+        {"tp": tp, "pp": pp, "replicas": nodes * node // (tp * pp)} for tp, pp in product(fixed("tp"), fixed("pp"))
     ]  # fmt: skip
+    if model in fixed("cells")["models"]:
+        out += [{"tp": tp, "dp": node // tp, "ep": node, "replicas": nodes} for tp in fixed("tp") if tp < node]
+    return out
 
 
 def cases() -> list[tuple[str, str]]:
@@ -63,7 +66,7 @@ def cases() -> list[tuple[str, str]]:
 
 def best(model: str, trace: str, values: Values) -> tuple[ServingResult, Values]:
     """The fastest run and its plan."""
-    runs = [(run, plan) for plan in plans() if (run := run_of(model, trace, plan, values))]
+    runs = [(run, plan) for plan in plans(model) if (run := run_of(model, trace, plan, values))]
     return min(runs, key=lambda item: item[0].duration_s)
 
 
@@ -87,7 +90,7 @@ def energy_saved(values: Values) -> float:
     saved = []
     for model, trace in cases():
         fastest = joules(best(model, trace, values)[0])
-        runs = [run_of(model, trace, plan, values, clock) for plan, clock in product(plans(), fixed("clocks"))]
+        runs = [run_of(model, trace, plan, values, clock) for plan, clock in product(plans(model), fixed("clocks"))]
         saved.append(1.0 - min(joules(run) for run in runs if run) / fastest)
     return max(saved)
 
