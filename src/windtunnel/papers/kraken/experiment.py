@@ -1,0 +1,57 @@
+"""Time to first token of parallel narrow layers against tensor parallelism of a standard model."""
+
+from __future__ import annotations
+
+from itertools import product
+from statistics import geometric_mean
+from typing import Any
+
+from windtunnel.papers import ClaimResult
+from windtunnel.papers.claims import Measure, Values, load, results, served
+
+TITLE = "Kraken (Prabhakar et al. 2024)"
+
+
+def setting() -> Values:
+    """The settings and claims, as written in `setting.yaml`."""
+    return load(__package__ or "windtunnel.papers.kraken")
+
+
+def fixed(name: str) -> Any:
+    """One value that the paper gives or a rule fixes."""
+    return setting()["fixed"][name]["value"]
+
+
+def first_token_s(model: str, tp: int, context: int, batch: int, techniques: list[str]) -> float:
+    """Seconds until the first token of requests that come together."""
+    scenario = {
+        "model": model,
+        "cluster": {"device": fixed("device"), "nodes": 1, "devices_per_node": 8},
+        "techniques": techniques,
+        "serving": {
+            "engine": fixed("engine"), "pools": [{"plan": {"tp": tp}}],
+            "traffic": {
+                "offline": True, "num_requests": batch, "input_tokens": context - 2, "output_tokens": 2,
+            },
+        },
+    }  # fmt: skip
+    return float(served(scenario).ttft_s.mean)
+
+
+def gain(values: Values) -> float:
+    """Per cent by which the first token is sooner."""
+    ratios = []
+    for model, tp, context in product(fixed("models"), fixed("tp"), values["contexts"]):
+        plain, parallel = (first_token_s(model, tp, context, values["batch"], t) for t in ([], ["kraken"]))
+        ratios.append(plain / parallel)
+    return 100.0 * (geometric_mean(ratios) - 1.0)
+
+
+def measures() -> dict[str, Measure]:
+    """Claim → how it is measured."""
+    return {"ttft": gain}
+
+
+def run() -> list[ClaimResult]:
+    """One claim."""
+    return results(setting(), "kraken", measures())
