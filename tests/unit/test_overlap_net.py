@@ -11,6 +11,7 @@ from windtunnel.errors import BadInput
 from windtunnel.network.groups import GroupPlacement, placement
 from windtunnel.network.model import NetworkModel
 from windtunnel.papers.claims import central
+from windtunnel.papers.kraken import experiment as kraken
 from windtunnel.papers.mscclpp import experiment as mscclpp
 from windtunnel.papers.mscclpp.experiment import decoding
 from windtunnel.papers.t3 import experiment as t3
@@ -109,3 +110,11 @@ def test_a_library_is_named_in_training_and_serving_and_unknown_ones_are_refused
     case["serving"]["pools"][0]["plan"]["collective_library"] = "mscclp"
     with pytest.raises(BadInput, match="did you mean 'mscclpp'"):
         api.simulate_serving(case)
+
+
+def test_kraken_hides_one_smaller_sum_behind_attention_and_pays_with_heads() -> None:
+    plain, parallel, wide = (
+        kraken.first_token_s("facebook/opt-66b", 8, 2048, 1, techniques)  # type: ignore[arg-type]
+        for techniques in ([], ["kraken"], [{"kraken": {"attention_width": 8.0}}])
+    )
+    assert parallel < plain < wide

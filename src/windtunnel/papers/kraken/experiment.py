@@ -42,7 +42,7 @@ def gain(values: Values) -> float:
     """Per cent by which the first token is sooner."""
     ratios = []
     for model, tp, context in product(fixed("models"), fixed("tp"), values["contexts"]):
-        plain, parallel = (first_token_s(model, tp, context, values["batch"], t) for t in ([], ["kraken"]))
+        plain, parallel = (first_token_s(model, tp, context, fixed("batch"), t) for t in ([], ["kraken"]))
         ratios.append(plain / parallel)
     return 100.0 * (geometric_mean(ratios) - 1.0)
 

@@ -2,7 +2,7 @@
 
 A layer consists of as many parallel layers as there are tensor ranks P, each of width d/√P, so that parameters and
 products stay what they were. Attention feeds the MLP of the same device; one sum over all devices ends the layer
-instead of two, it is √P times smaller, and only the next layer's MLP waits for it: it travels behind the next attention.
+instead of two, it is √P times smaller, and only the next layer's MLP waits for it: it travels behind that attention.
 
 What it costs: attention has √P times the heads (its work is in proportion to the width, not to its square), and so has
 the cache; activations of the MLP are wider. The model has to be trained in this form.
