@@ -1,0 +1,66 @@
+"""Tokens a second with ranks by length over those of a static mesh, by context."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+from windtunnel import api
+from windtunnel.papers import ClaimResult
+from windtunnel.papers.claims import Measure, Values, load, results
+
+TITLE = "ByteScale, ranks by length (Ge et al. 2025)"
+
+
+def setting() -> Values:
+    """The settings and claims, as written in `setting.yaml`."""
+    return load(__package__ or "windtunnel.papers.bytescale")
+
+
+def fixed(name: str) -> Any:
+    """One value that the paper gives."""
+    return setting()["fixed"][name]["value"]
+
+
+@lru_cache(maxsize=64)
+def tokens_per_s(context_k: int, per_rank_k: int, mean: float, cv: float, *, by_length: bool) -> float:
+    """Of one step of 7B on all GPUs."""
+    longest = 1024 * context_k
+    cp = context_k // per_rank_k
+    step = {
+        "model": "meta-llama/Llama-2-7b-hf",
+        "cluster": {
+            "device": fixed("device"), "nodes": fixed("gpus") // 8, "devices_per_node": 8,
+            "scale_out": {"nics_per_node": 8, "nic_bytes_per_s": 50e9, "latency_s": "5 us", "family": "roce"},
+        },
+        "training": {
+            "seq_len": longest, "global_batch": fixed("rows") * max(fixed("contexts_k")) // context_k,
+            "framework": "megatron_core",
+            "lengths": {
+                "distribution": "lognormal", "mean": mean, "cv": cv, "packing": "best_fit", "batches": fixed("batches"),
+            },
+        },
+        "plan": {"cp": cp, "mbs": 1, "zero": 1, "recompute": {"policy": "full"}},
+        "techniques": ["bytescale"] if by_length else [],
+    }  # fmt: skip
+    return api.simulate_training(step, sensitivities=False).tokens_per_s
+
+
+def speedup(values: Values, context_k: int) -> float:
+    """Of ranks by length over a static mesh."""
+    case = context_k, values["tokens_per_rank_k"], values["mean"], values["cv"]
+    return tokens_per_s(*case, by_length=True) / tokens_per_s(*case, by_length=False)
+
+
+def measures() -> dict[str, Measure]:
+    """Claim → how it is measured, in the order of the table."""
+    short, long = fixed("contexts_k")
+    return {
+        "speedup/largest": lambda values: speedup(values, long),
+        "speedup/grows": lambda values: speedup(values, long) / speedup(values, short),
+    }
+
+
+def run() -> list[ClaimResult]:
+    """The largest speed-up, and how it depends on the context."""
+    return results(setting(), "bytescale", measures())

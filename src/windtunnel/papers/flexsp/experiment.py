@@ -1,0 +1,65 @@
+"""Tokens a second with solved groups over those of groups of one size."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+from windtunnel import api
+from windtunnel.papers import ClaimResult
+from windtunnel.papers.claims import Measure, Values, load, results
+
+TITLE = "FlexSP, groups of unlike sizes by linear programmes (Wang et al. 2024)"
+
+
+def setting() -> Values:
+    """The settings and claims, as written in `setting.yaml`."""
+    return load(__package__ or "windtunnel.papers.flexsp")
+
+
+def fixed(name: str) -> Any:
+    """One value that the paper gives."""
+    return setting()["fixed"][name]["value"]
+
+
+@lru_cache(maxsize=64)
+def tokens_per_s(cp: int, mean: float, cv: float, *, solved: bool) -> float:
+    """Of one step of 7B on all GPUs."""
+    longest, dp = 1024 * fixed("context_k"), fixed("gpus") // cp
+    rows = max(round(fixed("sequences") * mean / longest / dp), 1) * dp
+    step = {
+        "model": "gpt3-6.7b",
+        "cluster": {
+            "device": "a100-sxm-40gb", "nodes": fixed("gpus") // 8, "devices_per_node": 8,
+            "scale_out": {"nics_per_node": 8, "nic_bytes_per_s": 50e9 / 8, "latency_s": "4 us"},
+        },
+        "training": {
+            "seq_len": longest, "global_batch": rows, "framework": "deepspeed", "attention": "flash2",
+            "lengths": {
+                "distribution": "lognormal", "mean": mean, "cv": cv, "packing": "best_fit", "batches": fixed("batches"),
+            },
+        },
+        "plan": {"cp": cp, "cp_kind": "all_to_all", "mbs": 1, "zero": 3, "recompute": {"policy": "full"}},
+        "techniques": ["flexsp"] if solved else [],
+    }  # fmt: skip
+    return api.simulate_training(step, sensitivities=False).tokens_per_s
+
+
+def speedup(values: Values, degrees: tuple[int, ...]) -> float:
+    """Of solved groups over the best of some static degrees."""
+    static = max(tokens_per_s(cp, values["mean"], values["cv"], solved=False) for cp in degrees)
+    return tokens_per_s(fixed("cp"), values["mean"], values["cv"], solved=True) / static
+
+
+def measures() -> dict[str, Measure]:
+    """Claim → how it is measured, in the order of the table."""
+    cp = fixed("cp")
+    return {
+        "speedup": lambda values: speedup(values, (cp,)),
+        "adapts": lambda values: speedup(values, (cp // 2, cp)),
+    }
+
+
+def run() -> list[ClaimResult]:
+    """The speed-up over one static degree, and over the better of two."""
+    return results(setting(), "flexsp", measures())

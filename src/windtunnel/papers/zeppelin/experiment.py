@@ -1,0 +1,65 @@
+"""Tokens a second with zones of length over those of a ring of all ranks, averaged over models and clusters."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+from windtunnel import api
+from windtunnel.papers import ClaimResult
+from windtunnel.papers.claims import Measure, Values, load, results
+
+TITLE = "Zeppelin, zones of length (Chen et al. 2025)"
+
+
+def setting() -> Values:
+    """The settings and claims, as written in `setting.yaml`."""
+    return load(__package__ or "windtunnel.papers.zeppelin")
+
+
+def fixed(name: str) -> Any:
+    """One value that the paper gives."""
+    return setting()["fixed"][name]["value"]
+
+
+@lru_cache(maxsize=512)
+def tokens_per_s(model: str, gpus: int, mean: float, cv: float, nic_gbit: float, *, zones: bool) -> float:
+    """Of one step with a row over all GPUs."""
+    longest = gpus * fixed("tokens_per_gpu")
+    step = {
+        "model": model,
+        "cluster": {
+            "device": "a800-sxm-80gb", "nodes": gpus // 8, "devices_per_node": 8,
+            "scale_out": {"nics_per_node": 8, "nic_bytes_per_s": nic_gbit * 1e9 / 8, "latency_s": "5 us"},
+        },
+        "training": {
+            "seq_len": longest, "global_batch": 1, "framework": "megatron_core",
+            "lengths": {
+                "distribution": "lognormal", "mean": mean, "cv": cv, "max": longest, "batches": fixed("batches"),
+            },
+        },
+        "plan": {"cp": gpus, "mbs": 1, "zero": 1},
+        "techniques": ["zeppelin"] if zones else [],
+    }  # fmt: skip
+    return api.simulate_training(step, sensitivities=False).tokens_per_s
+
+
+def speedup(values: Values) -> float:
+    """Mean over models and clusters."""
+    case = values["mean"], values["cv"], values["nic_gbit"]
+    gains = [
+        tokens_per_s(model, gpus, *case, zones=True) / tokens_per_s(model, gpus, *case, zones=False)
+        for model in fixed("models")
+        for gpus in fixed("gpus")
+    ]
+    return sum(gains) / len(gains)
+
+
+def measures() -> dict[str, Measure]:
+    """Claim → how it is measured, in the order of the table."""
+    return {"speedup": speedup}
+
+
+def run() -> list[ClaimResult]:
+    """The average speed-up."""
+    return results(setting(), "zeppelin", measures())
