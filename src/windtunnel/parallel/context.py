@@ -44,8 +44,7 @@ def context_parallel(operators: list[Operator], plan: ResolvedPlan, *, eager_mer
         q_bytes = op.m * op.heads * op.d_qk * op.element_bytes
         o_bytes = op.m * op.heads * op.d_v * op.element_bytes
         if a2a > 1:
-            size = (q_bytes + kv_bytes) * a2a
-            out.append(_exchange(f"cp_scatter_{op.name}", "all_to_all", "cp_a2a", size, ""))
+            out.append(_exchange(f"cp_scatter_{op.name}", "all_to_all", "cp_a2a", q_bytes + kv_bytes, ""))
         local = replace(
             op, heads=op.heads / a2a, kv_heads=max(op.kv_heads / a2a, 1.0), m=op.m * a2a, pairs=op.pairs / ring
         )
@@ -83,7 +82,7 @@ def context_parallel(operators: list[Operator], plan: ResolvedPlan, *, eager_mer
         else:
             out.append(local)
         if a2a > 1:
-            out.append(_exchange(f"cp_collect_{op.name}", "all_to_all", "cp_a2a", o_bytes * a2a, ""))
+            out.append(_exchange(f"cp_collect_{op.name}", "all_to_all", "cp_a2a", o_bytes, ""))
     return out
 
 

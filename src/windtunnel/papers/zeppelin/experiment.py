@@ -23,7 +23,9 @@ def fixed(name: str) -> Any:
 
 
 @lru_cache(maxsize=512)
-def tokens_per_s(model: str, gpus: int, mean: float, cv: float, nic_gbit: float, *, zones: bool) -> float:
+def tokens_per_s(
+    model: str, gpus: int, mean: float, cv: float, nic_gbit: float, seed: int, *, zones: bool
+) -> float:  # fmt: skip
     """Of one step with a row over all GPUs."""
     longest = gpus * fixed("tokens_per_gpu")
     step = {
@@ -35,7 +37,7 @@ def tokens_per_s(model: str, gpus: int, mean: float, cv: float, nic_gbit: float,
         "training": {
             "seq_len": longest, "global_batch": 1, "framework": "megatron_core",
             "lengths": {
-                "distribution": "lognormal", "mean": mean, "cv": cv, "max": longest, "batches": fixed("batches"),
+                "distribution": "lognormal", "mean": mean, "cv": cv, "max": longest, "batches": 1, "seed": seed,
             },
         },
         "plan": {"cp": gpus, "mbs": 1, "zero": 1},
@@ -48,9 +50,10 @@ def speedup(values: Values) -> float:
     """Mean over models and clusters."""
     case = values["mean"], values["cv"], values["nic_gbit"]
     gains = [
-        tokens_per_s(model, gpus, *case, zones=True) / tokens_per_s(model, gpus, *case, zones=False)
+        tokens_per_s(model, gpus, *case, seed, zones=True) / tokens_per_s(model, gpus, *case, seed, zones=False)
         for model in fixed("models")
         for gpus in fixed("gpus")
+        for seed in fixed("seeds")
     ]
     return sum(gains) / len(gains)
 

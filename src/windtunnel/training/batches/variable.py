@@ -99,7 +99,7 @@ def varied(
     slowest = _even(slowest, plan)
     width = max(batch.shares, key=lambda w: batch.shares[w])
     length = batch.squares / batch.tokens
-    typical = _like(slowest, table, width) if plan.sequence_groups == "fixed" else min(length, capacity * width)
+    typical = _like(slowest, table, width, length) if plan.sequence_groups == "fixed" else min(length, capacity * width)
     parts = price(width, typical)
     base = np.maximum(parts.seconds, 1e-30)
     factor = np.where(parts.seconds > 0, slowest / base, 0.0)
@@ -143,12 +143,18 @@ def _step_s(lanes: Floats, plan: ResolvedPlan) -> Floats:
     return np.asarray(busy.sum(axis=1) + (plan.pp - 1) / plan.vpp * busy.max(axis=1))
 
 
-def _like(lane: Floats, table: PassTable, width: int) -> float:
-    """Length at which as many micro-batches of one kind take a lane's time, for its classes of time."""
+def _like(lane: Floats, table: PassTable, width: int, length: float) -> float:
+    """Length at which as many micro-batches of one kind take a lane's time, for its classes of time.
+
+    `length` itself where it does: exchange that hides attention makes a table flat.
+    """
     known = table.lengths[width]
     busy = table.seconds[width].sum(axis=(1, 2))
     full = max(np.count_nonzero(lane.sum(axis=(1, 2))), 1)
-    return float(np.interp(lane.sum() / full, busy, known))
+    wanted = lane.sum() / full
+    if abs(float(table.of(width, length).sum()) / wanted - 1.0) < 0.01:
+        return length
+    return float(np.interp(wanted, busy, known))
 
 
 def _even(lane: Floats, plan: ResolvedPlan) -> Floats:

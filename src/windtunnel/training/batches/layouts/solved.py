@@ -144,7 +144,7 @@ def _feasible(
     found = milp(
         ranks, constraints=LinearConstraint(np.array(rows), np.array(low), np.array(high)), 
         integrality=np.full(n, float(whole)), bounds=Bounds(0.0, most),
-        options={"time_limit": 0.1, "mip_rel_gap": 1.0},
+        options={"node_limit": 20, "mip_rel_gap": 1.0},
     )  # fmt: skip
     if found.x is None:
         return None
