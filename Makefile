@@ -7,7 +7,7 @@ JOBS ?= 2
 OUT ?= out
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-long lint bench goldens docs serving-papers training-papers targets calibrate-catalog calibrate-serving calibrate-serving-power leave-out accuracy handtuned clean
+.PHONY: help setup demo test test-long lint bench goldens docs serving-papers training-papers technique-pages targets calibrate-catalog calibrate-serving calibrate-serving-power leave-out accuracy handtuned clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -78,6 +78,10 @@ training-papers: $(COMPILED)  ## re-run the claims of all other papers, rewrite 
 	$(BIN)/windtunnel reproduce $(TRAINING_PAPERS) --json > $(OUT)/training-papers.json
 	$(BIN)/python -m windtunnel.papers.document "Claims of training papers" training-papers $(OUT)/training-papers.json \
 		> docs/generated/training_papers.md
+
+technique-pages: $(COMPILED)  ## rewrite docs/generated/techniques/; gain maps of new techniques, of all with ALL=1
+	$(BIN)/python -m windtunnel.papers.gain_maps $(if $(ALL),--all) --jobs $(JOBS)
+	$(BIN)/python -m windtunnel.papers.family_pages
 
 docs: setup  ## refresh generated files: the JSON Schema of scenarios, the table of coefficients
 	mkdir -p docs/generated

@@ -12,6 +12,7 @@ from windtunnel.papers import ClaimResult, experiment_of
 from windtunnel.papers.claims import load
 from windtunnel.papers.harness import Outcome
 from windtunnel.papers.table import assumed, key_of, markdown, tally
+from windtunnel.training.serialise import plain
 
 _PARTS = {"include_plotlyjs": "directory", "full_html": True}
 
@@ -26,7 +27,8 @@ def write(outcomes: Sequence[Outcome], folder: Path) -> list[Path]:
     folder.mkdir(parents=True, exist_ok=True)
     claims = [c for one in outcomes for c in one.claims]
     written = [folder / "claims.json", folder / "README.md"]
-    written[0].write_text(json.dumps([c.to_dict() for c in claims], indent=1, ensure_ascii=False) + "\n", "utf-8")
+    data = plain([c.to_dict() for c in claims])
+    written[0].write_text(json.dumps(data, indent=1, ensure_ascii=False, allow_nan=False) + "\n", "utf-8")
     written[1].write_text(summary(outcomes) + "\n", "utf-8")
     if claims:
         written.append(folder / "claims.html")

@@ -67,7 +67,7 @@ def _applies(scenario: Scenario) -> str | None:
 
 TECHNIQUE = Technique(
     id="dual-batch-overlap",
-    family="overlap-serving",
+    family="overlap-net",
     summary="exchange of tokens with experts behind the other half of the batch",
     paper=Paper(
         "DeepSeek-V3 Technical Report", 2024, "https://arxiv.org/abs/2412.19437", "DeepSeek-AI",

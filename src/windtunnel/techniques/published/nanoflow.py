@@ -114,7 +114,7 @@ def _layers(layers: ServingLayers, knobs: dict[str, Any]) -> Segment | None:
 
 TECHNIQUE = Technique(
     id="nanoflow",
-    family="overlap-serving",
+    family="overlap-net",
     summary="products, decode attention and collectives of parts of one batch side by side",
     paper=Paper(
         "NanoFlow: Towards Optimal Large Language Model Serving Throughput", 2024, "https://arxiv.org/abs/2408.12757",
