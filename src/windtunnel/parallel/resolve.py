@@ -137,7 +137,13 @@ def resolve(
             )  # fmt: skip
     if plan.batch_shares is not None:
         problems.add("plan.batch_shares", plan.batch_shares, "needs groups of unlike devices (cluster.groups)")
-    per_step = plan.mbs * dp
+    apart = 2 if training.perturbations_apart else 1
+    if apart > 1 and (training.gradients != "zeroth_order" or dp % 2):
+        rule = "needs training.gradients zeroth_order and an even number of replicas"
+        problems.add("training.perturbations_apart", True, rule)
+    if training.gradients == "zeroth_order" and (plan.pp > 1 or training.phase == "lora"):
+        problems.add("training.gradients", "zeroth_order", "needs pp 1 and all weights trained (no lora)")
+    per_step = max(plan.mbs * dp // apart, 1)
     if dp * inner == devices and training.global_batch % per_step:
         low, high = nearest_divisors(per_step, training.global_batch)
         problems.add(

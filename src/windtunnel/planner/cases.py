@@ -60,6 +60,8 @@ def question_of(scenario: Scenario, folder: Any = None, lines: SourceLines | Non
     _check_axes(wanted, scenario.plan.schedule or "", problems)
     if scenario.plan.gather_per_block:
         problems.add("plan.gather_per_block", True, "is not searched: bounds count a gather a micro-batch")
+    if scenario.training is not None and scenario.training.gradients == "zeroth_order":
+        problems.add("training.gradients", "zeroth_order", "is not searched: bounds count a backward pass")
     if base is not None:
         refuse_groups(base, "`plan`")
     if scenario.training is not None:

@@ -46,6 +46,11 @@ class TrainingSpec(Spec):
     framework: Framework = "megatron_core"
     framework_version: str = ""
     optimizer: Literal["adam", "adam8bit", "sgd", "momentum", "adafactor", "lion", "muon", "none"] = "adam"
+    gradients: Literal["backward", "zeroth_order"] = "backward"
+    """`zeroth_order`: two forward passes with weights moved to either side along one random direction, and a step along
+    it by the difference of their losses; no backward, no gradients, no optimizer state."""
+    perturbations_apart: bool = False
+    """Zeroth order: the two passes run on two replicas side by side, which share their sequences."""
     optimizer_in_backward: bool = False
     master_weights: Literal["fp32", "bf16", "none"] | None = None
     """Absent means the framework's default."""

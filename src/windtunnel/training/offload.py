@@ -168,8 +168,9 @@ def offload_traffic(
         ok = (before >= 0) & (table.stage[row[np.maximum(before, 0)]] == table.stage[row[use]])
         asm.depend(begin[ok], before[ok])
 
+    backward = parts.trainable_share > 0
     if weights.any():
-        use = np.sort(np.concatenate([f, b]))
+        use = np.sort(np.concatenate([f, b])) if backward else f
         begin, end = copies.inward(
             at[use] + 0.5, table.stage[row[use]], (weights[part[row]] * share)[use], offload.tier_of("params"), row[use]
         )
@@ -177,6 +178,11 @@ def offload_traffic(
         asm.depend(use, end)
         gathered = gathers[use] >= 0
         asm.depend(gathers[use[gathered]], end[gathered])
+        if not backward:  # updated while they are here
+            back, _ = copies.outward(
+                at[f] + 2.5, table.stage[row[f]], (weights[part[row]] * share)[f], offload.tier_of("params"), row[f]
+            )
+            asm.depend(back, f)
     if not saved.any():
         return
     tier = offload.tier_of("activations")

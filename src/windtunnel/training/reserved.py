@@ -107,6 +107,8 @@ def reserved_memory(
         stage: The stage.
         capacity_bytes: The device's memory: an allocator that would pass it returns cached segments first.
     """
+    if training.gradients == "zeroth_order":
+        return _one_pass(parts, plan, static, stage)
     writer = StageTrace(parts, plan, training, behaviour, table, static, late_bytes, stage)
     events = writer.events()
     sizes, tensors, streams = np.rint(events.sizes).astype(np.int64), events.tensors, events.streams
@@ -129,6 +131,13 @@ def reserved_memory(
     return ReservedMemory(
         float(allocated), at_peak, float(reserved), CONTEXT_BYTES, communication, retries
     )  # fmt: skip
+
+
+def _one_pass(parts: Parts, plan: ResolvedPlan, static: dict[str, float], stage: int) -> ReservedMemory:
+    """Without backward: what stays, and one layer's tensors at a time, each layer in the place of the one before."""
+    used = dict(static) | {"temporaries": float(parts.transient_bytes[0].max())}
+    total = sum(used.values())
+    return ReservedMemory(total, used, total, CONTEXT_BYTES, communication_buffer_bytes(parts, plan), 0)
 
 
 def alive(events: Events, replay: Replay) -> dict[str, float]:

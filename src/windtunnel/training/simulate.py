@@ -39,6 +39,7 @@ from windtunnel.training.parts import Parts, build_parts
 from windtunnel.training.results import Assumption, MemoryReport, TraceEvents, TrainingResult
 from windtunnel.training.step import StepProgram, build_step
 from windtunnel.training.tiers import capacity_bytes
+from windtunnel.training.zeroth import without_backward
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,6 +188,8 @@ def resolve_step(
         model, here, training, resolved, chosen, how, table.placement, techniques,
         split_backward=table.split_backward, known=known,
     )  # fmt: skip
+    if training.gradients == "zeroth_order":
+        parts = without_backward(parts, training, here, chosen, float(resolved.mbs) * training.seq_len)
     return ResolvedStep(resolved, chosen, how, techniques, table, parts)
 
 
@@ -333,6 +336,8 @@ def simulate_step(
     tokens = x.batch.tokens if x.batch else float(x.training.global_batch) * x.training.seq_len
     model_flop = (x.batch.model_flop_per_token if x.batch else x.parts.graph.model_flop_per_token) * tokens
     if x.training.phase == "lora":  # no weight gradients for frozen matrices
+        model_flop *= 2.0 / 3.0
+    if x.training.gradients == "zeroth_order":  # two forward passes
         model_flop *= 2.0 / 3.0
     hardware_flop = sum(_hardware_flop(g) for g in x.members)
     number = MATRIX_FORMAT[x.training.precision]

@@ -396,7 +396,8 @@ def sharded_traffic(
     zt, zup, zout = traffic.once_a_step(pieces)
     of_task = part[row]
     task_kind = kind[row]
-    needs = (task_kind == F) | ((task_kind == B) & plan.reshard_after_forward)
+    backward = traffic.trainable > 0  # else the passes of a step of zeroth order
+    needs = (task_kind == F) | ((task_kind == B) & plan.reshard_after_forward & backward)
     if not plan.reshard_after_forward:  # gathered once, for the first micro-batch's forward
         needs = (task_kind == F) & (table.micro_batch[row] == 0)
     # the last forward layer of a micro-batch is still gathered when its backward starts
@@ -414,8 +415,8 @@ def sharded_traffic(
     twice = np.ones(len(g))
     if traffic.lists is not None and plan.recompute.policy == "full":
         twice += traffic.lists.again * (task_kind[g] == B)
-    backward = task_kind[g] == B
-    by_kind = [np.where(backward, b[k], f[k]) * twice for f, b in zip(first, second, strict=True)]
+    in_backward = task_kind[g] == B
+    by_kind = [np.where(in_backward, b[k], f[k]) * twice for f, b in zip(first, second, strict=True)]
     whole = [by_kind[i] for i in (0, 3, 4, 1, 2)]  # seconds, SMs, memory, scale-up, scale-out
     t, sm, hbm, up, out = (column * ahead for column in whole)
     ids = asm.add(g * 1.0, stage[g], S_GATHER, t, T_GATHER, row=row[g], sm=sm, hbm=hbm, up=up, out=out)
@@ -433,7 +434,7 @@ def sharded_traffic(
     back = g - depth
     ok = (back >= 0) & (stage[np.maximum(back, 0)] == stage[g])
     asm.depend(ids[ok], compute[back[ok]])
-    reduces = task_kind == B
+    reduces = (task_kind == B) & backward
     if not options.sync_every_micro_batch or not plan.reshard_after_forward:
         reduces &= table.micro_batch[row] == m - 1
     if plan.gather_block:

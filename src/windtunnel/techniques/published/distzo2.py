@@ -1,0 +1,72 @@
+"""DistZO2: both passes of a zeroth-order step side by side, weights streamed from the host slice by slice and gathered.
+
+What it costs: devices, and a gather over the fast links for every layer.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from windtunnel.specs.plan import PlanSpec
+from windtunnel.specs.scenario import Scenario
+from windtunnel.specs.workload import TrainingSpec
+from windtunnel.techniques import REGISTRY
+from windtunnel.techniques.base import Knob, Limits, Paper, Technique
+
+
+def _plan(plan: PlanSpec, knobs: dict[str, Any]) -> PlanSpec:
+    offload = plan.offload.model_copy(update={"params": 1.0, "prefetch_layers": knobs["prefetch_layers"]})
+    return plan.model_copy(update={"zero": 3 if knobs["slices"] else 0, "offload": offload})
+
+
+def _workload(training: TrainingSpec, knobs: dict[str, Any]) -> TrainingSpec:
+    return training.model_copy(update={"perturbations_apart": knobs["apart"]})
+
+
+def applies(scenario: Scenario) -> str | None:
+    """It acts on steps of zeroth order with several replicas."""
+    if scenario.training is None or scenario.training.gradients != "zeroth_order":
+        return "training.gradients is not zeroth_order"
+    return "there is one replica" if scenario.plan.dp == 1 else None
+
+
+TECHNIQUE = Technique(
+    id="distzo2",
+    family="memory-offload",
+    summary="two forward passes on two devices, weights from the host in slices that fast links put together",
+    paper=Paper(
+        "DistZO2: High-Throughput and Memory-Efficient Zeroth-Order Fine-tuning LLMs with Distributed Parallel Computing",
+        2025,
+        "https://arxiv.org/abs/2507.03211",
+        "Wang, Xie, Wang",
+    ),
+    levels=("plan",),
+    knobs={
+        "slices": Knob(True, doc="each device pulls its part of a layer over its own link"),
+        "apart": Knob(False, doc="the two passes run on two replicas, which share their sequences"),
+        "prefetch_layers": Knob(2, 1, 64, "layers that may come in ahead"),
+    },
+    edits=(("plan", "shard"), ("plan", "offload"), ("plan", "perturbations")),
+    applies_to=applies,
+    plan=_plan,
+    workload=_workload,
+    saves="host link",
+    resource="host link",
+    experiment="distzo2",
+    limits=Limits(
+        {
+            "model": "facebook/opt-6.7b",
+            "cluster": {"device": "a100-sxm-80gb", "nodes": 1, "devices_per_node": 4, "devices_per_host_link": 1},
+            "training": {
+                "seq_len": 1024, "global_batch": 4, "framework": "deepspeed", "precision": "fp16",
+                "gradients": "zeroth_order",
+            },
+            "plan": {"mbs": 1, "zero": 0, "offload": {"params": 1.0}},
+        },
+        free={"training": {"global_batch": 64}, "plan": {"mbs": 16}},  # passes that are longer than copies
+        vanishes=0.05,
+        costly_scenario={"cluster": {"scale_up": "pcie3", "device": "gh200"}},
+    ),
+)
+
+REGISTRY.add(TECHNIQUE.id, TECHNIQUE)
