@@ -185,3 +185,41 @@ def test_few_bits_save_traffic_and_cost_passes_over_memory() -> None:
 def test_levels_divide_the_shard_group() -> None:
     with pytest.raises(BadInput, match=r"plan\.levels\.params = 3: must divide"):
         api.simulate_training(merged(STEP, {"plan": {"levels": {"params": 3}}}))
+
+
+ZEROTH = {
+    "model": "facebook/opt-6.7b", "cluster": {"device": "a100-sxm-80gb", "nodes": 1, "devices_per_node": 1},
+    "training": {"seq_len": 1024, "global_batch": 1, "framework": "deepspeed", "gradients": "zeroth_order"},
+}  # fmt: skip
+
+
+def test_a_step_of_zeroth_order_is_two_forward_passes() -> None:
+    zeroth = api.simulate_training(ZEROTH, sensitivities=False)
+    plain = api.simulate_training(merged(ZEROTH, {"training": {"gradients": "backward"}}), sensitivities=False)
+    assert zeroth.model_tflops_per_device * zeroth.step_time_s == pytest.approx(
+        plain.model_tflops_per_device * plain.step_time_s * 2 / 3
+    )
+    assert zeroth.hfu == pytest.approx(zeroth.mfu)
+    gemm = plain.breakdown["gemm"] / 3 * 2
+    assert zeroth.breakdown["gemm"] == pytest.approx(gemm, rel=0.1)
+    # weights and one layer's tensors: no gradients, no state
+    assert zeroth.peak_memory_allocated_bytes < 1.1 * 2 * 6.7e9 + 1e9
+    # all weights are read and written four times
+    assert zeroth.breakdown["memory bound"] > 16 * 6.6e9 / 2.039e12
+
+
+def test_slices_divide_what_crosses_each_link() -> None:
+    away = {"plan": {"offload": {"params": 1.0}}}
+    one = api.simulate_training(merged(ZEROTH, away), sensitivities=False)
+    assert one.breakdown["exposed offload"] > 0
+    node = {"cluster": {"devices_per_node": 4, "devices_per_host_link": 1}, "training": {"global_batch": 4}}
+    whole = api.simulate_training(merged(merged(ZEROTH, node | {"plan": {"zero": 0}}), away), sensitivities=False)
+    sliced = api.simulate_training(merged(merged(ZEROTH, node | {"plan": {"zero": 3}}), away),
+                                   sensitivities=False)  # fmt: skip
+    assert sliced.step_time_s < 0.8 * whole.step_time_s
+    assert sliced.memory.host_bytes == pytest.approx(one.memory.host_bytes / 4, rel=0.01)
+
+
+def test_passes_apart_need_pairs_of_replicas() -> None:
+    with pytest.raises(BadInput, match=r"training\.perturbations_apart"):
+        api.simulate_training(merged(ZEROTH, {"training": {"perturbations_apart": True}}))

@@ -37,7 +37,7 @@ def rate(gpus: int, values: Values, technique: list[Values]) -> float:
             },
             "plan": {"mbs": fixed("mbs"), "zero": 0, "offload": {"params": 1.0}},
             "techniques": technique,
-        }  # fmt: skip
+        }
     ).step_time_s
     return float(sequences * values["seq_len"] / seconds)
 

@@ -35,7 +35,8 @@ TECHNIQUE = Technique(
     family="memory-offload",
     summary="two forward passes on two devices, weights from the host in slices that fast links put together",
     paper=Paper(
-        "DistZO2: High-Throughput and Memory-Efficient Zeroth-Order Fine-tuning LLMs with Distributed Parallel Computing",
+        "DistZO2: High-Throughput and Memory-Efficient Zeroth-Order Fine-tuning LLMs with Distributed Parallel "
+        "Computing",
         2025,
         "https://arxiv.org/abs/2507.03211",
         "Wang, Xie, Wang",
@@ -43,7 +44,7 @@ TECHNIQUE = Technique(
     levels=("plan",),
     knobs={
         "slices": Knob(True, doc="each device pulls its part of a layer over its own link"),
-        "apart": Knob(False, doc="the two passes run on two replicas, which share their sequences"),
+        "apart": Knob(True, doc="the two passes run on two replicas, which share their sequences"),
         "prefetch_layers": Knob(2, 1, 64, "layers that may come in ahead"),
     },
     edits=(("plan", "shard"), ("plan", "offload"), ("plan", "perturbations")),
@@ -63,7 +64,7 @@ TECHNIQUE = Technique(
             },
             "plan": {"mbs": 1, "zero": 0, "offload": {"params": 1.0}},
         },
-        free={"training": {"global_batch": 64}, "plan": {"mbs": 16}},  # passes that are longer than copies
+        free={"training": {"global_batch": 128}, "plan": {"mbs": 16}},  # passes that are longer than copies
         vanishes=0.05,
         costly_scenario={"cluster": {"scale_up": "pcie3", "device": "gh200"}},
     ),
