@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 import windtunnel as wt
@@ -53,6 +54,15 @@ def test_what_arrives_slowly_comes_out_as_slowly() -> None:
     }}}))  # fmt: skip
     found = slow.intervals["output_tokens_per_s"]
     assert found["low"] > 0.95 * slow.output_tokens_per_s and found["high"] < 1.05 * slow.output_tokens_per_s
+
+
+def test_no_more_comes_out_than_is_asked_for() -> None:
+    asked = merged(BASE, {"serving": {"traffic": {"concurrency": None, "rate_per_s": 40, "num_requests": 300}}})
+    busy = wt.simulate_serving(asked)
+    span_s = float(np.ptp(busy.table["arrival_s"]))
+    found = busy.intervals["output_tokens_per_s"]
+    assert found["high"] <= float(busy.table["output_tokens"].sum()) / span_s * (1 + 1e-9)
+    assert found["low"] < 0.9 * busy.output_tokens_per_s  # a pool that is full may be slower
 
 
 def test_several_mixed_pools_take_the_widest_band_and_say_so() -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from windtunnel.cost.serving import release_of
-from windtunnel.serving.deployment import Deployment
+from windtunnel.serving.deployment import Deployment, Pool
 from windtunnel.serving.interval import Band, band
 
 _GRADES = ("fitted", "analytic", "assumed")
@@ -21,7 +21,7 @@ THROUGHPUT = "output_tokens_per_s"
 
 
 def intervals(
-    d: Deployment, predicted: Mapping[str, float], *, cache_full: bool, duration_s: float, busy: float
+    d: Deployment, predicted: Mapping[str, float], *, cache_full: bool, duration_s: float, span_s: float, full: float
 ) -> dict[str, dict[str, Any]]:
     """Each mean with the ends of its band.
 
@@ -32,13 +32,14 @@ def intervals(
         predicted: means by name, `ttft_s`, `tpot_s`, `e2e_s` and tokens a second among them.
         cache_full: whether waiting depends on the cache's exact size.
         duration_s: of the run.
-        busy: share of its time that the busiest pool computes.
+        span_s: of its arrivals.
+        full: share of what the fullest pool can do at once (`fullness`).
     """
     decoding = d.pools[-1]
     least_s = decoding.capped.work.at(1.0)[2] / decoding.cluster.device.memory_bytes_per_s * 1e6
     least_s /= decoding.limits.tokens_per_step
     split = decoding.spec.role == "decode"
-    found = _split(d, predicted, cache_full, duration_s, busy) if split else _whole(d, predicted, cache_full)
+    found = _split(d, predicted, cache_full, duration_s, span_s, full) if split else _whole(d, predicted, cache_full)
     out = {
         name: own.around(predicted[name], least_s if name in ("tpot_s", "itl_s") else 0.0)
         for name, own in found.items()
@@ -48,6 +49,19 @@ def intervals(
     for own in out.values() if acting else ():  # measured rows know nothing of techniques
         own["basis"] += f"; no rows of {acting}"
         own["grade"] = "assumed" if own["grade"] == "assumed" else "analytic"
+    return out
+
+
+def fullness(by_pool: Iterable[tuple[Pool, Any]], duration_s: float) -> float:
+    """What the fullest pool does of what it could at once: prompts by time, answers by sequences and cache."""
+    out = 0.0
+    for p, totals in by_pool:
+        of = duration_s * p.lanes
+        if p.spec.role == "decode":
+            running, used = float(totals["running_s"].sum()), float(totals["used_s"].sum())
+            out = max(out, running / of / p.limits.max_seqs, used / of / p.limits.blocks)
+        else:
+            out = max(out, float(totals["busy_s"].sum()) / of)
     return out
 
 
@@ -63,7 +77,7 @@ def _whole(d: Deployment, predicted: Mapping[str, float], cache_full: bool) -> d
 
 
 def _split(
-    d: Deployment, predicted: Mapping[str, float], cache_full: bool, duration_s: float, busy: float
+    d: Deployment, predicted: Mapping[str, float], cache_full: bool, duration_s: float, span_s: float, full: float
 ) -> dict[str, Band]:
     out: dict[str, Band] = {}
     for name in ("ttft_s", "tpot_s", "itl_s"):
@@ -78,15 +92,13 @@ def _split(
     low, high = ((ttft_s * a + rest_s * b) / e2e_s for a, b in ((first.low, step.low), (first.high, step.high)))
     grade = max(first.grade, step.grade, key=_GRADES.index)
     out["e2e_s"] = Band(low, high, "split pools: from the bands of ttft_s and tpot_s", grade)
-    if d.concurrency or d.serving.traffic.offline or busy * step.high >= 1.0:
-        ends, why = (1.0 / high, 1.0 / low), "requests in flight, each as long as e2e_s says"
-    else:  # what is asked comes out; only the last answers end sooner or later
-        ends = (
-            duration_s / (duration_s + e2e_s * max(high - 1.0, 0.0)),
-            duration_s / max(duration_s - e2e_s * max(1.0 - low, 0.0), 0.5 * duration_s),
-        )
-        why = "arrivals bound it, the end of the last answers is as late as e2e_s says"
-    out[THROUGHPUT] = Band(*ends, f"split pools: {why}", grade)
+    slow, fast, why = 1.0 / high, 1.0 / low, "requests in flight, each as long as e2e_s says"
+    if not d.concurrency and not d.serving.traffic.offline:  # no more comes out than is asked
+        fast = min(fast, duration_s / max(span_s, duration_s - e2e_s * max(1.0 - low, 0.0)))
+        if full * step.high < 1.0:  # nor less; the last answers end later
+            slow = max(slow, duration_s / (duration_s + e2e_s * max(high - 1.0, 0.0)))
+            why = "arrivals bound it, the last answers end as late as e2e_s says"
+    out[THROUGHPUT] = Band(slow, fast, f"split pools: {why}", grade)
     return out
 
 

@@ -23,7 +23,7 @@ from windtunnel.serving.composition import PROMPTS
 from windtunnel.serving.deployment import Deployment, Pool, prepare, reaching
 from windtunnel.serving.hooks import hooks_of
 from windtunnel.serving.interval import FULL_CACHE
-from windtunnel.serving.intervals import intervals
+from windtunnel.serving.intervals import fullness, intervals
 from windtunnel.serving.layers import Layers
 from windtunnel.serving.limits import Router as Rule
 from windtunnel.serving.mesh.deployment import mesh
@@ -180,7 +180,8 @@ def run(d: Deployment, requests: Requests, *, assumed: tuple[tuple[str, Any, str
         d, {"ttft_s": ttft.mean, "tpot_s": tpot.mean, "itl_s": itl.mean, "e2e_s": e2e.mean,
             "output_tokens_per_s": generated / duration},
         cache_full=max(most) >= FULL_CACHE, duration_s=duration,
-        busy=max(t["busy_s"].sum() / (p.lanes * duration) for p, t in _by_pool(d, totals)),
+        span_s=float(np.ptp(requests.arrival_s)) if count else 0.0,
+        full=fullness(_by_pool(d, totals), duration),
     )  # fmt: skip
     grades = {name: band["grade"] for name, band in ends.items()} | {"capacity": "analytic"}
     return ServingResult(
