@@ -21,7 +21,7 @@ def cut_words(d: Deployment) -> str:
     text = _cut(d.plan)
     if (other := d.plan.get("decode")) is None:
         return text
-    return f"{text} → {_cut(other)}" + (f" on {other['device']}" if "device" in other else "")
+    return f"{text} → {_cut(other)}" + (f" ({other['device']})" if "device" in other else "")
 
 
 def _cut(plan: dict[str, Any]) -> str:
@@ -36,9 +36,7 @@ def limits_words(d: Deployment) -> str:
 
 def where_words(d: Deployment) -> str:
     """Device, engine and formats."""
-    answering = d.plan.get("decode", {}).get("device")
-    device = f"{d.plan['device']} → {answering}" if answering else d.plan["device"]
-    return f"{device}, {d.plan['engine']}, weights {d.plan['weights']}, cache {d.plan['kv_cache']}"
+    return f"{d.plan['device']}, {d.plan['engine']}, weights {d.plan['weights']}, cache {d.plan['kv_cache']}"
 
 
 def load_words(d: Deployment, plan: ServingPlan) -> str:
