@@ -121,7 +121,7 @@ def _devices(cluster: Mapping[str, Any]) -> str:
 def one(id: str) -> tuple[str, dict[str, Any] | None]:
     """Map of a technique as plain data."""
     found = gain_map(REGISTRY.get(id))
-    return id, found and asdict(found)
+    return id, None if found is None else asdict(found)
 
 
 def read(store: Path = STORE) -> dict[str, GainMap]:

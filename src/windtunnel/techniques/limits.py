@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from windtunnel.units import parse_quantity
+
 if TYPE_CHECKING:
     from windtunnel.specs.cluster import ClusterSpec
 
@@ -163,6 +165,12 @@ def more(scenario: Mapping[str, Any], resource: str, factor: float) -> dict[str,
     if resource == "bubble":
         batch = scenario["training"]["global_batch"] * int(factor)
         return merged(scenario, {"training": {"global_batch": batch}})
+    if "groups" in scenario["cluster"]:
+        between = scenario["cluster"].get("between")
+        if resource not in ("scale-out", "network") or not isinstance(between, Mapping):
+            return None
+        rate = parse_quantity(between["nic_bytes_per_s"], "bytes/s") * factor
+        return merged(scenario, {"cluster": {"between": {"nic_bytes_per_s": rate}}})
     own = _cluster(scenario)
     up = own.scale_up.model_copy(update={"bytes_per_s": own.scale_up.bytes_per_s * factor}).model_dump()
     out = own.scale_out.model_copy(update={"nic_bytes_per_s": own.scale_out.nic_bytes_per_s * factor}).model_dump()

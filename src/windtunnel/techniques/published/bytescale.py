@@ -59,6 +59,7 @@ TECHNIQUE = Technique(
     applies_to=_applies,
     plan=_plan,
     saves="exchange of short documents",
+    resource="network",
     experiment="bytescale",
     missing="activations of long documents offloaded to host memory, so that fewer ranks hold them",
     limits=Limits(CASE, free=FREE, vanishes=0.02, costly_scenario=FEW),

@@ -41,6 +41,7 @@ TECHNIQUE = Technique(
     applies_to=_applies,
     plan=_plan,
     saves="exchange of short documents",
+    resource="network",
     experiment="flexsp",
     missing="time of the solver, which runs beside the step before; groups that NCCL sets up on first use",
     limits=Limits(CASE, free=FREE, vanishes=0.05, costly_scenario=FEW),

@@ -42,7 +42,7 @@ TECHNIQUE = Technique(
     applies_to=_applies,
     plan=_plan,
     saves="scale-up",
-    where={"megatron": "--account-for-embedding-in-pipeline-split, --account-for-loss-in-pipeline-split"},
+    where={"megatron_core": "--account-for-embedding-in-pipeline-split, --account-for-loss-in-pipeline-split"},
     missing="its loss computed in blocks; the abstract has no figure to test, so there is no experiment",
     limits=Limits(
         {

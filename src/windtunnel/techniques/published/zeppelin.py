@@ -41,6 +41,7 @@ TECHNIQUE = Technique(
     applies_to=_applies,
     plan=_plan,
     saves="exchange of short documents",
+    resource="network",
     experiment="zeppelin",
     missing="transfers between nodes spread over all network adapters of a node",
     limits=Limits(CASE, free=FREE, vanishes=0.05, costly_scenario=FEW),
