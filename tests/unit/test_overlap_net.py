@@ -118,3 +118,22 @@ def test_kraken_hides_one_smaller_sum_behind_attention_and_pays_with_heads() -> 
         for techniques in ([], ["kraken"], [{"kraken": {"attention_width": 8.0}}])
     )
     assert parallel < plain < wide
+
+
+def test_fewer_sms_leave_more_to_products_until_they_slow_the_collective() -> None:
+    scenario = {
+        "model": "meta-llama/Llama-3.1-8B",
+        "cluster": {"device": "h100-sxm-80gb", "nodes": 4, "devices_per_node": 8},
+        "training": {"seq_len": 8192, "global_batch": 32, "framework": "torchtitan"},
+        "plan": {"zero": 3, "mbs": 1, "recompute": {"policy": "none"}},
+    }
+
+    def step_s(sms: int | None) -> float:
+        plan = scenario["plan"] | ({} if sms is None else {"collective_sms": sms})  # type: ignore[operator]
+        return float(api.simulate_training(scenario | {"plan": plan}, sensitivities=False).step_time_s)
+
+    own, some, few = step_s(None), step_s(16), step_s(2)
+    assert some < own < few
+    assert step_s(100) == own
+    with pytest.raises(BadInput, match="at most the 132 SMs"):
+        step_s(1000)

@@ -92,9 +92,9 @@ def latency_s(
         fence = 2.0 if protocol == "simple" else 1.0  # data, then the flag; LL carries the flag in the data
         n, m, k = place.size, place.ranks_per_domain, place.num_domains
         peers = {"put_one_shot": n - m, "put_two_shot": n - m, "put_hierarchical": k - 1.0, "put_switch": k - 1.0}
-        posts = np.maximum(peers.get(name, np.ones_like(k)) - 1.0, 0.0) * (traffic.out_hops > 0) * c.peer_s
+        posting = np.maximum(peers.get(name, np.ones_like(k)) - 1.0, 0.0) * (traffic.out_hops > 0) * c.peer_s
         puts = fence * (traffic.up_hops * c.up.hop_s[0] + traffic.out_hops * c.out.hop_s[0])
-        return c.put_base_s, np.asarray(puts + traffic.out_hops * extra + posts)
+        return c.put_base_s, np.asarray(puts + traffic.out_hops * extra + posting)
     if traffic.in_network:
         out = nccl.NVLS_TREE_OUT_HOP_S if name == "nvls_tree" else nccl.NVLS_OUT_HOP_S
         return 0.0, np.asarray(traffic.up_hops * c.up.switch_hop_s + traffic.out_hops * (out + extra))

@@ -179,6 +179,8 @@ class NetworkCoefficients:
     """Factors on the efficiencies (calibration)."""
     partial_node_scale: float = 1.0
     """Factor on the NIC rate of groups with several, but not all, ranks of a node (calibration)."""
+    most_channels: int | None = None
+    """Thread blocks that a collective may hold (a plan's `collective_sms`); absent: as many as the library takes."""
     sources: Mapping[str, str] = field(default_factory=dict)
 
     def net_latency_s(self, cluster: ClusterSpec) -> float:

@@ -265,10 +265,14 @@ class NetworkModel:
             tau = np.asarray(0.0)
             sent = (traffic.up_bytes + traffic.out_bytes) / nccl.ll_max_bytes_per_s(self.cluster, place)
             x = np.maximum(x, sent)
+        held = np.where(crosses, np.maximum(c.out.channels, c.up.channels), c.up.channels)
+        if c.most_channels is not None and c.up.channels:
+            held = np.minimum(held, c.most_channels)
+            each = (rate.up_switch if traffic.in_network else rate.up) / c.up.channels
+            x = np.maximum(x, (traffic.up_bytes + traffic.out_bytes) / (np.minimum(held, c.up.channels) * each))
         moving = (place.size > 1).astype(np.float64)
         latency = moving * (start + hops + c.alpha_s)
         alone = latency + x + np.sqrt(tau * x)
-        held = np.where(crosses, np.maximum(c.out.channels, c.up.channels), c.up.channels)
         shape = np.broadcast_shapes(alone.shape, traffic.hbm_bytes.shape)
 
         def full(value: Any) -> Floats:

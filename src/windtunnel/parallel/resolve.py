@@ -70,6 +70,7 @@ class ResolvedPlan:
     gather_block: float = 0.0
     """ZeRO-3: micro-batches that one gather of a chunk serves, on average; 0 where gathers are not by block."""
 
+    collective_sms: int | None = None
     join_branches: bool = False
     """Whether attention and feed-forward of parallel blocks share their tensor-parallel exchanges."""
 
@@ -247,7 +248,7 @@ def resolve(
         tuple(layers) * copies, plan.order, behaviour.tp_regather, behaviour.tp_bulk_overlap and over.tp is None,
         tuple(sorted(plan.collectives.items())), plan.collective_library, copies,
         plan.expert_tokens, plan.sequence_groups, plan.levels if zero == 3 else None,
-        join_branches=bool(plan.join_branches),
+        collective_sms=plan.collective_sms, join_branches=bool(plan.join_branches),
     )  # fmt: skip
 
 
@@ -293,6 +294,9 @@ def _check_collectives(plan: PlanSpec, cluster: ClusterSpec, problems: ProblemLi
             problems.add(field, algorithm, f"needs a scale-up network that reduces, and {cluster.scale_up.id} does not")
         elif algorithm.startswith("collnet") and not cluster.scale_out.in_network_reduction:
             problems.add(field, algorithm, "needs a scale-out network that reduces (in_network_reduction)")
+    if plan.collective_sms is not None and plan.collective_sms > cluster.device.num_sms:
+        rule = f"must be at most the {cluster.device.num_sms} SMs of {cluster.device.id}"
+        problems.add("plan.collective_sms", plan.collective_sms, rule)
     library = plan.collective_library
     if library is not None and library not in SELECTORS:
         rule = f"no such library; known are {', '.join(SELECTORS)}"

@@ -180,6 +180,9 @@ class PlanSpec(Spec):
     collective_library: str | None = None
     """Whose choice of algorithms: nccl, nccl_nvls_off, nccl_2.18, nccl_2.12, rccl, oneccl, hccl, generic, or one laid
     over the vendor's: mscclpp (puts and signals), nvrar (small sums across nodes); absent: the vendor's own library."""
+    collective_sms: Count | None = None
+    """SMs that a collective holds at most, on every axis (`NCCL_MAX_CTAS`); the rest stays with kernels beside it. One
+    moves no more than its part of the scale-up link's rate under the library's own number. Absent: that number."""
 
     group_axis: Literal["dp", "pp"] = "dp"
     """On a cluster of unlike groups, the axis that crosses them: dp, every group runs whole replicas; pp, every group

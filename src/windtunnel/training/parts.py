@@ -209,6 +209,7 @@ def build_parts(
     params = replace(
         params, alpha_s=coefficients.collective_skew_s, scale_up_scale=coefficients.scale_up_scale,
         scale_out_scale=coefficients.scale_out_scale, partial_node_scale=coefficients.partial_node_scale,
+        most_channels=plan.collective_sms,
     )  # fmt: skip
     network = known.network(cluster, params, plan.collectives, plan.collective_library)
     order = tuple(axis for axis in plan.order if axis != "ep")
