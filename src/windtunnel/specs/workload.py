@@ -32,6 +32,17 @@ class ExpertLoad(Spec):
     """Measured share of each expert (sums to 1); the imbalance follows from it and the placement."""
 
 
+class Controller(Spec):
+    """One controller for all devices, in place of a launch loop on every host."""
+
+    dispatch_s: float = Field(default=0.0, ge=0)
+    """Seconds in which the controller launches one program on all devices of a stage."""
+    latency_s: float = Field(default=0.0, ge=0)
+    """From controller to devices over the data-centre network, one way."""
+    ahead: bool = True
+    """Whether programs are launched before their inputs are there."""
+
+
 class TrainingSpec(Spec):
     """One training step's work."""
 
@@ -72,6 +83,8 @@ class TrainingSpec(Spec):
     dropout: bool | None = None
     padded_vocab: bool = True
     float8_all_gather: bool = False
+    controller: Controller | None = None
+    """Absent: every host launches its own devices' work (multi-controller)."""
     input_s: float = Field(default=0.0, ge=0)
     """Seconds of a step in which devices wait for its batch: reading, tokenising, copies of one node's loaders."""
     gradient_accumulation_sync: bool = True

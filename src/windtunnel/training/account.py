@@ -21,6 +21,7 @@ from windtunnel.training.assembly import (
     STREAMS,
     T_B,
     T_BARRIER,
+    T_DISPATCH,
     T_F,
     T_GATHER,
     T_OFFLOAD,
@@ -125,7 +126,10 @@ def class_of(tag: str) -> str:
     return EXPOSED.get(tag, _LABEL.get(tag, tag))
 
 
-_TRANSFER = {T_SEND: "exposed pp", T_REDUCE: "exposed dp", T_GATHER: "exposed dp", T_OFFLOAD: "exposed offload"}
+_TRANSFER = {
+    T_SEND: "exposed pp", T_REDUCE: "exposed dp", T_GATHER: "exposed dp", T_OFFLOAD: "exposed offload",
+    T_DISPATCH: "host",
+}  # fmt: skip
 
 
 def _blame(out: defaultdict[str, float], program: StepProgram, timeline: Timeline, task: int, gap: float) -> None:

@@ -12,8 +12,11 @@ from windtunnel.program.tables import Resources, Streams, TaskTable
 Floats = npt.NDArray[np.float64]
 Rows = npt.NDArray[np.int64]
 
-TAGS = ("forward", "backward", "weight grad", "pp send", "dp reduce", "dp gather", "optimizer", "barrier", "offload")
-T_F, T_B, T_W, T_SEND, T_REDUCE, T_GATHER, T_OPTIMIZER, T_BARRIER, T_OFFLOAD = range(9)
+TAGS = (
+    "forward", "backward", "weight grad", "pp send", "dp reduce", "dp gather", "optimizer", "barrier", "offload",
+    "dispatch",
+)  # fmt: skip
+T_F, T_B, T_W, T_SEND, T_REDUCE, T_GATHER, T_OPTIMIZER, T_BARRIER, T_OFFLOAD, T_DISPATCH = range(10)
 STREAMS = ("compute", "pp", "dp reduce", "dp gather", "to host", "from host", "host", "drive reads", "drive writes")
 S_COMPUTE, S_PP, S_REDUCE, S_GATHER, S_TO_HOST, S_FROM_HOST, S_HOST, S_READ, S_WRITE = range(9)
 RATES = ("sm", "hbm", "scale-up", "scale-out", "host memory")

@@ -34,6 +34,7 @@ from windtunnel.training.assembly import (
     Rows,
 )  # fmt: skip
 from windtunnel.training.between import Between, join
+from windtunnel.training.dispatch import dispatch
 from windtunnel.training.host_update import spelt_out
 from windtunnel.training.laid import Laid, Replicas
 from windtunnel.training.offload import offload_traffic
@@ -217,6 +218,8 @@ def _lay(asm: Assembly, x: Replicas) -> Laid:
         )  # fmt: skip
         asm.depend(sends, arrival[send])
         arrival[send] = sends
+    if x.traffic.training.controller is not None:
+        begin = dispatch(asm, x.traffic.training.controller, table, begin, last_task)
     for direction, shift in ((F, -1), (B, 1)):
         here = np.flatnonzero(kind == direction)
         source_part = part[here] + shift

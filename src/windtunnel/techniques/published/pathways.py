@@ -1,0 +1,66 @@
+"""Pathways: one controller launches sharded programs ahead of computation, over islands joined by a slower network.
+
+What it costs: the controller's time for each program, which shows where programs are shorter.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from windtunnel.specs.scenario import Scenario
+from windtunnel.specs.workload import Controller, TrainingSpec
+from windtunnel.techniques import REGISTRY
+from windtunnel.techniques.base import Knob, Limits, Paper, Technique
+
+
+def _workload(training: TrainingSpec, knobs: dict[str, Any]) -> TrainingSpec:
+    given = training.controller or Controller()
+    update: dict[str, Any] = {"ahead": knobs["ahead"]}
+    update |= {name: knobs[name] for name in ("dispatch_s", "latency_s") if knobs[name] is not None}
+    return training.model_copy(update={"controller": given.model_copy(update=update)})
+
+
+def _applies(scenario: Scenario) -> str | None:
+    if scenario.training is None:
+        return "it acts on training steps"
+    return None if scenario.training.controller else "every host launches its own work (no training.controller)"
+
+
+TECHNIQUE = Technique(
+    id="pathways",
+    family="train-parallel",
+    summary="a single controller that launches programs before their inputs are there",
+    paper=Paper(
+        "Pathways: Asynchronous Distributed Dataflow for ML", 2022, "https://arxiv.org/abs/2203.12533",
+        "Barham, Chowdhery, Dean and others", "MLSys 2022",
+    ),
+    levels=("plan",),
+    status="partial",
+    knobs={
+        "ahead": Knob(True, doc="launch programs before their inputs are there"),
+        "dispatch_s": Knob(None, 0.0, 10.0, "seconds in which the controller launches one program; absent: as given"),
+        "latency_s": Knob(None, 0.0, 1.0, "from the controller to the devices, one way; absent: as given"),
+    },
+    edits=(("plan", "controller"),),
+    applies_to=_applies,
+    workload=_workload,
+    saves="launches that wait for inputs",
+    resource="host",
+    experiment="pathways",
+    missing="gangs of several jobs on shared devices, back-pressure, resources that come and go",
+    limits=Limits(
+        {
+            "model": "gpt3-2.7b",
+            "cluster": {"device": "tpu-v3", "nodes": 8, "devices_per_node": 8, "scale_up_domain": 64},
+            "training": {
+                "seq_len": 1024, "global_batch": 256, "framework": "jax",
+                "controller": {"dispatch_s": 1e-4, "latency_s": 1e-3, "ahead": False},
+            },
+            "plan": {"pp": 8, "mbs": 2},
+        },
+        free={"training": {"controller": {"dispatch_s": 0.0, "latency_s": 0.0}}},
+        costly={"dispatch_s": 1.0},
+    ),
+)  # fmt: skip
+
+REGISTRY.add(TECHNIQUE.id, TECHNIQUE)
