@@ -62,7 +62,7 @@ def fastest(values: Values, size: str) -> tuple[int, Simulated]:
 
 def rate(values: Values, size: str) -> float:
     """Per cent of peak."""
-    return 100 * fastest(values, size)[1].hfu
+    return 100 * fastest(values, size)[1].mfu
 
 
 def memory(values: Values) -> float:

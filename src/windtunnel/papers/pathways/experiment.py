@@ -52,7 +52,8 @@ def step_s(
         hosts = chips // per_host // plan.get("pp", 1)
         step["techniques"] = [
             {"pathways": {
-                "ahead": ahead, "dispatch_s": fixed("launch_s_per_host") * max(hosts, 1), "latency_s": fixed("latency_s"),
+                "ahead": ahead, "latency_s": fixed("latency_s"),
+                "dispatch_s": fixed("launch_s_per_host") * max(hosts, 1),
             }}
         ]  # fmt: skip
     return simulated(step).step_time_s
