@@ -13,6 +13,7 @@ from windtunnel.cli.main import run as cli
 from windtunnel.errors import BadInput
 from windtunnel.papers import ClaimResult, harness, written
 from windtunnel.papers.claims import load
+from windtunnel.papers.figures import beside
 from windtunnel.papers.harness import Interrupted, Outcome, run_papers
 from windtunnel.papers.table import markdown, tally
 
@@ -138,3 +139,21 @@ def test_text_of_claims() -> None:
     assert markdown([HIT]).count("\n") == 2
     assert tally([HIT, MISS, MISS], 2).startswith("1 of 3 claims of 2 papers within their bands, tier A 1 of 1")
     assert Outcome("dsi", (HIT, MISS), 1.0).within == 1
+
+
+def test_papers_with_a_figure_draw_published_points_beside_simulated_lines() -> None:
+    """Cheap ones; `reproduce --out` draws all."""
+    from windtunnel.papers.pytorch_ddp import experiment as ddp
+
+    figure = ddp.plot([])
+    assert harness.plotted("pytorch_ddp") and not harness.plotted("tp_overlap")
+    lines = [one for one in figure.data if one.mode == "lines"]
+    assert len(lines) == 3 and all(len(one.y) == len(one.x) > 3 for one in lines)
+    slow, fast = lines[0], lines[-1]
+    assert all(a > b for a, b in zip(slow.y, fast.y, strict=True)), "a slower NIC takes longer, whatever the bucket"
+    panel = beside({"one": {"a": [(1.0, 2.0, 3.0), (2.0, 4.0, 5.0)]}, "two": {"a": [(1.0, 2.0, 3.0)]}}, "x", "y")
+    assert [(one.name, one.mode, one.showlegend) for one in panel.data] == [
+        ("a, simulated", "lines", True), ("a, published", "markers", True),
+        ("a, simulated", "lines", False), ("a, published", "markers", False),
+    ]  # fmt: skip
+    assert panel.data[0].y == (3.0, 5.0) and panel.data[1].y == (2.0, 4.0)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
 from windtunnel.papers import ClaimResult
 from windtunnel.papers.claims import Measure, Values, least_fall, load, planned, results, simulated
+from windtunnel.papers.figures import Points, beside
 
 TITLE = "Megatron-LM with tensor, pipeline and data parallelism (Narayanan et al. 2021)"
 DOUBLINGS = (2, 4, 8, 16, 32)
@@ -220,3 +222,18 @@ def measures() -> dict[str, Measure]:
 def run() -> list[ClaimResult]:
     """Orderings of Figures 11 to 17, the planner's choices among their layouts, and the rates of Tables 1 and 2."""
     return results(setting(), "megatron-3d", measures())
+
+
+def plot(results: list[ClaimResult]) -> Any:
+    """Rates of Table 2 over GPUs, a panel a model."""
+    by = {r.id.removeprefix("megatron-3d/table-2/"): r for r in results}
+
+    def points(kind: str, name: str, sizes: Iterable[int]) -> Points:
+        rows = [(n, by[f"{kind}/{name}-{n}"]) for n in sizes]
+        return [(float(n), one.published, one.simulated) for n, one in rows]
+
+    panels = {
+        name.upper(): {"PTD": points("ptd", name, PTD[name]), "ZeRO-3": points("zero3", name, ZERO_3[name])}
+        for name in PTD
+    }
+    return beside(panels, "GPUs", "TFLOP/s per GPU", log_x=True)

@@ -10,6 +10,7 @@ import yaml
 
 from windtunnel import api
 from windtunnel.papers import ClaimResult
+from windtunnel.papers.figures import beside
 
 TITLE = "PyTorch Distributed (Li et al. 2020)"
 ASSUMED = ("BERT-large on V100; batch, length and NIC are not in the abstract: central values by rule, then swept",)
@@ -98,3 +99,15 @@ def run() -> list[ClaimResult]:
             )
         )
     return results
+
+
+def plot(results: list[ClaimResult]) -> Any:
+    """Step time over bucket size at the two ends of what a node's NIC may be, and between."""
+    fixed, series = setting()["fixed"], {}
+    for rate in dict.fromkeys(setting()["open"]["nic_gbit_per_node"][end] for end in ("low", "central", "high")):
+        values = central() | {"nic_gbit_per_node": rate}
+        gpus, sizes = fixed["gpus_bucket"]["value"], fixed["bucket_grid_mb"]["value"]
+        series[f"{rate:g} Gb/s a node"] = [
+            (float(size), float("nan"), step_s(gpus, values, bucket_mb=float(size))) for size in sizes
+        ]
+    return beside({f"{fixed['model']} on {fixed['gpus_bucket']['value']} GPUs": series}, "bucket, MB", "s", log_x=True)

@@ -16,6 +16,7 @@ import yaml
 from windtunnel import schedules
 from windtunnel.engine import simulate
 from windtunnel.papers import ClaimResult
+from windtunnel.papers.figures import beside
 from windtunnel.program.builder import ProgramBuilder
 from windtunnel.schedules import InstructionTable, ScheduleCosts, ScheduleLimits
 from windtunnel.schedules.evaluate import durations
@@ -193,3 +194,15 @@ def run() -> list[ClaimResult]:
         )
     )
     return [*results, *throughput_gains(), zb_v_gain()]
+
+
+def plot(results: list[ClaimResult]) -> Any:
+    """Bubble rates over micro-batches, a panel a model."""
+    rates = {r.id: r for r in results if r.id.startswith("bubble/")}
+    panels: dict[str, dict[str, list[tuple[float, float, float]]]] = {}
+    for model, p, m, *_ in setting()["rows"]:
+        panel = panels.setdefault(f"{model}, {p} stages", {})
+        for schedule in (*HANDMADE, *AUTOMATIC):
+            one = rates[f"bubble/{schedule}/{model}/m{m}"]
+            panel.setdefault(schedule, []).append((m, one.published, one.simulated))
+    return beside(panels, "micro-batches", "bubble rate")
