@@ -12,7 +12,8 @@ from typing import Any
 
 from windtunnel.cost.files import coefficient_file
 from windtunnel.cost.pooled import pooled_factors
-from windtunnel.specs.device import DeviceSpec
+from windtunnel.errors import BadInput, Problem, nearest_name
+from windtunnel.specs.device import DeviceSpec, Profile
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +47,9 @@ class Coefficients:
     """Side of the blocks of scores that a kernel computes whole, whatever a mask hides inside them."""
     attention_head_exponent: float = 0.5
     memory_fraction: float = 0.7
+    cached_fraction: float = 0.0
+    """Rate of streaming kernels whose tensors stay in the last-level cache, over the memory bandwidth; 0: as from
+    memory."""
     softmax_fraction: float = 0.55
     """Bandwidth of an unfused softmax over that of streaming kernels: 0.485 against 0.88 of the data sheet on A100."""
     scan_fraction: float = 0.12
@@ -358,8 +362,35 @@ def _resolved(framework: str, device_id: str, generation: str, kind: str) -> tup
 
 
 def coefficients(framework: str, device: DeviceSpec) -> Coefficients:
-    """Coefficients for a framework on a device, from the most specific entry available."""
-    return _resolved(framework, device.id, device.generation, device.kind)[0]
+    """Coefficients for a framework on a device, from the most specific entry available; a profile stands above all."""
+    found = _resolved(framework, device.id, device.generation, device.kind)[0]
+    return found if device.profile is None else with_profile(found, device.profile, device.id)
+
+
+def profile_names() -> list[str]:
+    """Coefficients that a profile may state; of tables (`gemm_fraction`), any entry after a dot."""
+    plain = Coefficients()
+    values = {f.name: getattr(plain, f.name) for f in fields(Coefficients) if f.name != "grades"}
+    return [name for name, value in values.items() if isinstance(value, (dict, float))]
+
+
+def with_profile(base: Coefficients, profile: Profile, device_id: str) -> Coefficients:
+    """Coefficients with what was measured on the machine itself laid over them.
+
+    Raises:
+        BadInput: names that are no coefficients.
+    """
+    known = set(profile_names())
+    wrong = [name for name in profile.coefficients if name.partition(".")[0] not in known]
+    if wrong:
+        where = "cluster.device.profile.coefficients"
+        raise BadInput(
+            Problem(f"{where}.{name}", "is no coefficient", nearest=nearest_name(name, known)) for name in wrong
+        )
+    for name, entry in profile.coefficients.items():
+        base = _with_entry(base, name, entry.value, entry.grade)
+    level = frozenset(name for name in profile.coefficients if "." in name)
+    return replace(base, basis=f"measured on {device_id}", device_level=base.device_level | level, pooled=())
 
 
 def behaviour(framework: str) -> Behaviour:

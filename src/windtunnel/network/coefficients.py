@@ -6,10 +6,13 @@ Grades: `fact` (stated in a source), `fitted` (to the published rows named), `as
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
+from typing import Any
 
+from windtunnel.errors import BadInput, Problem
 from windtunnel.specs.cluster import ClusterSpec
+from windtunnel.specs.device import Profile
 
 PROTOCOLS = ("ll", "ll128", "simple")
 """NCCL's wire protocols: 8-byte flags (half of the rate), 128-byte lines (120/128), plain chunks with a semaphore."""
@@ -102,6 +105,10 @@ SCALE_UP: Mapping[str, LinkFamily] = MappingProxyType(
         ),
         "neuronlink": LinkFamily(0.80, (2e-6, 2e-6, 2e-6), 20e-6, 0, source="assumed"),
         "hccs": LinkFamily(0.80, (3e-6, 3e-6, 3e-6), 30e-6, 0, source="assumed"),
+        "gloo": LinkFamily(
+            0.5, (100e-6, 100e-6, 100e-6), 100e-6, 1, protocols=("simple",), by_tensor=False,
+            source="processes of one host over loopback sockets (assumed; `windtunnel calibrate` measures it)",
+        ),
         "generic": LinkFamily(0.80, _NV_HOP, 30e-6, 16, source="assumed"),
     }
 )
@@ -192,4 +199,28 @@ class NetworkCoefficients:
         """Defaults of the cluster's link families."""
         up = family(SCALE_UP, cluster.scale_up.family or cluster.scale_up.id)
         out = family(SCALE_OUT, cluster.scale_out.family)
-        return cls(up, out, sources={"scale_up": up.source, "scale_out": out.source})
+        own = cls(up, out, sources={"scale_up": up.source, "scale_out": out.source})
+        measured = cluster.device.profile
+        return own if measured is None or not measured.network else own.measured(measured)
+
+    def measured(self, profile: Profile) -> NetworkCoefficients:
+        """With what was measured between the devices of the machine itself.
+
+        Raises:
+            BadInput: names that are no coefficients of a network.
+        """
+        plain = ("efficiency", "tau_s", "all_to_all_efficiency")
+        known = {*plain, "hop_s", "base_s", "p2p_base_s", "p2p_tau_s", "channels"}
+        values = {name: entry.value for name, entry in profile.network.items()}
+        if wrong := sorted(set(values) - known):
+            rule = f"is no coefficient of a network; known are {', '.join(sorted(known))}"
+            raise BadInput(Problem(f"cluster.device.profile.network.{name}", rule) for name in wrong)
+        changes: dict[str, Any] = {k: values[k] for k in plain if k in values}
+        if "hop_s" in values:
+            changes["hop_s"] = (values["hop_s"],) * 3
+        if "channels" in values:
+            changes["channels"] = int(values["channels"])
+        base = (values["base_s"],) * 3 if "base_s" in values else self.base_s
+        up = replace(self.up, **changes, source="measured on the machine itself")
+        start, ramp = values.get("p2p_base_s", self.p2p_base_s), values.get("p2p_tau_s", self.p2p_tau_s)
+        return replace(self, up=up, base_s=base, p2p_base_s=start, p2p_tau_s=ramp)

@@ -2,13 +2,43 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from windtunnel.specs.base import Bytes, BytesPerS, FlopPerS, Hertz, Seconds, Spec, Watts
 
 NumberFormat = Literal["fp64", "fp32", "tf32", "fp16", "bf16", "fp8", "int8", "fp4", "int4"]
+
+
+class MeasuredValue(Spec):
+    """One coefficient of a profile."""
+
+    value: float
+    grade: Literal["measured", "fitted"] = "measured"
+    relative_error: float | None = Field(default=None, ge=0)
+    """One standard error over the value."""
+    source: str = ""
+
+
+class Profile(Spec):
+    """What was measured on a machine itself (`windtunnel calibrate`). It stands above every file of the catalogue."""
+
+    coefficients: dict[str, MeasuredValue] = {}
+    """Fields of `cost.coefficients.Coefficients`, entries of tables after a dot (`gemm_fraction.bf16`)."""
+    network: dict[str, MeasuredValue] = {}
+    """Of collectives between the machine's devices: efficiency, hop_s, tau_s, base_s, p2p_base_s, p2p_tau_s,
+    all_to_all_efficiency, channels."""
+    conditions: dict[str, str | int | float] = {}
+    """When, with which software, how many processes and threads, how noisy."""
+
+    @field_validator("coefficients", "network", mode="before")
+    @classmethod
+    def _plain_numbers(cls, value: Any) -> Any:
+        if not isinstance(value, dict):
+            return value
+        numbers = {k: {"value": v} for k, v in value.items() if isinstance(v, int | float) and not isinstance(v, bool)}
+        return {**value, **numbers}
 
 
 class DeviceSpec(Spec):
@@ -43,6 +73,8 @@ class DeviceSpec(Spec):
     """Field name → "source, as of date"; every numeric field has an entry (checked by `catalog check`)."""
     as_of: str = ""
     notes: str = ""
+    profile: Profile | None = None
+    """Measured on the machine itself."""
 
     def peak(self, number_format: str) -> float:
         """Dense FLOP/s in a format; the nearest wider format stands in where the sheet has none.

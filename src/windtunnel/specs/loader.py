@@ -13,9 +13,10 @@ from typing import Any
 import yaml
 from pydantic import BaseModel, ValidationError
 
-from windtunnel.errors import UNSET, Problem, ProblemList, nearest_name
+from windtunnel.errors import UNSET, BadInput, Problem, ProblemList, nearest_name
 from windtunnel.specs.base import Inconsistent
 from windtunnel.specs.cluster import ClusterRef
+from windtunnel.specs.device import DeviceSpec
 from windtunnel.specs.model import ModelSpec
 from windtunnel.specs.plan import RECOMPUTE_MODULES, Overlap
 from windtunnel.specs.scenario import Scenario
@@ -68,7 +69,35 @@ def load_scenario_with_source(
     data, lines, problems = _read(source)
     _override(data, overrides, lines, problems)
     _expand_shorthands(data)
+    folder = Path(source).parent if isinstance(source, (str, Path)) else Path()
+    _read_profiles(data.get("cluster"), "cluster", folder, problems)
     return _validate(Scenario, data, lines, problems), lines
+
+
+def _read_profiles(cluster: Any, field: str, folder: Path, problems: ProblemList) -> None:
+    """Put devices named by file (`device: mine.yaml`) in the place of their names, so that results stand alone."""
+    if not isinstance(cluster, dict):
+        return
+    for at, group in enumerate(cluster.get("groups") or ()):
+        _read_profiles(group, f"{field}.groups.{at}", folder, problems)
+    named = cluster.get("device")
+    if not isinstance(named, str) or not named.endswith((".yaml", ".yml", ".json")):
+        return
+    try:
+        data, _, own = _read(folder / named)
+    except BadInput as error:
+        problems.extend(replace(p, field=f"{field}.device") for p in error.problems)
+        return
+    network = data.pop("cluster", {})
+    if isinstance(network, dict):
+        for key, value in network.items():
+            cluster.setdefault(key, value)
+    try:
+        DeviceSpec.model_validate(data)
+    except ValidationError as error:
+        explain(DeviceSpec, data, error, own)
+    problems.extend(own)
+    cluster["device"] = data
 
 
 def parse_mapping(text: str, file: str) -> dict[str, Any]:

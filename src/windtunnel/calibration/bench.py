@@ -1,0 +1,198 @@
+"""Cases run with PyTorch: what is built for each kind, and how it is timed."""
+
+from __future__ import annotations
+
+import ctypes
+import statistics
+import time
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.distributed as dist
+import torch.nn.functional as F
+
+from windtunnel.calibration.cases import Case
+from windtunnel.calibration.store import Measurement
+
+FORMATS = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16, "tf32": torch.float32}
+BUDGET_S = 0.25
+"""Time that one case takes at most once it is warm, unless a single run is longer."""
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
+
+
+def keep_freed_memory() -> None:
+    """Tell glibc to keep what is freed, as caching allocators do: fresh pages would be cleared at every large tensor."""
+    try:
+        libc = ctypes.CDLL("libc.so.6")
+        libc.mallopt(_M_MMAP_THRESHOLD, 1 << 30)
+        libc.mallopt(_M_TRIM_THRESHOLD, 1 << 30)
+    except (OSError, AttributeError):
+        return
+
+
+def synchronise(device: torch.device) -> None:
+    """Wait for the device."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
+def measure(case: Case, device: torch.device, *, together: bool = False) -> Measurement:
+    """Seconds of a case: warm it up, then as many runs as fit the budget, five at least.
+
+    Args:
+        case: what to run.
+        device: where.
+        together: all ranks of the process group run the case at once; the slowest rank's median counts.
+    """
+    run, repeats = _BUILDERS[case.kind](case.shape, device)
+    for _ in range(3):
+        run()
+    synchronise(device)
+    begun = time.perf_counter()
+    run()
+    synchronise(device)
+    once = time.perf_counter() - begun
+    count = max(5, min(200, int(BUDGET_S / max(once, 1e-7))))
+    if together:
+        agreed = torch.tensor([count])
+        dist.all_reduce(agreed, dist.ReduceOp.MIN)
+        count = int(agreed)
+        dist.barrier()
+    seconds = []
+    for _ in range(count):
+        begun = time.perf_counter()
+        run()
+        synchronise(device)
+        seconds.append((time.perf_counter() - begun) / repeats)
+    low, middle, high = statistics.quantiles(seconds, n=4)
+    if together:
+        slowest = torch.tensor([low, middle, high], dtype=torch.float64)
+        dist.all_reduce(slowest, dist.ReduceOp.MAX)
+        low, middle, high = (float(x) for x in slowest)
+    return Measurement(case, middle, low, high, count)
+
+
+Built = tuple[Callable[[], Any], int]
+
+
+def _launch(shape: dict[str, Any], device: torch.device) -> Built:
+    """A chain of small operators under autograd, forward alone: dispatch, allocation and the graph's node."""
+    x = torch.ones(8, device=device, requires_grad=True)
+    chain = int(shape["chain"])
+
+    def run() -> None:
+        y = x
+        for _ in range(chain):
+            y = y * 1.0001
+
+    return run, chain
+
+
+def _pointwise(shape: dict[str, Any], device: torch.device) -> Built:
+    """An addition: two reads and a write, `bytes` in all."""
+    count = max(int(shape["bytes"]) // 12, 1)
+    a, b = torch.ones(count, device=device), torch.ones(count, device=device)
+    return lambda: torch.add(a, b), 1
+
+
+def _softmax(shape: dict[str, Any], device: torch.device) -> Built:
+    x = torch.randn(int(shape["rows"]), int(shape["columns"]), device=device)
+    return lambda: torch.softmax(x, -1), 1
+
+
+def _gemm(shape: dict[str, Any], device: torch.device) -> Built:
+    number_format = FORMATS[shape["format"]]
+    torch.backends.cuda.matmul.allow_tf32 = shape["format"] == "tf32"
+    a = torch.randn(shape["m"], shape["k"], device=device).to(number_format)
+    w = torch.randn(shape["n"], shape["k"], device=device).to(number_format)
+    return lambda: F.linear(a, w), 1
+
+
+def _grouped(shape: dict[str, Any], device: torch.device) -> Built:
+    number_format = FORMATS[shape["format"]]
+    parts = [
+        (torch.randn(shape["m"], shape["k"], device=device).to(number_format),
+         torch.randn(shape["n"], shape["k"], device=device).to(number_format))
+        for _ in range(int(shape["groups"]))
+    ]  # fmt: skip
+
+    def run() -> None:
+        for a, w in parts:
+            F.linear(a, w)
+
+    return run, 1
+
+
+def _attention(shape: dict[str, Any], device: torch.device) -> Built:
+    number_format = FORMATS[shape["format"]]
+    batch, heads, s, d = (int(shape[k]) for k in ("batch", "heads", "seq_len", "head_dim"))
+    queries = 1 if shape["direction"] == "decode" else s
+    q = torch.randn(batch, heads, queries, d, device=device).to(number_format)
+    k, v = (torch.randn(batch, heads, s, d, device=device).to(number_format) for _ in range(2))
+    if shape["direction"] != "backward":
+        causal = shape["direction"] == "forward"
+
+        def forward() -> None:
+            with torch.no_grad():
+                F.scaled_dot_product_attention(q, k, v, is_causal=causal)
+
+        return forward, 1
+    for x in (q, k, v):
+        x.requires_grad_()
+    out = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+    ones = torch.ones_like(out)
+    return lambda: torch.autograd.grad(out, (q, k, v), ones, retain_graph=True), 1
+
+
+def _optimizer(shape: dict[str, Any], device: torch.device) -> Built:
+    each = int(shape["params"]) // int(shape["tensors"])
+    tensors = [torch.nn.Parameter(torch.randn(each, device=device)) for _ in range(int(shape["tensors"]))]
+    for one in tensors:
+        one.grad = torch.randn_like(one)
+    adam = torch.optim.AdamW(tensors, fused=True)
+    return adam.step, 1
+
+
+def _copy(shape: dict[str, Any], device: torch.device) -> Built:
+    host = torch.empty(int(shape["bytes"]), dtype=torch.uint8, pin_memory=device.type == "cuda")
+    there = torch.empty_like(host, device=device)
+    if shape["direction"] == "h2d":
+        return lambda: there.copy_(host, non_blocking=True), 1
+    return lambda: host.copy_(there, non_blocking=True), 1
+
+
+def _collective(shape: dict[str, Any], device: torch.device) -> Built:
+    """`bytes` is what nccl-tests calls size: the whole buffer, of all ranks where there are parts."""
+    ranks = dist.get_world_size()
+    whole = torch.zeros(max(int(shape["bytes"]) // 4 // ranks, 1) * ranks, device=device)
+    part = torch.zeros(whole.numel() // ranks, device=device)
+    other = torch.zeros_like(whole)
+    return {
+        "all_reduce": lambda: dist.all_reduce(whole),
+        "all_gather": lambda: dist.all_gather_into_tensor(whole, part),
+        "reduce_scatter": lambda: dist.reduce_scatter_tensor(part, whole),
+        "all_to_all": lambda: dist.all_to_all_single(other, whole),
+    }[shape["operation"]], 1
+
+
+def _p2p(shape: dict[str, Any], device: torch.device) -> Built:
+    """There and back between ranks 0 and 1: two messages."""
+    x = torch.zeros(max(int(shape["bytes"]) // 4, 1), device=device)
+    rank = dist.get_rank()
+
+    def run() -> None:
+        if rank == 0:
+            dist.send(x, 1)
+            dist.recv(x, 1)
+        elif rank == 1:
+            dist.recv(x, 0)
+            dist.send(x, 0)
+
+    return run, 2
+
+
+_BUILDERS: dict[str, Callable[[dict[str, Any], torch.device], Built]] = {
+    "launch": _launch, "pointwise": _pointwise, "softmax": _softmax, "gemm": _gemm, "grouped": _grouped,
+    "attention": _attention, "optimizer": _optimizer, "copy": _copy, "collective": _collective, "p2p": _p2p,
+}  # fmt: skip

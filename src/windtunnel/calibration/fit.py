@@ -1,0 +1,271 @@
+"""From measurements to coefficients: the cost functions that predictions use, fitted to what was measured."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from windtunnel.calibration.store import Measurement, Store
+from windtunnel.cost.attention import attention_time_s
+from windtunnel.cost.coefficients import Coefficients
+from windtunnel.cost.gemm import gemm_time_s
+from windtunnel.cost.memory_bound import optimizer_bytes, optimizer_time_s, pointwise_time_s
+from windtunnel.network.coefficients import NetworkCoefficients
+from windtunnel.network.groups import placement
+from windtunnel.network.model import NetworkModel
+from windtunnel.specs.cluster import ClusterSpec
+from windtunnel.specs.device import DeviceSpec, MeasuredValue
+
+Floats = npt.NDArray[np.float64]
+BYTES = {"fp32": 4.0, "tf32": 4.0, "bf16": 2.0, "fp16": 2.0}
+KERNEL = "sdpa"
+"""Attention kernel that PyTorch's `scaled_dot_product_attention` stands for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One measured case beside the fitted model. Seconds."""
+
+    kind: str
+    label: str
+    measured_s: float
+    model_s: float
+    noise: float
+
+
+@dataclass(slots=True)
+class Fitted:
+    """Coefficients with their standard errors, and every case against the model."""
+
+    coefficients: dict[str, MeasuredValue]
+    network: dict[str, MeasuredValue]
+    points: list[Point]
+
+
+def least_squares(
+    model: Callable[[Floats], Floats], start: Sequence[float], measured: Floats, low: Sequence[float],
+    high: Sequence[float],
+) -> tuple[Floats, Floats]:  # fmt: skip
+    """Positive parameters that bring a model nearest to measured seconds, by logs; and their relative errors.
+
+    A soft loss keeps a few disturbed measurements from deciding.
+    """
+    from scipy.optimize import least_squares as solve
+
+    bounds = np.log(np.asarray(low)), np.log(np.asarray(high))
+    first = np.clip(np.log(np.asarray(start)), *bounds)
+
+    def residual(x: Floats) -> Floats:
+        return np.asarray(np.log(model(np.exp(x)) / measured))
+
+    found = solve(residual, first, bounds=bounds, loss="soft_l1", f_scale=0.1)
+    freedom = max(len(measured) - len(first), 1)
+    spread = float(np.sum(found.fun**2)) / freedom
+    curvature = np.linalg.pinv(found.jac.T @ found.jac)
+    return np.exp(found.x), np.sqrt(np.maximum(np.diag(curvature) * spread, 0.0))
+
+
+def _times(found: Sequence[Measurement]) -> Floats:
+    return np.array([m.median_s for m in found])
+
+
+def _column(found: Sequence[Measurement], name: str) -> Floats:
+    return np.array([float(m.case.shape[name]) for m in found])
+
+
+def fit(store: Store, device: DeviceSpec, cluster: ClusterSpec | None = None) -> Fitted:
+    """All coefficients that the measurements say something about.
+
+    Args:
+        store: measurements.
+        device: with the peaks and rates of `profile.device_of`.
+        cluster: of the ranks that measured together; None: no collectives.
+    """
+    out = Fitted({}, {}, [])
+    base = _streams(store, device, out, Coefficients())
+    for number_format in dict.fromkeys(str(m.case.shape["format"]) for m in store.of("gemm")):
+        base = _products(store, device, out, base, number_format)
+    base = _attention(store, device, out, base)
+    _optimizer(store, device, out, base)
+    _launches(store, out)
+    if cluster is not None and store.of("collective"):
+        _collectives(store, cluster, out)
+    return out
+
+
+def _note(out: Fitted, names: Sequence[str], values: Floats, errors: Floats, source: str) -> None:
+    for name, value, error in zip(names, values, errors, strict=True):
+        out.coefficients[name] = MeasuredValue(value=float(value), relative_error=float(min(error, 9.99)), source=source)
+
+
+def _add_points(out: Fitted, found: Sequence[Measurement], model: Floats, label: Callable[[Measurement], str]) -> None:
+    for m, seconds in zip(found, np.broadcast_to(model, (len(found),)), strict=True):
+        out.points.append(Point(m.case.kind, label(m), m.median_s, float(seconds), m.noise))
+
+
+def _streams(store: Store, device: DeviceSpec, out: Fitted, base: Coefficients) -> Coefficients:
+    """Rates from memory and from the last-level cache; what a launch adds is in both."""
+    found = [m for m in store.of("pointwise") if m.case.shape["bytes"] >= 1 << 18]
+    if not found:
+        return base
+    launch = _launch_s(store) if device.kind == "cpu" else 0.0
+    moved, measured = _column(found, "bytes"), _times(found)
+    names = ["memory_fraction"]
+    start, low, high = [0.8], [0.02], [1.2]
+    cached = bool(device.l2_bytes) and bool((moved < 0.5 * device.l2_bytes).any())
+    if cached:
+        names, start, low, high = [*names, "cached_fraction"], [*start, 2.0], [*low, 0.05], [*high, 100.0]
+
+    def model(x: Floats) -> Floats:
+        return pointwise_time_s(device, replace(base, **dict(zip(names, map(float, x), strict=True))), moved) + launch
+
+    values, errors = least_squares(model, start, measured, low, high)
+    _note(out, names, values, errors, f"{len(found)} additions of {moved.min():.3g} to {moved.max():.3g} bytes")
+    _add_points(out, found, model(values), lambda m: f"{m.case.shape['bytes']:,} B")
+    base = replace(base, **dict(zip(names, map(float, values), strict=True)))
+    if rows := store.of("softmax"):
+        size = 8.0 * _column(rows, "rows") * _column(rows, "columns")
+        plain = pointwise_time_s(device, base, size)
+        share, error = least_squares(lambda x: plain / x[0] + launch, [0.5], _times(rows), [0.01], [4.0])
+        _note(out, ["softmax_fraction"], share, error, f"{len(rows)} row-wise softmaxes")
+        _add_points(out, rows, plain / share[0] + launch, lambda m: f"{m.case.shape['rows']} rows")
+        base = replace(base, softmax_fraction=float(share[0]))
+    return base
+
+
+def _products(store: Store, device: DeviceSpec, out: Fitted, base: Coefficients, number_format: str) -> Coefficients:
+    found = [m for m in store.of("gemm") if m.case.shape["format"] == number_format]
+    m, n, k = (_column(found, x) for x in "mnk")
+    size = BYTES[number_format]
+    key = "fp32" if number_format == "fp32" else "bf16" if number_format in ("bf16", "fp16") else number_format
+
+    def seconds(c: Coefficients, fraction: float) -> Floats:
+        return gemm_time_s(
+            device, c, m, n, k, peak_flop_per_s=np.full(len(m), device.peak(number_format)),
+            fraction=np.full(len(m), fraction), operand_bytes=np.full(len(m), size),
+            output_bytes=np.full(len(m), size), extra_bytes=np.zeros(len(m)), groups=np.ones(len(m)),
+        )  # fmt: skip
+
+    if "gemm_k0" in out.coefficients:  # shape of the curve: set by the first format
+        value, error = least_squares(lambda x: seconds(base, x[0]), [0.8], _times(found), [0.01], [1.0])
+        names = [f"gemm_fraction.{key}"]
+    else:
+        value, error = least_squares(
+            lambda x: seconds(replace(base, gemm_k0=float(x[1]), gemm_floor_s=float(x[2])), x[0]),
+            [0.8, 50.0, 5e-6], _times(found), [0.01, 1.0, 1e-7], [1.0, 2000.0, 1e-3],
+        )  # fmt: skip
+        names = [f"gemm_fraction.{key}", "gemm_k0", "gemm_floor_s"]
+        base = replace(base, gemm_k0=float(value[1]), gemm_floor_s=float(value[2]))
+    base = replace(base, gemm_fraction={**base.gemm_fraction, key: float(value[0])})
+    _note(out, names, value, error, f"{len(found)} products in {number_format}")
+    shape = ("m", "n", "k")
+    _add_points(
+        out, found, seconds(base, float(value[0])),
+        lambda x: f"{number_format} {'x'.join(str(x.case.shape[a]) for a in shape)}",
+    )  # fmt: skip
+    groups = [x for x in store.of("grouped") if x.case.shape["format"] == number_format]
+    if groups:
+        gm, gn, gk, count = (_column(groups, x) for x in ("m", "n", "k", "groups"))
+        whole = count * gemm_time_s(
+            device, base, gm, gn, gk, peak_flop_per_s=np.full(len(gm), device.peak(number_format)),
+            fraction=np.full(len(gm), float(value[0])), operand_bytes=np.full(len(gm), size),
+            output_bytes=np.full(len(gm), size), extra_bytes=np.zeros(len(gm)), groups=np.ones(len(gm)),
+        )  # fmt: skip
+        share, wide = least_squares(lambda x: whole / x[0], [0.9], _times(groups), [0.05], [1.0])
+        _note(out, ["grouped_fraction"], share, wide, f"{len(groups)} loops over products")
+        _add_points(out, groups, whole / share[0], lambda x: f"{x.case.shape['groups']} groups")
+    return base
+
+
+def _attention(store: Store, device: DeviceSpec, out: Fitted, base: Coefficients) -> Coefficients:
+    found = [m for m in store.of("attention") if m.case.shape["direction"] != "decode"]
+    if not found:
+        return base
+    backward = np.array([m.case.shape["direction"] == "backward" for m in found])
+    s, d = _column(found, "seq_len"), _column(found, "head_dim")
+    batch, heads = _column(found, "batch"), _column(found, "heads")
+    number_format = str(found[0].case.shape["format"])
+
+    def model(x: Floats) -> Floats:
+        c = replace(
+            base, attention_fraction={**base.attention_fraction, KERNEL: float(x[0])}, attention_ramp=float(x[1]),
+            attention_backward=float(x[2]), attention_floor_s=float(x[3]),
+        )  # fmt: skip
+        times = [
+            attention_time_s(
+                device, c, batch * s * s / 2, heads, d, d, s, kernel=KERNEL, backward=direction,
+                number_format=number_format,
+            )
+            for direction in (False, True)
+        ]  # fmt: skip
+        return np.where(backward, times[1], times[0])
+
+    start, low, high = [0.4, 200.0, 0.7, 2e-5], [0.01, 1.0, 0.05, 1e-7], [1.2, 5000.0, 3.0, 1e-3]
+    values, errors = least_squares(model, start, _times(found), low, high)
+    names = [f"attention_fraction.{KERNEL}", "attention_ramp", "attention_backward", "attention_floor_s"]
+    _note(out, names, values, errors, f"{len(found)} causal attentions in {number_format}")
+    _add_points(out, found, model(values), lambda m: f"{m.case.shape['direction']} {m.case.shape['seq_len']}")
+    return base
+
+
+def _optimizer(store: Store, device: DeviceSpec, out: Fitted, base: Coefficients) -> None:
+    found = store.of("optimizer")
+    if not found:
+        return
+    moved = optimizer_bytes("adam", 0.0, 4.0, 4.0)
+    plain = np.array([optimizer_time_s(device, replace(base, optimizer_fraction=1.0), p, moved)
+                      for p in _column(found, "params")])  # fmt: skip
+    value, error = least_squares(lambda x: plain / x[0], [0.7], _times(found), [0.01], [20.0])
+    _note(out, ["optimizer_fraction"], value, error, f"{len(found)} fused AdamW steps")
+    _add_points(out, found, plain / value[0], lambda m: f"{m.case.shape['params']:,} parameters")
+
+
+def _launch_s(store: Store) -> float:
+    found = store.of("launch")
+    return float(np.median(_times(found))) if found else 0.0
+
+
+def _launches(store: Store, out: Fitted) -> None:
+    found = store.of("launch")
+    if not found:
+        return
+    seconds = _launch_s(store)
+    out.coefficients["host_kernel_s"] = MeasuredValue(
+        value=seconds, relative_error=float(np.std(_times(found)) / seconds), source="chains of small operators"
+    )
+    _add_points(out, found, np.full(len(found), seconds), lambda m: f"chain of {m.case.shape['chain']}")
+
+
+def _collectives(store: Store, cluster: ClusterSpec, out: Fitted) -> None:
+    found, messages = store.of("collective"), store.of("p2p")
+    start = NetworkCoefficients.for_cluster(cluster)
+    place = placement(cluster.num_devices, domain=cluster.num_devices)
+    names = ("efficiency", "hop_s", "tau_s", "base_s", "p2p_base_s")
+
+    def model(x: Floats) -> Floats:
+        efficiency, hop, tau, base, p2p = map(float, x)
+        up = replace(start.up, efficiency=efficiency, hop_s=(hop,) * 3, tau_s=tau)
+        network = NetworkModel(cluster, replace(start, up=up, base_s=(base,) * 3, p2p_base_s=p2p))
+        whole = [
+            float(network.collective(str(m.case.shape["operation"]), float(m.case.shape["bytes"]), place).alone_s)
+            for m in found
+        ]
+        pairs = [float(network.p2p(float(m.case.shape["bytes"]), sharers=1.0).alone_s) for m in messages]
+        return np.array([*whole, *pairs])
+
+    every = [*found, *messages]
+    values, errors = least_squares(
+        model, (0.5, 5e-5, 5e-5, 5e-5, 5e-5), _times(every), (1e-3, 1e-7, 1e-8, 1e-7, 1e-7),
+        (1.0, 1e-2, 1e-1, 1e-1, 1e-1),
+    )  # fmt: skip
+    for name, value, error in zip(names, values, errors, strict=True):
+        out.network[name] = MeasuredValue(
+            value=float(value), relative_error=float(min(error, 9.99)), source=f"{len(every)} collectives and messages"
+        )
+    _add_points(
+        out, every, model(values), lambda m: f"{m.case.shape.get('operation', 'p2p')} {m.case.shape['bytes']:,} B"
+    )
+

@@ -1,0 +1,120 @@
+"""What machine this is: cores, memory, cache, accelerators, software."""
+
+from __future__ import annotations
+
+import os
+import platform
+from pathlib import Path
+from typing import Any
+
+from windtunnel.errors import BadInput
+from windtunnel.specs.device import DeviceSpec
+
+_CACHE = 32 * 2**20
+"""Last-level cache where the system does not say."""
+
+
+def torch_or_refuse() -> Any:
+    """PyTorch.
+
+    Raises:
+        BadInput: it is not installed.
+    """
+    try:
+        import torch
+    except ImportError as error:
+        raise BadInput("needs PyTorch, which is an extra: pip install 'windtunnel[torch]'") from error
+    return torch
+
+
+def cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0))
+
+
+def memory_bytes() -> float:
+    """Memory of the machine, or of the control group that this process lives in."""
+    whole = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    try:
+        limit = Path("/sys/fs/cgroup/memory.max").read_text().strip()
+        return float(min(whole, int(limit)))
+    except (OSError, ValueError):
+        return float(whole)
+
+
+def cache_bytes() -> float:
+    """Last-level cache."""
+    try:
+        size = os.sysconf("SC_LEVEL3_CACHE_SIZE")
+    except (ValueError, OSError):
+        size = 0
+    return float(size) if size > 0 else float(_CACHE)
+
+
+def cpu_name() -> str:
+    """As the system calls its processor."""
+    try:
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()
+
+
+def has_gpu() -> bool:
+    """Whether PyTorch sees a GPU."""
+    return bool(torch_or_refuse().cuda.is_available())
+
+
+def formats(kind: str) -> tuple[str, ...]:
+    """Number formats worth measuring."""
+    if kind == "gpu":
+        return ("bf16", "fp16", "tf32", "fp32")
+    try:
+        flags = Path("/proc/cpuinfo").read_text()
+    except OSError:
+        flags = ""
+    return ("fp32", "bf16") if "avx512_bf16" in flags or "amx_bf16" in flags else ("fp32",)
+
+
+def sheet() -> DeviceSpec:
+    """The data sheet of the GPU at hand.
+
+    Raises:
+        BadInput: the catalogue has none of its name.
+    """
+    from windtunnel import catalog
+
+    torch = torch_or_refuse()
+    name = str(torch.cuda.get_device_name(0))
+    size = int(torch.cuda.get_device_properties(0).total_memory)
+    words = {w for w in name.lower().replace("-", " ").split() if any(c.isdigit() for c in w)}
+    fitting = []
+    for identity in catalog.devices():
+        one = catalog.device(identity)
+        if words & set(identity.replace("-", " ").split()) and abs(one.memory_bytes / size - 1.0) < 0.15:
+            fitting.append(one)
+    if not fitting:
+        raise BadInput(f"device = {name}: no data sheet in the catalogue; name one with --device")
+    return max(fitting, key=lambda d: len(words & set(d.id.replace("-", " ").split())) + ("sxm" in d.id))
+
+
+def facts(ranks: int) -> dict[str, Any]:
+    """Of one rank's share of a CPU."""
+    units = max(cores() // ranks, 1)
+    identity = "this-cpu" if ranks == 1 else f"this-cpu-1-of-{ranks}"
+    return {
+        "id": identity, "name": f"{cpu_name()}, {units} of {cores()} cores", "memory_bytes": memory_bytes() / ranks,
+        "cache_bytes": cache_bytes() / ranks, "units": units,
+    }  # fmt: skip
+
+
+def conditions(kind: str, ranks: int) -> dict[str, Any]:
+    """Under which measurements belong together."""
+    torch = torch_or_refuse()
+    return {
+        "machine": str(torch.cuda.get_device_name(0)) if kind == "gpu" else cpu_name(), "cores": cores(),
+        "ranks": ranks, "threads": max(cores() // ranks, 1), "torch": str(torch.__version__),
+        "python": platform.python_version(), "allocator": "glibc, freed memory kept" if kind == "cpu" else "caching",
+    }  # fmt: skip

@@ -1,0 +1,156 @@
+"""A device profile: what `cluster.device` reads, with every measured number graded and its conditions beside it."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import yaml
+
+from windtunnel.calibration.fit import Fitted, Point, fit
+from windtunnel.calibration.store import Measurement, Store
+from windtunnel.specs.cluster import ClusterSpec, ScaleOut
+from windtunnel.specs.device import DeviceSpec, LinkSpec, Profile
+
+NOISY = 0.15
+"""Median distance of quartiles over the median from which on a machine counts as noisy."""
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """What came of a calibration."""
+
+    device: DeviceSpec
+    link: LinkSpec | None
+    """Between the ranks, where there are several."""
+    ranks: int
+    points: tuple[Point, ...]
+    noise: float
+    """Median over cases."""
+    warnings: tuple[str, ...]
+
+    def errors(self) -> dict[str, float]:
+        """Kind of work → median distance of the model from the measurement."""
+        kinds = dict.fromkeys(p.kind for p in self.points)
+        return {
+            kind: float(np.median([abs(p.model_s / p.measured_s - 1.0) for p in self.points if p.kind == kind]))
+            for kind in kinds
+        }
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for `--json`."""
+        return {
+            "device": self.device.model_dump(mode="json", exclude_none=True),
+            "link": self.link.model_dump(mode="json") if self.link else None, "ranks": self.ranks,
+            "errors": self.errors(), "noise": self.noise, "warnings": list(self.warnings),
+            "points": [asdict(p) for p in self.points],
+        }  # fmt: skip
+
+
+def _best(found: list[Measurement], number_format: str) -> float:
+    rates = [
+        2.0 * m.case.shape["m"] * m.case.shape["n"] * m.case.shape["k"] / m.median_s
+        for m in found
+        if m.case.shape["format"] == number_format
+    ]
+    return max(rates, default=0.0)
+
+
+def device_of(store: Store, sheet: DeviceSpec | None, facts: dict[str, Any]) -> DeviceSpec:
+    """The device that the fits refer to: a data sheet where the catalogue has one, else the best that was measured.
+
+    Args:
+        store: measurements.
+        sheet: of a known accelerator.
+        facts: of the machine: id, name, memory_bytes, cache_bytes, units.
+    """
+    if sheet is not None:
+        return sheet
+    products = store.of("gemm")
+    formats = dict.fromkeys(str(m.case.shape["format"]) for m in products)
+    peaks = {f: _best(products, f) for f in formats} or {"fp32": 1e11}
+    cache = float(facts["cache_bytes"])
+    streams = store.of("pointwise")
+    far = [m for m in streams if m.case.shape["bytes"] >= 4 * cache] or streams
+    rate = max((m.case.shape["bytes"] / m.median_s for m in far), default=2e10)
+    return DeviceSpec.model_validate({
+        "id": facts["id"], "name": facts["name"], "vendor": "generic", "kind": "cpu", "generation": "cpu",
+        "peak_flop_per_s": peaks, "memory_bytes": facts["memory_bytes"], "memory_bytes_per_s": rate,
+        "l2_bytes": cache, "num_sms": facts["units"], "gemm_tiles": [[32, 32]],
+        "sources": {"peak_flop_per_s": "best measured product", "memory_bytes_per_s": "best measured addition"},
+        "notes": "Peaks are the best that was measured, so that fractions are of what the machine does at best.",
+    })  # fmt: skip
+
+
+def calibrated(store: Store, sheet: DeviceSpec | None, facts: dict[str, Any], ranks: int) -> Calibration:
+    """Fit everything that was measured."""
+    device = device_of(store, sheet, facts)
+    link = _link(store, device) if ranks > 1 else None
+    cluster = None
+    if link is not None:
+        out = ScaleOut(nics_per_node=1, nic_bytes_per_s=link.bytes_per_s, family="ethernet")
+        cluster = ClusterSpec(
+            name="this machine", device=device, nodes=1, devices_per_node=ranks, scale_up=link, scale_out=out,
+            scale_up_domain=ranks,
+        )  # fmt: skip
+    fitted = fit(store, device, cluster)
+    noise = float(np.median([m.noise for m in store.found.values()])) if store.found else 0.0
+    if device.kind == "cpu":
+        fitted = _host_in_line(fitted)
+    conditions = {**store.conditions, "noise": round(noise, 4), "cases": len(store.found)}
+    profile = Profile(coefficients=fitted.coefficients, network=fitted.network, conditions=conditions)
+    return Calibration(
+        device.model_copy(update={"profile": profile}), link, ranks, tuple(fitted.points), noise,
+        tuple(_warnings(noise, fitted)),
+    )  # fmt: skip
+
+
+def _host_in_line(fitted: Fitted) -> Fitted:
+    """A CPU dispatches and computes on the same cores: host time adds to device time instead of hiding behind it."""
+    from windtunnel.specs.device import MeasuredValue
+
+    source = "the host is the device"
+    one = MeasuredValue(value=1.0, relative_error=0.0, source=source)
+    none = MeasuredValue(value=0.0, relative_error=0.0, source=source)
+    fitted.coefficients.update(
+        host_power=one, host_drained_power=one, collective_skew_s=none, step_overhead_s=none,
+    )  # fmt: skip
+    return fitted
+
+
+def _warnings(noise: float, fitted: Fitted) -> list[str]:
+    out = []
+    if noise > NOISY:
+        out.append(
+            f"the machine was noisy: quartiles of a case lie {noise:.0%} of its median apart (usual: below "
+            f"{NOISY:.0%}); close other programs and calibrate again"
+        )
+    for name, entry in (fitted.coefficients | fitted.network).items():
+        if entry.relative_error is not None and entry.relative_error > 0.5:
+            out.append(f"{name} is known to {entry.relative_error:.0%} only")
+    return out
+
+
+def _link(store: Store, device: DeviceSpec) -> LinkSpec:
+    """Loopback between processes; its rate is the best bus rate of any collective."""
+    rates = [m.case.shape["bytes"] / m.median_s for m in (*store.of("collective"), *store.of("p2p"))]
+    return LinkSpec(
+        id="gloo" if device.kind == "cpu" else device.scale_up or "pcie4", name="processes of one host",
+        bytes_per_s=max(rates, default=1e9), latency_s=0.0, topology="host", family="gloo",
+        sources={"bytes_per_s": "best measured collective"},
+    )  # fmt: skip
+
+
+def write(found: Calibration, path: Path) -> None:
+    """The profile as a file that `cluster.device` accepts; what it says of the cluster is filled in as well."""
+    data = found.device.model_dump(mode="json", exclude_none=True, exclude_defaults=True)
+    data = {"id": found.device.id, **data}
+    if found.link is not None:
+        data["cluster"] = {
+            "scale_up": found.link.model_dump(mode="json", exclude_defaults=True),
+            "devices_per_node": found.ranks, "nodes": 1, "host_memory_bytes": found.device.memory_bytes * found.ranks,
+        }  # fmt: skip
+    text = yaml.safe_dump(data, sort_keys=False, width=118, default_flow_style=None)
+    path.write_text(f"# Device profile by `windtunnel calibrate`; in a scenario: cluster.device: {path.name}\n{text}")
