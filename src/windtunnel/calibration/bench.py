@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import statistics
 import time
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -29,6 +30,12 @@ def keep_freed_memory() -> None:
         libc.mallopt(_M_TRIM_THRESHOLD, 1 << 30)
     except (OSError, AttributeError):
         return
+
+
+def quieten() -> None:
+    """Leave out PyTorch's own notices: they are about this code, not about the machine."""
+    warnings.filterwarnings("ignore", category=FutureWarning, module="torch")
+    warnings.filterwarnings("ignore", category=UserWarning, module="torch")
 
 
 def synchronise(device: torch.device) -> None:
@@ -104,9 +111,12 @@ def _softmax(shape: dict[str, Any], device: torch.device) -> Built:
 def _gemm(shape: dict[str, Any], device: torch.device) -> Built:
     number_format = FORMATS[shape["format"]]
     torch.backends.cuda.matmul.allow_tf32 = shape["format"] == "tf32"
-    a = torch.randn(shape["m"], shape["k"], device=device).to(number_format)
-    w = torch.randn(shape["n"], shape["k"], device=device).to(number_format)
-    return lambda: F.linear(a, w), 1
+    left, right = shape["layout"]
+    m, n, k = (int(shape[x]) for x in "mnk")
+    a = torch.randn(*((m, k) if left == "n" else (k, m)), device=device).to(number_format)
+    b = torch.randn(*((k, n) if right == "n" else (n, k)), device=device).to(number_format)
+    one, other = (a if left == "n" else a.t()), (b if right == "n" else b.t())
+    return lambda: torch.mm(one, other), 1
 
 
 def _grouped(shape: dict[str, Any], device: torch.device) -> Built:

@@ -9,6 +9,8 @@ from typing import Any, Literal
 
 Kind = Literal["gemm", "grouped", "attention", "pointwise", "softmax", "optimizer", "launch", "copy", "collective", "p2p"]
 
+LAYOUTS = ("nt", "nn", "tn")
+"""Products of a linear layer: forward, gradient of the data, gradient of the weights."""
 KINDS: tuple[Kind, ...] = (
     "launch", "pointwise", "softmax", "gemm", "grouped", "attention", "optimizer", "copy", "collective", "p2p",
 )  # fmt: skip
@@ -68,7 +70,8 @@ def _products(machine: Machine) -> Iterable[Case]:
     shapes = (*small, *middle) if machine.kind == "cpu" else (*middle, *large, *thin)
     for number_format in machine.formats:
         for m, n, k in shapes:
-            yield Case("gemm", {"m": m, "n": n, "k": k, "format": number_format})
+            for layout in LAYOUTS if number_format == machine.formats[0] else LAYOUTS[:1]:
+                yield Case("gemm", {"m": m, "n": n, "k": k, "format": number_format, "layout": layout})
     rows, width = (128, 512) if machine.kind == "cpu" else (1024, 4096)
     for groups in (2, 8):
         yield Case("grouped", {"groups": groups, "m": rows, "n": width, "k": width, "format": machine.formats[0]})

@@ -243,12 +243,12 @@ def _collectives(store: Store, cluster: ClusterSpec, out: Fitted) -> None:
     found, messages = store.of("collective"), store.of("p2p")
     start = NetworkCoefficients.for_cluster(cluster)
     place = placement(cluster.num_devices, domain=cluster.num_devices)
-    names = ("efficiency", "hop_s", "tau_s", "base_s", "p2p_base_s")
+    names = ("efficiency", "hop_s", "tau_s", "base_s", "p2p_base_s", "p2p_tau_s")
 
     def model(x: Floats) -> Floats:
-        efficiency, hop, tau, base, p2p = map(float, x)
+        efficiency, hop, tau, base, p2p, ramp = map(float, x)
         up = replace(start.up, efficiency=efficiency, hop_s=(hop,) * 3, tau_s=tau)
-        network = NetworkModel(cluster, replace(start, up=up, base_s=(base,) * 3, p2p_base_s=p2p))
+        network = NetworkModel(cluster, replace(start, up=up, base_s=(base,) * 3, p2p_base_s=p2p, p2p_tau_s=ramp))
         whole = [
             float(network.collective(str(m.case.shape["operation"]), float(m.case.shape["bytes"]), place).alone_s)
             for m in found
@@ -258,8 +258,8 @@ def _collectives(store: Store, cluster: ClusterSpec, out: Fitted) -> None:
 
     every = [*found, *messages]
     values, errors = least_squares(
-        model, (0.5, 5e-5, 5e-5, 5e-5, 5e-5), _times(every), (1e-3, 1e-7, 1e-8, 1e-7, 1e-7),
-        (1.0, 1e-2, 1e-1, 1e-1, 1e-1),
+        model, (0.5, 2e-5, 2e-5, 5e-5, 2e-5, 2e-5), _times(every), (1e-3, 1e-7, 1e-9, 1e-7, 1e-7, 1e-9),
+        (1.0, 1e-2, 1e-1, 1e-1, 1e-1, 1e-1),
     )  # fmt: skip
     for name, value, error in zip(names, values, errors, strict=True):
         out.network[name] = MeasuredValue(

@@ -42,9 +42,10 @@ def _work(rank: int, ranks: int, threads: int, port: int, kind: str, todo: Seque
         import torch
         import torch.distributed as dist
 
-        from windtunnel.calibration.bench import keep_freed_memory, measure
+        from windtunnel.calibration.bench import keep_freed_memory, measure, quieten
 
         keep_freed_memory()
+        quieten()
         join(rank, ranks, threads, port, "nccl" if kind == "gpu" else "gloo")
         device = torch.device("cuda", rank) if kind == "gpu" else torch.device("cpu")
         for case in todo:

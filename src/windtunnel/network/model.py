@@ -58,6 +58,8 @@ class NetworkModel:
     @property
     def library(self) -> str:
         """The communication library that the cluster's vendor ships."""
+        if self.cluster.scale_up.family == "gloo":
+            return "gloo"
         by_link = "nccl" if self.cluster.scale_up.family.startswith("nvlink") else "generic"
         return VENDOR_LIBRARY.get(self.cluster.device.vendor.lower(), by_link)
 

@@ -47,7 +47,15 @@ def select_rings(
     return _from_table([e for e in entries if e.algorithm in ("ring", "tree") and e.protocol != "ll128"])
 
 
+def select_gloo(
+    op: str, nbytes: Floats, place: GroupPlacement, cluster: ClusterSpec, coefficients: NetworkCoefficients
+) -> list[Choice]:
+    """Gloo has one algorithm an operation."""
+    return [("gloo", "simple", np.ones(np.broadcast_shapes(nbytes.shape, place.size.shape), dtype=bool))]
+
+
 SELECTORS: dict[str, Selector] = {
+    "gloo": select_gloo,
     "nccl": select_nccl,
     "nccl_nvls_off": lambda op, s, p, c, k: _from_table(
         [e for e in nccl.table(op, s, p, c, k) if not e.algorithm.startswith("nvls")]

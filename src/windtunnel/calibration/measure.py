@@ -1,0 +1,221 @@
+"""A scenario's step, scaled down to this machine, really run beside its prediction."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from windtunnel.calibration import machine as here
+from windtunnel.calibration.real import Job, Run, Way, run
+from windtunnel.errors import BadInput, Problem
+from windtunnel.importers.scenario import Source, load, resolve_model
+from windtunnel.specs.model import ModelSpec
+from windtunnel.specs.scenario import Scenario
+from windtunnel.training.results import TrainingResult
+
+HIDDEN, LAYERS, VOCAB, SEQ_LEN, INTERMEDIATE = 512, 4, 8192, 256, 2048
+"""Most that a scaled-down step has on a CPU; a GPU runs eight times the width and layers, sixteen times the length."""
+FRAMEWORKS: dict[str, str] = {
+    "single": "ddp", "ddp": "ddp", "fsdp2": "torchtitan", "tp": "torchtitan", "pp": "torchtitan",
+}  # fmt: skip
+"""What a real step is like, as predictions know software."""
+_CLASSES = {"gemm": "gemm", "attention": "attention", "memory bound": "memory bound", "optimizer": "optimizer"}
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """One real run beside its prediction."""
+
+    way: Way
+    scenario: dict[str, Any]
+    """That was run and predicted."""
+    changes: tuple[str, ...]
+    """What was made smaller, in words."""
+    predicted: TrainingResult
+    run: Run
+
+    @property
+    def seconds(self) -> float:
+        """Median of the timed steps."""
+        return statistics.median(self.run.seconds)
+
+    @property
+    def error(self) -> float:
+        """Predicted over measured step time, less 1."""
+        return self.predicted.step_time_s / self.seconds - 1.0
+
+    @property
+    def memory_error(self) -> float:
+        """The same for the peak of allocated tensors."""
+        return self.predicted.peak_memory_allocated_bytes / self.run.peak_bytes - 1.0
+
+    def classes(self) -> dict[str, tuple[float, float]]:
+        """Class of time → predicted, measured seconds; `waiting`: communication, its peers and the host."""
+        predicted = dict.fromkeys((*_CLASSES, "waiting"), 0.0)
+        for name, value in self.predicted.breakdown.items():
+            predicted[_CLASSES.get(name, "memory bound" if name == "recompute" else "waiting")] += float(value)
+        return {name: (value, self.run.classes.get(name, 0.0)) for name, value in predicted.items()}
+
+    def rows(self) -> list[dict[str, Any]]:
+        """For the user's own validation set: `windtunnel validate --rows FILE` reads them."""
+        base = {"id": f"own-{self.predicted.input_hash}-{self.way}", "family": "own", "scenario": self.scenario}
+        return [
+            {**base, "metric": "step_time", "unit": "s", "value": self.seconds},
+            {**base, "metric": "peak_memory_allocated", "unit": "GiB", "value": self.run.peak_bytes / 2**30},
+        ]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for `--json`."""
+        return {
+            "way": self.way, "scenario": self.scenario, "changes": list(self.changes),
+            "step_time_s": {"predicted": self.predicted.step_time_s, "measured": self.seconds, "error": self.error},
+            "peak_memory_allocated_bytes": {
+                "predicted": self.predicted.peak_memory_allocated_bytes, "measured": self.run.peak_bytes,
+                "error": self.memory_error,
+            },
+            "steps_s": list(self.run.seconds),
+            "classes": {k: {"predicted_s": p, "measured_s": m} for k, (p, m) in self.classes().items()},
+        }  # fmt: skip
+
+
+def measure(
+    source: Source, *, profile: str, overrides: tuple[str, ...] = (), way: str | None = None, steps: int = 5,
+    full_size: bool = False,
+) -> Measured:  # fmt: skip
+    """Run a scenario's step on this machine, scaled down, and predict the same.
+
+    Args:
+        source: a training scenario; its model has to be a dense decoder.
+        profile: file of `windtunnel calibrate`, made with as many ranks as the step has.
+        overrides: `key=value` settings as `--set` takes them.
+        way: single, ddp, fsdp2, tp or pp; absent: the largest axis of the plan.
+        steps: that are timed.
+        full_size: leave the model, the length and the batch as they are.
+
+    Raises:
+        BadInput: a model or plan that cannot be run here.
+    """
+    from windtunnel.training.predict import simulate_training
+
+    here.torch_or_refuse()
+    scenario, _, folder = load(source, overrides)
+    if scenario.training is None:
+        raise BadInput(Problem("training", "is required for `measure`: seq_len and global_batch at least"))
+    model = resolve_model(scenario, folder)
+    _check_model(model)
+    kind = "gpu" if here.has_gpu() else "cpu"
+    chosen = _way(scenario, way)
+    ranks = 1 if chosen == "single" else 2 if kind == "cpu" else _ranks(scenario, chosen)
+    small, changes = _scaled(scenario, model, chosen, ranks, 1 if full_size else 8 if kind == "gpu" else 1, full_size)
+    small["cluster"] = {"device": str(Path(profile).resolve()), "nodes": 1, "devices_per_node": ranks}
+    predicted = simulate_training(small, sensitivities=False)
+    training, plan = small["training"], small["plan"]
+    job = Job(
+        chosen, ModelSpec.model_validate(small["model"]), training["seq_len"], plan["mbs"],
+        training["global_batch"] // (plan["mbs"] * (ranks if chosen in ("ddp", "fsdp2") else 1)),
+        training["precision"], ranks, max(here.cores() // ranks, 1), kind, steps,
+    )  # fmt: skip
+    return Measured(chosen, predicted.scenario, tuple(changes), predicted, run(job))
+
+
+def append(rows: list[dict[str, Any]], path: Path) -> int:
+    """Add rows to a file of rows; how many it has then.
+
+    Raises:
+        BadInput: the file holds something else.
+    """
+    known: list[dict[str, Any]] = []
+    if path.exists():
+        try:
+            known = json.loads(path.read_text("utf-8"))
+        except (OSError, ValueError) as error:
+            raise BadInput(Problem("", f"cannot be read: {error}", file=str(path))) from error
+        if not isinstance(known, list):
+            raise BadInput(Problem("", "must hold a list of rows", file=str(path)))
+    path.write_text(json.dumps([*known, *rows], indent=1) + "\n", encoding="utf-8")
+    return len(known) + len(rows)
+
+
+def _check_model(model: ModelSpec) -> None:
+    if model.num_experts or model.is_mla or model.family != "dense" or model.hybrid_override_pattern:
+        raise BadInput(Problem("model", "must be a dense decoder: `measure` builds no other", model.name))
+
+
+def _way(scenario: Scenario, given: str | None) -> Way:
+    if given is not None:
+        if given not in FRAMEWORKS:
+            raise BadInput(Problem("--as", f"must be one of {', '.join(FRAMEWORKS)}", given))
+        return given  # type: ignore[return-value]
+    plan = scenario.plan
+    sizes = {"tp": plan.tp, "pp": plan.pp}
+    name, size = max(sizes.items(), key=lambda item: item[1])
+    if size > 1:
+        return "tp" if name == "tp" else "pp"
+    devices = 1
+    if not isinstance(scenario.cluster, str):
+        devices = getattr(scenario.cluster, "nodes", 1) * getattr(scenario.cluster, "devices_per_node", 1)
+    if devices == 1 or plan.dp == 1:
+        return "single"
+    return "fsdp2" if plan.zero == 3 else "ddp"
+
+
+def _ranks(scenario: Scenario, way: Way) -> int:
+    count = int(here.torch_or_refuse().cuda.device_count())
+    size = {"tp": scenario.plan.tp, "pp": scenario.plan.pp}.get(way, count)
+    if count < 2:
+        raise BadInput(Problem("--as", f"{way} needs two devices, and there is one; say single", way))
+    return max(min(size, count), 2)
+
+
+def _scaled(
+    scenario: Scenario, model: ModelSpec, way: Way, ranks: int, factor: int, full_size: bool
+) -> tuple[dict[str, Any], list[str]]:
+    """A scenario that this machine runs in seconds, and what was made smaller."""
+    training = scenario.training
+    assert training is not None
+    head = model.head_dim or model.hidden_size // model.num_attention_heads
+    heads = max(min(model.num_attention_heads, factor * HIDDEN // head), ranks)
+    kv = model.num_key_value_heads or model.num_attention_heads
+    kv = max(1, kv * heads // model.num_attention_heads)
+    width = min(model.hidden_size, head * heads)
+    wanted = {
+        "hidden_size": width, "num_attention_heads": heads, "num_key_value_heads": max(kv, ranks if way == "tp" else 1),
+        "head_dim": head, "num_hidden_layers": min(model.num_hidden_layers, factor * LAYERS),
+        "intermediate_size": min(round(model.intermediate_size * width / model.hidden_size), factor * INTERMEDIATE),
+        "vocab_size": min(model.vocab_size, factor * VOCAB),
+    }  # fmt: skip
+    if full_size:
+        wanted = {}
+    elif way == "pp":
+        wanted["num_hidden_layers"] = max(wanted["num_hidden_layers"] // ranks * ranks, ranks)
+    seq_len = training.seq_len if full_size else min(training.seq_len, factor * factor * SEQ_LEN)
+    replicas = ranks if way in ("ddp", "fsdp2") else 1
+    mbs = scenario.plan.mbs if full_size else min(scenario.plan.mbs, 2)
+    steps = max(training.global_batch // (mbs * replicas), 1)
+    if not full_size:
+        steps = min(steps, 4 if way == "pp" else 2)
+    data = {**model.model_dump(mode="json", exclude_defaults=True, exclude={"sources"}), **wanted, "norm": "rmsnorm"}
+    data["name"] = f"{model.name}, scaled down" if wanted else model.name
+    precision = "bf16" if training.precision != "fp32" else "fp32"
+    small: dict[str, Any] = {
+        "name": f"{scenario.name or model.name} as {way}", "model": data,
+        "training": {
+            "seq_len": seq_len, "global_batch": mbs * replicas * steps, "precision": precision,
+            "framework": FRAMEWORKS[way], "compile": False, "padded_vocab": False, "fused_cross_entropy": False,
+        },
+        "plan": {"mbs": mbs, "zero": 3 if way == "fsdp2" else 0, "sp": False,
+                 **({way: ranks} if way in ("tp", "pp") else {})},
+    }  # fmt: skip
+    changes = [
+        f"model.{k} {getattr(model, k)} → {v}" for k, v in wanted.items() if getattr(model, k) not in (v, None)
+    ]
+    if seq_len != training.seq_len:
+        changes.append(f"training.seq_len {training.seq_len} → {seq_len}")
+    if small["training"]["global_batch"] != training.global_batch:
+        changes.append(f"training.global_batch {training.global_batch} → {small['training']['global_batch']}")
+    if precision != training.precision:
+        changes.append(f"training.precision {training.precision} → {precision}")
+    return small, changes
