@@ -97,10 +97,22 @@ def _launch(shape: dict[str, Any], device: torch.device) -> Built:
 
 
 def _pointwise(shape: dict[str, Any], device: torch.device) -> Built:
-    """An addition: two reads and a write, `bytes` in all."""
+    """Additions as a step has them, `bytes` each: what was just computed, an older tensor, and a place for the sum.
+
+    Tensors go round in a ring that no cache holds, so that only the first operand can be found in one.
+    """
     count = max(int(shape["bytes"]) // 12, 1)
-    a, b = torch.ones(count, device=device), torch.ones(count, device=device)
-    return lambda: torch.add(a, b), 1
+    ring = [torch.ones(count, device=device) for _ in range(max(min(int(shape["ring_bytes"]) // (4 * count), 256), 3))]
+    half = len(ring) // 2
+    at = 0
+
+    def run() -> None:
+        nonlocal at
+        for _ in range(4):
+            torch.add(ring[at], ring[(at + half) % len(ring)], out=ring[(at + 1) % len(ring)])
+            at = (at + 1) % len(ring)
+
+    return run, 4
 
 
 def _softmax(shape: dict[str, Any], device: torch.device) -> Built:
@@ -203,6 +215,6 @@ def _p2p(shape: dict[str, Any], device: torch.device) -> Built:
 
 
 _BUILDERS: dict[str, Callable[[dict[str, Any], torch.device], Built]] = {
-    "launch": _launch, "pointwise": _pointwise, "softmax": _softmax, "gemm": _gemm, "grouped": _grouped,
+    "launch": _launch, "pointwise": _pointwise, "softmax": _softmax, "gemm": _gemm, "thin": _gemm, "grouped": _grouped,
     "attention": _attention, "optimizer": _optimizer, "copy": _copy, "collective": _collective, "p2p": _p2p,
 }  # fmt: skip

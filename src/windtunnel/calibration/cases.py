@@ -7,12 +7,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-Kind = Literal["gemm", "grouped", "attention", "pointwise", "softmax", "optimizer", "launch", "copy", "collective", "p2p"]
+Kind = Literal["gemm", "thin", "grouped", "attention", "pointwise", "softmax", "optimizer", "launch", "copy", "collective", "p2p"]
 
 LAYOUTS = ("nt", "nn", "tn")
 """Products of a linear layer: forward, gradient of the data, gradient of the weights."""
 KINDS: tuple[Kind, ...] = (
-    "launch", "pointwise", "softmax", "gemm", "grouped", "attention", "optimizer", "copy", "collective", "p2p",
+    "launch", "pointwise", "softmax", "gemm", "thin", "grouped", "attention", "optimizer", "copy", "collective", "p2p",
 )  # fmt: skip
 """In the order in which they are measured."""
 
@@ -56,7 +56,7 @@ def _streams(machine: Machine) -> Iterable[Case]:
     top = min(machine.memory_bytes / 16, 16 * machine.cache_bytes if machine.kind == "cpu" else 2e9)
     size = 64 * 1024.0
     while size <= top:
-        yield Case("pointwise", {"bytes": int(size)})
+        yield Case("pointwise", {"bytes": int(size), "ring_bytes": int(4 * machine.cache_bytes)})
         size *= 2 if machine.kind == "cpu" else 4
     for rows, columns in ((512, 512), (2048, 2048)):
         yield Case("softmax", {"rows": rows, "columns": columns})
@@ -72,6 +72,11 @@ def _products(machine: Machine) -> Iterable[Case]:
         for m, n, k in shapes:
             for layout in LAYOUTS if number_format == machine.formats[0] else LAYOUTS[:1]:
                 yield Case("gemm", {"m": m, "n": n, "k": k, "format": number_format, "layout": layout})
+    if machine.kind == "cpu":  # weights read for a few tokens
+        for m in (1, 8):
+            for n, k in ((2048, 512), (2048, 2048), (8192, 512)):
+                shape = {"m": m, "n": n, "k": k, "format": machine.formats[-1], "layout": "nt"}
+                yield Case("thin", shape)
     rows, width = (128, 512) if machine.kind == "cpu" else (1024, 4096)
     for groups in (2, 8):
         yield Case("grouped", {"groups": groups, "m": rows, "n": width, "k": width, "format": machine.formats[0]})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -43,6 +43,7 @@ class Fitted:
     coefficients: dict[str, MeasuredValue]
     network: dict[str, MeasuredValue]
     points: list[Point]
+    serving: dict[str, MeasuredValue] = field(default_factory=dict)
 
 
 def least_squares(
@@ -91,6 +92,7 @@ def fit(store: Store, device: DeviceSpec, cluster: ClusterSpec | None = None) ->
     base = _attention(store, device, out, base)
     _optimizer(store, device, out, base)
     _launches(store, out)
+    _serving(store, device, out)
     if cluster is not None and store.of("collective"):
         _collectives(store, cluster, out)
     return out
@@ -221,6 +223,46 @@ def _optimizer(store: Store, device: DeviceSpec, out: Fitted, base: Coefficients
     value, error = least_squares(lambda x: plain / x[0], [0.7], _times(found), [0.01], [20.0])
     _note(out, ["optimizer_fraction"], value, error, f"{len(found)} fused AdamW steps")
     _add_points(out, found, plain / value[0], lambda m: f"{m.case.shape['params']:,} parameters")
+
+
+KERNELS_OF_A_LAYER = 34.0
+"""Operators of one forward layer in eager PyTorch: products, norms, rotations, cache, attention, activation, sums."""
+
+
+def _serving(store: Store, device: DeviceSpec, out: Fitted) -> None:
+    """What a plain loop of forward passes reads and waits for: no server, no scheduler, no captured graphs."""
+    own = out.serving
+    if thin := store.of("thin"):
+        size = BYTES[str(thin[0].case.shape["format"])]
+        plain = size * _column(thin, "n") * _column(thin, "k") / device.memory_bytes_per_s
+        value, error = least_squares(lambda x: plain / x[0], [0.8], _times(thin), [0.01], [50.0])
+        own["weight_bytes_fraction"] = MeasuredValue(
+            value=float(value[0]), relative_error=float(error[0]), source=f"{len(thin)} products of 1 and 8 rows"
+        )
+        _add_points(out, thin, plain / value[0], lambda m: "x".join(str(m.case.shape[a]) for a in ("m", "n", "k")))
+    decoding = [m for m in store.of("attention") if m.case.shape["direction"] == "decode"]
+    if decoding:
+        size = BYTES[str(decoding[0].case.shape["format"])]
+        moved = 2.0 * size * np.prod([_column(decoding, a) for a in ("batch", "heads", "seq_len", "head_dim")], axis=0)
+        plain = moved / device.memory_bytes_per_s
+        value, error = least_squares(lambda x: plain / x[0], [0.7], _times(decoding), [0.005], [50.0])
+        own["decode_kv_fraction"] = MeasuredValue(
+            value=float(value[0]), relative_error=float(error[0]), source=f"{len(decoding)} decoding attentions"
+        )
+        _add_points(out, decoding, plain / value[0], lambda m: f"decode {m.case.shape['seq_len']}")
+    for name, entry in out.coefficients.items():
+        if name.startswith("gemm_fraction."):
+            own[f"matrix_fraction.{name.partition('.')[2]}"] = entry
+        elif name == f"attention_fraction.{KERNEL}":
+            own["prefill_attention_fraction"] = entry
+        elif name == "memory_fraction":
+            own[name] = entry
+    if seconds := _launch_s(store):
+        source = f"{KERNELS_OF_A_LAYER:.0f} launches"
+        for name in ("prompt_layer_s", "launch_layer_s"):
+            own[name] = MeasuredValue(value=KERNELS_OF_A_LAYER * seconds, relative_error=0.3, source=source)
+        none = MeasuredValue(value=0.0, relative_error=0.0, source="a loop without a server")
+        own |= dict.fromkeys(("layer_s", "host_s", "sequence_s", "request_s"), none)
 
 
 def _launch_s(store: Store) -> float:

@@ -26,6 +26,49 @@ _CLASSES = {"gemm": "gemm", "attention": "attention", "memory bound": "memory bo
 
 
 @dataclass(frozen=True, slots=True)
+class Decoded:
+    """A real loop of decoding beside its prediction."""
+
+    scenario: dict[str, Any]
+    changes: tuple[str, ...]
+    predicted_tpot_s: float
+    predicted_ttft_s: float
+    run: Run
+
+    @property
+    def tpot_s(self) -> float:
+        """Median of the timed tokens."""
+        return statistics.median(self.run.seconds)
+
+    @property
+    def error(self) -> float:
+        """Predicted over measured time per token, less 1."""
+        return self.predicted_tpot_s / self.tpot_s - 1.0
+
+    @property
+    def ttft_error(self) -> float:
+        """The same for the prompt."""
+        return self.predicted_ttft_s / self.run.prompt_s - 1.0
+
+    def rows(self) -> list[dict[str, Any]]:
+        """For the user's own validation set."""
+        base = {"id": f"own-decode-{len(self.run.seconds)}", "family": "own", "scenario": self.scenario}
+        return [
+            {**base, "metric": "tpot_mean_ms", "unit": "ms", "value": 1e3 * self.tpot_s},
+            {**base, "metric": "ttft_mean_ms", "unit": "ms", "value": 1e3 * self.run.prompt_s},
+        ]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for `--json`."""
+        return {
+            "way": "decode", "scenario": self.scenario, "changes": list(self.changes),
+            "tpot_s": {"predicted": self.predicted_tpot_s, "measured": self.tpot_s, "error": self.error},
+            "ttft_s": {"predicted": self.predicted_ttft_s, "measured": self.run.prompt_s, "error": self.ttft_error},
+            "tokens_s": list(self.run.seconds),
+        }  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
 class Measured:
     """One real run beside its prediction."""
 
@@ -121,6 +164,57 @@ def measure(
     return Measured(chosen, predicted.scenario, tuple(changes), predicted, run(job))
 
 
+def measure_decoding(
+    source: Source, *, profile: str, overrides: tuple[str, ...] = (), steps: int = 5, full_size: bool = False
+) -> Decoded:
+    """Answer prompts in a plain loop of forward passes, scaled down, and predict the same.
+
+    Args:
+        source: a serving scenario with a dense decoder; its closed loop's concurrency is the batch.
+        profile: file of `windtunnel calibrate`, made with one rank.
+        overrides: `key=value` settings as `--set` takes them.
+        steps: batches that are timed.
+        full_size: leave the model and the lengths as they are.
+
+    Raises:
+        BadInput: a model that cannot be run here.
+    """
+    from windtunnel.serving.simulate import simulate_serving
+
+    here.torch_or_refuse()
+    scenario, _, folder = load(source, overrides)
+    if scenario.serving is None:
+        raise BadInput(Problem("serving", "is required to measure decoding"))
+    model = resolve_model(scenario, folder)
+    _check_model(model)
+    kind = "gpu" if here.has_gpu() else "cpu"
+    factor = 8 if kind == "gpu" else 1
+    wanted = {} if full_size else _dimensions(model, "single", 1, factor)
+    traffic = scenario.serving.traffic
+    lengths = [int(getattr(traffic, n)) if isinstance(getattr(traffic, n), int) else 256
+               for n in ("input_tokens", "output_tokens")]  # fmt: skip
+    most = 10**9 if full_size else factor * SEQ_LEN
+    prompt, answer = min(lengths[0], most), max(min(lengths[1], most, 64), 2)
+    batch = max(min(int(traffic.concurrency or 4), 64 if kind == "gpu" else 8), 1)
+    data = {**_plain(model), **wanted}
+    small: dict[str, Any] = {
+        "name": f"{model.name}, decoding", "model": data,
+        "cluster": {"device": str(Path(profile).resolve()), "nodes": 1, "devices_per_node": 1},
+        "serving": {
+            "engine": "generic",
+            "pools": [{"limits": {"cuda_graphs": False, "max_num_batched_tokens": max(prompt * batch, 2048)}}],
+            "traffic": {"concurrency": batch, "num_requests": batch, "input_tokens": prompt, "output_tokens": answer},
+        },
+    }  # fmt: skip
+    predicted = simulate_serving(small)
+    job = Job(
+        "decode", ModelSpec.model_validate(data), prompt, batch, 1, "bf16", 1, here.cores(), kind, steps, answer - 1
+    )
+    return Decoded(
+        predicted.scenario, tuple(_said(model, wanted)), predicted.tpot_s.mean, predicted.ttft_s.mean, run(job)
+    )
+
+
 def append(rows: list[dict[str, Any]], path: Path) -> int:
     """Add rows to a file of rows; how many it has then.
 
@@ -176,28 +270,14 @@ def _scaled(
     """A scenario that this machine runs in seconds, and what was made smaller."""
     training = scenario.training
     assert training is not None
-    head = model.head_dim or model.hidden_size // model.num_attention_heads
-    heads = max(min(model.num_attention_heads, factor * HIDDEN // head), ranks)
-    kv = model.num_key_value_heads or model.num_attention_heads
-    kv = max(1, kv * heads // model.num_attention_heads)
-    width = min(model.hidden_size, head * heads)
-    wanted = {
-        "hidden_size": width, "num_attention_heads": heads, "num_key_value_heads": max(kv, ranks if way == "tp" else 1),
-        "head_dim": head, "num_hidden_layers": min(model.num_hidden_layers, factor * LAYERS),
-        "intermediate_size": min(round(model.intermediate_size * width / model.hidden_size), factor * INTERMEDIATE),
-        "vocab_size": min(model.vocab_size, factor * VOCAB),
-    }  # fmt: skip
-    if full_size:
-        wanted = {}
-    elif way == "pp":
-        wanted["num_hidden_layers"] = max(wanted["num_hidden_layers"] // ranks * ranks, ranks)
+    wanted = {} if full_size else _dimensions(model, way, ranks, factor)
     seq_len = training.seq_len if full_size else min(training.seq_len, factor * factor * SEQ_LEN)
     replicas = ranks if way in ("ddp", "fsdp2") else 1
     mbs = scenario.plan.mbs if full_size else min(scenario.plan.mbs, 2)
     steps = max(training.global_batch // (mbs * replicas), 1)
     if not full_size:
         steps = min(steps, 4 if way == "pp" else 2)
-    data = {**model.model_dump(mode="json", exclude_defaults=True, exclude={"sources"}), **wanted, "norm": "rmsnorm"}
+    data = {**_plain(model), **wanted}
     data["name"] = f"{model.name}, scaled down" if wanted else model.name
     precision = "bf16" if training.precision != "fp32" else "fp32"
     small: dict[str, Any] = {
@@ -209,9 +289,7 @@ def _scaled(
         "plan": {"mbs": mbs, "zero": 3 if way == "fsdp2" else 0, "sp": False,
                  **({way: ranks} if way in ("tp", "pp") else {})},
     }  # fmt: skip
-    changes = [
-        f"model.{k} {getattr(model, k)} → {v}" for k, v in wanted.items() if getattr(model, k) not in (v, None)
-    ]
+    changes = _said(model, wanted)
     if seq_len != training.seq_len:
         changes.append(f"training.seq_len {training.seq_len} → {seq_len}")
     if small["training"]["global_batch"] != training.global_batch:
@@ -219,3 +297,28 @@ def _scaled(
     if precision != training.precision:
         changes.append(f"training.precision {training.precision} → {precision}")
     return small, changes
+
+
+def _plain(model: ModelSpec) -> dict[str, Any]:
+    """Fields of a model as `transformer` builds it."""
+    return {**model.model_dump(mode="json", exclude_defaults=True, exclude={"sources"}), "norm": "rmsnorm"}
+
+
+def _dimensions(model: ModelSpec, way: Way, ranks: int, factor: int) -> dict[str, Any]:
+    """Dimensions of the same shape that this machine runs in seconds."""
+    head = model.head_dim or model.hidden_size // model.num_attention_heads
+    heads = max(min(model.num_attention_heads, factor * HIDDEN // head), ranks)
+    kv = model.num_key_value_heads or model.num_attention_heads
+    kv = max(1, kv * heads // model.num_attention_heads, ranks if way == "tp" else 1)
+    width = min(model.hidden_size, head * heads)
+    layers = min(model.num_hidden_layers, factor * LAYERS)
+    return {
+        "hidden_size": width, "num_attention_heads": heads, "num_key_value_heads": kv, "head_dim": head,
+        "num_hidden_layers": max(layers // ranks * ranks, ranks) if way == "pp" else layers,
+        "intermediate_size": min(round(model.intermediate_size * width / model.hidden_size), factor * INTERMEDIATE),
+        "vocab_size": min(model.vocab_size, factor * VOCAB),
+    }  # fmt: skip
+
+
+def _said(model: ModelSpec, wanted: dict[str, Any]) -> list[str]:
+    return [f"model.{k} {getattr(model, k)} → {v}" for k, v in wanted.items() if getattr(model, k) not in (v, None)]

@@ -53,6 +53,9 @@ class Run:
     """Class of time → seconds of one more step of rank 0; `waiting` is what no operator accounts for."""
 
 
+_LAST = "windtunnel last step"
+
+
 def run(job: Job) -> Run:
     """Run a job in processes of its own.
 
@@ -130,7 +133,9 @@ def _trained(job: Job, device: Any, rank: int) -> Run:
     else:  # from the first tensor on: what is alive before a profile begins is not in it
         with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as found:
             step = _step(job, device, rank)
-            for _ in range(2):
+            for _ in range(2):  # DDP builds its buckets anew after the first
+                step()
+            with torch.profiler.record_function(_LAST):
                 step()
         peak = _most_allocated(found)
         del found
@@ -148,12 +153,14 @@ def _trained(job: Job, device: Any, rank: int) -> Run:
 
 
 def _most_allocated(found: Any) -> float:
-    """Highest `Total Allocated` of the memory events."""
+    """Highest `Total Allocated` of the memory events from the last step on."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "trace.json"
         found.export_chrome_trace(str(path))
         events = json.loads(path.read_text("utf-8"))["traceEvents"]
-    return max((float(e["args"]["Total Allocated"]) for e in events if e.get("name") == "[memory]"), default=0.0)
+    begun = min((float(e["ts"]) for e in events if e.get("name") == _LAST), default=0.0)
+    memory = [e for e in events if e.get("name") == "[memory]" and float(e["ts"]) >= begun]
+    return max((float(e["args"]["Total Allocated"]) for e in memory), default=0.0)
 
 
 _OPERATORS: tuple[tuple[str, tuple[str, ...]], ...] = (
@@ -233,7 +240,7 @@ def _sharded(job: Job, device: Any) -> Any:
 
     net = Transformer(job.model, ranks=job.ranks if job.way == "tp" else 1).to(device)
     if job.way == "ddp":
-        return torch.nn.parallel.DistributedDataParallel(net, gradient_as_bucket_view=True)
+        return torch.nn.parallel.DistributedDataParallel(net)
     if job.way == "fsdp2":
         from torch.distributed.fsdp import fully_shard
 

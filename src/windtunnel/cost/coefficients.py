@@ -135,6 +135,9 @@ class Behaviour:
     """Whether the weight gradient's GEMM adds to the gradient buffer itself; else a kernel of its own does."""
     grads_persist: bool = True
     """Gradients live in a buffer through the whole step (Megatron); otherwise they appear during the first backward."""
+    grad_buckets: bool = False
+    """Gradients are copied into buckets that live through the whole step, beside the gradients themselves
+    (DistributedDataParallel unless `gradient_as_bucket_view`)."""
     early_stop: bool = False
     """Whether recomputing a block stops at the last tensor that backward needs (non-reentrant PyTorch checkpoints)."""
     named_remat: bool = False

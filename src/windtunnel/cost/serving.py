@@ -8,7 +8,8 @@ from functools import cache
 from typing import Any
 
 from windtunnel.cost.files import coefficient_file
-from windtunnel.specs.device import DeviceSpec
+from windtunnel.errors import BadInput, Problem, nearest_name
+from windtunnel.specs.device import DeviceSpec, Profile
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,4 +193,25 @@ def serving_coefficients(
     has an entry; others take the default level.
     """
     own = (_fitted if fitted else _prior)(release_of(engine, version), device.id, device.generation)
-    return own if streamed and serves_between_steps(engine, version) else replace(own, stream_s=0.0)
+    found = own if streamed and serves_between_steps(engine, version) else replace(own, stream_s=0.0)
+    return found if device.profile is None else _with_profile(found, device.profile)
+
+
+def _with_profile(base: ServingCoefficients, profile: Profile) -> ServingCoefficients:
+    """With what was measured on the machine itself laid over it.
+
+    Raises:
+        BadInput: names that are no coefficients.
+    """
+    known = {f.name for f in fields(ServingCoefficients)} - {"grades"}
+    if wrong := [name for name in profile.serving if name.partition(".")[0] not in known]:
+        raise BadInput(
+            Problem(f"cluster.device.profile.serving.{name}", "is no coefficient", nearest=nearest_name(name, known))
+            for name in wrong
+        )
+    for name, entry in profile.serving.items():
+        key, _, part = name.partition(".")
+        value: Any = {**getattr(base, key), part: entry.value} if part else entry.value
+        changed: dict[str, Any] = {key: value}
+        base = replace(base, **changed, grades={**base.grades, key: entry.grade})
+    return base

@@ -29,10 +29,12 @@ class Profile(Spec):
     network: dict[str, MeasuredValue] = {}
     """Of collectives between the machine's devices: efficiency, hop_s, tau_s, base_s, p2p_base_s, p2p_tau_s,
     all_to_all_efficiency, channels."""
+    serving: dict[str, MeasuredValue] = {}
+    """Fields of `cost.serving.ServingCoefficients`, in the same way."""
     conditions: dict[str, str | int | float] = {}
     """When, with which software, how many processes and threads, how noisy."""
 
-    @field_validator("coefficients", "network", mode="before")
+    @field_validator("coefficients", "network", "serving", mode="before")
     @classmethod
     def _plain_numbers(cls, value: Any) -> Any:
         if not isinstance(value, dict):

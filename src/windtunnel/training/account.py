@@ -214,7 +214,8 @@ def static_memory(
         late = parts.dense_params * grads / (1 if whole else group) + parts.expert_params * grads / (
             1 if whole else egroup
         )
-        grads = 0.0
+        grads = grads if behaviour.grad_buckets and zero == 0 and plan.dp * plan.cp > 1 else 0.0
+
     def among(ranks: int, width: float) -> Floats:
         return np.asarray((dense / ranks + expert / min(max(plan.expert_dp, 1), ranks)) * width, np.float64)
 
