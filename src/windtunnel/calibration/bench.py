@@ -15,6 +15,8 @@ import torch.nn.functional as F
 
 from windtunnel.calibration.cases import Case
 from windtunnel.calibration.store import Measurement
+from windtunnel.calibration.transformer import Block
+from windtunnel.specs.model import ModelSpec
 
 FORMATS = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16, "tf32": torch.float32}
 BUDGET_S = 0.25
@@ -84,16 +86,21 @@ Built = tuple[Callable[[], Any], int]
 
 
 def _launch(shape: dict[str, Any], device: torch.device) -> Built:
-    """A chain of small operators under autograd, forward alone: dispatch, allocation and the graph's node."""
-    x = torch.ones(8, device=device, requires_grad=True)
-    chain = int(shape["chain"])
+    """A layer too small to compute anything: modules, dispatch, allocation and autograd. Backward: both directions."""
+    model = ModelSpec(
+        name="tiny", hidden_size=8, num_hidden_layers=1, vocab_size=8, num_attention_heads=1, intermediate_size=8
+    )
+    layer = Block(model).to(device)
+    x = torch.ones(1, 2, 8, device=device, requires_grad=True)
+    cos, sin = torch.ones(2, 8, device=device), torch.ones(2, 8, device=device)
+    if shape["direction"] == "backward":
+        return lambda: layer(x, cos, sin).sum().backward(), 1
 
-    def run() -> None:
-        y = x
-        for _ in range(chain):
-            y = y * 1.0001
+    def forward() -> None:
+        with torch.no_grad():
+            layer(x, cos, sin)
 
-    return run, chain
+    return forward, 1
 
 
 def _pointwise(shape: dict[str, Any], device: torch.device) -> Built:
@@ -131,6 +138,23 @@ def _gemm(shape: dict[str, Any], device: torch.device) -> Built:
     return lambda: torch.mm(one, other), 1
 
 
+def _thin(shape: dict[str, Any], device: torch.device) -> Built:
+    """A few rows times weights that no cache holds: matrices go round in a ring."""
+    number_format = FORMATS[shape["format"]]
+    m, n, k = (int(shape[x]) for x in "mnk")
+    a = torch.randn(m, k, device=device).to(number_format)
+    count = max(min(int(shape["ring_bytes"]) // (a.element_size() * n * k), 256), 2)
+    weights = [torch.randn(n, k, device=device).to(number_format) for _ in range(count)]
+    at = 0
+
+    def run() -> None:
+        nonlocal at
+        at = (at + 1) % count
+        F.linear(a, weights[at])
+
+    return run, 1
+
+
 def _grouped(shape: dict[str, Any], device: torch.device) -> Built:
     number_format = FORMATS[shape["format"]]
     parts = [
@@ -152,12 +176,13 @@ def _attention(shape: dict[str, Any], device: torch.device) -> Built:
     queries = 1 if shape["direction"] == "decode" else s
     q = torch.randn(batch, heads, queries, d, device=device).to(number_format)
     k, v = (torch.randn(batch, heads, s, d, device=device).to(number_format) for _ in range(2))
-    if shape["direction"] != "backward":
-        causal = shape["direction"] == "forward"
+    if shape["direction"] == "decode":
+        return _decoding(q, k, v, int(shape["ring_bytes"])), 1
+    if shape["direction"] == "forward":
 
         def forward() -> None:
             with torch.no_grad():
-                F.scaled_dot_product_attention(q, k, v, is_causal=causal)
+                F.scaled_dot_product_attention(q, k, v, is_causal=True)
 
         return forward, 1
     for x in (q, k, v):
@@ -165,6 +190,23 @@ def _attention(shape: dict[str, Any], device: torch.device) -> Built:
     out = F.scaled_dot_product_attention(q, k, v, is_causal=True)
     ones = torch.ones_like(out)
     return lambda: torch.autograd.grad(out, (q, k, v), ones, retain_graph=True), 1
+
+
+def _decoding(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, ring_bytes: int) -> Callable[[], None]:
+    """One query a sequence over caches that go round in a ring, of which part of the length is in use."""
+    length = k.shape[2]
+    count = max(min(ring_bytes // (2 * k.numel() * k.element_size()), 64), 2)
+    caches = [(F.pad(k, (0, 0, 0, 16)), F.pad(v, (0, 0, 0, 16))) for _ in range(count)]
+    at = 0
+
+    def run() -> None:
+        nonlocal at
+        at = (at + 1) % count
+        keys, values = caches[at]
+        with torch.no_grad():
+            F.scaled_dot_product_attention(q, keys[:, :, :length], values[:, :, :length])
+
+    return run
 
 
 def _optimizer(shape: dict[str, Any], device: torch.device) -> Built:
@@ -215,6 +257,6 @@ def _p2p(shape: dict[str, Any], device: torch.device) -> Built:
 
 
 _BUILDERS: dict[str, Callable[[dict[str, Any], torch.device], Built]] = {
-    "launch": _launch, "pointwise": _pointwise, "softmax": _softmax, "gemm": _gemm, "thin": _gemm, "grouped": _grouped,
+    "launch": _launch, "pointwise": _pointwise, "softmax": _softmax, "gemm": _gemm, "thin": _thin, "grouped": _grouped,
     "attention": _attention, "optimizer": _optimizer, "copy": _copy, "collective": _collective, "p2p": _p2p,
 }  # fmt: skip

@@ -47,8 +47,8 @@ def cases(machine: Machine) -> list[Case]:
 
 
 def _launches() -> Iterable[Case]:
-    for chain in (16, 64):
-        yield Case("launch", {"chain": chain})
+    for direction in ("forward", "backward"):
+        yield Case("launch", {"direction": direction})
 
 
 def _streams(machine: Machine) -> Iterable[Case]:
@@ -74,9 +74,9 @@ def _products(machine: Machine) -> Iterable[Case]:
                 yield Case("gemm", {"m": m, "n": n, "k": k, "format": number_format, "layout": layout})
     if machine.kind == "cpu":  # weights read for a few tokens
         for m in (1, 8):
-            for n, k in ((2048, 512), (2048, 2048), (8192, 512)):
-                shape = {"m": m, "n": n, "k": k, "format": machine.formats[-1], "layout": "nt"}
-                yield Case("thin", shape)
+            for n, k in ((512, 512), (2048, 512), (2048, 2048), (8192, 512)):
+                shape = {"m": m, "n": n, "k": k, "format": machine.formats[-1]}
+                yield Case("thin", {**shape, "ring_bytes": int(4 * machine.cache_bytes)})
     rows, width = (128, 512) if machine.kind == "cpu" else (1024, 4096)
     for groups in (2, 8):
         yield Case("grouped", {"groups": groups, "m": rows, "n": width, "k": width, "format": machine.formats[0]})
@@ -91,8 +91,8 @@ def _attention(machine: Machine) -> Iterable[Case]:
             shape = {"batch": 2, "heads": heads, "seq_len": s, "head_dim": head_dim, "format": number_format}
             yield Case("attention", {**shape, "direction": direction})
     for s in sizes[1::2]:
-        shape = {"batch": 8, "heads": heads, "seq_len": s, "head_dim": head_dim, "format": number_format}
-        yield Case("attention", {**shape, "direction": "decode"})
+        shape = {"batch": 8, "heads": heads, "seq_len": s, "head_dim": head_dim, "format": machine.formats[-1]}
+        yield Case("attention", {**shape, "direction": "decode", "ring_bytes": int(4 * machine.cache_bytes)})
 
 
 def _rest(machine: Machine) -> Iterable[Case]:

@@ -13,6 +13,7 @@ from windtunnel.cost.attention import attention_time_s
 from windtunnel.cost.coefficients import Coefficients
 from windtunnel.cost.gemm import gemm_time_s
 from windtunnel.cost.memory_bound import optimizer_bytes, optimizer_time_s, pointwise_time_s
+from windtunnel.graph.operators import STYLES
 from windtunnel.network.coefficients import NetworkCoefficients
 from windtunnel.network.groups import placement
 from windtunnel.network.model import NetworkModel
@@ -21,6 +22,8 @@ from windtunnel.specs.device import DeviceSpec, MeasuredValue
 
 Floats = npt.NDArray[np.float64]
 BYTES = {"fp32": 4.0, "tf32": 4.0, "bf16": 2.0, "fp16": 2.0}
+DISPATCH_S = 2e-6
+"""Host time of an operator without autograd, inside the measured seconds of element-wise kernels."""
 KERNEL = "sdpa"
 """Attention kernel that PyTorch's `scaled_dot_product_attention` stands for."""
 
@@ -113,7 +116,7 @@ def _streams(store: Store, device: DeviceSpec, out: Fitted, base: Coefficients) 
     found = [m for m in store.of("pointwise") if m.case.shape["bytes"] >= 1 << 18]
     if not found:
         return base
-    launch = _launch_s(store) if device.kind == "cpu" else 0.0
+    launch = DISPATCH_S if device.kind == "cpu" else 0.0
     moved, measured = _column(found, "bytes"), _times(found)
     names = ["memory_fraction"]
     start, low, high = [0.8], [0.02], [1.2]
@@ -225,8 +228,8 @@ def _optimizer(store: Store, device: DeviceSpec, out: Fitted, base: Coefficients
     _add_points(out, found, plain / value[0], lambda m: f"{m.case.shape['params']:,} parameters")
 
 
-KERNELS_OF_A_LAYER = 34.0
-"""Operators of one forward layer in eager PyTorch: products, norms, rotations, cache, attention, activation, sums."""
+PRODUCTS_OF_A_LAYER = 7.0
+"""Queries, keys, values, output, gate, up, down."""
 
 
 def _serving(store: Store, device: DeviceSpec, out: Fitted) -> None:
@@ -235,11 +238,16 @@ def _serving(store: Store, device: DeviceSpec, out: Fitted) -> None:
     if thin := store.of("thin"):
         size = BYTES[str(thin[0].case.shape["format"])]
         plain = size * _column(thin, "n") * _column(thin, "k") / device.memory_bytes_per_s
-        value, error = least_squares(lambda x: plain / x[0], [0.8], _times(thin), [0.01], [50.0])
+        start = [0.8, 1e-5]
+        value, error = least_squares(lambda x: plain / x[0] + x[1], start, _times(thin), [0.01, 1e-7], [50.0, 1e-3])
+        source = f"{len(thin)} products of 1 and 8 rows"
         own["weight_bytes_fraction"] = MeasuredValue(
-            value=float(value[0]), relative_error=float(error[0]), source=f"{len(thin)} products of 1 and 8 rows"
+            value=float(value[0]), relative_error=float(error[0]), source=source
         )
-        _add_points(out, thin, plain / value[0], lambda m: "x".join(str(m.case.shape[a]) for a in ("m", "n", "k")))
+        floor = PRODUCTS_OF_A_LAYER * float(value[1])
+        own["layer_s"] = MeasuredValue(value=floor, relative_error=float(min(error[1], 9.99)), source=source)
+        model = plain / value[0] + value[1]
+        _add_points(out, thin, model, lambda m: "x".join(str(m.case.shape[a]) for a in ("m", "n", "k")))
     decoding = [m for m in store.of("attention") if m.case.shape["direction"] == "decode"]
     if decoding:
         size = BYTES[str(decoding[0].case.shape["format"])]
@@ -254,31 +262,34 @@ def _serving(store: Store, device: DeviceSpec, out: Fitted) -> None:
         if name.startswith("gemm_fraction."):
             own[f"matrix_fraction.{name.partition('.')[2]}"] = entry
         elif name == f"attention_fraction.{KERNEL}":
-            own["prefill_attention_fraction"] = entry
+            share = device.peak("fp32") / device.peak("bf16") if device.kind == "cpu" else 1.0
+            own["prefill_attention_fraction"] = entry.model_copy(update={"value": entry.value * share})
         elif name == "memory_fraction":
             own[name] = entry
-    if seconds := _launch_s(store):
-        source = f"{KERNELS_OF_A_LAYER:.0f} launches"
+    if seconds := _layer_s(store, "forward"):
         for name in ("prompt_layer_s", "launch_layer_s"):
-            own[name] = MeasuredValue(value=KERNELS_OF_A_LAYER * seconds, relative_error=0.3, source=source)
+            source = "a layer too small to compute anything"
+            own[name] = MeasuredValue(value=seconds, relative_error=0.1, source=source)
         none = MeasuredValue(value=0.0, relative_error=0.0, source="a loop without a server")
-        own |= dict.fromkeys(("layer_s", "host_s", "sequence_s", "request_s"), none)
+        own |= dict.fromkeys(("host_s", "sequence_s", "request_s"), none)
+
+
+def _layer_s(store: Store, direction: str) -> float:
+    """Host time of a layer: forward alone, or forward and backward."""
+    return next((m.median_s for m in store.of("launch") if m.case.shape["direction"] == direction), 0.0)
 
 
 def _launch_s(store: Store) -> float:
-    found = store.of("launch")
-    return float(np.median(_times(found))) if found else 0.0
+    """Host time of one operator of a training step, as predictions count operators of eager PyTorch."""
+    return _layer_s(store, "backward") / sum(STYLES["eager"].layer_kernels)
 
 
 def _launches(store: Store, out: Fitted) -> None:
-    found = store.of("launch")
-    if not found:
-        return
-    seconds = _launch_s(store)
-    out.coefficients["host_kernel_s"] = MeasuredValue(
-        value=seconds, relative_error=float(np.std(_times(found)) / seconds), source="chains of small operators"
-    )
-    _add_points(out, found, np.full(len(found), seconds), lambda m: f"chain of {m.case.shape['chain']}")
+    if seconds := _launch_s(store):
+        count = sum(STYLES["eager"].layer_kernels)
+        out.coefficients["host_kernel_s"] = MeasuredValue(
+            value=seconds, relative_error=0.1, source=f"a layer too small to compute anything, over {count:.0f} operators"
+        )
 
 
 def _collectives(store: Store, cluster: ClusterSpec, out: Fitted) -> None:

@@ -184,7 +184,7 @@ def loss_of(logits: Tensor, targets: Tensor) -> Tensor:
 def sharded_loss_of(logits: Tensor, targets: Tensor) -> Tensor:
     """The same over logits whose vocabulary is cut over the tensor axis.
 
-    Rows' maxima, sums of exponentials and targets' logits cross the axis, as in Megatron-LM (arXiv 1909.08053, section 3).
+    Rows' maxima, sums of exponentials and targets' logits cross the axis, as in Megatron-LM (arXiv 1909.08053).
     """
     part = logits.flatten(0, 1).float()
     rows, own = part.shape

@@ -13,6 +13,7 @@ import typer
 
 from windtunnel.cli import (
     advise,
+    calibrate,
     catalog,
     clusters,
     compare,
@@ -21,6 +22,7 @@ from windtunnel.cli import (
     fit,
     import_,
     init,
+    measure,
     models,
     plan,
     reproduce,
@@ -67,7 +69,7 @@ def _root(
 
 
 for _verb in (
-    train, serve, fit, plan, advise, compare, explain, validate, models, clusters, devices, import_, init, rerun,
+    train, serve, fit, plan, advise, compare, explain, calibrate, measure, validate, models, clusters, devices, import_, init, rerun,
     reproduce,
 ):  # fmt: skip
     _verb.register(app)

@@ -11,6 +11,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from windtunnel.specs.loader import load_scenario
 from windtunnel.specs.model import ModelSpec
 from windtunnel.specs.plan import PlanSpec
 from windtunnel.specs.scenario import Scenario
@@ -57,6 +58,8 @@ def row_kind(row: dict[str, Any]) -> str:
     """Which kind of measurement a row is."""
     if row.get("kind") == "serving":
         return "serving"
+    if isinstance(row.get("scenario"), dict):
+        return "serving" if "training" not in row["scenario"] else "training"
     if "parallel" in row:
         return "training"
     if "busbw_GBps" in row:
@@ -74,6 +77,8 @@ def read(row: Any) -> RowCase:
         return RowCase("", "unknown", "", "", (), reason="a row must be a mapping")
     kind = row_kind(row)
     try:
+        if isinstance(row.get("scenario"), dict):
+            return _own(row, kind)
         if kind == "training":
             return _training(row)
         if kind == "serving":
@@ -87,6 +92,24 @@ def read(row: Any) -> RowCase:
             _id(row), kind, str(row.get("family") or ""), _device(row), training_targets(row, None),
             reason=f"could not be read: {type(error).__name__}: {text}",
         )  # fmt: skip
+
+
+def _own(row: dict[str, Any], kind: str) -> RowCase:
+    """A row that states the scenario it was measured under (`windtunnel measure`): nothing is read into it."""
+    scenario = load_scenario(row["scenario"])
+    training = scenario.training
+    if training is None or isinstance(scenario.cluster, str) or not isinstance(scenario.model, ModelSpec):
+        return RowCase(
+            _id(row), kind, str(row.get("family") or "own"), "own", training_targets(row, None),
+            reason="rows with a scenario of their own are read for training, with model and cluster written out",
+        )  # fmt: skip
+    cluster = scenario.cluster
+    devices = getattr(cluster, "nodes", 1) * getattr(cluster, "devices_per_node", 1)
+    tokens = float(training.global_batch * training.seq_len)
+    work = Work(tokens, float(training.global_batch), devices, training.seq_len, scenario.model)
+    device = getattr(cluster, "device", "own")
+    name = device if isinstance(device, str) else str(getattr(device, "id", "own"))
+    return RowCase(_id(row), kind, str(row.get("family") or "own"), name, training_targets(row, work), scenario)
 
 
 def _id(row: dict[str, Any]) -> str:

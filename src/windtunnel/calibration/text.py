@@ -1,0 +1,140 @@
+"""A calibration and a measured step as text and as a plot."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from windtunnel.report.quantities import gib, percent, seconds
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+    from rich.table import Table
+
+    from windtunnel.calibration.measure import Decoded, Measured
+    from windtunnel.calibration.profile import Calibration
+
+_MEANINGS = {
+    "gemm_fraction": "share of the peak that products reach",
+    "gemm_k0": "inner dimension that half of a short product costs",
+    "gemm_floor_s": "least time of a product",
+    "attention_fraction": "share of the peak that attention reaches",
+    "attention_ramp": "length at which it reaches half of that",
+    "attention_backward": "its backward rate over its forward rate",
+    "memory_fraction": "share of memory bandwidth that element-wise kernels reach",
+    "cached_fraction": "the same where tensors stay in the cache",
+    "softmax_fraction": "softmax against plain element-wise kernels",
+    "optimizer_fraction": "share of memory bandwidth of fused AdamW",
+    "grouped_fraction": "loops over products against one",
+    "host_kernel_s": "host time of an operator",
+    "efficiency": "share of the link's rate that collectives reach",
+    "hop_s": "latency of a message between ranks",
+    "tau_s": "ramp of long messages",
+    "base_s": "start of a collective",
+    "p2p_base_s": "start of a message",
+    "weight_bytes_fraction": "weights read for few rows, of memory bandwidth",
+    "decode_kv_fraction": "caches read by decoding attention, of memory bandwidth",
+    "launch_layer_s": "host time of a layer, forward",
+    "layer_s": "least times of a layer's products",
+}
+"""What a coefficient is, in a few words."""
+
+
+def _table(*titles: str) -> Table:
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
+    for at, title in enumerate(titles):
+        table.add_column(title, justify="left" if at == 0 else "right", overflow="fold")
+    return table
+
+
+def calibration_summary(found: Calibration) -> RenderableType:
+    """What was measured, how well the model follows it, and what to be careful with."""
+    from rich.console import Group
+    from rich.text import Text
+
+    device, profile = found.device, found.device.profile
+    assert profile is not None
+    peaks = ", ".join(f"{name} {rate / 1e12:.3g} TFLOP/s" for name, rate in device.peak_flop_per_s.items())
+    head = f"{device.name}: {peaks}; memory {device.memory_bytes_per_s / 1e9:.3g} GB/s; {len(found.points)} cases"
+    rows = _table("coefficient", "value", "standard error", "what it is")
+    for name, entry in (profile.coefficients | profile.network | profile.serving).items():
+        key = name.partition(".")[0]
+        if key not in _MEANINGS:
+            continue
+        value = seconds(entry.value) if name.endswith("_s") else f"{entry.value:.4g}"
+        error = entry.relative_error or 0.0
+        rows.add_row(name, value, percent(error) if error < 1 else "not told apart", _MEANINGS[key])
+    errors = ", ".join(f"{kind} {percent(error)}" for kind, error in found.errors().items())
+    parts: list[RenderableType] = [Text(head, style="bold"), rows]
+    parts.append(Text(f"median distance of the model from what was measured: {errors}"))
+    parts.append(Text(f"noise: quartiles of a case lie {percent(found.noise)} of its median apart"))
+    parts += [Text(f"warning: {line}", style="yellow") for line in found.warnings]
+    return Group(*parts)
+
+
+def calibration_figure(found: Calibration) -> Any:
+    """Plotly figure: every case measured against the model, both in seconds, a colour a kind."""
+    import plotly.graph_objects as go
+
+    figure = go.Figure()
+    ends = [min(p.measured_s for p in found.points), max(p.measured_s for p in found.points)]
+    figure.add_scatter(x=ends, y=ends, mode="lines", line={"color": "#90a4ae", "dash": "dot"}, name="equal")
+    for kind in dict.fromkeys(p.kind for p in found.points):
+        own = [p for p in found.points if p.kind == kind]
+        figure.add_scatter(
+            x=[p.measured_s for p in own], y=[p.model_s for p in own], mode="markers", name=kind,
+            text=[f"{p.label}: {p.model_s / p.measured_s - 1:+.0%}" for p in own], hoverinfo="text",
+            error_x={"type": "data", "array": [p.noise * p.measured_s / 2 for p in own], "thickness": 1},
+        )  # fmt: skip
+    figure.update_xaxes(type="log", title="measured, seconds", gridcolor="#eef1f3")
+    figure.update_yaxes(type="log", title="model, seconds", gridcolor="#eef1f3")
+    figure.update_layout(
+        title=f"{found.device.name}: measured against the fitted model", width=820, height=620, plot_bgcolor="white"
+    )
+    return figure
+
+
+def measured_summary(found: Measured) -> RenderableType:
+    """Predicted against measured, class by class."""
+    from rich.console import Group
+    from rich.text import Text
+
+    table = _table("", "predicted", "measured", "predicted against measured")
+    p, run = found.predicted, found.run
+    table.add_row("step time", seconds(p.step_time_s), seconds(found.seconds), f"{100 * found.error:+.1f} %")
+    memory = p.peak_memory_allocated_bytes
+    table.add_row("memory allocated", gib(memory), gib(run.peak_bytes), f"{100 * found.memory_error:+.1f} %")
+    classes = _table("class of time, rank 0", "predicted", "measured", "difference")
+    for name, (predicted, measured) in sorted(found.classes().items(), key=lambda x: -abs(x[1][1] - x[1][0])):
+        change = measured - predicted
+        classes.add_row(name, seconds(predicted), seconds(measured), f"{'+' if change >= 0 else '−'}{seconds(abs(change))}")
+    spread = f"steps {seconds(min(run.seconds))} to {seconds(max(run.seconds))}, median of {len(run.seconds)}"
+    parts: list[RenderableType] = [Text(f"{p.scenario_name}: {spread}", style="bold"), *_changes(found.changes), table]
+    parts += [Text(""), classes, Text(
+        "waiting: communication, its peers, pipeline bubbles and the host; measured classes are of one more step under "
+        "the profiler, which slows the host", style="dim",
+    )]  # fmt: skip
+    return Group(*parts)
+
+
+def decoded_summary(found: Decoded) -> RenderableType:
+    """Predicted against measured decoding."""
+    from rich.console import Group
+    from rich.text import Text
+
+    table = _table("", "predicted", "measured", "predicted against measured")
+    table.add_row("time per token", seconds(found.predicted_tpot_s), seconds(found.tpot_s), f"{100 * found.error:+.1f} %")
+    table.add_row(
+        "time of the prompts", seconds(found.predicted_ttft_s), seconds(found.run.prompt_s),
+        f"{100 * found.ttft_error:+.1f} %",
+    )  # fmt: skip
+    return Group(Text("decoding, a plain loop of forward passes", style="bold"), *_changes(found.changes), table)
+
+
+def _changes(changes: Sequence[str]) -> list[RenderableType]:
+    from rich.text import Text
+
+    return [Text(f"scaled down: {', '.join(changes)}", style="dim")] if changes else []
