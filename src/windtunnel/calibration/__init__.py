@@ -1,5 +1,5 @@
-"""Your own machine: micro-benchmarks to a device profile, profiles from other sources, real small steps beside predictions.
+"""Your own machine: micro-benchmarks to a device profile, profiles of other sources, real small steps.
 
-PyTorch is an extra (`pip install windtunnel[torch]`) and is imported by the files that run something: `bench`, `ranks` and
-`real`. Everything that turns measurements into profiles works without it.
+PyTorch is an extra (`pip install windtunnel[torch]`), imported by what runs something: `bench`, `ranks`, `real` and
+`transformer`. Everything that turns measurements into profiles works without it.
 """

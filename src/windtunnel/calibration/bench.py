@@ -25,7 +25,7 @@ _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 
 
 def keep_freed_memory() -> None:
-    """Tell glibc to keep what is freed, as caching allocators do: fresh pages would be cleared at every large tensor."""
+    """Tell glibc to keep what is freed, as caching allocators do: else every large tensor gets fresh, cleared pages."""
     try:
         libc = ctypes.CDLL("libc.so.6")
         libc.mallopt(_M_MMAP_THRESHOLD, 1 << 30)

@@ -7,7 +7,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-Kind = Literal["gemm", "thin", "grouped", "attention", "pointwise", "softmax", "optimizer", "launch", "copy", "collective", "p2p"]
+Kind = Literal[
+    "gemm", "thin", "grouped", "attention", "pointwise", "softmax", "optimizer", "launch", "copy", "collective", "p2p"
+]
 
 LAYOUTS = ("nt", "nn", "tn")
 """Products of a linear layer: forward, gradient of the data, gradient of the weights."""

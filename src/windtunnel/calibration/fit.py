@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -72,6 +73,12 @@ def least_squares(
     return np.exp(found.x), np.sqrt(np.maximum(np.diag(curvature) * spread, 0.0))
 
 
+def with_values(base: Coefficients, names: Sequence[str], values: Floats) -> Coefficients:
+    """Coefficients with some of them replaced."""
+    changes: dict[str, Any] = {name: float(value) for name, value in zip(names, values, strict=True)}
+    return replace(base, **changes)
+
+
 def _times(found: Sequence[Measurement]) -> Floats:
     return np.array([m.median_s for m in found])
 
@@ -103,7 +110,8 @@ def fit(store: Store, device: DeviceSpec, cluster: ClusterSpec | None = None) ->
 
 def _note(out: Fitted, names: Sequence[str], values: Floats, errors: Floats, source: str) -> None:
     for name, value, error in zip(names, values, errors, strict=True):
-        out.coefficients[name] = MeasuredValue(value=float(value), relative_error=float(min(error, 9.99)), source=source)
+        wide = float(min(error, 9.99))
+        out.coefficients[name] = MeasuredValue(value=float(value), relative_error=wide, source=source)
 
 
 def _add_points(out: Fitted, found: Sequence[Measurement], model: Floats, label: Callable[[Measurement], str]) -> None:
@@ -125,12 +133,12 @@ def _streams(store: Store, device: DeviceSpec, out: Fitted, base: Coefficients) 
         names, start, low, high = [*names, "cached_fraction"], [*start, 2.0], [*low, 0.05], [*high, 100.0]
 
     def model(x: Floats) -> Floats:
-        return pointwise_time_s(device, replace(base, **dict(zip(names, map(float, x), strict=True))), moved) + launch
+        return pointwise_time_s(device, with_values(base, names, x), moved) + launch
 
     values, errors = least_squares(model, start, measured, low, high)
     _note(out, names, values, errors, f"{len(found)} additions of {moved.min():.3g} to {moved.max():.3g} bytes")
     _add_points(out, found, model(values), lambda m: f"{m.case.shape['bytes']:,} B")
-    base = replace(base, **dict(zip(names, map(float, values), strict=True)))
+    base = with_values(base, names, values)
     if rows := store.of("softmax"):
         size = 8.0 * _column(rows, "rows") * _column(rows, "columns")
         plain = pointwise_time_s(device, base, size)
@@ -288,7 +296,7 @@ def _launches(store: Store, out: Fitted) -> None:
     if seconds := _launch_s(store):
         count = sum(STYLES["eager"].layer_kernels)
         out.coefficients["host_kernel_s"] = MeasuredValue(
-            value=seconds, relative_error=0.1, source=f"a layer too small to compute anything, over {count:.0f} operators"
+            value=seconds, relative_error=0.1, source=f"a layer too small to compute, over {count:.0f} operators"
         )
 
 

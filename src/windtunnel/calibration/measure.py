@@ -6,7 +6,7 @@ import json
 import statistics
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from windtunnel.calibration import machine as here
 from windtunnel.calibration.real import Job, Run, Way, run
@@ -149,7 +149,7 @@ def measure(
         raise BadInput(Problem("training", "is required for `measure`: seq_len and global_batch at least"))
     model = resolve_model(scenario, folder)
     _check_model(model)
-    kind = "gpu" if here.has_gpu() else "cpu"
+    kind: Literal["cpu", "gpu"] = "gpu" if here.has_gpu() else "cpu"
     chosen = _way(scenario, way)
     ranks = 1 if chosen == "single" else 2 if kind == "cpu" else _ranks(scenario, chosen)
     small, changes = _scaled(scenario, model, chosen, ranks, 1 if full_size else 8 if kind == "gpu" else 1, full_size)
@@ -187,7 +187,7 @@ def measure_decoding(
         raise BadInput(Problem("serving", "is required to measure decoding"))
     model = resolve_model(scenario, folder)
     _check_model(model)
-    kind = "gpu" if here.has_gpu() else "cpu"
+    kind: Literal["cpu", "gpu"] = "gpu" if here.has_gpu() else "cpu"
     factor = 8 if kind == "gpu" else 1
     wanted = {} if full_size else _dimensions(model, "single", 1, factor)
     traffic = scenario.serving.traffic

@@ -100,7 +100,9 @@ def calibrated(store: Store, sheet: DeviceSpec | None, facts: dict[str, Any], ra
     if device.kind == "cpu":
         fitted = _host_in_line(fitted)
     conditions = {**store.conditions, "noise": round(noise, 4), "cases": len(store.found)}
-    profile = Profile(coefficients=fitted.coefficients, network=fitted.network, serving=fitted.serving, conditions=conditions)
+    profile = Profile(
+        coefficients=fitted.coefficients, network=fitted.network, serving=fitted.serving, conditions=conditions
+    )
     return Calibration(
         device.model_copy(update={"profile": profile}), link, ranks, tuple(fitted.points), noise,
         tuple(_warnings(noise, fitted)),

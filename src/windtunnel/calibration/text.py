@@ -102,15 +102,15 @@ def measured_summary(found: Measured) -> RenderableType:
     from rich.console import Group
     from rich.text import Text
 
-    table = _table("", "predicted", "measured", "predicted against measured")
+    table = _table("", "predicted", "measured", "error")
     p, run = found.predicted, found.run
     table.add_row("step time", seconds(p.step_time_s), seconds(found.seconds), f"{100 * found.error:+.1f} %")
     memory = p.peak_memory_allocated_bytes
     table.add_row("memory allocated", gib(memory), gib(run.peak_bytes), f"{100 * found.memory_error:+.1f} %")
     classes = _table("class of time, rank 0", "predicted", "measured", "difference")
-    for name, (predicted, measured) in sorted(found.classes().items(), key=lambda x: -abs(x[1][1] - x[1][0])):
-        change = measured - predicted
-        classes.add_row(name, seconds(predicted), seconds(measured), f"{'+' if change >= 0 else '−'}{seconds(abs(change))}")
+    for name, (expected, measured) in sorted(found.classes().items(), key=lambda x: -abs(x[1][1] - x[1][0])):
+        change = f"{'+' if measured >= expected else '−'}{seconds(abs(measured - expected))}"
+        classes.add_row(name, seconds(expected), seconds(measured), change)
     spread = f"steps {seconds(min(run.seconds))} to {seconds(max(run.seconds))}, median of {len(run.seconds)}"
     parts: list[RenderableType] = [Text(f"{p.scenario_name}: {spread}", style="bold"), *_changes(found.changes), table]
     parts += [Text(""), classes, Text(
@@ -125,8 +125,10 @@ def decoded_summary(found: Decoded) -> RenderableType:
     from rich.console import Group
     from rich.text import Text
 
-    table = _table("", "predicted", "measured", "predicted against measured")
-    table.add_row("time per token", seconds(found.predicted_tpot_s), seconds(found.tpot_s), f"{100 * found.error:+.1f} %")
+    table = _table("", "predicted", "measured", "error")
+    table.add_row(
+        "time per token", seconds(found.predicted_tpot_s), seconds(found.tpot_s), f"{100 * found.error:+.1f} %"
+    )
     table.add_row(
         "time of the prompts", seconds(found.predicted_ttft_s), seconds(found.run.prompt_s),
         f"{100 * found.ttft_error:+.1f} %",

@@ -151,8 +151,9 @@ class Transformer(nn.Module):
 
     def tables(self, start: int, length: int, like: Tensor) -> tuple[Tensor, Tensor]:
         """Cosines and sines of positions, shape (length, head_dim)."""
-        inverse = 10000.0 ** (-torch.arange(0, self.head_dim, 2, device=like.device, dtype=torch.float32) / self.head_dim)
-        angles = torch.outer(torch.arange(start, start + length, device=like.device, dtype=torch.float32), inverse)
+        steps = torch.arange(0, self.head_dim, 2, device=like.device, dtype=torch.float32)
+        positions = torch.arange(start, start + length, device=like.device, dtype=torch.float32)
+        angles = torch.outer(positions, 10000.0 ** (-steps / self.head_dim))
         angles = torch.cat((angles, angles), -1)
         return angles.cos().to(like.dtype), angles.sin().to(like.dtype)
 

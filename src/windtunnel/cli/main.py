@@ -69,8 +69,8 @@ def _root(
 
 
 for _verb in (
-    train, serve, fit, plan, advise, compare, explain, calibrate, measure, validate, models, clusters, devices, import_, init, rerun,
-    reproduce,
+    train, serve, fit, plan, advise, compare, explain, calibrate, measure, validate, models, clusters, devices, import_,
+    init, rerun, reproduce,
 ):  # fmt: skip
     _verb.register(app)
 app.add_typer(catalog.app, name="catalog")
