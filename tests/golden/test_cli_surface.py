@@ -34,6 +34,8 @@ OPTIONS = {
         "--export", "--export-dir", "--free", "--json", "--output", "--report", "--set", "--simpler", "--stability",
         "--target-version", "--why", "--wrapper",
     ],
+    "calibrate": ["--json", "--keep", "--on", "--out", "--plot", "--ranks", "--seconds"],
+    "measure": ["--append", "--as", "--full-size", "--json", "--profile", "--set", "--steps"],
     "advise": ["--all", "--json", "--objective", "--pairs", "--set", "--write"],
     "compare": ["--json", "--report", "--set"],
     "explain": ["--against", "--class", "--json", "--set", "--term"],

@@ -249,8 +249,8 @@ class Layers:
         over, touched = self._load(n)
         rows = op.m * n / shape.dp * over
         moved = touched * op.n * op.k * fmt.bytes_per_weight + 2.0 * rows * (op.k + op.n)
-        rate = device.peak(fmt.compute) * self._fraction(c.matrix_fraction, fmt.compute)
-        rate = rate * filled(self._fraction(c.expert_matrix_fraction, fmt.compute), rows / np.maximum(touched, 1e-300))
+        dense = device.peak(fmt.compute) * self._fraction(c.matrix_fraction, fmt.compute)
+        rate = dense * filled(self._fraction(c.expert_matrix_fraction, fmt.compute), rows / np.maximum(touched, 1e-300))
         read = c.expert_bytes_fraction.get(fmt.stored, 0.6) * device.memory_bytes_per_s
         seconds = both_roofs_s(2.0 * rows * op.n * op.k / rate, moved / read, c.roofline_power)
         return op.name, "gemm", COMPUTE, seconds, moved, moved / read
