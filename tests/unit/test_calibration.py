@@ -29,7 +29,8 @@ from windtunnel.validation.rows import read
 FACTS = {"id": "made-up", "name": "made up", "memory_bytes": 16e9, "cache_bytes": 16e6, "units": 2}
 TRUTH = Coefficients(
     gemm_fraction={"fp32": 0.9, "bf16": 0.9}, gemm_k0=40.0, gemm_floor_s=1e-5, memory_fraction=0.8, cached_fraction=2.0,
-    attention_fraction={"sdpa": 0.5, "flash2": 0.4}, attention_ramp=100.0, attention_backward=0.8, attention_floor_s=1e-6,
+    attention_fraction={"sdpa": 0.5, "flash2": 0.4}, attention_ramp=100.0, attention_backward=0.8,
+    attention_floor_s=1e-6,
 )  # fmt: skip
 
 
