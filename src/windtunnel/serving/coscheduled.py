@@ -48,8 +48,8 @@ graph's norm and addition.
 Source: vLLM's fused_add_rms_norm; 184 µs measured for 8,192 rows of 8,192 on H100, 0.87 of memory's rate
 (github.com/microsoft/tokenweave, artifacts_results, figure 4).
 """
-SENT = ("tp", "ep", "cp", "transfer")
-"""Tags of what is on links."""
+SENT = ("tp", "ep", "cp", "transfer", "storage")
+"""Tags of what is on links, or read from drives."""
 BEYOND = "_beyond"
 """Ending of the name of what an element-wise launch takes beyond its bytes."""
 DEEP = 3

@@ -28,7 +28,9 @@ Floats = npt.NDArray[np.float64]
 _ROW_ENDS = ("proj", "cross_proj", "fc2", "out_proj")
 Row = tuple[str, str, str, Floats, Floats, Floats]
 """A launch at each number of tokens: name, tag, stream, seconds, bytes moved, and seconds that memory alone takes."""
-PARTS = {"memory_bound": "element-wise", "scan": "scan", "tp": "all-reduce", "ep": "expert exchange"}
+LOAD = "load_"
+"""Beginning of the name of what reads the weights of a grouped product from drives."""
+PARTS = {"storage": "reads of experts", "memory_bound": "element-wise", "scan": "scan", "tp": "all-reduce", "ep": "expert exchange"}
 """Classes of time by tag."""
 _LINEAR, _EXPERTS = ("weights", "matrix products"), ("expert weights", "expert products")
 """What products are split into."""
@@ -183,7 +185,8 @@ class Layers:
     def _kernels(self, kind: str, i: int) -> int:
         """Kernels and collectives of one operator of a block."""
         if (kind, i) not in self.counts:
-            self.counts[kind, i] = len(self.launches_of(self.local[kind][i], np.ones(1)))
+            rows = self.launches_of(self.local[kind][i], np.ones(1))
+            self.counts[kind, i] = sum(row[1] != "storage" for row in rows)
         return self.counts[kind, i]
 
     def beside(self, op: Operator) -> int:
@@ -223,6 +226,8 @@ class Layers:
             seconds = seconds + cast / (c.memory_fraction * device.memory_bytes_per_s)
             out.append((op.name, "gemm", COMPUTE, seconds, moved + cast, memory_s))
         elif op.kind == Kind.GROUPED_GEMM:
+            if self.shape.storage is not None:
+                out.append((f"{LOAD}{op.name}", "storage", COMM, self._read(op, n), none, none))
             out.append(self._experts(op, n))
         elif op.kind == Kind.SCAN:
             rate = device.peak("bf16") * c.scan_fraction
@@ -254,6 +259,13 @@ class Layers:
         read = c.expert_bytes_fraction.get(fmt.stored, 0.6) * device.memory_bytes_per_s
         seconds = both_roofs_s(2.0 * rows * op.n * op.k / rate, moved / read, c.roofline_power)
         return op.name, "gemm", COMPUTE, seconds, moved, moved / read
+
+    def _read(self, op: Operator, n: Floats) -> Floats:
+        """Seconds in which drives read the experts that tokens need and memory has not."""
+        at, fmt = self.shape.storage, self.shape.expert
+        assert at is not None
+        missing = 1.0 - (at.cached if at.hits is None else at.hits)
+        return np.asarray(self._load(n)[1] * op.n * op.k * fmt.bytes_per_weight * missing / at.bytes_per_s)
 
     def _load(self, n: Floats) -> tuple[Floats, Floats]:
         """Of the slowest rank: its rows over the mean, and the experts whose weights it reads."""

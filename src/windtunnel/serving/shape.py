@@ -10,7 +10,7 @@ from windtunnel.network.coefficients import NetworkCoefficients
 from windtunnel.network.selector import SELECTORS
 from windtunnel.specs.cluster import ClusterSpec
 from windtunnel.specs.device import DeviceSpec
-from windtunnel.specs.experts import ExpertLoadSpec
+from windtunnel.specs.experts import ExpertLoadSpec, ExpertStorageSpec
 from windtunnel.specs.model import ModelSpec
 from windtunnel.specs.serving import ServingPlan, ServingPrecision
 
@@ -95,6 +95,8 @@ class Shape:
     """Communication library; absent: the vendor's."""
     experts: ExpertLoad | None = None
     """How unevenly experts are drawn; absent: alike, but for `expert_skew`."""
+    storage: ExpertStorageSpec | None = None
+    """Where experts are read from that are not in memory."""
 
     @property
     def ranks(self) -> int:
@@ -105,6 +107,7 @@ class Shape:
 def shape_of(
     model: ModelSpec, cluster: ClusterSpec, plan: ServingPlan, precision: ServingPrecision, where: str,
     problems: ProblemList, load: ExpertLoadSpec | None = None,
+    storage: ExpertStorageSpec | None = None,
 ) -> Shape:  # fmt: skip
     """Check a pool's plan against the model; problems are added under `where`."""
     device = cluster.device
@@ -141,6 +144,7 @@ def shape_of(
         balance_prompts=plan.balance_prompts,
         library=plan.collective_library,
         experts=_expert_load(load) if model.num_experts else None,
+        storage=storage if model.num_experts else None,
     )  # fmt: skip
 
 

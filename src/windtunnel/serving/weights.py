@@ -37,6 +37,8 @@ def block_bytes(operators: Sequence[Operator], shape: Shape) -> float:
         fmt = shape.expert if grouped else shape.linear
         linear = grouped or (op.kind == Kind.GEMM and op.number_class == "linear")
         copies = 1.0 + shape.experts.redundant / (op.groups * shape.ep) if grouped and shape.experts else 1.0
+        if grouped and shape.storage:
+            copies *= shape.storage.cached
         total += copies * op.params * (fmt.bytes_per_weight if linear else 2.0)
     return total
 

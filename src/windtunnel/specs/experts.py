@@ -5,7 +5,7 @@ from __future__ import annotations
 from pydantic import Field, model_validator
 
 from windtunnel.errors import Problem
-from windtunnel.specs.base import Count, Inconsistent, Spec
+from windtunnel.specs.base import BytesPerS, Count, Inconsistent, Spec
 
 
 class ExpertLoadSpec(Spec):
@@ -26,3 +26,14 @@ class ExpertLoadSpec(Spec):
             rule = "needs eplb: true, which says where copies go"
             raise Inconsistent([Problem("num_redundant_experts", rule, value=self.num_redundant_experts)])
         return self
+
+
+class ExpertStorageSpec(Spec):
+    """Routed experts of which only some are in memory; the others are read from drives when a token needs them."""
+
+    cached: float = Field(ge=0, le=1)
+    """Share of their weights that stays in memory."""
+    hits: float | None = Field(default=None, ge=0, le=1)
+    """Share of what tokens need that is found there; absent: as `cached` (experts drawn alike)."""
+    bytes_per_s: BytesPerS = Field(gt=0)
+    """Reads of the drives, for one device."""

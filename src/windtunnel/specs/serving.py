@@ -10,7 +10,7 @@ from windtunnel.errors import Problem
 from windtunnel.specs.attention_pool import AttentionPoolSpec
 from windtunnel.specs.autoscale import AutoscaleSpec
 from windtunnel.specs.base import Bytes, Count, Inconsistent, Named, Seconds, Spec
-from windtunnel.specs.experts import ExpertLoadSpec
+from windtunnel.specs.experts import ExpertLoadSpec, ExpertStorageSpec
 from windtunnel.specs.kv_tiers import KvTier, SimilarSpec
 from windtunnel.specs.mesh import MeshSpec
 from windtunnel.specs.sm_split import SmSplitSpec
@@ -194,6 +194,8 @@ class ServingSpec(Spec):
     """Experts that routing treats as alike, as a share of all: below 1 where some are drawn more often."""
     expert_load: ExpertLoadSpec | None = None
     """A distribution of loads and a placement in place of `expert_skew`."""
+    expert_storage: ExpertStorageSpec | None = None
+    """Experts on drives: read after routing, before their products; absent: all are in memory."""
 
     @property
     def streams(self) -> bool:

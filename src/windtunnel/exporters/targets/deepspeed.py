@@ -234,6 +234,7 @@ def _rest(prepared: Prepared, to: _Json) -> None:
         (training.compile, "compile: the script calls engine.compile()"),
         (plan.fused_loss, "fused cross entropy: the script's model has it or not"),
         (plan.cuda_graphs != "none", f"CUDA graphs ({plan.cuda_graphs})"),
+        (training.gradients == "zeroth_order", "steps of zeroth order: it runs backward passes"),
         (training.phase == "lora", "low-rank adapters: the script adds them"),
     ):
         if given:

@@ -400,6 +400,8 @@ def _work(prepared: Prepared, to: _Arguments) -> None:
             to.add("--optimizer", training.optimizer)
         else:
             to.draft.lacks(f"optimizer {training.optimizer}: written as adam")
+    if training.gradients == "zeroth_order":
+        to.draft.lacks("steps of zeroth order: it runs backward passes")
     if training.phase == "lora":
         to.draft.lacks("low-rank adapters: all parameters train")
     to.add("--mock-data")

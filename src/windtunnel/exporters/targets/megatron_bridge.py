@@ -121,6 +121,8 @@ def _work(prepared: Prepared, to: _Settings) -> None:
         to.set("optimizer.optimizer", training.optimizer)
     else:
         to.draft.lacks(f"optimizer {training.optimizer}: the recipe's is kept")
+    if training.gradients == "zeroth_order":
+        to.draft.lacks("steps of zeroth order: it runs backward passes")
     if training.phase == "lora":
         to.draft.lacks("low-rank adapters: choose a peft recipe; this file sets a pretraining one")
 

@@ -186,6 +186,8 @@ def _training(prepared: Prepared, to: TomlConfig) -> None:
         to.draft.lacks(f"optimizer {training.optimizer}: written as AdamW")
     if training.optimizer_in_backward:
         to.set("optimizer.early_step_in_backward", True)
+    if training.gradients == "zeroth_order":
+        to.draft.lacks("steps of zeroth order: it runs backward passes")
     if training.phase == "lora":
         to.draft.lacks("low-rank adapters: all parameters train")
     if prepared.model.num_experts:

@@ -1,0 +1,78 @@
+"""Two mixtures on a consumer CPU with most of their experts on a drive."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from windtunnel.papers import ClaimResult
+from windtunnel.papers.claims import Measure, Values, load, results, served
+
+TITLE = "SmallThinker (Song et al. 2025)"
+
+
+def setting() -> Values:
+    """The settings and claims, as written in `setting.yaml`."""
+    return load(__package__ or "windtunnel.papers.smallthinker")
+
+
+def fixed(name: str) -> Any:
+    """One value that the paper gives or a rule fixes."""
+    return setting()["fixed"][name]["value"]
+
+
+def cached(size: str) -> float:
+    """Share of the experts that the memory limit leaves room for beside everything else and a small cache."""
+    hidden, layers, heads, kv, experts, _, width = fixed("models")[size]
+    four = fixed("bytes_per_weight")
+    routed = layers * experts * 3 * hidden * width * four
+    attention = layers * 2 * hidden * 128 * (heads + kv) * four
+    ends = 2.0 * fixed("vocab_size") * hidden
+    tokens = fixed("input_tokens") + fixed("output_tokens")
+    cache = 4.0 * layers * kv * 128 * tokens
+    return float(min(max((fixed("limit_gb")[size] * 1e9 - attention - ends - cache) / routed, 0.0), 1.0))
+
+
+def tokens_per_s(size: str, values: Values, router: str = "before_attention") -> float:
+    """Rate of one answer."""
+    hidden, layers, heads, kv, experts, topk, width = fixed("models")[size]
+    share = cached(size)
+    result = served(
+        {
+            "model": {
+                "name": f"SmallThinker {size}", "family": "moe", "hidden_size": hidden, "num_hidden_layers": layers,
+                "vocab_size": fixed("vocab_size"), "num_attention_heads": heads, "num_key_value_heads": kv,
+                "head_dim": 128, "intermediate_size": width, "num_experts": experts, "num_experts_per_tok": topk,
+                "moe_intermediate_size": width, "max_position_embeddings": 32768, "tie_word_embeddings": True,
+            },
+            "cluster": {"device": setting()["device"], "nodes": 1, "devices_per_node": 1},
+            "serving": {
+                "engine": "generic", "precision": {"weights": "w4a16"},
+                "expert_storage": {
+                    "cached": share, "hits": share + (1.0 - share) * values["locality"],
+                    "bytes_per_s": values["drive_gb_per_s"] * 1e9,
+                },
+                "pools": [{"limits": {"max_num_seqs": 1}}],
+                "traffic": {
+                    "offline": True, "num_requests": 1, "input_tokens": fixed("input_tokens"),
+                    "output_tokens": fixed("output_tokens"),
+                },
+            },
+            "techniques": [{"smallthinker": {"router": router}}],
+        }
+    )
+    return float(1.0 / result.tpot_s.mean)
+
+
+def measures() -> dict[str, Measure]:
+    """Claim → how it is measured, in the order of the table."""
+    return {
+        "speed/4b": lambda values: tokens_per_s("4b", values),
+        "speed/21b": lambda values: tokens_per_s("21b", values),
+        "card/4b": lambda values: tokens_per_s("4b", values),
+        "router": lambda values: tokens_per_s("21b", values) / tokens_per_s("21b", values, "after_attention"),
+    }
+
+
+def run() -> list[ClaimResult]:
+    """Speeds within memory limits, and what the early router gains."""
+    return results(setting(), "smallthinker", measures())

@@ -1,0 +1,94 @@
+"""SmallThinker: the router stands before attention, so that drives read experts while attention is computed.
+
+What it costs: what drives cannot read in the time of attention still delays; where experts are guessed and not routed
+that early, wrong guesses are read as well.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from windtunnel.program.segment import Segment
+from windtunnel.specs.scenario import Scenario
+from windtunnel.techniques import REGISTRY
+from windtunnel.techniques.base import Knob, Limits, Paper, ServingPart, Technique
+from windtunnel.techniques.serving import ServingLayers, served
+
+QUEUE = "drives"
+
+
+def _layers(layers: ServingLayers, knobs: dict[str, Any]) -> Segment | None:
+    """Reads of a layer's experts begin with the layer; products wait for theirs."""
+    launches = layers.launches(layers.batch)
+    if not any(x.tag == "storage" for x in launches) or knobs["router"] == "after_attention":
+        return None
+    out, last = Segment("experts read ahead", "F", []), list[int]()
+    for _ in range(layers.count):
+        start, reads = list(last), list[int]()
+        for launch in launches:
+            if launch.tag == "storage":
+                read = launch.following([*reads[-1:]] or start)
+                read.alone_s *= 1.0 + float(knobs["wrong"])
+                read.stream = QUEUE
+                reads.append(out.append(read))
+        waiting = iter(reads)
+        for launch in launches:
+            if launch.tag == "storage":
+                last = [*last, next(waiting)]
+                continue
+            last = [out.append(launch.following(last))]
+    return out
+
+
+def applies(scenario: Scenario) -> str | None:
+    """Some experts have to be on drives."""
+    reason = served(scenario)
+    if reason or scenario.serving is None:
+        return reason
+    return None if scenario.serving.expert_storage else "all experts are in memory (serving.expert_storage is not given)"
+
+
+TECHNIQUE = Technique(
+    id="smallthinker",
+    family="memory-offload",
+    summary="route before attention, and read missing experts from drives while attention is computed",
+    paper=Paper(
+        "SmallThinker: A Family of Efficient Large Language Models Natively Trained for Local Deployment",
+        2025,
+        "https://arxiv.org/abs/2507.20984",
+        "Song and others",
+    ),
+    levels=("pair",),
+    status="partial",
+    knobs={
+        "router": Knob(
+            "before_attention", doc="where experts are known", choices=("before_attention", "after_attention"),
+        ),
+        "wrong": Knob(0.0, 0.0, 8.0, "reads of experts that are not needed, over those that are: 0 for a router"),
+    },
+    edits=(("pair", "iteration"),),
+    applies_to=applies,
+    serving=ServingPart(layers=_layers),
+    saves="storage",
+    resource="storage",
+    experiment="smallthinker",
+    missing="sparse products inside experts and a sparse head; which experts stay in memory is a share, not a policy",
+    limits=Limits(
+        scenario={
+            "model": "Qwen/Qwen3-30B-A3B",
+            "cluster": {"device": "cpu-laptop", "nodes": 1, "devices_per_node": 1, "memory_bytes": "32 GiB"},
+            "serving": {
+                "engine": "generic", "precision": {"weights": "w4a16"},
+                "expert_storage": {"cached": 0.9, "bytes_per_s": "7 GB/s"},
+                "traffic": {
+                    "offline": True, "num_requests": 4, "input_tokens": 2048, "output_tokens": 32,
+                },
+            },
+        },
+        measure="tpot_s.mean",
+        free={"serving": {"expert_storage": {"bytes_per_s": 1e16}}},
+        costly={"wrong": 4.0},
+    ),
+)  # fmt: skip
+
+REGISTRY.add(TECHNIQUE.id, TECHNIQUE)
