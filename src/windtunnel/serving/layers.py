@@ -30,7 +30,10 @@ Row = tuple[str, str, str, Floats, Floats, Floats]
 """A launch at each number of tokens: name, tag, stream, seconds, bytes moved, and seconds that memory alone takes."""
 LOAD = "load_"
 """Beginning of the name of what reads the weights of a grouped product from drives."""
-PARTS = {"storage": "reads of experts", "memory_bound": "element-wise", "scan": "scan", "tp": "all-reduce", "ep": "expert exchange"}
+PARTS = {
+    "storage": "reads of experts", "memory_bound": "element-wise", "scan": "scan", "tp": "all-reduce",
+    "ep": "expert exchange",
+}  # fmt: skip
 """Classes of time by tag."""
 _LINEAR, _EXPERTS = ("weights", "matrix products"), ("expert weights", "expert products")
 """What products are split into."""

@@ -45,7 +45,7 @@ def applies(scenario: Scenario) -> str | None:
     reason = served(scenario)
     if reason or scenario.serving is None:
         return reason
-    return None if scenario.serving.expert_storage else "all experts are in memory (serving.expert_storage is not given)"
+    return None if scenario.serving.expert_storage else "all experts are in memory (no serving.expert_storage)"
 
 
 TECHNIQUE = Technique(
