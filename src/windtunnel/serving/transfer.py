@@ -17,6 +17,7 @@ import numpy as np
 
 from windtunnel.network import NetworkCoefficients, placement
 from windtunnel.network.clock import rates
+from windtunnel.network.packing import Packer, Strided
 from windtunnel.serving.engines.handing import HANDING
 from windtunnel.serving.fleet import FirstToken, Handover
 from windtunnel.specs.cluster import ClusterSpec, MixedCluster, outward
@@ -103,6 +104,7 @@ class Way:
     reserve_first: bool
     first_token: str
     control_s: float
+    pieces: str = "contiguous"
 
 
 def decided(serving: ServingSpec, request_s: float) -> Way:
@@ -117,7 +119,8 @@ def decided(serving: ServingSpec, request_s: float) -> Way:
     reserve = usual.reserve_first if own.reserve_first is None else own.reserve_first
     reserve = reserve or mode != "whole"
     hop = request_s if usual.proxied and not reserve else 0.0
-    return Way(mode, reserve, own.first_token or usual.first_token, hop if own.control_s is None else own.control_s)
+    control_s = hop if own.control_s is None else own.control_s
+    return Way(mode, reserve, own.first_token or usual.first_token, control_s, own.pieces)
 
 
 def handover(pools: Sequence[Pool], cluster: ClusterSpec, way: Way, *, router: int = 0) -> Handover:
@@ -134,6 +137,7 @@ def handover(pools: Sequence[Pool], cluster: ClusterSpec, way: Way, *, router: i
     lanes = [i for i, spot in enumerate(spots) for _ in range(pools[spot.pool].spec.plan.pp)]
     n = len(lanes)
     token_s, fixed_s = np.zeros((3, n, n)), np.zeros((n, n))
+    pieces = way.pieces
     known: dict[tuple[int, int, bool, bool], tuple[float, float, float, float]] = {}
     for a in range(n):
         x = spots[lanes[a]]
@@ -152,7 +156,7 @@ def handover(pools: Sequence[Pool], cluster: ClusterSpec, way: Way, *, router: i
                     else outside(pools[s.pool].cluster)
                     for s in (x, y)
                 ]  # fmt: skip
-                known[key] = _seconds(pools[x.pool], pools[y.pool], *ends)
+                known[key] = _seconds(pools[x.pool], pools[y.pool], ends[0], ends[1], pieces)
             *token_s[:, a, b], fixed_s[a, b] = known[key]
     source = next(pool for pool in pools if pool.spec.role == "prefill")
     layers = len(source.model.layer_kinds())
@@ -163,15 +167,36 @@ def handover(pools: Sequence[Pool], cluster: ClusterSpec, way: Way, *, router: i
     )  # fmt: skip
 
 
-def _seconds(a: Pool, b: Pool, source: Link, target: Link) -> tuple[float, float, float, float]:
+def _seconds(a: Pool, b: Pool, source: Link, target: Link, pieces: str) -> tuple[float, float, float, float]:
     """Seconds per token: alone, of the sender's port, of the receiver's; and the rest of a transfer."""
     each = b.instance.capacity.bytes_per_token
     needed = each * _rank(b)
     sending, taking = needed / (_rank(a) * source.bytes_per_s), each / target.bytes_per_s
     alone = max(sending, taking)
+    if pieces != "contiguous":
+        alone = _in_pieces(b, each, alone, pieces)
+        sending, taking = max(sending, alone), max(taking, alone)
     states = b.limits.sequence_blocks * b.limits.block * alone
     latency = max(source.latency_s, target.latency_s)
     return alone, sending / a.spec.plan.dp, taking / b.spec.plan.dp, latency + states
+
+
+def _in_pieces(pool: Pool, each: float, wire_s: float, pieces: str) -> float:
+    """Seconds per token of a cache whose blocks lie apart: copies run beside the wire, packing before and after it.
+
+    Args:
+        pool: That keeps the cache.
+        each: Bytes of a token on one of its devices.
+        wire_s: Of a token alone.
+        pieces: `copied` or `packed`.
+    """
+    layers = len(pool.model.layer_kinds()) / pool.spec.plan.pp
+    per_token = 2.0 * layers / pool.limits.block
+    what = Strided(per_token, each / per_token)
+    own = Packer(pool.cluster.device.memory_bytes_per_s, pool.cluster.device.pcie_bytes_per_s, 1.0, kernel_s=0.0)
+    if pieces == "copied":
+        return max(wire_s, what.pieces * own.copy_s)
+    return wire_s + 2.0 * own.packed_s(what)
 
 
 def _rank(pool: Pool) -> int:

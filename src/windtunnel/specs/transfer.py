@@ -17,6 +17,9 @@ class TransferSpec(Spec):
     first_token: Literal["prefill", "transfer", "decode"] | None = None
     """Who streams the first token, and when: the prefill instance at the prompt's end; the decode instance once it has
     the cache; the decode instance after a step of its own, in which it computes the prompt's last token again."""
+    pieces: Literal["contiguous", "copied", "packed"] = "contiguous"
+    """How blocks of the cache travel: as if they lay in a row; by a copy of its own for each block, layer, and keys or
+    values; or packed by a kernel into a buffer, sent, and unpacked."""
     control_s: Seconds | None = None
     """From one instance's news until the other acts on it: HTTP, tokeniser, proxy."""
     router: Named | None = None
