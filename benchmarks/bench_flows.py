@@ -42,7 +42,7 @@ def simgrid_times(src: Ids, dst: Ids, size: Floats, start: Floats) -> tuple[floa
         "model:CM02", "TCP-gamma:0", "weight-S:0", "bandwidth-factor:1", "latency-factor:1", "crosstraffic:0",
     ]  # fmt: skip
     engine = simgrid.Engine(["bench", *(f"--cfg=network/{x}" for x in options), "--log=root.thres:warning"])
-    old = hasattr(simgrid.NetZone, "create_full_zone")
+    old = not hasattr(simgrid.NetZone, "add_netzone_full")
     zone = simgrid.NetZone.create_full_zone("z") if old else engine.netzone_root.add_netzone_full("z")
     make_host = zone.create_host if old else zone.add_host
     make_link = zone.create_link if old else zone.add_link

@@ -10,6 +10,7 @@ from windtunnel.cost.coefficients import Coefficients
 from windtunnel.errors import BadInput
 from windtunnel.network.groups import GroupPlacement, placement
 from windtunnel.network.model import NetworkModel
+from windtunnel.network.packing import Packer, Strided
 from windtunnel.papers.claims import central
 from windtunnel.papers.kraken import experiment as kraken
 from windtunnel.papers.mscclpp import experiment as mscclpp
@@ -137,3 +138,17 @@ def test_fewer_sms_leave_more_to_products_until_they_slow_the_collective() -> No
     assert step_s(100) == own
     with pytest.raises(BadInput, match="at most the 132 SMs"):
         step_s(1000)
+
+
+def test_packing_costs_sectors_and_the_method_follows_the_size() -> None:
+    of = Packer(900e9, 50e9, 12.5e9)
+    short, long = Strided(2.0**20, 4.0), Strided(2.0**10, 4096.0)
+    assert short.nbytes == long.nbytes
+    assert of.packed_s(short) > of.packed_s(long), "whole sectors are read for four bytes each"
+    assert of.best(Strided(16.0, 64.0))[0] == "one-shot", "small messages leave from host memory"
+    assert of.best(Strided(2.0**14, 4096.0))[0] == "device", "large ones do not pass the host's link twice"
+    for what in (short, long):
+        ways = of.sent_s(what)
+        assert all(x > what.nbytes / of.wire_bytes_per_s for x in ways.values())
+    one = Strided(1.0, 2.0**22)
+    assert of.copied_s(one) == pytest.approx(of.packed_s(one)), "a single piece leaves nothing to gain"
