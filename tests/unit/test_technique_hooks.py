@@ -15,7 +15,8 @@ from windtunnel import api, schedules
 from windtunnel.errors import BadInput
 from windtunnel.program.segment import COMPUTE, Segment
 from windtunnel.schedules.table import B, F
-from windtunnel.specs.serving import Engine
+from windtunnel.specs.serving import Engine, PoolSpec, ServingSpec
+from windtunnel.specs.traffic import TrafficSpec
 from windtunnel.specs.workload import Framework
 from windtunnel.techniques import REGISTRY, applied
 from windtunnel.techniques.base import HOOKS, LEVELS, Knob, Paper, ScheduleCase, Technique
@@ -235,3 +236,17 @@ def test_options_are_named_by_software_that_a_scenario_can_name_and_are_known_th
         for software, option in one.where.items():
             for flag in re.findall(r"--[a-z-]+", option):
                 assert software not in texts or flag in texts[software], (id, software, flag)
+
+
+def test_what_is_selected_for_serving_is_the_field_of_every_pool(registered: Any) -> None:
+    registered(
+        "server", "run", selects={"policy": "$how", "queue": "lpm", "router": "least_loaded"},
+        knobs={"how": Knob("sarathi", choices=("sarathi", "orca"))},
+    )  # fmt: skip
+    pools = tuple(PoolSpec(replicas=n) for n in (1, 2))
+    section = ServingSpec(pools=pools, traffic=TrafficSpec(rate_per_s=1.0, num_requests=9, input_tokens=8, output_tokens=8))
+    (one,) = applied([{"server": {"how": "orca"}}])
+    changed = one.on_serving(section)
+    assert [(p.policy, p.queue, p.replicas) for p in changed.pools] == [("orca", "lpm", 1), ("orca", "lpm", 2)]
+    assert changed.router == "least_loaded" and changed.traffic == section.traffic
+    assert one.technique.scopes == ("serving",)

@@ -95,7 +95,8 @@ def run() -> list[ClaimResult]:
         within = {"scaling": value >= bar, "bucket": grid[0] < value < grid[-1], "no_sync": value > 1.0}[key]
         results.append(
             ClaimResult(
-                f"pytorch-ddp/{key}", text, published, value, min(value, *swept), max(value, *swept), within, ASSUMED
+                f"pytorch-ddp/{key}", text, published, value, min(value, *swept), max(value, *swept), within, ASSUMED,
+                tier="A" if key == "scaling" else "",
             )
         )
     return results
