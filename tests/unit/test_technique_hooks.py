@@ -244,7 +244,8 @@ def test_what_is_selected_for_serving_is_the_field_of_every_pool(registered: Any
         knobs={"how": Knob("sarathi", choices=("sarathi", "orca"))},
     )  # fmt: skip
     pools = tuple(PoolSpec(replicas=n) for n in (1, 2))
-    section = ServingSpec(pools=pools, traffic=TrafficSpec(rate_per_s=1.0, num_requests=9, input_tokens=8, output_tokens=8))
+    traffic = TrafficSpec(rate_per_s=1.0, num_requests=9, input_tokens=8, output_tokens=8)
+    section = ServingSpec(pools=pools, traffic=traffic)
     (one,) = applied([{"server": {"how": "orca"}}])
     changed = one.on_serving(section)
     assert [(p.policy, p.queue, p.replicas) for p in changed.pools] == [("orca", "lpm", 1), ("orca", "lpm", 2)]
