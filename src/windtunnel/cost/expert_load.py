@@ -30,6 +30,13 @@ class ExpertLoad:
     """Whether experts are copied and placed by their load."""
     interval: int = 3000
     """Iterations between two placements."""
+    affinity: float = 0.0
+    """What a token's expert says of the next: exponent of Zipf's law over an expert's successors (see
+    `cost.expert_placement`)."""
+    by_affinity: bool = False
+    """Whether experts are placed so that tokens stay."""
+    coherent: bool = False
+    """Whether every rank keeps the context of all tokens, which then need not return to the rank they came from."""
 
 
 def drawn(experts: int, topk: float, popularity: float) -> Floats:

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from windtunnel import graph
 from windtunnel.cost.coefficients import Coefficients
 from windtunnel.cost.expert_load import slowest
+from windtunnel.cost.expert_placement import Stay, stay
 from windtunnel.cost.serving import ServingCoefficients
 from windtunnel.cost.streamed import both_roofs_s, distinct_experts, filled
 from windtunnel.graph import Batch, Kind, Operator
@@ -19,6 +20,7 @@ from windtunnel.network.groups import placement
 from windtunnel.network.model import NetworkModel
 from windtunnel.pricing.segments import simulate_segments
 from windtunnel.program.segment import COMM, COMPUTE, Launch, Segment
+from windtunnel.serving.attention import cached_bytes
 from windtunnel.serving.shape import Format, Shape
 from windtunnel.serving.weights import local_blocks, stage_bytes
 from windtunnel.specs.cluster import ClusterSpec
@@ -277,7 +279,10 @@ class Layers:
             return np.ones_like(n), distinct_experts(float(model.num_experts), topk, n, self.skew) / shape.ep
         key = n.tobytes()
         if key not in self.loads:
-            self.loads[key] = slowest(model.num_experts, topk, shape.ep, shape.experts, n)
+            over, touched = slowest(model.num_experts, topk, shape.ep, shape.experts, n)
+            if shape.experts.affinity:
+                over = over * self._stay().uneven
+            self.loads[key] = over, touched
         return self.loads[key]
 
     # -- communication -------------------------------------------------------------------------------------------------
@@ -308,6 +313,8 @@ class Layers:
         shape, model, c = self.shape, self.model, self.c
         if shape.dp == 1:
             return self._all_reduce(n)
+        if shape.experts is not None and shape.experts.coherent:
+            return self._moved_on(n)
         ranks = shape.ranks
         sent = n / ranks * min(float(model.num_experts_per_tok), float(ranks)) * 3.0 * model.hidden_size
         if shape.gathered:
@@ -326,6 +333,31 @@ class Layers:
         if shape.tp > 1:
             seconds = seconds + 0.5 * self._all_reduce(n / shape.dp)
         return np.asarray(seconds)
+
+    def _stay(self) -> Stay:
+        """Tokens that find their next expert where they are."""
+        shape, load = self.shape, self.shape.experts
+        assert load is not None
+        per_node = max(min(self.cluster.scale_up_domain, shape.ranks) * shape.ep // shape.ranks, 1)
+        return stay(self.model.num_experts, shape.ep, per_node, load.affinity, load.by_affinity)
+
+    def _moved_on(self, n: Floats) -> Floats:
+        """One exchange a layer: tokens go on to their next expert, in 16 bits, and their new keys and values to all.
+
+        Source: Yao et al. 2024 (arXiv 2401.08383), context-coherent expert parallelism.
+        """
+        shape, model, c = self.shape, self.model, self.c
+        here, ranks = self._stay(), shape.ranks
+        inside = min(self.cluster.scale_up_domain, ranks)
+        up = c.all_to_all_fraction * self.cluster.scale_up.bytes_per_s
+        nic = c.all_to_all_fraction * self.cluster.nic_bytes_per_s_per_device
+        each = n / ranks * min(float(model.num_experts_per_tok), float(ranks)) * 2.0 * model.hidden_size
+        layers = sum(self.kinds.values())
+        context = n * (1.0 - 1.0 / ranks) * cached_bytes(model, shape, windowed=False)
+        seconds = c.all_to_all_s * (1.0 + 1.0 / layers) + each * (here.node - here.rank) / up
+        if ranks > inside:
+            return np.asarray(seconds + (each * (1.0 - here.node) + context) / nic)
+        return np.asarray(seconds + (each * (1.0 - here.node) + context) / up)
 
     def _once_a_node(self, nodes: float) -> float:
         """Copies of a token that leave its node over all that are sent, where a node gets one and hands it on inside.

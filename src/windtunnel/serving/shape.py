@@ -151,4 +151,5 @@ def shape_of(
 def _expert_load(load: ExpertLoadSpec | None) -> ExpertLoad | None:
     if load is None:
         return None
-    return ExpertLoad(load.popularity, load.num_redundant_experts, load.eplb, load.step_interval)
+    return ExpertLoad(load.popularity, load.num_redundant_experts, load.eplb, load.step_interval, load.affinity,
+                      load.placement == "affinity", load.coherent)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from pydantic import Field, model_validator
 
 from windtunnel.errors import Problem
@@ -19,12 +21,21 @@ class ExpertLoadSpec(Spec):
     """Copies beside one of each expert, over all ranks of a layer."""
     step_interval: Count = 3000
     """Iterations between two placements."""
+    affinity: float = Field(default=0.0, ge=0, le=5)
+    """What a token's expert in one layer says of its expert in the next: exponent of Zipf's law over successors."""
+    placement: Literal["number", "affinity"] = "number"
+    """Experts on ranks in the order of their numbers, or so that tokens find their next expert where they are."""
+    coherent: bool = False
+    """Every rank keeps the caches of all sequences: a token stays where its expert was, one exchange a layer in place
+    of two; new keys and values are gathered once an iteration."""
 
     @model_validator(mode="after")
     def _copies(self) -> ExpertLoadSpec:
         if self.num_redundant_experts and not self.eplb:
             rule = "needs eplb: true, which says where copies go"
             raise Inconsistent([Problem("num_redundant_experts", rule, value=self.num_redundant_experts)])
+        if self.placement == "affinity" and self.eplb:
+            raise Inconsistent([Problem("placement", "must be number with eplb: true, which places by load")])
         return self
 
 

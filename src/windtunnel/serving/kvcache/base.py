@@ -135,7 +135,9 @@ def activation_bytes(model: ModelSpec, shape: Shape, tokens: int, seqs: int, sam
 def stages_of(model: ModelSpec, shape: Shape) -> tuple[Stage, ...]:
     """Weights and cache of each pipeline stage, per device; a search asks for them at each of its batch limits."""
     weights = stage_bytes(model, shape, local_blocks(model, shape))
-    full, windowed = (cached_bytes(model, shape, windowed=w) for w in (False, True))
+    # where experts keep tokens, every rank has the caches of all ranks' sequences
+    copies = shape.dp if shape.experts is not None and shape.experts.coherent else 1
+    full, windowed = (copies * cached_bytes(model, shape, windowed=w) for w in (False, True))
     state = state_bytes(model) / shape.tp
     out = []
     for kinds, own in zip(layers_of_stages(model, shape.pp), weights, strict=True):
