@@ -353,11 +353,11 @@ class Layers:
         nic = c.all_to_all_fraction * self.cluster.nic_bytes_per_s_per_device
         each = n / ranks * min(float(model.num_experts_per_tok), float(ranks)) * 2.0 * model.hidden_size
         layers = sum(self.kinds.values())
-        context = n * (1.0 - 1.0 / ranks) * cached_bytes(model, shape, windowed=False)
-        seconds = c.all_to_all_s * (1.0 + 1.0 / layers) + each * (here.node - here.rank) / up
-        if ranks > inside:
-            return np.asarray(seconds + (each * (1.0 - here.node) + context) / nic)
-        return np.asarray(seconds + (each * (1.0 - here.node) + context) / up)
+        where = placement(ranks, 1, self.cluster.scale_up_domain)
+        context = n * layers * cached_bytes(model, shape, windowed=False)
+        seconds = self.network.collective("all_gather", context, where, software=shape.library).alone_s / layers
+        seconds = seconds + c.all_to_all_s + each * (here.node - here.rank) / up
+        return np.asarray(seconds + each * (1.0 - here.node) / (nic if ranks > inside else up))
 
     def _once_a_node(self, nodes: float) -> float:
         """Copies of a token that leave its node over all that are sent, where a node gets one and hands it on inside.

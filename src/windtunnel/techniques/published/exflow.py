@@ -37,7 +37,9 @@ def _applies(scenario: Scenario) -> str | None:
     if reason or scenario.serving is None:
         return reason
     load = scenario.serving.expert_load
-    return None if load and not load.eplb else "serving.expert_load must say how experts follow one another, without eplb"
+    return (
+        None if load and not load.eplb else "serving.expert_load must say how experts follow one another, without eplb"
+    )
 
 
 TECHNIQUE = Technique(
@@ -68,9 +70,9 @@ TECHNIQUE = Technique(
                 "scale_out": {"nics_per_node": 2, "nic_bytes_per_s": 25e9, "latency_s": "4 us"},
             },
             "serving": {
-                "engine": "vllm", "expert_load": {"popularity": 0.0, "affinity": 1.5},
-                "pools": [{"plan": {"dp": 16, "ep": 16}, "limits": {"max_num_seqs": 128}}],
-                "traffic": {"offline": True, "num_requests": 256, "input_tokens": 64, "output_tokens": 256},
+                "engine": "vllm", "expert_load": {"popularity": 0.0, "affinity": 2.0},
+                "pools": [{"plan": {"dp": 16, "ep": 16}, "limits": {"max_num_seqs": 32}}],
+                "traffic": {"offline": True, "num_requests": 64, "input_tokens": 32, "output_tokens": 256},
             },
         },
         measure="output_tokens_per_s",
@@ -78,7 +80,7 @@ TECHNIQUE = Technique(
         free=merged(
             merged(FREE["scale-up"], FREE["scale-out"]),
             {"serving": {"expert_load": {"affinity": 0.0}, "pools": [
-                {"plan": {"tp": 16, "ep": 1}, "limits": {"max_num_seqs": 128}},
+                {"plan": {"tp": 16, "ep": 1}, "limits": {"max_num_seqs": 32}},
             ]}},
         ),
         # many tokens an iteration: their keys and values go to all ranks
