@@ -104,6 +104,9 @@ def _beyond(d: Deployed, draft: ServerDraft, told: set[str]) -> None:
     if d.serving.speculation is not None:
         more = d.serving.speculation.model_fields_set - WRITTEN["speculation"]
         said += [("serving.speculation", name) for name in sorted(more)]
+    if d.serving.expert_load is not None:
+        routing = d.serving.expert_load.model_fields_set & {"affinity", "placement", "coherent"}
+        said += [("serving.expert_load", name) for name in sorted(routing)]
     for where, name in said:
         draft.lacks(f"{where}.{name}: not in launch files")
 
