@@ -145,7 +145,8 @@ class View:
             if stream != COMPUTE:
                 sm = min(held, 1.0)
             elif tag == "gemm":
-                compute_s = max(s**power - m**power, 0.0) ** (1.0 / power) * self._ragged(op, tokens)
+                compute_s = max(s**power - m**power, 0.0) ** (1.0 / power)
+                compute_s *= self._ragged(op, tokens) * self._filled(op, tokens)
                 s = (compute_s**power + m**power) ** (1.0 / power) if compute_s > 0.0 else s
                 sm = max(compute_s, MEMORY_SM_SHARE * min(m, s)) / s if s > 0.0 else 0.0
             elif tag == "memory_bound":
@@ -174,6 +175,13 @@ class View:
         if seconds > own:
             out.append(self._launch(f"{name}{BEYOND}", "memory_bound", COMPUTE, seconds - own, 1.0, 0.0, 0.0))
         return out
+
+    def _filled(self, op: Operator, tokens: float) -> float:
+        """Rate of a part's grouped products over that of the whole batch's: what smaller groups lose is `_ragged`."""
+        if op.kind != Kind.GROUPED_GEMM or tokens >= self.batch.tokens:
+            return 1.0
+        part, whole = (float(self.layers.fill(op, np.array([n]))[0]) for n in (tokens, self.batch.tokens))
+        return part / whole
 
     def _ragged(self, op: Operator, tokens: float) -> float:
         """What a part's products lose to tiles and waves that they do not fill, over the same of the whole batch."""

@@ -260,7 +260,7 @@ class Layers:
         rows = op.m * n / shape.dp * over
         moved = touched * op.n * op.k * fmt.bytes_per_weight + 2.0 * rows * (op.k + op.n)
         dense = device.peak(fmt.compute) * self._fraction(c.matrix_fraction, fmt.compute)
-        rate = dense * filled(self._fraction(c.expert_matrix_fraction, fmt.compute), rows / np.maximum(touched, 1e-300))
+        rate = dense * self.fill(op, n)
         read = c.expert_bytes_fraction.get(fmt.stored, 0.6) * device.memory_bytes_per_s
         seconds = both_roofs_s(2.0 * rows * op.n * op.k / rate, moved / read, c.roofline_power)
         return op.name, "gemm", COMPUTE, seconds, moved, moved / read
@@ -271,6 +271,12 @@ class Layers:
         assert at is not None
         missing = 1.0 - (at.cached if at.hits is None else at.hits)
         return np.asarray(self._load(n)[1] * op.n * op.k * fmt.bytes_per_weight * missing / at.bytes_per_s)
+
+    def fill(self, op: Operator, n: Floats) -> Floats:
+        """Rate of an operator's grouped products over that of one large product, at each number of tokens."""
+        over, touched = self._load(n)
+        fitted = self._fraction(self.c.expert_matrix_fraction, self.shape.expert.compute)
+        return filled(fitted, op.m * n / self.shape.dp * over / np.maximum(touched, 1e-300))
 
     def _load(self, n: Floats) -> tuple[Floats, Floats]:
         """Of the slowest rank: its rows over the mean, and the experts whose weights it reads."""
