@@ -56,9 +56,9 @@ OPTIONS = {
     "reproduce": ["--gate", "--jobs", "--json", "--list", "--out"],
     "catalog check": ["--json"],
     "techniques": ["--json"],
-    "techniques list": ["--acts-on", "--family", "--json", "--level", "--relieves", "--status"],
+    "techniques list": ["--acts-on", "--family", "--json", "--level", "--planned", "--relieves", "--status"],
     "techniques show": ["--json"],
-    "techniques search": ["--json"],
+    "techniques search": ["--json", "--planned"],
     "techniques cite": ["--json", "--output", "--text"],
 }  # fmt: skip
 

@@ -13,9 +13,11 @@ import pytest
 
 from windtunnel import api
 from windtunnel.cli.main import run as cli
+from windtunnel.papers.family_pages import FAMILIES
 from windtunnel.techniques import REGISTRY
 from windtunnel.techniques.base import Knob
 from windtunnel.techniques.described import allowed, bibtex, conflicting, default, matches, mechanism, record
+from windtunnel.techniques.systems import systems
 
 ROOT = Path(__file__).parents[2]
 CASE = {
@@ -129,3 +131,20 @@ def test_a_technique_of_another_package_is_found_once_it_is_installed(tmp_path: 
     ran = json.loads(asked("train", str(tmp_path / "case.json"), "--json").stdout)
     assert id in ran["techniques"]
     assert ran["step_time_s"] < api.simulate_training(CASE, sensitivities=False).step_time_s
+
+
+def test_systems_that_are_not_built_yet_are_those_of_the_catalogue_that_nothing_here_is(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    every = {one.id: one for one in systems()}
+    assert len(every) == len(systems()) == 230
+    assert {one.family for one in systems()} == set(FAMILIES) and {one.tier for one in systems()} == set("ABC")
+    waiting = listed(capsys, "list", "--planned")
+    assert waiting and not set(waiting) & set(REGISTRY.list()) and set(waiting) <= set(every)
+    assert set(listed(capsys, "list", "--planned", "--family", "agents")) == {
+        id for id in waiting if every[id].family == "agents"
+    }
+    assert "diloco" in listed(capsys, "search", "--planned", "inner", "outer")
+    assert "zb-h1" not in listed(capsys, "list", "--planned") and "zero-bubble" not in waiting
+    assert cli(["techniques", "list", "--planned", "--family", "diffusion"]) == 0
+    assert "what it does" in capsys.readouterr().out

@@ -17,6 +17,9 @@ Ids = Annotated[
     list[str],
     typer.Argument(metavar="ID", autocompletion=complete.techniques, help="Technique ids.", show_default=False),
 ]
+Planned = Annotated[
+    bool, typer.Option("--planned", help="Systems of the research catalogue that are not built, in place of those here.")
+]
 _FIELDS = ("id", "family", "status", "acts_on", "paper")
 
 
@@ -41,11 +44,12 @@ def list_(
     acts_on: Annotated[str | None, typer.Option(help="Only those that act on training, or on serving.")] = None,
     level: Annotated[str | None, typer.Option(help="Only with a part at this level: plan, graph, segment …")] = None,
     relieves: Annotated[str | None, typer.Option(help="Only those that relieve this: memory, bubble …")] = None,
+    planned: Planned = False,
     as_json: AsJson = False,
 ) -> None:
     """List techniques with family, status, what they act on, and paper."""
     wanted = {"family": family, "status": status, "acts_on": acts_on, "levels": level, "relieves": relieves}
-    records = _records()
+    records = _planned() if planned else _records()
     _check(wanted, records)
     _print([r for r in records if all(v is None or v in _values(r, k) for k, v in wanted.items())], as_json)
 
@@ -53,12 +57,13 @@ def list_(
 @app.command(epilog=examples("techniques search bubble", "techniques search all-reduce narayanan"))
 def search(
     words: Annotated[list[str], typer.Argument(metavar="WORD", help="All must occur.", show_default=False)],
+    planned: Planned = False,
     as_json: AsJson = False,
 ) -> None:
     """Find techniques by words anywhere: mechanism, summary, paper, authors, knobs, options of frameworks."""
     from windtunnel.techniques.described import matches
 
-    _print([r for r in _records() if matches(r, words)], as_json)
+    _print([r for r in (_planned() if planned else _records()) if matches(r, words)], as_json)
 
 
 @app.command(epilog=examples("techniques show zb-h1"))
@@ -135,6 +140,13 @@ def _records() -> list[dict[str, Any]]:
     return [record(technique) for _, technique in REGISTRY.items()]
 
 
+def _planned() -> list[dict[str, Any]]:
+    from windtunnel import papers
+    from windtunnel.techniques.systems import planned
+
+    return [one.record() for one in planned([folder.replace("_", "-") for folder in papers.list_papers()])]
+
+
 def _values(record: dict[str, Any], field: str) -> list[str]:
     value = record[field]
     return list(value) if isinstance(value, list) else [value]
@@ -173,5 +185,9 @@ def _print(records: list[dict[str, Any]], as_json: bool) -> None:
         return
     from windtunnel.cli.tables import listing
 
+    if records and records[0]["status"] == "planned":
+        told = [(r["id"], r["family"], r["tier"], r["name"], r["summary"]) for r in records]
+        console().print(listing(("id", "family", "tier", "name", "what it does"), told))
+        return
     rows = [(r["id"], r["family"], r["status"], ", ".join(r["acts_on"]), r["paper"]) for r in records]
     console().print(listing(("id", "family", "status", "acts on", "paper"), rows))
