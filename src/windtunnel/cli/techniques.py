@@ -18,7 +18,7 @@ Ids = Annotated[
     typer.Argument(metavar="ID", autocompletion=complete.techniques, help="Technique ids.", show_default=False),
 ]
 Planned = Annotated[
-    bool, typer.Option("--planned", help="Systems of the research catalogue that are not built, in place of those here.")
+    bool, typer.Option("--planned", help="Systems of the research catalogue that are not built yet instead.")
 ]
 _FIELDS = ("id", "family", "status", "acts_on", "paper")
 
