@@ -82,6 +82,8 @@ def unsaid(prepared: Prepared, draft: Draft) -> None:
     if plan.recompute.early_stop is not None and plan.recompute.policy != "none":
         early = str(plan.recompute.early_stop).lower()
         draft.lacks(f"recompute.early_stop {early}: Megatron's checkpoints have no such switch")
+    if plan.gathered_layers != 2 and plan.zero == 3:
+        draft.lacks(f"{plan.gathered_layers} gathered layers at a time")
     if plan.levels is not None:
         draft.lacks("levels: tensors are sharded over the same ranks")
     if plan.offload.params:

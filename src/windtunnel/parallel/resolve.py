@@ -67,6 +67,7 @@ class ResolvedPlan:
     expert_tokens: str = "split"
     sequence_groups: str = "fixed"
     levels: ShardLevels | None = None
+    gathered_layers: int = 2
     gather_block: float = 0.0
     """ZeRO-3: micro-batches that one gather of a chunk serves, on average; 0 where gathers are not by block."""
 
@@ -248,6 +249,7 @@ def resolve(
         tuple(layers) * copies, plan.order, behaviour.tp_regather, behaviour.tp_bulk_overlap and over.tp is None,
         tuple(sorted(plan.collectives.items())), plan.collective_library, copies,
         plan.expert_tokens, plan.sequence_groups, plan.levels if zero == 3 else None,
+        plan.gathered_layers or 2,
         collective_sms=plan.collective_sms, join_branches=bool(plan.join_branches),
     )  # fmt: skip
 

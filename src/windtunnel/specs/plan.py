@@ -60,6 +60,8 @@ class Offload(Spec):
     params: float = Field(default=0.0, ge=0, le=1)
     gradients: float = Field(default=0.0, ge=0, le=1)
     """Copied out after every backward pass and added up where they live; needs no buffer of all of them."""
+    gradients_in_place: bool = False
+    """Whether gradients take the place of the weights that they belong to, wherever those live, and need no buffer."""
     tier: Tier = "host"
     """Of classes that name none of their own."""
     activations_tier: Tier | None = None
@@ -157,6 +159,8 @@ class PlanSpec(Spec):
     join_branches: bool | None = None
     """Blocks whose attention and feed-forward network share a norm (`parallel_block`): one gather and one reduction of
     the tensor axis for both (absent: no)."""
+    gathered_layers: Count | None = None
+    """ZeRO-3: layers whose weights are whole at a time, each gathered while those before it run (absent: 2)."""
     gather_per_block: bool | None = None
     """ZeRO-3 in a pipeline: gather a chunk once for the micro-batches that pass it one after the other, and reduce its
     gradients once for them (absent: no). Two gathered chunks are kept, one in each direction."""

@@ -229,6 +229,8 @@ def static_memory(
             weights = weights + among(levels.params_again, element)
         if levels.gradients:
             held, late = among(levels.gradients, grads), late * group / levels.gradients
+    if away.gradients_in_place:
+        held, late = 0.0 * held, 0.0 * late
     late_here = np.bincount(stage_of, weights=late, minlength=p)
     consumed = away.update == "beside_backward" and away.optimizer == 1.0 and plan.m == 1
     if consumed:  # each piece is used up as it arrives
@@ -255,7 +257,7 @@ def static_memory(
         np.maximum.at(largest, stage_of, parts.dense_params + parts.expert_params)
         out["gathered layers"] = largest * (min(plan.vpp, 2) * element + behaviour.grad_buffer_bytes * trainable)
     elif zero == 3 and plan.reshard_after_forward:
-        out["gathered layers"] = np.full(p, 2.0 * parts.layer_params * element)
+        out["gathered layers"] = np.full(p, plan.gathered_layers * parts.layer_params * element)
     elif zero == 3:
         out["gathered layers"] = over(False, element)
     if behaviour.keeps_stage_outputs and p > 1:  # inputs and gradients of every micro-batch have receive buffers

@@ -69,6 +69,7 @@ def _plan(scenario: Scenario, x: Prepared) -> Iterator[tuple[str, str]]:
         "expert_tokens": dense or ("tp is 1" if plan.tp == 1 else None),
         "sp": "tp is 1" if plan.tp == 1 else None, "etp": dense, "reshard_after_forward": unsharded,
         "shard_group": None if plan.zero else "zero is 0",
+        "gathered_layers": unsharded,
         "levels": "nothing is sharded" if given.levels is not None and plan.levels is None else None,
         "group_axis": None if isinstance(x.cluster, MixedCluster) else "the cluster has no groups of unlike devices",
     })  # fmt: skip
@@ -94,6 +95,8 @@ def _offload(away: Offload) -> dict[str, str | None]:
     update = None if away.optimizer else "no optimizer state is offloaded"
     out = {name: nothing for name in ("tier", "stripe", "pinned_bytes")}
     out |= {f"{name}_tier": None if getattr(away, name) else f"no {name} are offloaded" for name in TENSOR_CLASSES}
+    some = away.gradients or away.params
+    out["gradients_in_place"] = None if some else "weights and gradients stay on the device"
     on_device = update or (None if away.update_on_device else "update_on_device is 0")
     return out | {"prefetch_layers": copied, "update": update, "update_subgroup": on_device}
 

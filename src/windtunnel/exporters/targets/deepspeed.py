@@ -110,6 +110,8 @@ def _zero(prepared: Prepared, to: _Json) -> None:
             draft.lacks("gather_per_block: parameters are gathered for each micro-batch")
         if not plan.reshard_after_forward:
             draft.lacks("reshard_after_forward false: stage 3 releases parameters after use")
+    if plan.gathered_layers != 2 and plan.zero == 3:
+        draft.lacks(f"{plan.gathered_layers} gathered layers at a time")
     if plan.levels is not None:
         if plan.levels.params_again:
             to.set("zero_optimization.zero_hpz_partition_size", plan.levels.params_again)

@@ -304,6 +304,8 @@ def _memory(prepared: Prepared, to: TomlConfig) -> None:
         for what in ("params", "optimizer"):
             if getattr(offload, what):
                 draft.lacks(f"offload of {getattr(offload, what):g} of {what}: all of both to host memory, or none")
+    if plan.gathered_layers != 2 and plan.zero == 3:
+        draft.lacks(f"{plan.gathered_layers} gathered layers at a time")
     if plan.levels is not None:
         draft.lacks("levels: tensors are sharded over the same ranks")
     if offload.gradients:

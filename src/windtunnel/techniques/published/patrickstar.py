@@ -1,0 +1,61 @@
+"""PatrickStar: weights, gradients and optimizer state in chunks that fill the device first, and the host with the rest.
+
+What it costs: chunks that live on the host cross the link before every use, and the host updates its part of the state.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from windtunnel.specs.plan import PlanSpec
+from windtunnel.techniques import REGISTRY
+from windtunnel.techniques.base import Knob, Limits, Paper, Technique
+from windtunnel.techniques.limits import merged
+from windtunnel.techniques.published.zero import CASE
+from windtunnel.techniques.published.zero_infinity import applies
+
+
+def _plan(plan: PlanSpec, knobs: dict[str, Any]) -> PlanSpec:
+    offload = plan.offload.model_copy(
+        update={
+            "params": knobs["params"], "gradients": knobs["params"], "optimizer": knobs["optimizer"],
+            "gradients_in_place": True, "tier": "host",
+        }
+    )  # fmt: skip
+    return plan.model_copy(update={"zero": 3, "offload": offload})
+
+
+TECHNIQUE = Technique(
+    id="patrickstar",
+    family="memory-offload",
+    summary="chunks of weights and state fill device and host memory together; gradients take their weights' place",
+    paper=Paper(
+        "PatrickStar: Parallel Training of Pre-trained Models via Chunk-based Memory Management",
+        2021,
+        "https://arxiv.org/abs/2108.05818",
+        "Fang and others",
+        "TPDS 34(1)",
+    ),
+    levels=("plan",),
+    status="partial",
+    knobs={
+        "params": Knob(0.0, 0.0, 1.0, "share of the chunks of weights that live on the host"),
+        "optimizer": Knob(1.0, 0.0, 1.0, "share of the chunks of optimizer state that live on the host"),
+    },
+    edits=(("plan", "shard"), ("plan", "offload")),
+    applies_to=applies,
+    plan=_plan,
+    saves="device memory",
+    resource="memory",
+    experiment="patrickstar",
+    missing="chunks that come and go by their next use within a step: shares are fixed; waste at the ends of chunks",
+    limits=Limits(
+        merged(CASE, {"plan": {"zero": 3}}),
+        measure="peak_memory_allocated_bytes",
+        free={"cluster": {"nodes": 512}, "training": {"global_batch": 4096}},  # so many shards weigh nothing
+        vanishes=0.03,
+        pays="step_time_s",
+    ),
+)
+
+REGISTRY.add(TECHNIQUE.id, TECHNIQUE)
