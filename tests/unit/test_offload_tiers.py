@@ -223,3 +223,26 @@ def test_slices_divide_what_crosses_each_link() -> None:
 def test_passes_apart_need_pairs_of_replicas() -> None:
     with pytest.raises(BadInput, match=r"training\.perturbations_apart"):
         api.simulate_training(merged(ZEROTH, {"training": {"perturbations_apart": True}}))
+
+
+def test_gradients_in_place_need_no_room_of_their_own() -> None:
+    kept = {"params": 1.0, "optimizer": 1.0, "gradients": 1.0}
+    apart, place = run(kept), run(kept | {"gradients_in_place": True})
+    saved = apart.memory.host_bytes - place.memory.host_bytes
+    assert saved == pytest.approx(4 * PARAMS_PER_DEVICE, rel=0.02)  # the framework's buffers have four bytes
+    assert place.step_time_s == apart.step_time_s
+
+
+def test_layers_gathered_ahead_cost_a_layer_each_and_hide_gathers() -> None:
+    slow = {"cluster": {"nodes": 4, "scale_out": {"nics_per_node": 1, "nic_bytes_per_s": "50 Gb/s"}},
+            "training": {"global_batch": 32}, "plan": {"mbs": 1}}  # fmt: skip
+    found = [
+        api.simulate_training(merged(merged(STEP, slow), {"plan": {"gathered_layers": n}}), sensitivities=False)
+        for n in (1, 2, 4)
+    ]
+    times = [x.step_time_s for x in found]
+    assert times == sorted(times, reverse=True) and times[0] > times[1]
+    layer = 12 * 4096**2 * 2
+    memory = [x.peak_memory_allocated_bytes for x in found]
+    assert memory[2] - memory[1] == pytest.approx(2 * layer, rel=0.02)
+    assert api.simulate_training(merged(STEP, slow), sensitivities=False).step_time_s == times[1]

@@ -257,7 +257,9 @@ def static_memory(
         np.maximum.at(largest, stage_of, parts.dense_params + parts.expert_params)
         out["gathered layers"] = largest * (min(plan.vpp, 2) * element + behaviour.grad_buffer_bytes * trainable)
     elif zero == 3 and plan.reshard_after_forward:
-        out["gathered layers"] = np.full(p, plan.gathered_layers * parts.layer_params * element)
+        out["gathered layers"] = np.full(p, 2.0 * parts.layer_params * element)
+        if plan.gathered_layers > 2:
+            out["layers gathered ahead"] = np.full(p, (plan.gathered_layers - 2.0) * parts.layer_params * element)
     elif zero == 3:
         out["gathered layers"] = over(False, element)
     if behaviour.keeps_stage_outputs and p > 1:  # inputs and gradients of every micro-batch have receive buffers

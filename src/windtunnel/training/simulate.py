@@ -203,7 +203,8 @@ def options_of(
     options = StepOptions(
         plan.overlap_grad_reduce, plan.overlap_param_gather, plan.overlap_p2p, plan.fsdp_prefetch,
         grad_bytes=grad_bytes, sync_every_micro_batch=training.gradient_accumulation_sync,
-        prefetch_depth=plan.gathered_layers, reduce_every_micro_batch=every, gather_exposed=min(chosen.gather_exposed, 1.0),
+        prefetch_depth=plan.gathered_layers, reduce_every_micro_batch=every,
+        gather_exposed=min(chosen.gather_exposed, 1.0),
     )  # fmt: skip
     for technique in techniques:
         options = technique.on_step(options)
