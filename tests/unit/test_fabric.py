@@ -130,6 +130,20 @@ def test_a_ring_placed_across_leaves_meets_itself() -> None:
     assert far == pytest.approx(4 * near)
 
 
+def test_a_slow_port_holds_every_ring_up() -> None:
+    even = gather_s(cluster(routing="spray"))
+    slow = gather_s(cluster(routing="spray", slow_ports=[{"node": 5, "port": 2, "factor": 0.5}]))
+    assert slow > 1.8 * even
+
+
 def test_bad_fabrics_are_refused_with_what_is_allowed() -> None:
     with pytest.raises((BadInput, ValueError), match=r"spray|spines"):
         cluster(routing="magic", spines=0)
+    with pytest.raises(BadInput) as error:
+        cluster(
+            "torus", shape=[3, 5], slow_ports=[{"node": 32, "port": 8, "factor": 0.5}],
+            slow_links=[{"leaf": 0, "spine": 9, "factor": 0.5}],
+        )  # fmt: skip
+    assert len(error.value.problems) == 4
+    with pytest.raises(BadInput, match="of a torus or mesh"):
+        cluster("fat-tree", shape=[8, 4])

@@ -116,7 +116,7 @@ def resolve(ref: ClusterRef) -> ClusterSpec:
         assumed.append(
             ("cluster.host_memory_bytes", f"{host:.4g}", f"share of {node.name}" if node else "no usual node type")
         )
-    return ClusterSpec(
+    found = ClusterSpec(
         name=f"{ref.nodes} x {ref.devices_per_node} {device.id}",
         device=device,
         nodes=ref.nodes,
@@ -132,6 +132,9 @@ def resolve(ref: ClusterRef) -> ClusterSpec:
         else device.price_per_hour,
         assumed=tuple(assumed),
     )
+    if wrong := found.fabric_problems:
+        raise BadInput(wrong)
+    return found
 
 
 def _host(ref: ClusterRef, node: ClusterSpec | None) -> dict[str, Any]:

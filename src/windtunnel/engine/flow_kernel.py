@@ -2,8 +2,9 @@
 
 Rates are weighted max-min. A flow alone runs at the smallest capacity of its route; a link binds only where its flows
 together ask for more than it has, so that a start or an end moves rates only in the component of flows joined by such
-links. Within it one level rises: the link with the lowest level freezes its flows, which raises the levels of others;
-levels never fall, so a heap of old levels is corrected when a link comes to its top.
+links, and only at or above the level at which the flow froze that ended, or can freeze that starts: what froze below
+stays. Among the rest one level rises: the link with the lowest level freezes its flows, which raises the levels of
+others; levels never fall, so a heap of old levels is corrected when a link comes to its top.
 """
 
 # Numba's decorators have no static types.
@@ -62,17 +63,22 @@ def _fill(
     capacity: Array, weight: Array, own: Array, new: Array, left: Array, rising: Array, waiting: Array, key: Array,
     top: Array,
 ) -> None:
-    """Max-min rates of the flows of a component; those that no link binds keep `new` below zero."""
+    """Max-min rates of the flows with `new` below zero; those that no link binds keep it so."""
     size = 0
     for j in range(num_links):
         l = links[j]
         left[l] = capacity[l]
         rising[l] = 0.0
-        waiting[l] = count[l]
+        waiting[l] = 0
         for i in range(first[l], first[l] + count[l]):
-            rising[l] += weight[member[i]]
-        if load[l] > capacity[l] * (1.0 + SLACK):
-            key[size] = left[l] / rising[l]
+            f = member[i]
+            if new[f] < 0.0:
+                rising[l] += weight[f]
+                waiting[l] += 1
+            else:
+                left[l] -= new[f]
+        if waiting[l] > 0 and load[l] > capacity[l] * (1.0 + SLACK):
+            key[size] = max(left[l], 0.0) / rising[l]
             top[size] = l
             size += 1
     for j in range(size // 2 - 1, -1, -1):
@@ -130,7 +136,7 @@ def run(
     entry = np.empty(len(idx), np.int64)
     place = np.empty(len(idx), np.int64)
     count = np.zeros(num_links, np.int64)
-    load = np.zeros(num_links)
+    load, total = np.zeros(num_links), np.zeros(num_links)
     left, rising = np.zeros(num_links), np.zeros(num_links)
     waiting = np.zeros(num_links, np.int64)
     key, top = np.empty(num_links), np.empty(num_links, np.int64)
@@ -139,9 +145,9 @@ def run(
     links, flows = np.empty(num_links, np.int64), np.empty(n, np.int64)
     link_mark, flow_mark = np.zeros(num_links, np.int64), np.zeros(n, np.int64)
     own, rate, rest = np.full(n, np.inf), np.zeros(n), nbytes.copy()
-    since, due, end, new = np.zeros(n), np.full(n, np.inf), np.full(n, np.inf), np.full(n, -1.0)
+    since, due, end, new = np.zeros(n), np.full(n, np.inf), np.full(n, np.inf), np.zeros(n)
     alive = np.empty(n, np.int64)
-    num_alive, num_dirty, shared, arrived, now = 0, 0, 0, 0, 0.0
+    num_alive, num_dirty, shared, arrived, fresh, now, floor = 0, 0, 0, 0, 0, 0.0, np.inf
     while True:
         while arrived < n and start[arrived] <= now:
             f = arrived
@@ -151,7 +157,7 @@ def run(
             if rest[f] <= 0.0 or own[f] == np.inf:
                 end[f] = start[f]
                 continue
-            rate[f], since[f], due[f] = own[f], now, now + rest[f] / own[f]
+            rate[f], new[f], since[f], due[f] = own[f], own[f], now, now + rest[f] / own[f]
             for e in range(ptr[f], ptr[f + 1]):
                 l = idx[e]
                 place[e] = first[l] + count[l]
@@ -159,6 +165,7 @@ def run(
                 entry[place[e]] = e
                 count[l] += 1
                 load[l] += own[f]
+                total[l] += weight[f]
                 if load[l] > capacity[l] * (1.0 + SLACK) and not is_dirty[l]:
                     is_dirty[l] = True
                     dirty[num_dirty] = l
@@ -167,6 +174,12 @@ def run(
             num_alive += 1
         if num_dirty > 0:
             shared += 1
+            for f in range(fresh, arrived):  # with all flows of a link rising no level is lower than this
+                for e in range(ptr[f], ptr[f + 1]):
+                    if count[idx[e]] > 0:
+                        floor = min(floor, capacity[idx[e]] / total[idx[e]])
+            fresh = arrived
+            floor *= 1.0 - SLACK
             num_comp, num_flows = 0, 0
             for j in range(num_dirty):
                 is_dirty[dirty[j]] = False
@@ -180,7 +193,7 @@ def run(
                 j += 1
                 for i in range(first[l], first[l] + count[l]):
                     f = member[i]
-                    if flow_mark[f] == shared:
+                    if flow_mark[f] == shared or rate[f] < floor * weight[f]:
                         continue
                     flow_mark[f] = shared
                     flows[num_flows] = f
@@ -199,10 +212,12 @@ def run(
             for j in range(num_flows):
                 f = flows[j]
                 speed = new[f] if new[f] >= 0.0 else own[f]
+                new[f] = speed
                 if speed != rate[f]:
                     rest[f] = max(rest[f] - rate[f] * (now - since[f]), 0.0)
                     rate[f], since[f] = speed, now
                     due[f] = now + rest[f] / speed
+            floor = np.inf
         if num_alive == 0 and arrived == n:
             return end, shared
         horizon = np.inf
@@ -220,6 +235,7 @@ def run(
                 j += 1
                 continue
             end[f] = due[f]
+            floor = min(floor, rate[f] / weight[f])
             num_alive -= 1
             alive[j] = alive[num_alive]
             for e in range(ptr[f], ptr[f + 1]):
@@ -233,3 +249,4 @@ def run(
                 member[place[e]], entry[place[e]] = member[last], entry[last]
                 place[entry[last]] = place[e]
                 load[l] = load[l] - own[f] if count[l] > 0 else 0.0
+                total[l] = total[l] - weight[f] if count[l] > 0 else 0.0

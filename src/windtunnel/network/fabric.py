@@ -61,6 +61,12 @@ def capacity_of(cluster: ClusterSpec) -> Floats:
 def _capacity(out: ScaleOut, topology: Topology) -> Floats:
     """Sprayed packets pass a slow link less often: the joined link of a leaf loses its part."""
     rate = topology.capacity.copy()
+    base = topology.base if isinstance(topology, FatTree) else topology
+    if isinstance(base, TwoLevel) and out.fabric:
+        for port in out.fabric.slow_ports:
+            at = port.node * out.nics_per_node + port.port
+            for way in (2 * base.num_devices, 2 * base.num_devices + base.domains * base.nics):
+                rate[way + at] *= port.factor
     if isinstance(topology, FatTree) and out.fabric:
         first, leaves, spines = len(topology.base.capacity), topology.num_leaves, topology.spines
         for slow in out.fabric.slow_links:
@@ -116,7 +122,7 @@ def _slow_down(
     copy = np.broadcast_to(copies, shape).ravel()
     bytes_each = np.full(len(start), 1.0 / per_port)
     if not isinstance(topology, FatTree):
-        busy = busiest_s(topology.routes(start, end), bytes_each, topology.capacity)
+        busy = busiest_s(topology.routes(start, end), bytes_each, _capacity(out, topology))
     else:
         found = route(topology, start, end, bytes_each, fabric.routing, copy)
         rate = _capacity(out, found.tree)

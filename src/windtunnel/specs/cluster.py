@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Literal
 
 from pydantic import Field, field_validator
@@ -18,6 +19,14 @@ class SlowLink(Spec):
     spine: int = Field(ge=0)
     factor: float = Field(ge=0.01, le=1.0)
     """Of the link's rate; a link that is down is best stated as one spine less."""
+
+
+class SlowPort(Spec):
+    """A port of a node that runs below the others' rate, both ways."""
+
+    node: int = Field(ge=0)
+    port: int = Field(default=0, ge=0)
+    factor: float = Field(ge=0.01, le=1.0)
 
 
 class Fabric(Spec):
@@ -39,6 +48,8 @@ class Fabric(Spec):
     seed: int = Field(default=0, ge=0)
     """Of the hash."""
     slow_links: tuple[SlowLink, ...] = ()
+    slow_ports: tuple[SlowPort, ...] = ()
+    """Ports that differ: every ring has a flow through each, so that it goes at the pace of the slowest."""
     routers_per_group: Count = 16
     nodes_per_router: Count = 1
     local_bytes_per_s: BytesPerS | None = Field(default=None, gt=0)
@@ -154,6 +165,32 @@ class ClusterSpec(Spec):
     def num_devices(self) -> int:
         """Devices in all."""
         return self.nodes * self.devices_per_node
+
+    @property
+    def fabric_problems(self) -> list[Problem]:
+        """What of `scale_out.fabric` does not fit the cluster."""
+        fabric, field = self.scale_out.fabric, "cluster.scale_out.fabric"
+        if fabric is None:
+            return []
+        out: list[Problem] = []
+        domains = max(self.num_devices // self.scale_up_domain, 1)
+        if fabric.shape and self.scale_out.topology not in ("torus", "mesh"):
+            rule = f"is of a torus or mesh, and scale_out.topology is {self.scale_out.topology}"
+            out.append(Problem(f"{field}.shape", rule, list(fabric.shape)))
+        elif fabric.shape and prod(fabric.shape) != domains:
+            rule = f"must multiply to the {domains} scale-up domains"
+            out.append(Problem(f"{field}.shape", rule, list(fabric.shape)))
+        for i, slow in enumerate(fabric.slow_ports):
+            if slow.node >= self.nodes:
+                out.append(Problem(f"{field}.slow_ports[{i}].node", f"must be below the {self.nodes} nodes", slow.node))
+            if slow.port >= self.scale_out.nics_per_node:
+                rule = f"must be below nics_per_node {self.scale_out.nics_per_node}"
+                out.append(Problem(f"{field}.slow_ports[{i}].port", rule, slow.port))
+        for i, link in enumerate(fabric.slow_links):
+            if link.spine >= fabric.spines:
+                rule = f"must be below the {fabric.spines} spines"
+                out.append(Problem(f"{field}.slow_links[{i}].spine", rule, link.spine))
+        return out
 
     @property
     def nic_bytes_per_s_per_device(self) -> float:

@@ -115,4 +115,6 @@ def _around(scenario: Scenario, x: Prepared) -> Iterator[tuple[str, str]]:
         yield from _given(scenario.cluster, "cluster", unused)
         out = scenario.cluster.scale_out
         if not isinstance(out, str):
-            yield from _given(out, "cluster.scale_out", {"topology": "rates and oversubscription describe the network"})
+            plain = out is None or out.fabric is None
+            rule = "rates and oversubscription describe the network; state `fabric` for its switches"
+            yield from _given(out, "cluster.scale_out", {"topology": rule if plain else None})

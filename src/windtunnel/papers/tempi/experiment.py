@@ -54,7 +54,7 @@ def halo(values: Values) -> float:
     plain = 2.0 * sum(of.sent_s(one)["copied"] for one in faces)
     packed = 2.0 * sum(of.best(one)[1] for one in faces)
     edge = Strided(n, r * r * size)
-    return (plain + small * of.sent_s(edge)["copied"]) / (packed + small * of.best(edge)[1])
+    return float((plain + small * of.sent_s(edge)["copied"]) / (packed + small * of.best(edge)[1]))
 
 
 def measures() -> dict[str, Measure]:
