@@ -9,11 +9,12 @@ from __future__ import annotations
 import json
 import os
 import signal
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
 from pathlib import Path
 from tempfile import gettempdir
 
@@ -95,8 +96,16 @@ def _each(papers: Sequence[str], jobs: int) -> Iterator[Outcome]:
 
 
 def _quiet() -> None:
-    """Ctrl-C is for the process that shows results; it ends the others."""
+    """Ctrl-C is for the process that shows results; it ends the others, and they end with it however it ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_follow, daemon=True).start()
+
+
+def _follow() -> None:
+    parent = parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
 
 
 def run_one(paper: str) -> Outcome:
