@@ -29,7 +29,8 @@ def test_a_wrong_profile_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
         experiment._row_cost_s.cache_clear()
 
 
-@pytest.mark.parametrize("id_", schedules.list_ids())
+# units of several rows are what `training.step` makes of them
+@pytest.mark.parametrize("id_", [id_ for id_ in schedules.list_ids() if not schedules.describe(id_).units])
 def test_engine_and_evaluator_agree(id_: str) -> None:
     p, m = 4, 8
     v = next(v for v in (1, 2) if schedules.describe(id_).check(p, m, v) is None)
