@@ -4,8 +4,8 @@ Every stage has several nodes; a micro-batch begins on a node of the first stage
 its path (all of them, or fewer), returns to its first node for the loss and goes the same way back. A node holds few
 micro-batches at once and serves one at a time, gradients first.
 
-Source: Blagoev et al. 2025, SkipPipe, https://arxiv.org/abs/2502.19913. Its search is conflict-based; here micro-batches
-are routed one after the other, around what earlier ones have taken, and a few orders are tried.
+Source: Blagoev et al. 2025, SkipPipe, https://arxiv.org/abs/2502.19913. Its search is conflict-based; here they are
+routed one after the other, around what earlier ones have taken, and a few orders are tried.
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -53,7 +54,7 @@ def net(layer_s: float, backward: float, tries: int, one_site: bool) -> Net:
     lanes = min(partition)
 
     def cost(order_: Any) -> float:
-        stages = [order_[a:b] for a, b in zip(edges[:-1], edges[1:], strict=True)]
+        stages = [order_[a:b] for a, b in pairwise(edges)]
         total = 0.0
         for lane in range(lanes):
             path = [nodes[lane] for nodes in stages]
@@ -69,7 +70,7 @@ def net(layer_s: float, backward: float, tries: int, one_site: bool) -> Net:
             best = found
         else:
             order[[a, b]] = order[[b, a]]
-    stages = tuple(tuple(order[a:b].tolist()) for a, b in zip(edges[:-1], edges[1:], strict=True))
+    stages = tuple(tuple(order[a:b].tolist()) for a, b in pairwise(edges))
     forward = np.full(len(order), layer_s * fixed("layers_per_stage") * fixed("samples"))
     return Net(stages, forward, forward * backward, hops, fixed("memory"))
 
@@ -88,8 +89,8 @@ def engine_s(nodes: Net, paths: Paths) -> float:
             )
             task[visit.micro_batch, visit.kind, node] = int(first)
     for i, path in enumerate(paths):
-        there = [(FORWARD, a, FORWARD, b, nodes.hop_s[a, b]) for a, b in zip(path, path[1:], strict=False)]
-        back = [(BACKWARD, b, BACKWARD, a, nodes.hop_s[b, a]) for a, b in zip(path, path[1:], strict=False)]
+        there = [(FORWARD, a, FORWARD, b, nodes.hop_s[a, b]) for a, b in pairwise(path)]
+        back = [(BACKWARD, b, BACKWARD, a, nodes.hop_s[b, a]) for a, b in pairwise(path)]
         last, first_node = path[-1], path[0]
         turn = nodes.hop_s[last, first_node] + nodes.hop_s[first_node, last] if last != first_node else 0.0
         for kind, node, next_kind, target, seconds in [*there, (FORWARD, last, BACKWARD, last, turn), *back]:
