@@ -96,6 +96,32 @@ SPACES: dict[str, dict[str, Any]] = {
             "offload_activations": [0.5, 1.0], "offload_params": [0.0, 1.0],
         }},
     },
+    "offloading, tiers": {
+        "model": "gpt3-6.7b",
+        "cluster": A100 | {"storage": {"bytes": "30 TB", "read_bytes_per_s": "50 GB/s", "write_bytes_per_s": "20 GB/s"}},
+        "training": {"seq_len": 2048, "global_batch": 64, "framework": "deepspeed"},
+        "plan": {"offload": {
+            "gradients": 1.0, "activations_tier": "nvme", "update": "beside_backward", "prefetch_layers": 4,
+        }},
+        "search": {"space": {
+            "cp": [1], "vpp": [1], "zero": [0, 3], "recompute": ["none", "full"], "offload_optimizer": [0.0, 1.0],
+            "offload_activations": [0.0, 1.0], "offload_params": [0.0, 1.0],
+        }},
+    },
+    "offloading to drives, shared updates": {
+        "model": "gpt3-6.7b", "cluster": A100,
+        "training": {"seq_len": 2048, "global_batch": 64, "framework": "deepspeed"},
+        "plan": {"offload": {"tier": "nvme", "update_on_device": 0.5, "optimizer": 1.0}},
+        "search": {"space": {
+            "cp": [1], "vpp": [1], "zero": [1, 3], "offload_activations": [0.0, 0.5], "offload_params": [0.0, 1.0],
+        }},
+    },
+    "levels": {
+        "model": "gpt3-6.7b", "cluster": A100 | {"nodes": 4},
+        "training": {"seq_len": 2048, "global_batch": 64, "framework": "deepspeed"},
+        "plan": {"levels": {"params": 1, "gradients": 1, "gather_bits": 8}, "gathered_layers": 3},
+        "search": {"space": {"cp": [1], "vpp": [1], "zero": [3], "recompute": ["none", "full"]}},
+    },
     "offloading, sharded": {
         "model": "meta-llama/Llama-3.1-8B", "cluster": H100,
         "training": {"seq_len": 8192, "global_batch": 32, "framework": "torchtitan"},
