@@ -98,7 +98,9 @@ SPACES: dict[str, dict[str, Any]] = {
     },
     "offloading, tiers": {
         "model": "gpt3-6.7b",
-        "cluster": A100 | {"storage": {"bytes": "30 TB", "read_bytes_per_s": "50 GB/s", "write_bytes_per_s": "20 GB/s"}},
+        "cluster": A100 | {
+            "storage": {"bytes": "30 TB", "read_bytes_per_s": "50 GB/s", "write_bytes_per_s": "20 GB/s"},
+        },
         "training": {"seq_len": 2048, "global_batch": 64, "framework": "deepspeed"},
         "plan": {"offload": {
             "gradients": 1.0, "activations_tier": "nvme", "update": "beside_backward", "prefetch_layers": 4,
