@@ -131,3 +131,16 @@ def test_train_exports(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
     assert run(["train", str(path), "--wrapper", "slurm"]) == 2
     assert run(["train", str(path), "--export", "megatron", "--export-dir", str(path)]) == 2
     assert run(["train", str(path), "--export", "megatron", "--target-version", "9"]) == 2
+
+
+def test_techniques_and_named_collectives_are_told_with_what_there_is_for_them(tmp_path: Path) -> None:
+    plan = {**SCENARIO["plan"], "collectives": {"all.all_reduce": "tree"}, "collective_library": "nccl_nvls_off"}
+    scenario = {**SCENARIO, "plan": plan, "techniques": ["tp-overlap", "c4"]}
+    lacking = " ".join(export(scenario, "megatron", None, tmp_path / "m").unsupported)
+    assert "technique tp-overlap: not written; megatron has it under --tp-comm-overlap" in lacking
+    assert "technique c4: how it is switched on is not known here" in lacking
+    assert "collectives: all.all_reduce tree: the communication library chooses" in lacking
+    assert "collective_library nccl_nvls_off" in lacking
+    dense = {**scenario, "model": "meta-llama/Llama-3.1-8B", "plan": {"tp": 2, "pp": 2}}
+    told = " ".join(export(dense, "torchtitan", None, tmp_path / "t").unsupported)
+    assert "torchtitan has it under compile.enable_async_tensor_parallel" in told and "collectives" not in told

@@ -100,7 +100,12 @@ def export(
     draft = launch.write(prepared, known)
     draft.notes += order
     for technique in techniques:
-        draft.lacks(f"technique {technique}: how it is switched on is not known here")
+        draft.lacks(f"technique {technique}: {_by_hand(technique, launch.id)}")
+    if prepared.plan.collectives:
+        named = ", ".join(f"{where} {algorithm}" for where, algorithm in prepared.plan.collectives)
+        draft.lacks(f"collectives: {named}: the communication library chooses (NCCL_ALGO: one choice for every group)")
+    if prepared.plan.collective_library:
+        draft.lacks(f"collective_library {prepared.plan.collective_library}: the one that is installed runs")
     if prepared.training.lengths is not None:
         draft.lacks("training.lengths: documents come from the data set, and mock data has none")
     if prepared.plan.sequence_groups != "fixed":
@@ -120,6 +125,14 @@ def export(
         objects = wrappers.kubernetes(title, script, job, draft, texts, prepared.cluster)
         texts = {f"{launch.id}-job.yaml": objects, **texts}
     return Exported(_write(folder, texts), tuple(draft.unsupported), tuple(draft.notes))
+
+
+def _by_hand(technique: str, target: str) -> str:
+    """How a technique is switched on that the written files do not have."""
+    from windtunnel.techniques import REGISTRY
+
+    option = REGISTRY.get(technique).where.get({"megatron": "megatron_core"}.get(target, target), "")
+    return f"not written; {target} has it under {option}" if option else "how it is switched on is not known here"
 
 
 def list_targets() -> tuple[str, ...]:
