@@ -112,6 +112,10 @@ def export(
         draft.lacks(f"sequence_groups {prepared.plan.sequence_groups}: groups of {prepared.plan.cp} ranks for all")
     if prepared.plan.expert_tokens != "split":
         draft.lacks(f"expert_tokens {prepared.plan.expert_tokens}: tensor ranks send tokens as the program does")
+    if prepared.plan.expert_nodes is not None:
+        draft.lacks(f"expert_nodes {prepared.plan.expert_nodes}: the model's router decides (group-limited top-k)")
+    if prepared.training.expert_load.popularity is not None or prepared.training.expert_load.local is not None:
+        draft.lacks("expert_load: the router decides")
     if prepared.plan.recompute.keep_collectives:
         draft.lacks("recompute.keep_collectives: collectives run again where layers are recomputed")
     title = f"{launch.title} {known.version}: {name} on {prepared.cluster.num_devices} devices"

@@ -66,6 +66,7 @@ class ResolvedPlan:
     """Copies of the model that a pipeline holds (DualPipe: 2); `stage_layers` repeats for each."""
     expert_tokens: str = "split"
     sequence_groups: str = "fixed"
+    expert_nodes: int | None = None
     levels: ShardLevels | None = None
     gathered_layers: int = 2
     gather_block: float = 0.0
@@ -248,7 +249,7 @@ def resolve(
         training.cuda_graphs or behaviour.cuda_graphs, training.moe_dispatcher or behaviour.dispatcher, float(vocab),
         tuple(layers) * copies, plan.order, behaviour.tp_regather, behaviour.tp_bulk_overlap and over.tp is None,
         tuple(sorted(plan.collectives.items())), plan.collective_library, copies,
-        plan.expert_tokens, plan.sequence_groups, plan.levels if zero == 3 else None,
+        plan.expert_tokens, plan.sequence_groups, plan.expert_nodes, plan.levels if zero == 3 else None,
         plan.gathered_layers or 2,
         collective_sms=plan.collective_sms, join_branches=bool(plan.join_branches),
     )  # fmt: skip
@@ -271,6 +272,9 @@ def _check_training(model: ModelSpec, training: TrainingSpec, problems: ProblemL
     if training.lengths is not None and training.mean_document_length is not None:
         problems.add("training.mean_document_length", training.mean_document_length, "leave it out beside lengths")
     loads = training.expert_load.loads
+    if training.expert_load.popularity is not None and (loads or training.expert_load.imbalance != 1.0):
+        rule = "leave it out beside loads or imbalance: each says how uneven experts are"
+        problems.add("training.expert_load.popularity", training.expert_load.popularity, rule)
     if loads and model.num_experts:
         if len(loads) != model.num_experts or min(loads) < 0 or abs(sum(loads) - 1.0) > 0.01:
             rule = f"must be {model.num_experts} shares, one an expert, none negative, that sum to 1"

@@ -56,6 +56,10 @@ class Pricing:
     """Experts run as one grouped kernel a product, activation and casts in its epilogue."""
     looped_experts: bool = False
     """A grouped product is otherwise a loop over the local experts."""
+    expert_nodes: int | None = None
+    """Most nodes that a token's experts lie on."""
+    local_share: float | None = None
+    """Share of routed rows that stay on their rank; absent: by chance."""
 
     @property
     def loops(self) -> bool:
@@ -369,7 +373,10 @@ class Lowering:
                 domains, arriving = float(place.num_domains), min(p.topk, distinct_destinations(n, p.topk))
                 size *= arriving / p.topk
                 if domains > 1:
-                    unique_out_fraction = min(1.0, distinct_destinations(domains, p.topk) / arriving)
+                    reached = min(distinct_destinations(domains, p.topk), float(p.expert_nodes or domains))
+                    unique_out_fraction = min(1.0, reached / arriving)
+            if operation == "all_to_all" and op.axis == "ep" and p.local_share is not None:
+                size *= (1.0 - p.local_share) / (1.0 - 1.0 / n)
             one = p.network.collective(
                 operation,
                 size,

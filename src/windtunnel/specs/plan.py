@@ -148,6 +148,8 @@ class PlanSpec(Spec):
     """Tokens of ranks that share a layer (tp > 1) on their way to experts: each rank has its own part (`split`,
     sequence parallelism); all have the same ones and each sends them (`replicated`), or each sends its part and they
     are gathered again (`dropped`); the latter two need sp false and etp = tp."""
+    expert_nodes: Count | None = None
+    """Most nodes that a token's experts lie on (node-limited routing); absent: no limit."""
     dp: Count | Literal["auto"] = "auto"
     zero: int = Field(default=1, ge=0, le=3)
     shard_group: Count | None = None

@@ -30,6 +30,11 @@ class ExpertLoad(Spec):
     imbalance: float = Field(default=1.0, ge=1.0)
     loads: tuple[float, ...] | None = None
     """Measured share of each expert (sums to 1); the imbalance follows from it and the placement."""
+    popularity: float | None = Field(default=None, ge=0, le=2)
+    """In place of these: exponent of Zipf's law over the experts, dealt to ranks in any order; the imbalance is that of
+    the busiest rank, chance included."""
+    local: float | None = Field(default=None, ge=0, le=1)
+    """Share of routed rows whose expert is on the rank that has the token; absent: by chance, 1 / ep."""
 
 
 class Controller(Spec):

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pydantic import BaseModel
 
 from windtunnel.cost.coefficients import FULL_PRECISION
+from windtunnel.parallel.expert import FUSED_DISPATCHERS
 from windtunnel.parallel.precision import MATRIX_FORMAT
 from windtunnel.specs.cluster import ClusterRef, MixedCluster, groups_of
 from windtunnel.specs.plan import TENSOR_CLASSES, Offload
@@ -66,6 +67,9 @@ def _plan(scenario: Scenario, x: Prepared) -> Iterator[tuple[str, str]]:
     yield from _given(given, "plan", {
         "cp_kind": one_cp, "cp_all_to_all": one_cp or (None if plan.cp_kind == "hybrid" else "cp_kind is not hybrid"),
         "sequence_groups": None if x.training.lengths else "training.lengths is absent: all sequences are alike",
+        "expert_nodes": dense or (None if plan.dispatcher in FUSED_DISPATCHERS else (
+            f"the dispatcher {plan.dispatcher} sends a token once to each expert, however many share a node"
+        )),
         "expert_tokens": dense or ("tp is 1" if plan.tp == 1 else None),
         "sp": "tp is 1" if plan.tp == 1 else None, "etp": dense, "reshard_after_forward": unsharded,
         "shard_group": None if plan.zero else "zero is 0",

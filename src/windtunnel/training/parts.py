@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from windtunnel import graph
 from windtunnel.cost.coefficients import Behaviour, Coefficients
+from windtunnel.cost.expert_load import ExpertLoad, slowest
 from windtunnel.graph import STYLES, Batch, Block, Kind, ModelGraph, Operator, Style
 from windtunnel.network.coefficients import NetworkCoefficients
 from windtunnel.network.groups import GroupPlacement, Mesh
@@ -137,7 +138,7 @@ def local_block(
     if plan.join_branches and is_parallel(block):
         operators = one_exchange(operators)
     operators = expert_parallel(
-        operators, plan, hidden=float(model.hidden_size), imbalance=expert_imbalance(training, plan),
+        operators, plan, hidden=float(model.hidden_size), imbalance=expert_imbalance(training, plan, model),
         fused_experts=bool(training.fused_experts),
     )  # fmt: skip
     operators = context_parallel(operators, plan, eager_merge=eager_merge)
@@ -145,9 +146,13 @@ def local_block(
     return [replace(op, trainable=not frozen) for op in operators] if frozen else operators
 
 
-def expert_imbalance(training: TrainingSpec, plan: ResolvedPlan) -> float:
-    """Load of the busiest expert rank over the mean, from measured shares when they are given."""
+def expert_imbalance(training: TrainingSpec, plan: ResolvedPlan, model: ModelSpec) -> float:
+    """Load of the busiest expert rank over the mean, from measured shares or a law of popularity when they are given."""
     load = training.expert_load
+    if load.popularity is not None and plan.ep > 1:
+        tokens = plan.mbs * training.seq_len / (plan.cp * plan.tp) * plan.ep * plan.etp
+        drawn = ExpertLoad(load.popularity)
+        return float(slowest(model.num_experts, model.num_experts_per_tok, plan.ep, drawn, np.array([tokens]))[0][0])
     if load.loads and plan.ep > 1:
         shares = np.asarray(load.loads, np.float64).reshape(plan.ep, -1).sum(axis=1)
         return float(shares.max() / shares.mean())
@@ -291,7 +296,7 @@ def _price(
         lora=(training.lora or LoraSpec()) if training.phase == "lora" else None,
         two_level_a2a=plan.dispatcher in FUSED_DISPATCHERS, overlap_a2a=plan.overlap_moe_a2a and plan.m > 1,
         fused_grouped_quantise=plan.ep > 1 and plan.dispatcher in FUSED_DISPATCHERS,
-        fused_experts=bool(training.fused_experts), looped_experts=behaviour.experts_looped,
+        fused_experts=bool(training.fused_experts), looped_experts=behaviour.experts_looped, expert_nodes=plan.expert_nodes, local_share=training.expert_load.local,
     )  # fmt: skip
     lowering = Lowering(pricing)
     names = [*g.blocks, "embedding", "head"]
