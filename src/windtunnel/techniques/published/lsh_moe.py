@@ -1,0 +1,100 @@
+"""Tokens bound for an expert are clustered, and only the clusters' centres travel and are computed.
+
+Rows of the exchange and of the experts' products shrink by the compression; the residuals stay and are added on return.
+What it costs: hashing (a product with random rotations), sorting and summing of rows before each exchange, residuals
+added after it, and an approximation whose effect on quality is not modelled.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from windtunnel.program.segment import COMPUTE, Launch, Segment
+from windtunnel.specs.cluster import ClusterSpec
+from windtunnel.techniques import REGISTRY
+from windtunnel.techniques.base import Knob, Limits, Paper, Technique
+from windtunnel.techniques.published.deepspeed_ted import MODEL
+
+PASSES = 5.0
+"""Passes over routed rows: read to hash, read and summed by cluster, read and written as residuals, centres written."""
+
+
+def _fewer(x: Launch, keep: float) -> Launch:
+    """A launch on fewer rows: an exchange keeps its latency, a product its weights' traffic."""
+    fixed_s = min(x.latency_s, x.alone_s)
+    smaller = replace(
+        x, alone_s=fixed_s + (x.alone_s - fixed_s) * keep, up_bytes=x.up_bytes * keep, out_bytes=x.out_bytes * keep,
+        hbm_bytes=x.hbm_bytes * keep, flop=x.flop * keep,
+    )  # fmt: skip
+    if x.kind == "grouped gemm" and len(x.shape) == 4:
+        m, n, k, groups = x.shape
+        return replace(smaller, shape=(m, n, k * keep, groups) if x.phase == "W" else (m * keep, n, k, groups))
+    return smaller
+
+
+def _segment(segment: Segment, cluster: ClusterSpec, knobs: dict[str, Any]) -> Segment:
+    keep = knobs["kept"]
+    out: list[Launch] = []
+    moved: dict[int, int] = {}
+    for i, x in enumerate(segment.launches):
+        after = [moved[j] for j in x.after]
+        exchange = x.operation == "all_to_all" and x.tag == "ep"
+        if exchange:
+            # hashing beside the exchange's own rows: what it would carry, passed over and rotated
+            rows_bytes = x.hbm_bytes / 2.0
+            flop = rows_bytes / 2.0 * 2.0 * knobs["hashes"] * knobs["rotations"]
+            rate = max(cluster.device.peak_flop_per_s.values()) * 0.3
+            seconds = PASSES * rows_bytes / (0.8 * cluster.device.memory_bytes_per_s) + flop / rate
+            hashing = Launch(
+                f"lsh_{x.name}", "memory_bound", COMPUTE, seconds, after, 1.0, hbm_bytes=PASSES * rows_bytes, flop=flop,
+                kernels=4, phase=x.phase, kind="memory_bound",
+            )  # fmt: skip
+            out.append(hashing)
+            after = [len(out) - 1]
+        small = exchange or x.kind == "grouped gemm"
+        out.append((_fewer(x, keep) if small else x).following(after))
+        moved[i] = len(out) - 1
+    return replace(segment, launches=out)
+
+
+TECHNIQUE = Technique(
+    id="lsh-moe",
+    family="moe",
+    summary="send and compute the centres of clusters of tokens in place of the tokens",
+    paper=Paper(
+        "LSH-MoE: Communication-efficient MoE Training via Locality-Sensitive Hashing",
+        2024,
+        "https://arxiv.org/abs/2411.08446",
+        "Nie and others",
+        "NeurIPS 2024",
+    ),
+    levels=("segment",),
+    status="partial",
+    knobs={
+        "kept": Knob(0.2, 0.01, 1.0, "rows that travel over rows routed"),
+        "hashes": Knob(6, 1, 64, "hash functions"),
+        "rotations": Knob(64, 1, 4096, "width of each function's random rotation"),
+    },
+    edits=(("segment", "expert exchange"),),
+    segment=_segment,
+    saves="rows of experts",
+    experiment="lsh_moe",
+    missing="how many tokens fall into one cluster (a knob, not drawn from activations) and what approximation costs",
+    limits=Limits(
+        {
+            "model": MODEL | {"num_experts": 32, "num_experts_per_tok": 2},
+            "cluster": {
+                "device": "a100-sxm-80gb", "nodes": 4, "devices_per_node": 8,
+                "scale_out": {"nics_per_node": 4, "nic_bytes_per_s": 25e9, "latency_s": "5 us"},
+            },
+            "training": {"seq_len": 2048, "global_batch": 256, "framework": "megatron_core"},
+            "plan": {"ep": 32, "mbs": 1, "recompute": {"policy": "full"}},
+        },
+        free={"model": "gpt3-6.7b", "plan": {"ep": 1}},  # without experts there is nothing to cluster
+        costly={"kept": 1.0},
+        repeats_work=True,
+    ),
+)  # fmt: skip
+
+REGISTRY.add(TECHNIQUE.id, TECHNIQUE)
