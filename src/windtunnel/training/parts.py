@@ -147,7 +147,7 @@ def local_block(
 
 
 def expert_imbalance(training: TrainingSpec, plan: ResolvedPlan, model: ModelSpec) -> float:
-    """Load of the busiest expert rank over the mean, from measured shares or a law of popularity when they are given."""
+    """Load of the busiest expert rank over the mean, from measured shares or a law of popularity if given."""
     load = training.expert_load
     if load.popularity is not None and plan.ep > 1:
         tokens = plan.mbs * training.seq_len / (plan.cp * plan.tp) * plan.ep * plan.etp
@@ -296,7 +296,8 @@ def _price(
         lora=(training.lora or LoraSpec()) if training.phase == "lora" else None,
         two_level_a2a=plan.dispatcher in FUSED_DISPATCHERS, overlap_a2a=plan.overlap_moe_a2a and plan.m > 1,
         fused_grouped_quantise=plan.ep > 1 and plan.dispatcher in FUSED_DISPATCHERS,
-        fused_experts=bool(training.fused_experts), looped_experts=behaviour.experts_looped, expert_nodes=plan.expert_nodes, local_share=training.expert_load.local,
+        fused_experts=bool(training.fused_experts), looped_experts=behaviour.experts_looped,
+        expert_nodes=plan.expert_nodes, local_share=training.expert_load.local,
     )  # fmt: skip
     lowering = Lowering(pricing)
     names = [*g.blocks, "embedding", "head"]

@@ -62,7 +62,7 @@ def exchange_ms(_: Values, rate_gb_per_s: float) -> float:
     size = fixed("tokens") * fixed("experts") * fixed("hidden") * 1.5 * ranks / (ranks - 1.0)
     one = network.collective("all_to_all", size, placement(ranks, 1, ranks))
     sent = float(np.asarray(one.work_scale_up_bytes))
-    return 1e3 * 2.0 * 2.0 * fixed("layers") * sent / (rate_gb_per_s * 1e9)
+    return float(1e3 * 2.0 * 2.0 * fixed("layers") * sent / (rate_gb_per_s * 1e9))
 
 
 @lru_cache(maxsize=8)
@@ -82,9 +82,7 @@ def _step(nic_share: float, *, limited: bool) -> tuple[float, float]:
         "techniques": ["dualpipe", *(["deepseek-v3-codesign"] if limited else [])],
     }  # fmt: skip
     prepared, _ = api.prepare(step)
-    out = sum(
-        x.out_bytes for segment in prepared.parts.segments for x in segment.launches if x.name == "ep_dispatch"
-    )
+    out = sum(x.out_bytes for segment in prepared.parts.segments for x in segment.launches if x.name == "ep_dispatch")
     return api.simulate_training(step, sensitivities=False).step_time_s, out
 
 

@@ -71,12 +71,13 @@ def speedups(values: Values) -> list[float]:
 def share(values: Values) -> float:
     """Percent of a step, average of the models."""
     found = [step(values, name, hashed=False)[1] for name in fixed("models")]
-    return 100.0 * sum(found) / len(found)
+    return float(100.0 * sum(found) / len(found))
 
 
 def over_amdahl(values: Values) -> float:
     """Largest speed-up over the limit that the exchange's share sets."""
-    limits = [1.0 / (1.0 - (1.0 - fixed("kept")) * step(values, name, hashed=False)[1]) for name in fixed("models")]
+    kept = float(fixed("kept"))
+    limits = [1.0 / (1.0 - (1.0 - kept) * step(values, name, hashed=False)[1]) for name in fixed("models")]
     return max(gain / most for gain, most in zip(speedups(values), limits, strict=True))
 
 

@@ -1,8 +1,8 @@
 """DeepSeek-V3's routing for its network: a token's experts lie on few nodes, and travels once to each.
 
-Switches node-limited routing on (`plan.expert_nodes`); what else the paper fits to its hardware has switches of its own:
-latent attention is the model's, FP8 is `training.precision: fp8_block`, DualPipe a technique, planes of the network its
-topology. What it costs: a router that may not choose freely, which shows in the model's quality alone.
+Switches node-limited routing on (`plan.expert_nodes`); what else the paper fits to its hardware has switches of its
+own: latent attention is the model's, FP8 is `training.precision: fp8_block`, DualPipe a technique, planes of the
+network its topology. What it costs: a router that may not choose freely, which shows in the model's quality alone.
 """
 
 from __future__ import annotations

@@ -1,0 +1,64 @@
+"""Popularity and locality of experts in training, node-limited routing, compressed exchanges."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from windtunnel import api
+from windtunnel.errors import BadInput
+from windtunnel.techniques.limits import merged
+
+CASE: dict[str, Any] = {
+    "model": "deepseek-ai/DeepSeek-V2-Lite",
+    "cluster": {"device": "h100-sxm-80gb", "nodes": 4, "devices_per_node": 8},
+    "training": {"seq_len": 4096, "global_batch": 64, "moe_dispatcher": "deepep"},
+    "plan": {"ep": 32, "mbs": 1, "overlap": {"moe_a2a": False}},
+}
+
+
+def run(*changes: Any) -> Any:
+    case = CASE
+    for change in changes:
+        case = merged(case, change)
+    return api.simulate_training(case, sensitivities=False)
+
+
+def exchange(result: Any) -> float:
+    return float(result.breakdown["exposed ep"])
+
+
+def test_popular_experts_make_their_rank_the_slowest() -> None:
+    even = run({"training": {"expert_load": {"popularity": 0.0}}})
+    skewed = run({"training": {"expert_load": {"popularity": 0.5}}})
+    assert run().step_time_s < even.step_time_s < skewed.step_time_s  # chance alone makes ranks unlike
+    assert even.step_time_s < 1.1 * run().step_time_s
+
+
+def test_tokens_that_stay_do_not_travel() -> None:
+    half, none = (run({"training": {"expert_load": {"local": share}}}) for share in (0.5, 1.0))
+    chance = run({"training": {"expert_load": {"local": 1 / 32}}})
+    assert exchange(chance) == pytest.approx(exchange(run()), rel=1e-6)
+    assert exchange(none) < exchange(half) < exchange(chance)
+    assert half.hfu * half.step_time_s == pytest.approx(chance.hfu * chance.step_time_s)
+
+
+def test_a_limit_on_nodes_cuts_what_leaves_them() -> None:
+    times = [exchange(run({"plan": {"expert_nodes": nodes}})) for nodes in (1, 2, 4)]
+    assert times == sorted(times)
+    assert times[0] < times[2] == exchange(run())
+    plain = run({"plan": {"expert_nodes": 1}, "training": {"moe_dispatcher": "alltoall"}})
+    assert any("expert_nodes has no effect" in w for w in plain.warnings)
+
+
+def test_one_way_to_say_how_uneven_experts_are() -> None:
+    with pytest.raises(BadInput, match="leave it out beside"):
+        run({"training": {"expert_load": {"popularity": 0.3, "imbalance": 1.2}}})
+
+
+def test_fewer_rows_are_sent_and_computed() -> None:
+    plain, hashed = run(), run({"techniques": [{"lsh-moe": {"kept": 0.25}}]})
+    assert exchange(hashed) < 0.5 * exchange(plain)
+    assert hashed.breakdown["memory bound"] > plain.breakdown["memory bound"]
+    assert hashed.mfu > plain.mfu
