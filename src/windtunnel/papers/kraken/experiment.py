@@ -23,19 +23,20 @@ def fixed(name: str) -> Any:
 
 
 def first_token_s(model: str, tp: int, context: int, batch: int, techniques: list[str]) -> float:
-    """Seconds until the first token of requests that come together."""
+    """Seconds of the engine's iteration over the prompt, which ends with the first token."""
     scenario = {
         "model": model,
         "cluster": {"device": fixed("device"), "nodes": 1, "devices_per_node": 8},
         "techniques": techniques,
         "serving": {
-            "engine": fixed("engine"), "pools": [{"plan": {"tp": tp}}],
+            "engine": fixed("engine"), "engine_version": fixed("engine_version"),
+            "pools": [{"plan": {"tp": tp}}],
             "traffic": {
-                "offline": True, "num_requests": batch, "input_tokens": context - 2, "output_tokens": 2,
+                "offline": True, "num_requests": batch, "input_tokens": context - 1, "output_tokens": 1,
             },
         },
     }  # fmt: skip
-    return float(served(scenario).ttft_s.mean)
+    return float(served(scenario).iterations["mean_s"])
 
 
 def gain(values: Values) -> float:
