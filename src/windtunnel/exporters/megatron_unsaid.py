@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from windtunnel.exporters.sent import unsent
 from windtunnel.exporters.target import Draft
 from windtunnel.specs.plan import TENSOR_CLASSES
 
@@ -86,6 +87,7 @@ def unsaid(prepared: Prepared, draft: Draft) -> None:
         draft.lacks(f"{plan.gathered_layers} gathered layers at a time")
     if plan.levels is not None:
         draft.lacks("levels: tensors are sharded over the same ranks")
+    unsent(plan, draft)
     if plan.offload.params:
         draft.lacks(f"offload of {plan.offload.params:g} of the parameters")
     tiers = {plan.offload.tier_of(name) for name in TENSOR_CLASSES if getattr(plan.offload, name)}

@@ -10,10 +10,13 @@ from windtunnel.errors import ProblemList, nearest_name
 from windtunnel.network.collectives import ALGORITHMS, OPS
 from windtunnel.network.selector import SELECTORS
 from windtunnel.specs.cluster import ClusterSpec
+from windtunnel.specs.compression import Compression, LocalSteps
 from windtunnel.specs.model import ModelSpec
 from windtunnel.specs.plan import RECOMPUTE_MODULES, TENSOR_CLASSES, Offload, PlanSpec, Recompute, ShardLevels
 from windtunnel.specs.workload import LoraSpec, TrainingSpec
 
+WHOLE = Compression()
+"""Nothing is compressed."""
 SELECTIVE_MODULES = ("core_attn",)
 MAX_INSTRUCTIONS = 200_000
 """Forward passes per replica and step that are simulated one by one; beyond it a step takes minutes to simulate."""
@@ -75,6 +78,9 @@ class ResolvedPlan:
     collective_sms: int | None = None
     join_branches: bool = False
     """Whether attention and feed-forward of parallel blocks share their tensor-parallel exchanges."""
+
+    compression: Compression = WHOLE
+    local_steps: LocalSteps | None = None
 
     @property
     def expert_dp(self) -> int:
@@ -214,6 +220,7 @@ def resolve(
             problems.add(f"plan.levels.{name}", size, f"must divide the {shard_group} ranks of a shard group")
     if plan.levels is not None and plan.zero != 3:
         problems.add("plan.levels", "given", "needs zero 3")
+    _check_sent(plan, model, training, dp * plan.cp * copies, problems)
     if plan.gather_per_block and not (plan.zero == 3 and plan.pp > 1):
         problems.add("plan.gather_per_block", True, "needs zero 3 and a pipeline (pp above 1)")
     if plan.gather_per_block and plan.reshard_after_forward is False:
@@ -251,7 +258,8 @@ def resolve(
         tuple(sorted(plan.collectives.items())), plan.collective_library, copies,
         plan.expert_tokens, plan.sequence_groups, plan.expert_nodes, plan.levels if zero == 3 else None,
         plan.gathered_layers or 2,
-        collective_sms=plan.collective_sms, join_branches=bool(plan.join_branches),
+        collective_sms=plan.collective_sms, join_branches=bool(plan.join_branches), compression=plan.compression,
+        local_steps=plan.local_steps,
     )  # fmt: skip
 
 
@@ -307,6 +315,32 @@ def _check_collectives(plan: PlanSpec, cluster: ClusterSpec, problems: ProblemLi
     if library is not None and library not in SELECTORS:
         rule = f"no such library; known are {', '.join(SELECTORS)}"
         problems.add("plan.collective_library", library, rule, nearest=nearest_name(library, SELECTORS))
+
+
+def _check_sent(
+    plan: PlanSpec, model: ModelSpec, training: TrainingSpec, replicas: int, problems: ProblemList
+) -> None:
+    """Compression and local steps go with the rest of the plan."""
+    given = plan.compression
+    if plan.levels is not None and (given.gradients or given.gather_bits):
+        rule = "leave it out beside plan.levels, which has gather_bits and reduce_bits of its own"
+        problems.add("plan.compression", "given", rule)
+    if given.gradients is not None:
+        field, kind = "plan.compression.gradients", given.gradients.kind
+        if model.num_experts:
+            problems.add(field, kind, f"must be absent: {model.name} has experts, whose gradients are not modelled so")
+        if training.phase == "lora":
+            problems.add(field, kind, "must be absent with adapters: their gradients are small as they are")
+    if plan.local_steps is not None:
+        if plan.zero:
+            rule = "must be 0 with plan.local_steps: each replica steps with all its state"
+            problems.add("plan.zero", plan.zero, rule)
+        if given.gradients is not None:
+            problems.add("plan.compression.gradients", given.gradients.kind, "leave it out beside plan.local_steps")
+        if plan.offload.gradients:
+            problems.add("plan.offload.gradients", plan.offload.gradients, "must be 0 with plan.local_steps")
+        if replicas == 1:
+            problems.add("plan.local_steps", plan.local_steps.steps, "needs more than one replica")
 
 
 def _check_offload(offload: Offload, cluster: ClusterSpec, problems: ProblemList) -> None:

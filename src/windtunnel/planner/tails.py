@@ -123,7 +123,7 @@ class Tails:
             result = Sent(0.0, np.zeros(s), np.zeros((2, 2 * s)), 0.0)
             if self.held.cell is not None:
                 traffic, plan, parts, pipe = self._traffic(j)
-                if traffic.size > 1 and plan.levels is None:
+                if traffic.size > 1 and plan.levels is None and plan.local_steps is None:
                     result = self._data_parallel(traffic, plan, parts, pipe)
             self.known[at] = result
         found: Sent = self.known[at]

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, field_validator
 
 from windtunnel.specs.base import Bytes, Count, Spec
+from windtunnel.specs.compression import Compression, LocalSteps
 
 Axis = Literal["tp", "cp", "ep", "dp", "pp"]
 RECOMPUTE_MODULES = (
@@ -156,6 +157,9 @@ class PlanSpec(Spec):
     """Ranks that a ZeRO/FSDP shard is spread over (HSDP); absent means dp·cp."""
     levels: ShardLevels | None = None
     """ZeRO-3 over several levels of the network; absent: everything is cut over the shard group."""
+    compression: Compression = Compression()
+    local_steps: LocalSteps | None = None
+    """Gradients stay with their replica, and replicas are averaged once a round; absent: gradients are reduced."""
     reshard_after_forward: bool | None = None
     """ZeRO-3: gather again for backward (absent: yes without a pipeline)."""
     join_branches: bool | None = None

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from windtunnel.cost.coefficients import Behaviour
+from windtunnel.cost.coefficients import Behaviour, Coefficients
 from windtunnel.cost.memory_bound import OPTIMIZER_STATE_BYTES
 from windtunnel.engine import memory_curve
 from windtunnel.graph import Kind
@@ -30,6 +30,7 @@ from windtunnel.training.assembly import (
     T_SEND,
     T_W,
 )
+from windtunnel.training.compressed import Exchange, Shapes
 from windtunnel.training.parts import HEAD, Parts
 from windtunnel.training.reserved import reserved_memory
 from windtunnel.training.results import MemoryReport
@@ -269,6 +270,16 @@ def static_memory(
         out["stage buffers"] = np.asarray(
             np.bincount(stage_of, weights=ends, minlength=p) * plan.m * parts.p2p_bytes, np.float64
         )
+    given = plan.compression.gradients
+    if given is not None and plan.dp * plan.cp * plan.copies > 1:
+        shapes = Shapes.of(parts.graph, plan, given)
+        exchange = Exchange(given, shapes, 4.0, parts.network.cluster.device, Coefficients())
+        whole = zero == 0 or not behaviour.shard_optimizer
+        kept = trainable * exchange.kept_bytes(float(group), whole=whole)
+        out["error feedback"] = np.asarray(dense * kept, np.float64)
+    if plan.local_steps is not None:  # where the round began, its momentum, what travels
+        kept = 4.0 + 4.0 * plan.local_steps.momentum + behaviour.grad_buffer_bytes * plan.local_steps.late
+        out["outer state"] = np.asarray((dense + expert) * trainable * kept, np.float64)
     if parts.dummy_wgrad_bytes.any():
         out["workspace"] = parts.dummy_wgrad_bytes + 70e6
     return StaticMemory({name: size for name, size in out.items() if size.any()}, late, elsewhere)

@@ -15,7 +15,8 @@ from windtunnel.training.hops import hop_seconds
 from windtunnel.training.pairs import Pair
 from windtunnel.training.parts import Parts
 from windtunnel.training.tiers import host_memory_bytes_per_s
-from windtunnel.training.traffic import Reduced, Traffic
+from windtunnel.training.traffic import Traffic
+from windtunnel.training.traffic_tasks import Reduced
 
 
 @dataclass(frozen=True, slots=True)

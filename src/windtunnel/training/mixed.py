@@ -11,6 +11,7 @@ from windtunnel import schedules
 from windtunnel.errors import ProblemList
 from windtunnel.schedules.table import InstructionTable
 from windtunnel.specs.cluster import ClusterSpec, MixedCluster, outward
+from windtunnel.specs.compression import Compression
 from windtunnel.specs.model import ModelSpec
 from windtunnel.specs.plan import PlanSpec
 from windtunnel.specs.workload import TrainingSpec
@@ -68,6 +69,9 @@ def shares_of(
         problems.add("plan.shard_group", plan.shard_group, "must be absent: each group shards over all its replicas")
     if plan.levels is not None:
         problems.add("plan.levels", "given", "must be absent on groups of unlike devices")
+    if plan.compression != Compression() or plan.local_steps is not None:
+        name = "compression" if plan.local_steps is None else "local_steps"
+        problems.add(f"plan.{name}", "given", "must be absent on groups of unlike devices")
     batch, mbs = training.global_batch, plan.mbs
     given = None if plan.batch_shares == "balanced" else plan.batch_shares
     if given is None:
@@ -167,6 +171,9 @@ def stages_of(cluster: MixedCluster, plan: PlanSpec, problems: ProblemList) -> l
         problems.add("plan.offload", plan.offload, "must leave activations and weights where groups lie along pp")
     if plan.levels is not None:
         problems.add("plan.levels", "given", "must be absent on groups of unlike devices")
+    if plan.compression != Compression() or plan.local_steps is not None:
+        name = "compression" if plan.local_steps is None else "local_steps"
+        problems.add(f"plan.{name}", "given", "must be absent on groups of unlike devices")
     each, rest = divmod(cluster.num_devices, plan.pp)
     if rest:
         rule = f"must divide the {cluster.num_devices} devices of all groups: each stage has as many"

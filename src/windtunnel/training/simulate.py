@@ -498,6 +498,8 @@ def _plan_dict(x: Prepared) -> dict[str, Any]:
     out["recompute"] = plan.recompute.model_dump(mode="json")
     out["offload"] = plan.offload.model_dump(mode="json")
     out["levels"] = plan.levels and plan.levels.model_dump(mode="json")
+    out["compression"] = plan.compression.model_dump(mode="json")
+    out["local_steps"] = plan.local_steps and plan.local_steps.model_dump(mode="json")
     out["stage_layers"] = list(plan.stage_layers)
     out["order"] = list(plan.order)
     if x.groups:

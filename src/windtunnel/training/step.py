@@ -40,7 +40,8 @@ from windtunnel.training.laid import Laid, Replicas
 from windtunnel.training.offload import offload_traffic
 from windtunnel.training.pairs import Pair, pairs_of
 from windtunnel.training.parts import Parts
-from windtunnel.training.traffic import Reduced, Traffic, bucketed_traffic, sharded_traffic
+from windtunnel.training.traffic import Traffic
+from windtunnel.training.traffic_tasks import Reduced, averaged_traffic, bucketed_traffic, sharded_traffic
 from windtunnel.training.update_tasks import beside_backward, early_gradients, shared_update
 
 _LEAST_GAP = 0.003
@@ -238,6 +239,8 @@ def _lay(asm: Assembly, x: Replicas) -> Laid:
         reduced_by, gathers = sharded_traffic(
             asm, parts, traffic, options, plan, kind, part, row, compute, table, finish, m
         )
+    elif traffic.local is not None:
+        averaged_traffic(asm, traffic, table, finish)
     elif traffic.replicated:
         reduced_by = bucketed_traffic(
             asm, parts, traffic, options, part, row, first_f, reduced, first_task, pieces, table, finish

@@ -13,6 +13,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from windtunnel.exporters import integers
+from windtunnel.exporters.sent import unsent
 from windtunnel.exporters.target import TARGETS, Draft, LaunchTarget, OptionList
 
 if TYPE_CHECKING:
@@ -112,6 +113,7 @@ def _zero(prepared: Prepared, to: _Json) -> None:
             draft.lacks("reshard_after_forward false: stage 3 releases parameters after use")
     if plan.gathered_layers != 2 and plan.zero == 3:
         draft.lacks(f"{plan.gathered_layers} gathered layers at a time")
+    unsent(plan, draft)
     if plan.levels is not None:
         if plan.levels.params_again:
             to.set("zero_optimization.zero_hpz_partition_size", plan.levels.params_again)

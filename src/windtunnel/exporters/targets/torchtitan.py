@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from windtunnel.exporters import integers
+from windtunnel.exporters.sent import unsent
 from windtunnel.exporters.target import TARGETS, Draft, LaunchTarget, OptionList
 from windtunnel.exporters.torchtitan_files import PythonConfig, TomlConfig
 from windtunnel.exporters.wrappers import comment
@@ -306,6 +307,7 @@ def _memory(prepared: Prepared, to: TomlConfig) -> None:
                 draft.lacks(f"offload of {getattr(offload, what):g} of {what}: all of both to host memory, or none")
     if plan.gathered_layers != 2 and plan.zero == 3:
         draft.lacks(f"{plan.gathered_layers} gathered layers at a time")
+    unsent(plan, draft)
     if plan.levels is not None:
         draft.lacks("levels: tensors are sharded over the same ranks")
     if offload.gradients:
