@@ -9,6 +9,7 @@ from windtunnel.network.groups import placement
 from windtunnel.network.model import NetworkModel
 from windtunnel.papers import ClaimResult
 from windtunnel.papers.claims import Measure, Values, load, results, served
+from windtunnel.papers.figures import beside
 from windtunnel.specs.cluster import ClusterRef
 
 TITLE = "MSCCL++ (Shah et al. 2025)"
@@ -24,25 +25,24 @@ def fixed(name: str) -> Any:
     return setting()["fixed"][name]["value"]
 
 
-def speed_ups() -> dict[tuple[str, int, str, int], float]:
-    """(device, nodes, operation, bytes) → vendor's time over the library's."""
+def latencies() -> dict[tuple[str, int, str, int], tuple[float, float]]:
+    """(device, nodes, operation, bytes) → seconds of the vendor's library and with the other laid over it."""
     out = {}
     for device, nodes in fixed("machines"):
         where = catalog.resolve_cluster(ClusterRef(device=device, nodes=nodes, devices_per_node=8))
         net, place = NetworkModel(where), placement(where.num_devices, 1, where.scale_up_domain)
         for operation in fixed("operations"):
             for size in fixed("sizes"):
-                plain, put = (
-                    float(net.collective(operation, size, place, software=software).alone_s)
-                    for software in (None, "mscclpp")
+                out[device, nodes, operation, size] = (
+                    float(net.collective(operation, size, place).alone_s),
+                    float(net.collective(operation, size, place, software="mscclpp").alone_s),
                 )
-                out[device, nodes, operation, size] = plain / put
     return out
 
 
 def collectives(_: Values) -> float:
-    """The largest of them."""
-    return max(speed_ups().values())
+    """The largest speed-up."""
+    return max(plain / put for plain, put in latencies().values())
 
 
 def decoding(values: Values, batch: int) -> Values:
@@ -79,3 +79,13 @@ def measures() -> dict[str, Measure]:
 def run() -> list[ClaimResult]:
     """Speed-ups of collectives, and what is left of them in decoding."""
     return results(setting(), "mscclpp", measures())
+
+
+def plot(_: list[ClaimResult]) -> Any:
+    """All-reduce speed-up over size, one panel a number of nodes, one line a device."""
+    panels: dict[str, dict[str, list[tuple[float, float, float]]]] = {}
+    for (device, nodes, operation, size), (plain, put) in latencies().items():
+        if operation == "all_reduce":
+            lines = panels.setdefault(f"{nodes} x 8", {})
+            lines.setdefault(device, []).append((size / 1024, float("nan"), plain / put))
+    return beside(panels, "all-reduce, KiB", "speed-up", log_x=True)

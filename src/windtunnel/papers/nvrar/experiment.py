@@ -10,7 +10,8 @@ from windtunnel import catalog
 from windtunnel.network.groups import placement
 from windtunnel.network.model import NetworkModel
 from windtunnel.papers import ClaimResult
-from windtunnel.papers.claims import Measure, Values, load, results, served
+from windtunnel.papers.claims import Measure, Values, central, load, results, served
+from windtunnel.papers.figures import beside
 from windtunnel.specs.cluster import ClusterRef
 
 TITLE = "NVRAR (Singhania et al. 2025)"
@@ -38,19 +39,24 @@ def cluster(machine: Values, gpus: int) -> Values:
     }  # fmt: skip
 
 
-def ratios(values: Values) -> list[float]:
-    """NCCL's time over NVRAR's at every size on both machines."""
-    out = []
-    for machine in fixed("machines").values():
+def latencies(values: Values) -> dict[str, list[tuple[float, float, float]]]:
+    """Machine → (bytes, NCCL's seconds, NVRAR's) at every size."""
+    out = {}
+    for name, machine in fixed("machines").items():
         gpus = int(machine["gpus"] * values["gpu_factor"])
         where = catalog.resolve_cluster(ClusterRef.model_validate(cluster(machine, gpus)))
         net, place = NetworkModel(where), placement(gpus, 1, where.scale_up_domain)
-        for size in fixed("sizes"):
-            plain, put = (
-                float(net.collective("all_reduce", size, place, software=s).alone_s) for s in ("nccl", "nvrar")
-            )
-            out.append(plain / put)
+        plain, put = (
+            [float(net.collective("all_reduce", size, place, software=s).alone_s) for size in fixed("sizes")]
+            for s in ("nccl", "nvrar")
+        )
+        out[name] = list(zip(map(float, fixed("sizes")), plain, put, strict=True))
     return out
+
+
+def ratios(values: Values) -> list[float]:
+    """NCCL's time over NVRAR's at every size on both machines."""
+    return [plain / put for points in latencies(values).values() for _, plain, put in points]
 
 
 def latency(values: Values, of: Any = geometric_mean) -> float:
@@ -94,3 +100,14 @@ def measures() -> dict[str, Measure]:
 def run() -> list[ClaimResult]:
     """Ratios of latency, and what is left of them in a batch."""
     return results(setting(), "nvrar", measures())
+
+
+def plot(_: list[ClaimResult]) -> Any:
+    """Latency over size on both machines, NCCL's and NVRAR's."""
+    panels = {}
+    for name, points in latencies(central(setting())).items():
+        panels[f"{name}, {fixed('machines')[name]['gpus']} GPUs"] = {
+            "NCCL": [(size / 1024, float("nan"), plain * 1e6) for size, plain, _ in points],
+            "NVRAR": [(size / 1024, float("nan"), put * 1e6) for size, _, put in points],
+        }
+    return beside(panels, "all-reduce, KiB", "µs", log_x=True)
