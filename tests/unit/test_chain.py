@@ -43,6 +43,15 @@ CASES: dict[str, dict[str, object]] = {
         "training": {"seq_len": 2048, "global_batch": 32, "framework": "deepspeed"},
         "plan": {"zero": 3, "offload": {"optimizer": 1.0, "activations": 0.5}},
     },
+    "offload to drives": {
+        "model": "meta-llama/Llama-3.1-8B",
+        "cluster": {**H100, "storage": {"bytes": "60 TB", "read_bytes_per_s": 8e11, "write_bytes_per_s": 8e11}},
+        "training": {"seq_len": 2048, "global_batch": 64, "framework": "deepspeed"},
+        "plan": {"zero": 3, "mbs": 4, "offload": {
+            "optimizer": 1.0, "params": 1.0, "gradients": 1.0, "activations": 0.1, "tier": "nvme",
+            "update": "beside_backward",
+        }},
+    },
     "split backward": {
         "model": "meta-llama/Llama-3.1-8B", "cluster": {**H100, "power_cap_w": 350},
         "training": {"seq_len": 4096, "global_batch": 32, "framework": "megatron_core"},
@@ -222,3 +231,9 @@ def test_a_board_with_less_power_than_its_generation_is_weighed_too() -> None:
     names = {u.entry.name for u in uncertain_coefficients(x, scenario, chain)}
     own = coefficients("nemo", x.cluster.device).gemm_fraction["bf16"]
     assert ("board_j_per_flop" in names) == (own != gemm.value)
+
+
+def test_links_of_any_stage_are_never_faster_than_their_sheets(built: tuple[Prepared, Scenario, Chain]) -> None:
+    for term in built[2].terms:
+        if term.time_class in ("exposed dp", "exposed offload") and term.sheet is not None and term.work:
+            assert 0.02 < term.rate / term.sheet.value < 1.0 + 1e-9, (term.name, term.rate, term.sheet)

@@ -18,10 +18,23 @@ from windtunnel.specs.device import DeviceSpec
 from windtunnel.specs.scenario import Scenario
 from windtunnel.techniques import applied
 from windtunnel.training.account import breakdown, class_of, last_stage_tasks, passes
-from windtunnel.training.assembly import T_GATHER, T_OFFLOAD, T_OPTIMIZER, T_REDUCE, T_SEND
+from windtunnel.training.assembly import (
+    RATES,
+    S_FROM_HOST,
+    S_HOST,
+    S_READ,
+    S_TO_HOST,
+    S_WRITE,
+    STREAMS,
+    T_GATHER,
+    T_OFFLOAD,
+    T_OPTIMIZER,
+    T_REDUCE,
+    T_SEND,
+)  # fmt: skip
 from windtunnel.training.chain import Chain, Collector, OperatorLine, Sheet, Term
 from windtunnel.training.simulate import Prepared, prepare_at
-from windtunnel.training.tiers import HOST_LINK_FRACTION
+from windtunnel.training.tiers import HOST_LINK_FRACTION, drive_bytes_per_s, host_memory_bytes_per_s
 
 _NO_START: dict[str, Any] = {
     "gemm_floor_s": 0.0, "group_s": 0.0, "attention_floor_s": 0.0, "collective_skew_s": 0.0, "step_overhead_s": 0.0,
@@ -349,12 +362,12 @@ class _Build:
         ):
             ids = rows(kind)
             if len(ids):
-                up, out = (self._work(ids, stage * 4 + rate) for rate in (2, 3))
+                up, out = (self._work(ids, stage * len(RATES) + rate) for rate in (2, 3))
                 outside = out / x.cluster.nic_bytes_per_s_per_device > up / x.cluster.scale_up.bytes_per_s
                 self._traffic("exposed dp", name, outside, out if outside else up, ids, shares)
         copies = rows(T_OFFLOAD)
         if len(copies):
-            self._copies(float(alone[copies].sum()), len(copies), shares)
+            self._offload(copies, shares)
         self._optimizer(stage, float(alone[rows(T_OPTIMIZER)].sum()))
 
     def _crossing(self, sends: Any) -> Any:
@@ -408,27 +421,41 @@ class _Build:
             )
         )
 
-    def _copies(self, busy: float, count: int, shares: dict[str, float]) -> None:
-        device = self.x.cluster.device
-        sheet = device_sheet(device, "pcie_bytes_per_s", device.pcie_bytes_per_s, "B/s", "host link")
-        used = Provenance(
+    def _offload(self, ids: Any, shares: dict[str, float]) -> None:
+        """Copies over the host link, drives, and updates on the host; what is exposed goes to each by its time."""
+        cluster, tasks = self.x.cluster, self.x.program.tasks
+        device, stream = cluster.device, tasks.stream_idx[ids] % len(STREAMS)
+        busy = tasks.alone_s[ids]
+        total, exposed = float(busy.sum()), shares.get("exposed offload", 0.0)
+        payload = Provenance(
             "payload of a host link", HOST_LINK_FRACTION, "assumed", None, "packet headers and flow control", None, ""
         )
-        self.out.add(
-            Term(
-                "exposed offload",
-                "copies to and from the host",
-                sheet,
-                (used,),
-                "",
-                busy * sheet.value * used.value,
-                "B",
-                busy,
-                shares.get("exposed offload", 0.0),
-                count,
-                kernel="copies to and from the host",
-            )
-        )
+        link = device_sheet(device, "pcie_bytes_per_s", device.pcie_bytes_per_s, "B/s", "host link")
+        source = "the node's, shared by its devices" if cluster.storage else "assumed: drives of one device"
+        read, write = (drive_bytes_per_s(cluster, write=w) for w in (False, True))
+        memory = Sheet("host memory", host_memory_bytes_per_s(cluster), "B/s", "one device's share", "assumed")
+        shared = "devices on one link, host memory, cards"
+        for streams, name, sheet, used, rest in (
+            ((S_TO_HOST, S_FROM_HOST), "copies to and from the host", link, (payload,), shared),
+            ((S_READ,), "reads of drives", Sheet("drives, reading", read, "B/s", source, "assumed"), (), ""),
+            ((S_WRITE,), "writes to drives", Sheet("drives, writing", write, "B/s", source, "assumed"), (), ""),
+            ((S_HOST,), "updates on the host", memory, (), "cores, cards"),
+        ):
+            mine = np.isin(stream, streams)
+            seconds = float(busy[mine].sum())
+            if seconds <= 0:
+                continue
+            rate = sheet.value
+            for factor in used:
+                rate *= factor.value
+            if sheet is link:
+                rate /= cluster.devices_per_host_link
+            self.out.add(
+                Term(
+                    "exposed offload", name, sheet, used, rest, seconds * rate, "B", seconds,
+                    exposed * seconds / total, int(mine.sum()), kernel=name,
+                )
+            )  # fmt: skip
 
     def _optimizer(self, stage: int, busy: float) -> None:
         core, ideal = (
