@@ -138,6 +138,17 @@ def test_slower_measurements_make_slower_predictions(tmp_path: Path) -> None:
     assert 1.1 * times[0] < times[1] < 2.0 * times[0]  # nobody measured the optimizer
 
 
+def test_the_fraction_of_the_format_itself_is_read() -> None:
+    device = _device().model_dump(mode="json", exclude_defaults=True) | {"id": "made-up"}
+    products = []
+    for fraction in (0.8, 0.4):
+        device["profile"] = {"coefficients": {"gemm_fraction.fp32": fraction, "gemm_fraction.bf16": 0.6}}
+        result = wt.simulate_training({**_scenario("x"), "cluster": {"device": device, "nodes": 1,
+                                                                     "devices_per_node": 1}})  # fmt: skip
+        products.append(result.breakdown["gemm"])
+    assert 1.7 * products[0] < products[1] <= 2.0 * products[0] * (1 + 1e-9)
+
+
 def test_mistakes_in_a_profile_are_named_together(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write(calibrated(_store(), _device(), FACTS, 1), tmp_path / "mine.yaml")
     data = yaml.safe_load((tmp_path / "mine.yaml").read_text())

@@ -11,6 +11,7 @@ import yaml
 
 from windtunnel.calibration.fit import Fitted, Point, fit
 from windtunnel.calibration.store import Measurement, Store
+from windtunnel.errors import BadInput, Problem
 from windtunnel.specs.cluster import ClusterSpec, ScaleOut
 from windtunnel.specs.device import DeviceSpec, LinkSpec, Profile
 
@@ -147,12 +148,27 @@ def _link(store: Store, device: DeviceSpec) -> LinkSpec:
 
 def write(found: Calibration, path: Path) -> None:
     """The profile as a file that `cluster.device` accepts; what it says of the cluster is filled in as well."""
-    data = found.device.model_dump(mode="json", exclude_none=True, exclude_defaults=True)
-    data = {"id": found.device.id, **data}
+    cluster = None
     if found.link is not None:
-        data["cluster"] = {
+        cluster = {
             "scale_up": found.link.model_dump(mode="json", exclude_defaults=True),
             "devices_per_node": found.ranks, "nodes": 1, "host_memory_bytes": found.device.memory_bytes * found.ranks,
         }  # fmt: skip
-    text = yaml.safe_dump(data, sort_keys=False, width=118, default_flow_style=None)
-    path.write_text(f"# Device profile by `windtunnel calibrate`; in a scenario: cluster.device: {path.name}\n{text}")
+    write_device(found.device, path, cluster)
+
+
+def write_device(device: DeviceSpec, path: Path, cluster: dict[str, Any] | None = None) -> None:
+    """A device with its profile, and what goes with it in `cluster`, as a file that `cluster.device` accepts.
+
+    Raises:
+        BadInput: the file cannot be written.
+    """
+    data = {"id": device.id, **device.model_dump(mode="json", exclude_none=True, exclude_defaults=True)}
+    if cluster is not None:
+        data["cluster"] = cluster
+    text = yaml.safe_dump(data, sort_keys=False, width=118, default_flow_style=None, allow_unicode=True)
+    head = f"# Device profile by `windtunnel calibrate`; in a scenario: cluster.device: {path.name}\n"
+    try:
+        path.write_text(head + text, encoding="utf-8")
+    except OSError as error:
+        raise BadInput(Problem("--out", f"cannot be written: {error.strerror}", str(path))) from None

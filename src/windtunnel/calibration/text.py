@@ -27,6 +27,8 @@ _MEANINGS = {
     "optimizer_fraction": "share of memory bandwidth of fused AdamW",
     "grouped_fraction": "loops over products against one",
     "host_kernel_s": "host time of an operator",
+    "scale_up_scale": "collectives inside the node against the link family's",
+    "scale_out_scale": "collectives between nodes against the link family's",
     "efficiency": "share of the link's rate that collectives reach",
     "hop_s": "latency of a message between ranks",
     "tau_s": "ramp of long messages",
@@ -40,14 +42,20 @@ _MEANINGS = {
 """What a coefficient is, in a few words."""
 
 
-def _table(*titles: str) -> Table:
+def meaning(name: str) -> str:
+    """What a coefficient is, in a few words; empty where nothing short says it."""
+    return _MEANINGS.get(name.partition(".")[0], "")
+
+
+def table(*titles: str) -> Table:
+    """A plain table: the first column to the left, numbers to the right."""
     from rich import box
     from rich.table import Table
 
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
+    out = Table(box=box.SIMPLE_HEAD, show_edge=False, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
     for at, title in enumerate(titles):
-        table.add_column(title, justify="left" if at == 0 else "right", overflow="fold")
-    return table
+        out.add_column(title, justify="left" if at == 0 else "right", overflow="fold")
+    return out
 
 
 def calibration_summary(found: Calibration) -> RenderableType:
@@ -59,7 +67,7 @@ def calibration_summary(found: Calibration) -> RenderableType:
     assert profile is not None
     peaks = ", ".join(f"{name} {rate / 1e12:.3g} TFLOP/s" for name, rate in device.peak_flop_per_s.items())
     head = f"{device.name}: {peaks}; memory {device.memory_bytes_per_s / 1e9:.3g} GB/s; {len(found.points)} cases"
-    rows = _table("coefficient", "value", "standard error", "what it is")
+    rows = table("coefficient", "value", "standard error", "what it is")
     for name, entry in (profile.coefficients | profile.network | profile.serving).items():
         key = name.partition(".")[0]
         if key not in _MEANINGS:
@@ -102,17 +110,17 @@ def measured_summary(found: Measured) -> RenderableType:
     from rich.console import Group
     from rich.text import Text
 
-    table = _table("", "predicted", "measured", "error")
+    times = table("", "predicted", "measured", "error")
     p, run = found.predicted, found.run
-    table.add_row("step time", seconds(p.step_time_s), seconds(found.seconds), f"{100 * found.error:+.1f} %")
+    times.add_row("step time", seconds(p.step_time_s), seconds(found.seconds), f"{100 * found.error:+.1f} %")
     memory = p.peak_memory_allocated_bytes
-    table.add_row("memory allocated", gib(memory), gib(run.peak_bytes), f"{100 * found.memory_error:+.1f} %")
-    classes = _table("class of time, rank 0", "predicted", "measured", "difference")
+    times.add_row("memory allocated", gib(memory), gib(run.peak_bytes), f"{100 * found.memory_error:+.1f} %")
+    classes = table("class of time, rank 0", "predicted", "measured", "difference")
     for name, (expected, measured) in sorted(found.classes().items(), key=lambda x: -abs(x[1][1] - x[1][0])):
         change = f"{'+' if measured >= expected else '−'}{seconds(abs(measured - expected))}"
         classes.add_row(name, seconds(expected), seconds(measured), change)
     spread = f"steps {seconds(min(run.seconds))} to {seconds(max(run.seconds))}, median of {len(run.seconds)}"
-    parts: list[RenderableType] = [Text(f"{p.scenario_name}: {spread}", style="bold"), *_changes(found.changes), table]
+    parts: list[RenderableType] = [Text(f"{p.scenario_name}: {spread}", style="bold"), *_changes(found.changes), times]
     parts += [Text(""), classes, Text(
         "waiting: communication, its peers, pipeline bubbles and the host; measured classes are of one more step under "
         "the profiler, which slows the host", style="dim",
@@ -125,15 +133,15 @@ def decoded_summary(found: Decoded) -> RenderableType:
     from rich.console import Group
     from rich.text import Text
 
-    table = _table("", "predicted", "measured", "error")
-    table.add_row(
+    times = table("", "predicted", "measured", "error")
+    times.add_row(
         "time per token", seconds(found.predicted_tpot_s), seconds(found.tpot_s), f"{100 * found.error:+.1f} %"
     )
-    table.add_row(
+    times.add_row(
         "time of the prompts", seconds(found.predicted_ttft_s), seconds(found.run.prompt_s),
         f"{100 * found.ttft_error:+.1f} %",
     )  # fmt: skip
-    return Group(Text("decoding, a plain loop of forward passes", style="bold"), *_changes(found.changes), table)
+    return Group(Text("decoding, a plain loop of forward passes", style="bold"), *_changes(found.changes), times)
 
 
 def _changes(changes: Sequence[str]) -> list[RenderableType]:

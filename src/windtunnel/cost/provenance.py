@@ -91,7 +91,14 @@ def _provenance(framework: str, device_id: str, generation: str, kind: str) -> d
 
 def provenance(framework: str, device: DeviceSpec) -> dict[str, Provenance]:
     """Every coefficient of a framework on a device by dotted name, found the way `coefficients` finds its value."""
-    return _provenance(framework, device.id, device.generation, device.kind)
+    found = _provenance(framework, device.id, device.generation, device.kind)
+    if device.profile is None:
+        return found
+    own = {
+        name: Provenance(name, e.value, e.grade, e.relative_error, e.source or "profile", None, "profile")
+        for name, e in device.profile.coefficients.items()
+    }
+    return {**found, **own}
 
 
 def weakest(grades: list[str]) -> str:

@@ -279,8 +279,7 @@ class Lowering:
             else:
                 m = m / groups
         fmt = p.recipe.format_of(op)
-        key = "bf16" if fmt in ("fp32", "tf32", "fp16", "bf16") else fmt
-        key = key if key in p.coefficients.gemm_fraction else "bf16"
+        key = fmt if fmt in p.coefficients.gemm_fraction else "bf16"  # files state bf16 for all of two bytes and more
         fraction, names = p.coefficients.gemm_fraction[key], [f"gemm_fraction.{key}"]
         if p.rowwise and fmt == "fp8":
             fraction *= p.coefficients.rowwise_fraction
