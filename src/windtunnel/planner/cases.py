@@ -58,6 +58,10 @@ def question_of(scenario: Scenario, folder: Any = None, lines: SourceLines | Non
     if wanted.target != "training":
         problems.add("search.target", wanted.target, "only training is planned yet")
     _check_axes(wanted, scenario.plan.schedule or "", problems)
+    for item in techniques:
+        if item.technique.decide or item.technique.schedule:
+            rule = "cannot be searched with: its layout or order follows from each plan; pin in `plan` what it chooses"
+            problems.add("techniques", item.technique.id, rule)
     if scenario.plan.gather_per_block:
         problems.add("plan.gather_per_block", True, "is not searched: bounds count a gather a micro-batch")
     if scenario.training is not None and scenario.training.gradients == "zeroth_order":

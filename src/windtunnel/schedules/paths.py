@@ -32,8 +32,8 @@ class Net:
     backward_s: Floats
     hop_s: Floats
     """(nodes, nodes): activations or their gradient, from one node to another."""
-    memory: int
-    """Micro-batches that a node may hold between forward and backward."""
+    memory: int | tuple[int, ...]
+    """Micro-batches that a node may hold between forward and backward; for all alike, or for each."""
 
 
 @dataclass(slots=True)
@@ -129,6 +129,7 @@ def serve(net: Net, paths: Sequence[tuple[int, ...]]) -> Served:
     """
     ready: dict[int, list[tuple[int, float, int, int, int]]] = {n: [] for nodes in net.stages for n in nodes}
     held = dict.fromkeys(ready, 0)
+    most = {n: net.memory if isinstance(net.memory, int) else net.memory[n] for n in ready}
     free = dict.fromkeys(ready, 0.0)
     events: list[tuple[float, int, int, int, int, int]] = []
     out = Served({n: [] for n in ready})
@@ -148,7 +149,7 @@ def serve(net: Net, paths: Sequence[tuple[int, ...]]) -> Served:
         if at < free[node]:
             continue
         waiting = ready[node]
-        pick = next((x for x in sorted(waiting) if x[3] == BACKWARD or held[node] < net.memory), None)
+        pick = next((x for x in sorted(waiting) if x[3] == BACKWARD or held[node] < most[node]), None)
         if pick is None:
             continue
         waiting.remove(pick)

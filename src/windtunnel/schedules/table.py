@@ -61,6 +61,9 @@ class InstructionTable:
     A unit starts when all its inputs are there and hands on its results when it ends: a forward and a backward whose
     exchanges hide behind each other's products, or both halves of an undivided backward."""
 
+    runs: npt.NDArray[np.bool_] | None = None
+    """Parts that each micro-batch runs through, shape (m, depth), the first and the last always; absent: all."""
+
     def __len__(self) -> int:
         return len(self.stage)
 
@@ -68,6 +71,21 @@ class InstructionTable:
     def depth(self) -> int:
         """Parts of one copy of the model."""
         return self.p * self.v // self.copies
+
+    def neighbours(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """Part that comes before and after each part on the way of each micro-batch, shape (p·v, m); −1 at its ends."""
+        parts = np.arange(self.p * self.v, dtype=np.int64)
+        at = parts % self.depth
+        before = np.where(at > 0, parts - 1, -1)[:, None].repeat(self.m, axis=1)
+        after = np.where(at < self.depth - 1, parts + 1, -1)[:, None].repeat(self.m, axis=1)
+        if self.runs is None:
+            return before, after
+        here = np.where(self.runs.T, parts[:, None], -1)  # copies and skips do not go together
+        before[1:] = np.maximum.accumulate(here, axis=0)[:-1]
+        last = np.where(self.runs.T, parts[:, None], self.p * self.v)[::-1]
+        later = np.minimum.accumulate(last, axis=0)[::-1]
+        after[:-1] = np.where(later[1:] < self.p * self.v, later[1:], -1)
+        return before, after
 
     def units(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
         """First and last row of the unit of each row, shape (n,) each."""

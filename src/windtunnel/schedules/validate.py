@@ -34,10 +34,10 @@ def dependencies(table: InstructionTable) -> Rows:
     """
     row = _row_of(table)
     part = _part_of(table)[table.stage, table.chunk]
-    last = table.p * table.v - 1
-    kind, mb, at = table.kind, table.micro_batch, part % table.depth
-    forward = np.where(at > 0, row[F, np.maximum(part - 1, 0), mb], -1)
-    backward = np.where(at < table.depth - 1, row[B, np.minimum(part + 1, last), mb], row[F, part, mb])
+    kind, mb = table.kind, table.micro_batch
+    before, after = (near[part, mb] for near in table.neighbours())
+    forward = np.where(before >= 0, row[F, np.maximum(before, 0), mb], -1)
+    backward = np.where(after >= 0, row[B, np.maximum(after, 0), mb], row[F, part, mb])
     return np.where(kind == F, forward, np.where(kind == B, backward, row[B, part, mb]))
 
 
@@ -80,6 +80,10 @@ def _shape_problems(table: InstructionTable) -> list[str]:
         problems.append(f"{table.copies} copies of the model need a copy for each micro-batch and equal parts")
     elif table.copy_of is not None and m and not 0 <= table.copy_of.min() <= table.copy_of.max() < table.copies:
         problems.append(f"copy_of outside 0 … {table.copies - 1}")
+    if table.runs is not None and (table.copies > 1 or table.runs.shape != (m, table.depth)):
+        problems.append(f"runs is not {m} micro-batches × {table.depth} parts of one model")
+    elif table.runs is not None and not (table.runs[:, 0].all() and table.runs[:, -1].all()):
+        problems.append("a micro-batch skips the first or the last part")
     if table.joined is not None and len(table.joined) != n:
         problems.append("columns have different lengths")
     elif table.joined is not None and n and table.joined[table.stage_ptr[1:] - 1].any():
@@ -108,6 +112,8 @@ def validate(table: InstructionTable) -> list[str]:
     if table.copy_of is not None:
         copy = _part_of(table) // table.depth
         wanted *= (copy[:, :, None, None] == table.copy_of).astype(np.int64)
+    if table.runs is not None:
+        wanted *= table.runs.T[_part_of(table)][:, :, None, :]
     for wrong in np.flatnonzero(count != wanted.reshape(-1))[:5].tolist():
         cell, mb = divmod(wrong, table.m)
         cell, kind = divmod(cell, kinds)

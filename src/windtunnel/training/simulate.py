@@ -308,7 +308,19 @@ def _power_w(x: Prepared, step_s: float) -> float:
 
 def _hardware_flop(x: Prepared) -> float:
     """FLOPs that run in a step, of all devices."""
-    return x.batch.hardware_flop if x.batch else x.parts.hardware_flop * x.plan.m * x.plan.dp
+    if x.batch:
+        return x.batch.hardware_flop
+    return x.parts.hardware_flop * x.plan.m * x.plan.dp * _share_run(x.parts, x.table)
+
+
+def _share_run(parts: Parts, table: InstructionTable) -> float:
+    """Share of a model's FLOPs that micro-batches run which skip parts of it."""
+    if table.runs is None:
+        return 1.0
+    flop = np.array(
+        [sum(n * sum(parts.segment_times[s].flop for s in set(own)) for own, n in use) for use in parts.uses]
+    )
+    return float((flop * table.runs.mean(axis=0)).sum() / flop.sum())
 
 
 def _costs(parts: Parts, table: InstructionTable) -> ScheduleCosts:

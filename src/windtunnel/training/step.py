@@ -208,10 +208,11 @@ def _lay(asm: Assembly, x: Replicas) -> Laid:
 
     begin = first_task[unit_first]
     arrival = last_task[unit_last]  # id of the task after which a row's result is at the next stage
-    hop = _hops(table, part, stage_of, k_total)
+    before, after = (near[part, table.micro_batch] for near in table.neighbours())
+    hop = _hops(table, before, after, stage_of)
     if hop.any():
         send = np.flatnonzero(hop)
-        target = np.where(kind[send] == F, part[send] + 1, part[send] - 1)
+        target = np.where(kind[send] == F, after[send], before[send])
         seconds, up, out = x.hops(stage_of[part[send]], stage_of[target])
         sends = asm.add(
             send * 4096.0 + 4090, table.stage[send], S_PP if options.overlap_p2p else S_COMPUTE, seconds, T_SEND,
@@ -221,13 +222,10 @@ def _lay(asm: Assembly, x: Replicas) -> Laid:
         arrival[send] = sends
     if x.traffic.training.controller is not None:
         begin = dispatch(asm, x.traffic.training.controller, table, begin, last_task)
-    for direction, shift in ((F, -1), (B, 1)):
-        here = np.flatnonzero(kind == direction)
-        source_part = part[here] + shift
-        at = part[here] % depth + shift
-        ok = (at >= 0) & (at < depth)
-        source = row_of[direction, source_part[ok], table.micro_batch[here[ok]]]
-        asm.depend(begin[here[ok]], arrival[source])
+    for direction, origin in ((F, before), (B, after)):
+        here = np.flatnonzero((kind == direction) & (origin >= 0))
+        source = row_of[direction, origin[here], table.micro_batch[here]]
+        asm.depend(begin[here], arrival[source])
     deepest = np.flatnonzero((kind == B) & (part % depth == depth - 1))
     asm.depend(begin[deepest], last_task[unit_last[row_of[F, part[deepest], table.micro_batch[deepest]]]])
 
@@ -327,10 +325,8 @@ def _seen(built: Built, asm: Assembly, x: Laid) -> StepProgram:
     )
 
 
-def _hops(table: InstructionTable, part: Rows, stage_of: Rows, k_total: int) -> npt.NDArray[np.bool_]:
-    """Rows whose result goes to another stage."""
-    forward = (table.kind == F) & (part % table.depth < table.depth - 1)
-    backward = (table.kind == B) & (part % table.depth > 0)
-    target = np.clip(np.where(table.kind == F, part + 1, part - 1), 0, k_total - 1)
-    hops: npt.NDArray[np.bool_] = (forward | backward) & (stage_of[target] != table.stage)
+def _hops(table: InstructionTable, before: Rows, after: Rows, stage_of: Rows) -> npt.NDArray[np.bool_]:
+    """Rows whose result goes to another stage; `before` and `after` are the parts beside each row's."""
+    target = np.where(table.kind == F, after, np.where(table.kind == B, before, -1))
+    hops: npt.NDArray[np.bool_] = (target >= 0) & (stage_of[np.maximum(target, 0)] != table.stage)
     return hops

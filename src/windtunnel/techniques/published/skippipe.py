@@ -1,0 +1,99 @@
+"""SkipPipe: each micro-batch runs through some of the stages; which ones takes turns.
+
+The stages at both ends run every micro-batch and hold fewer layers, so that all are busy alike. What it costs: memory
+of the stages between, which hold more layers; what fewer layers a micro-batch cost in convergence is not predicted.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from windtunnel.schedules.skipping import skipping_table
+from windtunnel.specs.cluster import ClusterSpec
+from windtunnel.specs.model import ModelSpec
+from windtunnel.specs.plan import PlanSpec
+from windtunnel.specs.scenario import Scenario
+from windtunnel.specs.workload import TrainingSpec
+from windtunnel.techniques import REGISTRY
+from windtunnel.techniques.base import Knob, Limits, Paper, ScheduleCase, Technique
+
+
+def skipped(stages: int, ratio: float) -> int:
+    """Stages that a micro-batch skips: the ratio of all, one between always runs."""
+    return min(round(ratio * stages), stages - 3) if stages > 3 else 0
+
+
+def layers_of(depth: int, stages: int, ratio: float) -> tuple[int, ...]:
+    """Layers of each stage with which the ends work as much as the stages between do on average."""
+    inner = stages - 2
+    share = 1.0 - skipped(stages, ratio) / inner
+    end = max(min(round(depth * share / (inner + 2 * share)), (depth - inner) // 2), 0)
+    base, more = divmod(depth - 2 * end, inner)
+    return (end, *(base + (i < more) for i in range(inner)), end)
+
+
+def _decide(
+    plan: PlanSpec, model: ModelSpec, cluster: ClusterSpec, training: TrainingSpec, knobs: dict[str, Any]
+) -> PlanSpec:
+    if not skipped(plan.pp, knobs["ratio"]) or plan.zero == 3:
+        return plan
+    update: dict[str, Any] = {"schedule": "1f1b", "vpp": 1}
+    if plan.stage_layers is None or len(plan.stage_layers) != plan.pp:
+        update["stage_layers"] = layers_of(len(model.layer_kinds()), plan.pp, knobs["ratio"])
+    return plan.model_copy(update=update)
+
+
+def _schedule(case: ScheduleCase, knobs: dict[str, Any]) -> ScheduleCase:
+    number = skipped(case.p, knobs["ratio"])
+    if not number or case.v != 1:
+        return case
+    return replace(case, own=skipping_table(case.p, case.m, number, case.costs))
+
+
+def _applies(scenario: Scenario) -> str | None:
+    if scenario.training is None:
+        return "it acts on training steps"
+    if scenario.plan.zero == 3:
+        return "under ZeRO-3 gathers and reductions go with the first and the last micro-batch of every stage"
+    return None if scenario.plan.pp > 3 else "fewer than four stages leave none to skip"
+
+
+TECHNIQUE = Technique(
+    id="skippipe",
+    family="train-parallel",
+    summary="micro-batches skip stages in turn, the stages at both ends hold fewer layers",
+    paper=Paper(
+        "SkipPipe: Partial and Reordered Pipelining Framework for Training LLMs in Heterogeneous Networks", 2025,
+        "https://arxiv.org/abs/2502.19913", "Blagoev, Chen, Ersoy",
+    ),
+    levels=("plan", "schedule"),
+    status="partial",
+    knobs={"ratio": Knob(1 / 3, 0.0, 0.9, "part of the stages that each micro-batch skips")},
+    edits=(("schedule", "order"),),
+    applies_to=_applies,
+    decide=_decide,
+    schedule=_schedule,
+    saves="work of skipped stages",
+    resource="compute",
+    quality="a micro-batch trains only the layers that it runs through",
+    experiment="skippipe",
+    missing=(
+        "in a scenario: several nodes a stage, stages out of order, links that differ by pair (the experiment has both, "
+        "`schedules.paths`); ZeRO-3; convergence, and nodes that fail"
+    ),
+    limits=Limits(
+        {
+            "model": "gpt3-6.7b",
+            "cluster": {"device": "a100-sxm-80gb", "nodes": 4, "devices_per_node": 8},
+            "training": {"seq_len": 2048, "global_batch": 128, "framework": "megatron_2022"},
+            "plan": {"pp": 8, "mbs": 1},
+        },
+        free={"plan": {"pp": 2}},  # none to skip
+        pays="peak_memory_allocated_bytes",
+        costly_scenario={"plan": {"zero": 0, "recompute": {"policy": "full"}}},
+        repeats_work=True,
+    ),
+)  # fmt: skip
+
+REGISTRY.add(TECHNIQUE.id, TECHNIQUE)
