@@ -79,7 +79,7 @@ TECHNIQUE = Technique(
     quality="a micro-batch trains only the layers that it runs through",
     experiment="skippipe",
     missing=(
-        "in a scenario: several nodes a stage, stages out of order, links that differ by pair (the experiment has both, "
+        "in a scenario: several nodes a stage, stages out of order, unlike links (the experiment has both, "
         "`schedules.paths`); ZeRO-3; convergence, and nodes that fail"
     ),
     limits=Limits(
