@@ -62,6 +62,7 @@ TECHNIQUE = Technique(
     serving=ServingPart(settings=_settings),
     experiment="exflow",
     saves="expert exchange",
+    resource="network",
     limits=Limits(
         scenario={
             "model": MODEL,
