@@ -39,7 +39,8 @@ class Fabric(Spec):
     nodes_per_leaf: Count = 16
     """Nodes below one leaf switch (rail-optimised: below the leaves of one rail group)."""
     spines: Count = 8
-    """Spine switches, each joined to every leaf by one link; `scale_out.oversubscription` sets their rate."""
+    """Spine switches, each joined to every leaf by one link: as fast as the ports of the leaf together, over the spines
+    and over `scale_out.oversubscription`."""
     routing: Literal["spray", "ecmp", "planned", "split"] = "ecmp"
     """spray: every packet may take another spine; ecmp: a flow is hashed onto one; planned: flows are given spines so
     that no link carries more of them than it must; split: as many flows as needed are cut, each piece on one spine."""
