@@ -35,6 +35,8 @@ class Outcome:
     seconds: float
     error: str = ""
     """Why it has no claims; empty where it ran."""
+    cpu_s: float = 0.0
+    """Of its process, whatever else the machine had to do."""
 
     @cached_property
     def title(self) -> str:
@@ -83,7 +85,7 @@ def run_papers(papers: Sequence[str], *, jobs: int = 1, report: Report = lambda 
             report(len(done), len(papers), waiting)
     except KeyboardInterrupt as stop:
         raise Interrupted([done[paper] for paper in papers if paper in done]) from stop
-    _remember(took | {paper: one.seconds for paper, one in done.items() if not one.error})
+    _remember(took | {paper: one.cpu_s for paper, one in done.items() if not one.error})
     return [done[paper] for paper in papers]
 
 
@@ -110,12 +112,12 @@ def _follow() -> None:
 
 def run_one(paper: str) -> Outcome:
     """One paper; whatever goes wrong in it becomes its error."""
-    begun = time.perf_counter()
+    begun, worked = time.perf_counter(), time.process_time()
     try:
         claims, error = tuple(run_paper(paper)), ""
     except Exception as problem:
         claims, error = (), f"{type(problem).__name__}: {' '.join(str(problem).split())}"
-    return Outcome(paper, claims, time.perf_counter() - begun, error)
+    return Outcome(paper, claims, time.perf_counter() - begun, error, time.process_time() - worked)
 
 
 def plotted(paper: str) -> bool:

@@ -56,10 +56,10 @@ def summary(outcomes: Sequence[Outcome]) -> str:
     """Papers in a table, with the tally of all claims."""
     claims = [c for one in outcomes for c in one.claims]
     lines = ["# Claims reproduced", "", f"**{tally(claims, len(outcomes))}.**", "", "[All of them](claims.html).", ""]
-    lines += ["| paper | within | of | seconds |", "|---|---:|---:|---:|"]
+    lines += ["| paper | within | of | seconds | of CPU |", "|---|---:|---:|---:|---:|"]
     for one in outcomes:
         name = f"[{one.title}]({one.paper}.md)" if one.claims else f"{one.paper}: {one.error}"
-        lines.append(f"| {name} | {one.within} | {len(one.claims)} | {one.seconds:.1f} |")
+        lines.append(f"| {name} | {one.within} | {len(one.claims)} | {one.seconds:.1f} | {one.cpu_s:.1f} |")
     return "\n".join(lines)
 
 
