@@ -131,6 +131,8 @@ class Behaviour:
     fp16_grad_bytes: float | None = None
     """The same under fp16 training with loss scaling; absent: `grad_bytes`."""
     grad_buffer_bytes: float = 4.0
+    fp16_grad_buffer_bytes: float | None = None
+    """The same under fp16 training, where gradients stay in the model's own format; absent: `grad_buffer_bytes`."""
     fused_accumulation: bool = True
     """Whether the weight gradient's GEMM adds to the gradient buffer itself; else a kernel of its own does."""
     grads_persist: bool = True
@@ -224,7 +226,8 @@ class Behaviour:
         `can_use_mem_efficient_attention` in PyTorch's `sdp_utils.cpp`; TransformerEngine `get_attention_backend`.
         """
         if precision not in FULL_PRECISION:
-            return self
+            half = self.fp16_grad_buffer_bytes if precision == "fp16" else None
+            return replace(self, grad_buffer_bytes=half) if half else self
         own = self.style == "eager" or self.attention == "sdpa"
         return replace(
             self, element_bytes=4.0, grad_bytes=4.0, grad_buffer_bytes=4.0, state_bytes=8.0, master_bytes=0.0,

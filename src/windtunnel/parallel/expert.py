@@ -56,16 +56,42 @@ def expert_parallel(
                     backward_kernels=0,
                 )  # fmt: skip
         if op.name == "permute":
-            out += [op, *_to_experts(operators, plan, hidden, imbalance)]
+            out += [op, *_masked("dispatch", operators, plan, hidden)]
+            out += _to_experts(operators, plan, hidden, imbalance)
             continue
         if op.name == "unpermute":
-            out += [*_from_experts(operators, plan, hidden, imbalance), op]
+            out += _from_experts(operators, plan, hidden, imbalance)
+            out += [*_masked("combine", operators, plan, hidden), op]
             if plan.expert_tokens == "dropped" and plan.tp > 1:
                 tokens = hidden * op_tokens(operators) * 2.0
                 out.append(_shared("tp_gather_tokens", "all_gather", "", "tp", tokens))
             continue
         out.append(op)
     return out
+
+
+def _masked(step: str, operators: list[Operator], plan: ResolvedPlan, hidden: float) -> list[Operator]:
+    """Dense products of tokens with (token, expert, place) masks, where tokens are put in order by these.
+
+    Every token meets every place of every expert: as many places as routed rows. Backward the mask of the way in learns
+    nothing, the weights of the way back do. Tensor ranks each do all of it, as their tokens are the same.
+
+    Source: DeepSpeed `deepspeed/moe/sharded_moe.py`, `einsum("sec,sm->ecm")` and `einsum("sec,ecm->sm")`, after
+    Lepikhin et al. 2020 (arXiv 2006.16668).
+    """
+    if plan.dispatcher != "einsum":
+        return []
+    tokens = op_tokens(operators)
+    grouped = next(op for op in operators if op.kind == Kind.GROUPED_GEMM)
+    share = plan.etp / plan.tp if plan.expert_tokens == "split" else 1.0
+    places = grouped.m / plan.etp * plan.tp * share
+    m, k = (places, tokens) if step == "dispatch" else (tokens, places)
+    return [
+        Operator(
+            f"expert_{step}", "permute", Kind.GEMM, "full", m=m, n=hidden, k=k, element_bytes=grouped.element_bytes,
+            trainable=step == "combine",
+        )
+    ]  # fmt: skip
 
 
 def op_tokens(operators: list[Operator]) -> float:

@@ -75,7 +75,8 @@ class TrainingSpec(Spec):
     compile: bool | None = None
     fused_cross_entropy: bool | None = None
     cuda_graphs: Literal["none", "attention", "moe", "layer", "full"] | None = None
-    moe_dispatcher: Literal["alltoall", "allgather", "deepep", "hybridep"] | None = None
+    moe_dispatcher: Literal["alltoall", "allgather", "deepep", "hybridep", "einsum"] | None = None
+    """`einsum`: tokens are put in the order of experts by dense products with one-hot masks, then as `alltoall`."""
     fused_permute: bool | None = None
     fused_experts: bool | None = None
     """Experts as one grouped kernel a product with activation and casts in its epilogue; absent means one product an

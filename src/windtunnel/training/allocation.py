@@ -135,7 +135,7 @@ class StageTrace:
             weight_bytes=behaviour.element_bytes,
             split_backward=table.split_backward,
             ring=max(plan.cp // max(a2a, 1), 1),
-            exchanged=plan.ep > 1 and plan.dispatcher == "alltoall",
+            exchanged=plan.ep > 1 and plan.dispatcher in ("alltoall", "einsum"),
             loss=(
                 ("compiled" if plan.fused_loss or behaviour.planned_memory else "eager")
                 if behaviour.eager_loss

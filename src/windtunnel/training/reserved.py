@@ -79,7 +79,7 @@ def communication_buffer_bytes(parts: Parts, plan: ResolvedPlan) -> float:
         total += 2 * peers(parts.mesh.placement("pp"), 1.0)
     if plan.ep > 1 and plan.dispatcher in ("alltoall", "allgather"):
         place = placement(plan.ep, plan.etp, cluster.scale_up_domain)
-        total += peers(place, float(plan.ep)) if plan.dispatcher == "alltoall" else ring(place)
+        total += peers(place, float(plan.ep)) if plan.dispatcher in ("alltoall", "einsum") else ring(place)
     return total
 
 

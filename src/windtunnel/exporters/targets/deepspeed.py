@@ -197,7 +197,7 @@ def _parallel(prepared: Prepared, to: _Json) -> None:
         to.set("expert_parallel.expert_tensor_parallel_size", plan.etp)
         if plan.dispatcher == "deepep":
             to.set("expert_parallel.comm_backend", "deepep")
-        elif plan.dispatcher != "alltoall":
+        elif plan.dispatcher not in ("alltoall", "einsum"):
             draft.lacks(f"expert dispatch by {plan.dispatcher}: all-to-all is used")
         if plan.overlap_moe_a2a:
             draft.lacks("expert all-to-all beside computation")

@@ -200,7 +200,9 @@ def _experts(prepared: Prepared, to: _Arguments) -> None:
         to.add("--moe-flex-dispatcher-backend", plan.dispatcher)
         to.add("--moe-router-dtype", "fp32")
     else:
-        to.add("--moe-token-dispatcher-type", plan.dispatcher)
+        if plan.dispatcher == "einsum":
+            to.draft.lacks("expert dispatch by einsum: tokens are permuted")
+        to.add("--moe-token-dispatcher-type", plan.dispatcher.replace("einsum", "alltoall"))
     if training.fused_permute:
         to.add("--moe-permute-fusion")
     if training.expert_load.imbalance == 1.0 and training.expert_load.loads is None:

@@ -143,7 +143,10 @@ def _model(prepared: Prepared, to: _Settings) -> None:
     to.set("model.moe_router_topk", model.num_experts_per_tok)
     to.set("model.moe_ffn_hidden_size", model.moe_intermediate_size)
     flex = plan.dispatcher in ("deepep", "hybridep")
-    to.set("model.moe_token_dispatcher_type", "flex" if flex else plan.dispatcher)
+    if plan.dispatcher == "einsum":
+        draft.lacks("expert dispatch by einsum: tokens are permuted")
+    named = plan.dispatcher.replace("einsum", "alltoall")
+    to.set("model.moe_token_dispatcher_type", "flex" if flex else named)
     if flex:
         to.set("model.moe_flex_dispatcher_backend", plan.dispatcher)
     if training.fused_permute is not None:

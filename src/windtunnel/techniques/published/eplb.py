@@ -1,8 +1,8 @@
 """Expert load balancing: hot experts get copies, and all are placed so that ranks get as many tokens as each other.
 
 Switches `serving.expert_load.eplb` on. The mechanism is in `cost/expert_load.py`: popularity follows Zipf's law, copies
-and places are chosen XX
-it costs: memory of the copies, their weights read, and moving experts to new places every `step_interval` iterations.
+and places are chosen by these loads. What it costs: memory of the copies, their weights read, and moving experts to new
+places every `step_interval` iterations.
 
 Sources: DeepSeek-AI 2024 (V3 report), section 3.4.1: 32 redundant experts in prefill; deepseek-ai/EPLB; vLLM 0.9,
 `--enable-eplb` with a step interval of 3,000. Placement knows the loads exactly; in truth they are those of the last
