@@ -33,6 +33,14 @@ class Action:
         return {self.name: dict(self.knobs)} if self.knobs else self.name
 
     @property
+    def lossless(self) -> bool:
+        """Whether results stay what they were."""
+        one = self.technique
+        if one is None or not one.quality:
+            return True
+        return bool(one.lossless) and all(self.knobs.get(k, one.knobs[k].default) == v for k, v in one.lossless.items())
+
+    @property
     def words(self) -> str:
         """Name and knobs on one line."""
         return " ".join([self.name, *(f"{k}={_short(v)}" for k, v in self.knobs.items())])
@@ -68,24 +76,44 @@ def techniques(scenario: Scenario, *, serves: bool) -> tuple[list[Action], dict[
         reason = one.idle(serving=serves) or one.applies_to(scenario)
         if one.status == "planned":
             reason = "it is planned, not built"
+        elif not reason and "device" in one.selects:
+            reason = f"it is another platform: compare with --set cluster.device={one.selects['device']}"
         if reason:
             reasons[identity] = reason
-        else:
-            found.append(Action(identity, one))
+            continue
+        found.append(Action(identity, one))
+        if one.quality and one.lossless:
+            found.append(Action(identity, one, dict(one.lossless)))
     return found, reasons
 
 
 def variants(action: Action) -> Iterator[Action]:
-    """The same technique with one knob away from its default: other choices, halves of the way to both ends."""
+    """The same technique with one knob away from its default: other choices, halves of the way to both ends.
+
+    Knobs that decide whether it costs quality stay: with and without are two actions.
+    """
     if action.technique is None:
         return
     tried = 0
     for name, knob in action.technique.knobs.items():
-        for value in _others(knob):
+        for value in _others(knob) if name not in action.technique.lossless else ():
             if tried == VARIANTS:
                 return
             tried += 1
             yield Action(action.name, action.technique, {**action.knobs, name: value})
+
+
+def smaller(action: Action) -> Iterator[Action]:
+    """The same technique with one count smaller, for those that do not divide what they should at their defaults."""
+    if action.technique is None:
+        return
+    for name, knob in action.technique.knobs.items():
+        if not isinstance(knob.default, int) or isinstance(knob.default, bool):
+            continue
+        value = knob.default // 2
+        while value >= 2 and knob.problem(value) is None and value >= knob.default // 8:
+            yield Action(action.name, action.technique, {**action.knobs, name: value})
+            value //= 2
 
 
 def _others(knob: Knob) -> list[Any]:
@@ -93,13 +121,22 @@ def _others(knob: Knob) -> list[Any]:
         return [c for c in knob.choices if c != knob.default]
     if isinstance(knob.default, bool):
         return [not knob.default]
-    if not isinstance(knob.default, (int, float)):
-        return []
-    values = [_between(float(knob.default), end) for end in (knob.low, knob.high) if end is not None]
     if isinstance(knob.default, int):
-        values = [float(round(v)) for v in values]
-    kept = dict.fromkeys(v for v in values if v != knob.default)
-    return [int(v) if isinstance(knob.default, int) else v for v in kept]
+        return _counts(knob)
+    if not isinstance(knob.default, float):
+        return []
+    values = [_between(knob.default, end) for end in (knob.low, knob.high) if end is not None]
+    return list(dict.fromkeys(v for v in values if v != knob.default))
+
+
+def _counts(knob: Knob) -> list[int]:
+    """Half and double where the default is a power of two, which sizes of plans mostly are; else between the ends."""
+    default = int(knob.default)
+    if default > 0 and default & (default - 1) == 0:
+        values = [default // 2, 2 * default]
+    else:
+        values = [round(_between(default, end)) for end in (knob.low, knob.high) if end is not None]
+    return [v for v in dict.fromkeys(values) if v != default and knob.problem(v) is None]
 
 
 def _between(default: float, end: float) -> float:

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from windtunnel.advice.actions import Action, merged
 from windtunnel.advice.objectives import Objective
+from windtunnel.advice.plans import differences
 from windtunnel.errors import BadInput, Infeasible
 from windtunnel.serving.results import ServingResult
 from windtunnel.training.results import TrainingResult, deltas
@@ -53,6 +54,12 @@ class Bench(Protocol):
     def moved(self, result: Any) -> tuple[tuple[str, float, float], ...]:
         """What is otherwise than in the base, the largest change first."""
 
+    def freed(self, result: Any) -> tuple[tuple[str, float, float], ...]:
+        """Kinds of tensors that take more or less memory at the peak than in the base, the largest change first."""
+
+    def replanned(self, result: Any) -> dict[str, tuple[Any, Any]]:
+        """Fields of the resolved plan that are otherwise, with values of both."""
+
     def band(self, result: Any, objective: Objective) -> Band:
         """How sure the ratio of the objective is."""
 
@@ -87,6 +94,20 @@ class TrainingBench:
             for name, change in deltas(before, after).items()
             if abs(change) >= least
         )[:4]
+
+    def freed(self, result: TrainingResult) -> tuple[tuple[str, float, float], ...]:
+        """Kinds of tensors that differ by one per cent of the reserved peak or more."""
+        before, after = self.base.memory.at_peak, result.memory.at_peak
+        least = 0.01 * self.base.peak_memory_reserved_bytes
+        return tuple(
+            (name, float(before.get(name, 0.0)), float(after.get(name, 0.0)))
+            for name, change in deltas(before, after).items()
+            if abs(change) >= least
+        )[:4]
+
+    def replanned(self, result: TrainingResult) -> dict[str, tuple[Any, Any]]:
+        """Fields of the resolved plan that are otherwise."""
+        return differences(self.base.plan, result.plan)
 
     def band(self, result: TrainingResult, objective: Objective) -> Band:
         """Of the ratio of step times, which energy and money follow."""
@@ -134,6 +155,14 @@ class ServingBench:
             if a is not None and b is not None and abs(b - a) > 0.01 * max(abs(a), abs(b)):
                 found.append((title, a, b))
         return tuple(sorted(found, key=lambda x: -abs(x[2] - x[1]) / max(abs(x[1]), abs(x[2]))))[:4]
+
+    def freed(self, result: ServingResult) -> tuple[tuple[str, float, float], ...]:
+        """Caches fill what is left."""
+        return ()
+
+    def replanned(self, result: ServingResult) -> dict[str, tuple[Any, Any]]:
+        """Deployments are settings of engines, not plans."""
+        return {}
 
     def band(self, result: ServingResult, objective: Objective) -> Band:
         """From residuals of measured rows of one model on one device, taken two by two."""

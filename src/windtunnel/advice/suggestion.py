@@ -15,7 +15,7 @@ class Suggestion:
     words: str
     """The same with knobs."""
     kind: str
-    """technique | setting | pair."""
+    """technique | setting (also a technique that is but another plan) | pair."""
     gain: float
     """Relative improvement of the objective: 0.1 is ten per cent faster."""
     low: float
@@ -44,6 +44,23 @@ class Suggestion:
     """Other suggestions that cannot be combined with it."""
     missing: str = ""
     """What is left out of the mechanism."""
+    alike: tuple[str, ...] = ()
+    """Others that come to the very same result here."""
+    replanned: dict[str, tuple[Any, Any]] = field(default_factory=dict)
+    """Fields of the resolved plan that it changes → before, after."""
+    freed: tuple[tuple[str, float, float], ...] = ()
+    """Kinds of tensors → bytes at the peak before, after."""
+    relieves: str = ""
+    """Resource that it relieves."""
+    step_gain: float | None = None
+    """Training, where the objective is memory: relative gain of speed."""
+    papers: tuple[str, ...] = ()
+    """Of its techniques, one line each."""
+
+    @property
+    def lossless(self) -> bool:
+        """Whether results stay what they were."""
+        return not self.quality
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for `--json`."""
@@ -54,5 +71,8 @@ class Suggestion:
             "memory_change_bytes": self.memory_change_bytes,
             "moved": [{"name": n, "before": a, "after": b} for n, a, b in self.moved], "scenario": self.scenario,
             "summary": self.summary, "paper": self.paper, "quality": self.quality, "where": self.where,
-            "conflicts": list(self.conflicts), "missing": self.missing,
+            "conflicts": list(self.conflicts), "missing": self.missing, "alike": list(self.alike),
+            "replanned": {k: {"before": a, "after": b} for k, (a, b) in self.replanned.items()},
+            "freed": [{"name": n, "before": a, "after": b} for n, a, b in self.freed], "relieves": self.relieves,
+            "step_gain": self.step_gain, "papers": list(self.papers),
         }  # fmt: skip

@@ -45,7 +45,7 @@ def advise(
             scenario_source(scenario), overrides=tuple(overrides or ()), objective=objective, pairs=pairs, report=told
         )
     if write is not None:
-        from windtunnel.advice.search import best_scenario
+        from windtunnel.advice.advice import best_scenario
         from windtunnel.specs.loader import dump_scenario, load_scenario
 
         write.write_text(dump_scenario(load_scenario(best_scenario(advice))), encoding="utf-8")

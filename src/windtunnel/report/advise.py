@@ -8,20 +8,24 @@ from windtunnel.report.compare import signed_gib
 from windtunnel.report.quantities import count, gib, percent, seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from rich.console import RenderableType
     from rich.table import Table
 
     from windtunnel.advice import Advice, Suggestion
 
-SHOWN = 10
+SHOWN = {"settings": 5, "suggestions": 8, "pairs": 4, "lossy": 4}
 """Suggestions of a kind that are listed unless all are asked for."""
-_GROUPS = (
-    ("settings", "Settings first: no technique needed"),
+GROUPS = (
+    ("settings", "Settings first: other plans that gain, no technique needed (`windtunnel plan` searches all of them)"),
     ("suggestions", "Techniques"),
     ("pairs", "Two together, where that beats the better one"),
+    ("lossy", "These make another model or another run of it: what that costs in quality is not predicted"),
 )
+_LONG = 150
+"""Characters of a remark on what is not modelled, unless everything is asked for."""
+_NOTHING = "changes nothing that counts here"
 
 
 def figure_text(advice: Advice, value: float) -> str:
@@ -31,24 +35,46 @@ def figure_text(advice: Advice, value: float) -> str:
         return gib(value)
     if name == "step_time_s" or "_s." in name:
         return seconds(value)
-    return f"{value:,.4g} J" if name.endswith("_j") else count(value) if value >= 1000 else f"{value:,.4g}"
+    if name.endswith("_j"):
+        return f"{value:,.4g} J"
+    if name.startswith("cost_"):
+        return f"$ {value:,.4g}"
+    return count(value) if value >= 1000 else f"{value:,.4g}"
 
 
-def gain_text(one: Suggestion) -> str:
-    """Gain with its band."""
+def signed(value: float, digits: int = 1) -> str:
+    """A relative change in per cent."""
+    return f"{100 * value:+.{digits}f}".replace("-", "−") + " %"
+
+
+def gain_text(advice: Advice, one: Suggestion) -> str:
+    """Gain with its band; of memory, energy and money the change of the figure."""
+    ends = [one.gain, one.low, one.high]
+    if not speeds(advice):
+        ends = [1.0 / (1.0 + x) - 1.0 for x in (one.gain, one.high, one.low)]
     if not one.level:
-        return f"{100 * one.gain:+.1f} %"
-    return f"{100 * one.gain:+.1f} %  ({100 * one.low:+.0f} to {100 * one.high:+.0f})"
+        return signed(ends[0])
+    low, high = (signed(end, 0).removesuffix(" %") for end in ends[1:])
+    return f"{signed(ends[0])}  ({low} to {high})"
 
 
-def moved_text(one: Suggestion) -> str:
-    """What is otherwise, from before to after."""
-    return ", ".join(f"{name} {_amount(name, a)} → {_amount(name, b)}" for name, a, b in one.moved[:3])
+def speeds(advice: Advice) -> bool:
+    """Whether a gain is one of speed or rate: else the change of the figure itself says more."""
+    return advice.objective.larger or advice.objective.figure == "step_time_s"
+
+
+def moved_text(advice: Advice, one: Suggestion) -> str:
+    """What is otherwise, from before to after: tensors where memory is what counts, else classes of time."""
+    tensors = [f"{name} {gib(a)} → {gib(b)}" for name, a, b in one.freed[:3]]
+    times = [f"{name} {_amount(name, a)} → {_amount(name, b)}" for name, a, b in one.moved[:3]]
+    if advice.objective.id == "memory":
+        return ", ".join(tensors or times)
+    if not advice.fits:
+        return ", ".join([*tensors[:2], *times[:1]])
+    return ", ".join(times)
 
 
 def _amount(name: str, value: float) -> str:
-    if name.endswith(", s"):
-        return seconds(value)
     if name == "prefix hits":
         return percent(value)
     return count(value) if name in ("output tokens/s", "preemptions", "devices") else seconds(value)
@@ -64,27 +90,65 @@ def head_lines(advice: Advice) -> list[str]:
         lines.append(f"time goes to {', '.join(shown)}")
     elif advice.bottleneck:
         lines.append(f"bound by {advice.bottleneck}")
+    if advice.memory and (not advice.fits or advice.objective.id == "memory"):
+        shown = [f"{name} {gib(size)}" for name, size in advice.memory.items() if size >= 2**28][:5]
+        lines.append(f"memory at the peak goes to {', '.join(shown)}")
     worth = sorted((v, n) for n, v in advice.sensitivities.items() if v < -5e-4)[:3]
     if worth:
-        gains = ", ".join(f"{name} {100 * value:+.1f} %" for value, name in worth)
+        gains = ", ".join(f"{name} {signed(value)}" for value, name in worth)
         lines.append(f"bound by {advice.bottleneck}; step time with 10 % more of a resource: {gains}")
-    return lines
+    return [*lines, *advice.notes]
 
 
-def notes(one: Suggestion) -> list[str]:
+def change_text(one: Suggestion) -> str:
+    """Name, knobs and, of what is but another plan, its fields."""
+    from windtunnel.advice.plans import words
+
+    plan = words(one.replanned) if one.kind == "setting" and one.summary else ""
+    return f"{one.words}: {plan}" if plan else one.words
+
+
+def options_text(one: Suggestion, framework: str, *, everything: bool = False) -> str:
+    """Under which option a framework has it, the user's own first; others only where that has none."""
+    from windtunnel.advice.software import relatives
+
+    own = next((name for name in (framework, *relatives(framework)) if name in one.where), "")
+    if own and not everything:
+        return f"{own}: {one.where[own]}" + ("" if own == framework else f" (nearest to {framework})")
+    order = sorted(one.where, key=lambda name: name != own)
+    told = "; ".join(f"{name}: {one.where[name]}" for name in (order if everything else order[:2]))
+    return f"no option of {framework} is known; {told}" if told and not own else told
+
+
+def notes(advice: Advice, one: Suggestion, *, everything: bool = False) -> list[str]:
     """What a reader should know before switching it on."""
-    out = [one.summary] if one.summary else []
+    out = [one.summary] if one.summary and one.kind != "pair" else []
+    if one.relieves:
+        out.append(f"relieves {one.relieves}")
+    if one.alike:
+        out.append(f"the same result here: {', '.join(one.alike)}")
     if one.where:
-        out.append("in " + "; ".join(f"{name}: {option}" for name, option in one.where.items()))
+        out.append(options_text(one, advice.framework, everything=everything))
     if one.quality:
         out.append(f"quality: {one.quality}")
-    if one.missing:
-        out.append(f"not modelled: {one.missing}")
+    if one.missing and (one.kind != "pair" or everything):
+        out.append(f"not modelled: {one.missing if everything else _cut(one.missing)}")
     if one.conflicts:
         out.append(f"not together with {', '.join(one.conflicts)}")
     if not one.fits:
         out.append("does not fit in memory")
     return out
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _LONG else text[:_LONG].rsplit(" ", 1)[0].rstrip(",;:") + " …"
+
+
+def lost_lines(lost: Mapping[str, str]) -> list[str]:
+    """What does not gain: those that lose, those that only free memory, those that do nothing."""
+    told = [f"{name} ({why})" for name, why in lost.items() if why != _NOTHING]
+    idle = [name for name, why in lost.items() if why == _NOTHING]
+    return [*([", ".join(told)] if told else []), *([f"change nothing that counts: {', '.join(idle)}"] if idle else [])]
 
 
 def summary(advice: Advice, *, everything: bool = False) -> RenderableType:
@@ -94,24 +158,25 @@ def summary(advice: Advice, *, everything: bool = False) -> RenderableType:
 
     head, *rest = head_lines(advice)
     parts: list[RenderableType] = [Text(head, style="bold"), *map(Text, rest)]
-    for name, title in _GROUPS:
+    for name, title in GROUPS:
         found = getattr(advice, name)
         if not found:
             continue
-        listed = found if everything else found[: SHOWN if name != "pairs" else 5]
-        parts += [Text(f"\n{title}", style="bold"), _table(advice, listed), *_notes(listed)]
+        listed = found if everything else found[: SHOWN[name]]
+        parts += [Text(f"\n{title}", style="bold"), _table(advice, listed), *_notes(advice, listed, everything)]
         if len(listed) < len(found):
             parts.append(Text(f"{len(found) - len(listed)} more: --all", style="dim"))
-    if not (advice.suggestions or advice.settings or advice.pairs):
+    every = [one for name, _ in GROUPS for one in getattr(advice, name)]
+    if not every:
         parts.append(Text("\nnothing that was tried gains here"))
-    elif any(not s.told_apart for s in (*advice.suggestions, *advice.settings, *advice.pairs)):
+    elif any(not s.told_apart for s in every):
         parts.append(Text(
             "\n· gains whose band holds 0 cannot be told from none; bands are of measured pairs of plans, a technique "
             "counts as a setting", style="dim",
         ))  # fmt: skip
     if advice.lost:
-        words = ", ".join(f"{name} ({why})" for name, why in advice.lost.items())
-        parts.append(Text.assemble(("\nno gain here: ", "bold"), words))
+        first, *others = lost_lines(advice.lost)
+        parts += [Text.assemble(("\nno gain here: ", "bold"), first), *map(Text, others)]
     if advice.refused:
         words = "; ".join(f"{name}: {why}" for name, why in advice.refused.items())
         parts.append(Text.assemble(("could not be tried: ", "bold"), words))
@@ -132,25 +197,30 @@ def _table(advice: Advice, listed: Sequence[Suggestion]) -> Table:
     table.add_column("change", overflow="fold", ratio=3)
     table.add_column(advice.objective.title, justify="right", no_wrap=True)
     level = next((s.level for s in listed if s.level), 0.0)
-    table.add_column(f"gain ({100 * level:.0f} % band)" if level else "gain", justify="right", no_wrap=True)
-    memory = any(s.memory_change_bytes is not None for s in listed)
+    gain = "gain" if speeds(advice) else "change"
+    table.add_column(f"{gain} ({100 * level:.0f} % band)" if level else gain, justify="right", no_wrap=True)
+    memory = any(s.memory_change_bytes is not None for s in listed) and advice.objective.id != "memory"
+    steps = any(s.step_gain is not None for s in listed)
     if memory:
         table.add_column("memory", justify="right", no_wrap=True)
+    if steps:
+        table.add_column("speed", justify="right", no_wrap=True)
     table.add_column("what moves", overflow="fold", ratio=4)
     for at, one in enumerate(listed, 1):
         change = one.memory_change_bytes
-        cells = [str(at), one.words, figure_text(advice, one.value), gain_text(one)]
-        cells += ([signed_gib(change) if change is not None else ""]) if memory else []
-        table.add_row(*cells, moved_text(one))
+        cells = [str(at), change_text(one), figure_text(advice, one.value), gain_text(advice, one)]
+        cells += [signed_gib(change) if change is not None else ""] if memory else []
+        cells += [signed(one.step_gain) if one.step_gain is not None else ""] if steps else []
+        table.add_row(*cells, moved_text(advice, one))
     return table
 
 
-def _notes(listed: Sequence[Suggestion]) -> list[RenderableType]:
+def _notes(advice: Advice, listed: Sequence[Suggestion], everything: bool) -> list[RenderableType]:
     from rich.padding import Padding
     from rich.text import Text
 
     return [
         Padding(Text(f"{at}: {'. '.join(said)}", style="dim"), (0, 0, 0, 2))
         for at, one in enumerate(listed, 1)
-        if (said := notes(one))
+        if (said := notes(advice, one, everything=everything))
     ]

@@ -172,6 +172,8 @@ class Technique:
     """The same in terms of `limits.RESOURCES`; absent: `saves`, where that is one of them."""
     quality: str = ""
     """What it may cost in accuracy or convergence, which no prediction counts; empty: results stay what they were."""
+    lossless: Mapping[str, Any] = field(default_factory=dict)
+    """Knobs under which results stay what they were, where `quality` speaks of its defaults."""
     where: Mapping[str, str] = field(default_factory=dict)
     """Framework or engine → option under which it has it."""
     limits: Limits | None = None

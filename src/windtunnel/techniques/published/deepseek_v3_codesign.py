@@ -12,6 +12,7 @@ from typing import Any
 from windtunnel.specs.plan import PlanSpec
 from windtunnel.techniques import REGISTRY
 from windtunnel.techniques.base import Knob, Paper, Technique
+from windtunnel.techniques.models import without_experts
 
 
 def _plan(plan: PlanSpec, knobs: dict[str, Any]) -> PlanSpec:
@@ -29,6 +30,7 @@ TECHNIQUE = Technique(
         "Zhao and others",
         "ISCA 2025",
     ),
+    applies_to=without_experts,
     levels=("plan",),
     status="partial",
     knobs={"nodes": Knob(4, 1, 64, "most nodes that a token's experts lie on")},

@@ -14,6 +14,7 @@ from windtunnel.specs.plan import PlanSpec
 from windtunnel.specs.scenario import Scenario
 from windtunnel.techniques import REGISTRY
 from windtunnel.techniques.base import Knob, Limits, Paper, Technique
+from windtunnel.techniques.models import without_experts
 
 MODEL = {
     "name": "GPT 6.7B x 16 experts", "family": "moe", "hidden_size": 4096, "num_hidden_layers": 32, "vocab_size": 50257,
@@ -31,7 +32,7 @@ def _plan(plan: PlanSpec, knobs: dict[str, Any]) -> PlanSpec:
 
 
 def _applies(scenario: Scenario) -> str | None:
-    return "plan.tp is 1: no rank has another's tokens" if scenario.plan.tp == 1 else None
+    return "plan.tp is 1: no rank has another's tokens" if scenario.plan.tp == 1 else without_experts(scenario)
 
 
 TECHNIQUE = Technique(

@@ -11,6 +11,7 @@ from typing import Any
 from windtunnel.specs.plan import PlanSpec
 from windtunnel.techniques import REGISTRY
 from windtunnel.techniques.base import Knob, Limits, Paper, Technique
+from windtunnel.techniques.models import without_linear_attention
 
 TNL_1B = {
     "name": "TransNormerLLM 1B", "family": "linear_attention", "hidden_size": 2048, "num_hidden_layers": 16,
@@ -40,6 +41,7 @@ TECHNIQUE = Technique(
     status="partial",
     knobs={"degree": Knob(4, 2, 1024, "ranks of a sequence; 2 · degree divides its length")},
     edits=(("plan", "cp"),),
+    applies_to=without_linear_attention,
     plan=_plan,
     saves="activations",
     resource="memory",

@@ -14,6 +14,7 @@ from windtunnel.program.segment import COMPUTE, Launch, Segment
 from windtunnel.specs.cluster import ClusterSpec
 from windtunnel.techniques import REGISTRY
 from windtunnel.techniques.base import Knob, Limits, Paper, Technique
+from windtunnel.techniques.models import without_experts
 from windtunnel.techniques.published.deepspeed_ted import MODEL
 
 PASSES = 5.0
@@ -69,6 +70,7 @@ TECHNIQUE = Technique(
         "Nie and others",
         "NeurIPS 2024",
     ),
+    applies_to=without_experts,
     levels=("segment",),
     status="partial",
     knobs={

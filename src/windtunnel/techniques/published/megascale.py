@@ -84,6 +84,7 @@ TECHNIQUE = Technique(
     workload=_workload,
     saves="scale-up",
     quality="parallel blocks and windows are another model, a larger batch another optimizer",
+    lossless={"parallel_block": False},
     experiment="megascale",
     missing="failures, restarts and stragglers, initialisation, hash conflicts and congestion of the network",
     limits=Limits(
