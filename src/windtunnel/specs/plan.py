@@ -72,8 +72,8 @@ class Offload(Spec):
     stripe: bool = True
     """Whether tensors on CXL cards lie on all of them; else each device uses one card."""
     prefetch_layers: Count = 2
-    """Layers from one use to the next whose copies may come in ahead: copying begins when the layer so many before
-    its own has run."""
+    """Layers that have room on the device at a time: copying begins when the layer so many before its own has run
+    (1: nothing ahead, 2: the next layer while one runs)."""
     pinned_bytes: Bytes = 0.0
     """Staging buffers in host memory, per device."""
     update: Literal["pipelined", "in_turn", "beside_backward"] = "pipelined"

@@ -235,7 +235,7 @@ def static_memory(
     late_here = np.bincount(stage_of, weights=late, minlength=p)
     consumed = away.update == "beside_backward" and away.optimizer == 1.0 and plan.m == 1
     if consumed:  # each piece is used up as it arrives
-        held_there = np.full(p, (away.prefetch_layers + 1.0) * parts.layer_params * element / group)
+        held_there = np.full(p, float(away.prefetch_layers) * parts.layer_params * element / group)
     else:
         held_there = held + late_here
     elsewhere = {
@@ -248,7 +248,7 @@ def static_memory(
         "gradients": held * (1.0 - away.gradients),
         "optimizer": states * (1.0 - away.optimizer),
     }
-    in_use = (away.prefetch_layers + 1.0) * parts.layer_params * element
+    in_use = float(away.prefetch_layers) * parts.layer_params * element
     if away.gradients:  # what computation writes while the pieces before are on their way
         out["gradients on their way"] = np.full(p, in_use / (group if zero >= 2 else 1) * away.gradients)
     if away.params and zero < 3:  # layers that are in use or come in ahead

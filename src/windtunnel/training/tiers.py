@@ -22,6 +22,13 @@ CORE_PARAMS_PER_S = 5e8
 2 to 2.5 GHz. Prior from instruction tables, within a factor of two; memory is what limits most servers."""
 
 
+SYSTEM_BYTES = 4e9
+"""Host memory of a node that the operating system and its services hold. Prior, within a factor of two."""
+PROCESS_BYTES = 3e9
+"""Host memory of a device's process: interpreter, libraries and context (2 to 4 GB resident with PyTorch and CUDA 11 or
+12). Prior, within a factor of 1.5."""
+
+
 def host_memory_bytes_per_s(cluster: ClusterSpec) -> float:
     """One device's share of the rate of host memory, for updates."""
     return (cluster.host_memory_bytes_per_s or HOST_MEMORY_BYTES_PER_S) / cluster.devices_per_node
@@ -73,4 +80,4 @@ def capacity_bytes(tier: Tier, cluster: ClusterSpec) -> float:
         return math.inf if cluster.storage is None else cluster.storage.bytes / cluster.devices_per_node
     if tier == "cxl":
         return 0.0 if cluster.cxl is None else cluster.cxl.cards * cluster.cxl.bytes / cluster.devices_per_node
-    return cluster.host_memory_bytes / cluster.devices_per_node
+    return max((cluster.host_memory_bytes - SYSTEM_BYTES) / cluster.devices_per_node - PROCESS_BYTES, 0.0)

@@ -51,14 +51,14 @@ def scenario(size: str, batch: int, values: Values, technique: Values) -> Values
 def fuyou(size: str, batch: int, share: float, values: Values) -> Simulated:
     """Fuyou with a share of the layers swapped."""
     layers = fixed("models")[size][0]
-    knobs = {"recomputed_layers": round(layers * (1.0 - share)), "prefetch_layers": 1}
+    knobs = {"recomputed_layers": round(layers * (1.0 - share)), "prefetch_layers": 2}
     return simulated(scenario(size, batch, values, {"fuyou": knobs}))
 
 
 def zero_infinity(size: str, batch: int, values: Values) -> Simulated:
     """ZeRO-Infinity: weights and state on drives, gradients and checkpoints in host memory."""
     knobs = {
-        "params": "nvme", "optimizer": "nvme", "gradients": "host", "activations": "host", "prefetch_layers": 1,
+        "params": "nvme", "optimizer": "nvme", "gradients": "host", "activations": "host", "prefetch_layers": 2,
         "pinned_gb": values["pinned_gb"], "pipelined": values["zero_update"] == "pipelined",
     }  # fmt: skip
     return simulated(scenario(size, batch, values, {"zero-infinity": knobs}))

@@ -74,7 +74,7 @@ def gpus_without(_: Values) -> float:
 
 def on_one_node(values: Values) -> float:
     """Whether one node with drives holds the model."""
-    knobs = {"params": "nvme", "gradients": "nvme", "optimizer": "nvme", "activations": "host", "prefetch_layers": 1}
+    knobs = {"params": "nvme", "gradients": "nvme", "optimizer": "nvme", "activations": "host", "prefetch_layers": 2}
     return float(simulated(scenario(1, values["tp"], 1, [{"zero-infinity": knobs}])).fits)
 
 

@@ -45,7 +45,7 @@ TECHNIQUE = Technique(
     knobs={
         "slices": Knob(True, doc="each device pulls its part of a layer over its own link"),
         "apart": Knob(True, doc="the two passes run on two replicas, which share their sequences"),
-        "prefetch_layers": Knob(2, 1, 64, "layers that may come in ahead"),
+        "prefetch_layers": Knob(2, 1, 64, "layers with room on the device: 2 is one ahead"),
     },
     edits=(("plan", "shard"), ("plan", "offload"), ("plan", "perturbations")),
     applies_to=applies,

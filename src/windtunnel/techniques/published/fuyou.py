@@ -63,7 +63,7 @@ TECHNIQUE = Technique(
     knobs={
         "recomputed_layers": Knob(None, 0, 10_000, "layers that are recomputed, the others are swapped; absent: as is"),
         "activations": Knob("nvme", doc="where swapped activations go", choices=("host", "nvme")),
-        "prefetch_layers": Knob(2, 1, 64, "layers that may come in ahead"),
+        "prefetch_layers": Knob(2, 1, 64, "layers with room on the device: 2 is one ahead"),
     },
     edits=(("plan", "offload"), ("plan", "recompute")),
     applies_to=applies,

@@ -33,7 +33,7 @@ TECHNIQUE = Technique(
     status="partial",
     knobs={
         "share": Knob(1.0, 0.0, 1.0, "of activations that leave"),
-        "prefetch_layers": Knob(2, 1, 64, "layers that are read ahead"),
+        "prefetch_layers": Knob(2, 1, 64, "layers with room on the device: 2 is one ahead"),
     },
     edits=(("plan", "activations"),),
     after=("zero-infinity", "fuyou", "cxl-offload"),

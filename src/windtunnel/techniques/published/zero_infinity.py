@@ -60,7 +60,7 @@ TECHNIQUE = Technique(
         "gradients": Knob("host", doc="where gradients are added up", choices=TIERS),
         "optimizer": Knob("host", doc="where optimizer state lives and is updated", choices=TIERS),
         "activations": Knob("device", doc="where what backward needs is kept", choices=TIERS),
-        "prefetch_layers": Knob(2, 1, 64, "layers whose slices may come in ahead"),
+        "prefetch_layers": Knob(2, 1, 64, "layers with room on the device: 2 is one ahead"),
         "pinned_gb": Knob(0.0, 0.0, 1e4, "staging buffers in host memory, GB a device"),
         "pipelined": Knob(True, doc="reads, updates and writes of groups run beside one another"),
     },
