@@ -66,6 +66,7 @@ TECHNIQUE = Technique(
     applies_to=applies,
     decide=_decide,
     saves="imbalance",
+    experiment="cephalo",
     missing="shards of unlike sizes over all groups (each shards its own copy); a micro-batch size for each group",
     limits=Limits(
         MIXED,

@@ -49,6 +49,7 @@ TECHNIQUE = Technique(
     applies_to=_applies,
     plan=_plan,
     saves="memory",
+    experiment="pangu_alpha",
     missing="its planner (sizes are knobs); the Ascend 910 of the paper is not in the catalogue, its successors are",
     limits=Limits(
         {

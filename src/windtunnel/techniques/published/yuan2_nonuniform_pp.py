@@ -43,7 +43,8 @@ TECHNIQUE = Technique(
     plan=_plan,
     saves="scale-up",
     where={"megatron_core": "--account-for-embedding-in-pipeline-split, --account-for-loss-in-pipeline-split"},
-    missing="its loss computed in blocks; the abstract has no figure to test, so there is no experiment",
+    experiment="yuan2_nonuniform_pp",
+    missing="its loss computed in blocks; filters before attention",
     limits=Limits(
         {
             "model": "gpt3-6.7b",

@@ -1,0 +1,53 @@
+"""Balanced shares of a batch on two kinds of devices against an even split."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from windtunnel.papers import ClaimResult, claims
+from windtunnel.papers.claims import Measure, Values, results, simulated
+
+TITLE = "Cephalo (Guo et al. 2024)"
+
+
+def setting() -> Values:
+    """The settings and claims, as written in `setting.yaml`."""
+    return claims.load(__package__ or "windtunnel.papers.cephalo")
+
+
+def fixed(name: str) -> Any:
+    """A fixed value."""
+    return setting()["fixed"][name]["value"]
+
+
+def step_s(values: Values, *, own: bool, alike: bool) -> float:
+    """Seconds of a step."""
+    devices = [fixed("fast"), fixed("fast") if alike else values["slow"]]
+    step: Values = {
+        "model": values["model"],
+        "cluster": {
+            "groups": [{"device": x, "nodes": 1, "devices_per_node": fixed("devices_per_node")} for x in devices],
+            "between": {"nics_per_node": 1, "nic_bytes_per_s": f"{values['nic_gbit']} Gb/s"},
+        },
+        "training": {
+            "seq_len": fixed("seq_len"), "global_batch": values["batch"], "framework": fixed("framework"),
+            "precision": fixed("precision"),
+        },
+        "plan": {"mbs": 1, "zero": 3},
+    }  # fmt: skip
+    return simulated(step | {"techniques": ["cephalo"]} if own else step).step_time_s
+
+
+def gain(values: Values, *, alike: bool = False) -> float:
+    """Throughput over an even split."""
+    return step_s(values, own=False, alike=alike) / step_s(values, own=True, alike=alike)
+
+
+def measures() -> dict[str, Measure]:
+    """Claim → how it is measured, in the order of the table."""
+    return {"even": gain, "alike": lambda v: gain(v, alike=True) / gain(v)}
+
+
+def run() -> list[ClaimResult]:
+    """Gain on unlike devices, and its absence on like ones."""
+    return results(setting(), "cephalo", measures())
