@@ -1,23 +1,21 @@
 """Micro-batches of groups of unlike devices, so that the slowest group is done first: `batch_shares: balanced`.
 
-Each group's share follows what one micro-batch takes on its slowest stage, from the same parts that the step runs; the
-bubble is the same number of passes for all.
+Each group's share follows what further micro-batches take where it trains alone, gathers and reductions of each
+included; the ramp of a pipeline is the same number of passes for all.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-import numpy as np
-
 from windtunnel.errors import ProblemList
-from windtunnel.specs.cluster import MixedCluster
+from windtunnel.specs.cluster import ClusterSpec, MixedCluster
 from windtunnel.specs.model import ModelSpec
 from windtunnel.specs.plan import PlanSpec
 from windtunnel.specs.workload import TrainingSpec
 from windtunnel.techniques.base import Applied
 from windtunnel.training.known import Known
-from windtunnel.training.simulate import clock_of, resolve_step
+from windtunnel.training.simulate import clock_of, prepare_at, step_time
 
 _MOST = 200_000
 """Splits that are looked at."""
@@ -40,7 +38,7 @@ def balanced_shares(
     """The split whose slowest group takes least; None where none makes the batch.
 
     Args:
-        seconds: of one micro-batch on a group's slowest stage.
+        seconds: of one further micro-batch of each group.
         replicas: of each group.
         quanta: micro-batches of all replicas together.
         stages: of the pipeline, whose ramp every group pays.
@@ -54,6 +52,17 @@ def balanced_shares(
         if best is None or key < best[0]:
             best = key, split
     return best[1] if best else None
+
+
+def _step_s(
+    model: ModelSpec, group: ClusterSpec, training: TrainingSpec, plan: PlanSpec, techniques: tuple[Applied, ...],
+    problems: ProblemList, overrides: dict[str, object] | None, known: Known | None, replicas: int, rounds: int,
+) -> float:  # fmt: skip
+    """Seconds of a group that trains alone, `rounds` times as many micro-batches as stages."""
+    part = training.model_copy(update={"global_batch": replicas * rounds * plan.pp * plan.mbs})
+    own = plan.model_copy(update={"dp": replicas, "batch_shares": None})
+    clock = clock_of(group, training, overrides)
+    return step_time(prepare_at(model, group, part, own, techniques, problems, overrides, clock, known))
 
 
 def with_balanced_shares(
@@ -71,15 +80,9 @@ def with_balanced_shares(
         return plan.model_copy(update={"batch_shares": None})  # what is wrong with it is said as for equal shares
     seconds = []
     for group, number in zip(cluster.groups, replicas, strict=True):
-        part = training.model_copy(update={"global_batch": number * plan.pp * plan.mbs})
-        own = plan.model_copy(update={"dp": number, "batch_shares": None})
-        step = resolve_step(
-            model, group, part, own, techniques, problems, coefficient_overrides=overrides,
-            clock=clock_of(group, training, overrides), known=known,
-            spread=cluster.num_devices > cluster.scale_up_domain,
-        )  # fmt: skip
-        stage_of = step.table.placement[:, 0].astype(np.int64)
-        seconds.append(float(np.bincount(stage_of, weights=step.parts.seconds.sum(axis=0)).max()))
+        args = (model, group, training, plan, techniques, problems, overrides, known, number)
+        once, twice = (_step_s(*args, rounds) for rounds in (1, 2))
+        seconds.append(max(twice - once, 1e-12) / plan.pp)
     shares = balanced_shares(seconds, replicas, training.global_batch // plan.mbs, plan.pp)
     if shares is None:
         rule = f"finds no whole micro-batches for {' and '.join(map(str, replicas))} replicas; change the batch or mbs"

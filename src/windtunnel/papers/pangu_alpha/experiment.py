@@ -44,7 +44,7 @@ def share(values: Values, **left_out: Any) -> float:
         "plan": {"mbs": values["mbs"], "zero": 0},
         "techniques": [{"pangu-alpha": knobs}],
     }  # fmt: skip
-    return simulated(step).reserved_bytes / memory
+    return float(simulated(step).reserved_bytes / memory)
 
 
 def without_one(values: Values) -> float:
