@@ -26,6 +26,8 @@ LOOKUPS = {
     "provenance.weakest",
     "coefficients.lineage",
     "coefficients.resolve",
+    "coefficients.profile_names",
+    "coefficients.with_profile",
     "pooled.keys",
 }
 
