@@ -81,6 +81,7 @@ TECHNIQUE = Technique(
     edits=(("segment", "expert exchange"),),
     segment=_segment,
     saves="rows of experts",
+    resource="network",
     experiment="lsh_moe",
     missing="how many tokens fall into one cluster (a knob, not drawn from activations) and what approximation costs",
     limits=Limits(
