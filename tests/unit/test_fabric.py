@@ -9,7 +9,7 @@ import pytest
 
 from windtunnel import catalog
 from windtunnel.errors import BadInput
-from windtunnel.network.fabric import everyone, neighbours, topology_of
+from windtunnel.network.fabric import exchanges, members, slow_down, topology_of
 from windtunnel.network.flows import max_min, placed, ring_steps, total_s
 from windtunnel.network.groups import placement
 from windtunnel.network.model import NetworkModel
@@ -116,10 +116,28 @@ def test_a_mesh_has_no_way_round() -> None:
 
 
 def test_groups_are_laid_side_by_side() -> None:
-    src, dst = neighbours(8, 4, 2)
+    groups = members(8, 4, 2)
+    assert groups.tolist() == [[0, 2, 4, 6], [1, 3, 5, 7]]
+    ((src, dst, _),) = exchanges(groups, "ring")
     assert dict(zip(src.tolist(), dst.tolist(), strict=True)) == {0: 2, 2: 4, 4: 6, 6: 0, 1: 3, 3: 5, 5: 7, 7: 1}
-    a, b = everyone(8, 4, 2)
-    assert len(a) == 8 * 3 and set(((b - a) % 2).tolist()) == {0}
+    ((src, dst, _),) = exchanges(groups, "pairs")
+    assert len(src) == 8 * 3 and set(((dst - src) % 2).tolist()) == {0}
+    ((src, dst, _),) = exchanges(groups, "tree")
+    assert len(src) == 2 * 2 * 3 * 2, "two groups, two trees of three edges, up and down"
+    doubling = exchanges(members(8, 8, 1), "doubling")
+    assert [set(np.abs(dst - src).tolist()) for src, dst, _ in doubling] == [{1}, {2}, {4}]
+    assert [share for *_, share in exchanges(members(8, 8, 1), "halving")] == [0.5, 0.25, 0.125]
+
+
+def test_who_sends_to_whom_decides_what_thin_uplinks_cost() -> None:
+    thin = cluster(oversubscription=4.0, routing="spray", nodes_per_leaf=4)
+    factor = {
+        name: float(slow_down(thin, np.float64(32), np.float64(8), name)[0])
+        for name in ("ring", "tree", "halving_doubling", "nvrar", "all_to_all")
+    }
+    assert factor["ring"] == 1.0, "one node in four sends to another leaf"
+    assert 1.0 <= factor["tree"] < factor["nvrar"]
+    assert factor["halving_doubling"] < factor["nvrar"] < factor["all_to_all"] <= 4.0
 
 
 def test_a_ring_placed_across_leaves_meets_itself() -> None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from windtunnel.network import fabric, nccl
+from windtunnel.network import nccl
 from windtunnel.network.coefficients import PROTOCOLS, NetworkCoefficients
 from windtunnel.network.collectives.base import Traffic
 from windtunnel.network.groups import GroupPlacement
@@ -123,10 +123,10 @@ def oversubscription(cluster: ClusterSpec, place: GroupPlacement, op: str, leaf_
 
     A chain (ring, tree) of neighbouring domains crosses a leaf's uplinks once per group that passes through it:
     `stride` interleaved groups of domains out of `leaf_domains` load them. An all-to-all sends the part (k −
-    k_leaf)/(k − 1) of its traffic up. An explicit fabric is asked link by link.
+    k_leaf)/(k − 1) of its traffic up. An explicit fabric is asked link by link, algorithm by algorithm (`fabric`).
     """
     if cluster.scale_out.fabric is not None:
-        return fabric.slow_down(cluster, place.num_domains, place.stride, op)[0]
+        return np.ones_like(place.num_domains)
     thin = cluster.scale_out.oversubscription
     k = place.num_domains
     if thin <= 1.0:

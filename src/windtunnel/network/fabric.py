@@ -11,6 +11,7 @@ from functools import lru_cache
 
 import numpy as np
 
+from windtunnel.network.flows import double_tree
 from windtunnel.network.routing import busiest_s, route
 from windtunnel.network.topology import Dragonfly, FatTree, Floats, Ids, Topology, TorusGraph, TwoLevel
 from windtunnel.specs.cluster import ClusterSpec, Fabric, ScaleOut
@@ -79,75 +80,101 @@ def _capacity(out: ScaleOut, topology: Topology) -> Floats:
     return rate
 
 
-def neighbours(domains: int, size: int, stride: int) -> tuple[Ids, Ids]:
-    """(sending, receiving) domain of every flow of rings of `size` domains a stride apart, all groups at once."""
+PATTERNS = {
+    "tree": "tree", "nvls_tree": "tree", "halving_doubling": "halving", "nvrar": "doubling", "pat": "doubling",
+    "all_to_all": "pairs", "direct": "pairs", "one_shot": "pairs", "put_one_shot": "pairs", "put_two_shot": "pairs",
+    "put_hierarchical": "pairs", "put_switch": "pairs",
+}  # fmt: skip
+"""Algorithm → who sends to whom between domains; every other one sends along a ring."""
+
+
+def members(domains: int, size: int, stride: int) -> Ids:
+    """Domains of every group, `size` of them a stride apart, as many as there is room for. Shape (groups, size)."""
+    if size * stride > domains:  # a group that wraps round: one over all
+        stride, size = 1, min(size, domains)
     block = size * stride
-    if block > domains:  # a group that wraps round: one ring over all
-        stride, block = 1, min(size, domains)
-        size = block
-    at = np.arange(domains // block * block, dtype=np.int64)
-    member, inside = at % block // stride, at % block % stride
-    return at, at // block * block + (member + 1) % size * stride + inside
+    first = np.arange(domains // block)[:, None] * block + np.arange(stride)
+    return (first.reshape(-1, 1) + np.arange(size) * stride).astype(np.int64)
 
 
-def everyone(domains: int, size: int, stride: int) -> tuple[Ids, Ids]:
-    """The same for all pairs inside each group."""
-    src, dst = neighbours(domains, size, stride)
-    hops, froms, to = min(size, len(src)), [], src
-    step = dict(zip(src.tolist(), dst.tolist(), strict=True))
-    for _ in range(hops - 1):
-        to = np.array([step[x] for x in to.tolist()], np.int64)
-        froms.append(to)
-    return np.tile(src, hops - 1), np.concatenate(froms) if froms else src[:0]
+def exchanges(groups: Ids, pattern: str) -> list[tuple[Ids, Ids, float]]:
+    """Steps of (sending domain, receiving domain, bytes relative to the other steps).
+
+    Args:
+        groups: Of `members`.
+        pattern: ring, pairs, tree (both trees' flows at once), halving or doubling.
+    """
+    size = groups.shape[1]
+    if size < 2:
+        return []
+    if pattern == "ring":
+        return [(groups.ravel(), np.roll(groups, -1, axis=1).ravel(), 1.0)]
+    if pattern == "pairs":
+        i, j = np.nonzero(~np.eye(size, dtype=bool))
+        return [(groups[:, i].ravel(), groups[:, j].ravel(), 1.0)]
+    if pattern == "tree":
+        child = [np.flatnonzero(parent >= 0) for parent in double_tree(size)]
+        above = [parent[c] for parent, c in zip(double_tree(size), child, strict=True)]
+        i, j = np.concatenate([*child, *above]), np.concatenate([*above, *child])
+        return [(groups[:, i].ravel(), groups[:, j].ravel(), 1.0)]
+    out, distance = [], 1
+    while distance < size:
+        i = np.flatnonzero(np.arange(size) ^ distance < size)
+        share = 1.0 if pattern == "doubling" else 0.5 / distance
+        out.append((groups[:, i].ravel(), groups[:, i ^ distance].ravel(), share))
+        distance *= 2
+    return out
 
 
 @lru_cache(maxsize=4096)
 def _slow_down(
-    out: ScaleOut, domains: int, ports: int, nodes: float, size: int, stride: int, pairwise: bool
+    out: ScaleOut, domains: int, ports: int, nodes: float, size: int, stride: int, pattern: str
 ) -> tuple[float, int]:
     """(factor on the time of the ports, messages beyond one that the busiest flow is cut into)."""
-    topology, fabric = _topology(out, domains, ports, nodes), out.fabric or Fabric()
-    src, dst = (everyone if pairwise else neighbours)(domains, size, stride)
-    if not len(src) or size < 2:
-        return 1.0, 0
-    cuts, per_port = 0, fabric.flows_per_port
+    topology = _topology(out, domains, ports, nodes)
+    busy, alone, most = 0.0, 0.0, 0
+    for src, dst, share in exchanges(members(domains, size, stride), pattern):
+        seconds, cuts = _busy_s(out, topology, ports, src, dst)
+        busy, most = busy + share * seconds, max(most, cuts)
+        alone += share * float(max(np.bincount(src).max(), np.bincount(dst).max())) / out.nic_bytes_per_s
+    return (max(busy / alone, 1.0), most) if alone else (1.0, 0)
+
+
+def _busy_s(out: ScaleOut, topology: Topology, ports: int, src: Ids, dst: Ids) -> tuple[float, int]:
+    """Seconds of the busiest link when every port of a domain sends one unit for each of its flows; further pieces."""
+    fabric = out.fabric or Fabric()
     if isinstance(topology, TorusGraph):  # a node's links are its ports
-        busy = busiest_s(topology.routes(src, dst), np.full(len(src), 1.0), topology.capacity)
-        return max(float(busy * out.nic_bytes_per_s * ports / np.bincount(src).max()), 1.0), 0
+        return busiest_s(topology.routes(src, dst), np.full(len(src), float(ports)), topology.capacity), 0
+    per_port = fabric.flows_per_port
     used = max(min(ports, MOST_FLOWS // max(len(src) * per_port, 1)), 1)
-    lanes, copies = np.arange(used), np.arange(per_port)
-    shape = (len(src), used, per_port)
+    lanes, copies, shape = np.arange(used), np.arange(per_port), (len(src), used, per_port)
     start = np.broadcast_to((src[:, None] * ports + lanes)[:, :, None], shape).ravel()
     end = np.broadcast_to((dst[:, None] * ports + lanes)[:, :, None], shape).ravel()
-    copy = np.broadcast_to(copies, shape).ravel()
-    bytes_each = np.full(len(start), 1.0 / per_port)
+    size = np.full(len(start), 1.0 / per_port)
     if not isinstance(topology, FatTree):
-        busy = busiest_s(topology.routes(start, end), bytes_each, _capacity(out, topology))
-    else:
-        found = route(topology, start, end, bytes_each, fabric.routing, copy)
-        rate = _capacity(out, found.tree)
-        if used < ports and not topology.rails:  # the ports that are left out load the same links
-            rate = np.where(np.arange(len(rate)) < len(topology.base.capacity), rate, rate * used / ports)
-        busy, cuts = found.busy_s(rate), int(np.bincount(found.flow).max()) - 1
-    alone = float(np.bincount(src).max()) / out.nic_bytes_per_s
-    return max(busy / alone, 1.0), cuts
+        return busiest_s(topology.routes(start, end), size, _capacity(out, topology)), 0
+    found = route(topology, start, end, size, fabric.routing, np.broadcast_to(copies, shape).ravel())
+    rate = _capacity(out, found.tree)
+    if used < ports and not topology.rails:  # the ports that are left out load the same links
+        rate = np.where(np.arange(len(rate)) < len(topology.base.capacity), rate, rate * used / ports)
+    return found.busy_s(rate), int(np.bincount(found.flow).max()) - 1
 
 
-def slow_down(cluster: ClusterSpec, num_domains: Floats, stride: Floats, op: str) -> tuple[Floats, Floats]:
+def slow_down(cluster: ClusterSpec, num_domains: Floats, stride: Floats, algorithm: str) -> tuple[Floats, Floats]:
     """(factor on the time of the ports, further messages a step), shape of `num_domains` and `stride` together.
 
     Args:
         cluster: With `scale_out.fabric`.
         num_domains: Scale-up domains that a group spans.
         stride: Distance between neighbouring ranks in devices.
-        op: all_to_all loads all pairs, everything else neighbours.
+        algorithm: That decides who sends to whom.
     """
     domains, ports, nodes = _sizes(cluster)
+    pattern = PATTERNS.get(algorithm, "ring")
     k, s = np.broadcast_arrays(num_domains, np.maximum(np.asarray(stride) / cluster.scale_up_domain, 1.0))
     pairs, where = np.unique(np.stack([k.ravel(), s.ravel()]), axis=1, return_inverse=True)
     values = np.array([
-        _slow_down(cluster.scale_out, domains, ports, nodes, round(a), round(b), op == "all_to_all")
-        for a, b in pairs.T.tolist()
+        _slow_down(cluster.scale_out, domains, ports, nodes, round(a), round(b), pattern) for a, b in pairs.T.tolist()
     ])  # fmt: skip
     found = values[where.ravel()].T.reshape(2, *k.shape)
     return np.asarray(found[0]), np.asarray(found[1])

@@ -249,12 +249,13 @@ class NetworkModel:
         c = self.params
         if protocol not in PROTOCOLS:
             raise ValueError(f"protocol = {protocol}: one of {', '.join(PROTOCOLS)}")
+        cuts = None
+        if self.cluster.scale_out.fabric is not None:
+            thin, cuts = fabric.slow_down(self.cluster, place.num_domains, place.stride, name)
         x = clock.transfer_s(traffic, rate, thin) / (PROTOCOL_RATE[protocol] * ALGORITHM_RATE.get(name, 1.0))
         crosses = traffic.out_bytes > 0
         start, hops = clock.latency_s(op, name, protocol, traffic, place, self.cluster, c)
-        switches = self.cluster.scale_out.fabric
-        if switches is not None and switches.routing == "split":  # a flow that is cut is posted as several messages
-            cuts = fabric.slow_down(self.cluster, place.num_domains, place.stride, op)[1]
+        if cuts is not None:  # a flow that is cut is posted as several messages
             hops = hops + cuts * traffic.out_hops * c.peer_s
         tau: Floats = np.where(crosses, c.out.tau_s, c.up.tau_s)
         if traffic.in_network:
