@@ -133,6 +133,8 @@ class Behaviour:
     grad_buffer_bytes: float = 4.0
     fp16_grad_buffer_bytes: float | None = None
     """The same under fp16 training, where gradients stay in the model's own format; absent: `grad_buffer_bytes`."""
+    host_grad_bytes: float | None = None
+    """Of a gradient that is kept on the host, where the optimizer's step reads it; absent: as on the device."""
     fused_accumulation: bool = True
     """Whether the weight gradient's GEMM adds to the gradient buffer itself; else a kernel of its own does."""
     grads_persist: bool = True

@@ -237,7 +237,8 @@ def static_memory(
     if consumed:  # each piece is used up as it arrives
         held_there = np.full(p, float(away.prefetch_layers) * parts.layer_params * element / group)
     else:
-        held_there = held + late_here
+        wide = (behaviour.host_grad_bytes or behaviour.grad_buffer_bytes) / behaviour.grad_buffer_bytes
+        held_there = (held + late_here) * wide
     elsewhere = {
         "params": weights * away.params, "optimizer": states * away.optimizer,
         "gradients": held_there * away.gradients,
