@@ -60,3 +60,19 @@ def test_what_two_copies_cannot_do_is_said() -> None:
         )
     with pytest.raises(BadInput, match="no bounds"):
         api.plan(MIXTURE | {"plan": {}, "search": {"space": {"schedule": ["dualpipe"], "pp": [4]}}})
+
+
+def test_exchanges_of_both_passes_share_the_links() -> None:
+    """A pair takes at least what its kernels take, and at least what its exchanges take on the link that they load."""
+    prepared = api.prepare(MIXTURE | {"cluster": {"device": "h100-sxm-80gb", "nodes": 8, "devices_per_node": 4}})[0]
+    parts = prepared.parts
+    for pair in prepared.program.pairs:
+        assert pair.seconds <= pair.alone_s * 1.001
+    for k in range(len(parts.layers)):
+        exchanged = kernels = 0.0
+        for segments, number in parts.uses[k]:
+            for x in (launch for s in segments for launch in parts.segments[s].launches):
+                exchanged += number * x.alone_s * (x.stream != "compute" and x.out_bytes > 0)
+                kernels += number * x.alone_s * (x.stream == "compute")
+        pair = prepared.program.pairs[0]
+        assert pair.seconds >= max(kernels, exchanged) * (1 - 1e-9) or k

@@ -9,12 +9,24 @@ import numpy.typing as npt
 
 from windtunnel.cost.coefficients import Coefficients
 from windtunnel.engine import simulate
-from windtunnel.program.segment import ASIDE, COMPUTE, Segment, SegmentTime
+from windtunnel.program.segment import ASIDE, COMPUTE, Launch, Segment, SegmentTime
 from windtunnel.program.tables import Resources, Streams, TaskTable
 from windtunnel.specs.cluster import ClusterSpec
 
 COMM_WEIGHT = 1e6
 """Collectives hold their channels from launch: under contention for SMs they keep their speed, kernels give way."""
+
+
+def link_seconds(launches: list[Launch], cluster: ClusterSpec) -> npt.NDArray[np.float64]:
+    """(n, 2): seconds of the scale-up and the scale-out link that each launch takes; of the one it loads most, all.
+
+    So two exchanges together are never faster than one after the other, whatever share of its rate each reaches.
+    """
+    moved = np.array([(x.up_bytes, x.out_bytes) for x in launches], np.float64).reshape(-1, 2)
+    busy = moved / np.array([cluster.scale_up.bytes_per_s, cluster.nic_bytes_per_s_per_device])
+    most = busy.max(axis=1, initial=0.0)
+    alone = np.array([x.alone_s for x in launches])
+    return np.asarray(np.where(most[:, None] > 0, busy / np.maximum(most, 1e-300)[:, None] * alone[:, None], 0.0))
 
 
 def simulate_segments(
@@ -36,6 +48,7 @@ def simulate_segments(
         sync_s: device time lost to a host read in each segment.
         drained: whether the host waits for the device in each segment, so that it cannot launch ahead.
         device_of: the device that each segment runs on, where some run side by side on one; absent: one each.
+            Collectives of such segments share links, each with its own time on the link that it loads most.
 
     Compute kernels share SMs with running collectives as a rate (fluid limit of yielding at wave boundaries).
     """
@@ -51,24 +64,26 @@ def simulate_segments(
     dep_ptr = np.cumsum([0] + [len(d) for d in deps]).astype(np.int64)
     dep_idx = np.array([x for d in deps for x in d], np.int32)
     k = len(segments)
-    # two rates a segment: SMs, and device memory (2i, 2i + 1)
-    work = np.empty(2 * n)
-    work[0::2] = sm * alone
-    work[1::2] = np.minimum([launch.hbm_bytes for _, launch in rows], alone * cluster.device.memory_bytes_per_s)
-    idx = np.empty(2 * n, np.int32)
+    # two rates a segment, SMs and device memory (2i, 2i + 1); where segments share a device, its two links besides
+    rates = 2 if device_of is None else 4
+    work = np.zeros((n, rates))
+    work[:, 0] = sm * alone
+    work[:, 1] = np.minimum([launch.hbm_bytes for _, launch in rows], alone * cluster.device.memory_bytes_per_s)
     on = owner if device_of is None else np.asarray(device_of, np.int32)[owner]
-    idx[0::2], idx[1::2] = 2 * on, 2 * on + 1
-    capacity = np.empty(2 * k)
-    capacity[0::2], capacity[1::2] = 1.0, cluster.device.memory_bytes_per_s
+    if device_of is not None:
+        work[:, 2:] = link_seconds([launch for _, launch in rows], cluster)
+    idx = (rates * on[:, None] + np.arange(rates)).astype(np.int32)
+    capacity = np.ones((k, rates))
+    capacity[:, 1] = cluster.device.memory_bytes_per_s
     none = np.full(n, -1, np.int32)
     zero = np.zeros(n, np.int32)
     tasks = TaskTable(
         alone, np.where(comm, COMM_WEIGHT, 1.0), owner, zero, np.arange(n + 1, dtype=np.int64),
-        stream.astype(np.int32), dep_ptr, dep_idx, np.arange(0, 2 * n + 1, 2, dtype=np.int64), idx, work,
-        none, zero, zero, zero,
+        stream.astype(np.int32), dep_ptr, dep_idx, np.arange(0, rates * n + 1, rates, dtype=np.int64),
+        idx.reshape(-1), work.reshape(-1), none, zero, zero, zero,
     )  # fmt: skip
     streams = Streams(np.zeros(3 * k, np.int32), np.repeat(np.arange(k, dtype=np.int32), 3))
-    timeline = simulate(tasks, streams, Resources(capacity))
+    timeline = simulate(tasks, streams, Resources(capacity.reshape(-1)))
     out = []
     for i, segment in enumerate(segments):
         a, b = int(offset[i]), int(offset[i + 1])

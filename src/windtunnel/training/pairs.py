@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from windtunnel.cost.coefficients import Coefficients
-from windtunnel.pricing.segments import simulate_segments
+from windtunnel.pricing.segments import link_seconds, simulate_segments
 from windtunnel.pricing.streams import simulate_streams
 from windtunnel.program.segment import COMM, COMPUTE, Launch, Segment
 from windtunnel.schedules.table import B, F, InstructionTable, W
@@ -141,7 +141,8 @@ def _pair(parts: Parts, forward: int, backward: int, cluster: ClusterSpec, coeff
         device = max(one.device_s, other.device_s) * cut
     else:
         both = [woven]
-        device = float(simulate_streams(both, cluster.device.memory_bytes_per_s)[0]) * cut
+        device = float(simulate_streams(both, cluster.device.memory_bytes_per_s)[0])
+        device = max(device, float(link_seconds(woven.launches, cluster).sum(axis=0).max())) * cut
     host = sync = 0.0
     for k, directions in ((forward, (F,)), (backward, (B, W))):
         for segments, number in parts.uses[k]:
