@@ -67,6 +67,7 @@ def test_one_is_shown_with_its_conflicts_and_mechanism(capsys: pytest.CaptureFix
 def test_every_technique_has_a_mechanism_and_plain_data() -> None:
     for id, one in REGISTRY.items():
         assert len(mechanism(one)) > 60, f"{id}: the head of its file says too little"
+        assert one.quality or "quality" not in mechanism(one), f"{id}: its head speaks of quality, its entry does not"
         json.dumps(record(one))
 
 

@@ -37,6 +37,7 @@ TECHNIQUE = Technique(
     edits=(("plan", "expert nodes"),),
     plan=_plan,
     saves="scale-out",
+    quality="the router may not choose experts freely: another model",
     experiment="deepseek_v3_codesign",
     missing="the other parts of the pack are settings and techniques of their own; quality under limited routing",
 )

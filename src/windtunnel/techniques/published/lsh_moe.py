@@ -82,6 +82,7 @@ TECHNIQUE = Technique(
     segment=_segment,
     saves="rows of experts",
     resource="network",
+    quality="tokens of a cluster share an expert's answer but for what they differ by: results differ",
     experiment="lsh_moe",
     missing="how many tokens fall into one cluster (a knob, not drawn from activations) and what approximation costs",
     limits=Limits(

@@ -71,6 +71,7 @@ TECHNIQUE = Technique(
     serving=ServingPart(layers=_layers),
     saves="storage",
     resource="storage",
+    quality="the router reads what attention has not seen yet: another model, trained so",
     experiment="smallthinker",
     missing="sparse products inside experts and a sparse head; which experts stay in memory is a share, not a policy",
     limits=Limits(
