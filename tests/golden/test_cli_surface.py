@@ -34,7 +34,10 @@ OPTIONS = {
         "--export", "--export-dir", "--free", "--json", "--output", "--report", "--set", "--simpler", "--stability",
         "--target-version", "--why", "--wrapper",
     ],
-    "calibrate": ["--json", "--keep", "--on", "--out", "--plot", "--ranks", "--seconds"],
+    "calibrate": [
+        "--device", "--from", "--from-logs", "--json", "--keep", "--on", "--out", "--plot", "--ranks", "--scenario",
+        "--seconds", "--set", "--software", "--system",
+    ],
     "measure": ["--append", "--as", "--full-size", "--json", "--profile", "--set", "--steps"],
     "advise": ["--all", "--json", "--objective", "--pairs", "--set", "--write"],
     "compare": ["--json", "--report", "--set"],

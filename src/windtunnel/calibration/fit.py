@@ -9,20 +9,19 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from windtunnel.calibration.fit_network import fit_network
+from windtunnel.calibration.solve import least_squares
 from windtunnel.calibration.store import Measurement, Store
 from windtunnel.cost.attention import attention_time_s
 from windtunnel.cost.coefficients import Coefficients
 from windtunnel.cost.gemm import gemm_time_s
 from windtunnel.cost.memory_bound import optimizer_bytes, optimizer_time_s, pointwise_time_s
 from windtunnel.graph.operators import STYLES
-from windtunnel.network.coefficients import NetworkCoefficients
-from windtunnel.network.groups import placement
-from windtunnel.network.model import NetworkModel
 from windtunnel.specs.cluster import ClusterSpec
 from windtunnel.specs.device import DeviceSpec, MeasuredValue
 
 Floats = npt.NDArray[np.float64]
-BYTES = {"fp32": 4.0, "tf32": 4.0, "bf16": 2.0, "fp16": 2.0}
+BYTES = {"fp32": 4.0, "tf32": 4.0, "bf16": 2.0, "fp16": 2.0, "fp8": 1.0}
 DISPATCH_S = 2e-6
 """Host time of an operator without autograd, inside the measured seconds of element-wise kernels."""
 KERNEL = "sdpa"
@@ -48,29 +47,6 @@ class Fitted:
     network: dict[str, MeasuredValue]
     points: list[Point]
     serving: dict[str, MeasuredValue] = field(default_factory=dict)
-
-
-def least_squares(
-    model: Callable[[Floats], Floats], start: Sequence[float], measured: Floats, low: Sequence[float],
-    high: Sequence[float],
-) -> tuple[Floats, Floats]:  # fmt: skip
-    """Positive parameters that bring a model nearest to measured seconds, by logs; and their relative errors.
-
-    A soft loss keeps a few disturbed measurements from deciding.
-    """
-    from scipy.optimize import least_squares as solve
-
-    bounds = np.log(np.asarray(low)), np.log(np.asarray(high))
-    first = np.clip(np.log(np.asarray(start)), *bounds)
-
-    def residual(x: Floats) -> Floats:
-        return np.asarray(np.log(model(np.exp(x)) / measured))
-
-    found = solve(residual, first, bounds=bounds, loss="soft_l1", f_scale=0.1)
-    freedom = max(len(measured) - len(first), 1)
-    spread = float(np.sum(found.fun**2)) / freedom
-    curvature = np.linalg.pinv(found.jac.T @ found.jac)
-    return np.exp(found.x), np.sqrt(np.maximum(np.diag(curvature) * spread, 0.0))
 
 
 def with_values(base: Coefficients, names: Sequence[str], values: Floats) -> Coefficients:
@@ -103,7 +79,7 @@ def fit(store: Store, device: DeviceSpec, cluster: ClusterSpec | None = None) ->
     _optimizer(store, device, out, base)
     _launches(store, out)
     _serving(store, device, out)
-    if cluster is not None and store.of("collective"):
+    if cluster is not None and (store.of("collective") or store.of("p2p")):
         _collectives(store, cluster, out)
     return out
 
@@ -159,7 +135,7 @@ def _products(store: Store, device: DeviceSpec, out: Fitted, base: Coefficients,
         return gemm_time_s(
             device, c, m, n, k, peak_flop_per_s=np.full(len(m), device.peak(number_format)),
             fraction=np.full(len(m), fraction), operand_bytes=np.full(len(m), size),
-            output_bytes=np.full(len(m), size), extra_bytes=np.zeros(len(m)), groups=np.ones(len(m)),
+            output_bytes=np.full(len(m), max(size, 2.0)), extra_bytes=np.zeros(len(m)), groups=np.ones(len(m)),
         )  # fmt: skip
 
     if "gemm_k0" in out.coefficients:  # shape of the curve: set by the first format
@@ -201,24 +177,27 @@ def _attention(store: Store, device: DeviceSpec, out: Fitted, base: Coefficients
     s, d = _column(found, "seq_len"), _column(found, "head_dim")
     batch, heads = _column(found, "batch"), _column(found, "heads")
     number_format = str(found[0].case.shape["format"])
+    kernel = str(found[0].case.shape.get("kernel", KERNEL))
+    names = [f"attention_fraction.{kernel}", "attention_ramp", "attention_floor_s", "attention_backward"]
+    start, low, high = [0.4, 200.0, 2e-5, 0.7], [0.01, 1.0, 1e-7, 0.05], [1.2, 5000.0, 1e-3, 3.0]
+    if not backward.any():
+        names, start, low, high = names[:3], start[:3], low[:3], high[:3]
 
     def model(x: Floats) -> Floats:
         c = replace(
-            base, attention_fraction={**base.attention_fraction, KERNEL: float(x[0])}, attention_ramp=float(x[1]),
-            attention_backward=float(x[2]), attention_floor_s=float(x[3]),
+            base, attention_fraction={**base.attention_fraction, kernel: float(x[0])}, attention_ramp=float(x[1]),
+            attention_floor_s=float(x[2]), attention_backward=float(x[3]) if len(x) > 3 else base.attention_backward,
         )  # fmt: skip
         times = [
             attention_time_s(
-                device, c, batch * s * s / 2, heads, d, d, s, kernel=KERNEL, backward=direction,
+                device, c, batch * s * s / 2, heads, d, d, s, kernel=kernel, backward=direction,
                 number_format=number_format,
             )
             for direction in (False, True)
         ]  # fmt: skip
         return np.where(backward, times[1], times[0])
 
-    start, low, high = [0.4, 200.0, 0.7, 2e-5], [0.01, 1.0, 0.05, 1e-7], [1.2, 5000.0, 3.0, 1e-3]
     values, errors = least_squares(model, start, _times(found), low, high)
-    names = [f"attention_fraction.{KERNEL}", "attention_ramp", "attention_backward", "attention_floor_s"]
     _note(out, names, values, errors, f"{len(found)} causal attentions in {number_format}")
     _add_points(out, found, model(values), lambda m: f"{m.case.shape['direction']} {m.case.shape['seq_len']}")
     return base
@@ -269,7 +248,7 @@ def _serving(store: Store, device: DeviceSpec, out: Fitted) -> None:
     for name, entry in out.coefficients.items():
         if name.startswith("gemm_fraction."):
             own[f"matrix_fraction.{name.partition('.')[2]}"] = entry
-        elif name == f"attention_fraction.{KERNEL}":
+        elif name.startswith("attention_fraction."):
             share = device.peak("fp32") / device.peak("bf16") if device.kind == "cpu" else 1.0
             own["prefill_attention_fraction"] = entry.model_copy(update={"value": entry.value * share})
         elif name == "memory_fraction":
@@ -301,32 +280,10 @@ def _launches(store: Store, out: Fitted) -> None:
 
 
 def _collectives(store: Store, cluster: ClusterSpec, out: Fitted) -> None:
-    found, messages = store.of("collective"), store.of("p2p")
-    start = NetworkCoefficients.for_cluster(cluster)
-    place = placement(cluster.num_devices, domain=cluster.num_devices)
-    names = ("efficiency", "hop_s", "tau_s", "base_s", "p2p_base_s", "p2p_tau_s")
-
-    def model(x: Floats) -> Floats:
-        efficiency, hop, tau, base, p2p, ramp = map(float, x)
-        up = replace(start.up, efficiency=efficiency, hop_s=(hop,) * 3, tau_s=tau)
-        network = NetworkModel(cluster, replace(start, up=up, base_s=(base,) * 3, p2p_base_s=p2p, p2p_tau_s=ramp))
-        whole = [
-            float(network.collective(str(m.case.shape["operation"]), float(m.case.shape["bytes"]), place).alone_s)
-            for m in found
-        ]
-        pairs = [float(network.p2p(float(m.case.shape["bytes"]), sharers=1.0).alone_s) for m in messages]
-        return np.array([*whole, *pairs])
-
-    every = [*found, *messages]
-    values, errors = least_squares(
-        model, (0.5, 2e-5, 2e-5, 5e-5, 2e-5, 2e-5), _times(every), (1e-3, 1e-7, 1e-9, 1e-7, 1e-7, 1e-9),
-        (1.0, 1e-2, 1e-1, 1e-1, 1e-1, 1e-1),
-    )  # fmt: skip
-    for name, value, error in zip(names, values, errors, strict=True):
-        out.network[name] = MeasuredValue(
-            value=float(value), relative_error=float(min(error, 9.99)), source=f"{len(every)} collectives and messages"
-        )
+    found = fit_network(store.of("collective"), store.of("p2p"), cluster)
+    out.network.update(found.network)
+    out.coefficients.update(found.coefficients)
     _add_points(
-        out, every, model(values), lambda m: f"{m.case.shape.get('operation', 'p2p')} {m.case.shape['bytes']:,} B"
-    )
-
+        out, found.cases, found.model_s,
+        lambda m: f"{m.case.shape.get('operation', 'p2p')} {m.case.shape['bytes']:,} B",
+    )  # fmt: skip

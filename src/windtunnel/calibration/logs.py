@@ -123,7 +123,7 @@ def _row(
     source = file.parent / named if named else Path(scenario or "")
     changes = [f"{name}={value}" for name, value in cells.items() if name not in _OWN and value]
     try:
-        found = _resolved(source, [*overrides, *changes])
+        found = resolved(source, [*overrides, *changes])
     except (BadInput, OSError) as error:
         several = error.problems if isinstance(error, BadInput) else (Problem("", str(error)),)
         problems += [replace(p, rule=f"{p.rule} (row of line {line})", file=p.file or where[0]) for p in several]
@@ -132,9 +132,14 @@ def _row(
     return None if seconds is None else Logged(label, line, seconds, memory, *found[1:])
 
 
-def _resolved(
+def resolved(
     source: Path, overrides: list[str]
 ) -> tuple[Scenario, ModelSpec, ClusterSpec, TrainingSpec, PlanSpec, tuple[Applied, ...]]:
+    """A scenario and what it names, ready to be simulated on another profile.
+
+    Raises:
+        BadInput: everything wrong with it; unlike devices.
+    """
     from windtunnel.techniques import on_workload
     from windtunnel.training.predict import look_up
 

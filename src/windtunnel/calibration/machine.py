@@ -84,20 +84,27 @@ def sheet() -> DeviceSpec:
     Raises:
         BadInput: the catalogue has none of its name.
     """
-    from windtunnel import catalog
-
     torch = torch_or_refuse()
     name = str(torch.cuda.get_device_name(0))
     size = int(torch.cuda.get_device_properties(0).total_memory)
-    words = {w for w in name.lower().replace("-", " ").split() if any(c.isdigit() for c in w)}
-    fitting = []
-    for identity in catalog.devices():
-        one = catalog.device(identity)
-        if words & set(identity.replace("-", " ").split()) and abs(one.memory_bytes / size - 1.0) < 0.15:
-            fitting.append(one)
+    fitting = [one for one in named_device(name) if abs(one.memory_bytes / size - 1.0) < 0.15]
     if not fitting:
         raise BadInput(f"device = {name}: no data sheet in the catalogue; name one with --device")
-    return max(fitting, key=lambda d: len(words & set(d.id.replace("-", " ").split())) + ("sxm" in d.id))
+    return fitting[0]
+
+
+def named_device(name: str) -> list[DeviceSpec]:
+    """Data sheets that a driver's name for a device may mean, the likeliest first."""
+    from windtunnel import catalog
+
+    words = set(name.lower().replace("-", " ").split())
+    models = {w for w in words if any(c.isdigit() for c in w) and not w.endswith("gb")}
+    found = []
+    for identity in catalog.devices():
+        own = set(identity.replace("-", " ").split())
+        if own & models:
+            found.append((len(own & words), "sxm" in own and "pcie" not in words, identity))
+    return [catalog.device(identity) for *_, identity in sorted(found, reverse=True)]
 
 
 def facts(ranks: int) -> dict[str, Any]:

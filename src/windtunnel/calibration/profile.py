@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +39,10 @@ class Calibration:
             kind: float(np.median([abs(p.model_s / p.measured_s - 1.0) for p in self.points if p.kind == kind]))
             for kind in kinds
         }
+
+    def with_profile(self, profile: Profile) -> Calibration:
+        """The same with another profile."""
+        return replace(self, device=self.device.model_copy(update={"profile": profile}))
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for `--json`."""
@@ -110,6 +114,19 @@ def calibrated(store: Store, sheet: DeviceSpec | None, facts: dict[str, Any], ra
     )  # fmt: skip
 
 
+def from_tables(store: Store, device: DeviceSpec, cluster: ClusterSpec | None, warnings: list[str]) -> Calibration:
+    """Fit what others measured on a device of the catalogue: seconds without their scatter."""
+    fitted = fit(store, device, cluster)
+    conditions = {**store.conditions, "cases": len(store.found)}
+    profile = Profile(
+        coefficients=fitted.coefficients, network=fitted.network, serving=fitted.serving, conditions=conditions
+    )
+    known = [line for line in _warnings(0.0, fitted)]
+    return Calibration(
+        device.model_copy(update={"profile": profile}), None, 1, tuple(fitted.points), 0.0, (*warnings, *known)
+    )
+
+
 def _host_in_line(fitted: Fitted) -> Fitted:
     """A CPU dispatches and computes on the same cores: host time adds to device time instead of hiding behind it."""
     from windtunnel.specs.device import MeasuredValue
@@ -164,6 +181,9 @@ def write_device(device: DeviceSpec, path: Path, cluster: dict[str, Any] | None 
         BadInput: the file cannot be written.
     """
     data = {"id": device.id, **device.model_dump(mode="json", exclude_none=True, exclude_defaults=True)}
+    for table in ("coefficients", "network", "serving"):  # the grade of every number, also where it is the usual one
+        for name, entry in (data.get("profile") or {}).get(table, {}).items():
+            data["profile"][table][name] = {"value": entry["value"], "grade": entry.get("grade", "measured"), **entry}
     if cluster is not None:
         data["cluster"] = cluster
     text = yaml.safe_dump(data, sort_keys=False, width=118, default_flow_style=None, allow_unicode=True)

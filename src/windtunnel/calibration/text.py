@@ -33,6 +33,10 @@ _MEANINGS = {
     "hop_s": "latency of a message between ranks",
     "tau_s": "ramp of long messages",
     "base_s": "start of a collective",
+    "hop_scale": "latency of a message against the library's own",
+    "base_scale": "start of a collective against the library's own",
+    "all_to_all_efficiency": "all-to-all against rings",
+    "switch_efficiency": "share of the link's rate that reductions in the switch reach",
     "p2p_base_s": "start of a message",
     "weight_bytes_fraction": "weights read for few rows, of memory bandwidth",
     "decode_kv_fraction": "caches read by decoding attention, of memory bandwidth",
@@ -78,7 +82,8 @@ def calibration_summary(found: Calibration) -> RenderableType:
     errors = ", ".join(f"{kind} {percent(error)}" for kind, error in found.errors().items())
     parts: list[RenderableType] = [Text(head, style="bold"), rows]
     parts.append(Text(f"median distance of the model from what was measured: {errors}"))
-    parts.append(Text(f"noise: quartiles of a case lie {percent(found.noise)} of its median apart"))
+    if found.noise:
+        parts.append(Text(f"noise: quartiles of a case lie {percent(found.noise)} of its median apart"))
     parts += [Text(f"warning: {line}", style="yellow") for line in found.warnings]
     return Group(*parts)
 

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from windtunnel.cli.options import AsJson, Overrides, examples
 from windtunnel.cli.output import check_targets, console, note, print_json, progress
 
+if TYPE_CHECKING:
+    from windtunnel.calibration.profile import Calibration
+
 
 def calibrate(
+    files: Annotated[
+        list[Path] | None,
+        typer.Argument(metavar="[FILES]...", help="What --from reads.", show_default=False),
+    ] = None,
     out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="The profile.")] = Path("machine.yaml"),
     ranks: Annotated[
         int, typer.Option(min=1, help="Processes that share the machine: each is one device of the profile.")
@@ -35,39 +42,73 @@ def calibrate(
             show_default=False,
         ),
     ] = None,
+    source: Annotated[
+        str | None,
+        typer.Option(
+            "--from", metavar="SOURCE", show_default=False,
+            help="Read instead: aiconfigurator (operator tables of its package), nccl-tests (what it printed), "
+            "kineto (a PyTorch trace).",
+        ),
+    ] = None,
     scenario: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Scenario that the log's columns change.", show_default=False),
+        typer.Option(
+            metavar="FILE", help="What a log's columns change, a trace is of, or tests ran on.", show_default=False
+        ),
     ] = None,
     overrides: Overrides = None,
+    system: Annotated[
+        str | None, typer.Option(metavar="NAME", help="aiconfigurator: h200_sxm …", show_default=False)
+    ] = None,
+    software: Annotated[
+        str | None, typer.Option(metavar="NAME", help="aiconfigurator: vllm, sglang or trtllm.", show_default=False)
+    ] = None,
+    device: Annotated[
+        str | None, typer.Option(metavar="ID", help="nccl-tests: where it ran, of the catalogue.", show_default=False)
+    ] = None,
     as_json: AsJson = False,
 ) -> None:  # fmt: skip
     """Measure this machine with PyTorch and write a device profile that `cluster.device` accepts.
 
     Products, attention, element-wise kernels, the optimizer, launches, copies, and with --ranks collectives between
-    processes. Close other programs first. With --from-logs, the few coefficients that step times of your own say
-    something about, and nothing is run.
+    processes. Close other programs first. With --from-logs or --from nothing is run: the profile comes from step times
+    of your own, or from what another tool measured.
     """
+    from windtunnel.cli.calibrate_from import Given, imported
+    from windtunnel.cli.calibrate_from import from_logs as fit_logs
     from windtunnel.errors import BadInput, Problem
 
+    given = Given(
+        source, tuple(files or ()), from_logs, scenario, tuple(overrides or ()), system, software, device, ranks
+    )
+    given.check()
     if from_logs is not None:
-        _from_logs(from_logs, scenario, overrides or [], out, plot, as_json)
+        fit_logs(given, out, plot, as_json)
         return
-    if scenario is not None or overrides:
-        raise BadInput("--scenario and --set go with --from-logs; this machine is measured without a scenario")
-
+    if source is not None:
+        check_targets(out, plot, inputs=(*given.files, scenario))
+        with progress("reading"):
+            found = imported(given)
+        _tell(found, out, plot, as_json)
+        return
     kept = keep or out.with_suffix(".jsonl")
     check_targets(out, kept, plot)
     if kind not in ("cpu", "gpu", "auto"):
         raise BadInput(Problem("--on", "must be cpu, gpu or auto", kind))
-    from windtunnel.calibration.profile import write
     from windtunnel.calibration.session import calibrate as run
 
     with progress("measuring") as told:
         found = run(ranks=ranks, kind=kind, store=kept, report=told, seconds=seconds)  # type: ignore[arg-type]
+    note(f"measurements  {kept}")
+    _tell(found, out, plot, as_json)
+
+
+def _tell(found: Calibration, out: Path, plot: Path | None, as_json: bool) -> None:
+    """Write the profile and its plot, and say what is in it."""
+    from windtunnel.calibration.profile import write
+
     write(found, out)
     note(f"profile       {out}  (cluster.device: {out.name})")
-    note(f"measurements  {kept}")
     if plot is not None:
         from windtunnel.calibration.text import calibration_figure
 
@@ -81,29 +122,6 @@ def calibrate(
     console().print(calibration_summary(found))
 
 
-def _from_logs(
-    logs: Path, scenario: Path | None, overrides: list[str], out: Path, plot: Path | None, as_json: bool
-) -> None:
-    from windtunnel.calibration.logs import read_logs
-    from windtunnel.calibration.logs_fit import fit_logs
-    from windtunnel.calibration.logs_text import log_dict, log_figure, log_summary
-    from windtunnel.calibration.profile import write_device
-
-    check_targets(out, plot, inputs=(logs, scenario))
-    rows = read_logs(logs, scenario=None if scenario is None else str(scenario), overrides=overrides)
-    with progress("fitting") as told:
-        found = fit_logs(rows, logs.name, told)
-    write_device(found.device, out, found.cluster)
-    note(f"profile  {out}  (cluster.device: {out.name})")
-    if plot is not None:
-        log_figure(found).write_html(plot, include_plotlyjs=True)
-        note(f"plot     {plot}")
-    if as_json:
-        print_json(log_dict(found))
-        return
-    console().print(log_summary(found))
-
-
 def register(app: typer.Typer) -> None:
     """Add the verb."""
     app.command(
@@ -112,5 +130,8 @@ def register(app: typer.Typer) -> None:
             "calibrate --ranks 2 --out two.yaml --plot two.html",
             "calibrate --on gpu --out my-h200.yaml",
             "calibrate --from-logs steps.csv --scenario my.yaml --out mine.yaml",
+            "calibrate --from nccl-tests all_reduce.txt all_gather.txt --device h100-sxm-80gb",
+            "calibrate --from kineto trace.json.gz --scenario my.yaml",
+            "calibrate --from aiconfigurator --system h200_sxm --software vllm",
         )
     )(calibrate)

@@ -209,8 +209,8 @@ class NetworkCoefficients:
         Raises:
             BadInput: names that are no coefficients of a network.
         """
-        plain = ("efficiency", "tau_s", "all_to_all_efficiency")
-        known = {*plain, "hop_s", "base_s", "p2p_base_s", "p2p_tau_s", "channels"}
+        plain = ("efficiency", "tau_s", "all_to_all_efficiency", "switch_efficiency")
+        known = {*plain, "hop_s", "hop_scale", "base_s", "base_scale", "p2p_base_s", "p2p_tau_s", "channels"}
         values = {name: entry.value for name, entry in profile.network.items()}
         if wrong := sorted(set(values) - known):
             rule = f"is no coefficient of a network; known are {', '.join(sorted(known))}"
@@ -218,9 +218,13 @@ class NetworkCoefficients:
         changes: dict[str, Any] = {k: values[k] for k in plain if k in values}
         if "hop_s" in values:
             changes["hop_s"] = (values["hop_s"],) * 3
+        elif "hop_scale" in values:
+            changes["hop_s"] = tuple(values["hop_scale"] * hop for hop in self.up.hop_s)
         if "channels" in values:
             changes["channels"] = int(values["channels"])
-        base = (values["base_s"],) * 3 if "base_s" in values else self.base_s
+        scale = values.get("base_scale", 1.0)
+        base = self.base_s[0] * scale, self.base_s[1] * scale, self.base_s[2] * scale
+        base = (values["base_s"],) * 3 if "base_s" in values else base
         up = replace(self.up, **changes, source="measured on the machine itself")
         start, ramp = values.get("p2p_base_s", self.p2p_base_s), values.get("p2p_tau_s", self.p2p_tau_s)
         return replace(self, up=up, base_s=base, p2p_base_s=start, p2p_tau_s=ramp)

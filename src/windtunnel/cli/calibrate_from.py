@@ -1,0 +1,113 @@
+"""`windtunnel calibrate --from …` and `--from-logs`: profiles of what others, or earlier runs, measured."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from windtunnel.cli.output import check_targets, console, note, print_json, progress
+
+if TYPE_CHECKING:
+    from windtunnel.calibration.profile import Calibration
+    from windtunnel.specs.cluster import ClusterSpec
+
+SOURCES = ("aiconfigurator", "nccl-tests", "kineto")
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What the verb was given, apart from what is measured here."""
+
+    source: str | None
+    files: tuple[Path, ...]
+    logs: Path | None
+    scenario: Path | None
+    overrides: tuple[str, ...]
+    system: str | None
+    software: str | None
+    device: str | None
+    ranks: int
+
+    def check(self) -> None:
+        """Refuse options that the source does not read.
+
+        Raises:
+            BadInput: all of them at once.
+        """
+        from windtunnel.errors import BadInput, Problem, nearest_name
+
+        problems = []
+        if self.source is not None and self.source not in SOURCES:
+            near = nearest_name(self.source, SOURCES)
+            problems.append(Problem("--from", f"must be one of {', '.join(SOURCES)}", self.source, nearest=near))
+        if self.source is not None and self.logs is not None:
+            problems.append(Problem("--from-logs", "goes alone: a profile has one source; give its file to the next"))
+        readers = {
+            "--scenario": (self.scenario, ("logs", "kineto", "nccl-tests")),
+            "--set": (self.overrides, ("logs", "kineto", "nccl-tests")),
+            "--system": (self.system, ("aiconfigurator",)), "--software": (self.software, ("aiconfigurator",)),
+            "--device": (self.device, ("nccl-tests",)), "FILES": (self.files, SOURCES),
+        }  # fmt: skip
+        mine = "logs" if self.logs is not None else self.source
+        for name, (value, read_by) in readers.items():
+            if value and mine not in read_by and not problems:
+                told = ", ".join("--from-logs" if r == "logs" else f"--from {r}" for r in read_by)
+                problems.append(Problem(name, f"goes with {told}"))
+        if self.source == "kineto" and (self.scenario is None or len(self.files) != 1):
+            problems.append(Problem("--from kineto", "needs one trace, and --scenario for the step that it is of"))
+        if problems:
+            raise BadInput(problems)
+
+
+def imported(given: Given) -> Calibration:
+    """A profile from tables, printed tests or a trace."""
+    if given.source == "aiconfigurator":
+        from windtunnel.calibration.aiconfigurator import calibrate_from_tables
+
+        folder = given.files[0] if given.files else None
+        return calibrate_from_tables(given.system or "", given.software, folder)
+    if given.source == "kineto":
+        from windtunnel.calibration.kineto import calibrate_from_kineto
+
+        return calibrate_from_kineto(given.files[0], str(given.scenario), given.overrides)
+    from windtunnel.calibration.nccl_tests import calibrate_from_nccl_tests
+
+    ranks = given.ranks if given.ranks > 1 else None
+    return calibrate_from_nccl_tests(
+        given.files, ranks=ranks, device=given.device, cluster=_cluster(given.scenario, given.overrides)
+    )
+
+
+def _cluster(scenario: Path | None, overrides: Sequence[str]) -> ClusterSpec | None:
+    if scenario is None:
+        return None
+    from windtunnel import catalog
+    from windtunnel.importers.scenario import load
+
+    return catalog.resolve_cluster(load(scenario, overrides)[0].cluster)
+
+
+def from_logs(given: Given, out: Path, plot: Path | None, as_json: bool) -> None:
+    """Fit to logs, write and tell."""
+    from windtunnel.calibration.logs import read_logs
+    from windtunnel.calibration.logs_fit import fit_logs
+    from windtunnel.calibration.logs_text import log_dict, log_figure, log_summary
+    from windtunnel.calibration.profile import write_device
+
+    assert given.logs is not None
+    check_targets(out, plot, inputs=(given.logs, given.scenario))
+    named = None if given.scenario is None else str(given.scenario)
+    rows = read_logs(given.logs, scenario=named, overrides=given.overrides)
+    with progress("fitting") as told:
+        found = fit_logs(rows, given.logs.name, told)
+    write_device(found.device, out, found.cluster)
+    note(f"profile  {out}  (cluster.device: {out.name})")
+    if plot is not None:
+        log_figure(found).write_html(plot, include_plotlyjs=True)
+        note(f"plot     {plot}")
+    if as_json:
+        print_json(log_dict(found))
+        return
+    console().print(log_summary(found))
