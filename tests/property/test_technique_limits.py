@@ -166,7 +166,7 @@ def test_settings_twice_are_settings_once(technique: Technique) -> None:
 
 SMALL_KNOBS: Mapping[str, dict[str, Any]] = {
     "megatron-3d": {"chunks": 4}, "breadth-first": {"chunks": 4}, "ring-attention": {"degree": 2},
-    "ulysses": {"degree": 2}, "mics": {"group": 2},
+    "ulysses": {"degree": 2}, "mics": {"group": 2}, "lasp": {"degree": 2},
 }  # fmt: skip
 """Sizes that fit sixty-four devices and thirty-two layers."""
 TRAINING = [t.id for t in TECHNIQUES if "training" in t.scopes]
