@@ -19,6 +19,8 @@ _LACKS = {
     "prefill": "its instances compute prompts and no answers",
     "decode": "its instances answer prompts that others have computed",
 }
+_POOLED = ("lamina", "moe-lens")
+"""Techniques that compute decode attention elsewhere."""
 
 
 def check(
@@ -46,8 +48,8 @@ def check(
     if serving.mesh is not None:
         _check_mesh(serving, problems)
     for i, pool in enumerate(serving.pools):
-        if pool.attention_pool is not None and not any(x.technique.id == "lamina" for x in techniques):
-            rule = "is set by the technique lamina; name that under techniques"
+        if pool.attention_pool is not None and not any(x.technique.id in _POOLED for x in techniques):
+            rule = f"is set by the techniques {' and '.join(_POOLED)}; name one under techniques"
             problems.add(f"serving.pools[{i}].attention_pool", pool.attention_pool.device, rule)
         if pool.sm_split is not None:
             _check_split(serving, pool, f"serving.pools[{i}].sm_split", problems)

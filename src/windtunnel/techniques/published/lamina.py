@@ -40,7 +40,7 @@ def _settings(serving: ServingSpec, knobs: dict[str, Any]) -> ServingSpec:
     return with_pools(serving, lambda _: {"attention_pool": spec})
 
 
-def _offloaded(
+def offloaded(
     launches: list[Launch], batch: ServingBatch, layers: ServingLayers, knobs: dict[str, Any]
 ) -> list[Launch]:  # fmt: skip
     """Decode attention as a message, attention elsewhere, and a message back."""
@@ -90,7 +90,7 @@ TECHNIQUE = Technique(
     },
     edits=(("pair", "iteration"), ("segment", "attention"), ("run", "cache")),
     applies_to=served,
-    serving=ServingPart(settings=_settings, launches=_offloaded, layers=_layers),
+    serving=ServingPart(settings=_settings, launches=offloaded, layers=_layers),
     saves="memory for the cache, and its rate",
     resource="memory",
     experiment="lamina",

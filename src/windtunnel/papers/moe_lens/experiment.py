@@ -1,0 +1,63 @@
+"""Throughput of a GPU with its host's memory, over one that copies experts on demand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from windtunnel.papers import ClaimResult
+from windtunnel.papers.claims import Measure, Values, load, results, served
+
+TITLE = "MoE-Lens, experts and caches in host memory (Yuan et al. 2025)"
+
+
+def setting() -> Values:
+    """The settings and claims, as written in `setting.yaml`."""
+    return load(__package__ or "windtunnel.papers.moe_lens")
+
+
+def fixed(name: str) -> Any:
+    """One value that the paper gives."""
+    return setting()["fixed"][name]["value"]
+
+
+def rate(values: Values, answer: int, techniques: list[Any]) -> float:
+    """Output tokens a second."""
+    scenario = {
+        "model": fixed("model"),
+        "cluster": {
+            "device": "a40-48gb", "nodes": 1, "devices_per_node": 1, "memory_bytes": f"{values['gpu_gib']} GiB",
+        },
+        "serving": {
+            "engine": "vllm", "expert_storage": {"cached": 0.07, "bytes_per_s": values["pcie_gb_per_s"] * 1e9},
+            "pools": [{"limits": {"max_num_seqs": 4096, "max_num_batched_tokens": fixed("batched_tokens")}}],
+            "traffic": {
+                "offline": True, "num_requests": fixed("requests"), "input_tokens": values["prompt"],
+                "output_tokens": answer,
+            },
+        },
+        "techniques": techniques,
+    }  # fmt: skip
+    return served(scenario).output_tokens_per_s
+
+
+def gain(values: Values, answer: int) -> float:
+    """Over the baseline, for answers of one length."""
+    chosen = [{"moe-lens": {"pcie_gb_per_s": values["pcie_gb_per_s"]}}]
+    return rate(values, answer, chosen) / rate(values, answer, [])
+
+
+def speedup(values: Values) -> float:
+    """Average over answers."""
+    gains = [gain(values, answer) for answer in fixed("answers")]
+    return sum(gains) / len(gains)
+
+
+def measures() -> dict[str, Measure]:
+    """Claim → how it is measured, in the order of the table."""
+    short, long = fixed("answers")[0], fixed("answers")[-1]
+    return {"speedup": speedup, "grows": lambda values: gain(values, long) / gain(values, short)}
+
+
+def run() -> list[ClaimResult]:
+    """The average speed-up, and how it depends on answers."""
+    return results(setting(), "moe-lens", measures())

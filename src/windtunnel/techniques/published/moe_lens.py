@@ -1,0 +1,126 @@
+"""A GPU and its host: experts come from host memory layer by layer, cache and decode attention stay there.
+
+Experts of the next layers are copied while this one computes, whatever the router says, and processors read the cache at
+the rate of their memory while the GPU multiplies: a pass over the weights serves as many sequences as host memory holds.
+What it costs: queries, outputs, keys and values cross PCIe, attention runs at the host's rate, two layers of experts
+wait in GPU memory.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from windtunnel.program.segment import COMM, Launch, Segment
+from windtunnel.specs.attention_pool import AttentionPoolSpec
+from windtunnel.specs.scenario import Scenario
+from windtunnel.specs.serving import ServingSpec
+from windtunnel.techniques import REGISTRY
+from windtunnel.techniques.base import Knob, Limits, Paper, ServingPart, Technique
+from windtunnel.techniques.published.lamina import offloaded
+from windtunnel.techniques.published.smallthinker import applies
+from windtunnel.techniques.serving import ServingBatch, ServingLayers, with_pools
+
+QUEUE = f"{COMM}:experts"
+AHEAD = 2
+"""Layers whose experts have room on the GPU: the one that computes and the one that is copied."""
+
+
+def _pool(knobs: dict[str, Any]) -> dict[str, Any]:
+    """The host as `lamina` knows devices for attention."""
+    return {
+        "device": "cpu-generic", "count": knobs["sockets"], "nic_gbit": 8.0 * knobs["pcie_gb_per_s"],
+        "latency_us": knobs["latency_us"],
+    }  # fmt: skip
+
+
+def _settings(serving: ServingSpec, knobs: dict[str, Any]) -> ServingSpec:
+    spec = AttentionPoolSpec(
+        device="cpu-generic", count=int(knobs["sockets"]), nic_bytes_per_s=float(knobs["pcie_gb_per_s"]) * 1e9,
+        latency_s=float(knobs["latency_us"]) * 1e-6, memory_fraction=float(knobs["cache_share"]),
+    )  # fmt: skip
+    return with_pools(serving, lambda _: {"attention_pool": spec})
+
+
+def _attention_there(
+    launches: list[Launch], batch: ServingBatch, layers: ServingLayers, knobs: dict[str, Any]
+) -> list[Launch]:  # fmt: skip
+    return offloaded(launches, batch, layers, _pool(knobs))
+
+
+def _layers(layers: ServingLayers, knobs: dict[str, Any]) -> Segment | None:
+    """Two halves of the batch in turn, so that one is on the host while the other computes; experts come once for both."""
+    halves = [layers.launches(layers.batch.part(0.5)) for _ in range(2)]
+    copies = [x for x in layers.launches(layers.batch) if x.tag == "storage"]
+    out = Segment("experts from host memory", "F", [])
+    last: list[list[int]] = [[], []]
+    ends: list[int] = []
+    fetched: list[int] = []
+    for layer in range(layers.count):
+        for copy in copies:
+            room = [ends[layer - AHEAD]] if layer >= AHEAD else []
+            read = copy.following([*fetched[-1:], *room])
+            read.stream = QUEUE
+            fetched.append(out.append(read))
+        for half, launches in enumerate(halves):
+            for launch in (x for x in launches if x.tag != "storage"):
+                waits = fetched[-1:] if launch.name.startswith("expert") else []
+                last[half] = [out.append(launch.following([*last[half], *waits]))]
+        ends.append(last[1][0])
+    return out
+
+
+TECHNIQUE = Technique(
+    id="moe-lens",
+    family="moe",
+    summary="experts streamed from host memory for a large batch whose cache and attention are the host's",
+    paper=Paper(
+        "MoE-Lens: Towards the Hardware Limit of High-Throughput MoE LLM Serving Under Resource Constraints",
+        2025,
+        "https://arxiv.org/abs/2504.09345",
+        "Yuan and others",
+    ),
+    levels=("run", "segment", "pair"),
+    status="partial",
+    knobs={
+        "sockets": Knob(1, 1, 8, "processors that hold caches and compute attention"),
+        "pcie_gb_per_s": Knob(25.0, 1.0, 1e4, "GB/s between host and GPU"),
+        "latency_us": Knob(20.0, 0.0, 1e4, "of one message, microseconds"),
+        "cache_share": Knob(0.5, 0.01, 1.0, "share of host memory for caches; weights take the rest"),
+    },
+    edits=(("pair", "iteration"), ("segment", "attention"), ("run", "cache")),
+    applies_to=applies,
+    serving=ServingPart(settings=_settings, launches=_attention_there, layers=_layers),
+    saves="memory for the cache, and its rate",
+    resource="memory",
+    experiment="moe_lens",
+    missing="caches and copied experts share one PCIe link in the paper's machine; here each has its own",
+    limits=Limits(
+        scenario={
+            "model": "mistralai/Mixtral-8x7B-v0.1",
+            "cluster": {"device": "a40-48gb", "nodes": 1, "devices_per_node": 1, "memory_bytes": "24 GiB"},
+            "serving": {
+                "engine": "vllm", "expert_storage": {"cached": 0.07, "bytes_per_s": "25 GB/s"},
+                "pools": [{"limits": {"max_num_seqs": 4096}}],
+                "traffic": {"offline": True, "num_requests": 2000, "input_tokens": 512, "output_tokens": 64},
+            },
+        },
+        measure="output_tokens_per_s",
+        larger=True,
+        # experts at once and next to nothing in the cache
+        free={
+            "cluster": {"memory_bytes": "10 TB", "memory_bytes_per_s": "1000 TB/s"},
+            "serving": {
+                "expert_storage": {"bytes_per_s": 1e16},
+                "traffic": {"input_tokens": 8, "output_tokens": 100, "num_requests": 2000},
+            },
+        },
+        vanishes=0.2,  # products of two halves leave tiles empty
+        # all experts and caches have room on the GPU
+        costly_scenario={
+            "cluster": {"memory_bytes": "400 GB"},
+            "serving": {"expert_storage": {"cached": 1.0}, "traffic": {"num_requests": 200}},
+        },
+    ),
+)  # fmt: skip
+
+REGISTRY.add(TECHNIQUE.id, TECHNIQUE)
