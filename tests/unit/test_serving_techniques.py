@@ -200,7 +200,7 @@ def test_attention_devices_hold_the_cache_and_are_set_by_their_technique_alone()
     token = 2 * 8 * 128 * 80 * 2
     assert two * token == pytest.approx(2 * 0.9 * 96 * 2**30, rel=0.02)
     pool = {"device": "h20-sxm-96gb", "nic_bytes_per_s": "50 GB/s"}
-    with pytest.raises(BadInput, match="is set by the technique lamina"):
+    with pytest.raises(BadInput, match="is set by the techniques lamina"):
         prepare(merged(base, {"serving": {"pools": [{"plan": {"tp": 4}, "attention_pool": pool}]}}))
     with pytest.raises(BadInput, match="h20"):
         prepare(with_technique(base, "lamina", {"device": "h20-sxm-69gb"}))

@@ -1,9 +1,9 @@
 """A GPU and its host: experts come from host memory layer by layer, cache and decode attention stay there.
 
-Experts of the next layers are copied while this one computes, whatever the router says, and processors read the cache at
-the rate of their memory while the GPU multiplies: a pass over the weights serves as many sequences as host memory holds.
-What it costs: queries, outputs, keys and values cross PCIe, attention runs at the host's rate, two layers of experts
-wait in GPU memory.
+Experts of the next layers are copied while this one computes, whatever the router says, and processors read the cache
+at the rate of their memory while the GPU multiplies: a pass over the weights serves as many sequences as host memory
+holds. What it costs: queries, outputs, keys and values cross PCIe, attention runs at the host's rate, two layers of
+experts wait in GPU memory.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from typing import Any
 
 from windtunnel.program.segment import COMM, Launch, Segment
 from windtunnel.specs.attention_pool import AttentionPoolSpec
-from windtunnel.specs.scenario import Scenario
 from windtunnel.specs.serving import ServingSpec
 from windtunnel.techniques import REGISTRY
 from windtunnel.techniques.base import Knob, Limits, Paper, ServingPart, Technique
@@ -48,7 +47,7 @@ def _attention_there(
 
 
 def _layers(layers: ServingLayers, knobs: dict[str, Any]) -> Segment | None:
-    """Two halves of the batch in turn, so that one is on the host while the other computes; experts come once for both."""
+    """Two halves of the batch in turn: one is on the host while the other computes; experts come once for both."""
     halves = [layers.launches(layers.batch.part(0.5)) for _ in range(2)]
     copies = [x for x in layers.launches(layers.batch) if x.tag == "storage"]
     out = Segment("experts from host memory", "F", [])
