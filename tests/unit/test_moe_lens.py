@@ -23,9 +23,10 @@ def run(*changes: Any) -> Any:
 
 
 def test_a_pass_is_no_faster_than_its_experts_cross_pcie() -> None:
-    """Mixtral's experts are 45 billion weights of two bytes; 93 % of them are on the host."""
+    """Mixtral's experts are 45 billion weights of two bytes; 93 % of them are on the host, and most are needed."""
     result = run(TECH)
-    assert result.tpot_s.mean > 0.93 * 45e9 * 2 / 25e9
+    assert result.tpot_s.mean > 0.8 * 0.93 * 45e9 * 2 / 25e9
+    assert result.tpot_s.mean < run().tpot_s.mean
 
 
 def test_a_faster_link_helps_until_something_else_is_slower() -> None:

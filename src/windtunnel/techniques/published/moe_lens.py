@@ -1,7 +1,7 @@
 """A GPU and its host: experts come from host memory layer by layer, cache and decode attention stay there.
 
-Experts of the next layers are copied while this one computes, whatever the router says, and processors read the cache
-at the rate of their memory while the GPU multiplies: a pass over the weights serves as many sequences as host memory
+Experts of the next layers that a batch needs are copied while this one computes, and processors read the cache at the
+rate of their memory while the GPU multiplies: a pass over the weights serves as many sequences as host memory
 holds. What it costs: queries, outputs, keys and values cross PCIe, attention runs at the host's rate, two layers of
 experts wait in GPU memory.
 """
