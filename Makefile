@@ -36,7 +36,7 @@ lint: setup  ## style, types and import order
 	$(BIN)/lint-imports
 
 test: lint  ## lint, then everything but the slow tests
-	$(BIN)/pytest -n $(JOBS) -m "not slow" --benchmark-disable
+	$(BIN)/pytest -n $(JOBS) --dist loadgroup -m "not slow" --benchmark-disable
 
 targets:  ## .venv-targets: the programs that launch files are for, as far as the index has them
 	@PYTHON=$(abspath $(BIN))/python scripts/install-targets

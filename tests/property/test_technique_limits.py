@@ -29,7 +29,13 @@ pytestmark = pytest.mark.property
 CLUSTER = catalog.resolve_cluster(ClusterRef(device="h100-sxm-80gb", nodes=1, devices_per_node=8))
 TECHNIQUES = [technique for _, technique in REGISTRY.items()]
 DECLARED = [technique for technique in TECHNIQUES if technique.limits is not None]
-IDS = [technique.id for technique in DECLARED]
+
+
+def each(techniques: Sequence[Technique]) -> Any:
+    """Runs a test for each technique; all tests of one share a process, and with it what was simulated."""
+    cases = [pytest.param(t, id=t.id, marks=pytest.mark.xdist_group(t.id)) for t in techniques]
+    return pytest.mark.parametrize("technique", cases)
+
 
 
 COSTS_AT_MOST = 0.15
@@ -59,19 +65,19 @@ def gain(technique: Technique, scenario: Mapping[str, Any], knobs: Mapping[str, 
     return limits(technique).gain(run(scenario), run(with_technique(scenario, technique.id, knobs)))
 
 
-@pytest.mark.parametrize("technique", TECHNIQUES, ids=[t.id for t in TECHNIQUES])
+@each(TECHNIQUES)
 def test_a_technique_that_works_declares_its_limits(technique: Technique) -> None:
     assert technique.status != "works" or technique.limits is not None
     assert technique.status != "partial" or technique.missing
     assert technique.limits is None or technique.limits.loses or technique.limits.pays, "what does it cost?"
 
 
-@pytest.mark.parametrize("technique", DECLARED, ids=IDS)
+@each(DECLARED)
 def test_it_gains_in_its_own_case(technique: Technique) -> None:
     assert gain(technique, limits(technique).scenario) > limits(technique).vanishes
 
 
-@pytest.mark.parametrize("technique", DECLARED, ids=IDS)
+@each(DECLARED)
 def test_the_gain_vanishes_where_the_resource_is_free(technique: Technique) -> None:
     declared = limits(technique)
     saved = technique.saves if technique.saves in FREE else technique.relieves
@@ -80,13 +86,13 @@ def test_the_gain_vanishes_where_the_resource_is_free(technique: Technique) -> N
     assert -max(declared.vanishes, COSTS_AT_MOST) < gain(technique, free) < declared.vanishes
 
 
-@pytest.mark.parametrize("technique", [t for t in DECLARED if limits(t).loses], ids=lambda t: t.id)
+@each([t for t in DECLARED if limits(t).loses])
 def test_it_loses_where_its_cost_is_not_paid_back(technique: Technique) -> None:
     declared = limits(technique)
     assert gain(technique, merged(declared.scenario, declared.costly_scenario), declared.costly) < 0
 
 
-@pytest.mark.parametrize("technique", [t for t in DECLARED if limits(t).pays], ids=lambda t: t.id)
+@each([t for t in DECLARED if limits(t).pays])
 def test_it_pays_with_what_it_declares(technique: Technique) -> None:
     declared = limits(technique)
     case = merged(declared.scenario, declared.costly_scenario)
@@ -94,7 +100,7 @@ def test_it_pays_with_what_it_declares(technique: Technique) -> None:
     assert declared.value(after, declared.pays) > declared.value(before, declared.pays)
 
 
-@pytest.mark.parametrize("technique", [t for t in DECLARED if limits(t).serves], ids=lambda t: t.id)
+@each([t for t in DECLARED if limits(t).serves])
 def test_every_request_is_answered_no_faster_than_products_allow(technique: Technique) -> None:
     declared = limits(technique)
     before, after = run(declared.scenario), run(with_technique(declared.scenario, technique.id))
@@ -106,7 +112,7 @@ def test_every_request_is_answered_no_faster_than_products_allow(technique: Tech
     assert technique.id in after.techniques and technique.paper.line() in after.citations
 
 
-@pytest.mark.parametrize("technique", [t for t in DECLARED if not limits(t).serves], ids=lambda t: t.id)
+@each([t for t in DECLARED if not limits(t).serves])
 def test_flops_are_conserved(technique: Technique) -> None:
     declared = limits(technique)
     before, after = run(declared.scenario), run(with_technique(declared.scenario, technique.id))
@@ -119,7 +125,7 @@ def test_flops_are_conserved(technique: Technique) -> None:
     assert model_flop[0] == pytest.approx(model_flop[1], rel=1e-9)
 
 
-@pytest.mark.parametrize("technique", [t for t in DECLARED if not limits(t).serves], ids=lambda t: t.id)
+@each([t for t in DECLARED if not limits(t).serves])
 def test_a_step_trains_the_same_tokens_no_faster_than_products_allow(technique: Technique) -> None:
     scenario = limits(technique).scenario
     before, after = run(scenario), run(with_technique(scenario, technique.id))
@@ -130,7 +136,7 @@ def test_a_step_trains_the_same_tokens_no_faster_than_products_allow(technique: 
     assert technique.id in after.techniques and technique.paper.line() in after.citations
 
 
-@pytest.mark.parametrize("technique", [t for t in DECLARED if limits(t).monotone], ids=lambda t: t.id)
+@each([t for t in DECLARED if limits(t).monotone])
 def test_the_gain_shrinks_as_there_is_more_of_the_resource(technique: Technique) -> None:
     scenario = limits(technique).scenario
     cases = [more(scenario, technique.relieves, factor) for factor in (1, 2, 4, 16)]
@@ -140,7 +146,7 @@ def test_the_gain_shrinks_as_there_is_more_of_the_resource(technique: Technique)
     assert gains[-1] < gains[0]
 
 
-@pytest.mark.parametrize("technique", [t for t in DECLARED if t.knobs and not limits(t).serves], ids=lambda t: t.id)
+@each([t for t in DECLARED if t.knobs and not limits(t).serves])
 def test_knobs_at_the_ends_of_their_ranges_run_or_say_what_is_wrong(technique: Technique) -> None:
     """One knob at a time; an end that the scenario cannot have is refused by name, never by a crash."""
     for name, knob in technique.knobs.items():
@@ -154,7 +160,7 @@ def test_knobs_at_the_ends_of_their_ranges_run_or_say_what_is_wrong(technique: T
             assert 0 < result.step_time_s < float("inf") and result.hfu < 1, (name, end)
 
 
-@pytest.mark.parametrize("technique", [t for t in DECLARED if t.workload], ids=lambda t: t.id)
+@each([t for t in DECLARED if t.workload])
 def test_settings_twice_are_settings_once(technique: Technique) -> None:
     """The section is rewritten wherever a scenario is read, also one that was written back."""
     (one,) = applied([technique.id])
@@ -170,6 +176,8 @@ SMALL_KNOBS: Mapping[str, dict[str, Any]] = {
 }  # fmt: skip
 """Sizes that fit sixty-four devices and thirty-two layers."""
 TRAINING = [t.id for t in TECHNIQUES if "training" in t.scopes]
+SERVED = [t.id for t in TECHNIQUES if "serving" in t.scopes and not (t.serving and t.serving.layers)]
+"""Without those that simulate every knot of the iteration model, which takes seconds."""
 NEIGHBOURS = 4
 """Techniques that each one is run beside; the others are only checked for conflicts."""
 
@@ -203,6 +211,13 @@ def test_any_two_conflict_or_go_together_whatever_their_order() -> None:
     assert conflicts > 0
 
 
+def neighbours(ids: Sequence[str], place: int, count: int) -> list[tuple[str, str]]:
+    """Pairs of one with those after it, in a circle, that do not conflict."""
+    one = ids[place]
+    others = [ids[(place + step) % len(ids)] for step in range(1, len(ids))]
+    return [(one, other) for other in others if not conflict((one, other))][:count]
+
+
 @pytest.mark.parametrize("place", range(len(TRAINING)), ids=TRAINING)
 def test_it_runs_beside_others_or_the_plan_is_refused(place: int) -> None:
     """A step time that is that of the list, or one line a problem: neighbours in a fixed order, others next time."""
@@ -212,18 +227,33 @@ def test_it_runs_beside_others_or_the_plan_is_refused(place: int) -> None:
         "training": {"seq_len": 2048, "global_batch": 64, "attention": "unfused"},
         "plan": {"tp": 2, "pp": 4, "mbs": 1, "sp": False},
     }
-    ran = 0
-    for step in range(1, len(TRAINING)):
-        pair = TRAINING[place], TRAINING[(place + step) % len(TRAINING)]
-        if conflict(pair) or ran == NEIGHBOURS:
-            continue
-        ran += 1
+    for pair in neighbours(TRAINING, place, NEIGHBOURS):
         try:
             result = run({**scenario, "techniques": entries(pair)})
         except BadInput as error:
             assert error.problems and all(problem.rule for problem in error.problems), pair
             continue
         assert set(pair) <= set(result.techniques) and 0 < result.step_time_s < float("inf"), pair
+
+
+@pytest.mark.parametrize("place", range(len(SERVED)), ids=SERVED)
+def test_it_serves_beside_another_or_the_deployment_is_refused(place: int) -> None:
+    """Every request is answered, or one line a problem."""
+    scenario = {
+        "model": "meta-llama/Llama-3.1-8B",
+        "cluster": {"device": "h100-sxm-80gb", "nodes": 1, "devices_per_node": 8},
+        "serving": {
+            "pools": [{"replicas": 4, "plan": {"tp": 2}}],
+            "traffic": {"rate_per_s": 20, "num_requests": 40, "input_tokens": 500, "output_tokens": 20, "seed": 1},
+        },
+    }
+    for pair in neighbours(SERVED, place, 1):
+        try:
+            result = run({**scenario, "techniques": entries(pair)})
+        except (BadInput, Infeasible) as error:
+            assert str(error), pair
+            continue
+        assert result.completed + result.rejected == 40 and set(pair) <= set(result.techniques), pair
 
 
 @settings(max_examples=40)
