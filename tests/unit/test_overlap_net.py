@@ -72,13 +72,13 @@ def network(device: str, nodes: int, per_node: int) -> tuple[NetworkModel, Group
 
 @pytest.mark.parametrize(
     ("kib", "measured_us"),
-    # 8 H200, CUDA graphs, less the 1.8 µs that NCCL in the same run takes beyond its clock; fitted up to 16 KiB
+    # 8 H200, CUDA graphs, less the 1.8 µs that NCCL in the same run takes beyond its clock; start and hop are fitted
     [(2, 4.0), (16, 4.5), (32, 5.4), (64, 6.4), (128, 7.0), (256, 8.7), (512, 10.1), (1024, 12.2)],
 )
 def test_puts_take_what_they_were_measured_to(kib: int, measured_us: float) -> None:
     net, place = network("h200-sxm-141gb", 1, 8)
     found = float(net.collective("all_reduce", kib * 1024.0, place, software="mscclpp").alone_s) * 1e6
-    assert found == pytest.approx(measured_us, rel=0.25)
+    assert found == pytest.approx(measured_us, rel=0.15)
 
 
 def test_compositions_change_with_size_and_never_beat_their_links() -> None:

@@ -93,7 +93,7 @@ def latency_s(
         n, m, k = place.size, place.ranks_per_domain, place.num_domains
         peers = {"put_one_shot": n - m, "put_two_shot": n - m, "put_hierarchical": k - 1.0, "put_switch": k - 1.0}
         posting = np.maximum(peers.get(name, np.ones_like(k)) - 1.0, 0.0) * (traffic.out_hops > 0) * c.peer_s
-        puts = fence * (traffic.up_hops * c.up.hop_s[0] + traffic.out_hops * c.out.hop_s[0])
+        puts = fence * (traffic.up_hops * c.put_hop_s + traffic.out_hops * c.out.hop_s[0])
         return c.put_base_s, np.asarray(puts + traffic.out_hops * extra + posting)
     if traffic.in_network:
         out = nccl.NVLS_TREE_OUT_HOP_S if name == "nvls_tree" else nccl.NVLS_OUT_HOP_S

@@ -166,9 +166,12 @@ class NetworkCoefficients:
     out: LinkFamily
     base_s: tuple[float, float, float] = (6.6e-6, 14e-6, 8.4e-6)
     """Kernel start of a collective under LL, LL128, Simple (NCCL tuner, ring; fact)."""
-    put_base_s: float = 3.5e-6
-    """Start of a kernel that puts and signals itself: 5.9 µs for 2 to 8 KiB on 8 H200 less one hop and the 1.8 µs by
-    which NCCL's 16.9 µs in the same run exceed its clock here (sgl-project/sglang pull request 22734; fitted)."""
+    put_base_s: float = 2.9e-6
+    """Start of a kernel that puts and signals itself. With `put_hop_s` fitted to sums of 2 KiB to 1 MiB on 8 H200
+    (MSCCL++ under CUDA graphs, sgl-project/sglang pull request 22734: ten rows, 6 % mean error), less the 1.8 µs by
+    which NCCL in the same run exceeds its clock here."""
+    put_hop_s: float = 1.1e-6
+    """A put inside a domain with its flag in the data; twice that where the flag follows the data."""
     p2p_base_s: float = 5e-6
     """Kernel start of a send/receive pair (5 us for 2 KiB on H100, vidur h100_dgx rows; fitted)."""
     p2p_tau_s: float = 3e-6
