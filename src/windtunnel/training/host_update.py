@@ -13,6 +13,7 @@ from windtunnel.specs.cluster import ClusterSpec
 from windtunnel.specs.plan import Offload
 from windtunnel.training.tiers import (
     NVME_BYTES_PER_S,
+    UPDATE_FRACTION,
     core_params_per_s,
     drive_bytes_per_s,
     host_memory_bytes_per_s,
@@ -60,7 +61,7 @@ class HostUpdate:
         up = weight * (1.0 - offload.params)
         tier = offload.tier_of("optimizer")
         in_host = moved - 2.0 * state if tier == "cxl" else moved
-        compute = max(in_host / host_memory_bytes_per_s(cluster), 1.0 / core_params_per_s(cluster))
+        compute = max(in_host / (UPDATE_FRACTION * host_memory_bytes_per_s(cluster)), 1.0 / core_params_per_s(cluster))
         read = write = 0.0
         if tier == "cxl":  # the link to a card carries reads and writes side by side
             compute = max(compute, state / memory_bytes_per_s(tier, cluster, stripe=offload.stripe))
