@@ -246,3 +246,18 @@ def test_layers_gathered_ahead_cost_a_layer_each_and_hide_gathers() -> None:
     memory = [x.peak_memory_allocated_bytes for x in found]
     assert memory[2] - memory[1] == pytest.approx(2 * layer, rel=0.02)
     assert api.simulate_training(merged(STEP, slow), sensitivities=False).step_time_s == times[1]
+
+
+def test_what_more_of_the_host_would_buy_is_said() -> None:
+    at = merged(STEP, {"plan": {"offload": {"activations": 1.0, "optimizer": 1.0, "tier": "nvme"}}})
+    gains = api.simulate_training(at).sensitivities
+    assert {"host link", "host memory bandwidth", "drives"} <= set(gains)
+    assert gains["drives"] < -0.05  # bound by them
+    assert not {"host link", "drives"} & set(api.simulate_training(STEP).sensitivities)
+
+
+def test_rates_that_nobody_gave_are_listed() -> None:
+    bare = {"device": "a40-48gb", "nodes": 1, "devices_per_node": 8}
+    away = {"optimizer": 1.0, "tier": "nvme"}
+    found = api.simulate_training(STEP | {"cluster": bare, "plan": {"zero": 3, "offload": away}}, sensitivities=False)
+    assert {"cluster.host_memory_bytes_per_s", "cluster.storage"} <= {one.field for one in found.assumed}

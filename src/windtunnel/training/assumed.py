@@ -5,15 +5,29 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from windtunnel.specs.plan import TENSOR_CLASSES
 from windtunnel.specs.scenario import ModelFile, Scenario
 from windtunnel.training.results import Assumption
 from windtunnel.training.simulate import Prepared
+from windtunnel.training.tiers import HOST_MEMORY_BYTES_PER_S, NVME_BYTES_PER_S
 
 
 def assumptions(scenario: Scenario, prepared: Prepared, folder: Path) -> tuple[Assumption, ...]:
     """Everything that was filled in, from the cluster to the plan; nothing that has no effect on this step."""
     found = [*prepared.cluster.assumed, *_model(scenario, folder), *_training(scenario, prepared)]
+    found += _host(prepared)
     return tuple(Assumption(*item) for item in (*found, *_plan(scenario, prepared)))
+
+
+def _host(x: Prepared) -> Iterator[tuple[str, str, str]]:
+    """Rates of a node that offloading takes where nothing is known of it."""
+    away, cluster = x.plan.offload, x.cluster
+    tiers = {away.tier_of(name) for name in TENSOR_CLASSES if getattr(away, name)}
+    if away.optimizer and cluster.host_memory_bytes_per_s is None:
+        rate = f"{HOST_MEMORY_BYTES_PER_S / 1e9:g} GB/s"
+        yield "cluster.host_memory_bytes_per_s", rate, "two sockets of a server; copies are not held up by it"
+    if "nvme" in tiers and cluster.storage is None:
+        yield "cluster.storage", f"{NVME_BYTES_PER_S / 1e9:g} GB/s a device, any size", "drives are not known"
 
 
 def _model(scenario: Scenario, folder: Path) -> Iterator[tuple[str, str, str]]:

@@ -127,14 +127,14 @@ def simulate_training(
 def _sensitivities(scenario: Scenario, prepared: Prepared, base_s: float) -> dict[str, float]:
     """Relative change of the step when one resource is 10 % larger."""
     from windtunnel.techniques import applied
-    from windtunnel.training.resources import RATES, scaled
+    from windtunnel.training.resources import RATES, outside, scaled
     from windtunnel.training.simulate import prepare as prepare_step
     from windtunnel.training.simulate import step_time
 
     out = {}
     chosen = applied(scenario.techniques)
     cluster = prepared.cluster
-    for name in RATES:
+    for name in (*RATES, *outside(cluster, prepared.plan.offload)):
         other = prepare_step(prepared.model, scaled(cluster, name, 1.1), prepared.training, scenario.plan, chosen)
         out[name] = step_time(other) / base_s - 1.0
     faster = {

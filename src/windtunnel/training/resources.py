@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from windtunnel.specs.cluster import ClusterSpec, MixedCluster
+from windtunnel.specs.plan import TENSOR_CLASSES, Offload
 
 
 def _matrix(cluster: ClusterSpec, factor: float) -> dict[str, Any]:
@@ -36,6 +37,24 @@ def _scale_out(cluster: ClusterSpec, factor: float) -> dict[str, Any]:
     return {"scale_out": cluster.scale_out.model_copy(update={"nic_bytes_per_s": rate})}
 
 
+def _host_link(cluster: ClusterSpec, factor: float) -> dict[str, Any]:
+    rate = cluster.device.pcie_bytes_per_s * factor
+    return {"device": cluster.device.model_copy(update={"pcie_bytes_per_s": rate})}
+
+
+def _host_memory(cluster: ClusterSpec, factor: float) -> dict[str, Any]:
+    rate = cluster.host_memory_bytes_per_s
+    return {"host_memory_bytes_per_s": rate and factor * rate}
+
+
+def _drives(cluster: ClusterSpec, factor: float) -> dict[str, Any]:
+    drives = cluster.storage
+    if drives is None:
+        return {}
+    rates = {name: getattr(drives, name) * factor for name in ("read_bytes_per_s", "write_bytes_per_s")}
+    return {"storage": drives.model_copy(update=rates)}
+
+
 _PARTS: dict[str, Callable[[ClusterSpec, float], dict[str, Any]]] = {
     "matrix throughput": _matrix,
     "memory bandwidth": _memory_bandwidth,
@@ -44,12 +63,15 @@ _PARTS: dict[str, Callable[[ClusterSpec, float], dict[str, Any]]] = {
     "device memory": _memory,
 }
 RESOURCES = tuple(_PARTS)
+_OUTSIDE: dict[str, Callable[[ClusterSpec, float], dict[str, Any]]] = {
+    "host link": _host_link, "host memory bandwidth": _host_memory, "drives": _drives,
+}  # fmt: skip
 RATES = tuple(name for name in _PARTS if name != "device memory")
 
 
 def scaled(cluster: ClusterSpec, resource: str, factor: float) -> ClusterSpec:
-    """The cluster, or every group of it, with `factor` times as much of one of `RESOURCES`."""
-    update = _PARTS[resource](cluster, factor)
+    """The cluster, or every group of it, with `factor` times as much of one of `RESOURCES`, or `outside` resources."""
+    update = (_PARTS | _OUTSIDE)[resource](cluster, factor)
     if isinstance(cluster, MixedCluster):
         update["groups"] = tuple(scaled(group, resource, factor) for group in cluster.groups)
         if resource == "scale-out bandwidth" and cluster.between is not None:
@@ -70,3 +92,12 @@ def amount(cluster: ClusterSpec, resource: str) -> tuple[float, str]:
     if resource == "scale-out bandwidth":
         return cluster.scale_out.nic_bytes_per_s, "bytes/s"
     return device.memory_bytes, "bytes"
+
+
+def outside(cluster: ClusterSpec, offload: Offload) -> tuple[str, ...]:
+    """Resources beyond the devices that a plan's offloading uses, where their rates are known."""
+    tiers = {offload.tier_of(name) for name in TENSOR_CLASSES if getattr(offload, name)}
+    found: tuple[str, ...] = ("host link",) if tiers else ()
+    if cluster.host_memory_bytes_per_s is not None and tiers - {"cxl"}:
+        found += ("host memory bandwidth",)
+    return (*found, "drives") if "nvme" in tiers and cluster.storage is not None else found
