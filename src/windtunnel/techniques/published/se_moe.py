@@ -1,0 +1,66 @@
+"""Mixtures larger than device memory: sharded weights in host memory, fetched ahead over layers and over ranks.
+
+Weights and optimizer state live in host memory; a layer's weights are copied in while the layers before it run, and
+gathered from the other ranks while one runs (two directions of prefetch). What it costs: copies over PCIe, gathers, an
+update by the host, device memory for the layers that are fetched.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from windtunnel.specs.plan import PlanSpec
+from windtunnel.specs.scenario import Scenario
+from windtunnel.techniques import REGISTRY
+from windtunnel.techniques.base import Knob, Limits, Paper, Technique
+from windtunnel.techniques.published.deepspeed_ted import MODEL
+
+
+def _plan(plan: PlanSpec, knobs: dict[str, Any]) -> PlanSpec:
+    change = {"params": 1.0, "optimizer": knobs["optimizer"], "prefetch_layers": knobs["prefetch_layers"]}
+    return plan.model_copy(update={"zero": 3, "offload": plan.offload.model_copy(update=change)})
+
+
+def _applies(scenario: Scenario) -> str | None:
+    return "it acts on training steps" if scenario.training is None else None
+
+
+TECHNIQUE = Technique(
+    id="se-moe",
+    family="moe",
+    summary="sharded weights in host memory, fetched ahead over layers and over ranks",
+    paper=Paper(
+        "SE-MoE: A Scalable and Efficient Mixture-of-Experts Distributed Training and Inference System",
+        2022,
+        "https://arxiv.org/abs/2205.10034",
+        "Shen and others",
+        "arXiv",
+    ),
+    levels=("plan",),
+    status="partial",
+    knobs={
+        "prefetch_layers": Knob(3, 1, 64, "layers that have room on the device at a time"),
+        "optimizer": Knob(1.0, 0.0, 1.0, "share of the optimizer's state in host memory"),
+    },
+    edits=(("plan", "shards"), ("plan", "offload")),
+    applies_to=_applies,
+    plan=_plan,
+    saves="replicated state",
+    resource="memory",
+    experiment="se_moe",
+    missing="devices that follow the load of several tasks, the ring of layer sections at inference, drives as a third tier",
+    limits=Limits(
+        {
+            "model": MODEL,
+            "cluster": {"device": "a100-sxm-80gb", "nodes": 2, "devices_per_node": 8},
+            "training": {"seq_len": 2048, "global_batch": 16, "framework": "fsdp1"},
+            "plan": {"ep": 16, "mbs": 1, "zero": 3, "recompute": {"policy": "full"}},
+        },
+        measure="peak_memory_allocated_bytes",
+        # what is offloaded already cannot be offloaded again
+        free={"plan": {"offload": {"params": 1.0, "optimizer": 1.0, "prefetch_layers": 3}}},
+        pays="step_time_s",
+    ),
+)  # fmt: skip
+
+REGISTRY.add(TECHNIQUE.id, TECHNIQUE)
