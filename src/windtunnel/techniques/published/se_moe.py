@@ -42,13 +42,13 @@ TECHNIQUE = Technique(
         "prefetch_layers": Knob(3, 1, 64, "layers that have room on the device at a time"),
         "optimizer": Knob(1.0, 0.0, 1.0, "share of the optimizer's state in host memory"),
     },
-    edits=(("plan", "shards"), ("plan", "offload")),
+    edits=(("plan", "shard"), ("plan", "offload")),
     applies_to=_applies,
     plan=_plan,
     saves="replicated state",
     resource="memory",
     experiment="se_moe",
-    missing="devices that follow the load of several tasks, the ring of layer sections at inference, drives as a third tier",
+    missing="devices that follow the load of tasks, the ring of layer sections at inference, drives as a third tier",
     limits=Limits(
         {
             "model": MODEL,
