@@ -150,6 +150,8 @@ def resolve(
     if apart > 1 and (training.gradients != "zeroth_order" or dp % 2):
         rule = "needs training.gradients zeroth_order and an even number of replicas"
         problems.add("training.perturbations_apart", True, rule)
+    if training.directions > 1 and training.gradients != "zeroth_order":
+        problems.add("training.directions", training.directions, "needs training.gradients zeroth_order")
     if training.gradients == "zeroth_order" and (plan.pp > 1 or training.phase == "lora"):
         problems.add("training.gradients", "zeroth_order", "needs pp 1 and all weights trained (no lora)")
     per_step = max(plan.mbs * dp // apart, 1)

@@ -48,10 +48,10 @@ class Compression(Spec):
     """Compressed communication. What is absent travels as the framework sends it."""
 
     gradients: GradientCompression | None = None
-    gather_bits: float | None = Field(default=None, ge=1, le=16)
-    """Of a weight in the gathers of ZeRO and FSDP."""
+    gather_bits: float | None = Field(default=None, ge=1, le=32)
+    """Of a weight in the gathers of ZeRO and FSDP; from 16 on a cast, and 32 is that of a master copy."""
     gather_block: Count = 1024
-    """Weights that share a 32-bit scale."""
+    """Weights that share a 32-bit scale, where they have fewer than 16 bits."""
     hop_bits: float | None = Field(default=None, ge=1, le=16)
     """Of an activation, or of its gradient, between pipeline stages."""
     hop_block: Count = 256

@@ -67,6 +67,9 @@ class TrainingSpec(Spec):
     it by the difference of their losses; no backward, no gradients, no optimizer state."""
     perturbations_apart: bool = False
     """Zeroth order: the two passes run on two replicas side by side, which share their sequences."""
+    directions: Count = 1
+    """Zeroth order: directions of a step, along each of which every replica moves its weights when it updates them; as
+    many as replicas where each has one of its own."""
     optimizer_in_backward: bool = False
     master_weights: Literal["fp32", "bf16", "none"] | None = None
     """Absent means the framework's default."""

@@ -221,9 +221,11 @@ class Exchange:
 
 def gathered_wire(bits: float, block: int) -> float:
     """Bytes of one weight in a gather, scales included."""
-    return bits / 8.0 + SCALE_BYTES / block
+    return bits / 8.0 + (SCALE_BYTES / block if bits < 16 else 0.0)
 
 
 def gathered_moved(bits: float, block: int, element: float, ranks: float) -> float:
-    """Bytes of device memory for each gathered weight: own shard made small, all of them wide again."""
+    """Bytes of device memory for each gathered weight: own shard made small (or cast), all of them as computed with."""
+    if bits == 8.0 * element:
+        return 0.0
     return (element + gathered_wire(bits, block)) * (1.0 + 1.0 / ranks)

@@ -31,13 +31,13 @@ def without_backward(
 
     Args:
         parts: Those of a step with backward.
-        training: Whether both passes run on one replica.
+        training: Whether both passes run on one replica; how many directions an update follows.
         cluster: The device.
         coefficients: Achieved share of memory bandwidth.
         tokens: Of one micro-batch.
     """
     passes = 1.0 if training.perturbations_apart else 2.0
-    per_param = 2.0 * parts.graph.element_bytes * MOVES
+    per_param = 2.0 * parts.graph.element_bytes * (MOVES + training.directions - 1.0)
     moved = (parts.dense_params + parts.expert_params) * per_param
     seconds = moved / (cluster.device.memory_bytes_per_s * coefficients.memory_fraction)
 

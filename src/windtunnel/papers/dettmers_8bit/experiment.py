@@ -1,0 +1,83 @@
+"""Data parallelism on 96 GPUs with gradients in 32 and in 8 bits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from windtunnel.papers import ClaimResult
+from windtunnel.papers.claims import Measure, Values, load, results, simulated
+
+TITLE = "8-bit approximations (Dettmers 2015)"
+SIZES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
+"""Sequences a GPU that are tried."""
+
+
+def setting() -> Values:
+    """The settings and claims, as written in `setting.yaml`."""
+    return load(__package__ or "windtunnel.papers.dettmers_8bit")
+
+
+def fixed(name: str) -> Any:
+    """One value that the paper gives or a rule fixes."""
+    return setting()["fixed"][name]["value"]
+
+
+def scenario(values: Values, nodes: int, each: int, sequences: int, bits: int, *, beside: bool) -> Values:
+    """One step of replicas with so many sequences each."""
+    shape = fixed("shape")
+    step: Values = {
+        "model": {
+            "family": "dense", "name": "as wide as AlexNet", "hidden_size": shape["hidden"],
+            "num_hidden_layers": shape["layers"], "num_attention_heads": shape["heads"],
+            "intermediate_size": 4 * shape["hidden"], "vocab_size": shape["vocab"], "gated_mlp": False,
+            "hidden_act": "relu", "norm": "layernorm", "attention_bias": True, "mlp_bias": True,
+            "tie_word_embeddings": True, "position_embedding": "learned", "max_position_embeddings": fixed("seq_len"),
+        },
+        "cluster": {
+            "device": setting()["device"], "nodes": nodes, "devices_per_node": each,
+            "scale_up": {
+                "id": "pcie", "bytes_per_s": values["pcie_gb_per_s"] * 1e9, "latency_s": "5 us", "topology": "host",
+                "family": "pcie3",
+            },
+            "scale_out": {"nics_per_node": 1, "nic_bytes_per_s": values["nic_gb_per_s"] * 1e9},
+        },
+        "training": {
+            "seq_len": fixed("seq_len"), "global_batch": nodes * each * sequences, "precision": "fp32",
+            "framework": "generic", "attention": "unfused", "optimizer": "momentum", "grad_reduce_precision": "fp32",
+        },
+        "plan": {"zero": 0, "mbs": sequences, "overlap": {"grad_reduce": beside}},
+    }  # fmt: skip
+    if bits < 32:
+        step["techniques"] = [{"dettmers-8bit": {"bits": bits, "between": values["between"]}}]
+    return step
+
+
+def speed_up(values: Values, sequences: int, bits: int) -> float:
+    """Sequences a second on all GPUs over those on one."""
+    each = fixed("gpus_per_node")
+    many = simulated(scenario(values, fixed("gpus") // each, each, sequences, bits, beside=True)).step_time_s
+    alone = simulated(scenario(values, 1, 1, sequences, 32, beside=True)).step_time_s
+    return fixed("gpus") * alone / many
+
+
+def with_8_bits(values: Values) -> float:
+    """Speed-up with 8 bits at the load that gives the published one with 32."""
+    load_of = min(SIZES, key=lambda size: abs(speed_up(values, size, 32) - fixed("speed_up_32")))
+    return speed_up(values, load_of, 8)
+
+
+def transfer(values: Values) -> float:
+    """Seconds that a step waits for the exchange, 32 bits over 8."""
+    alone = simulated(scenario(values, 1, 1, 1, 32, beside=False)).step_time_s
+    waits = [simulated(scenario(values, 2, 1, 1, bits, beside=False)).step_time_s - alone for bits in (32, 8)]
+    return waits[0] / waits[1]
+
+
+def measures() -> dict[str, Measure]:
+    """Claim → how it is measured, in the order of the table."""
+    return {"transfer": transfer, "speed-up": with_8_bits}
+
+
+def run() -> list[ClaimResult]:
+    """Transfers and speed-up in 8 bits."""
+    return results(setting(), "dettmers-8bit", measures())

@@ -1,0 +1,62 @@
+"""FSDP of GPT-2 on two nodes: whole gradients, and sketches of the widest layers' largest ones."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from windtunnel.papers import ClaimResult
+from windtunnel.papers.claims import Measure, Values, load, results, simulated
+
+TITLE = "TAGC (Polyakov et al. 2025)"
+RANKS = 2
+
+
+def setting() -> Values:
+    """The settings and claims, as written in `setting.yaml`."""
+    return load(__package__ or "windtunnel.papers.tagc")
+
+
+def fixed(name: str) -> Any:
+    """One value that the paper gives or a rule fixes."""
+    return setting()["fixed"][name]["value"]
+
+
+def scenario(values: Values, gbit: float) -> Values:
+    """One step of FSDP."""
+    return {
+        "model": "openai-community/gpt2",
+        "cluster": {
+            "device": values["device"], "nodes": RANKS, "devices_per_node": 1,
+            "scale_out": {"nics_per_node": 1, "nic_bytes_per_s": gbit * 1e9 / 8},
+        },
+        "training": {
+            "seq_len": fixed("seq_len"), "global_batch": fixed("accumulated") * fixed("sequences"),
+            "precision": "fp32" if values["device"].startswith("v100") else "tf32", "framework": "fsdp1",
+            "grad_reduce_precision": "fp32",
+        },
+        "plan": {"zero": 3, "mbs": fixed("sequences")},
+    }  # fmt: skip
+
+
+def gain(values: Values) -> float:
+    """Largest gain over the networks in per cent."""
+    knobs = {
+        "density": fixed("kept"), "cells": fixed("cells"), "position_bits": fixed("position_bits"),
+        "share": fixed("share"),
+    }  # fmt: skip
+    found = []
+    for gbit in fixed("nic_gbit"):
+        step = scenario(values, gbit)
+        sketched = simulated(step | {"techniques": [{"tagc": knobs}]}).step_time_s
+        found.append(100.0 * (simulated(step).step_time_s / sketched - 1.0))
+    return max(found)
+
+
+def measures() -> dict[str, Measure]:
+    """Claim → how it is measured, in the order of the table."""
+    return {"speed-up": gain}
+
+
+def run() -> list[ClaimResult]:
+    """Gain over FSDP."""
+    return results(setting(), "tagc", measures())

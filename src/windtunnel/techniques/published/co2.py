@@ -1,0 +1,67 @@
+"""CO2: replicas step alone for a round, and its average travels beside the next round.
+
+What it costs: where the round began, a momentum and what travels in memory; averages that are a round old.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from windtunnel.specs.compression import LocalSteps
+from windtunnel.specs.plan import PlanSpec
+from windtunnel.specs.scenario import Scenario
+from windtunnel.techniques import REGISTRY
+from windtunnel.techniques.base import Knob, Limits, Paper, Technique
+from windtunnel.techniques.compressing import EDITS, ETHERNET
+
+
+def _plan(plan: PlanSpec, knobs: dict[str, Any]) -> PlanSpec:
+    local = LocalSteps(steps=knobs["steps"], late=knobs["late"])
+    return plan.model_copy(update={"zero": 0, "local_steps": local})
+
+
+def applies(scenario: Scenario) -> str | None:
+    """Several replicas train."""
+    if scenario.training is None:
+        return "there is no `training` section"
+    return "there is one replica" if scenario.plan.dp == 1 and scenario.plan.cp == 1 else None
+
+
+TECHNIQUE = Technique(
+    id="co2",
+    family="low-comm",
+    summary="averages of replicas once a round of local steps, beside the steps of the next round",
+    paper=Paper(
+        "CO2: Efficient Distributed Training with Full Communication-Computation Overlap",
+        2024,
+        "https://arxiv.org/abs/2401.16265",
+        "Sun and others",
+        "ICLR 2024",
+    ),
+    levels=("plan",),
+    knobs={
+        "steps": Knob(48, 1, 10_000, "local steps of a round"),
+        "late": Knob(True, doc="the average is used a round later"),
+    },
+    edits=(*EDITS, ("plan", "shard")),
+    applies_to=applies,
+    plan=_plan,
+    saves="network",
+    resource="scale-out",
+    quality="replicas drift apart for a round and averages are a round old: convergence may suffer",
+    experiment="co2",
+    limits=Limits(
+        ETHERNET,
+        free={
+            "cluster": {
+                "scale_up": {"id": "free", "family": "generic", "bytes_per_s": 1e16, "latency_s": 0.0},
+                "scale_out": {"nics_per_node": 8, "nic_bytes_per_s": 1e16, "latency_s": 0.0, "family": "generic"},
+            },
+            "training": {"global_batch": 2048},
+        },
+        vanishes=0.02,
+        pays="peak_memory_allocated_bytes",
+    ),
+)
+
+REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

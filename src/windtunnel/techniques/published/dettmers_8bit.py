@@ -1,0 +1,57 @@
+"""8-bit approximations: 32-bit gradients, and activations between stages, as 8-bit numbers.
+
+What it costs: kernels that make them small and wide again, at both halves of the exchange.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from windtunnel.specs.compression import GradientCompression
+from windtunnel.specs.plan import PlanSpec
+from windtunnel.techniques import REGISTRY
+from windtunnel.techniques.base import Knob, Limits, Paper, Technique
+from windtunnel.techniques.compressing import EDITS, ETHERNET, FEW_BYTES, QUALITY, applies, with_gradients
+from windtunnel.techniques.limits import FREE
+
+
+def _plan(plan: PlanSpec, knobs: dict[str, Any]) -> PlanSpec:
+    given = GradientCompression(bits=knobs["bits"], block=None, between=knobs["between"])
+    plan = with_gradients(plan, given)
+    bits = knobs["bits"] if knobs["activations"] else None
+    return plan.model_copy(update={"compression": plan.compression.model_copy(update={"hop_bits": bits})})
+
+
+TECHNIQUE = Technique(
+    id="dettmers-8bit",
+    family="compression",
+    summary="gradients and activations in eight bits on their way",
+    paper=Paper(
+        "8-Bit Approximations for Parallelism in Deep Learning",
+        2015,
+        "https://arxiv.org/abs/1511.04561",
+        "Dettmers",
+        "ICLR 2016",
+    ),
+    levels=("plan",),
+    knobs={
+        "bits": Knob(8, 2, 16, "of one value"),
+        "activations": Knob(True, doc="activations between pipeline stages too"),
+        "between": Knob("nodes", doc="who exchanges compressed gradients", choices=("ranks", "nodes")),
+    },
+    edits=(*EDITS, ("plan", "hops")),
+    applies_to=applies,
+    plan=_plan,
+    saves="network",
+    resource="scale-out",
+    quality=QUALITY,
+    experiment="dettmers_8bit",
+    limits=Limits(
+        ETHERNET,
+        free=FEW_BYTES,
+        vanishes=0.02,
+        costly_scenario=FREE["network"],
+    ),
+)
+
+REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

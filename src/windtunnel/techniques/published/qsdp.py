@@ -1,0 +1,58 @@
+"""QSDP: FSDP whose weights are gathered, and whose gradients are scattered, in few bits.
+
+What it costs: kernels at both ends of every gather and reduction.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from windtunnel.specs.compression import Compression, GradientCompression
+from windtunnel.specs.plan import PlanSpec
+from windtunnel.techniques import REGISTRY
+from windtunnel.techniques.base import Knob, Limits, Paper, Technique
+from windtunnel.techniques.compressing import EDITS, ETHERNET, FEW_BYTES, QUALITY, applies
+from windtunnel.techniques.limits import merged
+
+
+def _plan(plan: PlanSpec, knobs: dict[str, Any]) -> PlanSpec:
+    gradients = GradientCompression(bits=knobs["gradient_bits"], block=knobs["bucket"], between=knobs["between"])
+    sent = {"gradients": gradients, "gather_bits": knobs["weight_bits"], "gather_block": knobs["bucket"]}
+    compression = Compression.model_validate(plan.compression.model_dump() | sent)
+    return plan.model_copy(update={"zero": max(plan.zero, 3), "compression": compression})
+
+
+TECHNIQUE = Technique(
+    id="qsdp",
+    family="compression",
+    summary="sharded training with quantised gathers of weights and quantised reductions of gradients",
+    paper=Paper(
+        "Quantized Distributed Training of Large Models with Convergence Guarantees",
+        2023,
+        "https://arxiv.org/abs/2302.02390",
+        "Markov, Vladu, Guo, Alistarh",
+        "ICML 2023",
+    ),
+    levels=("plan",),
+    knobs={
+        "weight_bits": Knob(8, 2, 16, "of a weight on its way"),
+        "gradient_bits": Knob(8, 2, 16, "of a gradient on its way"),
+        "bucket": Knob(1024, 32, 1 << 20, "values that share a scale"),
+        "between": Knob("nodes", doc="who exchanges compressed gradients", choices=("ranks", "nodes")),
+    },
+    edits=(*EDITS, ("plan", "shard"), ("plan", "weights sent")),
+    applies_to=applies,
+    plan=_plan,
+    saves="network",
+    resource="scale-out",
+    quality=QUALITY,
+    experiment="qsdp",
+    limits=Limits(
+        merged(ETHERNET, {"plan": {"zero": 3}}),
+        free=FEW_BYTES,
+        vanishes=0.05,  # fewer bytes also leave products more of the memory's rate
+        costly_scenario={"cluster": {"nodes": 1}, "training": {"global_batch": 8}},  # gathers hide behind products
+    ),
+)
+
+REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

@@ -1,0 +1,54 @@
+"""TernGrad: gradients as minus one, zero or one times a scale that all ranks share.
+
+What it costs: the largest gradient of every tensor before the exchange, sums that are wider than what is sent.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from windtunnel.specs.compression import GradientCompression
+from windtunnel.specs.plan import PlanSpec
+from windtunnel.techniques import REGISTRY
+from windtunnel.techniques.base import Knob, Limits, Paper, Technique
+from windtunnel.techniques.compressing import EDITS, ETHERNET, FEW_BYTES, QUALITY, applies, with_gradients
+from windtunnel.techniques.limits import FREE
+
+
+def _plan(plan: PlanSpec, knobs: dict[str, Any]) -> PlanSpec:
+    given = GradientCompression(kind="ternary", bits=knobs["bits"], between=knobs["between"])
+    return with_gradients(plan, given)
+
+
+TECHNIQUE = Technique(
+    id="terngrad",
+    family="compression",
+    summary="gradients of three levels with shared scales, whose sums are small integers",
+    paper=Paper(
+        "TernGrad: Ternary Gradients to Reduce Communication in Distributed Deep Learning",
+        2017,
+        "https://arxiv.org/abs/1705.07878",
+        "Wen and others",
+        "NeurIPS 2017",
+    ),
+    levels=("plan",),
+    knobs={
+        "bits": Knob(2.0, 1.585, 8.0, "of one value on its way: 2 packed, 1.6 five in a byte"),
+        "between": Knob("ranks", doc="who exchanges ternary values", choices=("ranks", "nodes")),
+    },
+    edits=EDITS,
+    applies_to=applies,
+    plan=_plan,
+    saves="network",
+    resource="scale-out",
+    quality=QUALITY,
+    experiment="terngrad",
+    limits=Limits(
+        ETHERNET,
+        free=FEW_BYTES,
+        vanishes=0.02,
+        costly_scenario=FREE["network"],
+    ),
+)
+
+REGISTRY.add(TECHNIQUE.id, TECHNIQUE)
