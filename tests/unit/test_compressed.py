@@ -115,6 +115,12 @@ def test_peers_between_nodes_send_a_slice_each() -> None:
     assert ranks - none > 2.5 * (nodes - none)
 
 
+def test_small_gradients_inside_a_node_help_where_its_links_are_slow() -> None:
+    slow = {"cluster": {"scale_up": "pcie3"}}
+    levels, nodes = (step(slow, gradients({"bits": 8, "between": b})).step_time_s for b in ("levels", "nodes"))
+    assert levels < nodes
+
+
 def test_single_operators_have_a_level_of_their_own() -> None:
     plain = step(gradients({"kind": "low_rank", "rank": 4})).step_time_s
     wider = step(gradients({"kind": "low_rank", "rank": 4, "by_operator": {"fc1": 128, "fc2": 128}})).step_time_s

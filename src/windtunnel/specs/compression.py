@@ -33,9 +33,9 @@ class GradientCompression(Spec):
     """`sketch`: cells for each entry that is kept anywhere."""
     position_bits: int = Field(default=1, ge=1, le=8)
     """`sketch`: of the map of positions, for each entry of the tensor."""
-    between: Literal["ranks", "nodes"] = "ranks"
-    """Who exchanges compressed gradients: all ranks, or peers of different scale-up domains after whole gradients have
-    been added inside each (and before they are gathered there)."""
+    between: Literal["ranks", "nodes", "levels"] = "ranks"
+    """Who exchanges compressed gradients: all ranks; peers of different scale-up domains, after whole gradients have
+    been added inside each (and before they are gathered there); or these and, before them, the ranks of a domain."""
     error_feedback: bool = False
     """Whether what was lost is kept, in 32 bits, and added to the next gradient."""
     share: float = Field(default=1.0, ge=0, le=1)

@@ -73,10 +73,11 @@ class Shapes:
             given.kind, given.density
         )
         rows = columns = matrices = ranks = whole = weights = levels = 0.0
+        width = next((op.k for op in graph.head.operators if op.name == "lm_head"), 0.0)
         for op, count in operators(graph, plan):
             level = float(given.by_operator.get(op.name, default))
             weights, levels = weights + count * op.params, levels + count * op.params * level
-            for r, c, number in matrices_of(op):
+            for r, c, number in matrices_of(op, width):
                 rank = min(level, r, c)
                 if given.kind == "low_rank" and rank * (r + c) < r * c:
                     rows, columns = rows + count * number * rank * r, columns + count * number * rank * c
@@ -101,8 +102,10 @@ def operators(graph: ModelGraph, plan: ResolvedPlan) -> list[tuple[Operator, flo
     ]
 
 
-def matrices_of(op: Operator) -> list[tuple[float, float, float]]:
-    """(rows, columns, how many) of an operator's matrices; none for scales of norms."""
+def matrices_of(op: Operator, width: float) -> list[tuple[float, float, float]]:
+    """(rows, columns, how many) of an operator's matrices; none for scales of norms. `width`: of an embedding."""
+    if op.name == "embedding" and width:
+        return [(op.params / width, width, 1.0)]
     if op.n > 1 and op.k > 1:
         return [(op.k, op.n, max(op.groups, 1.0))]
     return []
@@ -141,6 +144,15 @@ class Exchange:
         if g.kind in ("quantised", "ternary") and whole:  # the sums of one's own piece are cut short too
             error += error / ranks
         return g.share * (error + (4.0 * s.factor_columns if g.kind == "low_rank" else 0.0))
+
+    def gather(self, run: Run, weights: Floats, place: GroupPlacement) -> tuple[Floats, ...]:
+        """The same of sums that are small already: brought together, made wide."""
+        t, up, out, channels, hbm = run("all_gather", weights * self.wire_bytes, place)
+        moved = weights * (self.wire_bytes + self.grad_bytes)
+        c = self.coefficients
+        kernels = moved / (self.device.memory_bytes_per_s * c.memory_fraction) + c.gemm_floor_s
+        sm = t * min(channels / self.device.num_sms, 0.5) + kernels * KERNEL_SMS
+        return t + kernels, up, out, sm, hbm + moved
 
     def reduce(self, run: Run, op: str, weights: Floats, place: GroupPlacement) -> tuple[Floats, ...]:
         """Seconds, scale-up and scale-out bytes, SM-seconds and memory bytes of one reduction of some gradients."""

@@ -191,16 +191,19 @@ class Traffic:
     def _exchanged(self, exchange: Exchange, op: str, weights: Floats, place: GroupPlacement) -> tuple[Floats, ...]:
         """One compressed reduction; between nodes alone where that is asked for."""
         inside, mesh, stride = int(place.ranks_per_domain), self.parts.mesh, int(place.stride)
-        nodes = exchange.given.between == "nodes" and inside > 1 and float(place.num_domains) > 1
-        if not nodes:
+        between = exchange.given.between
+        if between == "ranks" or inside == 1 or float(place.num_domains) == 1:
             return exchange.reduce(self._run, op, weights, place)
         near, far = mesh.strided(inside, stride), mesh.strided(int(place.size) // inside, stride * inside)
-        sums = exchange.reduce(self._run, op, weights / inside, far)
-        whole = weights * exchange.grad_bytes
-        for name in ("reduce_scatter", "all_gather")[: 2 if op == "all_reduce" else 1]:
-            one = self._sized(name, whole, near, 0.0 * whole)
-            sums = tuple(a + b for a, b in zip(sums, one, strict=True))
-        return sums
+        steps = [exchange.reduce(self._run, op, weights / inside, far)]
+        if between == "levels":
+            steps.append(exchange.reduce(self._run, "reduce_scatter", weights, near))
+            steps += [exchange.gather(self._run, weights, near)] * (op == "all_reduce")
+        else:
+            whole = weights * exchange.grad_bytes
+            names = ("reduce_scatter", "all_gather")[: 2 if op == "all_reduce" else 1]
+            steps += [self._sized(name, whole, near, 0.0 * whole) for name in names]
+        return tuple(np.sum(column, axis=0) for column in zip(*steps, strict=True))
 
     def averaged(self) -> tuple[Floats, Floats, Floats, Floats, Floats]:
         """What one step carries of the average of replicas that a round of local steps ends with."""

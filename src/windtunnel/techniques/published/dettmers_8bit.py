@@ -37,7 +37,7 @@ TECHNIQUE = Technique(
     knobs={
         "bits": Knob(8, 2, 16, "of one value"),
         "activations": Knob(True, doc="activations between pipeline stages too"),
-        "between": Knob("nodes", doc="who exchanges compressed gradients", choices=("ranks", "nodes")),
+        "between": Knob("levels", doc="who exchanges compressed gradients", choices=("ranks", "nodes", "levels")),
     },
     edits=(*EDITS, ("plan", "hops")),
     applies_to=applies,

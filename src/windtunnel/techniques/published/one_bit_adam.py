@@ -35,7 +35,7 @@ TECHNIQUE = Technique(
     levels=("plan",),
     knobs={
         "bits": Knob(1, 1, 8, "of one value of the momentum"),
-        "between": Knob("ranks", doc="who exchanges compressed momentum", choices=("ranks", "nodes")),
+        "between": Knob("ranks", doc="who exchanges compressed momentum", choices=("ranks", "nodes", "levels")),
     },
     edits=EDITS,
     applies_to=applies,

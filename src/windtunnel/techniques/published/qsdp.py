@@ -38,7 +38,7 @@ TECHNIQUE = Technique(
         "weight_bits": Knob(8, 2, 16, "of a weight on its way"),
         "gradient_bits": Knob(8, 2, 16, "of a gradient on its way"),
         "bucket": Knob(1024, 32, 1 << 20, "values that share a scale"),
-        "between": Knob("nodes", doc="who exchanges compressed gradients", choices=("ranks", "nodes")),
+        "between": Knob("nodes", doc="who exchanges compressed gradients", choices=("ranks", "nodes", "levels")),
     },
     edits=(*EDITS, ("plan", "shard"), ("plan", "weights sent")),
     applies_to=applies,

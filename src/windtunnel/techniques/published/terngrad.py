@@ -34,7 +34,7 @@ TECHNIQUE = Technique(
     levels=("plan",),
     knobs={
         "bits": Knob(2.0, 1.585, 8.0, "of one value on its way: 2 packed, 1.6 five in a byte"),
-        "between": Knob("ranks", doc="who exchanges ternary values", choices=("ranks", "nodes")),
+        "between": Knob("ranks", doc="who exchanges ternary values", choices=("ranks", "nodes", "levels")),
     },
     edits=EDITS,
     applies_to=applies,
