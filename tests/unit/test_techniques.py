@@ -49,7 +49,7 @@ def test_every_entry_says_what_it_is() -> None:
         assert id == one.id and re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", id)
         assert one.summary and one.saves and one.edits and one.levels
         assert set(one.levels) <= set(LEVELS)
-        assert 2015 < one.paper.year < 2030 and one.paper.link.startswith("https://")
+        assert 2010 < one.paper.year < 2030 and one.paper.link.startswith("https://")
         assert one.paper.title in one.paper.bibtex(id)
         for name, knob in one.knobs.items():
             assert knob.doc, name
