@@ -139,6 +139,12 @@ def test_a_schedule_that_cannot_run_is_refused(registered: Any) -> None:
         run("backwards")
 
 
+def test_a_schedule_of_other_sizes_is_refused(registered: Any) -> None:
+    registered("wider", "schedule", schedule=lambda case, knobs: replace(case, v=2))
+    with pytest.raises(schedules.ScheduleError, match="wider: makes a schedule of pp 4, 8 micro-batches, vpp 2"):
+        run("wider")
+
+
 def test_plan_refuses_techniques_that_it_cannot_bound(registered: Any) -> None:
     registered("late", "schedule", schedule=lambda case, knobs: case)
     with pytest.raises(BadInput, match="which `plan` does not search yet"):

@@ -238,6 +238,10 @@ def schedule_case(
     case = ScheduleCase(plan.schedule, plan.pp, plan.m, plan.vpp, costs)
     for technique in techniques:
         case = technique.on_schedule(case)
+        made = case if case.own is None else case.own
+        if (made.p, made.m, made.v) != (plan.pp, plan.m, plan.vpp):
+            rule = f"makes a schedule of pp {made.p}, {made.m} micro-batches, vpp {made.v}; sizes are the plan's"
+            raise schedules.ScheduleError(Problem("techniques", rule, technique.technique.id))
     return case
 
 
