@@ -74,6 +74,12 @@ def largest(values: Values, other: Any) -> float:
     return max(over(values, other, m, c) for m in fixed("grid") for c in (1, most_chunks(values)))
 
 
+def reachable(values: Values, other: Any) -> float:
+    """The largest over the open settings, one at a time at its low and its high end."""
+    ranges = claims.variants(setting(), ("model", "mbs", "nic_gbit"))
+    return max(largest(one, other) for one in (values, *ranges))
+
+
 def least_memory(values: Values) -> float:
     """Reserved memory over 1F1B's, the smallest unit that is no slower."""
     m = values["micro_batches"]
@@ -86,8 +92,8 @@ def measures() -> dict[str, Measure]:
     """Claim → how it is measured, in the order of the table."""
     most = max(fixed("grid"))
     return {
-        "gain/breadth-first/up-to": lambda v: largest(v, breadth_first),
-        "gain/1f1b/up-to": lambda v: largest(v, one_f_one_b),
+        "gain/breadth-first/up-to": lambda v: reachable(v, breadth_first),
+        "gain/1f1b/up-to": lambda v: reachable(v, one_f_one_b),
         "memory/1f1b": least_memory,
         "order/breadth-first": lambda v: over(v, breadth_first, v["micro_batches"]),
         "order/1f1b": lambda v: over(v, one_f_one_b, v["micro_batches"]),
