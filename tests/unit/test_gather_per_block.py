@@ -18,8 +18,10 @@ CASE: dict[str, Any] = {
 }
 
 
-def step(**plan: Any) -> Any:
-    return api.simulate_training(CASE | {"plan": CASE["plan"] | plan}, sensitivities=False, trace=True)
+def step(global_batch: int = 112, **plan: Any) -> Any:
+    training = CASE["training"] | {"global_batch": global_batch}
+    case = CASE | {"plan": CASE["plan"] | plan, "training": training}
+    return api.simulate_training(case, sensitivities=False, trace=True)
 
 
 def gathers(run: Any) -> int:
@@ -47,3 +49,17 @@ def test_where_it_cannot_be_it_is_said() -> None:
         step(gather_per_block=True, reshard_after_forward=False)
     with pytest.raises(BadInput, match="not searched"):
         api.plan(CASE | {"plan": {"gather_per_block": True}, "search": {"space": {"pp": [4], "zero": [3]}}})
+
+
+def test_layer_after_layer_gathers_once_a_step_without_a_pipeline() -> None:
+    """Accumulation by layers: as many gathers as layers, once each way, whatever the number of micro-batches."""
+    alone = {"pp": 1, "mbs": 1, "global_batch": 96}
+    usual = step(**alone, vpp=1, schedule=None)
+    layered = step(**alone, vpp=32, schedule="breadth_first", gather_per_block=True)
+    layers = 32
+    assert usual.num_micro_batches == 3
+    assert gathers(layered) <= 2 * layers < gathers(usual)
+    assert layered.step_time_s < usual.step_time_s
+    assert layered.peak_memory_allocated_bytes > usual.peak_memory_allocated_bytes
+    with pytest.raises(BadInput, match="must be 1 without a pipeline"):
+        step(**alone, vpp=4, schedule="breadth_first")

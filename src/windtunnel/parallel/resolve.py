@@ -196,8 +196,10 @@ def resolve(
     schedule = chosen_schedule(plan.schedule, plan.vpp, behaviour)
     copies = schedules.describe(schedule).copies if schedule in schedules.list_ids() and plan.pp > 1 else 1
     parts = plan.pp * plan.vpp // copies
-    if plan.pp == 1 and plan.vpp > 1:
-        problems.add("plan.vpp", plan.vpp, "must be 1 without a pipeline (pp 1)")
+    layered = plan.schedule == "breadth_first" and bool(plan.gather_per_block)
+    if plan.pp == 1 and plan.vpp > 1 and not layered:
+        rule = "must be 1 without a pipeline (pp 1), except for schedule breadth_first with gather_per_block"
+        problems.add("plan.vpp", plan.vpp, rule)
     if parts > depth + 2:
         rule = f"pp · vpp = {parts} must not exceed the {depth} layers of {model.name} and its two ends"
         problems.add("plan.pp", plan.pp, rule)
@@ -223,8 +225,9 @@ def resolve(
     if plan.levels is not None and plan.zero != 3:
         problems.add("plan.levels", "given", "needs zero 3")
     _check_sent(plan, model, training, dp * plan.cp * copies, problems)
-    if plan.gather_per_block and not (plan.zero == 3 and plan.pp > 1):
-        problems.add("plan.gather_per_block", True, "needs zero 3 and a pipeline (pp above 1)")
+    if plan.gather_per_block and not (plan.zero == 3 and (plan.pp > 1 or layered)):
+        rule = "needs zero 3, and a pipeline or schedule breadth_first, which takes layer after layer"
+        problems.add("plan.gather_per_block", True, rule)
     if plan.gather_per_block and plan.reshard_after_forward is False:
         problems.add("plan.gather_per_block", True, "needs parameters that are given up again (reshard_after_forward)")
     if copies > 1 and isinstance(plan.recompute.num_layers, tuple):

@@ -1,7 +1,7 @@
 """Cephalo: on mixed devices the share of the batch follows speed, apart from the share of the state.
 
 Fast groups run more micro-batches, so that all are done together; state is sharded inside each group. What it costs:
-groups with more micro-batches accumulate longer.
+groups with more micro-batches accumulate longer; layer by layer, the activations of all micro-batches stay.
 """
 
 from __future__ import annotations
@@ -25,6 +25,11 @@ def _decide(
     update: dict[str, Any] = {"group_axis": "dp", "batch_shares": "balanced"}
     if knobs["shard_state"]:
         update["zero"] = 3
+    if knobs["by_layer"] and plan.pp == 1:
+        update |= {
+            "zero": 3, "schedule": "breadth_first", "vpp": len(model.layer_kinds()), "gather_per_block": True,
+            "stage_layers": None,
+        }  # fmt: skip
     return plan.model_copy(update=update)
 
 
@@ -61,7 +66,10 @@ TECHNIQUE = Technique(
     ),
     levels=("plan",),
     status="partial",
-    knobs={"shard_state": Knob(True, doc="shard parameters and optimizer inside each group (ZeRO-3)")},
+    knobs={
+        "shard_state": Knob(True, doc="shard parameters and optimizer inside each group (ZeRO-3)"),
+        "by_layer": Knob(False, doc="all micro-batches through a layer before the next: one gather each way"),
+    },
     edits=(("plan", "groups"),),
     applies_to=applies,
     decide=_decide,
