@@ -9,6 +9,7 @@ import pytest
 
 from windtunnel import api
 from windtunnel.errors import BadInput
+from windtunnel.report.documents import document_lines
 from windtunnel.specs.batches import DocumentLengths
 from windtunnel.techniques.limits import merged
 from windtunnel.training.batches.documents import packed
@@ -93,6 +94,14 @@ def test_every_layout_trains_the_same_tokens_and_none_beats_the_products(groups:
     assert other.hfu < 0.75
     for r in (fixed, other):
         assert sum(r.breakdown.values()) == pytest.approx(r.step_time_s, rel=1e-6)
+
+
+def test_a_result_says_what_its_documents_are() -> None:
+    said = dict(document_lines(run(lengths(), {"plan": {"zero": 3}}).lengths))
+    assert said["waiting"] == "4 meet in every micro-batch"
+    assert said["ranks that share a document"] == "4"
+    assert "padding" in said["tokens of documents"]
+    assert document_lines(run().lengths) == []
 
 
 def test_a_pipeline_takes_unlike_micro_batches() -> None:

@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from windtunnel.report.describe import band_text, fit_line, plan_line, power_line, workload_line
+from windtunnel.report.documents import document_lines
 from windtunnel.report.quantities import count, gib, percent, seconds
 from windtunnel.training.figures import colour, memory_colour, ordered_breakdown
 from windtunnel.training.grades import grade_line
@@ -57,6 +58,8 @@ def summary(result: TrainingResult, *, published: Published | None = None, inter
         parts += [_section("Memory at the peak", where), _memory(result)]
     if result.sensitivities:
         parts += [_section("What 10 % more would buy", "change of step time"), _sensitivities(result)]
+    if result.lengths:
+        parts += [_section("Documents", "of the simulated batch"), _documents(result)]
     if result.groups:
         parts += [_section("Groups", "busy: until the last pass of a group ends"), _groups(result)]
     if len(result.stages) > 1:
@@ -196,6 +199,13 @@ def _sensitivities(result: TrainingResult) -> RenderableType:
         style = "green" if change < 0 else "red" if change > 0 else "dim"
         text = f"{100 * change:+.2f} %" if abs(change) >= 5e-5 else "none"
         grid.add_row(name, Text(text, style=style), Text(bar(abs(change) / most), style=style))
+    return Padding(grid, (0, 0, 0, 2))
+
+
+def _documents(result: TrainingResult) -> RenderableType:
+    grid = figure_grid()
+    for what, figure in document_lines(result.lengths):
+        grid.add_row(what, figure)
     return Padding(grid, (0, 0, 0, 2))
 
 
