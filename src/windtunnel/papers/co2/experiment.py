@@ -43,13 +43,13 @@ def rate(values: Values, gpus: int, gbit: float, *, local: bool) -> float:
     }  # fmt: skip
     if local:
         step["techniques"] = [{"co2": {"steps": values["steps"]}}]
-    return gpus * each / simulated(step).step_time_s
+    return float(gpus * each / simulated(step).step_time_s)
 
 
 def scalability(values: Values, gbit: float, *, local: bool = True) -> float:
     """Throughput of many GPUs over that of few and their number."""
     few, many = fixed("gpus")["few"], fixed("gpus")["many"]
-    return rate(values, many, gbit, local=local) / rate(values, few, gbit, local=local) * few / many
+    return float(rate(values, many, gbit, local=local) / rate(values, few, gbit, local=local) * few / many)
 
 
 def measures() -> dict[str, Measure]:

@@ -57,7 +57,7 @@ def speed_up(values: Values, sequences: int, bits: int) -> float:
     each = fixed("gpus_per_node")
     many = simulated(scenario(values, fixed("gpus") // each, each, sequences, bits, beside=True)).step_time_s
     alone = simulated(scenario(values, 1, 1, sequences, 32, beside=True)).step_time_s
-    return fixed("gpus") * alone / many
+    return float(fixed("gpus") * alone / many)
 
 
 def with_8_bits(values: Values) -> float:

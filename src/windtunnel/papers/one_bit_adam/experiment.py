@@ -71,7 +71,7 @@ def volume(values: Values) -> float:
         given, Shapes(0, 0, 0, 0, 0, given.bits), 2.0, catalog.device("v100-sxm-32gb"), Coefficients()
     )  # fmt: skip
     warm = fixed("warm_up_steps") / values["steps"]
-    return 1.0 / (warm + (1.0 - warm) * signs.wire_bytes / 2.0)
+    return float(1.0 / (warm + (1.0 - warm) * signs.wire_bytes / 2.0))
 
 
 def measures() -> dict[str, Measure]:
