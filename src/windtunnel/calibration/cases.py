@@ -73,7 +73,8 @@ def _products(machine: Machine) -> Iterable[Case]:
     for number_format in machine.formats:
         for m, n, k in shapes:
             for layout in LAYOUTS if number_format == machine.formats[0] else LAYOUTS[:1]:
-                yield Case("gemm", {"m": m, "n": n, "k": k, "format": number_format, "layout": layout})
+                shape = {"m": m, "n": n, "k": k, "format": number_format, "layout": layout}
+                yield Case("gemm", {**shape, "ring_bytes": int(4 * machine.cache_bytes)})
     if machine.kind == "cpu":  # weights read for a few tokens
         for m in (1, 8):
             for n, k in ((512, 512), (2048, 512), (2048, 2048), (8192, 512)):

@@ -48,7 +48,12 @@ class Store:
         if path is None or not path.exists():
             return store
         try:
-            lines = [json.loads(line) for line in path.read_text("utf-8").splitlines() if line.strip()]
+            text = path.read_text("utf-8")
+            whole, _, cut = text.rpartition("\n")
+            if cut and whole:  # a line that an interruption cut short is measured again
+                path.write_text(f"{whole}\n", encoding="utf-8")
+                text = whole
+            lines = [json.loads(line) for line in text.splitlines() if line.strip()]
             same = False
             for line in lines:
                 if "conditions" in line:

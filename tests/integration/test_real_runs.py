@@ -1,0 +1,95 @@
+"""Real small steps on this CPU beside their predictions, from a profile measured here. Needs PyTorch and quiet cores.
+
+Calibrates twice (one process, two processes), about forty seconds, then runs every step in processes of its own. Where
+quartiles of the measured cases lie 15 % apart or more, nothing can be said, and the tests skip. On a machine that is
+shared, `chrt -f 50` in front keeps other programs off the cores, though not off the memory.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("torch", reason="real steps need PyTorch: pip install 'windtunnel[torch]'")
+
+from windtunnel.calibration import measure as real
+from windtunnel.calibration.machine import cores
+from windtunnel.calibration.profile import NOISY, write
+from windtunnel.calibration.session import calibrate
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(cores() < 2, reason="two processes need two cores"),
+    pytest.mark.filterwarnings("ignore"),
+]
+
+MODEL = {
+    "name": "small", "hidden_size": 512, "num_hidden_layers": 4, "num_attention_heads": 8, "intermediate_size": 1408,
+    "vocab_size": 8192, "norm": "rmsnorm",
+}  # fmt: skip
+STEP, MEMORY, TOKEN = 0.20, 0.10, 0.20
+
+
+def _training() -> dict[str, Any]:
+    return {
+        "model": MODEL, "cluster": {"device": "cpu-generic", "nodes": 1, "devices_per_node": 2},
+        "training": {"seq_len": 256, "global_batch": 4, "precision": "fp32"}, "plan": {"mbs": 2},
+    }  # fmt: skip
+
+
+def _serving() -> dict[str, Any]:
+    return {
+        "model": MODEL, "cluster": {"device": "cpu-generic", "nodes": 1, "devices_per_node": 1},
+        "serving": {"engine": "generic", "traffic": {"concurrency": 4, "num_requests": 4, "input_tokens": 128,
+                                                     "output_tokens": 32}},
+    }  # fmt: skip
+
+
+def _profile(ranks: int, folder: Path) -> str:
+    found = calibrate(ranks=ranks, kind="cpu", store=folder / f"{ranks}.jsonl")
+    if found.noise > NOISY:
+        pytest.skip(f"noisy machine: quartiles of a case lie {found.noise:.0%} of its median apart with {ranks} ranks")
+    path = folder / f"{ranks}.yaml"
+    write(found, path)
+    return str(path)
+
+
+@pytest.fixture(scope="module")
+def one(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return _profile(1, tmp_path_factory.mktemp("one"))
+
+
+@pytest.fixture(scope="module")
+def two(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return _profile(2, tmp_path_factory.mktemp("two"))
+
+
+def _said(found: real.Measured) -> str:
+    parts = ", ".join(f"{k} {1e3 * p:.1f}/{1e3 * m:.1f}" for k, (p, m) in found.classes().items())
+    text = (
+        f"{found.way}: {1e3 * found.predicted.step_time_s:.1f} ms predicted, {1e3 * found.seconds:.1f} ms measured "
+        f"({found.error:+.1%}); memory {found.memory_error:+.1%}; classes in ms, predicted/measured: {parts}"
+    )
+    print(text)  # for `pytest -s`, where figures are noted down
+    return text
+
+
+def test_a_step_of_one_process(one: str) -> None:
+    found = real.measure(_training(), profile=one, way="single")
+    assert abs(found.error) < STEP and abs(found.memory_error) < MEMORY, _said(found)
+
+
+@pytest.mark.parametrize("way", ["ddp", "fsdp2", "tp", "pp"])
+def test_a_step_of_two_processes(two: str, way: str) -> None:
+    found = real.measure(_training(), profile=two, way=way)
+    told = _said(found)
+    assert abs(found.error) < STEP and abs(found.memory_error) < MEMORY, told
+
+
+def test_decoding_of_one_process(one: str) -> None:
+    found = real.measure_decoding(_serving(), profile=one)
+    print(f"decode: {1e3 * found.predicted_tpot_s:.2f} ms predicted, {1e3 * found.tpot_s:.2f} ms ({found.error:+.1%}), "
+          f"prompts {found.ttft_error:+.1%}")  # fmt: skip
+    assert abs(found.error) < TOKEN
