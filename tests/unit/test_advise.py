@@ -29,7 +29,7 @@ def _gains(advice: Advice) -> dict[str, float]:
 
 def _told(advice: Advice) -> set[str]:
     """Techniques of which it says something."""
-    listed = [s for s in (*advice.suggestions, *advice.settings, *advice.lossy) if s.summary]
+    listed = [s for s in (*advice.suggestions, *advice.settings, *advice.unlike) if s.summary]
     alike = (words.split()[0] for s in (*listed, *advice.settings) for words in s.alike)
     ids = {*(s.names[0] for s in listed), *alike, *advice.lost, *advice.refused, *advice.unfit}
     return ids & set(REGISTRY.list())

@@ -11,8 +11,9 @@ from windtunnel.specs.scenario import Scenario
 from windtunnel.techniques import REGISTRY
 from windtunnel.techniques.base import Knob, Technique
 
-VARIANTS = 5
-"""Settings of knobs, beside the defaults, that one technique is tried with at most."""
+VARIANTS, SLOW_VARIANTS = 5, 2
+"""Settings of knobs, beside the defaults, that one technique is tried with at most; of those that change iterations of
+serving, which have to be priced anew."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +40,11 @@ class Action:
         if one is None or not one.quality:
             return True
         return bool(one.lossless) and all(self.knobs.get(k, one.knobs[k].default) == v for k, v in one.lossless.items())
+
+    @property
+    def like_for_like(self) -> bool:
+        """Whether it is the same model on the same hardware."""
+        return self.lossless and not (self.technique and self.technique.adds)
 
     @property
     def words(self) -> str:
@@ -90,14 +96,16 @@ def techniques(scenario: Scenario, *, serves: bool) -> tuple[list[Action], dict[
 def variants(action: Action) -> Iterator[Action]:
     """The same technique with one knob away from its default: other choices, halves of the way to both ends.
 
-    Knobs that decide whether it costs quality stay: with and without are two actions.
+    Knobs that decide whether it costs quality stay: with and without are two actions. So do facts of the hardware.
     """
     if action.technique is None:
         return
     tried = 0
+    part = action.technique.serving
+    most = SLOW_VARIANTS if part is not None and part.acts_on_iterations else VARIANTS
     for name, knob in action.technique.knobs.items():
-        for value in _others(knob) if name not in action.technique.lossless else ():
-            if tried == VARIANTS:
+        for value in () if knob.given or name in action.technique.lossless else _others(knob):
+            if tried == most:
                 return
             tried += 1
             yield Action(action.name, action.technique, {**action.knobs, name: value})
@@ -165,4 +173,27 @@ def settings(scenario: Scenario, plan: Mapping[str, Any]) -> list[Action]:
         for size in (2 * mbs, mbs // 2)
         if size and replicas % size == 0
     ]
+    return out
+
+
+def layouts(scenario: Scenario) -> list[Action]:
+    """Settings of a deployment of one pool that often decide more than a technique: its devices cut otherwise.
+
+    Args:
+        scenario: of serving.
+    """
+    serving = scenario.serving
+    pools = scenario.model_dump(mode="json", exclude_unset=True).get("serving", {}).get("pools", [])
+    if serving is None or len(pools) != 1 or serving.pools[0].role != "mixed":
+        return []
+    (pool,), (spec,) = pools, serving.pools
+    out = []
+    for tp, replicas in ((2 * spec.plan.tp, spec.replicas / 2), (spec.plan.tp // 2, 2.0 * spec.replicas)):
+        if tp and replicas == int(replicas):
+            changed = {**pool, "replicas": int(replicas), "plan": {**pool.get("plan", {}), "tp": tp}}
+            out.append(Action(f"{int(replicas)} x tp {tp}", changes={"serving": {"pools": [changed]}}))
+    chunk = spec.limits.max_num_batched_tokens if spec.limits is not None else None
+    for size in (chunk // 2, 2 * chunk) if chunk else (2048, 16384):
+        changed = {**pool, "limits": {**(pool.get("limits") or {}), "max_num_batched_tokens": size}}
+        out.append(Action(f"max_num_batched_tokens {size}", changes={"serving": {"pools": [changed]}}))
     return out

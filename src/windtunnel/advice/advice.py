@@ -10,7 +10,7 @@ from windtunnel.advice.objectives import Objective
 from windtunnel.advice.suggestion import Suggestion
 from windtunnel.errors import Infeasible
 
-LISTS = ("suggestions", "settings", "pairs", "lossy")
+LISTS = ("suggestions", "settings", "pairs", "unlike")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,13 +34,13 @@ class Advice:
     framework: str
     """That the scenario names; of serving its engine."""
     suggestions: tuple[Suggestion, ...]
-    """Techniques that gain and leave results what they were."""
+    """Techniques that gain with the same results on the same hardware."""
     settings: tuple[Suggestion, ...]
     """Settings of the plan that gain, techniques that are but another plan among them: change these first."""
     pairs: tuple[Suggestion, ...]
     """Two together that gain more than either alone."""
-    lossy: tuple[Suggestion, ...]
-    """Techniques that gain and make another model of it, or another run: what that costs is not predicted."""
+    unlike: tuple[Suggestion, ...]
+    """Techniques that gain and are not like for like: another model, approximate results, more hardware."""
     lost: dict[str, str]
     """Techniques that apply and gain nothing → what they change."""
     refused: dict[str, str]
@@ -56,8 +56,8 @@ class Advice:
 
     @property
     def best(self) -> Suggestion | None:
-        """What gains most and leaves results what they were; else what gains most."""
-        for group in ((*self.suggestions, *self.settings, *self.pairs), self.lossy):
+        """What gains most and is like for like; else what gains most."""
+        for group in ((*self.suggestions, *self.settings, *self.pairs), self.unlike):
             if group:
                 return max(group, key=lambda s: (s.fits, s.gain))
         return None

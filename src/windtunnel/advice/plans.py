@@ -13,8 +13,8 @@ LAYOUT = frozenset({
     "padded_vocab", "schedule",
 })  # fmt: skip
 """Fields that any plan states: a technique that sets these alone is one plan among those that `plan` searches."""
-_FOLLOWS = frozenset({"m", "padded_vocab", "stage_layers", "sp"})
-"""Fields that others decide; not worth saying."""
+_FOLLOWS = frozenset({"m", "padded_vocab", "stage_layers", "sp", "shard_group", "reshard_after_forward"})
+"""Fields that others decide; not worth saying beside those."""
 _HOOKS = frozenset({"plan", "decide"})
 
 
@@ -45,8 +45,8 @@ def only_a_plan(technique: Technique, changed: Mapping[str, Any]) -> bool:
 
 def words(changed: Mapping[str, tuple[Any, Any]]) -> str:
     """Differences on one line, those that follow from others left out."""
-    told = {k: v for k, v in changed.items() if k not in _FOLLOWS} or changed
-    return ", ".join(f"{name} {_value(a)} → {_value(b)}" for name, (a, b) in told.items())
+    told = {k: v for k, v in changed.items() if k not in _FOLLOWS} or dict(changed)
+    return ", ".join(f"{name.removesuffix('.policy')} {_value(a)} → {_value(b)}" for name, (a, b) in told.items())
 
 
 def _value(value: Any) -> str:

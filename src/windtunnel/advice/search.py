@@ -2,21 +2,33 @@
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from collections.abc import Callable, Sequence
 from itertools import combinations
 from typing import Any
 
-from windtunnel.advice.actions import Action, settings, smaller, techniques, variants
+from windtunnel.advice.actions import Action, layouts, settings, smaller, techniques, variants
 from windtunnel.advice.advice import Advice
 from windtunnel.advice.bench import Bench, ServingBench, TrainingBench, attempt
 from windtunnel.advice.objectives import Objective, chosen
 from windtunnel.advice.trial import LEAST_GAIN, LEAST_SAVED, Trial, conflict, distinct, said, trial_of
 from windtunnel.errors import BadInput
 from windtunnel.importers.scenario import Source, load
+from windtunnel.serving import surfaces
 from windtunnel.specs.scenario import Scenario
 
 PAIRED, SAVERS = 10, 8
 """Best changes that are tried two by two; memory savers that are tried beside changes that do not fit alone."""
+WITHIN = 0.6
+"""Speed over that of the best one that makes a scenario fit, down to which others are listed."""
+TOGETHER = 2
+"""Pairs of one and the same change that are listed at most."""
+HOPELESS = -0.3
+"""Gain below which no other knobs are tried."""
+NOTHING = "changes nothing that counts here"
+REQUESTS, ROUNDS = 1000, 8
+"""Requests that serving is compared on at most, or so many times those under way at once."""
 Progress = Callable[[int, int], None]
 
 
@@ -39,23 +51,39 @@ def advise(
         BadInput: everything wrong with the scenario.
         Infeasible: serving, where the model does not fit.
     """
-    search = Search(*_opened(source, tuple(overrides), objective), report)
-    return search.run(pairs=pairs)
+    with surfaces.shared():
+        search = Search(*_opened(source, tuple(overrides), objective), report)
+        return search.run(pairs=pairs)
 
 
-def _opened(source: Source, overrides: tuple[str, ...], objective: str | None) -> tuple[Bench, Scenario, Objective]:
+def _opened(
+    source: Source, overrides: tuple[str, ...], objective: str | None
+) -> tuple[Bench, Scenario, Objective, tuple[str, ...]]:
     scenario, _, _ = load(source, overrides)
     if scenario.training is None and scenario.serving is not None:
         from windtunnel.serving.simulate import simulate_serving
 
         goal = chosen(objective, serves=True, default=_serving_default(scenario))
-        served = simulate_serving(source, overrides=overrides)
-        return ServingBench(served, served.scenario), scenario, _with_figure(goal, served)
+        fewer, notes = _fewer_requests(scenario)
+        served = simulate_serving(source, overrides=(*overrides, *fewer))
+        return ServingBench(served, served.scenario), scenario, _with_figure(goal, served), notes
     from windtunnel.training.predict import simulate_training
 
     goal = chosen(objective, serves=False, default="time")
     trained = simulate_training(source, overrides=overrides)
-    return TrainingBench(trained, trained.scenario), scenario, _with_figure(goal, trained)
+    return TrainingBench(trained, trained.scenario), scenario, _with_figure(goal, trained), ()
+
+
+def _fewer_requests(scenario: Scenario) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Overrides that shorten long traffic, and what to say of it; many techniques run on the plain loop."""
+    assert scenario.serving is not None
+    traffic = scenario.serving.traffic
+    count, most = traffic.num_requests, max(REQUESTS, ROUNDS * int(traffic.concurrency or 0))
+    if count is None or count <= most:
+        return (), ()
+    warm = min(traffic.warmup_requests, most // 10)
+    changes = (f"serving.traffic.num_requests={most}", f"serving.traffic.warmup_requests={warm}")
+    return changes, (f"compared on the first {most:,} of {count:,} requests: queues that grow all day look shorter",)
 
 
 def _serving_default(scenario: Scenario) -> str:
@@ -75,8 +103,10 @@ def _with_figure(goal: Objective, result: Any) -> Objective:
 class Search:
     """One scenario, one objective."""
 
-    def __init__(self, bench: Bench, scenario: Scenario, objective: Objective, report: Progress | None) -> None:
-        self.bench, self.scenario, self.objective = bench, scenario, objective
+    def __init__(
+        self, bench: Bench, scenario: Scenario, objective: Objective, notes: tuple[str, ...], report: Progress | None
+    ) -> None:
+        self.bench, self.scenario, self.objective, self.notes = bench, scenario, objective, notes
         self.report = report
         self.before = objective.value(bench.base) or 0.0
         self.fitted = bench.fits(bench.base)
@@ -85,16 +115,20 @@ class Search:
         self.tried, self.ahead = 0, 0
         self.refused: dict[str, str] = {}
         self.paired: list[Trial] = []
+        self.within = -math.inf
+        """Gain below which what makes a scenario fit is not worth a line: others make it fit at a fraction of that."""
 
     def run(self, *, pairs: bool) -> Advice:
         """Alone, with other knobs, settings, two by two."""
         found, unfit = techniques(self.scenario, serves=self.serves)
-        others = [] if self.serves else settings(self.scenario, self.bench.base.plan)
+        others = layouts(self.scenario) if self.serves else settings(self.scenario, self.bench.base.plan)
         self.ahead = len(found) + len(others)
         singles = [best for action in found if (best := self._best(action)) is not None]
         singles += [t for action in others if (t := self._try((action,))) is not None]
         known = {t.actions[0].name for t in singles}
         refused = {k: v for k, v in self.refused.items() if k not in known}
+        if not self.fitted and (running := [t.gain for t in singles if t.fits and t.like_for_like]):
+            self.within = (1.0 + max(running)) * WITHIN - 1.0
         alone = distinct([t for t in singles if self._gains(t)], self.framework)
         both = self._pairs(singles, [t for t, _ in alone]) if pairs else []
         gaining = {t.actions[0].name for t in singles if self._gains(t)}
@@ -113,15 +147,15 @@ class Search:
             kind: tuple(
                 said(self.bench, self.objective, t, "setting" if t.is_plan else "technique", alike=alike, among=among)
                 for t, alike in alone
-                if kind == ("lossy" if not t.lossless else "setting" if t.is_plan else "technique")
+                if kind == ("unlike" if not t.like_for_like else "setting" if t.is_plan else "technique")
             )
-            for kind in ("technique", "setting", "lossy")
+            for kind in ("technique", "setting", "unlike")
         }
         return Advice(
             base.scenario_name, self.objective, self.before, self.fitted, base.bound_by, shares,
             {} if self.serves else dict(base.sensitivities), memory, self.framework, lists["technique"],
-            lists["setting"], tuple(said(self.bench, self.objective, t, "pair") for t in both), lists["lossy"], lost,
-            refused, unfit, self.tried, (), base,
+            lists["setting"], tuple(said(self.bench, self.objective, t, "pair") for t in both), lists["unlike"], lost,
+            refused, unfit, self.tried, self.notes, base,
         )  # fmt: skip
 
     def _try(self, actions: tuple[Action, ...]) -> Trial | None:
@@ -140,7 +174,8 @@ class Search:
         best = self._try((action,))
         if best is None:  # sizes that divide nothing here
             return next((t for other in smaller(action) if (t := self._try((other,))) is not None), None)
-        if not self.bench.moved(best.result):
+        hopeless = best.fits and best.gain < HOPELESS and best.saved < LEAST_SAVED
+        if hopeless or not self.bench.moved(best.result, self.objective):
             return best
         for other in variants(action):
             trial = self._try((other,))
@@ -149,21 +184,29 @@ class Search:
         return best
 
     def _gains(self, trial: Trial) -> bool:
-        """Whether it is worth a line: it gains and runs; of what does not fit, it runs or comes closer to it."""
+        """Whether it is worth a line: it gains and runs; of what does not fit, it runs, or comes closer."""
+        if not self.fitted and self.within > -math.inf:
+            return trial.fits and trial.gain >= self.within
         if not self.fitted:
             return trial.fits or trial.saved >= LEAST_SAVED
         return trial.gain >= LEAST_GAIN and trial.fits
 
     def _pairs(self, singles: Sequence[Trial], gaining: Sequence[Trial]) -> list[Trial]:
         """Two together, where that gains more than the better one alone; results stay what they were."""
-        lossless = [t for t in singles if t.lossless]
-        alone = {t.words: t for t in lossless}
+        alike = [t for t in singles if t.like_for_like]
+        alone = {t.words: t for t in alike}
         wanted: dict[tuple[str, str], tuple[Action, Action]] = {}
-        for one, other in combinations([t for t in gaining if t.lossless][:PAIRED], 2):
+        good = [t for t in gaining if t.like_for_like]
+        if not self.fitted:  # what gains besides, and what frees memory without being enough
+            more = [t for t in alike if not t.fits and (t.saved >= LEAST_SAVED or t.gain >= LEAST_GAIN)]
+            known = {t.words for t in good}
+            more = [t for t, _ in distinct(more, self.framework) if t.words not in known]
+            good = [*good[: PAIRED // 2], *sorted(more, key=lambda t: t.gain, reverse=True)]
+        for one, other in combinations(good[:PAIRED], 2):
             _want(wanted, one, other)
-        spare = [t for t, _ in distinct([t for t in lossless if t.saved >= LEAST_SAVED], self.framework)]
+        spare = [t for t, _ in distinct([t for t in alike if t.saved >= LEAST_SAVED], self.framework)]
         spare = sorted(spare, key=lambda t: (-(t.gain > -0.02), -t.saved))[:SAVERS]
-        tight = [t for t, _ in distinct([t for t in lossless if not t.fits and t.gain >= LEAST_GAIN], self.framework)]
+        tight = [t for t, _ in distinct([t for t in alike if not t.fits and t.gain >= LEAST_GAIN], self.framework)]
         for one in spare:
             for other in sorted(tight, key=lambda t: -t.gain)[:SAVERS]:
                 _want(wanted, one, other)
@@ -177,19 +220,31 @@ class Search:
             better = max(alone[a.words].rank for a in actions)
             if self._gains(trial) and trial.rank > (better[0], better[1] + LEAST_GAIN):
                 kept.append(trial)
-        return [t for t, _ in distinct(kept, self.framework)]
+        seen: Counter[str] = Counter()
+        listed = []
+        for trial, _ in distinct(kept, self.framework):
+            names = [a.words for a in trial.actions]
+            if all(seen[name] < TOGETHER for name in names):
+                seen.update(names)
+                listed.append(trial)
+        return listed
 
     def _effect(self, trial: Trial) -> str:
         """Why a technique is not advised, in a few words."""
-        if not trial.fits and self.fitted:
+        if not self.fitted:
+            freed = f"{_share(trial.saved)} less memory" if trial.saved >= LEAST_SAVED else ""
+            if trial.fits:
+                return f"fits, but {_signed(trial.gain)}"
+            return f"does not fit alone, {freed}, {_signed(trial.gain)}" if freed else NOTHING
+        if not trial.fits:
             return f"{_signed(trial.gain)} but does not fit in memory{self._relief(trial)}"
         if trial.gain < -LEAST_GAIN:
-            worse = next((n for n, a, b in self.bench.moved(trial.result) if b > a), "")
+            worse = next((n for n, a, b in self.bench.moved(trial.result, self.objective) if b > a), "")
             freed = f", {_share(trial.saved)} less memory" if trial.saved >= LEAST_SAVED else ""
             return f"{_signed(trial.gain)}" + (f": more {worse}" if worse else "") + freed
         if trial.saved >= LEAST_SAVED:
             return f"nothing but {_share(trial.saved)} less memory"
-        return "changes nothing that counts here"
+        return NOTHING
 
     def _relief(self, trial: Trial) -> str:
         """What it fits together with, and what is left of its gain then."""

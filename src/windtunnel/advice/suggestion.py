@@ -57,10 +57,10 @@ class Suggestion:
     papers: tuple[str, ...] = ()
     """Of its techniques, one line each."""
 
-    @property
-    def lossless(self) -> bool:
-        """Whether results stay what they were."""
-        return not self.quality
+    assumes: dict[str, Any] = field(default_factory=dict)
+    """Facts of hardware or requests that its knobs state, by technique and knob: yours may differ."""
+    adds: str = ""
+    """Hardware that it takes beside the cluster's."""
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for `--json`."""
@@ -70,9 +70,9 @@ class Suggestion:
             "told_apart": self.told_apart, "value": self.value, "fits": self.fits,
             "memory_change_bytes": self.memory_change_bytes,
             "moved": [{"name": n, "before": a, "after": b} for n, a, b in self.moved], "scenario": self.scenario,
-            "summary": self.summary, "paper": self.paper, "quality": self.quality, "where": self.where,
-            "conflicts": list(self.conflicts), "missing": self.missing, "alike": list(self.alike),
+            "summary": self.summary, "paper": self.paper, "quality": self.quality, "adds": self.adds,
+            "where": self.where, "conflicts": list(self.conflicts), "missing": self.missing, "alike": list(self.alike),
             "replanned": {k: {"before": a, "after": b} for k, (a, b) in self.replanned.items()},
             "freed": [{"name": n, "before": a, "after": b} for n, a, b in self.freed], "relieves": self.relieves,
-            "step_gain": self.step_gain, "papers": list(self.papers),
+            "step_gain": self.step_gain, "assumes": self.assumes, "papers": list(self.papers),
         }  # fmt: skip

@@ -34,9 +34,9 @@ class Trial:
     """Whether they are a setting of the plan, or come down to one."""
 
     @property
-    def lossless(self) -> bool:
-        """Whether results stay what they were."""
-        return all(a.lossless for a in self.actions)
+    def like_for_like(self) -> bool:
+        """Whether it is the same model on the same hardware, with the same results."""
+        return all(a.like_for_like for a in self.actions)
 
     @property
     def words(self) -> str:
@@ -66,7 +66,7 @@ def distinct(trials: Sequence[Trial], framework: str) -> list[tuple[Trial, tuple
     """
     groups: dict[tuple[str, bool, str, bool], list[Trial]] = {}
     for trial in sorted(trials, key=lambda t: t.rank, reverse=True):
-        key = (f"{trial.gain:.7g}", trial.fits, f"{trial.saved:.7g}", trial.lossless)
+        key = (f"{trial.gain:.7g}", trial.fits, f"{trial.saved:.7g}", trial.like_for_like)
         groups.setdefault(key, []).append(trial)
     out = []
     for group in groups.values():
@@ -117,7 +117,8 @@ def said(
     entries = [a.entry for a in trial.actions if a.technique is not None]
     if entries:
         changes["techniques"] = [*bench.scenario.get("techniques", ()), *entries]
-    clashes = (t.actions[0] for t in among if t is not trial and single is not None)
+    others = (t.actions[0] for t in among if single is not None)
+    clashes = (other for other in others if other.name != trial.actions[0].name)
     step = None
     if objective.figure == "peak_memory_reserved_bytes":
         step = bench.base.step_time_s / trial.result.step_time_s - 1.0
@@ -126,13 +127,21 @@ def said(
         high=ends[1] - 1.0, level=band.level, told_apart=ends[0] > 1.0 or ends[1] < 1.0, basis=band.basis,
         value=objective.value(trial.result) or 0.0, fits=trial.fits,
         memory_change_bytes=None if before is None or after is None else after - before,
-        moved=bench.moved(trial.result), scenario=changes, summary=single.summary if single else "",
+        moved=bench.moved(trial.result, objective), scenario=changes, summary=single.summary if single else "",
         paper=single.paper.line() if single else "",
         quality="; ".join(a.technique.quality for a in trial.actions if a.technique and not a.lossless),
         where=dict(single.where) if single else {},
-        conflicts=tuple(dict.fromkeys(o.name for o in clashes if conflict(trial.actions[0], o))),
+        adds="; ".join(t.adds for t in known if t.adds),
+        conflicts=tuple(dict.fromkeys(other.name for other in clashes if conflict(trial.actions[0], other))),
         missing="; ".join(f"{t.id}: {t.missing}" if single is None else t.missing for t in known if t.missing),
         alike=alike, replanned=bench.replanned(trial.result), freed=bench.freed(trial.result),
         relieves=single.relieves if single else "", step_gain=step,
+        assumes={
+            f"{t.id}.{name}": action.knobs.get(name, knob.default)
+            for action in trial.actions
+            if (t := action.technique) is not None
+            for name, knob in t.knobs.items()
+            if knob.given and knob.default is not None
+        },
         papers=tuple(dict.fromkeys(t.paper.line() for t in known)),
     )  # fmt: skip

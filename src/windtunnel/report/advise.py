@@ -15,14 +15,16 @@ if TYPE_CHECKING:
 
     from windtunnel.advice import Advice, Suggestion
 
-SHOWN = {"settings": 5, "suggestions": 8, "pairs": 4, "lossy": 4}
+SHOWN = {"settings": 5, "suggestions": 8, "pairs": 4, "unlike": 4}
 """Suggestions of a kind that are listed unless all are asked for."""
 GROUPS = (
-    ("settings", "Settings first: other plans that gain, no technique needed (`windtunnel plan` searches all of them)"),
+    ("settings", "Settings first: no technique needed (`windtunnel plan` searches all of them)"),
     ("suggestions", "Techniques"),
     ("pairs", "Two together, where that beats the better one"),
-    ("lossy", "These make another model or another run of it: what that costs in quality is not predicted"),
+    ("unlike", "Not like for like: another model, approximate results, or more hardware: at a cost not counted here"),
 )
+FAR = 0.1
+"""Loss beyond which a technique is named without why, unless everything is asked for."""
 _LONG = 150
 """Characters of a remark on what is not modelled, unless everything is asked for."""
 _NOTHING = "changes nothing that counts here"
@@ -101,11 +103,11 @@ def head_lines(advice: Advice) -> list[str]:
 
 
 def change_text(one: Suggestion) -> str:
-    """Name, knobs and, of what is but another plan, its fields."""
+    """Name and knobs; of what is but another plan, its fields first."""
     from windtunnel.advice.plans import words
 
     plan = words(one.replanned) if one.kind == "setting" and one.summary else ""
-    return f"{one.words}: {plan}" if plan else one.words
+    return f"{plan} (as {one.words})" if plan else one.words
 
 
 def options_text(one: Suggestion, framework: str, *, everything: bool = False) -> str:
@@ -131,12 +133,15 @@ def notes(advice: Advice, one: Suggestion, *, everything: bool = False) -> list[
         out.append(options_text(one, advice.framework, everything=everything))
     if one.quality:
         out.append(f"quality: {one.quality}")
+    if one.assumes and one.kind != "pair":
+        facts = ", ".join(f"{name.split('.', 1)[1]} {value}" for name, value in one.assumes.items())
+        out.append(f"taken as given: {facts}")
+    if one.adds:
+        out.append(f"takes more hardware: {one.adds}")
     if one.missing and (one.kind != "pair" or everything):
         out.append(f"not modelled: {one.missing if everything else _cut(one.missing)}")
     if one.conflicts:
         out.append(f"not together with {', '.join(one.conflicts)}")
-    if not one.fits:
-        out.append("does not fit in memory")
     return out
 
 
@@ -144,11 +149,26 @@ def _cut(text: str) -> str:
     return text if len(text) <= _LONG else text[:_LONG].rsplit(" ", 1)[0].rstrip(",;:") + " …"
 
 
-def lost_lines(lost: Mapping[str, str]) -> list[str]:
-    """What does not gain: those that lose, those that only free memory, those that do nothing."""
-    told = [f"{name} ({why})" for name, why in lost.items() if why != _NOTHING]
+def lost_lines(lost: Mapping[str, str], *, everything: bool = False) -> list[str]:
+    """What does not gain: near misses with why, those that lose much and those that do nothing by name."""
     idle = [name for name, why in lost.items() if why == _NOTHING]
-    return [*([", ".join(told)] if told else []), *([f"change nothing that counts: {', '.join(idle)}"] if idle else [])]
+    far = [name for name, why in lost.items() if why.startswith("−") and _loss(why) > FAR and not everything]
+    told = [f"{name} ({why})" for name, why in lost.items() if name not in {*idle, *far}]
+    lines = [", ".join(told)] if told else []
+    lines += [f"lose more than {100 * FAR:.0f} %: {', '.join(far)}"] if far else []
+    return [*lines, *([f"change nothing that counts: {', '.join(idle)}"] if idle else [])]
+
+
+def _loss(why: str) -> float:
+    return float(why[1:].split(" ", 1)[0]) / 100
+
+
+def refused_lines(refused: Mapping[str, str], *, everything: bool = False) -> list[str]:
+    """What could not be tried: by name where sizes do not divide, else with why."""
+    sizes = [name for name, why in refused.items() if "must divide" in why and not everything]
+    told = [f"{name}: {why}" for name, why in refused.items() if name not in sizes]
+    lines = ["; ".join(told)] if told else []
+    return [*lines, *([f"no size of theirs divides this cluster: {', '.join(sizes)}"] if sizes else [])]
 
 
 def summary(advice: Advice, *, everything: bool = False) -> RenderableType:
@@ -174,12 +194,11 @@ def summary(advice: Advice, *, everything: bool = False) -> RenderableType:
             "\n· gains whose band holds 0 cannot be told from none; bands are of measured pairs of plans, a technique "
             "counts as a setting", style="dim",
         ))  # fmt: skip
-    if advice.lost:
-        first, *others = lost_lines(advice.lost)
-        parts += [Text.assemble(("\nno gain here: ", "bold"), first), *map(Text, others)]
-    if advice.refused:
-        words = "; ".join(f"{name}: {why}" for name, why in advice.refused.items())
-        parts.append(Text.assemble(("could not be tried: ", "bold"), words))
+    for title, lines in (
+        ("no gain here: ", lost_lines(advice.lost, everything=everything)),
+        ("could not be tried: ", refused_lines(advice.refused, everything=everything)),
+    ):
+        parts += [Text.assemble((title, "bold"), line) if not at else Text(line) for at, line in enumerate(lines)]
     if everything and advice.unfit:
         words = "; ".join(f"{name}: {why}" for name, why in advice.unfit.items())
         parts.append(Text.assemble(("does not apply: ", "bold"), words))
@@ -203,6 +222,9 @@ def _table(advice: Advice, listed: Sequence[Suggestion]) -> Table:
     steps = any(s.step_gain is not None for s in listed)
     if memory:
         table.add_column("memory", justify="right", no_wrap=True)
+    fits = not advice.fits
+    if fits:
+        table.add_column("fits", no_wrap=True)
     if steps:
         table.add_column("speed", justify="right", no_wrap=True)
     table.add_column("what moves", overflow="fold", ratio=4)
@@ -210,6 +232,7 @@ def _table(advice: Advice, listed: Sequence[Suggestion]) -> Table:
         change = one.memory_change_bytes
         cells = [str(at), change_text(one), figure_text(advice, one.value), gain_text(advice, one)]
         cells += [signed_gib(change) if change is not None else ""] if memory else []
+        cells += ["yes" if one.fits else "no"] if fits else []
         cells += [signed(one.step_gain) if one.step_gain is not None else ""] if steps else []
         table.add_row(*cells, moved_text(advice, one))
     return table

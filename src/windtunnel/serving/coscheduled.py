@@ -21,6 +21,7 @@ from windtunnel.graph import Kind, Operator
 from windtunnel.network.coefficients import NetworkCoefficients
 from windtunnel.pricing.streams import simulate_streams
 from windtunnel.program.segment import COMPUTE, Launch, Segment
+from windtunnel.serving import surfaces
 from windtunnel.serving.attention import FULL, LINEAR, WINDOWED, AttentionCosts, attention_costs, layer_counts
 from windtunnel.serving.iteration import IterationModel
 from windtunnel.serving.layers import DENSE_LAUNCHES, Layers
@@ -235,6 +236,9 @@ def overlapped(
     parts = [(x.technique.serving, x.knobs) for x in chosen if x.technique.serving]
     if not any(part.acts_on_iterations for part, _ in parts if part):
         return iteration
+    shared = surfaces.key(layers, iteration, chosen, (most_tokens, cuda_graphs))
+    if (known := surfaces.known(shared)) is not None:
+        return replace(iteration, overlap=known)
     steps = max(int(np.log(max(most_tokens, 2)) / np.log(TOKEN_RATIO)) + 2, 2)
     marks = [m for part, knobs in parts if part for b in part.breaks(knobs) for m in (b - 1, b) if 0 < m <= most_tokens]
     tokens = np.unique(np.concatenate([np.geomspace(1, most_tokens, steps).astype(np.int64), marks])).astype(float)
@@ -245,7 +249,7 @@ def overlapped(
     def price(points: list[Point]) -> Floats:
         return savings(layers, iteration, chosen, points, cuda_graphs=cuda_graphs)[0]
 
-    return replace(iteration, overlap=Overlap.of(tokens, linear_s, host_s, price))
+    return replace(iteration, overlap=surfaces.keep(shared, Overlap.of(tokens, linear_s, host_s, price)))
 
 
 def savings(

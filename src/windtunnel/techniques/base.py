@@ -73,6 +73,8 @@ class Knob:
     high: float | None = None
     doc: str = ""
     choices: tuple[Any, ...] = ()
+    given: bool = False
+    """A fact of hardware or requests, not a choice: advice leaves it at its default."""
 
     def problem(self, value: Any) -> str | None:
         """Which rule a value breaks, None when it may be used."""
@@ -174,6 +176,8 @@ class Technique:
     """What it may cost in accuracy or convergence, which no prediction counts; empty: results stay what they were."""
     lossless: Mapping[str, Any] = field(default_factory=dict)
     """Knobs under which results stay what they were, where `quality` speaks of its defaults."""
+    adds: str = ""
+    """Hardware that it takes beside the cluster's, which a comparison of times alone does not pay for."""
     where: Mapping[str, str] = field(default_factory=dict)
     """Framework or engine → option under which it has it."""
     limits: Limits | None = None

@@ -37,6 +37,7 @@ def record(technique: Technique, *, conflicts: bool = False) -> dict[str, Any]:
         "relieves": technique.relieves,
         "saves": technique.saves,
         "quality": technique.quality,
+        "adds": technique.adds,
         "where": dict(technique.where),
         "knobs": {name: knob_record(knob) for name, knob in technique.knobs.items()},
         "selects": dict(technique.selects),

@@ -38,6 +38,7 @@ TECHNIQUE = Technique(
         "Distributed Speculative Inference (DSI): Speculation Parallelism for Provably Faster Lossless Language Model "
         "Inference", 2024, "https://arxiv.org/abs/2405.14105", "Timor, Nadav and others", "ICLR 2025",
     ),
+    adds="instances of the model that verify",
     levels=("run",),
     status="partial",
     missing="in a scenario, cycles of a batch's sequences are in step: each takes the mean cycle",

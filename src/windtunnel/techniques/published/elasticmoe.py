@@ -44,7 +44,7 @@ TECHNIQUE = Technique(
     levels=("run",),
     status="partial",
     missing="traffic of the moving weights does not slow iterations; peak of memory while experts move",
-    knobs={"reconfigure_s": Knob(4.0, 0.0, 1e4, "groups of processes and warm-up of prepared workers")},
+    knobs={"reconfigure_s": Knob(4.0, 0.0, 1e4, "groups of processes and warm-up of prepared workers", given=True)},
     edits=(("run", "autoscale"),),
     applies_to=_applies,
     serving=ServingPart(settings=_settings),

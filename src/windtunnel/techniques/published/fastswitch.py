@@ -49,7 +49,7 @@ TECHNIQUE = Technique(
         "group_blocks": Knob(20, 1, 100_000, "blocks that one copy moves"),
         "asynchronous": Knob(True, doc="copies run beside iterations"),
         "reuse": Knob(True, doc="host copies are kept while a request lives"),
-        "copy_s": Knob(8e-6, 0.0, 1.0, "from the start of one copy to the next one's, at least"),
+        "copy_s": Knob(8e-6, 0.0, 1.0, "from the start of one copy to the next one's, at least", given=True),
     },
     edits=(("run", "swap"),),
     applies_to=_applies,

@@ -56,7 +56,11 @@ TECHNIQUE = Technique(
         "ICML 2024",
     ),
     levels=("graph", "segment"),
-    knobs={"cache_kib": Knob(0.0, 0.0, 1048576.0, "cache that tiles live in, KiB; 0: the device's last-level cache")},
+    knobs={
+        "cache_kib": Knob(
+            0.0, 0.0, 1048576.0, "cache that tiles live in, KiB; 0: the device's last-level cache", given=True
+        ),
+    },
     edits=(("graph", "attention"), ("segment", "attention traffic")),
     graph=_graph,
     segment=_segment,

@@ -42,6 +42,8 @@ TECHNIQUE = Technique(
         "reduce_bits": Knob(4, doc="of a gradient on its way", choices=(4, 8, 16, 32)),
     },
     edits=(("plan", "levels"),),
+    quality="weights and gradients travel in few bits",
+    lossless={"gather_bits": 16, "reduce_bits": 16},
     applies_to=applies,
     plan=_plan,
     saves="scale-out",

@@ -79,7 +79,7 @@ TECHNIQUE = Technique(
     levels=("pair",),
     status="partial",
     missing="room that the wider cache takes, products of the narrow shapes (those of the cut layer stand in)",
-    knobs={"attention_width": Knob(1.0, 0.25, 16.0, "heads of a parallel layer over those of its width")},
+    knobs={"attention_width": Knob(1.0, 0.25, 16.0, "heads of a parallel layer over those of its width", given=True)},
     edits=(("pair", "iteration"),),
     applies_to=_applies,
     serving=ServingPart(layers=_layers),

@@ -40,8 +40,8 @@ TECHNIQUE = Technique(
     status="partial",
     missing="finding prompts alike, tokens computed again while answers are decoded, and the effect on answers",
     knobs={
-        "share": Knob(0.5, 0.0, 1.0, "share of requests that resemble an earlier one"),
-        "matched": Knob(0.9, 0.0, 1.0, "share of such a prompt whose keys and values are taken over"),
+        "share": Knob(0.5, 0.0, 1.0, "share of requests that resemble an earlier one", given=True),
+        "matched": Knob(0.9, 0.0, 1.0, "share of such a prompt whose keys and values are taken over", given=True),
         "recomputed": Knob(0.1, 0.0, 1.0, "share of those that are computed again"),
         "by_hits": Knob(True, doc="requests that reuse most go first"),
     },

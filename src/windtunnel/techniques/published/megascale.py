@@ -74,7 +74,7 @@ TECHNIQUE = Technique(
         "overlap_tp": Knob(True, doc="tensor-parallel exchanges in pieces beside products"),
         "overlap_pp": Knob(True, doc="hops between stages beside computation"),
         "overlap_dp": Knob(True, doc="gradients and parameters beside computation"),
-        "async_input": Knob(True, doc="batches are ready when a step begins (training.input_s 0)"),
+        "async_input": Knob(True, doc="batches are ready when a step begins (training.input_s 0)", given=True),
         "global_batch": Knob(None, 1, 1 << 24, "sequences of a step that the LAMB optimizer allows; absent: as given"),
     },
     edits=(("plan", "overlap"), ("graph", "block")),

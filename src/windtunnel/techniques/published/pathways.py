@@ -38,8 +38,10 @@ TECHNIQUE = Technique(
     status="partial",
     knobs={
         "ahead": Knob(True, doc="launch programs before their inputs are there"),
-        "dispatch_s": Knob(None, 0.0, 10.0, "seconds in which the controller launches one program; absent: as given"),
-        "latency_s": Knob(None, 0.0, 1.0, "from the controller to the devices, one way; absent: as given"),
+        "dispatch_s": Knob(
+            None, 0.0, 10.0, "seconds in which the controller launches one program; absent: as given", given=True
+        ),
+        "latency_s": Knob(None, 0.0, 1.0, "from the controller to the devices, one way; absent: as given", given=True),
     },
     edits=(("plan", "controller"),),
     applies_to=_applies,

@@ -64,7 +64,9 @@ TECHNIQUE = Technique(
         "router": Knob(
             "before_attention", doc="where experts are known", choices=("before_attention", "after_attention"),
         ),
-        "wrong": Knob(0.0, 0.0, 8.0, "reads of experts that are not needed, over those that are: 0 for a router"),
+        "wrong": Knob(
+            0.0, 0.0, 8.0, "reads of experts that are not needed, over those that are: 0 for a router", given=True
+        ),
     },
     edits=(("pair", "iteration"),),
     applies_to=applies,

@@ -127,10 +127,13 @@ TECHNIQUE = Technique(
         "T3: Transparent Tracking & Triggering for Fine-grained Overlap of Compute & Collectives", 2024,
         "https://arxiv.org/abs/2401.16677", "Pati, Suchita and others", "ASPLOS 2024",
     ),
+    adds="memory that adds what arrives and triggers for its transfers, which no device on sale has",
     levels=("segment",),
     knobs={
-        "near_memory": Knob(True, doc="memory adds what arrives; else the engine reads both parts and writes the sum"),
-        "trigger_us": Knob(0.5, 0.0, 1000.0, "from the last tile of a chunk to its transfer, microseconds"),
+        "near_memory": Knob(
+            True, doc="memory adds what arrives; else the engine reads both parts and writes the sum", given=True
+        ),
+        "trigger_us": Knob(0.5, 0.0, 1000.0, "from the last tile of a chunk to its transfer, microseconds", given=True),
     },
     edits=(("segment", "tp"),),
     applies_to=_applies,

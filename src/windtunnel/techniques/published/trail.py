@@ -31,7 +31,7 @@ TECHNIQUE = Technique(
     status="partial",
     missing="predictions that improve token by token: here one error holds for all of a request; no experiment yet",
     knobs={
-        "error": Knob(0.0, 0.0, 10.0, "standard deviation of ln(predicted / true)"),
+        "error": Knob(0.0, 0.0, 10.0, "standard deviation of ln(predicted / true)", given=True),
         "until": Knob(0.8, 0.0, 1.0, "share of its predicted answer after which a request keeps its place"),
     },
     edits=(("run", "queue"),),

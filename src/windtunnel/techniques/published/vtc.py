@@ -31,8 +31,8 @@ TECHNIQUE = Technique(
     status="partial",
     missing="predicted answer lengths (VTC with length prediction); no experiment of its own claims",
     knobs={
-        "input_weight": Knob(1.0, 0.0, 1e6, "service of a prompt token"),
-        "output_weight": Knob(2.0, 0.0, 1e6, "service of an answer token"),
+        "input_weight": Knob(1.0, 0.0, 1e6, "service of a prompt token", given=True),
+        "output_weight": Knob(2.0, 0.0, 1e6, "service of an answer token", given=True),
         "lift": Knob(True, doc="lift counters after a pause; false: least counter first (LCF)"),
     },
     edits=(("run", "queue"),),
