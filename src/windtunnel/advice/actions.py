@@ -11,9 +11,9 @@ from windtunnel.specs.scenario import Scenario
 from windtunnel.techniques import REGISTRY
 from windtunnel.techniques.base import Knob, Technique
 
-VARIANTS, SLOW_VARIANTS = 5, 2
-"""Settings of knobs, beside the defaults, that one technique is tried with at most; of those that change iterations of
-serving, which have to be priced anew."""
+VARIANTS, SERVED, SLOW = 5, 3, 2
+"""Settings of knobs beside the defaults that one technique is tried with at most: of training, of serving, of serving
+where iterations have to be priced anew."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,13 +96,13 @@ def techniques(scenario: Scenario, *, serves: bool) -> tuple[list[Action], dict[
 def variants(action: Action) -> Iterator[Action]:
     """The same technique with one knob away from its default: other choices, halves of the way to both ends.
 
-    Knobs that decide whether it costs quality stay: with and without are two actions. So do facts of the hardware.
+    What costs quality is tried as published alone: more of the same would always gain. Facts of the hardware stay too.
     """
-    if action.technique is None:
+    if action.technique is None or not action.lossless:
         return
     tried = 0
     part = action.technique.serving
-    most = SLOW_VARIANTS if part is not None and part.acts_on_iterations else VARIANTS
+    most = SLOW if part is not None and part.acts_on_iterations else SERVED if part is not None else VARIANTS
     for name, knob in action.technique.knobs.items():
         for value in () if knob.given or name in action.technique.lossless else _others(knob):
             if tried == most:

@@ -9,6 +9,7 @@ from windtunnel.advice.actions import merged
 from windtunnel.advice.objectives import Objective
 from windtunnel.advice.suggestion import Suggestion
 from windtunnel.errors import Infeasible
+from windtunnel.techniques import REGISTRY
 
 LISTS = ("suggestions", "settings", "pairs", "unlike")
 
@@ -53,6 +54,14 @@ class Advice:
     """What a reader should know of all of it."""
     result: Any = field(default=None, repr=False, compare=False)
     """Today's prediction."""
+
+    @property
+    def cited(self) -> tuple[str, ...]:
+        """Ids of the techniques that it suggests, and of those that come to the same."""
+        found = [s for name in LISTS for s in getattr(self, name)]
+        words = [part for s in found for text in (s.words, *s.alike) for part in text.split(" + ")]
+        names = dict.fromkeys(part.split(" ", 1)[0] for part in words)
+        return tuple(name for name in names if name in REGISTRY)
 
     @property
     def best(self) -> Suggestion | None:

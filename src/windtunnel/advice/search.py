@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import combinations
 from typing import Any
 
@@ -12,6 +12,7 @@ from windtunnel.advice.actions import Action, layouts, settings, smaller, techni
 from windtunnel.advice.advice import Advice
 from windtunnel.advice.bench import Bench, ServingBench, TrainingBench, attempt
 from windtunnel.advice.objectives import Objective, chosen
+from windtunnel.advice.suggestion import Suggestion
 from windtunnel.advice.trial import LEAST_GAIN, LEAST_SAVED, Trial, conflict, distinct, said, trial_of
 from windtunnel.errors import BadInput
 from windtunnel.importers.scenario import Source, load
@@ -24,6 +25,8 @@ WITHIN = 0.6
 """Speed over that of the best one that makes a scenario fit, down to which others are listed."""
 TOGETHER = 2
 """Pairs of one and the same change that are listed at most."""
+ENOUGH = 0.98
+"""Share of requests within the objective from which on goodput is the load's, not the deployment's."""
 HOPELESS = -0.3
 """Gain below which no other knobs are tried."""
 NOTHING = "changes nothing that counts here"
@@ -155,8 +158,24 @@ class Search:
             base.scenario_name, self.objective, self.before, self.fitted, base.bound_by, shares,
             {} if self.serves else dict(base.sensitivities), memory, self.framework, lists["technique"],
             lists["setting"], tuple(said(self.bench, self.objective, t, "pair") for t in both), lists["unlike"], lost,
-            refused, unfit, self.tried, self.notes, base,
+            refused, unfit, self.tried, (*self.notes, *self._remarks(lists)), base,
         )  # fmt: skip
+
+    def _remarks(self, lists: Mapping[str, Sequence[Suggestion]]) -> list[str]:
+        """What settings alone gain beside techniques, and when there is nothing left to gain."""
+        base = self.bench.base
+        if self.objective.id == "goodput" and base.slo_attainment > ENOUGH:
+            return [
+                f"{_share(base.slo_attainment)} of requests meet the objective for latency already: ask at a higher "
+                "load (--set serving.traffic.rate_per_s=…) or for another objective (--objective ttft, energy)"
+            ]
+        plans, own = (max((s.gain for s in lists[k]), default=0.0) for k in ("setting", "technique"))
+        if self.fitted and plans > own and lists["setting"]:
+            return [
+                f"settings alone gain {_signed(plans)}, the best technique alone {_signed(own)}: search plans first "
+                "(`windtunnel plan`), then ask again"
+            ]
+        return []
 
     def _try(self, actions: tuple[Action, ...]) -> Trial | None:
         self.tried += 1

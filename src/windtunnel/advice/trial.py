@@ -141,7 +141,7 @@ def said(
             for action in trial.actions
             if (t := action.technique) is not None
             for name, knob in t.knobs.items()
-            if knob.given and knob.default is not None
+            if knob.given and knob.default is not None and not isinstance(knob.default, bool)
         },
         papers=tuple(dict.fromkeys(t.paper.line() for t in known)),
     )  # fmt: skip

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from windtunnel.cli.options import AsJson, Overrides, Scenario, examples
-from windtunnel.cli.output import check_targets, console, note, print_json, progress
+from windtunnel.cli.output import check_targets, console, note, print_json, progress, write_references
 from windtunnel.cli.sources import scenario_source
 
 
@@ -30,6 +30,12 @@ def advise(
     write: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write the scenario with the best suggestion switched on.")
     ] = None,
+    report: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the advice as one HTML file with a chart of gains.")
+    ] = None,
+    cite: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the papers of all suggestions as BibTeX.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Say which published techniques would help a scenario, by how much, why, and at what cost.
@@ -37,7 +43,7 @@ def advise(
     Every technique that applies is simulated in the scenario, with a few settings of its knobs, then promising ones
     two by two; recomputation and the micro-batch are tried beside them.
     """
-    check_targets(write, inputs=[scenario])
+    check_targets(write, report, cite, inputs=[scenario])
     from windtunnel import api
 
     with progress("trying techniques") as told:
@@ -50,6 +56,12 @@ def advise(
 
         write.write_text(dump_scenario(load_scenario(best_scenario(advice))), encoding="utf-8")
         note(f"scenario  {write}")
+    if report is not None:
+        from windtunnel.report import html_advise
+
+        note(f"report    {html_advise.write(advice, report)}")
+    if cite is not None:
+        write_references(cite, advice.cited, ())
     if as_json:
         print_json(advice.to_dict())
         return
@@ -64,7 +76,7 @@ def register(app: typer.Typer) -> None:
         epilog=examples(
             "advise my.yaml",
             "advise my.yaml --objective memory",
-            "advise my.yaml --set cluster.nodes=32 --all",
+            "advise my.yaml --set cluster.nodes=32 --report advice.html --cite papers.bib",
             "advise serve.yaml --objective ttft --json",
         )
     )(advise)

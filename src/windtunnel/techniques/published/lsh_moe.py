@@ -71,7 +71,6 @@ TECHNIQUE = Technique(
         "NeurIPS 2024",
     ),
     applies_to=without_experts,
-    quality="rows that hash alike share one result and a residual: an approximation",
     levels=("segment",),
     status="partial",
     knobs={

@@ -1,0 +1,150 @@
+"""Advice changes with the scenario as it should: what is suggested, not by how many seconds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from windtunnel.advice import Advice, advise
+from windtunnel.advice.actions import Action, merged
+from windtunnel.advice.bench import TrainingBench
+from windtunnel.advice.objectives import chosen
+from windtunnel.advice.trial import Trial, trial_of
+from windtunnel.errors import BadInput
+from windtunnel.serving.simulate import simulate_serving
+from windtunnel.techniques import REGISTRY
+from windtunnel.training.predict import simulate_training
+
+
+def _tried(scenario: dict[str, Any], *names: str, **knobs: Any) -> dict[str, Trial]:
+    """Single trials of some techniques, as the search makes them."""
+    base = simulate_training(scenario, sensitivities=False)
+    bench = TrainingBench(base, base.scenario)
+    out = {}
+    for name in names:
+        action = Action(name, REGISTRY.get(name), knobs)
+        result = bench.run(merged(scenario, {"techniques": [action.entry]}))
+        out[name] = trial_of(bench, chosen("time", serves=False, default="time"), (action,), result)
+    return out
+
+
+TP: dict[str, Any] = {
+    "model": "meta-llama/Llama-3.1-8B",
+    "cluster": {"device": "a100-pcie-40gb", "nodes": 1, "devices_per_node": 8},
+    "training": {"seq_len": 4096, "global_batch": 16, "framework": "megatron_core"},
+    "plan": {"tp": 8, "overlap": {"tp": False}},
+}
+BANDWIDTH: dict[str, Any] = {
+    "model": "gpt3-13b",
+    "cluster": {
+        "device": "a100-sxm-80gb", "nodes": 4, "devices_per_node": 4,
+        "scale_out": {"nics_per_node": 1, "nic_bytes_per_s": "100 Gb/s"},
+    },
+    "training": {"seq_len": 2048, "global_batch": 64, "framework": "megatron_core"}, "plan": {"tp": 4, "mbs": 1},
+}  # fmt: skip
+FAST = {"cluster": {"scale_out": {"nics_per_node": 4, "nic_bytes_per_s": "1600 Gb/s"}}}
+PIPELINE: dict[str, Any] = {
+    "model": "gpt3-13b", "cluster": {"device": "a100-sxm-80gb", "nodes": 4, "devices_per_node": 8},
+    "training": {"seq_len": 2048, "global_batch": 32, "framework": "megatron_core"},
+    "plan": {"tp": 2, "pp": 8, "mbs": 1},
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def slow_links() -> Advice:
+    return advise(TP, pairs=False)
+
+
+def test_overlap_of_tensor_parallelism_first_on_slow_links(slow_links: Advice) -> None:
+    first = slow_links.suggestions[0]
+    assert first.relieves in ("scale-up", "network") and first.gain > 0.1
+    assert "tp-overlap" in {s.names[0] for s in slow_links.suggestions[:2]}
+    near = _tried(merged(TP, {"cluster": {"device": "h100-sxm-80gb"}}), "tp-overlap")["tp-overlap"]
+    slow = next(s for s in slow_links.suggestions if s.names == ("tp-overlap",))
+    assert near.gain < 0.5 * slow.gain
+
+
+def test_own_framework_first_and_moves_in_the_class_it_relieves(slow_links: Advice) -> None:
+    from windtunnel.report.advise import options_text
+
+    one = next(s for s in slow_links.suggestions if s.names == ("tp-overlap",))
+    assert options_text(one, "megatron_core") == "megatron_core: --tp-comm-overlap"
+    assert options_text(one, "nemo").endswith("(nearest to nemo)")
+    assert options_text(one, "jax").startswith("no option of jax is known; ")
+    name, before, after = one.moved[0]
+    assert name == "exposed tp" and after < before
+
+
+def test_compression_only_where_bandwidth_binds() -> None:
+    slow = _tried(BANDWIDTH, "powersgd")["powersgd"]
+    fast = _tried(merged(BANDWIDTH, FAST), "powersgd")["powersgd"]
+    assert slow.gain > 0.2 and fast.gain < 0.1 * slow.gain
+    assert not slow.like_for_like  # never ranked among what leaves results as they were
+
+
+def test_bubbles_are_filled_where_there_are_some() -> None:
+    few = _tried(PIPELINE, "zb-h1")["zb-h1"]
+    many = _tried(merged(PIPELINE, {"training": {"global_batch": 1024}}), "zb-h1")["zb-h1"]
+    assert few.gain > 0.02 > many.gain
+
+
+def test_recomputation_and_offloading_where_memory_is_short() -> None:
+    tight = {
+        "model": "meta-llama/Llama-3.1-8B", "cluster": {"device": "rtx-4090", "nodes": 1, "devices_per_node": 8},
+        "training": {"seq_len": 4096, "global_batch": 32, "framework": "fsdp1"}, "plan": {"zero": 3, "mbs": 1},
+    }  # fmt: skip
+    advice = advise(tight)
+    assert not advice.fits and advice.memory["activations"] == max(advice.memory.values())
+    assert advice.settings[0].names == ("recompute full",) and advice.settings[0].fits
+    kind, before, after = advice.settings[0].freed[0]
+    assert kind == "activations" and after < 0.2 * before
+    assert all(s.fits for s in (*advice.settings, *advice.suggestions, *advice.pairs))
+    assert any("recompute full" in s.names and s.gain > advice.settings[0].gain for s in advice.pairs)
+    roomy = advise(merged(tight, {"cluster": {"device": "h100-sxm-80gb"}}), pairs=False)
+    assert roomy.fits and "recompute full" not in {s.names[0] for s in roomy.settings}
+    assert "zero-infinity" in roomy.lost
+
+
+def test_what_changes_the_model_is_kept_apart() -> None:
+    advice = advise(BANDWIDTH, pairs=False)
+    assert all(not s.quality and not s.adds for s in (*advice.suggestions, *advice.settings))
+    assert {"powersgd", "megascale"} <= {s.names[0] for s in advice.unlike}
+    assert "megascale" in {s.names[0] for s in advice.suggestions}  # its switches that change no result
+    assert all(s.quality or s.adds for s in advice.unlike)
+    assert {"zaya-mi300x"} <= set(advice.unfit) and {"lasp", "deepspeed-ted"} <= set(advice.unfit)
+    assert advice.best is not None and not advice.best.quality
+    assert all("must divide" not in why for name, why in advice.refused.items() if name == "mics")
+
+
+def _served(name: str, scenario: dict[str, Any]) -> tuple[Any, Any]:
+    try:
+        return simulate_serving(scenario), simulate_serving(merged(scenario, {"techniques": [name]}))
+    except BadInput as error:  # pragma: no cover - says which
+        raise AssertionError(str(error)) from None
+
+
+ONE: dict[str, Any] = {
+    "model": "meta-llama/Llama-3.1-70B",
+    "cluster": {"device": "h100-sxm-80gb", "nodes": 1, "devices_per_node": 8},
+    "serving": {
+        "engine": "vllm", "pools": [{"replicas": 2, "plan": {"tp": 4}}],
+        "traffic": {"rate_per_s": 3.0, "num_requests": 200, "input_tokens": 3000, "output_tokens": 100, "seed": 1},
+    },
+}  # fmt: skip
+
+
+def test_splitting_roles_pays_for_answers_and_not_for_throughput_of_prompts() -> None:
+    before, after = _served("distserve", ONE)
+    assert after.tpot_s.mean < before.tpot_s.mean  # answers no longer wait for prompts
+    assert after.ttft_s.mean > before.ttft_s.mean  # half of the instances compute prompts
+
+
+def test_halves_of_a_batch_pay_when_batches_are_large() -> None:
+    few = merged(ONE, {"serving": {"traffic": {"rate_per_s": None, "concurrency": 1, "num_requests": 20}}})
+    many = merged(ONE, {"serving": {"traffic": {"rate_per_s": None, "concurrency": 128}}})
+    gains = []
+    for scenario in (few, many):
+        before, after = _served("tokenweave", scenario)
+        gains.append(after.output_tokens_per_s / before.output_tokens_per_s - 1.0)
+    assert gains[1] > 0.03 and gains[0] < gains[1]
