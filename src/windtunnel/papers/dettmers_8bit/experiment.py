@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from typing import Any
 
+import numpy as np
+
 from windtunnel.papers import ClaimResult
-from windtunnel.papers.claims import Measure, Values, load, results, simulated
+from windtunnel.papers.claims import Measure, Values, central, load, results, simulated
+from windtunnel.papers.figures import beside
 
 TITLE = "8-bit approximations (Dettmers 2015)"
-SIZES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
+SIZES = tuple(range(4, 41))
 """Sequences a GPU that are tried."""
 
 
@@ -52,18 +56,21 @@ def scenario(values: Values, nodes: int, each: int, sequences: int, bits: int, *
     return step
 
 
-def speed_up(values: Values, sequences: int, bits: int) -> float:
+def speed_up(values: Values, sequences: int, bits: int, gpus: int) -> float:
     """Sequences a second on all GPUs over those on one."""
     each = fixed("gpus_per_node")
-    many = simulated(scenario(values, fixed("gpus") // each, each, sequences, bits, beside=True)).step_time_s
+    many = simulated(scenario(values, gpus // each, each, sequences, bits, beside=True)).step_time_s
     alone = simulated(scenario(values, 1, 1, sequences, 32, beside=True)).step_time_s
-    return float(fixed("gpus") * alone / many)
+    return float(gpus * alone / many)
 
 
 def with_8_bits(values: Values) -> float:
-    """Speed-up with 8 bits at the load that gives the published one with 32."""
-    load_of = min(SIZES, key=lambda size: abs(speed_up(values, size, 32) - fixed("speed_up_32")))
-    return speed_up(values, load_of, 8)
+    """Speed-up with 8 bits where that with 32 is the published one, between the two loads around it."""
+    gpus, published = fixed("gpus"), fixed("speed_up_32")
+    above = bisect_left(SIZES, published, 1, len(SIZES) - 1, key=lambda size: speed_up(values, size, 32, gpus))
+    around = SIZES[above - 1], SIZES[above]
+    wide, small = ([speed_up(values, size, bits, gpus) for size in around] for bits in (32, 8))
+    return float(np.interp(published, wide, small))
 
 
 def transfer(values: Values) -> float:
@@ -81,3 +88,18 @@ def measures() -> dict[str, Measure]:
 def run() -> list[ClaimResult]:
     """Transfers and speed-up in 8 bits."""
     return results(setting(), "dettmers-8bit", measures())
+
+
+def plot(results: list[ClaimResult]) -> Any:
+    """Speed-up over GPUs."""
+    values, published = central(setting()), {32: fixed("speed_up_32"), 8: results[-1].published}
+    gpus = fixed("gpus")
+    own = min(SIZES, key=lambda size: abs(speed_up(values, size, 32, gpus) - published[32]))
+    series = {
+        f"{bits} bits": [
+            (float(some), published[bits] if some == gpus else float("nan"), speed_up(values, own, bits, some))
+            for some in (4, 8, 16, 32, 48, 64, 96)
+        ]
+        for bits in (32, 8)
+    }
+    return beside({"gradients": series}, "GPUs", "speed-up over one")

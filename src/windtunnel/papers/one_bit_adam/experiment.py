@@ -7,7 +7,8 @@ from typing import Any
 from windtunnel import catalog
 from windtunnel.cost.coefficients import Coefficients
 from windtunnel.papers import ClaimResult
-from windtunnel.papers.claims import Measure, Values, load, results, simulated
+from windtunnel.papers.claims import Measure, Values, central, load, results, simulated
+from windtunnel.papers.figures import beside
 from windtunnel.specs.compression import GradientCompression
 from windtunnel.training.compressed import Exchange, Shapes
 
@@ -82,3 +83,15 @@ def measures() -> dict[str, Measure]:
 def run() -> list[ClaimResult]:
     """Volume and throughput."""
     return results(setting(), "one-bit-adam", measures())
+
+
+def plot(results: list[ClaimResult]) -> Any:
+    """Gain over GPUs at the two ends of the network's rate, and between."""
+    work = {name: fixed(name) for name in ("seq_len", "batch", "mbs")}
+    series = {}
+    for end in ("low", "central", "high"):
+        values = central(setting()) | {"nic_gbit": setting()["open"]["nic_gbit"][end]}
+        series[f"{values['nic_gbit']:g} Gb/s a node"] = [
+            (float(gpus), float("nan"), gain(values, gpus, work, "fp16")) for gpus in fixed("gpus")
+        ]
+    return beside({f"BERT-Large, published: up to {results[1].published:g}": series}, "GPUs", "gain", log_x=True)
