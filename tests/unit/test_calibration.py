@@ -201,3 +201,28 @@ def test_gloo_and_what_is_measured_of_it() -> None:
     }
     assert times["all_reduce"] > times["all_gather"] > 16e6 / 5e9
     assert times["all_reduce"] < float(NetworkModel(plain).collective("all_reduce", 16e6, place).alone_s)
+
+
+def test_a_cpus_collectives_take_the_cores_that_compute() -> None:
+    """Gathers beside products hide behind them on an accelerator; on a CPU the step grows by all of their time."""
+    from windtunnel.training.chain_build import build_chain
+    from windtunnel.training.predict import prepare
+
+    def sharded(kind: str) -> tuple[float, float]:
+        device = _device().model_dump(mode="json", exclude_defaults=True)
+        device |= {"id": "made-up", "kind": kind, "num_sms": 1}
+        link = {"id": "gloo", "bytes_per_s": 2e9, "family": "gloo", "topology": "host"}
+        scenario = {
+            **_scenario("x"), "plan": {"zero": 3},
+            "cluster": {"device": device, "nodes": 1, "devices_per_node": 2, "scale_up": link},
+        }  # fmt: skip
+        scenario["training"] = {**scenario["training"], "framework": "torchtitan", "compile": False}
+        prepared, loaded = prepare(scenario)
+        chain = build_chain(prepared, loaded)
+        busy = sum(t.busy_s for t in chain.terms if t.time_class == "exposed dp")
+        return busy, chain.exposed["exposed dp"] + chain.exposed.get("slowed by overlap", 0.0)
+
+    busy, paid = sharded("cpu")
+    assert paid == pytest.approx(busy, rel=0.02)
+    busy, paid = sharded("gpu")
+    assert paid < 0.9 * busy

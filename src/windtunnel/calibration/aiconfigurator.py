@@ -42,7 +42,9 @@ _OPERATIONS = {"all_reduce": "all_reduce", "all_gather": "all_gather", "reduce_s
                "alltoall": "all_to_all"}  # fmt: skip
 _LONG_FLOP = 2e11
 _FAR_BYTES = 1e8
-"""Caches of decoding attention from which on starting the kernel no longer counts."""
+_LEAST_STEP, _MOST_SHARERS = 1023, 16
+"""Caches of decoding attention from which on they are read at a rate: large, of long sequences (not a thousand short
+ones, each a block's start), and not shared by so many heads that computing takes longer."""
 
 
 def calibrate_from_tables(system: str, software: str | None = None, folder: Path | None = None) -> Calibration:
@@ -203,7 +205,9 @@ def _decoding(table: pd.DataFrame) -> Iterable[Measurement]:
     rows = _plain(table)
     cache = 4.0 * rows["batch_size"] * rows["num_key_value_heads"] * (rows["step"] + 1) * rows["head_dim"]
     keys = ["step", "batch_size", "num_key_value_heads", "head_dim"]
-    for row in _spread(rows[cache >= _FAR_BYTES], keys, "generation_attention_perf"):
+    shared = rows["num_heads"] <= _MOST_SHARERS * rows["num_key_value_heads"]
+    long = (cache >= _FAR_BYTES) & (rows["step"] >= _LEAST_STEP)
+    for row in _spread(rows[long & shared], keys, "generation_attention_perf"):
         shape = {
             "batch": int(row["batch_size"]), "heads": int(row["num_key_value_heads"]), "seq_len": int(row["step"]) + 1,
             "head_dim": int(row["head_dim"]), "format": "bf16", "direction": "decode",

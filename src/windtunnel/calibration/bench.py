@@ -21,13 +21,17 @@ from windtunnel.specs.model import ModelSpec
 FORMATS = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16, "tf32": torch.float32}
 BUDGET_S = 0.25
 """Time that one case takes at most once it is warm, unless a single run is longer."""
-_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8
 
 
 def keep_freed_memory() -> None:
-    """Tell glibc to keep what is freed, as caching allocators do: else every large tensor gets fresh, cleared pages."""
+    """Tell glibc to keep what is freed, as caching allocators do: else every large tensor gets fresh, cleared pages.
+
+    One arena for all threads: those of other arenas, such as gloo's, give large tensors pages of their own each time.
+    """
     try:
         libc = ctypes.CDLL("libc.so.6")
+        libc.mallopt(_M_ARENA_MAX, 1)
         libc.mallopt(_M_MMAP_THRESHOLD, 1 << 30)
         libc.mallopt(_M_TRIM_THRESHOLD, 1 << 30)
     except (OSError, AttributeError):

@@ -79,6 +79,14 @@ class Traffic:
             full(one.hbm_bytes),
         )
 
+    def _held(self, channels: float) -> float:
+        """Share of the device's units that a collective keeps busy: never more than half of an accelerator's.
+
+        A CPU's library copies on the cores that compute, for as long as it copies.
+        """
+        device = self.cluster.device
+        return min(channels / device.num_sms, 1.0 if device.kind == "cpu" else 0.5)
+
     def _in_lists(
         self, op: str, nbytes: Floats, passes: float, place: GroupPlacement
     ) -> tuple[Floats, Floats, Floats, float, Floats]:
@@ -100,7 +108,7 @@ class Traffic:
         """A collective at one level, with the passes over memory at its ends; see `gather` for what it returns."""
         t, up, out, channels, hbm = self._run(op, nbytes, place)
         t = t + passes / self.cluster.device.memory_bytes_per_s
-        return t, up, out, t * min(channels / self.cluster.device.num_sms, 0.5), hbm + passes
+        return t, up, out, t * self._held(channels), hbm + passes
 
     def _level_gather(self, pieces: npt.ArrayLike, *, again: bool) -> tuple[Floats, ...]:
         """A piece's weights from the level that has them nearest."""
@@ -174,7 +182,7 @@ class Traffic:
         if expert.any():
             t2, up2, out2, _, hbm2 = self._run(op, expert, self.parts.expert_dp_place)
             t, up, out, hbm = t + t2, up + up2, out + out2, hbm + hbm2
-        return t, up, out, t * min(channels / self.cluster.device.num_sms, 0.5), hbm
+        return t, up, out, t * self._held(channels), hbm
 
     def _compressed(self, exchange: Exchange, cut: Floats) -> tuple[Floats, Floats, Floats, Floats, Floats]:
         """One bucket of each virtual stage where less than the gradients travels."""
@@ -214,7 +222,7 @@ class Traffic:
             expert = self.parts.expert_params * self.options.grad_bytes * self.trainable
             t2, up2, out2, _, hbm2 = self._run("all_reduce", expert, self.parts.expert_dp_place)
             t, up, out, hbm = t + t2, up + up2, out + out2, hbm + hbm2
-        n, sm = self.local.steps, t * min(channels / self.cluster.device.num_sms, 0.5)
+        n, sm = self.local.steps, t * self._held(channels)
         return t / n, up / n, out / n, sm / n, hbm / n
 
     @property
@@ -264,7 +272,7 @@ class Traffic:
                 "all_gather", self.parts.expert_params * width / cut, self.parts.expert_dp_place
             )
             t, up, out, hbm = t + t2, up + up2, out + out2, hbm + hbm2
-        return t, up, out, t * min(channels / self.cluster.device.num_sms, 0.5), hbm
+        return t, up, out, t * self._held(channels), hbm
 
     def _gather_in(
         self, wire: float, cut: Floats, shard: GroupPlacement
@@ -282,7 +290,7 @@ class Traffic:
         each = gathered_moved(given.gather_bits, given.gather_block, self.behaviour.element_bytes, float(shard.size))
         kernels = weights * each / (self.cluster.device.memory_bytes_per_s * chosen.memory_fraction)
         kernels = np.where(weights > 0, kernels + 2.0 * chosen.gemm_floor_s, 0.0)
-        sm = t * min(channels / self.cluster.device.num_sms, 0.5) + kernels * KERNEL_SMS
+        sm = t * self._held(channels) + kernels * KERNEL_SMS
         return t + kernels, up, out, sm, hbm + weights * each
 
     def gather_seconds(self) -> Floats:
