@@ -1,0 +1,125 @@
+"""Pipette: logical workers laid on GPUs by what their links attain, with pipeline and replicas on one critical path.
+
+What it costs: whatever axis gives its fast links to another waits longer itself.
+"""
+
+from __future__ import annotations
+
+from itertools import permutations
+from typing import Any
+
+from windtunnel import graph
+from windtunnel.network.groups import Mesh
+from windtunnel.network.model import NetworkModel
+from windtunnel.specs.cluster import ClusterSpec, MixedCluster
+from windtunnel.specs.model import ModelSpec
+from windtunnel.specs.plan import Axis, PlanSpec
+from windtunnel.specs.scenario import Scenario
+from windtunnel.specs.workload import TrainingSpec
+from windtunnel.techniques import REGISTRY
+from windtunnel.techniques.base import Knob, Limits, Paper, Technique
+
+ELEMENT_BYTES, GRADIENT_BYTES = 2.0, 4.0
+
+
+def exposed_s(
+    order: tuple[Axis, ...], plan: PlanSpec, model: ModelSpec, cluster: ClusterSpec, training: TrainingSpec
+) -> float:
+    """Communication on the critical path of one stage: layers, hops there and back, and its gradients.
+
+    Only what depends on where axes lie; computation does not.
+    """
+    inner = plan.tp * plan.cp * plan.pp
+    sizes = {"tp": plan.tp, "cp": plan.cp, "pp": plan.pp, "dp": max(cluster.num_devices // inner, 1)}
+    mesh, network = Mesh(sizes, [axis for axis in order if axis != "ep"], cluster), NetworkModel(cluster)
+    batches = max(training.global_batch // (sizes["dp"] * plan.mbs), 1)
+    tokens = plan.mbs * training.seq_len / plan.cp
+    hidden = tokens * model.hidden_size * ELEMENT_BYTES
+    layers = len(model.layer_kinds()) / plan.pp
+    total = 0.0
+    if plan.tp > 1:
+        total += 4.0 * layers * batches * float(network.collective("all_reduce", hidden, mesh.placement("tp")).alone_s)
+    if plan.cp > 1:
+        keys = 2.0 * hidden * plan.cp
+        total += 2.0 * layers * batches * float(network.collective("all_gather", keys, mesh.placement("cp")).alone_s)
+    if plan.pp > 1:
+        crosses = mesh.strides["pp"] * plan.pp > cluster.scale_up_domain
+        hop = float(network.p2p(hidden / plan.tp, crosses).alone_s)
+        total += 2.0 * (batches + plan.pp - 1) * hop
+    if sizes["dp"] * plan.cp > 1:
+        weights = _weights(model) / (plan.tp * plan.pp)
+        place = mesh.placement("cp", "dp") if plan.cp > 1 else mesh.placement("dp")
+        total += float(network.collective("all_reduce", weights * GRADIENT_BYTES, place).alone_s)
+    return total
+
+
+def _weights(model: ModelSpec) -> float:
+    """Weights of all layers."""
+    g = graph.build(model, graph.Batch.train(1, 128))
+    return sum(g.blocks[kind].params * g.depth.count(kind) for kind in g.blocks)
+
+
+def _decide(
+    plan: PlanSpec, model: ModelSpec, cluster: ClusterSpec, training: TrainingSpec, knobs: dict[str, Any]
+) -> PlanSpec:
+    if isinstance(cluster, MixedCluster):
+        return plan
+    moved: list[Axis] = [axis for axis in plan.order if axis != "ep" and (axis != "tp" or knobs["move_tp"])]
+    first: tuple[Axis, ...] = () if knobs["move_tp"] else ("tp",)
+    orders = [_with_experts((*first, *rest)) for rest in permutations(moved)]
+    best = min(orders, key=lambda order: (exposed_s(order, plan, model, cluster, training), order != plan.order))
+    return plan.model_copy(update={"order": best})
+
+
+def _with_experts(order: tuple[Axis, ...]) -> tuple[Axis, ...]:
+    """The order with the expert axis before data parallelism, as by default."""
+    at = order.index("dp")
+    return (*order[:at], "ep", *order[at:])
+
+
+def applies(scenario: Scenario) -> str | None:
+    """Two axes can change places."""
+    if scenario.training is None:
+        return "there is no `training` section"
+    return "there is no pipeline" if scenario.plan.pp == 1 else None
+
+
+TECHNIQUE = Technique(
+    id="pipette",
+    family="cluster-plan",
+    summary="which axis gets the fast links, by a latency model of stages, hops and gradients",
+    paper=Paper(
+        "Pipette: Automatic Fine-grained Large Language Model Training Configurator for Real-World Clusters",
+        2024,
+        "https://arxiv.org/abs/2405.18093",
+        "Yim and others",
+        "DATE 2024",
+    ),
+    levels=("plan",),
+    status="partial",
+    knobs={"move_tp": Knob(False, doc="tensor parallelism may leave the fastest links too")},
+    edits=(("plan", "order"),),
+    applies_to=applies,
+    decide=_decide,
+    saves="scale-out",
+    resource="scale-out",
+    experiment="pipette",
+    limits=Limits(
+        {
+            "model": "gpt3-6.7b",
+            "cluster": {
+                "device": "a100-sxm-80gb", "nodes": 8, "devices_per_node": 8,
+                "scale_out": {"nics_per_node": 1, "nic_bytes_per_s": "25 Gb/s"},
+            },
+            "training": {"seq_len": 2048, "global_batch": 2048},
+            "plan": {"tp": 1, "pp": 8, "mbs": 2, "zero": 0, "overlap": {"grad_reduce": False, "p2p": False}},
+        },
+        pays="breakdown.exposed dp",
+    ),
+    missing=(
+        "rates of links pair by pair and the search of workers' places on them by annealing, here the order of axes; "
+        "its learned memory estimator and its search over plans, which are those of `windtunnel plan`"
+    ),
+)
+
+REGISTRY.add(TECHNIQUE.id, TECHNIQUE)
