@@ -39,7 +39,7 @@ OPTIONS = {
         "--seconds", "--set", "--software", "--system",
     ],
     "measure": ["--append", "--as", "--full-size", "--json", "--profile", "--set", "--steps"],
-    "advise": ["--all", "--json", "--objective", "--pairs", "--set", "--write"],
+    "advise": ["--all", "--cite", "--json", "--objective", "--pairs", "--report", "--set", "--write"],
     "compare": ["--json", "--report", "--set"],
     "explain": ["--against", "--class", "--json", "--set", "--term"],
     "validate": ["--family", "--gate", "--json", "--rows"],
