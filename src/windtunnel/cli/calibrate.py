@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def calibrate(
     files: Annotated[
         list[Path] | None,
-        typer.Argument(metavar="[FILES]...", help="What --from reads.", show_default=False),
+        typer.Argument(metavar="FILES", help="What --from reads.", show_default=False),
     ] = None,
     out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="The profile.")] = Path("machine.yaml"),
     ranks: Annotated[
