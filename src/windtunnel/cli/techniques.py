@@ -63,7 +63,8 @@ def search(
     """Find techniques by words anywhere: mechanism, summary, paper, authors, knobs, options of frameworks."""
     from windtunnel.techniques.described import matches
 
-    _print([r for r in (_planned() if planned else _records()) if matches(r, words)], as_json)
+    wanted = [part for word in words for part in word.split()]
+    _print([r for r in (_planned() if planned else _records()) if matches(r, wanted)], as_json)
 
 
 @app.command(epilog=examples("techniques show zb-h1"))
