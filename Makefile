@@ -57,6 +57,7 @@ bench: setup  ## speed figures
 	$(BIN)/python benchmarks/bench_planner.py
 	$(BIN)/python benchmarks/bench_serving.py
 	$(BIN)/python benchmarks/bench_serving_planner.py
+	$(BIN)/python benchmarks/bench_advise.py
 
 goldens: setup  ## write the stored predictions of the examples anew
 	WINDTUNNEL_REGENERATE=1 $(BIN)/pytest tests/golden/test_training_golden.py -p no:xdist -q

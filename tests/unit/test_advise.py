@@ -120,3 +120,38 @@ def test_the_verb_writes_a_scenario_that_runs(tmp_path: Path, capsys: pytest.Cap
     assert best.step_time_s < wt.simulate_training(SLOW_LINKS).step_time_s
     assert run(["advise", str(source), "--objective", "tmie"]) == 2
     assert "did you mean time?" in capsys.readouterr().err
+
+
+def test_report_and_references_hold_every_suggestion(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source, report, papers = tmp_path / "a.json", tmp_path / "r.html", tmp_path / "p.bib"
+    source.write_text(json.dumps(SLOW_LINKS | {"name": "<b>named</b>"}))
+    assert run(["advise", str(source), "--no-pairs", "--report", str(report), "--cite", str(papers)]) == 0
+    page, cited = report.read_text("utf-8"), papers.read_text("utf-8")
+    assert "&lt;b&gt;named" in page and "<b>named" not in page.split("</header>")[0]
+    advice = advise(SLOW_LINKS, pairs=False)
+    for one in (*advice.suggestions, *advice.unlike):
+        assert one.names[0] in page
+        assert REGISTRY.get(one.names[0]).paper.link in cited
+    assert "no gain here" in capsys.readouterr().out
+
+
+def test_facts_and_switches_of_quality_are_left_alone() -> None:
+    lamina, megascale, compress = (REGISTRY.get(name) for name in ("lamina", "megascale", "powersgd"))
+    assert not {"nic_gbit", "count"} & {k for a in variants(Action("lamina", lamina)) for k in a.knobs}
+    assert not list(variants(Action("powersgd", compress)))
+    plain = Action("megascale", megascale, dict(megascale.lossless))
+    assert plain.lossless and not Action("megascale", megascale).lossless
+    assert all(a.lossless for a in variants(plain)) and list(variants(plain))
+
+
+def test_sizes_that_do_not_divide_are_tried_smaller() -> None:
+    small = merged(SLOW_LINKS, {"plan": {"tp": 2}})
+    advice = advise(small, pairs=False)
+    assert "mics" not in advice.refused  # groups of 8 do not divide 4 replicas, groups of 4 do
+
+
+def test_long_traffic_is_shortened_and_said_so() -> None:
+    long = merged(SERVED, {"serving": {"traffic": {"num_requests": 50_000, "output_tokens": 2}}})
+    advice = advise(long, pairs=False)
+    assert advice.result.scenario["serving"]["traffic"]["num_requests"] == 1000
+    assert any("first 1,000 of 50,000" in line for line in advice.notes)

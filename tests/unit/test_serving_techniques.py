@@ -162,7 +162,7 @@ def test_a_setting_is_switched_on_and_shown(add: Any) -> None:
 def test_what_acts_on_training_alone_says_so_and_two_weaves_conflict(add: Any) -> None:
     add("other-weave", ServingPart(layers=whole))
     result = wt.simulate_serving({**SCENARIO, "techniques": ["zb-h1"]})
-    assert any("zb-h1 does nothing here: it acts on training alone" in line for line in result.warnings)
+    assert any("zb-h1 does not apply here: it acts on training alone" in line for line in result.warnings)
     with pytest.raises(BadInput, match="conflicts with nanoflow"):
         wt.simulate_serving({**SCENARIO, "techniques": ["nanoflow", "other-weave"]})
 

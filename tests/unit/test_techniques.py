@@ -128,7 +128,7 @@ def test_it_says_why_it_does_not_apply() -> None:
 def test_a_result_warns_of_techniques_that_do_nothing_and_of_partial_ones() -> None:
     scenario = merged(OVERLAP.limits.scenario, {"techniques": ["zb-h1", "flash-attention"]})  # type: ignore[union-attr]
     warnings = api.simulate_training(scenario, sensitivities=False).warnings
-    assert "technique zb-h1 does nothing here: there is no pipeline, hence no bubble to fill" in warnings
+    assert "technique zb-h1 does not apply here: there is no pipeline, hence no bubble to fill" in warnings
     assert any("flash-attention is partial" in text for text in warnings)
 
 

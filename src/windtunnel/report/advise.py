@@ -141,7 +141,9 @@ def notes(advice: Advice, one: Suggestion, *, everything: bool = False) -> list[
     if one.missing and (one.kind != "pair" or everything):
         out.append(f"not modelled: {one.missing if everything else _cut(one.missing)}")
     if one.conflicts:
-        out.append(f"not together with {', '.join(one.conflicts)}")
+        named = one.conflicts if everything else one.conflicts[:3]
+        more = f" and {len(one.conflicts) - len(named)} more" if len(named) < len(one.conflicts) else ""
+        out.append(f"not together with {', '.join(named)}{more}")
     return out
 
 

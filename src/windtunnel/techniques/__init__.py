@@ -64,7 +64,7 @@ def remarks(chosen: Sequence[Applied], scenario: Scenario, *, serving: bool = Fa
         one = item.technique
         reason = one.idle(serving=serving) or one.applies_to(scenario)
         if reason:
-            out.append(f"technique {one.id} does nothing here: {reason}")
+            out.append(f"technique {one.id} does not apply here: {reason}")
         elif one.status == "partial":
             out.append(f"technique {one.id} is partial: {one.missing}")
     return tuple(out)

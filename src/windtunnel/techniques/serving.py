@@ -215,3 +215,13 @@ def side_by_side(
 def served(scenario: Scenario) -> str | None:
     """Why a technique of serving does not apply to a scenario; None where it does."""
     return None if scenario.serving is not None else "there is no `serving` section"
+
+
+def splits(scenario: Scenario) -> str | None:
+    """Why a technique that splits instances by role does not apply; None where it does."""
+    if scenario.serving is None:
+        return served(scenario)
+    mixed = [pool for pool in scenario.serving.pools if pool.role == "mixed"]
+    if not mixed:
+        return None
+    return None if any(pool.replicas > 1 for pool in mixed) else "one instance cannot be split by role"

@@ -15,7 +15,7 @@ from typing import Any
 from windtunnel.specs.serving import ServingSpec
 from windtunnel.techniques import REGISTRY
 from windtunnel.techniques.base import Knob, Paper, ServingPart, Technique
-from windtunnel.techniques.serving import limits_of_split, served, split_pools
+from windtunnel.techniques.serving import limits_of_split, split_pools, splits
 
 
 def _settings(serving: ServingSpec, knobs: dict[str, Any]) -> ServingSpec:
@@ -34,7 +34,7 @@ TECHNIQUE = Technique(
     levels=("run",),
     knobs={"answer_share": Knob(0.5, 0.01, 0.99, "of the instances, for answers")},
     edits=(("run", "placement"),),
-    applies_to=served,
+    applies_to=splits,
     serving=ServingPart(settings=_settings),
     saves="decode steps that wait for prompts",
     resource="waiting",

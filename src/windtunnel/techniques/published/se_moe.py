@@ -13,6 +13,7 @@ from windtunnel.specs.plan import PlanSpec
 from windtunnel.specs.scenario import Scenario
 from windtunnel.techniques import REGISTRY
 from windtunnel.techniques.base import Knob, Limits, Paper, Technique
+from windtunnel.techniques.models import without_experts
 from windtunnel.techniques.published.deepspeed_ted import MODEL
 
 
@@ -22,7 +23,7 @@ def _plan(plan: PlanSpec, knobs: dict[str, Any]) -> PlanSpec:
 
 
 def _applies(scenario: Scenario) -> str | None:
-    return "it acts on training steps" if scenario.training is None else None
+    return "it acts on training steps" if scenario.training is None else without_experts(scenario)
 
 
 TECHNIQUE = Technique(
