@@ -148,3 +148,36 @@ def test_halves_of_a_batch_pay_when_batches_are_large() -> None:
         before, after = _served("tokenweave", scenario)
         gains.append(after.output_tokens_per_s / before.output_tokens_per_s - 1.0)
     assert gains[1] > 0.03 and gains[0] < gains[1]
+
+
+DRAFTED: dict[str, Any] = {
+    "model": "meta-llama/Llama-3.1-8B", "cluster": {"device": "h100-sxm-80gb", "nodes": 1, "devices_per_node": 4},
+    "serving": {
+        "engine": "vllm", "pools": [{"replicas": 1, "plan": {"tp": 1}}],
+        "speculation": {"method": "draft", "draft": "meta-llama/Llama-3.2-1B", "tokens": 4, "acceptance": 0.7},
+        "traffic": {"concurrency": 1, "num_requests": 10, "input_tokens": 200, "output_tokens": 200, "seed": 1},
+    },
+}  # fmt: skip
+FULL = {"serving": {"traffic": {"concurrency": 512, "num_requests": 1000}}}
+
+
+def test_drafts_pay_for_one_sequence_and_not_at_saturation() -> None:
+    plain = {"serving": {"speculation": None}}
+    gains = []
+    for scenario in (DRAFTED, merged(DRAFTED, FULL)):
+        without = simulate_serving(merged(scenario, plain)).tpot_s.mean
+        before, after = _served("dsi", scenario)
+        gains.append((without / before.tpot_s.mean - 1.0, before.tpot_s.mean / after.tpot_s.mean - 1.0))
+    (alone, hidden), (full, hidden_full) = gains
+    assert alone > 0.3 and full < 0.0  # a saturated device has no room for tokens that are thrown away
+    assert hidden > hidden_full
+    advice = advise(merged(DRAFTED, FULL), objective="tpot", pairs=False)
+    assert "no speculation" in {s.names[0] for s in advice.settings}
+    assert "dsi" not in {s.names[0] for s in advice.suggestions}  # its verifiers are more hardware
+
+
+def test_routing_by_prefix_loses_where_nothing_is_shared() -> None:
+    apart = merged(ONE, {"serving": {"traffic": {"rate_per_s": 4.0}}})
+    before, after = _served("dlpm", apart)
+    assert before.prefix_hit_rate == after.prefix_hit_rate == 0.0
+    assert after.ttft_s.mean >= before.ttft_s.mean

@@ -177,17 +177,19 @@ def settings(scenario: Scenario, plan: Mapping[str, Any]) -> list[Action]:
 
 
 def layouts(scenario: Scenario) -> list[Action]:
-    """Settings of a deployment of one pool that often decide more than a technique: its devices cut otherwise.
+    """Settings that often decide more than a technique: no drafts; of one pool, devices cut otherwise, other budgets.
 
     Args:
         scenario: of serving.
     """
     serving = scenario.serving
     pools = scenario.model_dump(mode="json", exclude_unset=True).get("serving", {}).get("pools", [])
-    if serving is None or len(pools) != 1 or serving.pools[0].role != "mixed":
-        return []
-    (pool,), (spec,) = pools, serving.pools
     out = []
+    if serving is not None and serving.speculation is not None:
+        out.append(Action("no speculation", changes={"serving": {"speculation": None}}))
+    if serving is None or len(pools) != 1 or serving.pools[0].role != "mixed":
+        return out
+    (pool,), (spec,) = pools, serving.pools
     for tp, replicas in ((2 * spec.plan.tp, spec.replicas / 2), (spec.plan.tp // 2, 2.0 * spec.replicas)):
         if tp and replicas == int(replicas):
             changed = {**pool, "replicas": int(replicas), "plan": {**pool.get("plan", {}), "tp": tp}}
