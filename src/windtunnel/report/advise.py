@@ -125,6 +125,10 @@ def options_text(one: Suggestion, framework: str, *, everything: bool = False) -
 def notes(advice: Advice, one: Suggestion, *, everything: bool = False) -> list[str]:
     """What a reader should know before switching it on."""
     out = [one.summary] if one.summary and one.kind != "pair" else []
+    if one.kind == "pair" and any(set(s.names) & set(one.names) for s in advice.settings if s.summary):
+        from windtunnel.advice.plans import words
+
+        out.append(f"the plan is then {words(one.replanned)}")
     if one.relieves:
         out.append(f"relieves {one.relieves}")
     if one.alike:
