@@ -182,19 +182,35 @@ def loss_of(logits: Tensor, targets: Tensor) -> Tensor:
     return F.cross_entropy(logits.flatten(0, 1).float(), targets.flatten())
 
 
+class _ShardedLoss(torch.autograd.Function):
+    """Cross-entropy of rows whose classes are cut over the tensor axis; keeps the softmax alone."""
+
+    @staticmethod
+    def forward(ctx: Any, logits: Tensor, targets: Tensor) -> Tensor:
+        rows, own = logits.shape
+        top = logits.amax(-1)
+        dist.all_reduce(top, dist.ReduceOp.MAX)
+        index = targets - dist.get_rank() * own
+        here = (index >= 0) & (index < own)
+        at = torch.arange(rows, device=logits.device), index.clamp(0, own - 1)
+        picked = (logits[at] - top) * here
+        dist.all_reduce(picked)
+        share = (logits - top[:, None]).exp_()
+        total = share.sum(-1)
+        dist.all_reduce(total)
+        ctx.save_for_backward(share.div_(total[:, None]), *at, here)
+        return (total.log() - picked).mean()
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+        share, row, column, here = ctx.saved_tensors
+        share[row, column] -= here.to(share.dtype)
+        return share.mul_(grad / len(row)), None
+
+
 def sharded_loss_of(logits: Tensor, targets: Tensor) -> Tensor:
     """The same over logits whose vocabulary is cut over the tensor axis.
 
     Rows' maxima, sums of exponentials and targets' logits cross the axis, as in Megatron-LM (arXiv 1909.08053).
     """
-    part = logits.flatten(0, 1).float()
-    rows, own = part.shape
-    first = dist.get_rank() * own
-    top = part.detach().amax(-1)
-    dist.all_reduce(top, dist.ReduceOp.MAX)
-    part = part - top[:, None]
-    total = _Summed.apply(part.exp().sum(-1))
-    index = targets.flatten() - first
-    here = (index >= 0) & (index < own)
-    picked = part[torch.arange(rows, device=part.device), index.clamp(0, own - 1)] * here
-    return (total.log() - _Summed.apply(picked)).mean()
+    return _ShardedLoss.apply(logits.flatten(0, 1).float(), targets.flatten())
