@@ -12,6 +12,8 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
+from windtunnel.cost.expert_mesh import ExpertMesh, busiest, distances, nearest, sent, spread
+
 Floats = npt.NDArray[np.float64]
 DRAWS = 8
 """Placements without balancing that are averaged: popular experts lie where they happen to."""
@@ -37,6 +39,10 @@ class ExpertLoad:
     """Whether experts are placed so that tokens stay."""
     coherent: bool = False
     """Whether every rank keeps the context of all tokens, which then need not return to the rank they came from."""
+    mesh: ExpertMesh | None = None
+    """Of the domains that ranks lie in, where their network is a mesh or torus."""
+    near: bool = False
+    """Whether copies are placed on that mesh so that tokens have short ways."""
 
 
 def drawn(experts: int, topk: float, popularity: float) -> Floats:
@@ -93,9 +99,42 @@ def as_they_come(load: Floats, ranks: int, seed: int) -> Floats:
 @lru_cache(maxsize=64)
 def _placements(experts: int, topk: float, ranks: int, load: ExpertLoad) -> tuple[Floats, tuple[Floats, ...]]:
     chance = drawn(experts, topk, load.popularity)
+    if load.near and load.mesh:
+        return chance, (_near(chance, ranks, load)[0],)
     if load.balanced:
         return chance, (balanced(chance, ranks, load.redundant),)
     return chance, tuple(as_they_come(chance, ranks, seed) for seed in range(DRAWS if load.popularity else 1))
+
+
+def _near(chance: Floats, ranks: int, load: ExpertLoad) -> tuple[Floats, Floats]:
+    """(R, E) share of an expert's tokens that each rank computes, and (R, R) rows from rank to rank."""
+    assert load.mesh is not None
+    at = np.arange(ranks) * load.mesh.graph.num_devices // ranks
+    apart = distances(load.mesh)[np.ix_(at, at)]
+    ways = nearest(spread(chance, ranks, load.redundant, apart), apart)
+    return np.asarray(ways.mean(axis=1).T), sent(np.broadcast_to(chance, (ranks, len(chance))), ways)
+
+
+@lru_cache(maxsize=64)
+def crowded(experts: int, topk: float, ranks: int, load: ExpertLoad) -> tuple[float, float]:
+    """(time of the busiest link over that of the ports, each sending its mean; share of rows that change domain).
+
+    Source: routes of `cost.expert_mesh`; without placement by distance, every rank sends to an expert's ranks alike.
+    Valid for: expected rows; chance between iterations is in `slowest`.
+    """
+    mesh = load.mesh
+    if mesh is None:
+        raise ValueError("load.mesh: needed for links")
+    domains = mesh.graph.num_devices
+    at = np.zeros((ranks, domains))
+    at[np.arange(ranks), np.arange(ranks) * domains // ranks] = 1.0
+    chance, placed = _placements(experts, topk, ranks, load)
+    found = []
+    for share in placed:
+        rows = _near(chance, ranks, load)[1] if load.near else np.tile(share @ chance, (ranks, 1))
+        between = at.T @ rows @ at
+        found.append((busiest(mesh, between), 1.0 - float(np.trace(between) / between.sum())))
+    return float(np.mean([x[0] for x in found])), float(np.mean([x[1] for x in found]))
 
 
 def slowest(experts: int, topk: float, ranks: int, load: ExpertLoad, tokens: Floats) -> tuple[Floats, Floats]:

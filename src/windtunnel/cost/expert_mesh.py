@@ -28,8 +28,6 @@ class ExpertMesh:
     shape: tuple[int, ...]
     """Sides in domains, fastest-varying first."""
     wraps: bool
-    ports: float = 1.0
-    """Of a domain: bytes/s of all of them are shared by the links of the domain."""
 
     @property
     def graph(self) -> TorusGraph:
@@ -124,7 +122,7 @@ def sent(rows: Floats, ways: Floats) -> Floats:
 
 
 def busiest(mesh: ExpertMesh, traffic: Floats) -> float:
-    """Time of the busiest link over what the ports of a domain need for as much as a domain sends on average, 1 or more.
+    """Time of the busiest link over that of the ports of a domain that sends as much as the mean, 1 or more.
 
     Source: flows that start together on dimension-ordered routes, both ways of an exchange alike.
     Valid for: links of one rate.

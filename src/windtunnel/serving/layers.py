@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from windtunnel import graph
 from windtunnel.cost.coefficients import Coefficients
-from windtunnel.cost.expert_load import slowest
+from windtunnel.cost.expert_load import crowded, slowest
 from windtunnel.cost.expert_placement import Stay, stay
 from windtunnel.cost.serving import ServingCoefficients
 from windtunnel.cost.streamed import both_roofs_s, distinct_experts, filled
@@ -335,10 +335,19 @@ class Layers:
             across = sent * (1.0 - inside / ranks) / nic
             if not shape.gathered:
                 across = np.minimum(across, 2.0 * c.all_to_all_s + sent * self._once_a_node(ranks / inside) / nic)
-            seconds = seconds + across
+            seconds = seconds + across * self._crowded(n)
         if shape.tp > 1:
             seconds = seconds + 0.5 * self._all_reduce(n / shape.dp)
         return np.asarray(seconds)
+
+    def _crowded(self, n: Floats) -> Floats:
+        """Full links of a mesh or torus: their time over that of the ports of the rank with most rows, 1 or more."""
+        load, model, shape = self.shape.experts, self.model, self.shape
+        if load is None or load.mesh is None or shape.gathered:
+            return np.ones_like(n)
+        links, leaves = crowded(model.num_experts, float(model.num_experts_per_tok), shape.ep, load)
+        uniform = 1.0 - 1.0 / load.mesh.graph.num_devices
+        return np.asarray(np.maximum(links / self._load(n)[0], 1.0) * leaves / uniform)
 
     def _stay(self) -> Stay:
         """Tokens that find their next expert where they are."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from windtunnel.cost.expert_load import ExpertLoad
+from windtunnel.cost.expert_mesh import ExpertMesh
 from windtunnel.errors import ProblemList, nearest_name
 from windtunnel.network.coefficients import NetworkCoefficients
 from windtunnel.network.selector import SELECTORS
@@ -143,13 +144,23 @@ def shape_of(
         CACHE_BYTES[precision.kv_cache], plan.cp, plan.dcp, in_switch=plan.all_reduce == "in_switch",
         balance_prompts=plan.balance_prompts,
         library=plan.collective_library,
-        experts=_expert_load(load) if model.num_experts else None,
+        experts=_expert_load(load, cluster, ranks) if model.num_experts else None,
         storage=storage if model.num_experts else None,
     )  # fmt: skip
 
 
-def _expert_load(load: ExpertLoadSpec | None) -> ExpertLoad | None:
+def _expert_load(load: ExpertLoadSpec | None, cluster: ClusterSpec, ranks: int) -> ExpertLoad | None:
     if load is None:
         return None
+    mesh = _mesh(cluster, ranks)
     return ExpertLoad(load.popularity, load.num_redundant_experts, load.eplb, load.step_interval, load.affinity,
-                      load.placement == "affinity", load.coherent)
+                      load.placement == "affinity", load.coherent, mesh, load.placement == "near" and mesh is not None)
+
+
+def _mesh(cluster: ClusterSpec, ranks: int) -> ExpertMesh | None:
+    """Of the domains of an instance that has the whole of an explicit mesh or torus; of others nothing is known."""
+    out = cluster.scale_out
+    if out.fabric is None or out.topology not in ("mesh", "torus") or ranks != cluster.num_devices:
+        return None
+    domains = max(cluster.num_devices // cluster.scale_up_domain, 1)
+    return ExpertMesh(tuple(out.fabric.shape) or (domains,), out.topology == "torus") if domains > 1 else None

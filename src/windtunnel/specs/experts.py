@@ -23,8 +23,9 @@ class ExpertLoadSpec(Spec):
     """Iterations between two placements."""
     affinity: float = Field(default=0.0, ge=0, le=5)
     """What a token's expert in one layer says of its expert in the next: exponent of Zipf's law over successors."""
-    placement: Literal["number", "affinity"] = "number"
-    """Experts on ranks in the order of their numbers, or so that tokens find their next expert where they are."""
+    placement: Literal["number", "affinity", "near"] = "number"
+    """Experts on ranks in the order of their numbers; so that tokens find their next expert where they are; or, with
+    eplb on a mesh or torus (`cluster.scale_out.topology`, `fabric.shape`), so that copies are near all ranks."""
     coherent: bool = False
     """Every rank keeps the caches of all sequences: a token stays where its expert was, one exchange a layer in place
     of two; new keys and values are gathered once an iteration."""
@@ -35,7 +36,9 @@ class ExpertLoadSpec(Spec):
             rule = "needs eplb: true, which says where copies go"
             raise Inconsistent([Problem("num_redundant_experts", rule, value=self.num_redundant_experts)])
         if self.placement == "affinity" and self.eplb:
-            raise Inconsistent([Problem("placement", "must be number with eplb: true, which places by load")])
+            raise Inconsistent([Problem("placement", "must be number or near with eplb: true, which places by load")])
+        if self.placement == "near" and not self.eplb:
+            raise Inconsistent([Problem("placement", "near needs eplb: true, which places by load")])
         return self
 
 

@@ -61,6 +61,8 @@ def write(deployed: Deployed, known: OptionList) -> ServerDraft:
         _precision(deployed, server, draft)
         load = deployed.serving.expert_load
         if load is not None and load.eplb:
+            if load.placement == "near":
+                draft.lacks("expert_load.placement near: copies are placed by load alone")
             draft.set(server, "--enable-eplb")
             draft.set(server, "--ep-num-redundant-experts", load.num_redundant_experts)
             draft.set(server, "--eplb-rebalance-num-iterations", load.step_interval)

@@ -176,6 +176,8 @@ def _copies(deployed: Deployed, server: Server, draft: ServerDraft) -> None:
     """Experts that are placed by load."""
     load = deployed.serving.expert_load
     if load is not None and load.eplb and draft.set(server, "--enable-eplb"):
+        if load.placement == "near":
+            draft.lacks("expert_load.placement near: copies are placed by load alone")
         given = {"num_redundant_experts": load.num_redundant_experts, "step_interval": load.step_interval}
         json_option(draft, server, "--eplb-config", given)
 

@@ -1,0 +1,100 @@
+"""Experts are copied and laid over a mesh by what a forecast says of them, and tokens go to the nearest copy.
+
+Switches `serving.expert_load.eplb` on with `placement: near`. The mechanism is in `cost/expert_mesh.py`: hot experts
+get copies, each copy the rank that brings it nearest to all within an even load; the fullest link of the mesh decides.
+What it costs: memory of the copies, their weights read, moving experts every `step_interval` iterations.
+
+The forecast knows the popularity of experts exactly; Zipf's law stands for the routing traces of the paper.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from windtunnel.specs.scenario import Scenario
+from windtunnel.specs.serving import ServingSpec
+from windtunnel.techniques import REGISTRY
+from windtunnel.techniques.base import Knob, Limits, Paper, ServingPart, Technique
+from windtunnel.techniques.serving import served
+
+
+def _settings(serving: ServingSpec, knobs: dict[str, Any]) -> ServingSpec:
+    if serving.expert_load is None:
+        return serving
+    change = {
+        "eplb": True, "placement": "near", "num_redundant_experts": int(knobs["num_redundant_experts"]),
+        "step_interval": int(knobs["step_interval"]),
+    }  # fmt: skip
+    return serving.model_copy(update={"expert_load": serving.expert_load.model_copy(update=change)})
+
+
+def _applies(scenario: Scenario) -> str | None:
+    reason = served(scenario)
+    if reason or scenario.serving is None:
+        return reason
+    load = scenario.serving.expert_load
+    if load is None or load.placement == "affinity":
+        return "serving.expert_load must say how unevenly experts are drawn, without placement by affinity"
+    out = getattr(scenario.cluster, "scale_out", None)
+    if isinstance(scenario.cluster, str) or out is None or getattr(out, "topology", None) not in ("mesh", "torus"):
+        return "cluster.scale_out.topology must be mesh or torus, with fabric.shape"
+    return None if out.fabric else "cluster.scale_out.fabric must give the shape of the mesh or torus"
+
+
+TECHNIQUE = Technique(
+    id="moe-data-movement",
+    family="moe",
+    summary="hot experts copied by forecast and laid over a mesh, so that tokens cross few links",
+    paper=Paper(
+        "Orders in Chaos: Enhancing Large-Scale MoE LLM Serving with Data Movement Forecasting",
+        2025,
+        "https://arxiv.org/abs/2510.05497",
+        "Yu, Guan, Yu, Zhou, Hu, Pei, Kang, Ding, Tsai",
+    ),
+    levels=("run",),
+    status="partial",
+    missing="routing traces, learned forecasts from token to token and layer to layer, a wafer-scale device and "
+    "weights that travel over it",
+    knobs={
+        "num_redundant_experts": Knob(64, 0, 4096, "copies beside one of each expert, over all ranks"),
+        "step_interval": Knob(3000, 1, 1 << 20, "iterations between two forecasts"),
+    },
+    edits=(("run", "experts"),),
+    applies_to=_applies,
+    serving=ServingPart(settings=_settings),
+    experiment="moe_data_movement",
+    saves="links that tokens cross, full links, waiting for the rank with most tokens",
+    resource="network",
+    limits=Limits(
+        scenario={
+            "model": "deepseek-ai/DeepSeek-V3",
+            "cluster": {
+                "device": "h200-sxm-141gb", "nodes": 16, "devices_per_node": 4,
+                "scale_out": {
+                    "nics_per_node": 4, "nic_bytes_per_s": 50e9, "latency_s": "4 us", "topology": "mesh",
+                    "fabric": {"shape": [4, 4]},
+                },
+            },
+            "serving": {
+                "engine": "sglang", "precision": {"weights": "fp8_block"}, "expert_load": {"popularity": 0.5},
+                "pools": [{
+                    "plan": {"dp": 64, "ep": 64},
+                    "limits": {
+                        "max_num_seqs": 8192, "max_num_batched_tokens": 131072, "mem_fraction_static": 0.8,
+                    },
+                }],
+                "traffic": {"offline": True, "num_requests": 3000, "input_tokens": 1024, "output_tokens": 64},
+            },
+        },
+        measure="total_tokens_per_s",
+        larger=True,
+        # all experts on each rank: no token travels
+        free={"serving": {"expert_load": {"popularity": 0.0}, "pools": [
+            {"plan": {"tp": 64, "ep": 1}, "limits": {"max_num_seqs": 8192}},
+        ]}},
+        vanishes=0.03,
+        costly={"step_interval": 1},
+    ),
+)  # fmt: skip
+
+REGISTRY.add(TECHNIQUE.id, TECHNIQUE)
