@@ -5,8 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from windtunnel import api
 from windtunnel.cost.expert_load import ExpertLoad, crowded, drawn
 from windtunnel.cost.expert_mesh import ExpertMesh, busiest, distances, nearest, sent, spread
+from windtunnel.errors import BadInput
+from windtunnel.techniques.published.moe_data_movement import TECHNIQUE
 
 MESH = ExpertMesh((4, 4), wraps=False)
 
@@ -41,3 +44,12 @@ def test_near_placement_empties_the_fullest_link() -> None:
     near = crowded(64, 8.0, 16, ExpertLoad(0.6, 32, True, mesh=MESH, near=True))
     assert near[0] * near[1] < number[0] * number[1]
     assert near[1] < number[1]
+
+
+def test_near_needs_a_mesh() -> None:
+    assert TECHNIQUE.limits is not None
+    scenario = dict(TECHNIQUE.limits.scenario)
+    scenario["cluster"] = {"device": "h200-sxm-141gb", "nodes": 16, "devices_per_node": 4}
+    load = {"popularity": 0.5, "eplb": True, "placement": "near"}
+    with pytest.raises(BadInput, match="mesh or torus"):
+        api.simulate_serving(scenario | {"serving": scenario["serving"] | {"expert_load": load}})

@@ -130,6 +130,9 @@ def shape_of(
             f"tp · pp · dp · cp = {plan.num_devices} must not exceed the {cluster.num_devices} devices of the cluster"
         )
         problems.add(where, plan.num_devices, rule)
+    if load and load.placement == "near" and plan.ep > 1 and _mesh(cluster, ranks if ranks == plan.ep else 0) is None:
+        rule = "needs cluster.scale_out.topology mesh or torus with fabric, and ep = tp · dp = all devices: says where"
+        problems.add("serving.expert_load.placement", load.placement, f"{rule} copies are near")
     up = NetworkCoefficients.for_cluster(cluster).up
     if plan.all_reduce == "in_switch" and not (up.switch_efficiency and plan.tp <= cluster.scale_up_domain):
         rule = f"must be auto: tp {plan.tp} over {cluster.scale_up.id} has no switch that reduces"
@@ -144,7 +147,7 @@ def shape_of(
         CACHE_BYTES[precision.kv_cache], plan.cp, plan.dcp, in_switch=plan.all_reduce == "in_switch",
         balance_prompts=plan.balance_prompts,
         library=plan.collective_library,
-        experts=_expert_load(load, cluster, ranks) if model.num_experts else None,
+        experts=_expert_load(load, cluster, ranks if ranks == plan.ep else 0) if model.num_experts else None,
         storage=storage if model.num_experts else None,
     )  # fmt: skip
 
@@ -158,7 +161,7 @@ def _expert_load(load: ExpertLoadSpec | None, cluster: ClusterSpec, ranks: int) 
 
 
 def _mesh(cluster: ClusterSpec, ranks: int) -> ExpertMesh | None:
-    """Of the domains of an instance that has the whole of an explicit mesh or torus; of others nothing is known."""
+    """Of the domains of an instance whose ranks of experts fill an explicit mesh or torus; else nothing is known."""
     out = cluster.scale_out
     if out.fabric is None or out.topology not in ("mesh", "torus") or ranks != cluster.num_devices:
         return None
