@@ -53,7 +53,7 @@ def test_hit_rates_of_levels_add_up_and_are_what_a_cache_without_bounds_has(kind
 
 def test_reading_ahead_while_requests_wait_helps_where_lower_levels_are_slow() -> None:
     tiers = [{"kind": "host", "capacity_bytes": 6e9}, {"kind": "ssd", "capacity_bytes": 8e10, "bytes_per_s": 5e8}]
-    busy = {"traffic": {"rate_per_s": 3, "num_requests": 400, "input_tokens": 900, "output_tokens": 60, "seed": 3,
+    busy = {"traffic": {"rate_per_s": 4, "num_requests": 400, "input_tokens": 900, "output_tokens": 60, "seed": 2,
                         "sessions": SESSIONS | {"think_time_s": 30}}}  # fmt: skip
     found = [api.simulate_serving(scenario(tiers, kv={"tier_prefetch": on}, **busy)) for on in (False, True)]
     assert found[1].kv_tiers["ssd"]["loaded_tokens"] > 0

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from windtunnel.engine import bound
-from windtunnel.training.assembly import T_B, T_F, T_REDUCE, T_W
+from windtunnel.training.assembly import RATES, T_B, T_F, T_REDUCE, T_W
 from windtunnel.training.expand import expand, expanded_step, expanded_timeline
 from windtunnel.training.predict import prepare
 from windtunnel.training.simulate import Prepared, step_time
@@ -87,7 +87,7 @@ def test_the_same_work_is_inlined(name: str) -> None:
     assert launches.sum() > 5 * np.isin(prepared.program.tasks.tag, (T_F, T_B, T_W)).sum()
     owner = np.repeat(np.arange(len(inlined.tasks)), np.diff(inlined.tasks.rate_ptr))
     for rate, expected in ((1, parts.hbm_bytes), (2, parts.up_bytes), (3, parts.out_bytes)):
-        mine = launches[owner] & (inlined.tasks.rate_idx % 4 == rate)
+        mine = launches[owner] & (inlined.tasks.rate_idx % len(RATES) == rate)
         total = expected[table.kind, prepared.program.part].sum()
         assert inlined.tasks.rate_work[mine].sum() == pytest.approx(total, rel=0.02)  # no kernel exceeds a rate
 

@@ -79,11 +79,11 @@ def offered(change: dict[str, Any]) -> dict[str, float]:
     """Compressors that advice lists as lossy → gain."""
     found = api.advise(merged(ETHERNET, change), pairs=False)
     assert not any(LOSSY & set(one.names) for one in found.suggestions), "gains that may cost quality stand apart"
-    return {name: one.gain for one in found.lossy for name in one.names if name in LOSSY}
+    return {name: one.gain for one in found.unlike for name in one.names if name in LOSSY}
 
 
 def test_compression_is_advised_where_the_network_is_slow_alone() -> None:
     slow = offered({})
     fast = offered({"cluster": {"nodes": 1}, "training": {"global_batch": 256}})
-    assert len(slow) >= 4 and min(slow.values()) > 0.1
+    assert len(slow) >= 3 and min(slow.values()) > 0.1
     assert max(fast.values(), default=0.0) < 0.05

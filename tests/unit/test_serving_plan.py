@@ -145,7 +145,7 @@ def test_a_traffic_that_rises_and_falls_names_instances_at_both_ends() -> None:
 
 
 WAVES = {
-    "rate_per_s": 25, "num_requests": 6000, "input_tokens": 1000, "output_tokens": 60, "process": "diurnal",
+    "rate_per_s": 28.75, "num_requests": 6000, "input_tokens": 1000, "output_tokens": 60, "process": "diurnal",
     "period_s": 120, "peak_to_mean": 1.8,
 }
 

@@ -289,7 +289,7 @@ def test_searched_parts_are_no_slower_than_equal_ones(point: tuple[float, float,
     for knobs in ({}, *({"search": False, "nano_batches": parts} for parts in (2, 3, 4))):
         chosen = applied([{"nanoflow": knobs}])
         saved.append(float(savings(layers, d.iteration, chosen, [point], cuda_graphs=True)[0][0]))
-    assert saved[0] >= 0.9 * max(saved[1:])  # parts are compared at one clock; what a fuller device loses of it comes after
+    assert saved[0] >= 0.9 * max(saved[1:])  # compared at one clock; what a fuller device loses comes after
     assert saved[0] > 0.0
 
 
