@@ -13,11 +13,6 @@ Kind = Literal[
 
 LAYOUTS = ("nt", "nn", "tn")
 """Products of a linear layer: forward, gradient of the data, gradient of the weights."""
-KINDS: tuple[Kind, ...] = (
-    "launch", "pointwise", "softmax", "gemm", "thin", "grouped", "attention", "optimizer", "copy", "collective", "p2p",
-)  # fmt: skip
-"""In the order in which they are measured."""
-
 
 @dataclass(frozen=True, slots=True)
 class Case:

@@ -22,8 +22,6 @@ from windtunnel.specs.device import DeviceSpec, MeasuredValue
 
 Floats = npt.NDArray[np.float64]
 BYTES = {"fp32": 4.0, "tf32": 4.0, "bf16": 2.0, "fp16": 2.0, "fp8": 1.0}
-DISPATCH_S = 2e-6
-"""Host time of an operator without autograd, inside the measured seconds of element-wise kernels."""
 KERNEL = "sdpa"
 """Attention kernel that PyTorch's `scaled_dot_product_attention` stands for."""
 
@@ -96,25 +94,20 @@ def _add_points(out: Fitted, found: Sequence[Measurement], model: Floats, label:
 
 
 def _streams(store: Store, device: DeviceSpec, out: Fitted, base: Coefficients) -> Coefficients:
-    """Rates from memory and from the last-level cache; what a launch adds is in both."""
-    found = [m for m in store.of("pointwise") if m.case.shape["bytes"] >= 1 << 18]
+    """The rate of element-wise kernels; what launching one takes is in the measured seconds and fitted beside it."""
+    found = store.of("pointwise")
     if not found:
         return base
-    launch = DISPATCH_S if device.kind == "cpu" else 0.0
-    moved, measured = _column(found, "bytes"), _times(found)
-    names = ["memory_fraction"]
-    start, low, high = [0.8], [0.02], [1.2]
-    cached = bool(device.l2_bytes) and bool((moved < 0.5 * device.l2_bytes).any())
-    if cached:
-        names, start, low, high = [*names, "cached_fraction"], [*start, 2.0], [*low, 0.05], [*high, 100.0]
+    moved = _column(found, "bytes")
 
     def model(x: Floats) -> Floats:
-        return pointwise_time_s(device, with_values(base, names, x), moved) + launch
+        return np.asarray(pointwise_time_s(device, with_values(base, ("memory_fraction",), x[:1]), moved) + x[1])
 
-    values, errors = least_squares(model, start, measured, low, high)
-    _note(out, names, values, errors, f"{len(found)} additions of {moved.min():.3g} to {moved.max():.3g} bytes")
+    values, errors = least_squares(model, [0.8, 2e-6], _times(found), [0.02, 1e-8], [1.2, 1e-3])
+    source = f"{len(found)} additions of {moved.min():.3g} to {moved.max():.3g} bytes"
+    _note(out, ("memory_fraction",), values[:1], errors[:1], source)
     _add_points(out, found, model(values), lambda m: f"{m.case.shape['bytes']:,} B")
-    base = with_values(base, names, values)
+    base, launch = with_values(base, ("memory_fraction",), values[:1]), float(values[1])
     if rows := store.of("softmax"):
         size = 8.0 * _column(rows, "rows") * _column(rows, "columns")
         plain = pointwise_time_s(device, base, size)

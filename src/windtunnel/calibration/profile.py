@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import yaml
 
+from windtunnel import catalog
 from windtunnel.calibration.fit import Fitted, Point, fit
 from windtunnel.calibration.store import Measurement, Store
 from windtunnel.errors import BadInput, Problem
@@ -70,16 +71,20 @@ def device_of(store: Store, sheet: DeviceSpec | None, facts: dict[str, Any]) -> 
         store: measurements.
         sheet: of a known accelerator.
         facts: of the machine: id, name, memory_bytes, cache_bytes, units.
+
+    Raises:
+        BadInput: nothing was measured that says how fast a CPU is.
     """
     if sheet is not None:
         return sheet
-    products = store.of("gemm")
+    products, streams = store.of("gemm"), store.of("pointwise")
+    if not products or not streams:
+        raise BadInput("no products or no additions were measured: run again with more --seconds")
     formats = dict.fromkeys(str(m.case.shape["format"]) for m in products)
-    peaks = {f: _best(products, f) for f in formats} or {"fp32": 1e11}
+    peaks = {f: _best(products, f) for f in formats}
     cache = float(facts["cache_bytes"])
-    streams = store.of("pointwise")
     far = [m for m in streams if m.case.shape["bytes"] >= 4 * cache] or streams
-    rate = max((m.case.shape["bytes"] / m.median_s for m in far), default=2e10)
+    rate = max(m.case.shape["bytes"] / m.median_s for m in far)
     return DeviceSpec.model_validate({
         "id": facts["id"], "name": facts["name"], "vendor": "generic", "kind": "cpu", "generation": "cpu",
         "peak_flop_per_s": peaks, "memory_bytes": facts["memory_bytes"], "memory_bytes_per_s": rate,
@@ -104,27 +109,26 @@ def calibrated(store: Store, sheet: DeviceSpec | None, facts: dict[str, Any], ra
     noise = float(np.median([m.noise for m in store.found.values()])) if store.found else 0.0
     if device.kind == "cpu":
         fitted = _host_in_line(fitted)
-    conditions = {**store.conditions, "noise": round(noise, 4), "cases": len(store.found)}
-    profile = Profile(
-        coefficients=fitted.coefficients, network=fitted.network, serving=fitted.serving, conditions=conditions
-    )
-    return Calibration(
-        device.model_copy(update={"profile": profile}), link, ranks, tuple(fitted.points), noise,
-        tuple(_warnings(noise, fitted)),
-    )  # fmt: skip
+    told = {"noise": round(noise, 4)}
+    return _calibration(store, device, fitted, link, ranks, noise, told, _warnings(noise, fitted))
 
 
 def from_tables(store: Store, device: DeviceSpec, cluster: ClusterSpec | None, warnings: list[str]) -> Calibration:
     """Fit what others measured on a device of the catalogue: seconds without their scatter."""
     fitted = fit(store, device, cluster)
-    conditions = {**store.conditions, "cases": len(store.found)}
+    return _calibration(store, device, fitted, None, 1, 0.0, {}, [*warnings, *_warnings(0.0, fitted)])
+
+
+def _calibration(
+    store: Store, device: DeviceSpec, fitted: Fitted, link: LinkSpec | None, ranks: int, noise: float,
+    told: dict[str, Any], warnings: list[str],
+) -> Calibration:  # fmt: skip
     profile = Profile(
-        coefficients=fitted.coefficients, network=fitted.network, serving=fitted.serving, conditions=conditions
-    )
-    known = [line for line in _warnings(0.0, fitted)]
-    return Calibration(
-        device.model_copy(update={"profile": profile}), None, 1, tuple(fitted.points), 0.0, (*warnings, *known)
-    )
+        coefficients=fitted.coefficients, network=fitted.network, serving=fitted.serving,
+        conditions={**store.conditions, **told, "cases": len(store.found)},
+    )  # fmt: skip
+    measured = device.model_copy(update={"profile": profile})
+    return Calibration(measured, link, ranks, tuple(fitted.points), noise, tuple(warnings))
 
 
 def _host_in_line(fitted: Fitted) -> Fitted:
@@ -153,12 +157,18 @@ def _warnings(noise: float, fitted: Fitted) -> list[str]:
     return out
 
 
-def _link(store: Store, device: DeviceSpec) -> LinkSpec:
-    """Loopback between processes; its rate is the best bus rate of any collective."""
+def _link(store: Store, device: DeviceSpec) -> LinkSpec | None:
+    """Between the ranks: a GPU's own link; of processes of a CPU, loopback at the best rate of any collective.
+
+    None where no collective was measured.
+    """
     rates = [m.case.shape["bytes"] / m.median_s for m in (*store.of("collective"), *store.of("p2p"))]
+    if not rates:
+        return None
+    if device.kind != "cpu":
+        return catalog.link(device.scale_up or "pcie4")
     return LinkSpec(
-        id="gloo" if device.kind == "cpu" else device.scale_up or "pcie4", name="processes of one host",
-        bytes_per_s=max(rates, default=1e9), latency_s=0.0, topology="host", family="gloo",
+        id="gloo", name="processes of one host", bytes_per_s=max(rates), latency_s=0.0, topology="host", family="gloo",
         sources={"bytes_per_s": "best measured collective"},
     )  # fmt: skip
 

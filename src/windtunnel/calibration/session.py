@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
@@ -46,8 +47,6 @@ def calibrate(
     skipped = _run(todo, len(every), ranks, chosen, kept, report, seconds)
     found = calibrated(kept, sheet, own, ranks)
     if skipped:
-        from dataclasses import replace
-
         lines = tuple(f"{key}: not measured: {why}" for key, why in skipped.items())
         found = replace(found, warnings=(*found.warnings, *lines))
     return found
@@ -55,7 +54,7 @@ def calibrate(
 
 def _kind(kind: str) -> Literal["cpu", "gpu"]:
     if kind == "gpu" and not here.has_gpu():
-        raise BadInput(Problem("--device-kind", "PyTorch sees no GPU here; leave it out or say cpu", kind))
+        raise BadInput(Problem("--on", "PyTorch sees no GPU here; leave it out or say cpu", kind))
     return "gpu" if kind != "cpu" and here.has_gpu() else "cpu"
 
 

@@ -22,7 +22,6 @@ _MEANINGS = {
     "attention_ramp": "length at which it reaches half of that",
     "attention_backward": "its backward rate over its forward rate",
     "memory_fraction": "share of memory bandwidth that element-wise kernels reach",
-    "cached_fraction": "the same where tensors stay in the cache",
     "softmax_fraction": "softmax against plain element-wise kernels",
     "optimizer_fraction": "share of memory bandwidth of fused AdamW",
     "grouped_fraction": "loops over products against one",

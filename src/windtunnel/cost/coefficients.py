@@ -47,9 +47,6 @@ class Coefficients:
     """Side of the blocks of scores that a kernel computes whole, whatever a mask hides inside them."""
     attention_head_exponent: float = 0.5
     memory_fraction: float = 0.7
-    cached_fraction: float = 0.0
-    """Rate of streaming kernels whose tensors stay in the last-level cache, over the memory bandwidth; 0: as from
-    memory."""
     softmax_fraction: float = 0.55
     """Bandwidth of an unfused softmax over that of streaming kernels: 0.485 against 0.88 of the data sheet on A100."""
     scan_fraction: float = 0.12

@@ -17,19 +17,14 @@ def pointwise_time_s(
     """Seconds to move `moved_bytes` through device memory, after fusion.
 
     `row_reduction`: a softmax kernel, whose rows are held in registers between its reductions; it reaches
-    `softmax_fraction` of the rate of streaming kernels. Where a profile states `cached_fraction`, tensors that fill
-    less than half of the last-level cache are found there; the share found halves with every further half.
+    `softmax_fraction` of the rate of streaming kernels.
 
     Source: docs/cost-model.md, element-wise kernels reach 0.66–0.94 of the data-sheet bandwidth; softmax 990 GB/s
     where layer norm reaches 1,860 on A100 (LLMCompass, arXiv 2312.03134, figure 5).
     Valid for: more than about 1 MB; launches are the host's business.
     """
     rate = device.memory_bytes_per_s * coefficients.memory_fraction
-    seconds = moved_bytes / (rate * coefficients.softmax_fraction if row_reduction else rate)
-    if not coefficients.cached_fraction:
-        return seconds
-    hits = np.exp2(-np.maximum(moved_bytes / device.l2_bytes - 0.5, 0.0) * 2.0) if device.l2_bytes else 0.0
-    return np.asarray(seconds * (1.0 - hits * (1.0 - coefficients.memory_fraction / coefficients.cached_fraction)))
+    return moved_bytes / (rate * coefficients.softmax_fraction if row_reduction else rate)
 
 
 def scan_time_s(
