@@ -42,7 +42,7 @@ def refit(rows: Sequence[dict[str, Any]], folder: Path, catalog: Path = CATALOG)
     inside, weights = best.errors, best.weights
     releases = sorted({fit.block[0] for fit in fits})
     out = [_write(catalog, release, fits, fitter, best) for release in releases]
-    apart = observations(cases, split=True)
+    apart = observations(cases, apart=True)
     values, full = predict(cases, apart, best.at)
     beyond = values - np.array([o.log_measured for o in apart])
     lines = residual_lines(cases, seen, errors, inside, weights) + residual_lines(cases, apart, beyond, beyond, full)

@@ -44,23 +44,25 @@ class Case:
     measured: dict[str, float]
     rows: int = 1
     ids: list[str] = field(default_factory=list)
+    apart: bool = False
+    """Whether it is predicted and sets nothing: separate pools, or rows that state a reason under `apart`."""
 
 
 def cases_of(rows: Iterable[dict[str, Any]], folder: Path) -> list[Case]:
     """Cases of all rows that can be expressed and that fit their devices, in order of first appearance."""
-    found: dict[str, tuple[RowCase, dict[str, list[float]], list[str]]] = {}
+    found: dict[tuple[str, bool], tuple[RowCase, dict[str, list[float]], list[str]]] = {}
     for row in rows:
         case = read(row)
         if case.row_kind != "serving" or case.scenario is None:
             continue
-        key = case.family + json.dumps(case.scenario.model_dump(mode="json", exclude={"name"}), sort_keys=True)
-        _, values, ids = found.setdefault(key, (case, {}, []))
+        text = case.family + json.dumps(case.scenario.model_dump(mode="json", exclude={"name"}), sort_keys=True)
+        _, values, ids = found.setdefault((text, bool(row.get("apart"))), (case, {}, []))
         ids.append(case.id)
         for target in case.metrics:
             if target.measured > 0:
                 values.setdefault(target.metric, []).append(target.measured)
     out = []
-    for case, values, ids in found.values():
+    for (_, apart), (case, values, ids) in found.items():
         assert case.scenario is not None
         try:
             own = ready(case.scenario, folder)
@@ -68,7 +70,8 @@ def cases_of(rows: Iterable[dict[str, Any]], folder: Path) -> list[Case]:
             continue
         block = (release_of(own.serving.engine, own.serving.engine_version), own.cluster.device.generation)
         measured = {name: float(np.median(v)) for name, v in values.items()}
-        out.append(Case(block, serving_group(case), own, case.family, measured, len(ids), ids))
+        apart = apart or len(own.pools) > 1
+        out.append(Case(block, serving_group(case), own, case.family, measured, len(ids), ids, apart))
     return out
 
 
@@ -82,11 +85,11 @@ class Observation:
     scale: float
 
 
-def observations(cases: Sequence[Case], *, split: bool = False) -> list[Observation]:
-    """What fitting compares. Split deployments are predicted with what whole instances tell and set nothing."""
+def observations(cases: Sequence[Case], *, apart: bool = False) -> list[Observation]:
+    """What fitting compares; with `apart`, cases that are predicted with what the others tell and set nothing."""
     out = []
     for i, case in enumerate(cases):
-        if (len(case.ready.pools) > 1) != split:
+        if case.apart != apart:
             continue
         for metric, value in case.measured.items():
             if not any(text in metric for text in UNFIT):
