@@ -26,7 +26,8 @@ from windtunnel.planner.search import Branch, Found, Proof, search
 from windtunnel.planner.space import LAYOUT_AXES, Candidates, candidates
 from windtunnel.planner.twins import twin_of
 from windtunnel.specs.scenario import Scenario
-from windtunnel.training.simulate import memory_of, power_of, prepare, run, step_time
+from windtunnel.training.prepare import prepare
+from windtunnel.training.simulate import memory_of, power_of, run, step_time
 
 pytestmark = pytest.mark.property
 SAMPLES = 12

@@ -16,7 +16,8 @@ from windtunnel.planner.plan import case_of
 from windtunnel.planner.screen import Case, Screener
 from windtunnel.planner.space import Candidates, candidates
 from windtunnel.specs.scenario import Scenario
-from windtunnel.training.simulate import memory_of, prepare, resolve_step, step_time
+from windtunnel.training.prepare import prepare, resolve_step
+from windtunnel.training.simulate import memory_of, step_time
 
 pytestmark = pytest.mark.property
 H100: dict[str, Any] = {"device": "h100-sxm-80gb", "nodes": 2, "devices_per_node": 8}

@@ -33,7 +33,8 @@ from windtunnel.training.assembly import (
     T_W,
 )
 from windtunnel.training.predict import prepare
-from windtunnel.training.simulate import Prepared, step_time
+from windtunnel.training.prepare import Prepared
+from windtunnel.training.simulate import step_time
 
 pytestmark = pytest.mark.property
 

@@ -12,7 +12,8 @@ from windtunnel.engine import bound
 from windtunnel.training.assembly import RATES, T_B, T_F, T_REDUCE, T_W
 from windtunnel.training.expand import expand, expanded_step, expanded_timeline
 from windtunnel.training.predict import prepare
-from windtunnel.training.simulate import Prepared, step_time
+from windtunnel.training.prepare import Prepared
+from windtunnel.training.simulate import step_time
 
 pytestmark = pytest.mark.property
 

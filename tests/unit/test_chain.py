@@ -14,7 +14,7 @@ from windtunnel.training.alternatives import open_settings, uncertain_coefficien
 from windtunnel.training.chain import Chain
 from windtunnel.training.chain_build import build_chain
 from windtunnel.training.predict import prepare, simulate_training
-from windtunnel.training.simulate import Prepared
+from windtunnel.training.prepare import Prepared
 
 H100 = {"device": "h100-sxm-80gb", "nodes": 2, "devices_per_node": 8}
 CASES: dict[str, dict[str, object]] = {

@@ -16,7 +16,7 @@ from windtunnel.cost.coefficients import behaviour, coefficients
 from windtunnel.graph import Batch, Kind
 from windtunnel.training.account import static_memory
 from windtunnel.training.predict import prepare, simulate_training
-from windtunnel.training.simulate import Prepared, options_of
+from windtunnel.training.prepare import Prepared, options_of
 from windtunnel.training.traffic import Traffic
 
 LAYOUTS: dict[str, dict[str, Any]] = {

@@ -26,8 +26,9 @@ from windtunnel.planner.why import LAYOUT, clusters
 from windtunnel.report.plan import plan_summary
 from windtunnel.specs.plan import PlanSpec
 from windtunnel.specs.scenario import Scenario
+from windtunnel.training.prepare import prepare
 from windtunnel.training.resources import RATES, scaled
-from windtunnel.training.simulate import memory_of, prepare, step_time
+from windtunnel.training.simulate import memory_of, step_time
 
 SCENARIO: dict[str, Any] = {
     "name": "small", "model": "meta-llama/Llama-3.1-8B",

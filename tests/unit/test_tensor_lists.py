@@ -13,7 +13,7 @@ from windtunnel.api import plan as best_plan
 from windtunnel.graph import Batch
 from windtunnel.specs.model import ModelSpec
 from windtunnel.training.predict import prepare, simulate_training
-from windtunnel.training.simulate import Prepared, options_of
+from windtunnel.training.prepare import Prepared, options_of
 from windtunnel.training.tensor_lists import LAUNCH_S, TensorLists
 from windtunnel.training.traffic import Traffic
 

@@ -16,7 +16,7 @@ from windtunnel.specs.cluster import ClusterRef
 from windtunnel.specs.plan import Recompute
 from windtunnel.techniques.step_options import StepOptions
 from windtunnel.training.assembly import T_OFFLOAD
-from windtunnel.training.simulate import Prepared
+from windtunnel.training.prepare import Prepared
 from windtunnel.training.traffic import Traffic
 
 

@@ -15,8 +15,8 @@ from windtunnel.cli.main import run
 from windtunnel.errors import BadInput
 from windtunnel.network.coefficients import LinkFamily, NetworkCoefficients
 from windtunnel.specs.cluster import ClusterSpec
+from windtunnel.training.prepare import prepare as prepare_parts
 from windtunnel.training.results import TrainingResult
-from windtunnel.training.simulate import prepare as prepare_parts
 from windtunnel.training.simulate import step_time
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.yaml"))

@@ -22,7 +22,8 @@ from windtunnel.report.trace_gap import compare_with_trace, predicted_kernels
 from windtunnel.specs.device import MeasuredValue, Profile
 from windtunnel.training.chain import Chain
 from windtunnel.training.chain_build import build_chain
-from windtunnel.training.simulate import Prepared, prepare, simulate_step
+from windtunnel.training.prepare import Prepared, prepare
+from windtunnel.training.simulate import simulate_step
 
 CLASSES = {
     "gemm": "gemm_fraction", "attention": "attention_fraction", "memory bound": "memory_fraction",

@@ -26,7 +26,7 @@ from windtunnel.planner.tails import LASTING, Case
 from windtunnel.specs.plan import Offload, Recompute
 from windtunnel.training.account import static_memory
 from windtunnel.training.parts import Parts
-from windtunnel.training.simulate import options_of
+from windtunnel.training.prepare import options_of
 from windtunnel.training.traffic import Traffic
 
 Floats = npt.NDArray[np.float64]

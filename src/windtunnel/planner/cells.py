@@ -28,7 +28,7 @@ from windtunnel.training.allocation import StageTrace
 from windtunnel.training.hops import hop_times
 from windtunnel.training.known import Known
 from windtunnel.training.parts import HEAD, Parts
-from windtunnel.training.simulate import resolve_step
+from windtunnel.training.prepare import resolve_step
 from windtunnel.training.tensor_script import GATHERED, Script
 
 Floats = npt.NDArray[np.float64]

@@ -22,8 +22,9 @@ from windtunnel.planner.partition import Cut, partition, stage_bytes
 from windtunnel.planner.tails import Case
 from windtunnel.specs.plan import PlanSpec
 from windtunnel.training.account import static_memory
+from windtunnel.training.prepare import ResolvedStep, prepare, resolve_step, table_of
 from windtunnel.training.reserved import reserved_memory
-from windtunnel.training.simulate import ResolvedStep, prepare, resolve_step, step_time, table_of
+from windtunnel.training.simulate import step_time
 
 Floats = npt.NDArray[np.float64]
 _ROUNDS = 4

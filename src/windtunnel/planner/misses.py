@@ -11,7 +11,7 @@ from windtunnel.planner.objectives import Goals, Metric
 from windtunnel.planner.search import Branch, Found, Proof, search
 from windtunnel.planner.shown import shown
 from windtunnel.specs.plan import PlanSpec
-from windtunnel.training.simulate import prepare
+from windtunnel.training.prepare import prepare
 from windtunnel.units import DIMENSIONS, format_quantity
 
 MOST = 50

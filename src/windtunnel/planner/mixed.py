@@ -25,7 +25,8 @@ from windtunnel.specs.plan import PlanSpec
 from windtunnel.specs.workload import TrainingSpec
 from windtunnel.training.between import Between
 from windtunnel.training.mixed import Part, replica_classes, staged_replicas
-from windtunnel.training.simulate import memory_of, prepare, run
+from windtunnel.training.prepare import prepare
+from windtunnel.training.simulate import memory_of, run
 from windtunnel.training.staged import Staged
 
 Floats = npt.NDArray[np.float64]

@@ -26,7 +26,8 @@ from windtunnel.planner.twins import twin_of
 from windtunnel.program.tables import Timeline
 from windtunnel.specs.plan import PlanSpec
 from windtunnel.specs.scenario import Scenario
-from windtunnel.training.simulate import Prepared, memory_of, power_of, prepare, run
+from windtunnel.training.prepare import Prepared, prepare
+from windtunnel.training.simulate import memory_of, power_of, run
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]

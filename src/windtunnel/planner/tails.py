@@ -23,7 +23,7 @@ from windtunnel.training.account import static_memory
 from windtunnel.training.known import Known
 from windtunnel.training.offload import copied_weights, least_rate
 from windtunnel.training.parts import Parts
-from windtunnel.training.simulate import options_of
+from windtunnel.training.prepare import options_of
 from windtunnel.training.traffic import Traffic
 
 Floats = npt.NDArray[np.float64]

@@ -20,8 +20,9 @@ from windtunnel.specs.scenario import Scenario
 from windtunnel.specs.workload import ExpertLoad
 from windtunnel.techniques import applied
 from windtunnel.training.chain import Chain
-from windtunnel.training.simulate import Prepared, memory_of, step_time
-from windtunnel.training.simulate import prepare as prepare_step
+from windtunnel.training.prepare import Prepared
+from windtunnel.training.prepare import prepare as prepare_step
+from windtunnel.training.simulate import memory_of, step_time
 
 PLAUSIBLE_SIGMA = 2.0
 """Standard errors within which a coefficient's deviation is unremarkable."""

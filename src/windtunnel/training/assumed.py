@@ -7,8 +7,8 @@ from pathlib import Path
 
 from windtunnel.specs.plan import TENSOR_CLASSES
 from windtunnel.specs.scenario import ModelFile, Scenario
+from windtunnel.training.prepare import Prepared
 from windtunnel.training.results import Assumption
-from windtunnel.training.simulate import Prepared
 from windtunnel.training.tiers import HOST_MEMORY_BYTES_PER_S, NVME_BYTES_PER_S
 
 

@@ -33,7 +33,7 @@ from windtunnel.training.assembly import (
     T_SEND,
 )  # fmt: skip
 from windtunnel.training.chain import Chain, Collector, OperatorLine, Sheet, Term
-from windtunnel.training.simulate import Prepared, prepare_at
+from windtunnel.training.prepare import Prepared, prepare_at
 from windtunnel.training.tiers import HOST_LINK_FRACTION, drive_bytes_per_s, host_memory_bytes_per_s
 
 _NO_START: dict[str, Any] = {

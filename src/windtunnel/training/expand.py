@@ -25,7 +25,7 @@ from windtunnel.program.tables import Resources, Streams, TaskTable, Timeline
 from windtunnel.training.assembly import RATES, S_COMPUTE, STREAMS, T_B, T_F, T_SEND, T_W, TAGS
 from windtunnel.training.hops import hop_seconds
 from windtunnel.training.parts import Parts
-from windtunnel.training.simulate import Prepared
+from windtunnel.training.prepare import Prepared
 
 Floats = npt.NDArray[np.float64]
 Rows = npt.NDArray[np.int64]

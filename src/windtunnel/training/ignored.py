@@ -12,7 +12,7 @@ from windtunnel.parallel.precision import MATRIX_FORMAT
 from windtunnel.specs.cluster import ClusterRef, MixedCluster, groups_of
 from windtunnel.specs.plan import TENSOR_CLASSES, Offload
 from windtunnel.specs.scenario import Scenario
-from windtunnel.training.simulate import Prepared
+from windtunnel.training.prepare import Prepared
 
 
 def ignored_settings(scenario: Scenario, prepared: Prepared) -> tuple[str, ...]:

@@ -19,7 +19,7 @@ from windtunnel.techniques.base import Applied
 from windtunnel.training.between import Between
 from windtunnel.training.known import Known
 from windtunnel.training.laid import Replicas
-from windtunnel.training.simulate import Prepared, ResolvedStep, clock_of, options_of, resolve_step, table_of
+from windtunnel.training.prepare import Prepared, ResolvedStep, clock_of, options_of, resolve_step, table_of
 from windtunnel.training.staged import Split, Staged, StagedTraffic, joined_parts, own_parts
 from windtunnel.training.step import StepProgram, build_joint
 from windtunnel.training.traffic import Traffic

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from windtunnel.specs.cluster import ClusterSpec
     from windtunnel.specs.model import ModelSpec
     from windtunnel.techniques.base import Applied
+    from windtunnel.training.prepare import Prepared
     from windtunnel.training.results import TrainingResult
-    from windtunnel.training.simulate import Prepared
 
 def look_up(
     scenario: Scenario, folder: Path, problems: ProblemList, *, verb: str
@@ -59,7 +59,7 @@ def prepare(
         BadInput: with every problem.
     """
     from windtunnel.techniques import on_workload
-    from windtunnel.training.simulate import prepare as prepare_step
+    from windtunnel.training.prepare import prepare as prepare_step
 
     scenario, lines, folder = load(source, overrides)
     problems = ProblemList(lines)
@@ -127,8 +127,8 @@ def simulate_training(
 def _sensitivities(scenario: Scenario, prepared: Prepared, base_s: float) -> dict[str, float]:
     """Relative change of the step when one resource is 10 % larger."""
     from windtunnel.techniques import applied
+    from windtunnel.training.prepare import prepare as prepare_step
     from windtunnel.training.resources import RATES, outside, scaled
-    from windtunnel.training.simulate import prepare as prepare_step
     from windtunnel.training.simulate import step_time
 
     out = {}

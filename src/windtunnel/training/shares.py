@@ -15,7 +15,8 @@ from windtunnel.specs.plan import PlanSpec
 from windtunnel.specs.workload import TrainingSpec
 from windtunnel.techniques.base import Applied
 from windtunnel.training.known import Known
-from windtunnel.training.simulate import clock_of, prepare_at, step_time
+from windtunnel.training.prepare import clock_of, prepare_at
+from windtunnel.training.simulate import step_time
 
 _MOST = 200_000
 """Splits that are looked at."""

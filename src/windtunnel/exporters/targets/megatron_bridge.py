@@ -14,7 +14,7 @@ from windtunnel.exporters.targets.megatron import ATTENTION, CP_COMM, check, lay
 from windtunnel.exporters.wrappers import comment
 
 if TYPE_CHECKING:
-    from windtunnel.training.simulate import Prepared
+    from windtunnel.training.prepare import Prepared
 
 _PRECISION = {
     "bf16": "bf16_mixed", "fp16": "fp16_mixed", "fp8": "bf16_with_fp8_current_scaling_mixed",

@@ -18,7 +18,7 @@ from windtunnel.exporters.wrappers import comment
 if TYPE_CHECKING:
     from windtunnel.errors import ProblemList
     from windtunnel.specs.model import ModelSpec
-    from windtunnel.training.simulate import Prepared
+    from windtunnel.training.prepare import Prepared
 
 _SCHEDULES = {
     "1f1b": "1F1B", "gpipe": "GPipe", "interleaved_1f1b": "Interleaved1F1B",

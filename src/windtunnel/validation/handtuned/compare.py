@@ -17,8 +17,9 @@ from windtunnel.specs.plan import Recompute
 from windtunnel.specs.scenario import Scenario
 from windtunnel.training.comparable import describe
 from windtunnel.training.paired import paired_difference
+from windtunnel.training.prepare import Prepared, prepare
 from windtunnel.training.results import TrainingResult
-from windtunnel.training.simulate import Prepared, prepare, simulate_step
+from windtunnel.training.simulate import simulate_step
 from windtunnel.validation.handtuned.groups import Group
 from windtunnel.validation.handtuned.space import searches
 from windtunnel.validation.rows import RowCase
