@@ -74,18 +74,11 @@ def share(values: Values) -> float:
     return float(100.0 * sum(found) / len(found))
 
 
-def over_amdahl(values: Values) -> float:
-    """Largest speed-up over the limit that the exchange's share sets."""
-    kept = float(fixed("kept"))
-    limits = [1.0 / (1.0 - (1.0 - kept) * step(values, name, hashed=False)[1]) for name in fixed("models")]
-    return max(gain / most for gain, most in zip(speedups(values), limits, strict=True))
-
-
 def measures() -> dict[str, Measure]:
     """Claim → how it is measured, in the order of the table."""
     return {
         "share": share, "speedup/least": lambda values: min(speedups(values)),
-        "speedup/most": lambda values: max(speedups(values)), "amdahl": over_amdahl,
+        "speedup/most": lambda values: max(speedups(values)),
     }  # fmt: skip
 
 
