@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,7 @@ from windtunnel.cli.main import run as cli
 from windtunnel.errors import BadInput
 from windtunnel.papers import ClaimResult, harness, written
 from windtunnel.papers.claims import load
-from windtunnel.papers.figures import beside
+from windtunnel.papers.figures import bars, beside, limits, ratios
 from windtunnel.papers.harness import Interrupted, Outcome, run_papers
 from windtunnel.papers.table import markdown, tally
 
@@ -73,7 +75,7 @@ def test_a_paper_that_fails_does_not_take_the_others_with_it(faked: None, capsys
 def test_an_interrupted_run_shows_what_it_had(
     faked: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def each(order: list[str], jobs: int) -> Any:
+    def each(order: list[str], jobs: int, figures: bool) -> Any:
         yield harness.run_one(order[0])
         raise KeyboardInterrupt
 
@@ -146,7 +148,6 @@ def test_papers_with_a_figure_draw_published_points_beside_simulated_lines() -> 
     from windtunnel.papers.pytorch_ddp import experiment as ddp
 
     figure = ddp.plot([])
-    assert harness.plotted("pytorch_ddp") and not harness.plotted("tp_overlap")
     lines = [one for one in figure.data if one.mode == "lines"]
     assert len(lines) == 3 and all(len(one.y) == len(one.x) > 3 for one in lines)
     slow, fast = lines[0], lines[-1]
@@ -157,3 +158,43 @@ def test_papers_with_a_figure_draw_published_points_beside_simulated_lines() -> 
         ("a, simulated", "lines", False), ("a, published", "markers", False),
     ]  # fmt: skip
     assert panel.data[0].y == (3.0, 5.0) and panel.data[1].y == (2.0, 4.0)
+
+
+@pytest.mark.parametrize(
+    ("band", "expected"),
+    [
+        ("10 to 20", (10.0, 20.0)), ("≥ 1.2, ≤ 1.32", (1.2, 1.32)), ("> 0, ≤ 55", (0.0, 55.0)), ("= 8", (8.0, 8.0)),
+        ("< 2", (-math.inf, 2.0)), ("-1.1 to -0.9", (-1.1, -0.9)),
+    ],
+)  # fmt: skip
+def test_bands_are_read_from_what_they_say(band: str, expected: tuple[float, float]) -> None:
+    assert limits(replace(HIT, band=band)) == expected
+    assert all(math.isnan(end) for end in limits(replace(HIT, band="")))
+
+
+def test_claims_of_a_paper_without_figures_are_drawn_over_what_is_published() -> None:
+    nothing = replace(MISS, id="dsi/none", published=0.0)
+    below = replace(MISS, id="dsi/below", published=-1.0, simulated=-2.0, low=-2.5, high=-1.0)
+    figure = ratios([HIT, MISS, nothing, below])
+    hits, misses = figure.data
+    assert hits.y == ("never-slower (A)",) and misses.y == ("smallest", "below")
+    assert misses.x == (pytest.approx(2.0 / 1.29 - 1.0), pytest.approx(1.0))
+    assert misses.error_x.arrayminus[1] == pytest.approx(1.0) and misses.error_x.array[1] == pytest.approx(0.5)
+    texts = [one.text for one in figure.layout.annotations]
+    assert "1 for 1" in texts and any(one.startswith("2 for 0 ") for one in texts)
+
+
+def test_bars_stand_beside_each_other_with_their_bands() -> None:
+    figure = bars({"one": {"a": HIT, "b": MISS}}, "x")
+    published, simulated = figure.data
+    assert published.y == (1.0, 1.29) and simulated.y == (1.0, 2.0)
+    assert len(figure.layout.shapes) == 1, "a claim without a band has no box"
+    assert figure.layout.shapes[0].y1 == 1.0
+
+
+@pytest.mark.parametrize("paper", [p for p in papers.list_papers() if "figure" in load(f"windtunnel.papers.{p}")])
+def test_figures_name_claims_of_their_paper(paper: str) -> None:
+    setting = load(f"windtunnel.papers.{paper}")
+    assert not hasattr(papers.experiment_of(paper), "plot")
+    for keys in setting["figure"]["bars"].values():
+        assert set(keys.values()) <= set(setting["claims"])

@@ -57,7 +57,9 @@ def reproduce(
     stopped = False
     with telling("reproducing") as say:
         try:
-            outcomes = run_papers(chosen, jobs=jobs or _cores(), report=lambda *state: say(_words(*state)))
+            outcomes = run_papers(
+                chosen, jobs=jobs or _cores(), report=lambda *state: say(_words(*state)), figures=out is not None
+            )
         except Interrupted as stop:
             outcomes, stopped = list(stop.done), True
     claims = [c for one in outcomes for c in one.claims]

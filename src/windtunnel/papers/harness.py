@@ -13,12 +13,13 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from multiprocessing import get_context, parent_process
 from pathlib import Path
 from tempfile import gettempdir
+from typing import Any
 
-from windtunnel.papers import ClaimResult, experiment_of, run_paper
+from windtunnel.papers import ClaimResult, run_paper
 from windtunnel.papers.claims import load
 
 _COSTS = Path(gettempdir()) / f"windtunnel-papers-{os.getuid() if hasattr(os, 'getuid') else 0}.json"
@@ -37,6 +38,8 @@ class Outcome:
     """Why it has no claims; empty where it ran."""
     cpu_s: float = 0.0
     """Of its process, whatever else the machine had to do."""
+    figure: Any = None
+    """Plotly's, where figures were asked for."""
 
     @cached_property
     def title(self) -> str:
@@ -62,13 +65,16 @@ class Interrupted(KeyboardInterrupt):
         self.done = tuple(done)
 
 
-def run_papers(papers: Sequence[str], *, jobs: int = 1, report: Report = lambda *_: None) -> list[Outcome]:
+def run_papers(
+    papers: Sequence[str], *, jobs: int = 1, report: Report = lambda *_: None, figures: bool = False
+) -> list[Outcome]:
     """Outcomes of papers, in the order given.
 
     Args:
         papers: folders.
         jobs: processes; 1 runs them here.
         report: told whenever a paper is done.
+        figures: also draw each paper's figure, where it ran: what its claims simulated is still known there.
 
     Raises:
         Interrupted: by Ctrl-C; all processes have ended.
@@ -79,7 +85,7 @@ def run_papers(papers: Sequence[str], *, jobs: int = 1, report: Report = lambda 
     done: dict[str, Outcome] = {}
     report(0, len(papers), waiting)
     try:
-        for outcome in _each(order, min(jobs, len(papers))):
+        for outcome in _each(order, min(jobs, len(papers)), figures):
             done[outcome.paper] = outcome
             waiting.remove(outcome.paper)
             report(len(done), len(papers), waiting)
@@ -89,12 +95,13 @@ def run_papers(papers: Sequence[str], *, jobs: int = 1, report: Report = lambda 
     return [done[paper] for paper in papers]
 
 
-def _each(papers: Sequence[str], jobs: int) -> Iterator[Outcome]:
+def _each(papers: Sequence[str], jobs: int, figures: bool) -> Iterator[Outcome]:
+    one = partial(run_one, figure=figures)
     if jobs <= 1:
-        yield from map(run_one, papers)
+        yield from map(one, papers)
         return
     with get_context("spawn").Pool(jobs, initializer=_quiet) as pool:  # leaving it ends the processes
-        yield from pool.imap_unordered(run_one, papers)
+        yield from pool.imap_unordered(one, papers)
 
 
 def _quiet() -> None:
@@ -110,19 +117,20 @@ def _follow() -> None:
         os._exit(1)
 
 
-def run_one(paper: str) -> Outcome:
-    """One paper; whatever goes wrong in it becomes its error."""
+def run_one(paper: str, *, figure: bool = False) -> Outcome:
+    """One paper; whatever goes wrong in it becomes its error, and claims stay where only its figure fails."""
     begun, worked = time.perf_counter(), time.process_time()
+    claims: tuple[ClaimResult, ...] = ()
+    error, shown = "", None
     try:
-        claims, error = tuple(run_paper(paper)), ""
+        claims = tuple(run_paper(paper))
+        if figure:
+            from windtunnel.papers.figures import drawn
+
+            shown = drawn(paper, claims)
     except Exception as problem:
-        claims, error = (), f"{type(problem).__name__}: {' '.join(str(problem).split())}"
-    return Outcome(paper, claims, time.perf_counter() - begun, error, time.process_time() - worked)
-
-
-def plotted(paper: str) -> bool:
-    """Whether a paper has a figure of its own."""
-    return hasattr(experiment_of(paper), "plot")
+        error = f"{type(problem).__name__}: {' '.join(str(problem).split())}"
+    return Outcome(paper, claims, time.perf_counter() - begun, error, time.process_time() - worked, shown)
 
 
 def _took() -> dict[str, float]:

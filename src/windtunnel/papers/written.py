@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from windtunnel.papers import ClaimResult, experiment_of
+from windtunnel.papers import ClaimResult
 from windtunnel.papers.claims import load
+from windtunnel.papers.figures import drawn
 from windtunnel.papers.harness import Outcome
 from windtunnel.papers.table import assumed, key_of, markdown, tally
 from windtunnel.training.serialise import plain
@@ -37,12 +38,12 @@ def write(outcomes: Sequence[Outcome], folder: Path) -> list[Path]:
         if not one.claims:
             continue
         written.append(folder / f"{one.paper}.md")
-        figure = getattr(experiment_of(one.paper), "plot", None)
+        figure = drawn(one.paper, one.claims) if one.figure is None and not one.error else one.figure
         picture = f"\nFigure: [{one.paper}.html]({one.paper}.html)\n" if figure else ""
         written[-1].write_text(f"{_section(one)}\n\n{assumed(one.claims)}\n{picture}", "utf-8")
         if figure:
             written.append(folder / f"{one.paper}.html")
-            figure(list(one.claims)).write_html(written[-1], **_PARTS)
+            figure.write_html(written[-1], **_PARTS)
     return written
 
 
