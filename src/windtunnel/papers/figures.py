@@ -77,7 +77,7 @@ def bars(panels: Mapping[str, Mapping[str, ClaimResult]], y: str) -> Any:
         names, own = list(claims), list(claims.values())
         for title, colour, heights, error in (
             ("published", "#9aa5ae", [c.published for c in own], None),
-            ("simulated, low to high", COLOURS[0], [c.simulated for c in own], _ends(own, [1.0] * len(own))),
+            ("simulated, low to high; box: band", COLOURS[0], [c.simulated for c in own], _ends(own, [1.0] * len(own))),
         ):
             figure.add_bar(
                 x=names, y=heights, name=title, marker_color=colour, error_y=error, legendgroup=title,
@@ -128,7 +128,8 @@ def ratios(claims: Sequence[ClaimResult]) -> Any:
         ratio = [c.simulated / c.published for _, c in own]
         figure.add_bar(
             orientation="h", y=[row for row, _ in own], x=[x - 1.0 for x in ratio], base=1.0, name=name, width=0.45,
-            marker={"color": colour, "line": {"color": colour, "width": 2}}, error_x=_ends([c for _, c in own], [c.published for _, c in own]),
+            marker={"color": colour, "line": {"color": colour, "width": 2}},
+            error_x=_ends([c for _, c in own], [c.published for _, c in own]),
             hovertext=[c.claim for _, c in own], hoverinfo="text",
         )  # fmt: skip
     for row, claim in zip(rows, claims, strict=True):
@@ -165,7 +166,8 @@ def drawn(paper: str, claims: Sequence[ClaimResult]) -> Any:
     if named is None:
         return ratios(claims)
     by = {key_of(c): c for c in claims}
-    return bars({title: {x: by[key] for x, key in keys.items()} for title, keys in named["bars"].items()}, named.get("y", ""))
+    panels = {title: {x: by[key] for x, key in keys.items()} for title, keys in named["bars"].items()}
+    return bars(panels, named.get("y", ""))
 
 
 def _ends(claims: Sequence[ClaimResult], unit: Sequence[float]) -> dict[str, Any]:
