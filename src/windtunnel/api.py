@@ -75,12 +75,14 @@ def fit(source: Source, *, overrides: Sequence[str] = ()) -> FitResult:
         BadInput: everything wrong with the scenario, at once.
     """
     from windtunnel.specs.cluster import refuse_groups
+    from windtunnel.specs.run import refuse_run
     from windtunnel.techniques import applied
     from windtunnel.training.prepare import prepare as prepare_step
     from windtunnel.training.simulate import memory_of
 
     prepared, scenario = prepare(source, overrides=overrides)
     refuse_groups(prepared.cluster, "`fit`")
+    refuse_run(prepared.training.run, "`fit`")
     memory = memory_of(prepared)
     training, plan = prepared.training, scenario.plan
     chosen = applied(scenario.techniques)

@@ -108,6 +108,9 @@ def export(
         draft.lacks(f"collective_library {prepared.plan.collective_library}: the one that is installed runs")
     if prepared.training.lengths is not None:
         draft.lacks("training.lengths: documents come from the data set, and mock data has none")
+    if prepared.training.run:
+        named = ", ".join(phase.name for phase in prepared.training.run)
+        draft.lacks(f"training.run: the job runs the steps that no phase claims ({named}: another launch each)")
     if prepared.plan.sequence_groups != "fixed":
         draft.lacks(f"sequence_groups {prepared.plan.sequence_groups}: groups of {prepared.plan.cp} ranks for all")
     if prepared.plan.expert_tokens != "split":

@@ -16,6 +16,7 @@ from windtunnel.planner.screen import Case
 from windtunnel.specs.batches import refuse_lengths
 from windtunnel.specs.cluster import ClusterRef, ClusterSpec, MixedClusterRef, refuse_groups
 from windtunnel.specs.device import DeviceSpec
+from windtunnel.specs.run import refuse_run
 from windtunnel.specs.scenario import Scenario
 from windtunnel.specs.search import SearchSpec
 from windtunnel.techniques import on_cluster, on_workload
@@ -70,6 +71,7 @@ def question_of(scenario: Scenario, folder: Any = None, lines: SourceLines | Non
         refuse_groups(base, "`plan`")
     if scenario.training is not None:
         refuse_lengths(scenario.training.lengths, "`plan`")
+        refuse_run(scenario.training.run, "`plan`")
     if wanted.space.group_axis:
         axes = list(wanted.space.group_axis)
         problems.add("search.space.group_axis", axes, "needs groups of unlike devices (cluster.groups)")

@@ -167,6 +167,7 @@ def explain_source(
     """
     from windtunnel.specs.batches import refuse_lengths
     from windtunnel.specs.cluster import refuse_groups
+    from windtunnel.specs.run import refuse_run
     from windtunnel.training.chain_build import build_chain
     from windtunnel.training.predict import prepare, simulate_training
 
@@ -180,7 +181,8 @@ def explain_source(
     prepared, scenario = prepare(source, overrides=tuple(overrides))
     refuse_groups(prepared.cluster, "`explain`")
     refuse_lengths(prepared.training.lengths, "`explain`")
-    result = simulate_training(source, overrides=tuple(overrides))
+    refuse_run(prepared.training.run, "`explain`")
+    result = simulate_training(source, overrides=tuple(overrides), run=False)
     chain = build_chain(prepared, scenario)
     plain = explain(result, measured)
     if measured is None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from windtunnel.report.describe import band_text, fit_line, power_line, recompute_text, workload_line
 from windtunnel.report.page import asset, card, document, plot
+from windtunnel.report.phases import COLUMNS, NOTE, phase_rows
 from windtunnel.report.quantities import count, gib, percent, seconds
 from windtunnel.report.timeline_data import pack
 from windtunnel.training.figures import (
@@ -46,7 +47,7 @@ def render(result: TrainingResult, *, published: Published | None = None) -> str
     title = result.scenario_name or "training step"
     body = [
         _header(result), _tiles(result, published), _bound(result), _warnings(result), _timeline(result),
-        _time_and_sensitivity(result), _memory(result), _stages(result), _plan_and_assumptions(result),
+        _time_and_sensitivity(result), _phases(result), _memory(result), _stages(result), _plan_and_assumptions(result),
         _citations(result), _provenance(result),
     ]  # fmt: skip
     return document(title, body, script=asset("timeline.js") if result.trace is not None else "")
@@ -201,6 +202,21 @@ def _time_and_sensitivity(result: TrainingResult) -> str:
         return left
     right = card("What 10 % more would buy", "change of step time", plot(sensitivity_figure(result)))
     return f'<div class="row two">{left}{right}</div>'
+
+
+def _phases(result: TrainingResult) -> str:
+    if not result.run:
+        return ""
+    head = "".join(f"<th{_side(at)}>{escape(name)}</th>" for at, name in enumerate(COLUMNS))
+    rows = "".join(
+        "<tr>" + "".join(f"<td{_side(at)}>{escape(cell)}</td>" for at, cell in enumerate(row)) + "</tr>"
+        for row in phase_rows(result)
+    )
+    return card("Phases of the run", NOTE, f"<table><tr>{head}</tr>{rows}</table>")
+
+
+def _side(column: int) -> str:
+    return "" if column in (0, len(COLUMNS) - 1) else ' class="n"'
 
 
 def _memory(result: TrainingResult) -> str:

@@ -13,6 +13,7 @@ from rich.text import Text
 
 from windtunnel.report.describe import band_text, fit_line, plan_line, power_line, workload_line
 from windtunnel.report.documents import document_lines
+from windtunnel.report.phases import COLUMNS, NOTE, phase_rows
 from windtunnel.report.quantities import count, gib, percent, seconds
 from windtunnel.training.figures import colour, memory_colour, ordered_breakdown
 from windtunnel.training.grades import grade_line
@@ -58,6 +59,8 @@ def summary(result: TrainingResult, *, published: Published | None = None, inter
         parts += [_section("Memory at the peak", where), _memory(result)]
     if result.sensitivities:
         parts += [_section("What 10 % more would buy", "change of step time"), _sensitivities(result)]
+    if result.run:
+        parts += [_section("Phases of the run", NOTE), _phases(result)]
     if result.lengths:
         parts += [_section("Documents", "of the simulated batch"), _documents(result)]
     if result.groups:
@@ -207,6 +210,15 @@ def _documents(result: TrainingResult) -> RenderableType:
     for what, figure in document_lines(result.lengths):
         grid.add_row(what, figure)
     return Padding(grid, (0, 0, 0, 2))
+
+
+def _phases(result: TrainingResult) -> RenderableType:
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
+    for name in COLUMNS:
+        table.add_column(name, justify="left" if name in (COLUMNS[0], COLUMNS[-1]) else "right")
+    for row in phase_rows(result):
+        table.add_row(*row)
+    return Padding(table, (0, 0, 0, 2))
 
 
 def _stages(result: TrainingResult) -> RenderableType:

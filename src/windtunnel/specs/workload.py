@@ -8,6 +8,7 @@ from pydantic import Field
 
 from windtunnel.specs.base import Count, Spec
 from windtunnel.specs.batches import DocumentLengths
+from windtunnel.specs.run import RunPhase
 
 Precision = Literal["fp32", "tf32", "fp16", "bf16", "fp8", "fp8_rowwise", "fp8_block", "mxfp8", "nvfp4", "int8"]
 Framework = Literal[
@@ -103,3 +104,6 @@ class TrainingSpec(Spec):
     fsdp_root_group: bool | None = None
     """Whether FSDP gathers embedding and head as one group that stays whole from forward to backward; absent: as the
     framework's releases do that run this loss."""
+    run: tuple[RunPhase, ...] = ()
+    """Stretches of the run whose steps differ: a warm-up, another length or batch, a heavier step now and then. Step
+    time, rates and money are then means over the run; techniques may add phases of their own."""

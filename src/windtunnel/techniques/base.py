@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from windtunnel.specs.cluster import ClusterSpec
     from windtunnel.specs.model import ModelSpec
     from windtunnel.specs.plan import PlanSpec
+    from windtunnel.specs.run import RunPhase
     from windtunnel.specs.scenario import Scenario
     from windtunnel.specs.serving import ServingSpec
     from windtunnel.specs.workload import TrainingSpec
@@ -37,6 +38,7 @@ LEVELS: tuple[Level, ...] = ("plan", "graph", "segment", "pair", "schedule", "st
 HOOKS: Mapping[str, tuple[Level, ...]] = {
     "plan": ("plan", "schedule"), "decide": ("plan",), "workload": ("plan",), "cluster": ("plan",), "graph": ("graph",),
     "segment": ("segment",), "pair": ("pair",), "schedule": ("schedule",), "step": ("step",),
+    "run": ("run",),
 }  # fmt: skip
 """Training hook → levels that it acts at; a `plan` hook may choose the schedule."""
 
@@ -166,6 +168,8 @@ class Technique:
     A kernel's `sm` comes as 1: whoever lets two share SMs says with how many each keeps its speed."""
     schedule: Callable[[ScheduleCase, dict[str, Any]], ScheduleCase] | None = None
     step: Callable[[StepOptions, dict[str, Any]], StepOptions] | None = None
+    run: Callable[[tuple[RunPhase, ...], dict[str, Any]], tuple[RunPhase, ...]] | None = None
+    """Level run: stretches of a training run whose steps differ, such as a warm-up `without` the technique itself."""
     serving: ServingPart | None = None
     """What it changes about serving."""
     saves: str = ""
@@ -262,6 +266,10 @@ class Applied:
     def on_step(self, options: StepOptions) -> StepOptions:
         """Step-level part."""
         return self.technique.step(options, self.knobs) if self.technique.step else options
+
+    def on_run(self, phases: tuple[RunPhase, ...]) -> tuple[RunPhase, ...]:
+        """Run-level part of training."""
+        return self.technique.run(phases, self.knobs) if self.technique.run else phases
 
     def on_serving(self, serving: ServingSpec) -> ServingSpec:
         """Serving: part that rewrites the section."""

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from windtunnel.errors import Problem, ProblemList
+from windtunnel.errors import BadInput, Problem, ProblemList
 from windtunnel.importers.scenario import Source, attempt, load, resolve_model
 from windtunnel.specs.scenario import ModelFile, Scenario
 
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from windtunnel.techniques.base import Applied
     from windtunnel.training.prepare import Prepared
     from windtunnel.training.results import TrainingResult
+    from windtunnel.training.run import Part
+
 
 def look_up(
     scenario: Scenario, folder: Path, problems: ProblemList, *, verb: str
@@ -58,27 +60,31 @@ def prepare(
     Raises:
         BadInput: with every problem.
     """
+    scenario, lines, folder = load(source, overrides)
+    return _prepared(scenario, ProblemList(lines), folder, coefficient_overrides), scenario
+
+
+def _prepared(
+    scenario: Scenario, problems: ProblemList, folder: Path, coefficient_overrides: dict[str, Any] | None
+) -> Prepared:
     from windtunnel.techniques import on_workload
     from windtunnel.training.prepare import prepare as prepare_step
 
-    scenario, lines, folder = load(source, overrides)
-    problems = ProblemList(lines)
     model, cluster, chosen = look_up(scenario, folder, problems, verb="train")
     training = on_workload(chosen, scenario.training)
     if model is None or cluster is None or training is None:
         problems.raise_if_any()
         raise AssertionError("unreachable")
-    prepared = prepare_step(
+    return prepare_step(
         model, cluster, training, scenario.plan, chosen, problems, coefficient_overrides=coefficient_overrides
     )
-    return prepared, scenario
 
 
 def simulate_training(
     source: Source, *, overrides: Sequence[str] = (), trace: bool = False, sensitivities: bool = True,
-    coefficient_overrides: dict[str, Any] | None = None,
+    coefficient_overrides: dict[str, Any] | None = None, run: bool = True,
 ) -> TrainingResult:  # fmt: skip
-    """Predict one optimizer step.
+    """Predict one optimizer step; of a run whose steps differ, the mean one.
 
     Args:
         source: path of a scenario file, a mapping of its fields, or a `Scenario`.
@@ -86,6 +92,7 @@ def simulate_training(
         trace: keep the simulated step for Perfetto and the report.
         sensitivities: also simulate with 10 % more of each resource.
         coefficient_overrides: coefficients to replace (calibration and fitting).
+        run: whether phases of the run count; else the steps that no phase claims.
 
     Raises:
         BadInput: everything wrong with the scenario, at once.
@@ -99,29 +106,51 @@ def simulate_training(
     from windtunnel.techniques import applied, remarks
     from windtunnel.training.assumed import assumptions
     from windtunnel.training.ignored import ignored_settings
+    from windtunnel.training.run import mean_of_run, parts_of
     from windtunnel.training.simulate import simulate_step
 
     begun = time.perf_counter()
     prepared, scenario = prepare(source, overrides=overrides, coefficient_overrides=coefficient_overrides)
     folder = Path(source).parent if isinstance(source, (str, Path)) else Path()
     assumed = assumptions(scenario, prepared, folder)
-    result = simulate_step(prepared, name=scenario.name or prepared.model.name, assumed=assumed, trace=trace)
-    gains = _sensitivities(scenario, prepared, result.step_time_s) if sensitivities else {}
+    chosen, acting = applied(scenario.techniques), prepared.techniques
+    parts = parts_of(scenario, chosen) if run else ()
+
+    def step(of: Scenario, x: Prepared, **how: Any) -> TrainingResult:
+        found = simulate_step(x, name=scenario.name or x.model.name, **how)
+        return replace(found, sensitivities=_sensitivities(of, x, found.step_time_s)) if sensitivities else found
+
+    result = step(scenario, prepared, assumed=assumed, trace=trace)
+    if parts:
+        ran = [step(p.scenario, _of_part(p, folder, coefficient_overrides)) for p in parts]
+        result = mean_of_run(result, [(p.phase, own) for p, own in zip(parts, ran, strict=True)])
     plain = scenario.model_dump(mode="json", exclude_unset=True)
     if isinstance(scenario.model, ModelFile):  # a stored result stands without the file
         plain["model"] = prepared.model.model_dump(mode="json", exclude_defaults=True)
-    chosen, acting = applied(scenario.techniques), prepared.techniques
     used = [t.technique.paper.line() for t in acting]
     order = describe(prepared.plan.schedule)
     if prepared.plan.pp > 1 and not any(t.technique.paper.link in order.source for t in acting):
         used.append(f"schedule {order.id}: {order.source}")
     digest = hashlib.sha256(json.dumps([plain, __version__], sort_keys=True).encode()).hexdigest()[:16]
     return replace(
-        result, sensitivities=gains, scenario=plain, input_hash=digest, version=__version__, citations=tuple(used),
+        result, scenario=plain, input_hash=digest, version=__version__, citations=tuple(used),
         techniques=tuple(t.technique.id for t in acting),
         warnings=(*result.warnings, *remarks(chosen, scenario), *ignored_settings(scenario, prepared)),
         simulated_in_s=time.perf_counter() - begun,
     )  # fmt: skip
+
+
+def _of_part(part: Part, folder: Path, coefficient_overrides: dict[str, Any] | None) -> Prepared:
+    """The program of one phase's steps.
+
+    Raises:
+        BadInput: everything wrong with them, at once.
+    """
+    try:
+        return _prepared(part.scenario, ProblemList(), folder, coefficient_overrides)
+    except BadInput as error:
+        own = [replace(p, rule=f"{p.rule} (in phase {part.phase.name} of the run)") for p in error.problems]
+        raise BadInput(own) from error
 
 
 def _sensitivities(scenario: Scenario, prepared: Prepared, base_s: float) -> dict[str, float]:

@@ -142,6 +142,10 @@ class TrainingResult:
     trace: TraceEvents | None = None
     stages: tuple[dict[str, Any], ...] = ()
     """Per pipeline stage: layers, parameters, forward_s, backward_s, memory."""
+    run: tuple[dict[str, Any], ...] = ()
+    """Where steps of the run differ: per phase its share of the steps and of the time, step_time_s, tokens_per_s, mfu,
+    memory, breakdown and what sets it apart. Figures of the result are means over the run, memory that of the fullest
+    phase; plan, stages and trace are those of the steps that no phase claims, the first entry."""
     groups: tuple[dict[str, Any], ...] = ()
     """Per group of unlike devices: replicas, micro-batches, when its last pass ends (busy_s), memory."""
     lengths: dict[str, Any] = field(default_factory=dict)

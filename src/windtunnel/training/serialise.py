@@ -64,7 +64,7 @@ def result_from_dict(data: Mapping[str, Any]) -> TrainingResult:
     kept["interval"] = Interval(**{**data["interval"], "rows": tuple(data["interval"].get("rows", ()))})
     kept["memory"] = _memory_from_dict(data["memory"])
     kept["assumed"] = tuple(Assumption(**a) for a in data.get("assumed", ()))
-    for name in ("warnings", "citations", "techniques", "stages", "groups"):
+    for name in ("warnings", "citations", "techniques", "stages", "groups", "run"):
         kept[name] = tuple(data.get(name, ()))
     trace = data.get("trace")
     kept["trace"] = _trace_from_dict(trace) if trace else None

@@ -124,7 +124,7 @@ def simulate_step(
         interval=band,
         memory=report,
         sensitivities=sensitivities or {},
-        bound_by=_bound_by(shares),
+        bound_by=bound_by(shares),
         plan=_plan_dict(x),
         num_devices=devices,
         num_micro_batches=x.plan.m,
@@ -228,7 +228,8 @@ def _warnings(memory: MemoryReport) -> tuple[str, ...]:
     return tuple(out)
 
 
-def _bound_by(shares: dict[str, float]) -> str:
+def bound_by(shares: dict[str, float]) -> str:
+    """The resource that most of a step's time goes to."""
     groups = {
         "matrix throughput": ("gemm", "recompute"), "attention kernels": ("attention",),
         "memory bandwidth": ("memory bound", "scan", "optimizer"), "tensor-parallel communication": ("exposed tp",),

@@ -1,7 +1,7 @@
-"""1-bit Adam after its warm-up: the variance stands still, and momentum travels as signs with a scale a tensor.
+"""1-bit Adam: after a warm-up of plain Adam the variance stands still, and momentum travels as signs with a scale a tensor.
 
-What it costs: an exchange in two halves among all ranks, memory for what both halves lost. Steps of the warm-up are
-those of plain Adam.
+What it costs: an exchange in two halves among all ranks, memory for what both halves lost, and a warm-up that gains
+nothing.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from typing import Any
 
 from windtunnel.specs.compression import GradientCompression
 from windtunnel.specs.plan import PlanSpec
+from windtunnel.specs.run import RunPhase
 from windtunnel.techniques import REGISTRY
 from windtunnel.techniques.base import Knob, Limits, Paper, Technique
 from windtunnel.techniques.compressing import EDITS, ETHERNET, FEW_BYTES, QUALITY, applies, with_gradients
@@ -19,6 +20,12 @@ from windtunnel.techniques.limits import FREE
 def _plan(plan: PlanSpec, knobs: dict[str, Any]) -> PlanSpec:
     given = GradientCompression(bits=knobs["bits"], block=None, error_feedback=True, between=knobs["between"])
     return with_gradients(plan, given)
+
+
+def _run(phases: tuple[RunPhase, ...], knobs: dict[str, Any]) -> tuple[RunPhase, ...]:
+    if not knobs["warm_up"]:
+        return phases
+    return (*phases, RunPhase(name="warm-up", share=knobs["warm_up"], without=("one-bit-adam",)))
 
 
 TECHNIQUE = Technique(
@@ -32,14 +39,16 @@ TECHNIQUE = Technique(
         "Tang and others",
         "ICML 2021",
     ),
-    levels=("plan",),
+    levels=("plan", "run"),
     knobs={
         "bits": Knob(1, 1, 8, "of one value of the momentum"),
+        "warm_up": Knob(0.15, 0.0, 0.9, "share of the steps that are plain Adam's (paper, section 4: 15 to 20 %)"),
         "between": Knob("ranks", doc="who exchanges compressed momentum", choices=("ranks", "nodes", "levels")),
     },
     edits=EDITS,
     applies_to=applies,
     plan=_plan,
+    run=_run,
     saves="network",
     resource="scale-out",
     quality=QUALITY,
