@@ -11,7 +11,10 @@ from windtunnel.specs.base import Spec
 
 
 class RunPhase(Spec):
-    """Steps of the run that are not as the scenario writes them. Phases do not overlap; what they leave is as written."""
+    """Steps of the run that are not as the scenario writes them.
+
+    Phases do not overlap; what they leave is as written.
+    """
 
     name: str = Field(min_length=1)
     share: float | None = Field(default=None, gt=0, lt=1)

@@ -90,7 +90,8 @@ def _scenario(scenario: Scenario, phase: RunPhase, at: int) -> Scenario:
     try:
         return load_scenario(plain, [f"{path}={json.dumps(value)}" for path, value in phase.set.items()])
     except BadInput as error:
-        raise BadInput([replace(p, field=f"training.run.{at}.set.{p.field}", file=None) for p in error.problems]) from error
+        own = [replace(p, field=f"training.run.{at}.set.{p.field}", file=None) for p in error.problems]
+        raise BadInput(own) from error
 
 
 def _without(entry: str | dict[str, dict[str, Any]], ids: Sequence[str]) -> Any:
@@ -132,8 +133,8 @@ def mean_of_run(main: TrainingResult, parts: Sequence[tuple[RunPhase, TrainingRe
     costs = [r.cost_per_million_tokens for r in results]
     cost = sum(w * (c or 0.0) for w, c in zip(of_tokens, costs, strict=True))
     rates = (
-        "tokens_per_s", "tokens_per_s_per_device", "model_tflops_per_device", "hardware_tflops_per_device", "mfu", "hfu",
-        "mean_power_w", "clock",
+        "tokens_per_s", "tokens_per_s_per_device", "model_tflops_per_device", "hardware_tflops_per_device", "mfu",
+        "hfu", "mean_power_w", "clock",
     )  # fmt: skip
     a_token = ("energy_per_token_j", "model_flop_per_token", "attention_flop_per_token")
     table = [

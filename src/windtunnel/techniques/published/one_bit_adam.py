@@ -1,4 +1,4 @@
-"""1-bit Adam: after a warm-up of plain Adam the variance stands still, and momentum travels as signs with a scale a tensor.
+"""1-bit Adam: after a warm-up the variance stands still, and momentum travels as signs with a scale a tensor.
 
 What it costs: an exchange in two halves among all ranks, memory for what both halves lost, and a warm-up that gains
 nothing.
