@@ -7,7 +7,7 @@ JOBS ?= 2
 OUT ?= out
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-long lint bench goldens docs serving-papers training-papers technique-pages targets calibrate-catalog calibrate-serving calibrate-serving-power leave-out accuracy handtuned clean
+.PHONY: help setup demo test test-long lint bench goldens docs serving-papers training-papers technique-pages targets calibrate-catalog calibrate-serving calibrate-serving-power leave-out accuracy handtuned torch real clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -41,8 +41,15 @@ test: lint  ## lint, then everything but the slow tests
 targets:  ## .venv-targets: the programs that launch files are for, as far as the index has them
 	@PYTHON=$(abspath $(BIN))/python scripts/install-targets
 
-test-long: setup targets  ## slow tests, validation on the rows we ship, the papers, speed figures (not asserted)
-	$(BIN)/pytest -n $(JOBS) -m slow --benchmark-disable || [ $$? -eq 5 ]
+torch: setup  ## PyTorch into .venv, where the index has it
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check torch==2.13.0 \
+		|| echo "PyTorch cannot be installed: the tests that need it skip"
+
+real: torch  ## real small steps on this machine beside their predictions; alone on its cores
+	$(BIN)/pytest -p no:xdist -m slow tests/integration/test_real_runs.py
+
+test-long: setup targets real  ## slow tests, validation on the rows we ship, the papers, speed figures (not asserted)
+	$(BIN)/pytest -n $(JOBS) -m slow --benchmark-disable --ignore tests/integration/test_real_runs.py || [ $$? -eq 5 ]
 	$(BIN)/windtunnel validate
 	$(BIN)/windtunnel validate --family narayanan-t1 --family simumax-b200-memory --gate mape=0.06
 	$(BIN)/windtunnel validate --family vtrain-multi --family llm-foundry --gate mape=0.12
