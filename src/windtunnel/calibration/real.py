@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import multiprocessing
+import statistics
 import tempfile
 import time
 import traceback
@@ -50,7 +51,15 @@ class Run:
     """Most tensor memory alive in a step."""
     prompt_s: float = 0.0
     classes: dict[str, float] = field(default_factory=dict)
-    """Class of time → seconds of one more step of rank 0; `waiting` is what no operator accounts for."""
+    """Class of time → seconds of one more step of the busiest rank; `waiting` is what no operator accounts for."""
+
+    @property
+    def noise(self) -> float:
+        """Distance of the quartiles of what was timed over the median."""
+        if len(self.seconds) < 2:
+            return 0.0
+        low, middle, high = statistics.quantiles(self.seconds, n=4, method="inclusive")
+        return (high - low) / middle
 
 
 _LAST = "windtunnel last step"
@@ -107,7 +116,10 @@ def _work(rank: int, port: int, job: Job, out: Connection) -> None:
             values = torch.tensor([*found.seconds, found.peak_bytes], dtype=torch.float64)
             dist.all_reduce(values, dist.ReduceOp.MAX)
             *seconds, peak = (float(x) for x in values)
-            found = replace(found, seconds=tuple(seconds), peak_bytes=peak)
+            every: list[Any] = [None] * job.ranks
+            dist.all_gather_object(every, found.classes)
+            busiest = min(every, key=lambda classes: float(classes.get("waiting", 0.0)))
+            found = replace(found, seconds=tuple(seconds), peak_bytes=peak, classes=busiest)
             dist.destroy_process_group()
         if rank == 0:
             out.send(found)

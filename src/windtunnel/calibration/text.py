@@ -119,12 +119,13 @@ def measured_summary(found: Measured) -> RenderableType:
     times.add_row("step time", seconds(p.step_time_s), seconds(found.seconds), f"{100 * found.error:+.1f} %")
     memory = p.peak_memory_allocated_bytes
     times.add_row("memory allocated", gib(memory), gib(run.peak_bytes), f"{100 * found.memory_error:+.1f} %")
-    classes = table("class of time, rank 0", "predicted", "measured", "difference")
+    classes = table("class of time, busiest rank", "predicted", "measured", "difference")
     for name, (expected, measured) in sorted(found.classes().items(), key=lambda x: -abs(x[1][1] - x[1][0])):
         change = f"{'+' if measured >= expected else '−'}{seconds(abs(measured - expected))}"
         classes.add_row(name, seconds(expected), seconds(measured), change)
     spread = f"steps {seconds(min(run.seconds))} to {seconds(max(run.seconds))}, median of {len(run.seconds)}"
-    parts: list[RenderableType] = [Text(f"{p.scenario_name}: {spread}", style="bold"), *_changes(found.changes), times]
+    head = Text(f"{p.scenario_name}: {spread}", style="bold")
+    parts: list[RenderableType] = [head, *_changes(found.changes), *_noise(run.noise), times]
     parts += [Text(""), classes, Text(
         "waiting: communication, its peers, pipeline bubbles and the host; measured classes are of one more step under "
         "the profiler, which slows the host", style="dim",
@@ -145,10 +146,22 @@ def decoded_summary(found: Decoded) -> RenderableType:
         "time of the prompts", seconds(found.predicted_ttft_s), seconds(found.run.prompt_s),
         f"{100 * found.ttft_error:+.1f} %",
     )  # fmt: skip
-    return Group(Text("decoding, a plain loop of forward passes", style="bold"), *_changes(found.changes), times)
+    head = Text("decoding, a plain loop of forward passes", style="bold")
+    return Group(head, *_changes(found.changes), *_noise(found.run.noise), times)
 
 
 def _changes(changes: Sequence[str]) -> list[RenderableType]:
     from rich.text import Text
 
     return [Text(f"scaled down: {', '.join(changes)}", style="dim")] if changes else []
+
+
+def _noise(noise: float) -> list[RenderableType]:
+    from rich.text import Text
+
+    from windtunnel.calibration.profile import NOISY
+
+    if noise <= NOISY:
+        return []
+    line = f"noisy machine: quartiles of the steps lie {noise:.0%} of their median apart; measure again"
+    return [Text(line, style="yellow")]
