@@ -1,4 +1,4 @@
-"""What serving engines refuse when they start: divisions that do not come out even, limits that exclude each other."""
+"""What serving engines refuse when they start, such as divisions that do not come out even; what none can be told."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from windtunnel.errors import ProblemList
     from windtunnel.exporters.servers.deployed import Deployed, Pool
+    from windtunnel.exporters.servers.target import ServerDraft
 
 
 def heads(deployed: Deployed, pool: Pool, problems: ProblemList) -> None:
@@ -83,3 +84,16 @@ def whole_ranks(pool: Pool, problems: ProblemList) -> None:
             "dp is above 1"
         )
         problems.add(f"{pool.where}.plan.tp", plan.tp, rule)
+
+
+def unsaid(pool: Pool, draft: ServerDraft) -> None:
+    """Note choices of a plan for which no engine has an option."""
+    plan = pool.spec.plan
+    if pool.spec.limits.host_ahead:
+        draft.lacks(f"{pool.name}: limits.host_ahead: the server's own scheduler decides")
+    if plan.balance_prompts:
+        draft.lacks(f"{pool.name}: balance_prompts: each rank computes attention of its own prompts")
+    if plan.all_reduce != "auto":
+        draft.lacks(f"{pool.name}: all_reduce {plan.all_reduce}: the server chooses how ranks sum")
+    if plan.collective_library:
+        draft.lacks(f"{pool.name}: collective_library {plan.collective_library}: install it beside the server")

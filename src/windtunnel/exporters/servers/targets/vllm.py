@@ -71,14 +71,7 @@ def _axes(deployed: Deployed, pool: Pool, server: Server, draft: ServerDraft) ->
         draft.set(server, "--pipeline-parallel-size", plan.pp)
     if plan.cp > 1:
         draft.set(server, "--prefill-context-parallel-size", plan.cp)
-    if pool.spec.limits.host_ahead:
-        draft.lacks(f"{pool.name}: limits.host_ahead: the server's own scheduler decides")
-    if plan.balance_prompts:
-        draft.lacks(f"{pool.name}: balance_prompts: each rank computes attention of its own prompts")
-    if plan.all_reduce != "auto":
-        draft.lacks(f"{pool.name}: all_reduce {plan.all_reduce}: the server chooses how ranks sum")
-    if plan.collective_library:
-        draft.lacks(f"{pool.name}: collective_library {plan.collective_library}: install it beside the server")
+    checks.unsaid(pool, draft)
     if plan.dcp > 1:
         draft.set(server, "--decode-context-parallel-size", plan.dcp)
     if plan.dp > 1:
