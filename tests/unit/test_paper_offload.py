@@ -49,9 +49,8 @@ def test_zero_infinity_gains_from_sequences_and_loses_by_updates_in_turn() -> No
     assert piped > 1.1 * rates[0]
 
 
-def test_memory_of_a_small_thinker_decides_what_is_cached() -> None:
+def test_a_small_thinker_is_as_fast_as_its_drive_lets_it() -> None:
     small = experiment("smallthinker")
-    assert 0.0 < small.cached("4b") < small.cached("21b") < 1.0
     values = central(small.setting())
     rates = [small.tokens_per_s("21b", values | {"drive_gb_per_s": rate}) for rate in (1.0, 4.0, 16.0)]
     assert rates == sorted(rates)

@@ -60,7 +60,7 @@ cluster: {{device: {device}, nodes: {nodes}, devices_per_node: {per_node}}}
 serving:
   engine: vllm             # vllm sglang trtllm lmdeploy generic
   # engine_version: 0.10.0 # decides defaults, memory rule and coefficients; absent: the newest that is known
-  # precision: {{weights: fp8, kv_cache: fp8}}   # weights: bf16 fp8 int8 w4a16 w4a8 nvfp4 mxfp4 …
+  # precision: {{weights: fp8, kv_cache: fp8}}   # weights: bf16 fp8 int8 w4a16 w4a8 nvfp4 mxfp4 q4_0 …
   pools:
     - replicas: 1          # instances that do the same work
       plan: {{tp: {tp}}}        # devices of one instance: tp · pp · dp · cp (dp: attention data parallel, ep: experts)

@@ -39,6 +39,8 @@ def check(
     if serving.engine_version and not version_of(serving.engine_version):
         rule = "must begin with a release number, such as 0.10.0"
         problems.add("serving.engine_version", serving.engine_version, rule)
+    if serving.sparse_reads is not None:
+        _check_sparse(serving, model, problems)
     roles = {pool.role for pool in serving.pools}
     for role, other in (("prefill", "decode"), ("decode", "prefill")):
         if role in roles and other not in roles:
@@ -61,6 +63,20 @@ def check(
     if own.mode in ("layers", "chunks") and own.reserve_first is False:
         rule = f"must be true for mode {own.mode}: the decode instance needs blocks while the prompt is computed"
         problems.add("serving.transfer.reserve_first", False, rule)
+
+
+def _check_sparse(serving: ServingSpec, model: ModelSpec, problems: ProblemList) -> None:
+    """Rows that activations leave out."""
+    given = serving.sparse_reads
+    assert given is not None
+    if given.neurons < 1.0 and "relu" not in model.hidden_act:
+        rule = f"must be 1: {model.name} has {model.hidden_act}, which leaves no neuron at zero"
+        problems.add("serving.sparse_reads.neurons", given.neurons, rule)
+    for i, pool in enumerate(serving.pools or (None,)):
+        most = pool.limits.max_num_seqs if pool else None
+        if given.head < 1.0 and most != 1:
+            rule = "must be 1 beside serving.sparse_reads.head below 1: rows of the head are chosen for one sequence"
+            problems.add(f"serving.pools[{i}].limits.max_num_seqs", UNSET if most is None else most, rule)
 
 
 def _check_mesh(serving: ServingSpec, problems: ProblemList) -> None:

@@ -20,8 +20,9 @@ from windtunnel.network.groups import placement
 from windtunnel.network.model import NetworkModel
 from windtunnel.pricing.segments import simulate_segments
 from windtunnel.program.segment import COMM, COMPUTE, Launch, Segment
+from windtunnel.serving import sparse
 from windtunnel.serving.attention import cached_bytes
-from windtunnel.serving.shape import Format, Shape
+from windtunnel.serving.shape import SIXTEEN, Shape
 from windtunnel.serving.weights import local_blocks, stage_bytes
 from windtunnel.specs.cluster import ClusterSpec
 from windtunnel.specs.model import ModelSpec
@@ -46,7 +47,6 @@ EAGER = {"latent_norm_rope": 5, "routing": 3, "scan": 8}
 """Kernels more than one that an operator of the graph is where nothing is captured: two norms, rotation, copies and the
 cache's write of a latent; scores, choice, sort and counts of a router; norms, gates, decays, triangular inverses,
 states and outputs of a chunked delta rule (SGLang models/deepseek_v2.py, layers/moe/topk.py, layers/attention/fla)."""
-_SIXTEEN = Format("bf16", "bf16", "bf16", 2.0, False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,13 +221,14 @@ class Layers:
         out: list[Row] = []
         c, device = self.c, self.device
         if op.kind == Kind.GEMM:
-            fmt = self.shape.linear if op.number_class == "linear" else _SIXTEEN
+            fmt = self.shape.linear if op.number_class == "linear" else SIXTEEN
             m = op.m * rows
-            moved = op.n * op.k * fmt.bytes_per_weight + 2.0 * m * (op.k + op.n)
+            read, used = sparse.shares(self.shape, self.model, op, rows)
+            moved = read * (op.n * op.k * fmt.bytes_per_weight) + 2.0 * m * (op.k + op.n)
             cast = 3.0 * m * op.k if fmt.casts else none
             rate = device.peak(fmt.compute) * self._fraction(c.matrix_fraction, fmt.compute)
             memory_s = moved / (c.weight_bytes_fraction * device.memory_bytes_per_s)
-            seconds = both_roofs_s(2.0 * m * op.n * op.k / rate, memory_s, c.roofline_power)
+            seconds = both_roofs_s(used * (2.0 * m * op.n * op.k) / rate, memory_s, c.roofline_power)
             seconds = seconds + cast / (c.memory_fraction * device.memory_bytes_per_s)
             out.append((op.name, "gemm", COMPUTE, seconds, moved + cast, memory_s))
         elif op.kind == Kind.GROUPED_GEMM:
@@ -258,11 +259,12 @@ class Layers:
         fmt = shape.expert
         over, touched = self._load(n)
         rows = op.m * n / shape.dp * over
-        moved = touched * op.n * op.k * fmt.bytes_per_weight + 2.0 * rows * (op.k + op.n)
+        part, used = sparse.shares(shape, self.model, op, rows / np.maximum(touched, 1e-300))
+        moved = part * (touched * op.n * op.k * fmt.bytes_per_weight) + 2.0 * rows * (op.k + op.n)
         dense = device.peak(fmt.compute) * self._fraction(c.matrix_fraction, fmt.compute)
         rate = dense * self.fill(op, n)
         read = c.expert_bytes_fraction.get(fmt.stored, 0.6) * device.memory_bytes_per_s
-        seconds = both_roofs_s(2.0 * rows * op.n * op.k / rate, moved / read, c.roofline_power)
+        seconds = both_roofs_s(used * (2.0 * rows * op.n * op.k) / rate, moved / read, c.roofline_power)
         return op.name, "gemm", COMPUTE, seconds, moved, moved / read
 
     def _read(self, op: Operator, n: Floats) -> Floats:
@@ -410,16 +412,16 @@ class Layers:
     # -- ends and sums -------------------------------------------------------------------------------------------------
     def _head(self) -> tuple[float, float]:
         model, shape, device, c = self.model, self.shape, self.device, self.c
-        weights = float(model.vocab_size) * model.hidden_size / shape.tp
-        once = 2.0 * weights / (c.weight_bytes_fraction * device.memory_bytes_per_s)
-        row = 2.0 * weights / (device.peak("bf16") * self._fraction(c.matrix_fraction, "bf16"))
+        fmt, weights = shape.ends, sparse.head_weights(model, shape)
+        once = fmt.bytes_per_weight * weights / (c.weight_bytes_fraction * device.memory_bytes_per_s)
+        row = 2.0 * weights / (device.peak(fmt.compute) * self._fraction(c.matrix_fraction, fmt.compute))
         if shape.tp > 1:
             logits = 2.0 * model.vocab_size * (shape.tp - 1) / shape.tp
             row += logits / (c.all_reduce_fraction * self.cluster.scale_up.bytes_per_s)
         return once, row / shape.dp
 
     def weight_bytes(self) -> float:
-        """Bytes of weights on one device of the fullest stage; ends stay in 16 bits."""
+        """Bytes of weights on one device of the fullest stage."""
         return max(stage_bytes(self.model, self.shape, self.local))
 
     def _flop(self) -> float:

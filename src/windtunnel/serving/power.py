@@ -19,6 +19,7 @@ from windtunnel.cost.provenance import weakest
 from windtunnel.cost.serving_power import PowerCoefficients, Use, limit_w, power_coefficients, watts
 from windtunnel.graph import Kind
 from windtunnel.program.segment import COMPUTE
+from windtunnel.serving import sparse
 from windtunnel.serving.iteration import IterationModel
 from windtunnel.serving.layers import Layers
 from windtunnel.serving.shape import Shape
@@ -82,11 +83,12 @@ def work_table(
                 grouped = op.kind == Kind.GROUPED_GEMM
                 fmt = shape.expert if grouped else shape.linear
                 compute = fmt.compute if grouped or op.number_class == "linear" else "bf16"
-                matrix += depth * 2.0 * op.m * n / shape.dp * op.n * op.k / device.peak(compute)
-    head = float(model.vocab_size) * model.hidden_size / shape.tp
+                used = sparse.shares(shape, model, op, n)[1]
+                matrix += used * (depth * 2.0 * op.m * n / shape.dp * op.n * op.k / device.peak(compute))
+    head = sparse.head_weights(model, shape)
     seconds += iteration.linear.head_s
-    moved += 2.0 * head
-    row = 2.0 * head / shape.dp / device.peak("bf16")
+    moved += shape.ends.bytes_per_weight * head
+    row = 2.0 * head / shape.dp / device.peak(shape.ends.compute)
     return WorkTable(n, seconds, matrix, moved, row)
 
 

@@ -14,6 +14,7 @@ from windtunnel.specs.device import DeviceSpec
 from windtunnel.specs.experts import ExpertLoadSpec, ExpertStorageSpec
 from windtunnel.specs.model import ModelSpec
 from windtunnel.specs.serving import ServingPlan, ServingPrecision
+from windtunnel.specs.sparse_reads import SparseReadsSpec
 
 CACHE_BYTES = {"bf16": 2.0, "fp16": 2.0, "fp8": 1.0, "int8": 1.0}
 
@@ -47,8 +48,11 @@ _FORMATS = {
     "w4a8": Format("w4a8", "fp8", "int4", 0.5 + 2.0 / 128, True),
     "nvfp4": Format("nvfp4", "fp4", "fp4", 0.5 + 1.0 / 16, True),
     "mxfp4": Format("mxfp4", "fp4", "fp4", 0.5 + 1.0 / 32, True),
+    "q4_0": Format("q4_0", "bf16", "int4", 0.5 + 2.0 / 32, False),
 }
-"""Scales: one fp32 a 128 × 128 block, one 16-bit a group of 128, one 8-bit a group of 16 (nvfp4) or 32 (mxfp4)."""
+"""Scales: one fp32 a 128 × 128 block, one 16-bit a group of 128 or of 32 (q4_0, the GGUF file's), one 8-bit a group of
+16 (nvfp4) or 32 (mxfp4)."""
+SIXTEEN = _FORMATS["bf16"]
 
 
 def format_of(weights: str, device: DeviceSpec) -> Format:
@@ -98,6 +102,10 @@ class Shape:
     """How unevenly experts are drawn; absent: alike, but for `expert_skew`."""
     storage: ExpertStorageSpec | None = None
     """Where experts are read from that are not in memory."""
+    ends: Format = SIXTEEN
+    """Embedding and head."""
+    sparse: SparseReadsSpec | None = None
+    """What is skipped of feed-forward networks and the head; absent: nothing."""
 
     @property
     def ranks(self) -> int:
@@ -108,7 +116,7 @@ class Shape:
 def shape_of(
     model: ModelSpec, cluster: ClusterSpec, plan: ServingPlan, precision: ServingPrecision, where: str,
     problems: ProblemList, load: ExpertLoadSpec | None = None,
-    storage: ExpertStorageSpec | None = None,
+    storage: ExpertStorageSpec | None = None, sparse: SparseReadsSpec | None = None,
 ) -> Shape:  # fmt: skip
     """Check a pool's plan against the model; problems are added under `where`."""
     device = cluster.device
@@ -149,6 +157,7 @@ def shape_of(
         library=plan.collective_library,
         experts=_expert_load(load, cluster, ranks if ranks == plan.ep else 0) if model.num_experts else None,
         storage=storage if model.num_experts else None,
+        ends=SIXTEEN if precision.ends is None else format_of(precision.ends, device), sparse=sparse,
     )  # fmt: skip
 
 

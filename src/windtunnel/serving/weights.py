@@ -10,7 +10,7 @@ from functools import lru_cache
 from windtunnel import graph
 from windtunnel.graph import Batch, Kind, Operator
 from windtunnel.parallel.tensor import split_operator
-from windtunnel.serving import indexer
+from windtunnel.serving import indexer, sparse
 from windtunnel.serving.shape import Shape
 from windtunnel.specs.model import ModelSpec
 
@@ -60,11 +60,12 @@ def layers_of_stages(model: ModelSpec, pp: int) -> tuple[str, ...]:
 def stage_bytes(model: ModelSpec, shape: Shape, blocks: Mapping[str, Sequence[Operator]]) -> tuple[float, ...]:
     """Bytes on one device of each stage: its layers, the embedding on the first, the head on the last."""
     layer = {kind: block_bytes(operators, shape) for kind, operators in blocks.items()}
-    end = float(model.vocab_size) * model.hidden_size / shape.tp * 2.0
+    end = float(model.vocab_size) * model.hidden_size / shape.tp * shape.ends.bytes_per_weight
     out = []
     for i, kinds in enumerate(layers_of_stages(model, shape.pp)):
         total = sum(layer[kind] * count for kind, count in Counter(kinds).items())
         first, last = i == 0, i == shape.pp - 1
+        total += sparse.predictor_weights(model, shape) * shape.ends.bytes_per_weight if last else 0.0
         ends = 1 if first and last and model.tie_word_embeddings else int(first) + int(last)
         out.append(total + ends * end)
     return tuple(out)

@@ -14,21 +14,24 @@ from windtunnel.specs.experts import ExpertLoadSpec, ExpertStorageSpec
 from windtunnel.specs.kv_tiers import KvTier, SimilarSpec
 from windtunnel.specs.mesh import MeshSpec
 from windtunnel.specs.sm_split import SmSplitSpec
+from windtunnel.specs.sparse_reads import SparseReadsSpec
 from windtunnel.specs.speculation import SpeculationSpec
 from windtunnel.specs.traffic import TrafficSpec
 from windtunnel.specs.transfer import TransferSpec
 
 Engine = Literal["vllm", "sglang", "trtllm", "lmdeploy", "generic"]
-WeightFormat = Literal["bf16", "fp16", "fp8", "fp8_block", "int8", "w4a16", "w4a8", "nvfp4", "mxfp4"]
+WeightFormat = Literal["bf16", "fp16", "fp8", "fp8_block", "int8", "w4a16", "w4a8", "nvfp4", "mxfp4", "q4_0"]
 CacheFormat = Literal["bf16", "fp16", "fp8", "int8"]
 
 
 class ServingPrecision(Spec):
-    """Formats by tensor class. `weights` covers linear layers; embedding and head stay in 16 bits."""
+    """Formats by tensor class. `weights` covers linear layers."""
 
     weights: WeightFormat = "bf16"
     experts: WeightFormat | None = None
     """Routed experts; absent: as `weights`."""
+    ends: WeightFormat | None = None
+    """Embedding and head; absent: 16 bits."""
     kv_cache: CacheFormat = "bf16"
 
 
@@ -196,6 +199,8 @@ class ServingSpec(Spec):
     """A distribution of loads and a placement in place of `expert_skew`."""
     expert_storage: ExpertStorageSpec | None = None
     """Experts on drives: read after routing, before their products; absent: all are in memory."""
+    sparse_reads: SparseReadsSpec | None = None
+    """Weights that are skipped where activations are zero; absent: all are read."""
 
     @property
     def streams(self) -> bool:

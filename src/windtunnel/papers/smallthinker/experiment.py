@@ -20,33 +20,23 @@ def fixed(name: str) -> Any:
     return setting()["fixed"][name]["value"]
 
 
-def cached(size: str) -> float:
-    """Share of the experts that the memory limit leaves room for beside everything else and a small cache."""
-    hidden, layers, heads, kv, experts, _, width = fixed("models")[size]
-    four = fixed("bytes_per_weight")
-    routed = layers * experts * 3 * hidden * width * four
-    attention = layers * 2 * hidden * 128 * (heads + kv) * four
-    ends = 2.0 * fixed("vocab_size") * hidden
-    tokens = fixed("input_tokens") + fixed("output_tokens")
-    cache = 4.0 * layers * kv * 128 * tokens
-    return float(min(max((fixed("limit_gb")[size] * 1e9 - attention - ends - cache) / routed, 0.0), 1.0))
-
-
 def tokens_per_s(size: str, values: Values, router: str = "before_attention") -> float:
     """Rate of one answer."""
     hidden, layers, heads, kv, experts, topk, width = fixed("models")[size]
-    share = cached(size)
+    share = fixed("cached")[size]
     result = served(
         {
             "model": {
                 "name": f"SmallThinker {size}", "family": "moe", "hidden_size": hidden, "num_hidden_layers": layers,
                 "vocab_size": fixed("vocab_size"), "num_attention_heads": heads, "num_key_value_heads": kv,
                 "head_dim": 128, "intermediate_size": width, "num_experts": experts, "num_experts_per_tok": topk,
-                "moe_intermediate_size": width, "max_position_embeddings": 32768, "tie_word_embeddings": True,
+                "moe_intermediate_size": width, "max_position_embeddings": 32768,
+                "tie_word_embeddings": not fixed("own_head")[size], "hidden_act": "relu",
             },
             "cluster": {"device": setting()["device"], "nodes": 1, "devices_per_node": 1},
             "serving": {
-                "engine": "generic", "precision": {"weights": "w4a16"},
+                "engine": "generic", "precision": {"weights": "q4_0", "ends": "q4_0"},
+                "sparse_reads": {"neurons": values["neurons"], **fixed("head")[size]},
                 "expert_storage": {
                     "cached": share, "hits": share + (1.0 - share) * values["locality"],
                     "bytes_per_s": values["drive_gb_per_s"] * 1e9,
@@ -69,6 +59,7 @@ def measures() -> dict[str, Measure]:
         "speed/4b": lambda values: tokens_per_s("4b", values),
         "speed/21b": lambda values: tokens_per_s("21b", values),
         "card/4b": lambda values: tokens_per_s("4b", values),
+        "card/21b": lambda values: tokens_per_s("21b", values),
         "router": lambda values: tokens_per_s("21b", values) / tokens_per_s("21b", values, "after_attention"),
     }
 

@@ -73,7 +73,7 @@ def resolve(
     engine = ENGINES.get(serving.engine, "serving.engine")
     version = version_of(serving.engine_version)
     shape = shape_of(model, cluster, pool.plan, serving.precision, f"{where}.plan", problems, serving.expert_load,
-                     serving.expert_storage)  # fmt: skip
+                     serving.expert_storage, serving.sparse_reads)  # fmt: skip
     drafting = drafting_of(serving.speculation, model, cluster, shape, problems)
     told = pool.limits
     own = engine.defaults(version, model, cluster.device, shape, told)

@@ -75,7 +75,7 @@ TECHNIQUE = Technique(
     resource="storage",
     quality="the router reads what attention has not seen yet: another model, trained so",
     experiment="smallthinker",
-    missing="sparse products inside experts and a sparse head; which experts stay in memory is a share, not a policy",
+    missing="which experts stay in memory is a share, not a policy",
     limits=Limits(
         scenario={
             "model": "Qwen/Qwen3-30B-A3B",
