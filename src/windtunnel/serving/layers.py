@@ -223,12 +223,12 @@ class Layers:
         if op.kind == Kind.GEMM:
             fmt = self.shape.linear if op.number_class == "linear" else SIXTEEN
             m = op.m * rows
-            read, used = sparse.shares(self.shape, self.model, op, rows)
-            moved = read * (op.n * op.k * fmt.bytes_per_weight) + 2.0 * m * (op.k + op.n)
+            part = sparse.share(self.shape, self.model, op, rows)
+            moved = part * (op.n * op.k * fmt.bytes_per_weight) + 2.0 * m * (op.k + op.n)
             cast = 3.0 * m * op.k if fmt.casts else none
             rate = device.peak(fmt.compute) * self._fraction(c.matrix_fraction, fmt.compute)
             memory_s = moved / (c.weight_bytes_fraction * device.memory_bytes_per_s)
-            seconds = both_roofs_s(used * (2.0 * m * op.n * op.k) / rate, memory_s, c.roofline_power)
+            seconds = both_roofs_s(part * (2.0 * m * op.n * op.k) / rate, memory_s, c.roofline_power)
             seconds = seconds + cast / (c.memory_fraction * device.memory_bytes_per_s)
             out.append((op.name, "gemm", COMPUTE, seconds, moved + cast, memory_s))
         elif op.kind == Kind.GROUPED_GEMM:
@@ -259,12 +259,12 @@ class Layers:
         fmt = shape.expert
         over, touched = self._load(n)
         rows = op.m * n / shape.dp * over
-        part, used = sparse.shares(shape, self.model, op, rows / np.maximum(touched, 1e-300))
+        part = sparse.share(shape, self.model, op, rows / np.maximum(touched, 1e-300))
         moved = part * (touched * op.n * op.k * fmt.bytes_per_weight) + 2.0 * rows * (op.k + op.n)
         dense = device.peak(fmt.compute) * self._fraction(c.matrix_fraction, fmt.compute)
         rate = dense * self.fill(op, n)
         read = c.expert_bytes_fraction.get(fmt.stored, 0.6) * device.memory_bytes_per_s
-        seconds = both_roofs_s(used * (2.0 * rows * op.n * op.k) / rate, moved / read, c.roofline_power)
+        seconds = both_roofs_s(part * (2.0 * rows * op.n * op.k) / rate, moved / read, c.roofline_power)
         return op.name, "gemm", COMPUTE, seconds, moved, moved / read
 
     def _read(self, op: Operator, n: Floats) -> Floats:

@@ -83,8 +83,9 @@ def work_table(
                 grouped = op.kind == Kind.GROUPED_GEMM
                 fmt = shape.expert if grouped else shape.linear
                 compute = fmt.compute if grouped or op.number_class == "linear" else "bf16"
-                used = sparse.shares(shape, model, op, n)[1]
-                matrix += used * (depth * 2.0 * op.m * n / shape.dp * op.n * op.k / device.peak(compute))
+                rows = op.m * n / shape.dp / (op.groups if grouped else 1.0)
+                flop = depth * 2.0 * op.m * n / shape.dp * op.n * op.k
+                matrix += sparse.share(shape, model, op, rows) * flop / device.peak(compute)
     head = sparse.head_weights(model, shape)
     seconds += iteration.linear.head_s
     moved += shape.ends.bytes_per_weight * head

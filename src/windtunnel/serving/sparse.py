@@ -13,22 +13,22 @@ Floats = npt.NDArray[np.float64]
 _UP, _DOWN = ("fc1", "expert_fc1", "shared_fc1"), ("fc2", "expert_fc2", "shared_fc2")
 
 
-def shares(shape: Shape, model: ModelSpec, op: Operator, rows: Floats) -> tuple[Floats | float, Floats | float]:
-    """Shares of a product's weights that are read and of its FLOP, where `rows` tokens meet the same weights.
+def share(shape: Shape, model: ModelSpec, op: Operator, rows: Floats) -> Floats | float:
+    """Share of a product's weights that are read and multiplied where `rows` tokens meet the same weights.
 
     The gate is computed whole and says which neurons are above zero; up and down products take these alone. Tokens
-    choose them independently, so that several read what at least one needs: `1 − (1 − a)^rows`.
+    choose them independently, and a row that one of them needs is taken for all: `1 − (1 − a)^rows`.
 
-    Source: Song et al. 2025, arXiv 2507.20984, section on sparse inference. Valid for: ReLU and its gated form; without
-    a gate the first product is whole.
+    Source: Song et al. 2025, arXiv 2507.20984, sparse inference. Valid for: ReLU and its gated form; without a gate the
+    first product is whole.
     """
     sparse = shape.sparse
     if sparse is None or sparse.neurons == 1.0 or op.name not in _UP + _DOWN:
-        return 1.0, 1.0
-    any_of, one = 1.0 - (1.0 - sparse.neurons) ** np.maximum(rows, 1.0), sparse.neurons
+        return 1.0
+    needed = 1.0 - (1.0 - sparse.neurons) ** np.maximum(rows, 1.0)
     if op.name in _DOWN:
-        return any_of, one
-    return (0.5 + 0.5 * any_of, 0.5 + 0.5 * one) if model.gated_mlp else (1.0, 1.0)
+        return needed
+    return 0.5 + 0.5 * needed if model.gated_mlp else 1.0
 
 
 def predictor_weights(model: ModelSpec, shape: Shape) -> float:

@@ -20,10 +20,12 @@ def fixed(name: str) -> Any:
     return setting()["fixed"][name]["value"]
 
 
-def tokens_per_s(size: str, values: Values, router: str = "before_attention") -> float:
-    """Rate of one answer."""
+def tokens_per_s(
+    size: str, values: Values, router: str = "before_attention", cached: float | None = None
+) -> float:  # fmt: skip
+    """Rate of one answer; `cached`: share of the experts in memory, absent: what the limit leaves."""
     hidden, layers, heads, kv, experts, topk, width = fixed("models")[size]
-    share = fixed("cached")[size]
+    share = fixed("cached")[size] if cached is None else cached
     result = served(
         {
             "model": {
@@ -60,6 +62,8 @@ def measures() -> dict[str, Measure]:
         "speed/21b": lambda values: tokens_per_s("21b", values),
         "card/4b": lambda values: tokens_per_s("4b", values),
         "card/21b": lambda values: tokens_per_s("21b", values),
+        "memory/4b": lambda values: tokens_per_s("4b", values, cached=1.0),
+        "memory/21b": lambda values: tokens_per_s("21b", values, cached=1.0),
         "router": lambda values: tokens_per_s("21b", values) / tokens_per_s("21b", values, "after_attention"),
     }
 
