@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import statistics
 import time
 import warnings
@@ -42,6 +43,7 @@ def quieten() -> None:
     """Leave out PyTorch's own notices: they are about this code, not about the machine."""
     warnings.filterwarnings("ignore", category=FutureWarning, module="torch")
     warnings.filterwarnings("ignore", category=UserWarning, module="torch")
+    os.environ.setdefault("KINETO_LOG_LEVEL", "99")
 
 
 def synchronise(device: torch.device) -> None:

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import multiprocessing
 import statistics
-import tempfile
 import time
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from multiprocessing.connection import Connection
-from pathlib import Path
 from typing import Any, Literal
 
 from windtunnel.errors import WindtunnelError
@@ -60,9 +57,6 @@ class Run:
             return 0.0
         low, middle, high = statistics.quantiles(self.seconds, n=4, method="inclusive")
         return (high - low) / middle
-
-
-_LAST = "windtunnel last step"
 
 
 def run(job: Job) -> Run:
@@ -132,8 +126,8 @@ def _work(rank: int, port: int, job: Job, out: Connection) -> None:
 def _trained(job: Job, device: Any, rank: int) -> Run:
     import torch
     import torch.distributed as dist
-    from torch.profiler import ProfilerActivity, profile
 
+    from windtunnel.calibration.allocated import peak_on_cpu
     from windtunnel.calibration.bench import synchronise
 
     if device.type == "cuda":
@@ -142,15 +136,8 @@ def _trained(job: Job, device: Any, rank: int) -> Run:
         torch.cuda.reset_peak_memory_stats(device)
         step()
         peak = float(torch.cuda.max_memory_allocated(device))
-    else:  # from the first tensor on: what is alive before a profile begins is not in it
-        with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as found:
-            step = _step(job, device, rank)
-            for _ in range(2):  # DDP builds its buckets anew after the first
-                step()
-            with torch.profiler.record_function(_LAST):
-                step()
-        peak = _most_allocated(found)
-        del found
+    else:
+        step, peak = peak_on_cpu(lambda: _step(job, device, rank))
     step()
     seconds = []
     for _ in range(job.steps):
@@ -162,17 +149,6 @@ def _trained(job: Job, device: Any, rank: int) -> Run:
         synchronise(device)
         seconds.append(time.perf_counter() - begun)
     return Run(tuple(seconds), peak, classes=_classes(step, device))
-
-
-def _most_allocated(found: Any) -> float:
-    """Highest `Total Allocated` of the memory events from the last step on."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "trace.json"
-        found.export_chrome_trace(str(path))
-        events = json.loads(path.read_text("utf-8"))["traceEvents"]
-    begun = min((float(e["ts"]) for e in events if e.get("name") == _LAST), default=0.0)
-    memory = [e for e in events if e.get("name") == "[memory]" and float(e["ts"]) >= begun]
-    return max((float(e["args"]["Total Allocated"]) for e in memory), default=0.0)
 
 
 _OPERATORS: tuple[tuple[str, tuple[str, ...]], ...] = (
