@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-torch = pytest.importorskip("torch", reason="counts PyTorch's allocations")
+pytest.importorskip("torch", reason="counts PyTorch's allocations")
 
 from windtunnel.calibration.allocated import peak_on_cpu
 
@@ -16,6 +16,8 @@ MIB = 2**20
 
 def _handed_over(held: list[object]) -> None:
     """The last reference to a tensor goes in another thread, as gloo's do."""
+    import torch
+
     held.append(torch.empty(8 * MIB, dtype=torch.uint8))
     other = threading.Thread(target=held.clear)
     other.start()
@@ -23,6 +25,8 @@ def _handed_over(held: list[object]) -> None:
 
 
 def _build() -> Callable[[], None]:
+    import torch
+
     kept = torch.empty(4 * MIB, dtype=torch.uint8)
 
     def step() -> None:
