@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from windtunnel import api
+from windtunnel.cost.memory_bound import DEPENDENT_LOAD_S
 from windtunnel.errors import BadInput
 from windtunnel.techniques.limits import merged
 
@@ -59,6 +60,27 @@ def test_dense_dispatch_meets_every_place_of_every_expert() -> None:
     tokens, routed, hidden, mixtures, micro_batches = 4096, 4096 * 6, 2048, 26, 2
     assert flop[1] - flop[0] == pytest.approx(5 * 2 * tokens * routed * hidden * mixtures * micro_batches, rel=1e-6)
     assert permuted.mfu > dense.mfu
+
+
+def test_a_gate_of_masks_grows_with_the_square_of_tokens() -> None:
+    """Each token meets as many places as there are routed rows; positions are added up token by token."""
+
+    def gate_s(seq_len: int) -> float:
+        short = {"training": {"seq_len": seq_len, "moe_dispatcher": "einsum"}}
+        plain, masks = (run(short, {"training": {"moe_gate": kind}}) for kind in ("fused", "masks"))
+        assert masks.hfu * masks.step_time_s == pytest.approx(plain.hfu * plain.step_time_s)
+        return float(masks.breakdown["memory bound"] - plain.breakdown["memory bound"])
+
+    mixtures, micro_batches = 26, 2
+    loads = mixtures * micro_batches * DEPENDENT_LOAD_S
+    times = [gate_s(n) - n * loads for n in (2048, 4096, 8192)]
+    assert 1.0 < times[1] / times[0] < times[2] / times[1] < 4.0
+    assert gate_s(4096) > 4096 * loads + (18 + 10) * 4096 * 4096 * 6 * mixtures * micro_batches / 3.35e12
+
+
+def test_masks_of_a_model_without_experts_are_named_as_idle() -> None:
+    result = run({"model": "meta-llama/Llama-3.1-8B", "training": {"moe_gate": "masks"}, "plan": {"ep": 1}})
+    assert any("moe_gate" in w and "no experts" in w for w in result.warnings)
 
 
 def test_one_way_to_say_how_uneven_experts_are() -> None:

@@ -27,6 +27,11 @@ def pointwise_time_s(
     return moved_bytes / (rate * coefficients.softmax_fraction if row_reduction else rate)
 
 
+DEPENDENT_LOAD_S = 1.3e-7
+"""A load from the L2 cache that the next one waits for: 193 cycles on V100 (Jia et al. 2018, arXiv 1804.06826), 200 on
+A100 (Abdelkhalik et al. 2022, arXiv 2208.11174), at 1.4 to 1.5 GHz."""
+
+
 def scan_time_s(
     device: DeviceSpec, coefficients: Coefficients, flop: Floats, moved_bytes: Floats, *, number_format: str = "bf16"
 ) -> Floats:

@@ -78,6 +78,8 @@ class Operator:
     fp32_backward_bytes: float = 0.0
     element_bytes: float = 2.0
     """Of one element that it reads or writes: what products write, what collectives of its tensors carry."""
+    dependent_loads: float = 0.0
+    """Element-wise work: loads of one thread that wait for one another forward (a sum down a column)."""
     row_reduction: bool = False
     """Element-wise work with reductions along rows that do not stream (softmax)."""
     forward_flop: float = 0.0

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from windtunnel.graph import Kind, Operator
+from windtunnel.parallel.expert_masks import masked_gate
 from windtunnel.parallel.resolve import ResolvedPlan
 
 FUSED_ACTIVATION = 0.4
@@ -31,6 +32,7 @@ def expert_parallel(
     hidden: float,
     imbalance: float,
     fused_experts: bool = False,
+    masks: bool = False,
 ) -> list[Operator]:
     """Insert the all-to-alls around the experts; the busiest rank's rows grow by the imbalance."""
     if not any(op.kind == Kind.GROUPED_GEMM for op in operators):
@@ -43,6 +45,8 @@ def expert_parallel(
                 op, forward_bytes=op.forward_bytes * FUSED_PASSES, backward_bytes=op.backward_bytes * FUSED_PASSES,
                 forward_kernels=1, backward_kernels=1,
             )  # fmt: skip
+        if masks and op.name == "routing":
+            op = masked_gate(op_tokens(operators), hidden, _places(operators, plan), _experts(operators) * plan.ep)
         if op.kind == Kind.GROUPED_GEMM:
             op = replace(op, m=op.m * imbalance)
         elif op.name == "expert_act":
@@ -81,10 +85,8 @@ def _masked(step: str, operators: list[Operator], plan: ResolvedPlan, hidden: fl
     """
     if plan.dispatcher != "einsum":
         return []
-    tokens = op_tokens(operators)
+    tokens, places = op_tokens(operators), _places(operators, plan)
     grouped = next(op for op in operators if op.kind == Kind.GROUPED_GEMM)
-    share = plan.etp / plan.tp if plan.expert_tokens == "split" else 1.0
-    places = grouped.m / plan.etp * plan.tp * share
     m, k = (places, tokens) if step == "dispatch" else (tokens, places)
     return [
         Operator(
@@ -92,6 +94,18 @@ def _masked(step: str, operators: list[Operator], plan: ResolvedPlan, hidden: fl
             trainable=step == "combine",
         )
     ]  # fmt: skip
+
+
+def _places(operators: list[Operator], plan: ResolvedPlan) -> float:
+    """Places of all experts that one rank's tokens go to: as many as its routed rows."""
+    grouped = next(op for op in operators if op.kind == Kind.GROUPED_GEMM)
+    share = plan.etp / plan.tp if plan.expert_tokens == "split" else 1.0
+    return grouped.m / plan.etp * plan.tp * share
+
+
+def _experts(operators: list[Operator]) -> float:
+    """Experts of one rank."""
+    return next(op.groups for op in operators if op.kind == Kind.GROUPED_GEMM)
 
 
 def op_tokens(operators: list[Operator]) -> float:

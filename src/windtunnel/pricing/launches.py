@@ -11,7 +11,7 @@ import numpy.typing as npt
 from windtunnel.cost.attention import attention_time_s
 from windtunnel.cost.coefficients import Coefficients
 from windtunnel.cost.gemm import gemm_time_s
-from windtunnel.cost.memory_bound import pointwise_time_s, scan_time_s
+from windtunnel.cost.memory_bound import DEPENDENT_LOAD_S, pointwise_time_s, scan_time_s
 from windtunnel.graph import Kind, Operator
 from windtunnel.network.groups import GroupPlacement
 from windtunnel.network.model import NetworkModel
@@ -337,6 +337,8 @@ class Lowering:
             launch.flop += flop * share
         else:
             seconds = pointwise_time_s(p.device, p.coefficients, _one(moved), row_reduction=op.row_reduction)
+            if op.dependent_loads and not backward:
+                seconds = seconds + op.dependent_loads * DEPENDENT_LOAD_S
         launch.alone_s += float(seconds) * share
         launch.hbm_bytes += moved * share
 

@@ -81,6 +81,9 @@ class TrainingSpec(Spec):
     cuda_graphs: Literal["none", "attention", "moe", "layer", "full"] | None = None
     moe_dispatcher: Literal["alltoall", "allgather", "deepep", "hybridep", "einsum"] | None = None
     """`einsum`: tokens are put in the order of experts by dense products with one-hot masks, then as `alltoall`."""
+    moe_gate: Literal["fused", "masks"] = "fused"
+    """`masks`: the router's choices become one-hot masks over tokens, experts and places, operator by operator
+    (DeepSpeed)."""
     fused_permute: bool | None = None
     fused_experts: bool | None = None
     """Experts as one grouped kernel a product with activation and casts in its epilogue; absent means one product an

@@ -41,7 +41,8 @@ def _training(scenario: Scenario, x: Prepared) -> Iterator[tuple[str, str]]:
         "compile": None if x.behaviour.style in applies else f"kernels of {training.framework} stay as they are",
         "float8_all_gather": None if fp8 and plan.zero == 3 else "it needs an fp8 precision and zero 3",
         "gradient_accumulation_sync": None if plan.zero == 3 else "it is a switch of FSDP (zero 3)",
-        "moe_dispatcher": dense, "fused_permute": dense, "fused_experts": dense, "expert_load": dense,
+        "moe_dispatcher": dense, "moe_gate": dense, "fused_permute": dense, "fused_experts": dense,
+        "expert_load": dense,
     })  # fmt: skip
     if training.optimizer == "muon":
         yield "training.optimizer muon", "is counted like momentum: its Newton-Schulz products are not in the step"

@@ -139,7 +139,7 @@ def local_block(
         operators = one_exchange(operators)
     operators = expert_parallel(
         operators, plan, hidden=float(model.hidden_size), imbalance=expert_imbalance(training, plan, model),
-        fused_experts=bool(training.fused_experts),
+        fused_experts=bool(training.fused_experts), masks=training.moe_gate == "masks",
     )  # fmt: skip
     operators = context_parallel(operators, plan, eager_merge=eager_merge)
     frozen = training.phase == "lora"

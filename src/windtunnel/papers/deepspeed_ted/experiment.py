@@ -47,7 +47,7 @@ def scenario(values: Values, shape: Values, tp: int, mbs: int, batch: int, techn
         },
         "training": {
             "seq_len": fixed("seq_len"), "global_batch": batch, "precision": "fp16", "framework": "megatron_deepspeed",
-            "moe_dispatcher": "einsum",
+            "moe_dispatcher": "einsum", "moe_gate": "masks",
         },
         "plan": {
             "tp": tp, "ep": fixed("experts"), "sp": False, "mbs": mbs, "zero": 1, "recompute": {"policy": "full"},

@@ -38,6 +38,7 @@ def step_s(values: Values, gpus: int, dispatcher: str) -> float:
         "training": {
             "seq_len": 1024, "global_batch": gpus * values["sequences"], "precision": "fp16",
             "framework": "megatron_deepspeed", "moe_dispatcher": dispatcher,
+            "moe_gate": "masks" if dispatcher == "einsum" else "fused",
         },
         "plan": {"ep": gpus, "mbs": values["sequences"], "zero": 1},
     }).step_time_s  # fmt: skip
