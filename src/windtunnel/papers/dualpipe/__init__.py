@@ -1,0 +1,1 @@
+"""DualPipe: see `experiment` and `setting.yaml`."""

@@ -1,0 +1,1 @@
+"""OneFlow: see `experiment` and `setting.yaml`."""

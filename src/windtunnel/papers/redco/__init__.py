@@ -1,0 +1,1 @@
+"""Redco: see `experiment` and `setting.yaml`."""

@@ -1,0 +1,1 @@
+"""ZAYA1 on MI300X: see `experiment` and `setting.yaml`."""

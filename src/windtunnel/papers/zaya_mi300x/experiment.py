@@ -1,0 +1,82 @@
+"""Parameters of the model, and what devices and ports of its cluster reach."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from windtunnel import catalog, graph
+from windtunnel.cost.coefficients import Coefficients
+from windtunnel.cost.gemm import gemm_time_s
+from windtunnel.graph import Batch
+from windtunnel.network.coefficients import NetworkCoefficients
+from windtunnel.network.groups import placement
+from windtunnel.network.model import NetworkModel
+from windtunnel.papers import ClaimResult
+from windtunnel.papers.claims import Measure, Values, load, results
+from windtunnel.specs.cluster import ClusterRef, ClusterSpec
+from windtunnel.specs.model import ModelSpec
+
+TITLE = "ZAYA1 on MI300X (Anthony et al. 2025)"
+
+
+def setting() -> Values:
+    """The settings and claims, as written in `setting.yaml`."""
+    return load(__package__ or "windtunnel.papers.zaya_mi300x")
+
+
+def fixed(name: str) -> Any:
+    """One value that the sources give or a rule fixes."""
+    return setting()["fixed"][name]["value"]
+
+
+def cluster() -> ClusterSpec:
+    """All nodes, one port a device."""
+    given = {"device": "mi300x", "nodes": fixed("nodes"), "devices_per_node": 8, "scale_out": "8 x pollara-400g"}
+    return catalog.resolve_cluster(ClusterRef.model_validate(given))
+
+
+def billions(_: Values, *, active: bool) -> float:
+    """Parameters of the layers."""
+    model = ModelSpec.model_validate(fixed("model"))
+    if active:
+        model = model.model_copy(update={"num_experts": model.num_experts_per_tok})
+    built = graph.build(model, Batch.train(1, 4096))
+    return sum(number * built.blocks[kind].params for kind, number in built.layers.items()) / 1e9
+
+
+def peak_pflops(_: Values) -> float:
+    """Of all devices in a product of three equal sides."""
+    where, side = cluster(), np.array(float(fixed("side")))
+    coefficients = Coefficients.for_device(where.device)
+    seconds = gemm_time_s(
+        where.device, coefficients, side, side, side, peak_flop_per_s=np.array(where.device.peak("bf16")),
+        fraction=np.array(coefficients.gemm_fraction["bf16"]), operand_bytes=np.array(2.0),
+        output_bytes=np.array(2.0), extra_bytes=np.array(0.0), groups=np.array(1.0),
+    )  # fmt: skip
+    return float(2.0 * side**3 / seconds) * where.num_devices / 1e15
+
+
+def port_share(_: Values) -> float:
+    """Rate at which an all-reduce's bytes cross a node's ports, over theirs."""
+    where = cluster()
+    network = NetworkModel(where, NetworkCoefficients.for_cluster(where))
+    nodes, size = where.nodes, fixed("message_gib") * 2.0**30
+    one = network.collective("all_reduce", size, placement(where.num_devices, 1, where.scale_up_domain))
+    crossed = 2.0 * (nodes - 1) / nodes * size
+    return crossed / float(one.alone_s) / (where.scale_out.nics_per_node * where.scale_out.nic_bytes_per_s)
+
+
+def measures() -> dict[str, Measure]:
+    """Claim → how it is measured, in the order of the table."""
+    return {
+        "size/total": partial(billions, active=False), "size/active": partial(billions, active=True),
+        "peak": peak_pflops, "network": port_share,
+    }  # fmt: skip
+
+
+def run() -> list[ClaimResult]:
+    """Sizes of the abstract, rates of the announcement."""
+    return results(setting(), "zaya-mi300x", measures())
