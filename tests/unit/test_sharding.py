@@ -29,6 +29,13 @@ def test_two_rules_give_the_hand_written_pairs(name: str) -> None:
     assert {k: v for k, v in rules.items() if k in wanted} == wanted
 
 
+def test_queries_keys_and_values_are_split_alike_however_many_products_make_them() -> None:
+    decoder = graph.build(catalog.model("google/t5-v1_1-xl"), Batch.train(1, 128)).blocks["C"]
+    rules = s.two_rules(s.chain_of(decoder))
+    assert rules["cross_q"] is rules["cross_kv"] is s.COLUMN and rules["cross_proj"] is rules["proj"] is s.ROW
+    assert rules["fc1"] is s.COLUMN and rules["fc2"] is s.ROW
+
+
 def test_rules_need_one_all_reduce_a_pair() -> None:
     chain = block("gpt3-13b", 2048)
     steps = s.cheapest(s.propagate(chain, s.two_rules(chain)), ring(8), s.B)

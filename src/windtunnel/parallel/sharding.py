@@ -145,9 +145,20 @@ def propagate(chain: Sequence[Node], given: Mapping[str, Signature]) -> list[Nod
 
 
 def two_rules(chain: Sequence[Node]) -> dict[str, Signature]:
-    """Redco's rules: products are paired in order; the first of a pair is split by outputs, the second by inputs."""
-    products = [node.name for node in chain if node.options == PRODUCT]
-    return {name: (COLUMN, ROW)[i % 2] for i, name in enumerate(products)}
+    """Redco's rules: a product is split by outputs until an operator has taken up its split, the next one by inputs.
+
+    So the two products of an MLP make a pair, and so do queries, keys and values (split alike, however many products
+    make them) and the output of attention.
+    """
+    out: dict[str, Signature] = {}
+    taken = False
+    for node in chain:
+        if node.options == PRODUCT:
+            out[node.name] = ROW if taken else COLUMN
+            taken = False
+        elif node.options == ALONG and COLUMN in out.values():
+            taken = next(reversed(out.values())) is COLUMN
+    return out
 
 
 def cheapest(chain: Sequence[Node], seconds: Exchange, begin: str, end: str | None = None) -> list[Step]:

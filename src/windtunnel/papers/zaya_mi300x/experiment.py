@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from windtunnel import catalog, graph
-from windtunnel.cost.coefficients import Coefficients
+from windtunnel.cost.coefficients import coefficients
 from windtunnel.cost.gemm import gemm_time_s
 from windtunnel.graph import Batch
 from windtunnel.network.coefficients import NetworkCoefficients
@@ -44,16 +44,16 @@ def billions(_: Values, *, active: bool) -> float:
     if active:
         model = model.model_copy(update={"num_experts": model.num_experts_per_tok})
     built = graph.build(model, Batch.train(1, 4096))
-    return sum(number * built.blocks[kind].params for kind, number in built.layers.items()) / 1e9
+    return sum(built.blocks[kind].params for kind in built.depth) / 1e9
 
 
 def peak_pflops(_: Values) -> float:
     """Of all devices in a product of three equal sides."""
     where, side = cluster(), np.array(float(fixed("side")))
-    coefficients = Coefficients.for_device(where.device)
+    known = coefficients(fixed("framework"), where.device)
     seconds = gemm_time_s(
-        where.device, coefficients, side, side, side, peak_flop_per_s=np.array(where.device.peak("bf16")),
-        fraction=np.array(coefficients.gemm_fraction["bf16"]), operand_bytes=np.array(2.0),
+        where.device, known, side, side, side, peak_flop_per_s=np.array(where.device.peak("bf16")),
+        fraction=np.array(known.gemm_fraction["bf16"]), operand_bytes=np.array(2.0),
         output_bytes=np.array(2.0), extra_bytes=np.array(0.0), groups=np.array(1.0),
     )  # fmt: skip
     return float(2.0 * side**3 / seconds) * where.num_devices / 1e15

@@ -20,7 +20,9 @@ from windtunnel.specs.workload import TrainingSpec
 from windtunnel.techniques import REGISTRY
 from windtunnel.techniques.base import Knob, Limits, Paper, Technique
 
-_HAND = {"qkv": COLUMN, "proj": ROW, "fc1": COLUMN, "fc2": ROW}
+_HAND = {
+    "qkv": COLUMN, "proj": ROW, "fc1": COLUMN, "fc2": ROW, "cross_q": COLUMN, "cross_kv": COLUMN, "cross_proj": ROW
+}  # fmt: skip
 
 
 def matches(model: ModelSpec) -> bool:
