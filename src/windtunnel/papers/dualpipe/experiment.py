@@ -72,13 +72,14 @@ def _step(nic_share: float, mbs: int) -> tuple[float, float, float]:
     }  # fmt: skip
     layer = [x for s in api.prepare(step)[0].parts.segments if s.name == "E" for x in s.launches]
     compute = sum(x.alone_s for x in layer if x.stream == COMPUTE)
-    trace = api.simulate_training(step, sensitivities=False).trace
+    trace = api.simulate_training(step, sensitivities=False, trace=True).trace
     assert trace is not None
     took, middle = trace.end_s - trace.start_s, trace.stage == stages // 2
     pair = 0.0
     for name in PASSES:
         rows = middle & (trace.tag == trace.tags.index(name)) & (trace.chunk == 0)
-        pair += float(np.median([took[rows & (trace.micro_batch == m)].sum() for m in np.unique(trace.micro_batch[rows])]))
+        of_each = [took[rows & (trace.micro_batch == m)].sum() for m in np.unique(trace.micro_batch[rows])]
+        pair += float(np.median(of_each))
     return compute, sum(x.alone_s for x in layer if x.stream != COMPUTE), pair
 
 
@@ -96,7 +97,7 @@ def pair_ms(values: Values) -> float:
 def hidden(values: Values) -> float:
     """Both passes one after the other over the pair."""
     compute, exchanges, pair = _step(values["nic_share"], values["mbs"])
-    return fixed("layers") / (2 * fixed("stages")) * (compute + exchanges) / pair
+    return fixed("layers") / fixed("stages") * (compute + exchanges) / pair
 
 
 def measures() -> dict[str, Measure]:

@@ -42,7 +42,8 @@ TECHNIQUE = Technique(
     saves="exchanges",
     resource="scale-out",
     where={"torchtitan": "pipeline_parallel_schedule DualPipeV"},
-    missing="its own experiment; which SMs go to which pass is not tuned, kernels of the two take turns",
+    experiment="dualpipe",
+    missing="which SMs go to which pass is not tuned, kernels of the two take turns",
     limits=Limits(
         CASE,
         free={"plan": {"pp": 1, "vpp": 1, "schedule": "1f1b"}},

@@ -88,6 +88,7 @@ TECHNIQUE = Technique(
     applies_to=_applies,
     decide=_decide,
     saves="scale-up",
+    experiment="oneflow",
     missing="another signature for every operator of a plan (one for all products here); actors with bounded registers",
     limits=Limits(
         {

@@ -64,6 +64,7 @@ TECHNIQUE = Technique(
     decide=_decide,
     saves="replicated state",
     resource="memory",
+    experiment="redco",
     missing="pipelines of its own; blocks with experts or recurrence, for which it leaves the plan as it is",
     limits=Limits(
         {

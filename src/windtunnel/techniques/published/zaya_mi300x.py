@@ -34,6 +34,7 @@ TECHNIQUE = Technique(
     applies_to=_applies,
     selects={"device": "mi300x", "scale_up": "xgmi4-mi300x", "scale_out": "$network"},
     saves="compute",
+    experiment="zaya_mi300x",
     missing="its measured curves of products and collectives; its model (compressed convolutional attention)",
     limits=Limits(
         {
