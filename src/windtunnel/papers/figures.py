@@ -72,7 +72,8 @@ def bars(panels: Mapping[str, Mapping[str, ClaimResult]], y: str) -> Any:
     """
     from plotly.subplots import make_subplots
 
-    figure = make_subplots(1, len(panels), subplot_titles=list(panels))
+    widths = [len(claims) + 0.8 for claims in panels.values()]
+    figure = make_subplots(1, len(panels), subplot_titles=list(panels), column_widths=widths)
     for column, claims in enumerate(panels.values(), 1):
         names, own = list(claims), list(claims.values())
         for title, colour, heights, error in (
@@ -93,7 +94,7 @@ def bars(panels: Mapping[str, Mapping[str, ClaimResult]], y: str) -> Any:
                 )  # fmt: skip
     figure.update_yaxes(title=y, row=1, col=1)
     figure.update_yaxes(rangemode="tozero")
-    wide = 120 + sum(90 * len(claims) + 90 for claims in panels.values())
+    wide = 120 + 84 * sum(widths) + 40 * len(widths)
     figure.update_layout(
         template="plotly_white", height=420, width=max(wide, 560), margin={"l": 60, "r": 20, "t": 60, "b": 50},
         legend={"orientation": "h", "y": 1.2},

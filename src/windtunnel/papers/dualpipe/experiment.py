@@ -33,7 +33,8 @@ def table(name: str) -> tuple[InstructionTable, ScheduleCosts]:
     """An order with passes of one unit of time each."""
     id_, chunks = ORDERS[name]
     p = fixed("stages")
-    costs = ScheduleCosts(*(np.ones((p, chunks)) for _ in range(3)))
+    one = np.ones((p, chunks))
+    costs = ScheduleCosts(one, one, one)
     return schedules.build(id_, p, fixed("micro_batches"), chunks, costs), costs
 
 
@@ -41,7 +42,7 @@ def bubble(_: Values, name: str) -> float:
     """Forward passes' worth of waiting in a stage."""
     order, costs = table(name)
     work = 3.0 * fixed("micro_batches") * ORDERS[name][1] / order.copies
-    return float(schedules.evaluate(order, costs)[2]) - work
+    return float(schedules.evaluate(order, costs)[2] - work)
 
 
 def activations(_: Values, name: str) -> float:
@@ -97,7 +98,7 @@ def pair_ms(values: Values) -> float:
 def hidden(values: Values) -> float:
     """Both passes one after the other over the pair."""
     compute, exchanges, pair = _step(values["nic_share"], values["mbs"])
-    return fixed("layers") / fixed("stages") * (compute + exchanges) / pair
+    return float(fixed("layers") / fixed("stages") * (compute + exchanges) / pair)
 
 
 def measures() -> dict[str, Measure]:

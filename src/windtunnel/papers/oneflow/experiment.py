@@ -52,7 +52,7 @@ def gain(values: Values, name: str, key: str) -> float:
     row = rows[key]
     one = rows["one/recomputed" if row.get("recompute") else "one"]
     rate = [r["batch"] / simulated(scenario(values, name, r)).step_time_s for r in (row, one)]
-    return rate[0] / rate[1]
+    return float(rate[0] / rate[1])
 
 
 def chosen(values: Values, name: str) -> float:

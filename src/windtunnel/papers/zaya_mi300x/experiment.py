@@ -66,7 +66,7 @@ def port_share(_: Values) -> float:
     nodes, size = where.nodes, fixed("message_gib") * 2.0**30
     one = network.collective("all_reduce", size, placement(where.num_devices, 1, where.scale_up_domain))
     crossed = 2.0 * (nodes - 1) / nodes * size
-    return crossed / float(one.alone_s) / (where.scale_out.nics_per_node * where.scale_out.nic_bytes_per_s)
+    return float(crossed / float(one.alone_s) / (where.scale_out.nics_per_node * where.scale_out.nic_bytes_per_s))
 
 
 def measures() -> dict[str, Measure]:
