@@ -37,7 +37,7 @@ def nodes(number: int, kind: str, values: Values) -> Values:
     }  # fmt: skip
 
 
-def step_s(values: Values, cluster: Values, *crossing: str) -> float:
+def step_s(values: Values, cluster: Values, crossing: str = "") -> float:
     """Seconds of a step under the fastest plan of the space."""
     training = {
         "seq_len": fixed("seq_len"), "global_batch": values["global_batch"], "precision": fixed("precision"),
@@ -45,7 +45,7 @@ def step_s(values: Values, cluster: Values, *crossing: str) -> float:
     }  # fmt: skip
     space = dict(fixed("space"))
     if crossing:
-        space["group_axis"] = list(crossing)
+        space["group_axis"] = [crossing]
     step = {"model": values["model"], "cluster": cluster, "training": training, "search": {"space": space}}
     return simulated(planned(step)).step_time_s
 
@@ -55,11 +55,13 @@ def alone_s(values: Values, kind: str) -> float:
     return step_s(values, nodes(2 * fixed("nodes_per_group"), kind, values))
 
 
-def joined_s(values: Values, *crossing: str) -> float:
-    """Half of the nodes on InfiniBand, half on RoCE, Ethernet between."""
+def joined_s(values: Values, crossing: str = "") -> float:
+    """Half of the nodes on InfiniBand, half on RoCE, Ethernet between; absent: the faster axis crosses them."""
+    if not crossing:
+        return min(joined_s(values, axis) for axis in ("dp", "pp"))
     groups = [nodes(fixed("nodes_per_group"), kind, values) for kind in ("infiniband", "roce")]
     between = network("ethernet", values)
-    return step_s(values, {"groups": groups, "between": between}, *(crossing or ("dp", "pp")))
+    return step_s(values, {"groups": groups, "between": between}, crossing)
 
 
 def over(values: Values, kind: str) -> float:
