@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from windtunnel.cost.coefficients import Coefficients
+from windtunnel.cost.tiled import operand_reads
 from windtunnel.specs.device import DeviceSpec
 
 Floats = npt.NDArray[np.float64]
@@ -51,7 +52,8 @@ def gemm_time_s(
         intensity = (1.0 + c * (1.0 / rows + 1.0 / columns)) / reference
         time = quantised * (2.0 * rows * columns) * (k + coefficients.gemm_k0) * intensity / flop_per_sm
         best = time if best is None else np.minimum(best, time)
-    moved = groups * (operand_bytes * (m * k + k * n) + output_bytes * m * n) + extra_bytes
+    read = operand_reads(device, m, n, k, operand_bytes, output_bytes)
+    moved = groups * (read + output_bytes * m * n) + extra_bytes
     rate = device.memory_bytes_per_s * coefficients.gemm_bytes_fraction
     assert best is not None
     accumulate = coefficients.accumulate_exposed * extra_bytes / rate

@@ -12,6 +12,7 @@ from windtunnel.cost.attention import attention_time_s
 from windtunnel.cost.coefficients import Coefficients
 from windtunnel.cost.gemm import gemm_time_s
 from windtunnel.cost.memory_bound import DEPENDENT_LOAD_S, pointwise_time_s, scan_time_s
+from windtunnel.cost.tiled import operand_reads
 from windtunnel.graph import Kind, Operator
 from windtunnel.network.groups import GroupPlacement
 from windtunnel.network.model import NetworkModel
@@ -309,7 +310,10 @@ class Lowering:
         launch.number_format, launch.shape = fmt, (m, n, k, groups)
         launch.sm = share  # share of the product that runs (per-operator recomputation); becomes 1 when priced
         launch.flop += 2.0 * m * n * k * groups * share
-        launch.hbm_bytes += share * (groups * (operand * (m * k + k * n) + op.element_bytes * m * n) + extra)
+        read = operand * (m * k + k * n)
+        if p.device.rereads:
+            read = float(operand_reads(p.device, *map(_one, (m, n, k, operand, op.element_bytes)))[0])
+        launch.hbm_bytes += share * (groups * (read + op.element_bytes * m * n) + extra)
 
     def _other(self, launch: Launch, op: Operator, share: float, *, backward: bool) -> None:
         p = self.pricing

@@ -11,6 +11,7 @@ import numpy as np
 
 from windtunnel.cost.coefficients import Coefficients
 from windtunnel.cost.gemm import gemm_time_s
+from windtunnel.cost.tiled import operand_reads
 from windtunnel.network.groups import placement
 from windtunnel.network.model import NetworkModel
 from windtunnel.papers import ClaimResult
@@ -63,8 +64,9 @@ def sublayer(where: ClusterSpec, tokens: int, hidden: int, inner: float) -> Segm
         "all_reduce", size, placement(where.num_devices, 1, where.num_devices), algorithm=fixed("algorithm"),
         protocol="simple",
     )  # fmt: skip
+    read = float(operand_reads(where.device, *map(np.array, (m, n, k, BYTES, BYTES))))
     gemm = Launch(
-        "product", "gemm", COMPUTE, float(seconds), [], 1.0, BYTES * (m * k + k * n + m * n), flop=2.0 * m * n * k,
+        "product", "gemm", COMPUTE, float(seconds), [], 1.0, read + BYTES * m * n, flop=2.0 * m * n * k,
         splittable=True, kind="gemm", shape=(m, n, k, 1.0),
     )  # fmt: skip
     reduce = Launch(

@@ -13,6 +13,9 @@ Memory traffic of a rank, chunks of S/n: with additions near memory a chunk is r
 updated once where it arrives; without them, as in a kernel, two reads and a write. The first chunk is neither stored
 nor read at home.
 
+Outputs that are added in memory pass the last-level cache: where the device counts what products read again
+(`device.rereads`), operands are read again less often.
+
 Source: Pati et al. 2024, sections 4.1 to 4.4.
 """
 
@@ -21,11 +24,16 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
+from windtunnel.cost.tiled import operand_reads
 from windtunnel.network.coefficients import NetworkCoefficients
 from windtunnel.network.groups import placement
 from windtunnel.network.model import NetworkModel
+from windtunnel.parallel.precision import OPERAND_BYTES
 from windtunnel.program.segment import Launch, Segment
 from windtunnel.specs.cluster import ClusterSpec
+from windtunnel.specs.device import DeviceSpec
 from windtunnel.specs.scenario import Scenario
 from windtunnel.techniques import REGISTRY
 from windtunnel.techniques.base import Knob, Limits, Paper, Technique
@@ -52,11 +60,24 @@ def _drain_of(launches: list[Launch], at: int) -> int | None:
     return None
 
 
+def _kept(gemm: Launch, device: DeviceSpec) -> float:
+    """Bytes of operands that are not read again, as outputs pass the last-level cache and leave it to them."""
+    if not device.rereads:
+        return 0.0
+    m, n, k, groups = (np.array(x) for x in gemm.shape[:4])
+    size = np.array(OPERAND_BYTES.get(gemm.number_format, _OUTPUT_BYTES))
+    both = [
+        operand_reads(device, m, n, k, size, np.array(_OUTPUT_BYTES), output_cached=cached) for cached in (True, False)
+    ]
+    return float(groups * (both[0] - both[1]))
+
+
 def _pieces(
     gemm: Launch, comm: Launch, network: NetworkModel, knobs: dict[str, Any]
 ) -> tuple[list[Launch], list[Launch], Launch | None]:
     """(chunks of the product, transfers, the all-gather that is left)."""
     n, size = int(comm.ranks), gemm.shape[0] * gemm.shape[1] * _OUTPUT_BYTES
+    gemm = replace(gemm, hbm_bytes=gemm.hbm_bytes - _kept(gemm, network.cluster.device))
     place = placement(n, 1, network.cluster.scale_up_domain)
     ring = network.collective("reduce_scatter", size, place, algorithm="ring", protocol="simple")
     up = NetworkCoefficients.for_cluster(network.cluster).up
