@@ -14,8 +14,8 @@ _STEPS = 64
 def missed(footprint: Floats) -> Floats:
     """Share of a cyclic read that misses in a cache that evicts at random, `footprint` times as large as the cache.
 
-    A line is gone when it is used again with probability `1 − exp(−x · missed)`, as every miss evicts one of the cache's
-    lines; the share that agrees with itself. It is 0 as long as everything fits.
+    A line is gone when it is used again with probability `1 − exp(−x · missed)`, as every miss evicts one line of the
+    cache; the share is the one that agrees with itself. It is 0 as long as everything fits.
 
     Source: balance of misses and evictions over one period. Valid for: caches whose sets are hashed and shared by many
     units, which see no strict order; least recent use with a strict order would miss always from 1 on.

@@ -59,8 +59,8 @@ class DeviceSpec(Spec):
     memory_bytes_per_s: BytesPerS = Field(gt=0)
     l2_bytes: Bytes = 0.0
     rereads: bool = False
-    """Whether products read operands again that the last-level cache (`l2_bytes`) could not keep; fitted devices have it
-    in their fractions."""
+    """Whether products read operands again that the last-level cache (`l2_bytes`) could not keep. What is fitted to
+    measured rows has it in its fractions."""
     num_sms: int = Field(default=1, gt=0)
     """Independent compute units that tiles are spread over (SMs, CUs, tensor cores of a TPU)."""
     gemm_tiles: tuple[tuple[int, int], ...] = (
