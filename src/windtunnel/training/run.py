@@ -149,8 +149,10 @@ def mean_of_run(main: TrainingResult, parts: Sequence[tuple[RunPhase, TrainingRe
     warnings = dict.fromkeys(main.warnings)
     for name, result in zip(names[1:], results[1:], strict=True):
         warnings |= dict.fromkeys(f"{name}: {text}" for text in result.warnings if text not in main.warnings)
+    means: dict[str, Any] = {name: by(of_time, name) for name in rates}
+    means |= {name: by(of_tokens, name) for name in a_token}
     return replace(
-        main, **{name: by(of_time, name) for name in rates}, **{name: by(of_tokens, name) for name in a_token},
+        main, **means,
         step_time_s=step, breakdown=breakdown, interval=band, bound_by=bound_by(breakdown), memory=fullest.memory,
         peak_memory_allocated_bytes=fullest.peak_memory_allocated_bytes,
         peak_memory_reserved_bytes=fullest.peak_memory_reserved_bytes,
