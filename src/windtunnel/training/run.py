@@ -117,7 +117,7 @@ def mean_of_run(main: TrainingResult, parts: Sequence[tuple[RunPhase, TrainingRe
     of_tokens = [w / tokens for w in of_tokens]
 
     def by(weights: Sequence[float], name: str) -> float:
-        return sum(w * getattr(r, name) for w, r in zip(weights, results, strict=True))
+        return float(sum(w * getattr(r, name) for w, r in zip(weights, results, strict=True)))
 
     classes = list(dict.fromkeys(name for r in results for name in r.breakdown))
     breakdown = {
