@@ -242,7 +242,7 @@ class Balance:
         if not split:
             passes[1], passes[2] = passes[1] + passes[2], 0.0
         ends = np.stack([passes[:, 2 * n], passes @ deep], axis=1)
-        dense, expert = self._lasting(row, policy, cell, plan)
+        dense, expert = self.lasting(row, policy, cell, plan)
         bytes_of = dense * cell.dense_params + expert * cell.expert_params
         last = bytes_of[2 * n + 1]
         if g.further_tokens:
@@ -274,7 +274,7 @@ class Balance:
         """Where weights are and which ranks share them."""
         return int(self.x.pp[row]), int(self.keys.weights[row]), self.x.policies[policy].order
 
-    def _lasting(self, row: int, policy: int, cell: Cell, plan: ResolvedPlan) -> tuple[float, float]:
+    def lasting(self, row: int, policy: int, cell: Cell, plan: ResolvedPlan) -> tuple[float, float]:
         """Bytes that last through a step for each dense and each expert weight of a stage."""
         key = ("lasting", *self._place(row, policy), self.keys.holds[policy])
         if key not in self._known:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -10,17 +10,18 @@ from typing import Any
 from windtunnel import catalog, schedules
 from windtunnel.cost.coefficients import behaviour, coefficients
 from windtunnel.errors import UNSET, BadInput, ProblemList, SourceLines, nearest_name
+from windtunnel.importers.scenario import attempt
 from windtunnel.parallel.precision import MATRIX_FORMAT, check_rate
 from windtunnel.planner.objectives import METRICS, Setting
 from windtunnel.planner.screen import Case
 from windtunnel.specs.batches import refuse_lengths
 from windtunnel.specs.cluster import ClusterRef, ClusterSpec, MixedClusterRef, refuse_groups
 from windtunnel.specs.device import DeviceSpec
-from windtunnel.specs.run import refuse_run
 from windtunnel.specs.scenario import Scenario
 from windtunnel.specs.search import SearchSpec
 from windtunnel.techniques import on_cluster, on_workload
 from windtunnel.training.predict import look_up
+from windtunnel.training.run import Part, parts_of
 
 _OF_THE_SITE = ("nodes", "devices_per_node", "scale_out", "host_memory_bytes")
 """What a cluster keeps when its devices are exchanged; links, memory, price and power come with the device."""
@@ -58,20 +59,21 @@ def question_of(scenario: Scenario, folder: Any = None, lines: SourceLines | Non
     model, base, techniques = look_up(scenario, Path(folder or "."), problems, verb="plan")
     if wanted.target != "training":
         problems.add("search.target", wanted.target, "only training is planned yet")
-    _check_axes(wanted, scenario.plan.schedule or "", problems)
-    for item in techniques:
-        if item.technique.decide or item.technique.schedule:
-            rule = "cannot be searched with: its layout or order follows from each plan; pin in `plan` what it chooses"
-            problems.add("techniques", item.technique.id, rule)
-    if scenario.plan.gather_per_block:
-        problems.add("plan.gather_per_block", True, "is not searched: bounds count a gather a micro-batch")
+    _check_axes(wanted, problems)
+    parts = attempt("training.run", lambda: parts_of(scenario, techniques), problems) or ()
+    for at, part in enumerate(parts):
+        if part.phase.set:
+            rule = "is not searched: phases of a search may only leave out techniques"
+            problems.add(f"training.run.{at}.set", sorted(part.phase.set), rule)
+        for item in techniques:
+            if item.technique.id in part.phase.without and item.changes_cluster:
+                problems.add(f"training.run.{at}.without", item.technique.id, "exchanges devices: not searched")
     if scenario.training is not None and scenario.training.gradients == "zeroth_order":
         problems.add("training.gradients", "zeroth_order", "is not searched: bounds count a backward pass")
     if base is not None:
         refuse_groups(base, "`plan`")
     if scenario.training is not None:
         refuse_lengths(scenario.training.lengths, "`plan`")
-        refuse_run(scenario.training.run, "`plan`")
     if wanted.space.group_axis:
         axes = list(wanted.space.group_axis)
         problems.add("search.space.group_axis", axes, "needs groups of unlike devices (cluster.groups)")
@@ -121,11 +123,18 @@ def question_of(scenario: Scenario, folder: Any = None, lines: SourceLines | Non
             model, cluster, acting, techniques, how.in_precision(precision),
             coefficients(training.framework, cluster.device),
         )  # fmt: skip
+        case = replace(case, phases=tuple(_phase(part, case, filled) for part in parts))
         variants.append(Variant(case, Setting.of(cluster, acting, wanted.tokens), filled))
     return Question(tuple(variants), wanted, left_out)
 
 
-_COPIES = "holds two copies of the model, for which the planner has no bounds; dualpipev can be searched"
+def _phase(part: Part, case: Case, scenario: Scenario) -> tuple[float, Case]:
+    """Share of the steps, and the case, of a phase that leaves out techniques."""
+    chosen = tuple(t for t in case.techniques if t.technique.id not in part.phase.without)
+    training = on_workload(chosen, scenario.training)
+    assert training is not None
+    own = Case(case.model, case.cluster, training, chosen, case.behaviour, case.coefficients)
+    return part.phase.fraction, own
 
 
 def _asking(need: str, wanted: SearchSpec) -> str:
@@ -135,17 +144,13 @@ def _asking(need: str, wanted: SearchSpec) -> str:
     return " and ".join(names)
 
 
-def _check_axes(wanted: SearchSpec, pinned: str, problems: ProblemList) -> None:
+def _check_axes(wanted: SearchSpec, problems: ProblemList) -> None:
     """Values of axes that only this package knows to be wrong."""
     known = schedules.list_ids()
     for name in wanted.space.schedule or ():
         if name not in known:
             rule = f"no such schedule; known are {', '.join(known)}"
             problems.add("search.space.schedule", name, rule, nearest=nearest_name(name, known))
-        elif schedules.describe(name).copies > 1:
-            problems.add("search.space.schedule", name, _COPIES)
-    if pinned in known and schedules.describe(pinned).copies > 1:
-        problems.add("plan.schedule", pinned, _COPIES)
 
 
 def prices_of(wanted: SearchSpec, base: ClusterSpec | None, problems: ProblemList) -> dict[str, float]:

@@ -91,6 +91,8 @@ def build_cell(
     order += [parts.plain.get(k, parts.costs[k]) for k in kinds] + [parts.costs[k] for k in ends]
     paired = step.table.joined is not None
     seconds = np.array([[_least_s(cost.time(d), paired=paired) for cost in order] for d in range(3)])
+    if paired and any(t.technique.pair for t in techniques):  # SMs may be shared: of two passes the longer one counts
+        seconds *= 0.5
     bare = replace(step.plan, offload=Offload())
     kept = kept_by_kind(parts, bare, step.table, training, step.behaviour) if memory else np.zeros(len(order))
     saved = np.array([sum(size for kind, size in cost.kept_bytes.items() if kind != HEAD) for cost in order])

@@ -19,6 +19,7 @@ from windtunnel.planner.plan import PlanResult, Progress, Ranked, Stopped, plan
 from windtunnel.planner.tails import Case
 from windtunnel.specs.cluster import ClusterRef, MixedCluster, MixedClusterRef
 from windtunnel.specs.plan import PlanSpec
+from windtunnel.specs.run import refuse_run
 from windtunnel.specs.scenario import Scenario
 from windtunnel.specs.search import SearchSpec
 from windtunnel.techniques import on_workload
@@ -120,7 +121,13 @@ def _case(scenario: Scenario, folder: Path, lines: SourceLines | None) -> tuple[
         if getattr(wanted.space, name) is not None:
             rule = "has no meaning for groups of unlike devices"
             problems.add(f"search.space.{name}", list(getattr(wanted.space, name)), rule)
+    for one in (t.technique for t in techniques):
+        if one.schedule or one.pair or one.run:
+            rule = "rewrites what stages run, or when: not searched on groups of unlike devices yet; `train` reads it"
+            problems.add("techniques", one.id, rule)
     training = on_workload(techniques, scenario.training)
+    if training is not None:
+        refuse_run(training.run, "`plan` of groups of unlike devices")
     if model is None or cluster is None or training is None:
         problems.raise_if_any()
         raise AssertionError("a part is missing without a problem")

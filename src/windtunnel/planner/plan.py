@@ -16,6 +16,7 @@ from windtunnel.planner.cases import Question, Variant, question_of
 from windtunnel.planner.filled import filled
 from windtunnel.planner.free import freed
 from windtunnel.planner.least import least
+from windtunnel.planner.loose import narrowed
 from windtunnel.planner.misses import nearest_misses
 from windtunnel.planner.objectives import Goals
 from windtunnel.planner.screen import Bounds, Case, Screener
@@ -161,6 +162,7 @@ def branch_of(variant: Variant, wanted: SearchSpec, goals: Goals) -> Branch:
     """Candidates of one cluster; their bounds come when they are asked for."""
     case = variant.case
     x = candidates(case.model, case.cluster, case.training, variant.scenario.plan, wanted, case.behaviour)
+    x = narrowed(case, x)
     capacity = case.cluster.device.memory_bytes * goals.memory_fraction
     screener = Screener(case, capacity)
     screening = Screening(screener, x, goals)

@@ -29,8 +29,10 @@ from windtunnel.planner.cells import Cell, build_cell
 from windtunnel.planner.energy import work_joules
 from windtunnel.planner.halves import WORTH, both, can_copy, halves, shared, uncollected
 from windtunnel.planner.keys import Group, Keys
+from windtunnel.planner.loose import Loose, is_loose
 from windtunnel.planner.paths import Paths
 from windtunnel.planner.pipeline import Pipe, held_at_once, pipe_of, plan_of
+from windtunnel.planner.rewritten import Rewritten, rewriting
 from windtunnel.planner.space import Candidates
 from windtunnel.planner.tails import Case, Held, Tails
 from windtunnel.training.offload import least_rate
@@ -62,9 +64,62 @@ class Screener:
     capacity_bytes: float = float("inf")
     """Candidates whose memory bound is above need no time bound."""
     _cells: dict[Hashable, Cell] = field(default_factory=dict)
+    _rewritten: tuple[Candidates, Rewritten, list[Screener]] | None = None
+    """The latest candidates, what techniques make of them, and who screens each part of that."""
+    _phases: list[tuple[float, Screener]] | None = None
 
     def bounds(self, x: Candidates) -> Bounds:
         """Bounds of all candidates; the time bound is infinite where memory alone rules a plan out.
+
+        Of a run with phases time is the mean of theirs, and memory that of the fullest.
+        """
+        if not self.case.phases:
+            return self._of_steps(x)
+        found = [(share, one._of_steps(x)) for share, one in self._parts()]
+        time_s = sum((share * own.time_s for share, own in found), np.zeros(x.legal.shape))
+        memory = np.maximum.reduce([own.memory_bytes for _, own in found])
+        return Bounds(time_s, memory, sum(own.cells for _, own in found))
+
+    def _parts(self) -> list[tuple[float, Screener]]:
+        """Share of each kind of step, and who screens it."""
+        if self._phases is None:
+            self._phases = [
+                (share, Screener(case, self.capacity_bytes)) for share, case in self.case.kinds_of_steps
+            ]
+        return self._phases
+
+    def _of_steps(self, x: Candidates) -> Bounds:
+        """Bounds of steps of one kind: of what techniques make of every candidate."""
+        if not rewriting(self.case.techniques):
+            return self._as_written(x)
+        rewritten, screeners = self._after(x)
+        time_s, memory = np.full(x.legal.shape, np.inf), np.full(x.legal.shape, np.inf)
+        cells = 0
+        for grid, screener in zip(rewritten.grids, screeners, strict=True):
+            own = screener._as_written(grid.candidates)
+            time_s[grid.rows, grid.columns] = own.time_s[grid.to_rows, grid.to_columns]
+            memory[grid.rows, grid.columns] = own.memory_bytes[grid.to_rows, grid.to_columns]
+            cells += own.cells
+        time_s[rewritten.unknown[:, 0], rewritten.unknown[:, 1]] = 0.0
+        memory[rewritten.unknown[:, 0], rewritten.unknown[:, 1]] = 0.0
+        return Bounds(time_s, memory, cells)
+
+    def _after(self, x: Candidates) -> tuple[Rewritten, list[Screener]]:
+        """What techniques make of candidates, and who screens each grid of it."""
+        if self._rewritten is None or self._rewritten[0] is not x:
+            rewritten = Rewritten.of(self.case, x)
+            screeners = [Screener(self.case, self.capacity_bytes) for _ in rewritten.grids]
+            self._rewritten = x, rewritten, screeners
+        return self._rewritten[1:]
+
+    def located(self, x: Candidates, row: int, policy: int) -> tuple[Candidates, int, int]:
+        """Where a candidate stands after the techniques; where it stood if only a simulation tells."""
+        if not rewriting(self.case.techniques):
+            return x, row, policy
+        return self._after(x)[0].located(row, policy) or (x, row, policy)
+
+    def _as_written(self, x: Candidates) -> Bounds:
+        """Bounds of candidates that no technique rewrites.
 
         Policies that walk pipelines alike (schedule, layers that recompute, mesh order) are taken together: their
         blocks are further lines of the same arrays; data-parallel work and what is kept are looked up.
@@ -88,14 +143,29 @@ class Screener:
             else:
                 fill(np.arange(len(x.tp)))
         fill_bounds(self.case, x, self.capacity_bytes, time_s, memory)
+        self._fill_loose(x, keys, time_s, memory)
         time_s[~x.legal], memory[~x.legal] = np.inf, np.inf
         return Bounds(time_s, memory, int(cells.sum()))
+
+    def _fill_loose(self, x: Candidates, keys: Keys, time_s: Floats, memory: Floats) -> None:
+        """Bounds of policies whose pipelines fit no path."""
+        loose = Loose(self.case, x)
+        for j, q in enumerate(x.policies):
+            if not is_loose(self.case, x, q):
+                continue
+            for row in np.flatnonzero(x.legal[:, j]).tolist():
+                key = (row, j) if x.base.gather_per_block else keys.cell(row, j)  # gathers depend on the order
+                cell = self._cell(("loose", key), x, row, j)
+                if cell is not None:
+                    time_s[row, j], memory[row, j] = loose.bounds(row, j, cell)
+                    if memory[row, j] > self.capacity_bytes:
+                        time_s[row, j] = np.inf
 
     def _fill(self, x: Candidates, keys: Keys, part: Ints, time_s: Floats, memory: Floats) -> None:
         """Bounds of the layouts `part` of policies that leave nothing to be split or chosen."""
         alike: dict[Hashable, list[int]] = {}
         for j, q in enumerate(x.policies):
-            if not q.is_open:
+            if not q.is_open and not is_loose(self.case, x, q):
                 alike.setdefault((q.recompute.num_layers, q.schedule, q.order, q.stage_layers), []).append(j)
         known: dict[Hashable, Any] = {}
         for columns in alike.values():
@@ -112,8 +182,26 @@ class Screener:
 
     def work_j(self, x: Candidates, bounds: Bounds) -> Floats:
         """Joules of one device in a step above idling, for candidates with bounds, shape (N, P)."""
+        if self.case.phases:
+            parts = (share * one._work_of_steps(x, bounds) for share, one in self._parts())
+            return sum(parts, np.zeros(x.legal.shape))
+        return self._work_of_steps(x, bounds)
+
+    def _work_of_steps(self, x: Candidates, bounds: Bounds) -> Floats:
+        if not rewriting(self.case.techniques):
+            return self._work_as_written(x, np.isfinite(bounds.time_s))
+        out = np.zeros(x.legal.shape)
+        rewritten, screeners = self._after(x)
+        for grid, screener in zip(rewritten.grids, screeners, strict=True):
+            able = np.zeros(grid.candidates.legal.shape, np.bool_)
+            able[grid.to_rows, grid.to_columns] = np.isfinite(bounds.time_s[grid.rows, grid.columns])
+            own = screener._work_as_written(grid.candidates, able)
+            out[grid.rows, grid.columns] = own[grid.to_rows, grid.to_columns]
+        return out
+
+    def _work_as_written(self, x: Candidates, able: Mask) -> Floats:
         keys = Keys.of(x, self.case.cluster)
-        able = np.isfinite(bounds.time_s)
+        able = able & ~np.array([is_loose(self.case, x, q) for q in x.policies])  # what they run is not known
         return work_joules(self.case, x, able, lambda row, j: self._cell(keys.cell(row, j), x, row, j))
 
     def _family(

@@ -91,8 +91,8 @@ class Branch:
     """What the bounds came from, with the blocks that it priced."""
     ran: dict[Hashable, tuple[float, float]] = field(default_factory=dict)
     """What candidates with one step program have in common → its seconds and mean watts."""
-    concrete: dict[float, Concrete] = field(default_factory=dict)
-    """Bytes of a device that may be reserved → what open candidates become within them."""
+    concrete: dict[tuple[float, int], Concrete] = field(default_factory=dict)
+    """Bytes of a device that may be reserved, and candidates after the techniques → what open ones become."""
     least: Floor = field(default_factory=Floor.nothing)
     """What no plan of this cluster is below, as bounds of one candidate."""
 
@@ -117,9 +117,10 @@ class Branch:
         if not self.candidates.policies[policy].is_open:
             return self.candidates.plan(layout, policy)
         room = goals.room_bytes(self.setting)
-        if room not in self.concrete:
-            self.concrete[room] = Concrete(Balance(self.case, self.candidates, room))
-        return self.concrete[room].plan(layout, policy)
+        x, row, column = self.screener.located(self.candidates, layout, policy)
+        if (room, id(x)) not in self.concrete:
+            self.concrete[room, id(x)] = Concrete(Balance(self.case, x, room))
+        return self.concrete[room, id(x)].plan(row, column)
 
     def floor(self, cells: Ints) -> Floor:
         """Bounds of some cells of the grid, by flat index."""
@@ -393,29 +394,34 @@ def evaluate(branches: Sequence[Branch], goals: Goals, found: Found, which: int,
     layout, policy = divmod(cell, x.legal.shape[1])
     plan = branch.plan(layout, policy, goals)
 
-    def simulated() -> tuple[Prepared, Timeline]:
+    def simulated() -> list[tuple[float, Prepared, Timeline]]:
         with settled():
-            step = prepare(case.model, case.cluster, case.training, plan, case.techniques, known=case.known)
-            return step, run(step)
+            out = []
+            for share, c in case.kinds_of_steps:
+                step = prepare(c.model, c.cluster, c.training, plan, c.techniques, known=c.known)
+                out.append((share, step, run(step)))
+            return out
 
     twin = twin_of(case, x, layout, policy)
-    ran: tuple[Prepared, Timeline] | None = None
+    ran: list[tuple[float, Prepared, Timeline]] | None = None
     if twin not in branch.ran:
         try:
             ran = simulated()
         except BadInput as error:
             found.refused.append((which, plan, str(error)))
             return None
-        seconds = ran[1].makespan_s
-        branch.ran[twin] = seconds, power_of(ran[0], seconds)
+        seconds = sum(share * timeline.makespan_s for share, _, timeline in ran)
+        joules = sum(share * t.makespan_s * power_of(step, t.makespan_s) for share, step, t in ran)
+        branch.ran[twin] = seconds, joules / seconds
     seconds, watts = branch.ran[twin]
     figures = Figures(branch.setting, seconds, watts)
     fits: bool | None = None
     if not goals.missed(goals.values(figures)) and not found.rules_out(goals.key(figures)):
-        memory = memory_of(*(ran or simulated()))
-        figures = Figures(branch.setting, seconds, figures.mean_power_w, memory.peak_reserved_bytes)
+        memories = [memory_of(step, timeline) for _, step, timeline in ran or simulated()]
+        reserved_bytes = max(memory.peak_reserved_bytes for memory in memories)
+        figures = Figures(branch.setting, seconds, figures.mean_power_w, reserved_bytes)
         capacity = branch.setting.memory_bytes * goals.memory_fraction
-        fits = memory.peak_reserved_bytes <= capacity and not memory.overfull
+        fits = reserved_bytes <= capacity and not any(memory.overfull for memory in memories)
     values = goals.values(figures)
     reserved = None if fits is None else figures.reserved_bytes
     return Evaluated(

@@ -126,7 +126,7 @@ def _layouts(
 ) -> dict[str, Ints]:
     """Axis sizes that the model, the cluster and the batch allow."""
     of_devices = divisors(devices)
-    depth = len(model.layer_kinds())
+    depth, copies = len(model.layer_kinds()), _most_copies(plan, space)
     heads, experts, batch = model.num_attention_heads, model.num_experts, training.global_batch
     axes = {
         "tp": axis_of(space, plan, "tp", [d for d in of_devices if heads % d == 0]),
@@ -158,10 +158,11 @@ def _layouts(
             (np.ones(len(tp), np.bool_) if not experts else experts % ep == 0) & ((dp * cp * tp) % (ep * etp) == 0)
             & ((experts > 0) | ((ep == 1) & (etp == 1)))
         ),
-        "pp · vpp fits the layers": (pp * vpp <= depth + 2) & ((pp > 1) | (vpp == 1)),
+        "pp · vpp fits the layers": (pp * vpp <= copies * (depth + 2)) & ((pp > 1) | (vpp == 1)),
         "layers divide over pp · vpp, the ends counted or not": (  # a split that the plan sets need not be even
             (vpp == 1) | bool(plan.stage_layers or space.stage_layers)
             | (depth % (pp * vpp) == 0) | ((depth + 2) % (pp * vpp) == 0)
+            | ((copies > 1) & ((copies * depth % (pp * vpp) == 0) | (copies * (depth + 2) % (pp * vpp) == 0)))
         ),
         f"at most {MAX_INSTRUCTIONS} instructions": m * pp * vpp <= MAX_INSTRUCTIONS,
     }  # fmt: skip
@@ -172,6 +173,13 @@ def _layouts(
         keep &= ok
     found = {name: column[keep] for name, column in zip(LAYOUT_AXES, grid.T, strict=True)}
     return {**found, "dp": dp[keep], "m": m[keep]}
+
+
+def _most_copies(plan: PlanSpec, space: Space) -> int:
+    """Copies of the model that a pipeline may hold."""
+    named = space.schedule or ([plan.schedule] if plan.schedule else [])
+    known = schedules.list_ids()
+    return max((schedules.describe(name).copies for name in named if name in known), default=1)
 
 
 def _policies(plan: PlanSpec, space: Space, behaviour: Behaviour, cp: Ints) -> tuple[Policy, ...]:
@@ -214,9 +222,10 @@ def _policies(plan: PlanSpec, space: Space, behaviour: Behaviour, cp: Ints) -> t
 
 
 def _legal(
-    x: dict[str, Ints], policies: tuple[Policy, ...], model: ModelSpec, behaviour: Behaviour, excluded: dict[str, int]
-) -> Mask:
-    """Which policies a layout can have, each distinct one once."""
+    x: dict[str, Ints], policies: tuple[Policy, ...], model: ModelSpec, behaviour: Behaviour, excluded: dict[str, int],
+    *, split: bool,
+) -> Mask:  # fmt: skip
+    """Which policies a layout can have, each distinct one once. `split`: whether layers need not divide evenly."""
     tp, cp, pp, vpp, dp, m = x["tp"], x["cp"], x["pp"], x["vpp"], x["dp"], x["m"]
     n = len(tp)
     ok = np.ones((n, len(policies)), np.bool_)
@@ -254,6 +263,7 @@ def _legal(
             column &= (cp == 1) | (size < cp)  # the whole axis is all_to_all
         rules: dict[str, Mask] = {
             "the schedule can run pp, vpp and the micro-batches": checks[q.schedule][of.reshape(-1)] | (pp == 1),
+            "the layers fit and divide over the parts of a copy of the model": _whole(q, pp, vpp, model, split=split),
             "cp_all_to_all divides cp": cp % size == 0,
             "tp · all-to-all size of cp divides the attention heads": model.num_attention_heads % (tp * size) == 0,
         }
@@ -274,6 +284,14 @@ def _legal(
         ok[:, j] = column
         judged[asked] = column, counts
     return ok
+
+
+def _whole(q: Policy, pp: Ints, vpp: Ints, model: ModelSpec, *, split: bool) -> Mask:
+    """Where layouts that fit several copies of a model fit as many as this policy has."""
+    copies = schedules.describe(q.schedule).copies if q.schedule else 1
+    depth, parts = len(model.layer_kinds()), np.maximum(pp * vpp // copies, 1)
+    divides = (vpp == 1) | (depth % parts == 0) | ((depth + 2) % parts == 0) | split
+    return np.asarray((pp == 1) | ((parts <= depth + 2) & divides))
 
 
 def _splits(q: Policy, pp: Ints, vpp: Ints, model: ModelSpec, named: list[str | None]) -> Mask:
@@ -344,5 +362,6 @@ def with_policies(
 ) -> Candidates:  # fmt: skip
     """Layouts with every choice of switches that they can have."""
     policies = _policies(plan, search.space, behaviour, x["cp"])
-    legal = _legal(x, policies, model, behaviour, excluded)
+    split = bool(plan.stage_layers or search.space.stage_layers)
+    legal = _legal(x, policies, model, behaviour, excluded, split=split)
     return Candidates(**x, policies=policies, legal=legal, base=plan, excluded=excluded)

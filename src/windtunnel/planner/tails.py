@@ -43,6 +43,14 @@ class Case:
     coefficients: Coefficients
     known: Known = field(default_factory=Known, compare=False, repr=False)
     """Networks and blocks that bounds and simulations share."""
+    phases: tuple[tuple[float, Case], ...] = ()
+    """Of a run whose steps differ: share of the steps, and the case, of each phase."""
+
+    @property
+    def kinds_of_steps(self) -> tuple[tuple[float, Case], ...]:
+        """Share of every kind of step, the steps that no phase claims first."""
+        left = 1.0 - sum(share for share, _ in self.phases)
+        return ((left, replace(self, phases=())), *self.phases)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from collections.abc import Hashable
 import numpy as np
 
 from windtunnel.planner.keys import stride_of
+from windtunnel.planner.rewritten import rewriting
 from windtunnel.planner.space import Candidates
 from windtunnel.planner.tails import Case
 from windtunnel.specs.cluster import ClusterSpec
@@ -21,7 +22,7 @@ def twin_of(case: Case, x: Candidates, layout: int, policy: int) -> Hashable:
     """What candidates with the same step program have in common."""
     q = x.policies[policy]
     cluster = case.cluster
-    if q.is_open or type(cluster) is not ClusterSpec or any(t.technique.plan for t in case.techniques):
+    if q.is_open or type(cluster) is not ClusterSpec or rewriting(case.techniques):
         return layout, policy
     every = x.pp[layout] == 1 and x.m[layout] > 1 and case.training.gradient_accumulation_sync
     zero = 1 if q.zero == 2 and not every else q.zero

@@ -161,12 +161,14 @@ class Technique:
     """Level plan: another device variant or network."""
     decide: Callable[[PlanSpec, ModelSpec, ClusterSpec, TrainingSpec, dict[str, Any]], PlanSpec] | None = None
     """Level plan: what depends on the model or the cluster, groups of unlike devices among them. Twice must be the same
-    as once; runs before the `plan` hooks, and not for the candidates of a search."""
+    as once; runs before the `plan` hooks."""
     pair: Callable[[Segment, Segment, ClusterSpec, dict[str, Any]], Segment | None] | None = None
     """Launches of a forward and of a backward that a schedule runs as a unit (`InstructionTable.joined`) → one segment
     of both, with the same work and any number of streams (collectives on `comm`, `comm:…`); None: kernels in turn.
     A kernel's `sm` comes as 1: whoever lets two share SMs says with how many each keeps its speed."""
     schedule: Callable[[ScheduleCase, dict[str, Any]], ScheduleCase] | None = None
+    """Level schedule: called without costs and with them; where parts sit, whether backward is split and whether parts
+    are skipped must be the same in both."""
     step: Callable[[StepOptions, dict[str, Any]], StepOptions] | None = None
     run: Callable[[tuple[RunPhase, ...], dict[str, Any]], tuple[RunPhase, ...]] | None = None
     """Level run: stretches of a training run whose steps differ, such as a warm-up `without` the technique itself."""

@@ -45,10 +45,6 @@ def look_up(
             rule += "; of serving, " + ("search.target: serving" if verb == "plan" else "`serve` is the verb")
         problems.extend([Problem(field="training", rule=rule)])
     chosen = applied(scenario.techniques, problems)
-    for one in (t.technique for t in chosen if verb == "plan"):
-        if one.schedule or one.pair:
-            rule = "rewrites what stages run, which `plan` does not search yet; `train` does"
-            problems.add("techniques", one.id, rule)
     return model, cluster and on_cluster(chosen, cluster, problems), chosen
 
 

@@ -212,8 +212,9 @@ def table_of(step: ResolvedStep) -> InstructionTable:
     if rewritten:
         wrong = schedules.validate(table)
         same = table.split_backward == step.table.split_backward
+        same &= (table.runs is None) == (step.table.runs is None)
         if not same or not np.array_equal(table.placement, step.table.placement):
-            wrong.append("parts sit elsewhere, or backward is split otherwise, than in the table made without costs")
+            wrong.append("parts sit elsewhere, backward is split or parts are skipped otherwise, than without costs")
         if wrong:
             raise schedules.ScheduleError([Problem("techniques", rule, ", ".join(rewritten)) for rule in wrong])
     return table

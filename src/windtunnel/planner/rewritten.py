@@ -1,0 +1,153 @@
+"""Candidates whose plans techniques rewrite: what they become, and which of them become the same.
+
+A technique's `decide` and `plan` hooks may set any field of a plan, those that a search varies among them. Bounds of
+what a candidate was written as would then be bounds of another plan. Here every candidate goes through the hooks once,
+what comes out is laid out as candidates again, and bounds are those of the latter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from windtunnel.errors import BadInput
+from windtunnel.planner.space import LAYOUT_AXES, Candidates, Policy
+from windtunnel.planner.tails import Case
+from windtunnel.specs.plan import PlanSpec
+from windtunnel.techniques.base import Applied
+
+_POLICY = (
+    "schedule", "recompute", "zero", "shard_group", "sp", "cp_kind", "offload", "overlap", "order", "cp_all_to_all",
+    "reshard_after_forward",
+)  # fmt: skip
+_REST = tuple(f for f in PlanSpec.model_fields if f not in (*_POLICY, *LAYOUT_AXES, "dp", "stage_layers"))
+"""Fields that no axis of a search varies, but a technique may."""
+
+
+def rewriting(techniques: Sequence[Applied]) -> bool:
+    """Whether any of them may set fields of a plan."""
+    return any(t.technique.plan or t.technique.decide or t.technique.selects for t in techniques)
+
+
+def effective(case: Case, plan: PlanSpec) -> PlanSpec | None:
+    """The plan that runs; None where that cannot be told without running it."""
+    try:
+        for t in case.techniques:
+            plan = t.on_decision(plan, case.model, case.cluster, case.training)
+        once = _planned(case, plan)
+    except BadInput:  # the simulator meets it again, and says why
+        return None
+    return once if _planned(case, once) == once else None
+
+
+def _planned(case: Case, plan: PlanSpec) -> PlanSpec:
+    for t in case.techniques:
+        plan = t.on_plan(plan)
+    return plan
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """Rewritten candidates that share every field which no axis varies."""
+
+    candidates: Candidates
+    rows: npt.NDArray[np.int64]
+    columns: npt.NDArray[np.int64]
+    """Cells of the original grid, (n,) each."""
+    to_rows: npt.NDArray[np.int64]
+    to_columns: npt.NDArray[np.int64]
+    """And what they have become."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rewritten:
+    """All candidates of a search space after the techniques."""
+
+    grids: tuple[Grid, ...]
+    unknown: npt.NDArray[np.int64]
+    """Cells (n, 2) of which only a simulation tells what they become."""
+    again: npt.NDArray[np.int64]
+    """Cells (n, 2) that become what an earlier cell also becomes."""
+
+    @classmethod
+    def of(cls, case: Case, x: Candidates) -> Rewritten:
+        """Every legal candidate through the hooks of its techniques."""
+        found: dict[Hashable, list[tuple[int, int, tuple[int, ...], Policy]]] = {}
+        bases: dict[Hashable, PlanSpec] = {}
+        seen: set[Hashable] = set()
+        unknown: list[tuple[int, int]] = []
+        again: list[tuple[int, int]] = []
+        for i, j in np.argwhere(x.legal).tolist():
+            written = x.plan(i, j)
+            plan = effective(case, written)
+            sizes = None if plan is None else _sizes(case, plan)
+            if plan is None or sizes is None:
+                unknown.append((i, j))
+                continue
+            policy = _policy(x.policies[j], written, plan)
+            rest = _rest(plan, x.base)
+            if (rest, sizes, policy) in seen:
+                again.append((i, j))
+            seen.add((rest, sizes, policy))
+            bases.setdefault(rest, plan)
+            found.setdefault(rest, []).append((i, j, sizes, policy))
+        grids = tuple(_grid(bases[rest], cells) for rest, cells in found.items())
+        shape = (-1, 2)
+        return cls(grids, np.array(unknown, np.int64).reshape(shape), np.array(again, np.int64).reshape(shape))
+
+    def located(self, row: int, column: int) -> tuple[Candidates, int, int] | None:
+        """What one cell has become; None where that is unknown."""
+        for grid in self.grids:
+            at = np.flatnonzero((grid.rows == row) & (grid.columns == column))
+            if len(at):
+                return grid.candidates, int(grid.to_rows[at[0]]), int(grid.to_columns[at[0]])
+        return None
+
+
+def _sizes(case: Case, plan: PlanSpec) -> tuple[int, ...] | None:
+    """Axis sizes, replicas and micro-batches; None where the simulator refuses them."""
+    devices, inner = case.cluster.num_devices, plan.tp * plan.pp * plan.cp
+    dp = devices // inner if plan.dp == "auto" else plan.dp
+    if dp < 1 or dp * inner != devices or case.training.global_batch % (plan.mbs * dp):
+        return None
+    m = case.training.global_batch // (plan.mbs * dp)
+    return (*(int(getattr(plan, name)) for name in LAYOUT_AXES), dp, m)
+
+
+def _policy(q: Policy, before: PlanSpec, after: PlanSpec) -> Policy:
+    """The switches of a rewritten plan; what was left open stays open unless a technique has decided it."""
+    fields: dict[str, Any] = {name: getattr(after, name) for name in _POLICY}
+    split: str | tuple[int, ...] | None = after.stage_layers
+    if split == before.stage_layers:
+        split = q.stage_layers if q.stage_layers is not None else split
+    free = q.balanced_recompute and after.recompute == before.recompute
+    return replace(q, **fields, stage_layers=split, balanced_recompute=free)
+
+
+def _rest(plan: PlanSpec, base: PlanSpec) -> Hashable:
+    """Fields that no axis varies, where they are not as for all candidates."""
+    out = []
+    for name in _REST:
+        value = getattr(plan, name)
+        if value is not getattr(base, name):
+            out.append((name, repr(value)))
+    return tuple(out)
+
+
+def _grid(base: PlanSpec, cells: list[tuple[int, int, tuple[int, ...], Policy]]) -> Grid:
+    layouts = {sizes: at for at, sizes in enumerate(dict.fromkeys(c[2] for c in cells))}
+    policies = {policy: at for at, policy in enumerate(dict.fromkeys(c[3] for c in cells))}
+    to_rows, to_columns = (
+        np.array([layouts[c[2]] for c in cells], np.int64), np.array([policies[c[3]] for c in cells], np.int64),
+    )  # fmt: skip
+    legal = np.zeros((len(layouts), len(policies)), np.bool_)
+    legal[to_rows, to_columns] = True
+    columns = np.array(list(layouts), np.int64).T
+    axes = dict(zip((*LAYOUT_AXES, "dp", "m"), columns, strict=True))
+    y = Candidates(**axes, policies=tuple(policies), legal=legal, base=base.model_copy(update={"stage_layers": None}))
+    rows, origin = (np.array([c[k] for c in cells], np.int64) for k in (0, 1))
+    return Grid(y, rows, origin, to_rows, to_columns)

@@ -1,0 +1,180 @@
+"""Plans under techniques: bounds stay below what is simulated, and the search equals brute force."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from windtunnel import api
+from windtunnel.errors import BadInput
+from windtunnel.planner.cases import question_of
+from windtunnel.planner.objectives import Goals
+from windtunnel.planner.plan import branch_of
+from windtunnel.planner.rewritten import Rewritten
+from windtunnel.program.segment import COMM, COMPUTE, Segment
+from windtunnel.specs.cluster import ClusterSpec
+from windtunnel.specs.scenario import Scenario
+from windtunnel.techniques import REGISTRY
+from windtunnel.techniques.base import Paper, Technique
+from windtunnel.techniques.limits import merged
+from windtunnel.training.prepare import prepare
+from windtunnel.training.simulate import memory_of, run
+
+pytestmark = pytest.mark.property
+SAMPLES = 10
+BASE: dict[str, Any] = {
+    "model": "gpt3-1.3b", "cluster": {"device": "a100-sxm-80gb", "nodes": 2, "devices_per_node": 8},
+    "training": {"seq_len": 2048, "global_batch": 32, "framework": "megatron_core"},
+    "search": {"space": {"cp": [1], "zero": [1], "mbs": [1, 2], "vpp": [1, 2], "tp": [1, 2, 4], "pp": [1, 2, 4, 8]}},
+}  # fmt: skip
+MIXTURE: dict[str, Any] = {
+    "model": "mistralai/Mixtral-8x7B-v0.1", "cluster": {"device": "h100-sxm-80gb", "nodes": 4, "devices_per_node": 8},
+    "training": {"seq_len": 4096, "global_batch": 64, "framework": "megatron_core"},
+    "search": {"space": {
+        "cp": [1], "zero": [1], "mbs": [1], "vpp": [1, 2], "pp": [1, 2, 4], "tp": [1, 2], "ep": [1, 4, 8],
+    }},
+}  # fmt: skip
+SLOW = {"cluster": {"scale_out": {"nic_bytes_per_s": "10 Gb/s", "nics_per_node": 1}}}
+SPACES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "plan hook: zero": (BASE, {"techniques": [{"zero": {"stage": 3}}]}),
+    "plan hook: order of a split backward": (BASE, {"techniques": ["zb-v"]}),
+    "decide: order of axes": (BASE, {"techniques": ["pipette"], **SLOW}),
+    "decide: size of an axis": (BASE, {"techniques": ["oneflow"]}),
+    "decide: ranks": (BASE, {"techniques": ["l-greco"], "search": {"space": {"zero": [0]}}, **SLOW}),
+    "schedule: limits": (BASE, {"techniques": [{"zero-bubble": {"order": "zb_1p", "memory_limit": 0.5}}]}),
+    "schedule: skipped parts": (BASE, {"techniques": ["skippipe"], "search": {"space": {"pp": [1, 4, 8]}}}),
+    "schedule: gathers shared": (
+        BASE, {"techniques": ["zeropp"], "training": {"framework": "torchtitan"}, "search": {"space": {"tp": [1, 2]}}},
+    ),
+    "gathers shared, in the plan": (BASE, {
+        "training": {"framework": "torchtitan"},
+        "plan": {"gather_per_block": True, "reshard_after_forward": True},
+        "search": {"space": {"zero": [3], "tp": [1], "schedule": ["1f1b", "interleaved_1f1b", "gpipe"]}},
+    }),
+    "two copies": (MIXTURE, {"search": {"space": {"schedule": ["1f1b", "dualpipe", "dualpipev"], "zero": [0, 1]}}}),
+    "two copies, by a technique": (MIXTURE, {"techniques": [{"dualpipe": {"copies": 2}}]}),
+    "pair": (MIXTURE, {"techniques": ["beside"], "search": {"space": {"schedule": ["dualpipev", "1f1b"]}}}),
+    "phases": (BASE, {"techniques": ["one-bit-adam"], "search": {"space": {"zero": [0]}}, **SLOW}),
+    "phases, written": (BASE, {
+        "techniques": ["powersgd", "zb-h1"], "search": {"space": {"zero": [0]}}, **SLOW,
+        "training": {"run": [{"name": "start", "share": 0.3, "without": ["powersgd"]}, {
+            "name": "end", "every": 10, "without": ["powersgd", "zb-h1"],
+        }]},
+    }),
+}  # fmt: skip
+
+
+def _beside(forward: Segment, backward: Segment, cluster: ClusterSpec, knobs: dict[str, Any]) -> Segment:
+    """Both passes at once, each with half of the SMs and none the slower: what no machine can do better."""
+    first = [replace(x, sm=0.5) if x.stream == COMPUTE else x for x in forward.launches]
+    offset = len(first)
+    second = [
+        replace(
+            x, after=[offset + d for d in x.after], sm=0.5 if x.stream == COMPUTE else x.sm,
+            stream="compute:backward" if x.stream == COMPUTE else f"{COMM}:backward",
+        )
+        for x in backward.launches
+    ]  # fmt: skip
+    return Segment("pair", "F", [*first, *second])
+
+
+@pytest.fixture(autouse=True)
+def _registered() -> Iterator[None]:
+    paper = Paper("A paper", 2024, "https://example.org/a")
+    REGISTRY.add("beside", Technique("beside", "test", "for a test", paper, ("pair",), pair=_beside))
+    yield
+    REGISTRY._entries.pop("beside")
+
+
+def branch(name: str) -> Any:
+    base, change = SPACES[name]
+    question = question_of(Scenario.model_validate(merged(base, change)))
+    return branch_of(question.variants[0], question.wanted, Goals.of(question.wanted))
+
+
+def steps(case: Any, plan: Any) -> list[tuple[float, Any, Any]]:
+    out = []
+    for share, own in case.kinds_of_steps:
+        step = prepare(own.model, own.cluster, own.training, plan, own.techniques)
+        out.append((share, step, run(step)))
+    return out
+
+
+@pytest.mark.parametrize("name", SPACES)
+def test_no_candidate_beats_its_bounds(name: str) -> None:
+    of = branch(name)
+    x, bounds = of.candidates, of.bounds
+    cells = np.argwhere(x.legal & np.isfinite(bounds.time_s))
+    assert len(cells) >= 5
+    seen, close = 0, []
+    for i, j in random.Random(3).sample(cells.tolist(), min(SAMPLES, len(cells))):
+        try:
+            ran = steps(of.case, x.plan(i, j))
+        except BadInput:
+            continue
+        seen += 1
+        seconds = sum(share * timeline.makespan_s for share, _, timeline in ran)
+        assert bounds.time_s[i, j] <= seconds * (1 + 1e-9), x.plan(i, j)
+        close.append(bounds.time_s[i, j] / seconds)
+        reserved = max(memory_of(step, timeline).peak_reserved_bytes for _, step, timeline in ran)
+        assert bounds.memory_bytes[i, j] <= reserved * (1 + 1e-9), x.plan(i, j)
+    assert seen >= 3
+    assert max(close) > (0.05 if "scale_out" in str(SPACES[name][1]) else 0.3), "a bound that rules nothing out"
+
+
+@pytest.mark.parametrize("name", SPACES)
+def test_the_search_is_brute_force(name: str) -> None:
+    base, change = SPACES[name]
+    found = api.plan(merged(base, change))
+    assert found.proof.complete and found.proof.open == 0
+    of = branch(name)
+    capacity = of.case.cluster.device.memory_bytes
+    best = np.inf
+    for i, j in np.argwhere(of.candidates.legal).tolist():
+        try:
+            ran = steps(of.case, of.candidates.plan(i, j))
+        except BadInput:
+            continue
+        seconds = sum(share * timeline.makespan_s for share, _, timeline in ran)
+        if seconds < best and all(memory_of(s, t).peak_reserved_bytes <= capacity for _, s, t in ran):
+            best = seconds
+    assert found.proof.best_s == pytest.approx(best, rel=1e-12)
+    assert found.best.step_time_s == pytest.approx(best, rel=1e-12)
+    simulated = api.simulate_training(found.scenario, sensitivities=False)
+    assert simulated.step_time_s == pytest.approx(best, rel=1e-12)
+
+
+@pytest.mark.parametrize("name", SPACES)
+def test_candidates_that_become_the_same_count_once(name: str) -> None:
+    of = branch(name)
+    assert len(Rewritten.of(of.case, of.candidates).again) == 0
+    techniques = of.case.techniques
+    if any(t.technique.id in ("oneflow", "zb-v") for t in techniques):
+        assert any("another candidate" in rule for rule in of.candidates.excluded)
+
+
+def test_layers_are_not_balanced_where_the_partition_knows_no_stages() -> None:
+    change = {"techniques": [{"dualpipe": {"copies": 2}}], "search": {"space": {"stage_layers": ["even", "balanced"]}}}
+    question = question_of(Scenario.model_validate(merged(MIXTURE, change)))
+    of = branch_of(question.variants[0], question.wanted, Goals.of(question.wanted))
+    assert any("not balanced over copies" in rule for rule in of.candidates.excluded)
+    assert of.candidates.count > 0
+
+
+def test_layers_are_balanced_under_a_technique_that_only_chooses_a_schedule() -> None:
+    change = {"techniques": ["zb-h1"], "search": {"space": {"stage_layers": ["balanced"], "pp": [4], "tp": [2]}}}
+    found = api.plan(merged(BASE, change))
+    assert found.proof.complete
+    assert found.best.plan["schedule"] == "zb_h1"
+    assert sum(found.best.plan["stage_layers"]) == 24
+
+
+def test_phases_that_set_fields_are_not_searched() -> None:
+    change = {"training": {"run": [{"name": "ramp", "share": 0.1, "set": {"training.global_batch": 16}}]}}
+    with pytest.raises(BadInput, match="may only leave out techniques"):
+        api.plan(merged(BASE, change))
