@@ -68,6 +68,7 @@ def exchange_ms(_: Values, rate_gb_per_s: float) -> float:
 @lru_cache(maxsize=8)
 def _step(nic_share: float, *, limited: bool) -> tuple[float, float]:
     """Seconds of the published training step, and bytes that a rank sends out of its node in one layer's exchange."""
+    chunks, layers, *ends = fixed("chunk_layers")
     step = {
         "model": MODELS["v3"],
         "cluster": {
@@ -78,7 +79,10 @@ def _step(nic_share: float, *, limited: bool) -> tuple[float, float]:
             "seq_len": fixed("seq_len"), "global_batch": fixed("global_batch"), "precision": "fp8_block",
             "framework": "megatron_core", "moe_dispatcher": "deepep",
         },
-        "plan": {"pp": 16, "ep": 64, "mbs": 1, "zero": 1},
+        "plan": {
+            "pp": 16, "ep": 64, "mbs": 1, "zero": 1, "stage_layers": [layers] * chunks + ends,
+            "recompute": {"policy": "modules", "modules": fixed("recomputed")},
+        },
         "techniques": ["dualpipe", *(["deepseek-v3-codesign"] if limited else [])],
     }  # fmt: skip
     prepared, _ = api.prepare(step)
