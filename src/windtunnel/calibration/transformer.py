@@ -12,6 +12,25 @@ from torch import Tensor, nn
 from windtunnel.specs.model import ModelSpec
 
 
+class CutEmbedding(nn.Module):
+    """Embedding whose vocabulary is cut over the tensor axis: other ranks' tokens are zeros, then rows are summed.
+
+    As in Megatron-LM (arXiv 1909.08053, section 3) and PyTorch's row-wise cut of embeddings.
+    """
+
+    def __init__(self, vocabulary: int, width: int, ranks: int) -> None:
+        super().__init__()
+        self.own = vocabulary // ranks
+        self.weight = nn.Parameter(torch.randn(self.own, width))
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        """Rows of tokens, the same on every rank."""
+        index = tokens - dist.get_rank() * self.own
+        other = (index < 0) | (index >= self.own)
+        rows = F.embedding(index.masked_fill(other, 0), self.weight).masked_fill(other[..., None], 0.0)
+        return _Summed.apply(rows)
+
+
 class RMSNorm(nn.Module):
     """Root-mean-square norm in fp32."""
 
@@ -139,7 +158,8 @@ class Transformer(nn.Module):
         super().__init__()
         self.first, self.last = first, last
         if first:
-            self.embedding = nn.Embedding(model.vocab_size, model.hidden_size)
+            shape = model.vocab_size, model.hidden_size
+            self.embedding = nn.Embedding(*shape) if ranks == 1 else CutEmbedding(*shape, ranks)
         self.blocks = nn.ModuleList(Block(model, ranks) for _ in layers or range(model.num_hidden_layers))
         if last:
             self.norm = RMSNorm(model.hidden_size)
