@@ -10,6 +10,7 @@ from windtunnel import api
 from windtunnel.errors import BadInput
 from windtunnel.techniques.limits import merged
 from windtunnel.training.results import TrainingResult
+from windtunnel.training.tiers import PAGEABLE_BYTES_PER_S
 
 NODE = {
     "device": "a100-sxm-80gb", "nodes": 1, "devices_per_node": 8, "host_memory_bytes": "1 TiB",
@@ -88,6 +89,17 @@ def test_an_update_beside_backward_hides_what_an_update_after_it_cannot() -> Non
     slow = run({"optimizer": 1.0, "update": "beside_backward"}, {"host_cores": 1})
     assert slow.step_time_s > PARAMS_PER_DEVICE / (5e8 / 8)
     assert slow.breakdown["exposed offload"] > 0.5 * slow.step_time_s
+
+
+def test_gradients_that_the_host_widens_hold_backward_up() -> None:
+    """Three trips over the link, one of them slower, and a pass of the host, less the trip that an update counts."""
+    plain, wide = (run({"optimizer": 1.0, "update": "in_turn", "widening": how}) for how in ("none", "host"))
+    link, memory = 32e9 * 0.85, 0.7 * 300e9 / 8
+    each = 4 / link + 2 / PAGEABLE_BYTES_PER_S + 6 / memory - 4 / link
+    assert wide.step_time_s - plain.step_time_s == pytest.approx(PARAMS_PER_DEVICE * each, rel=0.03)
+    pages = run({"optimizer": 1.0, "update": "in_turn", "widening": "host"}, {"devices_per_host_link": 4})
+    assert pages.step_time_s > wide.step_time_s
+    assert any("widening has no effect" in w for w in run({"params": 1.0, "widening": "host"}).warnings)
 
 
 def test_the_device_takes_a_share_of_the_update() -> None:

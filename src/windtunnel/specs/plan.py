@@ -79,6 +79,9 @@ class Offload(Spec):
     update: Literal["pipelined", "in_turn", "beside_backward"] = "pipelined"
     """How the host updates what it keeps: after the last gradient, copies and update as a pipeline or one after the
     other; or layer by layer as gradients arrive (no clipping by the norm of all gradients)."""
+    widening: Literal["none", "host"] = "none"
+    """`host`: 16-bit gradients come down into memory that is not page-locked, and the host widens them to 32 bits while
+    backward waits (DeepSpeed's ZeRO-3 with its optimizer on the host)."""
     update_on_device: float = Field(default=0.0, ge=0, le=1)
     """Share of offloaded optimizer state that is copied in, updated on the device and copied back, in between what
     the host updates."""

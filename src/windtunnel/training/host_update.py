@@ -13,6 +13,7 @@ from windtunnel.specs.cluster import ClusterSpec
 from windtunnel.specs.plan import Offload
 from windtunnel.training.tiers import (
     NVME_BYTES_PER_S,
+    PAGEABLE_BYTES_PER_S,
     UPDATE_FRACTION,
     core_params_per_s,
     drive_bytes_per_s,
@@ -41,10 +42,13 @@ class HostUpdate:
     """Bytes that cross the link: of the gradient that is still on the device, and of a weight that goes back to it."""
     state_bytes: float
     moved_bytes: float
+    widen: float = 0.0
+    """Seconds in which backward waits until its gradient is on the host in 32 bits."""
 
     @classmethod
     def of(
-        cls, cluster: ClusterSpec, offload: Offload, *, moved: float, state: float, gradient: float, weight: float
+        cls, cluster: ClusterSpec, offload: Offload, *, moved: float, state: float, gradient: float, weight: float,
+        sent: float = 4.0,
     ) -> HostUpdate:
         """Rates of a node for one parameter.
 
@@ -55,10 +59,15 @@ class HostUpdate:
             state: Bytes of optimizer state and master weight.
             gradient: Bytes of a gradient.
             weight: Bytes of a weight.
+            sent: Bytes of a gradient as backward leaves it.
         """
         link = link_bytes_per_s(cluster)
         down = gradient * (1.0 - offload.gradients)
         up = weight * (1.0 - offload.params)
+        widen = 0.0
+        if offload.widening == "host" and sent < 4.0:
+            widen = widening_s(cluster, sent)
+            down = 0.0
         tier = offload.tier_of("optimizer")
         in_host = moved - 2.0 * state if tier == "cxl" else moved
         compute = max(in_host / (UPDATE_FRACTION * host_memory_bytes_per_s(cluster)), 1.0 / core_params_per_s(cluster))
@@ -72,7 +81,7 @@ class HostUpdate:
             write = state / drive_bytes_per_s(cluster, write=True)
         if offload.params and offload.tier_of("params") == "nvme" and cluster.storage is not None:
             write += weight * offload.params / drive_bytes_per_s(cluster, write=True)
-        return cls(down / link, compute, up / link, read, write, down, up, state, moved)
+        return cls(down / link, compute, up / link, read, write, down, up, state, moved, widen)
 
     def seconds(self, offload: Offload) -> float:
         """A parameter's update after the last gradient: as a pipeline, or one part after the other."""
@@ -82,6 +91,19 @@ class HostUpdate:
     def on_device(self, cluster: ClusterSpec, offload: Offload) -> float:
         """State from where it lives to the device, one direction."""
         return self.state_bytes / near_rate(offload.tier_of("optimizer"), cluster, stripe=offload.stripe)
+
+
+def widening_s(cluster: ClusterSpec, sent: float) -> float:
+    """Seconds until a 16-bit gradient is on the host in 32 bits.
+
+    It goes to a page-locked buffer and back to the device, which takes its norm, and comes down again into a tensor of
+    its own type, which PyTorch allocates; the host reads that and writes 32 bits.
+
+    Sources: DeepSpeed `runtime/zero/stage3.py`, `partition_grads` (0.8 to 0.15, before gradients were cast on the
+    device); PyTorch `aten/src/ATen/native/cuda/Copy.cu`, `copy_kernel_cuda` (types change on the processor).
+    """
+    moved = (sent + 4.0) / (UPDATE_FRACTION * host_memory_bytes_per_s(cluster))
+    return 2.0 * sent / link_bytes_per_s(cluster) + sent / PAGEABLE_BYTES_PER_S + moved
 
 
 def spelt_out(offload: Offload) -> bool:

@@ -103,6 +103,7 @@ def _offload(away: Offload) -> dict[str, str | None]:
     some = away.gradients or away.params
     out["gradients_in_place"] = None if some else "weights and gradients stay on the device"
     on_device = update or (None if away.update_on_device else "update_on_device is 0")
+    out["widening"] = update
     return out | {"prefetch_layers": copied, "update": update, "update_subgroup": on_device}
 
 

@@ -17,6 +17,9 @@ NVME_BYTES_PER_S = 6e9
 (PCIe 4 x4 sheets, as of 2023)."""
 HOST_MEMORY_BYTES_PER_S = 300e9
 """Of a node whose host memory is not known: two sockets, 8 channels of DDR4-3200 each, three quarters of 410 GB/s."""
+PAGEABLE_BYTES_PER_S = 7.3e9
+"""Copies of one process into host memory that is not page-locked: geometric middle of 5.5 GB/s (dask-cuda PR 98, V100)
+and 9.6 (kekzl/imp PR 1409, PCIe 5, where page-locked memory takes 32): a thread of the driver copies."""
 UPDATE_FRACTION = 0.7
 """Of that rate which an Adam step on the host reaches. Source: Ren et al. 2021 (arXiv 2101.06840), table 4, general
 knowledge: 3.9 G parameters/s on a DGX-2 at 10 billion, where 34 bytes each at 192 GB/s would make 5.6. Prior, standard

@@ -329,6 +329,7 @@ class Traffic:
         return HostUpdate.of(
             self.cluster, self.plan.offload, moved=self.update_bytes(), state=self.state_bytes(),
             gradient=b.grad_buffer_bytes, weight=b.weight_bytes,
+            sent=self.options.grad_bytes,
         )  # fmt: skip
 
     def optimizer_seconds(self, coefficients: Coefficients, stage_of: Rows, p: int) -> Floats:
@@ -339,6 +340,8 @@ class Traffic:
         slower = np.array([optimizer_time_s(self.cluster.device, coefficients, x * (1 - away), per) for x in per_stage])
         if away and not spelt_out(offload):
             slower = np.maximum(slower, per_stage * away * self.host_update().seconds(offload))
+        if away and offload.widening == "host":
+            slower = slower + per_stage * away * self.host_update().widen
         if self.local is not None:  # replicas' average against where the round began, through a momentum
             moved = self.options.grad_bytes + 8.0 + 8.0 * self.local.momentum + self.behaviour.weight_bytes
             outer = np.array([optimizer_time_s(self.cluster.device, coefficients, x, moved) for x in per_stage])

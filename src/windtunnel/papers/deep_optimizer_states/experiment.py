@@ -39,7 +39,8 @@ def scenario(shape: list[int], share: float, values: Values) -> Values:
         },
         "training": {"seq_len": fixed("seq_len"), "global_batch": fixed("gpus"), "framework": "deepspeed"},
         "plan": {
-            "zero": 3, "mbs": 1, "recompute": {"policy": "full"}, "offload": {"optimizer": 1.0, "update": "in_turn"},
+            "zero": 3, "mbs": 1, "recompute": {"policy": "full"},
+            "offload": {"optimizer": 1.0, "update": "in_turn", "widening": "host"},
         },
         "techniques": technique,
     }  # fmt: skip

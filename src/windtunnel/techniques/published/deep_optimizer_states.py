@@ -15,7 +15,7 @@ from windtunnel.techniques.published.zero_infinity import applies
 
 
 def _plan(plan: PlanSpec, knobs: dict[str, Any]) -> PlanSpec:
-    update = {"update_on_device": knobs["share"], "update_subgroup": knobs["subgroup"]}
+    update = {"update_on_device": knobs["share"], "update_subgroup": knobs["subgroup"], "widening": "none"}
     away = plan.offload
     if not away.optimizer:
         update["optimizer"] = 1.0
