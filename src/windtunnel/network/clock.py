@@ -113,7 +113,7 @@ def latency_s(
     if name == "tree":
         up = nccl.TREE_UP_HOP_S if cluster.scale_up.family.startswith("nvlink") else nccl.TREE_UP_HOP_PCIE_S
         return nccl.TREE_BASE_S[i], np.asarray(
-            traffic.up_hops * up[i] + traffic.out_hops * (nccl.TREE_OUT_HOP_S[i] + extra)
+            traffic.up_hops * up[i] + traffic.out_hops * ((c.out.tree_hop_s or nccl.TREE_OUT_HOP_S)[i] + extra)
         )
     return c.base_s[i], np.asarray(traffic.up_hops * c.up.hop_s[i] + traffic.out_hops * (c.out.hop_s[i] + extra))
 

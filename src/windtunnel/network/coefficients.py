@@ -40,8 +40,14 @@ class LinkFamily:
     """Further factor for all-to-all (many small peers)."""
     net_latency_s: float = 0.0
     """Latency that the network plugin reports on top of the hop (NCCL's table counts it twice under Simple)."""
+    tree_hop_s: tuple[float, float, float] | None = None
+    """Latency of a message of a tree between nodes; absent: as NCCL's table has it."""
     protocols: tuple[str, ...] = ("ll", "ll128", "simple")
     """Protocols that the transport supports."""
+    believed: float | None = None
+    """Payload rate that the library takes a port for, over the data-sheet rate; absent: `efficiency`."""
+    amd_hosts: bool = False
+    """Nodes on this network have AMD processors, for which NCCL's table has own rates of LL and costs of posting."""
     by_tensor: bool = False
     """Gradients cross it tensor by tensor, each through host memory; else a bucket or a layer goes as one."""
     source: str = ""
@@ -136,7 +142,15 @@ SCALE_OUT: Mapping[str, LinkFamily] = MappingProxyType(
             net_latency_s=75e-6,
             source=f"{_TUNER}; 75 us reported to NCCL by aws-ofi-nccl src/platform-aws.c for p4 and later (fact)",
         ),
-        "slingshot": LinkFamily(0.92, _NET_HOP, 40e-6, 16, source="assumed"),
+        "slingshot": LinkFamily(
+            0.75, _NET_HOP, 15e-6, 16, tree_hop_s=(10.8e-6, 8.5e-6, 14e-6), protocols=("ll", "simple"), believed=1.0,
+            amd_hosts=True,
+            source=(
+                f"{_TUNER}, whose choices and times on AMD hosts without LL128 are those of a log of two nodes of four A100 "
+                "(github.com/NERSC/nccl-ofi-plugin, logs-regression, NCCL 2.22 and 2.23); rate, ramp and LL's hop in trees "
+                "fitted to its rows of 8 to 64 KiB and from 16 MiB on (3 %); those between take 1.2 to 3 times longer"
+            ),
+        ),
         "omnipath": LinkFamily(0.85, _NET_HOP, 60e-6, 16, source="assumed"),
         "dcn": LinkFamily(
             0.85,

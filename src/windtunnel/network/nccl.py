@@ -18,7 +18,7 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from windtunnel.network.coefficients import PROTOCOLS, NetworkCoefficients
+from windtunnel.network.coefficients import PROTOCOLS, SCALE_OUT, NetworkCoefficients, family
 from windtunnel.network.groups import GroupPlacement
 from windtunnel.specs.cluster import ClusterSpec
 
@@ -56,13 +56,14 @@ _INTER = {
         0.12,
     ),
 }
-# Largest rate of LL in GB/s at 1, 2, 4 and more nodes (several nodes go by the processor; here the first row).
+# Largest rate of LL in GB/s at 1, 2, 4 and more nodes; several nodes go by the processor.
 _LL_MAX = {
     "volta": (39.0, 39.0, 20.4),
     "ampere": (87.7, 39.0, 20.4),
     "hopper": (141.0, 39.0, 20.4),
     "blackwell": (282.0, 39.0, 20.4),
 }
+_LL_MAX_AMD = (22.5, 19.0)
 _RING_LL128 = {"volta": 20.0, "ampere": 20.0, "hopper": 36.7, "blackwell": 40.0}
 _TREE_LL128 = {
     "volta": (20.0, 20.0, 20.0),
@@ -96,8 +97,8 @@ RING_HOP_S = {
     "net": (2.7 * _US, 4.0 * _US, 14.0 * _US),
 }  # fmt: skip
 """Ring steps that the tuner believes in, whatever the network at hand really takes."""
-NET_OVERHEAD_S = 1.0 * _US
-"""Posting one network message (Intel hosts; 2 µs on AMD), threefold under Simple."""
+NET_OVERHEAD_S, NET_OVERHEAD_AMD_S = 1.0 * _US, 2.0 * _US
+"""Posting one network message on other processors and on AMD's, threefold under Simple."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,8 +122,16 @@ def generation_of(cluster: ClusterSpec) -> str:
 
 def ll_max_bytes_per_s(cluster: ClusterSpec, place: GroupPlacement) -> Floats:
     """Most that a rank moves under LL (flag polling binds, not the link), by number of nodes."""
-    nodes = np.clip(place.num_domains - 1.0, 0.0, 2.0).astype(np.int64)
-    return np.asarray(np.asarray(_LL_MAX[generation_of(cluster)])[nodes] * _GB)
+    return _ll_max(generation_of(cluster), place.num_domains, amd=family(SCALE_OUT, cluster.scale_out.family).amd_hosts) * _GB
+
+
+def _ll_max(generation: str, domains: Floats, *, amd: bool) -> Floats:
+    """GB/s."""
+    alone, two, more = _LL_MAX[generation]
+    if amd:
+        two, more = _LL_MAX_AMD
+    nodes = np.clip(domains - 1.0, 0.0, 2.0).astype(np.int64)
+    return np.asarray(np.array([alone, two, more])[nodes])
 
 
 def _array(generation: str, table: dict[str, tuple[float, ...]]) -> tuple[float, ...]:
@@ -182,7 +191,7 @@ def table(
     gen = generation_of(cluster)
     n, m, k, size = np.broadcast_arrays(place.size, place.ranks_per_domain, place.num_domains, nbytes)
     up_gbs = cluster.scale_up.bytes_per_s * coefficients.up.efficiency / _GB
-    nic_gbs = cluster.scale_out.nic_bytes_per_s * coefficients.out.efficiency / _GB
+    nic_gbs = cluster.scale_out.nic_bytes_per_s * (coefficients.out.believed or coefficients.out.efficiency) / _GB
     per_rank = cluster.scale_out.nics_per_node / cluster.devices_per_node
 
     def graphs(index: npt.NDArray[np.int64]) -> tuple[Floats, Floats, Floats, Floats]:
@@ -214,13 +223,15 @@ def table(
     out: list[Entry] = []
     c = coefficients
     ppn1 = (m <= 1) & (k > 1)
+    overhead_s = NET_OVERHEAD_AMD_S if c.out.amd_hosts else NET_OVERHEAD_S
+    ll_max = _ll_max(gen, k, amd=c.out.amd_hosts)
     for i, proto in enumerate(PROTOCOLS):
         if proto not in c.out.protocols:
             allowed = k <= 1
         else:
             allowed = np.ones(n.shape, dtype=bool)
         rate = {
-            "ll": np.minimum(np.asarray(_LL_MAX[gen])[nodes], 0.5 * bus),
+            "ll": np.minimum(ll_max, 0.5 * bus),
             "ll128": np.minimum(0.92 * bus, rc * _RING_LL128[gen]),
             "simple": bus,
         }[proto]
@@ -228,7 +239,7 @@ def table(
             allowed = np.zeros(n.shape, dtype=bool)
         flush = extra * (2.0 if proto == "simple" else 1.0)
         hop_out = np.where(ppn1, TREE_OUT_HOP_S[i], RING_HOP_S["net"][i]) + flush
-        post = NET_OVERHEAD_S * (3.0 if proto == "simple" else 1.0)
+        post = overhead_s * (3.0 if proto == "simple" else 1.0)
         hop_in = np.where(k > 1, np.maximum(believed[i], post), believed[i])
         latency = c.base_s[i] + (steps - across) * hop_in + across * hop_out
         if op == "broadcast":
@@ -240,7 +251,7 @@ def table(
         if op == "all_reduce":
             tree = np.minimum(0.92 * bus, rc * np.asarray(_TREE_SIMPLE[gen])[nodes])
             if proto == "ll":
-                tree = np.minimum(tree / 3.8, np.asarray(_LL_MAX[gen])[nodes])
+                tree = np.minimum(tree / 3.8, ll_max)
             elif proto == "ll128":
                 tree = np.minimum(tree * np.where(k > 1, 120 / 128, 7 / 9), rc * np.asarray(_TREE_LL128[gen])[nodes])
             slot = np.clip(np.floor(np.log2(np.maximum(size, 64.0) / 64.0)), 0, 23).astype(np.int64)
