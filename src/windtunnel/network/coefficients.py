@@ -146,9 +146,9 @@ SCALE_OUT: Mapping[str, LinkFamily] = MappingProxyType(
             0.75, _NET_HOP, 15e-6, 16, tree_hop_s=(10.8e-6, 8.5e-6, 14e-6), protocols=("ll", "simple"), believed=1.0,
             amd_hosts=True,
             source=(
-                f"{_TUNER}, whose choices and times on AMD hosts without LL128 are those of a log of two nodes of four A100 "
-                "(github.com/NERSC/nccl-ofi-plugin, logs-regression, NCCL 2.22 and 2.23); rate, ramp and LL's hop in trees "
-                "fitted to its rows of 8 to 64 KiB and from 16 MiB on (3 %); those between take 1.2 to 3 times longer"
+                f"{_TUNER} for AMD hosts without LL128, as NCCL logs it on two nodes of four A100 "
+                "(github.com/NERSC/nccl-ofi-plugin, logs-regression); rate, ramp and LL's hop in trees fitted to the "
+                "rows of 8 to 64 KiB and from 16 MiB on (3 %); those between take 1.2 to 3 times longer"
             ),
         ),
         "omnipath": LinkFamily(0.85, _NET_HOP, 60e-6, 16, source="assumed"),

@@ -122,7 +122,8 @@ def generation_of(cluster: ClusterSpec) -> str:
 
 def ll_max_bytes_per_s(cluster: ClusterSpec, place: GroupPlacement) -> Floats:
     """Most that a rank moves under LL (flag polling binds, not the link), by number of nodes."""
-    return _ll_max(generation_of(cluster), place.num_domains, amd=family(SCALE_OUT, cluster.scale_out.family).amd_hosts) * _GB
+    amd = family(SCALE_OUT, cluster.scale_out.family).amd_hosts
+    return _ll_max(generation_of(cluster), place.num_domains, amd=amd) * _GB
 
 
 def _ll_max(generation: str, domains: Floats, *, amd: bool) -> Floats:
