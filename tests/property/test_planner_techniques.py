@@ -178,3 +178,16 @@ def test_phases_that_set_fields_are_not_searched() -> None:
     change = {"training": {"run": [{"name": "ramp", "share": 0.1, "set": {"training.global_batch": 16}}]}}
     with pytest.raises(BadInput, match="may only leave out techniques"):
         api.plan(merged(BASE, change))
+
+
+def test_a_faster_network_reaches_every_phase() -> None:
+    """Stability scales the cluster of phases too: with a free network their steps are those of a free network."""
+    of = branch("phases")
+    fast = of.case.cluster.model_copy(update={"scale_out": of.case.cluster.scale_out.model_copy(
+        update={"nic_bytes_per_s": 1e15})})  # fmt: skip
+    i, j = np.argwhere(of.candidates.legal & (of.candidates.dp > 8)[:, None])[0].tolist()
+    plan, case = of.candidates.plan(i, j), of.case.on(fast, anew=True)
+    (_, _, after), (_, _, warm) = steps(case, plan)
+    (_, _, slow_after), (_, _, slow_warm) = steps(of.case, plan)
+    assert warm.makespan_s < 0.7 * slow_warm.makespan_s
+    assert after.makespan_s < slow_after.makespan_s

@@ -21,7 +21,6 @@ from windtunnel.planner.objectives import Floor, Setting
 from windtunnel.planner.screen import Screener
 from windtunnel.planner.search import Branch, Evaluated, Found, bounded, evaluate, search
 from windtunnel.planner.why import axes, same_layout
-from windtunnel.training.known import Known
 from windtunnel.training.resources import RESOURCES, amount, scaled
 
 _RANGE = 8.0
@@ -93,7 +92,7 @@ class _Scaled:
         if scale not in self._branches:
             base = self.base
             cluster = scaled(base.case.cluster, self.resource, scale)
-            case = replace(base.case, cluster=cluster, known=Known())
+            case = base.case.on(cluster, anew=True)
             setting = Setting.of(cluster, case.training, base.setting.run_tokens)
             anew: dict[str, Any] = {"concrete": {}, "ran": {}, "least": Floor.nothing()}
             self._branches[scale] = replace(base, case=case, setting=setting, **anew)

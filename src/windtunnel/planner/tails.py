@@ -52,6 +52,12 @@ class Case:
         left = 1.0 - sum(share for share, _ in self.phases)
         return ((left, replace(self, phases=())), *self.phases)
 
+    def on(self, cluster: ClusterSpec, *, anew: bool) -> Case:
+        """The same on another cluster; `anew`: nothing that was priced holds there."""
+        known = Known() if anew else self.known
+        phases = tuple((share, case.on(cluster, anew=anew)) for share, case in self.phases)
+        return replace(self, cluster=cluster, known=known, phases=phases)
+
 
 @dataclass(frozen=True, slots=True)
 class Held:

@@ -261,7 +261,7 @@ def _limits(again: Again, best: Evaluated) -> tuple[LimitCost, ...]:
 def _endless(again: Again, which: int, branch: Branch) -> Branch:
     """The same branch on devices whose memory nothing exceeds."""
     cluster = scaled(branch.case.cluster, "device memory", ROOMY_BYTES / branch.case.cluster.device.memory_bytes)
-    case = replace(branch.case, cluster=cluster)
+    case = branch.case.on(cluster, anew=False)
     setting = Setting.of(cluster, case.training, branch.setting.run_tokens)
     return replace(again.roomy_branch(which), case=case, setting=setting, concrete={})
 
