@@ -75,7 +75,7 @@ RESULT_KEYS = [
     "scenario_name", "step_time_s", "tokens_per_s", "tokens_per_s_per_device", "model_tflops_per_device",
     "hardware_tflops_per_device", "mfu", "hfu", "peak_memory_allocated_bytes", "peak_memory_reserved_bytes",
     "memory_fits", "breakdown", "interval", "memory", "sensitivities", "bound_by", "plan", "num_devices",
-    "num_micro_batches", "assumed", "warnings", "citations", "techniques", "stages", "groups", "lengths", "scenario",
+    "num_micro_batches", "assumed", "warnings", "citations", "techniques", "stages", "run", "groups", "lengths", "scenario",
     "input_hash", "version",
     "simulated_in_s", "mean_power_w", "clock", "energy_per_token_j", "model_flop_per_token",
     "attention_flop_per_token",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from hashlib import blake2b
 
 import numpy as np
 
@@ -12,7 +13,7 @@ from windtunnel.network.groups import GroupPlacement, placement
 from windtunnel.parallel.resolve import ResolvedPlan
 from windtunnel.schedules.table import InstructionTable
 from windtunnel.specs.workload import TrainingSpec
-from windtunnel.training.allocation import Events, Floats, StageTrace
+from windtunnel.training.allocation import Events, Floats, Ints, StageTrace
 from windtunnel.training.parts import Parts
 from windtunnel.training.tensor_script import KINDS, TEMPORARY
 
@@ -116,7 +117,7 @@ def reserved_memory(
     expandable = behaviour.expandable_segments if chosen is None else chosen
     communication = communication_buffer_bytes(parts, plan)
     outside = CONTEXT_BYTES + communication
-    replay = replay_tensors(sizes, tensors, streams, expandable=expandable)
+    replay = _replayed(sizes, tensors, streams, expandable=expandable)
     allocated, reserved, retries = replay.allocated_bytes, replay.reserved_bytes, 0
     at_peak = alive(events, replay)
     room = capacity_bytes - outside
@@ -125,12 +126,32 @@ def reserved_memory(
     elif reserved > room > 0:
         if expandable:  # free pages are returned one by one
             reserved, retries = max(allocated, int(room)), 1
+        elif allocated > room:  # nothing that is returned makes room
+            retries = 1
         else:
-            replay = replay_tensors(sizes, tensors, streams, limit_bytes=int(room))
+            replay = _replayed(sizes, tensors, streams, limit_bytes=int(room))
             reserved, retries = replay.reserved_bytes, replay.releases
     return ReservedMemory(
         float(allocated), at_peak, float(reserved), CONTEXT_BYTES, communication, retries
     )  # fmt: skip
+
+
+_REPLAYS: dict[bytes, Replay] = {}
+"""The latest programs that were replayed, oldest first: what only changes traffic or order keeps its tensors."""
+_KEPT = 128
+
+
+def _replayed(sizes: Ints, tensors: Ints, streams: Ints, *, expandable: bool = False, limit_bytes: int = 0) -> Replay:
+    """`replay_tensors`, once for each program."""
+    digest = blake2b(f"{expandable} {limit_bytes}".encode(), digest_size=16)
+    for column in (sizes, tensors, streams):
+        digest.update(np.ascontiguousarray(column, np.int64))
+    key = digest.digest()
+    if key not in _REPLAYS:
+        if len(_REPLAYS) >= _KEPT:
+            _REPLAYS.pop(next(iter(_REPLAYS)))
+        _REPLAYS[key] = replay_tensors(sizes, tensors, streams, expandable=expandable, limit_bytes=limit_bytes)
+    return _REPLAYS[key]
 
 
 def _one_pass(parts: Parts, plan: ResolvedPlan, static: dict[str, float], stage: int) -> ReservedMemory:

@@ -215,7 +215,8 @@ def _lay(asm: Assembly, x: Replicas) -> Laid:
         target = np.where(kind[send] == F, after[send], before[send])
         seconds, up, out = x.hops(stage_of[part[send]], stage_of[target])
         sends = asm.add(
-            send * 4096.0 + 4090, table.stage[send], S_PP if options.overlap_p2p else S_COMPUTE, seconds, T_SEND,
+            unit_last[send] * 4096.0 + 4090 + 0.1 * (send - unit_first[send]), table.stage[send],
+            S_PP if options.overlap_p2p else S_COMPUTE, seconds, T_SEND,
             row=send, up=np.where(beside[send], up, 0.0), out=np.where(beside[send], out, 0.0),
         )  # fmt: skip
         asm.depend(sends, arrival[send])
