@@ -56,7 +56,9 @@ SPACES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         "plan": {"gather_per_block": True, "reshard_after_forward": True},
         "search": {"space": {"zero": [3], "tp": [1], "schedule": ["1f1b", "interleaved_1f1b", "gpipe"]}},
     }),
-    "two copies": (MIXTURE, {"search": {"space": {"schedule": ["1f1b", "dualpipe", "dualpipev"], "overlap_p2p": [True, False]}}}),
+    "two copies": (
+        MIXTURE, {"search": {"space": {"schedule": ["1f1b", "dualpipe", "dualpipev"], "overlap_p2p": [True, False]}}},
+    ),
     "two copies, by a technique": (MIXTURE, {"techniques": [{"dualpipe": {"copies": 2}}]}),
     "pair": (MIXTURE, {"techniques": ["beside"], "search": {"space": {"schedule": ["dualpipev", "1f1b"]}}}),
     "phases": (BASE, {"techniques": ["one-bit-adam"], "search": {"space": {"zero": [0]}}, **SLOW}),
