@@ -134,7 +134,10 @@ class Instance:
 
     def expected(self) -> int:
         """Tokens that the batch is expected to make, in millionths."""
-        decoding = sum(min(q.output - q.made, EXPECTED_MOST) for q in self.decoding) * self.ratio
+        left = [q.output - q.made for q in self.decoding]
+        if left and max(left) > EXPECTED_MOST:
+            left = [min(tokens, EXPECTED_MOST) for tokens in left]
+        decoding = sum(left) * self.ratio
         return decoding + sum(min(q.output - q.made, EXPECTED_MOST) for q in self.prompts) * MILLION
 
     def enter(self, q: Request) -> None:
