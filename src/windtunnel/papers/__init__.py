@@ -94,8 +94,11 @@ def run_paper(paper_id: str) -> list[ClaimResult]:
     Raises:
         BadInput: no paper has this id.
     """
+    from windtunnel.serving.surfaces import shared
+
     (folder,) = folders([paper_id])
-    return [replace(one, paper=folder) for one in experiment_of(folder).run()]
+    with shared():
+        return [replace(one, paper=folder) for one in experiment_of(folder).run()]
 
 
 def reproduce(ids: Sequence[str] = ()) -> list[dict[str, Any]]:

@@ -13,7 +13,7 @@ from windtunnel import catalog
 from windtunnel.cost.serving import serving_coefficients
 from windtunnel.errors import UNSET, ProblemList
 from windtunnel.importers.scenario import Source, attempt, load, resolve_model
-from windtunnel.serving import engines
+from windtunnel.serving import engines, surfaces
 from windtunnel.serving.capped import Capped, capped
 from windtunnel.serving.checks import check, check_agreement, check_room, group_of, widest
 from windtunnel.serving.context import with_context
@@ -256,10 +256,13 @@ def _pool(
     coefficients = serving_coefficients(
         serving.engine, serving.engine_version, cluster.device, streamed=serving.streams
     )  # fmt: skip
-    own = capped(
-        model, cluster, instance.shape, coefficients, most_tokens=most, expert_skew=serving.expert_skew,
-        cuda_graphs=instance.cuda_graphs,
-    )  # fmt: skip
+    skew, graphs = serving.expert_skew, instance.cuda_graphs
+    own = surfaces.once(
+        lambda: capped(
+            model, cluster, instance.shape, coefficients, most_tokens=most, expert_skew=skew, cuda_graphs=graphs
+        ),
+        ("capped", model, cluster, instance.shape, coefficients, most, skew, graphs),
+    )
     layers = Layers(model, cluster, instance.shape, own.iteration.coefficients, serving.expert_skew)
     iteration = overlapped(layers, own.iteration, techniques, most_tokens=most, cuda_graphs=instance.cuda_graphs)
     iteration = with_context(

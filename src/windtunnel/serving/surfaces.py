@@ -1,12 +1,15 @@
-"""Surfaces of what techniques save, kept from run to run of one search: pairs of a technique price its knots once."""
+"""What is kept from run to run of one search: priced iterations, and surfaces of what techniques save.
+
+Instances that are the same price their iterations once, and pairs of a technique its knots.
+"""
 
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     from windtunnel.serving.iteration import IterationModel
@@ -14,13 +17,14 @@ if TYPE_CHECKING:
     from windtunnel.serving.overlap import Overlap
     from windtunnel.techniques.base import Applied
 
-_KEPT: ContextVar[dict[bytes, Overlap] | None] = ContextVar("surfaces", default=None)
+T = TypeVar("T")
+_KEPT: ContextVar[dict[bytes, Any] | None] = ContextVar("surfaces", default=None)
 
 
 @contextmanager
 def shared() -> Iterator[None]:
-    """Deployments prepared inside share surfaces where instances and acting techniques are the same."""
-    token = _KEPT.set({})
+    """Deployments prepared inside share what instances and acting techniques that are the same have in common."""
+    token = _KEPT.set({} if (kept := _KEPT.get()) is None else kept)
     try:
         yield
     finally:
@@ -45,6 +49,23 @@ def key(layers: Layers, iteration: IterationModel, chosen: Sequence[Applied], re
     ]
     own = (layers.model, layers.cluster, layers.shape, layers.c, layers.skew, layers.kinds)
     return pickle.dumps((own, iteration, acting, rest))
+
+
+def once(make: Callable[[], T], of: tuple[Any, ...]) -> T:
+    """What `make` gives, made before where everything that it depends on was the same.
+
+    Args:
+        make: without side effects.
+        of: what it depends on; the first says what it is.
+    """
+    kept = _KEPT.get()
+    if kept is None:
+        return make()
+    found = pickle.dumps(of)
+    if found not in kept:
+        kept[found] = make()
+    made: T = kept[found]
+    return made
 
 
 def known(found: bytes) -> Overlap | None:
