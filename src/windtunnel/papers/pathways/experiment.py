@@ -69,8 +69,9 @@ def large(values: Values, **how: Any) -> float:
 
 def spmd_3b(values: Values) -> float:
     """The 3B model without a pipeline."""
-    mbs = int(values["tokens_per_core"] * 2 * 2 / fixed("seq_len"))
-    return step_s(values, "3b", fixed("chips_pipeline"), {"tp": 2, "zero": 1, "mbs": mbs})
+    tp = values["feature_chips"]
+    mbs = int(values["tokens_per_core"] * 2 * tp / fixed("seq_len"))
+    return step_s(values, "3b", fixed("chips_pipeline"), {"tp": tp, "zero": 1, "mbs": mbs})
 
 
 def pipeline_3b(values: Values, **how: Any) -> float:
