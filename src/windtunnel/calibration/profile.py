@@ -18,6 +18,8 @@ from windtunnel.specs.device import DeviceSpec, LinkSpec, Profile
 
 NOISY = 0.15
 """Median distance of quartiles over the median from which on a machine counts as noisy."""
+UNKNOWN = 0.5
+"""Relative standard error above which the measurements do not tell a coefficient."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,9 +153,12 @@ def _warnings(noise: float, fitted: Fitted) -> list[str]:
             f"the machine was noisy: quartiles of a case lie {noise:.0%} of its median apart (usual: below "
             f"{NOISY:.0%}); close other programs and calibrate again"
         )
-    for name, entry in (fitted.coefficients | fitted.network).items():
-        if entry.relative_error is not None and entry.relative_error > 0.5:
-            out.append(f"{name} is known to {entry.relative_error:.0%} only")
+    every = fitted.coefficients | fitted.network
+    if unknown := [n for n, e in every.items() if e.relative_error is not None and e.relative_error > UNKNOWN]:
+        out.append(
+            f"the measured cases do not tell {', '.join(unknown)} (standard errors above half the value): "
+            "more --seconds, or fewer other programs"
+        )
     return out
 
 

@@ -118,16 +118,16 @@ def read_kineto(path: str | Path) -> KernelTrace:
         if isinstance(error, FileNotFoundError | PermissionError | IsADirectoryError):
             raise
         raise BadInput(f"{path}: cannot be read as a trace: {_reason(error)}") from None
-    except ValueError as error:
+    except (ValueError, KeyError, TypeError) as error:
         if isinstance(error, BadInput):
             raise
-        raise BadInput(f"{path}: not a trace: {error}") from None
+        told = f"an event has no {error}" if isinstance(error, KeyError) else str(error)
+        raise BadInput(f"{path}: not a trace: {told}") from None
     if not events.seen:
         raise BadInput(f"{path}: holds no trace events")
     if not events.start:
-        raise BadInput(
-            f"{path}: holds no device kernels (a CPU-only trace): record with ProfilerActivity.CUDA on the accelerator"
-        )
+        why = "record with ProfilerActivity.CUDA on the accelerator; on a CPU, `windtunnel calibrate` measures instead"
+        raise BadInput(f"{path}: holds no device kernels (a CPU-only trace): {why}")
     devices = Counter(events.device)
     if len(devices) > 1:
         raise BadInput(f"{path}: holds kernels of {len(devices)} devices: give the trace of one rank")

@@ -21,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from windtunnel.training.comparable import WAYS, Residual, Subject, distances, residuals
+from windtunnel.training.interval_profile import NOTHING, Covered
 from windtunnel.training.results import Interval
 
 Floats = npt.NDArray[np.float64]
@@ -30,6 +31,8 @@ _ENOUGH = 20.0
 distances shrink together until it is met."""
 _UNITS = 12.0
 """The same for units (pairs of software and device) where the pair was not measured."""
+_SIGMAS = 1.2816
+"""Standard errors to either side that hold 80 % of a normal distribution."""
 _WORDS = {
     "fold": "out of fold",
     "pair": "software and device not measured together: errors of pairs left out",
@@ -151,8 +154,14 @@ def band(subject: Subject, table: Table, way: str, apart: dict[str, float]) -> B
     return Band(min(float(low), 0.0), max(float(high), 0.0), effective, weights, used)
 
 
-def interval_of(subject: Subject, step_time_s: float) -> Interval:
-    """80 % band of a step time. Rows of the same model and cluster take no part, so no row leans on itself."""
+def interval_of(subject: Subject, step_time_s: float, measured: Covered = NOTHING) -> Interval:
+    """80 % band of a step time. Rows of the same model and cluster take no part, so no row leans on itself.
+
+    Args:
+        subject: the run.
+        step_time_s: as predicted.
+        measured: what the machine's own profile says of it; counts where software or device have no measured rows.
+    """
     fold = _table("fold")
     low = high = 0.0
     texts: list[str] = []
@@ -169,10 +178,27 @@ def interval_of(subject: Subject, step_time_s: float) -> Interval:
         rows += names
     if not texts:
         return Interval(LEVEL, step_time_s / 2, step_time_s * 2, "no measured rows ship: a factor of two", "assumed")
+    if measured.share > 0.0 and ways != ("fold",) and (own := band(subject, fold, "fold", distances())) is not None:
+        low = -_with_profile(-low, -own.low, measured)
+        high = _with_profile(high, own.high, measured)
+        texts.append(f"{measured.share:.0%} of the step at rates of the profile, which make it ±{measured.error:.1%}")
     grade = "fitted" if ways == ("fold",) else "analytic" if len(ways) == 1 else "assumed"
     return Interval(
         LEVEL, step_time_s * math.exp(-high), step_time_s * math.exp(-low), "; ".join(texts), grade, tuple(rows)
     )
+
+
+def _with_profile(unmeasured: float, model: float, measured: Covered) -> float:
+    """An end of a band where a profile states rates: the model's error, the profile's, and what it does not state.
+
+    Args:
+        unmeasured: the end for software or a device without measured rows.
+        model: the end where both have some.
+        measured: what the profile says.
+    """
+    model = min(model, unmeasured)
+    units = math.sqrt(unmeasured**2 - model**2) * (1.0 - min(measured.share, 1.0))
+    return math.hypot(model, units, _SIGMAS * measured.error)
 
 
 def _basis(table: Table, found: Band, way: str) -> tuple[str, list[str]]:

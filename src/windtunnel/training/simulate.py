@@ -20,6 +20,7 @@ from windtunnel.training.assembly import STREAMS, TAGS
 from windtunnel.training.comparable import describe
 from windtunnel.training.grades import figure_grades
 from windtunnel.training.interval import interval_of
+from windtunnel.training.interval_profile import covered
 from windtunnel.training.memory_interval import with_bands
 from windtunnel.training.offload import kept_elsewhere
 from windtunnel.training.parts import Parts
@@ -94,7 +95,10 @@ def simulate_step(
     shares = breakdown(last.program, timeline, last.parts)
     reports = [_memory(g, timeline) if memory else _no_memory(g) for g in x.members]
     report = max(reports, key=lambda r: r.peak_reserved_bytes / r.capacity_bytes)
-    bands = [interval_of(describe(g.training, g.cluster, g.model, g.plan), step) for g in x.members]
+    bands = [
+        interval_of(describe(g.training, g.cluster, g.model, g.plan), step, covered(g.cluster.device.profile, shares))
+        for g in x.members
+    ]
     band = max(bands, key=lambda b: b.high / b.low)
     watts = power_of(x, step)
     drawn_w = [_power_w(g, step) for g in x.members]
