@@ -69,7 +69,22 @@ def test_a_paper_that_fails_does_not_take_the_others_with_it(faked: None, capsys
     shown = capsys.readouterr()
     assert "internal error: ets: ValueError: a bug" in shown.err
     assert "1 of 2 claims of 1 papers within their bands, tier A 1 of 1, 1 of the first by construction" in shown.out
-    assert "smallest: missing: a queue" in shown.out
+    assert "smallest: missing:" in shown.out and "a queue" in shown.out
+
+
+def test_many_papers_take_a_line_each_and_all_claims_where_asked_for(
+    faked: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    chosen = papers.list_papers()[:9]
+    assert cli(["reproduce", *chosen, "--jobs", "1"]) == 0
+    short = capsys.readouterr().out
+    for paper in chosen:
+        (line,) = [x for x in short.splitlines() if x.startswith(f"{paper} ")]
+        assert "1 of 2" in line and line.rstrip().endswith("dsi/smallest" if paper != "dsi" else "smallest")
+    assert "a queue" not in short and "--full" in short and "9 of 18 claims of 9 papers" in short
+    assert cli(["reproduce", *chosen, "--full", "--jobs", "1"]) == 0
+    full = capsys.readouterr().out
+    assert full.count("a queue") == 9 and "within \u00b9" in full and "\u00b9 by construction" in full
 
 
 def test_an_interrupted_run_shows_what_it_had(

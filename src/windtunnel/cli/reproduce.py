@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from windtunnel.papers.harness import Outcome
 
 _BAR = 24
-_HEADS = ("claim", "tier", "published", "simulated", "low to high", "band", "", "what it says")
 
 
 def reproduce(
@@ -39,6 +38,7 @@ def reproduce(
         float | None,
         typer.Option(min=0, max=1, metavar="SHARE", help="Exit 4 when a smaller share of claims is within."),
     ] = None,
+    full: Annotated[bool, typer.Option("--full", help="Every claim and what is missing, of many papers too.")] = False,
     show: Annotated[bool, typer.Option("--list", help="Name the papers and run none.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -70,7 +70,9 @@ def reproduce(
     if as_json:
         print_json([c.to_dict() for c in claims])
     else:
-        _print(outcomes)
+        from windtunnel.cli.claims_shown import show as show_claims
+
+        show_claims(outcomes, console(), full=full)
     if stopped:
         note(f"stopped: {len(outcomes)} of {len(chosen)} papers had run")
         raise typer.Exit(130)
@@ -116,37 +118,6 @@ def _list(chosen: Sequence[str], as_json: bool) -> None:
         print_json([{"id": one, "title": paper["title"], "year": paper["year"]} for one, paper in rows])
         return
     console().print(listing(("paper", "title", "year"), [(one, p["title"], p["year"]) for one, p in rows]))
-
-
-def _print(outcomes: Sequence[Outcome]) -> None:
-    from windtunnel.cli.tables import listing
-    from windtunnel.papers.table import key_of, number, tally
-
-    out = console()
-    for one in outcomes:
-        out.print(
-            f"{one.title}: {one.within} of {len(one.claims)} within, {one.seconds:.1f} s", style="bold", markup=False,
-            soft_wrap=True,
-        )  # fmt: skip
-        rows = [
-            (
-                key_of(c), c.tier, number(c.published), number(c.simulated), f"{number(c.low)} to {number(c.high)}",
-                c.band, f"within {c.holds}".strip() if c.within else "MISS", c.claim,
-            )
-            for c in one.claims
-        ]  # fmt: skip
-        if rows:
-            out.print(listing(_HEADS, rows))
-        reasons: dict[str, list[str]] = {}
-        for c in one.claims:
-            if not c.within:
-                reasons.setdefault(c.missing or "not found yet", []).append(key_of(c))
-        for why, keys in reasons.items():
-            out.print(f"{', '.join(keys)}: missing: {why}", soft_wrap=True, markup=False, highlight=False)
-        out.print()
-    claims = [c for one in outcomes for c in one.claims]
-    ran = sum(not one.error for one in outcomes)
-    out.print(tally(claims, ran) + ".", style="bold", markup=False, soft_wrap=True)
 
 
 def register(app: typer.Typer) -> None:
