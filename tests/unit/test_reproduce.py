@@ -80,7 +80,7 @@ def test_many_papers_take_a_line_each_and_all_claims_where_asked_for(
     short = capsys.readouterr().out
     for paper in chosen:
         (line,) = [x for x in short.splitlines() if x.startswith(f"{paper} ")]
-        assert "1 of 2" in line and line.rstrip().endswith("dsi/smallest" if paper != "dsi" else "smallest")
+        assert "1 of 2" in line and line.rstrip().endswith("smallest")
     assert "a queue" not in short and "--full" in short and "9 of 18 claims of 9 papers" in short
     assert cli(["reproduce", *chosen, "--full", "--jobs", "1"]) == 0
     full = capsys.readouterr().out

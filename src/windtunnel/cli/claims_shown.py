@@ -1,4 +1,4 @@
-"""Claims on a terminal: figures of a claim in a row and what it says below, or one line a paper where there are many."""
+"""Claims on a terminal: figures of a claim in a row, what it says below; where there are many, one line a paper."""
 
 from __future__ import annotations
 
