@@ -145,7 +145,7 @@ def _replayed(sizes: Ints, tensors: Ints, streams: Ints, *, expandable: bool = F
     """`replay_tensors`, once for each program."""
     digest = blake2b(f"{expandable} {limit_bytes}".encode(), digest_size=16)
     for column in (sizes, tensors, streams):
-        digest.update(np.ascontiguousarray(column, np.int64))
+        digest.update(np.ascontiguousarray(column, np.int64).tobytes())
     key = digest.digest()
     if key not in _REPLAYS:
         if len(_REPLAYS) >= _KEPT:
