@@ -181,3 +181,55 @@ def test_routing_by_prefix_loses_where_nothing_is_shared() -> None:
     before, after = _served("dlpm", apart)
     assert before.prefix_hit_rate == after.prefix_hit_rate == 0.0
     assert after.ttft_s.mean >= before.ttft_s.mean
+
+
+LONG: dict[str, Any] = {
+    "model": "meta-llama/Llama-2-7b-hf", "cluster": {"device": "a100-sxm-80gb", "nodes": 1, "devices_per_node": 4},
+    "serving": {
+        "engine": "vllm", "router": "least_requests",
+        "pools": [{
+            "replicas": 4, "plan": {"tp": 1}, "limits": {"max_num_seqs": 64, "max_model_len": 34000},
+            "kv": {"num_blocks": 2500, "block_size": 16},
+        }],
+        "traffic": {
+            "concurrency": 24, "num_requests": 60, "output_tokens": 200, "seed": 2,
+            "input_tokens": {"distribution": "lognormal", "mean": 4000, "cv": 2.5, "max": 30000},
+        },
+    },
+}  # fmt: skip
+
+
+def test_lending_of_caches_wins_where_few_prompts_fill_them_and_not_where_there_is_room() -> None:
+    advice = advise(LONG, objective="throughput", pairs=False)
+    assert advice.suggestions[0].names == ("infinite-llm",)
+    assert advice.suggestions[0].gain > 0.1
+    pool = LONG["serving"]["pools"][0] | {"kv": {"num_blocks": 40000, "block_size": 16}}
+    before, after = _served("infinite-llm", merged(LONG, {"serving": {"pools": [pool]}}))
+    assert after.output_tokens_per_s == pytest.approx(before.output_tokens_per_s, rel=0.02)
+
+
+SHARED: dict[str, Any] = {
+    "model": "meta-llama/Llama-3.1-8B", "cluster": {"device": "a100-sxm-80gb", "nodes": 1, "devices_per_node": 4},
+    "serving": {
+        "engine": "sglang", "router": "round_robin",
+        "pools": [{
+            "replicas": 4, "plan": {"tp": 1}, "limits": {"max_model_len": 8192},
+            "kv": {"num_blocks": 30000, "block_size": 1},
+        }],
+        "traffic": {
+            "rate_per_s": 8.0, "num_requests": 160, "input_tokens": 6300, "output_tokens": 64, "seed": 2,
+            "tenants": [{"name": str(i), "shared_prefix_tokens": 6000, "prefixes": 4} for i in range(3)],
+        },
+    },
+}  # fmt: skip
+
+
+def test_routing_by_prefix_wins_where_prefixes_are_shared_and_caches_hold_few() -> None:
+    advice = advise(SHARED, objective="ttft", pairs=False)
+    best = advice.suggestions[0]
+    assert best.names == ("dlpm",) and best.gain > 1.0
+    hits = {name: (before, after) for name, before, after in best.moved}["prefix hits"]
+    assert hits[0] < 0.5 < 0.8 < hits[1]
+    apart = [{"name": str(i), "shared_prefix_tokens": 0} for i in range(3)]
+    before, after = _served("dlpm", merged(SHARED, {"serving": {"traffic": {"tenants": apart}}}))
+    assert after.ttft_s.mean > 0.9 * before.ttft_s.mean
