@@ -8,7 +8,7 @@ from typing import Any
 from windtunnel.specs.compression import GradientCompression
 from windtunnel.specs.plan import PlanSpec
 from windtunnel.specs.scenario import Scenario
-from windtunnel.techniques.base import Level
+from windtunnel.techniques.base import Level, Limits
 from windtunnel.techniques.limits import FREE
 
 QUALITY = "gradients are approximate: convergence and final quality may suffer, which no prediction counts"
@@ -25,6 +25,10 @@ ETHERNET: Mapping[str, Any] = {
 """Replicas behind one port a node, with few sequences each."""
 FEW_BYTES: Mapping[str, Any] = {**FREE["network"], "training": {"global_batch": 2048}}
 """A free network and many sequences a replica: gradients cost nothing, and kernels at their ends little."""
+
+
+LIMITS = Limits(ETHERNET, free=FEW_BYTES, vanishes=0.02, costly_scenario=FREE["network"])
+"""Of techniques that compress gradients alone: on a network that costs nothing their kernels are left."""
 
 
 def with_gradients(plan: PlanSpec, given: GradientCompression) -> PlanSpec:

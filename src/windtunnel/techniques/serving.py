@@ -8,7 +8,7 @@ engine with shared SMs and memory at the knots of the iteration model.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -159,6 +159,40 @@ def limits_of_split(share: str) -> Limits:
         vanishes=0.1,
         costly={share: 0.25},
         costly_scenario={"serving": {"traffic": {"input_tokens": 100, "output_tokens": 600}}},
+    )  # fmt: skip
+
+
+def limits_of_placement(cluster: Mapping[str, Any], max_num_seqs: int) -> Limits:
+    """Limits of a technique that places experts: it gains under skewed loads, not with all experts on each rank.
+
+    Args:
+        cluster: DeepSeek-V3 has its experts over all of its devices.
+        max_num_seqs: sequences that an instance answers at once.
+    """
+    ranks = cluster["nodes"] * cluster["devices_per_node"]
+    return Limits(
+        scenario={
+            "model": "deepseek-ai/DeepSeek-V3",
+            "cluster": cluster,
+            "serving": {
+                "engine": "sglang", "precision": {"weights": "fp8_block"}, "expert_load": {"popularity": 0.5},
+                "pools": [{
+                    "plan": {"dp": ranks, "ep": ranks},
+                    "limits": {
+                        "max_num_seqs": max_num_seqs, "max_num_batched_tokens": 131072, "mem_fraction_static": 0.8,
+                    },
+                }],
+                "traffic": {"offline": True, "num_requests": 3000, "input_tokens": 1024, "output_tokens": 64},
+            },
+        },
+        measure="total_tokens_per_s",
+        larger=True,
+        # no token travels, nobody is waited for, and there is nothing to copy
+        free={"serving": {"expert_load": {"popularity": 0.0}, "pools": [
+            {"plan": {"tp": ranks, "ep": 1}, "limits": {"max_num_seqs": max_num_seqs}},
+        ]}},
+        vanishes=0.03,
+        costly={"step_interval": 1},
     )  # fmt: skip
 
 

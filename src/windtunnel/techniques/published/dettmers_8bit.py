@@ -10,9 +10,8 @@ from typing import Any
 from windtunnel.specs.compression import GradientCompression
 from windtunnel.specs.plan import PlanSpec
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Limits, Paper, Technique
-from windtunnel.techniques.compressing import EDITS, ETHERNET, FEW_BYTES, QUALITY, applies, with_gradients
-from windtunnel.techniques.limits import FREE
+from windtunnel.techniques.base import Knob, Paper, Technique
+from windtunnel.techniques.compressing import EDITS, LIMITS, QUALITY, applies, with_gradients
 
 
 def _plan(plan: PlanSpec, knobs: dict[str, Any]) -> PlanSpec:
@@ -46,12 +45,7 @@ TECHNIQUE = Technique(
     resource="scale-out",
     quality=QUALITY,
     experiment="dettmers_8bit",
-    limits=Limits(
-        ETHERNET,
-        free=FEW_BYTES,
-        vanishes=0.02,
-        costly_scenario=FREE["network"],
-    ),
+    limits=LIMITS,
 )
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

@@ -16,8 +16,8 @@ from typing import Any
 from windtunnel.specs.scenario import Scenario
 from windtunnel.specs.serving import ServingSpec
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Limits, Paper, ServingPart, Technique
-from windtunnel.techniques.serving import served
+from windtunnel.techniques.base import Knob, Paper, ServingPart, Technique
+from windtunnel.techniques.serving import limits_of_placement, served
 
 
 def _settings(serving: ServingSpec, knobs: dict[str, Any]) -> ServingSpec:
@@ -56,29 +56,8 @@ TECHNIQUE = Technique(
     saves="waiting for the rank with most tokens",
     resource="imbalance",
     where={"vllm": "--enable-eplb", "sglang": "--enable-eplb"},
-    limits=Limits(
-        scenario={
-            "model": "deepseek-ai/DeepSeek-V3",
-            "cluster": {"device": "h200-sxm-141gb", "nodes": 4, "devices_per_node": 8},
-            "serving": {
-                "engine": "sglang", "precision": {"weights": "fp8_block"}, "expert_load": {"popularity": 0.5},
-                "pools": [{
-                    "plan": {"dp": 32, "ep": 32},
-                    "limits": {
-                        "max_num_seqs": 4096, "max_num_batched_tokens": 131072, "mem_fraction_static": 0.8,
-                    },
-                }],
-                "traffic": {"offline": True, "num_requests": 3000, "input_tokens": 1024, "output_tokens": 64},
-            },
-        },
-        measure="total_tokens_per_s",
-        larger=True,
-        # all experts on each rank: nobody is waited for, and there is nothing to copy
-        free={"serving": {"expert_load": {"popularity": 0.0}, "pools": [
-            {"plan": {"tp": 32, "ep": 1}, "limits": {"max_num_seqs": 4096}},
-        ]}},
-        vanishes=0.03,
-        costly={"step_interval": 1},
+    limits=limits_of_placement(
+        {"device": "h200-sxm-141gb", "nodes": 4, "devices_per_node": 8}, max_num_seqs=4096
     ),
 )  # fmt: skip
 

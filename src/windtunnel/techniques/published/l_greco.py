@@ -18,9 +18,8 @@ from windtunnel.specs.model import ModelSpec
 from windtunnel.specs.plan import PlanSpec
 from windtunnel.specs.workload import TrainingSpec
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Limits, Paper, Technique
-from windtunnel.techniques.compressing import EDITS, ETHERNET, FEW_BYTES, QUALITY, applies, with_gradients
-from windtunnel.techniques.limits import FREE
+from windtunnel.techniques.base import Knob, Paper, Technique
+from windtunnel.techniques.compressing import EDITS, LIMITS, QUALITY, applies, with_gradients
 
 Floats = npt.NDArray[np.float64]
 BINS = 4000
@@ -120,12 +119,7 @@ TECHNIQUE = Technique(
     saves="network",
     resource="scale-out",
     quality=QUALITY,
-    limits=Limits(
-        ETHERNET,
-        free=FEW_BYTES,
-        vanishes=0.02,
-        costly_scenario=FREE["network"],
-    ),
+    limits=LIMITS,
     missing=(
         "spectra of real gradients, which decide ranks and from which its claims follow (2.5 times faster, 5 times "
         "fewer bytes than one rank for all): without them layers are alike but for their sides; bits and densities"

@@ -14,8 +14,8 @@ from typing import Any
 from windtunnel.specs.scenario import Scenario
 from windtunnel.specs.serving import ServingSpec
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Knob, Limits, Paper, ServingPart, Technique
-from windtunnel.techniques.serving import served
+from windtunnel.techniques.base import Knob, Paper, ServingPart, Technique
+from windtunnel.techniques.serving import limits_of_placement, served
 
 
 def _settings(serving: ServingSpec, knobs: dict[str, Any]) -> ServingSpec:
@@ -65,35 +65,15 @@ TECHNIQUE = Technique(
     experiment="moe_data_movement",
     saves="links that tokens cross, full links, waiting for the rank with most tokens",
     resource="network",
-    limits=Limits(
-        scenario={
-            "model": "deepseek-ai/DeepSeek-V3",
-            "cluster": {
-                "device": "h200-sxm-141gb", "nodes": 16, "devices_per_node": 4,
-                "scale_out": {
-                    "nics_per_node": 4, "nic_bytes_per_s": 50e9, "latency_s": "4 us", "topology": "mesh",
-                    "fabric": {"shape": [4, 4]},
-                },
-            },
-            "serving": {
-                "engine": "sglang", "precision": {"weights": "fp8_block"}, "expert_load": {"popularity": 0.5},
-                "pools": [{
-                    "plan": {"dp": 64, "ep": 64},
-                    "limits": {
-                        "max_num_seqs": 8192, "max_num_batched_tokens": 131072, "mem_fraction_static": 0.8,
-                    },
-                }],
-                "traffic": {"offline": True, "num_requests": 3000, "input_tokens": 1024, "output_tokens": 64},
+    limits=limits_of_placement(
+        {
+            "device": "h200-sxm-141gb", "nodes": 16, "devices_per_node": 4,
+            "scale_out": {
+                "nics_per_node": 4, "nic_bytes_per_s": 50e9, "latency_s": "4 us", "topology": "mesh",
+                "fabric": {"shape": [4, 4]},
             },
         },
-        measure="total_tokens_per_s",
-        larger=True,
-        # all experts on each rank: no token travels
-        free={"serving": {"expert_load": {"popularity": 0.0}, "pools": [
-            {"plan": {"tp": 64, "ep": 1}, "limits": {"max_num_seqs": 8192}},
-        ]}},
-        vanishes=0.03,
-        costly={"step_interval": 1},
+        max_num_seqs=8192,
     ),
 )  # fmt: skip
 

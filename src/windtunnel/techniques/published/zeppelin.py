@@ -6,23 +6,9 @@ attention, and all ranks meet in every micro-batch.
 
 from __future__ import annotations
 
-from typing import Any
-
-from windtunnel.specs.plan import PlanSpec
-from windtunnel.specs.scenario import Scenario
 from windtunnel.techniques import REGISTRY
-from windtunnel.techniques.base import Limits, Paper, Technique
-from windtunnel.techniques.published.bytescale import CASE, FEW, FREE
-
-
-def _plan(plan: PlanSpec, knobs: dict[str, Any]) -> PlanSpec:
-    return plan.model_copy(update={"sequence_groups": "zones"})
-
-
-def _applies(scenario: Scenario) -> str | None:
-    alike = scenario.training is None or scenario.training.lengths is None
-    return "training.lengths is absent: all sequences are alike" if alike else None
-
+from windtunnel.techniques.base import Paper, Technique
+from windtunnel.techniques.sequence_groups import EDITS, grouped, limits_of_groups, unlike
 
 TECHNIQUE = Technique(
     id="zeppelin",
@@ -37,14 +23,14 @@ TECHNIQUE = Technique(
     ),
     levels=("plan",),
     status="partial",
-    edits=(("plan", "sequence groups"),),
-    applies_to=_applies,
-    plan=_plan,
+    edits=EDITS,
+    applies_to=unlike,
+    plan=grouped("zones"),
     saves="exchange of short documents",
     resource="network",
     experiment="zeppelin",
     missing="transfers between nodes spread over all network adapters of a node",
-    limits=Limits(CASE, free=FREE, vanishes=0.05, costly_scenario=FEW),
+    limits=limits_of_groups(vanishes=0.05),
 )
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)
