@@ -56,7 +56,7 @@ OPTIONS = {
         "--seq-len", "--serving",
     ],
     "rerun": ["--json"],
-    "reproduce": ["--gate", "--jobs", "--json", "--list", "--out"],
+    "reproduce": ["--full", "--gate", "--jobs", "--json", "--list", "--out"],
     "catalog check": ["--json"],
     "techniques": ["--json"],
     "techniques list": ["--acts-on", "--family", "--json", "--level", "--planned", "--relieves", "--status"],
