@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from windtunnel import api, schedules
-from windtunnel.errors import BadInput
 from windtunnel.schedules import ScheduleCosts
 from windtunnel.schedules.skipping import passed, skipping_table
 from windtunnel.techniques.published.skippipe import layers_of
@@ -74,6 +73,8 @@ def test_hardware_flop_falls_by_the_layers_that_are_skipped() -> None:
     assert sum(run.breakdown.values()) == pytest.approx(run.step_time_s)
 
 
-def test_the_planner_says_that_it_does_not_search_with_it() -> None:
-    with pytest.raises(BadInput, match="cannot be searched with"):
-        api.plan(scenario() | {"plan": {}, "search": {"space": {"pp": [4, 8]}}})
+def test_the_planner_searches_with_it() -> None:
+    space = {"pp": [4, 8], "tp": [1, 2], "vpp": [1], "mbs": [1], "cp": [1]}
+    found = api.plan(scenario() | {"plan": {}, "search": {"space": space}})
+    assert found.proof.complete
+    assert len(set(found.best.plan["stage_layers"])) > 1  # the ends run for all micro-batches and have fewer layers

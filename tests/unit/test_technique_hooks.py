@@ -145,10 +145,12 @@ def test_a_schedule_of_other_sizes_is_refused(registered: Any) -> None:
         run("wider")
 
 
-def test_plan_refuses_techniques_that_it_cannot_bound(registered: Any) -> None:
-    registered("late", "schedule", schedule=lambda case, knobs: case)
-    with pytest.raises(BadInput, match="which `plan` does not search yet"):
-        api.plan(merged(CASE, {"techniques": ["late"], "search": {"space": {"tp": [1]}}}))
+def test_plan_searches_under_a_schedule_of_a_technique(registered: Any) -> None:
+    registered("late", "schedule", schedule=lambda case, knobs: replace(case, id="gpipe") if case.p > 1 else case)
+    change = {"search": {"space": {"tp": [1, 2], "pp": [2, 4], "vpp": [1], "mbs": [1], "cp": [1]}}}
+    without, found = (api.plan(merged(CASE, change | {"techniques": t})) for t in ([], ["late"]))
+    assert found.proof.complete
+    assert found.best.plan["schedule"] == "gpipe" != without.best.plan["schedule"]
 
 
 def test_conflicts_are_the_same_whichever_comes_first(registered: Any) -> None:
