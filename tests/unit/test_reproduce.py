@@ -15,7 +15,7 @@ from windtunnel.cli.main import run as cli
 from windtunnel.errors import BadInput
 from windtunnel.papers import ClaimResult, harness, written
 from windtunnel.papers.claims import load
-from windtunnel.papers.figures import bars, beside, limits, ratios
+from windtunnel.papers.figures import bars, beside, curve, limits, ratios
 from windtunnel.papers.harness import Interrupted, Outcome, run_papers
 from windtunnel.papers.table import markdown, tally
 
@@ -150,6 +150,17 @@ def test_every_paper_says_what_it_is(paper: str) -> None:
     assert about["title"] and 2014 < about["year"] < 2030 and about["link"].startswith("https://")
     for claim in load(f"windtunnel.papers.{paper}").get("claims", {}).values():
         assert claim.get("tier", "A") in ("A", "B")
+
+
+def test_curves_show_published_points_where_the_paper_has_them_and_levels_where_it_says_up_to() -> None:
+    line = curve((1, 2, 4), lambda x: 10.0 * x, {3.0: 25.0})
+    figure = beside({"one": {"a": line, "b": curve((1, 2), float)}}, "x", "y", log_x=True, levels={"up to 9": 9.0})
+    simulated, published, other = figure.data
+    assert simulated.y[:3] == (10.0, 20.0, 40.0) and math.isnan(simulated.y[3])
+    assert published.mode == "markers" and (published.x[3], published.y[3]) == (3.0, 25.0)
+    assert other.name == "b, simulated", "without published points no such entry"
+    assert figure.layout.xaxis.ticktext == ("1", "2", "3", "4")
+    assert figure.layout.shapes[0].y0 == 9.0 and figure.layout.annotations[-1].text == "up to 9"
 
 
 def test_text_of_claims() -> None:

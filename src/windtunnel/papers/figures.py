@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from windtunnel.papers import ClaimResult, experiment_of
@@ -12,11 +12,25 @@ from windtunnel.papers.table import key_of, number
 
 COLOURS = ("#1f6f8b", "#c0562b", "#5b8c2a", "#7a4fa3", "#b08c1a", "#4a4a4a")
 
+_MARKED = 10
+"""Places of a logarithmic axis up to which each has its own mark."""
+
 Points = Sequence[tuple[float, float, float]]
 """(x, published, simulated); a published value of NaN shows no point."""
 
 
-def beside(panels: Mapping[str, Mapping[str, Points]], x: str, y: str, *, log_x: bool = False) -> Any:
+def curve(
+    at: Iterable[float], simulate: Callable[..., float], published: Mapping[float, float] | None = None
+) -> Points:
+    """A line over what the paper sweeps, and its published points, which need not lie where the line has its own."""
+    line = [(float(x), math.nan, float(simulate(x))) for x in at]
+    return [*line, *((x, value, math.nan) for x, value in (published or {}).items())]
+
+
+def beside(
+    panels: Mapping[str, Mapping[str, Points]], x: str, y: str, *, log_x: bool = False,
+    levels: Mapping[str, float] | None = None,
+) -> Any:  # fmt: skip
     """One panel next to the other, in each a simulated line and published points of every series.
 
     Args:
@@ -24,6 +38,7 @@ def beside(panels: Mapping[str, Mapping[str, Points]], x: str, y: str, *, log_x:
         x: title of the horizontal axes.
         y: title of the vertical axis.
         log_x: equal factors evenly spaced.
+        levels: published values that say no place, as "up to", by what stands beside their dotted line.
     """
     from plotly.subplots import make_subplots
 
@@ -38,10 +53,19 @@ def beside(panels: Mapping[str, Mapping[str, Points]], x: str, y: str, *, log_x:
                 ("simulated", [p[2] for p in points], {"mode": "lines", "line": {"color": colour}}),
                 ("published", [p[1] for p in points], {"mode": "markers", "marker": {"color": colour}}),
             ):  # fmt: skip
+                if all(math.isnan(value) for value in values):
+                    continue
                 figure.add_scatter(
                     x=at, y=values, name=f"{name}, {kind}", legendgroup=name, showlegend=first, row=1, col=column, **how
                 )
         figure.update_xaxes(title=x, type="log" if log_x else "linear", row=1, col=column)
+        marks = sorted({point[0] for points in series.values() for point in points})
+        if log_x and len(marks) <= _MARKED:
+            figure.update_xaxes(tickvals=marks, ticktext=[f"{mark:,.4g}" for mark in marks], row=1, col=column)
+    for words, value in (levels or {}).items():
+        figure.add_hline(
+            y=value, line_width=1, line_dash="dot", annotation_text=words, annotation_position="top left"
+        )
     figure.update_yaxes(title=y, row=1, col=1)
     figure.update_layout(template="plotly_white", height=420, margin={"l": 60, "r": 20, "t": 40, "b": 50})
     return figure

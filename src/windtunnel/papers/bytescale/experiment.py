@@ -7,7 +7,8 @@ from typing import Any
 
 from windtunnel import api
 from windtunnel.papers import ClaimResult
-from windtunnel.papers.claims import Measure, Values, load, results
+from windtunnel.papers.claims import Measure, Values, central, load, results
+from windtunnel.papers.figures import beside, curve
 
 TITLE = "ByteScale, ranks by length (Ge et al. 2025)"
 
@@ -67,3 +68,10 @@ def measures() -> dict[str, Measure]:
 def run() -> list[ClaimResult]:
     """The largest speed-up, and how it depends on the context."""
     return results(setting(), "bytescale", measures())
+
+
+def plot(results: list[ClaimResult]) -> Any:
+    """Speed-up over the longest context."""
+    values, (short, long) = central(setting()), fixed("contexts_k")
+    line = curve((short, 2 * short, 4 * short, long), lambda k: speedup(values, k), {float(long): results[0].published})
+    return beside({"7B": {"ByteScale": line}}, "context, K tokens", "speed-up over a static mesh", log_x=True)

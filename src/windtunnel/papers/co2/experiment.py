@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from windtunnel.papers import ClaimResult
-from windtunnel.papers.claims import Measure, Values, load, results, simulated
+from windtunnel.papers.claims import Measure, Values, central, load, results, simulated
+from windtunnel.papers.figures import beside, curve
 
 TITLE = "CO2 (Sun et al. 2024)"
 PER_NODE = 8
@@ -65,3 +66,18 @@ def measures() -> dict[str, Measure]:
 def run() -> list[ClaimResult]:
     """Scalability with and without local steps."""
     return results(setting(), "co2", measures())
+
+
+def plot(results: list[ClaimResult]) -> Any:
+    """Throughput of a GPU over that on the fewest, with local steps and without."""
+    values, few, panels = central(setting()), fixed("gpus")["few"], {}
+    for key, gbit in (("tcp", fixed("tcp_gbit")), ("rdma", fixed("rdma_gbit"))):
+        panels[f"{gbit} Gb/s"] = {
+            name: curve(
+                (8, 16, 32, 64, 128),
+                lambda n, g=gbit, on=local: rate(values, n, g, local=on) / rate(values, few, g, local=on) * few / n,
+                {float(fixed("gpus")["many"]): c.published for c in results if local and c.id.endswith(key)},
+            )
+            for name, local in (("CO2", True), ("all-reduce every step", False))
+        }
+    return beside(panels, "GPUs", "throughput of a GPU over that on 8", log_x=True)

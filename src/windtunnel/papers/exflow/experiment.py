@@ -6,7 +6,8 @@ from typing import Any
 
 from windtunnel.cost.expert_placement import stay
 from windtunnel.papers import ClaimResult
-from windtunnel.papers.claims import Measure, Values, load, results, served
+from windtunnel.papers.claims import Measure, Values, central, load, results, served
+from windtunnel.papers.figures import beside, curve
 
 TITLE = "ExFlow, experts where their tokens go next (Yao et al. 2024)"
 EXCHANGES = {"baseline": 2, "exflow": 1}
@@ -92,3 +93,16 @@ def measures() -> dict[str, Measure]:
 def run() -> list[ClaimResult]:
     """Exchanges, hops and throughput."""
     return results(setting(), "exflow", measures())
+
+
+def plot(results: list[ClaimResult]) -> Any:
+    """Throughput over the number of experts."""
+    values, most = central(setting()), results[-1].published
+
+    def gain(experts: int) -> float:
+        after, before = (served(scenario(values, experts, chosen)) for chosen in (["exflow"], []))
+        return after.output_tokens_per_s / before.output_tokens_per_s
+
+    series = {"ExFlow": curve(fixed("experts"), gain)}
+    level = {f"published: up to {most:g}": most}
+    return beside({"GPT-M": series}, "experts", "throughput over the baseline", log_x=True, levels=level)

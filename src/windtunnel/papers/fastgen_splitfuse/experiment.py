@@ -9,7 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from windtunnel.papers import ClaimResult
-from windtunnel.papers.claims import Measure, Values, load, results, served
+from windtunnel.papers.claims import Measure, Values, central, load, results, served
+from windtunnel.papers.figures import beside, curve
 from windtunnel.serving.results import ServingResult
 
 TITLE = "DeepSpeed-FastGen, Dynamic SplitFuse (Holmes et al. 2024)"
@@ -51,7 +52,7 @@ def run_of(system: str, clients: int, values: Values) -> ServingResult:
     return served(scenario(system, clients, values))
 
 
-def curve(system: str, values: Values) -> tuple[Floats, Floats]:
+def curve_of(system: str, values: Values) -> tuple[Floats, Floats]:
     """Mean latency and requests per second by clients, as the script counts them."""
     latency = np.array([run_of(system, n, values).e2e_s.mean for n in fixed("clients")])
     return latency, np.array(fixed("clients")) / latency
@@ -59,13 +60,13 @@ def curve(system: str, values: Values) -> tuple[Floats, Floats]:
 
 def rate_at(system: str, values: Values, latency_s: float) -> float:
     """Requests per second at a mean latency."""
-    latency, rate = curve(system, values)
+    latency, rate = curve_of(system, values)
     return float(np.interp(latency_s, latency, rate))
 
 
 def latency_at(system: str, values: Values, rate_per_s: float) -> float:
     """Least mean latency at a rate; infinity where no number of clients reaches it."""
-    latency, rate = curve(system, values)
+    latency, rate = curve_of(system, values)
     for i in range(1, len(rate)):
         if rate[i - 1] <= rate_per_s <= rate[i]:
             w = (rate_per_s - rate[i - 1]) / (rate[i] - rate[i - 1])
@@ -154,3 +155,16 @@ def measures() -> dict[str, Measure]:
 def run() -> list[ClaimResult]:
     """Throughput at equal latency, within objectives, and evenness of tokens."""
     return results(setting(), "fastgen-splitfuse", measures())
+
+
+def plot(results: list[ClaimResult]) -> Any:
+    """Mean latency over requests per second, with the points that the blog names."""
+    values, by = central(setting()), {c.id.split("/", 1)[1]: c.published for c in results}
+    named = {
+        SPLIT: {by["throughput/splitfuse"]: 9.0, 1.2: 7.0}, VLLM: {by["throughput/vllm"]: 9.0, 1.2: 14.0},
+    }  # fmt: skip
+    series = {}
+    for system, points in named.items():
+        latency, rates = curve_of(system, values)
+        series[system] = curve(rates, dict(zip(rates, latency, strict=True)).__getitem__, points)
+    return beside({"Llama-2-70B on four A100": series}, "requests per second", "mean latency, s")

@@ -9,6 +9,7 @@ from typing import Any
 from windtunnel.cost.attention_io import blocked_words, bound_words, flash_words
 from windtunnel.papers import ClaimResult
 from windtunnel.papers.claims import Measure, Values, load, results
+from windtunnel.papers.figures import beside, curve
 
 TITLE = "I/O complexity of attention (Saha and Ye 2024)"
 
@@ -64,3 +65,14 @@ def measures() -> dict[str, Measure]:
 def run() -> list[ClaimResult]:
     """The theorems' exponents and regimes, from counted words."""
     return results(setting(), "flash-io-bound", measures())
+
+
+def plot(_: list[ClaimResult]) -> Any:
+    """Words of both blockings over the cache, in those of the bound's leading term."""
+    n, d = int(fixed("n")), int(fixed("d"))
+    over_d = [1.0 / x for x in reversed(fixed("under"))] + [1.0, *fixed("over")]
+    series = {
+        name: curve(over_d, lambda k, w=words: w(n, d, k * d * d) / bound_words(n, d, k * d * d))
+        for name, words in (("FlashAttention", flash_words), ("blocked products", blocked_words))
+    }
+    return beside({f"N {n:,}, d {d}": series}, "cache over d²", "words over N² d² / M", log_x=True)

@@ -7,7 +7,8 @@ from itertools import pairwise
 from typing import Any
 
 from windtunnel.papers import ClaimResult
-from windtunnel.papers.claims import Measure, Values, load, results, served
+from windtunnel.papers.claims import Measure, Values, central, load, results, served
+from windtunnel.papers.figures import beside, curve
 
 TITLE = "Flover (Yao et al. 2023)"
 GPT_J, LLAMA = "EleutherAI/gpt-j-6b", "meta-llama/Llama-2-13b-hf"
@@ -78,3 +79,12 @@ def _sparse(values: Values) -> float:
 def run() -> list[ClaimResult]:
     """What fusion wins, by interval."""
     return results(setting(), "flover", measures())
+
+
+def plot(results: list[ClaimResult]) -> Any:
+    """Speed-up over the time between two requests."""
+    values, series = central(setting()), {}
+    for name, model in (("GPT-J 6B", GPT_J), ("LLaMA 13B", LLAMA)):
+        series[name] = curve(fixed("intervals_ms"), lambda ms, m=model: speed_up(m, ms, values))
+    levels = {f"published, {n}: {c.published:g}": c.published for n, c in zip(series, results, strict=False)}
+    return beside({"32 requests": series}, "ms between requests", "speed-up", log_x=True, levels=levels)

@@ -9,7 +9,8 @@ from typing import Any
 
 from windtunnel.errors import Infeasible
 from windtunnel.papers import ClaimResult
-from windtunnel.papers.claims import Measure, Values, load, planned, results, simulated
+from windtunnel.papers.claims import Measure, Values, central, load, planned, results, simulated
+from windtunnel.papers.figures import beside, curve
 
 TITLE = "Galvatron (Miao et al. 2022)"
 PURE = ((1, 1, 8, 0), (1, 1, 8, 3), (8, 1, 1, 0), (1, 8, 1, 0))
@@ -193,3 +194,16 @@ def measures() -> dict[str, Measure]:
 def run() -> list[ClaimResult]:
     """What hybrids win, and how memory and bandwidth move the winner."""
     return results(setting(), "galvatron", measures())
+
+
+def plot(_: list[ClaimResult]) -> Any:
+    """Samples a second over memory budgets: the best of all plans and each strategy alone."""
+    names, panels = ("all plans", "data", "sharded data", "tensor", "pipeline"), {}
+    for title, kind in (("BERT-Huge-32", BERT), ("ViT-Huge-32", VIT)):
+        plans = runs(kind, central(setting()))
+        of_each = [plans, *([run for run in plans if run.layout == layout] for layout in PURE)]
+        panels[title] = {
+            name: curve(fixed("budgets_gib"), lambda gib, own=own: winner(own, gib).rate)
+            for name, own in zip(names, of_each, strict=True)
+        }
+    return beside(panels, "GiB of a device", "samples a second")

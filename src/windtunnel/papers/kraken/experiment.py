@@ -6,8 +6,10 @@ from itertools import product
 from statistics import geometric_mean
 from typing import Any
 
+from windtunnel import catalog
 from windtunnel.papers import ClaimResult
-from windtunnel.papers.claims import Measure, Values, load, results, served
+from windtunnel.papers.claims import Measure, Values, central, load, results, served
+from windtunnel.papers.figures import beside, curve
 
 TITLE = "Kraken (Prabhakar et al. 2024)"
 
@@ -58,3 +60,20 @@ def measures() -> dict[str, Measure]:
 def run() -> list[ClaimResult]:
     """One claim."""
     return results(setting(), "kraken", measures())
+
+
+def plot(results: list[ClaimResult]) -> Any:
+    """Speed-up of the first token by model, at each context."""
+    tp, panels = max(fixed("tp")), {}
+    for context in central(setting())["contexts"]:
+        sizes = {catalog.model(model).num_hidden_layers: model for model in fixed("models")}
+
+        def gain(layers: int, context: int = context, sizes: dict[int, str] = sizes) -> float:
+            plain, parallel = (
+                first_token_s(sizes[layers], tp, context, fixed("batch"), t) for t in ([], ["kraken"])
+            )
+            return 100.0 * (plain / parallel - 1.0)
+
+        panels[f"{context:,} tokens, tp {tp}"] = {"Kraken": curve(sorted(sizes), gain)}
+    level = {f"published mean: {results[0].published:g}": results[0].published}
+    return beside(panels, "layers: 1.3B to 175B", "first token sooner, %", levels=level)

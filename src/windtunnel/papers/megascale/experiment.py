@@ -7,6 +7,7 @@ from typing import Any
 
 from windtunnel.papers import ClaimResult, claims
 from windtunnel.papers.claims import Measure, Values, results, simulated
+from windtunnel.papers.figures import beside, curve
 
 TITLE = "MegaScale (Jiang et al. 2024)"
 OFF: Values = {
@@ -100,3 +101,17 @@ def measures() -> dict[str, Measure]:
 def run() -> list[ClaimResult]:
     """MFU and gain on the full machine, and the switches one by one on a small one."""
     return results(setting(), "megascale", measures())
+
+
+def plot(results: list[ClaimResult]) -> Any:
+    """MFU with the switches on up to each, in the order of the paper's table."""
+    values, full = claims.central(setting()), {c.id.split("/", 1)[1]: c for c in results}["mfu"].published
+    panels = {}
+    for gpus, batch in ((fixed("gpus_small"), fixed("batch_small")), (fixed("gpus"), fixed("batch"))):
+        point = {float(len(ORDER)): full} if gpus == fixed("gpus") else {}
+        line = curve(
+            range(len(ORDER) + 1),
+            lambda n, g=gpus, b=batch: 100 * simulated(scenario(values, g, b, ORDER[:n])).mfu, point,
+        )  # fmt: skip
+        panels[f"{gpus:,} A100, batch {batch:,}"] = {"MegaScale": line}
+    return beside(panels, "switches on, in the order of the paper's table", "MFU, %")

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from windtunnel.papers import ClaimResult
-from windtunnel.papers.claims import Measure, Values, load, results, simulated
+from windtunnel.papers.claims import Measure, Values, central, load, results, simulated
+from windtunnel.papers.figures import beside, curve
 
 TITLE = "PowerSGD (Vogels et al. 2019)"
 SEQUENCE = 32
@@ -79,3 +80,11 @@ def measures() -> dict[str, Measure]:
 def run() -> list[ClaimResult]:
     """Gains over ranks, backends and against a compressor that gathers."""
     return results(setting(), "powersgd", measures())
+
+
+def plot(_: list[ClaimResult]) -> Any:
+    """Gain over ranks on both backends."""
+    values, ranks = central(setting()), (1, 2, 4, 8, 16, 32)
+    backends = {"NCCL": 1.0, "Gloo": values["gloo_share"]}
+    series = {name: curve(ranks, lambda rank, s=share: gain(values, rank, s)) for name, share in backends.items()}
+    return beside({"16 workers": series}, "rank", "gain over all-reduced gradients", log_x=True, levels={"none": 1.0})

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from windtunnel.papers import ClaimResult
-from windtunnel.papers.claims import Measure, Values, load, results, simulated
+from windtunnel.papers.claims import Measure, Values, central, load, results, simulated
+from windtunnel.papers.figures import beside, curve
 
 TITLE = "QSDP (Markov et al. 2023)"
 PER_NODE = 8
@@ -62,3 +63,17 @@ def measures() -> dict[str, Measure]:
 def run() -> list[ClaimResult]:
     """Gain over FSDP."""
     return results(setting(), "qsdp", measures())
+
+
+def plot(results: list[ClaimResult]) -> Any:
+    """Gain over the network's rate, as the paper's bars have it."""
+    values, knobs = central(setting()), {"weight_bits": fixed("bits"), "gradient_bits": fixed("bits")}
+
+    def gain(gbit: float) -> float:
+        step = scenario(values)
+        step["cluster"]["scale_out"]["nic_bytes_per_s"] = gbit * 1e9 / 8
+        small = simulated(step | {"techniques": [{"qsdp": knobs | {"bucket": fixed("bucket")}}]})
+        return simulated(step).step_time_s / small.step_time_s
+
+    line = curve((5, 10, 20, 50, 100), gain, {float(fixed("nic_gbit")): results[0].published})
+    return beside({"GPT 1.3B on 32 V100": {"QSDP": line}}, "Gb/s between nodes", "gain over FSDP", log_x=True)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from windtunnel.papers import ClaimResult
-from windtunnel.papers.claims import Measure, Values, load, results, simulated
+from windtunnel.papers.claims import Measure, Values, central, load, results, simulated
+from windtunnel.papers.figures import beside, curve
 
 TITLE = "TAGC (Polyakov et al. 2025)"
 RANKS = 2
@@ -60,3 +61,18 @@ def measures() -> dict[str, Measure]:
 def run() -> list[ClaimResult]:
     """Gain over FSDP."""
     return results(setting(), "tagc", measures())
+
+
+def plot(results: list[ClaimResult]) -> Any:
+    """Gain over the network's rate."""
+    values = central(setting())
+    knobs = {"density": fixed("kept"), "cells": fixed("cells"), "position_bits": fixed("position_bits")}
+
+    def more(gbit: float) -> float:
+        step = scenario(values, gbit)
+        sketched = simulated(step | {"techniques": [{"tagc": knobs | {"share": fixed("share")}}]}).step_time_s
+        return 100.0 * (simulated(step).step_time_s / sketched - 1.0)
+
+    level = {f"published: up to {results[0].published:g}": results[0].published}
+    line = {"TAGC": curve(fixed("nic_gbit"), more)}
+    return beside({"GPT-2 on two nodes": line}, "Gb/s", "gain over FSDP, %", log_x=True, levels=level)

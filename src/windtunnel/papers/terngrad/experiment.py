@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from windtunnel.papers import ClaimResult
-from windtunnel.papers.claims import Measure, Values, load, results, simulated
+from windtunnel.papers.claims import Measure, Values, central, load, results, simulated
+from windtunnel.papers.figures import beside, curve
 
 TITLE = "TernGrad (Wen et al. 2017)"
 
@@ -70,3 +71,17 @@ def measures() -> dict[str, Measure]:
 def run() -> list[ClaimResult]:
     """Gains over workers, bandwidth and weights."""
     return results(setting(), "terngrad", measures())
+
+
+def plot(_: list[ClaimResult]) -> Any:
+    """Gain over GPUs on both networks, with many and with few weights beside computation."""
+    values = central(setting())
+    networks = {"1 Gb/s Ethernet": values["ethernet_gbit"], "100 Gb/s InfiniBand": fixed("infiniband_gbit")}
+    panels = {
+        f"{load} weights": {
+            name: curve(fixed("gpus"), lambda n, w=load, g=gbit: gain(values, n, w, g))
+            for name, gbit in networks.items()
+        }
+        for load in ("many", "few")
+    }
+    return beside(panels, "GPUs", "gain over 32-bit gradients", log_x=True, levels={"none": 1.0})

@@ -8,6 +8,7 @@ from typing import Any
 
 from windtunnel.papers import ClaimResult
 from windtunnel.papers.claims import Measure, Values, load, results, served
+from windtunnel.papers.figures import beside, curve
 from windtunnel.techniques.limits import FREE, merged
 
 TITLE = "TokenWeave (Gond et al. 2025)"
@@ -94,3 +95,15 @@ def measures() -> dict[str, Measure]:
 def run() -> list[ClaimResult]:
     """What halves save of iterations and of batches."""
     return results(setting(), "tokenweave", measures())
+
+
+def plot(results: list[ClaimResult]) -> Any:
+    """Speed-up of an iteration over its tokens."""
+    most = next(c.published for c in results if c.id.endswith("/latency"))
+    panels = {}
+    for model in fixed("models"):
+        line = curve(
+            fixed("tokens"), lambda n, m=model: iteration_s(m, n, woven=False) / iteration_s(m, n, woven=True)
+        )
+        panels[model.split("/")[-1]] = {"TokenWeave": line}
+    return beside(panels, "tokens", "speed-up", log_x=True, levels={f"published: up to {most:g}": most})

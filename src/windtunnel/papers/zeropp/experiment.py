@@ -6,6 +6,7 @@ from typing import Any
 
 from windtunnel.papers import ClaimResult, claims
 from windtunnel.papers.claims import Measure, Simulated, Values, results, simulated
+from windtunnel.papers.figures import beside, curve
 
 TITLE = "ZeroPP (Tang et al. 2024)"
 LAYERS = {"gpt3-6.7b": 32, "gpt3-13b": 40}
@@ -104,3 +105,14 @@ def measures() -> dict[str, Measure]:
 def run() -> list[ClaimResult]:
     """Gains over both baselines, memory, and the ordering."""
     return results(setting(), "zeropp", measures())
+
+
+def plot(_: list[ClaimResult]) -> Any:
+    """Gain over micro-batches at one chunk a stage and one a layer."""
+    values, series = claims.central(setting()), {}
+    for name, other in (("breadth-first", breadth_first), ("1F1B", one_f_one_b)):
+        for chunks, each in ((1, "stage"), (most_chunks(values), "layer")):
+            line = curve(fixed("grid"), lambda m, o=other, c=chunks: over(values, o, m, c))
+            series[f"over {name}, a chunk a {each}"] = line
+    levels = {"published, breadth-first: up to 1.30": 1.30, "published, 1F1B: up to 1.68": 1.68}
+    return beside({"central setting": series}, "micro-batches", "throughput", levels=levels)
