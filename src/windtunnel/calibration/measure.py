@@ -289,6 +289,8 @@ def _scaled(
         "plan": {"mbs": mbs, "zero": 3 if way == "fsdp2" else 0, "sp": False,
                  **({way: ranks} if way in ("tp", "pp") else {})},
     }  # fmt: skip
+    if precision == "bf16" and way != "fsdp2":
+        small["training"]["autocast"] = True
     changes = _said(model, wanted)
     if seq_len != training.seq_len:
         changes.append(f"training.seq_len {training.seq_len} → {seq_len}")

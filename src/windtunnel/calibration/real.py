@@ -193,7 +193,8 @@ def _step(job: Job, device: Any, rank: int) -> Callable[[], Any]:
     adams = _optimizers(net)
     shape = (job.mbs, job.seq_len)
     x, y = (torch.randint(0, job.model.vocab_size, shape, device=device) for _ in range(2))
-    mixed = torch.autocast(device.type, torch.bfloat16, enabled=job.precision == "bf16")
+    cast = job.precision == "bf16" and job.way != "fsdp2"  # which casts what it gathers
+    mixed = torch.autocast(device.type, torch.bfloat16, enabled=cast)
 
     def step() -> None:
         for adam in adams:
@@ -230,12 +231,14 @@ def _sharded(job: Job, device: Any) -> Any:
     if job.way == "ddp":
         return torch.nn.parallel.DistributedDataParallel(net)
     if job.way == "fsdp2":
-        from torch.distributed.fsdp import fully_shard
+        from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 
+        half = (torch.bfloat16, torch.float32) if job.precision == "bf16" else (None, None)
+        policy = MixedPrecisionPolicy(*half)
         mesh = torch.distributed.device_mesh.init_device_mesh(device.type, (job.ranks,))
         for block in net.blocks:
-            fully_shard(block, mesh=mesh)
-        return fully_shard(net, mesh=mesh)
+            fully_shard(block, mesh=mesh, mp_policy=policy)
+        return fully_shard(net, mesh=mesh, mp_policy=policy)
     return net
 
 
@@ -249,6 +252,8 @@ def _pipeline(job: Job, device: Any, rank: int) -> Callable[[], Any]:
     each = job.model.num_hidden_layers // job.ranks
     layers = range(rank * each, (rank + 1) * each)
     net = Transformer(job.model, layers, first=rank == 0, last=rank == job.ranks - 1).to(device)
+    if job.precision == "bf16":
+        net.forward = torch.autocast(device.type, torch.bfloat16)(net.forward)  # type: ignore[method-assign]
     stage = PipelineStage(net, rank, job.ranks, device)
     schedule = Schedule1F1B(stage, n_microbatches=job.micro_batches, loss_fn=loss_of)
     adam = torch.optim.AdamW(net.parameters(), fused=True)

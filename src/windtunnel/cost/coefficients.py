@@ -200,6 +200,8 @@ class Behaviour:
     """Inputs of fp8 and fp4 products are kept quantised for backward (TransformerEngine); otherwise in 16 bits."""
     expands_kv: bool = False
     """Keys and values are repeated for every query head before attention, and kept so."""
+    autocast: bool = False
+    """Passes run under `torch.autocast`: weights stay fp32 and are cast for every micro-batch (`training.autocast`)."""
     keeps_stage_outputs: bool = False
     """torch.distributed.pipelining: each stage has receive buffers for all micro-batches; without a fused loss (older
     releases) the last stage keeps every micro-batch's output and joins them."""
@@ -214,8 +216,10 @@ class Behaviour:
         own = self.fp16_grad_bytes if precision == "fp16" else None
         return stated or own or self.grad_bytes
 
-    def in_precision(self, precision: str) -> Behaviour:
+    def in_precision(self, precision: str, autocast: bool | None = None) -> Behaviour:
         """The same framework under a training precision: full precision has four bytes everywhere and no second copy.
+
+        `autocast` is the framework's own unless given. It casts fp32 weights.
 
         Gradients have the type of their parameters, and so have Adam's moments and what data parallelism sends. Fused
         kernels of FlashAttention, cuDNN and TransformerEngine take 16 bits and less: PyTorch's own attention has an
@@ -226,11 +230,14 @@ class Behaviour:
         """
         if precision not in FULL_PRECISION:
             half = self.fp16_grad_buffer_bytes if precision == "fp16" else None
-            return replace(self, grad_buffer_bytes=half) if half else self
+            casts = self.autocast if autocast is None else autocast and self.param_bytes == 4.0
+            if casts == self.autocast and not half:
+                return self
+            return replace(self, autocast=casts, grad_buffer_bytes=half or self.grad_buffer_bytes)
         own = self.style == "eager" or self.attention == "sdpa"
         return replace(
             self, element_bytes=4.0, grad_bytes=4.0, grad_buffer_bytes=4.0, state_bytes=8.0, master_bytes=0.0,
-            attention="sdpa" if own else "unfused",
+            autocast=False, attention="sdpa" if own else "unfused",
         )  # fmt: skip
 
     @property

@@ -77,6 +77,8 @@ class TrainingSpec(Spec):
     grad_reduce_precision: Literal["fp32", "bf16", "fp16"] | None = None
     attention: Literal["auto", "unfused", "flash1", "flash2", "flash3", "cudnn", "sdpa"] = "auto"
     compile: bool | None = None
+    autocast: bool | None = None
+    """Mixed precision by `torch.autocast`: weights stay fp32 and every pass casts them; absent: the framework's way."""
     fused_cross_entropy: bool | None = None
     cuda_graphs: Literal["none", "attention", "moe", "layer", "full"] | None = None
     moe_dispatcher: Literal["alltoall", "allgather", "deepep", "hybridep", "einsum"] | None = None

@@ -28,6 +28,7 @@ from windtunnel.parallel.tensor import tensor_bytes
 from windtunnel.schedules.table import B, F, InstructionTable, W
 from windtunnel.specs.plan import Recompute
 from windtunnel.specs.workload import TrainingSpec
+from windtunnel.training.autocast import CAST_BYTES, casts_weights
 from windtunnel.training.layer_tensors import Layer, LayerWriter, Settings, write_layer
 from windtunnel.training.parts import Parts, is_compiled
 from windtunnel.training.tensor_script import (
@@ -133,6 +134,8 @@ class StageTrace:
             accumulated=behaviour.grads_persist and parts.trainable_share == 1.0,
             reduce_bytes=behaviour.wire_bytes(training.precision, training.grad_reduce_precision),
             weight_bytes=behaviour.element_bytes,
+            gradient_bytes=4.0 if casts_weights(behaviour, plan) else behaviour.element_bytes,
+            cast_bytes=CAST_BYTES if casts_weights(behaviour, plan) else 0.0,
             split_backward=table.split_backward,
             ring=max(plan.cp // max(a2a, 1), 1),
             exchanged=plan.ep > 1 and plan.dispatcher in ("alltoall", "einsum"),

@@ -12,6 +12,8 @@ from windtunnel.parallel.precision import MATRIX_FORMAT
 from windtunnel.specs.cluster import ClusterRef, MixedCluster, groups_of
 from windtunnel.specs.plan import TENSOR_CLASSES, Offload
 from windtunnel.specs.scenario import Scenario
+from windtunnel.specs.workload import TrainingSpec
+from windtunnel.training.autocast import casts_weights
 from windtunnel.training.prepare import Prepared
 
 
@@ -28,6 +30,17 @@ def _given(spec: BaseModel | None, prefix: str, why: dict[str, str | None]) -> I
             yield f"{prefix}.{field}", f"has no effect: {reason}"
 
 
+def _no_autocast(training: TrainingSpec, x: Prepared) -> str | None:
+    """Why `autocast: true` does nothing."""
+    if not training.autocast or casts_weights(x.behaviour, x.plan):
+        return None
+    if training.precision in FULL_PRECISION:
+        return f"under {training.precision} nothing is cast"
+    if x.plan.zero == 3:
+        return "with sharded parameters (zero 3) weights are gathered in the format of the products"
+    return f"{training.framework} keeps its weights in the format of the products"
+
+
 def _training(scenario: Scenario, x: Prepared) -> Iterator[tuple[str, str]]:
     training, plan = x.training, x.plan
     dense = None if x.model.num_experts else f"{x.model.name} has no experts"
@@ -39,6 +52,7 @@ def _training(scenario: Scenario, x: Prepared) -> Iterator[tuple[str, str]]:
         "decoder_seq_len": None if x.model.family == "encoder_decoder" else f"{x.model.name} has no decoder of its own",
         "lora": None if training.phase == "lora" else f"training.phase is {training.phase}",
         "compile": None if x.behaviour.style in applies else f"kernels of {training.framework} stay as they are",
+        "autocast": _no_autocast(training, x),
         "float8_all_gather": None if fp8 and plan.zero == 3 else "it needs an fp8 precision and zero 3",
         "gradient_accumulation_sync": None if plan.zero == 3 else "it is a switch of FSDP (zero 3)",
         "moe_dispatcher": dense, "moe_gate": dense, "fused_permute": dense, "fused_experts": dense,

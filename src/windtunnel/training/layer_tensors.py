@@ -23,7 +23,9 @@ from windtunnel.parallel.recompute import recompute_block
 from windtunnel.parallel.resolve import ResolvedPlan
 from windtunnel.parallel.tensor import split_operator, tensor_bytes
 from windtunnel.specs.plan import Recompute
+from windtunnel.training.autocast import cast_elements
 from windtunnel.training.loss_tensors import LossChain, logit_copies
+from windtunnel.training.operator_outputs import memory_kind, output_bytes
 from windtunnel.training.tensor_script import (
     ACTIVATION,
     GATHER,
@@ -34,7 +36,6 @@ from windtunnel.training.tensor_script import (
     GRADIENT,
     HEAD_GRAD,
     INPUT,
-    LOGITS,
     MAIN,
     NEW,
     NONE,
@@ -43,8 +44,8 @@ from windtunnel.training.tensor_script import (
     REDUCE,
     REDUCING,
     RING,
-    SCORES,
     STRIDE,
+    WEIGHT,
     Script,
 )
 
@@ -69,7 +70,9 @@ class Settings:
     accumulated: bool
     """Products add weight gradients into a buffer."""
     weight_bytes: float
-    """Per element of a weight, and of its gradient, as computed with."""
+    """Per element of a weight as computed with."""
+    gradient_bytes: float
+    """Per element of a weight's gradient."""
     split_backward: bool
     ring: int
     """Ranks of the context ring, 1 without."""
@@ -99,6 +102,8 @@ class Settings:
     """Frozen weights are kept in four bits and expanded for every product."""
     tied: bool = False
     """The head multiplies by the embedding's weights, and both are in this chunk."""
+    cast_bytes: float = 0.0
+    """Per element of the copy of a weight that a product reads and backward reads again (`training.autocast`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,28 +126,6 @@ class Layer:
         ]
         found = dict(made)
         return np.array([found[number] for number in self.late])
-
-
-def memory_kind(name: str) -> int:
-    """Index into `KINDS` of a kept tensor."""
-    if name.startswith("logits") or name in ("final_norm_out", "final_norm_input"):
-        return LOGITS
-    return SCORES if name.removesuffix(" again") in ("softmax_out", "dropout_out", "dropout_mask") else ACTIVATION
-
-
-def _output_bytes(op: Operator, before: float, hidden: float, written: float) -> float:
-    """Bytes an operator writes on this rank; `written` are kept tensors of its module."""
-    if op.module == "loss":
-        return 0.0
-    if op.kind in (Kind.GEMM, Kind.GROUPED_GEMM):
-        return op.m * op.n * op.element_bytes
-    if op.kind == Kind.BATCHED_GEMM:
-        return op.groups * op.m * op.n * op.element_bytes
-    if op.kind == Kind.ATTENTION:
-        return op.m * op.heads * op.d_v * op.element_bytes
-    if op.module == "norm" or op.name == "unpermute":
-        return hidden
-    return written or before
 
 
 class LayerWriter:
@@ -188,6 +171,7 @@ class LayerWriter:
         """Block input: allocated by whoever writes it, freed here."""
         self.written_by = [self._writes(i) for i in range(len(self.operators))]
         self.read_by = {t.name: self._readers(t) for t in self.tensors}
+        self.read_by |= {f"{op.name} weight": [i] for i, op in enumerate(self.operators)}
         self.params = [op.params for op in self.operators if op.params > 0]
         self.expert = [op.kind == Kind.GROUPED_GEMM for op in self.operators if op.params > 0]
         self.trained = {op.name: op.params for op in self.operators}
@@ -197,7 +181,7 @@ class LayerWriter:
         self.loss = LossChain(
             next((op for op in self.operators if op.name == "lm_head"), self.operators[-1]), mode=settings.loss,
             chunks=settings.loss_chunks, parallel=plan.tp > 1, keeps_output=settings.keeps_outputs,
-            gradient_bytes=self.trained.get("lm_head", 0.0) * settings.weight_bytes * settings.weight_gradients,
+            gradient_bytes=self.trained.get("lm_head", 0.0) * settings.gradient_bytes * settings.weight_gradients,
             tied=settings.tied,
         )  # fmt: skip
         self.gathers = plan.tp > 1 and plan.sp
@@ -243,13 +227,15 @@ class LayerWriter:
         before = self.hidden
         for i, op in enumerate(self.operators):
             if self.looped and op.name in ("lm_head", "loss"):
+                self._cast(script, op, live, again=again)
                 if op.name == "loss":
                     self.loss.forward(script, live)
                 continue
             gathered = script.new(self.whole) if self.regathers and op.name in _COLUMN else NONE
             expanded = self._weight(script, op)
+            self._cast(script, op, live, again=again)
             writes = [t for t in self.written_by[i] if t.name not in live]
-            out = _output_bytes(op, before, self.hidden, sum(self.size[t.name] for t in self.written_by[i]))
+            out = output_bytes(op, before, self.hidden, sum(self.size[t.name] for t in self.written_by[i]))
             own = op.name in _ROW or sum(self.size[t.name] for t in writes) < 0.9 * out
             y = script.new(out) if own else NONE
             steps = self._ring_forward(script, op) if op.kind == Kind.ATTENTION and self.s.ring > 1 else []
@@ -292,6 +278,14 @@ class LayerWriter:
             return script.new(op.params * self.s.weight_bytes, kind=GATHERED)
         return script.new(op.params * op.element_bytes) if self.s.quantized_base and op.kind == Kind.GEMM else NONE
 
+    def _cast(self, script: Script, op: Operator, live: dict[str, int], *, again: bool) -> None:
+        """The copy of a weight that autocast makes stays for backward; a layer that runs again makes it again."""
+        copy = script.new(cast_elements(op) * self.s.cast_bytes, kind=WEIGHT)
+        if copy != NONE and (again or self.policy.policy != "full"):
+            live[f"{op.name} weight"] = copy
+        else:
+            script.free(copy)
+
     def _exchange(self, script: Script, size: float) -> None:
         """Two copies of the routed tokens on the way: before and after the all-to-all."""
         sent = script.new(size)
@@ -321,7 +315,7 @@ class LayerWriter:
         read, before = [], self.hidden
         for i, op in enumerate(self.operators):
             read.append(before)
-            before = _output_bytes(op, before, self.hidden, sum(self.size[t.name] for t in self.written_by[i]))
+            before = output_bytes(op, before, self.hidden, sum(self.size[t.name] for t in self.written_by[i]))
         residual = incoming
         x: list[int] = []
         gradients: list[int] = []
@@ -356,7 +350,9 @@ class LayerWriter:
             elif op.kind in (Kind.GEMM, Kind.GROUPED_GEMM):
                 made = [script.new(op.m * op.k * op.element_bytes)]
                 if self.s.weight_gradients and self.trained[op.name]:
-                    whole = weight.new(self.trained[op.name] * self.s.weight_bytes, kind=GRADIENT)
+                    half = weight.new(cast_elements(op) * self.s.cast_bytes)
+                    whole = weight.new(self.trained[op.name] * self.s.gradient_bytes, kind=GRADIENT)
+                    weight.free(half)
                     if self.s.planned and self.s.scattered:  # reduced at once
                         weight.free(whole)
                     else:
@@ -460,9 +456,9 @@ def write_layer(
     fetched = b.new(writer.fetched, kind=ACTIVATION)
     incoming = NONE if head else OUT_GRAD if last else GRAD + STRIDE
     if embedding:
-        gradients = [b.new(n * s.weight_bytes, kind=GRADIENT) for n in writer.params if s.weight_gradients]
+        gradients = [b.new(n * s.gradient_bytes, kind=GRADIENT) for n in writer.params if s.weight_gradients]
         if s.accumulated:  # a table look-up has no product that adds into the buffer
-            b.free(*[b.new(n * s.weight_bytes, kind=GRADIENT) for n in writer.params])
+            b.free(*[b.new(n * s.gradient_bytes, kind=GRADIENT) for n in writer.params])
         b.free(incoming)
         if s.tied and s.weight_gradients:
             b.free(depth * STRIDE + HEAD_GRAD)

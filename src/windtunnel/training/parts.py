@@ -31,6 +31,7 @@ from windtunnel.specs.model import ModelSpec
 from windtunnel.specs.plan import Recompute
 from windtunnel.specs.workload import LoraSpec, TrainingSpec
 from windtunnel.techniques.base import Applied
+from windtunnel.training.autocast import add_casts, casts_weights
 from windtunnel.training.host import host_work
 from windtunnel.training.known import BlockCost, BlockSum, Known, Priced
 from windtunnel.training.replicas import replicas_of
@@ -325,11 +326,11 @@ def _price(
             segments += [backward, weights]
             recomputed.append(again)
     lowering.finish()
-    weights_of = {name: sum(op.params for op in operators) for name, operators in zip(names, local, strict=True)}
-    for segment in segments:
-        if segment.direction != "W":
-            per_param = copies["FB".index(segment.direction)]
-            add_copies(segment, weights_of[segment.name], per_param, cluster.device, coefficients)
+    for segment in (s for s in segments if s.direction != "W"):
+        own, per_param = local[names.index(segment.name)], copies["FB".index(segment.direction)]
+        add_copies(segment, sum(op.params for op in own), per_param, cluster.device, coefficients)
+        if casts_weights(behaviour, plan):
+            add_casts(segment, own, cluster.device, coefficients, frozen=training.phase == "lora")
     for technique in techniques:
         segments = [technique.on_segment(segment, cluster) for segment in segments]
     host, sync, drained = host_work(segments, model, g, plan, coefficients, style)

@@ -144,7 +144,7 @@ def resolve_step(
     Raises:
         BadInput: everything wrong with the plan, at once.
     """
-    how = behaviour(training.framework).in_precision(training.precision)
+    how = behaviour(training.framework).in_precision(training.precision, training.autocast)
     here = group or cluster
     chosen = coefficients(training.framework, here.device)
     if coefficient_overrides:
