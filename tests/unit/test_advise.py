@@ -10,11 +10,12 @@ import pytest
 
 import windtunnel as wt
 from windtunnel.advice import Advice, advise
-from windtunnel.advice.actions import Action, merged, variants
+from windtunnel.advice.actions import Action, variants
 from windtunnel.cli.main import run
 from windtunnel.errors import BadInput
 from windtunnel.serving.interval import paired_band
 from windtunnel.techniques import REGISTRY
+from windtunnel.techniques.limits import merged
 
 SLOW_LINKS: dict[str, Any] = {
     "name": "dense", "model": "meta-llama/Llama-3.1-8B",

@@ -7,13 +7,14 @@ from typing import Any
 import pytest
 
 from windtunnel.advice import Advice, advise
-from windtunnel.advice.actions import Action, merged
+from windtunnel.advice.actions import Action
 from windtunnel.advice.bench import TrainingBench
 from windtunnel.advice.objectives import chosen
 from windtunnel.advice.trial import Trial, trial_of
 from windtunnel.errors import BadInput
 from windtunnel.serving.simulate import simulate_serving
 from windtunnel.techniques import REGISTRY
+from windtunnel.techniques.limits import merged
 from windtunnel.training.predict import simulate_training
 
 

@@ -56,15 +56,6 @@ def _short(value: Any) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
-def merged(scenario: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """A scenario with changes laid over it, mapping by mapping."""
-    out = dict(scenario)
-    for key, value in changes.items():
-        inner = out.get(key)
-        out[key] = merged(inner, value) if isinstance(value, Mapping) and isinstance(inner, Mapping) else value
-    return out
-
-
 def named(entries: tuple[str | dict[str, dict[str, Any]], ...]) -> tuple[str, ...]:
     """Ids of what a scenario lists under `techniques`."""
     return tuple(x for entry in entries for x in ([entry] if isinstance(entry, str) else entry))

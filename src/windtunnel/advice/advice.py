@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from windtunnel.advice.actions import merged
 from windtunnel.advice.objectives import Objective
 from windtunnel.advice.suggestion import Suggestion
 from windtunnel.errors import Infeasible
 from windtunnel.techniques import REGISTRY
+from windtunnel.techniques.limits import merged
 
 LISTS = ("suggestions", "settings", "pairs", "unlike")
 

@@ -6,11 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from windtunnel.advice.actions import Action, merged
+from windtunnel.advice.actions import Action
 from windtunnel.advice.objectives import Objective
 from windtunnel.advice.plans import differences
 from windtunnel.errors import BadInput, Infeasible
 from windtunnel.serving.results import ServingResult
+from windtunnel.techniques.limits import merged
 from windtunnel.training.results import TrainingResult, deltas
 
 _NO_BAND = "simulated alone: no measured pairs"
@@ -87,23 +88,12 @@ class TrainingBench:
 
     def moved(self, result: TrainingResult, objective: Objective) -> tuple[tuple[str, float, float], ...]:
         """Classes of time that differ by half a per cent of the step or more."""
-        before, after = self.base.breakdown, result.breakdown
-        least = 0.005 * self.base.step_time_s
-        return tuple(
-            (name, float(before.get(name, 0.0)), float(after.get(name, 0.0)))
-            for name, change in deltas(before, after).items()
-            if abs(change) >= least
-        )[:4]
+        return _largest(self.base.breakdown, result.breakdown, 0.005 * self.base.step_time_s)
 
     def freed(self, result: TrainingResult) -> tuple[tuple[str, float, float], ...]:
         """Kinds of tensors that differ by one per cent of the reserved peak or more."""
-        before, after = self.base.memory.at_peak, result.memory.at_peak
         least = 0.01 * self.base.peak_memory_reserved_bytes
-        return tuple(
-            (name, float(before.get(name, 0.0)), float(after.get(name, 0.0)))
-            for name, change in deltas(before, after).items()
-            if abs(change) >= least
-        )[:4]
+        return _largest(self.base.memory.at_peak, result.memory.at_peak, least)
 
     def replanned(self, result: TrainingResult) -> dict[str, tuple[Any, Any]]:
         """Fields of the resolved plan that are otherwise."""
@@ -119,6 +109,17 @@ class TrainingBench:
         if found is None:
             return Band(ratio, ratio, 0.0, _NO_BAND)
         return Band(ratio * found.low / found.ratio, ratio * found.high / found.ratio, found.level, found.basis)
+
+
+def _largest(
+    before: dict[str, float], after: dict[str, float], least: float
+) -> tuple[tuple[str, float, float], ...]:
+    """The four entries that differ most, by `least` or more."""
+    return tuple(
+        (name, float(before.get(name, 0.0)), float(after.get(name, 0.0)))
+        for name, change in deltas(before, after).items()
+        if abs(change) >= least
+    )[:4]
 
 
 @dataclass(frozen=True, slots=True)

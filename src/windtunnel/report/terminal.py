@@ -106,7 +106,7 @@ def _figures(result: TrainingResult, published: Published | None, *, interval: b
     note = ""
     if interval:
         note = f"{100 * band.level:.0f} % interval {seconds(band.low)} to {seconds(band.high)} ({band.grade})"
-    grid.add_row("Step time", seconds(result.step_time_s), note)
+    grid.add_row("Mean step" if result.run else "Step time", seconds(result.step_time_s), note)
     if published is not None:
         grid.add_row("Published", str(published), _comparison(result, published))
     grid.add_row(

@@ -67,11 +67,7 @@ def shares_of(
         problems.add("plan.zero", 3, "shards inside each group, so that each needs two replicas or more")
     if plan.shard_group is not None:
         problems.add("plan.shard_group", plan.shard_group, "must be absent: each group shards over all its replicas")
-    if plan.levels is not None:
-        problems.add("plan.levels", "given", "must be absent on groups of unlike devices")
-    if plan.compression != Compression() or plan.local_steps is not None:
-        name = "compression" if plan.local_steps is None else "local_steps"
-        problems.add(f"plan.{name}", "given", "must be absent on groups of unlike devices")
+    _refuse_sent(plan, problems)
     batch, mbs = training.global_batch, plan.mbs
     given = None if plan.batch_shares == "balanced" else plan.batch_shares
     if given is None:
@@ -93,6 +89,16 @@ def shares_of(
             rule = f"make mbs · (replicas · micro-batches) = {mbs} · ({each}) = {sequences} of the {batch} sequences"
             problems.add("plan.batch_shares", shares, rule)
     return None if len(problems) else list(zip(replicas, shares, strict=True))
+
+
+def _refuse_sent(plan: PlanSpec, problems: ProblemList) -> None:
+    """What travels between replicas otherwise than whole, in every step."""
+    given = {
+        "levels": plan.levels is not None, "compression": plan.compression != Compression(),
+        "local_steps": plan.local_steps is not None,
+    }  # fmt: skip
+    for name in (name for name, there in given.items() if there):
+        problems.add(f"plan.{name}", "given", "must be absent on groups of unlike devices")
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,11 +175,7 @@ def stages_of(cluster: MixedCluster, plan: PlanSpec, problems: ProblemList) -> l
         problems.add("plan.order", list(plan.order), "must have pp last, so that stages are neighbouring devices")
     if plan.offload.activations or plan.offload.params:
         problems.add("plan.offload", plan.offload, "must leave activations and weights where groups lie along pp")
-    if plan.levels is not None:
-        problems.add("plan.levels", "given", "must be absent on groups of unlike devices")
-    if plan.compression != Compression() or plan.local_steps is not None:
-        name = "compression" if plan.local_steps is None else "local_steps"
-        problems.add(f"plan.{name}", "given", "must be absent on groups of unlike devices")
+    _refuse_sent(plan, problems)
     each, rest = divmod(cluster.num_devices, plan.pp)
     if rest:
         rule = f"must divide the {cluster.num_devices} devices of all groups: each stage has as many"
