@@ -163,6 +163,14 @@ def test_curves_show_published_points_where_the_paper_has_them_and_levels_where_
     assert figure.layout.shapes[0].y0 == 9.0 and figure.layout.annotations[-1].text == "up to 9"
 
 
+@pytest.mark.parametrize("paper", ["co2", "dsi", "flash_io_bound", "frontier_zero_topo", "qsdp", "tagc", "terngrad"])
+def test_a_paper_draws_its_figure_where_it_ran(paper: str) -> None:
+    """Cheap ones with lines of their own."""
+    one = harness.run_one(paper, figure=True)
+    lines = [line for line in one.figure.data if line.mode == "lines"]
+    assert not one.error and lines and all(len(line.y) > 2 for line in lines)
+
+
 def test_text_of_claims() -> None:
     assert markdown([HIT]).count("\n") == 2
     assert tally([HIT, MISS, MISS], 2).startswith("1 of 3 claims of 2 papers within their bands, tier A 1 of 1")

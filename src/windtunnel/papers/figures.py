@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 from windtunnel.papers import ClaimResult, experiment_of
@@ -12,8 +13,8 @@ from windtunnel.papers.table import key_of, number
 
 COLOURS = ("#1f6f8b", "#c0562b", "#5b8c2a", "#7a4fa3", "#b08c1a", "#4a4a4a")
 
-_MARKED = 10
-"""Places of a logarithmic axis up to which each has its own mark."""
+_MARKED, _APART = 10, 1.2
+"""Places of a logarithmic axis up to which each has its own mark, where they are so far apart."""
 
 Points = Sequence[tuple[float, float, float]]
 """(x, published, simulated); a published value of NaN shows no point."""
@@ -60,8 +61,9 @@ def beside(
                 )
         figure.update_xaxes(title=x, type="log" if log_x else "linear", row=1, col=column)
         marks = sorted({point[0] for points in series.values() for point in points})
-        if log_x and len(marks) <= _MARKED:
-            figure.update_xaxes(tickvals=marks, ticktext=[f"{mark:,.4g}" for mark in marks], row=1, col=column)
+        apart = all(after >= _APART * before for before, after in pairwise(marks))
+        if log_x and apart and len(marks) <= _MARKED:
+            figure.update_xaxes(tickvals=marks, ticktext=[f"{mark:,.6g}" for mark in marks], row=1, col=column)
     for words, value in (levels or {}).items():
         figure.add_hline(
             y=value, line_width=1, line_dash="dot", annotation_text=words, annotation_position="top left"

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from windtunnel.papers import ClaimResult
-from windtunnel.papers.claims import Measure, Values, load, results
+from windtunnel.papers.claims import Measure, Values, central, load, results
+from windtunnel.papers.figures import beside, curve
 from windtunnel.serving.speculation.orders import ORDERS, Pair
 
 TITLE = "Distributed speculative inference (Timor et al. 2024)"
@@ -68,3 +69,14 @@ def measures() -> dict[str, Measure]:
 def run() -> list[ClaimResult]:
     """Never slower, and the range of speed-ups of off-the-shelf pairs."""
     return results(setting(), "dsi", measures())
+
+
+def plot(results: list[ClaimResult]) -> Any:
+    """Speed-up of each pair over how much faster the drafter is."""
+    pairs = {t / c: (t, c, a) for t, c, a in fixed("pairs").values()}
+    lookahead = int(central(setting())["lookahead"])
+    line = curve(sorted(pairs), lambda ratio: speed_up(*pairs[ratio], lookahead))
+    by = {c.id.split("/")[1]: c.published for c in results}
+    levels = {f"published {name}: {by[name]:g}": by[name] for name in ("smallest", "largest")}
+    x = "target's over drafter's latency"
+    return beside({"ten pairs": {"DSI": line}}, x, "speed-up", log_x=True, levels=levels)

@@ -5,10 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from windtunnel.papers import ClaimResult
-from windtunnel.papers.claims import Measure, Values, load, results, simulated
+from windtunnel.papers.claims import Measure, Values, central, load, results, simulated
+from windtunnel.papers.figures import beside, curve
 
 TITLE = "Low-bandwidth partitioning on Frontier (Xu et al. 2025)"
 PER_NODE = 8
+
+_GCDS = (16, 32, 64, 128, 256, 384)
+"""Of the figure."""
 
 
 def setting() -> Values:
@@ -55,3 +59,15 @@ def measures() -> dict[str, Measure]:
 def run() -> list[ClaimResult]:
     """What levels gain, and how they scale."""
     return results(setting(), "frontier-zero-topo", measures())
+
+
+def plot(results: list[ClaimResult]) -> Any:
+    """Gain of three levels over GCDs, and their own rate over that on the smallest run."""
+    values, most = central(setting()), fixed("gcds")
+    first = rate(values["first_gcds"], "topo", values)
+    gain, kept = ({float(most): c.published} for c in results)
+    series = {
+        "over ZeRO++": curve(_GCDS, lambda n: rate(n, "topo", values) / rate(n, "zeropp", values), gain),
+        "over the smallest run": curve(_GCDS, lambda n: rate(n, "topo", values) / first, kept),
+    }
+    return beside({"20B": series}, "GCDs", "rate of a GCD with three levels", log_x=True)

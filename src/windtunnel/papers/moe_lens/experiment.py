@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from windtunnel.papers import ClaimResult
-from windtunnel.papers.claims import Measure, Values, load, results, served
+from windtunnel.papers.claims import Measure, Values, central, load, results, served
+from windtunnel.papers.figures import beside, curve
 
 TITLE = "MoE-Lens, experts and caches in host memory (Yuan et al. 2025)"
 
@@ -61,3 +63,10 @@ def measures() -> dict[str, Measure]:
 def run() -> list[ClaimResult]:
     """The average speed-up, and how it depends on answers."""
     return results(setting(), "moe-lens", measures())
+
+
+def plot(results: list[ClaimResult]) -> Any:
+    """Gain over the length of answers."""
+    line = curve(fixed("answers"), partial(gain, central(setting())))
+    level = {f"published mean: {results[0].published:g}": results[0].published}
+    return beside({fixed("model"): {"MoE-Lens": line}}, "tokens of an answer", "gain", log_x=True, levels=level)

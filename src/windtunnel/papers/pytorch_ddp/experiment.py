@@ -111,4 +111,5 @@ def plot(results: list[ClaimResult]) -> Any:
         series[f"{rate:g} Gb/s a node"] = [
             (float(size), float("nan"), step_s(gpus, values, bucket_mb=float(size))) for size in sizes
         ]
-    return beside({f"{fixed['model']} on {fixed['gpus_bucket']['value']} GPUs": series}, "bucket, MB", "s", log_x=True)
+    title = f"{fixed['model']['value']} on {fixed['gpus_bucket']['value']} GPUs"
+    return beside({title: series}, "bucket, MB", "s", log_x=True)

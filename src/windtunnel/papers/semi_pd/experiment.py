@@ -6,7 +6,8 @@ from functools import lru_cache
 from typing import Any
 
 from windtunnel.papers import ClaimResult
-from windtunnel.papers.claims import Measure, Values, load, results, served
+from windtunnel.papers.claims import Measure, Values, central, load, results, served
+from windtunnel.papers.figures import beside, curve
 from windtunnel.serving.results import ServingResult
 from windtunnel.techniques.limits import merged, with_technique
 
@@ -111,3 +112,11 @@ def measures() -> dict[str, Measure]:
 def run() -> list[ClaimResult]:
     """Latency at a load, and load within objectives."""
     return results(setting(), "semi-pd", measures())
+
+
+def plot(_: list[ClaimResult]) -> Any:
+    """Mean latency of one pool over that of split SMs, over load."""
+    found = dict(zip(fixed("loads"), latency_ratios(central(setting())), strict=True))
+    levels = {"published: 1.27 to 2.58": 1.27, "": 2.58}
+    line = curve(found, found.__getitem__)
+    return beside({"DeepSeek-V2-Lite": {"semi-PD": line}}, "load", "latency, one pool over split", levels=levels)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 from windtunnel import api
 from windtunnel.papers import ClaimResult
-from windtunnel.papers.claims import Measure, Values, load, results
+from windtunnel.papers.claims import Measure, Values, central, load, results
+from windtunnel.papers.figures import beside, curve
 
 TITLE = "Zeppelin, zones of length (Chen et al. 2025)"
 
@@ -66,3 +67,19 @@ def measures() -> dict[str, Measure]:
 def run() -> list[ClaimResult]:
     """The average speed-up."""
     return results(setting(), "zeppelin", measures())
+
+
+def plot(results: list[ClaimResult]) -> Any:
+    """Speed-up over GPUs by model, a mean over drawn batches."""
+    values, panels = central(setting()), {}
+    case = values["mean"], values["cv"], values["nic_gbit"]
+
+    def gain(gpus: int, model: str) -> float:
+        both = (sum(tokens_per_s(model, gpus, *case, s, zones=on) for s in fixed("seeds")) for on in (True, False))
+        zones, ring = both
+        return zones / ring
+
+    for model in fixed("models"):
+        panels[model.split("/")[-1]] = {"Zeppelin": curve(fixed("gpus"), partial(gain, model=model))}
+    level = {f"published mean: {results[0].published:g}": results[0].published}
+    return beside(panels, "GPUs", "speed-up over a ring of all", log_x=True, levels=level)
