@@ -1,4 +1,4 @@
-"""Compressed exchanges and local steps, for which no target has options of the same meaning."""
+"""Compressed exchanges, local steps and one communicator, for which no target has options of the same meaning."""
 
 from __future__ import annotations
 
@@ -17,3 +17,5 @@ def unsent(plan: ResolvedPlan, draft: Draft) -> None:
         draft.lacks(f"activations in {given.hop_bits:g} bits between stages: they travel as they are computed with")
     if plan.local_steps is not None:
         draft.lacks(f"local_steps {plan.local_steps.steps}: gradients are reduced in every step")
+    if plan.one_communicator:
+        draft.lacks("overlap.one_communicator: the framework decides which communicator reductions of shards go through")

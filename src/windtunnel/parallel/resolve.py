@@ -81,6 +81,8 @@ class ResolvedPlan:
 
     compression: Compression = WHOLE
     local_steps: LocalSteps | None = None
+    one_communicator: bool = False
+    """ZeRO-3: whether gathers and reductions of shards run one after the other."""
 
     @property
     def expert_dp(self) -> int:
@@ -264,7 +266,7 @@ def resolve(
         plan.expert_tokens, plan.sequence_groups, plan.expert_nodes, plan.levels if zero == 3 else None,
         plan.gathered_layers or 2,
         collective_sms=plan.collective_sms, join_branches=bool(plan.join_branches), compression=plan.compression,
-        local_steps=plan.local_steps,
+        local_steps=plan.local_steps, one_communicator=zero == 3 and bool(over.one_communicator),
     )  # fmt: skip
 
 

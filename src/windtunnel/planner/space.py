@@ -213,7 +213,8 @@ def _policies(plan: PlanSpec, space: Space, behaviour: Behaviour, cp: Ints) -> t
         space.order or (plan.order,), space.stage_layers or (None,), reshard,
     ):  # fmt: skip
         offload = plan.offload.model_copy(update=dict(zip(OFFLOADS, o, strict=True)))
-        overlap = Overlap(fsdp_prefetch=plan.overlap.fsdp_prefetch, **dict(zip(OVERLAPS, v, strict=True)))
+        kept = {name: getattr(plan.overlap, name) for name in ("fsdp_prefetch", "one_communicator")}
+        overlap = Overlap(**kept, **dict(zip(OVERLAPS, v, strict=True)))
         how, free = recompute_of(r), is_balanced(r)
         again = again if z == 3 else None
         group = g if z else None

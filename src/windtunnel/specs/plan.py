@@ -125,6 +125,10 @@ class Overlap(Spec):
     p2p: bool | None = None
     moe_a2a: bool | None = None
     fsdp_prefetch: bool | None = None
+    one_communicator: bool | None = None
+    """ZeRO-3: gathers and reductions of shards go through one communicator and so one after the other, whatever their
+    streams: the next layer's gather before this one's reduction. Absent: side by side (fits of frameworks have it in their
+    exposed shares)."""
 
 
 class PlanSpec(Spec):

@@ -93,7 +93,8 @@ def _plan(scenario: Scenario, x: Prepared) -> Iterator[tuple[str, str]]:
         "group_axis": None if isinstance(x.cluster, MixedCluster) else "the cluster has no groups of unlike devices",
     })  # fmt: skip
     yield from _given(given.overlap, "plan.overlap", {
-        "grad_reduce": layerwise, "param_gather": layerwise, "fsdp_prefetch": unsharded, "moe_a2a": dense,
+        "grad_reduce": layerwise, "param_gather": layerwise, "fsdp_prefetch": unsharded, "one_communicator": unsharded,
+        "moe_a2a": dense,
         "tp": "tp is 1" if plan.tp == 1 else None, "p2p": "pp is 1" if plan.pp == 1 else None,
     })  # fmt: skip
     policy = given.recompute.policy

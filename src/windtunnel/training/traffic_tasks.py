@@ -189,18 +189,22 @@ def sharded_traffic(
     by_kind = [np.where(in_backward, b[k], f[k]) * twice for f, b in zip(first, second, strict=True)]
     whole = [by_kind[i] for i in (0, 3, 4, 1, 2)]  # seconds, SMs, memory, scale-up, scale-out
     t, sm, hbm, up, out = (column * ahead for column in whole)
-    ids = asm.add(g * 1.0, stage[g], S_GATHER, t, T_GATHER, row=row[g], sm=sm, hbm=hbm, up=up, out=out)
+    depth = options.prefetch_depth if options.fsdp_prefetch else 1
+    scatter, early, rest = S_REDUCE, g * 1.0, g + 0.25
+    if plan.one_communicator:  # after the reduction before the latest compute it may overlap, ahead of the next one
+        scatter, early = S_GATHER, g - depth + 0.9
+        rest = np.maximum(g - 0.88, early + 0.01)
+    ids = asm.add(early, stage[g], S_GATHER, t, T_GATHER, row=row[g], sm=sm, hbm=hbm, up=up, out=out)
     asm.depend(compute[g], ids)
     waits = ids
     if late:
         t, sm, hbm, up, out = (column * late for column in whole)
         waits = asm.add(
-            g + 0.25, stage[g], S_GATHER, t + gather_host * twice, T_GATHER, row=row[g], sm=sm, hbm=hbm, up=up, out=out,
+            rest, stage[g], S_GATHER, t + gather_host * twice, T_GATHER, row=row[g], sm=sm, hbm=hbm, up=up, out=out,
         )  # fmt: skip
         asm.depend(compute[g], waits)
         inner = (g >= 1) & (stage[np.maximum(g - 1, 0)] == stage[g])
         asm.depend(waits[inner], compute[g[inner] - 1])
-    depth = options.prefetch_depth if options.fsdp_prefetch else 1
     back = g - depth
     ok = (back >= 0) & (stage[np.maximum(back, 0)] == stage[g])
     asm.depend(ids[ok], compute[back[ok]])
@@ -215,7 +219,7 @@ def sharded_traffic(
     zt, zup, zout = (np.where(ends, column[k], 0.0) for column in (zt, zup, zout))
     if late or xt.any():  # host transfers are synchronous in the loop over layers
         waited = asm.add(
-            r * 1.0, stage[r], S_REDUCE, rt[k] * late + xt[k] + reduce_host, T_REDUCE, row=row[r],
+            r * 1.0, stage[r], scatter, rt[k] * late + xt[k] + reduce_host, T_REDUCE, row=row[r],
             sm=rsm[k] * late, hbm=rhbm[k] * late, up=rup[k] * late, out=rout[k] * late + xout[k],
         )  # fmt: skip
         asm.depend(waited, compute[r])
@@ -228,7 +232,7 @@ def sharded_traffic(
             own = fetch[following[inner]]
             asm.depend(own[own >= 0], waited[inner][own >= 0])
     rid = asm.add(
-        r + 0.25, stage[r], S_REDUCE, rt[k] * ahead + zt, T_REDUCE, row=row[r], sm=rsm[k] * ahead, hbm=rhbm[k] * ahead,
+        r + 0.25, stage[r], scatter, rt[k] * ahead + zt, T_REDUCE, row=row[r], sm=rsm[k] * ahead, hbm=rhbm[k] * ahead,
         up=rup[k] * ahead + zup, out=rout[k] * ahead + zout,
     )  # fmt: skip
     asm.depend(rid, compute[r])
