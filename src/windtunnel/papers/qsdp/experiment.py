@@ -44,6 +44,7 @@ def scenario(values: Values) -> Values:
         "plan": {
             "zero": 3, "mbs": each, "recompute": {"policy": values["recompute"]},
             "compression": {"gather_bits": values["gather_bits"]},
+            "overlap": {"one_communicator": fixed("one_communicator")},
         },
     }  # fmt: skip
 

@@ -35,7 +35,7 @@ def scenario(values: Values, gbit: float) -> Values:
             "precision": "fp32" if values["device"].startswith("v100") else "tf32", "framework": "fsdp1",
             "grad_reduce_precision": "fp32",
         },
-        "plan": {"zero": 3, "mbs": fixed("sequences")},
+        "plan": {"zero": 3, "mbs": fixed("sequences"), "overlap": {"one_communicator": fixed("one_communicator")}},
     }  # fmt: skip
 
 
