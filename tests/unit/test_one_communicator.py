@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -36,7 +37,7 @@ def exchanges(run: Any) -> list[tuple[float, float, str]]:
 
 
 def overlaps(found: list[tuple[float, float, str]]) -> int:
-    return sum(b[0] < a[1] - 1e-9 for a, b in zip(found, found[1:], strict=False))
+    return sum(b[0] < a[1] - 1e-9 for a, b in itertools.pairwise(found))
 
 
 @pytest.mark.parametrize("depth", [1, 2, 4])
@@ -52,7 +53,7 @@ def test_the_next_gather_goes_before_a_layers_reduction() -> None:
     """On a slow network a backward is a queue in which the two kinds take turns."""
     tags = [tag for _, _, tag in exchanges(step(True))]
     first = tags.index("dp reduce")
-    pairs = list(zip(tags[first:], tags[first + 1 :], strict=False))
+    pairs = list(itertools.pairwise(tags[first:]))
     alternating = sum(a != b for a, b in pairs)
     assert alternating > 0.6 * len(pairs)
 
