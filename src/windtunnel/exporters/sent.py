@@ -18,4 +18,4 @@ def unsent(plan: ResolvedPlan, draft: Draft) -> None:
     if plan.local_steps is not None:
         draft.lacks(f"local_steps {plan.local_steps.steps}: gradients are reduced in every step")
     if plan.one_communicator:
-        draft.lacks("overlap.one_communicator: the framework decides which communicator reductions of shards go through")
+        draft.lacks("overlap.one_communicator: the framework decides through which communicator shards are reduced")

@@ -127,8 +127,7 @@ class Overlap(Spec):
     fsdp_prefetch: bool | None = None
     one_communicator: bool | None = None
     """ZeRO-3: gathers and reductions of shards go through one communicator and so one after the other, whatever their
-    streams: the next layer's gather before this one's reduction. Absent: side by side (fits of frameworks have it in their
-    exposed shares)."""
+    streams: the next layer's gather before this one's reduction. Absent: side by side."""
 
 
 class PlanSpec(Spec):

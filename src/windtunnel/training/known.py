@@ -27,8 +27,8 @@ from windtunnel.techniques.base import Applied
 Floats = npt.NDArray[np.float64]
 _ELSEWHERE = frozenset({
     "pp", "vpp", "dp", "m", "schedule", "stage_layers", "zero", "shard_group", "reshard_after_forward", "offload",
-    "gather_block", "levels", "compression", "local_steps", "one_communicator", "gathered_layers", "overlap_grad_reduce",
-    "overlap_param_gather", "overlap_p2p", "fsdp_prefetch", "order", "recompute",
+    "gather_block", "levels", "compression", "local_steps", "one_communicator", "gathered_layers",
+    "overlap_grad_reduce", "overlap_param_gather", "overlap_p2p", "fsdp_prefetch", "order", "recompute",
 })  # fmt: skip
 """Fields of a plan that blocks do not read, or whose effect on them is told apart by what is made of them."""
 _NAMES = tuple(f.name for f in fields(ResolvedPlan) if f.name not in _ELSEWHERE)
