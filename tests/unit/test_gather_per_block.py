@@ -47,8 +47,13 @@ def test_where_it_cannot_be_it_is_said() -> None:
         step(gather_per_block=True, zero=1)
     with pytest.raises(BadInput, match="given up again"):
         step(gather_per_block=True, reshard_after_forward=False)
-    with pytest.raises(BadInput, match="not searched"):
-        api.plan(CASE | {"plan": {"gather_per_block": True}, "search": {"space": {"pp": [4], "zero": [3]}}})
+
+
+def test_plans_with_shared_gathers_are_searched() -> None:
+    space = {"pp": [4], "zero": [3], "mbs": [1], "tp": [1], "cp": [1], "vpp": [2, 4]}
+    plan = {"gather_per_block": True, "reshard_after_forward": True, "schedule": "breadth_first"}
+    found = api.plan(CASE | {"plan": plan, "search": {"space": space}})
+    assert found.proof.complete and found.best.plan["gather_block"] > 1
 
 
 def test_layer_after_layer_gathers_once_a_step_without_a_pipeline() -> None:
