@@ -25,6 +25,29 @@ FRAMEWORKS: dict[str, str] = {
 _CLASSES = {"gemm": "gemm", "attention": "attention", "memory bound": "memory bound", "optimizer": "optimizer"}
 
 
+def doubts(scenario: dict[str, Any], ranks: int, precision: str) -> tuple[str, ...]:
+    """What the profile did not measure of a step that was run: another number of processes, another format.
+
+    Args:
+        scenario: that was predicted, with its device written out.
+        ranks: processes that ran.
+        precision: they computed in.
+    """
+    device = scenario["cluster"]["device"]
+    if not isinstance(device, dict):
+        return ()
+    out = []
+    conditions = (device.get("profile") or {}).get("conditions", {})
+    made = conditions.get("ranks")
+    if made is not None and made != ranks:
+        count = f"{made} process{'es' if made != 1 else ''}"
+        out.append(f"the profile was measured with {count}, this ran {ranks}: `windtunnel calibrate --ranks {ranks}`")
+    known = device.get("peak_flop_per_s", {})
+    if known and precision not in known:
+        out.append(f"the profile has no products in {precision}: predicted at the rate of {', '.join(known)}")
+    return tuple(out)
+
+
 @dataclass(frozen=True, slots=True)
 class Decoded:
     """A real loop of decoding beside its prediction."""
@@ -34,6 +57,8 @@ class Decoded:
     predicted_tpot_s: float
     predicted_ttft_s: float
     run: Run
+    doubts: tuple[str, ...] = ()
+    """What the profile did not measure of it."""
 
     @property
     def tpot_s(self) -> float:
@@ -64,7 +89,7 @@ class Decoded:
             "way": "decode", "scenario": self.scenario, "changes": list(self.changes),
             "tpot_s": {"predicted": self.predicted_tpot_s, "measured": self.tpot_s, "error": self.error},
             "ttft_s": {"predicted": self.predicted_ttft_s, "measured": self.run.prompt_s, "error": self.ttft_error},
-            "tokens_s": list(self.run.seconds),
+            "tokens_s": list(self.run.seconds), "doubts": list(self.doubts),
         }  # fmt: skip
 
 
@@ -79,6 +104,8 @@ class Measured:
     """What was made smaller, in words."""
     predicted: TrainingResult
     run: Run
+    doubts: tuple[str, ...] = ()
+    """What the profile did not measure of it."""
 
     @property
     def seconds(self) -> float:
@@ -119,7 +146,7 @@ class Measured:
                 "predicted": self.predicted.peak_memory_allocated_bytes, "measured": self.run.peak_bytes,
                 "error": self.memory_error,
             },
-            "steps_s": list(self.run.seconds),
+            "steps_s": list(self.run.seconds), "doubts": list(self.doubts),
             "classes": {k: {"predicted_s": p, "measured_s": m} for k, (p, m) in self.classes().items()},
         }  # fmt: skip
 
@@ -161,7 +188,8 @@ def measure(
         training["global_batch"] // (plan["mbs"] * (ranks if chosen in ("ddp", "fsdp2") else 1)),
         training["precision"], ranks, max(here.cores() // ranks, 1), kind, steps,
     )  # fmt: skip
-    return Measured(chosen, predicted.scenario, tuple(changes), predicted, run(job))
+    unsure = doubts(predicted.scenario, ranks, training["precision"])
+    return Measured(chosen, predicted.scenario, tuple(changes), predicted, run(job), unsure)
 
 
 def measure_decoding(
@@ -211,7 +239,8 @@ def measure_decoding(
         "decode", ModelSpec.model_validate(data), prompt, batch, 1, "bf16", 1, here.cores(), kind, steps, answer - 1
     )
     return Decoded(
-        predicted.scenario, tuple(_said(model, wanted)), predicted.tpot_s.mean, predicted.ttft_s.mean, run(job)
+        predicted.scenario, tuple(_said(model, wanted)), predicted.tpot_s.mean, predicted.ttft_s.mean, run(job),
+        doubts(predicted.scenario, 1, "bf16"),
     )
 
 

@@ -125,7 +125,7 @@ def measured_summary(found: Measured) -> RenderableType:
         classes.add_row(name, seconds(expected), seconds(measured), change)
     spread = f"steps {seconds(min(run.seconds))} to {seconds(max(run.seconds))}, median of {len(run.seconds)}"
     head = Text(f"{p.scenario_name}: {spread}", style="bold")
-    parts: list[RenderableType] = [head, *_changes(found.changes), *_noise(run.noise), times]
+    parts: list[RenderableType] = [head, *_changes(found.changes), *_doubts(run.noise, found.doubts), times]
     parts += [Text(""), classes, Text(
         "waiting: communication, its peers, pipeline bubbles and the host; measured classes are of one more step under "
         "the profiler, which slows the host", style="dim",
@@ -147,7 +147,7 @@ def decoded_summary(found: Decoded) -> RenderableType:
         f"{100 * found.ttft_error:+.1f} %",
     )  # fmt: skip
     head = Text("decoding, a plain loop of forward passes", style="bold")
-    return Group(head, *_changes(found.changes), *_noise(found.run.noise), times)
+    return Group(head, *_changes(found.changes), *_doubts(found.run.noise, found.doubts), times)
 
 
 def _changes(changes: Sequence[str]) -> list[RenderableType]:
@@ -156,12 +156,12 @@ def _changes(changes: Sequence[str]) -> list[RenderableType]:
     return [Text(f"scaled down: {', '.join(changes)}", style="dim")] if changes else []
 
 
-def _noise(noise: float) -> list[RenderableType]:
+def _doubts(noise: float, doubts: Sequence[str]) -> list[RenderableType]:
     from rich.text import Text
 
     from windtunnel.calibration.profile import NOISY
 
-    if noise <= NOISY:
-        return []
-    line = f"noisy machine: quartiles of the steps lie {noise:.0%} of their median apart; measure again"
-    return [Text(line, style="yellow")]
+    lines = list(doubts)
+    if noise > NOISY:
+        lines.append(f"noisy machine: quartiles of the steps lie {noise:.0%} of their median apart; measure again")
+    return [Text(line, style="yellow") for line in lines]
