@@ -132,7 +132,9 @@ def test_what_is_written_can_be_read_again(faked: None, tmp_path: Path, capsys: 
     text = (target / "dsi.md").read_text("utf-8")
     assert "| `never-slower` (tier A): at most \\| 1 | 1 | 1 | 0.9 to 1.1 | ≤ 1 | within by construction |" in text
     assert "* Missing behind `smallest`: a queue." in text and "* Assumed: a." in text
-    assert "(dsi.md) | 1 | 2 |" in (target / "README.md").read_text("utf-8")
+    summed = (target / "README.md").read_text("utf-8")
+    assert "(dsi.md) | 1 of 2 | 1 of 1 |  | [figure](dsi.html) | `smallest` |" in summed
+    assert (target / "dsi.html").exists()
     assert (target / "claims.html").stat().st_size > 1000 and (target / "plotly.min.js").exists()
 
 
@@ -142,6 +144,7 @@ def test_the_overview_shows_both_kinds_and_their_ranges() -> None:
     assert (hits.name, misses.name) == ("within its band", "miss")
     assert misses.x == (pytest.approx(2.0 / 1.29),)
     assert misses.error_x.array == (pytest.approx(0.1 / 1.29),)
+    assert figure.layout.yaxis.categoryarray == ("dsi never-slower", "dsi smallest")
 
 
 @pytest.mark.parametrize("paper", papers.list_papers())

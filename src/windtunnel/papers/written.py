@@ -57,11 +57,18 @@ def summary(outcomes: Sequence[Outcome]) -> str:
     """Papers in a table, with the tally of all claims."""
     claims = [c for one in outcomes for c in one.claims]
     lines = ["# Claims reproduced", "", f"**{tally(claims, len(outcomes))}.**", "", "[All of them](claims.html).", ""]
-    lines += ["| paper | within | of | seconds | of CPU |", "|---|---:|---:|---:|---:|"]
+    lines += ["| paper | within | tier A | tier B | figure | misses | s of CPU |", "|---|---:|---:|---:|---|---|---:|"]
     for one in outcomes:
         name = f"[{one.title}]({one.paper}.md)" if one.claims else f"{one.paper}: {one.error}"
-        lines.append(f"| {name} | {one.within} | {len(one.claims)} | {one.seconds:.1f} | {one.cpu_s:.1f} |")
+        cells = [_of(one.claims), *(_of([c for c in one.claims if c.tier == tier]) for tier in ("A", "B"))]
+        cells.append(f"[figure]({one.paper}.html)" if one.claims and not (one.error and one.figure is None) else "")
+        cells.append(", ".join(f"`{key_of(c)}`" for c in one.claims if not c.within))
+        lines.append(f"| {name} | {' | '.join(cells)} | {one.cpu_s:.1f} |")
     return "\n".join(lines)
+
+
+def _of(claims: Sequence[ClaimResult]) -> str:
+    return f"{sum(c.within for c in claims)} of {len(claims)}" if claims else ""
 
 
 def overview(claims: Sequence[ClaimResult]) -> Any:
@@ -87,7 +94,10 @@ def overview(claims: Sequence[ClaimResult]) -> Any:
     figure.add_vline(x=1.0, line_width=1, line_dash="dot")
     figure.update_layout(
         template="plotly_white", height=140 + 16 * len(shown), margin={"l": 320, "r": 20, "t": 40, "b": 40},
-        xaxis={"title": "simulated over published", "type": "log"}, yaxis={"autorange": "reversed", "dtick": 1},
+        xaxis={"title": "simulated over published", "type": "log"}, yaxis={
+            "autorange": "reversed", "dtick": 1, "categoryorder": "array",
+            "categoryarray": [f"{c.paper} {key_of(c)}" for c in shown],
+        },
         legend={"orientation": "h", "y": 1.02},
     )  # fmt: skip
     return figure

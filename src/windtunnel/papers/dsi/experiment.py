@@ -11,6 +11,7 @@ import numpy as np
 from windtunnel.papers import ClaimResult
 from windtunnel.papers.claims import Measure, Values, central, load, results
 from windtunnel.papers.figures import beside, curve
+from windtunnel.papers.table import key_of
 from windtunnel.serving.speculation.orders import ORDERS, Pair
 
 TITLE = "Distributed speculative inference (Timor et al. 2024)"
@@ -76,7 +77,6 @@ def plot(results: list[ClaimResult]) -> Any:
     pairs = {t / c: (t, c, a) for t, c, a in fixed("pairs").values()}
     lookahead = int(central(setting())["lookahead"])
     line = curve(sorted(pairs), lambda ratio: speed_up(*pairs[ratio], lookahead))
-    by = {c.id.split("/")[1]: c.published for c in results}
-    levels = {f"published {name}: {by[name]:g}": by[name] for name in ("smallest", "largest")}
+    levels = {f"published {key_of(c)}: {c.published:g}": c.published for c in results if c.published > 1.0}
     x = "target's over drafter's latency"
     return beside({"ten pairs": {"DSI": line}}, x, "speed-up", log_x=True, levels=levels)
