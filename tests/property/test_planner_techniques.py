@@ -15,7 +15,8 @@ from windtunnel.errors import BadInput
 from windtunnel.planner.cases import question_of
 from windtunnel.planner.objectives import Goals
 from windtunnel.planner.plan import branch_of
-from windtunnel.planner.rewritten import Rewritten
+from windtunnel.planner.rewritten import Rewritten, effective
+from windtunnel.planner.space import candidates
 from windtunnel.program.segment import COMM, COMPUTE, Segment
 from windtunnel.specs.cluster import ClusterSpec
 from windtunnel.specs.scenario import Scenario
@@ -158,6 +159,23 @@ def test_candidates_that_become_the_same_count_once(name: str) -> None:
     techniques = of.case.techniques
     if any(t.technique.id in ("oneflow", "zb-v") for t in techniques):
         assert any("another candidate" in rule for rule in of.candidates.excluded)
+
+
+@pytest.mark.parametrize("technique", ["pipette", "oneflow", "redco", "l-greco"])
+def test_a_decision_reads_no_more_than_it_says(technique: str) -> None:
+    """Plans that are alike in what it reads are decided alike, whatever else they are."""
+    change = {"techniques": [technique], "search": {"space": {
+        "zero": [0, 1], "recompute": ["none", "full"],
+        "order": [["tp", "cp", "ep", "dp", "pp"], ["tp", "cp", "ep", "pp", "dp"]],
+    }}, **SLOW}  # fmt: skip
+    question = question_of(Scenario.model_validate(merged(BASE, change)))
+    case = question.variants[0].case
+    plan, wanted = question.variants[0].scenario.plan, question.wanted
+    x = candidates(case.model, case.cluster, case.training, plan, wanted, case.behaviour)
+    known: dict[Any, Any] = {}
+    for i, j in random.Random(4).sample(np.argwhere(x.legal).tolist(), 40):
+        assert effective(case, x.plan(i, j), known) == effective(case, x.plan(i, j))
+    assert 0 < len(known) < 40
 
 
 def test_layers_are_not_balanced_where_the_partition_knows_no_stages() -> None:

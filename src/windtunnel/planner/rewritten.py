@@ -33,15 +33,42 @@ def rewriting(techniques: Sequence[Applied]) -> bool:
     return any(t.technique.plan or t.technique.decide or t.technique.selects for t in techniques)
 
 
-def effective(case: Case, plan: PlanSpec) -> PlanSpec | None:
-    """The plan that runs; None where that cannot be told without running it."""
+Decided = dict[Hashable, dict[str, Any]]
+"""Technique and the fields that its decision reads → the fields that it sets."""
+
+
+def effective(case: Case, plan: PlanSpec, decided: Decided | None = None) -> PlanSpec | None:
+    """The plan that runs; None where that cannot be told without running it.
+
+    Args:
+        case: what all candidates share.
+        plan: as a candidate writes it.
+        decided: decisions so far, of plans that share the fields which no axis varies.
+    """
+    known: Decided = {} if decided is None else decided
     try:
         for t in case.techniques:
-            plan = t.on_decision(plan, case.model, case.cluster, case.training)
+            plan = _decided(case, plan, t, known)
         once = _planned(case, plan)
     except BadInput:  # the simulator meets it again, and says why
         return None
     return once if _planned(case, once) == once else None
+
+
+def _decided(case: Case, plan: PlanSpec, t: Applied, known: Decided) -> PlanSpec:
+    if not t.technique.decide or not t.technique.reads:
+        return t.on_decision(plan, case.model, case.cluster, case.training)
+    key = (t.technique.id, *(_plain(getattr(plan, name)) for name in t.technique.reads))
+    if key not in known:
+        made = t.on_decision(plan, case.model, case.cluster, case.training)
+        both = ((name, getattr(plan, name), getattr(made, name)) for name in PlanSpec.model_fields)
+        known[key] = {name: after for name, before, after in both if after != before}
+    return plan.model_copy(update=known[key]) if known[key] else plan
+
+
+def _plain(value: Any) -> Hashable:
+    """A value as a key; records that all candidates share by what they are."""
+    return value if value is None or isinstance(value, int | float | str | tuple) else id(value)
 
 
 def _planned(case: Case, plan: PlanSpec) -> PlanSpec:
@@ -79,11 +106,12 @@ class Rewritten:
         found: dict[Hashable, list[tuple[int, int, tuple[int, ...], Policy]]] = {}
         bases: dict[Hashable, PlanSpec] = {}
         seen: set[Hashable] = set()
+        decided: Decided = {}
         unknown: list[tuple[int, int]] = []
         again: list[tuple[int, int]] = []
         for i, j in np.argwhere(x.legal).tolist():
             written = x.plan(i, j)
-            plan = effective(case, written)
+            plan = effective(case, written, decided)
             sizes = None if plan is None else _sizes(case, plan)
             if plan is None or sizes is None:
                 unknown.append((i, j))

@@ -162,6 +162,8 @@ class Technique:
     decide: Callable[[PlanSpec, ModelSpec, ClusterSpec, TrainingSpec, dict[str, Any]], PlanSpec] | None = None
     """Level plan: what depends on the model or the cluster, groups of unlike devices among them. Twice must be the same
     as once; runs before the `plan` hooks."""
+    reads: tuple[str, ...] = ()
+    """Fields of the plan that `decide` looks at; absent: any. A search asks once for plans that are alike in them."""
     pair: Callable[[Segment, Segment, ClusterSpec, dict[str, Any]], Segment | None] | None = None
     """Launches of a forward and of a backward that a schedule runs as a unit (`InstructionTable.joined`) → one segment
     of both, with the same work and any number of streams (collectives on `comm`, `comm:…`); None: kernels in turn.

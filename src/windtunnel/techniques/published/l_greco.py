@@ -116,6 +116,7 @@ TECHNIQUE = Technique(
     edits=EDITS,
     applies_to=applies,
     decide=_decide,
+    reads=("compression",),
     saves="network",
     resource="scale-out",
     quality=QUALITY,

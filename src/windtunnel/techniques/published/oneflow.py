@@ -87,6 +87,7 @@ TECHNIQUE = Technique(
     edits=(("plan", "layout"), ("plan", "experts")),
     applies_to=_applies,
     decide=_decide,
+    reads=("tp", "cp", "pp", "mbs"),
     saves="scale-up",
     experiment="oneflow",
     missing="another signature for every operator of a plan (one for all products here); actors with bounded registers",

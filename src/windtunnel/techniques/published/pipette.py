@@ -101,6 +101,7 @@ TECHNIQUE = Technique(
     edits=(("plan", "order"),),
     applies_to=applies,
     decide=_decide,
+    reads=("tp", "cp", "pp", "mbs", "order"),
     saves="scale-out",
     resource="scale-out",
     experiment="pipette",

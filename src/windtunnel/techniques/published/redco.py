@@ -62,6 +62,7 @@ TECHNIQUE = Technique(
     edits=(("plan", "layout"), ("plan", "experts")),
     applies_to=_applies,
     decide=_decide,
+    reads=("tp",),
     saves="replicated state",
     resource="memory",
     experiment="redco",
