@@ -28,3 +28,35 @@ def test_a_format_that_was_not_measured_is_told() -> None:
 def test_a_fitting_profile_and_a_device_of_the_catalogue_raise_none() -> None:
     assert doubts(_scenario(2, "fp32", "bf16"), 2, "bf16") == ()
     assert doubts({"cluster": {"device": "h100-sxm-80gb"}}, 2, "bf16") == ()
+
+
+def test_a_plain_loop_moves_more_bytes_a_prompt_than_a_server() -> None:
+    """Norms, rotation, activations and additions operator by operator: their passes, and nothing else, differ."""
+    from windtunnel import catalog
+    from windtunnel.graph import STYLES
+    from windtunnel.serving.simulate import simulate_serving
+    from windtunnel.specs.device import MeasuredValue, Profile
+
+    width, inner, layers, prompt, batch = 1024, 4096, 4, 512, 2
+    model = {
+        "name": "m", "hidden_size": width, "num_hidden_layers": layers, "num_attention_heads": 8, "vocab_size": 4096,
+        "intermediate_size": inner, "norm": "rmsnorm",
+    }  # fmt: skip
+    sheet = catalog.device("cpu-generic")
+    ttft = []
+    for written_out in (0.0, 1.0):
+        values = {"written_out": written_out, "memory_fraction": 1.0, "prompt_layer_s": 0.0, "launch_layer_s": 0.0}
+        profile = Profile(serving={name: MeasuredValue(value=v) for name, v in values.items()})
+        device = sheet.model_copy(update={"profile": profile}).model_dump(mode="json")
+        traffic = {"concurrency": batch, "num_requests": batch, "input_tokens": prompt, "output_tokens": 2}
+        pools = [{"limits": {"cuda_graphs": False, "max_num_batched_tokens": prompt * batch}}]
+        found = simulate_serving({
+            "model": model, "cluster": {"device": device, "nodes": 1, "devices_per_node": 1},
+            "serving": {"engine": "generic", "pools": pools, "traffic": traffic},
+        })  # fmt: skip
+        ttft.append(found.ttft_s.mean)
+    fused, eager = STYLES["fused"], STYLES["eager"]
+    hidden = [2 * s.norm_passes("rmsnorm")[0] + 2 * s.residual[0] + 2 * s.rope[0] for s in (fused, eager)]
+    passes = width * (hidden[1] - hidden[0]) + inner * (eager.activation_gated[0] - fused.activation_gated[0])
+    expected = 2.0 * passes * layers * prompt * batch / sheet.memory_bytes_per_s
+    assert ttft[1] - ttft[0] == pytest.approx(expected, rel=0.05)

@@ -35,6 +35,8 @@ class ServingCoefficients:
     """Throughput of expert products over that of linear layers in the same format."""
     memory_fraction: float = 0.7
     """Element-wise work."""
+    written_out: float = 0.0
+    """1: element-wise work runs operator by operator, as in plain PyTorch; 0: in fused kernels, as servers have."""
     scan_fraction: float = 0.12
     """State-space and linear-attention scans, of the 16-bit peak."""
     layer_s: float = 26e-6

@@ -93,7 +93,7 @@ class Layers:
         self.graph = graph.build(model, Batch(1.0, 1.0, 1.0, 0.0, 0.0, 1.0, training=False))
         self.network = NetworkModel(cluster)
         self.device = cluster.device
-        self.local = local_blocks(model, shape)
+        self.local = local_blocks(model, shape, written_out=c.written_out >= 0.5)
         self.loads: dict[bytes, tuple[Floats, Floats]] = {}
         self.counts: dict[tuple[str, int], int] = {}
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import lru_cache
 
 from windtunnel import graph
-from windtunnel.graph import Batch, Kind, Operator
+from windtunnel.graph import STYLES, Batch, Kind, Operator
 from windtunnel.parallel.tensor import split_operator
 from windtunnel.serving import indexer, sparse
 from windtunnel.serving.shape import Shape
@@ -16,12 +16,14 @@ from windtunnel.specs.model import ModelSpec
 
 
 @lru_cache(maxsize=1024)
-def local_blocks(model: ModelSpec, shape: Shape) -> Mapping[str, Sequence[Operator]]:
+def local_blocks(model: ModelSpec, shape: Shape, *, written_out: bool = False) -> Mapping[str, Sequence[Operator]]:
     """Operators of one layer of each kind, as one device has them for each token that it computes.
 
-    A resolved instance asks for them several times, and a search for each of its batch limits.
+    A resolved instance asks for them several times, and a search for each of its batch limits. `written_out`:
+    element-wise work is not fused (`ServingCoefficients.written_out`).
     """
-    whole = graph.build(model, Batch(1.0, 1.0, 1.0, 0.0, 0.0, 1.0, training=False))
+    style = STYLES["eager"] if written_out else None
+    whole = graph.build(model, Batch(1.0, 1.0, 1.0, 0.0, 0.0, 1.0, training=False), style=style)
     own = replace(shape, cp=1)  # who computes which tokens of a prompt is the iteration's business
     extra = indexer.operators(model)
     return {
