@@ -184,6 +184,8 @@ def test_what_is_no_trace_is_one_line(tmp_path: Path) -> None:
         "binary.json": (bytes(range(256)) * 20, "not UTF-8"),
         "none.json": (b'{"traceEvents": []}', "no trace events"),
         "bad.json": (b'{"traceEvents": [{"ph": "X", "cat": "kernel", "name": "gemm", "ts": "soon"}]}', "not a trace"),
+        "late.json": (b'{"traceEvents": [{"ph": "X", "cat": "kernel", "name": "gemm"}]}', "an event has no 'ts'"),
+        "null.json": (b'{"traceEvents": [{"ph": "X", "cat": "kernel", "name": "gemm", "ts": null}]}', "not a trace"),
         "cpu.json": (json.dumps({"traceEvents": [step_range(0, 0, 10)]}).encode(), "no device kernels"),
         "steps.json": (json.dumps({"traceEvents": kernel(NVJET, 0, 10)}).encode(), "no ProfilerStep"),
         "ranks.json": (
