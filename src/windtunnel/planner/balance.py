@@ -371,8 +371,11 @@ class Balance:
         last = 0.0
         if plan.zero in (1, 2) and not traffic.gather_at_start and self.case.behaviour.shard_optimizer:
             last = float(traffic.gather_seconds().min())
-        none = table(nothing)
-        return Sent(table(reduce_s), (none, none), (none, none), before, last)
+        none, total = table(nothing), table(nothing)
+        if options.overlap_grad_reduce:
+            total = table(reduce_s * buckets)
+        reductions = (none, total) if options.reduce_every_micro_batch else (total, none)
+        return Sent(table(reduce_s), (none, none), reductions, before, last)
 
 
 def _but_recompute(q: Policy) -> Policy:

@@ -38,7 +38,9 @@ class Paths:
         travel = hop @ pipe.hops
         self.fill = self.forward @ pipe.before.T + travel
         self.drain = self.backward @ pipe.before.T + travel
-        sends = np.where(blocking, hop @ pipe.sends, 0.0)
+        each = hop @ pipe.sends
+        sends = np.where(blocking, each, 0.0)
+        self.sent_s: Floats = np.where(blocking[:, 0], 0.0, m * each.max(axis=1))  # one hop of a stage after the other
         passes = (self.forward + self.backward) @ pipe.own.T
         times = m[:, None].astype(np.float64)
         # a weight gradient may come after a stage's last backward: it delays the stage, not the shallower ones
@@ -49,7 +51,7 @@ class Paths:
 
     def _whole(self, finish: Floats, passed: Floats | None = None) -> Floats:
         """Earliest end of everything, from ends of stages (g, S)."""
-        latest: Floats = finish.max(axis=1)
+        latest: Floats = np.maximum(finish.max(axis=1), self.sent_s)
         if not self.pipe.split:
             passed = finish
         if passed is not None:

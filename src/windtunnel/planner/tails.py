@@ -208,12 +208,15 @@ class Tails:
             sums = [[np.bincount(of, weights=w, minlength=s) for w in row] for row in stream]
             return Sent(float(gather[0]), scatter[first], np.array(sums).reshape(2, 2 * s), 0.0)
         buckets = traffic.bucket_counts()
-        last = 0.0
+        last, stream = 0.0, np.zeros((2, 2 * s))
         if options.overlap_grad_reduce:
-            reduce_s = traffic.reduce(buckets)[0][first]
+            each = traffic.reduce(buckets)[0]
+            reduce_s = each[first]
+            total = np.bincount(pipe.stage_of, weights=each * buckets, minlength=s)  # one bucket after the other
+            stream[int(options.reduce_every_micro_batch), s:] = total
         else:
             reduce_s = np.bincount(pipe.stage_of, weights=traffic.reduce(1.0)[0], minlength=s)
         before = float(traffic.gather(buckets)[0][0]) if traffic.gather_at_start else 0.0
         if plan.zero in (1, 2) and not traffic.gather_at_start and self.case.behaviour.shard_optimizer:
             last = float(np.bincount(pipe.stage_of, weights=traffic.gather_seconds(), minlength=s).min())
-        return Sent(before, reduce_s, np.zeros((2, 2 * s)), last)
+        return Sent(before, reduce_s, stream, last)
