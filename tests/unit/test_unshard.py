@@ -111,3 +111,11 @@ def test_attention_in_ring_blocks_takes_its_overhead() -> None:
 
     # two ranks share the pairs; (n - 1)/n of the overhead, and the ramp of sequences half as long
     assert 0.5 * 1.05 < attention(2) / attention(1) < 0.5 * 1.35
+
+
+def test_a_cpu_copies_its_shards_on_the_core_that_computes() -> None:
+    changes = {"cluster": {"device": "cpu-generic", "nodes": 1, "devices_per_node": 2}, "plan": {"mbs": 1, "zero": 3}}
+    built = parts(training={"global_batch": 2, "precision": "fp32"}, **changes)
+    params = 8.03e9
+    assert copied(built, "F") == pytest.approx((8 + (4 + 4) / 2) * params, rel=0.01)  # out of the buffer, into it
+    assert copied(built, "B") == pytest.approx((8 + (4 + 4) / 2 + 8) * params, rel=0.01)

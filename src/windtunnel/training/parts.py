@@ -223,10 +223,11 @@ def build_parts(
     groups = _groups(mesh, plan)
     grad_bytes = {"fp32": 4.0, "bf16": 2.0, "fp16": 2.0}.get(training.grad_reduce_precision or "", behaviour.grad_bytes)
     lora = training.phase == "lora"
-    copies = (
-        copy_bytes(behaviour, plan, grad_bytes, "F", frozen=lora),
-        copy_bytes(behaviour, plan, grad_bytes, "B", frozen=lora),
-    )
+    cpu = cluster.device.kind == "cpu"
+    forward, backward = (
+        copy_bytes(behaviour, plan, grad_bytes, way, frozen=lora, one_stream=cpu) for way in ("F", "B")
+    )  # fmt: skip
+    copies = forward, backward
     any_batch = training.model_copy(update={"global_batch": 1})  # blocks see one micro-batch
     priced = known.blocks(
         (model, cluster, any_batch, coefficients, behaviour), plan, groups, copies, techniques, split_backward,

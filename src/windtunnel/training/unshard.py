@@ -18,7 +18,8 @@ from windtunnel.specs.device import DeviceSpec
 
 
 def copy_bytes(
-    behaviour: Behaviour, plan: ResolvedPlan, grad_bytes: float, direction: str, *, frozen: bool = False
+    behaviour: Behaviour, plan: ResolvedPlan, grad_bytes: float, direction: str, *, frozen: bool = False,
+    one_stream: bool = False,
 ) -> float:
     """Bytes read and written per unsharded parameter in one pass of a micro-batch over a layer.
 
@@ -28,11 +29,14 @@ def copy_bytes(
         grad_bytes: bytes of one gradient on the wire.
         direction: F or B.
         frozen: whether the weights have no gradients of their own (LoRA).
+        one_stream: the device has no stream of its own for copying shards into the buffer that is gathered (a CPU).
     """
     if plan.zero != 3 or plan.dp * plan.cp * plan.copies == 1 or behaviour.fsdp_copies == "none":
         return 0.0
     own = behaviour.element_bytes  # of weights and gradients as computed with
     out = 2.0 * own if behaviour.fsdp_copies == "per_parameter" else 0.0  # read and written
+    if behaviour.fsdp_copies == "per_parameter" and one_stream:  # the fp32 shard is read, and written as gathered
+        out += (4.0 + own) / plan.shard_group
     if behaviour.fsdp_copies == "per_parameter":
         back = own + grad_bytes
     else:  # concatenation, cast where the formats differ, division in place
