@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from windtunnel import api
-from windtunnel.errors import BadInput
+from windtunnel.errors import BadInput, Infeasible
 from windtunnel.planner.cases import question_of
 from windtunnel.planner.objectives import Goals
 from windtunnel.planner.plan import branch_of
@@ -46,6 +46,17 @@ SPACES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "plan hook: order of a split backward": (BASE, {"techniques": ["zb-v"]}),
     "decide: order of axes": (BASE, {"techniques": ["pipette"], **SLOW}),
     "decide: size of an axis": (BASE, {"techniques": ["oneflow"]}),
+    "decide: a size beyond the space": (BASE, {"techniques": [{"redco": {"mesh": 8}}]}),
+    "plan hook: two sizes": (BASE, {
+        "techniques": [{"pangu-alpha": {"operators": 2, "stages": 4, "rematerialise": "none"}}],
+        "search": {"space": {"zero": [0, 1]}},
+    }),
+    "plan hook: too few micro-batches": (BASE, {
+        "techniques": ["megatron-3d"], "training": {"global_batch": 16}, "search": {"space": {"mbs": [1, 2, 4]}},
+    }),
+    "schedule: some stages without work": (BASE, {
+        "techniques": ["skippipe"], "training": {"global_batch": 8}, "search": {"space": {"mbs": [1, 2, 4]}},
+    }),
     "decide: ranks": (BASE, {"techniques": ["l-greco"], "search": {"space": {"zero": [0]}}, **SLOW}),
     "schedule: limits": (BASE, {"techniques": [{"zero-bubble": {"order": "zb_1p", "memory_limit": 0.5}}]}),
     "schedule: skipped parts": (BASE, {"techniques": ["skippipe"], "search": {"space": {"pp": [1, 4, 8]}}}),
@@ -157,7 +168,7 @@ def test_candidates_that_become_the_same_count_once(name: str) -> None:
     of = branch(name)
     assert len(Rewritten.of(of.case, of.candidates).again) == 0
     techniques = of.case.techniques
-    if any(t.technique.id in ("oneflow", "zb-v") for t in techniques):
+    if any(t.technique.id == "zb-v" for t in techniques):
         assert any("another candidate" in rule for rule in of.candidates.excluded)
 
 
@@ -176,6 +187,43 @@ def test_a_decision_reads_no_more_than_it_says(technique: str) -> None:
     for i, j in random.Random(4).sample(np.argwhere(x.legal).tolist(), 40):
         assert effective(case, x.plan(i, j), known) == effective(case, x.plan(i, j))
     assert 0 < len(known) < 40
+
+
+def test_what_techniques_make_illegal_is_counted_with_the_reason() -> None:
+    change = {"techniques": ["dualpipe"], "training": {"global_batch": 16}, "search": {"space": {"pp": [2, 4, 8]}}}
+    found = api.plan(merged(BASE, change))
+    (rule,) = [rule for rule in found.excluded if "cannot run" in rule]
+    assert "dualpipev needs at least" in rule
+    assert found.proof.refused == 0
+    assert found.best.plan["schedule"] == "dualpipev"
+
+
+def test_nothing_left_says_what_techniques_have_made_illegal() -> None:
+    change = {"techniques": ["dualpipe"], "training": {"global_batch": 4}, "search": {"space": {"pp": [4, 8]}}}
+    with pytest.raises(Infeasible, match=r"no legal plan .*cannot run, such as .*dualpipev needs at least"):
+        api.plan(merged(BASE, change))
+
+
+@pytest.mark.parametrize("space", [{"pp": [1, 2]}, {"tp": None, "pp": [1, 2]}, {"tp": [8], "pp": [1, 2]}])
+def test_a_technique_sets_sizes_whatever_the_space_lists(space: dict[str, Any]) -> None:
+    found = api.plan(merged(BASE, {"techniques": ["redco"], "search": {"space": space}}))
+    plans = [r.plan for r in found.frontier]
+    assert {p["tp"] for p in plans} == {8}
+    assert all(8 * p["pp"] * p["dp"] == 16 for p in plans)
+    assert found.best.plan["tp"] == 8
+    assert found.scenario["plan"]["tp"] == 8
+    told = [rule for rule in found.excluded if rule.startswith("redco sets tp 8")]
+    assert len(told) == (space.get("tp", "listed") != [8])
+
+
+def test_sizes_that_no_cluster_of_the_search_has() -> None:
+    with pytest.raises(Infeasible, match=r"pangu-alpha sets tp 8 · pp 4.*divides the devices"):
+        api.plan(merged(BASE, {"techniques": ["pangu-alpha"]}))
+
+
+def test_a_technique_without_backward_passes_is_refused_at_once() -> None:
+    with pytest.raises(BadInput, match=r"one-byte-zo: sets training\.gradients to zeroth_order, which is not searched"):
+        api.plan(merged(BASE, {"techniques": ["one-byte-zo"]}))
 
 
 def test_layers_are_not_balanced_where_the_partition_knows_no_stages() -> None:

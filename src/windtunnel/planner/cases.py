@@ -85,6 +85,11 @@ def question_of(scenario: Scenario, folder: Any = None, lines: SourceLines | Non
     if base is None or model is None or training is None:
         problems.raise_if_any()
         raise AssertionError("a part is missing without a problem")
+    if training.gradients != "zeroth_order":
+        for item in techniques:
+            if item.on_workload(training).gradients == "zeroth_order":
+                rule = "sets training.gradients to zeroth_order, which is not searched: bounds count a backward pass"
+                problems.add("techniques", item.technique.id, rule)
     depth = len(model.layer_kinds())
     for place, split in enumerate(wanted.space.stage_layers or ()):
         if isinstance(split, tuple) and sum(split) != depth:

@@ -44,10 +44,14 @@ def is_loose(case: Case, x: Candidates, q: Policy) -> bool:
 
 
 def narrowed(case: Case, x: Candidates) -> Candidates:
-    """Candidates less those that become what an earlier one becomes, and those that leave open what nobody decides."""
+    """Candidates less those that cannot run or become what another becomes, and those that nobody can decide."""
     same, open_ = np.zeros(x.legal.shape, np.bool_), np.zeros(x.legal.shape, np.bool_)
-    if rewriting(case.techniques):
+    rules: list[tuple[str, npt.NDArray[np.bool_]]] = []
+    if rewriting(case.techniques) or any(t.technique.schedule for t in case.techniques):
         after = Rewritten.of(case, x)
+        for reason, cells in after.refused.items():
+            rules.append((reason, np.zeros(x.legal.shape, np.bool_)))
+            rules[-1][1][cells[:, 0], cells[:, 1]] = True
         same[after.again[:, 0], after.again[:, 1]] = True
         for grid in after.grids:
             undecided = _undecided(case, grid.candidates)[grid.to_columns]
@@ -55,7 +59,7 @@ def narrowed(case: Case, x: Candidates) -> Candidates:
     else:
         open_ |= _undecided(case, x)
     excluded, legal = dict(x.excluded), x.legal
-    for rule, out in ((SAME, same), (UNDECIDED, open_)):
+    for rule, out in (*rules, (SAME, same), (UNDECIDED, open_)):
         if number := int((legal & out).sum()):
             excluded[rule] = number
             legal = legal & ~out

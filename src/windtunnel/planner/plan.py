@@ -13,6 +13,7 @@ from windtunnel.errors import Infeasible
 from windtunnel.importers.scenario import Source, load, resolve_model
 from windtunnel.planner.again import Again
 from windtunnel.planner.cases import Question, Variant, question_of
+from windtunnel.planner.decided import laid_out
 from windtunnel.planner.filled import filled
 from windtunnel.planner.free import freed
 from windtunnel.planner.least import least
@@ -23,7 +24,7 @@ from windtunnel.planner.screen import Bounds, Case, Screener
 from windtunnel.planner.search import Branch, Evaluated, Proof, Screening, search
 from windtunnel.planner.shown import shown
 from windtunnel.planner.simpler import Choice, choose
-from windtunnel.planner.space import Candidates, candidates
+from windtunnel.planner.space import Candidates
 from windtunnel.planner.stability import Stability, stability
 from windtunnel.planner.why import Why, why
 from windtunnel.specs.cluster import MixedClusterRef
@@ -161,8 +162,7 @@ def case_of(scenario: Scenario, folder: Any = None) -> tuple[Case, SearchSpec]:
 def branch_of(variant: Variant, wanted: SearchSpec, goals: Goals) -> Branch:
     """Candidates of one cluster; their bounds come when they are asked for."""
     case = variant.case
-    x = candidates(case.model, case.cluster, case.training, variant.scenario.plan, wanted, case.behaviour)
-    x = narrowed(case, x)
+    x = narrowed(case, laid_out(case, variant.scenario.plan, wanted))
     capacity = case.cluster.device.memory_bytes * goals.memory_fraction
     screener = Screener(case, capacity)
     screening = Screening(screener, x, goals)

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from windtunnel.errors import BadInput
+from windtunnel.planner.refusals import Refusals
 from windtunnel.planner.space import LAYOUT_AXES, Candidates, Policy
 from windtunnel.planner.tails import Case
 from windtunnel.specs.plan import PlanSpec
@@ -44,15 +45,27 @@ def effective(case: Case, plan: PlanSpec, decided: Decided | None = None) -> Pla
         case: what all candidates share.
         plan: as a candidate writes it.
         decided: decisions so far, of plans that share the fields which no axis varies.
+
+    Raises:
+        BadInput: a technique refuses the plan.
     """
     known: Decided = {} if decided is None else decided
-    try:
-        for t in case.techniques:
-            plan = _decided(case, plan, t, known)
-        once = _planned(case, plan)
-    except BadInput:  # the simulator meets it again, and says why
-        return None
+    for t in case.techniques:
+        plan = _decided(case, plan, t, known)
+    once = _planned(case, plan)
     return once if _planned(case, once) == once else None
+
+
+def became(case: Case, x: Candidates, row: int, policy: int, decided: Decided) -> PlanSpec | None:
+    """`effective` of one candidate, remembered.
+
+    Raises:
+        BadInput: a technique refuses the plan.
+    """
+    key = id(x.base), x.sizes(row), x.policies[policy]
+    if key not in case.rewritten:  # with the base, so that no other takes its place in memory
+        case.rewritten[key] = x.base, effective(case, x.plan(row, policy), decided)
+    return case.rewritten[key][1]
 
 
 def _decided(case: Case, plan: PlanSpec, t: Applied, known: Decided) -> PlanSpec:
@@ -98,34 +111,45 @@ class Rewritten:
     unknown: npt.NDArray[np.int64]
     """Cells (n, 2) of which only a simulation tells what they become."""
     again: npt.NDArray[np.int64]
-    """Cells (n, 2) that become what an earlier cell also becomes."""
+    """Cells (n, 2) that become what another one, which counts, also becomes."""
+    refused: dict[str, npt.NDArray[np.int64]]
+    """Reason → cells (n, 2), of the unknown ones, that become what cannot run."""
 
     @classmethod
     def of(cls, case: Case, x: Candidates) -> Rewritten:
         """Every legal candidate through the hooks of its techniques."""
         found: dict[Hashable, list[tuple[int, int, tuple[int, ...], Policy]]] = {}
         bases: dict[Hashable, PlanSpec] = {}
-        seen: set[Hashable] = set()
         decided: Decided = {}
+        counted: dict[Hashable, tuple[tuple[int, int], bool]] = {}
         unknown: list[tuple[int, int]] = []
         again: list[tuple[int, int]] = []
+        refused: dict[str, list[tuple[int, int]]] = {}
+        refusals = Refusals(case)
         for i, j in np.argwhere(x.legal).tolist():
-            written = x.plan(i, j)
-            plan = effective(case, written, decided)
-            sizes = None if plan is None else _sizes(case, plan)
-            if plan is None or sizes is None:
+            try:
+                plan = became(case, x, i, j, decided)
+                reason = None if plan is None else refusals.of(plan)
+            except BadInput as error:
+                plan, reason = None, refusals.words(error.problems)
+            if reason is not None:
+                refused.setdefault(reason, []).append((i, j))
+            if plan is None or reason is not None:
                 unknown.append((i, j))
                 continue
-            policy = _policy(x.policies[j], written, plan)
-            rest = _rest(plan, x.base)
-            if (rest, sizes, policy) in seen:
+            sizes, policy, rest = _sizes(case, plan), _policy(x.policies[j], x.plan(i, j), plan), _rest(plan, x.base)
+            name, as_written = (rest, sizes, policy), sizes == x.sizes(i)
+            if name not in counted:
+                counted[name] = (i, j), as_written
+            elif as_written and not counted[name][1]:  # of those that become the same, one that says so itself
+                again.append(counted[name][0])
+                counted[name] = (i, j), True
+            else:
                 again.append((i, j))
-            seen.add((rest, sizes, policy))
             bases.setdefault(rest, plan)
             found.setdefault(rest, []).append((i, j, sizes, policy))
         grids = tuple(_grid(bases[rest], cells) for rest, cells in found.items())
-        shape = (-1, 2)
-        return cls(grids, np.array(unknown, np.int64).reshape(shape), np.array(again, np.int64).reshape(shape))
+        return cls(grids, _cells(unknown), _cells(again), {why: _cells(cells) for why, cells in refused.items()})
 
     def located(self, row: int, column: int) -> tuple[Candidates, int, int] | None:
         """What one cell has become; None where that is unknown."""
@@ -136,12 +160,13 @@ class Rewritten:
         return None
 
 
-def _sizes(case: Case, plan: PlanSpec) -> tuple[int, ...] | None:
-    """Axis sizes, replicas and micro-batches; None where the simulator refuses them."""
-    devices, inner = case.cluster.num_devices, plan.tp * plan.pp * plan.cp
-    dp = devices // inner if plan.dp == "auto" else plan.dp
-    if dp < 1 or dp * inner != devices or case.training.global_batch % (plan.mbs * dp):
-        return None
+def _cells(found: list[tuple[int, int]]) -> npt.NDArray[np.int64]:
+    return np.array(found, np.int64).reshape(-1, 2)
+
+
+def _sizes(case: Case, plan: PlanSpec) -> tuple[int, ...]:
+    """Axis sizes, replicas and micro-batches of a plan that the simulator does not refuse."""
+    dp = case.cluster.num_devices // (plan.tp * plan.pp * plan.cp)
     m = case.training.global_batch // (plan.mbs * dp)
     return (*(int(getattr(plan, name)) for name in LAYOUT_AXES), dp, m)
 

@@ -83,6 +83,10 @@ class Candidates:
         """Candidates."""
         return int(self.legal.sum())
 
+    def sizes(self, layout: int) -> tuple[int, ...]:
+        """Axis sizes, replicas and micro-batches of a layout."""
+        return tuple(int(getattr(self, name)[layout]) for name in (*LAYOUT_AXES, "dp", "m"))
+
     def plan(self, layout: int, policy: int) -> PlanSpec:
         """The plan of one cell; until the partition decides (`planner.concrete`) even, with all layers recomputing."""
         q = self.policies[policy]

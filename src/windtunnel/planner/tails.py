@@ -17,6 +17,7 @@ from windtunnel.planner.pipeline import Pipe, plan_of
 from windtunnel.planner.space import Candidates, Policy
 from windtunnel.specs.cluster import ClusterSpec
 from windtunnel.specs.model import ModelSpec
+from windtunnel.specs.plan import PlanSpec
 from windtunnel.specs.workload import TrainingSpec
 from windtunnel.techniques.base import Applied
 from windtunnel.training.account import static_memory
@@ -46,6 +47,9 @@ class Case:
     phases: tuple[tuple[float, Case], ...] = ()
     """Of a run whose steps differ: share of the steps, and the case, of each phase."""
 
+    rewritten: dict[Hashable, tuple[PlanSpec, PlanSpec | None]] = field(default_factory=dict, compare=False, repr=False)
+    """Candidates that have been through the techniques → what they share, and the plan (`planner.rewritten`)."""
+
     @property
     def kinds_of_steps(self) -> tuple[tuple[float, Case], ...]:
         """Share of every kind of step, the steps that no phase claims first."""
@@ -56,7 +60,7 @@ class Case:
         """The same on another cluster; `anew`: nothing that was priced holds there."""
         known = Known() if anew else self.known
         phases = tuple((share, case.on(cluster, anew=anew)) for share, case in self.phases)
-        return replace(self, cluster=cluster, known=known, phases=phases)
+        return replace(self, cluster=cluster, known=known, phases=phases, rewritten={})
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,12 +34,15 @@ def skipping_table(p: int, m: int, skipped: int, costs: ScheduleCosts | None = N
         costs: seconds; absent means all equal.
 
     Raises:
-        ScheduleError: too many stages are skipped.
+        ScheduleError: too many stages are skipped, or by every micro-batch.
     """
     if not 0 <= skipped < max(p - 1, 1) or (skipped and p < 3):
         rule = f"must leave both ends and at most skip the {max(p - 2, 0)} stages between"
         raise ScheduleError(Problem("skipped", rule, skipped))
     runs = passed(p, m, skipped)
+    if not runs.any(axis=0).all():
+        rule = f"are too few for every one of {p} stages to run some, of which each skips {skipped}"
+        raise ScheduleError(Problem("micro_batches", rule, m))
     forward = np.ones(p) if costs is None else costs.forward_s.sum(axis=1)
     backward = 2.0 * np.ones(p) if costs is None else (costs.backward_s + costs.weight_s).sum(axis=1)
     hop = 0.0 if costs is None else costs.comm_s
