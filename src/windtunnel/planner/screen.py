@@ -284,6 +284,7 @@ class Screener:
         before = np.array([[one.before_s for one in line] for line in sent])
         last = np.array([[one.last_s for one in line] for line in sent])
         stream = np.array([[one.stream_s for one in line] for line in sent])  # (W, U, 2, 2S)
+        tied = np.array([[one.tied_s for one in line] for line in sent])
         update = np.array([[t.update(j, group.updates[j]) for j in group.updating.first] for t in tails])
         out = np.empty((len(lines), len(group.joint.first)))
         done: dict[tuple[int, int], Floats] = {}
@@ -294,6 +295,7 @@ class Screener:
                 # a reduction waits for the last backward, not for the hop after it, which the first part has not
                 after = walked.twice[:, None] * (np.arange(finish.shape[1]) != pipe.stage_of[0])
                 ends = np.maximum((finish + reduce_s[at, u] - after).max(axis=1), whole)
+                ends = np.maximum(ends, finish[:, pipe.stage_of[0]] + tied[at, u])
                 flow = (stream[at, u, 0] + stream[at, u, 1] * m[:, None]).max(axis=1)
                 done[u, c] = np.maximum(before[at, u] + ends, flow) + last[at, u]
             out[:, column] = done[u, c] + update[at, d]

@@ -86,6 +86,8 @@ class Sent:
     """(2, 2S): least seconds of each transfer stream: once a step, and for each micro-batch."""
     last_s: float
     """After the optimizer."""
+    tied_s: float = 0.0
+    """After the first stage's last backward: the sum of an embedding that the ends share."""
 
 
 class Tails:
@@ -143,6 +145,8 @@ class Tails:
                 traffic, plan, parts, pipe = self._traffic(j)
                 if traffic.size > 1 and plan.levels is None and plan.local_steps is None:
                     result = self._data_parallel(traffic, plan, parts, pipe)
+                if parts.graph.tied and s > 1:
+                    result = replace(result, tied_s=traffic.tied_seconds(s))
             self.known[at] = result
         found: Sent = self.known[at]
         return found
