@@ -263,10 +263,11 @@ def _tied(asm: Assembly, x: Laid, big: float) -> None:
     asm.begin(x.first_stage, x.first_id)
     tied_s = x.replicas.traffic.tied_seconds(p)
     ends = (0, int(x.stage_of[x.replicas.table.depth - 1]))
+    before = [np.array(x.finish[s]) for s in ends]
     for s in ends:
         task = asm.add(big, s, S_REDUCE, tied_s, T_REDUCE)
-        for other in ends:
-            asm.depend(task, np.array(x.finish[other]))
+        for last in before:
+            asm.depend(task, last)
         x.finish[s].append(int(task[0]))
 
 
