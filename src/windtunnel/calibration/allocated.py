@@ -1,4 +1,4 @@
-"""Most memory that PyTorch's CPU allocator has given out during a step: exact, and the same each time."""
+"""Most memory that PyTorch's CPU allocator has given out during a step, as all threads allocate and free."""
 
 from __future__ import annotations
 
