@@ -189,6 +189,36 @@ def test_a_decision_reads_no_more_than_it_says(technique: str) -> None:
     assert 0 < len(known) < 40
 
 
+FEW = merged(BASE, {
+    "training": {"global_batch": 16},
+    "search": {"space": {"tp": [1, 4], "pp": [1, 2, 4], "recompute": ["none", "full"]}},
+})  # fmt: skip
+REWRITING = tuple(t for t, one in REGISTRY.items() if one.plan or one.decide or one.schedule or one.run)
+
+
+@pytest.mark.parametrize("name", REWRITING)
+def test_every_technique_that_rewrites_plans_is_searched_or_says_why_not(name: str) -> None:
+    """What counts as a candidate runs, no faster than its bound, with the sizes that it is written with."""
+    try:
+        question = question_of(Scenario.model_validate(merged(FEW, {"techniques": [name]})))
+    except BadInput as error:
+        assert name == "one-byte-zo", error
+        return
+    of = branch_of(question.variants[0], question.wanted, Goals.of(question.wanted))
+    x, bounds = of.candidates, of.bounds
+    assert x.count or any("cannot run" in rule or f"{name} sets" in rule for rule in x.excluded)
+    cells = np.argwhere(x.legal).tolist()
+    for i, j in random.Random(7).sample(cells, min(3, len(cells))):
+        plan = x.plan(i, j)
+        ran = steps(of.case, plan)
+        resolved = ran[0][1].plan
+        assert (resolved.tp, resolved.pp, resolved.cp) == (plan.tp, plan.pp, plan.cp)
+        if np.isfinite(bounds.time_s[i, j]):
+            assert bounds.time_s[i, j] <= sum(share * t.makespan_s for share, _, t in ran) * (1 + 1e-9)
+        reserved = max(memory_of(step, timeline).peak_reserved_bytes for _, step, timeline in ran)
+        assert bounds.memory_bytes[i, j] <= reserved * (1 + 1e-9)
+
+
 def test_what_techniques_make_illegal_is_counted_with_the_reason() -> None:
     change = {"techniques": ["dualpipe"], "training": {"global_batch": 16}, "search": {"space": {"pp": [2, 4, 8]}}}
     found = api.plan(merged(BASE, change))

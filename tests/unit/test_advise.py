@@ -48,6 +48,14 @@ def test_gains_are_those_of_a_run_by_hand() -> None:
     assert (old, new) == (pytest.approx(before.breakdown[name]), pytest.approx(after.breakdown.get(name, 0.0)))
 
 
+def test_techniques_that_the_scenario_has_in_vain_are_noted() -> None:
+    advice = advise(merged(SLOW_LINKS, {"techniques": ["splitwise", "tp-overlap"]}), pairs=False)
+    assert [n for n in advice.notes if "splitwise" in n] == [
+        "technique splitwise of the scenario does nothing here: it acts on serving alone"
+    ]
+    assert not any("tp-overlap" in n for n in advice.notes)
+
+
 def test_best_first_and_every_technique_is_accounted_for() -> None:
     advice = advise(SLOW_LINKS)
     gains = [s.gain for s in advice.suggestions]

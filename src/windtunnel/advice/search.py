@@ -18,6 +18,7 @@ from windtunnel.errors import BadInput
 from windtunnel.importers.scenario import Source, load
 from windtunnel.serving import surfaces
 from windtunnel.specs.scenario import Scenario
+from windtunnel.techniques import applied, idle
 
 PAIRED, SAVERS = 10, 8
 """Best changes that are tried two by two; memory savers that are tried beside changes that do not fit alone."""
@@ -158,8 +159,13 @@ class Search:
             base.scenario_name, self.objective, self.before, self.fitted, base.bound_by, shares,
             {} if self.serves else dict(base.sensitivities), memory, self.framework, lists["technique"],
             lists["setting"], tuple(said(self.bench, self.objective, t, "pair") for t in both), lists["unlike"], lost,
-            refused, unfit, self.tried, (*self.notes, *self._remarks(lists)), base,
+            refused, unfit, self.tried, (*self.notes, *self._idle(), *self._remarks(lists)), base,
         )  # fmt: skip
+
+    def _idle(self) -> list[str]:
+        """Techniques of the scenario that today's figure owes nothing to."""
+        found = idle(applied(self.scenario.techniques), self.scenario, serving=self.serves)
+        return [f"technique {name} of the scenario does nothing here: {reason}" for name, reason in found.items()]
 
     def _remarks(self, lists: Mapping[str, Sequence[Suggestion]]) -> list[str]:
         """What settings alone gain beside techniques, and when there is nothing left to gain."""

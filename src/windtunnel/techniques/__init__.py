@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from windtunnel.specs.workload import TrainingSpec
 
 __all__ = [
-    "LEVELS", "REGISTRY", "Applied", "Limits", "Technique", "applied", "on_cluster", "on_workload", "remarks",
+    "LEVELS", "REGISTRY", "Applied", "Limits", "Technique", "applied", "idle", "on_cluster", "on_workload", "remarks",
 ]  # fmt: skip
 
 REGISTRY: Registry[Technique] = Registry("techniques", package="windtunnel.techniques.published")
@@ -59,15 +59,21 @@ def remarks(chosen: Sequence[Applied], scenario: Scenario, *, serving: bool = Fa
         scenario: that names them.
         serving: whether the scenario is served; else it trains.
     """
+    reasons = idle(chosen, scenario, serving=serving)
     out: list[str] = []
     for item in chosen:
         one = item.technique
-        reason = one.idle(serving=serving) or one.applies_to(scenario)
-        if reason:
-            out.append(f"technique {one.id} does not apply here: {reason}")
+        if one.id in reasons:
+            out.append(f"technique {one.id} does not apply here: {reasons[one.id]}")
         elif one.status == "partial":
             out.append(f"technique {one.id} is partial: {one.missing}")
     return tuple(out)
+
+
+def idle(chosen: Sequence[Applied], scenario: Scenario, *, serving: bool = False) -> dict[str, str]:
+    """Technique → why it does nothing in a scenario, of those that do nothing."""
+    found = {t.technique.id: t.technique.idle(serving=serving) or t.technique.applies_to(scenario) for t in chosen}
+    return {name: reason for name, reason in found.items() if reason}
 
 
 def on_cluster(chosen: Sequence[Applied], cluster: ClusterSpec, problems: ProblemList) -> ClusterSpec:
