@@ -230,3 +230,11 @@ def test_every_layout_shares_the_whole_batch_or_all_layers() -> None:
             assert (x.shares @ np.array(x.parts) * x.plan.mbs == 24).all()
         else:
             assert (x.shares.sum(axis=1) == 8).all()
+
+
+def test_techniques_that_set_axes_are_refused_by_name() -> None:
+    source = scenario(H100, A100, space={"mbs": [1], "tp": [1, 2]}, techniques=[{"redco": {"mesh": 2}}])
+    with pytest.raises(BadInput, match="redco: sets sizes of axes"):
+        api.plan(source)
+    pinned = scenario(H100, A100, space={"mbs": [1], "tp": [2]}, techniques=[{"redco": {"mesh": 2}}])
+    assert api.plan(pinned).best.plan["tp"] == 2  # as it would have it

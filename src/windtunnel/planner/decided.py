@@ -68,13 +68,13 @@ def sizes_set(case: Case, x: Candidates) -> tuple[dict[str, set[int]], int, list
         changed.update(others)
         number += bool(others)
         if others and not names:
-            names = _setters(case, x.plan(i, j))
+            names = setters(case, x.plan(i, j))
         for name in AXES:
             values[name].add(int(getattr(plan, name)))
     return {name: values[name] for name in AXES if name in changed}, number, names
 
 
-def _setters(case: Case, plan: PlanSpec) -> list[str]:
+def setters(case: Case, plan: PlanSpec) -> list[str]:
     """Techniques that change sizes of a plan."""
     out = []
     for hook in ("decide", "plan"):
