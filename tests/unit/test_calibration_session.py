@@ -9,6 +9,7 @@ import pytest
 pytest.importorskip("torch", reason="what measures needs PyTorch")
 
 from windtunnel.calibration import bench, session
+from windtunnel.calibration import measure as real
 from windtunnel.calibration.cases import Case
 from windtunnel.calibration.store import Measurement
 from windtunnel.cli.main import run
@@ -74,3 +75,21 @@ def test_what_a_machine_cannot_do_is_refused(tmp_path: Path, capsys: pytest.Capt
         session.calibrate(ranks=4096, kind="cpu")
     assert run(["calibrate", "--on", "tpu", "--out", str(tmp_path / "x.yaml")]) == 2
     assert "--on" in capsys.readouterr().err
+
+
+def test_a_machine_that_became_slower_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept, quick = tmp_path / "kept.jsonl", _Bench()
+    monkeypatch.setattr(bench, "measure", quick)
+    session.calibrate(store=kept, kind="cpu")
+    assert set(session.drift(kept, 1, "cpu").values()) == {1.0}
+
+    def slow(case: Case, device: object, *, together: bool = False) -> Measurement:
+        one = quick(case, device)
+        return Measurement(case, one.median_s * (1.5 if case.kind == "gemm" else 1.0), one.low_s, one.high_s, one.runs)
+
+    monkeypatch.setattr(bench, "measure", slow)
+    found = session.drift(kept, 1, "cpu")
+    assert found["gemm"] == pytest.approx(1.5) and found["pointwise"] == pytest.approx(1.0)
+    (line,) = real.changed(str(kept.with_suffix(".yaml")), 1, "cpu")
+    assert "gemm 1.5; calibrate again" in line and "pointwise" not in line
+    assert session.drift(tmp_path / "none.jsonl", 1, "cpu") == {}

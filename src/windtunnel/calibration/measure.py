@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from windtunnel.calibration import machine as here
+from windtunnel.calibration.profile import NOISY
 from windtunnel.calibration.real import Job, Run, Way, run
+from windtunnel.calibration.session import drift
 from windtunnel.errors import BadInput, Problem
 from windtunnel.importers.scenario import Source, load, resolve_model
 from windtunnel.specs.model import ModelSpec
@@ -22,6 +24,7 @@ FRAMEWORKS: dict[str, str] = {
     "single": "ddp", "ddp": "ddp", "fsdp2": "torchtitan", "tp": "torchtitan", "pp": "torchtitan",
 }  # fmt: skip
 """What a real step is like, as predictions know software."""
+CHANGED = "this machine is not as fast as it was"
 _CLASSES = {"gemm": "gemm", "attention": "attention", "memory bound": "memory bound", "optimizer": "optimizer"}
 
 
@@ -46,6 +49,16 @@ def doubts(scenario: dict[str, Any], ranks: int, precision: str) -> tuple[str, .
     if known and precision not in known:
         out.append(f"the profile has no products in {precision}: predicted at the rate of {', '.join(known)}")
     return tuple(out)
+
+
+def changed(profile: str, ranks: int, kind: Literal["cpu", "gpu"]) -> tuple[str, ...]:
+    """Whether the machine is as fast as its profile says, by a few cases measured again."""
+    ratios = drift(Path(profile).with_suffix(".jsonl"), ranks, kind)
+    far = {name: ratio for name, ratio in ratios.items() if not 1 / (1 + NOISY) <= ratio <= 1 + NOISY}
+    if not far:
+        return ()
+    said = ", ".join(f"{name} {ratio:.2g}" for name, ratio in far.items())
+    return (f"{CHANGED}: seconds of cases now over those of its profile: {said}; calibrate again",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,8 +201,9 @@ def measure(
         training["global_batch"] // (plan["mbs"] * (ranks if chosen in ("ddp", "fsdp2") else 1)),
         training["precision"], ranks, max(here.cores() // ranks, 1), kind, steps,
     )  # fmt: skip
-    unsure = doubts(predicted.scenario, ranks, training["precision"])
-    return Measured(chosen, predicted.scenario, tuple(changes), predicted, run(job), unsure)
+    found = run(job)
+    unsure = (*doubts(predicted.scenario, ranks, training["precision"]), *changed(profile, ranks, kind))
+    return Measured(chosen, predicted.scenario, tuple(changes), predicted, found, unsure)
 
 
 def measure_decoding(
@@ -238,9 +252,10 @@ def measure_decoding(
     job = Job(
         "decode", ModelSpec.model_validate(data), prompt, batch, 1, "bf16", 1, here.cores(), kind, steps, answer - 1
     )
+    found = run(job)
+    unsure = (*doubts(predicted.scenario, 1, "bf16"), *changed(profile, 1, kind))
     return Decoded(
-        predicted.scenario, tuple(_said(model, wanted)), predicted.tpot_s.mean, predicted.ttft_s.mean, run(job),
-        doubts(predicted.scenario, 1, "bf16"),
+        predicted.scenario, tuple(_said(model, wanted)), predicted.tpot_s.mean, predicted.ttft_s.mean, found, unsure
     )
 
 

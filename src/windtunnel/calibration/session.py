@@ -52,6 +52,34 @@ def calibrate(
     return found
 
 
+SAMPLED = ("gemm", "thin", "pointwise", "attention")
+"""Kinds of cases that are measured once more to see whether the machine is what it was."""
+_SHORT_S = 0.02
+
+
+def drift(store: Path, ranks: int, kind: Literal["cpu", "gpu"]) -> dict[str, float]:
+    """How much longer cases take now than when they were calibrated: by kind, the longest of up to 20 ms again.
+
+    Args:
+        store: measurements of a calibration.
+        ranks: processes that share the machine.
+        kind: what was measured.
+
+    Returns:
+        Kind → seconds now over seconds then. Empty where the file is absent or was made under other conditions.
+    """
+    if not store.exists():
+        return {}
+    kept = Store.open(store, here.conditions(kind, ranks))
+    then = [
+        max(own, key=lambda m: m.median_s)
+        for name in SAMPLED if (own := [m for m in kept.of(name) if m.median_s < _SHORT_S])
+    ]  # fmt: skip
+    now = Store(None, {})
+    _run([m.case for m in then], len(then), ranks, kind, now, None, 60.0)
+    return {m.case.kind: now.found[m.case.key].median_s / m.median_s for m in then if m.case.key in now.found}
+
+
 def _kind(kind: str) -> Literal["cpu", "gpu"]:
     if kind == "gpu" and not here.has_gpu():
         raise BadInput(Problem("--on", "PyTorch sees no GPU here; leave it out or say cpu", kind))
