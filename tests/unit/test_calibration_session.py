@@ -83,13 +83,17 @@ def test_a_machine_that_became_slower_is_noticed(tmp_path: Path, monkeypatch: py
     session.calibrate(store=kept, kind="cpu")
     assert set(session.drift(kept, 1, "cpu").values()) == {1.0}
 
+    slower = {"gemm": 1.5}
+
     def slow(case: Case, device: object, *, together: bool = False) -> Measurement:
         one = quick(case, device)
-        return Measurement(case, one.median_s * (1.5 if case.kind == "gemm" else 1.0), one.low_s, one.high_s, one.runs)
+        return Measurement(case, one.median_s * slower.get(case.kind, 1.0), one.low_s, one.high_s, one.runs)
 
     monkeypatch.setattr(bench, "measure", slow)
     found = session.drift(kept, 1, "cpu")
     assert found["gemm"] == pytest.approx(1.5) and found["pointwise"] == pytest.approx(1.0)
+    assert not real.changed(str(kept.with_suffix(".yaml")), 1, "cpu")  # one kind alone may be chance
+    slower |= {"thin": 1.5, "attention": 1.4}
     (line,) = real.changed(str(kept.with_suffix(".yaml")), 1, "cpu")
-    assert "gemm 1.5; calibrate again" in line and "pointwise" not in line
+    assert "gemm 1.5, thin 1.5, pointwise 1, attention 1.4; calibrate again" in line
     assert session.drift(tmp_path / "none.jsonl", 1, "cpu") == {}

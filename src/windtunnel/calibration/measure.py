@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import statistics
 from dataclasses import dataclass
 from pathlib import Path
@@ -54,10 +55,9 @@ def doubts(scenario: dict[str, Any], ranks: int, precision: str) -> tuple[str, .
 def changed(profile: str, ranks: int, kind: Literal["cpu", "gpu"]) -> tuple[str, ...]:
     """Whether the machine is as fast as its profile says, by a few cases measured again."""
     ratios = drift(Path(profile).with_suffix(".jsonl"), ranks, kind)
-    far = {name: ratio for name, ratio in ratios.items() if not 1 / (1 + NOISY) <= ratio <= 1 + NOISY}
-    if not far:
+    if not ratios or abs(math.log(statistics.median(ratios.values()))) <= math.log1p(NOISY):
         return ()
-    said = ", ".join(f"{name} {ratio:.2g}" for name, ratio in far.items())
+    said = ", ".join(f"{name} {ratio:.2g}" for name, ratio in ratios.items())
     return (f"{CHANGED}: seconds of cases now over those of its profile: {said}; calibrate again",)
 
 
