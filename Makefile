@@ -73,7 +73,7 @@ SERVING_PAPERS := splitwise distserve fastgen_splitfuse semi_pd nanoflow tokenwe
 	fastswitch flover energonai llm_mesh elasticmoe dsi mirror_sd ets cloudmatrix384 sglang_wide_ep mi325x_inference apex \
 	idealized_runtime
 
-serving-papers: $(COMPILED)  ## re-run the claims of the serving papers (8 minutes), rewrite docs/generated/serving_papers.md
+serving-papers: $(COMPILED)  ## re-run the claims of the serving papers (2 minutes), rewrite docs/generated/serving_papers.md
 	mkdir -p $(OUT)
 	$(BIN)/windtunnel reproduce $(SERVING_PAPERS) --json > $(OUT)/serving-papers.json
 	$(BIN)/python -m windtunnel.papers.document "Claims of serving papers" serving-papers $(OUT)/serving-papers.json \
@@ -81,7 +81,7 @@ serving-papers: $(COMPILED)  ## re-run the claims of the serving papers (8 minut
 
 TRAINING_PAPERS = $(filter-out $(SERVING_PAPERS),$(patsubst src/windtunnel/papers/%/setting.yaml,%,$(wildcard src/windtunnel/papers/*/setting.yaml)))
 
-training-papers: $(COMPILED)  ## re-run the claims of all other papers, rewrite docs/generated/training_papers.md
+training-papers: $(COMPILED)  ## re-run the claims of all other papers (2 minutes), rewrite docs/generated/training_papers.md
 	mkdir -p $(OUT)
 	$(BIN)/windtunnel reproduce $(TRAINING_PAPERS) --json > $(OUT)/training-papers.json
 	$(BIN)/python -m windtunnel.papers.document "Claims of training papers" training-papers $(OUT)/training-papers.json \
