@@ -251,6 +251,12 @@ def served(scenario: Scenario) -> str | None:
     return None if scenario.serving is not None else "there is no `serving` section"
 
 
+def with_expert_load(serving: ServingSpec, change: Mapping[str, Any]) -> ServingSpec:
+    """Serving whose load of experts has some fields set; as it is where it states none."""
+    load = serving.expert_load
+    return serving if load is None else serving.model_copy(update={"expert_load": load.model_copy(update=change)})
+
+
 def splits(scenario: Scenario) -> str | None:
     """Why a technique that splits instances by role does not apply; None where it does."""
     if scenario.serving is None:

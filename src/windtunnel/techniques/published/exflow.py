@@ -14,7 +14,7 @@ from windtunnel.specs.serving import ServingSpec
 from windtunnel.techniques import REGISTRY
 from windtunnel.techniques.base import Knob, Limits, Paper, ServingPart, Technique
 from windtunnel.techniques.limits import FREE, merged
-from windtunnel.techniques.serving import served
+from windtunnel.techniques.serving import served, with_expert_load
 
 MODEL = {
     "name": "GPT-M with 64 experts", "family": "moe", "hidden_size": 1024, "num_hidden_layers": 24, "vocab_size": 50257,
@@ -26,10 +26,8 @@ MODEL = {
 
 
 def _settings(serving: ServingSpec, knobs: dict[str, Any]) -> ServingSpec:
-    if serving.expert_load is None:
-        return serving
     change = {"coherent": True, "placement": "affinity" if knobs["place"] else "number"}
-    return serving.model_copy(update={"expert_load": serving.expert_load.model_copy(update=change)})
+    return with_expert_load(serving, change)
 
 
 def _applies(scenario: Scenario) -> str | None:

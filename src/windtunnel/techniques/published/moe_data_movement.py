@@ -15,17 +15,15 @@ from windtunnel.specs.scenario import Scenario
 from windtunnel.specs.serving import ServingSpec
 from windtunnel.techniques import REGISTRY
 from windtunnel.techniques.base import Knob, Paper, ServingPart, Technique
-from windtunnel.techniques.serving import limits_of_placement, served
+from windtunnel.techniques.serving import limits_of_placement, served, with_expert_load
 
 
 def _settings(serving: ServingSpec, knobs: dict[str, Any]) -> ServingSpec:
-    if serving.expert_load is None:
-        return serving
     change = {
         "eplb": True, "placement": "near", "num_redundant_experts": int(knobs["num_redundant_experts"]),
         "step_interval": int(knobs["step_interval"]),
     }  # fmt: skip
-    return serving.model_copy(update={"expert_load": serving.expert_load.model_copy(update=change)})
+    return with_expert_load(serving, change)
 
 
 def _applies(scenario: Scenario) -> str | None:
