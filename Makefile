@@ -31,7 +31,8 @@ demo: $(COMPILED)  ## predict Llama-3.1-70B on 64 H100; writes a trace and an HT
 		--trace $(OUT)/trace.json --report $(OUT)/report.html
 
 lint: setup  ## style, types and import order
-	$(BIN)/ruff check src tests
+	$(BIN)/ruff check src tests benchmarks examples
+	$(BIN)/ruff format --check --quiet src tests benchmarks examples
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 

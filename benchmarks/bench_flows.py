@@ -39,8 +39,13 @@ def simgrid_times(src: Ids, dst: Ids, size: Floats, start: Floats) -> tuple[floa
     import simgrid  # type: ignore[import-not-found, unused-ignore]
 
     options = [
-        "model:CM02", "TCP-gamma:0", "weight-S:0", "bandwidth-factor:1", "latency-factor:1", "crosstraffic:0",
-    ]  # fmt: skip
+        "model:CM02",
+        "TCP-gamma:0",
+        "weight-S:0",
+        "bandwidth-factor:1",
+        "latency-factor:1",
+        "crosstraffic:0",
+    ]
     engine = simgrid.Engine(["bench", *(f"--cfg=network/{x}" for x in options), "--log=root.thres:warning"])
     old = not hasattr(simgrid.NetZone, "add_netzone_full")
     zone = simgrid.NetZone.create_full_zone("z") if old else engine.netzone_root.add_netzone_full("z")

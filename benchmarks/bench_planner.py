@@ -16,9 +16,14 @@ from windtunnel import api
 
 A100 = {"device": "a100-sxm-80gb", "devices_per_node": 8}
 SWITCHES: dict[str, Any] = {
-    "sp": [False, True], "zero": [0, 1], "overlap_grad_reduce": [False, True], "overlap_p2p": [False, True],
-    "overlap_tp": [False, True], "offload_optimizer": [0.0, 1.0], "recompute": ["none", "selective", "full"],
-}  # fmt: skip
+    "sp": [False, True],
+    "zero": [0, 1],
+    "overlap_grad_reduce": [False, True],
+    "overlap_p2p": [False, True],
+    "overlap_tp": [False, True],
+    "offload_optimizer": [0.0, 1.0],
+    "recompute": ["none", "selective", "full"],
+}
 PEER: dict[str, Any] = {
     # tensor_par, pipeline_par, data_par, pipeline_interleaving, microbatch_size: tp, pp, dp, vpp, mbs are left open
     "cp": [1],
@@ -43,35 +48,41 @@ PEER: dict[str, Any] = {
 that says the same here."""
 CASES: dict[str, dict[str, Any]] = {
     "Llama-3.1-70B, 64 H100": {
-        "model": "meta-llama/Llama-3.1-70B", "cluster": {"device": "h100-sxm-80gb", "nodes": 8, "devices_per_node": 8},
+        "model": "meta-llama/Llama-3.1-70B",
+        "cluster": {"device": "h100-sxm-80gb", "nodes": 8, "devices_per_node": 8},
         "training": {"seq_len": 8192, "global_batch": 128, "framework": "nemo"},
     },
     "GPT-3 175B, 256 A100, few switches": {
-        "model": "gpt3-175b", "cluster": {**A100, "nodes": 32},
+        "model": "gpt3-175b",
+        "cluster": {**A100, "nodes": 32},
         "training": {"seq_len": 2048, "global_batch": 1024, "framework": "megatron_2022"},
         "search": {"space": {"cp": [1], "sp": [False, True], "zero": [0, 1]}},
     },
     "GPT-3 175B, 256 A100, all switches": {
-        "model": "gpt3-175b", "cluster": {**A100, "nodes": 32},
+        "model": "gpt3-175b",
+        "cluster": {**A100, "nodes": 32},
         "training": {"seq_len": 2048, "global_batch": 1024, "framework": "megatron_2022"},
         "search": {"space": {"cp": [1], **SWITCHES}},
     },
     "GPT-3 175B, 256 A100, the peer's list": {
-        "model": "gpt3-175b", "cluster": {**A100, "nodes": 32},
+        "model": "gpt3-175b",
+        "cluster": {**A100, "nodes": 32},
         "training": {"seq_len": 2048, "global_batch": 256, "framework": "megatron_2022"},
         "search": {"space": PEER},
     },
     "DeepSeek-V3, 2,048 H800, experts": {
-        "model": "deepseek-ai/DeepSeek-V3", "cluster": {"device": "h800-sxm-80gb", "nodes": 256, "devices_per_node": 8},
+        "model": "deepseek-ai/DeepSeek-V3",
+        "cluster": {"device": "h800-sxm-80gb", "nodes": 256, "devices_per_node": 8},
         "training": {"seq_len": 4096, "global_batch": 16384, "framework": "megatron_core"},
         "search": {"space": {"cp": [1], "tp": [1, 2, 4, 8], "ep": [8, 16, 32, 64], "mbs": [1, 2, 4]}},
     },
     "1 T parameters, 4,096 A100": {
-        "model": "nvidia/megatron-gpt-1008b", "cluster": {**A100, "nodes": 512},
+        "model": "nvidia/megatron-gpt-1008b",
+        "cluster": {**A100, "nodes": 512},
         "training": {"seq_len": 2048, "global_batch": 4096, "framework": "megatron_2022"},
         "search": {"space": {"cp": [1]}},
     },
-}  # fmt: skip
+}
 
 
 def cpu_s() -> float:

@@ -27,9 +27,11 @@ CONVERSATION: dict[str, Any] = {
 def scenario(replicas: int, **traffic: Any) -> dict[str, Any]:
     """Llama-2-70B on A100, tensor parallel 2, Sarathi with chunks of 512 and 128 sequences."""
     pool = {
-        "replicas": replicas, "plan": {"tp": 2}, "policy": "sarathi",
+        "replicas": replicas,
+        "plan": {"tp": 2},
+        "policy": "sarathi",
         "limits": {"max_num_seqs": 128, "max_num_batched_tokens": 512},
-    }  # fmt: skip
+    }
     return {
         "model": "meta-llama/Llama-2-70b-hf",
         "cluster": {"device": "a100-sxm-80gb", "nodes": -(-2 * replicas // 8), "devices_per_node": 8},
@@ -75,9 +77,10 @@ def main() -> None:
     for id in ("vtc", "dlpm", "lpm", "srtf"):
         discipline = QUEUES.get(id)
         show(
-            f"the twin with {id}", 2_000,
+            f"the twin with {id}",
+            2_000,
             timed(lambda q=discipline: reference.serve(small, table, few.limits, 1, queue=q())),
-        )  # fmt: skip
+        )
     day = simulate.prepare(scenario(64, rate_per_s=11.57, num_requests=1_000_000))
     for router in (0, 2, 4):
         limits = replace(day.limits, router=router)

@@ -68,10 +68,19 @@ def process_s(arguments: list[str], repeat: int) -> float:
 def many_stages() -> dict[str, Any]:
     """GPT-530B (Narayanan et al. 2021, table 1) on 280 A100: 35 stages of 3 chunks, 315 micro-batches."""
     model = {
-        "name": "GPT-530B", "family": "dense", "hidden_size": 20480, "num_hidden_layers": 105, "vocab_size": 51200,
-        "num_attention_heads": 128, "intermediate_size": 81920, "gated_mlp": False, "norm": "layernorm",
-        "position_embedding": "learned", "max_position_embeddings": 2048, "tie_word_embeddings": True,
-    }  # fmt: skip
+        "name": "GPT-530B",
+        "family": "dense",
+        "hidden_size": 20480,
+        "num_hidden_layers": 105,
+        "vocab_size": 51200,
+        "num_attention_heads": 128,
+        "intermediate_size": 81920,
+        "gated_mlp": False,
+        "norm": "layernorm",
+        "position_embedding": "learned",
+        "max_position_embeddings": 2048,
+        "tie_word_embeddings": True,
+    }
     return {
         "model": model,
         "cluster": {"device": "a100-sxm-80gb", "nodes": 35, "devices_per_node": 8},
@@ -96,9 +105,13 @@ def step_figure(what: str, source: Any, repeat: int, bar: float, peer: str) -> F
     step, tasks = result[-1]
     assert step.breakdown and step.memory.peak_reserved_bytes > 0
     return Figure(
-        what, seconds, bar, "s", peer,
+        what,
+        seconds,
+        bar,
+        "s",
+        peer,
         f"{tasks:,} tasks; predicts {step.step_time_s:.2f} s, {step.peak_memory_reserved_bytes / 2**30:.0f} GiB",
-    )  # fmt: skip
+    )
 
 
 def collective_figure(repeat: int) -> Figure:
@@ -115,9 +128,13 @@ def collective_figure(repeat: int) -> Figure:
 
     seconds = median_s(run, 5 * repeat)
     return Figure(
-        "64 MB all-reduce, 16,384 ranks", seconds, 2e-3, "s", "SimGrid (C++): 10 s at 1,024 ranks",
+        "64 MB all-reduce, 16,384 ranks",
+        seconds,
+        2e-3,
+        "s",
+        "SimGrid (C++): 10 s at 1,024 ranks",
         f"predicts {float(found[-1].alone_s) * 1e3:.2f} ms",
-    )  # fmt: skip
+    )
 
 
 def engine_figure(repeat: int) -> Figure:
@@ -145,16 +162,18 @@ def figures(repeat: int) -> list[Figure]:
     return [
         Figure("windtunnel --help, process", process_s(["--help"], repeat), 0.4, "s", "—"),
         Figure(
-            "windtunnel train, process start to result", process_s(["train", example], repeat), 2.0, "s", "—",
+            "windtunnel train, process start to result",
+            process_s(["train", example], repeat),
+            2.0,
+            "s",
+            "—",
             "Llama-3.1-70B on 64 H100, six simulations (sensitivities)",
         ),
         step_figure("pp 35 · vpp 3 · 315 micro-batches", many_stages(), repeat, 0.1, "SimuMax: 47 s"),
-        step_figure(
-            "Llama-3.1-405B on 16,384 H100", EXAMPLES / "llama3-405b-16384xh100.yaml", repeat, 0.2, "—"
-        ),
+        step_figure("Llama-3.1-405B on 16,384 H100", EXAMPLES / "llama3-405b-16384xh100.yaml", repeat, 0.2, "—"),
         collective_figure(repeat),
         engine_figure(repeat),
-    ]  # fmt: skip
+    ]
 
 
 def _shown(value: float, unit: str) -> str:

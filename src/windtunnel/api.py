@@ -90,9 +90,12 @@ def fit(source: Source, *, overrides: Sequence[str] = ()) -> FitResult:
     def fits(cluster: ClusterSpec, mbs: int, batch: int) -> bool:
         try:
             other = prepare_step(
-                prepared.model, cluster, training.model_copy(update={"global_batch": batch}),
-                plan.model_copy(update={"mbs": mbs, "dp": "auto", "shard_group": None}), chosen,
-            )  # fmt: skip
+                prepared.model,
+                cluster,
+                training.model_copy(update={"global_batch": batch}),
+                plan.model_copy(update={"mbs": mbs, "dp": "auto", "shard_group": None}),
+                chosen,
+            )
         except BadInput:
             return False
         return memory_of(other).fits
@@ -117,10 +120,17 @@ def fit(source: Source, *, overrides: Sequence[str] = ()) -> FitResult:
 
     fewest = next((count for count in counts if on(count)), None)
     return FitResult(
-        memory.fits, memory.peak_reserved_bytes, memory.capacity_bytes,
-        max(memory.peak_reserved_bytes - memory.capacity_bytes, 0.0), memory.stage, memory.at_peak, largest, fewest,
-        memory.fit_probability, memory.host_bytes,
-    )  # fmt: skip
+        memory.fits,
+        memory.peak_reserved_bytes,
+        memory.capacity_bytes,
+        max(memory.peak_reserved_bytes - memory.capacity_bytes, 0.0),
+        memory.stage,
+        memory.at_peak,
+        largest,
+        fewest,
+        memory.fit_probability,
+        memory.host_bytes,
+    )
 
 
 def _last_true(values: list[int], test: Callable[[int], bool]) -> int | None:
@@ -158,9 +168,14 @@ def simulate_serving(source: Source, *, overrides: Sequence[str] = ()) -> Servin
 
 
 def sweep_serving(
-    source: Source, axis: str, *, points: int | None = None, linear: bool = False, overrides: Sequence[str] = (),
+    source: Source,
+    axis: str,
+    *,
+    points: int | None = None,
+    linear: bool = False,
+    overrides: Sequence[str] = (),
     report: Callable[[int], None] | None = None,
-) -> SweepResult:  # fmt: skip
+) -> SweepResult:
     """A serving scenario under many loads: the latency–throughput curve, its knee, where saturation begins.
 
     Args:
@@ -181,9 +196,14 @@ def sweep_serving(
 
 
 def sweep_serving_field(
-    source: Source, axis: str, *, points: int | None = None, linear: bool = False, overrides: Sequence[str] = (),
+    source: Source,
+    axis: str,
+    *,
+    points: int | None = None,
+    linear: bool = False,
+    overrides: Sequence[str] = (),
     report: Callable[[int], None] | None = None,
-) -> FieldSweep:  # fmt: skip
+) -> FieldSweep:
     """A serving scenario under several values of any of its fields.
 
     Args:
@@ -226,9 +246,14 @@ def explain(source: Source, *, against: str | float | Path | None = None, overri
 
 
 def plan(
-    source: Source, *, overrides: Sequence[str] = (), free: bool = False, explain: bool | None = False,
-    stable: bool = False, report: Callable[[Progress | ServingProgress], None] | None = None,
-) -> PlanResult | ServingPlan:  # fmt: skip
+    source: Source,
+    *,
+    overrides: Sequence[str] = (),
+    free: bool = False,
+    explain: bool | None = False,
+    stable: bool = False,
+    report: Callable[[Progress | ServingProgress], None] | None = None,
+) -> PlanResult | ServingPlan:
     """The best plan of a scenario's search space that keeps to its limits, with the proof.
 
     With `search.target: serving` the best deployment; `free`, `explain` and `stable` are for training.
@@ -260,9 +285,13 @@ def plan(
 
 
 def advise(
-    source: Source, *, overrides: Sequence[str] = (), objective: str | None = None, pairs: bool = True,
+    source: Source,
+    *,
+    overrides: Sequence[str] = (),
+    objective: str | None = None,
+    pairs: bool = True,
     report: Callable[[int, int], None] | None = None,
-) -> Advice:  # fmt: skip
+) -> Advice:
     """Which published techniques would help a scenario, by how much, why and at what cost.
 
     Args:
@@ -282,9 +311,11 @@ def advise(
 
 
 def validate(
-    rows: str | Path | list[dict[str, Any]] | None = None, *, families: Sequence[str] = (),
+    rows: str | Path | list[dict[str, Any]] | None = None,
+    *,
+    families: Sequence[str] = (),
     progress: Callable[[int, int], None] | None = None,
-) -> dict[str, Any]:  # fmt: skip
+) -> dict[str, Any]:
     """Predict measured rows. Absent rows mean the ones we ship."""
     from windtunnel.validation.run import validate as run
 

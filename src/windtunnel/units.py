@@ -49,9 +49,15 @@ _BYTES_PER_S = (
 _FLOP = _scaled({"FLOP": 1.0, "flop": 1.0}, _DECIMAL)
 _FLOP_PER_S = _scaled({"FLOP/s": 1.0, "flop/s": 1.0, "FLOPS": 1.0, "FLOPs/s": 1.0, "OP/s": 1.0, "OPS": 1.0}, _DECIMAL)
 _SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ns": 1e-9, "ps": 1e-12} | {
-    "sec": 1.0, "min": 60.0, "h": 3600.0, "hour": 3600.0, "hours": 3600.0,
-    "d": 86400.0, "day": 86400.0, "days": 86400.0,
-}  # fmt: skip
+    "sec": 1.0,
+    "min": 60.0,
+    "h": 3600.0,
+    "hour": 3600.0,
+    "hours": 3600.0,
+    "d": 86400.0,
+    "day": 86400.0,
+    "days": 86400.0,
+}
 
 _UNITS: dict[str, dict[str, float]] = {
     "bytes": _BYTES,
@@ -161,7 +167,7 @@ _DISPLAY: dict[str, tuple[tuple[float, str], ...]] = {
     "Hz": ((1e9, "GHz"), (1e6, "MHz"), (1e3, "kHz"), (1.0, "Hz")),
     "1/s": ((1e6, "M/s"), (1e3, "k/s"), (1.0, "/s")),
     "1": ((1e12, "T"), (1e9, "B"), (1e6, "M"), (1e3, "k"), (1.0, "")),
-}  # fmt: skip
+}
 
 
 def format_quantity(value: float, dimension: str, digits: int = 4) -> str:

@@ -36,9 +36,12 @@ def deployments(engine: str) -> dict[str, dict[str, Any]]:
         "captured": (DENSE, [{"limits": {"cuda_graph_sizes": [1, 2, 4, 8, 64]}}], {}),
         "captured up to": (DENSE, [{"limits": {"max_cudagraph_capture_size": 96}}], {}),
         "copies": (
-            LATENT, [{"plan": {"dp": 16, "ep": 16}}],
-            {"precision": {"weights": "fp8_block"},
-             "expert_load": {"eplb": True, "num_redundant_experts": 32, "step_interval": 1000}},
+            LATENT,
+            [{"plan": {"dp": 16, "ep": 16}}],
+            {
+                "precision": {"weights": "fp8_block"},
+                "expert_load": {"eplb": True, "num_redundant_experts": 32, "step_interval": 1000},
+            },
         ),
         "chunks": (DENSE, [{"limits": {"chunked_prefill": True, "max_num_batched_tokens": 2048}}], {}),
         "stream": (DENSE, [{"limits": {"stream_interval": 8}}], {}),
@@ -46,22 +49,38 @@ def deployments(engine: str) -> dict[str, dict[str, Any]]:
         "prefix caching": (DENSE, [{"kv": {"prefix_caching": True}}], {}),
         "block": (DENSE, [{"kv": {"block_size": 64}}], {}),
         "host tier": (
-            DENSE, [{"plan": {"tp": 2}, "kv": {
-                "prefix_caching": True, "tiers": [{"kind": "host", "capacity_bytes": 64 * 2.0**30}],
-            }}], {},
+            DENSE,
+            [
+                {
+                    "plan": {"tp": 2},
+                    "kv": {
+                        "prefix_caching": True,
+                        "tiers": [{"kind": "host", "capacity_bytes": 64 * 2.0**30}],
+                    },
+                }
+            ],
+            {},
         ),
         "priority": (DENSE, [{"queue": "priority"}], {}),
         "fp16": (DENSE, [{}], {"precision": {"weights": "fp16"}}),
         "fp8": (DENSE, [{}], {"precision": {"weights": "fp8"}}),
         "fp8 cache": (DENSE, [{}], {"precision": {"weights": "fp8", "kv_cache": "fp8"}}),
         "split": (
-            DENSE, [{"role": "prefill", "replicas": 2}, {"role": "decode", "replicas": 2, "plan": {"tp": 2}}], {},
+            DENSE,
+            [{"role": "prefill", "replicas": 2}, {"role": "decode", "replicas": 2, "plan": {"tp": 2}}],
+            {},
         ),
-        "mtp": (LATENT, [{"plan": {"tp": 8}}], {
-            "precision": {"weights": "fp8_block"}, "speculation": {"method": "mtp", "tokens": 1},
-        }),
+        "mtp": (
+            LATENT,
+            [{"plan": {"tp": 8}}],
+            {
+                "precision": {"weights": "fp8_block"},
+                "speculation": {"method": "mtp", "tokens": 1},
+            },
+        ),
         "draft": (
-            "meta-llama/Llama-3.1-70B", [{"plan": {"tp": 4}}],
+            "meta-llama/Llama-3.1-70B",
+            [{"plan": {"tp": 4}}],
             {"speculation": {"method": "draft", "tokens": 3, "draft": DENSE}},
         ),
         "ngram": (DENSE, [{}], {"speculation": {"method": "ngram", "tokens": 4}}),
@@ -70,7 +89,7 @@ def deployments(engine: str) -> dict[str, dict[str, Any]]:
         "power of two": (DENSE, [{"replicas": 2}], {"router": "power_of_two"}),
         "prefix aware": (DENSE, [{"replicas": 2}], {"router": "prefix_aware"}),
         "least requests": (DENSE, [{"replicas": 2}], {"router": "least_requests"}),
-    }  # fmt: skip
+    }
     out = {}
     for name, (model, own, more) in pools.items():
         serving = {"engine": engine, "engine_version": ENGINE_VERSION[engine], "pools": own, "traffic": TRAFFIC, **more}
@@ -90,7 +109,8 @@ def loads() -> dict[str, dict[str, Any]]:
         "gamma": {**base, "rate_per_s": 2, "process": "gamma", "burstiness": 0.5},
         "constant": {**base, "rate_per_s": 2, "process": "constant"},
         "diurnal": {**base, "rate_per_s": 2, "process": "diurnal", "period_s": 20},
-        "concurrency": {**base, "concurrency": 8}, "offline": {**base, "offline": True},
+        "concurrency": {**base, "concurrency": 8},
+        "offline": {**base, "offline": True},
         "even": {**base, "rate_per_s": 2, "input_tokens": even, "output_tokens": even},
         "even, unlike": {**base, "rate_per_s": 2, "input_tokens": even},
         "spread": {**base, "rate_per_s": 2, "input_tokens": spread, "output_tokens": spread},
@@ -100,7 +120,7 @@ def loads() -> dict[str, dict[str, Any]]:
         "duration": {"duration_s": 20, "rate_per_s": 2, "input_tokens": 512, "output_tokens": 64},
         "sessions": {**base, "rate_per_s": 2, "sessions": {"turns": {"mean": 3}, "think_time_s": 2}},
         "warm up": {**base, "rate_per_s": 2, "warmup_requests": 5, "seed": 7},
-    }  # fmt: skip
+    }
 
 
 def words(script: Path, **env: str) -> list[str]:

@@ -26,9 +26,12 @@ def own_code(probe: str, package: str, version: str, cases: list[dict[str, Any]]
     script = Path(__file__).parent / "probes" / f"read_{probe}.py"
     ran = subprocess.run(
         [INSTALLED / "bin" / "python", script, given],
-        capture_output=True, text=True, check=False, timeout=300,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
         env={"PATH": os.environ["PATH"], "HOME": str(folder), "PYTHONPATH": str(program)},
-    )  # fmt: skip
+    )
     assert ran.returncode == 0, ran.stderr[-3000:]
     found: list[dict[str, Any]] = json.loads(ran.stdout.splitlines()[-1])
     return found

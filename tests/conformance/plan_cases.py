@@ -12,8 +12,12 @@ from windtunnel.specs.plan import RECOMPUTE_MODULES
 
 CLUSTER = {"device": "h100-sxm-80gb", "nodes": 4, "devices_per_node": 8}
 DENSE, EXPERTS = "meta-llama/Llama-3.1-8B", "Qwen/Qwen3-30B-A3B"
-FRAMEWORK = {"megatron": "megatron_core", "megatron_bridge": "megatron_bridge", "torchtitan": "torchtitan",
-             "deepspeed": "deepspeed"}  # fmt: skip
+FRAMEWORK = {
+    "megatron": "megatron_core",
+    "megatron_bridge": "megatron_bridge",
+    "torchtitan": "torchtitan",
+    "deepspeed": "deepspeed",
+}
 _MIXTURE_MODULES = ("moe", "moe_act", "shared_experts")
 _ORDERS = (["tp", "cp", "ep", "pp", "dp"], ["tp", "dp", "cp", "ep", "pp"], ["tp", "pp", "cp", "dp"])
 
@@ -27,10 +31,15 @@ def examples() -> list[Path]:
 def plans() -> dict[str, tuple[str, dict[str, Any]]]:
     """Name of a case → (model, plan as a scenario writes it)."""
     dense: dict[str, dict[str, Any]] = {
-        "base": {}, "tp": {"tp": 4}, "tp, no sp": {"tp": 4, "sp": False}, "mbs": {"mbs": 2},
-        "pp": {"pp": 4}, "pp, uneven": {"pp": 4, "stage_layers": [7, 8, 9, 8]},
+        "base": {},
+        "tp": {"tp": 4},
+        "tp, no sp": {"tp": 4, "sp": False},
+        "mbs": {"mbs": 2},
+        "pp": {"pp": 4},
+        "pp, uneven": {"pp": 4, "stage_layers": [7, 8, 9, 8]},
         "pp, ends as layers": {"pp": 2, "vpp": 17, "embedding_as_layer": True, "loss_as_layer": True},
-        "vpp": {"pp": 4, "vpp": 2}, "vpp, uneven": {"pp": 4, "vpp": 2, "stage_layers": [3, 4, 4, 5, 4, 4, 5, 3]},
+        "vpp": {"pp": 4, "vpp": 2},
+        "vpp, uneven": {"pp": 4, "vpp": 2, "stage_layers": [3, 4, 4, 5, 4, 4, 5, 3]},
         "nvme": {"zero": 3, "offload": {"optimizer": 1.0, "params": 1.0, "tier": "nvme"}},
         "not resharded": {"zero": 3, "reshard_after_forward": False},
         "resharded in a pipeline": {"zero": 3, "pp": 2, "reshard_after_forward": True},
@@ -39,7 +48,7 @@ def plans() -> dict[str, tuple[str, dict[str, Any]]]:
         "recompute full of some stages": {"pp": 4, "recompute": {"policy": "full", "num_layers": [8, 4, 2, 0]}},
         "recompute norm of 4": {"recompute": {"policy": "modules", "modules": ["norm"], "num_layers": 4}},
         "recompute without early stop": {"recompute": {"policy": "full", "early_stop": False}},
-    }  # fmt: skip
+    }
     for kind in ("ring", "all_to_all", "all_gather"):
         dense[f"cp {kind}"] = {"cp": 4, "cp_kind": kind}
     dense["cp hybrid"] = {"cp": 4, "cp_kind": "hybrid", "cp_all_to_all": 2}
@@ -58,8 +67,9 @@ def plans() -> dict[str, tuple[str, dict[str, Any]]]:
             dense[f"offload {part} {share}, zero 3"] = {"zero": 3, "offload": {part: share}}
     dense["offload activations in a pipeline"] = {"pp": 2, "offload": {"activations": 0.5}}
     dense["offload activations, recompute norm"] = {
-        "offload": {"activations": 0.5}, "recompute": {"policy": "modules", "modules": ["norm"]},
-    }  # fmt: skip
+        "offload": {"activations": 0.5},
+        "recompute": {"policy": "modules", "modules": ["norm"]},
+    }
     dense["offload activations, recompute full"] = {"offload": {"activations": 1.0}, "recompute": {"policy": "full"}}
     for what in ("grad_reduce", "param_gather", "fsdp_prefetch"):
         for on in (False, True):
@@ -72,11 +82,14 @@ def plans() -> dict[str, tuple[str, dict[str, Any]]]:
     for order in _ORDERS:
         dense[f"order {'-'.join(order)}"] = {"tp": 2, "cp": 2, "pp": 2, "order": order}
     mixture: dict[str, dict[str, Any]] = {
-        "base": {}, "ep": {"ep": 8}, "ep, tp": {"ep": 8, "tp": 2}, "etp": {"ep": 4, "etp": 2, "tp": 2},
+        "base": {},
+        "ep": {"ep": 8},
+        "ep, tp": {"ep": 8, "tp": 2},
+        "etp": {"ep": 4, "etp": 2, "tp": 2},
         "a2a overlapped": {"ep": 8, "overlap": {"moe_a2a": True}},
         "offload activations": {"ep": 8, "pp": 2, "offload": {"activations": 0.5}},
         "a2a not overlapped": {"ep": 8, "overlap": {"moe_a2a": False}},
-    }  # fmt: skip
+    }
     for module in RECOMPUTE_MODULES:
         case = {"recompute": {"policy": "modules", "modules": [module]}}
         if module in _MIXTURE_MODULES:

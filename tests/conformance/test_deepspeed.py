@@ -20,10 +20,15 @@ DENSE = {
     "training": {"seq_len": 8192, "global_batch": 64, "framework": "deepspeed"},
 }
 PLANS: list[dict[str, Any]] = [
-    {"zero": 0}, {"zero": 1, "pp": 4, "recompute": {"policy": "full"}}, {"zero": 2, "mbs": 2}, {"zero": 3},
-    {"zero": 3, "offload": {"optimizer": 0.5, "params": 1.0}}, {"zero": 1, "tp": 2},
-    {"zero": 3, "cp": 4, "cp_kind": "all_to_all"}, {"zero": 2, "offload": {"optimizer": 1.0, "tier": "nvme"}},
-]  # fmt: skip
+    {"zero": 0},
+    {"zero": 1, "pp": 4, "recompute": {"policy": "full"}},
+    {"zero": 2, "mbs": 2},
+    {"zero": 3},
+    {"zero": 3, "offload": {"optimizer": 0.5, "params": 1.0}},
+    {"zero": 1, "tp": 2},
+    {"zero": 3, "cp": 4, "cp_kind": "all_to_all"},
+    {"zero": 2, "offload": {"optimizer": 1.0, "tier": "nvme"}},
+]
 
 
 def fields(tree: dict[str, Any], prefix: str = "") -> dict[str, Any]:

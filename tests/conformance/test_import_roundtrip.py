@@ -24,8 +24,12 @@ SAYABLE = {
 """What turns an example into one that the target can express in full."""
 VERSION = {"torchtitan": "0.2.2"}
 """The one with the file below; other targets: the newest."""
-FILES = {"megatron": "megatron.sh", "torchtitan": "torchtitan.toml", "deepspeed": "ds_config.json",
-         "megatron_bridge": "plan_overrides.py"}  # fmt: skip
+FILES = {
+    "megatron": "megatron.sh",
+    "torchtitan": "torchtitan.toml",
+    "deepspeed": "ds_config.json",
+    "megatron_bridge": "plan_overrides.py",
+}
 
 
 NAMES = ["llama3-8b-8xh100-fsdp", "llama3-70b-64xh100", "qwen3-30b-a3b-16xh100-moe"]

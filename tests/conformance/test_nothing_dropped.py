@@ -21,20 +21,41 @@ from windtunnel.training.predict import prepare
 
 pytestmark = pytest.mark.conformance
 FILES = {
-    ("megatron", "0.19.2"): "megatron.sh", ("torchtitan", "0.2.2"): "torchtitan.toml",
-    ("torchtitan", "0.3.0"): "plan_config.py", ("deepspeed", "0.19.8"): "ds_config.json",
+    ("megatron", "0.19.2"): "megatron.sh",
+    ("torchtitan", "0.2.2"): "torchtitan.toml",
+    ("torchtitan", "0.3.0"): "plan_config.py",
+    ("deepspeed", "0.19.8"): "ds_config.json",
     ("megatron_bridge", "0.6.2"): "plan_overrides.py",
-}  # fmt: skip
+}
 REPORTED = {
-    "sp": "sequence parallelism", "schedule": "schedule", "vpp": "vpp", "cp_kind": "context parallelism",
-    "cp_all_to_all": "context parallelism", "zero": "zero", "shard_group": "shard_group",
-    "reshard_after_forward": "reshard_after_forward", "recompute": "recompute", "offload": "offload",
-    "overlap_grad_reduce": "gradients", "overlap_param_gather": "parameters", "overlap_tp": "tensor-parallel",
-    "overlap_p2p": "p2p", "overlap_moe_a2a": "expert all-to-all", "fsdp_prefetch": "prefetch",
-    "stage_layers": "stages", "tp_bulk_overlap": "tensor-parallel", "order": "rank order",
-    "tp": "tp", "dp": "tp", "m": "tp", "mbs": "mbs",
-    "attention": "attention", "fused_loss": "cross entropy", "dispatcher": "dispatch", "etp": "etp",
-}  # fmt: skip
+    "sp": "sequence parallelism",
+    "schedule": "schedule",
+    "vpp": "vpp",
+    "cp_kind": "context parallelism",
+    "cp_all_to_all": "context parallelism",
+    "zero": "zero",
+    "shard_group": "shard_group",
+    "reshard_after_forward": "reshard_after_forward",
+    "recompute": "recompute",
+    "offload": "offload",
+    "overlap_grad_reduce": "gradients",
+    "overlap_param_gather": "parameters",
+    "overlap_tp": "tensor-parallel",
+    "overlap_p2p": "p2p",
+    "overlap_moe_a2a": "expert all-to-all",
+    "fsdp_prefetch": "prefetch",
+    "stage_layers": "stages",
+    "tp_bulk_overlap": "tensor-parallel",
+    "order": "rank order",
+    "tp": "tp",
+    "dp": "tp",
+    "m": "tp",
+    "mbs": "mbs",
+    "attention": "attention",
+    "fused_loss": "cross entropy",
+    "dispatcher": "dispatch",
+    "etp": "etp",
+}
 """Field of a resolved plan → a word of the report that says it is not written."""
 
 
@@ -44,11 +65,16 @@ def effective(plan: dict[str, Any], target: str) -> dict[str, Any]:
     if again.early_stop is None and again.policy != "none":
         again = again.model_copy(update={"early_stop": target == "torchtitan"})  # its framework's own choice
     idle = {
-        "overlap_param_gather": plan["zero"] not in (1, 2), "reshard_after_forward": plan["zero"] != 3,
-        "fsdp_prefetch": plan["zero"] != 3, "shard_group": plan["zero"] == 0, "overlap_tp": plan["tp"] == 1,
-        "tp_bulk_overlap": plan["tp"] == 1 or plan["overlap_tp"], "overlap_p2p": plan["pp"] == 1,
-        "schedule": plan["pp"] == 1, "overlap_grad_reduce": plan["zero"] == 3,
-    }  # fmt: skip
+        "overlap_param_gather": plan["zero"] not in (1, 2),
+        "reshard_after_forward": plan["zero"] != 3,
+        "fsdp_prefetch": plan["zero"] != 3,
+        "shard_group": plan["zero"] == 0,
+        "overlap_tp": plan["tp"] == 1,
+        "tp_bulk_overlap": plan["tp"] == 1 or plan["overlap_tp"],
+        "overlap_p2p": plan["pp"] == 1,
+        "schedule": plan["pp"] == 1,
+        "overlap_grad_reduce": plan["zero"] == 3,
+    }
     found = {name: None if idle.get(name) else value for name, value in plan.items()}
     if plan["schedule"] == "interleaved_1f1b_steady" and plan["m"] != plan["pp"]:
         found["schedule"] = "interleaved_1f1b"  # they differ only where there are as many micro-batches as stages

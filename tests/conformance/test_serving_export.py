@@ -64,8 +64,12 @@ def test_bash_takes_every_script_and_each_device_is_used_once(target: str, wrapp
                 assert (ran.returncode, ran.stderr) == (0, ""), (name, path.name)
         text = (tmp_path / str(i) / "serve.sh").read_text("utf-8")
         for block in text.split(";;"):
-            used = [d for line in block.splitlines() if "VISIBLE_DEVICES=" in line
-                    for d in line.split("VISIBLE_DEVICES=")[1].split()[0].split(",")]  # fmt: skip
+            used = [
+                d
+                for line in block.splitlines()
+                if "VISIBLE_DEVICES=" in line
+                for d in line.split("VISIBLE_DEVICES=")[1].split()[0].split(",")
+            ]
             assert len(used) == len(set(used)), name
 
 
@@ -102,20 +106,24 @@ def test_kubernetes_starts_every_pool_and_asks_for_its_devices(target: str, tmp_
 
 BATCHED = "serving.pools[0].limits.max_num_batched_tokens"
 REFUSED = [
-    *((target, pool, field) for target in TARGETS for pool, field in (
-        ({"plan": {"tp": 3}}, "serving.pools[0].plan.tp"),
-        ({"plan": {"tp": 4, "ep": 3}}, "serving.pools[0].plan.ep"),
-        ({"plan": {"tp": 12}}, "serving.pools[0].plan.tp"),
-        ({"role": "prefill"}, "serving.pools"),
-        ({"limits": {"max_model_len": 1 << 24}}, "serving.pools[0].limits.max_model_len"),
-    )),
+    *(
+        (target, pool, field)
+        for target in TARGETS
+        for pool, field in (
+            ({"plan": {"tp": 3}}, "serving.pools[0].plan.tp"),
+            ({"plan": {"tp": 4, "ep": 3}}, "serving.pools[0].plan.ep"),
+            ({"plan": {"tp": 12}}, "serving.pools[0].plan.tp"),
+            ({"role": "prefill"}, "serving.pools"),
+            ({"limits": {"max_model_len": 1 << 24}}, "serving.pools[0].limits.max_model_len"),
+        )
+    ),
     ("vllm", {"limits": {"max_num_seqs": 4096, "max_num_batched_tokens": 1024}}, BATCHED),
     ("vllm", {"limits": {"chunked_prefill": False, "max_num_batched_tokens": 2048}}, BATCHED),
     ("vllm", {"kv": {"block_size": 24}}, "serving.pools[0].kv.block_size"),
     ("sglang", {"kv": {"block_size": 64}, "limits": {"max_num_batched_tokens": 1000}}, BATCHED),
     ("trtllm", {"plan": {"tp": 2, "dp": 4}}, "serving.pools[0].plan.tp"),
     ("trtllm", {"kv": {"block_size": 48}}, "serving.pools[0].kv.block_size"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("target", "pool", "field"), REFUSED)
@@ -187,9 +195,12 @@ def test_a_written_file_shares_what_the_traffic_shares(tmp_path: Path) -> None:
 def test_samples_are_sent_with_their_prompt_in_common_and_searches_say_what_is_lost(tmp_path: Path) -> None:
     base = cases.deployments("vllm")["base"]
     base["serving"]["traffic"] = {
-        "rate_per_s": 2, "num_requests": 5, "input_tokens": 160, "output_tokens": 20,
+        "rate_per_s": 2,
+        "num_requests": 5,
+        "input_tokens": 160,
+        "output_tokens": 20,
         "trajectories": {"method": "samples", "width": 4},
-    }  # fmt: skip
+    }
     export(base, "vllm", None, tmp_path / "a")
     lines = [json.loads(line) for line in (tmp_path / "a" / "requests.jsonl").read_text("utf-8").splitlines()]
     assert len(lines) == 20
@@ -208,8 +219,12 @@ def test_samples_are_sent_with_their_prompt_in_common_and_searches_say_what_is_l
 def test_orders_of_drafting_that_engines_do_not_know_are_said(tmp_path: Path) -> None:
     base = cases.deployments("vllm")["base"]
     base["serving"]["speculation"] = {
-        "method": "draft", "draft": "meta-llama/Llama-3.2-1B", "tokens": 3, "order": "dsi", "verifiers": 2,
-    }  # fmt: skip
+        "method": "draft",
+        "draft": "meta-llama/Llama-3.2-1B",
+        "tokens": 3,
+        "order": "dsi",
+        "verifiers": 2,
+    }
     done = export(base, "vllm", None, tmp_path)
     lost = [item for item in done.unsupported if "speculation" in item]
     assert [item.split(":")[0] for item in lost] == ["serving.speculation.order", "serving.speculation.verifiers"]
@@ -230,10 +245,12 @@ def test_techniques_are_switched_on_or_said(target: str, option: str, tmp_path: 
 @pytest.mark.parametrize("target", TARGETS)
 def test_pools_on_groups_of_unlike_devices_lie_on_their_nodes(target: str, tmp_path: Path) -> None:
     scenario = cases.deployments(target)["split"]
-    scenario["cluster"] = {"groups": [
-        {"device": "h100-sxm-80gb", "nodes": 1, "devices_per_node": 8},
-        {"device": "mi300x", "nodes": 1, "devices_per_node": 8},
-    ]}  # fmt: skip
+    scenario["cluster"] = {
+        "groups": [
+            {"device": "h100-sxm-80gb", "nodes": 1, "devices_per_node": 8},
+            {"device": "mi300x", "nodes": 1, "devices_per_node": 8},
+        ]
+    }
     for pool, group in zip(scenario["serving"]["pools"], ("h100-sxm-80gb", "mi300x"), strict=True):
         pool["group"] = group
     export(scenario, target, None, tmp_path, "kubernetes")
@@ -241,8 +258,11 @@ def test_pools_on_groups_of_unlike_devices_lie_on_their_nodes(target: str, tmp_p
     assert f"{target}-prefill.sh" in first and f"{target}-decode.sh" not in first
     assert f"{target}-decode.sh" in second and "HIP_VISIBLE_DEVICES=0,1 " in second and "CUDA" not in second
     objects = list(yaml.safe_load_all((tmp_path / "serve.yaml").read_text("utf-8")))
-    asked = [str(item["spec"]["template"]["spec"]["containers"][0].get("resources")) for item in objects
-             if item["kind"] == "StatefulSet"]  # fmt: skip
+    asked = [
+        str(item["spec"]["template"]["spec"]["containers"][0].get("resources"))
+        for item in objects
+        if item["kind"] == "StatefulSet"
+    ]
     assert ["nvidia" in text for text in asked] == [True, False] and "amd.com/gpu" in asked[1]
 
 

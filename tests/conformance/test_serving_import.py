@@ -25,12 +25,13 @@ TARGETS = list_server_targets()
 LOST = {
     *(("trtllm", name) for name in ("dp and tp", "dcp", "copies", "captured up to", "fp8", "fp8 cache", "priority")),
     *((target, "fair queue") for target in TARGETS),
-}  # fmt: skip
+}
 """What a target has no word for: refused, or said to be left out (the tests of `export` hold that)."""
 OLDER = {
-    "0.5.2": ("priority", "ngram", "dcp", "cp", "captured up to"), "0.5.12": ("dcp", "captured up to"),
+    "0.5.2": ("priority", "ngram", "dcp", "cp", "captured up to"),
+    "0.5.12": ("dcp", "captured up to"),
     "0.10.2": ("stream", "dcp", "cp", "host tier", "captured up to"),
-}  # fmt: skip
+}
 """What a release does not have yet."""
 
 
@@ -78,8 +79,11 @@ def test_every_field_that_was_written_comes_back(target: str, version: str, tmp_
             again = deployed(back)
             one, two = again.pools[0].instance, pool.instance
             assert (one.limits.max_seqs, one.limits.budget, one.limits.block, one.limits.chunked) == (
-                two.limits.max_seqs, two.limits.budget, two.limits.block, two.limits.chunked,
-            ), name  # fmt: skip
+                two.limits.max_seqs,
+                two.limits.budget,
+                two.limits.block,
+                two.limits.chunked,
+            ), name
             assert again.nodes(again.pools[0]) == written.nodes(pool), name
             assert not [left for left in launch.unread if "unknown" in left.why], name
 
@@ -102,19 +106,29 @@ def test_several_servers_of_a_script_are_pools() -> None:
     assert (first["role"], first["replicas"], second["role"], second["plan"]) == ("prefill", 2, "decode", {"tp": 2})
     assert second["limits"] == {"max_num_seqs": 64, "max_model_len": 32000}
     assert back["serving"]["traffic"] == {
-        "rate_per_s": 4.0, "num_requests": 200, "input_tokens": 2048, "output_tokens": 64, "process": "gamma",
-        "burstiness": 0.5, "seed": 3,
-    }  # fmt: skip
+        "rate_per_s": 4.0,
+        "num_requests": 200,
+        "input_tokens": 2048,
+        "output_tokens": 64,
+        "process": "gamma",
+        "burstiness": 0.5,
+        "seed": 3,
+    }
 
 
 def test_older_spellings_are_read() -> None:
-    back = taken("""python3 -m sglang.launch_server --model deepseek-ai/DeepSeek-V3 --tp 16 --dp 4 \\
-      --enable-dp-attention --nnodes 2 --node-rank 0 --dist-init-addr 10.0.0.1:5000""", "h200-sxm-141gb").scenario()
+    back = taken(
+        """python3 -m sglang.launch_server --model deepseek-ai/DeepSeek-V3 --tp 16 --dp 4 \\
+      --enable-dp-attention --nnodes 2 --node-rank 0 --dist-init-addr 10.0.0.1:5000""",
+        "h200-sxm-141gb",
+    ).scenario()
     (pool,) = back["serving"]["pools"]
     assert pool["plan"] == {"tp": 4, "dp": 4} and back["cluster"]["nodes"] == 2
     assert back["serving"]["precision"] == {"weights": "fp8_block"}
-    back = taken("python -m vllm.entrypoints.openai.api_server --model meta-llama/Llama-3.1-8B "
-                 "--no-enable-prefix-caching --swap-space 4 --tensor_parallel_size 2").scenario()  # fmt: skip
+    back = taken(
+        "python -m vllm.entrypoints.openai.api_server --model meta-llama/Llama-3.1-8B "
+        "--no-enable-prefix-caching --swap-space 4 --tensor_parallel_size 2"
+    ).scenario()
     (pool,) = back["serving"]["pools"]
     assert pool == {"plan": {"tp": 2}, "kv": {"prefix_caching": False, "swap_space_bytes": 4.0 * 2**30}}
 
@@ -125,8 +139,9 @@ def test_yaml_files_alone_are_read() -> None:
     (pool,) = launch.scenario()["serving"]["pools"]
     assert pool == {"plan": {"dp": 8}, "limits": {"free_gpu_memory_fraction": 0.8}}
     assert launch.where("serving.pools[0].limits.free_gpu_memory_fraction") == (
-        "kv-cache-config.free-gpu-memory-fraction", 4,
-    )  # fmt: skip
+        "kv-cache-config.free-gpu-memory-fraction",
+        4,
+    )
     text = "model: meta-llama/Llama-3.1-8B\ntensor-parallel-size: 2\nmax-num-seqs: 32\n"
     (pool,) = taken(text, file="config.yaml").scenario()["serving"]["pools"]
     assert pool == {"plan": {"tp": 2}, "limits": {"max_num_seqs": 32}}
@@ -138,9 +153,11 @@ def test_what_is_not_read_is_listed_and_stand_ins_are_said() -> None:
     assert "technique" in said["enable-dbo"] and "max-num-seqs" in said["max-num-sequences"]
     assert {left.name for left in launch.ignored} == {"host"}
     assert {field for field, _, _ in launch.assumed if field.startswith("serving.traffic")} == {
-        "serving.traffic.rate_per_s", "serving.traffic.num_requests", "serving.traffic.input_tokens",
+        "serving.traffic.rate_per_s",
+        "serving.traffic.num_requests",
+        "serving.traffic.input_tokens",
         "serving.traffic.output_tokens",
-    }  # fmt: skip
+    }
 
 
 @pytest.mark.parametrize(
@@ -176,8 +193,12 @@ def test_replayed_requests_come_back(target: str, tmp_path: Path) -> None:
     base = cases.deployments(target)["base"]
     lengths = {"distribution": "lognormal", "mean": 800, "cv": 1.0, "max": 4000}
     base["serving"]["traffic"] = {
-        "rate_per_s": 3, "num_requests": 40, "input_tokens": lengths, "output_tokens": 30, "shared_prefix_tokens": 64,
-    }  # fmt: skip
+        "rate_per_s": 3,
+        "num_requests": 40,
+        "input_tokens": lengths,
+        "output_tokens": 30,
+        "shared_prefix_tokens": 64,
+    }
     export(base, target, None, tmp_path)
     text = formats.launch_folder(tmp_path)
     back = taken(text, file=str(tmp_path)).scenario()

@@ -48,11 +48,14 @@ def test_vllm(version: str, tmp_path: Path) -> None:
         pool, read = made.pools[number], got["read"]
         plan, limits = pool.spec.plan, pool.instance.limits
         assert (read["tensor_parallel_size"], read["pipeline_parallel_size"], read["data_parallel_size"]) == (
-            plan.tp, plan.pp, plan.dp,
-        ), name  # fmt: skip
+            plan.tp,
+            plan.pp,
+            plan.dp,
+        ), name
         assert (read["max_num_seqs"], read["max_num_batched_tokens"]) == (
-            limits.max_seqs // plan.dp, limits.budget // plan.dp,
-        ), name  # fmt: skip
+            limits.max_seqs // plan.dp,
+            limits.budget // plan.dp,
+        ), name
         assert read["enable_expert_parallel"] is (plan.ep > 1), name
         assert read["enable_prefix_caching"] is pool.instance.prefix_caching, name
         assert read["enforce_eager"] is not pool.instance.cuda_graphs, name

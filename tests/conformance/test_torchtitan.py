@@ -45,8 +45,10 @@ def test_every_field_is_in_the_published_list_and_numbers_come_back(name: str, t
     assert all(known.refuses(field, value) is None for field, value in found.items())
     degree = {field.removesuffix("_degree").removeprefix("parallelism."): n for field, n in found.items()}
     assert (degree["tensor_parallel"], degree["pipeline_parallel"], degree["context_parallel"]) == (
-        plan.tp, plan.pp, plan.cp,
-    )  # fmt: skip
+        plan.tp,
+        plan.pp,
+        plan.cp,
+    )
     replicas = degree["data_parallel_replicate"] * degree["data_parallel_shard"]
     assert replicas == plan.dp
     local, whole = found["training.local_batch_size"], found["training.global_batch_size"]
@@ -79,10 +81,11 @@ def test_stages_hold_every_module_once_in_order() -> None:
         ({"zero": 3, "recompute": {"policy": "full"}}, "activation_checkpoint.mode", "full"),
         (
             {"zero": 3, "recompute": {"policy": "full", "num_layers": 16}},
-            "activation_checkpoint.selective_ac_option", "2",
+            "activation_checkpoint.selective_ac_option",
+            "2",
         ),
     ],
-)  # fmt: skip
+)
 def test_each_axis_has_its_field(plan: dict[str, Any], field: str, value: Any, tmp_path: Path) -> None:
     export(TITAN | {"plan": plan}, "torchtitan", "0.2.2", tmp_path)
     assert written(tmp_path)[field] == value

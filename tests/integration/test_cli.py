@@ -130,10 +130,18 @@ def test_report_draws_in_a_browser(tmp_path: Path) -> None:
     report, page = tmp_path / "r.html", tmp_path / "page.html"
     assert windtunnel("train", "examples/llama3-70b-64xh100.yaml", "--report", str(report)).returncode == 0
     flags = [
-        "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking",
-        "--disable-component-update", "--disable-sync", f"--user-data-dir={tmp_path / 'profile'}",
-        "--virtual-time-budget=8000", "--window-size=1400,2000", "--dump-dom",
-    ]  # fmt: skip
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--no-first-run",
+        "--disable-background-networking",
+        "--disable-component-update",
+        "--disable-sync",
+        f"--user-data-dir={tmp_path / 'profile'}",
+        "--virtual-time-budget=8000",
+        "--window-size=1400,2000",
+        "--dump-dom",
+    ]
     done = subprocess.run(
         ["chromium", *flags, f"file://{report}"], capture_output=True, text=True, timeout=120, check=True
     )

@@ -14,10 +14,11 @@ import yaml
 
 pytestmark = pytest.mark.slow
 SCENARIO = {
-    "model": "meta-llama/Llama-3.1-8B", "cluster": {"device": "h100-sxm-80gb", "nodes": 1, "devices_per_node": 8},
+    "model": "meta-llama/Llama-3.1-8B",
+    "cluster": {"device": "h100-sxm-80gb", "nodes": 1, "devices_per_node": 8},
     "training": {"seq_len": 8192, "global_batch": 16, "framework": "nemo"},
     "search": {"space": {"tp": [1, 2], "pp": [2], "vpp": [1, 2, 4, 8, 16], "cp": [1], "mbs": [1]}},
-}  # fmt: skip
+}
 SLOW = """
 import sys, time
 import windtunnel.planner.{module} as module

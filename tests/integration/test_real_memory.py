@@ -19,9 +19,14 @@ pytestmark = [
 ]
 
 MODEL = {
-    "name": "small", "hidden_size": 512, "num_hidden_layers": 4, "num_attention_heads": 8, "intermediate_size": 1408,
-    "vocab_size": 8192, "norm": "rmsnorm",
-}  # fmt: skip
+    "name": "small",
+    "hidden_size": 512,
+    "num_hidden_layers": 4,
+    "num_attention_heads": 8,
+    "intermediate_size": 1408,
+    "vocab_size": 8192,
+    "norm": "rmsnorm",
+}
 LIMIT = 0.07
 
 
@@ -36,9 +41,11 @@ def device(tmp_path_factory: pytest.TempPathFactory) -> str:
 @pytest.mark.parametrize("way", ["single", "ddp", "fsdp2", "tp", "pp"])
 def test_memory_of_a_step(device: str, way: str, precision: str) -> None:
     scenario = {
-        "model": MODEL, "cluster": {"device": "cpu-generic", "nodes": 1, "devices_per_node": 2},
-        "training": {"seq_len": 256, "global_batch": 4, "precision": precision}, "plan": {"mbs": 2},
-    }  # fmt: skip
+        "model": MODEL,
+        "cluster": {"device": "cpu-generic", "nodes": 1, "devices_per_node": 2},
+        "training": {"seq_len": 256, "global_batch": 4, "precision": precision},
+        "plan": {"mbs": 2},
+    }
     found = real.measure(scenario, profile=device, way=way, steps=1)
     print(f"{way} {precision}: memory {found.memory_error:+.1%} of {found.run.peak_bytes / 2**20:.2f} MiB")
     assert abs(found.memory_error) < LIMIT

@@ -28,26 +28,36 @@ pytestmark = [
 ]
 
 MODEL = {
-    "name": "small", "hidden_size": 512, "num_hidden_layers": 4, "num_attention_heads": 8, "intermediate_size": 1408,
-    "vocab_size": 8192, "norm": "rmsnorm",
-}  # fmt: skip
+    "name": "small",
+    "hidden_size": 512,
+    "num_hidden_layers": 4,
+    "num_attention_heads": 8,
+    "intermediate_size": 1408,
+    "vocab_size": 8192,
+    "norm": "rmsnorm",
+}
 Found = TypeVar("Found", real.Measured, real.Decoded)
 STEP, MEMORY, TOKEN = 0.20, 0.10, 0.20
 
 
 def _training() -> dict[str, Any]:
     return {
-        "model": MODEL, "cluster": {"device": "cpu-generic", "nodes": 1, "devices_per_node": 2},
-        "training": {"seq_len": 256, "global_batch": 4, "precision": "fp32"}, "plan": {"mbs": 2},
-    }  # fmt: skip
+        "model": MODEL,
+        "cluster": {"device": "cpu-generic", "nodes": 1, "devices_per_node": 2},
+        "training": {"seq_len": 256, "global_batch": 4, "precision": "fp32"},
+        "plan": {"mbs": 2},
+    }
 
 
 def _serving() -> dict[str, Any]:
     return {
-        "model": MODEL, "cluster": {"device": "cpu-generic", "nodes": 1, "devices_per_node": 1},
-        "serving": {"engine": "generic", "traffic": {"concurrency": 4, "num_requests": 4, "input_tokens": 128,
-                                                     "output_tokens": 32}},
-    }  # fmt: skip
+        "model": MODEL,
+        "cluster": {"device": "cpu-generic", "nodes": 1, "devices_per_node": 1},
+        "serving": {
+            "engine": "generic",
+            "traffic": {"concurrency": 4, "num_requests": 4, "input_tokens": 128, "output_tokens": 32},
+        },
+    }
 
 
 def _profile(ranks: int, folder: Path) -> str:
@@ -123,8 +133,10 @@ def test_a_step_of_two_processes(two: str, way: str) -> None:
 def test_decoding_of_one_process(one: str) -> None:
     def run() -> real.Decoded:
         found = real.measure_decoding(_serving(), profile=one)
-        print(f"decode: {1e3 * found.predicted_tpot_s:.2f} ms predicted, {1e3 * found.tpot_s:.2f} ms "
-              f"({found.error:+.1%}), prompts {found.ttft_error:+.1%}; {found.doubts}")  # fmt: skip
+        print(
+            f"decode: {1e3 * found.predicted_tpot_s:.2f} ms predicted, {1e3 * found.tpot_s:.2f} ms "
+            f"({found.error:+.1%}), prompts {found.ttft_error:+.1%}; {found.doubts}"
+        )
         return found
 
     assert abs(_holds(run, TOKEN).error) < TOKEN

@@ -51,7 +51,7 @@ def test_no_process_is_left(sent: signal.Signals, code: int) -> None:
     paths = os.pathsep.join(p for p in sys.path if p)
     run = subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": paths}
-    )  # fmt: skip
+    )
     try:
         end = time.monotonic() + 60
         while len(workers := {x for x in children(run.pid)}) < 3 and time.monotonic() < end:

@@ -18,7 +18,7 @@ def scenario(rate: float, **cluster: Any) -> dict[str, Any]:
             "engine": "vllm",
             "traffic": {"rate_per_s": rate, "num_requests": 300, "input_tokens": 1024, "output_tokens": 128, "seed": 3},
         },
-    }  # fmt: skip
+    }
 
 
 def test_a_busier_instance_draws_more_and_a_token_costs_less() -> None:

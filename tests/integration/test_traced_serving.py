@@ -14,18 +14,24 @@ from windtunnel.serving.simulate import simulate_serving
 pytestmark = pytest.mark.slow
 
 BENCH = {
-    "request_rate": "inf", "max_concurrency": 2, "total_input_tokens": 1500, "request_throughput": 1.0,
-    "input_lens": [100, 200, 300, 400, 500], "output_lens": [10, 20, 30, 0, 50],
-}  # fmt: skip
+    "request_rate": "inf",
+    "max_concurrency": 2,
+    "total_input_tokens": 1500,
+    "request_throughput": 1.0,
+    "input_lens": [100, 200, 300, 400, 500],
+    "output_lens": [10, 20, 30, 0, 50],
+}
 MOONCAKE = [{"timestamp": 500 * i, "input_length": 1000, "output_length": 8, "hash_ids": [0, i]} for i in range(12)]
 
 
 def served(folder: Path, **traffic: Any) -> Any:
     scenario = {
-        "model": "meta-llama/Llama-3.1-8B", "cluster": {"device": "h100-sxm-80gb", "nodes": 1, "devices_per_node": 1},
-        "serving": {"traffic": {name: str(folder / value) if name == "trace" else value
-                                for name, value in traffic.items()}},
-    }  # fmt: skip
+        "model": "meta-llama/Llama-3.1-8B",
+        "cluster": {"device": "h100-sxm-80gb", "nodes": 1, "devices_per_node": 1},
+        "serving": {
+            "traffic": {name: str(folder / value) if name == "trace" else value for name, value in traffic.items()}
+        },
+    }
     return simulate_serving(scenario)
 
 

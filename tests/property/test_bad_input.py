@@ -22,24 +22,106 @@ EXAMPLES = [
     if "405b" not in path.name
 ]
 JUNK: list[Any] = [
-    None, True, False, 0, -1, 1, 2, 3, 7, 64, 10**6, 10**30, 0.5, -0.0, 1e308, float("nan"), float("inf"), "", "8",
-    "auto", "none", "full", "80 GB", "-3 TB/s", "0 GB", "zzz", "a.b", "\x00", "é" * 300, [], {}, [1], ["full"],
-    {"a": 1}, [[]], {"config": "nowhere.json"}, {"id": {}}, [1, 2, 3, 4],
-]  # fmt: skip
+    None,
+    True,
+    False,
+    0,
+    -1,
+    1,
+    2,
+    3,
+    7,
+    64,
+    10**6,
+    10**30,
+    0.5,
+    -0.0,
+    1e308,
+    float("nan"),
+    float("inf"),
+    "",
+    "8",
+    "auto",
+    "none",
+    "full",
+    "80 GB",
+    "-3 TB/s",
+    "0 GB",
+    "zzz",
+    "a.b",
+    "\x00",
+    "é" * 300,
+    [],
+    {},
+    [1],
+    ["full"],
+    {"a": 1},
+    [[]],
+    {"config": "nowhere.json"},
+    {"id": {}},
+    [1, 2, 3, 4],
+]
 NAMES = ["tp", "dp", "model", "nodes", "mbs", "zerro", "0", "", "stage_layers", "recompute", "config", "loads"]
-KNOWN = [
-    ("plan", name)
-    for name in ("tp", "pp", "vpp", "cp", "ep", "etp", "dp", "zero", "mbs", "schedule", "shard_group", "stage_layers",
-                 "order", "recompute", "overlap", "offload", "cp_kind", "cp_all_to_all", "embedding_as_layer")
-] + [
-    ("training", name)
-    for name in ("seq_len", "global_batch", "precision", "framework", "optimizer", "attention", "expert_load",
-                 "lora", "phase", "mean_document_length", "master_weights", "decoder_seq_len", "cuda_graphs")
-] + [
-    ("cluster", name)
-    for name in ("device", "nodes", "devices_per_node", "scale_up", "scale_out", "scale_up_domain", "memory_bytes",
-                 "memory_bytes_per_s", "power_cap_w", "host_memory_bytes")
-] + [(name,) for name in ("model", "cluster", "training", "plan", "techniques", "serving", "name")]  # fmt: skip
+KNOWN = (
+    [
+        ("plan", name)
+        for name in (
+            "tp",
+            "pp",
+            "vpp",
+            "cp",
+            "ep",
+            "etp",
+            "dp",
+            "zero",
+            "mbs",
+            "schedule",
+            "shard_group",
+            "stage_layers",
+            "order",
+            "recompute",
+            "overlap",
+            "offload",
+            "cp_kind",
+            "cp_all_to_all",
+            "embedding_as_layer",
+        )
+    ]
+    + [
+        ("training", name)
+        for name in (
+            "seq_len",
+            "global_batch",
+            "precision",
+            "framework",
+            "optimizer",
+            "attention",
+            "expert_load",
+            "lora",
+            "phase",
+            "mean_document_length",
+            "master_weights",
+            "decoder_seq_len",
+            "cuda_graphs",
+        )
+    ]
+    + [
+        ("cluster", name)
+        for name in (
+            "device",
+            "nodes",
+            "devices_per_node",
+            "scale_up",
+            "scale_out",
+            "scale_up_domain",
+            "memory_bytes",
+            "memory_bytes_per_s",
+            "power_cap_w",
+            "host_memory_bytes",
+        )
+    ]
+    + [(name,) for name in ("model", "cluster", "training", "plan", "techniques", "serving", "name")]
+)
 
 
 @st.composite

@@ -19,24 +19,61 @@ from windtunnel.training.parts import local_block
 pytestmark = pytest.mark.property
 
 DENSE = ModelSpec(
-    name="dense", hidden_size=512, num_hidden_layers=8, vocab_size=1024, num_attention_heads=16,
-    num_key_value_heads=4, intermediate_size=1536,
-)  # fmt: skip
+    name="dense",
+    hidden_size=512,
+    num_hidden_layers=8,
+    vocab_size=1024,
+    num_attention_heads=16,
+    num_key_value_heads=4,
+    intermediate_size=1536,
+)
 GPT = ModelSpec(
-    name="gpt", hidden_size=512, num_hidden_layers=8, vocab_size=1024, num_attention_heads=16, intermediate_size=2048,
-    gated_mlp=False, norm="layernorm", attention_bias=True, mlp_bias=True, position_embedding="learned",
-    max_position_embeddings=4096, tie_word_embeddings=True,
-)  # fmt: skip
+    name="gpt",
+    hidden_size=512,
+    num_hidden_layers=8,
+    vocab_size=1024,
+    num_attention_heads=16,
+    intermediate_size=2048,
+    gated_mlp=False,
+    norm="layernorm",
+    attention_bias=True,
+    mlp_bias=True,
+    position_embedding="learned",
+    max_position_embeddings=4096,
+    tie_word_embeddings=True,
+)
 MOE = ModelSpec(
-    name="moe", family="moe", hidden_size=512, num_hidden_layers=8, vocab_size=1024, num_attention_heads=16,
-    num_key_value_heads=4, intermediate_size=1536, num_experts=16, num_experts_per_tok=2, moe_intermediate_size=256,
-    shared_expert_intermediate_size=256, first_k_dense_replace=1,
-)  # fmt: skip
+    name="moe",
+    family="moe",
+    hidden_size=512,
+    num_hidden_layers=8,
+    vocab_size=1024,
+    num_attention_heads=16,
+    num_key_value_heads=4,
+    intermediate_size=1536,
+    num_experts=16,
+    num_experts_per_tok=2,
+    moe_intermediate_size=256,
+    shared_expert_intermediate_size=256,
+    first_k_dense_replace=1,
+)
 MLA = ModelSpec(
-    name="mla", family="mla_moe", hidden_size=512, num_hidden_layers=8, vocab_size=1024, num_attention_heads=16,
-    intermediate_size=1536, num_experts=16, num_experts_per_tok=2, moe_intermediate_size=256, q_lora_rank=96,
-    kv_lora_rank=64, qk_nope_head_dim=32, qk_rope_head_dim=16, v_head_dim=32,
-)  # fmt: skip
+    name="mla",
+    family="mla_moe",
+    hidden_size=512,
+    num_hidden_layers=8,
+    vocab_size=1024,
+    num_attention_heads=16,
+    intermediate_size=1536,
+    num_experts=16,
+    num_experts_per_tok=2,
+    moe_intermediate_size=256,
+    q_lora_rank=96,
+    kv_lora_rank=64,
+    qk_nope_head_dim=32,
+    qk_rope_head_dim=16,
+    v_head_dim=32,
+)
 MODELS = {m.name: m for m in (DENSE, GPT, MOE, MLA)}
 SEQ = 256
 PRODUCTS = (Kind.GEMM, Kind.GROUPED_GEMM, Kind.BATCHED_GEMM, Kind.ATTENTION, Kind.SCAN)

@@ -25,9 +25,15 @@ H100 = {"device": "h100-sxm-80gb", "nodes": 1, "devices_per_node": 8}
 A100 = {"device": "a100-sxm-80gb", "nodes": 1, "devices_per_node": 8}
 V100 = {"device": "v100-sxm-32gb", "nodes": 1, "devices_per_node": 8}
 TINY = {
-    "family": "dense", "name": "tiny", "hidden_size": 2048, "intermediate_size": 5504, "num_hidden_layers": 8,
-    "num_attention_heads": 16, "num_key_value_heads": 16, "vocab_size": 32000,
-}  # fmt: skip
+    "family": "dense",
+    "name": "tiny",
+    "hidden_size": 2048,
+    "intermediate_size": 5504,
+    "num_hidden_layers": 8,
+    "num_attention_heads": 16,
+    "num_key_value_heads": 16,
+    "vocab_size": 32000,
+}
 
 
 def scenario(*groups: dict[str, Any], space: dict[str, Any] | None = None, **fields: Any) -> dict[str, Any]:
@@ -133,11 +139,20 @@ def test_like_groups_share_evenly() -> None:
 
 
 def test_a_group_that_is_much_faster_takes_all_that_it_can() -> None:
-    slow = A100 | {"device": {
-        "id": "slow", "name": "slow", "vendor": "nvidia", "generation": "ampere", "kind": "gpu",
-        "peak_flop_per_s": {"bf16": 1e12}, "memory_bytes": 80e9, "memory_bytes_per_s": 50e9, "num_sms": 108,
-        "pcie_bytes_per_s": 25e9,
-    }}  # fmt: skip
+    slow = A100 | {
+        "device": {
+            "id": "slow",
+            "name": "slow",
+            "vendor": "nvidia",
+            "generation": "ampere",
+            "kind": "gpu",
+            "peak_flop_per_s": {"bf16": 1e12},
+            "memory_bytes": 80e9,
+            "memory_bytes_per_s": 50e9,
+            "num_sms": 108,
+            "pcie_bytes_per_s": 25e9,
+        }
+    }
     space = {"tp": [1], "cp": [1], "mbs": [1], "recompute": ["none"], "pp": [1]}
     found = searched(scenario(H100, slow, space=space, batch=64) | {"plan": {"group_axis": "dp"}}).search()[0].best
     assert found is not None
@@ -162,8 +177,10 @@ def test_memory_of_the_smaller_device_is_kept() -> None:
     wide = {"hidden_size": 4096, "intermediate_size": 11008, "num_attention_heads": 32, "num_key_value_heads": 32}
     model = TINY | wide | {"num_hidden_layers": 24}
     space = {"cp": [1], "mbs": [1], "pp": [1], "tp": [1, 2], "recompute": ["none"]}
-    plans = [api.plan(scenario(A100, other, space=space, between="8 x infiniband-ndr") | {"model": model})
-             for other in (A100, V100)]  # fmt: skip
+    plans = [
+        api.plan(scenario(A100, other, space=space, between="8 x infiniband-ndr") | {"model": model})
+        for other in (A100, V100)
+    ]
     assert plans[1].best.plan["tp"] == 2
     assert [p.pruned["memory"] > 0 for p in plans] == [False, True]
     assert all(g["memory_fits"] for p in plans for g in p.best.groups)

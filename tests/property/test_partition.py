@@ -25,17 +25,28 @@ def random_depth(rng: np.random.Generator, layers: int, kinds: int) -> Depth:
     forward = of(1.0, 3.0)
     kept = of(1.0, 4.0)
     return Depth(
-        forward, 2.0 * forward, np.zeros(layers), 0.9 * forward, kept, kept * of(0.3, 0.9), of(1.0, 5.0),
-        np.vstack([rng.uniform(0.0, 4.0, (2, 2)), np.zeros((1, 2))]), rng.uniform(0.0, 6.0, 2),
-    )  # fmt: skip
+        forward,
+        2.0 * forward,
+        np.zeros(layers),
+        0.9 * forward,
+        kept,
+        kept * of(0.3, 0.9),
+        of(1.0, 5.0),
+        np.vstack([rng.uniform(0.0, 4.0, (2, 2)), np.zeros((1, 2))]),
+        rng.uniform(0.0, 6.0, 2),
+    )
 
 
 def one_f_one_b(stages: int, m: int, hop: float) -> Pipeline:
     ahead = stages - np.arange(stages)
     return Pipeline(
-        m, np.minimum(ahead, m).astype(float), np.minimum(ahead, m), np.maximum(m - ahead, 0),
-        hop * np.arange(stages), np.zeros(stages),
-    )  # fmt: skip
+        m,
+        np.minimum(ahead, m).astype(float),
+        np.minimum(ahead, m),
+        np.maximum(m - ahead, 0),
+        hop * np.arange(stages),
+        np.zeros(stages),
+    )
 
 
 def splits(layers: int, stages: int) -> Iterator[tuple[int, ...]]:

@@ -38,122 +38,210 @@ A100: dict[str, Any] = {"device": "a100-sxm-80gb", "nodes": 4, "devices_per_node
 H100: dict[str, Any] = {"device": "h100-sxm-80gb", "nodes": 2, "devices_per_node": 8}
 SPACES: dict[str, dict[str, Any]] = {
     "zero": {
-        "model": "gpt3-6.7b", "cluster": A100,
+        "model": "gpt3-6.7b",
+        "cluster": A100,
         "training": {"seq_len": 2048, "global_batch": 64, "framework": "megatron_2022"},
-        "search": {"space": {
-            "cp": [1], "zero": [0, 1, 2], "recompute": ["selective"], "overlap_param_gather": [True, False],
-            "order": [["tp", "cp", "ep", "dp", "pp"], ["tp", "cp", "ep", "pp", "dp"]],
-        }},
+        "search": {
+            "space": {
+                "cp": [1],
+                "zero": [0, 1, 2],
+                "recompute": ["selective"],
+                "overlap_param_gather": [True, False],
+                "order": [["tp", "cp", "ep", "dp", "pp"], ["tp", "cp", "ep", "pp", "dp"]],
+            }
+        },
     },
     "dense, Megatron of 2022": {
-        "model": "gpt3-6.7b", "cluster": A100,
+        "model": "gpt3-6.7b",
+        "cluster": A100,
         "training": {"seq_len": 2048, "global_batch": 64, "framework": "megatron_2022"},
-        "search": {"space": {
-            "cp": [1], "sp": [True, False], "zero": [0, 1], "overlap_grad_reduce": [True, False],
-            "recompute": ["none", "selective", "full", "full:2"],
-        }},
+        "search": {
+            "space": {
+                "cp": [1],
+                "sp": [True, False],
+                "zero": [0, 1],
+                "overlap_grad_reduce": [True, False],
+                "recompute": ["none", "selective", "full", "full:2"],
+            }
+        },
     },
     "dense, Megatron-Core": {
-        "model": "meta-llama/Llama-3.1-8B", "cluster": H100,
+        "model": "meta-llama/Llama-3.1-8B",
+        "cluster": H100,
         "training": {"seq_len": 8192, "global_batch": 32, "framework": "megatron_core"},
-        "search": {"space": {
-            "zero": [1], "mbs": [1, 2], "overlap_tp": [True, False], "overlap_p2p": [True, False],
-            "cp_kind": ["ring", "all_to_all", "hybrid"], "offload_optimizer": [0.0, 1.0],
-        }},
+        "search": {
+            "space": {
+                "zero": [1],
+                "mbs": [1, 2],
+                "overlap_tp": [True, False],
+                "overlap_p2p": [True, False],
+                "cp_kind": ["ring", "all_to_all", "hybrid"],
+                "offload_optimizer": [0.0, 1.0],
+            }
+        },
     },
     "sharded": {
-        "model": "meta-llama/Llama-3.1-8B", "cluster": H100,
+        "model": "meta-llama/Llama-3.1-8B",
+        "cluster": H100,
         "training": {"seq_len": 8192, "global_batch": 32, "framework": "torchtitan"},
-        "search": {"space": {
-            "zero": [2, 3], "recompute": ["none", "full"], "cp": [1, 2, 4], "reshard_after_forward": [True, False],
-        }},
+        "search": {
+            "space": {
+                "zero": [2, 3],
+                "recompute": ["none", "full"],
+                "cp": [1, 2, 4],
+                "reshard_after_forward": [True, False],
+            }
+        },
     },
     "mixture": {
-        "model": "mistralai/Mixtral-8x7B-v0.1", "cluster": H100,
+        "model": "mistralai/Mixtral-8x7B-v0.1",
+        "cluster": H100,
         "training": {"seq_len": 4096, "global_batch": 64, "framework": "megatron_bridge"},
         "search": {"space": {"cp": [1], "zero": [1], "mbs": [1, 4], "overlap_moe_a2a": [True, False]}},
     },
     "split backward": {
-        "model": "meta-llama/Llama-3.1-8B", "cluster": H100,
+        "model": "meta-llama/Llama-3.1-8B",
+        "cluster": H100,
         "training": {"seq_len": 4096, "global_batch": 32, "framework": "megatron_core"},
-        "search": {"space": {
-            "cp": [1], "zero": [1], "schedule": ["zb_h1", "1f1b", "gpipe", "zb_h2", "zb_v"], "pp": [1, 2, 4],
-            "vpp": [1, 2],
-        }},
+        "search": {
+            "space": {
+                "cp": [1],
+                "zero": [1],
+                "schedule": ["zb_h1", "1f1b", "gpipe", "zb_h2", "zb_v"],
+                "pp": [1, 2, 4],
+                "vpp": [1, 2],
+            }
+        },
     },
     "pairs": {
-        "model": "mistralai/Mixtral-8x7B-v0.1", "cluster": H100,
+        "model": "mistralai/Mixtral-8x7B-v0.1",
+        "cluster": H100,
         "training": {"seq_len": 4096, "global_batch": 64, "framework": "megatron_core"},
-        "search": {"space": {
-            "cp": [1], "zero": [1, 3], "mbs": [1], "schedule": ["zb_v", "dualpipev"], "pp": [2, 4], "vpp": [2],
-            "recompute": ["none", "full"],
-        }},
+        "search": {
+            "space": {
+                "cp": [1],
+                "zero": [1, 3],
+                "mbs": [1],
+                "schedule": ["zb_v", "dualpipev"],
+                "pp": [2, 4],
+                "vpp": [2],
+                "recompute": ["none", "full"],
+            }
+        },
     },
     "offloading": {
-        "model": "gpt3-6.7b", "cluster": A100,
+        "model": "gpt3-6.7b",
+        "cluster": A100,
         "training": {"seq_len": 2048, "global_batch": 64, "framework": "megatron_2022"},
-        "search": {"space": {
-            "cp": [1], "sp": [True], "zero": [0, 1], "overlap_p2p": [True, False], "recompute": ["none", "full"],
-            "offload_activations": [0.5, 1.0], "offload_params": [0.0, 1.0],
-        }},
+        "search": {
+            "space": {
+                "cp": [1],
+                "sp": [True],
+                "zero": [0, 1],
+                "overlap_p2p": [True, False],
+                "recompute": ["none", "full"],
+                "offload_activations": [0.5, 1.0],
+                "offload_params": [0.0, 1.0],
+            }
+        },
     },
     "offloading, tiers": {
         "model": "gpt3-6.7b",
-        "cluster": A100 | {
+        "cluster": A100
+        | {
             "storage": {"bytes": "30 TB", "read_bytes_per_s": "50 GB/s", "write_bytes_per_s": "20 GB/s"},
         },
         "training": {"seq_len": 2048, "global_batch": 64, "framework": "deepspeed"},
-        "plan": {"offload": {
-            "gradients": 1.0, "activations_tier": "nvme", "update": "beside_backward", "prefetch_layers": 4,
-        }},
-        "search": {"space": {
-            "cp": [1], "vpp": [1], "zero": [0, 3], "recompute": ["none", "full"], "offload_optimizer": [0.0, 1.0],
-            "offload_activations": [0.0, 1.0], "offload_params": [0.0, 1.0],
-        }},
+        "plan": {
+            "offload": {
+                "gradients": 1.0,
+                "activations_tier": "nvme",
+                "update": "beside_backward",
+                "prefetch_layers": 4,
+            }
+        },
+        "search": {
+            "space": {
+                "cp": [1],
+                "vpp": [1],
+                "zero": [0, 3],
+                "recompute": ["none", "full"],
+                "offload_optimizer": [0.0, 1.0],
+                "offload_activations": [0.0, 1.0],
+                "offload_params": [0.0, 1.0],
+            }
+        },
     },
     "offloading to drives, shared updates": {
-        "model": "gpt3-6.7b", "cluster": A100,
+        "model": "gpt3-6.7b",
+        "cluster": A100,
         "training": {"seq_len": 2048, "global_batch": 64, "framework": "deepspeed"},
         "plan": {"offload": {"tier": "nvme", "update_on_device": 0.5, "optimizer": 1.0}},
-        "search": {"space": {
-            "cp": [1], "vpp": [1], "zero": [1, 3], "offload_activations": [0.0, 0.5], "offload_params": [0.0, 1.0],
-        }},
+        "search": {
+            "space": {
+                "cp": [1],
+                "vpp": [1],
+                "zero": [1, 3],
+                "offload_activations": [0.0, 0.5],
+                "offload_params": [0.0, 1.0],
+            }
+        },
     },
     "levels": {
-        "model": "gpt3-6.7b", "cluster": A100 | {"nodes": 4},
+        "model": "gpt3-6.7b",
+        "cluster": A100 | {"nodes": 4},
         "training": {"seq_len": 2048, "global_batch": 64, "framework": "deepspeed"},
         "plan": {"levels": {"params": 1, "gradients": 1, "gather_bits": 8}, "gathered_layers": 3},
         "search": {"space": {"cp": [1], "vpp": [1], "zero": [3], "recompute": ["none", "full"]}},
     },
     "offloading, sharded": {
-        "model": "meta-llama/Llama-3.1-8B", "cluster": H100,
+        "model": "meta-llama/Llama-3.1-8B",
+        "cluster": H100,
         "training": {"seq_len": 8192, "global_batch": 32, "framework": "torchtitan"},
-        "search": {"space": {
-            "zero": [3], "cp": [1, 2], "recompute": ["none", "full"], "schedule": ["1f1b", "gpipe", "zb_h1"],
-            "vpp": [1], "offload_activations": [0.0, 1.0], "offload_params": [0.0, 0.5],
-        }},
+        "search": {
+            "space": {
+                "zero": [3],
+                "cp": [1, 2],
+                "recompute": ["none", "full"],
+                "schedule": ["1f1b", "gpipe", "zb_h1"],
+                "vpp": [1],
+                "offload_activations": [0.0, 1.0],
+                "offload_params": [0.0, 0.5],
+            }
+        },
     },
     "memory that a compiler plans": {
-        "model": "google/gemma-2-9b", "cluster": H100,
+        "model": "google/gemma-2-9b",
+        "cluster": H100,
         "training": {"seq_len": 8192, "global_batch": 32, "framework": "jax"},
         "search": {"space": {"cp": [1], "pp": [2, 4], "zero": [1, 2], "recompute": ["none"], "mbs": [1, 2]}},
     },
     "uneven stages": {
-        "model": "meta-llama/Llama-3.1-8B", "cluster": H100,
+        "model": "meta-llama/Llama-3.1-8B",
+        "cluster": H100,
         "training": {"seq_len": 8192, "global_batch": 32, "framework": "nemo"},
-        "plan": {"pp": 4, "vpp": 1, "stage_layers": [5, 9, 9, 9]}, "search": {"space": {"zero": [1]}},
+        "plan": {"pp": 4, "vpp": 1, "stage_layers": [5, 9, 9, 9]},
+        "search": {"space": {"zero": [1]}},
     },
     "pipeline inside": {
-        "model": "meta-llama/Llama-3.1-8B", "cluster": H100,
+        "model": "meta-llama/Llama-3.1-8B",
+        "cluster": H100,
         "training": {"seq_len": 8192, "global_batch": 32, "framework": "nemo"},
-        "search": {"space": {
-            "zero": [1], "cp": [1, 2], "mbs": [1, 2, 4], "order": [
-                ["tp", "cp", "ep", "dp", "pp"], ["tp", "cp", "ep", "pp", "dp"], ["dp", "cp", "tp", "ep", "pp"],
-                ["pp", "dp", "tp", "ep", "cp"],
-            ],
-        }},
+        "search": {
+            "space": {
+                "zero": [1],
+                "cp": [1, 2],
+                "mbs": [1, 2, 4],
+                "order": [
+                    ["tp", "cp", "ep", "dp", "pp"],
+                    ["tp", "cp", "ep", "pp", "dp"],
+                    ["dp", "cp", "tp", "ep", "pp"],
+                    ["pp", "dp", "tp", "ep", "cp"],
+                ],
+            }
+        },
     },
-}  # fmt: skip
+}
 
 
 @cache
@@ -215,9 +303,7 @@ def test_a_step_is_the_same_with_blocks_that_other_plans_priced(name: str) -> No
             alone = prepare(case.model, case.cluster, case.training, x.plan(i, j), case.techniques)
         except BadInput:
             continue
-        shared = prepare(
-            case.model, case.cluster, case.training, x.plan(i, j), case.techniques, known=case.known
-        )  # fmt: skip
+        shared = prepare(case.model, case.cluster, case.training, x.plan(i, j), case.techniques, known=case.known)
         assert step_time(shared) == step_time(alone), x.plan(i, j)
         assert shared.parts.kept_bytes == alone.parts.kept_bytes
 
@@ -254,7 +340,7 @@ def test_twins_have_one_step() -> None:
         programs = [
             prepare(case.model, case.cluster, case.training, x.plan(i, j), case.techniques, known=case.known).program
             for i, j in of
-        ]  # fmt: skip
+        ]
         one = programs[0].tasks
         for other in programs[1:]:
             for column in ("alone_s", "stream_idx", "dep_idx", "rate_idx", "rate_work", "tag"):
@@ -310,9 +396,12 @@ def verified(branches: list[Branch], goals: Goals, found: Found, proof: Proof) -
             else:
                 return False
     told = {
-        "memory": proof.pruned_by_memory, "bound": proof.pruned_by_bound, "refused": proof.refused,
-        "simulated": proof.simulated, **proof.pruned_by_limit,
-    }  # fmt: skip
+        "memory": proof.pruned_by_memory,
+        "bound": proof.pruned_by_bound,
+        "refused": proof.refused,
+        "simulated": proof.simulated,
+        **proof.pruned_by_limit,
+    }
     return counts == told and sum(counts.values()) == proof.candidates and proof.open == 0
 
 
@@ -351,18 +440,27 @@ def keys_of(simulated: Simulated, goals: Goals) -> list[tuple[float, ...]]:
     return [
         goals.key(figures)
         for branch, figures, fits in simulated
-        if fits and figures.reserved_bytes <= branch.setting.memory_bytes * goals.memory_fraction
+        if fits
+        and figures.reserved_bytes <= branch.setting.memory_bytes * goals.memory_fraction
         and not goals.missed(goals.values(figures))
-    ]  # fmt: skip
+    ]
 
 
 SMALL: dict[str, Any] = {
-    "model": "meta-llama/Llama-3.1-8B", "cluster": {**H100, "nodes": 1},
+    "model": "meta-llama/Llama-3.1-8B",
+    "cluster": {**H100, "nodes": 1},
     "training": {"seq_len": 8192, "global_batch": 16, "framework": "nemo"},
-    "search": {"space": {
-        "tp": [1, 2, 4], "pp": [1, 2, 4], "cp": [1, 2], "vpp": [1, 2], "mbs": [1, 2], "recompute": ["none", "full"],
-    }},
-}  # fmt: skip
+    "search": {
+        "space": {
+            "tp": [1, 2, 4],
+            "pp": [1, 2, 4],
+            "cp": [1, 2],
+            "vpp": [1, 2],
+            "mbs": [1, 2],
+            "recompute": ["none", "full"],
+        }
+    },
+}
 
 GOALS: dict[str, dict[str, Any]] = {
     "step_time": {},
@@ -379,18 +477,29 @@ GOALS: dict[str, dict[str, Any]] = {
     "time and memory": {"objective": ["step_time", "memory_headroom"]},
     "time, energy, cost": {"objective": ["step_time", "energy_per_million_tokens", "cost_per_million_tokens"]},
     "cost and power within limits": {
-        "objective": ["cost_per_million_tokens", "power"], "limits": {"step_time": 4.0, "memory_headroom": "4 GiB"},
+        "objective": ["cost_per_million_tokens", "power"],
+        "limits": {"step_time": 4.0, "memory_headroom": "4 GiB"},
     },
-}  # fmt: skip
+}
 SKIPPED = {"devices": 1, "step_time": 1, "energy_per_million_tokens": 1, "cost_per_trillion_tokens": 1}
 """Clusters that need no bounds, at least."""
 CHOICE: dict[str, Any] = {
     **SMALL,
-    "search": {"space": {
-        "tp": [1, 2], "pp": [1, 2], "cp": [1], "vpp": [1], "mbs": [1, 2], "recompute": ["none", "full"],
-        "device": ["a100-sxm-80gb", "h100-sxm-80gb"], "nodes": [1, 2], "precision": ["bf16", "fp8"],
-    }, "prices": {"a100-sxm-80gb": 1.5}},
-}  # fmt: skip
+    "search": {
+        "space": {
+            "tp": [1, 2],
+            "pp": [1, 2],
+            "cp": [1],
+            "vpp": [1],
+            "mbs": [1, 2],
+            "recompute": ["none", "full"],
+            "device": ["a100-sxm-80gb", "h100-sxm-80gb"],
+            "nodes": [1, 2],
+            "precision": ["bf16", "fp8"],
+        },
+        "prices": {"a100-sxm-80gb": 1.5},
+    },
+}
 
 
 @pytest.fixture(scope="module")
@@ -443,15 +552,22 @@ def test_the_best_plan_trains_as_planned() -> None:
 def test_a_reduction_does_not_wait_for_the_hop_before_it() -> None:
     """Hops that block a stage, reductions after them, and a deep stage whose reductions end last."""
     tiny = {
-        "family": "dense", "name": "tiny", "hidden_size": 2048, "intermediate_size": 5504, "num_hidden_layers": 8,
-        "num_attention_heads": 16, "num_key_value_heads": 16, "vocab_size": 32000,
-    }  # fmt: skip
+        "family": "dense",
+        "name": "tiny",
+        "hidden_size": 2048,
+        "intermediate_size": 5504,
+        "num_hidden_layers": 8,
+        "num_attention_heads": 16,
+        "num_key_value_heads": 16,
+        "vocab_size": 32000,
+    }
     source = {
-        "model": tiny, "cluster": H100 | {"nodes": 4, "scale_out": "1 x ethernet-25g"},
+        "model": tiny,
+        "cluster": H100 | {"nodes": 4, "scale_out": "1 x ethernet-25g"},
         "training": {"seq_len": 2048, "global_batch": 32, "precision": "bf16"},
         "plan": {"pp": 2, "stage_layers": [1, 7], "zero": 0, "tp": 1, "cp": 1, "mbs": 1},
         "search": {"space": {"overlap_p2p": [False], "overlap_grad_reduce": [False], "recompute": ["none"]}},
-    }  # fmt: skip
+    }
     scenario = Scenario.model_validate(source)
     case, wanted = case_of(scenario)
     x = candidates(case.model, case.cluster, case.training, scenario.plan, wanted, case.behaviour)

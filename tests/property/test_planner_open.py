@@ -23,52 +23,95 @@ pytestmark = pytest.mark.property
 H100: dict[str, Any] = {"device": "h100-sxm-80gb", "nodes": 2, "devices_per_node": 8}
 SPACES: dict[str, dict[str, Any]] = {
     "dense, large vocabulary": {
-        "model": "meta-llama/Llama-3.1-8B", "cluster": H100,
+        "model": "meta-llama/Llama-3.1-8B",
+        "cluster": H100,
         "training": {"seq_len": 8192, "global_batch": 32, "framework": "megatron_core"},
-        "search": {"space": {
-            "cp": [1, 2], "zero": [1], "vpp": [1], "stage_layers": ["even", "balanced"],
-            "recompute": ["none", "balanced", "balanced:selective", "full:2"],
-        }},
+        "search": {
+            "space": {
+                "cp": [1, 2],
+                "zero": [1],
+                "vpp": [1],
+                "stage_layers": ["even", "balanced"],
+                "recompute": ["none", "balanced", "balanced:selective", "full:2"],
+            }
+        },
     },
     "blocking hops and reductions": {
-        "model": "gpt3-6.7b", "cluster": {"device": "a100-sxm-80gb", "nodes": 4, "devices_per_node": 8},
+        "model": "gpt3-6.7b",
+        "cluster": {"device": "a100-sxm-80gb", "nodes": 4, "devices_per_node": 8},
         "training": {"seq_len": 2048, "global_batch": 64, "framework": "megatron_2022"},
-        "search": {"space": {
-            "cp": [1], "zero": [0, 1], "overlap_grad_reduce": [True, False], "overlap_p2p": [True, False],
-            "vpp": [1], "stage_layers": ["balanced"], "recompute": ["none", "balanced"],
-        }},
+        "search": {
+            "space": {
+                "cp": [1],
+                "zero": [0, 1],
+                "overlap_grad_reduce": [True, False],
+                "overlap_p2p": [True, False],
+                "vpp": [1],
+                "stage_layers": ["balanced"],
+                "recompute": ["none", "balanced"],
+            }
+        },
     },
     "sharded": {
-        "model": "meta-llama/Llama-3.1-8B", "cluster": H100,
+        "model": "meta-llama/Llama-3.1-8B",
+        "cluster": H100,
         "training": {"seq_len": 8192, "global_batch": 32, "framework": "torchtitan"},
-        "search": {"space": {
-            "zero": [2, 3], "cp": [1], "vpp": [1], "stage_layers": ["balanced"], "recompute": ["none", "balanced"],
-        }},
+        "search": {
+            "space": {
+                "zero": [2, 3],
+                "cp": [1],
+                "vpp": [1],
+                "stage_layers": ["balanced"],
+                "recompute": ["none", "balanced"],
+            }
+        },
     },
     "mixture": {
-        "model": "mistralai/Mixtral-8x7B-v0.1", "cluster": H100,
+        "model": "mistralai/Mixtral-8x7B-v0.1",
+        "cluster": H100,
         "training": {"seq_len": 4096, "global_batch": 64, "framework": "megatron_bridge"},
-        "search": {"space": {
-            "cp": [1], "zero": [1], "vpp": [1], "stage_layers": ["balanced"], "recompute": ["none", "balanced"],
-        }},
+        "search": {
+            "space": {
+                "cp": [1],
+                "zero": [1],
+                "vpp": [1],
+                "stage_layers": ["balanced"],
+                "recompute": ["none", "balanced"],
+            }
+        },
     },
     "other schedules": {
-        "model": "meta-llama/Llama-3.1-8B", "cluster": H100,
+        "model": "meta-llama/Llama-3.1-8B",
+        "cluster": H100,
         "training": {"seq_len": 4096, "global_batch": 32, "framework": "megatron_core"},
-        "search": {"space": {
-            "cp": [1], "zero": [1], "vpp": [1], "schedule": ["gpipe", "zb_h1", "zb_1p"], "pp": [2, 4, 8],
-            "stage_layers": ["balanced"], "recompute": ["none", "balanced"],
-        }},
+        "search": {
+            "space": {
+                "cp": [1],
+                "zero": [1],
+                "vpp": [1],
+                "schedule": ["gpipe", "zb_h1", "zb_1p"],
+                "pp": [2, 4, 8],
+                "stage_layers": ["balanced"],
+                "recompute": ["none", "balanced"],
+            }
+        },
     },
     "virtual stages": {
-        "model": "deepseek-ai/DeepSeek-V2-Lite", "cluster": H100,
+        "model": "deepseek-ai/DeepSeek-V2-Lite",
+        "cluster": H100,
         "training": {"seq_len": 4096, "global_batch": 64, "framework": "megatron_core"},
-        "search": {"space": {
-            "cp": [1], "zero": [1], "pp": [2, 4], "vpp": [2, 3], "stage_layers": ["even", "balanced"],
-            "recompute": ["none", "balanced"],
-        }},
+        "search": {
+            "space": {
+                "cp": [1],
+                "zero": [1],
+                "pp": [2, 4],
+                "vpp": [2, 3],
+                "stage_layers": ["even", "balanced"],
+                "recompute": ["none", "balanced"],
+            }
+        },
     },
-}  # fmt: skip
+}
 
 
 def space(data: dict[str, Any]) -> tuple[Case, Candidates]:
@@ -101,13 +144,21 @@ def test_no_open_candidate_beats_its_bounds(name: str) -> None:
 
 
 SMALL: dict[str, Any] = {
-    "model": "meta-llama/Llama-3.1-8B", "cluster": {**H100, "nodes": 1},
+    "model": "meta-llama/Llama-3.1-8B",
+    "cluster": {**H100, "nodes": 1},
     "training": {"seq_len": 8192, "global_batch": 16, "framework": "nemo"},
-    "search": {"space": {
-        "tp": [1, 2], "pp": [2, 4], "cp": [1], "vpp": [1], "mbs": [1, 2],
-        "stage_layers": ["even", "balanced", [7, 9, 9, 7]], "recompute": ["full", "balanced"],
-    }},
-}  # fmt: skip
+    "search": {
+        "space": {
+            "tp": [1, 2],
+            "pp": [2, 4],
+            "cp": [1],
+            "vpp": [1],
+            "mbs": [1, 2],
+            "stage_layers": ["even", "balanced", [7, 9, 9, 7]],
+            "recompute": ["full", "balanced"],
+        }
+    },
+}
 
 
 def test_the_search_equals_brute_force() -> None:
@@ -142,9 +193,20 @@ def test_the_search_equals_brute_force() -> None:
 
 
 def test_recomputes_no_more_than_memory_asks_for() -> None:
-    data = {**SMALL, "search": {"space": {
-        "tp": [1], "pp": [4], "cp": [1], "vpp": [1], "mbs": [2], "stage_layers": ["even"], "recompute": ["balanced"],
-    }}}  # fmt: skip
+    data = {
+        **SMALL,
+        "search": {
+            "space": {
+                "tp": [1],
+                "pp": [4],
+                "cp": [1],
+                "vpp": [1],
+                "mbs": [2],
+                "stage_layers": ["even"],
+                "recompute": ["balanced"],
+            }
+        },
+    }
     case, x = space(data)
     room = case.cluster.device.memory_bytes
     balance = Balance(case, x, room)
@@ -165,10 +227,20 @@ def test_recomputes_no_more_than_memory_asks_for() -> None:
 
 
 def test_virtual_stages_that_do_not_divide() -> None:
-    data = {**SMALL, "search": {"space": {
-        "tp": [2], "pp": [2], "cp": [1], "vpp": [3], "mbs": [1], "stage_layers": ["even", "balanced"],
-        "recompute": ["balanced"],
-    }}}  # fmt: skip
+    data = {
+        **SMALL,
+        "search": {
+            "space": {
+                "tp": [2],
+                "pp": [2],
+                "cp": [1],
+                "vpp": [3],
+                "mbs": [1],
+                "stage_layers": ["even", "balanced"],
+                "recompute": ["balanced"],
+            }
+        },
+    }
     found = api.plan(data)  # 32 layers over 6 virtual stages: no even split is legal
     layers, counts = found.best.plan["stage_layers"], found.best.plan["recompute"]["num_layers"]
     assert len(layers) == 6 and sum(layers) == 32 and set(layers) == {5, 6}
@@ -178,9 +250,20 @@ def test_virtual_stages_that_do_not_divide() -> None:
 
 
 def test_head_room_is_kept_free() -> None:
-    data = {**SMALL, "search": {"space": {
-        "tp": [1], "pp": [4], "cp": [1], "vpp": [1], "mbs": [2], "stage_layers": ["even"], "recompute": ["balanced"],
-    }}}  # fmt: skip
+    data = {
+        **SMALL,
+        "search": {
+            "space": {
+                "tp": [1],
+                "pp": [4],
+                "cp": [1],
+                "vpp": [1],
+                "mbs": [2],
+                "stage_layers": ["even"],
+                "recompute": ["balanced"],
+            }
+        },
+    }
     plain = api.plan(data)
     spare = api.plan(data, overrides=("search.limits.memory_headroom=12GiB",))
     room = spare.best.memory.capacity_bytes - spare.best.peak_memory_reserved_bytes

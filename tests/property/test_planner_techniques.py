@@ -29,17 +29,27 @@ from windtunnel.training.simulate import memory_of, run
 pytestmark = pytest.mark.property
 SAMPLES = 10
 BASE: dict[str, Any] = {
-    "model": "gpt3-1.3b", "cluster": {"device": "a100-sxm-80gb", "nodes": 2, "devices_per_node": 8},
+    "model": "gpt3-1.3b",
+    "cluster": {"device": "a100-sxm-80gb", "nodes": 2, "devices_per_node": 8},
     "training": {"seq_len": 2048, "global_batch": 32, "framework": "megatron_core"},
     "search": {"space": {"cp": [1], "zero": [1], "mbs": [1, 2], "vpp": [1, 2], "tp": [1, 2, 4], "pp": [1, 2, 4, 8]}},
-}  # fmt: skip
+}
 MIXTURE: dict[str, Any] = {
-    "model": "mistralai/Mixtral-8x7B-v0.1", "cluster": {"device": "h100-sxm-80gb", "nodes": 4, "devices_per_node": 8},
+    "model": "mistralai/Mixtral-8x7B-v0.1",
+    "cluster": {"device": "h100-sxm-80gb", "nodes": 4, "devices_per_node": 8},
     "training": {"seq_len": 4096, "global_batch": 64, "framework": "megatron_core"},
-    "search": {"space": {
-        "cp": [1], "zero": [1], "mbs": [1], "vpp": [1, 2], "pp": [1, 2, 4], "tp": [1, 2], "ep": [1, 4, 8],
-    }},
-}  # fmt: skip
+    "search": {
+        "space": {
+            "cp": [1],
+            "zero": [1],
+            "mbs": [1],
+            "vpp": [1, 2],
+            "pp": [1, 2, 4],
+            "tp": [1, 2],
+            "ep": [1, 4, 8],
+        }
+    },
+}
 SLOW = {"cluster": {"scale_out": {"nic_bytes_per_s": "10 Gb/s", "nics_per_node": 1}}}
 SPACES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "plan hook: zero": (BASE, {"techniques": [{"zero": {"stage": 3}}]}),
@@ -47,40 +57,70 @@ SPACES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "decide: order of axes": (BASE, {"techniques": ["pipette"], **SLOW}),
     "decide: size of an axis": (BASE, {"techniques": ["oneflow"]}),
     "decide: a size beyond the space": (BASE, {"techniques": [{"redco": {"mesh": 8}}]}),
-    "plan hook: two sizes": (BASE, {
-        "techniques": [{"pangu-alpha": {"operators": 2, "stages": 4, "rematerialise": "none"}}],
-        "search": {"space": {"zero": [0, 1]}},
-    }),
-    "plan hook: too few micro-batches": (BASE, {
-        "techniques": ["megatron-3d"], "training": {"global_batch": 16}, "search": {"space": {"mbs": [1, 2, 4]}},
-    }),
-    "schedule: some stages without work": (BASE, {
-        "techniques": ["skippipe"], "training": {"global_batch": 8}, "search": {"space": {"mbs": [1, 2, 4]}},
-    }),
+    "plan hook: two sizes": (
+        BASE,
+        {
+            "techniques": [{"pangu-alpha": {"operators": 2, "stages": 4, "rematerialise": "none"}}],
+            "search": {"space": {"zero": [0, 1]}},
+        },
+    ),
+    "plan hook: too few micro-batches": (
+        BASE,
+        {
+            "techniques": ["megatron-3d"],
+            "training": {"global_batch": 16},
+            "search": {"space": {"mbs": [1, 2, 4]}},
+        },
+    ),
+    "schedule: some stages without work": (
+        BASE,
+        {
+            "techniques": ["skippipe"],
+            "training": {"global_batch": 8},
+            "search": {"space": {"mbs": [1, 2, 4]}},
+        },
+    ),
     "decide: ranks": (BASE, {"techniques": ["l-greco"], "search": {"space": {"zero": [0]}}, **SLOW}),
     "schedule: limits": (BASE, {"techniques": [{"zero-bubble": {"order": "zb_1p", "memory_limit": 0.5}}]}),
     "schedule: skipped parts": (BASE, {"techniques": ["skippipe"], "search": {"space": {"pp": [1, 4, 8]}}}),
     "schedule: gathers shared": (
-        BASE, {"techniques": ["zeropp"], "training": {"framework": "torchtitan"}, "search": {"space": {"tp": [1, 2]}}},
+        BASE,
+        {"techniques": ["zeropp"], "training": {"framework": "torchtitan"}, "search": {"space": {"tp": [1, 2]}}},
     ),
-    "gathers shared, in the plan": (BASE, {
-        "training": {"framework": "torchtitan"},
-        "plan": {"gather_per_block": True, "reshard_after_forward": True},
-        "search": {"space": {"zero": [3], "tp": [1], "schedule": ["1f1b", "interleaved_1f1b", "gpipe"]}},
-    }),
+    "gathers shared, in the plan": (
+        BASE,
+        {
+            "training": {"framework": "torchtitan"},
+            "plan": {"gather_per_block": True, "reshard_after_forward": True},
+            "search": {"space": {"zero": [3], "tp": [1], "schedule": ["1f1b", "interleaved_1f1b", "gpipe"]}},
+        },
+    ),
     "two copies": (
-        MIXTURE, {"search": {"space": {"schedule": ["1f1b", "dualpipe", "dualpipev"], "overlap_p2p": [True, False]}}},
+        MIXTURE,
+        {"search": {"space": {"schedule": ["1f1b", "dualpipe", "dualpipev"], "overlap_p2p": [True, False]}}},
     ),
     "two copies, by a technique": (MIXTURE, {"techniques": [{"dualpipe": {"copies": 2}}]}),
     "pair": (MIXTURE, {"techniques": ["beside"], "search": {"space": {"schedule": ["dualpipev", "1f1b"]}}}),
     "phases": (BASE, {"techniques": ["one-bit-adam"], "search": {"space": {"zero": [0]}}, **SLOW}),
-    "phases, written": (BASE, {
-        "techniques": ["powersgd", "zb-h1"], "search": {"space": {"zero": [0]}}, **SLOW,
-        "training": {"run": [{"name": "start", "share": 0.3, "without": ["powersgd"]}, {
-            "name": "end", "every": 10, "without": ["powersgd", "zb-h1"],
-        }]},
-    }),
-}  # fmt: skip
+    "phases, written": (
+        BASE,
+        {
+            "techniques": ["powersgd", "zb-h1"],
+            "search": {"space": {"zero": [0]}},
+            **SLOW,
+            "training": {
+                "run": [
+                    {"name": "start", "share": 0.3, "without": ["powersgd"]},
+                    {
+                        "name": "end",
+                        "every": 10,
+                        "without": ["powersgd", "zb-h1"],
+                    },
+                ]
+            },
+        },
+    ),
+}
 
 
 def _beside(forward: Segment, backward: Segment, cluster: ClusterSpec, knobs: dict[str, Any]) -> Segment:
@@ -89,11 +129,13 @@ def _beside(forward: Segment, backward: Segment, cluster: ClusterSpec, knobs: di
     offset = len(first)
     second = [
         replace(
-            x, after=[offset + d for d in x.after], sm=0.5 if x.stream == COMPUTE else x.sm,
+            x,
+            after=[offset + d for d in x.after],
+            sm=0.5 if x.stream == COMPUTE else x.sm,
             stream="compute:backward" if x.stream == COMPUTE else f"{COMM}:backward",
         )
         for x in backward.launches
-    ]  # fmt: skip
+    ]
     return Segment("pair", "F", [*first, *second])
 
 
@@ -175,10 +217,17 @@ def test_candidates_that_become_the_same_count_once(name: str) -> None:
 @pytest.mark.parametrize("technique", ["pipette", "oneflow", "redco", "l-greco"])
 def test_a_decision_reads_no_more_than_it_says(technique: str) -> None:
     """Plans that are alike in what it reads are decided alike, whatever else they are."""
-    change = {"techniques": [technique], "search": {"space": {
-        "zero": [0, 1], "recompute": ["none", "full"],
-        "order": [["tp", "cp", "ep", "dp", "pp"], ["tp", "cp", "ep", "pp", "dp"]],
-    }}, **SLOW}  # fmt: skip
+    change = {
+        "techniques": [technique],
+        "search": {
+            "space": {
+                "zero": [0, 1],
+                "recompute": ["none", "full"],
+                "order": [["tp", "cp", "ep", "dp", "pp"], ["tp", "cp", "ep", "pp", "dp"]],
+            }
+        },
+        **SLOW,
+    }
     question = question_of(Scenario.model_validate(merged(BASE, change)))
     case = question.variants[0].case
     plan, wanted = question.variants[0].scenario.plan, question.wanted
@@ -189,10 +238,13 @@ def test_a_decision_reads_no_more_than_it_says(technique: str) -> None:
     assert 0 < len(known) < 40
 
 
-FEW = merged(BASE, {
-    "training": {"global_batch": 16},
-    "search": {"space": {"tp": [1, 4], "pp": [1, 2, 4], "recompute": ["none", "full"]}},
-})  # fmt: skip
+FEW = merged(
+    BASE,
+    {
+        "training": {"global_batch": 16},
+        "search": {"space": {"tp": [1, 4], "pp": [1, 2, 4], "recompute": ["none", "full"]}},
+    },
+)
 REWRITING = tuple(t for t, one in REGISTRY.items() if one.plan or one.decide or one.schedule or one.run)
 
 
@@ -281,8 +333,9 @@ def test_phases_that_set_fields_are_not_searched() -> None:
 def test_a_faster_network_reaches_every_phase() -> None:
     """Stability scales the cluster of phases too: with a free network their steps are those of a free network."""
     of = branch("phases")
-    fast = of.case.cluster.model_copy(update={"scale_out": of.case.cluster.scale_out.model_copy(
-        update={"nic_bytes_per_s": 1e15})})  # fmt: skip
+    fast = of.case.cluster.model_copy(
+        update={"scale_out": of.case.cluster.scale_out.model_copy(update={"nic_bytes_per_s": 1e15})}
+    )
     i, j = np.argwhere(of.candidates.legal & (of.candidates.dp > 8)[:, None])[0].tolist()
     plan, case = of.candidates.plan(i, j), of.case.on(fast, anew=True)
     (_, _, after), (_, _, warm) = steps(case, plan)

@@ -19,21 +19,31 @@ from windtunnel.serving.traffic import generate
 from windtunnel.specs.traffic import Agent, TrafficSpec
 
 TEAM = {
-    "name": "team", "system_tokens": 64, "share": 2.0,
+    "name": "team",
+    "system_tokens": 64,
+    "share": 2.0,
     "calls": [
         {"id": "plan", "input_tokens": 40, "output_tokens": 30},
         {"id": "left", "after": ["plan"], "input_tokens": 20, "output_tokens": 25, "tool_s": 0.5},
         {"id": "right", "after": ["plan"], "input_tokens": 10, "output_tokens": {"distribution": "gamma", "mean": 50}},
         {"id": "join", "after": ["left", "right"], "context": "fresh", "input_tokens": 5, "output_tokens": 40},
     ],
-}  # fmt: skip
+}
 REACT = {
-    "name": "react", "calls": [
+    "name": "react",
+    "calls": [
         {"id": "ask", "input_tokens": 100, "output_tokens": 20},
-        {"id": "act", "after": ["ask"], "repeat": 4, "input_tokens": 30, "output_tokens": 20, "tool_s": 0.2,
-         "tool_distribution": "fixed"},
+        {
+            "id": "act",
+            "after": ["ask"],
+            "repeat": 4,
+            "input_tokens": 30,
+            "output_tokens": 20,
+            "tool_s": 0.2,
+            "tool_distribution": "fixed",
+        },
     ],
-}  # fmt: skip
+}
 
 
 def traffic(seed: int = 0, **more: Any) -> TrafficSpec:
@@ -107,10 +117,13 @@ def test_shared_context_is_computed_once() -> None:
 
 
 def test_results_by_task() -> None:
-    result = simulate_serving({
-        "model": "meta-llama/Llama-3.1-8B", "cluster": {"device": "h100-sxm-80gb", "nodes": 1, "devices_per_node": 1},
-        "serving": {"traffic": {"rate_per_s": 3, "num_requests": 60, "agents": [TEAM | {"latency_s": 3.0}, REACT]}},
-    })  # fmt: skip
+    result = simulate_serving(
+        {
+            "model": "meta-llama/Llama-3.1-8B",
+            "cluster": {"device": "h100-sxm-80gb", "nodes": 1, "devices_per_node": 1},
+            "serving": {"traffic": {"rate_per_s": 3, "num_requests": 60, "agents": [TEAM | {"latency_s": 3.0}, REACT]}},
+        }
+    )
     tasks = result.tasks
     assert tasks["all"]["tasks"] == tasks["all"]["completed"] == 60
     assert tasks["team"]["tasks"] + tasks["react"]["tasks"] == 60
@@ -126,8 +139,10 @@ def test_no_agents_no_tasks() -> None:
 
 
 def test_what_is_wrong_is_said_at_once() -> None:
-    calls = [{"id": "a", "after": ["b"], "input_tokens": 1, "output_tokens": 1, "tool_s": 1},
-             {"id": "a", "input_tokens": 1, "output_tokens": 1, "tool_s": 1}]  # fmt: skip
+    calls = [
+        {"id": "a", "after": ["b"], "input_tokens": 1, "output_tokens": 1, "tool_s": 1},
+        {"id": "a", "input_tokens": 1, "output_tokens": 1, "tool_s": 1},
+    ]
     with pytest.raises(ValueError, match=r"calls\[0\].after.*calls\[1\].id.*calls\[1\].tool_s"):
         Agent.model_validate({"name": "x", "calls": calls})
     two = [{"id": "a", "input_tokens": 1, "output_tokens": 1}, {"id": "b", "input_tokens": 1, "output_tokens": 1}]

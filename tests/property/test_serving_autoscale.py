@@ -94,14 +94,22 @@ def test_a_steady_load_settles() -> None:
 
 
 SCENARIO = {
-    "model": "meta-llama/Llama-3.1-8B", "cluster": {"device": "h100-sxm-80gb", "nodes": 1, "devices_per_node": 4},
+    "model": "meta-llama/Llama-3.1-8B",
+    "cluster": {"device": "h100-sxm-80gb", "nodes": 1, "devices_per_node": 4},
     "serving": {
         "pools": [{"replicas": 1, "limits": {"max_num_seqs": 32}}],
         "autoscale": {"max": 4, "target": 24, "interval_s": 5, "cooldown_s": 20, "engine_start_s": 10},
-        "traffic": {"rate_per_s": 12, "num_requests": 5000, "input_tokens": 512, "output_tokens": 200,
-                    "process": "bursty", "period_s": 200, "peak_to_mean": 4},
+        "traffic": {
+            "rate_per_s": 12,
+            "num_requests": 5000,
+            "input_tokens": 512,
+            "output_tokens": 200,
+            "process": "bursty",
+            "period_s": 200,
+            "peak_to_mean": 4,
+        },
     },
-}  # fmt: skip
+}
 
 
 def test_scenario() -> None:

@@ -27,7 +27,7 @@ def scenario(method: str, **more: Any) -> dict[str, Any]:
             "autoscale": {"method": method, "target": 24, "plans": PLANS, "interval_s": 2, "cooldown_s": 1000} | more,
             "traffic": {"rate_per_s": 20, "num_requests": 1200, "input_tokens": 500, "output_tokens": 200},
         },
-    }  # fmt: skip
+    }
 
 
 def test_weights_of_two_sizes_say_what_is_shared() -> None:

@@ -107,10 +107,16 @@ def test_the_loop_is_a_model_of_every_token(seed: int) -> None:
     inputs, outputs = g.integers(1, 300, n).astype(np.int32), g.integers(1, 80, n).astype(np.int32)
     arrival = np.cumsum(g.exponential(float(g.choice([0.01, 0.1])), n))
     limits = Limits(
-        pair=1e-8, kv=1e-7, per_sequence=1e-5, prompt_floor=float(g.choice([1e-4, 3e-3, 3e-2])),
+        pair=1e-8,
+        kv=1e-7,
+        per_sequence=1e-5,
+        prompt_floor=float(g.choice([1e-4, 3e-3, 3e-2])),
         budget=int(g.choice([64, 256, 1024])),
-        max_seqs=int(g.choice([4, 64])), block=int(g.choice([1, 16])), blocks=10**5, watermark=int(g.integers(0, 3)),
-    )  # fmt: skip
+        max_seqs=int(g.choice([4, 64])),
+        block=int(g.choice([1, 16])),
+        blocks=10**5,
+        watermark=int(g.integers(0, 3)),
+    )
     if seed % 2:
         limits = Limits(**{**{f: getattr(limits, f) for f in limits.__slots__}, "blocks": 640 // limits.block})
     requests = Requests(arrival.copy(), inputs, outputs)

@@ -32,9 +32,12 @@ def deployed(bandwidth: float = 1.0) -> tuple[IterationModel, Limits]:
     model_s = iteration_model(model, cluster, own.shape, c, most_tokens=own.limits.budget + own.limits.max_seqs)
     model_s = replace(model_s, captured=own.limits.captured)
     limits = replace(
-        own.limits, pair=model_s.prefill_pair_s, kv=model_s.decode_kv_s, per_sequence=model_s.per_sequence_s,
+        own.limits,
+        pair=model_s.prefill_pair_s,
+        kv=model_s.decode_kv_s,
+        per_sequence=model_s.per_sequence_s,
         prompt_floor=model_s.prefill_floor_s,
-    )  # fmt: skip
+    )
     return model_s, limits
 
 

@@ -14,15 +14,21 @@ pytestmark = pytest.mark.property
 CLUSTER = {"device": "a100-sxm-80gb", "nodes": 2, "devices_per_node": 4}
 
 
-def scenario(kv: dict[str, Any], traffic: dict[str, Any], *, replicas: int = 8, cluster: dict[str, Any] | None = None
-             ) -> dict[str, Any]:  # fmt: skip
+def scenario(
+    kv: dict[str, Any], traffic: dict[str, Any], *, replicas: int = 8, cluster: dict[str, Any] | None = None
+) -> dict[str, Any]:
     """Instances of one device."""
     pool = {"replicas": replicas, "limits": {"max_num_seqs": 64, "max_model_len": 65536}, "kv": kv}
     return {
-        "model": "meta-llama/Llama-2-7b-hf", "cluster": cluster or CLUSTER,
-        "serving": {"engine": "generic", "pools": [pool], "router": "least_requests",
-                    "traffic": {"output_tokens": 40, "num_requests": 80, "offline": True, "seed": 2, **traffic}},
-    }  # fmt: skip
+        "model": "meta-llama/Llama-2-7b-hf",
+        "cluster": cluster or CLUSTER,
+        "serving": {
+            "engine": "generic",
+            "pools": [pool],
+            "router": "least_requests",
+            "traffic": {"output_tokens": 40, "num_requests": 80, "offline": True, "seed": 2, **traffic},
+        },
+    }
 
 
 def lending(blocks: int = 400, **more: Any) -> dict[str, Any]:
@@ -41,8 +47,10 @@ def watched(monkeypatch: pytest.MonkeyPatch) -> list[Lending]:
 
     def hold(self: Lending) -> None:
         owed = {one.index: sum(loan.blocks for loan in self.loans[one.index]) for one in self.instances}
-        given = {one.index: sum(loan.blocks for own in self.loans.values() for loan in own if loan.lender is one)
-                 for one in self.instances}  # fmt: skip
+        given = {
+            one.index: sum(loan.blocks for own in self.loans.values() for loan in own if loan.lender is one)
+            for one in self.instances
+        }
         assert owed == {one.index: one.borrowed for one in self.instances}
         assert given == {one.index: one.lent for one in self.instances}
         assert all(not (one.lent and one.borrowed) for one in self.instances)

@@ -57,20 +57,39 @@ def scenario(seed: int) -> tuple[Requests, np.ndarray, Limits, int]:
     arrival = np.full(n, np.nan) if closed else np.round(gaps, int(g.integers(0, 4)))
     block = int(g.choice([1, 4, 16]))
     limits = Limits(
-        pair=g.uniform(0, 1e-7), kv=float(g.choice([0, 1e-6])), per_sequence=g.uniform(0, 1e-4),
-        prompt_floor=g.uniform(0, 1e-2), captured=int(g.choice([0, 200])),
-        window=int(g.integers(0, 300)), window_kv=float(g.choice([0, 0, 1e-6])),
-        budget=int(g.choice([64, 512, 2048])), max_seqs=int(g.choice([2, 8, 64])), block=block,
-        blocks=int(g.integers(18, 90)) * 16 // block if g.random() < 0.7 else 10**6, watermark=int(g.integers(0, 4)),
-        poll=int(g.choice([1, 1, 7])), mixed=bool(g.integers(2)), chunked=bool(g.integers(2)),
-        reserve=bool(g.random() < 0.3), static=bool(g.random() < 0.15), router=int(g.integers(0, 6)),
-        concurrency=closed, seed=int(g.integers(0, 100)), every=1, **further(np.random.default_rng(seed + 10**6)),
-    )  # fmt: skip
+        pair=g.uniform(0, 1e-7),
+        kv=float(g.choice([0, 1e-6])),
+        per_sequence=g.uniform(0, 1e-4),
+        prompt_floor=g.uniform(0, 1e-2),
+        captured=int(g.choice([0, 200])),
+        window=int(g.integers(0, 300)),
+        window_kv=float(g.choice([0, 0, 1e-6])),
+        budget=int(g.choice([64, 512, 2048])),
+        max_seqs=int(g.choice([2, 8, 64])),
+        block=block,
+        blocks=int(g.integers(18, 90)) * 16 // block if g.random() < 0.7 else 10**6,
+        watermark=int(g.integers(0, 4)),
+        poll=int(g.choice([1, 1, 7])),
+        mixed=bool(g.integers(2)),
+        chunked=bool(g.integers(2)),
+        reserve=bool(g.random() < 0.3),
+        static=bool(g.random() < 0.15),
+        router=int(g.integers(0, 6)),
+        concurrency=closed,
+        seed=int(g.integers(0, 100)),
+        every=1,
+        **further(np.random.default_rng(seed + 10**6)),
+    )
     priority = (np.arange(n) % 3 if seed % 4 == 0 else np.zeros(n)).astype(np.int32)
     requests = Requests(
-        arrival, inputs, outputs, priority=priority, group=(np.arange(n) % 5).astype(np.int32), follow=follow,
+        arrival,
+        inputs,
+        outputs,
+        priority=priority,
+        group=(np.arange(n) % 5).astype(np.int32),
+        follow=follow,
         delay_s=delay,
-    )  # fmt: skip
+    )
     if limits.caching and seed % 3 == 0:
         requests.prefix_blocks = shared_blocks(np.random.default_rng(seed), inputs)
     return requests, *drafting(seed, linear, limits), int(g.integers(1, 5))

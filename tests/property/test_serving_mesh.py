@@ -95,25 +95,37 @@ def test_a_device_that_is_too_slow_gets_nothing_in_time_and_what_never_fits_is_r
 
 def test_scenario() -> None:
     def result(**mesh: Any) -> Any:
-        return simulate_serving({
-            "model": "meta-llama/Llama-3.2-1B",
-            "cluster": {"device": "l4-24gb", "nodes": 1, "devices_per_node": 2},
-            "serving": {
-                "pools": [{"replicas": 2}], "mesh": mesh, "slo": {"ttft_s": 1.0, "tpot_s": 0.2},
-                "traffic": {
-                    "rate_per_s": 3, "num_requests": 200, "input_tokens": 300, "output_tokens": 60,
-                    "tenants": [{"name": f"m{i}"} for i in range(10)],
+        return simulate_serving(
+            {
+                "model": "meta-llama/Llama-3.2-1B",
+                "cluster": {"device": "l4-24gb", "nodes": 1, "devices_per_node": 2},
+                "serving": {
+                    "pools": [{"replicas": 2}],
+                    "mesh": mesh,
+                    "slo": {"ttft_s": 1.0, "tpot_s": 0.2},
+                    "traffic": {
+                        "rate_per_s": 3,
+                        "num_requests": 200,
+                        "input_tokens": 300,
+                        "output_tokens": 60,
+                        "tenants": [{"name": f"m{i}"} for i in range(10)],
+                    },
                 },
-            },
-        })  # fmt: skip
+            }
+        )
 
     shared, alone = result(), result(sharing="exclusive")
     assert shared.completed == alone.completed == 200
     assert shared.slo_attainment > alone.slo_attainment
     assert set(shared.tenants) == {f"m{i}" for i in range(10)}
     with pytest.raises(BadInput, match=r"needs traffic\.tenants"):
-        simulate_serving({
-            "model": "meta-llama/Llama-3.2-1B", "cluster": {"device": "l4-24gb", "nodes": 1, "devices_per_node": 1},
-            "serving": {"mesh": {}, "traffic": {"rate_per_s": 1, "num_requests": 2, "input_tokens": 1,
-                                                "output_tokens": 1}},
-        })  # fmt: skip
+        simulate_serving(
+            {
+                "model": "meta-llama/Llama-3.2-1B",
+                "cluster": {"device": "l4-24gb", "nodes": 1, "devices_per_node": 1},
+                "serving": {
+                    "mesh": {},
+                    "traffic": {"rate_per_s": 1, "num_requests": 2, "input_tokens": 1, "output_tokens": 1},
+                },
+            }
+        )

@@ -20,9 +20,11 @@ from windtunnel.specs.loader import load_scenario
 
 pytestmark = pytest.mark.property
 MODELS = {
-    "meta-llama/Llama-3.1-8B": ("h100-sxm-80gb", "bf16"), "Qwen/Qwen3-30B-A3B": ("h200-sxm-141gb", "fp8"),
-    "google/gemma-3-27b-pt": ("h200-sxm-141gb", "bf16"), "deepseek-ai/DeepSeek-V2-Lite": ("a100-sxm-80gb", "bf16"),
-}  # fmt: skip
+    "meta-llama/Llama-3.1-8B": ("h100-sxm-80gb", "bf16"),
+    "Qwen/Qwen3-30B-A3B": ("h200-sxm-141gb", "fp8"),
+    "google/gemma-3-27b-pt": ("h200-sxm-141gb", "bf16"),
+    "deepseek-ai/DeepSeek-V2-Lite": ("a100-sxm-80gb", "bf16"),
+}
 OBJECTIVES = ("devices", "cost_per_million_tokens", "tokens_per_s_per_device", "goodput", "tokens_per_s_per_user")
 
 
@@ -32,12 +34,15 @@ def scenario(seed: int, **changes: Any) -> Any:
     model = str(rng.choice(list(MODELS)))
     device, weights = MODELS[model]
     lengths = [
-        int(rng.integers(64, 3000)), {"distribution": "lognormal", "mean": int(rng.integers(100, 1500)), "cv": 1.0}
-    ]  # fmt: skip
+        int(rng.integers(64, 3000)),
+        {"distribution": "lognormal", "mean": int(rng.integers(100, 1500)), "cv": 1.0},
+    ]
     traffic: dict[str, Any] = {
-        "num_requests": int(rng.integers(60, 300)), "input_tokens": lengths[int(rng.integers(2))],
-        "output_tokens": int(rng.integers(2, 300)), "seed": seed,
-    }  # fmt: skip
+        "num_requests": int(rng.integers(60, 300)),
+        "input_tokens": lengths[int(rng.integers(2))],
+        "output_tokens": int(rng.integers(2, 300)),
+        "seed": seed,
+    }
     listed: dict[str, Any] = {}
     if rng.random() < 0.5:
         traffic["concurrency"] = 8
@@ -62,14 +67,19 @@ def scenario(seed: int, **changes: Any) -> Any:
     if "gemma" not in model and "Llama" not in model:
         space["dp"] = [1, 2]
     search = {
-        "target": "serving", "objective": str(rng.choice(OBJECTIVES)), "space": space, "slo_at": "central",
+        "target": "serving",
+        "objective": str(rng.choice(OBJECTIVES)),
+        "space": space,
+        "slo_at": "central",
         "prices": {device: 2.0},
-    }  # fmt: skip
+    }
     data = {
-        "schema_version": 1, "model": model, "cluster": {"device": device, "nodes": 1, "devices_per_node": 4},
+        "schema_version": 1,
+        "model": model,
+        "cluster": {"device": device, "nodes": 1, "devices_per_node": 4},
         "serving": {"engine": engine, "precision": {"weights": weights}, "traffic": traffic, "slo": slo} | more,
         "search": search,
-    }  # fmt: skip
+    }
     return load_scenario(data | changes, [])
 
 

@@ -21,12 +21,16 @@ def handover(g: np.random.Generator, lanes: int, *, scale: float = 1.0) -> Hando
     alone = g.uniform(0, 3e-4, (lanes, lanes)) * scale * float(g.choice([0.01, 1.0]))
     early = bool(g.random() < 0.5)
     return Handover(
-        np.stack([alone, alone * g.uniform(0.2, 1), alone * g.uniform(0.2, 1)]), g.uniform(0, 1e-3, (lanes, lanes)),
-        g.integers(0, lanes, lanes), control_s=float(g.choice([0.0, 0.003])),
+        np.stack([alone, alone * g.uniform(0.2, 1), alone * g.uniform(0.2, 1)]),
+        g.uniform(0, 1e-3, (lanes, lanes)),
+        g.integers(0, lanes, lanes),
+        control_s=float(g.choice([0.0, 0.003])),
         pieces=int(g.choice([1, 32])) if early else 1,
-        chunk=int(g.choice([0, 64])) if early else 0, early=early, first=FirstToken(int(g.integers(0, 3))),
+        chunk=int(g.choice([0, 64])) if early else 0,
+        early=early,
+        first=FirstToken(int(g.integers(0, 3))),
         router=int(g.integers(0, 6)),
-    )  # fmt: skip
+    )
 
 
 def split(seed: int) -> tuple[Requests, Fleet]:
@@ -39,9 +43,14 @@ def split(seed: int) -> tuple[Requests, Fleet]:
         _, linear, other, _ = scenario(int(g.integers(10**6)))
         tables.append(linear if linear.ndim == 2 else np.stack([linear, np.zeros_like(linear)]))
         own = replace(
-            other, block=limits.block if limits.caching else other.block, caching=limits.caching and g.random() < 0.8,
-            concurrency=limits.concurrency, seed=limits.seed, every=1, ranks=limits.ranks,
-        )  # fmt: skip
+            other,
+            block=limits.block if limits.caching else other.block,
+            caching=limits.caching and g.random() < 0.8,
+            concurrency=limits.concurrency,
+            seed=limits.seed,
+            every=1,
+            ranks=limits.ranks,
+        )
         if g.random() < 0.7:
             own = replace(own, blocks=int(g.integers(24, 50)) * 16 // own.block)
         pools.append(own)
@@ -51,7 +60,7 @@ def split(seed: int) -> tuple[Requests, Fleet]:
     entries = sum(k < mixed + prompts for k in lanes)
     return requests, Fleet(
         tuple(pools), stacked(tables), np.array(lanes), np.array(hands), entries, handover(g, len(lanes))
-    )  # fmt: skip
+    )
 
 
 def test_kernel_equals_its_twin() -> None:
@@ -60,9 +69,16 @@ def test_kernel_equals_its_twin() -> None:
         (a, fleet), (b, _) = split(seed), split(seed)
         x, y = loop.serve_fleet(a, fleet), loop.serve_fleet_plainly(b, fleet)
         for name in (
-            *TIMES, "preemptions", "instance", "state", "cached_tokens", "prompt_end_s", "answer_scheduled_s",
-            "moved_s", "answered_by",
-        ):  # fmt: skip
+            *TIMES,
+            "preemptions",
+            "instance",
+            "state",
+            "cached_tokens",
+            "prompt_end_s",
+            "answer_scheduled_s",
+            "moved_s",
+            "answered_by",
+        ):
             assert np.array_equal(getattr(a, name), getattr(b, name), equal_nan=True), (seed, name)
         for name in x.totals.dtype.names:
             np.testing.assert_allclose(x.totals[name], y.totals[name], rtol=1e-12, err_msg=f"{seed} {name}")
@@ -137,9 +153,13 @@ def test_layers_that_leave_early_help_and_are_bounded_by_the_last_one() -> None:
         limits = Limits(budget=4096, max_seqs=8, blocks=10**5)
         token = np.full((3, 2, 2), 1e-5)
         fleet = Fleet(
-            (limits, limits), stacked([np.stack([LINEAR, 0 * LINEAR])] * 2), np.array([0, 1]), np.array([True, False]),
-            1, Handover(token, np.full((2, 2), 0.001), np.arange(2), pieces=pieces, early=True),
-        )  # fmt: skip
+            (limits, limits),
+            stacked([np.stack([LINEAR, 0 * LINEAR])] * 2),
+            np.array([0, 1]),
+            np.array([True, False]),
+            1,
+            Handover(token, np.full((2, 2), 0.001), np.arange(2), pieces=pieces, early=True),
+        )
         q = Requests(np.zeros(1), np.full(1, 1000, np.int32), np.full(1, 5, np.int32))
         loop.serve_fleet(q, fleet)
         late[pieces] = float(q.moved_s[0] - q.prompt_end_s[0])
@@ -159,9 +179,13 @@ def test_two_pools_are_a_model_of_every_token(seed: int) -> None:
     one = Limits(budget=256, max_seqs=6, block=16, blocks=10**5, per_sequence=1e-5, pair=1e-8)
     two = Limits(budget=512, max_seqs=7, block=16, blocks=10**5, per_sequence=1e-5, kv=1e-7)
     fleet = Fleet(
-        (one, two), stacked([np.stack([LINEAR, 0 * LINEAR])] * 2), np.array([0, 1]), np.array([True, False]), 1,
+        (one, two),
+        stacked([np.stack([LINEAR, 0 * LINEAR])] * 2),
+        np.array([0, 1]),
+        np.array([True, False]),
+        1,
         Handover(np.full((3, 2, 2), token), np.zeros((2, 2)), np.arange(2)),
-    )  # fmt: skip
+    )
     q = Requests(arrival.copy(), inputs, outputs)
     loop.serve_fleet(q, fleet)
     prompts = Requests(arrival.copy(), inputs, np.ones(n, np.int32))
@@ -208,9 +232,13 @@ def test_a_prompt_keeps_its_blocks_until_they_have_left() -> None:
     two = replace(one, blocks=10**5)
     token = np.full((3, 2, 2), 1e-3)
     fleet = Fleet(
-        (one, two), stacked([np.stack([LINEAR, 0 * LINEAR])] * 2), np.array([0, 1]), np.array([True, False]), 1,
+        (one, two),
+        stacked([np.stack([LINEAR, 0 * LINEAR])] * 2),
+        np.array([0, 1]),
+        np.array([True, False]),
+        1,
         Handover(token, np.zeros((2, 2)), np.arange(2)),
-    )  # fmt: skip
+    )
     q = Requests(np.zeros(3), np.full(3, 160, np.int32), np.full(3, 4, np.int32))
     loop.serve_fleet(q, fleet)
     assert q.moved_s[1] == pytest.approx(q.moved_s[0] + 0.160)  # one port: in turn
@@ -244,7 +272,7 @@ def test_answers_of_one_pool_route_like_the_twin() -> None:
 
     loop.serve_fleet_plainly(
         requests, fleet, router=Watch(reference.RouterId(fleet.limits[0].router), fleet.limits[0].seed)
-    )  # fmt: skip
+    )
     assert seen == {fleet.entries}
 
 
@@ -252,9 +280,7 @@ def mixed_pool(seed: int, prompt_tokens: int, answers_in_line: int) -> reference
     from windtunnel.serving.routers import ROUTERS
 
     own = ROUTERS.get("mixed_pool").twin(reference.RouterId.LEAST_TOKENS, seed)
-    own.context = replace(
-        own.context, options={"prompt_tokens": prompt_tokens, "answers_in_line": answers_in_line}
-    )  # fmt: skip
+    own.context = replace(own.context, options={"prompt_tokens": prompt_tokens, "answers_in_line": answers_in_line})
     return own
 
 
@@ -282,9 +308,13 @@ def test_a_mixed_pool_that_lends_loses_nothing(seed: int) -> None:
 def test_a_mixed_pool_shortens_the_line_of_a_burst() -> None:
     limits = Limits(budget=2048, max_seqs=64, block=16, blocks=10**5, kv=1e-7)
     fleet = Fleet(
-        (limits, limits), stacked([np.stack([LINEAR, 0 * LINEAR])] * 2), np.array([0, 1, 1]),
-        np.array([True, False, False]), 1, Handover(np.full((3, 3, 3), 1e-6), np.zeros((3, 3)), np.arange(3)),
-    )  # fmt: skip
+        (limits, limits),
+        stacked([np.stack([LINEAR, 0 * LINEAR])] * 2),
+        np.array([0, 1, 1]),
+        np.array([True, False, False]),
+        1,
+        Handover(np.full((3, 3, 3), 1e-6), np.zeros((3, 3)), np.arange(3)),
+    )
     last = {}
     for tokens in (1 << 30, 2000):
         q = Requests(np.linspace(0, 0.1, 40), np.full(40, 1000, np.int32), np.full(40, 30, np.int32))

@@ -123,9 +123,13 @@ def watched(id: str, seen: Watched) -> type[Queue]:
 def uneven(seed: int) -> Requests:
     """One tenant sends four times as much as the other; both always wait."""
     return drawn(
-        seed, 2, num_requests=240, rate_per_s=40.0, shared_prefix_tokens=0,
+        seed,
+        2,
+        num_requests=240,
+        rate_per_s=40.0,
+        shared_prefix_tokens=0,
         tenants=[{"name": "much", "share": 4.0}, {"name": "little", "share": 1.0}],
-    )  # fmt: skip
+    )
 
 
 def bound(requests: Requests, limits: Limits) -> float:
@@ -159,9 +163,15 @@ def test_equal_tenants_get_equal_service_and_weights_share_it(id: str) -> None:
     limits = replace(LIMITS, caching=False)
     for weights in ((1.0, 1.0), (3.0, 1.0)):
         requests = drawn(
-            1, 2, num_requests=400, rate_per_s=500.0, input_tokens=64, output_tokens=20, shared_prefix_tokens=0,
+            1,
+            2,
+            num_requests=400,
+            rate_per_s=500.0,
+            input_tokens=64,
+            output_tokens=20,
+            shared_prefix_tokens=0,
             tenants=[{"name": "a"}, {"name": "b"}],
-        )  # fmt: skip
+        )
         served(requests, QUEUES.get(id)(context(2, weights=weights, quantum=200.0)), limits)
         ends = [np.sort(requests.finish_s[requests.tenant == i]) for i in (0, 1)]
         until = min(ends[0][-1], ends[1][-1]) * 0.95  # while both wait
@@ -198,9 +208,14 @@ def test_longest_prefix_match_finds_more_than_order_of_arrival() -> None:
     hit = {}
     for id in ("fcfs", "lpm", "dfs_weight", "dlpm"):
         requests = drawn(
-            2, 1, rate_per_s=200.0, num_requests=100, input_tokens=420, output_tokens=4,
+            2,
+            1,
+            rate_per_s=200.0,
+            num_requests=100,
+            input_tokens=420,
+            output_tokens=4,
             tenants=[{"name": "a", "shared_prefix_tokens": 400, "prefixes": 12}],
-        )  # fmt: skip
+        )
         served(requests, QUEUES.get(id)(context(1)), replace(LIMITS, blocks=120, max_seqs=2))
         hit[id] = int(requests.cached_tokens.sum())
     assert min(hit["lpm"], hit["dfs_weight"], hit["dlpm"]) > 1.3 * hit["fcfs"]

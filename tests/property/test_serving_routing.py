@@ -43,9 +43,13 @@ def test_nobody_is_lost(id: str) -> None:
 def test_prefixes_are_found_again(id: str) -> None:
     def traffic() -> Requests:
         return drawn(
-            1, rate_per_s=25.0, num_requests=300, input_tokens=520, output_tokens=8,
+            1,
+            rate_per_s=25.0,
+            num_requests=300,
+            input_tokens=520,
+            output_tokens=8,
             tenants=[{"name": str(i), "shared_prefix_tokens": 480, "prefixes": 6} for i in range(3)],
-        )  # fmt: skip
+        )
 
     own, other = routed(id, traffic()), routed("round_robin", traffic())
     assert own.cached_tokens.sum() > 1.2 * other.cached_tokens.sum()
@@ -54,9 +58,13 @@ def test_prefixes_are_found_again(id: str) -> None:
 def test_d2lpm_spreads_one_tenant_whose_work_matches_in_one_place() -> None:
     def traffic() -> Requests:
         return drawn(
-            1, rate_per_s=60.0, num_requests=240, input_tokens=300, output_tokens=10,
+            1,
+            rate_per_s=60.0,
+            num_requests=240,
+            input_tokens=300,
+            output_tokens=10,
             tenants=[{"name": str(i), "shared_prefix_tokens": 280, "share": s} for i, s in enumerate((20.0, 1.0, 1.0))],
-        )  # fmt: skip
+        )
 
     counts = {}
     for id, knobs in (("d2lpm", {"quantum": 200.0}), ("cache_aware", {})):
@@ -70,10 +78,14 @@ def test_slo_aware_misses_fewer_objectives() -> None:
         total = 0
         for seed in range(4):
             requests = drawn(
-                seed, rate_per_s=110.0, num_requests=400, output_tokens=4, shared_prefix_tokens=0,
+                seed,
+                rate_per_s=110.0,
+                num_requests=400,
+                output_tokens=4,
+                shared_prefix_tokens=0,
                 input_tokens={"distribution": "lognormal", "mean": 300, "cv": 2.0, "max": 2400},
                 tenants=[{"name": str(i)} for i in range(3)],
-            )  # fmt: skip
+            )
             routed(id, requests, ttft_s=0.08, limits=replace(LIMITS, max_seqs=32, blocks=2000))
             total += int((requests.first_token_s - requests.arrival_s > 0.08).sum())
         return total
@@ -137,13 +149,14 @@ def test_what_is_wrong_with_names_and_knobs_is_said_at_once() -> None:
     from windtunnel.serving.simulate import prepare
 
     scenario = {
-        "model": "meta-llama/Llama-3.1-8B", "cluster": {"device": "h100-sxm-80gb", "nodes": 1, "devices_per_node": 1},
+        "model": "meta-llama/Llama-3.1-8B",
+        "cluster": {"device": "h100-sxm-80gb", "nodes": 1, "devices_per_node": 1},
         "serving": {
             "router": {"llm_d": {"queue_wieght": 1}},
             "pools": [{"queue": {"dlpm": {"quantum": -1}}, "admission": "al"}],
             "traffic": {"rate_per_s": 1, "num_requests": 5, "input_tokens": 10, "output_tokens": 5},
         },
-    }  # fmt: skip
+    }
     with pytest.raises(BadInput) as error:
         prepare(scenario)
     found = {p.field: p for p in error.value.problems}
@@ -156,13 +169,20 @@ def test_pools_that_say_different_things_are_told_so() -> None:
     from windtunnel.errors import BadInput
     from windtunnel.serving.simulate import prepare
 
-    groups = [{"device": "h100-sxm-80gb", "nodes": 1, "devices_per_node": 1},
-              {"device": "a100-sxm-80gb", "nodes": 1, "devices_per_node": 1}]  # fmt: skip
+    groups = [
+        {"device": "h100-sxm-80gb", "nodes": 1, "devices_per_node": 1},
+        {"device": "a100-sxm-80gb", "nodes": 1, "devices_per_node": 1},
+    ]
     pools = [{"group": 0, "queue": {"dlpm": {"quantum": 5}}}, {"group": 1, "queue": "dlpm", "admission": "max_waiting"}]
     with pytest.raises(BadInput) as error:
-        prepare({
-            "model": "meta-llama/Llama-3.1-8B", "cluster": {"groups": groups},
-            "serving": {"pools": pools, "traffic": {
-                "rate_per_s": 1, "num_requests": 5, "input_tokens": 10, "output_tokens": 5}},
-        })  # fmt: skip
+        prepare(
+            {
+                "model": "meta-llama/Llama-3.1-8B",
+                "cluster": {"groups": groups},
+                "serving": {
+                    "pools": pools,
+                    "traffic": {"rate_per_s": 1, "num_requests": 5, "input_tokens": 10, "output_tokens": 5},
+                },
+            }
+        )
     assert {p.field for p in error.value.problems} == {"serving.pools[1].queue", "serving.pools[1].admission"}

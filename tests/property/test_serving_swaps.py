@@ -79,8 +79,12 @@ def test_groups_are_bound_by_the_link_single_blocks_by_their_starts() -> None:
 def test_each_part_of_fastswitch_lowers_the_tail() -> None:
     """Groups, then copies beside iterations, then host copies that are kept."""
     tails, moved = [], []
-    for parts in ({}, {"group": 20}, {"group": 20, "asynchronous": True},
-                  {"group": 20, "asynchronous": True, "reuse": True}):  # fmt: skip
+    for parts in (
+        {},
+        {"group": 20},
+        {"group": 20, "asynchronous": True},
+        {"group": 20, "asynchronous": True, "reuse": True},
+    ):
         total = blocks = 0.0
         for seed in range(3):
             swaps = swap(block_s=1e-4, copy_s=2e-5, **parts)
@@ -101,11 +105,16 @@ def test_scenario() -> None:
             "model": "meta-llama/Llama-3.1-8B",
             "cluster": {"device": "h100-sxm-80gb", "nodes": 1, "devices_per_node": 1},
             "serving": {
-                "pools": [{"queue": {"priority_trace": {"update_every": 20}}, "limits": {"max_num_seqs": 16},
-                           "kv": {"num_blocks": 400, "prefix_caching": False} | kv}],
+                "pools": [
+                    {
+                        "queue": {"priority_trace": {"update_every": 20}},
+                        "limits": {"max_num_seqs": 16},
+                        "kv": {"num_blocks": 400, "prefix_caching": False} | kv,
+                    }
+                ],
                 "traffic": {"rate_per_s": 8, "num_requests": 300, "input_tokens": 500, "output_tokens": 200},
             },
-        }  # fmt: skip
+        }
 
     plain = simulate_serving(scenario(swap_space_bytes="60 GB", swap={"copy_s": 8e-6}))
     fast = {"group_blocks": 20, "asynchronous": True, "reuse": True}

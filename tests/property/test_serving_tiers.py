@@ -24,11 +24,20 @@ def scenario(tiers: list[dict[str, Any]], *, blocks: int = 1500, replicas: int =
         "model": "meta-llama/Llama-3.1-8B",
         "cluster": {"device": "h100-sxm-80gb", "nodes": 1, "devices_per_node": 8},
         "serving": {
-            "engine": "vllm", "engine_version": "0.10.0", "pools": [{"replicas": replicas, "kv": kv}],
-            "traffic": {"rate_per_s": 2, "num_requests": 150, "input_tokens": 900, "output_tokens": 60,
-                        "sessions": SESSIONS, "seed": 3}, **more,
+            "engine": "vllm",
+            "engine_version": "0.10.0",
+            "pools": [{"replicas": replicas, "kv": kv}],
+            "traffic": {
+                "rate_per_s": 2,
+                "num_requests": 150,
+                "input_tokens": 900,
+                "output_tokens": 60,
+                "sessions": SESSIONS,
+                "seed": 3,
+            },
+            **more,
         },
-    }  # fmt: skip
+    }
 
 
 def test_a_level_without_room_changes_nothing() -> None:
@@ -53,8 +62,16 @@ def test_hit_rates_of_levels_add_up_and_are_what_a_cache_without_bounds_has(kind
 
 def test_reading_ahead_while_requests_wait_helps_where_lower_levels_are_slow() -> None:
     tiers = [{"kind": "host", "capacity_bytes": 6e9}, {"kind": "ssd", "capacity_bytes": 8e10, "bytes_per_s": 5e8}]
-    busy = {"traffic": {"rate_per_s": 4, "num_requests": 400, "input_tokens": 900, "output_tokens": 60, "seed": 2,
-                        "sessions": SESSIONS | {"think_time_s": 30}}}  # fmt: skip
+    busy = {
+        "traffic": {
+            "rate_per_s": 4,
+            "num_requests": 400,
+            "input_tokens": 900,
+            "output_tokens": 60,
+            "seed": 2,
+            "sessions": SESSIONS | {"think_time_s": 30},
+        }
+    }
     found = [api.simulate_serving(scenario(tiers, kv={"tier_prefetch": on}, **busy)) for on in (False, True)]
     assert found[1].kv_tiers["ssd"]["loaded_tokens"] > 0
     assert found[1].ttft_s.mean < found[0].ttft_s.mean
@@ -145,9 +162,12 @@ def test_a_tree_of_pages_finds_a_common_prefix_down_to_whole_pages(block: int) -
     prefix, prompt = 1003, 1500
     one = scenario([], blocks=4_000_000 // block, kv={"block_size": block})
     one["serving"]["traffic"] = {
-        "concurrency": 1, "num_requests": 20, "input_tokens": prompt, "output_tokens": 4,
+        "concurrency": 1,
+        "num_requests": 20,
+        "input_tokens": prompt,
+        "output_tokens": 4,
         "shared_prefix_tokens": prefix,
-    }  # fmt: skip
+    }
     run = api.simulate_serving(one)
     assert run.record is not None
     assert run.record.requests.cached_tokens.tolist() == [0] + [prefix // block * block] * 19

@@ -60,12 +60,14 @@ def _prepared(name: str) -> Prepared:
     source = {
         "model": "meta-llama/Llama-3.1-8B",
         "cluster": {
-            "device": "h100-sxm-80gb", "nodes": nodes, "devices_per_node": PER_NODE,
+            "device": "h100-sxm-80gb",
+            "nodes": nodes,
+            "devices_per_node": PER_NODE,
             "scale_out": {"nics_per_node": PER_NODE // RANKS_PER_NIC, "nic_bytes_per_s": "200 Gb/s"},
         },
         "training": {"seq_len": 4096, "global_batch": batch, "precision": "bf16", "framework": "megatron_core"},
         "plan": {"mbs": 1, **plan},
-    }  # fmt: skip
+    }
     return prepare(source)[0]
 
 
@@ -131,9 +133,7 @@ def test_stages_are_the_coarsest_equitable_partition(name: str) -> None:
     pairs, kinds, colours = _incidence(x)
     start = _colours(x)
     assert len(set(start.tolist())) <= 3 < x.plan.pp or x.plan.pp <= 3  # the partition has to be found, not given
-    ranks, resources, multiplicity = equitable_partition(
-        pairs, start, resource_colours=colours, incidence_kinds=kinds
-    )  # fmt: skip
+    ranks, resources, multiplicity = equitable_partition(pairs, start, resource_colours=colours, incidence_kinds=kinds)
     stage, _ = _mesh(x)
     assert len(set(ranks.tolist())) == x.plan.pp
     assert len(set(zip(ranks.tolist(), stage.tolist(), strict=True))) == x.plan.pp
@@ -228,9 +228,20 @@ def _tables(full: _Full, n: int, width: int, capacity: npt.NDArray[np.float64]) 
     rate_ptr, rate_idx = csr([list(rates) for rates in full.rates])
     work = np.array([value for rates in full.rates for value in rates.values()])
     tasks = TaskTable(
-        np.array(full.alone), np.array(full.weight), zero, zero, *csr(full.streams), *csr(full.deps), rate_ptr,
-        rate_idx, work, np.full(count, -1, np.int32), zero, zero, zero,
-    )  # fmt: skip
+        np.array(full.alone),
+        np.array(full.weight),
+        zero,
+        zero,
+        *csr(full.streams),
+        *csr(full.deps),
+        rate_ptr,
+        rate_idx,
+        work,
+        np.full(count, -1, np.int32),
+        zero,
+        zero,
+        zero,
+    )
     streams = Streams(np.zeros(n * width, np.int32), np.repeat(np.arange(n, dtype=np.int32), width))
     return tasks, streams, Resources(capacity)
 

@@ -37,7 +37,6 @@ def each(techniques: Sequence[Technique]) -> Any:
     return pytest.mark.parametrize("technique", cases)
 
 
-
 COSTS_AT_MOST = 0.15
 """What a technique may lose where there is nothing to save; that it loses elsewhere is a test of its own."""
 
@@ -171,9 +170,13 @@ def test_settings_twice_are_settings_once(technique: Technique) -> None:
 
 
 SMALL_KNOBS: Mapping[str, dict[str, Any]] = {
-    "megatron-3d": {"chunks": 4}, "breadth-first": {"chunks": 4}, "ring-attention": {"degree": 2},
-    "ulysses": {"degree": 2}, "mics": {"group": 2}, "lasp": {"degree": 2},
-}  # fmt: skip
+    "megatron-3d": {"chunks": 4},
+    "breadth-first": {"chunks": 4},
+    "ring-attention": {"degree": 2},
+    "ulysses": {"degree": 2},
+    "mics": {"group": 2},
+    "lasp": {"degree": 2},
+}
 """Sizes that fit sixty-four devices and thirty-two layers."""
 TRAINING = [t.id for t in TECHNIQUES if "training" in t.scopes]
 SERVED = [t.id for t in TECHNIQUES if "serving" in t.scopes and not (t.serving and t.serving.layers)]

@@ -91,8 +91,10 @@ def test_known_blocks_are_those_of_a_cache_that_forgets_nothing(rows: list[list[
 
 
 @settings(max_examples=60, deadline=None, derandomize=True)
-@given(st.lists(st.tuples(st.integers(0, 10**6), st.integers(1, 9000), st.integers(1, 900)), min_size=1, max_size=60),
-       st.floats(0.1, 10))  # fmt: skip
+@given(
+    st.lists(st.tuples(st.integers(0, 10**6), st.integers(1, 9000), st.integers(1, 900)), min_size=1, max_size=60),
+    st.floats(0.1, 10),
+)
 def test_replay_keeps_every_request_and_its_time(
     tmp_path_factory: pytest.TempPathFactory, rows: list[tuple[int, int, int]], scale: float
 ) -> None:

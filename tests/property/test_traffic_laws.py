@@ -53,9 +53,14 @@ def traffics(draw: Any) -> TrafficSpec:
     turns = draw(st.none() | st.integers(1, 6))
     session = None if turns is None else Sessions(turns=Lengths(distribution="uniform", min=1, max=turns))
     return TrafficSpec(
-        **how, num_requests=draw(st.integers(1, 300)), input_tokens=draw(lengths()), output_tokens=draw(lengths()),
-        correlation=draw(st.floats(-1, 1)), sessions=session, seed=draw(st.integers(0, 2**32)),
-    )  # fmt: skip
+        **how,
+        num_requests=draw(st.integers(1, 300)),
+        input_tokens=draw(lengths()),
+        output_tokens=draw(lengths()),
+        correlation=draw(st.floats(-1, 1)),
+        sessions=session,
+        seed=draw(st.integers(0, 2**32)),
+    )
 
 
 @settings(max_examples=150, deadline=None, derandomize=True)
@@ -88,18 +93,28 @@ def test_what_is_sent(spec: TrafficSpec) -> None:
 
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(
-    st.sampled_from(["poisson", "gamma", "bursty", "diurnal"]), st.floats(0.05, 500.0), st.floats(0.3, 4.0),
-    st.floats(1.0, 2.0), st.integers(0, 10**6),
-)  # fmt: skip
+    st.sampled_from(["poisson", "gamma", "bursty", "diurnal"]),
+    st.floats(0.05, 500.0),
+    st.floats(0.3, 4.0),
+    st.floats(1.0, 2.0),
+    st.integers(0, 10**6),
+)
 def test_rates_within_three_sigma(process: str, rate: float, shape: float, peak: float, seed: int) -> None:
     """Counts in whole periods have mean rate·time and variance at most that over the shape."""
     shape = shape if process in ("gamma", "bursty") else 1.0
     expected = 20_000.0
     duration = expected / rate
     spec = TrafficSpec(
-        rate_per_s=rate, process=process, burstiness=shape, peak_to_mean=peak, period_s=duration / 8,
-        duration_s=duration, input_tokens=1, output_tokens=1, seed=seed,
-    )  # fmt: skip
+        rate_per_s=rate,
+        process=process,
+        burstiness=shape,
+        peak_to_mean=peak,
+        period_s=duration / 8,
+        duration_s=duration,
+        input_tokens=1,
+        output_tokens=1,
+        seed=seed,
+    )
     count = len(generate(spec).requests)
     assert abs(count - expected) < 3 * np.sqrt(expected / shape) + 1
 

@@ -25,9 +25,16 @@ LLAMA_8B, LLAMA_70B = "meta-llama/Llama-3.1-8B", "meta-llama/Llama-3.1-70B"
 
 
 def _scenario(
-    nodes: int, batch: int, *, model: str = LLAMA_8B, framework: str = "megatron_core", seq_len: int = 8192,
-    device: str = "h100-sxm-80gb", techniques: tuple[str, ...] = (), **plan: Any,
-) -> dict[str, Any]:  # fmt: skip
+    nodes: int,
+    batch: int,
+    *,
+    model: str = LLAMA_8B,
+    framework: str = "megatron_core",
+    seq_len: int = 8192,
+    device: str = "h100-sxm-80gb",
+    techniques: tuple[str, ...] = (),
+    **plan: Any,
+) -> dict[str, Any]:
     return {
         "model": model,
         "cluster": {"device": device, "nodes": nodes, "devices_per_node": 8},

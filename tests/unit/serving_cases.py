@@ -19,13 +19,13 @@ LIMITS = Limits(budget=512, max_seqs=8, block=16, blocks=160, kv=1e-7, caching=T
 def drawn(seed: int, many: int = 3, **more: Any) -> Requests:
     """Tenants with prefixes of their own, too many requests at once."""
     given = {
-        "rate_per_s": 12.0, "num_requests": 90, "seed": seed,
+        "rate_per_s": 12.0,
+        "num_requests": 90,
+        "seed": seed,
         "input_tokens": {"distribution": "lognormal", "mean": 150, "cv": 1.0, "min": 70, "max": 600},
         "output_tokens": {"distribution": "gamma", "mean": 30, "cv": 0.8, "max": 120},
-        "tenants": [
-            {"name": str(i), "shared_prefix_tokens": 48, "prefixes": 2, "priority": i} for i in range(many)
-        ],
-    } | more  # fmt: skip
+        "tenants": [{"name": str(i), "shared_prefix_tokens": 48, "prefixes": 2, "priority": i} for i in range(many)],
+    } | more
     return generate(TrafficSpec.model_validate(given)).requests
 
 

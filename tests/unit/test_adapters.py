@@ -20,11 +20,14 @@ def moved(**lora: Any) -> dict[str, float]:
     built = prepare(scenario)[0].parts
     return {
         d: sum(
-            x.hbm_bytes for s in built.segments if s.direction == d and s.name not in ("embedding", "head")
-            for x in s.launches if x.kind == "gemm"
+            x.hbm_bytes
+            for s in built.segments
+            if s.direction == d and s.name not in ("embedding", "head")
+            for x in s.launches
+            if x.kind == "gemm"
         )
         for d in "FB"
-    }  # fmt: skip
+    }
 
 
 def test_adapters_move_their_inputs_outputs_and_gradients() -> None:

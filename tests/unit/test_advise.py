@@ -18,10 +18,12 @@ from windtunnel.techniques import REGISTRY
 from windtunnel.techniques.limits import merged
 
 SLOW_LINKS: dict[str, Any] = {
-    "name": "dense", "model": "meta-llama/Llama-3.1-8B",
+    "name": "dense",
+    "model": "meta-llama/Llama-3.1-8B",
     "cluster": {"device": "h100-sxm-80gb", "nodes": 1, "devices_per_node": 8},
-    "training": {"seq_len": 4096, "global_batch": 16}, "plan": {"tp": 8, "overlap": {"tp": False}},
-}  # fmt: skip
+    "training": {"seq_len": 4096, "global_batch": 16},
+    "plan": {"tp": 8, "overlap": {"tp": False}},
+}
 
 
 def _gains(advice: Advice) -> dict[str, float]:
@@ -107,10 +109,13 @@ def test_bands_of_serving_come_from_pairs_of_rows() -> None:
 
 
 SERVED: dict[str, Any] = {
-    "model": "meta-llama/Llama-3.1-8B", "cluster": {"device": "h100-sxm-80gb", "nodes": 1, "devices_per_node": 1},
-    "serving": {"engine": "vllm", "traffic": {
-        "concurrency": 32, "num_requests": 64, "input_tokens": 512, "output_tokens": 64}},
-}  # fmt: skip
+    "model": "meta-llama/Llama-3.1-8B",
+    "cluster": {"device": "h100-sxm-80gb", "nodes": 1, "devices_per_node": 1},
+    "serving": {
+        "engine": "vllm",
+        "traffic": {"concurrency": 32, "num_requests": 64, "input_tokens": 512, "output_tokens": 64},
+    },
+}
 
 
 def test_advice_for_serving() -> None:

@@ -39,17 +39,21 @@ TP: dict[str, Any] = {
 BANDWIDTH: dict[str, Any] = {
     "model": "gpt3-13b",
     "cluster": {
-        "device": "a100-sxm-80gb", "nodes": 4, "devices_per_node": 4,
+        "device": "a100-sxm-80gb",
+        "nodes": 4,
+        "devices_per_node": 4,
         "scale_out": {"nics_per_node": 1, "nic_bytes_per_s": "100 Gb/s"},
     },
-    "training": {"seq_len": 2048, "global_batch": 64, "framework": "megatron_core"}, "plan": {"tp": 4, "mbs": 1},
-}  # fmt: skip
+    "training": {"seq_len": 2048, "global_batch": 64, "framework": "megatron_core"},
+    "plan": {"tp": 4, "mbs": 1},
+}
 FAST = {"cluster": {"scale_out": {"nics_per_node": 4, "nic_bytes_per_s": "1600 Gb/s"}}}
 PIPELINE: dict[str, Any] = {
-    "model": "gpt3-13b", "cluster": {"device": "a100-sxm-80gb", "nodes": 4, "devices_per_node": 8},
+    "model": "gpt3-13b",
+    "cluster": {"device": "a100-sxm-80gb", "nodes": 4, "devices_per_node": 8},
     "training": {"seq_len": 2048, "global_batch": 32, "framework": "megatron_core"},
     "plan": {"tp": 2, "pp": 8, "mbs": 1},
-}  # fmt: skip
+}
 
 
 @pytest.fixture(scope="module")
@@ -92,9 +96,11 @@ def test_bubbles_are_filled_where_there_are_some() -> None:
 
 def test_recomputation_and_offloading_where_memory_is_short() -> None:
     tight = {
-        "model": "meta-llama/Llama-3.1-8B", "cluster": {"device": "rtx-4090", "nodes": 1, "devices_per_node": 8},
-        "training": {"seq_len": 4096, "global_batch": 32, "framework": "fsdp1"}, "plan": {"zero": 3, "mbs": 1},
-    }  # fmt: skip
+        "model": "meta-llama/Llama-3.1-8B",
+        "cluster": {"device": "rtx-4090", "nodes": 1, "devices_per_node": 8},
+        "training": {"seq_len": 4096, "global_batch": 32, "framework": "fsdp1"},
+        "plan": {"zero": 3, "mbs": 1},
+    }
     advice = advise(tight)
     assert not advice.fits and advice.memory["activations"] == max(advice.memory.values())
     assert advice.settings[0].names == ("recompute full",) and advice.settings[0].fits
@@ -129,10 +135,11 @@ ONE: dict[str, Any] = {
     "model": "meta-llama/Llama-3.1-70B",
     "cluster": {"device": "h100-sxm-80gb", "nodes": 1, "devices_per_node": 8},
     "serving": {
-        "engine": "vllm", "pools": [{"replicas": 2, "plan": {"tp": 4}}],
+        "engine": "vllm",
+        "pools": [{"replicas": 2, "plan": {"tp": 4}}],
         "traffic": {"rate_per_s": 3.0, "num_requests": 200, "input_tokens": 3000, "output_tokens": 100, "seed": 1},
     },
-}  # fmt: skip
+}
 
 
 def test_splitting_roles_pays_for_answers_and_not_for_throughput_of_prompts() -> None:
@@ -152,13 +159,15 @@ def test_halves_of_a_batch_pay_when_batches_are_large() -> None:
 
 
 DRAFTED: dict[str, Any] = {
-    "model": "meta-llama/Llama-3.1-8B", "cluster": {"device": "h100-sxm-80gb", "nodes": 1, "devices_per_node": 4},
+    "model": "meta-llama/Llama-3.1-8B",
+    "cluster": {"device": "h100-sxm-80gb", "nodes": 1, "devices_per_node": 4},
     "serving": {
-        "engine": "vllm", "pools": [{"replicas": 1, "plan": {"tp": 1}}],
+        "engine": "vllm",
+        "pools": [{"replicas": 1, "plan": {"tp": 1}}],
         "speculation": {"method": "draft", "draft": "meta-llama/Llama-3.2-1B", "tokens": 4, "acceptance": 0.7},
         "traffic": {"concurrency": 1, "num_requests": 10, "input_tokens": 200, "output_tokens": 200, "seed": 1},
     },
-}  # fmt: skip
+}
 FULL = {"serving": {"traffic": {"concurrency": 512, "num_requests": 1000}}}
 
 
@@ -185,19 +194,28 @@ def test_routing_by_prefix_loses_where_nothing_is_shared() -> None:
 
 
 LONG: dict[str, Any] = {
-    "model": "meta-llama/Llama-2-7b-hf", "cluster": {"device": "a100-sxm-80gb", "nodes": 1, "devices_per_node": 4},
+    "model": "meta-llama/Llama-2-7b-hf",
+    "cluster": {"device": "a100-sxm-80gb", "nodes": 1, "devices_per_node": 4},
     "serving": {
-        "engine": "vllm", "router": "least_requests",
-        "pools": [{
-            "replicas": 4, "plan": {"tp": 1}, "limits": {"max_num_seqs": 64, "max_model_len": 34000},
-            "kv": {"num_blocks": 2500, "block_size": 16},
-        }],
+        "engine": "vllm",
+        "router": "least_requests",
+        "pools": [
+            {
+                "replicas": 4,
+                "plan": {"tp": 1},
+                "limits": {"max_num_seqs": 64, "max_model_len": 34000},
+                "kv": {"num_blocks": 2500, "block_size": 16},
+            }
+        ],
         "traffic": {
-            "concurrency": 24, "num_requests": 60, "output_tokens": 200, "seed": 2,
+            "concurrency": 24,
+            "num_requests": 60,
+            "output_tokens": 200,
+            "seed": 2,
             "input_tokens": {"distribution": "lognormal", "mean": 4000, "cv": 2.5, "max": 30000},
         },
     },
-}  # fmt: skip
+}
 
 
 def test_lending_of_caches_wins_where_few_prompts_fill_them_and_not_where_there_is_room() -> None:
@@ -210,19 +228,29 @@ def test_lending_of_caches_wins_where_few_prompts_fill_them_and_not_where_there_
 
 
 SHARED: dict[str, Any] = {
-    "model": "meta-llama/Llama-3.1-8B", "cluster": {"device": "a100-sxm-80gb", "nodes": 1, "devices_per_node": 4},
+    "model": "meta-llama/Llama-3.1-8B",
+    "cluster": {"device": "a100-sxm-80gb", "nodes": 1, "devices_per_node": 4},
     "serving": {
-        "engine": "sglang", "router": "round_robin",
-        "pools": [{
-            "replicas": 4, "plan": {"tp": 1}, "limits": {"max_model_len": 8192},
-            "kv": {"num_blocks": 30000, "block_size": 1},
-        }],
+        "engine": "sglang",
+        "router": "round_robin",
+        "pools": [
+            {
+                "replicas": 4,
+                "plan": {"tp": 1},
+                "limits": {"max_model_len": 8192},
+                "kv": {"num_blocks": 30000, "block_size": 1},
+            }
+        ],
         "traffic": {
-            "rate_per_s": 8.0, "num_requests": 160, "input_tokens": 6300, "output_tokens": 64, "seed": 2,
+            "rate_per_s": 8.0,
+            "num_requests": 160,
+            "input_tokens": 6300,
+            "output_tokens": 64,
+            "seed": 2,
             "tenants": [{"name": str(i), "shared_prefix_tokens": 6000, "prefixes": 4} for i in range(3)],
         },
     },
-}  # fmt: skip
+}
 
 
 def test_routing_by_prefix_wins_where_prefixes_are_shared_and_caches_hold_few() -> None:

@@ -25,9 +25,10 @@ def test_defaults_are_listed_until_they_are_said() -> None:
     assert open_["plan.sp"] == "on"
     assert open_["plan.overlap.grad_reduce"] == "on"
     said = listed(
-        model, {"framework": "nemo", "attention": "flash2", "master_weights": "fp32"},
+        model,
+        {"framework": "nemo", "attention": "flash2", "master_weights": "fp32"},
         {"tp": 2, "pp": 2, "sp": False, "schedule": "zb_h1", "overlap": {"grad_reduce": False}},
-    )  # fmt: skip
+    )
     gone = {"framework", "attention", "master_weights"}
     assert not {f"training.{field}" for field in gone} & said.keys()
     assert not {"plan.sp", "plan.schedule", "plan.overlap.grad_reduce"} & said.keys()
@@ -35,9 +36,13 @@ def test_defaults_are_listed_until_they_are_said() -> None:
 
 def test_what_an_imported_config_leaves_open_is_listed(tmp_path: Path) -> None:
     config = {
-        "model_type": "unheard_of", "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2,
-        "vocab_size": 100, "intermediate_size": 64,
-    }  # fmt: skip
+        "model_type": "unheard_of",
+        "hidden_size": 64,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 2,
+        "vocab_size": 100,
+        "intermediate_size": 64,
+    }
     (tmp_path / "config.json").write_text(json.dumps(config))
     found = listed({"config": str(tmp_path / "config.json")}, {}, {})
     assert found["model.model_type"] == "unheard_of"
@@ -45,9 +50,13 @@ def test_what_an_imported_config_leaves_open_is_listed(tmp_path: Path) -> None:
 
 def test_a_result_of_an_imported_config_stands_without_the_file(tmp_path: Path) -> None:
     config = {
-        "model_type": "llama", "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2,
-        "vocab_size": 100, "intermediate_size": 64,
-    }  # fmt: skip
+        "model_type": "llama",
+        "hidden_size": 64,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 2,
+        "vocab_size": 100,
+        "intermediate_size": 64,
+    }
     (tmp_path / "config.json").write_text(json.dumps(config))
     scenario = {"model": {"config": str(tmp_path / "config.json")}, "cluster": CLUSTER}
     scenario["training"] = {"seq_len": 512, "global_batch": 8}

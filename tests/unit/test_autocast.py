@@ -16,14 +16,20 @@ MATRICES = LAYERS * (4 * HIDDEN * HIDDEN + 3 * HIDDEN * INNER) + VOCAB * HIDDEN
 
 def _step(framework: str = "ddp", plan: dict[str, Any] | None = None, **training: Any) -> TrainingResult:
     model = {
-        "name": "m", "hidden_size": HIDDEN, "num_hidden_layers": LAYERS, "num_attention_heads": 8, "vocab_size": VOCAB,
-        "intermediate_size": INNER, "norm": "rmsnorm",
-    }  # fmt: skip
+        "name": "m",
+        "hidden_size": HIDDEN,
+        "num_hidden_layers": LAYERS,
+        "num_attention_heads": 8,
+        "vocab_size": VOCAB,
+        "intermediate_size": INNER,
+        "norm": "rmsnorm",
+    }
     scenario = {
-        "model": model, "cluster": {"device": "a100-sxm-80gb", "nodes": 1, "devices_per_node": 2},
+        "model": model,
+        "cluster": {"device": "a100-sxm-80gb", "nodes": 1, "devices_per_node": 2},
         "training": {"seq_len": 512, "global_batch": 4, "precision": "bf16", "framework": framework, **training},
         "plan": {"mbs": 1, "tp": 2, "sp": False, **(plan or {})},
-    }  # fmt: skip
+    }
     return simulate_training(scenario, sensitivities=False)
 
 
@@ -36,8 +42,10 @@ def test_copies_of_weights_and_fp32_gradients_are_held() -> None:
 
 def test_checkpoints_give_the_copies_up_but_for_the_layer_that_runs_again() -> None:
     full = {"recompute": {"policy": "full"}}
-    held = [_step(plan=p).peak_memory_allocated_bytes - _step(plan=p, autocast=False).peak_memory_allocated_bytes
-            for p in ({}, full)]  # fmt: skip
+    held = [
+        _step(plan=p).peak_memory_allocated_bytes - _step(plan=p, autocast=False).peak_memory_allocated_bytes
+        for p in ({}, full)
+    ]
     others = (MATRICES - VOCAB * HIDDEN) * (LAYERS - 1) / LAYERS
     assert held[0] - held[1] > 0.8 * 2.0 * others / 2  # two bytes each, tp 2
 
@@ -51,8 +59,9 @@ def test_casts_take_time_and_small_weights_launches() -> None:
 
 def test_frameworks_without_fp32_weights_and_sharded_ones_do_not_cast() -> None:
     for framework, plan, why in (
-        ("megatron_core", {}, "keeps its weights in the format"), ("ddp", {"tp": 1, "zero": 3}, "zero 3"),
-    ):  # fmt: skip
+        ("megatron_core", {}, "keeps its weights in the format"),
+        ("ddp", {"tp": 1, "zero": 3}, "zero 3"),
+    ):
         found, plain = _step(framework, plan, autocast=True), _step(framework, plan, autocast=False)
         assert found.step_time_s == plain.step_time_s
         assert found.peak_memory_allocated_bytes == plain.peak_memory_allocated_bytes

@@ -28,37 +28,72 @@ from windtunnel.validation.rows import read
 
 FACTS = {"id": "made-up", "name": "made up", "memory_bytes": 16e9, "cache_bytes": 16e6, "units": 2}
 TRUTH = Coefficients(
-    gemm_fraction={"fp32": 0.9, "bf16": 0.9}, gemm_k0=40.0, gemm_floor_s=1e-5, memory_fraction=0.8,
-    attention_fraction={"sdpa": 0.5, "flash2": 0.4}, attention_ramp=100.0, attention_backward=0.8,
+    gemm_fraction={"fp32": 0.9, "bf16": 0.9},
+    gemm_k0=40.0,
+    gemm_floor_s=1e-5,
+    memory_fraction=0.8,
+    attention_fraction={"sdpa": 0.5, "flash2": 0.4},
+    attention_ramp=100.0,
+    attention_backward=0.8,
     attention_floor_s=1e-6,
-)  # fmt: skip
+)
 
 
 def _device() -> DeviceSpec:
-    return DeviceSpec.model_validate({
-        "id": "made-up", "name": "made up", "vendor": "generic", "kind": "cpu", "generation": "cpu",
-        "peak_flop_per_s": {"fp32": 2e11}, "memory_bytes": 16e9, "memory_bytes_per_s": 4e10, "l2_bytes": 16e6,
-        "num_sms": 2, "gemm_tiles": [[32, 32]],
-    })  # fmt: skip
+    return DeviceSpec.model_validate(
+        {
+            "id": "made-up",
+            "name": "made up",
+            "vendor": "generic",
+            "kind": "cpu",
+            "generation": "cpu",
+            "peak_flop_per_s": {"fp32": 2e11},
+            "memory_bytes": 16e9,
+            "memory_bytes_per_s": 4e10,
+            "l2_bytes": 16e6,
+            "num_sms": 2,
+            "gemm_tiles": [[32, 32]],
+        }
+    )
 
 
 def _seconds(case: Case, device: DeviceSpec) -> float | None:
     s: dict[str, Any] = case.shape
     if case.kind == "gemm" and s["format"] == "fp32":
         one = np.ones(1)
-        return float(gemm_time_s(
-            device, TRUTH, one * s["m"], one * s["n"], one * s["k"], peak_flop_per_s=one * 2e11, fraction=one * 0.9,
-            operand_bytes=one * 4, output_bytes=one * 4, extra_bytes=one * 0, groups=one,
-        )[0])  # fmt: skip
+        return float(
+            gemm_time_s(
+                device,
+                TRUTH,
+                one * s["m"],
+                one * s["n"],
+                one * s["k"],
+                peak_flop_per_s=one * 2e11,
+                fraction=one * 0.9,
+                operand_bytes=one * 4,
+                output_bytes=one * 4,
+                extra_bytes=one * 0,
+                groups=one,
+            )[0]
+        )
     if case.kind == "pointwise":
         return float(pointwise_time_s(device, TRUTH, np.array([float(s["bytes"])]))[0]) + 2e-6
     if case.kind == "attention" and s["direction"] != "decode":
         one = np.ones(1)
-        return float(attention_time_s(
-            device, TRUTH, one * s["batch"] * s["seq_len"] ** 2 / 2, one * s["heads"], one * s["head_dim"],
-            one * s["head_dim"], one * s["seq_len"], kernel="sdpa", backward=s["direction"] == "backward",
-            number_format="fp32",
-        )[0])  # fmt: skip
+        return float(
+            attention_time_s(
+                device,
+                TRUTH,
+                one * s["batch"] * s["seq_len"] ** 2 / 2,
+                one * s["heads"],
+                one * s["head_dim"],
+                one * s["head_dim"],
+                one * s["seq_len"],
+                kernel="sdpa",
+                backward=s["direction"] == "backward",
+                number_format="fp32",
+            )[0]
+        )
     return None
 
 
@@ -103,16 +138,22 @@ def test_an_interrupted_run_goes_on_under_the_same_conditions_alone(tmp_path: Pa
 
 
 TINY = {
-    "name": "tiny", "hidden_size": 256, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 512,
+    "name": "tiny",
+    "hidden_size": 256,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "intermediate_size": 512,
     "vocab_size": 1024,
-}  # fmt: skip
+}
 
 
 def _scenario(device: str) -> dict[str, Any]:
     return {
-        "model": TINY, "cluster": {"device": device, "nodes": 1, "devices_per_node": 1},
-        "training": {"seq_len": 128, "global_batch": 2, "precision": "fp32", "framework": "ddp"}, "plan": {"zero": 0},
-    }  # fmt: skip
+        "model": TINY,
+        "cluster": {"device": device, "nodes": 1, "devices_per_node": 1},
+        "training": {"seq_len": 128, "global_batch": 2, "precision": "fp32", "framework": "ddp"},
+        "plan": {"zero": 0},
+    }
 
 
 def test_a_profile_is_a_device_of_a_scenario(tmp_path: Path) -> None:
@@ -142,8 +183,9 @@ def test_the_fraction_of_the_format_itself_is_read() -> None:
     products = []
     for fraction in (0.8, 0.4):
         device["profile"] = {"coefficients": {"gemm_fraction.fp32": fraction, "gemm_fraction.bf16": 0.6}}
-        result = wt.simulate_training({**_scenario("x"), "cluster": {"device": device, "nodes": 1,
-                                                                     "devices_per_node": 1}})  # fmt: skip
+        result = wt.simulate_training(
+            {**_scenario("x"), "cluster": {"device": device, "nodes": 1, "devices_per_node": 1}}
+        )
         products.append(result.breakdown["gemm"])
     assert 1.7 * products[0] < products[1] <= 2.0 * products[0] * (1 + 1e-9)
 
@@ -166,8 +208,14 @@ def test_mistakes_in_a_profile_are_named_together(tmp_path: Path, capsys: pytest
 def test_own_rows_are_validated(tmp_path: Path) -> None:
     write(calibrated(_store(), _device(), FACTS, 1), tmp_path / "mine.yaml")
     result = wt.simulate_training(_scenario(str(tmp_path / "mine.yaml")))
-    row = {"id": "own-1", "family": "own", "scenario": result.scenario, "metric": "step_time", "unit": "s",
-           "value": result.step_time_s}  # fmt: skip
+    row = {
+        "id": "own-1",
+        "family": "own",
+        "scenario": result.scenario,
+        "metric": "step_time",
+        "unit": "s",
+        "value": result.step_time_s,
+    }
     case = read(row)
     assert case.scenario is not None and case.metrics[0].measured == result.step_time_s
     file = tmp_path / "rows.json"
@@ -195,9 +243,7 @@ def test_gloo_and_what_is_measured_of_it() -> None:
     own = plain.model_copy(update={"device": device.model_copy(update={"profile": profile})})
     assert NetworkCoefficients.for_cluster(own).up.efficiency == 0.8
     place = placement(2, domain=2)
-    times = {
-        op: float(NetworkModel(own).collective(op, 16e6, place).alone_s) for op in ("all_reduce", "all_gather")
-    }
+    times = {op: float(NetworkModel(own).collective(op, 16e6, place).alone_s) for op in ("all_reduce", "all_gather")}
     assert times["all_reduce"] > times["all_gather"] > 16e6 / 5e9
     assert times["all_reduce"] < float(NetworkModel(plain).collective("all_reduce", 16e6, place).alone_s)
 
@@ -212,9 +258,10 @@ def test_a_cpus_collectives_take_the_cores_that_compute() -> None:
         device |= {"id": "made-up", "kind": kind, "num_sms": 1}
         link = {"id": "gloo", "bytes_per_s": 2e9, "family": "gloo", "topology": "host"}
         scenario = {
-            **_scenario("x"), "plan": {"zero": 3},
+            **_scenario("x"),
+            "plan": {"zero": 3},
             "cluster": {"device": device, "nodes": 1, "devices_per_node": 2, "scale_up": link},
-        }  # fmt: skip
+        }
         scenario["training"] = {**scenario["training"], "framework": "torchtitan", "compile": False}
         prepared, loaded = prepare(scenario)
         chain = build_chain(prepared, loaded)

@@ -17,13 +17,19 @@ from windtunnel.cli.main import run
 from windtunnel.training.predict import prepare, simulate_training
 
 MODEL = {
-    "name": "small", "hidden_size": 2048, "num_hidden_layers": 4, "num_attention_heads": 16, "intermediate_size": 5632,
+    "name": "small",
+    "hidden_size": 2048,
+    "num_hidden_layers": 4,
+    "num_attention_heads": 16,
+    "intermediate_size": 5632,
     "vocab_size": 32000,
-}  # fmt: skip
+}
 SCENARIO: dict[str, Any] = {
-    "model": MODEL, "cluster": {"device": "h100-sxm", "nodes": 1, "devices_per_node": 8},
-    "training": {"seq_len": 4096, "global_batch": 16, "framework": "torchtitan"}, "plan": {"zero": 3, "mbs": 2},
-}  # fmt: skip
+    "model": MODEL,
+    "cluster": {"device": "h100-sxm", "nodes": 1, "devices_per_node": 8},
+    "training": {"seq_len": 4096, "global_batch": 16, "framework": "torchtitan"},
+    "plan": {"zero": 3, "mbs": 2},
+}
 SHAPES = [(1024, 2, 1), (4096, 2, 1), (8192, 2, 1), (4096, 1, 2), (8192, 1, 2), (16384, 1, 1)]
 
 
@@ -38,9 +44,11 @@ def _logs(folder: Path, factor: float = 0.8, shapes: list[tuple[int, int, int]] 
         for seq_len, mbs, count in shapes:
             changes = (f"training.seq_len={seq_len}", f"plan.mbs={mbs}", f"training.global_batch={8 * mbs * count}")
             result = simulate_training(
-                base, overrides=changes, sensitivities=False,
+                base,
+                overrides=changes,
+                sensitivities=False,
                 coefficient_overrides={"gemm_fraction": {k: factor * v for k, v in fractions.items()}},
-            )  # fmt: skip
+            )
             memory = result.peak_memory_allocated_bytes
             out.writerow([seq_len, mbs, 8 * mbs * count, result.step_time_s, 1.1 * memory if count > 1 else ""])
     return base, logs
@@ -104,8 +112,13 @@ def test_mistakes_in_a_log_are_named_together(tmp_path: Path, capsys: pytest.Cap
     assert "cannot be read" in told and "steps.csv" in told
     logs.write_text("step_time,traning.seq_len,plan.tp\n1,2,3\n")
     told = _refused(["--from-logs", str(logs)], capsys)
-    for part in ("step_time_s: is required", "did you mean 'step_time'", "scenario: is required", "traning.seq_len",
-                 "did you mean 'training'"):  # fmt: skip
+    for part in (
+        "step_time_s: is required",
+        "did you mean 'step_time'",
+        "scenario: is required",
+        "traning.seq_len",
+        "did you mean 'training'",
+    ):
         assert part in told, told
     logs.write_text("step_time_s,plan.tp,training.seq_len\nfast,1,1024\n-1,1,1024\n1.0,3,1024\n1.0,1,0\n1.0\n")
     told = _refused(["--from-logs", str(logs), "--scenario", str(base)], capsys)

@@ -49,8 +49,10 @@ def _printed(folder: Path, operation: str, ranks: int = 8, *, test: str = "", ho
         f"#  Rank {r:2d} Group  0 Pid  {100 + r} on node-{r % hosts} device {r:2d} [0x07] NVIDIA A100-SXM4-80GB"
         for r in range(ranks)
     ]
-    lines.append("#       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw"
-                 "   busbw #wrong")  # fmt: skip
+    lines.append(
+        "#       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw"
+        "   busbw #wrong"
+    )
     lines.append("#        (B)    (elements)                               (us)  (GB/s)  (GB/s)")
     factor = 2 * (ranks - 1) / ranks if operation == "all_reduce" else (ranks - 1) / ranks
     for size, s in zip(SIZES, _seconds(operation, SIZES, ranks), strict=True):
@@ -106,10 +108,12 @@ def test_what_is_no_output_is_told_at_once(tmp_path: Path, capsys: pytest.Captur
     for part in ("empty.txt", "--ranks: is required", "broken.txt:2", "No such file"):
         assert part in told, told
     for wrong, part in (
-        (["--from", "nccl"], "did you mean 'nccl-tests'"), (["--from", "nccl-tests"], "FILES"),
-        (["--from", "kineto", "x"], "--scenario"), (["--system", "h200_sxm"], "--from aiconfigurator"),
+        (["--from", "nccl"], "did you mean 'nccl-tests'"),
+        (["--from", "nccl-tests"], "FILES"),
+        (["--from", "kineto", "x"], "--scenario"),
+        (["--system", "h200_sxm"], "--from aiconfigurator"),
         (["--from", "nccl-tests", str(bare), "--ranks", "8"], "--device: is required"),
-    ):  # fmt: skip
+    ):
         assert run(["calibrate", *wrong, "-o", str(tmp_path / "x.yaml")]) == 2
         assert part in capsys.readouterr().err
     assert not (tmp_path / "x.yaml").exists()
@@ -120,13 +124,23 @@ def _package(folder: Path, fraction: float) -> Path:
     pandas = pytest.importorskip("pandas")
     pytest.importorskip("pyarrow", reason="the tables are parquet files")
     device = catalog.device("h200-sxm-141gb")
-    m, n, k = (a.ravel().astype(float) for a in np.meshgrid(
-        [1, 8, 16, 256, 1024, 4096, 16384], [2048, 4096, 8192], [2048, 4096, 8192]))  # fmt: skip
+    m, n, k = (
+        a.ravel().astype(float)
+        for a in np.meshgrid([1, 8, 16, 256, 1024, 4096, 16384], [2048, 4096, 8192], [2048, 4096, 8192])
+    )
     seconds = gemm_time_s(
-        device, Coefficients(gemm_fraction={"bf16": fraction}), m, n, k, peak_flop_per_s=np.full(len(m), 9.89e14),
-        fraction=np.full(len(m), fraction), operand_bytes=np.full(len(m), 2.0), output_bytes=np.full(len(m), 2.0),
-        extra_bytes=np.zeros(len(m)), groups=np.ones(len(m)),
-    )  # fmt: skip
+        device,
+        Coefficients(gemm_fraction={"bf16": fraction}),
+        m,
+        n,
+        k,
+        peak_flop_per_s=np.full(len(m), 9.89e14),
+        fraction=np.full(len(m), fraction),
+        operand_bytes=np.full(len(m), 2.0),
+        output_bytes=np.full(len(m), 2.0),
+        extra_bytes=np.zeros(len(m)),
+        groups=np.ones(len(m)),
+    )
     table = pandas.DataFrame({"gemm_dtype": "bfloat16", "m": m, "n": n, "k": k, "latency": 1e3 * seconds})
     for version, factor in (("0.9.0", 2.0), ("0.10.0", 1.0)):  # the newer counts
         where = folder / "systems" / "data" / "h200_sxm" / "gemm" / "vllm" / version
@@ -145,8 +159,9 @@ def test_operator_tables_become_a_profile(tmp_path: Path, capsys: pytest.Capture
     assert yaml.safe_load(out.read_text())["profile"]["coefficients"]["gemm_fraction.bf16"]["grade"] == "measured"
     capsys.readouterr()
     for wrong, part in (
-        (["--system", "h200"], "did you mean 'h200_sxm'"), (["--system", "h200_sxm", "--software", "trtllm"], "vllm"),
-    ):  # fmt: skip
+        (["--system", "h200"], "did you mean 'h200_sxm'"),
+        (["--system", "h200_sxm", "--software", "trtllm"], "vllm"),
+    ):
         assert run(["calibrate", "--from", "aiconfigurator", str(folder), *wrong, "-o", str(out)]) == 2
         assert part in capsys.readouterr().err
     with pytest.raises(BadInput, match="no folder systems/data"):
@@ -160,11 +175,18 @@ def test_an_absent_package_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 SCENARIO: dict[str, Any] = {
-    "model": {"name": "small", "hidden_size": 2048, "num_hidden_layers": 4, "num_attention_heads": 16,
-              "intermediate_size": 5632, "vocab_size": 32000},
+    "model": {
+        "name": "small",
+        "hidden_size": 2048,
+        "num_hidden_layers": 4,
+        "num_attention_heads": 16,
+        "intermediate_size": 5632,
+        "vocab_size": 32000,
+    },
     "cluster": {"device": "h100-sxm", "nodes": 1, "devices_per_node": 1},
-    "training": {"seq_len": 4096, "global_batch": 2, "framework": "torchtitan"}, "plan": {"mbs": 2},
-}  # fmt: skip
+    "training": {"seq_len": 4096, "global_batch": 2, "framework": "torchtitan"},
+    "plan": {"mbs": 2},
+}
 
 
 def _trace(folder: Path, gemm_s: float, memory_s: float) -> Path:

@@ -52,22 +52,37 @@ def test_count_by_hand() -> None:
 
 
 SPELLINGS: list[tuple[Any, str, str]] = [
-    (catalog.device, "H100", "h100-sxm-80gb"), (catalog.device, "H100-SXM-80GB", "h100-sxm-80gb"),
-    (catalog.device, "h100_80g_nvl8", "h100-sxm-80gb"), (catalog.device, "h100-80gb-pcap", "h100-sxm-80gb"),
-    (catalog.device, "NVIDIA H100 SXM", "h100-sxm-80gb"), (catalog.device, "H100 PCIe", "h100-pcie-80gb"),
-    (catalog.device, "H100-SXM-96GB-HBM2e(500W cap)", "h100-sxm-96gb"), (catalog.device, "H800 SXM", "h800-sxm-80gb"),
-    (catalog.device, "a100_80e", "a100-sxm-80gb"), (catalog.device, "A100-SXM4-80GB", "a100-sxm-80gb"),
-    (catalog.device, "A100 40G", "a100-sxm-40gb"), (catalog.device, "A100-PCIE-80GB", "a100-pcie-80gb"),
+    (catalog.device, "H100", "h100-sxm-80gb"),
+    (catalog.device, "H100-SXM-80GB", "h100-sxm-80gb"),
+    (catalog.device, "h100_80g_nvl8", "h100-sxm-80gb"),
+    (catalog.device, "h100-80gb-pcap", "h100-sxm-80gb"),
+    (catalog.device, "NVIDIA H100 SXM", "h100-sxm-80gb"),
+    (catalog.device, "H100 PCIe", "h100-pcie-80gb"),
+    (catalog.device, "H100-SXM-96GB-HBM2e(500W cap)", "h100-sxm-96gb"),
+    (catalog.device, "H800 SXM", "h800-sxm-80gb"),
+    (catalog.device, "a100_80e", "a100-sxm-80gb"),
+    (catalog.device, "A100-SXM4-80GB", "a100-sxm-80gb"),
+    (catalog.device, "A100 40G", "a100-sxm-40gb"),
+    (catalog.device, "A100-PCIE-80GB", "a100-pcie-80gb"),
     (catalog.device, "B200-SXM 8x single node (180/192GB HBM3e, NVLink5)", "b200-sxm-180gb"),
-    (catalog.device, "B200 (power limited)", "b200-sxm-180gb"), (catalog.device, "b300_sxm", "b300-sxm-270gb"),
-    (catalog.device, "GB300 SXM", "gb300"), (catalog.device, "RTX PRO 6000 Server", "rtx-pro-6000"),
-    (catalog.device, "RTX4090", "rtx-4090"), (catalog.device, "AMD MI300X", "mi300x"),
-    (catalog.device, "MI250X GCD", "mi250x"), (catalog.device, "TPU7x (Ironwood)", "tpu-v7x"),
-    (catalog.device, "TPU v4 pod", "tpu-v4"), (catalog.device, "Ascend 910B (A2)", "ascend-910b"),
-    (catalog.device, "V100 SXM2 32GB", "v100-sxm-32gb"), (catalog.device, "Intel Gaudi 2", "gaudi2"),
-    (catalog.link, "interconnect:NVLink 4", "nvlink4"), (catalog.link, "IB HDR", "infiniband-hdr"),
-    (catalog.link, "PCIe 5", "pcie5"), (catalog.cluster, "DGX H100 node", "dgx-h100"),
-    (catalog.cluster, "GB200 NVL72 rack", "gb200-nvl72"), (catalog.cluster, "Selene", "selene"),
+    (catalog.device, "B200 (power limited)", "b200-sxm-180gb"),
+    (catalog.device, "b300_sxm", "b300-sxm-270gb"),
+    (catalog.device, "GB300 SXM", "gb300"),
+    (catalog.device, "RTX PRO 6000 Server", "rtx-pro-6000"),
+    (catalog.device, "RTX4090", "rtx-4090"),
+    (catalog.device, "AMD MI300X", "mi300x"),
+    (catalog.device, "MI250X GCD", "mi250x"),
+    (catalog.device, "TPU7x (Ironwood)", "tpu-v7x"),
+    (catalog.device, "TPU v4 pod", "tpu-v4"),
+    (catalog.device, "Ascend 910B (A2)", "ascend-910b"),
+    (catalog.device, "V100 SXM2 32GB", "v100-sxm-32gb"),
+    (catalog.device, "Intel Gaudi 2", "gaudi2"),
+    (catalog.link, "interconnect:NVLink 4", "nvlink4"),
+    (catalog.link, "IB HDR", "infiniband-hdr"),
+    (catalog.link, "PCIe 5", "pcie5"),
+    (catalog.cluster, "DGX H100 node", "dgx-h100"),
+    (catalog.cluster, "GB200 NVL72 rack", "gb200-nvl72"),
+    (catalog.cluster, "Selene", "selene"),
     (catalog.model, "llama2-70b", "meta-llama/Llama-2-70b-hf"),
     (catalog.model, "meta-llama/Llama-3.3-70B-Instruct", "meta-llama/Llama-3.1-70B"),
     (catalog.model, "nvidia/Llama-3.1-8B-Instruct-FP8", "meta-llama/Llama-3.1-8B"),
@@ -75,9 +90,11 @@ SPELLINGS: list[tuple[Any, str, str]] = [
     (catalog.model, "nvidia/DeepSeek-V3.1-NVFP4", "deepseek-ai/DeepSeek-V3"),
     (catalog.model, "Qwen/Qwen3-235B-A22B-Thinking-2507-FP8", "Qwen/Qwen3-235B-A22B"),
     (catalog.model, "google/gemma-3-27b-it", "google/gemma-3-27b-pt"),
-    (catalog.model, "gpt3-175b", "openai/gpt3-175b"), (catalog.model, "OPT-1.3B", "facebook/opt-1.3b"),
-    (catalog.model, "opt-13b", "facebook/opt-13b"), (catalog.model, "bloom-176b", "bigscience/bloom"),
-]  # fmt: skip
+    (catalog.model, "gpt3-175b", "openai/gpt3-175b"),
+    (catalog.model, "OPT-1.3B", "facebook/opt-1.3b"),
+    (catalog.model, "opt-13b", "facebook/opt-13b"),
+    (catalog.model, "bloom-176b", "bigscience/bloom"),
+]
 
 
 @pytest.mark.parametrize(("lookup", "spelling", "wanted"), SPELLINGS, ids=[s for _, s, _ in SPELLINGS])
@@ -145,9 +162,17 @@ def test_reference_half_a_node_has_half_the_ports() -> None:
 def test_reference_with_all_said_assumes_nothing() -> None:
     out = ScaleOut(nics_per_node=4, nic_bytes_per_s=25e9)
     ref = ClusterRef(
-        device="a100-sxm-80gb", nodes=4, scale_up="nvlink3", scale_out=out, host_memory_bytes=1e12, scale_up_domain=8,
-        memory_bytes="40 GiB", memory_bytes_per_s="1555 GB/s", power_cap_w=300.0, price_per_device_hour=2.0,
-    )  # fmt: skip
+        device="a100-sxm-80gb",
+        nodes=4,
+        scale_up="nvlink3",
+        scale_out=out,
+        host_memory_bytes=1e12,
+        scale_up_domain=8,
+        memory_bytes="40 GiB",
+        memory_bytes_per_s="1555 GB/s",
+        power_cap_w=300.0,
+        price_per_device_hour=2.0,
+    )
     got = catalog.resolve_cluster(ref)
     assert got.assumed == ()
     assert got.scale_out == out
@@ -172,9 +197,14 @@ def test_rack_scale_domain() -> None:
 
 def test_device_written_out_in_the_scenario() -> None:
     mine = DeviceSpec(
-        id="mine", name="Mine", vendor="me", generation="mine", peak_flop_per_s={"bf16": "100 TFLOP/s"},
-        memory_bytes="32 GiB", memory_bytes_per_s="1 TB/s",
-    )  # fmt: skip
+        id="mine",
+        name="Mine",
+        vendor="me",
+        generation="mine",
+        peak_flop_per_s={"bf16": "100 TFLOP/s"},
+        memory_bytes="32 GiB",
+        memory_bytes_per_s="1 TB/s",
+    )
     got = catalog.resolve_cluster(ClusterRef(device=mine, nodes=4, devices_per_node=4))
     assert got.device == mine
     assert {"cluster.scale_up", "cluster.scale_out", "cluster.host_memory_bytes"} == {f for f, _, _ in got.assumed}
@@ -201,8 +231,12 @@ def test_all_problems_of_a_reference_at_once() -> None:
 
 
 def test_check_finds_what_is_wrong() -> None:
-    data = {"memory_bytes": "80 GiB", "num_sms": 1, "as_of": "soon", "sources": [
-        {"fields": ["num_sms", "clock_hz"], "source": "a sheet", "as_of": "once"}]}  # fmt: skip
+    data = {
+        "memory_bytes": "80 GiB",
+        "num_sms": 1,
+        "as_of": "soon",
+        "sources": [{"fields": ["num_sms", "clock_hz"], "source": "a sheet", "as_of": "once"}],
+    }
     rules = [str(p) for p in soundness.check_sources(data, soundness.NUMBERS["devices"], "x.yaml")]
     assert any("memory_bytes" in rule and "must have a source" in rule for rule in rules)
     assert any("clock_hz" in rule and "does not have" in rule for rule in rules)
@@ -213,8 +247,14 @@ def test_check_finds_what_is_wrong() -> None:
 
 def test_families_count() -> None:
     """Parts that no published total pins down alone."""
-    base: dict[str, Any] = {"name": "m", "hidden_size": 64, "num_hidden_layers": 2, "vocab_size": 10,
-                            "num_attention_heads": 4, "intermediate_size": 128}  # fmt: skip
+    base: dict[str, Any] = {
+        "name": "m",
+        "hidden_size": 64,
+        "num_hidden_layers": 2,
+        "vocab_size": 10,
+        "num_attention_heads": 4,
+        "intermediate_size": 128,
+    }
     dense = count_parameters(ModelSpec(**base))
     assert count_parameters(ModelSpec(**base, tie_word_embeddings=True)).total == dense.total - 640
     assert count_parameters(ModelSpec(**base, num_key_value_heads=1)).total == dense.total - 2 * 2 * 64 * 48

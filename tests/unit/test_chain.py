@@ -19,27 +19,32 @@ from windtunnel.training.prepare import Prepared
 H100 = {"device": "h100-sxm-80gb", "nodes": 2, "devices_per_node": 8}
 CASES: dict[str, dict[str, object]] = {
     "pipeline": {
-        "model": "meta-llama/Llama-3.1-8B", "cluster": H100,
+        "model": "meta-llama/Llama-3.1-8B",
+        "cluster": H100,
         "training": {"seq_len": 4096, "global_batch": 32, "framework": "nemo"},
         "plan": {"tp": 2, "pp": 2, "vpp": 2, "cp": 2},
     },
     "fsdp": {
-        "model": "meta-llama/Llama-3.1-8B", "cluster": H100,
+        "model": "meta-llama/Llama-3.1-8B",
+        "cluster": H100,
         "training": {"seq_len": 4096, "global_batch": 16, "framework": "torchtitan", "precision": "fp8_rowwise"},
         "plan": {"zero": 3, "recompute": {"policy": "full", "num_layers": 20}},
     },
     "mixture": {
-        "model": "Qwen/Qwen3-30B-A3B", "cluster": H100,
+        "model": "Qwen/Qwen3-30B-A3B",
+        "cluster": H100,
         "training": {"seq_len": 4096, "global_batch": 32, "framework": "megatron_core", "precision": "fp8"},
         "plan": {"ep": 8, "zero": 1},
     },
     "unfused": {
-        "model": "gpt3-2.7b", "cluster": {"device": "a100-sxm-80gb", "nodes": 1, "devices_per_node": 8},
+        "model": "gpt3-2.7b",
+        "cluster": {"device": "a100-sxm-80gb", "nodes": 1, "devices_per_node": 8},
         "training": {"seq_len": 2048, "global_batch": 32, "framework": "megatron_2021", "precision": "fp16"},
         "plan": {"tp": 2, "pp": 2, "mbs": 2, "recompute": {"policy": "full"}},
     },
     "offload": {
-        "model": "meta-llama/Llama-3.1-8B", "cluster": H100,
+        "model": "meta-llama/Llama-3.1-8B",
+        "cluster": H100,
         "training": {"seq_len": 2048, "global_batch": 32, "framework": "deepspeed"},
         "plan": {"zero": 3, "offload": {"optimizer": 1.0, "activations": 0.5}},
     },
@@ -47,17 +52,26 @@ CASES: dict[str, dict[str, object]] = {
         "model": "meta-llama/Llama-3.1-8B",
         "cluster": {**H100, "storage": {"bytes": "60 TB", "read_bytes_per_s": 8e11, "write_bytes_per_s": 8e11}},
         "training": {"seq_len": 2048, "global_batch": 64, "framework": "deepspeed"},
-        "plan": {"zero": 3, "mbs": 4, "offload": {
-            "optimizer": 1.0, "params": 1.0, "gradients": 1.0, "activations": 0.1, "tier": "nvme",
-            "update": "beside_backward",
-        }},
+        "plan": {
+            "zero": 3,
+            "mbs": 4,
+            "offload": {
+                "optimizer": 1.0,
+                "params": 1.0,
+                "gradients": 1.0,
+                "activations": 0.1,
+                "tier": "nvme",
+                "update": "beside_backward",
+            },
+        },
     },
     "split backward": {
-        "model": "meta-llama/Llama-3.1-8B", "cluster": {**H100, "power_cap_w": 350},
+        "model": "meta-llama/Llama-3.1-8B",
+        "cluster": {**H100, "power_cap_w": 350},
         "training": {"seq_len": 4096, "global_batch": 32, "framework": "megatron_core"},
         "plan": {"tp": 2, "pp": 4, "schedule": "zb_h1"},
     },
-}  # fmt: skip
+}
 
 
 @pytest.fixture(scope="module", params=list(CASES))

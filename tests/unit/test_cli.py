@@ -258,9 +258,14 @@ def test_import_prints_a_model_block(capsys: pytest.CaptureFixture[str], tmp_pat
     config = tmp_path / "tiny" / "config.json"
     config.parent.mkdir()
     fields = {
-        "model_type": "llama", "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4,
-        "intermediate_size": 128, "vocab_size": 100, "architectures": ["LlamaForCausalLM"],
-    }  # fmt: skip
+        "model_type": "llama",
+        "hidden_size": 64,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "intermediate_size": 128,
+        "vocab_size": 100,
+        "architectures": ["LlamaForCausalLM"],
+    }
     config.write_text(json.dumps(fields))
     assert run(["import", str(config), "--json"]) == 0
     data = out_json(capsys)
@@ -272,9 +277,18 @@ def test_import_prints_a_model_block(capsys: pytest.CaptureFixture[str], tmp_pat
 
 def test_validate_gates(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     entry = {
-        "row_kind": "training", "family": "f", "device": "d", "metric": "step_time_s", "n": 3, "n_predicted": 2,
-        "mape": 0.2, "median_ape": 0.1, "bias": -0.2, "coverage80": 0.5, "mean_relative_width": 0.3,
-    }  # fmt: skip
+        "row_kind": "training",
+        "family": "f",
+        "device": "d",
+        "metric": "step_time_s",
+        "n": 3,
+        "n_predicted": 2,
+        "mape": 0.2,
+        "median_ape": 0.1,
+        "bias": -0.2,
+        "coverage80": 0.5,
+        "mean_relative_width": 0.3,
+    }
     monkeypatch.setattr(api, "validate", lambda *_, **__: {"rows": [], "summary": [entry]})
     assert run(["validate", "--json"]) == 0
     assert out_json(capsys)["summary"][0]["mape"] == 0.2

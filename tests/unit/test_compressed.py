@@ -20,17 +20,22 @@ from windtunnel.training.results import TrainingResult
 STEP: dict[str, Any] = {
     "model": "gpt2-xl",
     "cluster": {
-        "device": "v100-sxm-32gb", "nodes": 4, "devices_per_node": 4,
+        "device": "v100-sxm-32gb",
+        "nodes": 4,
+        "devices_per_node": 4,
         "scale_out": {"nics_per_node": 1, "nic_bytes_per_s": "10 Gb/s"},
     },
     "training": {"seq_len": 1024, "global_batch": 64, "precision": "fp16", "framework": "generic"},
     "plan": {"mbs": 1, "zero": 0},
-}  # fmt: skip
+}
 KINDS: tuple[dict[str, Any], ...] = (
-    {"kind": "quantised", "bits": 1, "block": None, "error_feedback": True}, {"kind": "ternary", "bits": 2},
-    {"kind": "low_rank", "rank": 4, "error_feedback": True}, {"kind": "sparse", "density": 0.001},
-    {"kind": "sparse", "density": 0.01, "shared_positions": True}, {"kind": "sketch", "density": 0.01},
-)  # fmt: skip
+    {"kind": "quantised", "bits": 1, "block": None, "error_feedback": True},
+    {"kind": "ternary", "bits": 2},
+    {"kind": "low_rank", "rank": 4, "error_feedback": True},
+    {"kind": "sparse", "density": 0.001},
+    {"kind": "sparse", "density": 0.01, "shared_positions": True},
+    {"kind": "sketch", "density": 0.01},
+)
 
 
 def step(*changes: dict[str, Any]) -> TrainingResult:

@@ -22,9 +22,13 @@ C = coefficients("megatron_core", H100)
 def gemm(m: Any, n: Any, k: Any, device: Any = H100, **changes: Any) -> Any:
     one = np.ones(np.broadcast_shapes(np.shape(m), np.shape(n), np.shape(k)))
     options: dict[str, Any] = {
-        "peak_flop_per_s": device.peak("bf16") * one, "fraction": 0.7 * one, "operand_bytes": 2 * one,
-        "output_bytes": 2 * one, "extra_bytes": 0 * one, "groups": one,
-    }  # fmt: skip
+        "peak_flop_per_s": device.peak("bf16") * one,
+        "fraction": 0.7 * one,
+        "operand_bytes": 2 * one,
+        "output_bytes": 2 * one,
+        "extra_bytes": 0 * one,
+        "groups": one,
+    }
     return gemm_time_s(device, C, m * one, n * one, k * one, **(options | changes))
 
 

@@ -18,10 +18,12 @@ WIDE: dict[str, Any] = {
     "model": "deepseek-ai/DeepSeek-V3",
     "cluster": {"device": "h200-sxm-141gb", "nodes": 4, "devices_per_node": 8},
     "serving": {
-        "engine": "sglang", "precision": {"weights": "fp8_block"}, "pools": [{"plan": {"dp": 32, "ep": 32}}],
+        "engine": "sglang",
+        "precision": {"weights": "fp8_block"},
+        "pools": [{"plan": {"dp": 32, "ep": 32}}],
         "traffic": {"offline": True, "num_requests": 64, "input_tokens": 256, "output_tokens": 8},
     },
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("popularity", [0.0, 0.3, 1.0, 2.0])

@@ -13,10 +13,12 @@ CASE = {
     "model": "Qwen/Qwen3-30B-A3B",
     "cluster": {"device": "cpu-laptop", "nodes": 1, "devices_per_node": 1, "memory_bytes": "32 GiB"},
     "serving": {
-        "engine": "generic", "precision": {"weights": "w4a16"}, "pools": [{"limits": {"max_num_seqs": 1}}],
+        "engine": "generic",
+        "precision": {"weights": "w4a16"},
+        "pools": [{"limits": {"max_num_seqs": 1}}],
         "traffic": {"offline": True, "num_requests": 1, "input_tokens": 512, "output_tokens": 16},
     },
-}  # fmt: skip
+}
 EXPERT_BYTES = 3 * 2048 * 768 * (0.5 + 2.0 / 128)
 RATE = 5e9
 

@@ -28,11 +28,15 @@ SCENARIO: dict[str, Any] = {
     "plan": {"tp": 2, "cp": 2},
 }
 NAMES = {
-    "gemm": "nvjet_tst_192x192", "attention": "cudnn_generated_fort_native_sdpa_sm90_flash_fprop",
-    "memory bound": "vectorized_elementwise_kernel", "optimizer": "multi_tensor_apply_kernel",
-    "all-gather": "ncclDevKernel_AllGather_RING_LL", "reduce-scatter": "ncclDevKernel_ReduceScatter_Sum_bf16",
-    "all-reduce": "ncclDevKernel_AllReduce_Sum_f32", "send-receive": "ncclDevKernel_SendRecv",
-}  # fmt: skip
+    "gemm": "nvjet_tst_192x192",
+    "attention": "cudnn_generated_fort_native_sdpa_sm90_flash_fprop",
+    "memory bound": "vectorized_elementwise_kernel",
+    "optimizer": "multi_tensor_apply_kernel",
+    "all-gather": "ncclDevKernel_AllGather_RING_LL",
+    "reduce-scatter": "ncclDevKernel_ReduceScatter_Sum_bf16",
+    "all-reduce": "ncclDevKernel_AllReduce_Sum_f32",
+    "send-receive": "ncclDevKernel_SendRecv",
+}
 
 
 def chain_of(*overrides: str) -> Chain:
@@ -56,18 +60,58 @@ def trace_of(chain: Chain, path: Path, scale: dict[str, float] | None = None, *,
             pieces = max(int(count), 1)
             for _ in range(pieces):
                 number += 1
-                events.append({"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "ts": begin + 1, "dur": 1,
-                               "pid": 1, "tid": 1, "args": {"correlation": number}})  # fmt: skip
-                events.append({"ph": "X", "cat": "kernel", "name": NAMES[name], "ts": at, "dur": length / pieces,
-                               "pid": 0, "tid": 7, "args": {"device": 0, "correlation": number}})  # fmt: skip
+                events.append(
+                    {
+                        "ph": "X",
+                        "cat": "cuda_runtime",
+                        "name": "cudaLaunchKernel",
+                        "ts": begin + 1,
+                        "dur": 1,
+                        "pid": 1,
+                        "tid": 1,
+                        "args": {"correlation": number},
+                    }
+                )
+                events.append(
+                    {
+                        "ph": "X",
+                        "cat": "kernel",
+                        "name": NAMES[name],
+                        "ts": at,
+                        "dur": length / pieces,
+                        "pid": 0,
+                        "tid": 7,
+                        "args": {"device": 0, "correlation": number},
+                    }
+                )
                 at += length / pieces
             if hidden and name in ("all-gather", "reduce-scatter", "send-receive"):
                 number += 1
-                events.append({"ph": "X", "cat": "kernel", "name": NAMES[name], "ts": begin, "dur": hidden, "pid": 0,
-                               "tid": 20, "args": {"device": 0, "correlation": -1}})  # fmt: skip
+                events.append(
+                    {
+                        "ph": "X",
+                        "cat": "kernel",
+                        "name": NAMES[name],
+                        "ts": begin,
+                        "dur": hidden,
+                        "pid": 0,
+                        "tid": 20,
+                        "args": {"device": 0, "correlation": -1},
+                    }
+                )
         at += extra_idle_s * 1e6
-        events.append({"ph": "X", "cat": "user_annotation", "name": f"ProfilerStep#{n}", "ts": begin, "dur": at - begin,
-                       "pid": 1, "tid": 1, "args": {}})  # fmt: skip
+        events.append(
+            {
+                "ph": "X",
+                "cat": "user_annotation",
+                "name": f"ProfilerStep#{n}",
+                "ts": begin,
+                "dur": at - begin,
+                "pid": 1,
+                "tid": 1,
+                "args": {},
+            }
+        )
     path.write_text(json.dumps({"traceEvents": events}))
     return at / 4e6
 
@@ -175,10 +219,17 @@ def test_a_step_per_micro_batch_is_noticed(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("14.6", 14.6), ("950ms", 0.95), ("1.5 s", 1.5), ("2min", 120), ("800us", 8e-4), ("14.6-14.8", 14.7),
-        ("15..14 ms", 0.0145), ("1e-3", 1e-3), (3, 3.0),
+        ("14.6", 14.6),
+        ("950ms", 0.95),
+        ("1.5 s", 1.5),
+        ("2min", 120),
+        ("800us", 8e-4),
+        ("14.6-14.8", 14.7),
+        ("15..14 ms", 0.0145),
+        ("1e-3", 1e-3),
+        (3, 3.0),
     ],
-)  # fmt: skip
+)
 def test_against_takes_units(text: str | float, expected: float) -> None:
     assert read_against(text) == pytest.approx(expected)
 
@@ -239,8 +290,10 @@ def test_a_trace_of_another_run_is_noticed(tmp_path: Path) -> None:
     chain = chain_of()
     trace_of(chain, tmp_path / "t.json")
     data = json.loads((tmp_path / "t.json").read_text())
-    top = {"deviceProperties": [{"id": 0, "name": "NVIDIA A100-SXM4-80GB"}],
-           "distributedInfo": {"backend": "nccl", "rank": 0, "world_size": 8}}  # fmt: skip
+    top = {
+        "deviceProperties": [{"id": 0, "name": "NVIDIA A100-SXM4-80GB"}],
+        "distributedInfo": {"backend": "nccl", "rank": 0, "world_size": 8},
+    }
     (tmp_path / "t.json").write_text(json.dumps(top | data))
     explanation = wt.explain(SCENARIO, against=tmp_path / "t.json")
     assert explanation.trace is not None

@@ -22,9 +22,12 @@ TREE = FatTree(TwoLevel(64, 1, 1e30, 1, 1.0), 8, spines=6, oversubscription=2.0,
 
 def cluster(topology: str = "fat-tree", oversubscription: float = 1.0, **fabric: object) -> ClusterSpec:
     out = {
-        "nics_per_node": 8, "nic_bytes_per_s": 50e9, "topology": topology, "oversubscription": oversubscription,
+        "nics_per_node": 8,
+        "nic_bytes_per_s": 50e9,
+        "topology": topology,
+        "oversubscription": oversubscription,
         "fabric": fabric,
-    }  # fmt: skip
+    }
     ref = ClusterRef.model_validate({"device": "h100-sxm-80gb", "nodes": 32, "devices_per_node": 8, "scale_out": out})
     return catalog.resolve_cluster(ref)
 
@@ -99,9 +102,15 @@ def test_rails_keep_rings_off_the_spines() -> None:
 
 @pytest.mark.parametrize("kind", ["dragonfly", "torus", "mesh"])
 def test_sparse_fabrics_serve_rings_better_than_all_pairs(kind: str) -> None:
-    sparse = {"shape": [8, 4]} if kind != "dragonfly" else {
-        "routers_per_group": 4, "nodes_per_router": 2, "global_bytes_per_s": 100e9,
-    }  # fmt: skip
+    sparse = (
+        {"shape": [8, 4]}
+        if kind != "dragonfly"
+        else {
+            "routers_per_group": 4,
+            "nodes_per_router": 2,
+            "global_bytes_per_s": 100e9,
+        }
+    )
     net = cluster(kind, **sparse)  # type: ignore[arg-type]
     full = cluster(routing="spray")
     worse = [gather_s(net, op) / gather_s(full, op) for op in ("all_gather", "all_to_all")]
@@ -159,9 +168,11 @@ def test_bad_fabrics_are_refused_with_what_is_allowed() -> None:
         cluster(routing="magic", spines=0)
     with pytest.raises(BadInput) as error:
         cluster(
-            "torus", shape=[3, 5], slow_ports=[{"node": 32, "port": 8, "factor": 0.5}],
+            "torus",
+            shape=[3, 5],
+            slow_ports=[{"node": 32, "port": 8, "factor": 0.5}],
             slow_links=[{"leaf": 0, "spine": 9, "factor": 0.5}],
-        )  # fmt: skip
+        )
     assert len(error.value.problems) == 4
     with pytest.raises(BadInput, match="of a torus or mesh"):
         cluster("fat-tree", shape=[8, 4])

@@ -35,10 +35,14 @@ def scenario(precision: str, framework: str = "megatron_core", **changes: Any) -
         "model": "meta-llama/Llama-3.2-1B",
         "cluster": {"device": "h100-sxm-80gb", "nodes": 1, "devices_per_node": 8},
         "training": {
-            "seq_len": 2048, "global_batch": 16, "precision": precision, "framework": framework, "attention": "sdpa",
+            "seq_len": 2048,
+            "global_batch": 16,
+            "precision": precision,
+            "framework": framework,
+            "attention": "sdpa",
         },
         "plan": {"mbs": 1},
-    } | changes  # fmt: skip
+    } | changes
 
 
 def prepared(precision: str, **changes: Any) -> Prepared:
@@ -50,8 +54,10 @@ def static_per_weight(x: Prepared) -> dict[str, float]:
     weights = (x.parts.dense_params + x.parts.expert_params).sum()
     late = float(static.late_gradient_bytes.sum() / weights)
     found = {kind: float(size.sum() / weights) for kind, size in static.by_kind.items()}
-    return {kind: found.get(kind, 0.0) + (late if kind == "gradients" else 0.0) for kind in
-            ("weights", "gradients", "optimizer")}  # fmt: skip
+    return {
+        kind: found.get(kind, 0.0) + (late if kind == "gradients" else 0.0)
+        for kind in ("weights", "gradients", "optimizer")
+    }
 
 
 def moved(x: Prepared) -> dict[str, float]:

@@ -44,7 +44,7 @@ def test_operators_own_all_parameters_of_their_block() -> None:
 @pytest.mark.parametrize(
     "name",
     ["meta-llama/Llama-3.1-8B", "meta-llama/Llama-3.1-70B", "gpt3-175b", "Qwen/Qwen2.5-7B", "meta-llama/Llama-2-7b-hf"],
-)  # fmt: skip
+)
 @pytest.mark.parametrize("seq_len", [2048, 8192])
 def test_model_flops_of_a_dense_model_follow_the_usual_formula(name: str, seq_len: int) -> None:
     """6 · matmul parameters + 12 · L · h · s per token, forward and backward (Chowdhery et al. 2022, appendix B)."""
@@ -113,11 +113,14 @@ def gpt3(**plan: Any) -> dict[str, Any]:
         "model": "gpt3-175b",
         "cluster": {"device": "a100-sxm-80gb", "nodes": 8, "devices_per_node": 8},
         "training": {
-            "seq_len": 2048, "global_batch": 64, "precision": "fp16", "framework": "megatron_2021",
+            "seq_len": 2048,
+            "global_batch": 64,
+            "precision": "fp16",
+            "framework": "megatron_2021",
             "attention": "unfused",
         },
         "plan": {"pp": 8, "sp": False, **plan},
-    }  # fmt: skip
+    }
 
 
 @pytest.mark.parametrize("tp", [1, 2, 4, 8])

@@ -18,12 +18,21 @@ SCENARIO: dict[str, Any] = {
 @pytest.mark.parametrize(
     "setting",
     [
-        "training.dropout=true", "training.expert_load.imbalance=2", "training.moe_dispatcher=deepep",
-        "training.lora.rank=8", "plan.cp_kind=all_to_all", "plan.etp=2", "plan.overlap.p2p=false",
-        "plan.recompute.modules=[mlp]", "plan.recompute.num_layers=1", "plan.offload.tier=nvme", "plan.sp=true",
-        "cluster.host_memory_bytes=1 GB", "training.gradient_accumulation_sync=false",
+        "training.dropout=true",
+        "training.expert_load.imbalance=2",
+        "training.moe_dispatcher=deepep",
+        "training.lora.rank=8",
+        "plan.cp_kind=all_to_all",
+        "plan.etp=2",
+        "plan.overlap.p2p=false",
+        "plan.recompute.modules=[mlp]",
+        "plan.recompute.num_layers=1",
+        "plan.offload.tier=nvme",
+        "plan.sp=true",
+        "cluster.host_memory_bytes=1 GB",
+        "training.gradient_accumulation_sync=false",
     ],
-)  # fmt: skip
+)
 def test_a_setting_without_effect_is_named_and_has_none(setting: str) -> None:
     plain = simulate_training(SCENARIO, sensitivities=False)
     result = simulate_training(SCENARIO, overrides=[setting], sensitivities=False)

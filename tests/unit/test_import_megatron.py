@@ -134,16 +134,26 @@ def test_layer_patterns_and_layouts() -> None:
         ("", "zero", 0),
         ("--use-distributed-optimizer --num-distributed-optimizer-instances 2", "shard_group", 4),
         ("--context-parallel-size 4 --cp-comm-type a2a", "cp_kind", "all_to_all"),
-        ("--pipeline-model-parallel-size 4 --decoder-first-pipeline-num-layers 1 "
-         "--decoder-last-pipeline-num-layers 1", "stage_layers", [1, 3, 3, 1]),
-        ("--recompute-granularity full --recompute-method block --recompute-num-layers 3", "recompute",
-         {"policy": "full", "num_layers": 3}),
-        ("--recompute-granularity selective --recompute-modules core_attn layernorm", "recompute",
-         {"policy": "modules", "modules": ["core_attn", "norm"]}),
+        (
+            "--pipeline-model-parallel-size 4 --decoder-first-pipeline-num-layers 1 "
+            "--decoder-last-pipeline-num-layers 1",
+            "stage_layers",
+            [1, 3, 3, 1],
+        ),
+        (
+            "--recompute-granularity full --recompute-method block --recompute-num-layers 3",
+            "recompute",
+            {"policy": "full", "num_layers": 3},
+        ),
+        (
+            "--recompute-granularity selective --recompute-modules core_attn layernorm",
+            "recompute",
+            {"policy": "modules", "modules": ["core_attn", "norm"]},
+        ),
         ("--optimizer-cpu-offload --optimizer-offload-fraction 0.5", "offload", {"optimizer": 0.5}),
         ("--use-tp-pp-dp-mapping", "order", ["tp", "cp", "ep", "pp", "dp"]),
     ],
-)  # fmt: skip
+)
 def test_plan_options(flags: str, field: str, value: Any) -> None:
     assert plan_of(flags)[field] == value
 
@@ -151,8 +161,15 @@ def test_plan_options(flags: str, field: str, value: Any) -> None:
 def test_unknown_values_are_all_named_at_once() -> None:
     launch = read("--num-layers $LAYERS --hidden-size 512 --bf16 --micro-batch-size x", device=None)
     lines = [str(problem) for problem in launch.problems]
-    for start in ("--device", "--nodes", "--num-layers = $LAYERS", "--num-attention-heads", "--vocab-size",
-                  "--seq-length", "--micro-batch-size = x"):  # fmt: skip
+    for start in (
+        "--device",
+        "--nodes",
+        "--num-layers = $LAYERS",
+        "--num-attention-heads",
+        "--vocab-size",
+        "--seq-length",
+        "--micro-batch-size = x",
+    ):
         assert any(line.startswith(start) for line in lines), start
     assert "--env LAYERS=" in "".join(lines)
     known = read("--num-layers $LAYERS --hidden-size 512 --bf16", env={"LAYERS": "4"})
@@ -175,8 +192,14 @@ def test_shell_conditions_loops_and_heredocs() -> None:
 def test_lines_stay_when_a_variable_is_extended() -> None:
     script = read_script('A="--x 1\n--y 2"\nA="$A --z 3"\nif [ -f a ]; then echo no; exit 1; fi\nrun $A', {})
     assert [(word.text, word.line) for word in script.commands[-1]] == [
-        ("run", 5), ("--x", 1), ("1", 1), ("--y", 2), ("2", 2), ("--z", 3), ("3", 3)
-    ]  # fmt: skip
+        ("run", 5),
+        ("--x", 1),
+        ("1", 1),
+        ("--y", 2),
+        ("2", 2),
+        ("--z", 3),
+        ("3", 3),
+    ]
     assert script.notes == []
 
 
@@ -227,9 +250,7 @@ def test_formats_are_told_apart() -> None:
     assert formats.detect('{"model_type": "llama", "hidden_size": 64}', "x") == "hf"
 
 
-def test_the_verb_writes_a_scenario_that_train_takes(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:  # fmt: skip
+def test_the_verb_writes_a_scenario_that_train_takes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     script, out = tmp_path / "run.sh", tmp_path / "out.yaml"
     script.write_text(SMALL + "--tensor-model-parallel-size 2 --wrong-flag")
     assert run(["import", str(script), "--device", "h100-sxm-80gb", "-o", str(out), "--json"]) == 0
@@ -244,7 +265,7 @@ def test_the_verb_writes_a_scenario_that_train_takes(
 
 def test_a_line_of_flags_from_standard_input(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:  # fmt: skip
+) -> None:
     monkeypatch.setattr("sys.stdin", io.StringIO(SMALL))
     assert run(["import", "-", "--device", "h100-sxm-80gb"]) == 0
     scenario = parse_mapping(capsys.readouterr().out, "x.yaml")

@@ -57,12 +57,15 @@ DEEPSPEED: dict[str, Any] = {
     "gradient_accumulation_steps": 4,
     "bf16": {"enabled": True},
     "zero_optimization": {
-        "stage": 2, "overlap_comm": True, "reduce_bucket_size": 500000000, "offload_parm": {"device": "none"},
+        "stage": 2,
+        "overlap_comm": True,
+        "reduce_bucket_size": 500000000,
+        "offload_parm": {"device": "none"},
         "offload_optimizer": {"device": "cpu", "pin_memory": True},
     },
     "optimizer": {"type": "AdamW", "params": {"lr": 1e-4}},
     "steps_per_print": 10,
-}  # fmt: skip
+}
 
 
 def titan(text: str, nodes: int = 16) -> Launch:
@@ -100,12 +103,16 @@ def test_torchtitan_file_becomes_the_scenario_that_it_launches() -> None:
         ('fsdp_reshard_after_forward = "never"', "none", "reshard_after_forward", False),
         ('pipeline_parallel_degree = 4\npipeline_parallel_schedule = "Interleaved1F1B"', "none", "vpp", 2),
         ("pipeline_parallel_degree = 4\npipeline_parallel_microbatch_size = 2", "none", "mbs", 2),
-        ('pipeline_parallel_degree = 2\npipeline_parallel_split_points = ["layers.15"]', "none", "stage_layers",
-         [15, 17]),
+        (
+            'pipeline_parallel_degree = 2\npipeline_parallel_split_points = ["layers.15"]',
+            "none",
+            "stage_layers",
+            [15, 17],
+        ),
         ("", 'selective"\nselective_ac_option = "op', "recompute", {"policy": "modules", "modules": ["per_op"]}),
         ("", "selective", "recompute", {"policy": "full", "num_layers": 16}),
     ],
-)  # fmt: skip
+)
 def test_torchtitan_settings(parallelism: str, mode: str, field: str, value: Any) -> None:
     launch = titan(SMALL_TOML.format(parallelism, mode), nodes=1)
     assert launch.problems == []
@@ -145,8 +152,9 @@ def test_deepspeed_file_becomes_the_scenario_that_it_launches() -> None:
     assert (plan["zero"], plan["mbs"], plan["offload"]) == (2, 2, {"optimizer": 1.0})
     assert plan["overlap"] == {"grad_reduce": True, "param_gather": False}
     assert {left.name for left in launch.unread} == {
-        "zero_optimization.reduce_bucket_size", "zero_optimization.offload_parm.device"
-    }  # fmt: skip
+        "zero_optimization.reduce_bucket_size",
+        "zero_optimization.offload_parm.device",
+    }
     assert ("plan.recompute.policy", "none", "the model's code decides") in launch.assumed
 
 
@@ -168,15 +176,23 @@ def test_deepspeed_batches_follow_from_two_of_three() -> None:
 def test_deepspeed_needs_what_its_file_does_not_hold() -> None:
     launch = speed({"zero_optimization": {"stage": "two"}}, device=None, nodes=None, model=None, seq_len=None)
     assert [problem.field for problem in launch.problems] == [
-        "--device", "--nodes", "--model", "--seq-len", "zero_optimization.stage"
-    ]  # fmt: skip
+        "--device",
+        "--nodes",
+        "--model",
+        "--seq-len",
+        "zero_optimization.stage",
+    ]
     assert launch.problems[-1].line is not None
 
 
 def test_lines_of_nested_settings() -> None:
     assert json_lines('{"a": {\n"b": [1, {"x": "a:b"}],\n"c": 2}, "d":\n3}') == {
-        "a": 1, "a.b": 2, "a.b.x": 2, "a.c": 3, "d": 3
-    }  # fmt: skip
+        "a": 1,
+        "a.b": 2,
+        "a.b.x": 2,
+        "a.c": 3,
+        "d": 3,
+    }
     assert toml_lines("[a.b]\nc = 1\n") == {"a.b": 1, "a.b.c": 2}
 
 
@@ -185,8 +201,15 @@ def test_formats_are_told_apart() -> None:
     assert formats.detect(json.dumps(DEEPSPEED), "x") == "deepspeed"
     assert formats.detect("vllm serve meta-llama/Llama-3.1-8B -tp 2", "x") == "vllm"
     assert formats.names() == [
-        "hf", "deepspeed", "megatron", "megatron_bridge", "sglang", "torchtitan", "trtllm", "vllm",
-    ]  # fmt: skip
+        "hf",
+        "deepspeed",
+        "megatron",
+        "megatron_bridge",
+        "sglang",
+        "torchtitan",
+        "trtllm",
+        "vllm",
+    ]
 
 
 def test_the_verb_writes_scenarios_that_train_takes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

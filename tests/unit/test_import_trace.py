@@ -43,10 +43,14 @@ def uncommented(text: str) -> dict[str, Any]:
 
 def test_laws_come_back_from_what_they_drew(tmp_path: Path) -> None:
     spec = TrafficSpec(
-        rate_per_s=12, process="gamma", burstiness=0.4, num_requests=20_000, correlation=0.5,
+        rate_per_s=12,
+        process="gamma",
+        burstiness=0.4,
+        num_requests=20_000,
+        correlation=0.5,
         input_tokens=Lengths(distribution="lognormal", mean=2000, cv=0.9),
         output_tokens=Lengths(distribution="gamma", mean=300, cv=0.6),
-    )  # fmt: skip
+    )
     fitted = fit(read_trace(recorded(tmp_path, spec)))
     assert fitted.arrivals is not None and fitted.arrivals.process == "gamma"
     assert fitted.arrivals.rate_per_s == pytest.approx(12, rel=0.05)

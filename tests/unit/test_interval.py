@@ -18,9 +18,21 @@ APART = {"software": 1.0, "device": 1.0, "mixture": 2.0, "devices": 0.3, "settin
 
 def subject(group: int = 0, **changes: object) -> Subject:
     base = Subject(
-        "nemo", "megatron_core", "h100-sxm-80gb", "hopper", "NVIDIA", False, f"{1024 + group}x8x9x0|h", 8, False,
-        "bf16", 2048, 1024, 1, "tp2 mbs1 gbs8 zero1 none",
-    )  # fmt: skip
+        "nemo",
+        "megatron_core",
+        "h100-sxm-80gb",
+        "hopper",
+        "NVIDIA",
+        False,
+        f"{1024 + group}x8x9x0|h",
+        8,
+        False,
+        "bf16",
+        2048,
+        1024,
+        1,
+        "tp2 mbs1 gbs8 zero1 none",
+    )
     return replace(base, **changes)  # type: ignore[arg-type]
 
 

@@ -12,12 +12,21 @@ from windtunnel.training.predict import simulate_training
 from windtunnel.training.results import TrainingResult
 
 MODEL = {
-    "name": "small", "hidden_size": 512, "num_hidden_layers": 2, "num_attention_heads": 8, "intermediate_size": 1408,
+    "name": "small",
+    "hidden_size": 512,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 8,
+    "intermediate_size": 1408,
     "vocab_size": 8192,
-}  # fmt: skip
+}
 RATES = ("gemm_fraction.fp32", "attention_fraction.sdpa", "memory_fraction", "optimizer_fraction", "host_kernel_s")
-VALUES = {"gemm_fraction.fp32": 0.8, "attention_fraction.sdpa": 0.5, "memory_fraction": 0.8, "optimizer_fraction": 0.7,
-          "host_kernel_s": 5e-6}  # fmt: skip
+VALUES = {
+    "gemm_fraction.fp32": 0.8,
+    "attention_fraction.sdpa": 0.5,
+    "memory_fraction": 0.8,
+    "optimizer_fraction": 0.7,
+    "host_kernel_s": 5e-6,
+}
 
 
 def _profile(error: float | None, names: tuple[str, ...] = RATES) -> Profile:
@@ -30,9 +39,10 @@ def _step(profile: Profile | None, device: str = "cpu-generic", framework: str =
     sheet = catalog.device(device)
     known = sheet.model_copy(update={"id": "mine" if device == "cpu-generic" else sheet.id, "profile": profile})
     scenario: dict[str, Any] = {
-        "model": MODEL, "cluster": {"device": known.model_dump(mode="json"), "nodes": 1, "devices_per_node": 1},
+        "model": MODEL,
+        "cluster": {"device": known.model_dump(mode="json"), "nodes": 1, "devices_per_node": 1},
         "training": {"seq_len": 256, "global_batch": 2, "precision": "fp32", "framework": framework},
-    }  # fmt: skip
+    }
     return simulate_training(scenario, sensitivities=False)
 
 

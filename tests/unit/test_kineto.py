@@ -24,17 +24,41 @@ def kernel(
 ) -> list[Event]:
     """A kernel and its launch. Microseconds."""
     number = int(at * 1000) + stream
-    call = {"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 99, "tid": 99,
-            "ts": at - 5 if launched is None else launched, "dur": 2.0, "args": {"correlation": number}}  # fmt: skip
+    call = {
+        "ph": "X",
+        "cat": "cuda_runtime",
+        "name": "cudaLaunchKernel",
+        "pid": 99,
+        "tid": 99,
+        "ts": at - 5 if launched is None else launched,
+        "dur": 2.0,
+        "args": {"correlation": number},
+    }
     category = "gpu_memcpy" if name.startswith("Memcpy") else "gpu_memset" if name.startswith("Memset") else "kernel"
-    run = {"ph": "X", "cat": category, "name": name, "pid": 0, "tid": stream, "ts": at, "dur": length,
-           "args": {"device": 0, "stream": stream, "correlation": number, **args}}  # fmt: skip
+    run = {
+        "ph": "X",
+        "cat": category,
+        "name": name,
+        "pid": 0,
+        "tid": stream,
+        "ts": at,
+        "dur": length,
+        "args": {"device": 0, "stream": stream, "correlation": number, **args},
+    }
     return [call, run]
 
 
 def step_range(number: int, begin: float, end: float) -> Event:
-    return {"ph": "X", "cat": "user_annotation", "name": f"ProfilerStep#{number}", "pid": 99, "tid": 99, "ts": begin,
-            "dur": end - begin, "args": {}}  # fmt: skip
+    return {
+        "ph": "X",
+        "cat": "user_annotation",
+        "name": f"ProfilerStep#{number}",
+        "pid": 99,
+        "tid": 99,
+        "ts": begin,
+        "dur": end - begin,
+        "args": {},
+    }
 
 
 def write(path: Path, events: list[Event], **top: Any) -> Path:
@@ -73,9 +97,14 @@ def test_classes_partition_the_step(tmp_path: Path, name: str) -> None:
     assert (trace.rank, trace.world_size) == (3, 8)
     exposed = {k: round(c.exposed_s * 1e6, 6) for k, c in trace.classes.items()}
     assert exposed == {
-        "gemm": 300, "attention": 100, "memory bound": 150, "optimizer": 100, "all-gather": 100, "reduce-scatter": 50,
+        "gemm": 300,
+        "attention": 100,
+        "memory bound": 150,
+        "optimizer": 100,
+        "all-gather": 100,
+        "reduce-scatter": 50,
         "copies to and from the host": 20,
-    }  # fmt: skip
+    }
     assert trace.classes["all-gather"].busy_s == pytest.approx(200e-6)
     assert trace.classes["copies to and from the host"].busy_s == pytest.approx(40e-6)
     assert trace.idle_s == pytest.approx(180e-6)
@@ -153,8 +182,18 @@ def test_send_receive_kernels_are_what_the_operation_says(tmp_path: Path) -> Non
     assert kernel_class("ncclDevKernel_SendRecv(...)", "send") == "send-receive"
     events = [step_range(0, 0, 1000), step_range(1, 1000, 2000), *kernel(NVJET, 1010, 10)]
     events += kernel("ncclDevKernel_SendRecv", 10, 100, stream=20, **{"External id": 42})
-    events.append({"ph": "X", "cat": "cpu_op", "name": "record_param_comms", "pid": 99, "tid": 99, "ts": 1, "dur": 2,
-                   "args": {"External id": 42, "Collective name": "all_to_all"}})  # fmt: skip
+    events.append(
+        {
+            "ph": "X",
+            "cat": "cpu_op",
+            "name": "record_param_comms",
+            "pid": 99,
+            "tid": 99,
+            "ts": 1,
+            "dur": 2,
+            "args": {"External id": 42, "Collective name": "all_to_all"},
+        }
+    )
     assert set(read_kineto(write(tmp_path / "t.json", events)).classes) == {"all-to-all"}
 
 
@@ -189,12 +228,14 @@ def test_what_is_no_trace_is_one_line(tmp_path: Path) -> None:
         "cpu.json": (json.dumps({"traceEvents": [step_range(0, 0, 10)]}).encode(), "no device kernels"),
         "steps.json": (json.dumps({"traceEvents": kernel(NVJET, 0, 10)}).encode(), "no ProfilerStep"),
         "ranks.json": (
-            json.dumps({"traceEvents": [*steps(), *kernel(NVJET, 0, 10, device=1)]}).encode(), "2 devices",
+            json.dumps({"traceEvents": [*steps(), *kernel(NVJET, 0, 10, device=1)]}).encode(),
+            "2 devices",
         ),
         "apart.json": (
-            json.dumps({"traceEvents": [step_range(0, 0, 10), *kernel(NVJET, 500, 10)]}).encode(), "kernel belongs to",
+            json.dumps({"traceEvents": [step_range(0, 0, 10), *kernel(NVJET, 500, 10)]}).encode(),
+            "kernel belongs to",
         ),
-    }  # fmt: skip
+    }
     for name, (content, expected) in cases.items():
         path = tmp_path / name
         path.write_bytes(content)

@@ -98,9 +98,12 @@ def test_slurm_starts_the_script_on_a_node(tmp_path: Path) -> None:
         (tmp_path / name).write_text(f"#!/usr/bin/env bash\n{body}\n")
         (tmp_path / name).chmod(0o755)
     environment = {
-        "PATH": f"{tmp_path}:{os.environ['PATH']}", "MEGATRON_DIR": "/m", "SLURM_SUBMIT_DIR": str(tmp_path),
-        "SLURM_JOB_NODELIST": "n[1-2]", "SLURM_JOB_NUM_NODES": "4",
-    }  # fmt: skip
+        "PATH": f"{tmp_path}:{os.environ['PATH']}",
+        "MEGATRON_DIR": "/m",
+        "SLURM_SUBMIT_DIR": str(tmp_path),
+        "SLURM_JOB_NODELIST": "n[1-2]",
+        "SLURM_JOB_NUM_NODES": "4",
+    }
     ran = subprocess.run(
         ["bash", str(done.files[0]), "--seed", "7"], capture_output=True, text=True, env=environment, check=True
     )

@@ -39,9 +39,14 @@ def test_a_plain_loop_moves_more_bytes_a_prompt_than_a_server() -> None:
 
     width, inner, layers, prompt, batch = 1024, 4096, 4, 512, 2
     model = {
-        "name": "m", "hidden_size": width, "num_hidden_layers": layers, "num_attention_heads": 8, "vocab_size": 4096,
-        "intermediate_size": inner, "norm": "rmsnorm",
-    }  # fmt: skip
+        "name": "m",
+        "hidden_size": width,
+        "num_hidden_layers": layers,
+        "num_attention_heads": 8,
+        "vocab_size": 4096,
+        "intermediate_size": inner,
+        "norm": "rmsnorm",
+    }
     sheet = catalog.device("cpu-generic")
     ttft = []
     for written_out in (0.0, 1.0):
@@ -50,10 +55,13 @@ def test_a_plain_loop_moves_more_bytes_a_prompt_than_a_server() -> None:
         device = sheet.model_copy(update={"profile": profile}).model_dump(mode="json")
         traffic = {"concurrency": batch, "num_requests": batch, "input_tokens": prompt, "output_tokens": 2}
         pools = [{"limits": {"cuda_graphs": False, "max_num_batched_tokens": prompt * batch}}]
-        found = simulate_serving({
-            "model": model, "cluster": {"device": device, "nodes": 1, "devices_per_node": 1},
-            "serving": {"engine": "generic", "pools": pools, "traffic": traffic},
-        })  # fmt: skip
+        found = simulate_serving(
+            {
+                "model": model,
+                "cluster": {"device": device, "nodes": 1, "devices_per_node": 1},
+                "serving": {"engine": "generic", "pools": pools, "traffic": traffic},
+            }
+        )
         ttft.append(found.ttft_s.mean)
     fused, eager = STYLES["fused"], STYLES["eager"]
     hidden = [2 * s.norm_passes("rmsnorm")[0] + 2 * s.residual[0] + 2 * s.rope[0] for s in (fused, eager)]

@@ -10,14 +10,37 @@ from windtunnel.validation.run import validate
 
 
 def collective(**changes: Any) -> dict[str, Any]:
-    return {"id": "c", "op": "all_reduce", "device": "H100-SXM-80GB", "n": 8, "nodes": 1, "per_node": 8, "bytes": 2**30,
-            "busbw_GBps": 480.0, "time_us": 3915.0, "kind": "measured", "intra_node": "NVLink4", "inter_node": None,
-            **changes}  # fmt: skip
+    return {
+        "id": "c",
+        "op": "all_reduce",
+        "device": "H100-SXM-80GB",
+        "n": 8,
+        "nodes": 1,
+        "per_node": 8,
+        "bytes": 2**30,
+        "busbw_GBps": 480.0,
+        "time_us": 3915.0,
+        "kind": "measured",
+        "intra_node": "NVLink4",
+        "inter_node": None,
+        **changes,
+    }
 
 
 def kernel(**changes: Any) -> dict[str, Any]:
-    return {"id": "k", "op": "matmul", "device": "A100-SXM-80GB", "m": 8192, "n": 8192, "k": 8192, "dtype": "bf16",
-            "tflops": 250.0, "time_us": None, "kind": "measured", **changes}  # fmt: skip
+    return {
+        "id": "k",
+        "op": "matmul",
+        "device": "A100-SXM-80GB",
+        "m": 8192,
+        "n": 8192,
+        "k": 8192,
+        "dtype": "bf16",
+        "tflops": 250.0,
+        "time_us": None,
+        "kind": "measured",
+        **changes,
+    }
 
 
 def only(row: dict[str, Any]) -> Any:
@@ -49,10 +72,13 @@ def test_missing_node_count_is_an_assumption() -> None:
 
 @pytest.mark.parametrize(
     ("changes", "reason"),
-    [({"op": "moe_dispatch"}, "not one of the collectives"), ({"bytes": None}, "not stated"),
-     ({"kind": "fraction of peak bandwidth"}, "not a single measurement"),
-     ({"device": "unstated (A100?)"}, "catalogue")],
-)  # fmt: skip
+    [
+        ({"op": "moe_dispatch"}, "not one of the collectives"),
+        ({"bytes": None}, "not stated"),
+        ({"kind": "fraction of peak bandwidth"}, "not a single measurement"),
+        ({"device": "unstated (A100?)"}, "catalogue"),
+    ],
+)
 def test_collectives_that_cannot_be_expressed(changes: dict[str, Any], reason: str) -> None:
     outcome = only(collective(**changes))
     assert outcome.predicted is None and reason in outcome.reason
@@ -75,9 +101,13 @@ def test_attention_counts_the_full_square() -> None:
 
 @pytest.mark.parametrize(
     ("changes", "reason"),
-    [({"k": None}, "three dimensions"), ({"dtype": None}, "number format"), ({"op": "mlp_act"}, "bytes"),
-     ({"op": "attention_fwd"}, "not stated")],
-)  # fmt: skip
+    [
+        ({"k": None}, "three dimensions"),
+        ({"dtype": None}, "number format"),
+        ({"op": "mlp_act"}, "bytes"),
+        ({"op": "attention_fwd"}, "not stated"),
+    ],
+)
 def test_kernels_that_cannot_be_expressed(changes: dict[str, Any], reason: str) -> None:
     outcome = only(kernel(**changes))
     assert outcome.predicted is None and reason in outcome.reason

@@ -22,10 +22,11 @@ APART = {"grad_reduce": False, "param_gather": False, "p2p": False}
 def scenario(cluster: dict[str, Any], **plan: Any) -> dict[str, Any]:
     """Llama-3.1-8B, 64 sequences a step."""
     return {
-        "model": "meta-llama/Llama-3.1-8B", "cluster": cluster,
+        "model": "meta-llama/Llama-3.1-8B",
+        "cluster": cluster,
         "training": {"seq_len": 4096, "global_batch": 64, "precision": "bf16"},
         "plan": {"tp": 2, "pp": 2, "mbs": 1} | plan,
-    }  # fmt: skip
+    }
 
 
 def seconds(cluster: dict[str, Any], **plan: Any) -> float:
@@ -51,10 +52,12 @@ def test_with_overlap_only_the_phases_of_a_reduction_differ(plan: dict[str, Any]
 
 
 STAGES = [
-    {"pp": 4}, {"pp": 2, "zero": 3}, {"pp": 4, "vpp": 2},
+    {"pp": 4},
+    {"pp": 2, "zero": 3},
+    {"pp": 4, "vpp": 2},
     {"pp": 4, "schedule": "zb_h1", "recompute": {"policy": "full"}},
     {"pp": 4, "offload": {"optimizer": 0.5}, "overlap": {"p2p": False}},
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("plan", STAGES)
@@ -66,8 +69,16 @@ def test_stages_on_like_groups_are_stages_on_one_cluster(plan: dict[str, Any]) -
 def test_results_of_stages_on_like_groups_are_those_of_one_cluster() -> None:
     one = api.simulate_training(scenario(H100 | {"nodes": 4}, pp=4), trace=True)
     two = api.simulate_training(scenario(mixed(H100, H100), pp=4, group_axis="pp"), trace=True)
-    names = ("step_time_s", "mfu", "hfu", "peak_memory_allocated_bytes", "peak_memory_reserved_bytes", "mean_power_w",
-             "energy_per_token_j", "cost_per_million_tokens")  # fmt: skip
+    names = (
+        "step_time_s",
+        "mfu",
+        "hfu",
+        "peak_memory_allocated_bytes",
+        "peak_memory_reserved_bytes",
+        "mean_power_w",
+        "energy_per_token_j",
+        "cost_per_million_tokens",
+    )
     for name in names:
         assert getattr(two, name) == pytest.approx(getattr(one, name), rel=1e-9), name
     assert two.breakdown == pytest.approx(one.breakdown, rel=1e-9)
@@ -87,8 +98,10 @@ def test_uneven_layers_balance_stages_on_unlike_groups() -> None:
 def test_stages_take_device_and_memory_from_their_group() -> None:
     plan = {"group_axis": "pp", "pp": 4, "stage_layers": [12, 12, 4, 4]}
     result = api.simulate_training(scenario(mixed(A100, V100), **plan), sensitivities=False)
-    alone = [api.simulate_training(scenario(g | {"nodes": 4}, **plan | {"group_axis": "dp"}), sensitivities=False)
-             for g in (A100, V100)]  # fmt: skip
+    alone = [
+        api.simulate_training(scenario(g | {"nodes": 4}, **plan | {"group_axis": "dp"}), sensitivities=False)
+        for g in (A100, V100)
+    ]
     for s, stage in enumerate(result.stages):
         assert stage["forward_s"] == alone[s // 2].stages[s]["forward_s"]
     assert [g["stages"] for g in result.groups] == [2, 2]

@@ -32,11 +32,14 @@ def _step(
         "model": model,
         "cluster": {"device": device, "nodes": nodes, "devices_per_node": 8},
         "training": {
-            "seq_len": 4096, "global_batch": 64 * nodes, "precision": "bf16", "framework": "megatron_bridge",
+            "seq_len": 4096,
+            "global_batch": 64 * nodes,
+            "precision": "bf16",
+            "framework": "megatron_bridge",
             **(training or {}),
         },
         "plan": {"mbs": 1, "zero": 1, **plan},
-    }  # fmt: skip
+    }
     return prepare(scenario)[0]
 
 
@@ -140,17 +143,36 @@ def test_a_clamped_gate_costs_passes() -> None:
 
 def _row(**changes: Any) -> dict[str, Any]:
     return {
-        "id": "x", "family": "megatron-bridge", "phase": "pretrain", "seq_len": 4096, "global_batch": 512,
-        "micro_batch": 1, "precision": "mxfp8", "framework": "Megatron-Bridge, NeMo 26.04 container",
-        "metric": "step_time", "value": 1.0, "unit": "s", "recompute": None,
+        "id": "x",
+        "family": "megatron-bridge",
+        "phase": "pretrain",
+        "seq_len": 4096,
+        "global_batch": 512,
+        "micro_batch": 1,
+        "precision": "mxfp8",
+        "framework": "Megatron-Bridge, NeMo 26.04 container",
+        "metric": "step_time",
+        "value": 1.0,
+        "unit": "s",
+        "recompute": None,
         "hardware": {"device": "B200", "count": 8, "per_node": 8},
         "parallel": {"tp": 1, "pp": 1, "dp": 8, "cp": 1, "ep": 8},
         "model": {
-            "name": "Qwen3-30B-A3B", "type": "moe", "layers": 48, "hidden": 2048, "ffn": 6144, "heads": 32,
-            "kv_heads": 4, "head_dim": 128, "vocab": 151936, "experts": 128, "topk": 8, "moe_ffn": 768,
+            "name": "Qwen3-30B-A3B",
+            "type": "moe",
+            "layers": 48,
+            "hidden": 2048,
+            "ffn": 6144,
+            "heads": 32,
+            "kv_heads": 4,
+            "head_dim": 128,
+            "vocab": 151936,
+            "experts": 128,
+            "topk": 8,
+            "moe_ffn": 768,
         },
         **changes,
-    }  # fmt: skip
+    }
 
 
 def _training(row: dict[str, Any]) -> Any:
@@ -181,8 +203,19 @@ def test_recipes_of_a_release_fill_what_its_table_leaves_out() -> None:
 
 
 def test_nemo_scripts_are_not_those_of_megatron_bridge() -> None:
-    model = {"name": "DeepSeek-V3", "type": "moe", "layers": 61, "hidden": 7168, "ffn": 18432, "heads": 128,
-             "vocab": 129280, "experts": 256, "topk": 8, "moe_ffn": 2048, "shared_experts": 1}  # fmt: skip
+    model = {
+        "name": "DeepSeek-V3",
+        "type": "moe",
+        "layers": 61,
+        "hidden": 7168,
+        "ffn": 18432,
+        "heads": 128,
+        "vocab": 129280,
+        "experts": 256,
+        "topk": 8,
+        "moe_ffn": 2048,
+        "shared_experts": 1,
+    }
     parallel = {"tp": 1, "pp": 16, "dp": 16, "cp": 1, "ep": 8}
     hardware = {"device": "B200", "count": 256, "per_node": 8}
     shape = {"model": model, "parallel": parallel, "hardware": hardware, "global_batch": 2048}

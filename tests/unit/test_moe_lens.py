@@ -31,9 +31,10 @@ def test_a_pass_is_no_faster_than_its_experts_cross_pcie() -> None:
 
 def test_a_faster_link_helps_until_something_else_is_slower() -> None:
     rates = [
-        run({"techniques": [{"moe-lens": {"pcie_gb_per_s": gb}}]}, {
-            "serving": {"expert_storage": {"bytes_per_s": gb * 1e9}}
-        }).output_tokens_per_s
+        run(
+            {"techniques": [{"moe-lens": {"pcie_gb_per_s": gb}}]},
+            {"serving": {"expert_storage": {"bytes_per_s": gb * 1e9}}},
+        ).output_tokens_per_s
         for gb in (12.5, 25.0, 1000.0)
     ]
     assert rates[0] < rates[1] < rates[2]

@@ -52,19 +52,24 @@ def test_the_newest_release(tmp_path: Path) -> None:
 LAYOUTS = {
     "2019, error": _table(
         "#       size         count    type   redop     time   algbw   busbw  error     time   algbw   busbw  error",
-        "1024 256 float sum 20.0 0.05 0.05 1e-07 9.0 0.1 0.1 0e+00", "2048 512 float sum 21.0 0.1 0.1 1e-07 9.0 0.1 0.1 0e+00",
+        "1024 256 float sum 20.0 0.05 0.05 1e-07 9.0 0.1 0.1 0e+00",
+        "2048 512 float sum 21.0 0.1 0.1 1e-07 9.0 0.1 0.1 0e+00",
     ),
     "2019, no operation": _table(
         "#       size         count    type     time   algbw   busbw  error     time   algbw   busbw  error",
-        "1024 256 float 20.0 0.05 0.05 0e+00 9.0 0.1 0.1 0e+00", "2048 512 float 21.0 0.1 0.1 0e+00 9.0 0.1 0.1 0e+00",
+        "1024 256 float 20.0 0.05 0.05 0e+00 9.0 0.1 0.1 0e+00",
+        "2048 512 float 21.0 0.1 0.1 0e+00 9.0 0.1 0.1 0e+00",
     ),
     "broadcast, root": _table(
         "#       size         count    type    root     time   algbw   busbw  error     time   algbw   busbw  error",
-        "1024 256 float 0 20.0 0.05 0.05 0e+00 9.0 0.1 0.1 0e+00", "2048 512 float 0 21.0 0.1 0.1 0e+00 9.0 0.1 0.1 0e+00",
+        "1024 256 float 0 20.0 0.05 0.05 0e+00 9.0 0.1 0.1 0e+00",
+        "2048 512 float 0 21.0 0.1 0.1 0e+00 9.0 0.1 0.1 0e+00",
     ),
-    "rccl-tests": "rccl-tests: Version develop:83d38d9\n" + _table(
+    "rccl-tests": "rccl-tests: Version develop:83d38d9\n"
+    + _table(
         "#       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw   busbw #wrong",
-        "0 0 float sum -1 5.70 0.00 0.00 0 5.54 0.00 0.00 0", "1024 256 float sum -1 20.0 0.05 0.05 0 9.0 0.1 0.1 N/A",
+        "0 0 float sum -1 5.70 0.00 0.00 0 5.54 0.00 0.00 0",
+        "1024 256 float sum -1 20.0 0.05 0.05 0 9.0 0.1 0.1 N/A",
         "2048 512 float sum -1 21.0 0.1 0.1 0 9.0 0.1 0.1 N/A",
         ranks="#  Rank  {r} Group  0 Pid  37300 on   g100n126 device  {r} [0000:05:00] AMD Instinct MI300X",
     ),
@@ -81,10 +86,12 @@ LAYOUTS = {
     ),
     "every size twice": _table(
         "#       size         count      type   redop    root     time   algbw   busbw #wrong",
-        "1024 256 float sum -1 19.0 0.05 0.05 0", "2048 512 float sum -1 20.0 0.1 0.1 0",
-        "1024 256 float sum -1 21.0 0.05 0.05 0", "2048 512 float sum -1 22.0 0.1 0.1 0",
+        "1024 256 float sum -1 19.0 0.05 0.05 0",
+        "2048 512 float sum -1 20.0 0.1 0.1 0",
+        "1024 256 float sum -1 21.0 0.05 0.05 0",
+        "2048 512 float sum -1 22.0 0.1 0.1 0",
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -143,13 +150,16 @@ def test_a_list_of_ranks_that_is_printed_cut(tmp_path: Path) -> None:
     assert (one.ranks, one.hosts) == (16, 0)
 
 
-@pytest.mark.parametrize(("text", "told"), [
-    (NOW.replace("Rank  1", "Rank  0"), "build nccl-tests with MPI=1"),
-    (NOW.replace("#  Rank  1", "# -"), "nothing was sent"),
-    (NOW.replace("time ", "cputime "), "times of the host"),
-    ("\n".join(NOW.splitlines()[11:]), "below a header"),
-    ('{"results": []}', "below a header"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (NOW.replace("Rank  1", "Rank  0"), "build nccl-tests with MPI=1"),
+        (NOW.replace("#  Rank  1", "# -"), "nothing was sent"),
+        (NOW.replace("time ", "cputime "), "times of the host"),
+        ("\n".join(NOW.splitlines()[11:]), "below a header"),
+        ('{"results": []}', "below a header"),
+    ],
+)
 def test_what_cannot_be_used_is_said(tmp_path: Path, text: str, told: str) -> None:
     with pytest.raises(BadInput, match=told):
         _read(tmp_path, text)

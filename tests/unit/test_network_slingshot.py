@@ -18,11 +18,13 @@ from windtunnel.specs.cluster import ClusterRef
 TWO = catalog.resolve_cluster(
     ClusterRef.model_validate(
         {
-            "device": "a100-sxm-40gb", "nodes": 2, "devices_per_node": 4,
+            "device": "a100-sxm-40gb",
+            "nodes": 2,
+            "devices_per_node": 4,
             "scale_out": {"nics_per_node": 4, "nic_bytes_per_s": 25e9, "family": "slingshot"},
         }
     )
-)  # fmt: skip
+)
 EIGHT = placement(8, 1, 4)
 
 

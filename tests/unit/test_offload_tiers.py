@@ -13,14 +13,21 @@ from windtunnel.training.results import TrainingResult
 from windtunnel.training.tiers import PAGEABLE_BYTES_PER_S
 
 NODE = {
-    "device": "a100-sxm-80gb", "nodes": 1, "devices_per_node": 8, "host_memory_bytes": "1 TiB",
-    "host_memory_bytes_per_s": "300 GB/s", "host_cores": 64, "devices_per_host_link": 1,
+    "device": "a100-sxm-80gb",
+    "nodes": 1,
+    "devices_per_node": 8,
+    "host_memory_bytes": "1 TiB",
+    "host_memory_bytes_per_s": "300 GB/s",
+    "host_cores": 64,
+    "devices_per_host_link": 1,
     "storage": {"bytes": "16 TB", "read_bytes_per_s": "48 GB/s", "write_bytes_per_s": "24 GB/s"},
-}  # fmt: skip
+}
 STEP = {
-    "model": "gpt3-6.7b", "cluster": NODE,
-    "training": {"seq_len": 2048, "global_batch": 32, "framework": "deepspeed"}, "plan": {"mbs": 4, "zero": 3},
-}  # fmt: skip
+    "model": "gpt3-6.7b",
+    "cluster": NODE,
+    "training": {"seq_len": 2048, "global_batch": 32, "framework": "deepspeed"},
+    "plan": {"mbs": 4, "zero": 3},
+}
 PARAMS_PER_DEVICE = 6.66e9 / 8
 
 
@@ -66,8 +73,10 @@ def test_devices_behind_one_switch_share_its_link() -> None:
 
 def test_drives_are_shared_by_the_node_and_write_slower_than_they_read() -> None:
     at = {"activations": 1.0, "tier": "nvme"}
-    slow, fast = run(at), run(at, {"storage": {"bytes": "16 TB", "read_bytes_per_s": "48 GB/s",
-                                               "write_bytes_per_s": "48 GB/s"}})  # fmt: skip
+    slow, fast = (
+        run(at),
+        run(at, {"storage": {"bytes": "16 TB", "read_bytes_per_s": "48 GB/s", "write_bytes_per_s": "48 GB/s"}}),
+    )
     saved = slow.memory.tier_bytes["nvme"]
     assert slow.step_time_s >= saved / (24e9 / 8)  # all that is kept crosses the drives' share of one device
     assert saved / (48e9 / 8) <= fast.step_time_s < slow.step_time_s
@@ -169,8 +178,11 @@ def test_levels_that_cover_all_ranks_are_plain_sharding() -> None:
 
 
 def test_levels_trade_memory_for_traffic_between_nodes() -> None:
-    slow = {"cluster": {"nodes": 4, "scale_out": {"nics_per_node": 1, "nic_bytes_per_s": "50 Gb/s"}},
-            "training": {"global_batch": 128}, "plan": {"mbs": 1}}  # fmt: skip
+    slow = {
+        "cluster": {"nodes": 4, "scale_out": {"nics_per_node": 1, "nic_bytes_per_s": "50 Gb/s"}},
+        "training": {"global_batch": 128},
+        "plan": {"mbs": 1},
+    }
     times, memory = [], []
     for levels in (None, {"params_again": 8}, {"params": 8, "gradients": 8}, {"params": 2, "gradients": 8}):
         found = api.simulate_training(merged(merged(STEP, slow), {"plan": {"levels": levels}}), sensitivities=False)
@@ -181,14 +193,21 @@ def test_levels_trade_memory_for_traffic_between_nodes() -> None:
 
 
 def test_few_bits_save_traffic_and_cost_passes_over_memory() -> None:
-    slow = {"cluster": {"nodes": 4, "scale_out": {"nics_per_node": 1, "nic_bytes_per_s": "50 Gb/s"}},
-            "training": {"global_batch": 128}, "plan": {"mbs": 1}}  # fmt: skip
+    slow = {
+        "cluster": {"nodes": 4, "scale_out": {"nics_per_node": 1, "nic_bytes_per_s": "50 Gb/s"}},
+        "training": {"global_batch": 128},
+        "plan": {"mbs": 1},
+    }
     few = {"plan": {"levels": {"gather_bits": 8, "reduce_bits": 4}}}
     step = merged(STEP, slow)
     wide, narrow = (api.simulate_training(merged(step, x), sensitivities=False).step_time_s for x in ({}, few))
     assert narrow < 0.8 * wide
-    free = {"cluster": {"scale_up": {"id": "free", "family": "generic", "bytes_per_s": 1e16, "latency_s": 0.0},
-                        "scale_out": {"nics_per_node": 8, "nic_bytes_per_s": 1e16, "latency_s": 0.0}}}  # fmt: skip
+    free = {
+        "cluster": {
+            "scale_up": {"id": "free", "family": "generic", "bytes_per_s": 1e16, "latency_s": 0.0},
+            "scale_out": {"nics_per_node": 8, "nic_bytes_per_s": 1e16, "latency_s": 0.0},
+        }
+    }
     step = merged(merged(STEP, slow), free)
     wide, narrow = (api.simulate_training(merged(step, x), sensitivities=False).step_time_s for x in ({}, few))
     assert narrow > wide
@@ -200,9 +219,10 @@ def test_levels_divide_the_shard_group() -> None:
 
 
 ZEROTH = {
-    "model": "facebook/opt-6.7b", "cluster": {"device": "a100-sxm-80gb", "nodes": 1, "devices_per_node": 1},
+    "model": "facebook/opt-6.7b",
+    "cluster": {"device": "a100-sxm-80gb", "nodes": 1, "devices_per_node": 1},
     "training": {"seq_len": 1024, "global_batch": 1, "framework": "deepspeed", "gradients": "zeroth_order"},
-}  # fmt: skip
+}
 
 
 def test_a_step_of_zeroth_order_is_two_forward_passes() -> None:
@@ -226,8 +246,7 @@ def test_slices_divide_what_crosses_each_link() -> None:
     assert one.breakdown["exposed offload"] > 0
     node = {"cluster": {"devices_per_node": 4, "devices_per_host_link": 1}, "training": {"global_batch": 4}}
     whole = api.simulate_training(merged(merged(ZEROTH, node | {"plan": {"zero": 0}}), away), sensitivities=False)
-    sliced = api.simulate_training(merged(merged(ZEROTH, node | {"plan": {"zero": 3}}), away),
-                                   sensitivities=False)  # fmt: skip
+    sliced = api.simulate_training(merged(merged(ZEROTH, node | {"plan": {"zero": 3}}), away), sensitivities=False)
     assert sliced.step_time_s < 0.8 * whole.step_time_s
     assert sliced.memory.host_bytes == pytest.approx(one.memory.host_bytes / 4, rel=0.01)
 
@@ -246,8 +265,11 @@ def test_gradients_in_place_need_no_room_of_their_own() -> None:
 
 
 def test_layers_gathered_ahead_cost_a_layer_each_and_hide_gathers() -> None:
-    slow = {"cluster": {"nodes": 4, "scale_out": {"nics_per_node": 1, "nic_bytes_per_s": "50 Gb/s"}},
-            "training": {"global_batch": 32}, "plan": {"mbs": 1}}  # fmt: skip
+    slow = {
+        "cluster": {"nodes": 4, "scale_out": {"nics_per_node": 1, "nic_bytes_per_s": "50 Gb/s"}},
+        "training": {"global_batch": 32},
+        "plan": {"mbs": 1},
+    }
     found = [
         api.simulate_training(merged(merged(STEP, slow), {"plan": {"gathered_layers": n}}), sensitivities=False)
         for n in (1, 2, 4)

@@ -15,12 +15,14 @@ def case(gbit: float = 10.0, **plan: Any) -> dict[str, Any]:
     return {
         "model": "openai-community/gpt2-xl",
         "cluster": {
-            "device": "a100-pcie-40gb", "nodes": 2, "devices_per_node": 1,
+            "device": "a100-pcie-40gb",
+            "nodes": 2,
+            "devices_per_node": 1,
             "scale_out": {"nics_per_node": 1, "nic_bytes_per_s": gbit * 1e9 / 8},
         },
         "training": {"seq_len": 512, "global_batch": 16, "precision": "tf32", "framework": "fsdp1"},
         "plan": {"zero": 3, "mbs": 4, **plan},
-    }  # fmt: skip
+    }
 
 
 def step(one: bool | None, gbit: float = 10.0, **plan: Any) -> Any:

@@ -10,9 +10,16 @@ import pytest
 from windtunnel.papers.claims import central
 
 PAPERS = (
-    "zero_infinity", "fuyou", "patrickstar", "deep_optimizer_states", "pytorch_fsdp", "simplefsdp",
-    "frontier_zero_topo", "distzo2", "smallthinker",
-)  # fmt: skip
+    "zero_infinity",
+    "fuyou",
+    "patrickstar",
+    "deep_optimizer_states",
+    "pytorch_fsdp",
+    "simplefsdp",
+    "frontier_zero_topo",
+    "distzo2",
+    "smallthinker",
+)
 
 
 def experiment(name: str) -> Any:

@@ -15,19 +15,29 @@ from windtunnel.papers.megatron_3d import experiment as megatron_3d
 from windtunnel.papers.pipette import experiment as pipette
 
 PAPERS: dict[str, ModuleType] = {
-    "megatron-3d": megatron_3d, "frontier-3d": frontier_3d, "galvatron": galvatron, "pipette": pipette,
+    "megatron-3d": megatron_3d,
+    "frontier-3d": frontier_3d,
+    "galvatron": galvatron,
+    "pipette": pipette,
     "holmes": holmes,
-}  # fmt: skip
+}
 FAST = {
     "megatron-3d": (
-        "tp-pp/best-tp/b32", "tp-pp/best-tp/b128", "tp-pp/outside-node", "tp-pp/more-stages", "mbs/best/b128",
-        "interleaving/small-batch", "interleaving/shrinks", "table-1/1t", "table-2/zero3/175b-1536",
+        "tp-pp/best-tp/b32",
+        "tp-pp/best-tp/b128",
+        "tp-pp/outside-node",
+        "tp-pp/more-stages",
+        "mbs/best/b128",
+        "interleaving/small-batch",
+        "interleaving/shrinks",
+        "table-1/1t",
+        "table-2/zero3/175b-1536",
     ),
     "frontier-3d": ("rate/22b", "tp/falls", "bubble/stages", "bubble/kept", "compute"),
     "galvatron": ("hybrid/bert", "hybrid/three-dimensions"),
     "pipette": ("attained/a100", "manual/a100", "uneven/straggler", "uneven/assignment"),
     "holmes": ("above-ethernet",),
-}  # fmt: skip
+}
 """Claims whose central value is simulated with every run of the tests."""
 
 
@@ -73,9 +83,10 @@ def test_settings_are_complete(paper: str) -> None:
 
 def test_rules_decide_on_the_central_value_alone() -> None:
     setting = {
-        "open": {"x": {"low": 0.0, "central": 1.0, "high": 2.0}}, "assumptions": "none",
+        "open": {"x": {"low": 0.0, "central": 1.0, "high": 2.0}},
+        "assumptions": "none",
         "claims": {"a": {"text": "x", "published": 1.0, "within": {"absolute": 0.1}, "sweep": ["x"]}},
-    }  # fmt: skip
+    }
     hit = claims.result(setting, "p", "a", lambda values: values["x"])
     assert (hit.simulated, hit.low, hit.high, hit.within) == (1.0, 0.0, 2.0, True)
     setting["claims"]["a"]["within"] = {"above": 1.0}  # type: ignore[index]

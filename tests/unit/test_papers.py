@@ -51,9 +51,19 @@ def test_reproduce_takes_ids_spelt_either_way_and_names_the_nearest() -> None:
     claims = papers.reproduce(["pytorch-ddp"])
     assert [c["id"] for c in claims] == ["pytorch-ddp/scaling", "pytorch-ddp/bucket", "pytorch-ddp/no_sync"]
     assert set(claims[0]) == {
-        "id", "claim", "published", "simulated", "low", "high", "within", "assumptions", "band", "tier", "holds",
+        "id",
+        "claim",
+        "published",
+        "simulated",
+        "low",
+        "high",
+        "within",
+        "assumptions",
+        "band",
+        "tier",
+        "holds",
         "paper",
-    }  # fmt: skip
+    }
     with pytest.raises(BadInput, match="did you mean 'tp_overlap'"):
         papers.reproduce(["tp_overlp", "zero"])
 
@@ -87,8 +97,16 @@ def test_settings_name_their_sources(setting: dict[str, object]) -> None:
 def test_an_end_that_is_not_reached_is_said_so(tmp_path: Path) -> None:
     from windtunnel.papers import document, table
 
-    row = {"id": "fastgen-splitfuse/latency/ratio", "claim": "text", "published": 2.0, "simulated": 1.3, "low": 1.1,
-           "high": None, "within": False, "assumptions": []}  # fmt: skip
+    row = {
+        "id": "fastgen-splitfuse/latency/ratio",
+        "claim": "text",
+        "published": 2.0,
+        "simulated": 1.3,
+        "low": 1.1,
+        "high": None,
+        "within": False,
+        "assumptions": [],
+    }
     path = tmp_path / "claims.json"
     path.write_text(json.dumps([row]), "utf-8")
     (found,) = document.read([path])

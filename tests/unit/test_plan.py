@@ -22,10 +22,11 @@ from windtunnel.specs.scenario import Scenario
 from windtunnel.specs.search import recompute_of
 
 SCENARIO: dict[str, Any] = {
-    "model": "meta-llama/Llama-3.1-8B", "cluster": {"device": "h100-sxm-80gb", "nodes": 1, "devices_per_node": 8},
+    "model": "meta-llama/Llama-3.1-8B",
+    "cluster": {"device": "h100-sxm-80gb", "nodes": 1, "devices_per_node": 8},
     "training": {"seq_len": 8192, "global_batch": 16, "framework": "nemo"},
     "search": {"space": {"tp": [1, 2], "pp": [1, 2], "cp": [1], "mbs": [1, 2]}},
-}  # fmt: skip
+}
 
 
 @pytest.fixture
@@ -116,12 +117,15 @@ def test_a_missing_price_says_which_device_and_how_to_give_it() -> None:
 
 def test_all_problems_of_a_search_are_reported_at_once() -> None:
     wrong = {
-        **SCENARIO, "model": "llama-9", "techniques": ["magic"],
+        **SCENARIO,
+        "model": "llama-9",
+        "techniques": ["magic"],
         "search": {
-            "objective": ["cost", "step_time"], "space": {"device": ["h1000"], "schedule": ["1g1b"]},
+            "objective": ["cost", "step_time"],
+            "space": {"device": ["h1000"], "schedule": ["1g1b"]},
             "prices": {"b2000": 3},
         },
-    }  # fmt: skip
+    }
     with pytest.raises(BadInput) as caught:
         api.plan(wrong)
     fields = " ".join(p.field for p in caught.value.problems)
@@ -132,9 +136,11 @@ def test_all_problems_of_a_search_are_reported_at_once() -> None:
 def test_devices_nodes_and_precision_are_chosen_together() -> None:
     space = {**SCENARIO["search"]["space"], "nodes": [1, 2], "device": ["h100-sxm-80gb", "a100-sxm-80gb"]}
     search = {
-        "objective": ["cost", "time_to_tokens"], "tokens": "1T", "prices": {"a100-sxm-80gb": 1.2},
+        "objective": ["cost", "time_to_tokens"],
+        "tokens": "1T",
+        "prices": {"a100-sxm-80gb": 1.2},
         "space": {**space, "precision": ["bf16", "fp8"]},
-    }  # fmt: skip
+    }
     result = api.plan({**SCENARIO, "search": search})
     assert result.excluded["a100-sxm-80gb has no fp8 rate, which precision fp8 needs"] == 2
     assert result.objectives == ("cost", "time_to_tokens") and len(result.front) >= 2
@@ -155,9 +161,11 @@ def test_devices_nodes_and_precision_are_chosen_together() -> None:
 
 def test_fewest_devices_for_a_deadline() -> None:
     search = {
-        "objective": "devices", "limits": {"time_to_tokens": "100 d"}, "tokens": 2e11,
+        "objective": "devices",
+        "limits": {"time_to_tokens": "100 d"},
+        "tokens": 2e11,
         "space": {**SCENARIO["search"]["space"], "nodes": [1, 2, 4]},
-    }  # fmt: skip
+    }
     result = api.plan({**SCENARIO, "search": search})
     assert result.proof.best == result.best.num_devices == 8
     sooner = api.plan({**SCENARIO, "search": search}, overrides=("search.limits.time_to_tokens=12 d",))
@@ -206,8 +214,9 @@ def test_progress_is_told(path: Path) -> None:
     told: list[Any] = []
     result = api.plan(str(path), report=told.append)
     assert [(p.candidates, p.screened, p.best) for p in told[:2]] == [
-        (result.proof.candidates, 0, None), (result.proof.candidates, result.proof.candidates, None)
-    ]  # fmt: skip
+        (result.proof.candidates, 0, None),
+        (result.proof.candidates, result.proof.candidates, None),
+    ]
     assert told[0].simulated == told[1].simulated == 0
     assert told[-1].simulated == result.evaluated and told[-1].best == result.proof.best
     assert told[-1].next_bound is not None
@@ -223,9 +232,15 @@ def test_hybrid_attention_is_cut_every_way_that_is_neither_kind_alone() -> None:
     x = space_of(tp=[1], pp=[1], mbs=[1], cp=[1, 4, 8], cp_kind=["ring", "all_to_all", "hybrid"], recompute=["none"])
     legal = [(int(x.cp[i]), x.policies[j].cp_kind, x.policies[j].cp_all_to_all) for i, j in np.argwhere(x.legal)]
     assert sorted(legal) == [
-        (1, "ring", 1), (4, "all_to_all", 1), (4, "hybrid", 2), (4, "ring", 1),
-        (8, "all_to_all", 1), (8, "hybrid", 2), (8, "hybrid", 4), (8, "ring", 1),
-    ]  # fmt: skip
+        (1, "ring", 1),
+        (4, "all_to_all", 1),
+        (4, "hybrid", 2),
+        (4, "ring", 1),
+        (8, "all_to_all", 1),
+        (8, "hybrid", 2),
+        (8, "hybrid", 4),
+        (8, "ring", 1),
+    ]
     assert x.plan(0, 0).cp_all_to_all == 1
     only = space_of(tp=[1], cp=[1, 2], cp_kind=["hybrid"], recompute=["none"])
     assert {int(only.cp[i]) for i, _ in np.argwhere(only.legal)} == {1, 2}
@@ -251,8 +266,14 @@ def test_experts_are_whole_or_cut_as_the_rest() -> None:
     case, wanted = case_of(scenario)
     x = candidates(case.model, case.cluster, case.training, scenario.plan, wanted, case.behaviour)
     assert {(int(a), int(b)) for a, b in zip(x.tp, x.etp, strict=True)} == {
-        (1, 1), (2, 1), (2, 2), (4, 1), (4, 4), (8, 1), (8, 8)
-    }  # fmt: skip
+        (1, 1),
+        (2, 1),
+        (2, 2),
+        (4, 1),
+        (4, 4),
+        (8, 1),
+        (8, 8),
+    }
 
 
 @pytest.mark.parametrize(("name", "number"), [("cheapest-device-8b", 12), ("fewest-devices-70b", 16)])

@@ -24,24 +24,31 @@ from windtunnel.report.plan_figures import front_figure, heat_figure, memory_fig
 from windtunnel.report.plan_text import plan_words, quantity, table_names
 
 SCENARIO: dict[str, Any] = {
-    "name": "small <b>", "model": "meta-llama/Llama-3.1-8B",
+    "name": "small <b>",
+    "model": "meta-llama/Llama-3.1-8B",
     "cluster": {"device": "h100-sxm-80gb", "nodes": 1, "devices_per_node": 8},
     "training": {"seq_len": 8192, "global_batch": 16, "framework": "nemo"},
     "search": {
-        "objective": ["step_time", "memory_headroom"], "limits": {"memory_fraction": 0.95},
+        "objective": ["step_time", "memory_headroom"],
+        "limits": {"memory_fraction": 0.95},
         "space": {
-            "tp": [2, 4], "pp": [1, 2], "cp": [1], "mbs": [1], "vpp": [1, 2],
+            "tp": [2, 4],
+            "pp": [1, 2],
+            "cp": [1],
+            "mbs": [1],
+            "vpp": [1, 2],
             "device": ["h100-sxm-80gb", "a100-sxm-80gb"],
         },
     },
-}  # fmt: skip
+}
 TOLD = Stability(
     {"tp": 2, "pp": 1, "cp": 1, "ep": 1, "dp": 4},
     (
         Resource("scale-up bandwidth", 450e9, "bytes/s", Edge(0.6, 0.58, {"tp": 4, "pp": 2}), Edge(8.0, None, None)),
         Resource("device memory", 80 * 2.0**30, "bytes", Edge(0.9, 0.88, None), Edge(1.0, 1.04, {"tp": 1})),
-    ), 12,
-)  # fmt: skip
+    ),
+    12,
+)
 
 
 @pytest.fixture(scope="module")
@@ -55,10 +62,19 @@ def test_the_report_is_one_file_that_says_everything(result: Any) -> None:
     assert not re.search(r"""(?:src|href)\s*=\s*["']?(?:https?:)?//""", outside)
     assert "small &lt;b&gt;" in outside and "small <b>" not in outside
     for title in (
-        "Pareto front", "Time against memory", "Best of every tp and pp", "Simulated plans", "Why not another layout",
-        "What limits cost", "step time of every cluster", "stays the best", "Proof", "memory_fraction 0.95",
-        "nothing fits", "Scenario of the best plan",
-    ):  # fmt: skip
+        "Pareto front",
+        "Time against memory",
+        "Best of every tp and pp",
+        "Simulated plans",
+        "Why not another layout",
+        "What limits cost",
+        "step time of every cluster",
+        "stays the best",
+        "Proof",
+        "memory_fraction 0.95",
+        "nothing fits",
+        "Scenario of the best plan",
+    ):
         assert title in outside, title
     assert outside.count("plotly-graph-div") == 5
 
@@ -120,11 +136,17 @@ def test_words_while_it_runs() -> None:
 @pytest.mark.parametrize(
     ("value", "unit", "text"),
     [
-        (30 * 86400.0, "s", "30 d"), (5e10, "bytes/s", "50 GB/s"), (80 * 2.0**30, "bytes", "80.00 GiB"),
-        (0.95, "share", "0.95"), (9.894e14, "FLOP/s", "989 TFLOP/s"), (64.0, "", "64"), (78636.2, "money", "78,636"),
-        (5e5, "W", "500 kW"), (71234.0, "1/s", "71,234 /s"),
+        (30 * 86400.0, "s", "30 d"),
+        (5e10, "bytes/s", "50 GB/s"),
+        (80 * 2.0**30, "bytes", "80.00 GiB"),
+        (0.95, "share", "0.95"),
+        (9.894e14, "FLOP/s", "989 TFLOP/s"),
+        (64.0, "", "64"),
+        (78636.2, "money", "78,636"),
+        (5e5, "W", "500 kW"),
+        (71234.0, "1/s", "71,234 /s"),
     ],
-)  # fmt: skip
+)
 def test_quantities(value: float, unit: str, text: str) -> None:
     assert quantity(value, unit) == text
 

@@ -31,14 +31,15 @@ from windtunnel.training.resources import RATES, scaled
 from windtunnel.training.simulate import memory_of, step_time
 
 SCENARIO: dict[str, Any] = {
-    "name": "small", "model": "meta-llama/Llama-3.1-8B",
+    "name": "small",
+    "model": "meta-llama/Llama-3.1-8B",
     "cluster": {"device": "h100-sxm-80gb", "nodes": 1, "devices_per_node": 8},
     "training": {"seq_len": 8192, "global_batch": 16, "framework": "nemo"},
     "search": {
         "limits": {"memory_fraction": 0.7},
         "space": {"tp": [1, 2, 4], "pp": [1, 2], "cp": [1], "vpp": [1, 2, 16], "mbs": [1, 2]},
     },
-}  # fmt: skip
+}
 
 
 class Case:
@@ -62,9 +63,10 @@ class Case:
     def fastest(self, capacity: float, **unlike: Any) -> tuple[PlanSpec, float, float]:
         """The fastest of all that fit, of those that differ from `unlike` in some axis."""
         able = [
-            row for row in self.all
+            row
+            for row in self.all
             if row[2] <= capacity and (not unlike or any(getattr(row[0], k) != v for k, v in unlike.items()))
-        ]  # fmt: skip
+        ]
         return min(able, key=lambda row: row[1])
 
 
@@ -127,9 +129,13 @@ def test_the_order_of_simplicity() -> None:
     plain = simplicity(PlanSpec(tp=2), how)
     assert plain == Simplicity(1, 0, 1, 0, 2)
     harder = [
-        {"tp": 2, "pp": 2}, {"tp": 2, "recompute": {"policy": "full"}}, {"tp": 2, "offload": {"optimizer": 1.0}},
-        {"tp": 2, "sp": not how.sp}, {"tp": 4}, {"tp": 2, "overlap": {"grad_reduce": not how.overlap_grad_reduce}},
-    ]  # fmt: skip
+        {"tp": 2, "pp": 2},
+        {"tp": 2, "recompute": {"policy": "full"}},
+        {"tp": 2, "offload": {"optimizer": 1.0}},
+        {"tp": 2, "sp": not how.sp},
+        {"tp": 4},
+        {"tp": 2, "overlap": {"grad_reduce": not how.overlap_grad_reduce}},
+    ]
     for fields in harder:
         assert simplicity(PlanSpec.model_validate(fields), how) > plain
     same = PlanSpec.model_validate({"tp": 2, "sp": how.sp, "overlap": {"grad_reduce": how.overlap_grad_reduce}})
@@ -154,7 +160,7 @@ def test_brackets_of_stability_are_exact() -> None:
     small = {
         **SCENARIO,
         "search": {"space": {"tp": [1, 2, 4], "pp": [1, 2], "vpp": [1], "cp": [1], "mbs": [1], "recompute": ["none"]}},
-    }  # fmt: skip
+    }
     question = question_of(Scenario.model_validate(small))
     goals = Goals.of(question.wanted)
     branch = branch_of(question.variants[0], question.wanted, goals)
@@ -248,9 +254,10 @@ def test_a_space_of_one_layout_has_no_runner_up() -> None:
 
 def test_the_runner_up_is_on_the_best_plans_cluster() -> None:
     space = {"tp": [1, 2, 4], "pp": [1, 2], "cp": [1], "device": ["a100-sxm-80gb", "h100-sxm-80gb"]}
-    one, both = (api.plan({**SCENARIO, "search": {"space": s}}, explain=True) for s in (
-        {k: v for k, v in space.items() if k != "device"}, space
-    ))  # fmt: skip
+    one, both = (
+        api.plan({**SCENARIO, "search": {"space": s}}, explain=True)
+        for s in ({k: v for k, v in space.items() if k != "device"}, space)
+    )
     assert one.why is not None and both.why is not None and both.why.runner_up is not None
     assert both.why.runner_up.step_time_s == one.why.runner_up.step_time_s  # type: ignore[union-attr]
     best = {c.device: c for c in both.why.clusters}

@@ -26,9 +26,11 @@ WRITTEN: list[dict[str, Any]] = [
 
 def scenario(plan: dict[str, Any]) -> Scenario:
     data = {
-        "model": "llama3.1-8b", "cluster": {"device": "h100-sxm-80gb", "nodes": 2}, "plan": plan,
+        "model": "llama3.1-8b",
+        "cluster": {"device": "h100-sxm-80gb", "nodes": 2},
+        "plan": plan,
         "training": {"seq_len": 8192, "global_batch": 64},
-    }  # fmt: skip
+    }
     found = Scenario.model_validate(data)
     return found.model_copy(update={"model": catalog.model("llama3.1-8b")})
 

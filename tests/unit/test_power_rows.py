@@ -22,10 +22,20 @@ from windtunnel.validation.run import validate
 def row(**changes: Any) -> dict[str, Any]:
     """A made-up row."""
     base = {
-        "id": "x", "model": "meta-llama/Llama-3.1-8B-Instruct", "task": "lm-arena-chat", "params_b": 8.0,
-        "active_b": 8.0, "precision": "bfloat16", "gpu": "H100", "num_gpus": 1, "max_num_seqs": 64,
-        "avg_batch_size": 63.0, "avg_power_W_reported": 600.0, "energy_per_token_J": 0.12, "median_itl_ms": 12.0,
-    }  # fmt: skip
+        "id": "x",
+        "model": "meta-llama/Llama-3.1-8B-Instruct",
+        "task": "lm-arena-chat",
+        "params_b": 8.0,
+        "active_b": 8.0,
+        "precision": "bfloat16",
+        "gpu": "H100",
+        "num_gpus": 1,
+        "max_num_seqs": 64,
+        "avg_batch_size": 63.0,
+        "avg_power_W_reported": 600.0,
+        "energy_per_token_J": 0.12,
+        "median_itl_ms": 12.0,
+    }
     return base | changes
 
 

@@ -29,7 +29,7 @@ MIXTRAL = "mistralai/Mixtral-8x7B-v0.1"
         ("model.hybrid_override_pattern", SMALL | {"family": "hybrid", "hybrid_override_pattern": "Z*"}, []),
         ("model.linear_num_key_heads", SMALL | {"full_attention_interval": 2}, []),
     ],
-)  # fmt: skip
+)
 def test_refused_in_words(field: str, model: Any, extra: list[str]) -> None:
     cluster = {"device": "h100-sxm-80gb", "nodes": 8, "devices_per_node": 8}
     scenario = {"model": model, "cluster": cluster, "training": {"seq_len": 8192, "global_batch": 128}}

@@ -77,9 +77,20 @@ def test_frame_has_one_row_with_the_breakdown(result: TrainingResult) -> None:
 def test_summary_shows_what_matters(result: TrainingResult) -> None:
     text = text_of(summary(result, published=Published(14.6, 14.7)))
     for needed in (
-        "12.80 s", "80 % interval", "14.6 to 14.7 s", "59.5 %", "tokens/s", "fits, 8.90 GiB free", "matrix rate",
-        "bubble", "activations", "What 10 % more would buy", "Assumed", "warning:", "arXiv:2104.04473",
-    ):  # fmt: skip
+        "12.80 s",
+        "80 % interval",
+        "14.6 to 14.7 s",
+        "59.5 %",
+        "tokens/s",
+        "fits, 8.90 GiB free",
+        "matrix rate",
+        "bubble",
+        "activations",
+        "What 10 % more would buy",
+        "Assumed",
+        "warning:",
+        "arXiv:2104.04473",
+    ):
         assert needed in text, needed
 
 
@@ -295,17 +306,30 @@ def test_trace_event_fields_to_the_nanosecond() -> None:
 
     one = np.array([1], np.int32)
     trace = TraceEvents(
-        start_s=np.array([1.0000000014]), end_s=np.array([1.0000021016]), stage=2 * one, stream=one, tag=0 * one,
-        micro_batch=-one, chunk=0 * one, streams=("compute", "dp"), tags=("dp reduce",),
-    )  # fmt: skip
+        start_s=np.array([1.0000000014]),
+        end_s=np.array([1.0000021016]),
+        stage=2 * one,
+        stream=one,
+        tag=0 * one,
+        micro_batch=-one,
+        chunk=0 * one,
+        streams=("compute", "dp"),
+        tags=("dp reduce",),
+    )
     result = replace(make_result(m=8), trace=trace)
     events = [e for e in perfetto.trace_events(result) if e["ph"] == "X"]
     assert events == [
         {
-            "ph": "X", "name": "dp reduce", "cat": "dp", "pid": 2, "tid": 1, "ts": 1000000.001, "dur": 2.101,
+            "ph": "X",
+            "name": "dp reduce",
+            "cat": "dp",
+            "pid": 2,
+            "tid": 1,
+            "ts": 1000000.001,
+            "dur": 2.101,
             "args": {"chunk": 0},
         }
-    ]  # fmt: skip
+    ]
 
 
 def test_comparison_report_is_one_escaped_file(result: TrainingResult) -> None:

@@ -191,19 +191,25 @@ def test_papers_with_a_figure_draw_published_points_beside_simulated_lines() -> 
     assert all(a > b for a, b in zip(slow.y, fast.y, strict=True)), "a slower NIC takes longer, whatever the bucket"
     panel = beside({"one": {"a": [(1.0, 2.0, 3.0), (2.0, 4.0, 5.0)]}, "two": {"a": [(1.0, 2.0, 3.0)]}}, "x", "y")
     assert [(one.name, one.mode, one.showlegend) for one in panel.data] == [
-        ("a, simulated", "lines", True), ("a, published", "markers", True),
-        ("a, simulated", "lines", False), ("a, published", "markers", False),
-    ]  # fmt: skip
+        ("a, simulated", "lines", True),
+        ("a, published", "markers", True),
+        ("a, simulated", "lines", False),
+        ("a, published", "markers", False),
+    ]
     assert panel.data[0].y == (3.0, 5.0) and panel.data[1].y == (2.0, 4.0)
 
 
 @pytest.mark.parametrize(
     ("band", "expected"),
     [
-        ("10 to 20", (10.0, 20.0)), ("≥ 1.2, ≤ 1.32", (1.2, 1.32)), ("> 0, ≤ 55", (0.0, 55.0)), ("= 8", (8.0, 8.0)),
-        ("< 2", (-math.inf, 2.0)), ("-1.1 to -0.9", (-1.1, -0.9)),
+        ("10 to 20", (10.0, 20.0)),
+        ("≥ 1.2, ≤ 1.32", (1.2, 1.32)),
+        ("> 0, ≤ 55", (0.0, 55.0)),
+        ("= 8", (8.0, 8.0)),
+        ("< 2", (-math.inf, 2.0)),
+        ("-1.1 to -0.9", (-1.1, -0.9)),
     ],
-)  # fmt: skip
+)
 def test_bands_are_read_from_what_they_say(band: str, expected: tuple[float, float]) -> None:
     assert limits(replace(HIT, band=band)) == expected
     assert all(math.isnan(end) for end in limits(replace(HIT, band="")))

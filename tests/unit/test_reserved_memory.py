@@ -20,9 +20,11 @@ def replay(events: list[tuple[int, int, int]], **options: bool | int) -> Replay:
     """Events as (bytes, tensor, stream)."""
     table = np.array(events, np.int64).reshape(-1, 3)
     return replay_tensors(
-        np.ascontiguousarray(table[:, 0]), np.ascontiguousarray(table[:, 1]), np.ascontiguousarray(table[:, 2]),
+        np.ascontiguousarray(table[:, 0]),
+        np.ascontiguousarray(table[:, 1]),
+        np.ascontiguousarray(table[:, 2]),
         **options,  # type: ignore[arg-type]
-    )  # fmt: skip
+    )
 
 
 def random_events(seed: int, count: int) -> list[tuple[int, int, int]]:
@@ -72,24 +74,24 @@ def test_a_full_device_releases_whole_free_segments() -> None:
 def small(plan: dict[str, Any], *, batch: int = 32, framework: str = "megatron_core") -> dict[str, Any]:
     return {
         "model": {
-            "name": "small", "hidden_size": 2048, "num_hidden_layers": 8, "vocab_size": 32000,
-            "num_attention_heads": 16, "intermediate_size": 5632,
+            "name": "small",
+            "hidden_size": 2048,
+            "num_hidden_layers": 8,
+            "vocab_size": 32000,
+            "num_attention_heads": 16,
+            "intermediate_size": 5632,
         },
         "cluster": {"device": "h100-sxm-80gb", "nodes": 2, "devices_per_node": 8},
         "training": {"seq_len": 2048, "global_batch": batch, "framework": framework},
         "plan": plan,
-    }  # fmt: skip
+    }
 
 
 def stage_trace(source: dict[str, Any], stage: int = 0) -> tuple[StageTrace, dict[str, float]]:
     x, _ = prepare(source)
-    static = static_memory(
-        x.parts, x.plan, x.training, x.behaviour, x.table.placement[:, 0].astype(np.int64)
-    )  # fmt: skip
+    static = static_memory(x.parts, x.plan, x.training, x.behaviour, x.table.placement[:, 0].astype(np.int64))
     alive = {name: float(value[stage]) for name, value in static.by_kind.items()}
-    trace = StageTrace(
-        x.parts, x.plan, x.training, x.behaviour, x.table, alive, static.late_gradient_bytes, stage
-    )  # fmt: skip
+    trace = StageTrace(x.parts, x.plan, x.training, x.behaviour, x.table, alive, static.late_gradient_bytes, stage)
     return trace, alive
 
 

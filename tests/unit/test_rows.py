@@ -19,18 +19,64 @@ from windtunnel.validation.targets import narayanan_flop
 def row(**changes: Any) -> dict[str, Any]:
     """A fully stated dense row; `a__b` replaces a nested field."""
     base: dict[str, Any] = {
-        "id": "x", "family": "some-lab", "phase": "pretrain", "framework": "Megatron-LM core 0.9",
-        "model": {"name": "Llama-3-8B", "type": "dense", "layers": 32, "hidden": 4096, "ffn": 14336, "heads": 32,
-                  "kv_heads": 8, "head_dim": 128, "vocab": 128256, "gated_mlp": True},
-        "seq_len": 8192, "global_batch": 128, "micro_batch": 1, "grad_accum": None,
-        "hardware": {"device": "H100-SXM-80GB", "device_canonical": "H100-SXM-80GB", "count": 64, "per_node": 8,
-                     "intra_node": "NVSwitch", "inter_node": "8x400Gb/s NDR"},
-        "parallel": {"tp": 2, "sp": True, "pp": 2, "vpp": None, "dp": 16, "cp": 1, "ep": None, "etp": None,
-                     "zero_stage": 1, "fsdp_group": None, "schedule": "1F1B"},
-        "recompute": "none", "offload": None, "precision": "bf16", "attention": "flash", "optimizer": "Adam",
-        "overlap": None, "compile": None, "metric": "step_time", "value": 3.0, "unit": "s", "mem_gib": None,
-        "extra": {}, "ambiguous": [], "notes": None, "source": {"repo": "r"}, "derived": {"step_time_s": 3.0},
-    }  # fmt: skip
+        "id": "x",
+        "family": "some-lab",
+        "phase": "pretrain",
+        "framework": "Megatron-LM core 0.9",
+        "model": {
+            "name": "Llama-3-8B",
+            "type": "dense",
+            "layers": 32,
+            "hidden": 4096,
+            "ffn": 14336,
+            "heads": 32,
+            "kv_heads": 8,
+            "head_dim": 128,
+            "vocab": 128256,
+            "gated_mlp": True,
+        },
+        "seq_len": 8192,
+        "global_batch": 128,
+        "micro_batch": 1,
+        "grad_accum": None,
+        "hardware": {
+            "device": "H100-SXM-80GB",
+            "device_canonical": "H100-SXM-80GB",
+            "count": 64,
+            "per_node": 8,
+            "intra_node": "NVSwitch",
+            "inter_node": "8x400Gb/s NDR",
+        },
+        "parallel": {
+            "tp": 2,
+            "sp": True,
+            "pp": 2,
+            "vpp": None,
+            "dp": 16,
+            "cp": 1,
+            "ep": None,
+            "etp": None,
+            "zero_stage": 1,
+            "fsdp_group": None,
+            "schedule": "1F1B",
+        },
+        "recompute": "none",
+        "offload": None,
+        "precision": "bf16",
+        "attention": "flash",
+        "optimizer": "Adam",
+        "overlap": None,
+        "compile": None,
+        "metric": "step_time",
+        "value": 3.0,
+        "unit": "s",
+        "mem_gib": None,
+        "extra": {},
+        "ambiguous": [],
+        "notes": None,
+        "source": {"repo": "r"},
+        "derived": {"step_time_s": 3.0},
+    }
     for key, value in changes.items():
         outer, _, inner = key.partition("__")
         if inner:
@@ -55,36 +101,68 @@ def test_a_stated_row_assumes_nothing() -> None:
 
 @pytest.mark.parametrize(
     ("text", "stage"),
-    [(3, 3), ("2", 2), (0, 0), ("FSDP2 (ZeRO-3)", 3), ("SHARD_GRAD_OP", 2), ("distributed optimizer (ZeRO-1)", 1),
-     ("deepspeed stage 2", 2), ("HSDP", 3), ("zero2", 2), ("plain DP", 0), ("ZeRO stage 3 + offload", 3), ("DDP", 0)],
-)  # fmt: skip
+    [
+        (3, 3),
+        ("2", 2),
+        (0, 0),
+        ("FSDP2 (ZeRO-3)", 3),
+        ("SHARD_GRAD_OP", 2),
+        ("distributed optimizer (ZeRO-1)", 1),
+        ("deepspeed stage 2", 2),
+        ("HSDP", 3),
+        ("zero2", 2),
+        ("plain DP", 0),
+        ("ZeRO stage 3 + offload", 3),
+        ("DDP", 0),
+    ],
+)
 def test_zero_stage_by_meaning(text: Any, stage: int) -> None:
     assert scenario(parallel__zero_stage=text).plan.zero == stage
 
 
 @pytest.mark.parametrize(
     ("text", "devices", "group"),
-    [("FSDP (ZeRO-3); group 64,128,256,128 for 64..512 GPUs (HSDP above)", 128, None),
-     ("FSDP (ZeRO-3); group 64,128,256,128 for 64..512 GPUs (HSDP above)", 512, 128), ("HYBRID_SHARD", 64, 8),
-     ("FSDP group 32", 128, 32), ("FSDP (ZeRO-3)", 64, None)],
-)  # fmt: skip
+    [
+        ("FSDP (ZeRO-3); group 64,128,256,128 for 64..512 GPUs (HSDP above)", 128, None),
+        ("FSDP (ZeRO-3); group 64,128,256,128 for 64..512 GPUs (HSDP above)", 512, 128),
+        ("HYBRID_SHARD", 64, 8),
+        ("FSDP group 32", 128, 32),
+        ("FSDP (ZeRO-3)", 64, None),
+    ],
+)
 def test_shard_groups(text: str, devices: int, group: int | None) -> None:
     """The group is left out when it is the whole data axis."""
-    plan = scenario(parallel__zero_stage=text, parallel__tp=1, parallel__pp=1, parallel__dp=devices,
-                    hardware__count=devices, global_batch=devices).plan  # fmt: skip
+    plan = scenario(
+        parallel__zero_stage=text,
+        parallel__tp=1,
+        parallel__pp=1,
+        parallel__dp=devices,
+        hardware__count=devices,
+        global_batch=devices,
+    ).plan
     assert (plan.zero, plan.shard_group) == (3, group)
 
 
 @pytest.mark.parametrize(
     ("value", "policy", "modules"),
-    [("none (recipe lists none)", "none", ()), ("full (every transformer block)", "full", ()), (True, "full", ()),
-     ("selective (core attention)", "selective", ()), ("selective per-op (SAC)", "modules", ("per_op",)),
-     ({"modules": ["layernorm", "moe_act"], "num_layers": None}, "modules", ("norm", "moe_act")),
-     ({"modules": None, "num_layers": 5}, "full", ()), ({"granularity": "selective"}, "selective", ()),
-     (["core_attn", "mlp"], "modules", ("core_attn", "mlp")), ("activation checkpointing", "full", ()),
-     ({"policy": "custom", "tensors": {"query_proj": "device", "key_proj": "device", "out_proj": "device"}}, "modules",
-      ("norm", "core_attn", "fc1", "mlp_act", "fc2", "moe"))],
-)  # fmt: skip
+    [
+        ("none (recipe lists none)", "none", ()),
+        ("full (every transformer block)", "full", ()),
+        (True, "full", ()),
+        ("selective (core attention)", "selective", ()),
+        ("selective per-op (SAC)", "modules", ("per_op",)),
+        ({"modules": ["layernorm", "moe_act"], "num_layers": None}, "modules", ("norm", "moe_act")),
+        ({"modules": None, "num_layers": 5}, "full", ()),
+        ({"granularity": "selective"}, "selective", ()),
+        (["core_attn", "mlp"], "modules", ("core_attn", "mlp")),
+        ("activation checkpointing", "full", ()),
+        (
+            {"policy": "custom", "tensors": {"query_proj": "device", "key_proj": "device", "out_proj": "device"}},
+            "modules",
+            ("norm", "core_attn", "fc1", "mlp_act", "fc2", "moe"),
+        ),
+    ],
+)
 def test_recompute_by_meaning(value: Any, policy: str, modules: tuple[str, ...]) -> None:
     read_back = scenario(recompute=value).plan.recompute
     assert (read_back.policy, read_back.modules) == (policy, modules)
@@ -97,11 +175,21 @@ def test_open_recompute_is_listed(value: Any) -> None:
 
 @pytest.mark.parametrize(
     ("text", "precision"),
-    [("fp16 mixed", "fp16"), ("amp_fp8 (FSDP mixed_precision=DEFAULT)", "fp8"), ("bf16, fp32 grad reduce", "bf16"),
-     ("bf16 compute, fp32 master", "bf16"), ("float8 rowwise", "fp8_rowwise"), ("FP8_MX", "mxfp8"),
-     ("NVFP4", "nvfp4"), ("fp8 blockwise", "fp8_block"), ("mxfp8_cublas_rceil", "mxfp8"), ("TE-fp8", "fp8"),
-     ("bf16 (int8 quantized matmul only if stated)", "bf16"), ("fp32", "fp32")],
-)  # fmt: skip
+    [
+        ("fp16 mixed", "fp16"),
+        ("amp_fp8 (FSDP mixed_precision=DEFAULT)", "fp8"),
+        ("bf16, fp32 grad reduce", "bf16"),
+        ("bf16 compute, fp32 master", "bf16"),
+        ("float8 rowwise", "fp8_rowwise"),
+        ("FP8_MX", "mxfp8"),
+        ("NVFP4", "nvfp4"),
+        ("fp8 blockwise", "fp8_block"),
+        ("mxfp8_cublas_rceil", "mxfp8"),
+        ("TE-fp8", "fp8"),
+        ("bf16 (int8 quantized matmul only if stated)", "bf16"),
+        ("fp32", "fp32"),
+    ],
+)
 def test_precision_by_meaning(text: str, precision: str) -> None:
     training = scenario(precision=text).training
     assert training is not None and training.precision == precision
@@ -109,27 +197,46 @@ def test_precision_by_meaning(text: str, precision: str) -> None:
 
 @pytest.mark.parametrize(
     ("text", "expected"),
-    [("no DP gradient overlap", {"grad_reduce": False, "param_gather": False}),
-     ("DP grad-reduce/param-gather overlap, TP userbuffer overlap",
-      {"grad_reduce": True, "param_gather": True, "tp": True}),
-     ("none (launcher disables TP/PP overlap)",
-      dict.fromkeys(("grad_reduce", "param_gather", "tp", "p2p", "moe_a2a"), False)),
-     ({"tp_comm_overlap": True, "overlap_grad_reduce": False},
-      {"tp": True, "grad_reduce": False, "param_gather": False}),
-     ("async TP", {"tp": True}), (None, {}),
-     ("gradient overlap, without TP overlap", {"grad_reduce": True, "tp": False})],
-)  # fmt: skip
+    [
+        ("no DP gradient overlap", {"grad_reduce": False, "param_gather": False}),
+        (
+            "DP grad-reduce/param-gather overlap, TP userbuffer overlap",
+            {"grad_reduce": True, "param_gather": True, "tp": True},
+        ),
+        (
+            "none (launcher disables TP/PP overlap)",
+            dict.fromkeys(("grad_reduce", "param_gather", "tp", "p2p", "moe_a2a"), False),
+        ),
+        (
+            {"tp_comm_overlap": True, "overlap_grad_reduce": False},
+            {"tp": True, "grad_reduce": False, "param_gather": False},
+        ),
+        ("async TP", {"tp": True}),
+        (None, {}),
+        ("gradient overlap, without TP overlap", {"grad_reduce": True, "tp": False}),
+    ],
+)
 def test_overlap_by_meaning(text: Any, expected: dict[str, bool]) -> None:
     assert scenario(overlap=text).plan.overlap.model_dump(exclude_none=True) == expected
 
 
 @pytest.mark.parametrize(
     ("text", "device"),
-    [("H100-SXM-96GB-HBM2e(500W cap)", "h100-sxm-96gb"), ("A100-PCIE-40GB", "a100-pcie-40gb"), ("MI250X GCD", "mi250x"),
-     ("TPU7x (Ironwood)", "tpu-v7x"), ("B200-SXM 8x single node (180/192GB)", "b200-sxm-180gb"), ("GB300", "gb300"),
-     ("Ascend 910B4", "ascend-910b"), ("Intel Gaudi 2", "gaudi2"), ("AWS trn1.32xlarge Trainium", "trainium1"),
-     ("V100-SXM2-32GB", "v100-sxm-32gb"), ("H800 SXM", "h800-sxm-80gb"), ("abacus", None)],
-)  # fmt: skip
+    [
+        ("H100-SXM-96GB-HBM2e(500W cap)", "h100-sxm-96gb"),
+        ("A100-PCIE-40GB", "a100-pcie-40gb"),
+        ("MI250X GCD", "mi250x"),
+        ("TPU7x (Ironwood)", "tpu-v7x"),
+        ("B200-SXM 8x single node (180/192GB)", "b200-sxm-180gb"),
+        ("GB300", "gb300"),
+        ("Ascend 910B4", "ascend-910b"),
+        ("Intel Gaudi 2", "gaudi2"),
+        ("AWS trn1.32xlarge Trainium", "trainium1"),
+        ("V100-SXM2-32GB", "v100-sxm-32gb"),
+        ("H800 SXM", "h800-sxm-80gb"),
+        ("abacus", None),
+    ],
+)
 def test_devices_by_words(text: str, device: str | None) -> None:
     assert canonical_device(text) == device
 
@@ -144,11 +251,18 @@ def test_every_device_of_the_table_is_in_the_catalogue() -> None:
 
 @pytest.mark.parametrize(
     ("text", "nics", "gbit"),
-    [("8x HDR200 InfiniBand per node", 8, 200), ("4x HDR200 InfiniBand per node (800 Gb/s)", 4, 200),
-     ("RoCE 1600 Gb/s per node", 8, 200), ("RDMA 400 Gb/s per GPU", 8, 400), ("4 × 100 Gb Omni-Path", 4, 100),
-     ("IB NDR 8x400Gb/s per node (DGX H100; not stated in table)", 8, 400), ("3200 Gbps EFA per instance", 8, 400),
-     ("RoCE/IB CX-7 400Gb/s per GPU", 8, 400), ("8x50GB/s EFA v4 per node", 8, 400)],
-)  # fmt: skip
+    [
+        ("8x HDR200 InfiniBand per node", 8, 200),
+        ("4x HDR200 InfiniBand per node (800 Gb/s)", 4, 200),
+        ("RoCE 1600 Gb/s per node", 8, 200),
+        ("RDMA 400 Gb/s per GPU", 8, 400),
+        ("4 × 100 Gb Omni-Path", 4, 100),
+        ("IB NDR 8x400Gb/s per node (DGX H100; not stated in table)", 8, 400),
+        ("3200 Gbps EFA per instance", 8, 400),
+        ("RoCE/IB CX-7 400Gb/s per GPU", 8, 400),
+        ("8x50GB/s EFA v4 per node", 8, 400),
+    ],
+)
 def test_network_words(text: str, nics: int, gbit: float) -> None:
     network = read_network(text, 8)
     assert network is not None
@@ -185,8 +299,9 @@ def test_uneven_layers_count_the_ends() -> None:
 
 
 def test_torchtitan_cuts_the_local_batch_into_stages() -> None:
-    plan = scenario(framework="torchtitan FSDP2", micro_batch=8, parallel__pp=4, parallel__dp=8, grad_accum=1,
-                    global_batch=64).plan  # fmt: skip
+    plan = scenario(
+        framework="torchtitan FSDP2", micro_batch=8, parallel__pp=4, parallel__dp=8, grad_accum=1, global_batch=64
+    ).plan
     assert plan.mbs == 2
 
 
@@ -197,10 +312,18 @@ def test_jax_counts_a_per_device_batch() -> None:
 
 def test_mixture_and_latent_attention() -> None:
     model = {
-        "name": "DeepSeek-V2 truncated", "type": "moe", "layers": 4, "hidden": 5120, "ffn": 12288, "heads": 128,
-        "kv_heads": 128, "head_dim": 128, "vocab": 102400, "params": None,
+        "name": "DeepSeek-V2 truncated",
+        "type": "moe",
+        "layers": 4,
+        "hidden": 5120,
+        "ffn": 12288,
+        "heads": 128,
+        "kv_heads": 128,
+        "head_dim": 128,
+        "vocab": 102400,
+        "params": None,
         "moe": {"experts": 160, "topk": 6, "moe_ffn": 1536, "shared_ffn": 3072, "dense_layers": 1, "attention": "MLA"},
-    }  # fmt: skip
+    }
     read_back = scenario(model=model, parallel__ep=4).model
     assert isinstance(read_back, ModelSpec)
     assert read_back.family == "mla_moe" and read_back.kv_lora_rank == 512 and read_back.first_k_dense_replace == 1
@@ -216,9 +339,13 @@ def test_expert_axis_that_does_not_divide_is_reduced_and_listed() -> None:
 def test_narayanan_flop_matches_the_paper() -> None:
     """Narayanan et al. 2021, section 5.1: 174.6 B parameters, 300 B tokens, 1,024 GPUs at 140 TFLOP/s take 34 days."""
     model = ModelSpec(
-        name="GPT-3", hidden_size=12288, num_hidden_layers=96, vocab_size=51200, num_attention_heads=96,
+        name="GPT-3",
+        hidden_size=12288,
+        num_hidden_layers=96,
+        vocab_size=51200,
+        num_attention_heads=96,
         intermediate_size=49152,
-    )  # fmt: skip
+    )
     days = narayanan_flop(model, 300e9 / 2048, 2048) / (1024 * 140e12) / 86400
     assert days == pytest.approx(34, rel=0.03)
 
@@ -233,9 +360,14 @@ def test_rates_become_times_by_the_rows_own_count() -> None:
 
 @pytest.mark.parametrize(
     ("data", "kind"),
-    [({"kind": "serving", "parallel": 1}, "serving"), ({"parallel": {}}, "training"),
-     ({"busbw_GBps": None}, "collective"), ({"dtype": "bf16"}, "kernel"), ({}, "unknown")],
-)  # fmt: skip
+    [
+        ({"kind": "serving", "parallel": 1}, "serving"),
+        ({"parallel": {}}, "training"),
+        ({"busbw_GBps": None}, "collective"),
+        ({"dtype": "bf16"}, "kernel"),
+        ({}, "unknown"),
+    ],
+)
 def test_row_kinds(data: dict[str, Any], kind: str) -> None:
     assert row_kind(data) == kind
 
@@ -247,8 +379,15 @@ def same(a: RowCase, b: RowCase) -> bool:
 def disguised(data: dict[str, Any]) -> dict[str, Any]:
     """The same configuration under another identity and with other outcomes."""
     other = copy.deepcopy(data)
-    other |= {"id": "other", "source": {"repo": "elsewhere"}, "notes": "nothing", "value": 123.0, "ambiguous": ["x"],
-              "confidence": "?", "mem_gib": 1.0}  # fmt: skip
+    other |= {
+        "id": "other",
+        "source": {"repo": "elsewhere"},
+        "notes": "nothing",
+        "value": 123.0,
+        "ambiguous": ["x"],
+        "confidence": "?",
+        "mem_gib": 1.0,
+    }
     if (other.get("derived") or {}).get("step_time_s"):
         other["derived"] = {"step_time_s": 99.0}
     for key in list(other.get("extra") or {}):
@@ -264,8 +403,22 @@ def test_identity_and_outcome_do_not_matter() -> None:
 
 
 JUNK: list[Any] = [
-    None, "", "?", -1, 0, 3.5, float("nan"), float("inf"), [], {}, [1, "a"], {"a": None}, True, "8 of 16", "1e400",
-]  # fmt: skip
+    None,
+    "",
+    "?",
+    -1,
+    0,
+    3.5,
+    float("nan"),
+    float("inf"),
+    [],
+    {},
+    [1, "a"],
+    {"a": None},
+    True,
+    "8 of 16",
+    "1e400",
+]
 
 
 def damaged(data: dict[str, Any], random_: random.Random) -> dict[str, Any]:
@@ -318,9 +471,14 @@ def test_an_omitted_recipe_is_one_opening() -> None:
 
 def test_fewer_sequences_than_replicas_are_cut_over_a_context_axis() -> None:
     changes = {
-        "framework": "MaxText/XLA", "global_batch": 8, "micro_batch": None, "parallel__tp": 1, "parallel__pp": 1,
-        "parallel__dp": None, "parallel__cp": None,
-    }  # fmt: skip
+        "framework": "MaxText/XLA",
+        "global_batch": 8,
+        "micro_batch": None,
+        "parallel__tp": 1,
+        "parallel__pp": 1,
+        "parallel__dp": None,
+        "parallel__cp": None,
+    }
     case = read(row(**changes))
     assert case.scenario is not None
     assert (case.scenario.plan.cp, case.scenario.plan.cp_kind) == (8, "all_gather")
@@ -351,9 +509,18 @@ def test_open_rematerialisation_of_a_generation_follows_its_recipes(experts: int
     mixture = {"experts": experts, "topk": 2, "moe_ffn": 4096, "type": "moe"} if experts else {}
     hardware = {"device": "TPU7x (Ironwood)", "device_canonical": "TPU-v7x", "count": 64, "per_node": 4}
     case = read(
-        row(framework="MaxText/XLA", recompute="see recipe folder", hardware=hardware, global_batch=batch,
-            micro_batch=None, model={**row()["model"], **mixture}, parallel__tp=1, parallel__pp=1, parallel__dp=64)
-    )  # fmt: skip
+        row(
+            framework="MaxText/XLA",
+            recompute="see recipe folder",
+            hardware=hardware,
+            global_batch=batch,
+            micro_batch=None,
+            model={**row()["model"], **mixture},
+            parallel__tp=1,
+            parallel__pp=1,
+            parallel__dp=64,
+        )
+    )
     assert case.scenario is not None and case.scenario.plan.recompute.policy == policy
     assert "core_attn" not in case.scenario.plan.recompute.modules
     assert "plan.recompute" in {name for name, _, _ in case.assumed}

@@ -107,7 +107,7 @@ def test_without_phases_nothing_changes_and_results_keep_them(tmp_path: Path) ->
         ([RAMP | {"set": {"plan.tp": 3}}], "in phase ramp of the run"),
         ([RAMP | {"without": ["zb-h1"]}], "is no technique of this scenario"),
     ],
-)  # fmt: skip
+)
 def test_what_cannot_be_a_phase_is_said(phases: list[dict[str, Any]], words: str) -> None:
     with pytest.raises(BadInput, match=words):
         step(run(*phases))

@@ -18,10 +18,13 @@ from windtunnel.validation.serving_run import run
 @pytest.mark.parametrize(
     ("engine", "version", "inside"),
     [
-        ("vllm", "0.2.1", True), ("vllm", "v0.5.3", True), ("vllm", "0.6.0", False), ("vllm", "", False),
+        ("vllm", "0.2.1", True),
+        ("vllm", "v0.5.3", True),
+        ("vllm", "0.6.0", False),
+        ("vllm", "", False),
         ("sglang", "0.2.1", False),
     ],
-)  # fmt: skip
+)
 def test_releases_before_its_own_process_wait_for_the_server(engine: str, version: str, inside: bool) -> None:
     device = catalog.device("a100-sxm-80gb")
     assert serves_between_steps(engine, version) == inside

@@ -15,11 +15,12 @@ LONG: dict[str, Any] = {
     "model": "meta-llama/Llama-3.1-8B",
     "cluster": {"device": "h100-sxm-80gb", "nodes": 1, "devices_per_node": 8},
     "serving": {
-        "engine": "vllm", "engine_version": "0.11.0",
+        "engine": "vllm",
+        "engine_version": "0.11.0",
         "pools": [{"limits": {"max_num_batched_tokens": 131072, "max_num_seqs": 16, "max_model_len": 131072}}],
         "traffic": {"offline": True, "num_requests": 1, "input_tokens": 120000, "output_tokens": 64},
     },
-}  # fmt: skip
+}
 
 
 def run(**plan: int) -> Any:

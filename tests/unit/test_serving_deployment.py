@@ -42,10 +42,11 @@ def scenario(**serving: Any) -> dict[str, Any]:
         ({"transfer": {"router": "kv_aware"}}, "serving.transfer.router", "built-in rules alone"),
         (
             {"pools": [{"role": "prefill"}, {"role": "decode", "kv": {"block_size": 32}}]},
-            "serving.pools[1].kv.block_size", "must be 16",
+            "serving.pools[1].kv.block_size",
+            "must be 16",
         ),
     ],
-)  # fmt: skip
+)
 def test_what_cannot_be_served_is_said(serving: dict[str, Any], field: str, rule: str) -> None:
     with pytest.raises(BadInput) as caught:
         prepare(scenario(**serving))

@@ -10,14 +10,34 @@ import pytest
 from windtunnel.validation.reading.serving import read_serving
 
 BASE: dict[str, Any] = {
-    "id": "x", "kind": "serving", "set": "sample", "engine": "trtllm", "engine_version": "1.2.0rc6.post3", "image": "",
+    "id": "x",
+    "kind": "serving",
+    "set": "sample",
+    "engine": "trtllm",
+    "engine_version": "1.2.0rc6.post3",
+    "image": "",
     "provenance": "source_file=2026-02-10.csv; model=X; silicon_concurrency=16; measured=2026-02-05T00:00:00.000Z",
     "model": "deepseek-ai/DeepSeek-R1",
-    "hardware": "b200_sxm", "precision": "fp8", "tp": 8, "pp": 1, "ep": 1, "isl": 1024, "osl": 1024,
-    "config": {"mode": "agg", "gemm_quant": "fp8", "moe_quant": "fp8", "tp_size": 8, "pp_size": 1,
-               "attention_dp_size": 1, "moe_tp_size": 8, "moe_ep_size": 1},
-    "load": {"concurrency": 16}, "metrics": {"ttft_mean_ms": 100.0, "tpot_mean_ms": 10.0},
-}  # fmt: skip
+    "hardware": "b200_sxm",
+    "precision": "fp8",
+    "tp": 8,
+    "pp": 1,
+    "ep": 1,
+    "isl": 1024,
+    "osl": 1024,
+    "config": {
+        "mode": "agg",
+        "gemm_quant": "fp8",
+        "moe_quant": "fp8",
+        "tp_size": 8,
+        "pp_size": 1,
+        "attention_dp_size": 1,
+        "moe_tp_size": 8,
+        "moe_ep_size": 1,
+    },
+    "load": {"concurrency": 16},
+    "metrics": {"ttft_mean_ms": 100.0, "tpot_mean_ms": 10.0},
+}
 DP = {"tp_size": 1, "attention_dp_size": 8, "moe_tp_size": 1, "moe_ep_size": 8}
 
 
@@ -40,15 +60,30 @@ def drafted(config: dict[str, Any] | None = None, day: str = "2026-02-05", **cha
         ({"engine_version": "1.1.0rc2.post2", "day": "2025-12-15"}, 0),
         ({"engine_version": "1.1.0rc2.post2", "day": "2026-01-14"}, 3),
         ({"engine_version": "1.1.0rc2.post2", "day": "2026-01-14", "config": DP}, 1),
-        ({"engine_version": "1.1.0rc2.post2", "day": "2026-01-28", "hardware": "h200_sxm", "config": DP,
-          "load": {"concurrency": 256}}, 1),
-        ({"engine_version": "1.1.0rc2.post2", "day": "2026-01-28", "hardware": "h200_sxm",
-          "load": {"concurrency": 64}}, 0),
+        (
+            {
+                "engine_version": "1.1.0rc2.post2",
+                "day": "2026-01-28",
+                "hardware": "h200_sxm",
+                "config": DP,
+                "load": {"concurrency": 256},
+            },
+            1,
+        ),
+        (
+            {
+                "engine_version": "1.1.0rc2.post2",
+                "day": "2026-01-28",
+                "hardware": "h200_sxm",
+                "load": {"concurrency": 64},
+            },
+            0,
+        ),
         ({"model": "openai/gpt-oss-120b"}, 0),
         ({"engine": "sglang", "engine_version": "0.5.9", "day": "2026-03-25"}, 2),
         ({"engine": "sglang", "engine_version": "0.5.9", "day": "2026-03-25", "hardware": "h200_sxm"}, 0),
     ],
-)  # fmt: skip
+)
 def test_entries_that_ran(changes: dict[str, Any], tokens: int) -> None:
     assert drafted(**changes) == tokens
 

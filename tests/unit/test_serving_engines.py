@@ -28,15 +28,27 @@ TRAFFIC = TrafficSpec(rate_per_s=1, input_tokens=1, output_tokens=1, num_request
 
 
 def instance(
-    name: str, device: str, engine: str = "vllm", version: str = "", *, plan: dict | None = None,
-    precision: dict | None = None, limits: dict | None = None, kv: dict | None = None,
-    problems: ProblemList | None = None, policy: str | None = None, router: str = "round_robin",
-) -> Instance:  # fmt: skip
+    name: str,
+    device: str,
+    engine: str = "vllm",
+    version: str = "",
+    *,
+    plan: dict | None = None,
+    precision: dict | None = None,
+    limits: dict | None = None,
+    kv: dict | None = None,
+    problems: ProblemList | None = None,
+    policy: str | None = None,
+    router: str = "round_robin",
+) -> Instance:
     cluster = catalog.resolve_cluster(ClusterRef(device=device, nodes=1, devices_per_node=8))
     serving = ServingSpec(
-        engine=engine, engine_version=version, precision=ServingPrecision(**(precision or {})), traffic=TRAFFIC,
+        engine=engine,
+        engine_version=version,
+        precision=ServingPrecision(**(precision or {})),
+        traffic=TRAFFIC,
         router=router,
-    )  # type: ignore[arg-type] # fmt: skip
+    )  # type: ignore[arg-type]
     pool = PoolSpec(
         plan=ServingPlan(**(plan or {})), limits=ServingLimits(**(limits or {})), kv=KvSpec(**(kv or {})), policy=policy
     )
@@ -55,10 +67,19 @@ def instance(
         # start-up logs: 2,356 blocks on an A10G; 54.93 GiB on an H100; 367,404 tokens of SGLang on four H100
         (37_696, 0.02, (LLAMA, "a10g-24gb", "vllm", "0.6.6", {"limits": {"max_num_seqs": 16}})),
         (54.93 * 2**30 / 131072, 0.02, (LLAMA, H100, "vllm", "0.6.4", {"limits": {"max_model_len": 8192}})),
-        (367_404, 0.10, ("Qwen/Qwen3-235B-A22B", H100, "sglang", "0.4.9", {
-            "plan": {"tp": 4}, "precision": {"weights": "fp8"}, "limits": {"mem_fraction_static": 0.93}})),
+        (
+            367_404,
+            0.10,
+            (
+                "Qwen/Qwen3-235B-A22B",
+                H100,
+                "sglang",
+                "0.4.9",
+                {"plan": {"tp": 4}, "precision": {"weights": "fp8"}, "limits": {"mem_fraction_static": 0.93}},
+            ),
+        ),
     ],
-)  # fmt: skip
+)
 def test_cache_is_what_engines_logged(measured: float, within: float, case: tuple) -> None:
     found = instance(*case[:4], **case[4])
     assert found.capacity.tokens == pytest.approx(measured, rel=within)
@@ -133,12 +154,19 @@ def test_what_does_not_fit_says_what_is_missing() -> None:
 def test_problems_are_said_at_once() -> None:
     problems = ProblemList()
     instance(
-        LLAMA, H100, "sglang", limits={"gpu_memory_utilization": 0.9}, policy="sarathy", router="rnadom",
+        LLAMA,
+        H100,
+        "sglang",
+        limits={"gpu_memory_utilization": 0.9},
+        policy="sarathy",
+        router="rnadom",
         problems=problems,
-    )  # fmt: skip
+    )
     assert {p.field for p in problems} == {
-        "serving.pools[0].limits.gpu_memory_utilization", "serving.pools[0].policy", "serving.router",
-    }  # fmt: skip
+        "serving.pools[0].limits.gpu_memory_utilization",
+        "serving.pools[0].policy",
+        "serving.router",
+    }
     assert {p.nearest for p in problems} == {"mem_fraction_static", "sarathi", "random"}
 
 
@@ -256,11 +284,13 @@ def test_every_policy_serves_all_requests(policy: str) -> None:
 @pytest.mark.parametrize(
     ("version", "model", "alone"),
     [
-        ("0.5.0", "meta-llama/Llama-2-70b-hf", True), ("0.8.0", "meta-llama/Llama-2-70b-hf", False),
-        ("0.9.0", "mistralai/Mistral-7B-v0.3", True), ("0.14.0", "mistralai/Mistral-7B-v0.3", False),
+        ("0.5.0", "meta-llama/Llama-2-70b-hf", True),
+        ("0.8.0", "meta-llama/Llama-2-70b-hf", False),
+        ("0.9.0", "mistralai/Mistral-7B-v0.3", True),
+        ("0.14.0", "mistralai/Mistral-7B-v0.3", False),
         ("0.9.0", "tiiuae/falcon-180B", True),
     ],
-)  # fmt: skip
+)
 def test_old_kernels_of_tensorrt_llm_know_one_size_of_group(version: str, model: str, alone: bool) -> None:
     own, device = catalog.model(model), catalog.device("h100-sxm-80gb")
     shape = Shape(1, 1, 1, 1, 1, format_of("bf16", device), format_of("bf16", device), 2.0)

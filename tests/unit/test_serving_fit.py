@@ -26,9 +26,17 @@ MODELS = ("meta-llama/Llama-3.1-8B", "Qwen/Qwen3-8B", "mistralai/Mistral-7B-v0.1
 
 def rows() -> list[dict[str, Any]]:
     base = {
-        "kind": "serving", "set": "made", "engine": "vllm", "engine_version": "0.12.0", "hardware": "h100_sxm",
-        "precision": "bf16", "config": {}, "tp": 1, "pp": 1, "metrics": {"ttft_mean_ms": 1.0, "tpot_mean_ms": 1.0},
-    }  # fmt: skip
+        "kind": "serving",
+        "set": "made",
+        "engine": "vllm",
+        "engine_version": "0.12.0",
+        "hardware": "h100_sxm",
+        "precision": "bf16",
+        "config": {},
+        "tp": 1,
+        "pp": 1,
+        "metrics": {"ttft_mean_ms": 1.0, "tpot_mean_ms": 1.0},
+    }
     sizes = [(512, 64, 2), (2048, 32, 4), (256, 128, 16)]
     return [
         {**base, "id": f"r{i}", "model": model, "isl": isl, "osl": osl, "load": {"concurrency": slots}}
@@ -161,12 +169,14 @@ def test_a_release_has_the_host_costs_of_its_line() -> None:
     assert old.sequence_s > 10 * later.sequence_s and old.ranks_s > later.ranks_s == 0.0
     one, two = ({"plan": {"tp": tp}} for tp in (1, 2))
     source = {
-        "model": "meta-llama/Llama-2-7b-hf", "cluster": {"device": "a100-sxm-80gb", "nodes": 1},
+        "model": "meta-llama/Llama-2-7b-hf",
+        "cluster": {"device": "a100-sxm-80gb", "nodes": 1},
         "serving": {
-            "engine": "vllm", "engine_version": "0.2.7",
+            "engine": "vllm",
+            "engine_version": "0.2.7",
             "traffic": {"concurrency": 1, "num_requests": 1, "input_tokens": 8, "output_tokens": 8},
         },
-    }  # fmt: skip
+    }
     first, second = (prepare({**source, **plan}).iteration for plan in (one, two))
     assert second.coefficients.host_s == pytest.approx(first.coefficients.host_s + old.ranks_s)
     assert second.coefficients.sequence_s > first.coefficients.sequence_s

@@ -84,9 +84,18 @@ def test_a_run_past_saturation_says_so() -> None:
 def test_json_has_what_outside_tools_read() -> None:
     data = json.loads(json.dumps(api.simulate_serving(EXAMPLE).to_dict(), allow_nan=False))
     for key in (
-        "requests", "duration_s", "throughput_requests_per_s", "output_tokens_per_s", "output_tokens_per_s_per_device",
-        "slo_attainment", "goodput_requests_per_s", "kv_cache_usage_max", "preemptions", "saturated", "simulated_in_s",
-    ):  # fmt: skip
+        "requests",
+        "duration_s",
+        "throughput_requests_per_s",
+        "output_tokens_per_s",
+        "output_tokens_per_s_per_device",
+        "slo_attainment",
+        "goodput_requests_per_s",
+        "kv_cache_usage_max",
+        "preemptions",
+        "saturated",
+        "simulated_in_s",
+    ):
         assert key in data
     for key in ("ttft_s", "tpot_s", "itl_s", "e2e_s"):
         assert {"mean", "p50", "p90", "p99"} <= set(data[key])
@@ -100,10 +109,13 @@ def test_one_request_takes_the_closed_form() -> None:
     r = api.simulate_serving(
         EXAMPLE,
         overrides=(
-            "serving.traffic.input_tokens=1000", "serving.traffic.output_tokens=100", "serving.traffic.rate_per_s=0.01",
-            "serving.traffic.num_requests=20", "serving.traffic.process=constant",
+            "serving.traffic.input_tokens=1000",
+            "serving.traffic.output_tokens=100",
+            "serving.traffic.rate_per_s=0.01",
+            "serving.traffic.num_requests=20",
+            "serving.traffic.process=constant",
         ),
-    )  # fmt: skip
+    )
     m = d.iteration
     prompt = m.seconds(1000, pairs=0.5e6, prompt_tokens=1000, sequences=1)
     steps = sum(m.seconds(1, kv=1001 + i, sequences=1) for i in range(99))
@@ -151,10 +163,11 @@ def test_requests_keep_to_the_longest_context() -> None:
 @pytest.mark.parametrize(
     ("change", "field"),
     [
-        ("model=google-bert/bert-base-uncased", "model"), ("model=google/t5-v1_1-xl", "model"),
+        ("model=google-bert/bert-base-uncased", "model"),
+        ("model=google/t5-v1_1-xl", "model"),
         ("serving.engine_version=abc", "serving.engine_version"),
     ],
-)  # fmt: skip
+)
 def test_what_cannot_be_served_is_refused(change: str, field: str) -> None:
     with pytest.raises(BadInput) as caught:
         api.simulate_serving(EXAMPLE, overrides=(change,))

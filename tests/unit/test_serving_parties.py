@@ -14,10 +14,13 @@ from windtunnel.serving.simulate import simulate_serving
 
 
 def simulated(**serving: Any) -> ServingResult:
-    return simulate_serving({
-        "model": "meta-llama/Llama-3.1-8B", "cluster": {"device": "h100-sxm-80gb", "nodes": 1, "devices_per_node": 2},
-        "serving": serving,
-    })  # fmt: skip
+    return simulate_serving(
+        {
+            "model": "meta-llama/Llama-3.1-8B",
+            "cluster": {"device": "h100-sxm-80gb", "nodes": 1, "devices_per_node": 2},
+            "serving": serving,
+        }
+    )
 
 
 def shown(result: ServingResult) -> str:
@@ -41,7 +44,9 @@ def test_tenants_and_scaling() -> None:
 
 
 def test_tasks() -> None:
-    calls = [{"id": "a", "input_tokens": 100, "output_tokens": 20},
-             {"id": "b", "after": ["a"], "input_tokens": 10, "output_tokens": 20}]  # fmt: skip
+    calls = [
+        {"id": "a", "input_tokens": 100, "output_tokens": 20},
+        {"id": "b", "after": ["a"], "input_tokens": 10, "output_tokens": 20},
+    ]
     text = shown(simulated(traffic={"rate_per_s": 5, "num_requests": 20, "agents": [{"name": "pair", "calls": calls}]}))
     assert "pair: 20 of 2 requests" in text

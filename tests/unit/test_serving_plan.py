@@ -22,7 +22,8 @@ EXAMPLES = sorted((Path(__file__).parents[2] / "examples" / "search").glob("serv
 def small(**changes: Any) -> dict[str, Any]:
     """Llama-3.1-8B on four H100."""
     data: dict[str, Any] = {
-        "schema_version": 1, "model": "meta-llama/Llama-3.1-8B",
+        "schema_version": 1,
+        "model": "meta-llama/Llama-3.1-8B",
         "cluster": {"device": "h100-sxm-80gb", "nodes": 1, "devices_per_node": 4},
         "serving": {
             "engine": "vllm",
@@ -30,7 +31,7 @@ def small(**changes: Any) -> dict[str, Any]:
             "slo": {"ttft_s": 0.5, "tpot_s": 0.03, "percentile": 0.9},
         },
         "search": {"target": "serving", "slo_at": "central", "space": {"max_num_seqs": [16, 64]}},
-    }  # fmt: skip
+    }
     for key, value in changes.items():
         at, *path = data, *key.split("__")
         for part in path[:-1]:
@@ -95,9 +96,10 @@ def test_money_chooses_the_cheaper_device_and_needs_a_price() -> None:
     prices = {"h100-sxm-80gb": 10.0, "a100-sxm-80gb": 1.0}
     a = planned(search__objective="cost_per_hour", search__space=space, search__prices=prices)
     b = planned(
-        search__objective="cost_per_hour", search__space=space,
+        search__objective="cost_per_hour",
+        search__space=space,
         search__prices={"h100-sxm-80gb": 1.0, "a100-sxm-80gb": 10.0},
-    )  # fmt: skip
+    )
     assert (a.best.plan["device"], b.best.plan["device"]) == ("a100-sxm-80gb", "h100-sxm-80gb")
     assert a.best.values["cost_per_hour"] == a.best.values["devices"]
 
@@ -115,9 +117,16 @@ def test_a_trace_asks_for_devices_and_is_found_beside_its_scenario() -> None:
 
 def test_energy_and_power_are_those_of_serve() -> None:
     space = {"tp": [1, 2], "pp": [1], "max_num_batched_tokens": [2048]}
-    plan = planned(search__objective="energy_per_million_tokens", search__space=space, serving__traffic={
-        "concurrency": 8, "num_requests": 100, "input_tokens": 500, "output_tokens": 50,
-    })  # fmt: skip
+    plan = planned(
+        search__objective="energy_per_million_tokens",
+        search__space=space,
+        serving__traffic={
+            "concurrency": 8,
+            "num_requests": 100,
+            "input_tokens": 500,
+            "output_tokens": 50,
+        },
+    )
     told = plan.result.power["energy_per_output_token_j"] * 1e6
     assert plan.best.values["energy_per_million_tokens"] == pytest.approx(told, rel=0.01)
 
@@ -133,11 +142,16 @@ def test_split_pools_are_written_as_pools_and_simulated_alike() -> None:
 def test_a_traffic_that_rises_and_falls_names_instances_at_both_ends() -> None:
     plan = planned(
         serving__traffic={
-            "rate_per_s": 20, "num_requests": 400, "input_tokens": 1000, "output_tokens": 100, "process": "diurnal",
-            "period_s": 10, "peak_to_mean": 2,
+            "rate_per_s": 20,
+            "num_requests": 400,
+            "input_tokens": 1000,
+            "output_tokens": 100,
+            "process": "diurnal",
+            "period_s": 10,
+            "peak_to_mean": 2,
         },
         search__space={"tp": [1], "max_num_seqs": [32]},
-    )  # fmt: skip
+    )
     trough, peak = plan.instances["trough"], plan.instances["peak"]
     assert trough["rate_per_s"] == 0 and trough["replicas"] == 1 and peak["rate_per_s"] == 40
     assert peak["replicas"] is None or peak["replicas"] >= 1
@@ -145,8 +159,13 @@ def test_a_traffic_that_rises_and_falls_names_instances_at_both_ends() -> None:
 
 
 WAVES = {
-    "rate_per_s": 28.75, "num_requests": 6000, "input_tokens": 1000, "output_tokens": 60, "process": "diurnal",
-    "period_s": 120, "peak_to_mean": 1.8,
+    "rate_per_s": 28.75,
+    "num_requests": 6000,
+    "input_tokens": 1000,
+    "output_tokens": 60,
+    "process": "diurnal",
+    "period_s": 120,
+    "peak_to_mean": 1.8,
 }
 
 
@@ -177,7 +196,7 @@ def test_bounds_of_an_autoscaler_keep_the_objective_hold_less_and_rise_with_slow
         ({"model": "meta-llama/Llama-3.1-405B"}, ("does not fit in memory", "GiB more a device")),
         ({"search__space": {"replicas": [64]}}, ("no number of instances", "an instance takes")),
     ],
-)  # fmt: skip
+)
 def test_what_cannot_be_is_explained(changes: dict[str, Any], words: tuple[str, ...]) -> None:
     with pytest.raises(Infeasible) as error:
         planned(**changes)
@@ -199,21 +218,47 @@ def test_what_cannot_be_is_explained(changes: dict[str, Any], words: tuple[str, 
             ["search.space.deployment"],
         ),
         (
-            {"serving__autoscale": {"max": 4, "target": 8}, "search__objective": "goodput"}, ["serving.autoscale"],
+            {"serving__autoscale": {"max": 4, "target": 8}, "search__objective": "goodput"},
+            ["serving.autoscale"],
         ),
         ({"serving__pools": [{"role": "prefill"}, {"role": "decode"}]}, ["serving.pools"]),
-        ({"serving__mesh": {}, "serving__pools": [{"sm_split": {"prefill_share": 0.5}, "kv": {
-            "prefix_caching": True, "lending": True, "tiers": [{"kind": "host", "capacity_bytes": "9 GiB"}],
-            "similar": {"share": 0.5, "matched": 0.5, "recomputed": 0.1}}}]},
-         ["serving.pools[0].kv.tiers", "serving.pools[0].kv.lending", "serving.pools[0].kv.similar",
-          "serving.pools[0].sm_split", "serving.mesh"]),
-        ({"serving__pools": [{"queue": "fcsf", "policy": "vllm_v9"}]},
-         ["serving.pools[0].policy", "serving.pools[0].queue"]),
+        (
+            {
+                "serving__mesh": {},
+                "serving__pools": [
+                    {
+                        "sm_split": {"prefill_share": 0.5},
+                        "kv": {
+                            "prefix_caching": True,
+                            "lending": True,
+                            "tiers": [{"kind": "host", "capacity_bytes": "9 GiB"}],
+                            "similar": {"share": 0.5, "matched": 0.5, "recomputed": 0.1},
+                        },
+                    }
+                ],
+            },
+            [
+                "serving.pools[0].kv.tiers",
+                "serving.pools[0].kv.lending",
+                "serving.pools[0].kv.similar",
+                "serving.pools[0].sm_split",
+                "serving.mesh",
+            ],
+        ),
+        (
+            {"serving__pools": [{"queue": "fcsf", "policy": "vllm_v9"}]},
+            ["serving.pools[0].policy", "serving.pools[0].queue"],
+        ),
         ({"search__target": "training", "search__space": {"replicas": [2]}}, ["search.space.replicas"]),
-        ({"serving__traffic": {"rate_per_s": 4, "duration_s": 9, "input_tokens": 9, "output_tokens": 9},
-          "search__objective": "goodput"}, ["serving.traffic.num_requests"]),
+        (
+            {
+                "serving__traffic": {"rate_per_s": 4, "duration_s": 9, "input_tokens": 9, "output_tokens": 9},
+                "search__objective": "goodput",
+            },
+            ["serving.traffic.num_requests"],
+        ),
     ],
-)  # fmt: skip
+)
 def test_bad_questions_are_refused_by_field(changes: dict[str, Any], fields: list[str]) -> None:
     with pytest.raises(BadInput) as error:
         planned(**changes)
@@ -256,9 +301,10 @@ def test_whole_prompts_beyond_the_token_budget_are_priced_not_drawn_out() -> Non
     for budget in (256, 8192):
         limits = {"max_num_batched_tokens": budget, "max_num_seqs": 8}
         data = small(
-            serving__engine="trtllm", serving__pools=[{"plan": {"tp": 1}, "limits": limits}],
+            serving__engine="trtllm",
+            serving__pools=[{"plan": {"tp": 1}, "limits": limits}],
             serving__traffic={"concurrency": 1, "num_requests": 20, "input_tokens": 6000, "output_tokens": 20},
-        )  # fmt: skip
+        )
         first.append(api.simulate_serving(data).ttft_s.p50)
     assert first[0] == pytest.approx(first[1], rel=0.005)
 

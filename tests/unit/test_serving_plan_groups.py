@@ -24,14 +24,20 @@ BASE: dict[str, Any] = {
         "traffic": {"rate_per_s": 9, "num_requests": 150, "input_tokens": 2000, "output_tokens": 80},
         "slo": {"ttft_s": 0.6, "tpot_s": 0.02, "percentile": 0.9},
     },
-}  # fmt: skip
+}
 SEARCH = {
-    "target": "serving", "objective": "cost_per_hour", "slo_at": "central", "prices": PRICES,
+    "target": "serving",
+    "objective": "cost_per_hour",
+    "slo_at": "central",
+    "prices": PRICES,
     "space": {
-        "tp": [1], "pp": [1], "max_num_seqs": [64], "max_num_batched_tokens": [2048],
+        "tp": [1],
+        "pp": [1],
+        "max_num_seqs": [64],
+        "max_num_batched_tokens": [2048],
         "deployment": ["aggregated", "disaggregated"],
     },
-}  # fmt: skip
+}
 LIMITS = {"max_num_seqs": 64, "max_num_batched_tokens": 2048}
 
 
@@ -68,17 +74,29 @@ def test_devices_are_the_groups() -> None:
 
 
 MOE: dict[str, Any] = {
-    "model": "Qwen/Qwen3-30B-A3B", "cluster": {"device": "h100-sxm-80gb", "nodes": 1, "devices_per_node": 4},
+    "model": "Qwen/Qwen3-30B-A3B",
+    "cluster": {"device": "h100-sxm-80gb", "nodes": 1, "devices_per_node": 4},
     "serving": {
-        "engine": "vllm", "expert_load": {"popularity": 0.5},
+        "engine": "vllm",
+        "expert_load": {"popularity": 0.5},
         "traffic": {"rate_per_s": 20, "num_requests": 150, "input_tokens": 1000, "output_tokens": 60},
         "slo": {"ttft_s": 0.5, "tpot_s": 0.03, "percentile": 0.9},
     },
-    "search": {"target": "serving", "slo_at": "central", "objective": "tokens_per_s_per_device", "space": {
-        "tp": [1], "dp": [4], "ep": [4], "pp": [1], "max_num_seqs": [64], "max_num_batched_tokens": [4096],
-        "rate_per_s": [20],
-    }},
-}  # fmt: skip
+    "search": {
+        "target": "serving",
+        "slo_at": "central",
+        "objective": "tokens_per_s_per_device",
+        "space": {
+            "tp": [1],
+            "dp": [4],
+            "ep": [4],
+            "pp": [1],
+            "max_num_seqs": [64],
+            "max_num_batched_tokens": [4096],
+            "rate_per_s": [20],
+        },
+    },
+}
 
 
 @pytest.mark.parametrize("technique", ["eplb", {"vtc": {}}, "trail", "mscclpp"])
@@ -93,7 +111,9 @@ def test_techniques_that_set_fields_are_on_in_every_candidate(technique: Any) ->
 @pytest.mark.parametrize(
     ("technique", "words"),
     [
-        ("nanoflow", "changes iterations"), ("splitwise", "cuts pools in two"), ("semi-pd", "is not planned for"),
+        ("nanoflow", "changes iterations"),
+        ("splitwise", "cuts pools in two"),
+        ("semi-pd", "is not planned for"),
         ("fastgen-splitfuse", "is set by fastgen-splitfuse"),
     ],
 )

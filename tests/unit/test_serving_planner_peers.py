@@ -24,7 +24,8 @@ def pool(replicas: int, tp: int, role: str = "mixed", seqs: int | None = None) -
 
 CASES: dict[str, tuple[str, dict[str, Any], dict[str, list[dict[str, Any]]]]] = {
     "Qwen3-32B, 32 H200": (
-        "serving-qwen3-32b-32xh200.yaml", {},
+        "serving-qwen3-32b-32xh200.yaml",
+        {},
         {"printed best": [pool(5, 4, "prefill"), pool(3, 4, "decode")], "printed aggregated": [pool(8, 4, seqs=16)]},
     ),
     "Llama-3.1-70B, 16 H100": (
@@ -32,13 +33,15 @@ CASES: dict[str, tuple[str, dict[str, Any], dict[str, list[dict[str, Any]]]]] = 
         {
             "model": "meta-llama/Llama-3.1-70B",
             "cluster": {"device": "h100-sxm-80gb", "nodes": 2, "devices_per_node": 8},
-            "serving.engine": "vllm", "serving.engine_version": "0.11.0", "serving.precision": {"weights": "bf16"},
+            "serving.engine": "vllm",
+            "serving.engine_version": "0.11.0",
+            "serving.precision": {"weights": "bf16"},
             "serving.traffic": {"concurrency": 64, "num_requests": 1000, "input_tokens": 2048, "output_tokens": 128},
             "serving.slo": {"ttft_s": 2.0, "tpot_s": 0.05, "percentile": 0.5},
         },
         {"printed best": [pool(2, 2, "prefill"), pool(1, 4, "decode")], "printed aggregated": [pool(4, 4, seqs=32)]},
     ),
-}  # fmt: skip
+}
 """File, what differs from it, and the pools that the peer printed: for the second case six prefill instances and one
 decode instance, here the multiple of them that fits sixteen devices with the same plans."""
 CASES["Llama-3.1-70B, 16 H100"][2]["printed best"][0]["replicas"] = 6

@@ -46,10 +46,14 @@ class Instance:
             chunk + batch, pairs=0.5 * chunk**2, prompt_tokens=chunk, kv=kv, window_kv=window, sequences=batch
         )
         values = {
-            "busy_s": (steps - prompts) * decode + prompts * both, "iterations": steps, "prompt_iterations": prompts,
-            "prompt_tokens": prompts * chunk, "prompt_pairs": prompts * 0.5 * chunk**2,
-            "decode_tokens": batch * steps, "kv_tokens": kv * steps,
-        }  # fmt: skip
+            "busy_s": (steps - prompts) * decode + prompts * both,
+            "iterations": steps,
+            "prompt_iterations": prompts,
+            "prompt_tokens": prompts * chunk,
+            "prompt_pairs": prompts * 0.5 * chunk**2,
+            "decode_tokens": batch * steps,
+            "kv_tokens": kv * steps,
+        }
         return {k: np.array([values[k]]) for k in SUMS}
 
     def power(self, totals: Any, duration_s: float | None = None, **more: Any) -> Any:
@@ -71,9 +75,11 @@ def test_watts_grow_with_every_use_and_stay_below_the_limit(device: str) -> None
     base = Use(0.3, 0.1, 0.05, 0.3 * part.memory_bytes_per_s)
     before = watts(part, c, base)
     for more in (
-        replace(base, kernel=0.6), replace(base, attention=0.4), replace(base, matrix=0.2),
+        replace(base, kernel=0.6),
+        replace(base, attention=0.4),
+        replace(base, matrix=0.2),
         replace(base, hbm_bytes_per_s=0.9 * part.memory_bytes_per_s),
-    ):  # fmt: skip
+    ):
         assert watts(part, c, more) > before
     full = Use(1.0, 1.0, 1.0, part.memory_bytes_per_s)
     assert 0.9 * part.tdp_w < watts(part, c, full) <= part.tdp_w
@@ -223,11 +229,18 @@ def test_a_device_without_a_board_power_has_no_watts() -> None:
 
 def test_a_locked_clock_slows_prompts_and_saves_watts_of_decode_steps() -> None:
     base: dict[str, Any] = {
-        "model": "meta-llama/Llama-3.1-8B", "cluster": {"device": "h100-sxm-80gb", "nodes": 1, "devices_per_node": 1},
-        "serving": {"engine": "vllm", "traffic": {
-            "offline": True, "num_requests": 32, "input_tokens": 4096, "output_tokens": 256,
-        }},
-    }  # fmt: skip
+        "model": "meta-llama/Llama-3.1-8B",
+        "cluster": {"device": "h100-sxm-80gb", "nodes": 1, "devices_per_node": 1},
+        "serving": {
+            "engine": "vllm",
+            "traffic": {
+                "offline": True,
+                "num_requests": 32,
+                "input_tokens": 4096,
+                "output_tokens": 256,
+            },
+        },
+    }
     runs = [
         wt.simulate_serving({**base, "cluster": base["cluster"] | ({"clock_share": f} if f < 1.0 else {})})
         for f in (1.0, 0.7, 0.4)
@@ -238,7 +251,10 @@ def test_a_locked_clock_slows_prompts_and_saves_watts_of_decode_steps() -> None:
         assert slower.power["energy_j"] < faster.power["energy_j"]
     assert runs[1].duration_s < runs[0].duration_s / 0.7
     with pytest.raises(BadInput, match="clock_share"):
-        wt.simulate_training({
-            "model": "meta-llama/Llama-3.1-8B", "cluster": {"device": "h100-sxm-80gb", "clock_share": 0.7},
-            "training": {"seq_len": 4096, "global_batch": 8},
-        })  # fmt: skip
+        wt.simulate_training(
+            {
+                "model": "meta-llama/Llama-3.1-8B",
+                "cluster": {"device": "h100-sxm-80gb", "clock_share": 0.7},
+                "training": {"seq_len": 4096, "global_batch": 8},
+            }
+        )

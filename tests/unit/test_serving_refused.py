@@ -15,15 +15,20 @@ from windtunnel.serving.simulate import simulate_serving
 
 TRAFFIC = {"rate_per_s": 20, "num_requests": 60, "input_tokens": 200, "output_tokens": 20}
 SPLIT = [{"role": "prefill"}, {"role": "decode"}]
-CALLS = [{"id": "a", "input_tokens": 100, "output_tokens": 20},
-         {"id": "b", "after": ["a"], "input_tokens": 50, "output_tokens": 20, "repeat": 2}]  # fmt: skip
+CALLS = [
+    {"id": "a", "input_tokens": 100, "output_tokens": 20},
+    {"id": "b", "after": ["a"], "input_tokens": 50, "output_tokens": 20, "repeat": 2},
+]
 
 
 def run(**serving: Any) -> Any:
-    return simulate_serving({
-        "model": "meta-llama/Llama-3.1-8B", "cluster": {"device": "h100-sxm-80gb", "nodes": 1, "devices_per_node": 4},
-        "serving": {"engine": "vllm", "engine_version": "0.11.0", "traffic": TRAFFIC} | serving,
-    })  # fmt: skip
+    return simulate_serving(
+        {
+            "model": "meta-llama/Llama-3.1-8B",
+            "cluster": {"device": "h100-sxm-80gb", "nodes": 1, "devices_per_node": 4},
+            "serving": {"engine": "vllm", "engine_version": "0.11.0", "traffic": TRAFFIC} | serving,
+        }
+    )
 
 
 @pytest.mark.parametrize("variation", ["request", "step"])
@@ -70,17 +75,28 @@ def test_refused_requests_are_no_load() -> None:
         ({"traffic": TRAFFIC | {"rate_per_s": float("inf")}}, "traffic.rate_per_s = Infinity: must be less than"),
         ({"traffic": TRAFFIC | {"rate_per_s": 1e-300}}, "serving.traffic.rate_per_s = 1e-300: must be greater than"),
         ({"autoscale": {"max": 2, "target": 3, "interval_s": 1e-9}}, "serving.autoscale.interval_s = 1e-09: must be"),
-        ({"traffic": {"rate_per_s": 1, "num_requests": 2, "agents": [
-            {"name": "a", "calls": [{"id": "x", "input_tokens": 1, "output_tokens": 1, "repeat": 10**6}]}]}},
-         "agents.0.calls.0.repeat = 1000000: must be less than or equal to 1000"),
+        (
+            {
+                "traffic": {
+                    "rate_per_s": 1,
+                    "num_requests": 2,
+                    "agents": [
+                        {"name": "a", "calls": [{"id": "x", "input_tokens": 1, "output_tokens": 1, "repeat": 10**6}]}
+                    ],
+                }
+            },
+            "agents.0.calls.0.repeat = 1000000: must be less than or equal to 1000",
+        ),
         ({"pools": [{"plan": {"pp": 2}, "sm_split": {}}]}, "serving.pools[0].sm_split: stands with pp 1, not 2"),
         ({"pools": [{"sm_split": {}, "queue": "vtc"}]}, "serving.pools[0].queue: is not read beside sm_split"),
-        ({"pools": [{"sm_split": {}, "kv": {"tiers": [{"kind": "host", "capacity_bytes": 1e9}]}}]},
-         "serving.pools[0].kv.tiers: is not read beside sm_split"),
+        (
+            {"pools": [{"sm_split": {}, "kv": {"tiers": [{"kind": "host", "capacity_bytes": 1e9}]}}]},
+            "serving.pools[0].kv.tiers: is not read beside sm_split",
+        ),
         ({"pools": [{"sm_split": {"period_s": 0}}]}, "sm_split.period_s = 0: must be greater than 0"),
         ({"mesh": {}}, "serving.mesh: needs traffic.tenants"),
     ],
-)  # fmt: skip
+)
 def test_refused(serving: dict[str, Any], said: str) -> None:
     with np.errstate(all="raise"), pytest.raises(BadInput) as error:
         run(**serving)
@@ -89,11 +105,14 @@ def test_refused(serving: dict[str, Any], said: str) -> None:
 
 def test_a_technique_names_its_own_field() -> None:
     with pytest.raises(BadInput, match=r"techniques\.lamina\.device = foo: not in the catalogue"):
-        simulate_serving({
-            "model": "meta-llama/Llama-3.1-8B",
-            "cluster": {"device": "h100-sxm-80gb", "nodes": 1, "devices_per_node": 4},
-            "serving": {"traffic": TRAFFIC}, "techniques": [{"lamina": {"device": "foo"}}],
-        })  # fmt: skip
+        simulate_serving(
+            {
+                "model": "meta-llama/Llama-3.1-8B",
+                "cluster": {"device": "h100-sxm-80gb", "nodes": 1, "devices_per_node": 4},
+                "serving": {"traffic": TRAFFIC},
+                "techniques": [{"lamina": {"device": "foo"}}],
+            }
+        )
 
 
 @pytest.mark.parametrize("kv", [{}, {"swap_space_bytes": "1 GB"}])
@@ -109,9 +128,10 @@ def test_the_wait_of_a_preempted_request_is_a_time_between_tokens(kv: dict[str, 
 
 def test_an_override_begins_a_list_that_the_file_leaves_out() -> None:
     scenario = {
-        "model": "meta-llama/Llama-3.1-8B", "cluster": {"device": "h100-sxm-80gb", "nodes": 1, "devices_per_node": 4},
+        "model": "meta-llama/Llama-3.1-8B",
+        "cluster": {"device": "h100-sxm-80gb", "nodes": 1, "devices_per_node": 4},
         "serving": {"traffic": TRAFFIC},
-    }  # fmt: skip
+    }
     changes = ["serving.pools.0.plan.tp=2", "serving.pools[0].limits.max_num_seqs=16", "techniques.0=nanoflow"]
     result = simulate_serving(scenario, overrides=changes)
     assert result.num_devices == 2 and result.limits["max_num_seqs"] == 16

@@ -18,10 +18,11 @@ BASE: dict[str, Any] = {
     "model": "meta-llama/Llama-3.1-8B",
     "cluster": {"device": "h100-sxm-80gb", "nodes": 1, "devices_per_node": 4, "host_memory_bytes": "500 GB"},
     "serving": {
-        "engine": "vllm", "pools": [{"replicas": 2}],
+        "engine": "vllm",
+        "pools": [{"replicas": 2}],
         "traffic": {"rate_per_s": 4, "num_requests": 40, "input_tokens": 500, "output_tokens": 20},
     },
-}  # fmt: skip
+}
 HOST = {"kind": "host", "capacity_bytes": "200 GB"}
 
 
@@ -45,9 +46,12 @@ def test_all_that_may_ever_be_there_counts_and_swap_space_with_it() -> None:
 
 
 def test_an_instance_of_two_nodes_has_the_memory_of_both() -> None:
-    wide = merged(with_pool({"plan": {"tp": 8}, "kv": {"tiers": [HOST | {"capacity_bytes": "900 GB"}]}}), {
-        "cluster": {"nodes": 2},
-    })  # fmt: skip
+    wide = merged(
+        with_pool({"plan": {"tp": 8}, "kv": {"tiers": [HOST | {"capacity_bytes": "900 GB"}]}}),
+        {
+            "cluster": {"nodes": 2},
+        },
+    )
     wt.simulate_serving(wide)
 
 

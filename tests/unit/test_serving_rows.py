@@ -20,13 +20,34 @@ PATH = "source_file=/data/h100_sxm/sglang/0.5.1.post1/Qwen_Qwen3-32B.csv; silico
 def row(**changes: Any) -> dict[str, Any]:
     """One row of a fixed-concurrency record; `config__x` replaces a nested field."""
     base: dict[str, Any] = {
-        "id": "serving-1", "kind": "serving", "set": "sample", "provenance": DATED, "engine": "vllm", "image": "",
-        "engine_version": "0.12.0", "model": "meta-llama/Llama-3.1-70B", "hardware": "h100_sxm", "precision": "fp8",
-        "config": {"mode": "agg", "gemm_quant": "fp8", "moe_quant": "fp8", "tp_size": 4, "pp_size": 1,
-                   "attention_dp_size": 1, "moe_tp_size": 4, "moe_ep_size": 1},
-        "tp": 4, "pp": 1, "ep": 1, "isl": 1024, "osl": 2000, "load": {"concurrency": 16},
+        "id": "serving-1",
+        "kind": "serving",
+        "set": "sample",
+        "provenance": DATED,
+        "engine": "vllm",
+        "image": "",
+        "engine_version": "0.12.0",
+        "model": "meta-llama/Llama-3.1-70B",
+        "hardware": "h100_sxm",
+        "precision": "fp8",
+        "config": {
+            "mode": "agg",
+            "gemm_quant": "fp8",
+            "moe_quant": "fp8",
+            "tp_size": 4,
+            "pp_size": 1,
+            "attention_dp_size": 1,
+            "moe_tp_size": 4,
+            "moe_ep_size": 1,
+        },
+        "tp": 4,
+        "pp": 1,
+        "ep": 1,
+        "isl": 1024,
+        "osl": 2000,
+        "load": {"concurrency": 16},
         "metrics": {"ttft_mean_ms": 100.0, "tpot_mean_ms": 10.0},
-    }  # fmt: skip
+    }
     for key, value in changes.items():
         outer, _, inner = key.partition("__")
         if inner:
@@ -65,10 +86,18 @@ def test_the_form_of_a_record_sets_the_protocol() -> None:
 
 @pytest.mark.parametrize(
     ("sizes", "plan"),
-    [((8, 1, 8, 1), (8, 1, 1)), ((8, 1, 1, 8), (8, 1, 8)), ((64, 1, 8, 8), (8, 1, 8)), ((1, 64, 8, 8), (1, 8, 8)),
-     ((16, 1, 4, 4), (4, 1, 4)), ((4, 4, 1, 16), (1, 4, 4)), ((1, 8, 1, 8), (1, 8, 8)), ((1, None, 2, 1), (1, 2, 1)),
-     ((8, None, 2, 4), (8, 1, 4))],
-)  # fmt: skip
+    [
+        ((8, 1, 8, 1), (8, 1, 1)),
+        ((8, 1, 1, 8), (8, 1, 8)),
+        ((64, 1, 8, 8), (8, 1, 8)),
+        ((1, 64, 8, 8), (1, 8, 8)),
+        ((16, 1, 4, 4), (4, 1, 4)),
+        ((4, 4, 1, 16), (1, 4, 4)),
+        ((1, 8, 1, 8), (1, 8, 8)),
+        ((1, None, 2, 1), (1, 2, 1)),
+        ((8, None, 2, 4), (8, 1, 4)),
+    ],
+)
 def test_layouts_by_meaning(sizes: tuple[Any, ...], plan: tuple[int, int, int]) -> None:
     config = dict(zip(("tp_size", "attention_dp_size", "moe_tp_size", "moe_ep_size"), sizes, strict=True))
     changed = row(model="deepseek-ai/DeepSeek-R1", hardware="b200_sxm")
@@ -94,20 +123,25 @@ def test_split_deployments_have_two_pools() -> None:
 
 @pytest.mark.parametrize(
     ("changes", "formats"),
-    [({"precision": "weights fp8, kv fp8", "config": {"trace": "t.csv"}, "load": {"per_request_trace": True}},
-      ("fp8", "fp8")),
-     ({"precision": "FP16", "config": {}, "load": {"batch": 8}}, ("fp16", "bf16")),
-     ({"precision": "bfloat16", "config": {"kv_cache_dtype": "auto"}, "load": {"batch": 8}}, ("bf16", "bf16")),
-     ({"precision": None, "config": {}, "load": {"batch": 8}}, ("bf16", "bf16"))],
-)  # fmt: skip
+    [
+        (
+            {"precision": "weights fp8, kv fp8", "config": {"trace": "t.csv"}, "load": {"per_request_trace": True}},
+            ("fp8", "fp8"),
+        ),
+        ({"precision": "FP16", "config": {}, "load": {"batch": 8}}, ("fp16", "bf16")),
+        ({"precision": "bfloat16", "config": {"kv_cache_dtype": "auto"}, "load": {"batch": 8}}, ("bf16", "bf16")),
+        ({"precision": None, "config": {}, "load": {"batch": 8}}, ("bf16", "bf16")),
+    ],
+)
 def test_formats_by_meaning(changes: dict[str, Any], formats: tuple[str, str]) -> None:
     _, serving, _ = served(read_serving(row(**changes)))
     assert (serving.precision.weights, serving.precision.kv_cache) == formats
 
 
 def test_a_checkpoint_with_four_bit_experts() -> None:
-    _, serving, _ = served(read_serving(row(model="openai/gpt-oss-120b", config__gemm_quant="nvfp4",
-                                            config__moe_quant="nvfp4")))  # fmt: skip
+    _, serving, _ = served(
+        read_serving(row(model="openai/gpt-oss-120b", config__gemm_quant="nvfp4", config__moe_quant="nvfp4"))
+    )
     assert (serving.precision.weights, serving.precision.experts) == ("bf16", "mxfp4")
 
 
@@ -120,8 +154,14 @@ def test_an_old_release_takes_whole_prompts() -> None:
 
 def test_the_scheduler_looks_at_arrivals_as_the_launch_script_says() -> None:
     for slots, steps in ((8, 10), (64, 30)):
-        changed = row(engine="sglang", model="deepseek-ai/DeepSeek-R1", hardware="b200_sxm", config__tp_size=8,
-                      load={"concurrency": slots}, config__moe_tp_size=8)  # fmt: skip
+        changed = row(
+            engine="sglang",
+            model="deepseek-ai/DeepSeek-R1",
+            hardware="b200_sxm",
+            config__tp_size=8,
+            load={"concurrency": slots},
+            config__moe_tp_size=8,
+        )
         _, _, pool = served(read_serving(changed))
         assert pool.limits.scheduler_interval == steps
 
@@ -146,8 +186,14 @@ def test_a_wrappers_version_is_not_the_engines() -> None:
 
 def test_nothing_measured_or_named_reaches_a_scenario() -> None:
     changed = copy.deepcopy(row())
-    changed |= {"id": "other", "source": "elsewhere", "note": "tp 2", "licence": "x", "spread": {"ttft_mean_ms": 9.0},
-                "metrics": {"ttft_mean_ms": 1e6, "tpot_mean_ms": 3.0}}  # fmt: skip
+    changed |= {
+        "id": "other",
+        "source": "elsewhere",
+        "note": "tp 2",
+        "licence": "x",
+        "spread": {"ttft_mean_ms": 9.0},
+        "metrics": {"ttft_mean_ms": 1e6, "tpot_mean_ms": 3.0},
+    }
     assert read_serving(changed) == read_serving(row())
 
 
@@ -178,9 +224,17 @@ def test_settings_of_whole_instances_are_not_those_of_split_ones() -> None:
 
 def test_a_static_batch_has_the_cache_it_needs() -> None:
     found = read_serving(
-        row(engine="tensorrt-llm", engine_version="0.9.0", model="gpt-j-6b", tp=1, isl=2048, osl=2048, config={},
-            load={"batch": 64})
-    )  # fmt: skip
+        row(
+            engine="tensorrt-llm",
+            engine_version="0.9.0",
+            model="gpt-j-6b",
+            tp=1,
+            isl=2048,
+            osl=2048,
+            config={},
+            load={"batch": 64},
+        )
+    )
     _, _, pool = served(found)
     assert (pool.kv.num_blocks or 0) * (pool.kv.block_size or 0) == 64 * 4096
     assert any(name == "serving.pools[0].kv.num_blocks" for name, _, _ in found.assumed)
@@ -189,9 +243,16 @@ def test_a_static_batch_has_the_cache_it_needs() -> None:
 def offline(**changes: Any) -> dict[str, Any]:
     """One row of the offline tables."""
     base = {
-        "engine": "tensorrt-llm", "engine_version": "1.0", "hardware": "H200", "precision": "FP8", "tp": 1,
-        "config": {"parallel": "TP1"}, "load": {"offline_max_throughput": True}, "isl": 1000, "osl": 1000,
-    }  # fmt: skip
+        "engine": "tensorrt-llm",
+        "engine_version": "1.0",
+        "hardware": "H200",
+        "precision": "FP8",
+        "tp": 1,
+        "config": {"parallel": "TP1"},
+        "load": {"offline_max_throughput": True},
+        "isl": 1000,
+        "osl": 1000,
+    }
     return row(**{**base, **changes})
 
 
@@ -204,7 +265,7 @@ def offline(**changes: Any) -> dict[str, Any]:
         ({"model": "Mixtral-8x22B", "engine_version": "0.14.0", "tp": 8}, 2048, 8192),
         ({"model": "gpt-oss-120b"}, 2048, 8192),
     ],
-)  # fmt: skip
+)
 def test_offline_runs_have_the_limits_that_the_benchmark_picks(changes: dict[str, Any], seqs: int, tokens: int) -> None:
     _, _, pool = served(read_serving(offline(**changes)))
     assert (pool.limits.max_num_seqs, pool.limits.max_num_batched_tokens) == (seqs, tokens)
@@ -229,9 +290,19 @@ def test_the_checkpoint_of_gpt_oss_has_four_bit_experts_whatever_the_column_says
 def test_lmdeploys_batch_is_persistent_and_sized_by_its_own_cache() -> None:
     _, _, pool = served(
         read_serving(
-            row(engine="lmdeploy-turbomind", engine_version="0.2.0", model="llama2-7b", tp=1, isl=2048, osl=2048,
-                config={}, hardware="A100-80G", precision="fp16", load={"batch": 64})
+            row(
+                engine="lmdeploy-turbomind",
+                engine_version="0.2.0",
+                model="llama2-7b",
+                tp=1,
+                isl=2048,
+                osl=2048,
+                config={},
+                hardware="A100-80G",
+                precision="fp16",
+                load={"batch": 64},
+            )
         )
-    )  # fmt: skip
+    )
     assert pool.policy is None and pool.kv.num_blocks is None  # requests come together, not as one static batch
     assert pool.limits.max_num_seqs == 64

@@ -22,18 +22,22 @@ from windtunnel.serving.record import time_series
 from windtunnel.serving.requests import Requests
 
 SCENARIO: dict[str, Any] = {
-    "name": "chat <b>", "model": "meta-llama/Llama-3.1-8B",
+    "name": "chat <b>",
+    "model": "meta-llama/Llama-3.1-8B",
     "cluster": {"device": "h100-sxm-80gb", "nodes": 1, "devices_per_node": 8},
     "serving": {
-        "engine": "vllm", "engine_version": "0.10.0", "pools": [{"replicas": 2, "plan": {"tp": 1}}],
+        "engine": "vllm",
+        "engine_version": "0.10.0",
+        "pools": [{"replicas": 2, "plan": {"tp": 1}}],
         "traffic": {
-            "rate_per_s": 20, "num_requests": 600,
+            "rate_per_s": 20,
+            "num_requests": 600,
             "input_tokens": {"distribution": "lognormal", "mean": 700, "cv": 0.8},
             "output_tokens": {"distribution": "lognormal", "mean": 150, "cv": 0.6},
         },
         "slo": {"ttft_s": 0.5, "tpot_s": 0.03},
     },
-}  # fmt: skip
+}
 POOL = "serving.pools=[{plan: {tp: 1}, limits: {%s}, kv: {%s}}]"
 
 
@@ -60,8 +64,14 @@ def test_time_series_add_up_to_the_run(result: Any) -> None:
     assert np.allclose(series.running_by_instance.sum(axis=0), series.running)
     frame = result.series_frame(10)
     assert list(frame.columns) == [
-        "time_s", "running", "waiting", "kv_usage", "prompt_tokens_per_s", "output_tokens_per_s", "arrivals_per_s",
-    ]  # fmt: skip
+        "time_s",
+        "running",
+        "waiting",
+        "kv_usage",
+        "prompt_tokens_per_s",
+        "output_tokens_per_s",
+        "arrivals_per_s",
+    ]
     assert len(frame) == 10 and frame["kv_usage"].between(0, 1).all()
 
 
@@ -93,16 +103,18 @@ def test_few_tokens_read_weights_and_many_are_bound_by_products() -> None:
 
 def test_a_run_says_which_limit_makes_requests_wait(result: Any) -> None:
     assert "decode by " in result.bound_by and set(result.composition) == {
-        DECODE, "iteration with prompts",
-    }  # fmt: skip
+        DECODE,
+        "iteration with prompts",
+    }
     few = served(POOL % ("max_num_seqs: 4", ""))
     assert "4 sequences run (max_num_seqs)" in few.bound_by
     small = served(POOL % ("", "num_blocks: 700"))
     assert "the cache is full" in small.bound_by
     budget = served(
-        POOL % ("max_num_seqs: 512, max_num_batched_tokens: 256", ""), "serving.traffic.rate_per_s=60",
+        POOL % ("max_num_seqs: 512, max_num_batched_tokens: 256", ""),
+        "serving.traffic.rate_per_s=60",
         "serving.traffic.output_tokens=4",
-    )  # fmt: skip
+    )
     assert "256 tokens (max_num_batched_tokens)" in budget.bound_by
     polled = served(POOL % ("scheduler_interval: 40", ""), "serving.traffic.rate_per_s=6")
     assert "the engine looks at the line every 40 steps" in polled.bound_by
@@ -118,9 +130,19 @@ def test_the_report_is_one_file_that_says_everything(result: Any, tmp_path: Path
     assert not re.search(r"""(?:src|href)\s*=\s*["']?(?:https?:)?//""", outside)
     assert "chat &lt;b&gt;" in outside and "chat <b>" not in outside
     for title in (
-        "Latencies", "Load over time", "Tokens over time", "Where an iteration&#x27;s time goes", "TTFT by arrival",
-        "Percentiles", "Memory of a device", "Instances", "Assumed", "Limits as resolved", "Goodput", "Bound by",
-    ):  # fmt: skip
+        "Latencies",
+        "Load over time",
+        "Tokens over time",
+        "Where an iteration&#x27;s time goes",
+        "TTFT by arrival",
+        "Percentiles",
+        "Memory of a device",
+        "Instances",
+        "Assumed",
+        "Limits as resolved",
+        "Goodput",
+        "Bound by",
+    ):
         assert title in outside, title
     assert outside.count("plotly-graph-div") == 5
     assert "Saturated" not in outside and 'class="card stop"' not in outside

@@ -19,15 +19,17 @@ from windtunnel.report.sweep_figures import goodput_curve, load_curve
 from windtunnel.serving.sweep import read_axis
 
 SCENARIO: dict[str, Any] = {
-    "name": "small <b>", "model": "meta-llama/Llama-3.1-8B",
+    "name": "small <b>",
+    "model": "meta-llama/Llama-3.1-8B",
     "cluster": {"device": "h100-sxm-80gb", "nodes": 1, "devices_per_node": 8},
     "serving": {
-        "engine": "vllm", "engine_version": "0.10.0",
+        "engine": "vllm",
+        "engine_version": "0.10.0",
         "pools": [{"replicas": 1, "plan": {"tp": 1}, "limits": {"max_num_seqs": 64}}],
         "traffic": {"rate_per_s": 4, "num_requests": 400, "input_tokens": 800, "output_tokens": 100},
         "slo": {"ttft_s": 0.4, "tpot_s": 0.03},
     },
-}  # fmt: skip
+}
 
 
 @pytest.fixture(scope="module")
@@ -46,12 +48,16 @@ def test_axes_are_read() -> None:
 @pytest.mark.parametrize(
     ("text", "points", "words"),
     [
-        ("tp=1..4", None, "must be one of rate, concurrency, time_scale"), ("rate", None, "two ends"),
-        ("rate=a..b", None, "two ends"), ("rate=0..4", None, "above 0"), ("rate=1..4", 1, "from 2 to 400"),
-        ("rate=1,2", 4, "not with a list"), ("concurrency=1.5,2", None, "whole requests"),
+        ("tp=1..4", None, "must be one of rate, concurrency, time_scale"),
+        ("rate", None, "two ends"),
+        ("rate=a..b", None, "two ends"),
+        ("rate=0..4", None, "above 0"),
+        ("rate=1..4", 1, "from 2 to 400"),
+        ("rate=1,2", 4, "not with a list"),
+        ("concurrency=1.5,2", None, "whole requests"),
         ("rate=1..inf", None, "above 0"),
     ],
-)  # fmt: skip
+)
 def test_what_cannot_be_swept_is_said(text: str, points: int | None, words: str) -> None:
     with pytest.raises(BadInput, match=words):
         read_axis(text, points)

@@ -31,11 +31,16 @@ SCENARIO: dict[str, Any] = {
     "cluster": {"device": "h100-sxm-80gb", "nodes": 1, "devices_per_node": 4},
     "plan": {"tp": 4},
     "serving": {
-        "engine": "vllm", "engine_version": "0.10.0",
-        "traffic": {"rate_per_s": 6, "num_requests": 120, "input_tokens": {"distribution": "lognormal", "mean": 900},
-                    "output_tokens": {"distribution": "lognormal", "mean": 150}},
+        "engine": "vllm",
+        "engine_version": "0.10.0",
+        "traffic": {
+            "rate_per_s": 6,
+            "num_requests": 120,
+            "input_tokens": {"distribution": "lognormal", "mean": 900},
+            "output_tokens": {"distribution": "lognormal", "mean": 150},
+        },
     },
-}  # fmt: skip
+}
 
 
 @pytest.fixture
@@ -77,10 +82,13 @@ def test_launches_in_a_row_save_nothing(add: Any) -> None:
 @pytest.mark.parametrize(
     ("model", "weights"),
     [
-        ("meta-llama/Llama-3.1-70B", "bf16"), ("google/gemma-3-27b-pt", "bf16"), ("Qwen/Qwen3-30B-A3B", "fp8_block"),
-        ("deepseek-ai/DeepSeek-V2-Lite", "fp8_block"), ("meta-llama/Llama-3.1-8B", "fp8"),
+        ("meta-llama/Llama-3.1-70B", "bf16"),
+        ("google/gemma-3-27b-pt", "bf16"),
+        ("Qwen/Qwen3-30B-A3B", "fp8_block"),
+        ("deepseek-ai/DeepSeek-V2-Lite", "fp8_block"),
+        ("meta-llama/Llama-3.1-8B", "fp8"),
     ],
-)  # fmt: skip
+)
 def test_launches_of_layers_take_what_the_iteration_model_counts(model: str, weights: str) -> None:
     d = prepare(merged(SCENARIO, {"model": model, "serving": {"precision": {"weights": weights}}}))
     layers, c = layers_of(d), d.iteration.coefficients
@@ -126,9 +134,10 @@ def test_never_faster_than_sms_memory_and_collectives_allow(parts: int) -> None:
             row = View(layers, d.model.layer_kinds()[0], 1, batch, c.layer_s / 11).launches(batch)
             layers_s = depth * sum(x.alone_s for x in row) - overlap.share[i, j, k] * s
             floors = (
-                sum(x.sm * x.alone_s for x in row), sum(x.hbm_bytes for x in row) / memory_rate(layers),
+                sum(x.sm * x.alone_s for x in row),
+                sum(x.hbm_bytes for x in row) / memory_rate(layers),
                 sum(x.alone_s for x in row if x.stream == COMM),
-            )  # fmt: skip
+            )
             assert layers_s >= depth * max(floors) * (1 - 1e-9)
 
 
@@ -141,9 +150,13 @@ def test_jumps_over_decode_steps_change_nothing(rate: int) -> None:
     for jumps in (True, False):
         requests = sending(d)[1].requests
         reference.serve(
-            requests, d.iteration.tables(d.limits.budget + d.limits.max_seqs), replace(d.limits, caching=False), 1,
-            jumps=jumps, overlap=d.iteration.overlap,
-        )  # fmt: skip
+            requests,
+            d.iteration.tables(d.limits.budget + d.limits.max_seqs),
+            replace(d.limits, caching=False),
+            1,
+            jumps=jumps,
+            overlap=d.iteration.overlap,
+        )
         outs.append(requests.finish_s)
     np.testing.assert_allclose(outs[0], outs[1], rtol=1e-9)
 

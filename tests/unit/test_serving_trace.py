@@ -16,12 +16,15 @@ from windtunnel.exporters.perfetto_serving import trace_events, write
 from windtunnel.serving import simulate
 
 SCENARIO: dict[str, Any] = {
-    "model": "meta-llama/Llama-3.1-8B", "cluster": {"device": "h100-sxm-80gb", "nodes": 1, "devices_per_node": 8},
+    "model": "meta-llama/Llama-3.1-8B",
+    "cluster": {"device": "h100-sxm-80gb", "nodes": 1, "devices_per_node": 8},
     "serving": {
-        "engine": "vllm", "engine_version": "0.10.0", "pools": [{"replicas": 2, "plan": {"tp": 1}}],
+        "engine": "vllm",
+        "engine_version": "0.10.0",
+        "pools": [{"replicas": 2, "plan": {"tp": 1}}],
         "traffic": {"rate_per_s": 20, "num_requests": 300, "input_tokens": 700, "output_tokens": 60},
     },
-}  # fmt: skip
+}
 
 
 @pytest.fixture(scope="module")

@@ -28,8 +28,13 @@ STEPS = {"distribution": "normal", "mean": 4, "cv": 0.4, "min": 1, "max": 8}
 
 def traffic(method: str = "samples", width: int = 8, steps: Any = 1, **more: Any) -> TrafficSpec:
     own = more.pop("own", {})
-    given = {"offline": True, "num_requests": 5, "input_tokens": 200, "output_tokens": 30,
-             "trajectories": {"method": method, "width": width, "steps": steps} | own}  # fmt: skip
+    given = {
+        "offline": True,
+        "num_requests": 5,
+        "input_tokens": 200,
+        "output_tokens": 30,
+        "trajectories": {"method": method, "width": width, "steps": steps} | own,
+    }
     if "rate_per_s" in more or "concurrency" in more:
         del given["offline"]
     return TrafficSpec.model_validate(given | more)
@@ -97,8 +102,9 @@ def test_what_a_search_holds() -> None:
     held, alone = mean_held(requests)
     assert held[0] == pytest.approx(((200 + 4 * 30) + (200 + 8 * 30)) / 2)
     assert alone[0] == pytest.approx((4 * 230 + 4 * 260) / 2)
-    by_method = {m: mean_held(generate(traffic(m, 64, STEPS, num_requests=20)).requests)[0].mean() for m, _ in
-                 METHODS.items()}  # fmt: skip
+    by_method = {
+        m: mean_held(generate(traffic(m, 64, STEPS, num_requests=20)).requests)[0].mean() for m, _ in METHODS.items()
+    }
     assert by_method["beam"] < by_method["ets"] <= by_method["rebase"] < by_method["samples"]
 
 
@@ -160,12 +166,21 @@ def _optimum(share: Any, path: Any, meaning: Any, node_cost: float, coverage: fl
 
 
 def test_results_by_search() -> None:
-    result = simulate_serving({
-        "model": "meta-llama/Llama-3.1-8B", "cluster": {"device": "h100-sxm-80gb", "nodes": 1, "devices_per_node": 1},
-        "serving": {"traffic": {
-            "rate_per_s": 2, "num_requests": 6, "input_tokens": 500, "output_tokens": 40,
-            "trajectories": {"method": "ets", "width": 16, "steps": 3, "latency_s": 30.0}}},
-    })  # fmt: skip
+    result = simulate_serving(
+        {
+            "model": "meta-llama/Llama-3.1-8B",
+            "cluster": {"device": "h100-sxm-80gb", "nodes": 1, "devices_per_node": 1},
+            "serving": {
+                "traffic": {
+                    "rate_per_s": 2,
+                    "num_requests": 6,
+                    "input_tokens": 500,
+                    "output_tokens": 40,
+                    "trajectories": {"method": "ets", "width": 16, "steps": 3, "latency_s": 30.0},
+                }
+            },
+        }
+    )
     found = result.tasks["ets"]
     assert found["tasks"] == found["completed"] == 6
     assert found["calls_per_task"] == 48
@@ -200,12 +215,19 @@ def test_the_report_names_searches() -> None:
 
 def test_the_technique_switches_a_search() -> None:
     given: dict[str, Any] = {
-        "model": "meta-llama/Llama-3.1-8B", "cluster": {"device": "h100-sxm-80gb", "nodes": 1, "devices_per_node": 1},
+        "model": "meta-llama/Llama-3.1-8B",
+        "cluster": {"device": "h100-sxm-80gb", "nodes": 1, "devices_per_node": 1},
         "techniques": ["ets"],
-        "serving": {"traffic": {
-            "offline": True, "num_requests": 2, "input_tokens": 100, "output_tokens": 20,
-            "trajectories": {"method": "beam", "width": 16, "keep": 2, "steps": 3}}},
-    }  # fmt: skip
+        "serving": {
+            "traffic": {
+                "offline": True,
+                "num_requests": 2,
+                "input_tokens": 100,
+                "output_tokens": 20,
+                "trajectories": {"method": "beam", "width": 16, "keep": 2, "steps": 3},
+            }
+        },
+    }
     assert list(simulate_serving(given).tasks) == ["all", "ets"]
     with pytest.raises(BadInput, match=r"trajectories = beam: are not planned for"):
         api.plan(given | {"techniques": [], "search": {"target": "serving"}})

@@ -18,11 +18,22 @@ from windtunnel.validation.serving_metrics import Served, served_value, serving_
 from windtunnel.validation.serving_run import ready, run
 
 ROW = {
-    "id": "serving-1", "kind": "serving", "set": "sample", "engine": "vllm", "engine_version": "0.12.0",
-    "model": "meta-llama/Llama-3.1-8B", "hardware": "h100_sxm", "precision": "bf16", "config": {}, "tp": 1, "pp": 1,
-    "isl": 256, "osl": 32, "load": {"concurrency": 4},
+    "id": "serving-1",
+    "kind": "serving",
+    "set": "sample",
+    "engine": "vllm",
+    "engine_version": "0.12.0",
+    "model": "meta-llama/Llama-3.1-8B",
+    "hardware": "h100_sxm",
+    "precision": "bf16",
+    "config": {},
+    "tp": 1,
+    "pp": 1,
+    "isl": 256,
+    "osl": 32,
+    "load": {"concurrency": 4},
     "metrics": {"ttft_mean_ms": 30.0, "tpot_mean_ms": 6.0, "ttft_p99_ms": 60.0, "average_power_W": 500.0},
-}  # fmt: skip
+}
 
 
 def two_requests() -> Served:
@@ -34,10 +45,18 @@ def two_requests() -> Served:
 
 @pytest.mark.parametrize(
     ("metric", "value", "unit"),
-    [("ttft_mean_ms", 600.0, "ms"), ("tpot_mean_ms", 200.0, "ms"), ("tpot_per_output_token_ms", 100.0, "ms"),
-     ("e2e_mean_ms", 800.0, "ms"), ("output_tok_s", 4 / 1.5, "tokens/s"), ("output_tok_s_per_gpu", 2 / 1.5, "tokens/s"),
-     ("ttft_p50_ms", 600.0, "ms"), ("e2e_ms_median", 800.0, "ms"), ("rps", 2 / 1.5, "requests/s")],
-)  # fmt: skip
+    [
+        ("ttft_mean_ms", 600.0, "ms"),
+        ("tpot_mean_ms", 200.0, "ms"),
+        ("tpot_per_output_token_ms", 100.0, "ms"),
+        ("e2e_mean_ms", 800.0, "ms"),
+        ("output_tok_s", 4 / 1.5, "tokens/s"),
+        ("output_tok_s_per_gpu", 2 / 1.5, "tokens/s"),
+        ("ttft_p50_ms", 600.0, "ms"),
+        ("e2e_ms_median", 800.0, "ms"),
+        ("rps", 2 / 1.5, "requests/s"),
+    ],
+)
 def test_metrics_as_the_rows_define_them(metric: str, value: float, unit: str) -> None:
     assert served_value(metric, two_requests()) == pytest.approx(value)
     assert serving_unit(metric) == unit
@@ -89,10 +108,21 @@ def test_a_whole_prompt_longer_than_the_budget_is_priced(tmp_path: Path) -> None
 
 def test_shares_of_a_boards_power_are_predicted_where_they_were_recorded(tmp_path: Path) -> None:
     row: dict[str, Any] = {
-        "id": "serving-9", "kind": "serving", "set": "splitwise_perf_model", "engine": "not stated in the file",
-        "model": "llama2-70b", "hardware": "a100-80gb", "tp": 4, "pp": 1, "ep": 1, "config": {}, "isl": 512, "osl": 128,
-        "load": {"batch": 1}, "metrics": {"average_power_frac_median": 0.6, "peak_power_frac_median": 0.0},
-    }  # fmt: skip
+        "id": "serving-9",
+        "kind": "serving",
+        "set": "splitwise_perf_model",
+        "engine": "not stated in the file",
+        "model": "llama2-70b",
+        "hardware": "a100-80gb",
+        "tp": 4,
+        "pp": 1,
+        "ep": 1,
+        "config": {},
+        "isl": 512,
+        "osl": 128,
+        "load": {"batch": 1},
+        "metrics": {"average_power_frac_median": 0.6, "peak_power_frac_median": 0.0},
+    }
     case = read(row)
     mean, peak = serving_outcomes(case, tmp_path, {})
     assert mean.predicted is not None and 0.2 < mean.predicted < 1.0

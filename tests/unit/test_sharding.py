@@ -66,8 +66,10 @@ def test_the_cheapest_is_no_dearer_than_any_uniform_choice() -> None:
     chain = block("gpt3-13b", 8192)
     free = sum(x.seconds for x in s.cheapest(chain, ring(8), s.ROWS))
     rules = sum(x.seconds for x in s.cheapest(s.propagate(chain, s.two_rules(chain)), ring(8), s.ROWS))
-    data = sum(x.seconds for x in s.cheapest([s.Node(n.name, (s.DATA,), n.out_bytes, n.weight_bytes) for n in chain],
-                                             ring(8), s.ROWS))  # fmt: skip
+    data = sum(
+        x.seconds
+        for x in s.cheapest([s.Node(n.name, (s.DATA,), n.out_bytes, n.weight_bytes) for n in chain], ring(8), s.ROWS)
+    )
     assert free <= min(rules, data) + 1e-12
 
 

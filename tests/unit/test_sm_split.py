@@ -20,12 +20,17 @@ BASE: dict[str, Any] = {
     "model": "meta-llama/Llama-3.1-8B",
     "cluster": {"device": "h100-sxm-80gb", "nodes": 1, "devices_per_node": 2},
     "serving": {
-        "engine": "vllm", "engine_version": "0.10.0",
+        "engine": "vllm",
+        "engine_version": "0.10.0",
         "pools": [{"replicas": 2, "sm_split": {"prefill_share": 0.6}}],
-        "traffic": {"rate_per_s": 20, "num_requests": 300, "input_tokens": {"distribution": "lognormal", "mean": 1500},
-                    "output_tokens": {"distribution": "lognormal", "mean": 120}},
+        "traffic": {
+            "rate_per_s": 20,
+            "num_requests": 300,
+            "input_tokens": {"distribution": "lognormal", "mean": 1500},
+            "output_tokens": {"distribution": "lognormal", "mean": 120},
+        },
     },
-}  # fmt: skip
+}
 
 
 def run(**changes: Any) -> Any:
@@ -33,9 +38,18 @@ def run(**changes: Any) -> Any:
 
 
 @pytest.mark.parametrize(
-    "traffic", [{"rate_per_s": 4}, {"rate_per_s": 60}, {"rate_per_s": None, "concurrency": 16}, {"sessions": {
-        "turns": {"distribution": "fixed", "mean": 3}, "think_time_s": 1.0,
-    }}]
+    "traffic",
+    [
+        {"rate_per_s": 4},
+        {"rate_per_s": 60},
+        {"rate_per_s": None, "concurrency": 16},
+        {
+            "sessions": {
+                "turns": {"distribution": "fixed", "mean": 3},
+                "think_time_s": 1.0,
+            }
+        },
+    ],
 )
 def test_every_request_is_answered_in_order_and_littles_law_holds(traffic: dict[str, Any]) -> None:
     result = run(traffic=traffic)
@@ -78,7 +92,8 @@ def test_the_share_follows_the_objectives() -> None:
     tight = {"ttft_s": 0.2, "tpot_s": 1.0}
     fixed = run(slo=tight, pools=[{"replicas": 2, "sm_split": {"prefill_share": 0.2}}], traffic={"rate_per_s": 12})
     moving = run(
-        slo=tight, pools=[{"replicas": 2, "sm_split": {"prefill_share": 0.2, "controller": "slo", "period_s": 1.0}}],
+        slo=tight,
+        pools=[{"replicas": 2, "sm_split": {"prefill_share": 0.2, "controller": "slo", "period_s": 1.0}}],
         traffic={"rate_per_s": 12},
     )
     assert moving.ttft_s.mean < fixed.ttft_s.mean and moving.slo_attainment >= fixed.slo_attainment

@@ -14,12 +14,16 @@ from windtunnel.specs.model import ModelSpec
 def scenario(model: str | dict[str, Any], tokens: int = 1000, **serving: Any) -> dict[str, Any]:
     """One request at a time on eight H200."""
     return {
-        "model": model, "cluster": {"device": "h200-sxm-141gb", "nodes": 1, "devices_per_node": 8},
+        "model": model,
+        "cluster": {"device": "h200-sxm-141gb", "nodes": 1, "devices_per_node": 8},
         "serving": {
-            "engine": "sglang", "precision": {"weights": "fp8_block"}, "pools": [{"plan": {"tp": 8}}],
-            "traffic": {"concurrency": 1, "num_requests": 2, "input_tokens": tokens, "output_tokens": 20}, **serving,
+            "engine": "sglang",
+            "precision": {"weights": "fp8_block"},
+            "pools": [{"plan": {"tp": 8}}],
+            "traffic": {"concurrency": 1, "num_requests": 2, "input_tokens": tokens, "output_tokens": 20},
+            **serving,
         },
-    }  # fmt: skip
+    }
 
 
 DENSE, SPARSE = "deepseek-ai/DeepSeek-V3", "deepseek-ai/DeepSeek-V3.2"

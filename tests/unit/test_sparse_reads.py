@@ -11,18 +11,26 @@ from windtunnel.errors import WindtunnelError
 from windtunnel.techniques.limits import merged
 
 DENSE = {
-    "name": "one", "family": "dense", "hidden_size": 2048, "num_hidden_layers": 16, "num_attention_heads": 16,
-    "num_key_value_heads": 16, "intermediate_size": 8192, "vocab_size": 128000, "hidden_act": "relu",
+    "name": "one",
+    "family": "dense",
+    "hidden_size": 2048,
+    "num_hidden_layers": 16,
+    "num_attention_heads": 16,
+    "num_key_value_heads": 16,
+    "intermediate_size": 8192,
+    "vocab_size": 128000,
+    "hidden_act": "relu",
     "tie_word_embeddings": True,
-}  # fmt: skip
+}
 CASE = {
     "model": DENSE,
     "cluster": {"device": "cpu-laptop", "nodes": 1, "devices_per_node": 1},
     "serving": {
-        "engine": "generic", "pools": [{"limits": {"max_num_seqs": 1}}],
+        "engine": "generic",
+        "pools": [{"limits": {"max_num_seqs": 1}}],
         "traffic": {"offline": True, "num_requests": 1, "input_tokens": 64, "output_tokens": 16},
     },
-}  # fmt: skip
+}
 MLP, HEAD = 16 * 2048 * 8192 * 2.0, 128000 * 2048 * 2.0
 
 

@@ -90,10 +90,13 @@ def test_examples_survive_a_round_trip_as_yaml_and_as_json(name: str, tmp_path: 
         ("a: \x00", "not valid YAML"),
         ("a: " + "[" * 100 + "]" * 100, "levels"),
         ("a: &a 1\nb: [" + "*a, " * 200 + "]", "aliases"),
-        ("a: &a [1, 1, 1, 1, 1, 1, 1, 1, 1, 1]\n" + "".join(
-            f"{x}: &{x} [{', '.join([f'*{y}'] * 10)}]\n" for y, x in zip("abcde", "bcdef", strict=True)), "values"),
+        (
+            "a: &a [1, 1, 1, 1, 1, 1, 1, 1, 1, 1]\n"
+            + "".join(f"{x}: &{x} [{', '.join([f'*{y}'] * 10)}]\n" for y, x in zip("abcde", "bcdef", strict=True)),
+            "values",
+        ),
     ],
-)  # fmt: skip
+)
 def test_unsafe_or_ambiguous_yaml_is_refused(tmp_path: Path, text: str, rule: str) -> None:
     problems = problems_of(written(tmp_path, text))
     assert any(rule in p.rule for p in problems), problems
@@ -141,17 +144,25 @@ def test_numbers_as_people_and_json_write_them(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "expected"),
     [
-        ({"model": {"config": "c.json", "num_layers": 3}},
-         [("model.num_layers", "unknown field", "num_hidden_layers")]),
-        ({"model": {"confg": "c.json"}},
-         [("model.confg", "unknown field", "config"), ("model.config", "is required", None)]),
+        (
+            {"model": {"config": "c.json", "num_layers": 3}},
+            [("model.num_layers", "unknown field", "num_hidden_layers")],
+        ),
+        (
+            {"model": {"confg": "c.json"}},
+            [("model.confg", "unknown field", "config"), ("model.config", "is required", None)],
+        ),
         ({"model": [1]}, [("model", "must be a name or a mapping", None)]),
         ({"model": 7}, [("model", "must be a name or a mapping", None)]),
         ({"model": None}, [("model", "must be a name or a mapping", None)]),
         ({"cluster": {"device": "d", "node": 2}}, [("cluster.node", "unknown field", "nodes")]),
-        ({"cluster": {"device": "d", "scale_out": {"nics": 4, "nic_bytes_per_s": 1}}},
-         [("cluster.scale_out.nics", "unknown field", "nics_per_node"),
-          ("cluster.scale_out.nics_per_node", "is required", None)]),
+        (
+            {"cluster": {"device": "d", "scale_out": {"nics": 4, "nic_bytes_per_s": 1}}},
+            [
+                ("cluster.scale_out.nics", "unknown field", "nics_per_node"),
+                ("cluster.scale_out.nics_per_node", "is required", None),
+            ],
+        ),
         ({"techniques": ["a", {"b": 3}]}, [("techniques.1.b", "must be a mapping of fields to values", None)]),
         ({"techniques": ["a", 3]}, [("techniques.1", "must be a name or a mapping", None)]),
         ({"plan": {"dp": "eight"}}, [("plan.dp", "must be a whole number or 'auto'", None)]),
@@ -159,7 +170,7 @@ def test_numbers_as_people_and_json_write_them(tmp_path: Path) -> None:
         ({"plan": {"recompute": "ful"}}, None),
         ({"training": {"seq_len": 8, "global_batch": 4, "precision": "bf61"}}, None),
     ],
-)  # fmt: skip
+)
 def test_union_errors(change: dict[str, Any], expected: list[tuple[str, str, str | None]] | None) -> None:
     problems = problems_of(GOOD | change)
     if expected is None:

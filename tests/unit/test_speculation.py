@@ -17,9 +17,11 @@ from windtunnel.serving.speculation.varied import Pace
 def scenario(speculation: dict[str, Any] | None, **changes: Any) -> dict[str, Any]:
     """Llama-3.1-70B on four H100, one request after the other unless told otherwise."""
     serving: dict[str, Any] = {
-        "engine": "vllm", "engine_version": "0.10.0", "pools": [{"plan": {"tp": 4}}],
+        "engine": "vllm",
+        "engine_version": "0.10.0",
+        "pools": [{"plan": {"tp": 4}}],
         "traffic": {"concurrency": 1, "num_requests": 3, "input_tokens": 512, "output_tokens": 257},
-    }  # fmt: skip
+    }
     if speculation is not None:
         serving["speculation"] = speculation
     traffic = {**serving["traffic"], **changes.pop("traffic", {})}
@@ -91,9 +93,10 @@ def test_more_experts_are_read_to_verify() -> None:
     spec = {"method": "mtp", "tokens": 1, "acceptance": 0.85}
     traffic = {"concurrency": 4, "num_requests": 8, "input_tokens": 100, "output_tokens": 50}
     base = {
-        "model": "deepseek-ai/DeepSeek-V3", "cluster": {"device": "h200-sxm-141gb", "nodes": 1, "devices_per_node": 8},
+        "model": "deepseek-ai/DeepSeek-V3",
+        "cluster": {"device": "h200-sxm-141gb", "nodes": 1, "devices_per_node": 8},
         "serving": {"engine": "sglang", "precision": {"weights": "fp8_block"}, "pools": [{"plan": {"tp": 8}}]},
-    }  # fmt: skip
+    }
     found = {}
     for name, own in (("plain", None), ("mtp", spec)):
         serving = {**base["serving"], "traffic": traffic} | ({"speculation": own} if own else {})

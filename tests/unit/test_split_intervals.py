@@ -16,7 +16,8 @@ BASE: dict[str, Any] = {
     "model": "deepseek-ai/DeepSeek-V3",
     "cluster": {"device": "h200-sxm-141gb", "nodes": 2, "devices_per_node": 8},
     "serving": {
-        "engine": "trtllm", "precision": {"weights": "fp8"},
+        "engine": "trtllm",
+        "precision": {"weights": "fp8"},
         "pools": [{"role": "prefill", "plan": {"tp": 8, "ep": 8}}, {"role": "decode", "plan": {"tp": 8, "ep": 8}}],
         "traffic": {"concurrency": 16, "num_requests": 120, "input_tokens": 1000, "output_tokens": 200},
     },
@@ -49,9 +50,20 @@ def test_end_to_end_is_the_sum_and_tokens_its_inverse(closed: Any) -> None:
 
 
 def test_what_arrives_slowly_comes_out_as_slowly() -> None:
-    slow = wt.simulate_serving(merged(BASE, {"serving": {"traffic": {
-        "concurrency": None, "rate_per_s": 0.2, "num_requests": 100,
-    }}}))  # fmt: skip
+    slow = wt.simulate_serving(
+        merged(
+            BASE,
+            {
+                "serving": {
+                    "traffic": {
+                        "concurrency": None,
+                        "rate_per_s": 0.2,
+                        "num_requests": 100,
+                    }
+                }
+            },
+        )
+    )
     found = slow.intervals["output_tokens_per_s"]
     assert found["low"] > 0.95 * slow.output_tokens_per_s and found["high"] < 1.05 * slow.output_tokens_per_s
 
@@ -66,13 +78,20 @@ def test_no_more_comes_out_than_is_asked_for() -> None:
 
 
 def test_several_mixed_pools_take_the_widest_band_and_say_so() -> None:
-    both = wt.simulate_serving({
-        "model": "meta-llama/Llama-3.1-8B",
-        "cluster": {"groups": [{"device": "h100-sxm-80gb", "nodes": 1}, {"device": "a100-sxm-80gb", "nodes": 1}],
-                    "between": "8 x infiniband-hdr"},
-        "serving": {"engine": "vllm", "pools": [{"group": 0}, {"group": 1}],
-                    "traffic": {"rate_per_s": 4, "num_requests": 60, "input_tokens": 500, "output_tokens": 50}},
-    })  # fmt: skip
+    both = wt.simulate_serving(
+        {
+            "model": "meta-llama/Llama-3.1-8B",
+            "cluster": {
+                "groups": [{"device": "h100-sxm-80gb", "nodes": 1}, {"device": "a100-sxm-80gb", "nodes": 1}],
+                "between": "8 x infiniband-hdr",
+            },
+            "serving": {
+                "engine": "vllm",
+                "pools": [{"group": 0}, {"group": 1}],
+                "traffic": {"rate_per_s": 4, "num_requests": 60, "input_tokens": 500, "output_tokens": 50},
+            },
+        }
+    )
     model = catalog.model("meta-llama/Llama-3.1-8B")
     ends = [band("vllm", one, model, "tpot_s") for one in ("hopper", "ampere")]
     found = both.intervals["tpot_s"]

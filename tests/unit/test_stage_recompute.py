@@ -14,9 +14,10 @@ from windtunnel.parallel.recompute import recomputing
 from windtunnel.specs.scenario import Scenario
 
 SCENARIO: dict[str, Any] = {
-    "model": "meta-llama/Llama-3.1-8B", "cluster": {"device": "h100-sxm-80gb", "nodes": 1, "devices_per_node": 8},
+    "model": "meta-llama/Llama-3.1-8B",
+    "cluster": {"device": "h100-sxm-80gb", "nodes": 1, "devices_per_node": 8},
     "training": {"seq_len": 4096, "global_batch": 16, "framework": "megatron_core"},
-}  # fmt: skip
+}
 
 
 def run(counts: Any, vpp: int = 1) -> Any:

@@ -54,11 +54,15 @@ TUNE: dict[str, Any] = {
     "model": "meta-llama/Llama-3.2-1B",
     "cluster": {"device": "a100-sxm-80gb", "nodes": 1, "devices_per_node": 1},
     "training": {
-        "seq_len": 4096, "global_batch": 2, "framework": "torchtune", "phase": "sft", "compile": True,
+        "seq_len": 4096,
+        "global_batch": 2,
+        "framework": "torchtune",
+        "phase": "sft",
+        "compile": True,
         "fused_cross_entropy": True,
     },
     "plan": {"zero": 0, "mbs": 2, "recompute": "full"},
-}  # fmt: skip
+}
 
 
 def tune(*settings: str) -> dict[str, float]:

@@ -200,9 +200,15 @@ MIXTURE: dict[str, Any] = {
     "cluster": {"device": "h100-sxm-80gb", "nodes": 4, "devices_per_node": 8},
     "training": {"seq_len": 4096, "global_batch": 96, "framework": "megatron_core"},
     "plan": {
-        "pp": 4, "vpp": 2, "ep": 8, "tp": 1, "mbs": 1, "schedule": "dualpipev", "overlap": {"moe_a2a": False},
+        "pp": 4,
+        "vpp": 2,
+        "ep": 8,
+        "tp": 1,
+        "mbs": 1,
+        "schedule": "dualpipev",
+        "overlap": {"moe_a2a": False},
     },
-}  # fmt: skip
+}
 
 
 def test_a_pair_hook_says_how_two_passes_run_together(registered: Any) -> None:
@@ -248,9 +254,11 @@ def test_options_are_named_by_software_that_a_scenario_can_name_and_are_known_th
 
 def test_what_is_selected_for_serving_is_the_field_of_every_pool(registered: Any) -> None:
     registered(
-        "server", "run", selects={"policy": "$how", "queue": "lpm", "router": "least_loaded"},
+        "server",
+        "run",
+        selects={"policy": "$how", "queue": "lpm", "router": "least_loaded"},
         knobs={"how": Knob("sarathi", choices=("sarathi", "orca"))},
-    )  # fmt: skip
+    )
     pools = tuple(PoolSpec(replicas=n) for n in (1, 2))
     traffic = TrafficSpec(rate_per_s=1.0, num_requests=9, input_tokens=8, output_tokens=8)
     section = ServingSpec(pools=pools, traffic=traffic)

@@ -73,8 +73,12 @@ def test_every_technique_has_a_mechanism_and_plain_data() -> None:
 
 def test_knobs_in_words() -> None:
     assert [allowed(k) for k in (Knob(1, 1, 8), Knob(1, 1), Knob(1, None, 8), Knob(True), Knob("a"))] == [
-        "1 to 8", "1 or more", "8 or less", "true, false", "",
-    ]  # fmt: skip
+        "1 to 8",
+        "1 or more",
+        "8 or less",
+        "true, false",
+        "",
+    ]
     assert [default(k) for k in (Knob(None, 0), Knob(False), Knob(2.5))] == ["absent", "false", "2.5"]
 
 
@@ -106,7 +110,7 @@ def test_a_technique_of_another_package_is_found_once_it_is_installed(tmp_path: 
     text = (ROOT / "docs" / "techniques.md").read_text("utf-8")
     code = next(b for b in re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL) if "def fuse(" in b)
     point = next(b for b in re.findall(r"```toml\n(.*?)```", text, flags=re.DOTALL) if "windtunnel.techniques" in b)
-    (id, target), = re.findall(r"^([\w-]+) = \"([\w.:]+)\"", point, flags=re.M)
+    ((id, target),) = re.findall(r"^([\w-]+) = \"([\w.:]+)\"", point, flags=re.M)
     package, _, module = target.partition(":")[0].partition(".")
     (tmp_path / package).mkdir()
     (tmp_path / package / "__init__.py").write_text("")
@@ -120,9 +124,12 @@ def test_a_technique_of_another_package_is_found_once_it_is_installed(tmp_path: 
 
     def asked(*arguments: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [sys.executable, "-m", "windtunnel.cli.main", *arguments], env=os.environ | {"PYTHONPATH": paths},
-            capture_output=True, text=True, check=False,
-        )  # fmt: skip
+            [sys.executable, "-m", "windtunnel.cli.main", *arguments],
+            env=os.environ | {"PYTHONPATH": paths},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
 
     shown = asked("techniques", "show", id, "--json")
     assert shown.returncode == 0, shown.stderr

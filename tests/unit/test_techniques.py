@@ -67,10 +67,11 @@ def test_all_mistakes_are_reported_at_once() -> None:
     with pytest.raises(BadInput) as caught:
         applied(
             [
-                "tp-overlp", {"tp-overlap": {"chunks": 1, "chunk": 4, "method": "rings", "bulk": 1}},
+                "tp-overlp",
+                {"tp-overlap": {"chunks": 1, "chunk": 4, "method": "rings", "bulk": 1}},
                 {"pytorch-ddp": {"bucket_mb": "big"}},
             ]
-        )  # fmt: skip
+        )
     text = str(caught.value)
     assert len(caught.value.problems) == 6
     assert "did you mean 'tp-overlap'?" in text and "did you mean 'chunks'?" in text
@@ -144,20 +145,33 @@ def gemm(name: str, after: list[int], phase: str = "F") -> Launch:
 
 def comm(name: str, after: list[int], operation: str, beside: str, phase: str = "F") -> Launch:
     return Launch(
-        name, "tp", COMM, 4e-3, after, 0.2, hbm_bytes=1e9, up_bytes=7e9, phase=phase, beside=beside, ranks=8,
+        name,
+        "tp",
+        COMM,
+        4e-3,
+        after,
+        0.2,
+        hbm_bytes=1e9,
+        up_bytes=7e9,
+        phase=phase,
+        beside=beside,
+        ranks=8,
         operation=operation,
-    )  # fmt: skip
+    )
 
 
 def forward() -> Segment:
     return Segment(
-        "L", "F",
+        "L",
+        "F",
         [
-            comm("tp_gather_fc1", [], "all_gather", "fc1"), gemm("fc1", [0]),
-            Launch("act", "memory_bound", COMPUTE, 1e-3, [1]), gemm("fc2", [2]),
+            comm("tp_gather_fc1", [], "all_gather", "fc1"),
+            gemm("fc1", [0]),
+            Launch("act", "memory_bound", COMPUTE, 1e-3, [1]),
+            gemm("fc2", [2]),
             comm("tp_reduce_fc2", [3], "reduce_scatter", "fc2"),
         ],
-    )  # fmt: skip
+    )
 
 
 def backward(*, weight: bool = True) -> Segment:

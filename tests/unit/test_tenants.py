@@ -16,9 +16,11 @@ from windtunnel.serving.traffic import generate
 from windtunnel.specs.traffic import Tenant, TrafficSpec
 
 BASE: dict[str, Any] = {
-    "rate_per_s": 8.0, "num_requests": 400, "input_tokens": {"distribution": "uniform", "min": 100, "max": 300},
+    "rate_per_s": 8.0,
+    "num_requests": 400,
+    "input_tokens": {"distribution": "uniform", "min": 100, "max": 300},
     "output_tokens": 20,
-}  # fmt: skip
+}
 
 
 def drawn(*tenants: dict[str, Any], **more: Any) -> Requests:
@@ -89,11 +91,16 @@ def test_classes_are_drawn_by_share_and_read_by_priority_alone() -> None:
     assert (requests.priority == 0).mean() == pytest.approx(0.25, abs=0.06)
     first = {}
     for queue in ("fcfs", "priority"):
-        result = simulate_serving({
-            "model": "meta-llama/Llama-3.1-8B", "cluster": {"device": "l4-24gb", "nodes": 1, "devices_per_node": 1},
-            "serving": {"pools": [{"queue": queue, "limits": {"max_num_seqs": 8}}],
-                        "traffic": BASE | {"priorities": [0.25, 0.75]}},
-        })  # fmt: skip
+        result = simulate_serving(
+            {
+                "model": "meta-llama/Llama-3.1-8B",
+                "cluster": {"device": "l4-24gb", "nodes": 1, "devices_per_node": 1},
+                "serving": {
+                    "pools": [{"queue": queue, "limits": {"max_num_seqs": 8}}],
+                    "traffic": BASE | {"priorities": [0.25, 0.75]},
+                },
+            }
+        )
         first[queue] = np.nanmean(result.table["ttft_s"][requests.priority == 0])
     assert first["priority"] < 0.5 * first["fcfs"]
 
@@ -118,6 +125,10 @@ def test_what_contradicts_is_said_at_once() -> None:
     with pytest.raises(ValueError, match="must not all be 0"):
         TrafficSpec.model_validate(BASE | {"priorities": [0, 0]})
     with pytest.raises(BadInput, match="max_num_seqz"):
-        simulate_serving({"model": "meta-llama/Llama-3.1-8B", "cluster": {"device": "l4-24gb", "nodes": 1,
-                          "devices_per_node": 1}, "serving": {"traffic": BASE | {"tenants": [{"name": "a"}]},
-                          "pools": [{"limits": {"max_num_seqz": 1}}]}})  # fmt: skip
+        simulate_serving(
+            {
+                "model": "meta-llama/Llama-3.1-8B",
+                "cluster": {"device": "l4-24gb", "nodes": 1, "devices_per_node": 1},
+                "serving": {"traffic": BASE | {"tenants": [{"name": "a"}]}, "pools": [{"limits": {"max_num_seqz": 1}}]},
+            }
+        )

@@ -20,10 +20,19 @@ from windtunnel.training.traffic import Traffic
 
 def gpt(hidden: int, layers: int = 4) -> dict[str, Any]:
     return {
-        "name": f"GPT {hidden}", "family": "dense", "hidden_size": hidden, "num_hidden_layers": layers,
-        "vocab_size": 51200, "num_attention_heads": 16, "intermediate_size": 4 * hidden, "gated_mlp": False,
-        "norm": "layernorm", "attention_bias": True, "mlp_bias": True, "position_embedding": "learned",
-    }  # fmt: skip
+        "name": f"GPT {hidden}",
+        "family": "dense",
+        "hidden_size": hidden,
+        "num_hidden_layers": layers,
+        "vocab_size": 51200,
+        "num_attention_heads": 16,
+        "intermediate_size": 4 * hidden,
+        "gated_mlp": False,
+        "norm": "layernorm",
+        "attention_bias": True,
+        "mlp_bias": True,
+        "position_embedding": "learned",
+    }
 
 
 def scenario(nodes: int = 2, hidden: int = 4096, framework: str = "megatron_deepspeed", **plan: Any) -> dict[str, Any]:

@@ -54,11 +54,19 @@ def test_products_take_longer_only_where_memory_binds() -> None:
     def seconds(of: DeviceSpec, k: float) -> float:
         return float(
             gemm_time_s(
-                of, Coefficients(), np.array(8192.0), np.array(4096.0), np.array(k),
-                peak_flop_per_s=np.array(125e12), fraction=np.array(0.8), operand_bytes=np.array(2.0),
-                output_bytes=np.array(2.0), extra_bytes=np.array(0.0), groups=np.array(1.0),
+                of,
+                Coefficients(),
+                np.array(8192.0),
+                np.array(4096.0),
+                np.array(k),
+                peak_flop_per_s=np.array(125e12),
+                fraction=np.array(0.8),
+                operand_bytes=np.array(2.0),
+                output_bytes=np.array(2.0),
+                extra_bytes=np.array(0.0),
+                groups=np.array(1.0),
             )
-        )  # fmt: skip
+        )
 
     plain, small = device(4, rereads=False), device(4)
     assert seconds(small, 2048.0) >= seconds(plain, 2048.0)

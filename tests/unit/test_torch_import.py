@@ -70,9 +70,14 @@ class Gpt2Block(nn.Module):
 
 def conv_net() -> nn.Module:
     return nn.Sequential(
-        nn.Conv2d(3, 16, 3, padding=1), nn.ReLU(), nn.Conv2d(16, 32, 3, stride=2, groups=4), nn.BatchNorm2d(32),
-        nn.ConvTranspose2d(32, 8, 2, stride=2), nn.Flatten(), nn.Linear(8 * 30 * 30, 10),
-    ).eval()  # fmt: skip
+        nn.Conv2d(3, 16, 3, padding=1),
+        nn.ReLU(),
+        nn.Conv2d(16, 32, 3, stride=2, groups=4),
+        nn.BatchNorm2d(32),
+        nn.ConvTranspose2d(32, 8, 2, stride=2),
+        nn.Flatten(),
+        nn.Linear(8 * 30 * 30, 10),
+    ).eval()
 
 
 CASES = {
@@ -108,9 +113,16 @@ def test_every_parameter_belongs_to_one_operator(name: str) -> None:
 
 def spec(**fields: object) -> ModelSpec:
     return ModelSpec.model_validate(
-        {"name": "small", "hidden_size": HIDDEN, "num_hidden_layers": 1, "vocab_size": 1000,
-         "num_attention_heads": HEADS, "tie_word_embeddings": True, **fields}
-    )  # fmt: skip
+        {
+            "name": "small",
+            "hidden_size": HIDDEN,
+            "num_hidden_layers": 1,
+            "vocab_size": 1000,
+            "num_attention_heads": HEADS,
+            "tie_word_embeddings": True,
+            **fields,
+        }
+    )
 
 
 @pytest.mark.parametrize(
@@ -119,12 +131,19 @@ def spec(**fields: object) -> ModelSpec:
         ("llama", spec(family="dense", num_key_value_heads=KV, intermediate_size=INNER), False),
         (
             "gpt2",
-            spec(family="dense", intermediate_size=4 * HIDDEN, gated_mlp=False, norm="layernorm", attention_bias=True,
-                 mlp_bias=True, position_embedding="learned"),
+            spec(
+                family="dense",
+                intermediate_size=4 * HIDDEN,
+                gated_mlp=False,
+                norm="layernorm",
+                attention_bias=True,
+                mlp_bias=True,
+                position_embedding="learned",
+            ),
             True,
         ),
     ],
-)  # fmt: skip
+)
 def test_our_graph_of_the_same_sizes_agrees(name: str, model: ModelSpec, unfused: bool) -> None:
     module, inputs = CASES[name]()
     traced = trace_module(module, inputs)

@@ -26,13 +26,18 @@ def source(
     """A model of eight layers on one slice."""
     return {
         "model": {
-            "name": "small", "hidden_size": 4096, "num_hidden_layers": 8, "vocab_size": 32000,
-            "num_attention_heads": 32, "intermediate_size": 14336, **model,
+            "name": "small",
+            "hidden_size": 4096,
+            "num_hidden_layers": 8,
+            "vocab_size": 32000,
+            "num_attention_heads": 32,
+            "intermediate_size": 14336,
+            **model,
         },
         "cluster": {"device": device, "nodes": chips // 4, "devices_per_node": 4, "scale_up_domain": chips},
         "training": {"seq_len": 4096, "global_batch": chips, "framework": "jax"},
         "plan": {"zero": 3, **(plan or {})},
-    }  # fmt: skip
+    }
 
 
 def prepared(plan: dict[str, Any] | None = None, **options: Any) -> Prepared:
@@ -54,10 +59,12 @@ def test_a_shard_group_has_the_links_of_its_slice() -> None:
     """Hybrid sharding over two slices gathers as fast as one slice that shards alone."""
     one = prepared(chips=64)
     two = api.prepare(
-        {**source({"shard_group": 64}), "cluster": {"device": "tpu-v5p", "nodes": 32, "devices_per_node": 4,
-                                                    "scale_up_domain": 64},
-         "training": {"seq_len": 4096, "global_batch": 128, "framework": "jax"}}
-    )[0]  # fmt: skip
+        {
+            **source({"shard_group": 64}),
+            "cluster": {"device": "tpu-v5p", "nodes": 32, "devices_per_node": 4, "scale_up_domain": 64},
+            "training": {"seq_len": 4096, "global_batch": 128, "framework": "jax"},
+        }
+    )[0]
     places = [float(p.parts.mesh.strided(64, 1).torus_axes) for p in (one, two)]
     assert places == [3.0, 3.0]
 
@@ -93,10 +100,11 @@ def test_logits_are_not_offloaded() -> None:
 
 def test_what_a_loop_over_layers_cannot_prefetch_is_exposed() -> None:
     times = [
-        api.simulate_training(source(chips=256, device="tpu-v5e"), sensitivities=False,
-                              coefficient_overrides={"gather_exposed": x}).step_time_s
+        api.simulate_training(
+            source(chips=256, device="tpu-v5e"), sensitivities=False, coefficient_overrides={"gather_exposed": x}
+        ).step_time_s
         for x in (0.0, 0.5, 1.0)
-    ]  # fmt: skip
+    ]
     assert times[0] < times[1] < times[2]
     x = prepared(chips=256, device="tpu-v5e")
     size = float(x.parts.dense_params.sum()) * 2.0
@@ -121,13 +129,20 @@ def test_heads_fill_whole_sides_of_the_systolic_array(device: str, d: int, padde
     one, wide = (
         float(
             attention_time_s(
-                chip, c, np.float64(1e9), np.float64(heads), np.float64(size), np.float64(size), np.float64(8192),
-                kernel="cudnn", backward=False,
+                chip,
+                c,
+                np.float64(1e9),
+                np.float64(heads),
+                np.float64(size),
+                np.float64(size),
+                np.float64(8192),
+                kernel="cudnn",
+                backward=False,
             )
         )
         - c.attention_floor_s
         for heads, size in ((16.0, d), (16.0 * d / 512, 512))
-    )  # fmt: skip
+    )
     assert one / wide == pytest.approx(padded)
 
 

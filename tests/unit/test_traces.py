@@ -39,40 +39,77 @@ MOONCAKE = [
     {"timestamp": 1500, "input_length": 700, "output_length": 7, "hash_ids": [11, 12]},
 ]
 SHAREGPT = [
-    {"id": "a", "conversations": [
-        {"from": "human", "value": "x" * 40}, {"from": "gpt", "value": "y" * 80},
-        {"from": "human", "value": "x" * 8}, {"from": "gpt", "value": "y" * 4},
-        {"from": "human", "value": "no answer"},
-    ]},
+    {
+        "id": "a",
+        "conversations": [
+            {"from": "human", "value": "x" * 40},
+            {"from": "gpt", "value": "y" * 80},
+            {"from": "human", "value": "x" * 8},
+            {"from": "gpt", "value": "y" * 4},
+            {"from": "human", "value": "no answer"},
+        ],
+    },
     {"id": "b", "conversations": [{"role": "user", "content": "x" * 13}, {"role": "assistant", "content": "y"}]},
-]  # fmt: skip
+]
 BENCH = {
-    "date": "20260101-000000", "num_prompts": 3, "request_rate": "inf", "burstiness": 1.0, "max_concurrency": 2,
-    "duration": 3.0, "completed": 2, "total_input_tokens": 300, "request_throughput": 1.0, "input_lens": [100, 200, 50],
-    "output_lens": [3, 2, 0], "ttfts": [0.5, 0.25, 0.0], "itls": [[0.1, 0.1], [0.2], []],
-}  # fmt: skip
+    "date": "20260101-000000",
+    "num_prompts": 3,
+    "request_rate": "inf",
+    "burstiness": 1.0,
+    "max_concurrency": 2,
+    "duration": 3.0,
+    "completed": 2,
+    "total_input_tokens": 300,
+    "request_throughput": 1.0,
+    "input_lens": [100, 200, 50],
+    "output_lens": [3, 2, 0],
+    "ttfts": [0.5, 0.25, 0.0],
+    "itls": [[0.1, 0.1], [0.2], []],
+}
 RECORD: dict[str, Any] = {
-    "metadata": {"x_correlation_id": "s1", "request_start_ns": 1759813207532900363, "benchmark_phase": "profiling",
-                 "was_cancelled": False},
-    "metrics": {"input_sequence_length": {"value": 550, "unit": "tokens"},
-                "output_sequence_length": {"value": 9, "unit": "tokens"},
-                "time_to_first_token": {"value": 250.0, "unit": "ms"}, "request_latency": {"value": 0.5, "unit": "s"}},
+    "metadata": {
+        "x_correlation_id": "s1",
+        "request_start_ns": 1759813207532900363,
+        "benchmark_phase": "profiling",
+        "was_cancelled": False,
+    },
+    "metrics": {
+        "input_sequence_length": {"value": 550, "unit": "tokens"},
+        "output_sequence_length": {"value": 9, "unit": "tokens"},
+        "time_to_first_token": {"value": 250.0, "unit": "ms"},
+        "request_latency": {"value": 0.5, "unit": "s"},
+    },
     "error": None,
-}  # fmt: skip
+}
 EXPORT = {
     "service_kind": "openai",
-    "experiments": [{"experiment": {"mode": "concurrency", "value": 4}, "requests": [
-        {"timestamp": 2_000_000_000, "request_inputs": {"payload": json.dumps({"prompt": "z" * 400})},
-         "response_timestamps": [2_100_000_000, 2_200_000_000, 2_300_000_000],
-         "response_outputs": [{"response": 'data: {"choices":[{"text":"a"}]}'},
-                              {"response": 'data: {"choices":[{"text":"b"}]}'}, {"response": "data: [DONE]"}]},
-        {"timestamp": 1_000_000_000, "request_inputs": {"payload": '{"messages":[{"role":"user","content":"hi"}]}'},
-         "response_timestamps": [1_500_000_000],
-         "response_outputs": [
-             {"response": '{"usage":{"prompt_tokens":12,"completion_tokens":34},"choices":[]}'}]},
-        {"timestamp": 3_000_000_000, "request_inputs": {"payload": "{}"}, "response_timestamps": []},
-    ]}],
-}  # fmt: skip
+    "experiments": [
+        {
+            "experiment": {"mode": "concurrency", "value": 4},
+            "requests": [
+                {
+                    "timestamp": 2_000_000_000,
+                    "request_inputs": {"payload": json.dumps({"prompt": "z" * 400})},
+                    "response_timestamps": [2_100_000_000, 2_200_000_000, 2_300_000_000],
+                    "response_outputs": [
+                        {"response": 'data: {"choices":[{"text":"a"}]}'},
+                        {"response": 'data: {"choices":[{"text":"b"}]}'},
+                        {"response": "data: [DONE]"},
+                    ],
+                },
+                {
+                    "timestamp": 1_000_000_000,
+                    "request_inputs": {"payload": '{"messages":[{"role":"user","content":"hi"}]}'},
+                    "response_timestamps": [1_500_000_000],
+                    "response_outputs": [
+                        {"response": '{"usage":{"prompt_tokens":12,"completion_tokens":34},"choices":[]}'}
+                    ],
+                },
+                {"timestamp": 3_000_000_000, "request_inputs": {"payload": "{}"}, "response_timestamps": []},
+            ],
+        }
+    ],
+}
 INPUTS = {
     "data": [
         {"session_id": "s", "payloads": [{"messages": [{"role": "user", "content": "q" * 40}], "max_tokens": 7}]},
@@ -85,11 +122,27 @@ TABLE = """arrived_at,num_prefill_tokens,num_decode_tokens,request_id
 3.0,10,0,2
 """
 BAILIAN = [
-    {"chat_id": 159, "parent_chat_id": -1, "timestamp": 61.114, "input_length": 33, "output_length": 4, "turn": 1,
-     "type": "text", "hash_ids": [1, 2, 3]},
-    {"chat_id": 160, "parent_chat_id": 159, "timestamp": 71.114, "input_length": 50, "output_length": 4, "turn": 2,
-     "type": "text", "hash_ids": [1, 2, 5, 6]},
-]  # fmt: skip
+    {
+        "chat_id": 159,
+        "parent_chat_id": -1,
+        "timestamp": 61.114,
+        "input_length": 33,
+        "output_length": 4,
+        "turn": 1,
+        "type": "text",
+        "hash_ids": [1, 2, 3],
+    },
+    {
+        "chat_id": 160,
+        "parent_chat_id": 159,
+        "timestamp": 71.114,
+        "input_length": 50,
+        "output_length": 4,
+        "turn": 2,
+        "type": "text",
+        "hash_ids": [1, 2, 5, 6],
+    },
+]
 
 
 def lines(records: list[Any]) -> str:
@@ -267,9 +320,13 @@ def test_tables_are_read_by_the_names_of_their_columns(tmp_path: Path) -> None:
     for text in (
         "arrival_ms,prompt_size,token_size\n500,2015,156\n2500,3772,54\n",
         "arrival_s,input_tokens,output_tokens,ttft_s,e2e_s\n0.5,2015,156,0.1,\n2.5,3772,54,0.2,3.0\n",
-        lines([{"input_toks": 2015, "output_toks": 156, "arrival_time_ns": 1787267980_500000000},
-               {"input_toks": 3772, "output_toks": 54, "arrival_time_ns": 1787267982_500000000}]),
-    ):  # fmt: skip
+        lines(
+            [
+                {"input_toks": 2015, "output_toks": 156, "arrival_time_ns": 1787267980_500000000},
+                {"input_toks": 3772, "output_toks": 54, "arrival_time_ns": 1787267982_500000000},
+            ]
+        ),
+    ):
         other = read_trace(written(tmp_path, text))
         assert other.format == "table" and other.input_tokens.tolist() == [2015, 3772]
         np.testing.assert_allclose(other.arrival_s, [0, 2], atol=1e-6)
@@ -410,10 +467,14 @@ def sample(name: str) -> Path:
     pytest.skip(f"{name} is not here")
 
 
-@pytest.mark.parametrize(("name", "format", "count"), [
-    ("AzureLLMInferenceTrace_code.csv", "azure", 8819), ("AzureLLMInferenceTrace_conv.csv", "azure", 19366),
-    ("conversation_trace.jsonl", "mooncake", 12031),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "format", "count"),
+    [
+        ("AzureLLMInferenceTrace_code.csv", "azure", 8819),
+        ("AzureLLMInferenceTrace_conv.csv", "azure", 19366),
+        ("conversation_trace.jsonl", "mooncake", 12031),
+    ],
+)
 def test_published_samples(name: str, format: str, count: int) -> None:
     trace = read_trace(sample(name))
     assert (trace.format, len(trace), trace.left_out) == (format, count, ())

@@ -227,11 +227,15 @@ def test_a_scenario_says_the_line_of_each() -> None:
                 "model": "meta-llama/Llama-3.1-8B",
                 "cluster": {"device": "h100-sxm-80gb", "nodes": 1},
                 "serving": {
-                    "traffic": {"rate_per_s": 1, "num_requests": 5, "input_tokens": {"distribution": "zipf", "mean": 5},
-                                "output_tokens": {"mean": 3, "cv": 2}}
+                    "traffic": {
+                        "rate_per_s": 1,
+                        "num_requests": 5,
+                        "input_tokens": {"distribution": "zipf", "mean": 5},
+                        "output_tokens": {"mean": 3, "cv": 2},
+                    }
                 },
             }
-        )  # fmt: skip
+        )
     text = str(caught.value)
     assert "serving.traffic.input_tokens.max: is required" in text
     assert "serving.traffic.output_tokens.cv: is not read" in text

@@ -26,13 +26,17 @@ def small(plan: dict[str, Any] | None = None, *, nodes: int = 2, batch: int = 32
     """A model of eight layers on a few nodes: quick, and everything in it counts."""
     return {
         "model": {
-            "name": "small", "hidden_size": 2048, "num_hidden_layers": 8, "vocab_size": 32000,
-            "num_attention_heads": 16, "intermediate_size": 5632,
+            "name": "small",
+            "hidden_size": 2048,
+            "num_hidden_layers": 8,
+            "vocab_size": 32000,
+            "num_attention_heads": 16,
+            "intermediate_size": 5632,
         },
         "cluster": {"device": "h100-sxm-80gb", "nodes": nodes, "devices_per_node": 8},
         "training": {"seq_len": 2048, "global_batch": batch, **training},
         "plan": plan or {},
-    }  # fmt: skip
+    }
 
 
 def predicted(source: Any, **options: Any) -> TrainingResult:

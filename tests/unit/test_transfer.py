@@ -24,7 +24,7 @@ FITS = [
     ),
     GroupFit("torchtune", "ampere", fraction(0.5), {}, {}, ("a100-sxm-80gb",)),
     GroupFit("fsdp1", "hopper", fraction(0.4), {}, {}, ("h100-sxm-80gb",)),
-]  # fmt: skip
+]
 
 
 def test_a_left_out_device_takes_its_rows_from_every_software() -> None:
@@ -67,8 +67,11 @@ def test_repeats_count_once_at_their_median() -> None:
 def test_a_small_group_is_fitted_with_folds() -> None:
     rows = [r for r in shipped_rows() if r.get("family") == "narayanan-t1"]
     group = {
-        "software": "megatron_2021", "level": "ampere", "families": ["narayanan-t1"], "fit": {"gemm_fraction.bf16": 0.9}
-    }  # fmt: skip
+        "software": "megatron_2021",
+        "level": "ampere",
+        "families": ["narayanan-t1"],
+        "fit": {"gemm_fraction.bf16": 0.9},
+    }
     defaults = {"gemm_fraction.bf16": {"sigma": 0.5, "low": 0.2, "high": 0.95}}
     fit = calibrate_group(rows, group, defaults)
     assert 0.6 < fit.fitted["gemm_fraction.bf16"]["value"] < 0.85

@@ -27,11 +27,26 @@ def result(seconds: float, tokens: float = 128 * 8192.0, devices: int = 64) -> T
     curve = np.zeros(1)
     flop = 6 * 8e9 * tokens / devices
     return TrainingResult(
-        "", seconds, tokens / seconds, tokens / seconds / devices, flop / seconds / 1e12, flop / seconds / 1e12,
-        flop / seconds / 989e12, 0.5, 40.0 * GIB, 44.0 * GIB, True, {"compute": seconds},
+        "",
+        seconds,
+        tokens / seconds,
+        tokens / seconds / devices,
+        flop / seconds / 1e12,
+        flop / seconds / 1e12,
+        flop / seconds / 989e12,
+        0.5,
+        40.0 * GIB,
+        44.0 * GIB,
+        True,
+        {"compute": seconds},
         Interval(0.8, 0.9 * seconds, 1.1 * seconds, "test", "fitted"),
-        MemoryReport(0, 40.0 * GIB, 44.0 * GIB, 80.0 * GIB, {}, (), curve, curve), {}, "compute", {}, devices, 8,
-    )  # fmt: skip
+        MemoryReport(0, 40.0 * GIB, 44.0 * GIB, 80.0 * GIB, {}, (), curve, curve),
+        {},
+        "compute",
+        {},
+        devices,
+        8,
+    )
 
 
 class Simulator:
@@ -46,19 +61,38 @@ class Simulator:
 
 
 def test_one_entry_per_row_and_metric_in_the_contracts_shape() -> None:
-    served = {"id": "s", "kind": "serving", "set": "v", "hardware": "H100",
-              "metrics": {"ttft_mean_ms": 1.0, "x": None}}  # fmt: skip
+    served = {"id": "s", "kind": "serving", "set": "v", "hardware": "H100", "metrics": {"ttft_mean_ms": 1.0, "x": None}}
     rows = [row(mem_gib=50.0), row(id="y", hardware__device="abacus", hardware__device_canonical=None), served]
     report = validate(rows, simulate=Simulator()).to_dict()
     assert set(report) == {"rows", "summary"}
     assert set(report["rows"][0]) == {
-        "id", "row_kind", "family", "device", "metric", "unit", "measured", "predicted", "interval", "error", "grade",
-        "assumed", "reason",
-    }  # fmt: skip
+        "id",
+        "row_kind",
+        "family",
+        "device",
+        "metric",
+        "unit",
+        "measured",
+        "predicted",
+        "interval",
+        "error",
+        "grade",
+        "assumed",
+        "reason",
+    }
     assert set(report["summary"][0]) == {
-        "row_kind", "family", "device", "metric", "n", "n_predicted", "mape", "median_ape", "bias", "coverage80",
+        "row_kind",
+        "family",
+        "device",
+        "metric",
+        "n",
+        "n_predicted",
+        "mape",
+        "median_ape",
+        "bias",
+        "coverage80",
         "mean_relative_width",
-    }  # fmt: skip
+    }
     assert [r["metric"] for r in report["rows"]] == ["step_time", "peak_memory_allocated", "step_time", "ttft_mean_ms"]
     first, memory, unknown, serving = report["rows"]
     assert first["error"] == pytest.approx(0.1) and first["interval"]["low"] == pytest.approx(2.97)
@@ -137,9 +171,28 @@ def test_bad_files_are_bad_input(tmp_path: Path) -> None:
 
 def outcome(name: str, measured: float, predicted: float, **changes: Any) -> RowOutcome:
     base = RowOutcome(
-        name, "training", "f", "d", "step_time", "s", measured, predicted, None, predicted / measured - 1, "fitted",
-        (), "", "g", 8, 1000.0, 1e12, predicted, True, 2048, name,
-    )  # fmt: skip
+        name,
+        "training",
+        "f",
+        "d",
+        "step_time",
+        "s",
+        measured,
+        predicted,
+        None,
+        predicted / measured - 1,
+        "fitted",
+        (),
+        "",
+        "g",
+        8,
+        1000.0,
+        1e12,
+        predicted,
+        True,
+        2048,
+        name,
+    )
     return replace(base, **changes)
 
 

@@ -58,15 +58,21 @@ def test_kubernetes_knows_every_field(target: str, tmp_path: Path) -> None:
     done = export(SCENARIO, target, None, tmp_path, "kubernetes")
     objects = {item["kind"]: item for item in yaml.safe_load_all(done.files[0].read_text("utf-8"))}
     assert {kind: item["apiVersion"] for kind, item in objects.items()} == {
-        "ConfigMap": "v1", "Service": "v1", "Job": "batch/v1",
-    }  # fmt: skip
+        "ConfigMap": "v1",
+        "Service": "v1",
+        "Job": "batch/v1",
+    }
     job, service = objects["Job"], objects["Service"]
     pod = job["spec"]["template"]["spec"]
     (container,) = pod["containers"]
     parts = [
-        *objects.items(), ("Job.spec", job["spec"]), ("Service.spec", service["spec"]),
-        ("template", job["spec"]["template"]), ("pod", pod), ("container", container),
-    ]  # fmt: skip
+        *objects.items(),
+        ("Job.spec", job["spec"]),
+        ("Service.spec", service["spec"]),
+        ("template", job["spec"]["template"]),
+        ("pod", pod),
+        ("container", container),
+    ]
     assert [unknown(kind, data) for kind, data in parts] == [set()] * len(parts)
     names = {item["metadata"]["name"] for item in objects.values()}
     assert len(names) == 1 and service["spec"]["selector"] == {"batch.kubernetes.io/job-name": names.pop()}
@@ -94,29 +100,39 @@ def test_slurm_hands_the_allocation_to_torchrun(tmp_path: Path) -> None:
         (tools / name).write_text(f"#!/usr/bin/env bash\n{body}\n")
         (tools / name).chmod(0o755)
     environment = {
-        "PATH": f"{tools}{os.pathsep}{os.environ['PATH']}", "SLURM_JOB_NODELIST": "x", "SLURM_JOB_NUM_NODES": "2",
-        "SLURM_SUBMIT_DIR": str(tmp_path), "TRAIN_SCRIPT": "/my script.py",
-    }  # fmt: skip
-    ran = subprocess.run([str(BASH), done.files[0], "--seed", "1"], capture_output=True, text=True, env=environment,
-                         check=True)  # fmt: skip
+        "PATH": f"{tools}{os.pathsep}{os.environ['PATH']}",
+        "SLURM_JOB_NODELIST": "x",
+        "SLURM_JOB_NUM_NODES": "2",
+        "SLURM_SUBMIT_DIR": str(tmp_path),
+        "TRAIN_SCRIPT": "/my script.py",
+    }
+    ran = subprocess.run(
+        [str(BASH), done.files[0], "--seed", "1"], capture_output=True, text=True, env=environment, check=True
+    )
     words = ran.stdout.splitlines()
     given = dict(zip(words[0:10:2], words[1:10:2], strict=True))
     assert given == {
-        "--nnodes": "2", "--nproc-per-node": "8", "--node-rank": "1", "--master-addr": "first-node",
+        "--nnodes": "2",
+        "--nproc-per-node": "8",
+        "--node-rank": "1",
+        "--master-addr": "first-node",
         "--master-port": "29500",
-    }  # fmt: skip
+    }
     assert words[10] == "/my script.py" and words[-2:] == ["--seed", "1"]
 
 
 def test_the_best_plan_of_several_devices_and_sizes_is_exported_on_its_own_cluster(tmp_path: Path) -> None:
     from windtunnel.api import plan
 
-    found = plan({
-        "model": "meta-llama/Llama-3.1-8B", "cluster": {"device": "h100-sxm-80gb", "nodes": 2},
-        "training": {"seq_len": 4096, "global_batch": 16},
-        "plan": {"zero": 1, "pp": 1, "cp": 1, "mbs": 1, "recompute": {"policy": "full"}},
-        "search": {"space": {"device": ["h100-sxm-80gb", "a100-sxm-80gb"], "nodes": [1, 2], "tp": [2, 4]}},
-    })  # fmt: skip
+    found = plan(
+        {
+            "model": "meta-llama/Llama-3.1-8B",
+            "cluster": {"device": "h100-sxm-80gb", "nodes": 2},
+            "training": {"seq_len": 4096, "global_batch": 16},
+            "plan": {"zero": 1, "pp": 1, "cp": 1, "mbs": 1, "recompute": {"policy": "full"}},
+            "search": {"space": {"device": ["h100-sxm-80gb", "a100-sxm-80gb"], "nodes": [1, 2], "tp": [2, 4]}},
+        }
+    )
     scenario = found.scenario
     cluster = prepare(scenario)[0].cluster
     done = export(scenario, "megatron", None, tmp_path, "slurm")

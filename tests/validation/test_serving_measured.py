@@ -45,9 +45,11 @@ def _mean(found: list[RowOutcome], start: str) -> float:
 
 @pytest.mark.parametrize(
     ("family", "limits"),
-    [("apex_plus_vllm", {"ttft": 0.07, "tpot": 0.035, "e2e": 0.035}),
-     ("llmservingsim_vllm", {"ttft": 0.15, "tpot": 0.07, "e2e": 0.08})],
-)  # fmt: skip
+    [
+        ("apex_plus_vllm", {"ttft": 0.07, "tpot": 0.035, "e2e": 0.035}),
+        ("llmservingsim_vllm", {"ttft": 0.15, "tpot": 0.07, "e2e": 0.08}),
+    ],
+)
 def test_replays_are_near(family: str, limits: dict[str, float]) -> None:
     found = list(validate(DATA / "serving.json", families=[family]).rows)
     assert all(r.predicted is not None for r in found)

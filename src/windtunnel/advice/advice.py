@@ -77,11 +77,19 @@ class Advice:
         return {
             "scenario_name": self.scenario_name,
             "objective": {"id": self.objective.id, "figure": self.objective.figure, "value": self.value},
-            "fits": self.fits, "bottleneck": self.bottleneck, "shares": self.shares,
-            "memory": self.memory, "framework": self.framework,
-            "sensitivities": self.sensitivities, **lists, "lost": self.lost, "refused": self.refused,
-            "unfit": self.unfit, "tried": self.tried, "notes": list(self.notes),
-        }  # fmt: skip
+            "fits": self.fits,
+            "bottleneck": self.bottleneck,
+            "shares": self.shares,
+            "memory": self.memory,
+            "framework": self.framework,
+            "sensitivities": self.sensitivities,
+            **lists,
+            "lost": self.lost,
+            "refused": self.refused,
+            "unfit": self.unfit,
+            "tried": self.tried,
+            "notes": list(self.notes),
+        }
 
     def to_frame(self) -> Any:
         """Pandas frame, one row a suggestion."""

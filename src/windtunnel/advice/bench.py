@@ -111,9 +111,7 @@ class TrainingBench:
         return Band(ratio * found.low / found.ratio, ratio * found.high / found.ratio, found.level, found.basis)
 
 
-def _largest(
-    before: dict[str, float], after: dict[str, float], least: float
-) -> tuple[tuple[str, float, float], ...]:
+def _largest(before: dict[str, float], after: dict[str, float], least: float) -> tuple[tuple[str, float, float], ...]:
     """The four entries that differ most, by `least` or more."""
     return tuple(
         (name, float(before.get(name, 0.0)), float(after.get(name, 0.0)))
@@ -145,10 +143,15 @@ class ServingBench:
     def moved(self, result: ServingResult, objective: Objective) -> tuple[tuple[str, float, float], ...]:
         """Figures that differ by one per cent or more, the largest first."""
         figures = {
-            "output tokens/s": "output_tokens_per_s", "mean TTFT": "ttft_s.mean", "mean TPOT": "tpot_s.mean",
-            "P99 E2E": "e2e_s.p99", "mean wait": "queue_s.mean", "prefix hits": "prefix_hit_rate",
-            "preemptions": "preemptions", "devices": "num_devices",
-        }  # fmt: skip
+            "output tokens/s": "output_tokens_per_s",
+            "mean TTFT": "ttft_s.mean",
+            "mean TPOT": "tpot_s.mean",
+            "P99 E2E": "e2e_s.p99",
+            "mean wait": "queue_s.mean",
+            "prefix hits": "prefix_hit_rate",
+            "preemptions": "preemptions",
+            "devices": "num_devices",
+        }
         found = []
         for title, path in figures.items():
             one = Objective(title, title, path)

@@ -7,11 +7,32 @@ from typing import Any
 
 from windtunnel.techniques.base import HOOKS, Technique
 
-LAYOUT = frozenset({
-    "tp", "sp", "pp", "vpp", "cp", "cp_kind", "cp_all_to_all", "ep", "etp", "dp", "zero", "shard_group", "mbs", "m",
-    "order", "stage_layers", "recompute.policy", "recompute.modules", "recompute.num_layers", "reshard_after_forward",
-    "padded_vocab", "schedule",
-})  # fmt: skip
+LAYOUT = frozenset(
+    {
+        "tp",
+        "sp",
+        "pp",
+        "vpp",
+        "cp",
+        "cp_kind",
+        "cp_all_to_all",
+        "ep",
+        "etp",
+        "dp",
+        "zero",
+        "shard_group",
+        "mbs",
+        "m",
+        "order",
+        "stage_layers",
+        "recompute.policy",
+        "recompute.modules",
+        "recompute.num_layers",
+        "reshard_after_forward",
+        "padded_vocab",
+        "schedule",
+    }
+)
 """Fields that any plan states: a technique that sets these alone is one plan among those that `plan` searches."""
 _FOLLOWS = frozenset({"m", "padded_vocab", "stage_layers", "sp", "shard_group", "reshard_after_forward"})
 """Fields that others decide; not worth saying beside those."""

@@ -37,9 +37,13 @@ Progress = Callable[[int, int], None]
 
 
 def advise(
-    source: Source, *, overrides: Sequence[str] = (), objective: str | None = None, pairs: bool = True,
+    source: Source,
+    *,
+    overrides: Sequence[str] = (),
+    objective: str | None = None,
+    pairs: bool = True,
     report: Progress | None = None,
-) -> Advice:  # fmt: skip
+) -> Advice:
     """Apply every technique that suits a scenario, and rank them by what they gain.
 
     Args:
@@ -156,11 +160,26 @@ class Search:
             for kind in ("technique", "setting", "unlike")
         }
         return Advice(
-            base.scenario_name, self.objective, self.before, self.fitted, base.bound_by, shares,
-            {} if self.serves else dict(base.sensitivities), memory, self.framework, lists["technique"],
-            lists["setting"], tuple(said(self.bench, self.objective, t, "pair") for t in both), lists["unlike"], lost,
-            refused, unfit, self.tried, (*self.notes, *self._idle(), *self._remarks(lists)), base,
-        )  # fmt: skip
+            base.scenario_name,
+            self.objective,
+            self.before,
+            self.fitted,
+            base.bound_by,
+            shares,
+            {} if self.serves else dict(base.sensitivities),
+            memory,
+            self.framework,
+            lists["technique"],
+            lists["setting"],
+            tuple(said(self.bench, self.objective, t, "pair") for t in both),
+            lists["unlike"],
+            lost,
+            refused,
+            unfit,
+            self.tried,
+            (*self.notes, *self._idle(), *self._remarks(lists)),
+            base,
+        )
 
     def _idle(self) -> list[str]:
         """Techniques of the scenario that today's figure owes nothing to."""

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 _KIN: tuple[tuple[str, ...], ...] = (
-    ("megatron_bridge", "nemo", "megatron_core", "rocm_megatron", "megatron_deepspeed", "megatron_2022",
-     "megatron_2021"),
+    (
+        "megatron_bridge",
+        "nemo",
+        "megatron_core",
+        "rocm_megatron",
+        "megatron_deepspeed",
+        "megatron_2022",
+        "megatron_2021",
+    ),
     ("deepspeed", "megatron_deepspeed"),
     ("torchtitan", "fsdp1", "ddp", "torchtune"),
     ("jax", "pax", "t5x"),
-)  # fmt: skip
+)
 """NeMo runs on Megatron Core and took its recipes to Megatron Bridge; torchtitan, torchtune and FSDP are PyTorch's."""
 
 

@@ -93,9 +93,14 @@ def conflict(a: Action, b: Action) -> bool:
 
 
 def said(
-    bench: Bench, objective: Objective, trial: Trial, kind: str, *, alike: tuple[str, ...] = (),
+    bench: Bench,
+    objective: Objective,
+    trial: Trial,
+    kind: str,
+    *,
+    alike: tuple[str, ...] = (),
     among: Iterable[Trial] = (),
-) -> Suggestion:  # fmt: skip
+) -> Suggestion:
     """A trial as a line of advice.
 
     Args:
@@ -123,19 +128,32 @@ def said(
     if objective.figure == "peak_memory_reserved_bytes":
         step = bench.base.step_time_s / trial.result.step_time_s - 1.0
     return Suggestion(
-        names=tuple(a.name for a in trial.actions), words=trial.words, kind=kind, gain=trial.gain, low=ends[0] - 1.0,
-        high=ends[1] - 1.0, level=band.level, told_apart=ends[0] > 1.0 or ends[1] < 1.0, basis=band.basis,
-        value=objective.value(trial.result) or 0.0, fits=trial.fits,
+        names=tuple(a.name for a in trial.actions),
+        words=trial.words,
+        kind=kind,
+        gain=trial.gain,
+        low=ends[0] - 1.0,
+        high=ends[1] - 1.0,
+        level=band.level,
+        told_apart=ends[0] > 1.0 or ends[1] < 1.0,
+        basis=band.basis,
+        value=objective.value(trial.result) or 0.0,
+        fits=trial.fits,
         memory_change_bytes=None if before is None or after is None else after - before,
-        moved=bench.moved(trial.result, objective), scenario=changes, summary=single.summary if single else "",
+        moved=bench.moved(trial.result, objective),
+        scenario=changes,
+        summary=single.summary if single else "",
         paper=single.paper.line() if single else "",
         quality="; ".join(a.technique.quality for a in trial.actions if a.technique and not a.lossless),
         where=dict(single.where) if single else {},
         adds="; ".join(t.adds for t in known if t.adds),
         conflicts=tuple(dict.fromkeys(other.name for other in clashes if conflict(trial.actions[0], other))),
         missing="; ".join(f"{t.id}: {t.missing}" if single is None else t.missing for t in known if t.missing),
-        alike=alike, replanned=bench.replanned(trial.result), freed=bench.freed(trial.result),
-        relieves=single.relieves if single else "", step_gain=step,
+        alike=alike,
+        replanned=bench.replanned(trial.result),
+        freed=bench.freed(trial.result),
+        relieves=single.relieves if single else "",
+        step_gain=step,
         assumes={
             f"{t.id}.{name}": action.knobs.get(name, knob.default)
             for action in trial.actions
@@ -144,4 +162,4 @@ def said(
             if knob.given and knob.default is not None and not isinstance(knob.default, bool)
         },
         papers=tuple(dict.fromkeys(t.paper.line() for t in known)),
-    )  # fmt: skip
+    )

@@ -27,19 +27,31 @@ if TYPE_CHECKING:
 
 PACKAGE = "aiconfigurator_core"
 DEVICES = {
-    "a100_sxm": "a100-sxm-80gb", "a100_pcie": "a100-pcie-80gb", "h100_sxm": "h100-sxm-80gb",
-    "h100_pcie": "h100-pcie-80gb", "h200_sxm": "h200-sxm-141gb", "b200_sxm": "b200-sxm-180gb",
-    "b300_sxm": "b300-sxm-270gb", "gb200": "gb200", "gb300": "gb300", "l4": "l4-24gb", "l40s": "l40s-48gb",
+    "a100_sxm": "a100-sxm-80gb",
+    "a100_pcie": "a100-pcie-80gb",
+    "h100_sxm": "h100-sxm-80gb",
+    "h100_pcie": "h100-pcie-80gb",
+    "h200_sxm": "h200-sxm-141gb",
+    "b200_sxm": "b200-sxm-180gb",
+    "b300_sxm": "b300-sxm-270gb",
+    "gb200": "gb200",
+    "gb300": "gb300",
+    "l4": "l4-24gb",
+    "l40s": "l40s-48gb",
     "rtx_pro_6000_server": "rtx-pro-6000",
-}  # fmt: skip
+}
 """Its systems → the catalogue's devices."""
 SOFTWARE = ("vllm", "sglang", "trtllm")
 _MOST = 240
 """Cases of a kind: spread evenly over the shapes, since a table has up to a hundred thousand."""
 _FORMATS = {"bfloat16": "bf16", "fp8": "fp8"}
 _DTYPE_BYTES = {"half": 2.0, "int8": 1.0}
-_OPERATIONS = {"all_reduce": "all_reduce", "all_gather": "all_gather", "reduce_scatter": "reduce_scatter",
-               "alltoall": "all_to_all"}  # fmt: skip
+_OPERATIONS = {
+    "all_reduce": "all_reduce",
+    "all_gather": "all_gather",
+    "reduce_scatter": "reduce_scatter",
+    "alltoall": "all_to_all",
+}
 _LONG_FLOP = 2e11
 _FAR_BYTES = 1e8
 _LEAST_STEP, _MOST_SHARERS = 1023, 16
@@ -78,9 +90,14 @@ def _calibrated(data: Path, software: str | None) -> Calibration:
     device = catalog.device(DEVICES[system])
     cluster = catalog.resolve_cluster(ClusterRef(device=device, nodes=1, devices_per_node=8))
     version = _newest(data / "gemm" / chosen)
-    store = Store(None, {
-        "machine": system, "software": f"{chosen} {version.name}", "source": f"tables of {PACKAGE}",
-    })  # fmt: skip
+    store = Store(
+        None,
+        {
+            "machine": system,
+            "software": f"{chosen} {version.name}",
+            "source": f"tables of {PACKAGE}",
+        },
+    )
     for one in _products(_table(version / "gemm_perf.parquet")):
         store.add(one)
     warnings = [
@@ -195,9 +212,14 @@ def _prompts(table: pd.DataFrame, kernel: str) -> Iterable[Measurement]:
     rows = rows[(rows["step"] == 0) & (rows["isl"] >= 256) & (rows["batch_size"] * rows["isl"] >= 2048)]
     for row in _spread(rows, ["isl", "batch_size", "num_heads", "head_dim"], "context_attention_perf"):
         shape = {
-            "batch": int(row["batch_size"]), "heads": int(row["num_heads"]), "seq_len": int(row["isl"]),
-            "head_dim": int(row["head_dim"]), "format": "bf16", "direction": "forward", "kernel": kernel,
-        }  # fmt: skip
+            "batch": int(row["batch_size"]),
+            "heads": int(row["num_heads"]),
+            "seq_len": int(row["isl"]),
+            "head_dim": int(row["head_dim"]),
+            "format": "bf16",
+            "direction": "forward",
+            "kernel": kernel,
+        }
         yield _measured(Case("attention", shape), row)
 
 
@@ -209,9 +231,13 @@ def _decoding(table: pd.DataFrame) -> Iterable[Measurement]:
     long = (cache >= _FAR_BYTES) & (rows["step"] >= _LEAST_STEP)
     for row in _spread(rows[long & shared], keys, "generation_attention_perf"):
         shape = {
-            "batch": int(row["batch_size"]), "heads": int(row["num_key_value_heads"]), "seq_len": int(row["step"]) + 1,
-            "head_dim": int(row["head_dim"]), "format": "bf16", "direction": "decode",
-        }  # fmt: skip
+            "batch": int(row["batch_size"]),
+            "heads": int(row["num_key_value_heads"]),
+            "seq_len": int(row["step"]) + 1,
+            "head_dim": int(row["head_dim"]),
+            "format": "bf16",
+            "direction": "decode",
+        }
         yield _measured(Case("attention", shape), row)
 
 
@@ -219,7 +245,8 @@ def _collectives(table: pd.DataFrame) -> Iterable[Measurement]:
     rows = table[table["op_name"].isin(_OPERATIONS) & (table["nccl_dtype"] == "half")]
     for row in _spread(rows, ["op_name", "num_gpus", "message_size"], "nccl_perf"):
         shape = {
-            "operation": _OPERATIONS[row["op_name"]], "bytes": int(_DTYPE_BYTES["half"] * row["message_size"]),
+            "operation": _OPERATIONS[row["op_name"]],
+            "bytes": int(_DTYPE_BYTES["half"] * row["message_size"]),
             "ranks": int(row["num_gpus"]),
-        }  # fmt: skip
+        }
         yield _measured(Case("collective", shape), row)

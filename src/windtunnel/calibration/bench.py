@@ -190,10 +190,12 @@ def _thin(shape: dict[str, Any], device: torch.device) -> Built:
 def _grouped(shape: dict[str, Any], device: torch.device) -> Built:
     number_format = FORMATS[shape["format"]]
     parts = [
-        (torch.randn(shape["m"], shape["k"], device=device).to(number_format),
-         torch.randn(shape["n"], shape["k"], device=device).to(number_format))
+        (
+            torch.randn(shape["m"], shape["k"], device=device).to(number_format),
+            torch.randn(shape["n"], shape["k"], device=device).to(number_format),
+        )
         for _ in range(int(shape["groups"]))
-    ]  # fmt: skip
+    ]
 
     def run() -> None:
         for a, w in parts:
@@ -289,6 +291,15 @@ def _p2p(shape: dict[str, Any], device: torch.device) -> Built:
 
 
 _BUILDERS: dict[str, Callable[[dict[str, Any], torch.device], Built]] = {
-    "launch": _launch, "pointwise": _pointwise, "softmax": _softmax, "gemm": _gemm, "thin": _thin, "grouped": _grouped,
-    "attention": _attention, "optimizer": _optimizer, "copy": _copy, "collective": _collective, "p2p": _p2p,
-}  # fmt: skip
+    "launch": _launch,
+    "pointwise": _pointwise,
+    "softmax": _softmax,
+    "gemm": _gemm,
+    "thin": _thin,
+    "grouped": _grouped,
+    "attention": _attention,
+    "optimizer": _optimizer,
+    "copy": _copy,
+    "collective": _collective,
+    "p2p": _p2p,
+}

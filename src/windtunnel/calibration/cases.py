@@ -14,6 +14,7 @@ Kind = Literal[
 LAYOUTS = ("nt", "nn", "tn")
 """Products of a linear layer: forward, gradient of the data, gradient of the weights."""
 
+
 @dataclass(frozen=True, slots=True)
 class Case:
     """One measurement."""

@@ -126,10 +126,18 @@ def _products(store: Store, device: DeviceSpec, out: Fitted, base: Coefficients,
 
     def seconds(c: Coefficients, fraction: float) -> Floats:
         return gemm_time_s(
-            device, c, m, n, k, peak_flop_per_s=np.full(len(m), device.peak(number_format)),
-            fraction=np.full(len(m), fraction), operand_bytes=np.full(len(m), size),
-            output_bytes=np.full(len(m), max(size, 2.0)), extra_bytes=np.zeros(len(m)), groups=np.ones(len(m)),
-        )  # fmt: skip
+            device,
+            c,
+            m,
+            n,
+            k,
+            peak_flop_per_s=np.full(len(m), device.peak(number_format)),
+            fraction=np.full(len(m), fraction),
+            operand_bytes=np.full(len(m), size),
+            output_bytes=np.full(len(m), max(size, 2.0)),
+            extra_bytes=np.zeros(len(m)),
+            groups=np.ones(len(m)),
+        )
 
     if "gemm_k0" in out.coefficients:  # shape of the curve: set by the first format
         value, error = least_squares(lambda x: seconds(base, x[0]), [0.8], _times(found), [0.01], [1.0])
@@ -137,25 +145,38 @@ def _products(store: Store, device: DeviceSpec, out: Fitted, base: Coefficients,
     else:
         value, error = least_squares(
             lambda x: seconds(replace(base, gemm_k0=float(x[1]), gemm_floor_s=float(x[2])), x[0]),
-            [0.8, 50.0, 5e-6], _times(found), [0.01, 1.0, 1e-7], [1.0, 2000.0, 1e-3],
-        )  # fmt: skip
+            [0.8, 50.0, 5e-6],
+            _times(found),
+            [0.01, 1.0, 1e-7],
+            [1.0, 2000.0, 1e-3],
+        )
         names = [f"gemm_fraction.{key}", "gemm_k0", "gemm_floor_s"]
         base = replace(base, gemm_k0=float(value[1]), gemm_floor_s=float(value[2]))
     base = replace(base, gemm_fraction={**base.gemm_fraction, key: float(value[0])})
     _note(out, names, value, error, f"{len(found)} products in {number_format}")
     shape = ("m", "n", "k")
     _add_points(
-        out, found, seconds(base, float(value[0])),
+        out,
+        found,
+        seconds(base, float(value[0])),
         lambda x: f"{number_format} {'x'.join(str(x.case.shape[a]) for a in shape)}",
-    )  # fmt: skip
+    )
     groups = [x for x in store.of("grouped") if x.case.shape["format"] == number_format]
     if groups:
         gm, gn, gk, count = (_column(groups, x) for x in ("m", "n", "k", "groups"))
         whole = count * gemm_time_s(
-            device, base, gm, gn, gk, peak_flop_per_s=np.full(len(gm), device.peak(number_format)),
-            fraction=np.full(len(gm), float(value[0])), operand_bytes=np.full(len(gm), size),
-            output_bytes=np.full(len(gm), size), extra_bytes=np.zeros(len(gm)), groups=np.ones(len(gm)),
-        )  # fmt: skip
+            device,
+            base,
+            gm,
+            gn,
+            gk,
+            peak_flop_per_s=np.full(len(gm), device.peak(number_format)),
+            fraction=np.full(len(gm), float(value[0])),
+            operand_bytes=np.full(len(gm), size),
+            output_bytes=np.full(len(gm), size),
+            extra_bytes=np.zeros(len(gm)),
+            groups=np.ones(len(gm)),
+        )
         share, wide = least_squares(lambda x: whole / x[0], [0.9], _times(groups), [0.05], [1.0])
         _note(out, ["grouped_fraction"], share, wide, f"{len(groups)} loops over products")
         _add_points(out, groups, whole / share[0], lambda x: f"{x.case.shape['groups']} groups")
@@ -178,16 +199,27 @@ def _attention(store: Store, device: DeviceSpec, out: Fitted, base: Coefficients
 
     def model(x: Floats) -> Floats:
         c = replace(
-            base, attention_fraction={**base.attention_fraction, kernel: float(x[0])}, attention_ramp=float(x[1]),
-            attention_floor_s=float(x[2]), attention_backward=float(x[3]) if len(x) > 3 else base.attention_backward,
-        )  # fmt: skip
+            base,
+            attention_fraction={**base.attention_fraction, kernel: float(x[0])},
+            attention_ramp=float(x[1]),
+            attention_floor_s=float(x[2]),
+            attention_backward=float(x[3]) if len(x) > 3 else base.attention_backward,
+        )
         times = [
             attention_time_s(
-                device, c, batch * s * s / 2, heads, d, d, s, kernel=kernel, backward=direction,
+                device,
+                c,
+                batch * s * s / 2,
+                heads,
+                d,
+                d,
+                s,
+                kernel=kernel,
+                backward=direction,
                 number_format=number_format,
             )
             for direction in (False, True)
-        ]  # fmt: skip
+        ]
         return np.where(backward, times[1], times[0])
 
     values, errors = least_squares(model, start, _times(found), low, high)
@@ -201,8 +233,9 @@ def _optimizer(store: Store, device: DeviceSpec, out: Fitted, base: Coefficients
     if not found:
         return
     moved = optimizer_bytes("adam", 0.0, 4.0, 4.0)
-    plain = np.array([optimizer_time_s(device, replace(base, optimizer_fraction=1.0), p, moved)
-                      for p in _column(found, "params")])  # fmt: skip
+    plain = np.array(
+        [optimizer_time_s(device, replace(base, optimizer_fraction=1.0), p, moved) for p in _column(found, "params")]
+    )
     value, error = least_squares(lambda x: plain / x[0], [0.7], _times(found), [0.01], [20.0])
     _note(out, ["optimizer_fraction"], value, error, f"{len(found)} fused AdamW steps")
     _add_points(out, found, plain / value[0], lambda m: f"{m.case.shape['params']:,} parameters")
@@ -278,6 +311,8 @@ def _collectives(store: Store, cluster: ClusterSpec, out: Fitted) -> None:
     out.network.update(found.network)
     out.coefficients.update(found.coefficients)
     _add_points(
-        out, found.cases, found.model_s,
+        out,
+        found.cases,
+        found.model_s,
         lambda m: f"{m.case.shape.get('operation', 'p2p')} {m.case.shape['bytes']:,} B",
-    )  # fmt: skip
+    )

@@ -75,9 +75,13 @@ def fit_network(
     every = (*collectives, *messages)
     measured = np.array([m.median_s for m in every])
     values, errors = least_squares(
-        model, [n.start for n in numbers], measured, [n.low for n in numbers], [n.high for n in numbers],
+        model,
+        [n.start for n in numbers],
+        measured,
+        [n.low for n in numbers],
+        [n.high for n in numbers],
         None if start.up.protocols == ("simple",) else [_WIDTH.get(n.name, _WIDE) for n in numbers],
-    )  # fmt: skip
+    )
     source = f"{len(every)} collectives and messages"
     found = {
         n.name: MeasuredValue(value=float(v), relative_error=float(min(e, 9.99)), source=source)
@@ -88,17 +92,22 @@ def fit_network(
 
 
 def _numbers(
-    collectives: Sequence[Measurement], messages: Sequence[Measurement], cluster: ClusterSpec,
-    start: NetworkCoefficients, ranks: Floats,
-) -> list[Number]:  # fmt: skip
+    collectives: Sequence[Measurement],
+    messages: Sequence[Measurement],
+    cluster: ClusterSpec,
+    start: NetworkCoefficients,
+    ranks: Floats,
+) -> list[Number]:
     """What the cases can say something about. Libraries with several protocols keep the ratios between them."""
     up = start.up
     inside = bool((np.minimum(ranks, cluster.scale_up_domain) > 1).any())
     operations = {str(m.case.shape["operation"]) for m in collectives}
     out = []
     if inside or messages:
-        out += [Number("efficiency", 0.5 if up.protocols == ("simple",) else up.efficiency, 1e-3, 1.0),
-                Number("tau_s", up.tau_s, 1e-9, 1e-1)]  # fmt: skip
+        out += [
+            Number("efficiency", 0.5 if up.protocols == ("simple",) else up.efficiency, 1e-3, 1.0),
+            Number("tau_s", up.tau_s, 1e-9, 1e-1),
+        ]
     if up.protocols == ("simple",):
         out += [Number("hop_s", 2e-5, 1e-7, 1e-2), Number("base_s", 5e-5, 1e-7, 1e-1)]
     else:

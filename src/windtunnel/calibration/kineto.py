@@ -26,9 +26,11 @@ from windtunnel.training.prepare import Prepared, prepare
 from windtunnel.training.simulate import simulate_step
 
 CLASSES = {
-    "gemm": "gemm_fraction", "attention": "attention_fraction", "memory bound": "memory_fraction",
+    "gemm": "gemm_fraction",
+    "attention": "attention_fraction",
+    "memory bound": "memory_fraction",
     "optimizer": "optimizer_fraction",
-}  # fmt: skip
+}
 """Class of kernels → the coefficient that stands for its rate."""
 _ROUNDS = 6
 _LEAST_SHARE = 0.005
@@ -71,9 +73,10 @@ def calibrate_from_kineto(path: Path, scenario: str, overrides: Sequence[str] = 
     now = state({})
     first = compare_with_trace(now.chain, trace, simulate_step(now.prepared))
     classes = {
-        name: _entries(now.chain, name) for name in CLASSES
+        name: _entries(now.chain, name)
+        for name in CLASSES
         if name in trace.classes and trace.classes[name].busy_s > _LEAST_SHARE * trace.step_time_s
-    }  # fmt: skip
+    }
     classes = {name: entries for name, entries in classes.items() if entries}
     if not classes:
         raise BadInput(Problem("", "shares no class of kernels with the scenario's step", file=str(path)))
@@ -103,9 +106,12 @@ def _value(prepared: Prepared, name: str) -> float:
 
 
 def _calibration(
-    now: _State, trace: KernelTrace, values: dict[str, float], classes: dict[str, tuple[str, ...]],
+    now: _State,
+    trace: KernelTrace,
+    values: dict[str, float],
+    classes: dict[str, tuple[str, ...]],
     hints: Sequence[str],
-) -> Calibration:  # fmt: skip
+) -> Calibration:
     scatter = float(np.std(trace.steps_s) / np.mean(trace.steps_s)) if len(trace.steps_s) > 2 else 0.1
     error = max(scatter, _LEAST_ERROR)
     busy, points, warnings, kept = now.busy(), [], [*hints, *trace.notes], {}
@@ -121,15 +127,13 @@ def _calibration(
             continue
         for entry in entries:
             kept[entry] = MeasuredValue(
-                value=values[entry], relative_error=round(error, 4),
+                value=values[entry],
+                relative_error=round(error, 4),
                 source=f"{trace.classes[name].kernels} kernels of {Path(trace.path).name}",
-            )  # fmt: skip
+            )
     device = now.prepared.cluster.device
     base = device.profile or Profile()
     plain = {k: v for k, v in base.coefficients.items() if k not in values or k in kept}
     conditions = {**base.conditions, "trace": Path(trace.path).name, "traced_step_s": trace.step_time_s}
     profile = base.model_copy(update={"coefficients": {**plain, **kept}, "conditions": conditions})
-    return Calibration(
-        device.model_copy(update={"profile": profile}), None, 1, tuple(points), 0.0, tuple(warnings)
-    )
-
+    return Calibration(device.model_copy(update={"profile": profile}), None, 1, tuple(points), 0.0, tuple(warnings))

@@ -106,9 +106,13 @@ def _number(text: str | None, field: str, where: tuple[str, int], problems: list
 
 
 def _row(
-    file: Path, line: int, cells: dict[str, str], scenario: str | None, overrides: Sequence[str],
+    file: Path,
+    line: int,
+    cells: dict[str, str],
+    scenario: str | None,
+    overrides: Sequence[str],
     problems: list[Problem],
-) -> Logged | None:  # fmt: skip
+) -> Logged | None:
     where = (str(file), line)
     if None in cells or None in cells.values():  # what csv makes of too many or too few cells
         problems.append(Problem("", "must have as many cells as the header", file=where[0], line=line))

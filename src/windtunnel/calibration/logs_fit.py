@@ -130,23 +130,35 @@ def fit_logs(rows: Sequence[Logged], source: str, report: Progress | None = None
         if not told:
             together.append(c.name)
         moved[c.name] = MeasuredValue(
-            value=float(c.prior * np.exp(theta[k])), grade="fitted", relative_error=round(float(errors[k]), 4),
+            value=float(c.prior * np.exp(theta[k])),
+            grade="fitted",
+            relative_error=round(float(errors[k]), 4),
             source=f"{len(rows)} rows of {source}; prior {c.prior:.4g} ± {c.width:.0%}"
             + ("" if told else "; not told apart from others"),
-        )  # fmt: skip
+        )
     profile = _over(device.profile, moved, {"rows": len(rows), "spread": round(spread, 4), "source": source})
     warnings = _warnings(rows, residual, spread)
     return LogFit(
-        device.model_copy(update={"profile": profile}), moved, tuple(together),
-        tuple(names[k] for k in np.flatnonzero(~acting)), {c.name: c for c in found},
+        device.model_copy(update={"profile": profile}),
+        moved,
+        tuple(together),
+        tuple(names[k] for k in np.flatnonzero(~acting)),
+        {c.name: c for c in found},
         tuple(
             FittedRow(
-                r.label, r.line, r.step_time_s, b.step_time_s, float(a), None if o is None else float(o),
+                r.label,
+                r.line,
+                r.step_time_s,
+                b.step_time_s,
+                float(a),
+                None if o is None else float(o),
                 None if r.peak_memory_bytes is None else (b.peak_bytes, r.peak_memory_bytes),
             )
             for r, b, a, o in zip(rows, before, after, left_out, strict=True)
-        ), warnings, _surroundings(rows[0].cluster),
-    )  # fmt: skip
+        ),
+        warnings,
+        _surroundings(rows[0].cluster),
+    )
 
 
 def _surroundings(cluster: ClusterSpec) -> dict[str, Any]:
@@ -184,9 +196,12 @@ def _simulated(rows: Sequence[Logged]) -> list[_Before]:
 def _over(base: Profile | None, moved: dict[str, MeasuredValue], conditions: dict[str, str | int | float]) -> Profile:
     """A profile with values laid over what it had."""
     known = base or Profile()
-    return known.model_copy(update={
-        "coefficients": {**known.coefficients, **moved}, "conditions": {**known.conditions, **conditions},
-    })  # fmt: skip
+    return known.model_copy(
+        update={
+            "coefficients": {**known.coefficients, **moved},
+            "conditions": {**known.conditions, **conditions},
+        }
+    )
 
 
 def _value(c: Coefficients, name: str) -> float | None:
@@ -248,8 +263,11 @@ class _Work:
 
     def one(self, row: Logged, theta: Floats) -> float:
         """Predicted seconds of a row, as the written profile will give them."""
-        values = {c.name: MeasuredValue(value=float(c.prior * np.exp(t)), grade="fitted")
-                  for c, t in zip(self.found, theta, strict=True) if t != 0.0}  # fmt: skip
+        values = {
+            c.name: MeasuredValue(value=float(c.prior * np.exp(t)), grade="fitted")
+            for c, t in zip(self.found, theta, strict=True)
+            if t != 0.0
+        }
         device = self.device.model_copy(update={"profile": _over(self.device.profile, values, {})})
         cluster = row.cluster.model_copy(update={"device": device})
         prepared = prepare(row.model, cluster, row.training, row.plan, row.techniques)
@@ -304,9 +322,7 @@ def _solved(work: _Work, theta: Floats, seconds: Floats) -> tuple[Floats, Floats
     return theta, jacobian, acting
 
 
-def _newton(
-    jacobian: Floats, residual: Floats, theta: Floats, width: Floats, acting: npt.NDArray[np.bool_]
-) -> Floats:
+def _newton(jacobian: Floats, residual: Floats, theta: Floats, width: Floats, acting: npt.NDArray[np.bool_]) -> Floats:
     """Step to the minimum of the linear model with its prior."""
     a = jacobian[:, acting] / ROW_SIGMA
     inverse = np.diag(1.0 / width[acting] ** 2)

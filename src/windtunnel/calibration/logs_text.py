@@ -30,8 +30,13 @@ def log_summary(found: LogFit) -> RenderableType:
     for name, entry in found.moved.items():
         if name in found.together:
             continue
-        fitted.add_row(name, _shown(name, found.priors[name].prior), _shown(name, entry.value),
-                       percent(entry.relative_error or 0.0), meaning(name))  # fmt: skip
+        fitted.add_row(
+            name,
+            _shown(name, found.priors[name].prior),
+            _shown(name, entry.value),
+            percent(entry.relative_error or 0.0),
+            meaning(name),
+        )
     rows = table("row", "measured", "before", "after", "left out")
     for row in found.rows[:_SHOWN]:
         rows.add_row(
@@ -72,19 +77,31 @@ def log_dict(found: LogFit) -> dict[str, Any]:
     return {
         "device": found.device.model_dump(mode="json", exclude_none=True),
         "fitted": {
-            name: {"prior": found.priors[name].prior, "prior_width": found.priors[name].width, "value": e.value,
-                   "relative_error": e.relative_error, "told_apart": name not in found.together}
+            name: {
+                "prior": found.priors[name].prior,
+                "prior_width": found.priors[name].width,
+                "value": e.value,
+                "relative_error": e.relative_error,
+                "told_apart": name not in found.together,
+            }
             for name, e in found.moved.items()
         },
         "not_informed": list(found.silent),
         "median_error": {k: None if math.isnan(v) else v for k, v in medians.items()},
         "rows": [
-            {"line": r.line, "label": r.label, "measured_s": r.measured_s, "before_s": r.before_s, "after_s": r.after_s,
-             "left_out_s": r.left_out_s, "memory_bytes": list(r.memory) if r.memory else None}
+            {
+                "line": r.line,
+                "label": r.label,
+                "measured_s": r.measured_s,
+                "before_s": r.before_s,
+                "after_s": r.after_s,
+                "left_out_s": r.left_out_s,
+                "memory_bytes": list(r.memory) if r.memory else None,
+            }
             for r in found.rows
         ],
         "warnings": list(found.warnings),
-    }  # fmt: skip
+    }
 
 
 def log_figure(found: LogFit) -> Any:
@@ -97,10 +114,14 @@ def log_figure(found: LogFit) -> Any:
     figure.add_scatter(x=ends, y=ends, mode="lines", line={"color": "#90a4ae", "dash": "dot"}, name="equal")
     for which, colour in (("before", "#ef6c00"), ("after", "#1565c0")):
         figure.add_scatter(
-            x=measured, y=[getattr(row, f"{which}_s") for row in found.rows], mode="markers", name=which,
-            marker={"color": colour}, hoverinfo="text",
+            x=measured,
+            y=[getattr(row, f"{which}_s") for row in found.rows],
+            mode="markers",
+            name=which,
+            marker={"color": colour},
+            hoverinfo="text",
             text=[f"{row.label}: {_signed(row, which)}" for row in found.rows],
-        )  # fmt: skip
+        )
     figure.update_xaxes(type="log", title="measured, seconds", gridcolor="#eef1f3")
     figure.update_yaxes(type="log", title="predicted, seconds", gridcolor="#eef1f3")
     figure.update_layout(

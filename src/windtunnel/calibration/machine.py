@@ -112,16 +112,23 @@ def facts(ranks: int) -> dict[str, Any]:
     units = max(cores() // ranks, 1)
     identity = "this-cpu" if ranks == 1 else f"this-cpu-1-of-{ranks}"
     return {
-        "id": identity, "name": f"{cpu_name()}, {units} of {cores()} cores", "memory_bytes": memory_bytes() / ranks,
-        "cache_bytes": cache_bytes() / ranks, "units": units,
-    }  # fmt: skip
+        "id": identity,
+        "name": f"{cpu_name()}, {units} of {cores()} cores",
+        "memory_bytes": memory_bytes() / ranks,
+        "cache_bytes": cache_bytes() / ranks,
+        "units": units,
+    }
 
 
 def conditions(kind: str, ranks: int) -> dict[str, Any]:
     """Under which measurements belong together."""
     torch = torch_or_refuse()
     return {
-        "machine": str(torch.cuda.get_device_name(0)) if kind == "gpu" else cpu_name(), "cores": cores(),
-        "ranks": ranks, "threads": max(cores() // ranks, 1), "torch": str(torch.__version__),
-        "python": platform.python_version(), "allocator": "glibc, freed memory kept" if kind == "cpu" else "caching",
-    }  # fmt: skip
+        "machine": str(torch.cuda.get_device_name(0)) if kind == "gpu" else cpu_name(),
+        "cores": cores(),
+        "ranks": ranks,
+        "threads": max(cores() // ranks, 1),
+        "torch": str(torch.__version__),
+        "python": platform.python_version(),
+        "allocator": "glibc, freed memory kept" if kind == "cpu" else "caching",
+    }

@@ -22,8 +22,12 @@ from windtunnel.training.results import TrainingResult
 HIDDEN, LAYERS, VOCAB, SEQ_LEN, INTERMEDIATE = 512, 4, 8192, 256, 2048
 """Most that a scaled-down step has on a CPU; a GPU runs eight times the width and layers, sixteen times the length."""
 FRAMEWORKS: dict[str, str] = {
-    "single": "ddp", "ddp": "ddp", "fsdp2": "torchtitan", "tp": "torchtitan", "pp": "torchtitan",
-}  # fmt: skip
+    "single": "ddp",
+    "ddp": "ddp",
+    "fsdp2": "torchtitan",
+    "tp": "torchtitan",
+    "pp": "torchtitan",
+}
 """What a real step is like, as predictions know software."""
 CHANGED = "this machine is not as fast as it was"
 _CLASSES = {"gemm": "gemm", "attention": "attention", "memory bound": "memory bound", "optimizer": "optimizer"}
@@ -99,11 +103,14 @@ class Decoded:
     def to_dict(self) -> dict[str, Any]:
         """Plain data for `--json`."""
         return {
-            "way": "decode", "scenario": self.scenario, "changes": list(self.changes),
+            "way": "decode",
+            "scenario": self.scenario,
+            "changes": list(self.changes),
             "tpot_s": {"predicted": self.predicted_tpot_s, "measured": self.tpot_s, "error": self.error},
             "ttft_s": {"predicted": self.predicted_ttft_s, "measured": self.run.prompt_s, "error": self.ttft_error},
-            "tokens_s": list(self.run.seconds), "doubts": list(self.doubts),
-        }  # fmt: skip
+            "tokens_s": list(self.run.seconds),
+            "doubts": list(self.doubts),
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,21 +160,30 @@ class Measured:
     def to_dict(self) -> dict[str, Any]:
         """Plain data for `--json`."""
         return {
-            "way": self.way, "scenario": self.scenario, "changes": list(self.changes),
+            "way": self.way,
+            "scenario": self.scenario,
+            "changes": list(self.changes),
             "step_time_s": {"predicted": self.predicted.step_time_s, "measured": self.seconds, "error": self.error},
             "peak_memory_allocated_bytes": {
-                "predicted": self.predicted.peak_memory_allocated_bytes, "measured": self.run.peak_bytes,
+                "predicted": self.predicted.peak_memory_allocated_bytes,
+                "measured": self.run.peak_bytes,
                 "error": self.memory_error,
             },
-            "steps_s": list(self.run.seconds), "doubts": list(self.doubts),
+            "steps_s": list(self.run.seconds),
+            "doubts": list(self.doubts),
             "classes": {k: {"predicted_s": p, "measured_s": m} for k, (p, m) in self.classes().items()},
-        }  # fmt: skip
+        }
 
 
 def measure(
-    source: Source, *, profile: str, overrides: tuple[str, ...] = (), way: str | None = None, steps: int = 5,
+    source: Source,
+    *,
+    profile: str,
+    overrides: tuple[str, ...] = (),
+    way: str | None = None,
+    steps: int = 5,
     full_size: bool = False,
-) -> Measured:  # fmt: skip
+) -> Measured:
     """Run a scenario's step on this machine, scaled down, and predict the same.
 
     Args:
@@ -197,10 +213,17 @@ def measure(
     predicted = simulate_training(small, sensitivities=False)
     training, plan = small["training"], small["plan"]
     job = Job(
-        chosen, ModelSpec.model_validate(small["model"]), training["seq_len"], plan["mbs"],
+        chosen,
+        ModelSpec.model_validate(small["model"]),
+        training["seq_len"],
+        plan["mbs"],
         training["global_batch"] // (plan["mbs"] * (ranks if chosen in ("ddp", "fsdp2") else 1)),
-        training["precision"], ranks, max(here.cores() // ranks, 1), kind, steps,
-    )  # fmt: skip
+        training["precision"],
+        ranks,
+        max(here.cores() // ranks, 1),
+        kind,
+        steps,
+    )
     found = run(job)
     unsure = (*doubts(predicted.scenario, ranks, training["precision"]), *changed(profile, ranks, kind))
     return Measured(chosen, predicted.scenario, tuple(changes), predicted, found, unsure)
@@ -233,21 +256,24 @@ def measure_decoding(
     factor = 8 if kind == "gpu" else 1
     wanted = {} if full_size else _dimensions(model, "single", 1, factor)
     traffic = scenario.serving.traffic
-    lengths = [int(getattr(traffic, n)) if isinstance(getattr(traffic, n), int) else 256
-               for n in ("input_tokens", "output_tokens")]  # fmt: skip
+    lengths = [
+        int(getattr(traffic, n)) if isinstance(getattr(traffic, n), int) else 256
+        for n in ("input_tokens", "output_tokens")
+    ]
     most = 10**9 if full_size else factor * SEQ_LEN
     prompt, answer = min(lengths[0], most), max(min(lengths[1], most, 64), 2)
     batch = max(min(int(traffic.concurrency or 4), 64 if kind == "gpu" else 8), 1)
     data = {**_plain(model), **wanted}
     small: dict[str, Any] = {
-        "name": f"{model.name}, decoding", "model": data,
+        "name": f"{model.name}, decoding",
+        "model": data,
         "cluster": {"device": str(Path(profile).resolve()), "nodes": 1, "devices_per_node": 1},
         "serving": {
             "engine": "generic",
             "pools": [{"limits": {"cuda_graphs": False, "max_num_batched_tokens": max(prompt * batch, 2048)}}],
             "traffic": {"concurrency": batch, "num_requests": batch, "input_tokens": prompt, "output_tokens": answer},
         },
-    }  # fmt: skip
+    }
     predicted = simulate_serving(small)
     job = Job(
         "decode", ModelSpec.model_validate(data), prompt, batch, 1, "bf16", 1, here.cores(), kind, steps, answer - 1
@@ -325,14 +351,24 @@ def _scaled(
     data["name"] = f"{model.name}, scaled down" if wanted else model.name
     precision = "bf16" if training.precision != "fp32" else "fp32"
     small: dict[str, Any] = {
-        "name": f"{scenario.name or model.name} as {way}", "model": data,
+        "name": f"{scenario.name or model.name} as {way}",
+        "model": data,
         "training": {
-            "seq_len": seq_len, "global_batch": mbs * replicas * steps, "precision": precision,
-            "framework": FRAMEWORKS[way], "compile": False, "padded_vocab": False, "fused_cross_entropy": False,
+            "seq_len": seq_len,
+            "global_batch": mbs * replicas * steps,
+            "precision": precision,
+            "framework": FRAMEWORKS[way],
+            "compile": False,
+            "padded_vocab": False,
+            "fused_cross_entropy": False,
         },
-        "plan": {"mbs": mbs, "zero": 3 if way == "fsdp2" else 0, "sp": False,
-                 **({way: ranks} if way in ("tp", "pp") else {})},
-    }  # fmt: skip
+        "plan": {
+            "mbs": mbs,
+            "zero": 3 if way == "fsdp2" else 0,
+            "sp": False,
+            **({way: ranks} if way in ("tp", "pp") else {}),
+        },
+    }
     if precision == "bf16" and way != "fsdp2":
         small["training"]["autocast"] = True
     changes = _said(model, wanted)
@@ -359,11 +395,14 @@ def _dimensions(model: ModelSpec, way: Way, ranks: int, factor: int) -> dict[str
     width = min(model.hidden_size, head * heads)
     layers = min(model.num_hidden_layers, factor * LAYERS)
     return {
-        "hidden_size": width, "num_attention_heads": heads, "num_key_value_heads": kv, "head_dim": head,
+        "hidden_size": width,
+        "num_attention_heads": heads,
+        "num_key_value_heads": kv,
+        "head_dim": head,
         "num_hidden_layers": max(layers // ranks * ranks, ranks) if way == "pp" else layers,
         "intermediate_size": min(round(model.intermediate_size * width / model.hidden_size), factor * INTERMEDIATE),
         "vocab_size": min(model.vocab_size, factor * VOCAB),
-    }  # fmt: skip
+    }
 
 
 def _said(model: ModelSpec, wanted: dict[str, Any]) -> list[str]:

@@ -27,9 +27,13 @@ _STARTING = re.compile(r"Collective test starting:\s*(\S+)")
 _COMMAND = re.compile(r"(?:^|[\s/])([a-z_0-9]+)_perf(?:_mpi)?(?=\s|$)")
 _HEADER = re.compile(r"#\s+size\s+count\s+type\b.*$")
 OPERATIONS = {
-    "allreduce": "all_reduce", "allgather": "all_gather", "reducescatter": "reduce_scatter", "alltoall": "all_to_all",
-    "sendrecv": "send_recv", "broadcast": "broadcast",
-}  # fmt: skip
+    "allreduce": "all_reduce",
+    "allgather": "all_gather",
+    "reducescatter": "reduce_scatter",
+    "alltoall": "all_to_all",
+    "sendrecv": "send_recv",
+    "broadcast": "broadcast",
+}
 
 
 @dataclass(frozen=True, slots=True)

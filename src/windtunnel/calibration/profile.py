@@ -51,10 +51,13 @@ class Calibration:
         """Plain data for `--json`."""
         return {
             "device": self.device.model_dump(mode="json", exclude_none=True),
-            "link": self.link.model_dump(mode="json") if self.link else None, "ranks": self.ranks,
-            "errors": self.errors(), "noise": self.noise, "warnings": list(self.warnings),
+            "link": self.link.model_dump(mode="json") if self.link else None,
+            "ranks": self.ranks,
+            "errors": self.errors(),
+            "noise": self.noise,
+            "warnings": list(self.warnings),
             "points": [asdict(p) for p in self.points],
-        }  # fmt: skip
+        }
 
 
 def _best(found: list[Measurement], number_format: str) -> float:
@@ -87,13 +90,23 @@ def device_of(store: Store, sheet: DeviceSpec | None, facts: dict[str, Any]) -> 
     cache = float(facts["cache_bytes"])
     far = [m for m in streams if m.case.shape["bytes"] >= 4 * cache] or streams
     rate = max(m.case.shape["bytes"] / m.median_s for m in far)
-    return DeviceSpec.model_validate({
-        "id": facts["id"], "name": facts["name"], "vendor": "generic", "kind": "cpu", "generation": "cpu",
-        "peak_flop_per_s": peaks, "memory_bytes": facts["memory_bytes"], "memory_bytes_per_s": rate,
-        "l2_bytes": cache, "num_sms": facts["units"], "gemm_tiles": [[32, 32]],
-        "sources": {"peak_flop_per_s": "best measured product", "memory_bytes_per_s": "best measured addition"},
-        "notes": "Peaks are the best that was measured, so that fractions are of what the machine does at best.",
-    })  # fmt: skip
+    return DeviceSpec.model_validate(
+        {
+            "id": facts["id"],
+            "name": facts["name"],
+            "vendor": "generic",
+            "kind": "cpu",
+            "generation": "cpu",
+            "peak_flop_per_s": peaks,
+            "memory_bytes": facts["memory_bytes"],
+            "memory_bytes_per_s": rate,
+            "l2_bytes": cache,
+            "num_sms": facts["units"],
+            "gemm_tiles": [[32, 32]],
+            "sources": {"peak_flop_per_s": "best measured product", "memory_bytes_per_s": "best measured addition"},
+            "notes": "Peaks are the best that was measured, so that fractions are of what the machine does at best.",
+        }
+    )
 
 
 def calibrated(store: Store, sheet: DeviceSpec | None, facts: dict[str, Any], ranks: int) -> Calibration:
@@ -104,9 +117,14 @@ def calibrated(store: Store, sheet: DeviceSpec | None, facts: dict[str, Any], ra
     if link is not None:
         out = ScaleOut(nics_per_node=1, nic_bytes_per_s=link.bytes_per_s, family="ethernet")
         cluster = ClusterSpec(
-            name="this machine", device=device, nodes=1, devices_per_node=ranks, scale_up=link, scale_out=out,
+            name="this machine",
+            device=device,
+            nodes=1,
+            devices_per_node=ranks,
+            scale_up=link,
+            scale_out=out,
             scale_up_domain=ranks,
-        )  # fmt: skip
+        )
     fitted = fit(store, device, cluster)
     noise = float(np.median([m.noise for m in store.found.values()])) if store.found else 0.0
     if device.kind == "cpu":
@@ -122,13 +140,21 @@ def from_tables(store: Store, device: DeviceSpec, cluster: ClusterSpec | None, w
 
 
 def _calibration(
-    store: Store, device: DeviceSpec, fitted: Fitted, link: LinkSpec | None, ranks: int, noise: float,
-    told: dict[str, Any], warnings: list[str],
-) -> Calibration:  # fmt: skip
+    store: Store,
+    device: DeviceSpec,
+    fitted: Fitted,
+    link: LinkSpec | None,
+    ranks: int,
+    noise: float,
+    told: dict[str, Any],
+    warnings: list[str],
+) -> Calibration:
     profile = Profile(
-        coefficients=fitted.coefficients, network=fitted.network, serving=fitted.serving,
+        coefficients=fitted.coefficients,
+        network=fitted.network,
+        serving=fitted.serving,
         conditions={**store.conditions, **told, "cases": len(store.found)},
-    )  # fmt: skip
+    )
     measured = device.model_copy(update={"profile": profile})
     return Calibration(measured, link, ranks, tuple(fitted.points), noise, tuple(warnings))
 
@@ -141,8 +167,11 @@ def _host_in_line(fitted: Fitted) -> Fitted:
     one = MeasuredValue(value=1.0, relative_error=0.0, source=source)
     none = MeasuredValue(value=0.0, relative_error=0.0, source=source)
     fitted.coefficients.update(
-        host_power=one, host_drained_power=one, collective_skew_s=none, step_overhead_s=none,
-    )  # fmt: skip
+        host_power=one,
+        host_drained_power=one,
+        collective_skew_s=none,
+        step_overhead_s=none,
+    )
     return fitted
 
 
@@ -173,9 +202,14 @@ def _link(store: Store, device: DeviceSpec) -> LinkSpec | None:
     if device.kind != "cpu":
         return catalog.link(device.scale_up or "pcie4")
     return LinkSpec(
-        id="gloo", name="processes of one host", bytes_per_s=max(rates), latency_s=0.0, topology="host", family="gloo",
+        id="gloo",
+        name="processes of one host",
+        bytes_per_s=max(rates),
+        latency_s=0.0,
+        topology="host",
+        family="gloo",
         sources={"bytes_per_s": "best measured collective"},
-    )  # fmt: skip
+    )
 
 
 def write(found: Calibration, path: Path) -> None:
@@ -184,8 +218,10 @@ def write(found: Calibration, path: Path) -> None:
     if found.link is not None:
         cluster = {
             "scale_up": found.link.model_dump(mode="json", exclude_defaults=True),
-            "devices_per_node": found.ranks, "nodes": 1, "host_memory_bytes": found.device.memory_bytes * found.ranks,
-        }  # fmt: skip
+            "devices_per_node": found.ranks,
+            "nodes": 1,
+            "host_memory_bytes": found.device.memory_bytes * found.ranks,
+        }
     write_device(found.device, path, cluster)
 
 

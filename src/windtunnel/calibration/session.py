@@ -19,9 +19,13 @@ Progress = Callable[[int, int], None]
 
 
 def calibrate(
-    *, ranks: int = 1, kind: Literal["cpu", "gpu", "auto"] = "auto", store: Path | None = None,
-    report: Progress | None = None, seconds: float = 300.0,
-) -> Calibration:  # fmt: skip
+    *,
+    ranks: int = 1,
+    kind: Literal["cpu", "gpu", "auto"] = "auto",
+    store: Path | None = None,
+    report: Progress | None = None,
+    seconds: float = 300.0,
+) -> Calibration:
     """Measure the machine with PyTorch and fit a device profile.
 
     Args:
@@ -40,10 +44,15 @@ def calibrate(
     sheet = here.sheet() if chosen == "gpu" else None
     own = here.facts(ranks)
     kept = Store.open(store, here.conditions(chosen, ranks))
-    every = cases(Machine(
-        chosen, here.formats(chosen), sheet.memory_bytes if sheet else own["memory_bytes"],
-        sheet.l2_bytes if sheet else own["cache_bytes"], ranks,
-    ))  # fmt: skip
+    every = cases(
+        Machine(
+            chosen,
+            here.formats(chosen),
+            sheet.memory_bytes if sheet else own["memory_bytes"],
+            sheet.l2_bytes if sheet else own["cache_bytes"],
+            ranks,
+        )
+    )
     todo = [case for case in every if case.key not in kept.found]
     skipped = _run(todo, len(every), ranks, chosen, kept, report, seconds)
     found = calibrated(kept, sheet, own, ranks)
@@ -73,9 +82,10 @@ def drift(store: Path, ranks: int, kind: Literal["cpu", "gpu"]) -> dict[str, flo
         return {}
     kept = Store.open(store, here.conditions(kind, ranks))
     then = [
-        one for name in SAMPLED
+        one
+        for name in SAMPLED
         for one in sorted((m for m in kept.of(name) if m.median_s < _SHORT_S), key=lambda m: m.median_s)[-2:]
-    ]  # fmt: skip
+    ]
     now = Store(None, {})
     _run([m.case for m in then], len(then), ranks, kind, now, None, 60.0)
     ratios: dict[str, list[float]] = {}

@@ -13,9 +13,13 @@ _NOISE = 0.1
 
 
 def least_squares(
-    model: Callable[[Floats], Floats], start: Sequence[float], measured: Floats, low: Sequence[float],
-    high: Sequence[float], width: Sequence[float] | None = None,
-) -> tuple[Floats, Floats]:  # fmt: skip
+    model: Callable[[Floats], Floats],
+    start: Sequence[float],
+    measured: Floats,
+    low: Sequence[float],
+    high: Sequence[float],
+    width: Sequence[float] | None = None,
+) -> tuple[Floats, Floats]:
     """Positive parameters that bring a model nearest to measured seconds, by logs; and their relative errors.
 
     A soft loss keeps a few disturbed measurements from deciding.

@@ -97,10 +97,14 @@ def calibration_figure(found: Calibration) -> Any:
     for kind in dict.fromkeys(p.kind for p in found.points):
         own = [p for p in found.points if p.kind == kind]
         figure.add_scatter(
-            x=[p.measured_s for p in own], y=[p.model_s for p in own], mode="markers", name=kind,
-            text=[f"{p.label}: {p.model_s / p.measured_s - 1:+.0%}" for p in own], hoverinfo="text",
+            x=[p.measured_s for p in own],
+            y=[p.model_s for p in own],
+            mode="markers",
+            name=kind,
+            text=[f"{p.label}: {p.model_s / p.measured_s - 1:+.0%}" for p in own],
+            hoverinfo="text",
             error_x={"type": "data", "array": [p.noise * p.measured_s / 2 for p in own], "thickness": 1},
-        )  # fmt: skip
+        )
     figure.update_xaxes(type="log", title="measured, seconds", gridcolor="#eef1f3")
     figure.update_yaxes(type="log", title="model, seconds", gridcolor="#eef1f3")
     figure.update_layout(
@@ -126,10 +130,15 @@ def measured_summary(found: Measured) -> RenderableType:
     spread = f"steps {seconds(min(run.seconds))} to {seconds(max(run.seconds))}, median of {len(run.seconds)}"
     head = Text(f"{p.scenario_name}: {spread}", style="bold")
     parts: list[RenderableType] = [head, *_changes(found.changes), *_doubts(run.noise, found.doubts), times]
-    parts += [Text(""), classes, Text(
-        "waiting: communication, its peers, pipeline bubbles and the host; measured classes are of one more step under "
-        "the profiler, which slows the host", style="dim",
-    )]  # fmt: skip
+    parts += [
+        Text(""),
+        classes,
+        Text(
+            "waiting: communication, its peers, pipeline bubbles and the host; measured classes are of one more step under "
+            "the profiler, which slows the host",
+            style="dim",
+        ),
+    ]
     return Group(*parts)
 
 
@@ -143,9 +152,11 @@ def decoded_summary(found: Decoded) -> RenderableType:
         "time per token", seconds(found.predicted_tpot_s), seconds(found.tpot_s), f"{100 * found.error:+.1f} %"
     )
     times.add_row(
-        "time of the prompts", seconds(found.predicted_ttft_s), seconds(found.run.prompt_s),
+        "time of the prompts",
+        seconds(found.predicted_ttft_s),
+        seconds(found.run.prompt_s),
         f"{100 * found.ttft_error:+.1f} %",
-    )  # fmt: skip
+    )
     head = Text("decoding, a plain loop of forward passes", style="bold")
     return Group(head, *_changes(found.changes), *_doubts(found.run.noise, found.doubts), times)
 

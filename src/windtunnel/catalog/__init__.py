@@ -27,8 +27,17 @@ if TYPE_CHECKING:
     from windtunnel.errors import Problem
 
 __all__ = [
-    "check", "cluster", "clusters", "device", "devices", "link", "links", "model", "models", "resolve_cluster",
-]  # fmt: skip
+    "check",
+    "cluster",
+    "clusters",
+    "device",
+    "devices",
+    "link",
+    "links",
+    "model",
+    "models",
+    "resolve_cluster",
+]
 
 _TIMES = re.compile(r"^\s*(?:(\d+)\s*[x×*]\s*(?=[A-Za-z]))?(.+?)(?:\s*[x×*:]\s*(\d+))?\s*$")
 

@@ -42,11 +42,15 @@ def resolve_mixed(ref: MixedClusterRef) -> MixedCluster:
         assumed.append(("cluster.between", "the groups' own ports", "not given; the slowest group sets the pace"))
     first = {name: getattr(groups[0], name) for name in ClusterSpec.model_fields}
     return MixedCluster(
-        **first | {
-            "name": " + ".join(group.name for group in groups), "nodes": sum(group.nodes for group in groups),
-            "groups": tuple(groups), "between": between, "assumed": tuple(assumed),
+        **first
+        | {
+            "name": " + ".join(group.name for group in groups),
+            "nodes": sum(group.nodes for group in groups),
+            "groups": tuple(groups),
+            "between": between,
+            "assumed": tuple(assumed),
         }
-    )  # fmt: skip
+    )
 
 
 def _network(text: str, assumed: list[tuple[str, str, str]]) -> ScaleOut:

@@ -20,8 +20,13 @@ FALLBACK_NODE = "pcie5-server"
 
 
 NODE_MEMORY = (
-    "host_memory_bytes", "host_memory_bytes_per_s", "host_cores", "devices_per_host_link", "storage", "cxl",
-)  # fmt: skip
+    "host_memory_bytes",
+    "host_memory_bytes_per_s",
+    "host_cores",
+    "devices_per_host_link",
+    "storage",
+    "cxl",
+)
 """What a node offers tensors that leave a device."""
 
 
@@ -126,7 +131,8 @@ def resolve(ref: ClusterRef) -> ClusterSpec:
         scale_up_domain=domain,
         host_memory_bytes=host,
         **_host(ref, node),
-        power_cap_w=ref.power_cap_w, clock_share=ref.clock_share,
+        power_cap_w=ref.power_cap_w,
+        clock_share=ref.clock_share,
         price_per_device_hour=ref.price_per_device_hour
         if ref.price_per_device_hour is not None
         else device.price_per_hour,

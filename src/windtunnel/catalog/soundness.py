@@ -21,16 +21,34 @@ ACTIVE_TOLERANCE = 0.17
 # Fields of each kind of file that are numbers (or tables of numbers) and so need a source.
 NUMBERS: dict[str, tuple[str, ...]] = {
     "devices": (
-        "peak_flop_per_s", "memory_bytes", "memory_bytes_per_s", "l2_bytes", "num_sms", "clock_hz", "base_clock_hz",
-        "idle_w", "tdp_w", "pcie_bytes_per_s", "price_per_hour",
+        "peak_flop_per_s",
+        "memory_bytes",
+        "memory_bytes_per_s",
+        "l2_bytes",
+        "num_sms",
+        "clock_hz",
+        "base_clock_hz",
+        "idle_w",
+        "tdp_w",
+        "pcie_bytes_per_s",
+        "price_per_hour",
     ),
     "links": ("bytes_per_s", "latency_s", "torus_axes"),
     "clusters": (
-        "nodes", "devices_per_node", "scale_up_domain", "scale_out", "host_memory_bytes",
-        "host_memory_bytes_per_s", "host_cores", "devices_per_host_link", "storage", "cxl", "power_cap_w",
+        "nodes",
+        "devices_per_node",
+        "scale_up_domain",
+        "scale_out",
+        "host_memory_bytes",
+        "host_memory_bytes_per_s",
+        "host_cores",
+        "devices_per_host_link",
+        "storage",
+        "cxl",
+        "power_cap_w",
         "price_per_device_hour",
     ),
-}  # fmt: skip
+}
 _DATE = re.compile(r"as of \d{4}(-\d{2}){0,2}$")
 _YEAR = re.compile(r"\d{4}(-\d{2}){0,2}")
 

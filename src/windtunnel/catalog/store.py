@@ -27,14 +27,57 @@ _TOKEN = re.compile(r"[a-z0-9.+]+")
 
 # Words that say who made or packed a part, or which release of the weights it is; the dimensions do not depend on them.
 _NOISE = {
-    "devices": frozenset({"nvidia", "amd", "google", "cloud", "intel", "huawei", "aws", "geforce", "tesla", "instinct",
-                          "server", "workstation", "edition", "gpu", "pcap", "graphics", "chip", "pod",
-                          "interconnect"}),
+    "devices": frozenset(
+        {
+            "nvidia",
+            "amd",
+            "google",
+            "cloud",
+            "intel",
+            "huawei",
+            "aws",
+            "geforce",
+            "tesla",
+            "instinct",
+            "server",
+            "workstation",
+            "edition",
+            "gpu",
+            "pcap",
+            "graphics",
+            "chip",
+            "pod",
+            "interconnect",
+        }
+    ),
     "links": frozenset({"interconnect", "nvidia", "amd", "mellanox", "link"}),
     "clusters": frozenset({"nvidia", "node", "rack", "cluster", "system"}),
-    "models": frozenset({"instruct", "chat", "it", "hf", "base", "fp8", "nvfp4", "fp4", "mxfp4", "bf16", "awq", "gptq",
-                         "int8", "int4", "2407", "2507", "0528", "0324", "thinking", "w4a16", "pt"}),
-}  # fmt: skip
+    "models": frozenset(
+        {
+            "instruct",
+            "chat",
+            "it",
+            "hf",
+            "base",
+            "fp8",
+            "nvfp4",
+            "fp4",
+            "mxfp4",
+            "bf16",
+            "awq",
+            "gptq",
+            "int8",
+            "int4",
+            "2407",
+            "2507",
+            "0528",
+            "0324",
+            "thinking",
+            "w4a16",
+            "pt",
+        }
+    ),
+}
 
 
 def key(text: str) -> str:

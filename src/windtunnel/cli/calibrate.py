@@ -27,7 +27,8 @@ def calibrate(
     keep: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", help="Measurements; an interrupted run goes on from them. Absent: beside the profile.",
+            metavar="FILE",
+            help="Measurements; an interrupted run goes on from them. Absent: beside the profile.",
             show_default=False,
         ),
     ] = None,
@@ -38,14 +39,17 @@ def calibrate(
     from_logs: Annotated[
         Path | None,
         typer.Option(
-            metavar="CSV", help="Fit to step times of your own instead: a row each, see docs/calibration.md.",
+            metavar="CSV",
+            help="Fit to step times of your own instead: a row each, see docs/calibration.md.",
             show_default=False,
         ),
     ] = None,
     source: Annotated[
         str | None,
         typer.Option(
-            "--from", metavar="SOURCE", show_default=False,
+            "--from",
+            metavar="SOURCE",
+            show_default=False,
             help="Read instead: aiconfigurator (operator tables of its package), nccl-tests (what it printed), "
             "kineto (a PyTorch trace).",
         ),
@@ -67,7 +71,7 @@ def calibrate(
         str | None, typer.Option(metavar="ID", help="nccl-tests: where it ran, of the catalogue.", show_default=False)
     ] = None,
     as_json: AsJson = False,
-) -> None:  # fmt: skip
+) -> None:
     """Measure this machine with PyTorch and write a device profile that `cluster.device` accepts.
 
     Products, attention, element-wise kernels, the optimizer, launches, copies, and with --ranks collectives between

@@ -47,9 +47,11 @@ class Given:
         readers = {
             "--scenario": (self.scenario, ("logs", "kineto", "nccl-tests")),
             "--set": (self.overrides, ("logs", "kineto", "nccl-tests")),
-            "--system": (self.system, ("aiconfigurator",)), "--software": (self.software, ("aiconfigurator",)),
-            "--device": (self.device, ("nccl-tests",)), "FILES": (self.files, SOURCES),
-        }  # fmt: skip
+            "--system": (self.system, ("aiconfigurator",)),
+            "--software": (self.software, ("aiconfigurator",)),
+            "--device": (self.device, ("nccl-tests",)),
+            "FILES": (self.files, SOURCES),
+        }
         mine = "logs" if self.logs is not None else self.source
         for name, (value, read_by) in readers.items():
             if value and mine not in read_by and not problems:

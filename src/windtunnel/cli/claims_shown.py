@@ -64,11 +64,16 @@ def _paper(one: Outcome, out: Console) -> None:
     out.print(head, style="bold", markup=False, soft_wrap=True)
     rows = [
         (
-            _mark(c), key_of(c), c.tier, number(c.published), number(c.simulated),
-            number(c.low) if c.low == c.high else f"{number(c.low)} to {number(c.high)}", c.band,
+            _mark(c),
+            key_of(c),
+            c.tier,
+            number(c.published),
+            number(c.simulated),
+            number(c.low) if c.low == c.high else f"{number(c.low)} to {number(c.high)}",
+            c.band,
         )
         for c in one.claims
-    ]  # fmt: skip
+    ]
     widths = [max(map(len, column)) for column in zip(_HEADS, *rows, strict=True)]
     out.print(_row(_HEADS, widths), style="dim", markup=False, soft_wrap=True)
     for row, claim in zip(rows, one.claims, strict=True):
@@ -87,9 +92,8 @@ def _paper(one: Outcome, out: Console) -> None:
 
 def _row(cells: Sequence[str], widths: Sequence[int]) -> str:
     padded = (
-        cell.ljust(width) if left else cell.rjust(width)
-        for cell, width, left in zip(cells, widths, _LEFT, strict=True)
-    )  # fmt: skip
+        cell.ljust(width) if left else cell.rjust(width) for cell, width, left in zip(cells, widths, _LEFT, strict=True)
+    )
     return "  ".join(padded).rstrip()
 
 

@@ -53,21 +53,28 @@ def clusters(
         print_json(
             [
                 {
-                    "name": known, "device": spec.device.id, "nodes": spec.nodes,
-                    "devices_per_node": spec.devices_per_node, "num_devices": spec.num_devices,
-                    "scale_up": spec.scale_up.id, "scale_out": spec.scale_out.family,
+                    "name": known,
+                    "device": spec.device.id,
+                    "nodes": spec.nodes,
+                    "devices_per_node": spec.devices_per_node,
+                    "num_devices": spec.num_devices,
+                    "scale_up": spec.scale_up.id,
+                    "scale_out": spec.scale_out.family,
                 }
                 for known, spec in specs.items()
             ]
-        )  # fmt: skip
+        )
         return
     rows = [
         (
-            known, spec.device.id, f"{spec.nodes:,} × {spec.devices_per_node}", spec.scale_up.id,
+            known,
+            spec.device.id,
+            f"{spec.nodes:,} × {spec.devices_per_node}",
+            spec.scale_up.id,
             _ports(spec),
         )
         for known, spec in specs.items()
-    ]  # fmt: skip
+    ]
     console().print(listing(("cluster", "device", "nodes", "scale-up", "scale-out per node"), rows))
 
 

@@ -41,12 +41,17 @@ def devices(
         return
     rows = [
         (
-            spec.id, spec.name, spec.generation, f"{spec.memory_bytes / 2**30:.0f}",
-            f"{spec.memory_bytes_per_s / 1e12:.2f}", _peak(spec, "bf16"), _peak(spec, "fp8"),
+            spec.id,
+            spec.name,
+            spec.generation,
+            f"{spec.memory_bytes / 2**30:.0f}",
+            f"{spec.memory_bytes_per_s / 1e12:.2f}",
+            _peak(spec, "bf16"),
+            _peak(spec, "fp8"),
             f"{spec.tdp_w:.0f}" if spec.tdp_w else "",
         )
         for spec in specs
-    ]  # fmt: skip
+    ]
     heads = ("device", "name", "generation", "GiB", "TB/s", "bf16 TFLOP/s", "fp8 TFLOP/s", "W")
     console().print(listing(heads, rows))
 

@@ -32,18 +32,22 @@ def explain(
     time_class: Annotated[
         str | None,
         typer.Option(
-            "--class", metavar="NAME", help="One class of time with its operators, e.g. gemm, `exposed tp`.",
-            autocompletion=complete.time_classes, show_default=False,
+            "--class",
+            metavar="NAME",
+            help="One class of time with its operators, e.g. gemm, `exposed tp`.",
+            autocompletion=complete.time_classes,
+            show_default=False,
         ),
     ] = None,
     term: Annotated[
         str | None,
         typer.Option(
-            metavar="TEXT", help="Terms or coefficients that hold this text, every factor with its source.",
+            metavar="TEXT",
+            help="Terms or coefficients that hold this text, every factor with its source.",
             show_default=False,
         ),
     ] = None,
-) -> None:  # fmt: skip
+) -> None:
     """Say why a step takes that long: from the data sheet to each class of time.
 
     Each class is shown as work over an achieved rate, and the rate as data sheet times coefficients times what tiles,
@@ -99,18 +103,23 @@ def _document(explanation: Explanation, time_class: str | None, term: str | None
         return {"terms": [t.to_dict() for t in find_terms(chain, term, time_class)]}
     name = find_class(chain, time_class or "")
     return {
-        "class": name, "busy_s": chain.busy_s(name), "exposed_s": chain.exposed[name],
+        "class": name,
+        "busy_s": chain.busy_s(name),
+        "exposed_s": chain.exposed[name],
         "terms": [t.to_dict() for t in chain.by_class.get(name, ())],
         "operators": [o.to_dict() for o in chain.operators if o.time_class == name],
-    }  # fmt: skip
+    }
 
 
 def register(app: typer.Typer) -> None:
     """Add the verb."""
     app.command(
         epilog=examples(
-            "explain my.yaml", "explain my.yaml --class gemm", "explain my.yaml --term scale_up",
-            "explain my.yaml --against 16.2", "explain my.yaml --against rank0.pt.trace.json.gz",
+            "explain my.yaml",
+            "explain my.yaml --class gemm",
+            "explain my.yaml --term scale_up",
+            "explain my.yaml --against 16.2",
+            "explain my.yaml --against rank0.pt.trace.json.gz",
             "explain result.json --json",
         )
-    )(explain)  # fmt: skip
+    )(explain)

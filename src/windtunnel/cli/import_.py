@@ -108,10 +108,18 @@ def import_(
     text = scripts or ("" if config.is_dir() else _text(config))
     kind = format or (formats.HF_CONFIG if not text else formats.detect(text, str(config)))
     wanted = Wanted(
-        device=device, nodes=nodes, devices_per_node=devices_per_node, model=model, name=name or None,
-        seq_len=seq_len, global_batch=global_batch, mbs=mbs, vocab_size=vocab_size, framework=framework,
+        device=device,
+        nodes=nodes,
+        devices_per_node=devices_per_node,
+        model=model,
+        name=name or None,
+        seq_len=seq_len,
+        global_batch=global_batch,
+        mbs=mbs,
+        vocab_size=vocab_size,
+        framework=framework,
         env=_pairs(env or []),
-    )  # fmt: skip
+    )
     if kind == formats.HF_CONFIG:
         if wanted != Wanted(name=name or None):
             raise BadInput(
@@ -183,8 +191,17 @@ def _scenario(launch: Launch, wanted: Wanted, output: Path | None, as_json: bool
         typer.echo(launch.text(), nl=False)
 
 
-_OPTIONS = {"--device": "h100-sxm-80gb", "--nodes": "N", "--devices-per-node": "N", "--model": "NAME", "--seq-len": "N",
-            "--global-batch": "N", "--mbs": "N", "--vocab-size": "N", "CONFIG": "NAME"}  # fmt: skip
+_OPTIONS = {
+    "--device": "h100-sxm-80gb",
+    "--nodes": "N",
+    "--devices-per-node": "N",
+    "--model": "NAME",
+    "--seq-len": "N",
+    "--global-batch": "N",
+    "--mbs": "N",
+    "--vocab-size": "N",
+    "CONFIG": "NAME",
+}
 """Option that a problem may ask for → what stands for its value."""
 
 

@@ -106,9 +106,16 @@ def init(
         raise BadInput(f"{file}: exists already; --force overwrites it")
     batch = global_batch or nodes * devices_per_node
     text = (_SERVING if serving else _TEMPLATE).format(
-        tp=min(devices_per_node, 8), file=file, model=model, device=device, nodes=nodes, per_node=devices_per_node,
-        seq_len=seq_len, batch=batch, framework=framework,
-    )  # fmt: skip
+        tp=min(devices_per_node, 8),
+        file=file,
+        model=model,
+        device=device,
+        nodes=nodes,
+        per_node=devices_per_node,
+        seq_len=seq_len,
+        batch=batch,
+        framework=framework,
+    )
     file.write_text(text, encoding="utf-8")
     if as_json:
         print_json({"file": str(file), "scenario": text})

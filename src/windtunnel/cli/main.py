@@ -69,9 +69,24 @@ def _root(
 
 
 for _verb in (
-    train, serve, fit, plan, advise, compare, explain, calibrate, measure, validate, models, clusters, devices, import_,
-    init, rerun, reproduce,
-):  # fmt: skip
+    train,
+    serve,
+    fit,
+    plan,
+    advise,
+    compare,
+    explain,
+    calibrate,
+    measure,
+    validate,
+    models,
+    clusters,
+    devices,
+    import_,
+    init,
+    rerun,
+    reproduce,
+):
     _verb.register(app)
 app.add_typer(catalog.app, name="catalog")
 app.add_typer(techniques.app, name="techniques")

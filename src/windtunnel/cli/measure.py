@@ -22,20 +22,20 @@ def measure(
     way: Annotated[
         str | None,
         typer.Option(
-            "--as", metavar="WAY", help="single, ddp, fsdp2, tp, pp; absent: the plan's largest axis.",
+            "--as",
+            metavar="WAY",
+            help="single, ddp, fsdp2, tp, pp; absent: the plan's largest axis.",
             show_default=False,
         ),
     ] = None,
     steps: Annotated[int, typer.Option(min=3, help="Timed steps; the median counts.")] = 5,
-    full_size: Annotated[
-        bool, typer.Option("--full-size", help="Leave model, length and batch as they are.")
-    ] = False,
+    full_size: Annotated[bool, typer.Option("--full-size", help="Leave model, length and batch as they are.")] = False,
     append: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Add the rows to a file that `validate --rows` reads.", show_default=False),
     ] = None,
     as_json: AsJson = False,
-) -> None:  # fmt: skip
+) -> None:
     """Run a scenario's step in PyTorch, scaled down to this machine, and print predicted against measured.
 
     On a CPU one process, or two over gloo; with a GPU one process on it. A serving scenario is decoded in a plain loop.
@@ -56,9 +56,13 @@ def measure(
             )
         else:
             found = real.measure(
-                scenario_source(scenario), profile=str(profile), overrides=changes, way=way, steps=steps,
+                scenario_source(scenario),
+                profile=str(profile),
+                overrides=changes,
+                way=way,
+                steps=steps,
                 full_size=full_size,
-            )  # fmt: skip
+            )
     if append is not None:
         note(f"rows    {append}  ({real.append(found.rows(), append)} in all)")
     if as_json:

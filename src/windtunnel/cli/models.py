@@ -45,20 +45,28 @@ def models(
         return
     rows = [
         (
-            spec.name, spec.family, spec.num_hidden_layers, spec.hidden_size,
-            f"{spec.num_attention_heads}/{spec.kv_heads}", _experts(spec), _billions(spec),
+            spec.name,
+            spec.family,
+            spec.num_hidden_layers,
+            spec.hidden_size,
+            f"{spec.num_attention_heads}/{spec.kv_heads}",
+            _experts(spec),
+            _billions(spec),
         )
         for spec in specs
-    ]  # fmt: skip
+    ]
     console().print(listing(("model", "family", "layers", "hidden", "heads/kv", "experts", "parameters"), rows))
 
 
 def _row(spec: ModelSpec) -> dict[str, Any]:
     return {
-        "name": spec.name, "family": spec.family, "num_hidden_layers": spec.num_hidden_layers,
-        "hidden_size": spec.hidden_size, "num_parameters_published": spec.num_parameters_published,
+        "name": spec.name,
+        "family": spec.family,
+        "num_hidden_layers": spec.num_hidden_layers,
+        "hidden_size": spec.hidden_size,
+        "num_parameters_published": spec.num_parameters_published,
         "source": spec.provenance.source if spec.provenance else None,
-    }  # fmt: skip
+    }
 
 
 def _experts(spec: ModelSpec) -> str:

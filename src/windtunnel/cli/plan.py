@@ -37,7 +37,8 @@ def plan(
     why: Annotated[
         bool | None,
         typer.Option(
-            "--why/--no-why", help="Say what the next layout loses and what each limit costs (up to a million plans).",
+            "--why/--no-why",
+            help="Say what the next layout loses and what each limit costs (up to a million plans).",
             show_default=False,
         ),
     ] = None,
@@ -74,9 +75,13 @@ def plan(
     try:
         with telling("planning") as say:
             result = api.plan(
-                source, overrides=tuple(overrides or ()), free=free, explain=why, stable=stability,
+                source,
+                overrides=tuple(overrides or ()),
+                free=free,
+                explain=why,
+                stable=stability,
                 report=lambda p: say(words(p)),
-            )  # fmt: skip
+            )
     except KeyboardInterrupt as stop:
         note(stopped_words(stop))
         raise typer.Exit(130) from None
@@ -114,9 +119,14 @@ def plan(
 
 
 def _show_serving(
-    result: ServingPlan, launch: tuple[str | None, str | None, Path, str], *, as_json: bool, output: Path | None,
-    html: Path | None, simpler: bool,
-) -> None:  # fmt: skip
+    result: ServingPlan,
+    launch: tuple[str | None, str | None, Path, str],
+    *,
+    as_json: bool,
+    output: Path | None,
+    html: Path | None,
+    simpler: bool,
+) -> None:
     """A deployment instead of a training plan."""
     if not result.proof.complete:
         note("stopped: the best deployment so far follows")

@@ -24,13 +24,13 @@ def reproduce(
     ids: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="ID", autocompletion=complete.papers, show_default=False,
+            metavar="ID",
+            autocompletion=complete.papers,
+            show_default=False,
             help="Papers, by folder, catalogue id or technique; absent: all.",
         ),
     ] = None,
-    jobs: Annotated[
-        int | None, typer.Option(min=1, help="Processes; absent: one a core.", show_default=False)
-    ] = None,
+    jobs: Annotated[int | None, typer.Option(min=1, help="Processes; absent: one a core.", show_default=False)] = None,
     out: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Also write tables (Markdown), claims.json and figures there.")
     ] = None,
@@ -46,7 +46,7 @@ def reproduce(
 
     Prints published beside simulated figures, with low and high over what the paper leaves open. A miss is a result:
     it does not change the exit code unless --gate asks for it.
-    """  # fmt: skip
+    """
     from windtunnel import papers
     from windtunnel.papers.harness import Interrupted, run_papers
 
@@ -122,6 +122,6 @@ def _list(chosen: Sequence[str], as_json: bool) -> None:
 
 def register(app: typer.Typer) -> None:
     """Add the verb."""
-    app.command(
-        epilog=examples("reproduce", "reproduce zero_bubble --json", "reproduce --out out/claims --jobs 8")
-    )(reproduce)
+    app.command(epilog=examples("reproduce", "reproduce zero_bubble --json", "reproduce --out out/claims --jobs 8"))(
+        reproduce
+    )

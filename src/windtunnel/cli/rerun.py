@@ -41,10 +41,11 @@ def rerun(
     differences = _differences(stored, fresh)
     report = {
         "equal": not differences,
-        "version_stored": stored.get("version"), "version_now": windtunnel.__version__,
+        "version_stored": stored.get("version"),
+        "version_now": windtunnel.__version__,
         "input_hash_equal": stored.get("input_hash") == fresh.get("input_hash"),
         "differences": [{"field": f, "stored": was, "now": now} for f, was, now in differences],
-    }  # fmt: skip
+    }
     if as_json:
         print_json(report)
     else:

@@ -109,9 +109,15 @@ def _check(requests: Path | None, trace: Path | None, sweep: str | None, points:
 
 
 def _sweep(
-    scenario: str, overrides: tuple[str, ...], axis: str, points: int | None, report: Path | None, *, linear: bool,
+    scenario: str,
+    overrides: tuple[str, ...],
+    axis: str,
+    points: int | None,
+    report: Path | None,
+    *,
+    linear: bool,
     as_json: bool,
-) -> None:  # fmt: skip
+) -> None:
     from windtunnel import api
 
     source = scenario_source(scenario)
@@ -140,9 +146,15 @@ def _sweep(
 
 
 def _sweep_field(
-    source: Source, overrides: tuple[str, ...], axis: str, points: int | None, report: Path | None, *, linear: bool,
+    source: Source,
+    overrides: tuple[str, ...],
+    axis: str,
+    points: int | None,
+    report: Path | None,
+    *,
+    linear: bool,
     as_json: bool,
-) -> None:  # fmt: skip
+) -> None:
     from windtunnel import api
     from windtunnel.errors import BadInput
 

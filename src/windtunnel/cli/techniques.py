@@ -86,12 +86,15 @@ def show(
 
     out = console()
     values: dict[str, Any] = {
-        "family": one.family, "status": one.status + (f": {one.missing}" if one.missing else ""),
-        "acts on": ", ".join(one.scopes), "levels": ", ".join(one.levels),
+        "family": one.family,
+        "status": one.status + (f": {one.missing}" if one.missing else ""),
+        "acts on": ", ".join(one.scopes),
+        "levels": ", ".join(one.levels),
         "saves": one.saves if one.saves == one.relieves else f"{one.saves} ({one.relieves})",
-        "quality": one.quality or "results stay what they were", "paper": one.paper.line(),
+        "quality": one.quality or "results stay what they were",
+        "paper": one.paper.line(),
         "authors": one.paper.authors,
-    }  # fmt: skip
+    }
     values |= {f"in {name}": option for name, option in one.where.items()}
     for name, knob in one.knobs.items():
         rule = allowed(knob)

@@ -59,9 +59,10 @@ def train(
             data["interval"] = None
         if published is not None:
             data["published"] = {
-                "low_s": published.low_s, "high_s": published.high_s,
+                "low_s": published.low_s,
+                "high_s": published.high_s,
                 "error": result.step_time_s / published.middle_s - 1,
-            }  # fmt: skip
+            }
         if exported is not None:
             data["export"] = exported.to_dict()
         print_json(data)

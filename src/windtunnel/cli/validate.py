@@ -86,10 +86,13 @@ def _show(report: dict[str, Any]) -> None:
     for entry in report["summary"]:
         rows.append(
             (
-                entry["family"], entry["device"], entry["metric"], f"{entry['n_predicted']} of {entry['n']}",
+                entry["family"],
+                entry["device"],
+                entry["metric"],
+                f"{entry['n_predicted']} of {entry['n']}",
                 *(_percent(entry.get(key)) for key in ("mape", "median_ape", "bias", "coverage80")),
             )
-        )  # fmt: skip
+        )
     predicted = sum(entry["n_predicted"] for entry in report["summary"])
     total = sum(entry["n"] for entry in report["summary"])
     console().print(listing(("family", "device", "metric", "predicted", "MAPE", "median", "bias", "in 80 %"), rows))

@@ -105,9 +105,10 @@ class Coefficients:
         if self.multi_node_host == self.multi_node_skew == 1.0:
             return self
         return replace(
-            self, host_kernel_s=self.host_kernel_s * self.multi_node_host,
+            self,
+            host_kernel_s=self.host_kernel_s * self.multi_node_host,
             collective_skew_s=self.collective_skew_s * self.multi_node_skew,
-        )  # fmt: skip
+        )
 
 
 FULL_PRECISION = frozenset({"fp32", "tf32"})
@@ -236,9 +237,15 @@ class Behaviour:
             return replace(self, autocast=casts, grad_buffer_bytes=half or self.grad_buffer_bytes)
         own = self.style == "eager" or self.attention == "sdpa"
         return replace(
-            self, element_bytes=4.0, grad_bytes=4.0, grad_buffer_bytes=4.0, state_bytes=8.0, master_bytes=0.0,
-            autocast=False, attention="sdpa" if own else "unfused",
-        )  # fmt: skip
+            self,
+            element_bytes=4.0,
+            grad_bytes=4.0,
+            grad_buffer_bytes=4.0,
+            state_bytes=8.0,
+            master_bytes=0.0,
+            autocast=False,
+            attention="sdpa" if own else "unfused",
+        )
 
     @property
     def weight_bytes(self) -> float:

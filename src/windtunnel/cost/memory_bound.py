@@ -47,8 +47,15 @@ def scan_time_s(
 
 
 OPTIMIZER_STATE_BYTES: dict[str, float] = {
-    "adam": 8.0, "adam8bit": 2.03, "lion": 4.0, "momentum": 4.0, "sgd": 0.0, "adafactor": 0.1, "muon": 4.0, "none": 0.0,
-}  # fmt: skip
+    "adam": 8.0,
+    "adam8bit": 2.03,
+    "lion": 4.0,
+    "momentum": 4.0,
+    "sgd": 0.0,
+    "adafactor": 0.1,
+    "muon": 4.0,
+    "none": 0.0,
+}
 """Bytes of state per parameter besides master weights; 8-bit states have one fp32 scale a block of 256."""
 
 

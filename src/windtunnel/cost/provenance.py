@@ -75,11 +75,14 @@ def _provenance(framework: str, device_id: str, generation: str, kind: str) -> d
                 record = entry if isinstance(entry, dict) else {"value": entry}
                 error, prior = record.get("relative_error"), record.get("prior")
                 found[name] = Provenance(
-                    name, float(record["value"]), str(record.get("grade", "analytic")),
+                    name,
+                    float(record["value"]),
+                    str(record.get("grade", "analytic")),
                     None if error is None else float(error),
                     str(record.get("source") or f"{data.get('name', framework)} ({level}), starting value").strip(),
-                    None if prior is None else float(prior), level,
-                )  # fmt: skip
+                    None if prior is None else float(prior),
+                    level,
+                )
     base, _ = resolve(framework, device_id, generation, kind)
     for name in base.pooled:  # a pair without rows: scaled as measured software is
         key, _, part = name.partition(".")

@@ -183,7 +183,7 @@ def prior_of(release: str, generation: str) -> ServingCoefficients:
 
 def serving_coefficients(
     engine: str, version: str, device: DeviceSpec, *, fitted: bool = True, streamed: bool = True
-) -> ServingCoefficients:  # fmt: skip
+) -> ServingCoefficients:
     """Coefficients of an engine's release line on a device, the most specific entry of each.
 
     What was fitted (`fitted/`) belongs to its own release line and is not inherited: factors on the priors of each

@@ -155,7 +155,8 @@ def slowed(coefficients: ServingCoefficients, clock: float) -> ServingCoefficien
     if clock == 1.0:
         return coefficients
     return replace(
-        coefficients, matrix_fraction={k: v * clock for k, v in coefficients.matrix_fraction.items()},
+        coefficients,
+        matrix_fraction={k: v * clock for k, v in coefficients.matrix_fraction.items()},
         prefill_attention_fraction=coefficients.prefill_attention_fraction * clock,
         scan_fraction=coefficients.scan_fraction * clock,
-    )  # fmt: skip
+    )

@@ -27,9 +27,15 @@ def missed(footprint: Floats) -> Floats:
 
 
 def operand_reads(
-    device: DeviceSpec, m: Floats, n: Floats, k: Floats, operand_bytes: Floats, output_bytes: Floats, *,
+    device: DeviceSpec,
+    m: Floats,
+    n: Floats,
+    k: Floats,
+    operand_bytes: Floats,
+    output_bytes: Floats,
+    *,
     output_cached: bool = True,
-) -> Floats:  # fmt: skip
+) -> Floats:
     """Bytes of both operands that a product reads from memory; each once unless the device counts `rereads`.
 
     Tiles run row by row, as many at once as there are units. The operand of a row is read once; the other one is needed

@@ -91,9 +91,13 @@ def replay_tensors(
     from windtunnel.engine.block_kernel import replay_tensors as run
 
     count = run(
-        np.ascontiguousarray(sizes, np.int64), np.ascontiguousarray(tensors, np.int64),
-        np.ascontiguousarray(streams, np.int64), num_streams, expandable, limit_bytes,
-    )  # fmt: skip
+        np.ascontiguousarray(sizes, np.int64),
+        np.ascontiguousarray(tensors, np.int64),
+        np.ascontiguousarray(streams, np.int64),
+        num_streams,
+        expandable,
+        limit_bytes,
+    )
     return Replay(int(count[4]), int(count[2]), int(count[5]), int(count[6]), int(count[8]))
 
 

@@ -138,9 +138,18 @@ def _grow(
 
 @_helper
 def _take(
-    blocks: Array, order: Array, held: Array, last: Array, spare: Array, count: Array, wanted: int, stream: int,
-    expandable: bool, limit: int, pools: int,
-) -> int:  # fmt: skip
+    blocks: Array,
+    order: Array,
+    held: Array,
+    last: Array,
+    spare: Array,
+    count: Array,
+    wanted: int,
+    stream: int,
+    expandable: bool,
+    limit: int,
+    pools: int,
+) -> int:
     size = max((wanted + ROUND - 1) // ROUND * ROUND, ROUND)
     pool = 2 * stream + (0 if size <= SMALL else 1)
     large = pool % 2 == 1

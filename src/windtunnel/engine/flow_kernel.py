@@ -59,8 +59,22 @@ def _freeze(
 
 @_helper
 def _fill(
-    links: Array, num_links: int, ptr: Array, idx: Array, first: Array, member: Array, count: Array, load: Array,
-    capacity: Array, weight: Array, own: Array, new: Array, left: Array, rising: Array, waiting: Array, key: Array,
+    links: Array,
+    num_links: int,
+    ptr: Array,
+    idx: Array,
+    first: Array,
+    member: Array,
+    count: Array,
+    load: Array,
+    capacity: Array,
+    weight: Array,
+    own: Array,
+    new: Array,
+    left: Array,
+    rising: Array,
+    waiting: Array,
+    key: Array,
     top: Array,
 ) -> None:
     """Max-min rates of the flows with `new` below zero; those that no link binds keep it so."""
@@ -206,8 +220,23 @@ def run(
                             links[num_comp] = o
                             num_comp += 1
             _fill(
-                links, num_comp, ptr, idx, first, member, count, load, capacity, weight, own, new, left, rising,
-                waiting, key, top,
+                links,
+                num_comp,
+                ptr,
+                idx,
+                first,
+                member,
+                count,
+                load,
+                capacity,
+                weight,
+                own,
+                new,
+                left,
+                rising,
+                waiting,
+                key,
+                top,
             )
             for j in range(num_flows):
                 f = flows[j]

@@ -84,9 +84,15 @@ def _events(result: TrainingResult) -> Iterator[dict[str, Any]]:
         if chunk >= 0:
             args["chunk"] = chunk
         yield {
-            "ph": "X", "name": trace.tags[tag], "cat": trace.streams[stream], "pid": stage, "tid": stream,
-            "ts": begin, "dur": round(finish - begin, 3), "args": args,
-        }  # fmt: skip
+            "ph": "X",
+            "name": trace.tags[tag],
+            "cat": trace.streams[stream],
+            "pid": stage,
+            "tid": stream,
+            "ts": begin,
+            "dur": round(finish - begin, 3),
+            "args": args,
+        }
     yield from _memory(result)
 
 
@@ -111,6 +117,9 @@ def _memory(result: TrainingResult) -> Iterator[dict[str, Any]]:
     values = {kind: np.rint(curve[kept]).astype(np.int64).tolist() for kind, curve in kinds.items()}
     for row, ts in enumerate(microseconds(memory.curve_time_s[kept])):
         yield {
-            "ph": "C", "name": "memory allocated (bytes)", "pid": memory.stage, "ts": ts,
+            "ph": "C",
+            "name": "memory allocated (bytes)",
+            "pid": memory.stage,
+            "ts": ts,
             "args": {kind: column[row] for kind, column in values.items()},
-        }  # fmt: skip
+        }

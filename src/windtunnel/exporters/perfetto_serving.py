@@ -93,9 +93,7 @@ def _events(record: Record) -> Iterator[dict[str, Any]]:
     yield from _requests(record, begin_s, end_s, lanes)
 
 
-def _iterations(
-    record: Record, order: npt.NDArray[np.int64], lanes: list[tuple[int, int]]
-) -> Iterator[dict[str, Any]]:
+def _iterations(record: Record, order: npt.NDArray[np.int64], lanes: list[tuple[int, int]]) -> Iterator[dict[str, Any]]:
     shown = record.events[order]
     begin, end = microseconds(shown["start"]), microseconds(shown["start"] + shown["seconds"])
     columns = [shown[name].astype(np.int64).tolist() for name in ("steps", "decoding", "prompts", "waiting", "used")]
@@ -107,10 +105,15 @@ def _iterations(
         else:
             name = f"decode {decoding}" + (f" × {steps} steps" if steps > 1 else "")
         yield {
-            "ph": "X", "name": name, "cat": "prompts" if prompts else "decode", "pid": lanes[lane][0],
-            "tid": _ITERATIONS + lanes[lane][1], "ts": a, "dur": round(b - a, 3),
+            "ph": "X",
+            "name": name,
+            "cat": "prompts" if prompts else "decode",
+            "pid": lanes[lane][0],
+            "tid": _ITERATIONS + lanes[lane][1],
+            "ts": a,
+            "dur": round(b - a, 3),
             "args": {"steps": steps, "decoding": decoding, "prompts": prompts, "waiting": waiting, "kv_blocks": used},
-        }  # fmt: skip
+        }
 
 
 def _counters(
@@ -136,17 +139,18 @@ def _whole_run(record: Record) -> Iterator[dict[str, Any]]:
     yield {"ph": "M", "name": "process_sort_index", "pid": _RUN, "args": {"sort_index": -1}}
     series = time_series(record, COUNTER_POINTS)
     values = zip(
-        microseconds(series.edges_s[:-1]), series.running.round(3).tolist(), series.waiting.round(3).tolist(),
-        (100.0 * series.kv_usage).round(3).tolist(), strict=True,
-    )  # fmt: skip
+        microseconds(series.edges_s[:-1]),
+        series.running.round(3).tolist(),
+        series.waiting.round(3).tolist(),
+        (100.0 * series.kv_usage).round(3).tolist(),
+        strict=True,
+    )
     for ts, running, waiting, share in values:
         yield {"ph": "C", "name": "requests", "pid": _RUN, "ts": ts, "args": {"running": running, "waiting": waiting}}
         yield {"ph": "C", "name": "cache in use (%)", "pid": _RUN, "ts": ts, "args": {"cache": share}}
 
 
-def _requests(
-    record: Record, begin_s: float, end_s: float, lanes: list[tuple[int, int]]
-) -> Iterator[dict[str, Any]]:
+def _requests(record: Record, begin_s: float, end_s: float, lanes: list[tuple[int, int]]) -> Iterator[dict[str, Any]]:
     """Asynchronous slices of requests inside the window: all, or those slowest to a first token."""
     q = record.requests
     ran = np.isfinite(q.finish_s) & np.isfinite(q.first_token_s) & np.isfinite(q.scheduled_s)
@@ -162,14 +166,18 @@ def _requests(
         own = {"cat": "request", "id": i, "pid": lanes[int(q.instance[i])][0], "tid": 100}
         arrival, scheduled, first, there, finish = (column[k] for column in times)
         args = {
-            "prompt_tokens": int(q.input_tokens[i]), "output_tokens": int(q.output_tokens[i]),
-            "cached_tokens": int(q.cached_tokens[i]), "preemptions": int(q.preemptions[i]),
-        }  # fmt: skip
+            "prompt_tokens": int(q.input_tokens[i]),
+            "output_tokens": int(q.output_tokens[i]),
+            "cached_tokens": int(q.cached_tokens[i]),
+            "preemptions": int(q.preemptions[i]),
+        }
         yield {"ph": "b", "name": f"request {i}", "ts": arrival, "args": args, **own}
         for name, a, b in (
-            ("in line", arrival, scheduled), ("prompt", scheduled, first), ("cache moves", first, there),
+            ("in line", arrival, scheduled),
+            ("prompt", scheduled, first),
+            ("cache moves", first, there),
             ("answer", there, finish),
-        ):  # fmt: skip
+        ):
             if b > a:
                 yield {"ph": "b", "name": name, "ts": a, "args": {}, **own}
                 yield {"ph": "e", "name": name, "ts": b, "args": {}, **own}

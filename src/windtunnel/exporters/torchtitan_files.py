@@ -50,14 +50,23 @@ def _value(value: Any) -> str:
     return json.dumps(value)
 
 
-_CLASSES = {"training": "TrainingConfig", "parallelism": "ParallelismConfig", "compile": "CompileConfig",
-            "debug": "DebugConfig"}  # fmt: skip
+_CLASSES = {
+    "training": "TrainingConfig",
+    "parallelism": "ParallelismConfig",
+    "compile": "CompileConfig",
+    "debug": "DebugConfig",
+}
 _MOVED = {"parallelism.enable_async_tensor_parallel": "compile.enable_async_tensor_parallel"}
 _IN_CODE = (
-    "model.", "quantize.", "activation_checkpoint.", "optimizer.name", "training.dataset",
-    "parallelism.expert_parallel_comm_backend", "parallelism.expert_tensor_parallel_degree",
+    "model.",
+    "quantize.",
+    "activation_checkpoint.",
+    "optimizer.name",
+    "training.dataset",
+    "parallelism.expert_parallel_comm_backend",
+    "parallelism.expert_tensor_parallel_degree",
     "parallelism.context_parallel_rotate_method",
-)  # fmt: skip
+)
 """What 0.3 sets by classes and arguments and not by fields of this name."""
 
 

@@ -70,22 +70,27 @@ def node_script(title: str, draft: Draft, cluster: ClusterSpec) -> str:
 
 def slurm(title: str, script: str, name: str, draft: Draft, cluster: ClusterSpec) -> str:
     """A batch file: one task a node; the first node is the rendezvous."""
-    return "\n".join([
-        "#!/usr/bin/env bash",
-        f"#SBATCH --job-name={name}",
-        f"#SBATCH --nodes={cluster.nodes}",
-        "#SBATCH --ntasks-per-node=1",
-        f"#SBATCH --gpus-per-node={cluster.devices_per_node}",
-        "#SBATCH --exclusive",
-        "#SBATCH --output=%x-%j.out",
-        comment([*header(title, draft), f"submit from the folder that holds {script}"]).rstrip(),
-        "set -euo pipefail",
-        'HOSTS="$(scontrol show hostnames "$SLURM_JOB_NODELIST")"',
-        "MASTER_ADDR=\"${HOSTS%%$'\\n'*}\"",
-        'export MASTER_ADDR MASTER_PORT="${MASTER_PORT:-29500}" NNODES="$SLURM_JOB_NUM_NODES"',
-        "srun --kill-on-bad-exit=1 bash -c 'NODE_RANK=\"$SLURM_NODEID\" exec bash \"$0\" \"$@\"' \\",
-        f'  "$SLURM_SUBMIT_DIR/{script}" "$@"',
-    ]) + "\n"  # fmt: skip
+    return (
+        "\n".join(
+            [
+                "#!/usr/bin/env bash",
+                f"#SBATCH --job-name={name}",
+                f"#SBATCH --nodes={cluster.nodes}",
+                "#SBATCH --ntasks-per-node=1",
+                f"#SBATCH --gpus-per-node={cluster.devices_per_node}",
+                "#SBATCH --exclusive",
+                "#SBATCH --output=%x-%j.out",
+                comment([*header(title, draft), f"submit from the folder that holds {script}"]).rstrip(),
+                "set -euo pipefail",
+                'HOSTS="$(scontrol show hostnames "$SLURM_JOB_NODELIST")"',
+                "MASTER_ADDR=\"${HOSTS%%$'\\n'*}\"",
+                'export MASTER_ADDR MASTER_PORT="${MASTER_PORT:-29500}" NNODES="$SLURM_JOB_NUM_NODES"',
+                'srun --kill-on-bad-exit=1 bash -c \'NODE_RANK="$SLURM_NODEID" exec bash "$0" "$@"\' \\',
+                f'  "$SLURM_SUBMIT_DIR/{script}" "$@"',
+            ]
+        )
+        + "\n"
+    )
 
 
 def kubernetes(title: str, script: str, name: str, draft: Draft, files: dict[str, str], cluster: ClusterSpec) -> str:
@@ -118,20 +123,28 @@ def kubernetes(title: str, script: str, name: str, draft: Draft, files: dict[str
     documents = [
         {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": dict(files)},
         {
-            "apiVersion": "v1", "kind": "Service", "metadata": {"name": name},
+            "apiVersion": "v1",
+            "kind": "Service",
+            "metadata": {"name": name},
             "spec": {
-                "clusterIP": "None", "publishNotReadyAddresses": True,
+                "clusterIP": "None",
+                "publishNotReadyAddresses": True,
                 "selector": {"batch.kubernetes.io/job-name": name},
             },
         },
         {
-            "apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name},
+            "apiVersion": "batch/v1",
+            "kind": "Job",
+            "metadata": {"name": name},
             "spec": {
-                "completionMode": "Indexed", "completions": cluster.nodes, "parallelism": cluster.nodes,
-                "backoffLimit": 0, "template": {"spec": pod},
+                "completionMode": "Indexed",
+                "completions": cluster.nodes,
+                "parallelism": cluster.nodes,
+                "backoffLimit": 0,
+                "template": {"spec": pod},
             },
         },
-    ]  # fmt: skip
+    ]
     text: str = yaml.dump_all(documents, Dumper=Readable, sort_keys=False, width=120)
     return comment([*header(title, draft), "set the container's image and what its data needs"]) + text
 

@@ -15,9 +15,18 @@ from windtunnel.graph.widths import widened
 from windtunnel.specs.model import ModelSpec
 
 __all__ = [
-    "PREDICTED", "STYLES", "Batch", "Block", "Kind", "ModelGraph", "Operator", "Style", "Tensor", "build",
+    "PREDICTED",
+    "STYLES",
+    "Batch",
+    "Block",
+    "Kind",
+    "ModelGraph",
+    "Operator",
+    "Style",
+    "Tensor",
+    "build",
     "forward_flop",
-]  # fmt: skip
+]
 
 
 def forward_flop(operator: Operator) -> float:

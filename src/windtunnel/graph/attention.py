@@ -29,9 +29,16 @@ def norm_and_residual(
     b = (passes[1] * (1 + post) + style.residual[1]) * h * t * 2
     weights = h * (1 + post) * (2 if model.norm == "layernorm" else 1)
     op = Operator(
-        f"{which}_norm", "norm", Kind.POINTWISE, "sequence", forward_bytes=f, backward_bytes=b, params=weights,
-        forward_kernels=2, backward_kernels=3,
-    )  # fmt: skip
+        f"{which}_norm",
+        "norm",
+        Kind.POINTWISE,
+        "sequence",
+        forward_bytes=f,
+        backward_bytes=b,
+        params=weights,
+        forward_kernels=2,
+        backward_kernels=3,
+    )
     consumer = {"attn": "qkv", "mlp": "fc1", "cross": "cross_qkv"}[which]
     # a layer norm is one kernel in every stack; only norms written out in eager code keep intermediates
     kept = 1.0 if model.norm == "layernorm" and style.saved_per_norm > 2.0 else style.saved_per_norm - 1.0
@@ -89,10 +96,16 @@ def self_attention(
     if style.qkv_split[0]:
         operators.append(
             Operator(
-                "qkv_split", "qkv", Kind.POINTWISE, "features", forward_bytes=style.qkv_split[0] * split,
-                backward_bytes=style.qkv_split[1] * split, forward_kernels=3, backward_kernels=3,
+                "qkv_split",
+                "qkv",
+                Kind.POINTWISE,
+                "features",
+                forward_bytes=style.qkv_split[0] * split,
+                backward_bytes=style.qkv_split[1] * split,
+                forward_kernels=3,
+                backward_kernels=3,
             )
-        )  # fmt: skip
+        )
     rope = (a + kv) * t * 2
     # without rotation an eager stack still copies the packed projection once
     copies = (2.0, 2.0) if style.saves_gate else (0.0, 0.0)
@@ -101,11 +114,17 @@ def self_attention(
     if passes[0] + extra[0]:
         operators.append(
             Operator(
-                "rope", "rope", Kind.POINTWISE, "features", forward_bytes=(passes[0] + extra[0]) * rope,
-                backward_bytes=(passes[1] + extra[1]) * rope, params=2 * d if model.qk_norm else 0.0, forward_kernels=1,
+                "rope",
+                "rope",
+                Kind.POINTWISE,
+                "features",
+                forward_bytes=(passes[0] + extra[0]) * rope,
+                backward_bytes=(passes[1] + extra[1]) * rope,
+                params=2 * d if model.qk_norm else 0.0,
+                forward_kernels=1,
                 backward_kernels=1,
             )
-        )  # fmt: skip
+        )
     tensors += [
         Tensor("query", a * t, "heads", producer="qkv", consumers=("core_attn",)),
         Tensor("key_value", made * t, "heads", producer="qkv", consumers=("core_attn",)),
@@ -130,9 +149,18 @@ def _core_attention(
     t, s = batch.tokens, batch.seq_len
     if not unfused:
         op = Operator(
-            "core_attn", "core_attn", Kind.ATTENTION, "heads", m=t, pairs=pairs, seq_len=s, heads=heads,
-            kv_heads=kv_heads, d_qk=d_qk, d_v=d_v,
-        )  # fmt: skip
+            "core_attn",
+            "core_attn",
+            Kind.ATTENTION,
+            "heads",
+            m=t,
+            pairs=pairs,
+            seq_len=s,
+            heads=heads,
+            kv_heads=kv_heads,
+            d_qk=d_qk,
+            d_v=d_v,
+        )
         return [op], [Tensor("softmax_lse", heads * t, "heads", 4.0, producer="core_attn", consumers=("core_attn",))]
     groups = batch.sequences * heads
     scores = groups * s * s
@@ -140,23 +168,42 @@ def _core_attention(
     operators = [
         Operator("scores", "core_attn", Kind.BATCHED_GEMM, "heads", m=s, n=s, k=d_qk, groups=groups),
         Operator(
-            "softmax", "core_attn", Kind.POINTWISE, "heads", forward_bytes=soft[0] * scores * 2,
-            backward_bytes=soft[1] * scores * 2, forward_kernels=1, backward_kernels=1, row_reduction=True,
+            "softmax",
+            "core_attn",
+            Kind.POINTWISE,
+            "heads",
+            forward_bytes=soft[0] * scores * 2,
+            backward_bytes=soft[1] * scores * 2,
+            forward_kernels=1,
+            backward_kernels=1,
+            row_reduction=True,
         ),
         Operator(
-            "attn_dropout", "core_attn", Kind.POINTWISE, "heads", forward_bytes=drop[0] * scores * 2,
-            backward_bytes=drop[1] * scores * 2, forward_kernels=1, backward_kernels=1,
+            "attn_dropout",
+            "core_attn",
+            Kind.POINTWISE,
+            "heads",
+            forward_bytes=drop[0] * scores * 2,
+            backward_bytes=drop[1] * scores * 2,
+            forward_kernels=1,
+            backward_kernels=1,
         ),
         Operator("context", "core_attn", Kind.BATCHED_GEMM, "heads", m=s, n=d_v, k=s, groups=groups),
-    ]  # fmt: skip
+    ]
     if style.context[0]:
         moved = heads * d_v * t * 2
         operators.append(
             Operator(
-                "context_transpose", "core_attn", Kind.POINTWISE, "heads", forward_bytes=style.context[0] * moved,
-                backward_bytes=style.context[1] * moved, forward_kernels=1, backward_kernels=1,
+                "context_transpose",
+                "core_attn",
+                Kind.POINTWISE,
+                "heads",
+                forward_bytes=style.context[0] * moved,
+                backward_bytes=style.context[1] * moved,
+                forward_kernels=1,
+                backward_kernels=1,
             )
-        )  # fmt: skip
+        )
     return operators, [
         Tensor("softmax_out", scores, "heads", producer="core_attn", consumers=("core_attn",)),
         Tensor("dropout_mask", scores, "heads", 1.0, producer="core_attn", consumers=("core_attn",)),
@@ -173,15 +220,31 @@ def cross_attention(model: ModelSpec, batch: Batch, style: Style, *, unfused: bo
     operators += [
         Operator("cross_q", "cross_qkv", Kind.GEMM, "column", m=t, n=a, k=h, params=h * a, number_class="linear"),
         Operator(
-            "cross_kv", "cross_qkv", Kind.GEMM, "column", m=e, n=2 * kv, k=h,
-            params=h * 2 * kv, number_class="linear",
+            "cross_kv",
+            "cross_qkv",
+            Kind.GEMM,
+            "column",
+            m=e,
+            n=2 * kv,
+            k=h,
+            params=h * 2 * kv,
+            number_class="linear",
         ),
         Operator(
-            "cross_attn", "core_attn", Kind.ATTENTION, "heads", m=t, pairs=t * batch.seq_len, seq_len=batch.seq_len,
-            heads=model.num_attention_heads, kv_heads=model.kv_heads, d_qk=d, d_v=d,
+            "cross_attn",
+            "core_attn",
+            Kind.ATTENTION,
+            "heads",
+            m=t,
+            pairs=t * batch.seq_len,
+            seq_len=batch.seq_len,
+            heads=model.num_attention_heads,
+            kv_heads=model.kv_heads,
+            d_qk=d,
+            d_v=d,
         ),
         Operator("cross_proj", "proj", Kind.GEMM, "row", m=t, n=h, k=a, params=h * a, number_class="linear"),
-    ]  # fmt: skip
+    ]
     tensors += [
         Tensor("cross_query", a * t, "heads", producer="cross_qkv", consumers=("core_attn",)),
         Tensor("cross_key_value", 2 * kv * e, "heads", producer="cross_qkv", consumers=("core_attn",)),
@@ -205,41 +268,89 @@ def _latent_attention(model: ModelSpec, batch: Batch, style: Style) -> Parts:
         operators += [
             Operator("q_down", "qkv", Kind.GEMM, "full", m=t, n=q_rank, k=h, params=h * q_rank, number_class="linear"),
             Operator(
-                "q_up", "mla_up_proj", Kind.GEMM, "column", m=t, n=heads * d_qk, k=q_rank,
-                params=heads * d_qk * q_rank + q_rank, number_class="linear",
+                "q_up",
+                "mla_up_proj",
+                Kind.GEMM,
+                "column",
+                m=t,
+                n=heads * d_qk,
+                k=q_rank,
+                params=heads * d_qk * q_rank + q_rank,
+                number_class="linear",
             ),
-        ]  # fmt: skip
+        ]
     else:
         operators.append(
             Operator(
-                "q_proj", "qkv", Kind.GEMM, "column", m=t, n=heads * d_qk, k=h,
-                params=h * heads * d_qk, number_class="linear",
+                "q_proj",
+                "qkv",
+                Kind.GEMM,
+                "column",
+                m=t,
+                n=heads * d_qk,
+                k=h,
+                params=h * heads * d_qk,
+                number_class="linear",
             )
-        )  # fmt: skip
+        )
     operators += [
         Operator(
-            "kv_down", "qkv", Kind.GEMM, "full", m=t, n=kv_rank + rope, k=h,
-            params=h * (kv_rank + rope), number_class="linear",
+            "kv_down",
+            "qkv",
+            Kind.GEMM,
+            "full",
+            m=t,
+            n=kv_rank + rope,
+            k=h,
+            params=h * (kv_rank + rope),
+            number_class="linear",
         ),
         Operator(
-            "kv_up", "mla_up_proj", Kind.GEMM, "column", m=t, n=heads * (nope + dv), k=kv_rank,
-            params=heads * (nope + dv) * kv_rank + kv_rank, number_class="linear",
+            "kv_up",
+            "mla_up_proj",
+            Kind.GEMM,
+            "column",
+            m=t,
+            n=heads * (nope + dv),
+            k=kv_rank,
+            params=heads * (nope + dv) * kv_rank + kv_rank,
+            number_class="linear",
         ),
         Operator(
-            "latent_norm_rope", "mla_up_proj", Kind.POINTWISE, "features",
+            "latent_norm_rope",
+            "mla_up_proj",
+            Kind.POINTWISE,
+            "features",
             forward_bytes=(2 * heads * (2 * d_qk + dv) + 3 * (q_rank + kv_rank)) * t * 2,
-            backward_bytes=(2 * heads * (2 * d_qk + dv) + 4 * (q_rank + kv_rank)) * t * 2, forward_kernels=5,
+            backward_bytes=(2 * heads * (2 * d_qk + dv) + 4 * (q_rank + kv_rank)) * t * 2,
+            forward_kernels=5,
             backward_kernels=7,
         ),
         Operator(
-            "core_attn", "core_attn", Kind.ATTENTION, "heads", m=t, pairs=batch.pairs, seq_len=batch.seq_len,
-            heads=heads, kv_heads=heads, d_qk=d_qk, d_v=dv,
+            "core_attn",
+            "core_attn",
+            Kind.ATTENTION,
+            "heads",
+            m=t,
+            pairs=batch.pairs,
+            seq_len=batch.seq_len,
+            heads=heads,
+            kv_heads=heads,
+            d_qk=d_qk,
+            d_v=dv,
         ),
         Operator(
-            "proj", "proj", Kind.GEMM, "row", m=t, n=h, k=heads * dv,
-            params=h * heads * dv, number_class="linear",
+            "proj",
+            "proj",
+            Kind.GEMM,
+            "row",
+            m=t,
+            n=h,
+            k=heads * dv,
+            params=h * heads * dv,
+            number_class="linear",
         ),
-    ]  # fmt: skip
+    ]
     tensors += [
         Tensor("latents", 2 * (q_rank + kv_rank) * t + rope * t, "full", producer="qkv", consumers=("mla_up_proj",)),
         Tensor("query", heads * d_qk * t, "heads", producer="mla_up_proj", consumers=("core_attn",)),

@@ -13,18 +13,32 @@ def embedding(model: ModelSpec, batch: Batch, style: Style) -> Block:
         patch = float(model.num_channels * model.patch_size**2)
         tokens_per_image = (model.image_size / model.patch_size) ** 2 + 1
         op = Operator(
-            "patch_embedding", "embedding", Kind.GEMM, "full", m=t, n=h, k=patch,
-            params=patch * h + h + (tokens_per_image + 1) * h, number_class="bf16",
-        )  # fmt: skip
+            "patch_embedding",
+            "embedding",
+            Kind.GEMM,
+            "full",
+            m=t,
+            n=h,
+            k=patch,
+            params=patch * h + h + (tokens_per_image + 1) * h,
+            number_class="bf16",
+        )
         return Block("embedding", (op,), (), op.params)
     f, b = style.embedding_bytes_per_hidden
     params = float(model.vocab_size) * h
     if model.position_embedding == "learned":
         params += float(model.max_position_embeddings) * h
     op = Operator(
-        "embedding", "embedding", Kind.POINTWISE, "vocab", forward_bytes=f * h * t, backward_bytes=b * h * t,
-        params=params, forward_kernels=3, backward_kernels=3,
-    )  # fmt: skip
+        "embedding",
+        "embedding",
+        Kind.POINTWISE,
+        "vocab",
+        forward_bytes=f * h * t,
+        backward_bytes=b * h * t,
+        params=params,
+        forward_kernels=3,
+        backward_kernels=3,
+    )
     return Block("embedding", (op,), (), params)
 
 
@@ -43,15 +57,28 @@ def head(model: ModelSpec, batch: Batch, style: Style, *, fused_loss: bool, padd
     norm = h * (2 if model.norm == "layernorm" else 1)
     operators = (
         Operator(
-            "final_norm", "norm", Kind.POINTWISE, "sequence", forward_bytes=passes[0] * h * rows * 2,
-            backward_bytes=passes[1] * h * rows * 2, params=norm, forward_kernels=1, backward_kernels=2,
+            "final_norm",
+            "norm",
+            Kind.POINTWISE,
+            "sequence",
+            forward_bytes=passes[0] * h * rows * 2,
+            backward_bytes=passes[1] * h * rows * 2,
+            params=norm,
+            forward_kernels=1,
+            backward_kernels=2,
         ),
         Operator("lm_head", "head", Kind.GEMM, "vocab", m=rows, n=v, k=h, params=own, number_class="head"),
         Operator(
-            "loss", "loss", Kind.POINTWISE, "vocab", forward_bytes=f * v * rows, backward_bytes=b * v * rows,
-            forward_kernels=6, backward_kernels=4,
+            "loss",
+            "loss",
+            Kind.POINTWISE,
+            "vocab",
+            forward_bytes=f * v * rows,
+            backward_bytes=b * v * rows,
+            forward_kernels=6,
+            backward_kernels=4,
         ),
-    )  # fmt: skip
+    )
     tensors = (
         Tensor("final_norm_input", h * rows, "sequence", producer="", consumers=("norm",)),
         Tensor("final_norm_out", h * rows, "sequence", producer="norm", consumers=("head",)),

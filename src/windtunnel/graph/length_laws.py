@@ -74,9 +74,14 @@ def empirical(spec: Lengths, rng: Generator, count: int) -> Floats:
 
 
 LAWS: dict[str, Callable[[Lengths, Generator, int], Floats]] = {
-    "fixed": fixed, "uniform": uniform, "normal": normal, "lognormal": lognormal, "gamma": gamma, "zipf": zipf,
+    "fixed": fixed,
+    "uniform": uniform,
+    "normal": normal,
+    "lognormal": lognormal,
+    "gamma": gamma,
+    "zipf": zipf,
     "empirical": empirical,
-}  # fmt: skip
+}
 
 
 def _mean(spec: Lengths) -> float:

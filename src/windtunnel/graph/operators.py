@@ -234,9 +234,13 @@ class Style:
         loss = (forward - cast, backward - cast) if self.loss_casts else (2.0 * forward, 2.0 * backward)
         rms = (7.0, 17.0) if self.rms_norm else None
         return replace(
-            self, rms_norm=rms, loss_bytes_per_logit=loss, saved_per_norm=min(self.saved_per_norm, 3.0),
-            fused_loss_bytes_per_logit=(12.0, 16.0), fused_loss_saved_bytes=8.0,
-        )  # fmt: skip
+            self,
+            rms_norm=rms,
+            loss_bytes_per_logit=loss,
+            saved_per_norm=min(self.saved_per_norm, 3.0),
+            fused_loss_bytes_per_logit=(12.0, 16.0),
+            fused_loss_saved_bytes=8.0,
+        )
 
     def norm_passes(self, kind: str) -> tuple[float, float]:
         """Passes of one norm, forward and backward, for `layernorm` or `rmsnorm`."""
@@ -246,18 +250,38 @@ class Style:
 STYLES: dict[str, Style] = {
     "fused": Style(),
     "compiled": Style(
-        norm=(2.5, 3.5), residual=(1.5, 1.5), loss_bytes_per_logit=(5.0, 7.0), loss_casts=False,
-        layer_kernels=(12.0, 22.0), saved_bytes_per_logit=12.0,
+        norm=(2.5, 3.5),
+        residual=(1.5, 1.5),
+        loss_bytes_per_logit=(5.0, 7.0),
+        loss_casts=False,
+        layer_kernels=(12.0, 22.0),
+        saved_bytes_per_logit=12.0,
     ),
     "eager": Style(
-        norm=(4.0, 7.0), rms_norm=(18.0, 34.0), residual=(3.0, 3.0), rope=(10.0, 10.0), activation_gated=(5.0, 8.0),
-        activation_plain=(2.0, 3.0), loss_bytes_per_logit=(12.0, 14.0), layer_kernels=(28.0, 50.0),
-        saved_bytes_per_logit=12.0, saved_per_norm=4.0, saves_gate=1.0,
+        norm=(4.0, 7.0),
+        rms_norm=(18.0, 34.0),
+        residual=(3.0, 3.0),
+        rope=(10.0, 10.0),
+        activation_gated=(5.0, 8.0),
+        activation_plain=(2.0, 3.0),
+        loss_bytes_per_logit=(12.0, 14.0),
+        layer_kernels=(28.0, 50.0),
+        saved_bytes_per_logit=12.0,
+        saved_per_norm=4.0,
+        saves_gate=1.0,
     ),
     "megatron_2021": Style(
-        norm=(2.0, 4.0), residual=(3.5, 6.5), rope=(0.0, 0.0), activation_gated=(5.0, 8.0), activation_plain=(2.0, 3.5),
-        qkv_split=(4.0, 4.0), context=(2.0, 1.0), loss_bytes_per_logit=(12.0, 13.0),
-        embedding_bytes_per_hidden=(8.0, 8.0), layer_kernels=(28.0, 50.0), saved_bytes_per_logit=8.0,
+        norm=(2.0, 4.0),
+        residual=(3.5, 6.5),
+        rope=(0.0, 0.0),
+        activation_gated=(5.0, 8.0),
+        activation_plain=(2.0, 3.5),
+        qkv_split=(4.0, 4.0),
+        context=(2.0, 1.0),
+        loss_bytes_per_logit=(12.0, 13.0),
+        embedding_bytes_per_hidden=(8.0, 8.0),
+        layer_kernels=(28.0, 50.0),
+        saved_bytes_per_logit=8.0,
         residual_mask=True,
     ),
-}  # fmt: skip
+}

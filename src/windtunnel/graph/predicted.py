@@ -21,13 +21,28 @@ def predicted(model: ModelSpec, batch: Batch, style: Style, layer: Block) -> Blo
     norm = 2.0 if model.norm == "layernorm" else 1.0
     operators = (
         Operator(
-            "mtp_norm", "norm", Kind.POINTWISE, "sequence", forward_bytes=2 * style.norm[0] * h * t * 2,
-            backward_bytes=2 * style.norm[1] * h * t * 2, params=3 * h * norm, forward_kernels=3, backward_kernels=4,
+            "mtp_norm",
+            "norm",
+            Kind.POINTWISE,
+            "sequence",
+            forward_bytes=2 * style.norm[0] * h * t * 2,
+            backward_bytes=2 * style.norm[1] * h * t * 2,
+            params=3 * h * norm,
+            forward_kernels=3,
+            backward_kernels=4,
         ),
         Operator(
-            "mtp_join", "qkv", Kind.GEMM, "column", m=t, n=h, k=2 * h, params=2 * h * h, number_class="linear",
+            "mtp_join",
+            "qkv",
+            Kind.GEMM,
+            "column",
+            m=t,
+            n=h,
+            k=2 * h,
+            params=2 * h * h,
+            number_class="linear",
         ),
-    )  # fmt: skip
+    )
     tensors = (
         Tensor("mtp_inputs", 2 * h * t, "sequence", producer="", consumers=("norm",)),
         Tensor("mtp_norm_out", 2 * h * t, "sequence", producer="norm", consumers=("qkv",)),

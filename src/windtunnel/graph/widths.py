@@ -22,9 +22,11 @@ def _operator(op: Operator, element_bytes: float, scale: float) -> Operator:
         return replace(op, element_bytes=element_bytes)
     forward, backward = op.fp32_forward_bytes, op.fp32_backward_bytes
     return replace(
-        op, forward_bytes=forward + (op.forward_bytes - forward) * scale,
-        backward_bytes=backward + (op.backward_bytes - backward) * scale, element_bytes=element_bytes,
-    )  # fmt: skip
+        op,
+        forward_bytes=forward + (op.forward_bytes - forward) * scale,
+        backward_bytes=backward + (op.backward_bytes - backward) * scale,
+        element_bytes=element_bytes,
+    )
 
 
 def _tensor(tensor: Tensor, element_bytes: float) -> Tensor:

@@ -22,10 +22,28 @@ if TYPE_CHECKING:
     from windtunnel.importers.launch import Launch, Wanted
 
 SECTIONS = (
-    "model", "train", "ddp", "optimizer", "scheduler", "dataset", "logger", "tokenizer", "checkpoint", "dist", "rng",
-    "profiling", "peft", "comm_overlap", "mixed_precision", "validation", "rerun_state_machine", "inprocess_restart",
-    "straggler", "nvrx_straggler", "ft",
-)  # fmt: skip
+    "model",
+    "train",
+    "ddp",
+    "optimizer",
+    "scheduler",
+    "dataset",
+    "logger",
+    "tokenizer",
+    "checkpoint",
+    "dist",
+    "rng",
+    "profiling",
+    "peft",
+    "comm_overlap",
+    "mixed_precision",
+    "validation",
+    "rerun_state_machine",
+    "inprocess_restart",
+    "straggler",
+    "nvrx_straggler",
+    "ft",
+)
 _READ = ("model", "train", "ddp", "optimizer", "dataset", "dist", "comm_overlap", "mixed_precision", "peft")
 """Sections that a step depends on."""
 _SETTING = re.compile(rf"^\+*((?:{'|'.join(SECTIONS)})(?:\.\w+)*)=(.*)$")
@@ -116,9 +134,7 @@ def _variable(function: ast.FunctionDef) -> str | None:
 class _Assignments:
     """What a function sets, from top to bottom."""
 
-    def __init__(
-        self, launch: Launch, functions: dict[str, ast.FunctionDef], names: dict[str, ast.Constant]
-    ) -> None:
+    def __init__(self, launch: Launch, functions: dict[str, ast.FunctionDef], names: dict[str, ast.Constant]) -> None:
         self.launch, self.functions, self.names = launch, functions, names
         self.values: dict[str, Any] = {}
         self.lines: dict[str, int] = {}

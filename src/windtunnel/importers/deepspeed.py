@@ -17,8 +17,17 @@ FORMAT = "deepspeed"
 TITLE = "DeepSpeed JSON"
 DEFAULT = "DeepSpeed's default"
 SIGNS = ("zero_optimization", "train_micro_batch_size_per_gpu", "train_batch_size", "gradient_accumulation_steps")
-OPTIMIZERS = {"Adam": "adam", "AdamW": "adam", "FusedAdam": "adam", "DeepSpeedCPUAdam": "adam", "Lion": "lion",
-              "FusedLion": "lion", "SGD": "sgd", "Muon": "muon", "Adafactor": "adafactor"}  # fmt: skip
+OPTIMIZERS = {
+    "Adam": "adam",
+    "AdamW": "adam",
+    "FusedAdam": "adam",
+    "DeepSpeedCPUAdam": "adam",
+    "Lion": "lion",
+    "FusedLion": "lion",
+    "SGD": "sgd",
+    "Muon": "muon",
+    "Adafactor": "adafactor",
+}
 TYPES = {"fp16": "fp16", "bf16": "bf16", "bfp16": "bf16", "fp32": "fp32"}
 ZERO = "zero_optimization."
 
@@ -147,8 +156,11 @@ def _zero(launch: Launch, s: Settings) -> None:
 
 def _batch(launch: Launch, s: Settings, wanted: Wanted, devices: int | None, inner: int) -> None:
     """Two of micro-batch, accumulation and batch give the third, as DeepSpeed does it."""
-    names = {"micro": "train_micro_batch_size_per_gpu", "steps": "gradient_accumulation_steps",
-             "batch": "train_batch_size"}  # fmt: skip
+    names = {
+        "micro": "train_micro_batch_size_per_gpu",
+        "steps": "gradient_accumulation_steps",
+        "batch": "train_batch_size",
+    }
     found: dict[str, int | None] = {}
     for key, name in names.items():
         found[key] = None if s.get(name) == "auto" else s.number(name)
@@ -178,8 +190,12 @@ def _batch(launch: Launch, s: Settings, wanted: Wanted, devices: int | None, inn
             rule = f"must equal micro-batch {micro} · steps {steps} · data-parallel ranks {dp} = {micro * steps * dp}"
             launch.wrong(names["batch"], rule, batch, s.line(names["batch"]))
     elif s.values.get(names["steps"]) == "auto":
-        launch.wrong(names["steps"], "is left to the trainer; write a number, or give --global-batch", "auto",
-                     s.line(names["steps"]))  # fmt: skip
+        launch.wrong(
+            names["steps"],
+            "is left to the trainer; write a number, or give --global-batch",
+            "auto",
+            s.line(names["steps"]),
+        )
     elif dp is not None:
         how = f"micro-batch {micro} · steps {steps or 1} · data-parallel ranks {dp}"
         launch.set("training.global_batch", micro * (steps or 1) * dp, how, said["steps"][1])

@@ -25,16 +25,31 @@ SPELLINGS: dict[str, tuple[str, ...]] = {
     "num_attention_heads": ("num_attention_heads", "n_head", "n_heads", "num_heads", "attn_config.n_heads"),
     "vocab_size": ("vocab_size", "padded_vocab_size", "n_vocab"),
     "num_key_value_heads": (
-        "num_key_value_heads", "num_kv_heads", "n_head_kv", "n_kv_heads", "num_query_groups", "multi_query_group_num",
+        "num_key_value_heads",
+        "num_kv_heads",
+        "n_head_kv",
+        "n_kv_heads",
+        "num_query_groups",
+        "multi_query_group_num",
         "attn_config.kv_n_heads",
     ),
     "head_dim": ("head_dim", "d_kv", "kv_channels", "attention_head_dim", "head_size"),
     "intermediate_size": (
-        "intermediate_size", "n_inner", "ffn_dim", "d_ff", "ffn_hidden_size", "intermediate_dim",
+        "intermediate_size",
+        "n_inner",
+        "ffn_dim",
+        "d_ff",
+        "ffn_hidden_size",
+        "intermediate_dim",
         "ffn_config.ffn_hidden_size",
     ),
     "hidden_act": (
-        "hidden_act", "hidden_activation", "activation_function", "mlp_hidden_act", "dense_act_fn", "activation",
+        "hidden_act",
+        "hidden_activation",
+        "activation_function",
+        "mlp_hidden_act",
+        "dense_act_fn",
+        "activation",
         "feed_forward_proj",
     ),
     "max_position_embeddings": ("max_position_embeddings", "n_positions", "n_ctx", "max_seq_len", "seq_length"),
@@ -46,17 +61,28 @@ SPELLINGS: dict[str, tuple[str, ...]] = {
     "attention_chunk_size": ("attention_chunk_size",),
     "sliding_window_pattern": ("sliding_window_pattern", "_sliding_window_pattern"),
     "num_experts": (
-        "num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts", "num_moe_experts",
+        "num_experts",
+        "num_local_experts",
+        "n_routed_experts",
+        "moe_num_experts",
+        "num_moe_experts",
         "ffn_config.moe_num_experts",
     ),
     "num_experts_per_tok": (
-        "num_experts_per_tok", "num_experts_per_token", "moe_top_k", "moe_k", "num_selected_experts",
-        "experts_per_token", "ffn_config.moe_top_k",
+        "num_experts_per_tok",
+        "num_experts_per_token",
+        "moe_top_k",
+        "moe_k",
+        "num_selected_experts",
+        "experts_per_token",
+        "ffn_config.moe_top_k",
     ),
     "moe_intermediate_size": ("moe_intermediate_size", "moe_ffn_hidden_size", "expert_intermediate_size"),
     "n_shared_experts": ("n_shared_experts", "num_shared_experts", "moe_num_shared_experts"),
     "shared_expert_intermediate_size": (
-        "shared_expert_intermediate_size", "shared_intermediate_size", "moe_shared_expert_intermediate_size",
+        "shared_expert_intermediate_size",
+        "shared_intermediate_size",
+        "moe_shared_expert_intermediate_size",
     ),
     "first_k_dense_replace": ("first_k_dense_replace",),
     "moe_layer_freq": ("moe_layer_freq", "decoder_sparse_step", "interleave_moe_layer_step"),
@@ -84,7 +110,7 @@ SPELLINGS: dict[str, tuple[str, ...]] = {
     "image_size": ("image_size",),
     "patch_size": ("patch_size",),
     "num_channels": ("num_channels",),
-}  # fmt: skip
+}
 """`ModelSpec` field → where configs write it (`a.b` is nested), the usual spelling first."""
 
 REQUIRED = ("hidden_size", "num_hidden_layers", "num_attention_heads", "vocab_size")
@@ -97,40 +123,99 @@ _GEMMA = {"hidden_act": "gelu", "tie_word_embeddings": True}
 _MLA = {"family": "mla_moe"}
 
 TRAITS: dict[str, dict[str, Any]] = {
-    "llama": {}, "mistral": {}, "mixtral": {}, "olmo": {}, "internlm": {}, "internlm2": {}, "granite": {}, "yi": {},
-    "granitemoe": {}, "phi3": {}, "ministral": {}, "mistral3": {}, "baichuan": {}, "minicpm": {}, "exaone": {},
-    "seed_oss": {}, "ernie4_5": {}, "ernie4_5_moe": {}, "smollm3": {}, "llama4_text": {}, "llama4": {},
-    "qwen2": {"attention_bias": True}, "qwen2_moe": {"attention_bias": True},
-    "qwen3": {"qk_norm": True}, "qwen3_moe": {"qk_norm": True},
-    "qwen3_next": {"family": "hybrid", "qk_norm": True}, "qwen3_5_moe": {"family": "hybrid", "qk_norm": True},
-    "olmo2": {"qk_norm": True}, "olmo3": {"qk_norm": True}, "olmoe": {"qk_norm": True},
-    "gemma": _GEMMA, "gemma2": {**_GEMMA, "post_norm": True, "sliding_window_pattern": 2},
+    "llama": {},
+    "mistral": {},
+    "mixtral": {},
+    "olmo": {},
+    "internlm": {},
+    "internlm2": {},
+    "granite": {},
+    "yi": {},
+    "granitemoe": {},
+    "phi3": {},
+    "ministral": {},
+    "mistral3": {},
+    "baichuan": {},
+    "minicpm": {},
+    "exaone": {},
+    "seed_oss": {},
+    "ernie4_5": {},
+    "ernie4_5_moe": {},
+    "smollm3": {},
+    "llama4_text": {},
+    "llama4": {},
+    "qwen2": {"attention_bias": True},
+    "qwen2_moe": {"attention_bias": True},
+    "qwen3": {"qk_norm": True},
+    "qwen3_moe": {"qk_norm": True},
+    "qwen3_next": {"family": "hybrid", "qk_norm": True},
+    "qwen3_5_moe": {"family": "hybrid", "qk_norm": True},
+    "olmo2": {"qk_norm": True},
+    "olmo3": {"qk_norm": True},
+    "olmoe": {"qk_norm": True},
+    "gemma": _GEMMA,
+    "gemma2": {**_GEMMA, "post_norm": True, "sliding_window_pattern": 2},
     "gemma3": {**_GEMMA, "post_norm": True, "qk_norm": True, "sliding_window_pattern": 6},
-    "phi": {**_GPT, "parallel_block": True}, "phimoe": {"norm": "layernorm", "attention_bias": True},
-    "gpt2": _LEARNED, "gpt_bigcode": _LEARNED, "opt": {**_LEARNED, "hidden_act": "relu"},
+    "phi": {**_GPT, "parallel_block": True},
+    "phimoe": {"norm": "layernorm", "attention_bias": True},
+    "gpt2": _LEARNED,
+    "gpt_bigcode": _LEARNED,
+    "opt": {**_LEARNED, "hidden_act": "relu"},
     "gpt_neo": {**_LEARNED, "attention_bias": False},
     "codegen": {**_GPT, "parallel_block": True, "attention_bias": False},
-    "gpt_neox": {**_GPT, "parallel_block": True}, "gptj": {**_GPT, "parallel_block": True, "attention_bias": False},
+    "gpt_neox": {**_GPT, "parallel_block": True},
+    "gptj": {**_GPT, "parallel_block": True, "attention_bias": False},
     "bloom": {**_GPT, "position_embedding": "alibi", "tie_word_embeddings": True},
-    "mpt": {"gated_mlp": False, "norm": "layernorm", "hidden_act": "gelu", "tie_word_embeddings": True,
-            "position_embedding": "learned"},
-    "falcon": {"gated_mlp": False, "norm": "layernorm", "hidden_act": "gelu", "tie_word_embeddings": True,
-               "parallel_block": True},
-    "dbrx": {"norm": "layernorm"}, "stablelm": {"norm": "layernorm"}, "starcoder2": {**_GPT},
-    "cohere": _COHERE, "cohere2": {**_COHERE, "sliding_window_pattern": 4},
-    "deepseek_v2": _MLA, "deepseek_v3": _MLA, "kimi_k2": _MLA, "deepseek_v32": _MLA, "glm_moe_dsa": _MLA,
-    "glm4": {"attention_bias": True}, "glm4_moe": {"attention_bias": True}, "chatglm": {"attention_bias": True},
+    "mpt": {
+        "gated_mlp": False,
+        "norm": "layernorm",
+        "hidden_act": "gelu",
+        "tie_word_embeddings": True,
+        "position_embedding": "learned",
+    },
+    "falcon": {
+        "gated_mlp": False,
+        "norm": "layernorm",
+        "hidden_act": "gelu",
+        "tie_word_embeddings": True,
+        "parallel_block": True,
+    },
+    "dbrx": {"norm": "layernorm"},
+    "stablelm": {"norm": "layernorm"},
+    "starcoder2": {**_GPT},
+    "cohere": _COHERE,
+    "cohere2": {**_COHERE, "sliding_window_pattern": 4},
+    "deepseek_v2": _MLA,
+    "deepseek_v3": _MLA,
+    "kimi_k2": _MLA,
+    "deepseek_v32": _MLA,
+    "glm_moe_dsa": _MLA,
+    "glm4": {"attention_bias": True},
+    "glm4_moe": {"attention_bias": True},
+    "chatglm": {"attention_bias": True},
     "minimax_m2": {"qk_norm": True},
-    "gpt_oss": {"attention_bias": True, "mlp_bias": True, "attention_sinks": True, "sliding_window_pattern": 2,
-                "hidden_act": "clamped_silu"},  # swiglu_limit
+    "gpt_oss": {
+        "attention_bias": True,
+        "mlp_bias": True,
+        "attention_sinks": True,
+        "sliding_window_pattern": 2,
+        "hidden_act": "clamped_silu",
+    },  # swiglu_limit
     "nemotron": {"gated_mlp": False, "norm": "layernorm", "hidden_act": "relu2"},
     "nemotron_h": {"family": "hybrid", "gated_mlp": False, "hidden_act": "relu2", "position_embedding": "none"},
-    "t5": {"family": "encoder_decoder", "gated_mlp": False, "hidden_act": "relu", "position_embedding": "relative",
-           "tie_word_embeddings": True},
-    "bert": {**_LEARNED, "family": "encoder"}, "roberta": {**_LEARNED, "family": "encoder"},
-    "distilbert": {**_LEARNED, "family": "encoder"}, "electra": {**_LEARNED, "family": "encoder"},
+    "t5": {
+        "family": "encoder_decoder",
+        "gated_mlp": False,
+        "hidden_act": "relu",
+        "position_embedding": "relative",
+        "tie_word_embeddings": True,
+    },
+    "bert": {**_LEARNED, "family": "encoder"},
+    "roberta": {**_LEARNED, "family": "encoder"},
+    "distilbert": {**_LEARNED, "family": "encoder"},
+    "electra": {**_LEARNED, "family": "encoder"},
     "vit": {**_GPT, "family": "vit", "position_embedding": "learned"},
-}  # fmt: skip
+}
 """`model_type` → what the model's code, not its config, decides."""
 
 TRAITS["gemma3_text"] = TRAITS["gemma3"]
@@ -143,9 +228,17 @@ DEFAULTS: dict[str, dict[str, Any]] = {"gemma3": _GEMMA3, "gemma3_text": _GEMMA3
 
 # Types whose feed-forward width is four times the hidden size when the config does not say.
 _FOUR_TIMES = frozenset({"gpt2", "gptj", "gpt_neo", "bloom", "falcon", "mpt", "codegen", "gpt_bigcode"})
-_ACTIVATIONS = {"gelu_new": "gelu", "gelu_fast": "gelu", "gelu_pytorch_tanh": "gelu", "gelu_python": "gelu",
-                "swish": "silu", "swiglu": "silu", "quick_gelu": "gelu", "gelu_10": "gelu",
-                "squared_relu": "relu2"}  # fmt: skip
+_ACTIVATIONS = {
+    "gelu_new": "gelu",
+    "gelu_fast": "gelu",
+    "gelu_pytorch_tanh": "gelu",
+    "gelu_python": "gelu",
+    "swish": "silu",
+    "swiglu": "silu",
+    "quick_gelu": "gelu",
+    "gelu_10": "gelu",
+    "squared_relu": "relu2",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -346,8 +439,15 @@ class _Reader:
     def _mixture(self, fields: dict[str, Any]) -> None:
         c, kind = self.config, self.model_type
         if not fields.get("num_experts"):
-            for field in ("num_experts", "num_experts_per_tok", "moe_intermediate_size", "n_shared_experts",
-                          "shared_expert_intermediate_size", "moe_layer_freq", "first_k_dense_replace"):  # fmt: skip
+            for field in (
+                "num_experts",
+                "num_experts_per_tok",
+                "moe_intermediate_size",
+                "n_shared_experts",
+                "shared_expert_intermediate_size",
+                "moe_layer_freq",
+                "first_k_dense_replace",
+            ):
                 fields.pop(field, None)
             return
         if kind in ("llama4_text", "llama4"):

@@ -56,7 +56,7 @@ _RULES = (
         ),
         MEMORY,
     ),
-)  # fmt: skip
+)
 
 
 def collective_kind(text: str) -> str:

@@ -67,14 +67,21 @@ class KernelTrace:
     def to_dict(self) -> dict[str, Any]:
         """Plain data for `--json`."""
         return {
-            "path": self.path, "step_time_s": self.step_time_s, "steps_s": list(self.steps_s), "idle_s": self.idle_s,
-            "num_kernels": self.num_kernels, "rank": self.rank, "world_size": self.world_size, "device": self.device,
+            "path": self.path,
+            "step_time_s": self.step_time_s,
+            "steps_s": list(self.steps_s),
+            "idle_s": self.idle_s,
+            "num_kernels": self.num_kernels,
+            "rank": self.rank,
+            "world_size": self.world_size,
+            "device": self.device,
             "classes": {
                 name: {"busy_s": c.busy_s, "exposed_s": c.exposed_s, "kernels": c.kernels}
                 for name, c in self.classes.items()
             },
-            "unknown_kernels": [{"name": name, "busy_s": s} for name, s in self.unknown], "notes": list(self.notes),
-        }  # fmt: skip
+            "unknown_kernels": [{"name": name, "busy_s": s} for name, s in self.unknown],
+            "notes": list(self.notes),
+        }
 
 
 @dataclass(slots=True)
@@ -276,10 +283,18 @@ def _reduce(path: str, events: _Events, info: dict[str, Any]) -> KernelTrace:
     if len(whole) < 3:
         notes.append(f"{len(whole)} whole {'step' if len(whole) == 1 else 'steps'}: record at least three")
     return KernelTrace(
-        path, (stop - begin) * 1e-6, classes, idle, tuple(lengths[n] * 1e-6 for n in numbers), int(inside.sum()),
-        _int(info.get("rank")), _int(info.get("world_size")), str(info.get("device", "")),
-        tuple(sorted(unknown.items(), key=lambda item: -item[1])[:8]), tuple(notes),
-    )  # fmt: skip
+        path,
+        (stop - begin) * 1e-6,
+        classes,
+        idle,
+        tuple(lengths[n] * 1e-6 for n in numbers),
+        int(inside.sum()),
+        _int(info.get("rank")),
+        _int(info.get("world_size")),
+        str(info.get("device", "")),
+        tuple(sorted(unknown.items(), key=lambda item: -item[1])[:8]),
+        tuple(notes),
+    )
 
 
 def _int(value: Any) -> int | None:

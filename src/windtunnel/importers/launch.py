@@ -16,8 +16,9 @@ from typing import Any
 
 from windtunnel.errors import UNSET, BadInput, Problem, nearest_name
 
-MODEL_RECORD = frozenset({"name", "provenance", "num_parameters_published", "num_active_parameters_published",
-                          "max_position_embeddings"})  # fmt: skip
+MODEL_RECORD = frozenset(
+    {"name", "provenance", "num_parameters_published", "num_active_parameters_published", "max_position_embeddings"}
+)
 """Fields of a model that say nothing of its dimensions."""
 
 
@@ -39,8 +40,18 @@ class Wanted:
 
     def options(self) -> dict[str, str]:
         """What was given, by option, without `env`."""
-        names = ("device", "nodes", "devices_per_node", "model", "name", "seq_len", "global_batch", "mbs", "vocab_size",
-                 "framework")  # fmt: skip
+        names = (
+            "device",
+            "nodes",
+            "devices_per_node",
+            "model",
+            "name",
+            "seq_len",
+            "global_batch",
+            "mbs",
+            "vocab_size",
+            "framework",
+        )
         given = {name: getattr(self, name) for name in names}
         return {f"--{name.replace('_', '-')}": str(value) for name, value in given.items() if value is not None}
 
@@ -98,8 +109,9 @@ class Launch:
         """Note a setting that stops the reading."""
         self.problems.append(Problem(name, rule, value=value, file=self.file, line=line, **more))
 
-    def cluster(self, wanted: Wanted, nodes: tuple[int, str, int | None] | None,
-                per_node: tuple[int, str, int | None] | None) -> int | None:  # fmt: skip
+    def cluster(
+        self, wanted: Wanted, nodes: tuple[int, str, int | None] | None, per_node: tuple[int, str, int | None] | None
+    ) -> int | None:
         """Fill in the cluster from the options and the file; returns the number of devices when it is known."""
         from windtunnel import catalog
         from windtunnel.catalog.resolution import default_node
@@ -217,8 +229,16 @@ class Launch:
         for problem in error.problems:
             found = self.where(problem.field)
             said = f" (from {found[0]})" if found else ""
-            out.append(Problem(problem.field, problem.rule + said, problem.value, problem.nearest, self.file,
-                               found[1] if found else None))  # fmt: skip
+            out.append(
+                Problem(
+                    problem.field,
+                    problem.rule + said,
+                    problem.value,
+                    problem.nearest,
+                    self.file,
+                    found[1] if found else None,
+                )
+            )
         return BadInput(out)
 
     def forget_lines(self) -> None:
@@ -251,7 +271,6 @@ def _listed_fields(data: Any) -> Any:
     if data and all(str(key).isdigit() for key in data):
         return [_listed_fields(data[key]) for key in sorted(data, key=int)]
     return {key: _listed_fields(value) for key, value in data.items()}
-
 
 
 def equal_models(spec: Any) -> list[str]:

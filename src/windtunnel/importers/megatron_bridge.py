@@ -17,17 +17,25 @@ from windtunnel.importers.settings import Settings
 FORMAT = "megatron_bridge"
 TITLE = "Megatron-Bridge configuration"
 PRECISION = (
-    ("nvfp4", "nvfp4"), ("mxfp8", "mxfp8"), ("subchannel", "fp8_block"), ("fp8", "fp8"), ("fp16", "fp16"),
+    ("nvfp4", "nvfp4"),
+    ("mxfp8", "mxfp8"),
+    ("subchannel", "fp8_block"),
+    ("fp8", "fp8"),
+    ("fp16", "fp16"),
     ("bf16", "bf16"),
-)  # fmt: skip
+)
 """Part of a precision recipe's name → precision; the first that fits."""
 DIMENSIONS = {
-    "model.num_layers": "num_hidden_layers", "model.hidden_size": "hidden_size",
-    "model.num_attention_heads": "num_attention_heads", "model.num_query_groups": "kv_heads",
-    "model.ffn_hidden_size": "intermediate_size", "model.num_moe_experts": "num_experts",
-    "model.vocab_size": "vocab_size", "model.moe_router_topk": "num_experts_per_tok",
+    "model.num_layers": "num_hidden_layers",
+    "model.hidden_size": "hidden_size",
+    "model.num_attention_heads": "num_attention_heads",
+    "model.num_query_groups": "kv_heads",
+    "model.ffn_hidden_size": "intermediate_size",
+    "model.num_moe_experts": "num_experts",
+    "model.vocab_size": "vocab_size",
+    "model.moe_router_topk": "num_experts_per_tok",
     "model.moe_ffn_hidden_size": "moe_intermediate_size",
-}  # fmt: skip
+}
 KEPT = "not set here: the recipe's, taken as the stack's default"
 
 
@@ -85,9 +93,10 @@ def _model(launch: Launch, s: Settings, wanted: Wanted) -> None:
         launch.named_model(str(named), "AutoBridge.from_hf_pretrained", s.line("(model)"))
         return
     same = [
-        model.name for model in map(catalog.model, catalog.models())
+        model.name
+        for model in map(catalog.model, catalog.models())
         if len(given) >= 4 and all(getattr(model, field) == value for field, value in given.items())
-    ]  # fmt: skip
+    ]
     if same:
         others = f" (as have {', '.join(same[1:])})" if same[1:] else ""
         launch.set("model", same[0], f"has the sizes that the file sets{others}", s.line("model.num_layers"))

@@ -12,25 +12,52 @@ if TYPE_CHECKING:
     from windtunnel.importers.megatron import Flags
 
 DIMENSIONS = {
-    "hidden_size": "hidden-size", "num_hidden_layers": "num-layers", "num_attention_heads": "num-attention-heads",
-    "intermediate_size": "ffn-hidden-size", "head_dim": "kv-channels",
-    "max_position_embeddings": "max-position-embeddings", "num_experts": "num-experts",
-    "num_experts_per_tok": "moe-router-topk", "moe_intermediate_size": "moe-ffn-hidden-size",
-    "shared_expert_intermediate_size": "moe-shared-expert-intermediate-size", "q_lora_rank": "q-lora-rank",
-    "kv_lora_rank": "kv-lora-rank", "qk_nope_head_dim": "qk-head-dim", "qk_rope_head_dim": "qk-pos-emb-head-dim",
-    "v_head_dim": "v-head-dim", "num_nextn_predict_layers": "mtp-num-layers",
-}  # fmt: skip
+    "hidden_size": "hidden-size",
+    "num_hidden_layers": "num-layers",
+    "num_attention_heads": "num-attention-heads",
+    "intermediate_size": "ffn-hidden-size",
+    "head_dim": "kv-channels",
+    "max_position_embeddings": "max-position-embeddings",
+    "num_experts": "num-experts",
+    "num_experts_per_tok": "moe-router-topk",
+    "moe_intermediate_size": "moe-ffn-hidden-size",
+    "shared_expert_intermediate_size": "moe-shared-expert-intermediate-size",
+    "q_lora_rank": "q-lora-rank",
+    "kv_lora_rank": "kv-lora-rank",
+    "qk_nope_head_dim": "qk-head-dim",
+    "qk_rope_head_dim": "qk-pos-emb-head-dim",
+    "v_head_dim": "v-head-dim",
+    "num_nextn_predict_layers": "mtp-num-layers",
+}
 """Field → option that holds it."""
 REQUIRED = ("hidden_size", "num_hidden_layers", "num_attention_heads")
 VOCABULARIES = {"GPT2BPETokenizer": 50257, "BertWordPieceLowerCase": 30522, "BertWordPieceCase": 28996}
 """Tokenizers with one published vocabulary: GPT-2's and BERT's."""
 MLA_DEFAULTS = {"kv_lora_rank": 32, "qk_nope_head_dim": 128, "qk_rope_head_dim": 64, "v_head_dim": 128}
-_POSITIONS = {"learned_absolute": "learned", "rope": "rope", "yarn": "rope", "mrope": "rope", "none": "none",
-              "relative": "relative"}  # fmt: skip
-_OTHERS = ("encoder-num-layers", "decoder-num-layers", "hybrid-override-pattern", "hybrid-layer-pattern",
-           "is-hybrid-model", "heterogeneous-layers-config-path", "bert-no-binary-head", "linear-attention-type",
-           "experimental-attention-variant", "use-gated-attention", "attention-output-gate", "moe-latent-size",
-           "post-self-attn-layernorm", "post-mlp-layernorm")  # fmt: skip
+_POSITIONS = {
+    "learned_absolute": "learned",
+    "rope": "rope",
+    "yarn": "rope",
+    "mrope": "rope",
+    "none": "none",
+    "relative": "relative",
+}
+_OTHERS = (
+    "encoder-num-layers",
+    "decoder-num-layers",
+    "hybrid-override-pattern",
+    "hybrid-layer-pattern",
+    "is-hybrid-model",
+    "heterogeneous-layers-config-path",
+    "bert-no-binary-head",
+    "linear-attention-type",
+    "experimental-attention-variant",
+    "use-gated-attention",
+    "attention-output-gate",
+    "moe-latent-size",
+    "post-self-attn-layernorm",
+    "post-mlp-layernorm",
+)
 
 
 def read_model(launch: Launch, flags: Flags, wanted: Wanted) -> None:
@@ -50,8 +77,11 @@ def read_model(launch: Launch, flags: Flags, wanted: Wanted) -> None:
         return
     for name in _OTHERS:
         if flags.present(name):
-            launch.wrong(f"--{name}", "is not read: the model is not a plain decoder; name it with --model",
-                         line=flags.line(name))  # fmt: skip
+            launch.wrong(
+                f"--{name}",
+                "is not read: the model is not a plain decoder; name it with --model",
+                line=flags.line(name),
+            )
     for field in REQUIRED:
         name = DIMENSIONS[field]
         if field not in fields and name not in flags.given:
@@ -86,8 +116,12 @@ def _shape(launch: Launch, flags: Flags, fields: dict[str, Any], lines: dict[str
         fields["num_key_value_heads"] = groups or 1
         lines["num_key_value_heads"] = ("--num-query-groups", flags.line("num-query-groups"))
     elif groups is not None and "num-query-groups" in flags.given:
-        launch.leave("--num-query-groups", str(groups), flags.line("num-query-groups"),
-                     "has no effect without --group-query-attention")  # fmt: skip
+        launch.leave(
+            "--num-query-groups",
+            str(groups),
+            flags.line("num-query-groups"),
+            "has no effect without --group-query-attention",
+        )
     gated = put("gated_mlp", True, "swiglu", "quick-geglu", "use-fused-weighted-squared-relu-glu", otherwise=False)
     if flags.present("squared-relu"):
         fields["hidden_act"], lines["hidden_act"] = "relu2", ("--squared-relu", flags.line("squared-relu"))
@@ -205,8 +239,12 @@ def _vocabulary(launch: Launch, flags: Flags, wanted: Wanted) -> tuple[int, str,
         launch.set("training.padded_vocab", False, "--padded-vocab-size", flags.line("padded-vocab-size"))
         return padded, "--padded-vocab-size", flags.line("padded-vocab-size")
     if multiple is not None and multiple != 128:
-        launch.leave("--make-vocab-size-divisible-by", str(multiple), flags.line("make-vocab-size-divisible-by"),
-                     "a scenario pads the vocabulary to 128 · tp")  # fmt: skip
+        launch.leave(
+            "--make-vocab-size-divisible-by",
+            str(multiple),
+            flags.line("make-vocab-size-divisible-by"),
+            "a scenario pads the vocabulary to 128 · tp",
+        )
     if wanted.vocab_size:
         return wanted.vocab_size, "--vocab-size of windtunnel import", None
     if plain:

@@ -15,11 +15,23 @@ RECIPES = {"delayed": "fp8", "tensorwise": "fp8", "blockwise": "fp8_block", "mxf
 ATTENTION = {"flash": "flash2", "fused": "cudnn", "unfused": "unfused", "local": "unfused", "auto": "auto"}
 OPTIMIZERS = {"adam": "adam", "sgd": "momentum", "muon": "muon", "dist_muon": "muon", "lion": "lion"}
 SHARDING = {"no_shard": 0, "optim": 1, "optim_grads": 2, "optim_grads_params": 3}
-MODULES = {"core_attn": "core_attn", "moe_act": "moe_act", "layernorm": "norm", "mla_up_proj": "mla_up_proj",
-           "mlp": "mlp", "moe": "moe", "shared_experts": "shared_experts"}  # fmt: skip
+MODULES = {
+    "core_attn": "core_attn",
+    "moe_act": "moe_act",
+    "layernorm": "norm",
+    "mla_up_proj": "mla_up_proj",
+    "mlp": "mlp",
+    "moe": "moe",
+    "shared_experts": "shared_experts",
+}
 CP_KINDS = {"p2p": "ring", "a2a": "all_to_all", "allgather": "all_gather", "a2a+p2p": "hybrid"}
-GRAPHS = {"full": "full", "full_iteration": "full", "attn": "attention", "moe": "moe",
-          "moe_preprocess moe_router": "moe"}  # fmt: skip
+GRAPHS = {
+    "full": "full",
+    "full_iteration": "full",
+    "attn": "attention",
+    "moe": "moe",
+    "moe_preprocess moe_router": "moe",
+}
 LEGACY = ("DDP-impl", "checkpoint-activations", "activations-checkpoint-method", "use-legacy-models")
 DEEPSPEED = ("deepspeed", "deepspeed_config", "deepspeed-config", "zero-stage", "deepspeed-activation-checkpointing")
 
@@ -196,8 +208,9 @@ def _context(launch: Launch, flags: Flags) -> int:
         return cp
     line = flags.line("cp-comm-type")
     if len(set(kinds)) > 1 or kinds[0] not in CP_KINDS:
-        launch.wrong("--cp-comm-type", f"must be one of {', '.join(CP_KINDS)}, the same for all layers",
-                     " ".join(kinds), line)  # fmt: skip
+        launch.wrong(
+            "--cp-comm-type", f"must be one of {', '.join(CP_KINDS)}, the same for all layers", " ".join(kinds), line
+        )
         return cp
     launch.set("plan.cp_kind", CP_KINDS[kinds[0]], "--cp-comm-type", line)
     if kinds[0] == "a2a+p2p" and sizes and sizes[0].isdigit():

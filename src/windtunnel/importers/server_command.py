@@ -38,8 +38,9 @@ class Command:
     lines: dict[str, int] = field(default_factory=dict)
 
 
-def commands(text: str, programs: tuple[re.Pattern[str], ...], short: Mapping[str, str], launch: Launch,
-             env: Mapping[str, str]) -> list[Command]:  # fmt: skip
+def commands(
+    text: str, programs: tuple[re.Pattern[str], ...], short: Mapping[str, str], launch: Launch, env: Mapping[str, str]
+) -> list[Command]:
     """Every command of a script that starts one of these programs.
 
     Args:

@@ -14,8 +14,12 @@ _POOL = re.compile(r"^# pool \S+: (\d+) of \d+ devices", re.MULTILINE)
 _POLICY = re.compile(
     r"(?:vllm-router|sglang_router\.launch_router|sglang-router)[^\n]*?(?:\\\n[^\n]*?)*?--policy[ =](\w+)"
 )
-_RULES = {"round_robin": "round_robin", "random": "random", "power_of_two": "power_of_two",
-          "cache_aware": "prefix_aware"}  # fmt: skip
+_RULES = {
+    "round_robin": "round_robin",
+    "random": "random",
+    "power_of_two": "power_of_two",
+    "cache_aware": "prefix_aware",
+}
 STAND_INS = {"rate_per_s": 1.0, "num_requests": 500, "input_tokens": 1024, "output_tokens": 128}
 """Traffic where the file holds none: something to run, not a prediction."""
 
@@ -117,8 +121,14 @@ def _axes(pool: dict[str, Any]) -> list[int]:
 
 def alike(launch: Launch, number: int) -> None:
     """Fold the last pool into an equal one before it."""
-    pools = [{key.removeprefix(f"serving.pools.{i}."): value for key, value in launch.fields.items()
-              if key.startswith(f"serving.pools.{i}.")} for i in range(number + 1)]  # fmt: skip
+    pools = [
+        {
+            key.removeprefix(f"serving.pools.{i}."): value
+            for key, value in launch.fields.items()
+            if key.startswith(f"serving.pools.{i}.")
+        }
+        for i in range(number + 1)
+    ]
     last = pools[number]
     for i, pool in enumerate(pools[:number]):
         if {k: v for k, v in pool.items() if k != "replicas"} == {k: v for k, v in last.items() if k != "replicas"}:

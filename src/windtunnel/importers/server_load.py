@@ -85,8 +85,11 @@ def _fields(launch: Launch, command: Command, is_range: Any, trace: tuple[Path, 
     ):
         length, said = first(*names)
         if not isinstance(length, int):
-            launch.assume(f"serving.traffic.{field}", 1024 if field == "input_tokens" else 128,
-                          "lengths come from a data set that is not here: a stand-in")  # fmt: skip
+            launch.assume(
+                f"serving.traffic.{field}",
+                1024 if field == "input_tokens" else 128,
+                "lengths come from a data set that is not here: a stand-in",
+            )
             continue
         least, most = is_range(length, ratio)
         more = prefix if field == "input_tokens" and isinstance(prefix, int) else 0

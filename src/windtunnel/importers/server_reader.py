@@ -39,7 +39,7 @@ class Program:
 
     def read(
         self, text: str, file: str, wanted: Wanted, fill: Callable[[Launch, Pool, int], tuple[int, Place | None]]
-    ) -> Launch:  # fmt: skip
+    ) -> Launch:
         """Read every server; problems are collected in the result.
 
         Args:

@@ -18,9 +18,19 @@ TITLE = "sglang.launch_server"
 PROGRAMS = (re.compile(r"-m sglang\.launch_server\b"), re.compile(r"(^|/| )sglang serve\b"))
 SHORT = {"--tp": "--tp-size", "--pp": "--pp-size", "--dp": "--dp-size", "--ep": "--ep-size", "--model": "--model-path"}
 SIGNS = frozenset({"model-path", "tp-size", "mem-fraction-static", "chunked-prefill-size", "max-running-requests"})
-WEIGHTS = {"fp8": "fp8", "awq": "w4a16", "awq_marlin": "w4a16", "gptq": "w4a16", "gptq_marlin": "w4a16",
-           "w8a8_int8": "int8", "w8a8_fp8": "fp8", "modelopt_fp8": "fp8", "modelopt_fp4": "nvfp4", "mxfp4": "mxfp4",
-           "w4afp8": "w4a8"}  # fmt: skip
+WEIGHTS = {
+    "fp8": "fp8",
+    "awq": "w4a16",
+    "awq_marlin": "w4a16",
+    "gptq": "w4a16",
+    "gptq_marlin": "w4a16",
+    "w8a8_int8": "int8",
+    "w8a8_fp8": "fp8",
+    "modelopt_fp8": "fp8",
+    "modelopt_fp4": "nvfp4",
+    "mxfp4": "mxfp4",
+    "w4afp8": "w4a8",
+}
 METHODS = {"EAGLE": "mtp", "NEXTN": "mtp", "EAGLE3": "eagle", "STANDALONE": "draft", "NGRAM": "ngram"}
 
 

@@ -19,17 +19,39 @@ _EXPANSION = re.compile(
     rf"|\$\{{(?P<braced>{_NAME})(?P<index>\[[@*]\])?(?P<op>:?[-=?+])?(?P<default>(?:[^{{}}]|\{{[^{{}}]*\}})*)\}}"
     rf"|\$(?P<bare>{_NAME})",
     re.DOTALL,
-)  # fmt: skip
+)
 _OPERATORS: dict[type[ast.operator], Callable[[int, int], int]] = {
-    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.floordiv,
-    ast.FloorDiv: operator.floordiv, ast.Mod: operator.mod,
-}  # fmt: skip
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.floordiv,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+}
 _COMPARE: dict[str, Callable[[int, int], bool]] = {
-    "-eq": operator.eq, "-ne": operator.ne, "-gt": operator.gt, "-lt": operator.lt, "-ge": operator.ge,
+    "-eq": operator.eq,
+    "-ne": operator.ne,
+    "-gt": operator.gt,
+    "-lt": operator.lt,
+    "-ge": operator.ge,
     "-le": operator.le,
-}  # fmt: skip
-_PREFIXES = ("then", "do", "{", "}", "!", "time", "exec", "sudo", "env", "nohup", "export", "local", "readonly",
-             "declare")  # fmt: skip
+}
+_PREFIXES = (
+    "then",
+    "do",
+    "{",
+    "}",
+    "!",
+    "time",
+    "exec",
+    "sudo",
+    "env",
+    "nohup",
+    "export",
+    "local",
+    "readonly",
+    "declare",
+)
 _QUIET = ("echo", "printf", "mkdir", "cd", "source", ".", "exit", "set", "return", "true", ":", "wait", "sleep")
 _LOOPS = {"for": "done", "while": "done", "until": "done", "select": "done", "case": "esac"}
 

@@ -88,9 +88,12 @@ def trace_module(
         _run(torch, module, example_inputs, example_kwargs or {}, counter)
     params = {id(p): p.numel() for p in module.parameters()}
     return TracedGraph(
-        tuple(recorder.operators), sum(params.values()), recorder.dense_flop, float(counter.get_total_flops()),
+        tuple(recorder.operators),
+        sum(params.values()),
+        recorder.dense_flop,
+        float(counter.get_total_flops()),
         dict(sorted(recorder.other.items())),
-    )  # fmt: skip
+    )
 
 
 def _torch() -> Any:
@@ -229,10 +232,18 @@ class _Recorder:
             self.dense_flop += 2.0 * m * n * k * groups
             self.operators.append(
                 Operator(
-                    name, path, kind, "full", m=m, n=n, k=k, groups=groups, params=params,
+                    name,
+                    path,
+                    kind,
+                    "full",
+                    m=m,
+                    n=n,
+                    k=k,
+                    groups=groups,
+                    params=params,
                     number_class="linear" if linear else "bf16",
                 )
-            )  # fmt: skip
+            )
             return
         if packet.startswith("_scaled_dot_product"):
             self.operators.append(self._attention(func, name, path, args, kwargs))
@@ -243,10 +254,16 @@ class _Recorder:
         self.other[packet] = self.other.get(packet, 0) + 1
         self.operators.append(
             Operator(
-                name, path, Kind.POINTWISE, "full", forward_bytes=moved, backward_bytes=2 * moved, params=params,
+                name,
+                path,
+                Kind.POINTWISE,
+                "full",
+                forward_bytes=moved,
+                backward_bytes=2 * moved,
+                params=params,
                 forward_kernels=1,
             )
-        )  # fmt: skip
+        )
 
     def _attention(self, func: Any, name: str, path: str, args: Any, kwargs: Any) -> Operator:
         given = {argument.name: value for argument, value in zip(func._schema.arguments, args, strict=False)} | kwargs
@@ -257,9 +274,18 @@ class _Recorder:
         self.dense_flop += 2.0 * pairs * heads * (d_qk + d_v)
         seen = pairs / 2 if given.get("is_causal") else pairs
         return Operator(
-            name, path, Kind.ATTENTION, "full", m=batch * q_len, pairs=seen, seq_len=kv_len, heads=heads,
-            kv_heads=kv_heads, d_qk=d_qk, d_v=d_v,
-        )  # fmt: skip
+            name,
+            path,
+            Kind.ATTENTION,
+            "full",
+            m=batch * q_len,
+            pairs=seen,
+            seq_len=kv_len,
+            heads=heads,
+            kv_heads=kv_heads,
+            d_qk=d_qk,
+            d_v=d_v,
+        )
 
 
 def _storage(tensor: Any) -> int:

@@ -18,8 +18,15 @@ from windtunnel.importers.torchtitan_python import looks_like_one, read_python
 FORMAT = "torchtitan"
 TITLE = "torchtitan TOML"
 DEFAULT = "torchtitan's default"
-SCHEDULES = {"1F1B": "1f1b", "GPipe": "gpipe", "Interleaved1F1B": "interleaved_1f1b", "LoopedBFS": "breadth_first",
-             "ZBVZeroBubble": "zb_v", "InterleavedZeroBubble": "", "DualPipeV": "dualpipev"}  # fmt: skip
+SCHEDULES = {
+    "1F1B": "1f1b",
+    "GPipe": "gpipe",
+    "Interleaved1F1B": "interleaved_1f1b",
+    "LoopedBFS": "breadth_first",
+    "ZBVZeroBubble": "zb_v",
+    "InterleavedZeroBubble": "",
+    "DualPipeV": "dualpipev",
+}
 SINGLE = ("1f1b", "gpipe")
 OPTIMIZERS = {"Adam": "adam", "AdamW": "adam", "SGD": "sgd", "Muon": "muon"}
 FLOAT8 = ("float8", "quantize.dense.float8", "quantize.linear.float8")
@@ -186,8 +193,12 @@ def _data_parallel(launch: Launch, s: Settings, devices: int | None, inner: int,
     if shard in (None, -1):
         if dp is not None and dp % copies:
             rule = f"must divide the {dp} data-parallel ranks"
-            launch.wrong("parallelism.data_parallel_replicate_degree", rule, copies,
-                         s.line("parallelism.data_parallel_replicate_degree"))  # fmt: skip
+            launch.wrong(
+                "parallelism.data_parallel_replicate_degree",
+                rule,
+                copies,
+                s.line("parallelism.data_parallel_replicate_degree"),
+            )
         shard = dp // copies if dp is not None else -1
     elif dp is not None and shard * copies != dp:
         rule = f"times {copies} replicas must equal devices / (tp · pp · cp) = {dp}"
@@ -201,8 +212,9 @@ def _data_parallel(launch: Launch, s: Settings, devices: int | None, inner: int,
         s.put("plan.reshard_after_forward", again, "parallelism.fsdp_reshard_after_forward")
 
 
-def _batch(launch: Launch, s: Settings, wanted: Wanted, devices: int | None, inner: int,
-           pp: int) -> tuple[int, str, int | None] | None:  # fmt: skip
+def _batch(
+    launch: Launch, s: Settings, wanted: Wanted, devices: int | None, inner: int, pp: int
+) -> tuple[int, str, int | None] | None:
     """Fill in the batch; returns the micro-batch with what said it."""
     names = ("training.local_batch_size", "training.batch_size")
     local = s.number(*names)
@@ -216,8 +228,10 @@ def _batch(launch: Launch, s: Settings, wanted: Wanted, devices: int | None, inn
     elif whole is not None and whole > 0:
         s.put("training.global_batch", whole, "training.global_batch_size")
         if pp > 1 and local and devices and whole > local * (devices // inner):
-            s.leave("gradients accumulate over several runs of the pipeline; a scenario runs it once",
-                    "training.global_batch_size")  # fmt: skip
+            s.leave(
+                "gradients accumulate over several runs of the pipeline; a scenario runs it once",
+                "training.global_batch_size",
+            )
     elif local and devices and devices % inner == 0:
         dp = devices // inner
         launch.set("training.global_batch", local * dp, f"{s.said(*names)[0]} {local} · dp {dp}", s.said(*names)[1])

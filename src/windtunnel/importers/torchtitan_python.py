@@ -20,8 +20,23 @@ if TYPE_CHECKING:
 SIGNS = ("Trainer.Config", "TrainingConfig(", "torchtitan.models")
 _POLICIES = {"FullAC": ("full", None), "SelectiveAC": ("selective", "op"), "MemoryBudgetAC": ("memory_budget", None)}
 _CONVERTERS = {"Float8LinearConverter": "quantize.linear.float8", "MXFP8LinearConverter": "quantize.linear.mx"}
-_SECTIONS = ("training", "parallelism", "compile", "debug", "comm", "checkpoint", "metrics", "profiler", "validator",
-             "lr_scheduler", "loss", "optimizer", "dataloader", "tokenizer", "override")  # fmt: skip
+_SECTIONS = (
+    "training",
+    "parallelism",
+    "compile",
+    "debug",
+    "comm",
+    "checkpoint",
+    "metrics",
+    "profiler",
+    "validator",
+    "lr_scheduler",
+    "loss",
+    "optimizer",
+    "dataloader",
+    "tokenizer",
+    "override",
+)
 _PLAIN = ("training", "parallelism", "compile", "debug")
 _RENAMED = {"compile.enable_async_tensor_parallel": "parallelism.enable_async_tensor_parallel"}
 
@@ -74,17 +89,22 @@ def _packages(tree: ast.Module) -> dict[str, str]:
     """Name that a file imports → the module that it comes from."""
     return {
         (name.asname or name.name): node.module or "."
-        for node in tree.body if isinstance(node, ast.ImportFrom) for name in node.names
-    }  # fmt: skip
+        for node in tree.body
+        if isinstance(node, ast.ImportFrom)
+        for name in node.names
+    }
 
 
 class _Reader:
     """Settings of one configuration function."""
 
     def __init__(
-        self, launch: Launch, functions: dict[str, ast.FunctionDef], packages: dict[str, str],
+        self,
+        launch: Launch,
+        functions: dict[str, ast.FunctionDef],
+        packages: dict[str, str],
         models: dict[str, dict[str, str]],
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.launch, self.functions, self.packages, self.models = launch, functions, packages, models
         self.values: dict[str, Any] = {}
         self.lines: dict[str, int | None] = {}

@@ -69,14 +69,18 @@ def _limits(pool: Pool, devices: int) -> None:
     pool.count("limits.max_num_seqs", "max-batch-size")
     pool.count("limits.max_num_batched_tokens", "max-num-tokens")
     pool.count("limits.max_model_len", "max-seq-len")
-    pool.share("limits.free_gpu_memory_fraction", "kv-cache-config.free-gpu-memory-fraction",
-               "kv-cache-free-gpu-memory-fraction", "free-gpu-memory-fraction")  # fmt: skip
+    pool.share(
+        "limits.free_gpu_memory_fraction",
+        "kv-cache-config.free-gpu-memory-fraction",
+        "kv-cache-free-gpu-memory-fraction",
+        "free-gpu-memory-fraction",
+    )
     pool.count("kv.block_size", "kv-cache-config.tokens-per-block")
     pool.count("limits.stream_interval", "stream-interval")
     for field, name in (
         ("kv.prefix_caching", "kv-cache-config.enable-block-reuse"),
         ("limits.chunked_prefill", "enable-chunked-prefill"),
-    ):  # fmt: skip
+    ):
         value = pool.switch(name)
         if value is not None:
             pool.field(field, value, name)

@@ -15,16 +15,39 @@ from windtunnel.importers.server_reader import Place, Program, nodes_of
 FORMAT = "vllm"
 TITLE = "vllm serve"
 PROGRAMS = (re.compile(r"(^|/| )vllm serve\b"), re.compile(r"-m vllm\.entrypoints\.openai\.api_server\b"))
-SHORT = {"-tp": "--tensor-parallel-size", "-pp": "--pipeline-parallel-size", "-dp": "--data-parallel-size",
-         "-ep": "--enable-expert-parallel", "-q": "--quantization", "-pcp": "--prefill-context-parallel-size",
-         "-O": "--optimization-level", "-n": "--nnodes", "-r": "--node-rank"}  # fmt: skip
+SHORT = {
+    "-tp": "--tensor-parallel-size",
+    "-pp": "--pipeline-parallel-size",
+    "-dp": "--data-parallel-size",
+    "-ep": "--enable-expert-parallel",
+    "-q": "--quantization",
+    "-pcp": "--prefill-context-parallel-size",
+    "-O": "--optimization-level",
+    "-n": "--nnodes",
+    "-r": "--node-rank",
+}
 SIGNS = frozenset({"tensor-parallel-size", "gpu-memory-utilization", "max-num-seqs", "max-num-batched-tokens"})
-WEIGHTS = {"fp8": "fp8", "awq": "w4a16", "awq-marlin": "w4a16", "gptq": "w4a16", "gptq-marlin": "w4a16",
-           "modelopt": "fp8", "modelopt-fp4": "nvfp4", "mxfp4": "mxfp4", "deepspeedfp": "fp8"}  # fmt: skip
+WEIGHTS = {
+    "fp8": "fp8",
+    "awq": "w4a16",
+    "awq-marlin": "w4a16",
+    "gptq": "w4a16",
+    "gptq-marlin": "w4a16",
+    "modelopt": "fp8",
+    "modelopt-fp4": "nvfp4",
+    "mxfp4": "mxfp4",
+    "deepspeedfp": "fp8",
+}
 DTYPES = {"bfloat16": "bf16", "float16": "fp16", "half": "fp16", "auto": "bf16"}
 ROLES = {"kv_producer": "prefill", "kv_consumer": "decode", "kv_both": "mixed"}
-METHODS = {"ngram": "ngram", "draft_model": "draft", "eagle": "eagle", "eagle3": "eagle", "mtp": "mtp",
-           "deepseek_mtp": "mtp"}  # fmt: skip
+METHODS = {
+    "ngram": "ngram",
+    "draft_model": "draft",
+    "eagle": "eagle",
+    "eagle3": "eagle",
+    "mtp": "mtp",
+    "deepseek_mtp": "mtp",
+}
 
 
 PROGRAM = Program("vllm", TITLE, PROGRAMS, SIGNS, short=SHORT)

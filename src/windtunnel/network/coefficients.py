@@ -112,7 +112,12 @@ SCALE_UP: Mapping[str, LinkFamily] = MappingProxyType(
         "neuronlink": LinkFamily(0.80, (2e-6, 2e-6, 2e-6), 20e-6, 0, source="assumed"),
         "hccs": LinkFamily(0.80, (3e-6, 3e-6, 3e-6), 30e-6, 0, source="assumed"),
         "gloo": LinkFamily(
-            0.5, (100e-6, 100e-6, 100e-6), 100e-6, 1, protocols=("simple",), by_tensor=False,
+            0.5,
+            (100e-6, 100e-6, 100e-6),
+            100e-6,
+            1,
+            protocols=("simple",),
+            by_tensor=False,
             source="processes of one host over loopback sockets (assumed; `windtunnel calibrate` measures it)",
         ),
         "generic": LinkFamily(0.80, _NV_HOP, 30e-6, 16, source="assumed"),
@@ -143,7 +148,13 @@ SCALE_OUT: Mapping[str, LinkFamily] = MappingProxyType(
             source=f"{_TUNER}; 75 us reported to NCCL by aws-ofi-nccl src/platform-aws.c for p4 and later (fact)",
         ),
         "slingshot": LinkFamily(
-            0.75, _NET_HOP, 15e-6, 16, tree_hop_s=(10.8e-6, 8.5e-6, 14e-6), protocols=("ll", "simple"), believed=1.0,
+            0.75,
+            _NET_HOP,
+            15e-6,
+            16,
+            tree_hop_s=(10.8e-6, 8.5e-6, 14e-6),
+            protocols=("ll", "simple"),
+            believed=1.0,
             amd_hosts=True,
             source=(
                 f"{_TUNER} for AMD hosts without LL128, as NCCL logs it on two nodes of four A100 "

@@ -81,10 +81,19 @@ def _capacity(out: ScaleOut, topology: Topology) -> Floats:
 
 
 PATTERNS = {
-    "tree": "tree", "nvls_tree": "tree", "halving_doubling": "halving", "nvrar": "doubling", "pat": "doubling",
-    "all_to_all": "pairs", "direct": "pairs", "one_shot": "pairs", "put_one_shot": "pairs", "put_two_shot": "pairs",
-    "put_hierarchical": "pairs", "put_switch": "pairs",
-}  # fmt: skip
+    "tree": "tree",
+    "nvls_tree": "tree",
+    "halving_doubling": "halving",
+    "nvrar": "doubling",
+    "pat": "doubling",
+    "all_to_all": "pairs",
+    "direct": "pairs",
+    "one_shot": "pairs",
+    "put_one_shot": "pairs",
+    "put_two_shot": "pairs",
+    "put_hierarchical": "pairs",
+    "put_switch": "pairs",
+}
 """Algorithm → who sends to whom between domains; every other one sends along a ring."""
 
 
@@ -173,8 +182,8 @@ def slow_down(cluster: ClusterSpec, num_domains: Floats, stride: Floats, algorit
     pattern = PATTERNS.get(algorithm, "ring")
     k, s = np.broadcast_arrays(num_domains, np.maximum(np.asarray(stride) / cluster.scale_up_domain, 1.0))
     pairs, where = np.unique(np.stack([k.ravel(), s.ravel()]), axis=1, return_inverse=True)
-    values = np.array([
-        _slow_down(cluster.scale_out, domains, ports, nodes, round(a), round(b), pattern) for a, b in pairs.T.tolist()
-    ])  # fmt: skip
+    values = np.array(
+        [_slow_down(cluster.scale_out, domains, ports, nodes, round(a), round(b), pattern) for a, b in pairs.T.tolist()]
+    )
     found = values[where.ravel()].T.reshape(2, *k.shape)
     return np.asarray(found[0]), np.asarray(found[1])

@@ -38,9 +38,12 @@ class NetworkModel:
     """
 
     def __init__(
-        self, cluster: ClusterSpec, params: NetworkCoefficients | None = None,
-        named: Iterable[tuple[str, str]] = (), software: str | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        cluster: ClusterSpec,
+        params: NetworkCoefficients | None = None,
+        named: Iterable[tuple[str, str]] = (),
+        software: str | None = None,
+    ) -> None:
         """Of a cluster.
 
         Args:

@@ -93,9 +93,10 @@ NVLS_HOP_S, NVLS_OUT_HOP_S, NVLS_TREE_OUT_HOP_S = 25.0 * _US, 18.0 * _US, 20.9 *
 COLLNET_HOP_S = {"collnet_direct": (3.7 * _US, 31.0 * _US), "collnet_chain": (2.8 * _US, 30.0 * _US)}
 PAT_BASE_S, PAT_HOP_S, PAT_RANK_S, PAT_RATE = 8.0 * _US, 14.0 / 3.5 * _US, 2.8 * _US, 0.75
 RING_HOP_S = {
-    "nvlink": (0.6 * _US, 1.9 * _US, 3.4 * _US), "pcie": (1.0 * _US, 2.5 * _US, 5.7 * _US),
+    "nvlink": (0.6 * _US, 1.9 * _US, 3.4 * _US),
+    "pcie": (1.0 * _US, 2.5 * _US, 5.7 * _US),
     "net": (2.7 * _US, 4.0 * _US, 14.0 * _US),
-}  # fmt: skip
+}
 """Ring steps that the tuner believes in, whatever the network at hand really takes."""
 NET_OVERHEAD_S, NET_OVERHEAD_AMD_S = 1.0 * _US, 2.0 * _US
 """Posting one network message on other processors and on AMD's, threefold under Simple."""

@@ -74,9 +74,18 @@ def result(setting: Values, paper: str, key: str, measure: Measure) -> ClaimResu
     if not within:
         notes.append("missing: " + claim.get("missing", "not found yet"))
     return ClaimResult(
-        f"{paper}/{key}", claim["text"], published, value, min(swept), max(swept), within, tuple(notes),
-        band(claim["within"], published), claim.get("tier", ""), claim.get("holds", ""),
-    )  # fmt: skip
+        f"{paper}/{key}",
+        claim["text"],
+        published,
+        value,
+        min(swept),
+        max(swept),
+        within,
+        tuple(notes),
+        band(claim["within"], published),
+        claim.get("tier", ""),
+        claim.get("holds", ""),
+    )
 
 
 def results(setting: Values, paper: str, measures: dict[str, Measure]) -> list[ClaimResult]:

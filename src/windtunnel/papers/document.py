@@ -56,9 +56,7 @@ def stated(claim: ClaimResult) -> ClaimResult:
     if not claim.within:
         notes += ("missing: " + entry.get("missing", "not found yet"),)
     allowed = band(entry["within"], claim.published)
-    return replace(
-        claim, assumptions=notes, band=allowed, tier=entry.get("tier", ""), holds=entry.get("holds", "")
-    )  # fmt: skip
+    return replace(claim, assumptions=notes, band=allowed, tier=entry.get("tier", ""), holds=entry.get("holds", ""))
 
 
 def _of_tier(claims: Sequence[ClaimResult], tier: str) -> str:
@@ -74,17 +72,21 @@ def section(paper: dict[str, Any], claims: Sequence[ClaimResult]) -> str:
     return "\n".join([*lines, markdown(claims)])
 
 
-def page(
-    claims: Iterable[ClaimResult], title: str = "Claims of serving papers", target: str = "serving-papers"
-) -> str:
+def page(claims: Iterable[ClaimResult], title: str = "Claims of serving papers", target: str = "serving-papers") -> str:
     """All papers, in the order in which their claims come."""
     parts = [(folder, [stated(c) for c in own]) for folder, own in groupby(claims, folder_of)]
     every = [c for _, own in parts for c in own]
     how = [c.holds for c in every if c.within]
     head = HEADER.format(
-        claims=len(every), papers=len(parts), within=len(how), later=how.count(LATER), made=how.count(MADE),
-        tiers=" and ".join(_of_tier(every, tier) for tier in TIERS), title=title, target=target,
-    )  # fmt: skip
+        claims=len(every),
+        papers=len(parts),
+        within=len(how),
+        later=how.count(LATER),
+        made=how.count(MADE),
+        tiers=" and ".join(_of_tier(every, tier) for tier in TIERS),
+        title=title,
+        target=target,
+    )
     settings = {folder: load(f"windtunnel.papers.{folder}")["paper"] for folder, _ in parts}
     return "\n".join([head, *(section(settings[folder], own) + "\n" for folder, own in parts)])
 
@@ -100,7 +102,7 @@ def read(paths: Sequence[Path]) -> list[ClaimResult]:
             | {"assumptions": tuple(row["assumptions"])}
         )
         for row in rows
-    ]  # fmt: skip
+    ]
     known = list_papers()
     return [c for c in found if folder_of(c) in known]
 

@@ -29,9 +29,13 @@ def curve(
 
 
 def beside(
-    panels: Mapping[str, Mapping[str, Points]], x: str, y: str, *, log_x: bool = False,
+    panels: Mapping[str, Mapping[str, Points]],
+    x: str,
+    y: str,
+    *,
+    log_x: bool = False,
     levels: Mapping[str, float] | None = None,
-) -> Any:  # fmt: skip
+) -> Any:
     """One panel next to the other, in each a simulated line and published points of every series.
 
     Args:
@@ -53,7 +57,7 @@ def beside(
             for kind, values, how in (
                 ("simulated", [p[2] for p in points], {"mode": "lines", "line": {"color": colour}}),
                 ("published", [p[1] for p in points], {"mode": "markers", "marker": {"color": colour}}),
-            ):  # fmt: skip
+            ):
                 if all(math.isnan(value) for value in values):
                     continue
                 figure.add_scatter(
@@ -65,9 +69,7 @@ def beside(
         if log_x and apart and len(marks) <= _MARKED:
             figure.update_xaxes(tickvals=marks, ticktext=[f"{mark:,.6g}" for mark in marks], row=1, col=column)
     for words, value in (levels or {}).items():
-        figure.add_hline(
-            y=value, line_width=1, line_dash="dot", annotation_text=words, annotation_position="top left"
-        )
+        figure.add_hline(y=value, line_width=1, line_dash="dot", annotation_text=words, annotation_position="top left")
     figure.update_yaxes(title=y, row=1, col=1)
     figure.update_layout(template="plotly_white", height=420, margin={"l": 60, "r": 20, "t": 40, "b": 50})
     return figure
@@ -107,24 +109,41 @@ def bars(panels: Mapping[str, Mapping[str, ClaimResult]], y: str) -> Any:
             ("simulated, low to high; box: band", COLOURS[0], [c.simulated for c in own], _ends(own, [1.0] * len(own))),
         ):
             figure.add_bar(
-                x=names, y=heights, name=title, marker_color=colour, error_y=error, legendgroup=title,
-                showlegend=column == 1, row=1, col=column,
-            )  # fmt: skip
+                x=names,
+                y=heights,
+                name=title,
+                marker_color=colour,
+                error_y=error,
+                legendgroup=title,
+                showlegend=column == 1,
+                row=1,
+                col=column,
+            )
         top = 1.1 * max(v for c in own for v in (c.published, c.simulated, c.high, limits(c)[1]) if math.isfinite(v))
         for at, claim in enumerate(own):
             low, high = limits(claim)
             if not math.isnan(low):
                 figure.add_shape(
-                    type="rect", x0=at - 0.45, x1=at + 0.45, y0=max(low, 0.0), y1=min(high, top), fillcolor=_BAND,
-                    line={"width": 1, "color": _IN if claim.within else _OUT}, row=1, col=column,
-                )  # fmt: skip
+                    type="rect",
+                    x0=at - 0.45,
+                    x1=at + 0.45,
+                    y0=max(low, 0.0),
+                    y1=min(high, top),
+                    fillcolor=_BAND,
+                    line={"width": 1, "color": _IN if claim.within else _OUT},
+                    row=1,
+                    col=column,
+                )
     figure.update_yaxes(title=y, row=1, col=1)
     figure.update_yaxes(rangemode="tozero")
     wide = 120 + 84 * sum(widths) + 40 * len(widths)
     figure.update_layout(
-        template="plotly_white", height=420, width=max(wide, 560), margin={"l": 60, "r": 20, "t": 60, "b": 50},
+        template="plotly_white",
+        height=420,
+        width=max(wide, 560),
+        margin={"l": 60, "r": 20, "t": 60, "b": 50},
         legend={"orientation": "h", "y": 1.2},
-    )  # fmt: skip
+    )
     return figure
 
 
@@ -147,40 +166,68 @@ def ratios(claims: Sequence[ClaimResult]) -> Any:
         if not math.isnan(low):
             at = rows.index(row)
             figure.add_shape(
-                type="rect", x0=low, x1=high if high > low else low * 1.005, y0=at - 0.4, y1=at + 0.4, fillcolor=_BAND,
-                line_width=0, layer="below",
-            )  # fmt: skip
+                type="rect",
+                x0=low,
+                x1=high if high > low else low * 1.005,
+                y0=at - 0.4,
+                y1=at + 0.4,
+                fillcolor=_BAND,
+                line_width=0,
+                layer="below",
+            )
     for within, name, colour in ((True, "within its band", _IN), (False, "miss", _OUT)):
         own = [(row, c) for row, c in drawn if c.within is within]
         ratio = [c.simulated / c.published for _, c in own]
         figure.add_bar(
-            orientation="h", y=[row for row, _ in own], x=[x - 1.0 for x in ratio], base=1.0, name=name, width=0.45,
+            orientation="h",
+            y=[row for row, _ in own],
+            x=[x - 1.0 for x in ratio],
+            base=1.0,
+            name=name,
+            width=0.45,
             marker={"color": colour, "line": {"color": colour, "width": 2}},
             error_x=_ends([c for _, c in own], [c.published for _, c in own]),
-            hovertext=[c.claim for _, c in own], hoverinfo="text",
-        )  # fmt: skip
+            hovertext=[c.claim for _, c in own],
+            hoverinfo="text",
+        )
     for row, claim in zip(rows, claims, strict=True):
         figure.add_annotation(
-            x=1.01, xref="paper", xanchor="left", y=row, showarrow=False, align="left",
+            x=1.01,
+            xref="paper",
+            xanchor="left",
+            y=row,
+            showarrow=False,
+            align="left",
             text=f"{number(claim.simulated)} for {number(claim.published)}"
             + ("" if claim.within else f" <span style='color:{_OUT}'>miss</span>"),
-        )  # fmt: skip
+        )
     figure.add_annotation(
-        x=1.01, xref="paper", xanchor="left", y=1.0, yref="paper", yanchor="bottom", showarrow=False,
+        x=1.01,
+        xref="paper",
+        xanchor="left",
+        y=1.0,
+        yref="paper",
+        yanchor="bottom",
+        showarrow=False,
         text="<i>simulated for published</i>",
-    )  # fmt: skip
+    )
     figure.add_vline(x=1.0, line_width=1)
     marks = (1, 2, 5) if most / least > 8 else (1, 1.2, 1.5, 2, 3, 5, 7, 8, 9)
     figure.update_layout(
-        template="plotly_white", height=130 + 34 * len(rows), barmode="overlay", width=1000,
-        margin={"l": 20, "r": 190, "t": 40, "b": 50}, legend={"orientation": "h", "y": 1.0, "yanchor": "bottom"},
+        template="plotly_white",
+        height=130 + 34 * len(rows),
+        barmode="overlay",
+        width=1000,
+        margin={"l": 20, "r": 190, "t": 40, "b": 50},
+        legend={"orientation": "h", "y": 1.0, "yanchor": "bottom"},
         xaxis={
-            "title": "simulated over published; grey: the band, line: low to high", "type": "log",
+            "title": "simulated over published; grey: the band, line: low to high",
+            "type": "log",
             "range": [math.log10(least), math.log10(most)],
             "tickvals": [m * 10.0**d for d in range(-4, 6) for m in marks],
         },
         yaxis={"range": [len(rows) - 0.5, -0.5], "categoryarray": rows, "categoryorder": "array", "automargin": True},
-    )  # fmt: skip
+    )
     return figure
 
 

@@ -25,8 +25,10 @@ BANDWIDTHS = (0.25, 1.0, 4.0)
 BATCHES = (0.5, 1.0, 2.0, 4.0)
 _RATES = ("scale-up", "scale-out", "network", "memory bandwidth", "host link")
 _WORDS = {
-    "network": "scale-up and scale-out bandwidth", "memory bandwidth": "memory bandwidth", "host link": "host link",
-}  # fmt: skip
+    "network": "scale-up and scale-out bandwidth",
+    "memory bandwidth": "memory bandwidth",
+    "host link": "host link",
+}
 _LOADS = ("rate_per_s", "concurrency", "num_requests")
 
 

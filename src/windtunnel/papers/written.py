@@ -81,23 +81,34 @@ def overview(claims: Sequence[ClaimResult]) -> Any:
         own = [c for c in shown if c.within is within]
         ratio = [c.simulated / c.published for c in own]
         figure.add_scatter(
-            x=ratio, y=[f"{c.paper} {key_of(c)}" for c in own], mode="markers", name=name, marker={"color": colour},
+            x=ratio,
+            y=[f"{c.paper} {key_of(c)}" for c in own],
+            mode="markers",
+            name=name,
+            marker={"color": colour},
             error_x={
-                "type": "data", "symmetric": False, "thickness": 1,
+                "type": "data",
+                "symmetric": False,
+                "thickness": 1,
                 "array": [c.high / c.published - x for c, x in zip(own, ratio, strict=True)],
                 "arrayminus": [x - c.low / c.published for c, x in zip(own, ratio, strict=True)],
             },
             customdata=[(c.claim, c.published, c.simulated, c.band) for c in own],
             hovertemplate="%{customdata[0]}<br>published %{customdata[1]:.4g}, simulated %{customdata[2]:.4g}<br>"
             "band %{customdata[3]}<extra></extra>",
-        )  # fmt: skip
+        )
     figure.add_vline(x=1.0, line_width=1, line_dash="dot")
     figure.update_layout(
-        template="plotly_white", height=140 + 16 * len(shown), margin={"l": 320, "r": 20, "t": 40, "b": 40},
-        xaxis={"title": "simulated over published", "type": "log"}, yaxis={
-            "autorange": "reversed", "dtick": 1, "categoryorder": "array",
+        template="plotly_white",
+        height=140 + 16 * len(shown),
+        margin={"l": 320, "r": 20, "t": 40, "b": 40},
+        xaxis={"title": "simulated over published", "type": "log"},
+        yaxis={
+            "autorange": "reversed",
+            "dtick": 1,
+            "categoryorder": "array",
             "categoryarray": [f"{c.paper} {key_of(c)}" for c in shown],
         },
         legend={"orientation": "h", "y": 1.02},
-    )  # fmt: skip
+    )
     return figure

@@ -74,11 +74,16 @@ def context_parallel(operators: list[Operator], plan: ResolvedPlan, *, eager_mer
                 merge = (ring - 1) * op.m * op.heads * op.d_v * _merge_bytes(op.element_bytes, eager_merge)
                 out.append(
                     Operator(
-                        f"cp_merge_{op.name}", "core_attn", Kind.POINTWISE, "full", forward_bytes=merge,
+                        f"cp_merge_{op.name}",
+                        "core_attn",
+                        Kind.POINTWISE,
+                        "full",
+                        forward_bytes=merge,
                         backward_bytes=(ring - 1) * (q_bytes + kv_bytes) * 8 / op.element_bytes,
-                        forward_kernels=2 * ring, backward_kernels=2 * ring,
+                        forward_kernels=2 * ring,
+                        backward_kernels=2 * ring,
                     )
-                )  # fmt: skip
+                )
         else:
             out.append(local)
         if a2a > 1:
@@ -98,9 +103,16 @@ def _states(op: Operator, plan: ResolvedPlan) -> Operator:
     if collective == "all_gather":
         size *= plan.cp
     return Operator(
-        f"cp_states_{op.name}", "cp_comm", Kind.COLLECTIVE, "full", collective=collective,
-        backward_collective=collective, axis="cp", size_bytes=size, backward_size_bytes=size,
-    )  # fmt: skip
+        f"cp_states_{op.name}",
+        "cp_comm",
+        Kind.COLLECTIVE,
+        "full",
+        collective=collective,
+        backward_collective=collective,
+        axis="cp",
+        size_bytes=size,
+        backward_size_bytes=size,
+    )
 
 
 def _token_exchange(op: Operator, q_bytes: float, o_bytes: float, ring: int) -> Operator:
@@ -113,9 +125,11 @@ def _token_exchange(op: Operator, q_bytes: float, o_bytes: float, ring: int) -> 
     steps = ring - 1
     exchange = _exchange(f"cp_ring_{op.name}", "token_exchange", "cp_ring", q_bytes * steps, op.name)
     return replace(
-        exchange, backward_size_bytes=(q_bytes + o_bytes + 2 * rows) * steps,
-        return_size_bytes=(o_bytes + rows) * steps, backward_return_size_bytes=q_bytes * steps,
-    )  # fmt: skip
+        exchange,
+        backward_size_bytes=(q_bytes + o_bytes + 2 * rows) * steps,
+        return_size_bytes=(o_bytes + rows) * steps,
+        backward_return_size_bytes=q_bytes * steps,
+    )
 
 
 def _merge_bytes(element_bytes: float, eager: bool) -> float:
@@ -127,6 +141,14 @@ def _merge_bytes(element_bytes: float, eager: bool) -> float:
 
 def _exchange(name: str, operation: str, axis: str, size: float, beside: str) -> Operator:
     return Operator(
-        name, "cp_comm", Kind.COLLECTIVE, "full", collective=operation, backward_collective=operation, axis=axis,
-        size_bytes=size, backward_size_bytes=size, overlap_with=beside,
-    )  # fmt: skip
+        name,
+        "cp_comm",
+        Kind.COLLECTIVE,
+        "full",
+        collective=operation,
+        backward_collective=operation,
+        axis=axis,
+        size_bytes=size,
+        backward_size_bytes=size,
+        overlap_with=beside,
+    )

@@ -42,9 +42,12 @@ def expert_parallel(
     for op in operators:
         if fused and op.module == "permute":
             op = replace(
-                op, forward_bytes=op.forward_bytes * FUSED_PASSES, backward_bytes=op.backward_bytes * FUSED_PASSES,
-                forward_kernels=1, backward_kernels=1,
-            )  # fmt: skip
+                op,
+                forward_bytes=op.forward_bytes * FUSED_PASSES,
+                backward_bytes=op.backward_bytes * FUSED_PASSES,
+                forward_kernels=1,
+                backward_kernels=1,
+            )
         if masks and op.name == "routing":
             op = masked_gate(op_tokens(operators), hidden, _places(operators, plan), _experts(operators) * plan.ep)
         if op.kind == Kind.GROUPED_GEMM:
@@ -53,12 +56,15 @@ def expert_parallel(
             op = replace(op, forward_bytes=op.forward_bytes * imbalance, backward_bytes=op.backward_bytes * imbalance)
             op = replace(
                 op, forward_kernels=op.forward_kernels / plan.ep, backward_kernels=op.backward_kernels / plan.ep
-            )  # fmt: skip
+            )
             if fused_experts:
                 op = replace(
-                    op, forward_bytes=0.0, backward_bytes=op.backward_bytes * FUSED_ACTIVATION, forward_kernels=0,
+                    op,
+                    forward_bytes=0.0,
+                    backward_bytes=op.backward_bytes * FUSED_ACTIVATION,
+                    forward_kernels=0,
                     backward_kernels=0,
-                )  # fmt: skip
+                )
         if op.name == "permute":
             out += [op, *_masked("dispatch", operators, plan, hidden)]
             out += _to_experts(operators, plan, hidden, imbalance)
@@ -90,10 +96,17 @@ def _masked(step: str, operators: list[Operator], plan: ResolvedPlan, hidden: fl
     m, k = (places, tokens) if step == "dispatch" else (tokens, places)
     return [
         Operator(
-            f"expert_{step}", "permute", Kind.GEMM, "full", m=m, n=hidden, k=k, element_bytes=grouped.element_bytes,
+            f"expert_{step}",
+            "permute",
+            Kind.GEMM,
+            "full",
+            m=m,
+            n=hidden,
+            k=k,
+            element_bytes=grouped.element_bytes,
             trainable=step == "combine",
         )
-    ]  # fmt: skip
+    ]
 
 
 def _places(operators: list[Operator], plan: ResolvedPlan) -> float:
@@ -154,14 +167,28 @@ def _all_to_all(name: str, rows: float, plan: ResolvedPlan) -> Operator:
     """Ranks that share an expert carry a part of its rows each; with replicated tokens each carries all of them."""
     size = rows if plan.expert_tokens == "replicated" else rows / plan.etp
     return Operator(
-        name, "ep_comm", Kind.COLLECTIVE, "full", collective="all_to_all", backward_collective="all_to_all", axis="ep",
-        size_bytes=size, backward_size_bytes=size,
-    )  # fmt: skip
+        name,
+        "ep_comm",
+        Kind.COLLECTIVE,
+        "full",
+        collective="all_to_all",
+        backward_collective="all_to_all",
+        axis="ep",
+        size_bytes=size,
+        backward_size_bytes=size,
+    )
 
 
 def _shared(name: str, forward: str, backward: str, axis: str, size: float) -> Operator:
     """A collective of ranks that share an expert, or a layer: routed rows gathered, partial results summed."""
     return Operator(
-        name, "ep_comm", Kind.COLLECTIVE, "full", collective=forward, backward_collective=backward, axis=axis,
-        size_bytes=size, backward_size_bytes=size,
-    )  # fmt: skip
+        name,
+        "ep_comm",
+        Kind.COLLECTIVE,
+        "full",
+        collective=forward,
+        backward_collective=backward,
+        axis=axis,
+        size_bytes=size,
+        backward_size_bytes=size,
+    )

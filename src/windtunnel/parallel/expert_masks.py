@@ -40,7 +40,15 @@ def masked_gate(tokens: float, hidden: float, places: float, experts: float) -> 
     )
     forward += POSITION_BYTES * tokens * places / experts
     return Operator(
-        "routing", "router", Kind.POINTWISE, "full", forward_bytes=forward, backward_bytes=backward,
-        fp32_forward_bytes=forward, fp32_backward_bytes=backward, forward_kernels=KERNELS[0],
-        backward_kernels=KERNELS[1], dependent_loads=tokens,
-    )  # fmt: skip
+        "routing",
+        "router",
+        Kind.POINTWISE,
+        "full",
+        forward_bytes=forward,
+        backward_bytes=backward,
+        fp32_forward_bytes=forward,
+        fp32_backward_bytes=backward,
+        forward_kernels=KERNELS[0],
+        backward_kernels=KERNELS[1],
+        dependent_loads=tokens,
+    )

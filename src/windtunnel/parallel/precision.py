@@ -15,9 +15,17 @@ from windtunnel.parallel.resolve import ResolvedPlan
 from windtunnel.specs.device import DeviceSpec
 
 MATRIX_FORMAT = {
-    "fp32": "fp32", "tf32": "tf32", "fp16": "fp16", "bf16": "bf16", "fp8": "fp8", "fp8_rowwise": "fp8",
-    "fp8_block": "fp8", "mxfp8": "fp8", "nvfp4": "fp4", "int8": "int8",
-}  # fmt: skip
+    "fp32": "fp32",
+    "tf32": "tf32",
+    "fp16": "fp16",
+    "bf16": "bf16",
+    "fp8": "fp8",
+    "fp8_rowwise": "fp8",
+    "fp8_block": "fp8",
+    "mxfp8": "fp8",
+    "nvfp4": "fp4",
+    "int8": "int8",
+}
 OPERAND_BYTES = {"fp32": 4.0, "tf32": 4.0, "fp16": 2.0, "bf16": 2.0, "fp8": 1.0, "int8": 1.0, "fp4": 0.5625}
 
 
@@ -94,9 +102,10 @@ def quantised_gathers(operators: list[Operator], recipe: Recipe, plan: ResolvedP
             forward = scale if op.collective == "all_gather" else 1.0
             backward = scale if op.backward_collective == "all_gather" else 1.0
             op = replace(
-                op, size_bytes=op.size_bytes * forward,
+                op,
+                size_bytes=op.size_bytes * forward,
                 backward_size_bytes=(op.backward_size_bytes or op.size_bytes) * backward,
-            )  # fmt: skip
+            )
         elif op.name in fed:
             op = replace(op, input_cast_share=1.0 / plan.tp)
         elif op.name in drained & linear:

@@ -58,9 +58,15 @@ def recomputing(
 
 
 def recompute_block(
-    block: Block, operators: list[Operator], policy: Recompute, *, early_stop: bool = False, named: bool = False,
-    compiled: bool = False, kept_products: bool = True,
-) -> Recomputed:  # fmt: skip
+    block: Block,
+    operators: list[Operator],
+    policy: Recompute,
+    *,
+    early_stop: bool = False,
+    named: bool = False,
+    compiled: bool = False,
+    kept_products: bool = True,
+) -> Recomputed:
     """Apply a policy to one block. `operators` are the local ones, collectives included.
 
     With `early_stop` recomputation of a whole block ends once the last tensor that backward needs exists: the final

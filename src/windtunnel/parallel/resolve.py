@@ -124,9 +124,13 @@ def chosen_schedule(given: str | None, vpp: int, behaviour: Behaviour) -> str:
 
 
 def resolve(
-    model: ModelSpec, cluster: ClusterSpec, training: TrainingSpec, plan: PlanSpec, behaviour: Behaviour,
+    model: ModelSpec,
+    cluster: ClusterSpec,
+    training: TrainingSpec,
+    plan: PlanSpec,
+    behaviour: Behaviour,
     problems: ProblemList,
-) -> ResolvedPlan | None:  # fmt: skip
+) -> ResolvedPlan | None:
     """Fill defaults and check rules; problems are added, and None returned, when the plan cannot run."""
     before = len(problems)
     devices = cluster.num_devices
@@ -135,17 +139,19 @@ def resolve(
         if devices % inner:
             low, high = nearest_divisors(inner, devices)
             problems.add(
-                "plan", f"tp {plan.tp} · pp {plan.pp} · cp {plan.cp} = {inner}",
+                "plan",
+                f"tp {plan.tp} · pp {plan.pp} · cp {plan.cp} = {inner}",
                 f"must divide the {devices} devices of the cluster; nearest cluster sizes are {low} and {high}",
-            )  # fmt: skip
+            )
         dp = max(devices // inner, 1)
     else:
         dp = plan.dp
         if dp * inner != devices:
             problems.add(
-                "plan.dp", dp,
+                "plan.dp",
+                dp,
                 f"tp · pp · cp · dp = {dp * inner} must equal the {devices} devices; use auto or {devices // inner}",
-            )  # fmt: skip
+            )
     if plan.batch_shares is not None:
         problems.add("plan.batch_shares", plan.batch_shares, "needs groups of unlike devices (cluster.groups)")
     apart = 2 if training.perturbations_apart else 1
@@ -160,15 +166,17 @@ def resolve(
     if dp * inner == devices and training.global_batch % per_step:
         low, high = nearest_divisors(per_step, training.global_batch)
         problems.add(
-            "training.global_batch", training.global_batch,
+            "training.global_batch",
+            training.global_batch,
             f"must be divisible by mbs · dp = {plan.mbs} · {dp} = {per_step}; nearest are {low} and {high}",
-        )  # fmt: skip
+        )
     m = max(training.global_batch // per_step, 1)
     if m * plan.pp * plan.vpp > MAX_INSTRUCTIONS:
         problems.add(
-            "training.global_batch", training.global_batch,
+            "training.global_batch",
+            training.global_batch,
             f"makes {m} micro-batches per replica; pp · vpp · micro-batches must be at most {MAX_INSTRUCTIONS}",
-        )  # fmt: skip
+        )
     if model.num_attention_heads % plan.tp:
         problems.add("plan.tp", plan.tp, f"must divide num_attention_heads {model.num_attention_heads} of {model.name}")
     if plan.ep > 1 and not model.num_experts:
@@ -253,21 +261,53 @@ def resolve(
     fused_loss = behaviour.fused_cross_entropy if training.fused_cross_entropy is None else training.fused_cross_entropy
 
     return ResolvedPlan(
-        plan.tp, switch(plan.sp, behaviour.sp) and plan.tp > 1, plan.pp, plan.vpp, plan.cp, plan.cp_kind,
-        plan.cp_all_to_all, plan.ep, plan.etp, dp, zero, shard_group, plan.mbs, m, schedule, recompute,
-        plan.offload, switch(plan.reshard_after_forward, plan.pp == 1 or bool(plan.gather_per_block)),
+        plan.tp,
+        switch(plan.sp, behaviour.sp) and plan.tp > 1,
+        plan.pp,
+        plan.vpp,
+        plan.cp,
+        plan.cp_kind,
+        plan.cp_all_to_all,
+        plan.ep,
+        plan.etp,
+        dp,
+        zero,
+        shard_group,
+        plan.mbs,
+        m,
+        schedule,
+        recompute,
+        plan.offload,
+        switch(plan.reshard_after_forward, plan.pp == 1 or bool(plan.gather_per_block)),
         switch(over.grad_reduce, behaviour.overlap_grad_reduce),
-        switch(over.param_gather, behaviour.overlap_param_gather), switch(over.tp, behaviour.overlap_tp),
-        switch(over.p2p, behaviour.overlap_p2p), switch(over.moe_a2a, behaviour.overlap_moe_a2a),
-        switch(over.fsdp_prefetch, behaviour.fsdp_prefetch), attention, fused_loss,
-        training.cuda_graphs or behaviour.cuda_graphs, training.moe_dispatcher or behaviour.dispatcher, float(vocab),
-        tuple(layers) * copies, plan.order, behaviour.tp_regather, behaviour.tp_bulk_overlap and over.tp is None,
-        tuple(sorted(plan.collectives.items())), plan.collective_library, copies,
-        plan.expert_tokens, plan.sequence_groups, plan.expert_nodes, plan.levels if zero == 3 else None,
+        switch(over.param_gather, behaviour.overlap_param_gather),
+        switch(over.tp, behaviour.overlap_tp),
+        switch(over.p2p, behaviour.overlap_p2p),
+        switch(over.moe_a2a, behaviour.overlap_moe_a2a),
+        switch(over.fsdp_prefetch, behaviour.fsdp_prefetch),
+        attention,
+        fused_loss,
+        training.cuda_graphs or behaviour.cuda_graphs,
+        training.moe_dispatcher or behaviour.dispatcher,
+        float(vocab),
+        tuple(layers) * copies,
+        plan.order,
+        behaviour.tp_regather,
+        behaviour.tp_bulk_overlap and over.tp is None,
+        tuple(sorted(plan.collectives.items())),
+        plan.collective_library,
+        copies,
+        plan.expert_tokens,
+        plan.sequence_groups,
+        plan.expert_nodes,
+        plan.levels if zero == 3 else None,
         plan.gathered_layers or 2,
-        collective_sms=plan.collective_sms, join_branches=bool(plan.join_branches), compression=plan.compression,
-        local_steps=plan.local_steps, one_communicator=zero == 3 and bool(over.one_communicator),
-    )  # fmt: skip
+        collective_sms=plan.collective_sms,
+        join_branches=bool(plan.join_branches),
+        compression=plan.compression,
+        local_steps=plan.local_steps,
+        one_communicator=zero == 3 and bool(over.one_communicator),
+    )
 
 
 def switch(given: bool | None, default: bool) -> bool:
@@ -324,9 +364,7 @@ def _check_collectives(plan: PlanSpec, cluster: ClusterSpec, problems: ProblemLi
         problems.add("plan.collective_library", library, rule, nearest=nearest_name(library, SELECTORS))
 
 
-def _check_sent(
-    plan: PlanSpec, model: ModelSpec, training: TrainingSpec, replicas: int, problems: ProblemList
-) -> None:
+def _check_sent(plan: PlanSpec, model: ModelSpec, training: TrainingSpec, replicas: int, problems: ProblemList) -> None:
     """Compression and local steps go with the rest of the plan."""
     given = plan.compression
     if plan.levels is not None and (given.gradients or given.gather_bits):
@@ -374,9 +412,10 @@ def _check_schedule(schedule: str, plan: PlanSpec, m: int, training: TrainingSpe
     if schedule.startswith("interleaved_1f1b") and plan.pp > 1 and m % plan.pp:
         low, high = nearest_divisors(plan.pp, m)
         problems.add(
-            "training.global_batch", training.global_batch,
+            "training.global_batch",
+            training.global_batch,
             f"interleaved_1f1b needs micro-batches ({m}) divisible by pp {plan.pp}; nearest are {low} and {high}",
-        )  # fmt: skip
+        )
         return
     problem = schedules.describe(schedule).check(plan.pp, m, plan.vpp)
     if problem is not None:

@@ -22,9 +22,14 @@ Exchange = Callable[[str, float], float]
 """(collective, bytes of the whole tensor) → seconds."""
 
 _BOXING: Mapping[tuple[str, str], str] = {
-    (ROWS, B): "all_gather", (COLUMNS, B): "all_gather", (ROWS, COLUMNS): "all_to_all", (COLUMNS, ROWS): "all_to_all",
-    (PARTIAL, B): "all_reduce", (PARTIAL, ROWS): "reduce_scatter", (PARTIAL, COLUMNS): "reduce_scatter",
-}  # fmt: skip
+    (ROWS, B): "all_gather",
+    (COLUMNS, B): "all_gather",
+    (ROWS, COLUMNS): "all_to_all",
+    (COLUMNS, ROWS): "all_to_all",
+    (PARTIAL, B): "all_reduce",
+    (PARTIAL, ROWS): "reduce_scatter",
+    (PARTIAL, COLUMNS): "reduce_scatter",
+}
 """Conversions that need the network; the others cut or reuse what a rank has."""
 
 

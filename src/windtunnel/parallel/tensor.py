@@ -52,17 +52,26 @@ def split_operator(op: Operator, plan: Axes) -> Operator:
         case "vocab":
             scale = by_tokens * (tp if op.kind == Kind.GEMM or op.module == "loss" else 1)
             return replace(
-                op, m=op.m / by_tokens, n=op.n / tp, params=op.params / tp, forward_bytes=op.forward_bytes / scale,
+                op,
+                m=op.m / by_tokens,
+                n=op.n / tp,
+                params=op.params / tp,
+                forward_bytes=op.forward_bytes / scale,
                 backward_bytes=op.backward_bytes / scale,
-            )  # fmt: skip
+            )
         case "heads":
             if op.kind == Kind.BATCHED_GEMM:
                 return replace(op, groups=op.groups / tp, m=op.m / by_tokens)
             return replace(
-                op, m=op.m / by_tokens, heads=op.heads / tp, kv_heads=max(op.kv_heads / tp, 1.0),
-                forward_bytes=op.forward_bytes / (tp * by_tokens), backward_bytes=op.backward_bytes / (tp * by_tokens),
-                forward_flop=op.forward_flop / (tp * by_tokens), params=op.params / tp,
-            )  # fmt: skip
+                op,
+                m=op.m / by_tokens,
+                heads=op.heads / tp,
+                kv_heads=max(op.kv_heads / tp, 1.0),
+                forward_bytes=op.forward_bytes / (tp * by_tokens),
+                backward_bytes=op.backward_bytes / (tp * by_tokens),
+                forward_flop=op.forward_flop / (tp * by_tokens),
+                params=op.params / tp,
+            )
         case "features":
             return _scaled(op, tp * by_tokens)
         case "sequence":
@@ -87,9 +96,17 @@ def tensor_bytes(tensor: Tensor, plan: ResolvedPlan) -> float:
     """Bytes of one rank's share of an activation."""
     tp, cp = plan.tp, plan.cp
     share = {
-        "sequence": tp if plan.sp else 1, "column": tp, "row": tp, "features": tp, "heads": tp, "vocab": tp, "full": 1,
-        "expert": tp, "expert_column": tp, "expert_row": tp,
-    }[tensor.rule]  # fmt: skip
+        "sequence": tp if plan.sp else 1,
+        "column": tp,
+        "row": tp,
+        "features": tp,
+        "heads": tp,
+        "vocab": tp,
+        "full": 1,
+        "expert": tp,
+        "expert_column": tp,
+        "expert_row": tp,
+    }[tensor.rule]
     if tensor.name.endswith("_norm_out") and not plan.tp_regather:
         share = 1  # the gathered input of the column products is kept
     return tensor.elements * tensor.element_bytes / (share * cp)
@@ -166,6 +183,14 @@ def tensor_parallel(block: Block, plan: ResolvedPlan, hidden: float, tokens: flo
 
 def _collective(name: str, forward: str, backward: str, size: float, beside: str) -> Operator:
     return Operator(
-        name, "tp_comm", Kind.COLLECTIVE, "full", collective=forward, backward_collective=backward, axis="tp",
-        size_bytes=size, backward_size_bytes=size, overlap_with=beside,
-    )  # fmt: skip
+        name,
+        "tp_comm",
+        Kind.COLLECTIVE,
+        "full",
+        collective=forward,
+        backward_collective=backward,
+        axis="tp",
+        size_bytes=size,
+        backward_size_bytes=size,
+        overlap_with=beside,
+    )

@@ -49,9 +49,13 @@ class Again:
         self.known[at] = replace(entry, key=key)
 
     def best(
-        self, allowed: Callable[[int], Mask] | None = None, *, goals: Goals | None = None,
-        branches: Sequence[Branch] | None = None, known: bool = True,
-    ) -> Evaluated | None:  # fmt: skip
+        self,
+        allowed: Callable[[int], Mask] | None = None,
+        *,
+        goals: Goals | None = None,
+        branches: Sequence[Branch] | None = None,
+        known: bool = True,
+    ) -> Evaluated | None:
         """The best plan that keeps to the limits, exactly.
 
         Args:
@@ -68,17 +72,22 @@ class Again:
         if allowed is not None:
             narrow = {i: b.candidates.legal & allowed(i) for i, b in used.items()}
             used = {
-                i: replace(b, candidates=replace(b.candidates, legal=narrow[i])) for i, b in used.items()
+                i: replace(b, candidates=replace(b.candidates, legal=narrow[i]))
+                for i, b in used.items()
                 if narrow[i].any()
-            }  # fmt: skip
+            }
         changed = goals is not None or branches is not None
         numbers = list(used)
         place = {number: at for at, number in enumerate(numbers)}
-        kept = {
-            (place[i], cell): replace(e, branch=place[i], missed=wanted.missed(e.values))
-            for (i, cell), e in self.known.items()
-            if i in used and (not changed or (e.fits and not self._is_open(e)))
-        } if known else {}  # fmt: skip
+        kept = (
+            {
+                (place[i], cell): replace(e, branch=place[i], missed=wanted.missed(e.values))
+                for (i, cell), e in self.known.items()
+                if i in used and (not changed or (e.fits and not self._is_open(e)))
+            }
+            if known
+            else {}
+        )
         found, proof = search(list(used.values()), wanted, known=kept)
         if not proof.complete:
             raise KeyboardInterrupt

@@ -120,9 +120,15 @@ class Balance:
         plan = plan_of(cell.plan, self.x, row, self.x.policies[policy], self.case.behaviour)
         live = np.array(chunks.live_parts(plan.schedule, plan.pp, plan.vpp, plan.m))
         return chunks.Chunks(
-            cut.depth, plan.m, self.stage_of(row, policy), live, cut.pipe.travel_s, cut.pipe.split,
-            self.capacity_bytes, cut.again,
-        )  # fmt: skip
+            cut.depth,
+            plan.m,
+            self.stage_of(row, policy),
+            live,
+            cut.pipe.travel_s,
+            cut.pipe.split,
+            self.capacity_bytes,
+            cut.again,
+        )
 
     def stage_of(self, row: int, policy: int) -> Ints:
         """(K,): stage of each part."""
@@ -182,7 +188,7 @@ class Balance:
             plan = plan.model_copy(update={"recompute": how, "stage_layers": None})
             self._cells[key] = build_cell(
                 c.model, c.cluster, c.training, plan, c.techniques, memory=False, known=c.known
-            )  # fmt: skip
+            )
         return self._cells[key]
 
     def _held(self, row: int, policy: int) -> Held | None:
@@ -253,22 +259,35 @@ class Balance:
         kept = stays * held.plain_bytes
         saved = np.maximum(kept - stays * held.again_bytes, 0.0)
         return Depth(
-            passes[0, n + at], passes[1, n + at], passes[2, n + at], (passes[1, :n] - passes[1, n : 2 * n])[at],
-            kept[at], saved[at], bytes_of[at], ends, np.array([bytes_of[2 * n], last]),
-        )  # fmt: skip
+            passes[0, n + at],
+            passes[1, n + at],
+            passes[2, n + at],
+            (passes[1, :n] - passes[1, n : 2 * n])[at],
+            kept[at],
+            saved[at],
+            bytes_of[at],
+            ends,
+            np.array([bytes_of[2 * n], last]),
+        )
 
     def _parts(self, cell: Cell, plan: ResolvedPlan, dense: Floats, expert: Floats, layers: Ints) -> Parts:
         """Stages with these weights, for functions that ask what a stage's weights cost."""
         cluster = self.case.cluster
         mesh = Mesh(
             {"tp": plan.tp, "cp": plan.cp, "dp": plan.dp, "pp": plan.pp},
-            tuple(a for a in plan.order if a != "ep"), cluster,
-        )  # fmt: skip
+            tuple(a for a in plan.order if a != "ep"),
+            cluster,
+        )
         return replace(
-            cell.parts, dense_params=dense, expert_params=expert, layers=layers.astype(np.int32), mesh=mesh,
-            dp_place=mesh.placement("cp", "dp"), dummy_wgrad_bytes=np.zeros(len(dense)),
+            cell.parts,
+            dense_params=dense,
+            expert_params=expert,
+            layers=layers.astype(np.int32),
+            mesh=mesh,
+            dp_place=mesh.placement("cp", "dp"),
+            dummy_wgrad_bytes=np.zeros(len(dense)),
             expert_dp_place=placement(max(plan.expert_dp, 1), plan.ep * plan.etp, cluster.scale_up_domain),
-        )  # fmt: skip
+        )
 
     def _place(self, row: int, policy: int) -> tuple[Hashable, ...]:
         """Where weights are and which ranks share them."""
@@ -362,9 +381,12 @@ class Balance:
             gathers = (nothing, gather * (2 * pieces - 1)) if again else (gather * pieces, nothing)
             reductions = (nothing, total) if every else (total, nothing)
             return Sent(
-                table(scatter), (table(gathers[0]), table(gathers[1])), (table(reductions[0]), table(reductions[1])),
-                float(gather[first].min()), 0.0,
-            )  # fmt: skip
+                table(scatter),
+                (table(gathers[0]), table(gathers[1])),
+                (table(reductions[0]), table(reductions[1])),
+                float(gather[first].min()),
+                0.0,
+            )
         buckets = traffic.bucket_counts()
         reduce_s = traffic.reduce(buckets if options.overlap_grad_reduce else 1.0)[0]
         before = float(traffic.gather(buckets)[0][first].min()) if traffic.gather_at_start else 0.0
@@ -383,9 +405,7 @@ def _but_recompute(q: Policy) -> Policy:
     return replace(q, recompute=Recompute(), stage_layers=None, balanced_recompute=False)
 
 
-def fill_bounds(
-    case: Case, x: Candidates, capacity_bytes: float, time_s: Floats, memory_bytes: Floats
-) -> None:  # fmt: skip
+def fill_bounds(case: Case, x: Candidates, capacity_bytes: float, time_s: Floats, memory_bytes: Floats) -> None:
     """Put the bounds of open candidates into a grid."""
     columns = [j for j, q in enumerate(x.policies) if q.is_open]
     if not columns:

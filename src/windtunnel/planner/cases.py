@@ -125,9 +125,13 @@ def question_of(scenario: Scenario, folder: Any = None, lines: SourceLines | Non
         acting = on_workload(techniques, filled.training)
         assert acting is not None
         case = Case(
-            model, cluster, acting, techniques, how.in_precision(precision),
+            model,
+            cluster,
+            acting,
+            techniques,
+            how.in_precision(precision),
             coefficients(training.framework, cluster.device),
-        )  # fmt: skip
+        )
         case = replace(case, phases=tuple(_phase(part, case, filled) for part in parts))
         variants.append(Variant(case, Setting.of(cluster, acting, wanted.tokens), filled))
     return Question(tuple(variants), wanted, left_out)

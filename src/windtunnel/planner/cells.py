@@ -98,9 +98,16 @@ def build_cell(
     saved = np.array([sum(size for kind, size in cost.kept_bytes.items() if kind != HEAD) for cost in order])
     near, far = hop_times(parts, step.plan)
     return Cell(
-        seconds, kept, saved, np.array([c.dense_params for c in order]), np.array([c.expert_params for c in order]),
-        near, far, parts, step.plan,
-    )  # fmt: skip
+        seconds,
+        kept,
+        saved,
+        np.array([c.dense_params for c in order]),
+        np.array([c.expert_params for c in order]),
+        near,
+        far,
+        parts,
+        step.plan,
+    )
 
 
 def _least_s(time: SegmentTime, *, paired: bool) -> float:

@@ -13,8 +13,16 @@ from windtunnel.specs.scenario import Scenario
 from windtunnel.specs.search import SearchSpec, recompute_of
 
 SEARCHED = {
-    *LAYOUT_AXES, "dp", "sp", "recompute", "schedule", "stage_layers", "shard_group", "group_axis", "batch_shares",
-}  # fmt: skip
+    *LAYOUT_AXES,
+    "dp",
+    "sp",
+    "recompute",
+    "schedule",
+    "stage_layers",
+    "shard_group",
+    "group_axis",
+    "batch_shares",
+}
 """Fields of a plan that a free search chooses anew."""
 _POLICIES = ("none", "selective", "full")
 

@@ -64,9 +64,13 @@ class Keys:
         over = [(q.overlap.grad_reduce, q.overlap.param_gather) for q in x.policies]
         orders = {q.order for q in x.policies}
         return cls(
-            layout, weights, _places(x, orders, cluster, ("tp", "cp")), _places(x, orders, cluster, ("cp", "dp")),
+            layout,
+            weights,
+            _places(x, orders, cluster, ("tp", "cp")),
+            _places(x, orders, cluster, ("cp", "dp")),
             {order: np.minimum(stride_of(x, order, "pp"), cluster.scale_up_domain) for order in orders},
-            [_block_key(q) for q in x.policies], [(*s, *o) for s, o in zip(shards, away, strict=True)],
+            [_block_key(q) for q in x.policies],
+            [(*s, *o) for s, o in zip(shards, away, strict=True)],
             [(*s, *o) for s, o in zip(shards, over, strict=True)],
             [(*s, o[1], o[3]) for s, o in zip(shards, away, strict=True)],
             [
@@ -74,7 +78,7 @@ class Keys:
                 for s, o in zip(shards, away, strict=True)
             ],
             [q.order for q in x.policies],
-        )  # fmt: skip
+        )
 
     def cell(self, row: int, policy: int) -> Hashable:
         """The cell of one candidate."""
@@ -155,10 +159,20 @@ class Group:
         blocks = Distinct([(keys.blocks[j], x.policies[j].overlap.p2p) for j in columns])
         p2p = [policies[j].overlap.p2p for j in blocks.first]
         return cls(
-            columns, policies, blocks, np.array([-1 if beside is None else int(beside) for beside in p2p]), holds,
-            sends, updates, copies, Distinct(holds), Distinct(sends), Distinct(updates), Distinct(copies),
+            columns,
+            policies,
+            blocks,
+            np.array([-1 if beside is None else int(beside) for beside in p2p]),
+            holds,
+            sends,
+            updates,
+            copies,
+            Distinct(holds),
+            Distinct(sends),
+            Distinct(updates),
+            Distinct(copies),
             Distinct(list(zip(sends, updates, copies, strict=True))),
-        )  # fmt: skip
+        )
 
 
 def _block_key(q: Policy) -> Hashable:
@@ -166,7 +180,15 @@ def _block_key(q: Policy) -> Hashable:
     schedule = schedules.describe(q.schedule) if q.schedule else None
     split = (schedule.split_backward, schedule.units) if schedule else (False, False)
     return (
-        q.recompute.policy, q.recompute.modules, q.recompute.num_layers is None, q.recompute.early_stop, q.sp,
-        q.cp_kind, q.cp_all_to_all, q.overlap.tp, q.overlap.moe_a2a, split,
+        q.recompute.policy,
+        q.recompute.modules,
+        q.recompute.num_layers is None,
+        q.recompute.early_stop,
+        q.sp,
+        q.cp_kind,
+        q.cp_all_to_all,
+        q.overlap.tp,
+        q.overlap.moe_a2a,
+        split,
         q.zero == 3 and (q.reshard_after_forward,),
-    )  # fmt: skip
+    )

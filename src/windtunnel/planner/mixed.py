@@ -227,9 +227,19 @@ class MixedSearch:
         count, simulated = sum(len(rows) for rows in chosen), len(found.tried)
         left = count - no_room - refused - simulated
         proof = Proof(
-            count, no_room, {}, left if complete else 0, simulated, refused, 0 if complete else left, "step_time",
-            best_s, queue[0][0] if queue else np.inf, best_s, complete,
-        )  # fmt: skip
+            count,
+            no_room,
+            {},
+            left if complete else 0,
+            simulated,
+            refused,
+            0 if complete else left,
+            "step_time",
+            best_s,
+            queue[0][0] if queue else np.inf,
+            best_s,
+            complete,
+        )
         return found, proof
 
     def _try(self, i: int, row: int, bound: float, best_s: float) -> Tried | None:

@@ -28,18 +28,29 @@ from windtunnel.training.predict import look_up, simulate_training
 from windtunnel.training.results import TrainingResult
 
 TIMED = (
-    "step_time", "tokens_per_s", "tokens_per_s_per_device", "cost_per_million_tokens", "cost_per_trillion_tokens",
-    "time_to_tokens", "cost",
-)  # fmt: skip
+    "step_time",
+    "tokens_per_s",
+    "tokens_per_s_per_device",
+    "cost_per_million_tokens",
+    "cost_per_trillion_tokens",
+    "time_to_tokens",
+    "cost",
+)
 """Objectives that order plans on one cluster by step time."""
 _ONE_DEVICE = ("device", "nodes", "precision", "shard_group")
 """Lists of a search space that have no meaning for groups."""
 
 
 def plan_mixed(
-    scenario: Scenario, lines: SourceLines | None, folder: Path, begun: float, *, free: bool,
-    explain: bool, report: Callable[[Progress], None] | None,
-) -> PlanResult:  # fmt: skip
+    scenario: Scenario,
+    lines: SourceLines | None,
+    folder: Path,
+    begun: float,
+    *,
+    free: bool,
+    explain: bool,
+    report: Callable[[Progress], None] | None,
+) -> PlanResult:
     """The best plan of a scenario whose cluster has groups of unlike devices.
 
     Args:
@@ -97,11 +108,20 @@ def plan_mixed(
     ranked = sorted(found.tried, key=lambda e: e.step_time_s)[: wanted.top]
     pruned = {"memory": proof.pruned_by_memory, "bound": proof.pruned_by_bound, "refused": proof.refused}
     return PlanResult(
-        best, filled.model_dump(mode="json", exclude_unset=True),
-        tuple(_row(e, cluster, case, setting, goals) for e in ranked), len(found.tried), pruned, space.excluded, proof,
-        time.perf_counter() - begun, space.count / max(screened, 1e-9), _by_axis(search), written, (name,),
+        best,
+        filled.model_dump(mode="json", exclude_unset=True),
+        tuple(_row(e, cluster, case, setting, goals) for e in ranked),
+        len(found.tried),
+        pruned,
+        space.excluded,
+        proof,
+        time.perf_counter() - begun,
+        space.count / max(screened, 1e-9),
+        _by_axis(search),
+        written,
+        (name,),
         compared=compared,
-    )  # fmt: skip
+    )
 
 
 def _case(scenario: Scenario, folder: Path, lines: SourceLines | None) -> tuple[Case, SearchSpec]:
@@ -189,9 +209,16 @@ def _row(e: Tried, cluster: MixedCluster, case: Case, setting: Setting, goals: G
     values = goals.values(Figures(setting, e.step_time_s, 0.0))
     devices = " + ".join(dict.fromkeys(g.device.id for g in cluster.groups))
     return Ranked(
-        shown, e.step_time_s, e.bound_s, setting.tokens / e.step_time_s, e.reserved_bytes, e.fits, values,
-        {"device": devices, "nodes": cluster.nodes}, case.training.precision,
-    )  # fmt: skip
+        shown,
+        e.step_time_s,
+        e.bound_s,
+        setting.tokens / e.step_time_s,
+        e.reserved_bytes,
+        e.fits,
+        values,
+        {"device": devices, "nodes": cluster.nodes},
+        case.training.precision,
+    )
 
 
 def _by_axis(search: MixedSearch) -> dict[str, dict[str, float]]:

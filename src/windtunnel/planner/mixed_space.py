@@ -159,24 +159,23 @@ def _axes(
     no_experts = (ep == 1) & (etp == 1)
     rules = {
         f"{crossing}: every group holds whole {'replicas' if crossing == 'dp' else 'stages'}": (
-            common % np.maximum(each, 1) == 0 if crossing == "dp"
+            common % np.maximum(each, 1) == 0
+            if crossing == "dp"
             else (total % pp == 0) & (common % np.maximum(each, 1) == 0) & (each % inner == 0)
         ),
         f"{crossing}: dp is the one the plan sets": (dp == plan.dp) if plan.dp != "auto" else np.full(len(tp), True),
-        f"{crossing}: micro-batches make up the global batch": (training.global_batch % mbs == 0) & (
-            np.full(len(tp), True) if crossing == "dp" else quanta % np.maximum(dp, 1) == 0
-        ),
+        f"{crossing}: micro-batches make up the global batch": (training.global_batch % mbs == 0)
+        & (np.full(len(tp), True) if crossing == "dp" else quanta % np.maximum(dp, 1) == 0),
         f"{crossing}: tp divides the attention heads": heads % tp == 0,
         f"{crossing}: 2 · cp divides the sequence": (cp == 1) | (training.seq_len % (2 * cp) == 0),
         f"{crossing}: ep divides the experts, ep · etp the ranks": (
             fits & (experts % ep == 0) if experts else no_experts
         ),
         f"{crossing}: pp · vpp fits the layers": (pp * vpp <= depth) & ((pp > 1) | (vpp == 1)),
-        f"{crossing}: stage_layers has pp · vpp entries": np.full(len(tp), not plan.stage_layers) | (
-            pp * vpp == len(plan.stage_layers or ())
-        ),
+        f"{crossing}: stage_layers has pp · vpp entries": np.full(len(tp), not plan.stage_layers)
+        | (pp * vpp == len(plan.stage_layers or ())),
         f"{crossing}: at most {MAX_INSTRUCTIONS} instructions": m * pp * vpp <= MAX_INSTRUCTIONS,
-    }  # fmt: skip
+    }
     keep = np.ones(len(tp), np.bool_)
     for rule, ok in rules.items():
         if out := int((keep & ~ok).sum()):

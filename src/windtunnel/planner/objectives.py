@@ -142,9 +142,15 @@ def _timed(
 ) -> Metric:
     """A metric that step time alone decides: it rises with time, or falls where more is better."""
     return Metric(
-        name, unit, maximise, meaning, lambda f: float(of(f.setting, f.step_time_s)), lambda s, f: of(s, f.time_s),
-        frozenset(needs), of,
-    )  # fmt: skip
+        name,
+        unit,
+        maximise,
+        meaning,
+        lambda f: float(of(f.setting, f.step_time_s)),
+        lambda s, f: of(s, f.time_s),
+        frozenset(needs),
+        of,
+    )
 
 
 def _power(s: Setting, f: Floor) -> Any:
@@ -158,33 +164,53 @@ METRICS: dict[str, Metric] = {
         _timed("step_time", "s", "one optimizer step", lambda s, t: t),
         _timed("tokens_per_s", "1/s", "tokens trained a second", lambda s, t: s.tokens / t, maximise=True),
         _timed(
-            "tokens_per_s_per_device", "1/s", "tokens a second on one device", lambda s, t: s.tokens / t / s.devices,
+            "tokens_per_s_per_device",
+            "1/s",
+            "tokens a second on one device",
+            lambda s, t: s.tokens / t / s.devices,
             maximise=True,
         ),
         _timed("cost_per_million_tokens", "money", "price · devices · time", _million, "price"),
         _timed("cost_per_trillion_tokens", "money", "price · devices · time", _trillion, "price"),
         Metric(
-            "energy_per_million_tokens", "J", False, "all devices, without the hosts and cooling",
-            lambda f: f.mean_power_w * f.setting.devices * f.step_time_s / f.setting.tokens * 1e6, _energy,
+            "energy_per_million_tokens",
+            "J",
+            False,
+            "all devices, without the hosts and cooling",
+            lambda f: f.mean_power_w * f.setting.devices * f.step_time_s / f.setting.tokens * 1e6,
+            _energy,
             frozenset({"power"}),
         ),
         Metric(
-            "power", "W", False, "mean draw of all devices", lambda f: f.mean_power_w * f.setting.devices,
-            _power, frozenset({"power"}),
+            "power",
+            "W",
+            False,
+            "mean draw of all devices",
+            lambda f: f.mean_power_w * f.setting.devices,
+            _power,
+            frozenset({"power"}),
         ),
         Metric(
-            "memory_headroom", "bytes", True, "device memory that is not reserved",
-            lambda f: f.setting.memory_bytes - f.reserved_bytes, lambda s, f: s.memory_bytes - f.memory_bytes,
+            "memory_headroom",
+            "bytes",
+            True,
+            "device memory that is not reserved",
+            lambda f: f.setting.memory_bytes - f.reserved_bytes,
+            lambda s, f: s.memory_bytes - f.memory_bytes,
             frozenset({"memory"}),
         ),
         _timed("time_to_tokens", "s", "time until `search.tokens` are trained", _run_s, "tokens"),
         _timed("cost", "money", "price of `search.tokens`", _run_cost, "tokens", "price"),
         Metric(
-            "devices", "", False, "devices of the cluster", lambda f: float(f.setting.devices),
+            "devices",
+            "",
+            False,
+            "devices of the cluster",
+            lambda f: float(f.setting.devices),
             lambda s, f: np.full(np.shape(f.time_s), float(s.devices)),
         ),
     )
-}  # fmt: skip
+}
 """Name → metric, as `search.objective` and `search.limits` name them."""
 
 

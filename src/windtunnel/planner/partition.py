@@ -142,9 +142,11 @@ class _Layers:
         self.saved_above = self.sums["saved_bytes"][i]
         if cut.again is not None:
             self.fixed = self._again(np.minimum(self.n, cut.again))
-        self.tails = None if cut.tails is None else [
-            (cut.tails.after_s[end][i, j], cut.tails.least_s[end][i, j]) for end in range(3)
-        ]  # fmt: skip
+        self.tails = (
+            None
+            if cut.tails is None
+            else [(cut.tails.after_s[end][i, j], cut.tails.least_s[end][i, j]) for end in range(3)]
+        )
 
     def _again(self, layers: Ints) -> tuple[Ints, Floats, Floats]:
         """Layers that recompute, bytes that they keep less, seconds that they add."""

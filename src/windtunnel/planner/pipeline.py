@@ -47,13 +47,22 @@ def plan_of(plan: ResolvedPlan, x: Candidates, row: int, q: Policy, behaviour: B
     pp, vpp, dp = int(x.pp[row]), int(x.vpp[row]), int(x.dp[row])
     schedule = chosen_schedule(q.schedule if pp > 1 else None, vpp, behaviour)
     return replace(
-        plan, pp=pp, vpp=vpp, dp=dp, m=int(x.m[row]), zero=q.zero, shard_group=q.shard_group or dp * plan.cp,
-        schedule=schedule, reshard_after_forward=switch(q.reshard_after_forward, pp == 1),
+        plan,
+        pp=pp,
+        vpp=vpp,
+        dp=dp,
+        m=int(x.m[row]),
+        zero=q.zero,
+        shard_group=q.shard_group or dp * plan.cp,
+        schedule=schedule,
+        reshard_after_forward=switch(q.reshard_after_forward, pp == 1),
         recompute=plan.recompute.model_copy(update={"num_layers": q.recompute.num_layers}),
-        offload=q.offload, order=q.order, overlap_grad_reduce=switch(q.overlap.grad_reduce, plan.overlap_grad_reduce),
+        offload=q.offload,
+        order=q.order,
+        overlap_grad_reduce=switch(q.overlap.grad_reduce, plan.overlap_grad_reduce),
         overlap_param_gather=switch(q.overlap.param_gather, plan.overlap_param_gather),
         overlap_p2p=switch(q.overlap.p2p, plan.overlap_p2p),
-    )  # fmt: skip
+    )
 
 
 def table_of_few(schedule: str, pp: int, vpp: int, m: int) -> InstructionTable:

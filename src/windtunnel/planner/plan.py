@@ -129,11 +129,19 @@ class PlanResult:
     def to_dict(self) -> dict[str, Any]:
         """Plain data for `--json`."""
         return {
-            "best": self.best.to_dict(), "scenario": self.scenario, "objectives": self.objectives,
-            "frontier": [_fields(r) for r in self.frontier], "front": [_fields(r) for r in self.front],
-            "evaluated": self.evaluated, "pruned": self.pruned, "excluded": self.excluded,
-            "written": None if self.written is None else self.written.to_dict(), "gain": self.gain,
-            "elapsed_s": self.elapsed_s, "screened_per_s": self.screened_per_s, "by_axis": self.by_axis,
+            "best": self.best.to_dict(),
+            "scenario": self.scenario,
+            "objectives": self.objectives,
+            "frontier": [_fields(r) for r in self.frontier],
+            "front": [_fields(r) for r in self.front],
+            "evaluated": self.evaluated,
+            "pruned": self.pruned,
+            "excluded": self.excluded,
+            "written": None if self.written is None else self.written.to_dict(),
+            "gain": self.gain,
+            "elapsed_s": self.elapsed_s,
+            "screened_per_s": self.screened_per_s,
+            "by_axis": self.by_axis,
             "proof": {**_fields(self.proof), "gap": self.proof.gap},
             "compared": {
                 name: {"step_time_s": s, "gain": s and 1.0 - self.best.step_time_s / s}
@@ -142,7 +150,7 @@ class PlanResult:
             "recommended": None if self.choice is None else asdict(self.choice),
             "why": None if self.why is None else self.why.to_dict(),
             "stability": None if self.stability is None else asdict(self.stability),
-        }  # fmt: skip
+        }
 
 
 def _fields(record: Ranked | Proof) -> dict[str, Any]:
@@ -170,9 +178,14 @@ def branch_of(variant: Variant, wanted: SearchSpec, goals: Goals) -> Branch:
 
 
 def plan(
-    source: Source, *, overrides: tuple[str, ...] = (), free: bool = False, explain: bool | None = False,
-    stable: bool = False, report: Report | None = None,
-) -> PlanResult:  # fmt: skip
+    source: Source,
+    *,
+    overrides: tuple[str, ...] = (),
+    free: bool = False,
+    explain: bool | None = False,
+    stable: bool = False,
+    report: Report | None = None,
+) -> PlanResult:
     """The best plan of a scenario's search space that keeps to the limits, with the proof.
 
     Args:
@@ -230,12 +243,20 @@ def plan(
     front = sorted(found.front, key=lambda e: e.key) if len(goals.objectives) > 1 else []
     pruned = {"memory": proof.pruned_by_memory, "bound": proof.pruned_by_bound, "refused": proof.refused}
     result = PlanResult(
-        best, written_in.model_dump(mode="json", exclude_unset=True), tuple(_ranked(e, branches) for e in ranked),
-        len(found.evaluated), pruned | proof.pruned_by_limit, excluded, proof, time.perf_counter() - begun,
+        best,
+        written_in.model_dump(mode="json", exclude_unset=True),
+        tuple(_ranked(e, branches) for e in ranked),
+        len(found.evaluated),
+        pruned | proof.pruned_by_limit,
+        excluded,
+        proof,
+        time.perf_counter() - begun,
         _rate(branches),
-        _by_axis(of.candidates, of.bounds, of.setting.memory_bytes * goals.memory_fraction), written,
-        wanted.objectives, tuple(_ranked(e, branches) for e in front),
-    )  # fmt: skip
+        _by_axis(of.candidates, of.bounds, of.setting.memory_bytes * goals.memory_fraction),
+        written,
+        wanted.objectives,
+        tuple(_ranked(e, branches) for e in front),
+    )
     if not proof.complete:
         return result
 
@@ -287,10 +308,17 @@ def _ranked(e: Evaluated, branches: list[Branch]) -> Ranked:
     branch = branches[e.branch]
     cluster = branch.case.cluster
     return Ranked(
-        shown(e.plan, branch.candidates), e.step_time_s, e.bound_s, branch.setting.tokens / e.step_time_s,
-        e.reserved_bytes, e.fits, e.values, {"device": cluster.device.id, "nodes": cluster.nodes},
-        branch.case.training.precision, e.missed,
-    )  # fmt: skip
+        shown(e.plan, branch.candidates),
+        e.step_time_s,
+        e.bound_s,
+        branch.setting.tokens / e.step_time_s,
+        e.reserved_bytes,
+        e.fits,
+        e.values,
+        {"device": cluster.device.id, "nodes": cluster.nodes},
+        branch.case.training.precision,
+        e.missed,
+    )
 
 
 def _by_axis(x: Candidates, bounds: Bounds, capacity: float) -> dict[str, dict[str, float]]:

@@ -22,9 +22,18 @@ from windtunnel.specs.plan import PlanSpec
 from windtunnel.techniques.base import Applied
 
 _POLICY = (
-    "schedule", "recompute", "zero", "shard_group", "sp", "cp_kind", "offload", "overlap", "order", "cp_all_to_all",
+    "schedule",
+    "recompute",
+    "zero",
+    "shard_group",
+    "sp",
+    "cp_kind",
+    "offload",
+    "overlap",
+    "order",
+    "cp_all_to_all",
     "reshard_after_forward",
-)  # fmt: skip
+)
 _REST = tuple(f for f in PlanSpec.model_fields if f not in (*_POLICY, *LAYOUT_AXES, "dp", "stage_layers"))
 """Fields that no axis of a search varies, but a technique may."""
 
@@ -195,8 +204,9 @@ def _grid(base: PlanSpec, cells: list[tuple[int, int, tuple[int, ...], Policy]])
     layouts = {sizes: at for at, sizes in enumerate(dict.fromkeys(c[2] for c in cells))}
     policies = {policy: at for at, policy in enumerate(dict.fromkeys(c[3] for c in cells))}
     to_rows, to_columns = (
-        np.array([layouts[c[2]] for c in cells], np.int64), np.array([policies[c[3]] for c in cells], np.int64),
-    )  # fmt: skip
+        np.array([layouts[c[2]] for c in cells], np.int64),
+        np.array([policies[c[3]] for c in cells], np.int64),
+    )
     legal = np.zeros((len(layouts), len(policies)), np.bool_)
     legal[to_rows, to_columns] = True
     columns = np.array(list(layouts), np.int64).T

@@ -83,9 +83,7 @@ class Screener:
     def _parts(self) -> list[tuple[float, Screener]]:
         """Share of each kind of step, and who screens it."""
         if self._phases is None:
-            self._phases = [
-                (share, Screener(case, self.capacity_bytes)) for share, case in self.case.kinds_of_steps
-            ]
+            self._phases = [(share, Screener(case, self.capacity_bytes)) for share, case in self.case.kinds_of_steps]
         return self._phases
 
     def _of_steps(self, x: Candidates) -> Bounds:
@@ -250,9 +248,15 @@ class Screener:
         return time_s, memory
 
     def _memory(
-        self, x: Candidates, rows: Ints, of: Ints, group: Group, holds: list[list[Held]], tails: list[Tails],
+        self,
+        x: Candidates,
+        rows: Ints,
+        of: Ints,
+        group: Group,
+        holds: list[list[Held]],
+        tails: list[Tails],
         schedule: str,
-    ) -> Floats:  # fmt: skip
+    ) -> Floats:
         """Lower bounds of memory, shape (n, J)."""
         pp, vpp = int(x.pp[rows[0]]), int(x.vpp[rows[0]])
         static = np.array([[t.static(j, group.holds[j]) for j in group.holding.first] for t in tails])[of]  # (n, H, S)
@@ -267,9 +271,18 @@ class Screener:
         return out
 
     def _times(
-        self, x: Candidates, rows: Ints, of: Ints, group: Group, lines: Ints, cells: list[Cell], offsets: list[int],
-        pipe: Pipe, schedule: str, tails: list[Tails],
-    ) -> Floats:  # fmt: skip
+        self,
+        x: Candidates,
+        rows: Ints,
+        of: Ints,
+        group: Group,
+        lines: Ints,
+        cells: list[Cell],
+        offsets: list[int],
+        pipe: Pipe,
+        schedule: str,
+        tails: list[Tails],
+    ) -> Floats:
         """Lower bounds of time (L, joint): of lines, a layout under one way to cut blocks each.
 
         A column is a distinct combination of what is sent, copied and updated.
@@ -307,16 +320,22 @@ class Screener:
             c = self.case
             cell = build_cell(
                 c.model, c.cluster, c.training, x.plan(row, policy), c.techniques, memory=memory, known=c.known
-            )  # fmt: skip
+            )
             if cell is None:
                 return None
             self._cells[key] = cell
         return self._cells[key]
 
     def _hold(
-        self, x: Candidates, keys: Keys, rows: Ints, group: Group, v: int, shape: tuple[int, int, int],
+        self,
+        x: Candidates,
+        keys: Keys,
+        rows: Ints,
+        group: Group,
+        v: int,
+        shape: tuple[int, int, int],
         known: dict[Hashable, Any],
-    ) -> Held:  # fmt: skip
+    ) -> Held:
         """What a stage keeps for one sequence of one micro-batch: tensors grow with tokens."""
         first = group.blocks.first[v]
         j, q = group.columns[first], group.policies[first]

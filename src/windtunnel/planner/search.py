@@ -303,9 +303,13 @@ class _Tally:
 
 
 def search(
-    branches: Sequence[Branch], goals: Goals, *, report: Report | None = None, most: int | None = None,
+    branches: Sequence[Branch],
+    goals: Goals,
+    *,
+    report: Report | None = None,
+    most: int | None = None,
     known: Mapping[tuple[int, int], Evaluated] | None = None,
-) -> tuple[Found, Proof]:  # fmt: skip
+) -> tuple[Found, Proof]:
     """The plans that are best at something and keep to the limits, with the proof.
 
     A cluster whose candidates have no bounds yet gets them when the best that any of its plans could be comes first.
@@ -381,9 +385,19 @@ def search(
     by_bound = count - tally.by_memory - sum(tally.by_limit.values()) - simulated - refused - still_open
     best_value = float(metric.signed(found.best.key[0])) if found.best else float(metric.signed(np.inf))
     proof = Proof(
-        count, tally.by_memory, tally.by_limit, by_bound, simulated, refused, still_open, metric.name, best_value,
-        next_bound, found.best.step_time_s if found.best else float("inf"), complete,
-    )  # fmt: skip
+        count,
+        tally.by_memory,
+        tally.by_limit,
+        by_bound,
+        simulated,
+        refused,
+        still_open,
+        metric.name,
+        best_value,
+        next_bound,
+        found.best.step_time_s if found.best else float("inf"),
+        complete,
+    )
     return found, proof
 
 
@@ -425,6 +439,15 @@ def evaluate(branches: Sequence[Branch], goals: Goals, found: Found, which: int,
     values = goals.values(figures)
     reserved = None if fits is None else figures.reserved_bytes
     return Evaluated(
-        which, layout, policy, plan, float(branch.bounds.time_s[layout, policy]), seconds, reserved, fits, values,
-        goals.missed(values), goals.key(figures),
-    )  # fmt: skip
+        which,
+        layout,
+        policy,
+        plan,
+        float(branch.bounds.time_s[layout, policy]),
+        seconds,
+        reserved,
+        fits,
+        values,
+        goals.missed(values),
+        goals.key(figures),
+    )

@@ -24,9 +24,14 @@ from windtunnel.training.interval import interval_of
 from windtunnel.training.paired import PairedDifference, paired_difference
 
 TIMED = (
-    "step_time", "tokens_per_s", "tokens_per_s_per_device", "cost_per_million_tokens", "cost_per_trillion_tokens",
-    "time_to_tokens", "cost",
-)  # fmt: skip
+    "step_time",
+    "tokens_per_s",
+    "tokens_per_s_per_device",
+    "cost_per_million_tokens",
+    "cost_per_trillion_tokens",
+    "time_to_tokens",
+    "cost",
+)
 """Objectives that order the plans of one cluster by step time."""
 _ASKED = 32
 """Plans whose memory is simulated for this at most; the search did not ask for that of slower plans."""
@@ -55,18 +60,27 @@ def simplicity(plan: PlanSpec, behaviour: Behaviour) -> Simplicity:
     over = plan.overlap
     offloaded = sum(share > 0 for share in (plan.offload.activations, plan.offload.optimizer, plan.offload.params))
     given = [
-        (over.grad_reduce, behaviour.overlap_grad_reduce), (over.param_gather, behaviour.overlap_param_gather),
-        (over.tp, behaviour.overlap_tp), (over.p2p, behaviour.overlap_p2p),
-        (over.moe_a2a, behaviour.overlap_moe_a2a), (over.fsdp_prefetch, behaviour.fsdp_prefetch),
+        (over.grad_reduce, behaviour.overlap_grad_reduce),
+        (over.param_gather, behaviour.overlap_param_gather),
+        (over.tp, behaviour.overlap_tp),
+        (over.p2p, behaviour.overlap_p2p),
+        (over.moe_a2a, behaviour.overlap_moe_a2a),
+        (over.fsdp_prefetch, behaviour.fsdp_prefetch),
         (plan.sp if plan.tp > 1 else None, behaviour.sp),
-        (plan.schedule, "interleaved_1f1b" if plan.vpp > 1 else "1f1b"), (plan.stage_layers, None),
-        (plan.shard_group, None), (plan.zero, 3 if behaviour.param_bytes == 4.0 else 1), (plan.order, plain.order),
+        (plan.schedule, "interleaved_1f1b" if plan.vpp > 1 else "1f1b"),
+        (plan.stage_layers, None),
+        (plan.shard_group, None),
+        (plan.zero, 3 if behaviour.param_bytes == 4.0 else 1),
+        (plan.order, plain.order),
         (plan.cp_kind if plan.cp > 1 else None, plain.cp_kind),
-    ]  # fmt: skip
+    ]
     return Simplicity(
-        sum(size > 1 for size in (plan.tp, plan.pp, plan.cp, plan.ep)), _REDONE[plan.recompute.policy] + offloaded,
-        plan.pp * plan.vpp, sum(value is not None and value != usual for value, usual in given), plan.tp * plan.cp,
-    )  # fmt: skip
+        sum(size > 1 for size in (plan.tp, plan.pp, plan.cp, plan.ep)),
+        _REDONE[plan.recompute.policy] + offloaded,
+        plan.pp * plan.vpp,
+        sum(value is not None and value != usual for value, usual in given),
+        plan.tp * plan.cp,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,9 +120,10 @@ def choose(again: Again, fastest: Evaluated, others: Iterable[Evaluated]) -> Cho
     behaviour = again.branches[fastest.branch].case.behaviour
     least = simplicity(fastest.plan, behaviour)
     simpler = [
-        (simplicity(e.plan, behaviour), e.step_time_s, e) for e in others
+        (simplicity(e.plan, behaviour), e.step_time_s, e)
+        for e in others
         if e.branch == fastest.branch and e.fits is not False and not e.missed
-    ]  # fmt: skip
+    ]
     asked, slower = 0, set[Simplicity]()
     for mine, seconds, other in sorted(simpler, key=lambda row: row[:2]):
         if mine >= least or asked >= _ASKED:
@@ -129,15 +144,25 @@ def choose(again: Again, fastest: Evaluated, others: Iterable[Evaluated]) -> Cho
 
 
 def _choice(
-    again: Again, taken: Evaluated, fastest: Evaluated, sure: float | None, differs: tuple[str, ...],
+    again: Again,
+    taken: Evaluated,
+    fastest: Evaluated,
+    sure: float | None,
+    differs: tuple[str, ...],
     pair: PairedDifference | None,
-) -> Choice:  # fmt: skip
+) -> Choice:
     branch = again.branches[taken.branch]
     return Choice(
-        shown(taken.plan, branch.candidates), taken.step_time_s, taken.reserved_bytes,
-        filled(branch, taken.plan).model_dump(mode="json", exclude_unset=True), taken is fastest,
-        taken.step_time_s / fastest.step_time_s - 1.0, sure, differs, pair,
-    )  # fmt: skip
+        shown(taken.plan, branch.candidates),
+        taken.step_time_s,
+        taken.reserved_bytes,
+        filled(branch, taken.plan).model_dump(mode="json", exclude_unset=True),
+        taken is fastest,
+        taken.step_time_s / fastest.step_time_s - 1.0,
+        sure,
+        differs,
+        pair,
+    )
 
 
 def _paired(again: Again, a: Evaluated, b: Evaluated) -> PairedDifference | None:

@@ -93,15 +93,22 @@ class Candidates:
         pinned = q.stage_layers if isinstance(q.stage_layers, tuple) else None
         return self.base.model_copy(
             update={
-                **{name: int(getattr(self, name)[layout]) for name in LAYOUT_AXES}, "dp": int(self.dp[layout]),
-                "schedule": q.schedule if self.pp[layout] > 1 else None, "recompute": q.recompute, "zero": q.zero,
-                "shard_group": q.shard_group, "sp": q.sp if self.tp[layout] > 1 else None, "cp_kind": q.cp_kind,
-                "offload": q.offload, "overlap": q.overlap, "order": q.order,
+                **{name: int(getattr(self, name)[layout]) for name in LAYOUT_AXES},
+                "dp": int(self.dp[layout]),
+                "schedule": q.schedule if self.pp[layout] > 1 else None,
+                "recompute": q.recompute,
+                "zero": q.zero,
+                "shard_group": q.shard_group,
+                "sp": q.sp if self.tp[layout] > 1 else None,
+                "cp_kind": q.cp_kind,
+                "offload": q.offload,
+                "overlap": q.overlap,
+                "order": q.order,
                 "stage_layers": self.base.stage_layers if q.stage_layers is None else pinned,
                 "cp_all_to_all": q.cp_all_to_all if self.cp[layout] > 1 else 1,
                 "reshard_after_forward": q.reshard_after_forward,
             }
-        )  # fmt: skip
+        )
 
 
 def divisors(n: int) -> list[int]:
@@ -151,25 +158,28 @@ def _layouts(
     fixed = plan.dp if plan.dp != "auto" else None
     rules: dict[str, Mask] = {
         "tp · cp · pp divides the devices": devices % inner == 0,
-        "stage_layers has pp · vpp entries": np.full(len(tp), True) if not plan.stage_layers else (
-            pp * vpp == len(plan.stage_layers)
-        ),
+        "stage_layers has pp · vpp entries": np.full(len(tp), True)
+        if not plan.stage_layers
+        else (pp * vpp == len(plan.stage_layers)),
         "dp is the one the plan sets": (dp == fixed) if fixed else np.ones(len(tp), np.bool_),
         "mbs · dp divides the global batch": (batch % np.maximum(mbs * dp, 1) == 0) & (m >= 1),
         "tp divides the attention heads": heads % tp == 0,
         "2 · cp divides the sequence": (cp == 1) | (training.seq_len % (2 * cp) == 0),
         "ep divides the experts, ep · etp the ranks": (
-            (np.ones(len(tp), np.bool_) if not experts else experts % ep == 0) & ((dp * cp * tp) % (ep * etp) == 0)
+            (np.ones(len(tp), np.bool_) if not experts else experts % ep == 0)
+            & ((dp * cp * tp) % (ep * etp) == 0)
             & ((experts > 0) | ((ep == 1) & (etp == 1)))
         ),
         "pp · vpp fits the layers": (pp * vpp <= copies * (depth + 2)) & ((pp > 1) | (vpp == 1)),
         "layers divide over pp · vpp, the ends counted or not": (  # a split that the plan sets need not be even
-            (vpp == 1) | bool(plan.stage_layers or space.stage_layers)
-            | (depth % (pp * vpp) == 0) | ((depth + 2) % (pp * vpp) == 0)
+            (vpp == 1)
+            | bool(plan.stage_layers or space.stage_layers)
+            | (depth % (pp * vpp) == 0)
+            | ((depth + 2) % (pp * vpp) == 0)
             | ((copies > 1) & ((copies * depth % (pp * vpp) == 0) | (copies * (depth + 2) % (pp * vpp) == 0)))
         ),
         f"at most {MAX_INSTRUCTIONS} instructions": m * pp * vpp <= MAX_INSTRUCTIONS,
-    }  # fmt: skip
+    }
     keep = np.ones(len(tp), np.bool_)
     for rule, ok in rules.items():
         if out := int((keep & ~ok).sum()):
@@ -213,9 +223,18 @@ def _policies(plan: PlanSpec, space: Space, behaviour: Behaviour, cp: Ints) -> t
     sp = space.sp or (plan.sp,)
     out = []
     for s, r, z, g, q, (c, size), o, v, order, split, again in product(
-        schedule, recompute, zero, groups, sp, cp_kind, product(*offloads), product(*overlaps),
-        space.order or (plan.order,), space.stage_layers or (None,), reshard,
-    ):  # fmt: skip
+        schedule,
+        recompute,
+        zero,
+        groups,
+        sp,
+        cp_kind,
+        product(*offloads),
+        product(*overlaps),
+        space.order or (plan.order,),
+        space.stage_layers or (None,),
+        reshard,
+    ):
         offload = plan.offload.model_copy(update=dict(zip(OFFLOADS, o, strict=True)))
         kept = {name: getattr(plan.overlap, name) for name in ("fsdp_prefetch", "one_communicator")}
         overlap = Overlap(**kept, **dict(zip(OVERLAPS, v, strict=True)))
@@ -227,9 +246,14 @@ def _policies(plan: PlanSpec, space: Space, behaviour: Behaviour, cp: Ints) -> t
 
 
 def _legal(
-    x: dict[str, Ints], policies: tuple[Policy, ...], model: ModelSpec, behaviour: Behaviour, excluded: dict[str, int],
-    *, split: bool,
-) -> Mask:  # fmt: skip
+    x: dict[str, Ints],
+    policies: tuple[Policy, ...],
+    model: ModelSpec,
+    behaviour: Behaviour,
+    excluded: dict[str, int],
+    *,
+    split: bool,
+) -> Mask:
     """Which policies a layout can have, each distinct one once. `split`: whether layers need not divide evenly."""
     tp, cp, pp, vpp, dp, m = x["tp"], x["cp"], x["pp"], x["vpp"], x["dp"], x["m"]
     n = len(tp)
@@ -243,10 +267,19 @@ def _legal(
     judged: dict[Hashable, tuple[Mask, dict[str, int]]] = {}
     for j, q in enumerate(policies):
         asked = (
-            q.schedule, q.zero, q.shard_group, q.sp, q.cp_kind, q.cp_all_to_all, q.overlap, q.order, q.stage_layers,
-            q.is_open, q.reshard_after_forward,
+            q.schedule,
+            q.zero,
+            q.shard_group,
+            q.sp,
+            q.cp_kind,
+            q.cp_all_to_all,
+            q.overlap,
+            q.order,
+            q.stage_layers,
+            q.is_open,
+            q.reshard_after_forward,
             q.recompute.num_layers if isinstance(q.recompute.num_layers, tuple) else None,
-        )  # fmt: skip
+        )
         if asked in judged:  # recomputation and offloading are legal everywhere
             ok[:, j], counts = judged[asked]
             for rule, out in counts.items():
@@ -273,14 +306,14 @@ def _legal(
             "tp · all-to-all size of cp divides the attention heads": model.num_attention_heads % (tp * size) == 0,
         }
         if q.shard_group:
-            rules["shard_group divides dp · cp and is smaller"] = (
-                (replicas % q.shard_group == 0) & (q.shard_group < replicas)
-            )  # fmt: skip
+            rules["shard_group divides dp · cp and is smaller"] = (replicas % q.shard_group == 0) & (
+                q.shard_group < replicas
+            )
         if isinstance(q.recompute.num_layers, tuple):
             listed = len(q.recompute.num_layers)
             rules["recomputed layers are counted by stage or virtual stage, of a split that is not balanced"] = (
-                ((listed == 1) | (pp == listed) | (pp * vpp == listed)) & (q.stage_layers != "balanced")
-            )  # fmt: skip
+                (listed == 1) | (pp == listed) | (pp * vpp == listed)
+            ) & (q.stage_layers != "balanced")
         for rule, runs_so in rules.items():
             if out := int((column & ~runs_so).sum()):
                 excluded[rule] = excluded.get(rule, 0) + out
@@ -327,12 +360,19 @@ def _idle(
     alone = replicas == 1
     whole = np.full(len(tp), q.zero not in (1, 2))  # parameters are gathered in buckets under ZeRO-1 and 2 alone
     return [
-        (tp == 1, other("sp")), (cp == 1, other("cp_kind")), (pp == 1, other("schedule")),
-        (alone, other("zero")), (alone, other("overlap", "grad_reduce")), (alone, other("overlap", "param_gather")),
-        (tp == 1, other("overlap", "tp")), (pp == 1, other("overlap", "p2p")), (alone, other("shard_group")),
-        (whole, other("overlap", "param_gather")), (cp == 1, other("cp_all_to_all")),
+        (tp == 1, other("sp")),
+        (cp == 1, other("cp_kind")),
+        (pp == 1, other("schedule")),
+        (alone, other("zero")),
+        (alone, other("overlap", "grad_reduce")),
+        (alone, other("overlap", "param_gather")),
+        (tp == 1, other("overlap", "tp")),
+        (pp == 1, other("overlap", "p2p")),
+        (alone, other("shard_group")),
+        (whole, other("overlap", "param_gather")),
+        (cp == 1, other("cp_all_to_all")),
         (alone, other("reshard_after_forward")),
-    ]  # fmt: skip
+    ]
 
 
 def _same_mesh(order: tuple[str, ...], earlier: list[tuple[str, ...]], sizes: dict[str, Ints]) -> Mask:
@@ -352,9 +392,13 @@ def _schedule_runs(schedule: str | None, p: int, m: int, v: int, behaviour: Beha
 
 
 def candidates(
-    model: ModelSpec, cluster: ClusterSpec, training: TrainingSpec, plan: PlanSpec, search: SearchSpec,
+    model: ModelSpec,
+    cluster: ClusterSpec,
+    training: TrainingSpec,
+    plan: PlanSpec,
+    search: SearchSpec,
     behaviour: Behaviour,
-) -> Candidates:  # fmt: skip
+) -> Candidates:
     """All legal plans of a scenario's search space on one cluster."""
     excluded: dict[str, int] = {}
     x = _layouts(model, cluster.num_devices, training, plan, search.space, excluded)
@@ -362,9 +406,13 @@ def candidates(
 
 
 def with_policies(
-    x: dict[str, Ints], model: ModelSpec, plan: PlanSpec, search: SearchSpec, behaviour: Behaviour,
+    x: dict[str, Ints],
+    model: ModelSpec,
+    plan: PlanSpec,
+    search: SearchSpec,
+    behaviour: Behaviour,
     excluded: dict[str, int],
-) -> Candidates:  # fmt: skip
+) -> Candidates:
     """Layouts with every choice of switches that they can have."""
     policies = _policies(plan, search.space, behaviour, x["cp"])
     split = bool(plan.stage_layers or search.space.stage_layers)

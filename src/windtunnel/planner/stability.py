@@ -171,9 +171,12 @@ class _Scaled:
 
 
 def stability(
-    again: Again, best: Evaluated, *, resources: tuple[str, ...] = RESOURCES,
+    again: Again,
+    best: Evaluated,
+    *,
+    resources: tuple[str, ...] = RESOURCES,
     report: Callable[[str, int], None] | None = None,
-) -> Stability:  # fmt: skip
+) -> Stability:
     """How far each resource may change before another layout wins.
 
     Args:

@@ -94,9 +94,16 @@ class Tails:
     """What does not depend on blocks, of one way to cut weights: kept under the switches that it depends on."""
 
     def __init__(
-        self, case: Case, x: Candidates, row: int, held: Held, policies: list[Policy],
-        known: dict[Hashable, Any], name: Hashable, spread: int,
-    ) -> None:  # fmt: skip
+        self,
+        case: Case,
+        x: Candidates,
+        row: int,
+        held: Held,
+        policies: list[Policy],
+        known: dict[Hashable, Any],
+        name: Hashable,
+        spread: int,
+    ) -> None:
         """Note what they are about.
 
         Args:
@@ -183,14 +190,19 @@ class Tails:
         assert cell is not None and pipe is not None
         mesh = Mesh(
             {"tp": plan.tp, "cp": plan.cp, "dp": plan.dp, "pp": plan.pp},
-            tuple(a for a in plan.order if a != "ep"), c.cluster,
-        )  # fmt: skip
+            tuple(a for a in plan.order if a != "ep"),
+            c.cluster,
+        )
         parts = replace(
-            cell.parts, dense_params=pipe.depth @ cell.dense_params, expert_params=pipe.depth @ cell.expert_params,
-            layers=np.asarray(pipe.layers, np.int32), mesh=mesh, dp_place=mesh.placement("cp", "dp"),
+            cell.parts,
+            dense_params=pipe.depth @ cell.dense_params,
+            expert_params=pipe.depth @ cell.expert_params,
+            layers=np.asarray(pipe.layers, np.int32),
+            mesh=mesh,
+            dp_place=mesh.placement("cp", "dp"),
             expert_dp_place=placement(max(plan.expert_dp, 1), plan.ep * plan.etp, c.cluster.scale_up_domain),
             dummy_wgrad_bytes=np.zeros(plan.pp),
-        )  # fmt: skip
+        )
         if parts.graph.tied and plan.pp > 1:
             parts.dense_params[-1] += plan.padded_vocab * c.model.hidden_size / plan.tp
         return parts

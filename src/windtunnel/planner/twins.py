@@ -27,9 +27,20 @@ def twin_of(case: Case, x: Candidates, layout: int, policy: int) -> Hashable:
     every = x.pp[layout] == 1 and x.m[layout] > 1 and case.training.gradient_accumulation_sync
     zero = 1 if q.zero == 2 and not every else q.zero
     return (
-        layout, q.schedule, q.recompute, zero, q.shard_group, q.sp, q.cp_kind, q.cp_all_to_all, q.offload, q.overlap,
-        q.stage_layers, q.reshard_after_forward, _laid(case, x, layout, q.order),
-    )  # fmt: skip
+        layout,
+        q.schedule,
+        q.recompute,
+        zero,
+        q.shard_group,
+        q.sp,
+        q.cp_kind,
+        q.cp_all_to_all,
+        q.offload,
+        q.overlap,
+        q.stage_layers,
+        q.reshard_after_forward,
+        _laid(case, x, layout, q.order),
+    )
 
 
 def _laid(case: Case, x: Candidates, layout: int, order: tuple[str, ...]) -> Hashable:

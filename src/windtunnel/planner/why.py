@@ -112,15 +112,21 @@ class Why:
         """Plain data for `--json`."""
         other = self.runner_up
         return {
-            "runner_up": None if other is None else {
-                "plan": self.runner_up_plan, "step_time_s": other.step_time_s,
-                "peak_memory_reserved_bytes": other.peak_memory_reserved_bytes, "breakdown": other.breakdown,
+            "runner_up": None
+            if other is None
+            else {
+                "plan": self.runner_up_plan,
+                "step_time_s": other.step_time_s,
+                "peak_memory_reserved_bytes": other.peak_memory_reserved_bytes,
+                "breakdown": other.breakdown,
                 "worse": self.runner_up_worse,
             },
-            "seconds_by_class": self.seconds_by_class, "cells": [asdict(c) for c in self.cells],
-            "limits": [asdict(x) for x in self.limits], "clusters": [asdict(c) for c in self.clusters],
+            "seconds_by_class": self.seconds_by_class,
+            "cells": [asdict(c) for c in self.cells],
+            "limits": [asdict(x) for x in self.limits],
+            "clusters": [asdict(c) for c in self.clusters],
             "simulations": self.simulations,
-        }  # fmt: skip
+        }
 
 
 def why(again: Again, best: Evaluated, result: TrainingResult, report: Callable[[str], None] | None = None) -> Why:
@@ -147,9 +153,16 @@ def why(again: Again, best: Evaluated, result: TrainingResult, report: Callable[
     limits = _limits(again, best)
     classes = {} if runner is None else deltas(result.breakdown, runner.breakdown)
     return Why(
-        runner, None if other is None else axes(other, again, cluster=False), worse, classes,
-        cells(again, best.branch), limits, _floors(again, best.branch), clusters(again), again.simulations,
-    )  # fmt: skip
+        runner,
+        None if other is None else axes(other, again, cluster=False),
+        worse,
+        classes,
+        cells(again, best.branch),
+        limits,
+        _floors(again, best.branch),
+        clusters(again),
+        again.simulations,
+    )
 
 
 def _share(value: float, of: float) -> float:
@@ -180,10 +193,15 @@ def clusters(again: Again) -> tuple[ClusterBest, ...]:
         if not len(bound):
             continue
         simulated = min((e.key[0] for e in done), default=None)
-        out.append(ClusterBest(
-            case.cluster.device.id, case.cluster.nodes, case.training.precision, float(metric.signed(bound.min())),
-            None if simulated is None else float(metric.signed(simulated)),
-        ))  # fmt: skip
+        out.append(
+            ClusterBest(
+                case.cluster.device.id,
+                case.cluster.nodes,
+                case.training.precision,
+                float(metric.signed(bound.min())),
+                None if simulated is None else float(metric.signed(simulated)),
+            )
+        )
     return tuple(out)
 
 
@@ -267,9 +285,14 @@ def _endless(again: Again, which: int, branch: Branch) -> Branch:
 
 
 def _cost(
-    again: Again, best: Evaluated, name: str, limit: float, unit: str, found: Evaluated | None,
+    again: Again,
+    best: Evaluated,
+    name: str,
+    limit: float,
+    unit: str,
+    found: Evaluated | None,
     needs: float | None,
-) -> LimitCost:  # fmt: skip
+) -> LimitCost:
     if found is None or found.key >= best_key(best):
         return LimitCost(name, limit, unit, 0.0)
     of, gain = again.goals.objectives[0].name, -_share(found.key[0], best.key[0])

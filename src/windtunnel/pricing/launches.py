@@ -24,9 +24,13 @@ from windtunnel.specs.device import DeviceSpec
 from windtunnel.specs.workload import LoraSpec
 
 _TAG = {
-    Kind.GEMM: "gemm", Kind.GROUPED_GEMM: "gemm", Kind.BATCHED_GEMM: "attention", Kind.ATTENTION: "attention",
-    Kind.POINTWISE: "memory_bound", Kind.SCAN: "scan",
-}  # fmt: skip
+    Kind.GEMM: "gemm",
+    Kind.GROUPED_GEMM: "gemm",
+    Kind.BATCHED_GEMM: "attention",
+    Kind.ATTENTION: "attention",
+    Kind.POINTWISE: "memory_bound",
+    Kind.SCAN: "scan",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,11 +136,19 @@ class Lowering:
             return
         p = self.pricing
         time = gemm_time_s(
-            p.device, p.coefficients, np.array(rows.m), np.array(rows.n), np.array(rows.k),
-            peak_flop_per_s=np.array(rows.peak), fraction=np.array(rows.fraction), operand_bytes=np.array(rows.operand),
-            output_bytes=np.array(rows.output), extra_bytes=np.array(rows.extra), groups=np.array(rows.groups),
+            p.device,
+            p.coefficients,
+            np.array(rows.m),
+            np.array(rows.n),
+            np.array(rows.k),
+            peak_flop_per_s=np.array(rows.peak),
+            fraction=np.array(rows.fraction),
+            operand_bytes=np.array(rows.operand),
+            output_bytes=np.array(rows.output),
+            extra_bytes=np.array(rows.extra),
+            groups=np.array(rows.groups),
             unaligned=np.array(rows.unaligned),
-        )  # fmt: skip
+        )
         floor = p.coefficients.gemm_floor_s  # products of a loop start back to back: the loop has one floor
         time = (time - floor) * np.array(rows.repeat) + floor + np.array(rows.group_s)
         for i, (launch, seconds) in enumerate(zip(rows.launch, time.tolist(), strict=True)):
@@ -149,12 +161,19 @@ class Lowering:
         """Seconds of one of `pieces` row blocks of a collected product; `other_s` (quantisation) is cut evenly."""
         rows, p = self._gemms, self.pricing
         one = gemm_time_s(
-            p.device, p.coefficients, np.array([rows.m[row] / pieces]), np.array([rows.n[row]]),
-            np.array([rows.k[row]]), peak_flop_per_s=np.array([rows.peak[row]]),
-            fraction=np.array([rows.fraction[row]]), operand_bytes=np.array([rows.operand[row]]),
-            output_bytes=np.array([rows.output[row]]), extra_bytes=np.array([rows.extra[row] / pieces]),
-            groups=np.array([rows.groups[row]]), unaligned=np.array([rows.unaligned[row]]),
-        )  # fmt: skip
+            p.device,
+            p.coefficients,
+            np.array([rows.m[row] / pieces]),
+            np.array([rows.n[row]]),
+            np.array([rows.k[row]]),
+            peak_flop_per_s=np.array([rows.peak[row]]),
+            fraction=np.array([rows.fraction[row]]),
+            operand_bytes=np.array([rows.operand[row]]),
+            output_bytes=np.array([rows.output[row]]),
+            extra_bytes=np.array([rows.extra[row] / pieces]),
+            groups=np.array([rows.groups[row]]),
+            unaligned=np.array([rows.unaligned[row]]),
+        )
         return float(one[0]) * share + other_s / pieces
 
     # -- one operator -------------------------------------------------------------------------------------------------
@@ -322,10 +341,18 @@ class Lowering:
         if op.kind == Kind.ATTENTION:
             launch.shape = (op.pairs, op.heads, op.d_qk, op.d_v)
             seconds = attention_time_s(
-                p.device, p.coefficients, _one(op.pairs), _one(op.heads), _one(op.d_qk),
-                _one(op.d_v), _one(op.seq_len), kernel=p.attention, backward=backward, queries=_one(op.m),
+                p.device,
+                p.coefficients,
+                _one(op.pairs),
+                _one(op.heads),
+                _one(op.d_qk),
+                _one(op.d_v),
+                _one(op.seq_len),
+                kernel=p.attention,
+                backward=backward,
+                queries=_one(op.m),
                 number_format=p.recipe.other,
-            )  # fmt: skip
+            )
             seconds = seconds * (1.0 + p.coefficients.ring_overhead * (op.ring - 1.0) / op.ring)
             flop = 2.0 * op.pairs * op.heads * (op.d_qk + op.d_v) * (2.5 if backward else 1.0)
             launch.flop += flop * share
@@ -394,10 +421,24 @@ class Lowering:
             hbm, channels = float(one.hbm_bytes), float(one.channels)
             latency = float(one.latency_s)
         launch = Launch(
-            op.name, {"tp": "tp", "ep": "ep", "etp": "ep"}.get(op.axis, "cp"), COMM, seconds, list(after),
-            min(channels / p.device.num_sms, 0.5), hbm, up, out, module=op.module, phase=phase, beside=op.overlap_with,
-            ranks=n, operation=operation, kind="collective", algorithm=str(one.algorithm), latency_s=latency,
-        )  # fmt: skip
+            op.name,
+            {"tp": "tp", "ep": "ep", "etp": "ep"}.get(op.axis, "cp"),
+            COMM,
+            seconds,
+            list(after),
+            min(channels / p.device.num_sms, 0.5),
+            hbm,
+            up,
+            out,
+            module=op.module,
+            phase=phase,
+            beside=op.overlap_with,
+            ranks=n,
+            operation=operation,
+            kind="collective",
+            algorithm=str(one.algorithm),
+            latency_s=latency,
+        )
         if beside:
             # runs beside the attention: forward it precedes it, backward it is met after it
             met = last >= 0 and segment.launches[last].name == op.overlap_with
@@ -419,6 +460,11 @@ def _pair(place: GroupPlacement) -> GroupPlacement:
     cross = float(place.num_domains) > 1
     one, two = np.asarray(1.0), np.asarray(2.0)
     return Place(
-        two, one if cross else two, two if cross else one,
-        np.asarray(place.groups_per_domain) * np.asarray(place.ranks_per_domain), np.asarray(place.stride), one, one,
-    )  # fmt: skip
+        two,
+        one if cross else two,
+        two if cross else one,
+        np.asarray(place.groups_per_domain) * np.asarray(place.ranks_per_domain),
+        np.asarray(place.stride),
+        one,
+        one,
+    )

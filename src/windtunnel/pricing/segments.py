@@ -78,10 +78,22 @@ def simulate_segments(
     none = np.full(n, -1, np.int32)
     zero = np.zeros(n, np.int32)
     tasks = TaskTable(
-        alone, np.where(comm, COMM_WEIGHT, 1.0), owner, zero, np.arange(n + 1, dtype=np.int64),
-        stream.astype(np.int32), dep_ptr, dep_idx, np.arange(0, rates * n + 1, rates, dtype=np.int64),
-        idx.reshape(-1), work.reshape(-1), none, zero, zero, zero,
-    )  # fmt: skip
+        alone,
+        np.where(comm, COMM_WEIGHT, 1.0),
+        owner,
+        zero,
+        np.arange(n + 1, dtype=np.int64),
+        stream.astype(np.int32),
+        dep_ptr,
+        dep_idx,
+        np.arange(0, rates * n + 1, rates, dtype=np.int64),
+        idx.reshape(-1),
+        work.reshape(-1),
+        none,
+        zero,
+        zero,
+        zero,
+    )
     streams = Streams(np.zeros(3 * k, np.int32), np.repeat(np.arange(k, dtype=np.int32), 3))
     timeline = simulate(tasks, streams, Resources(capacity.reshape(-1)))
     out = []
@@ -106,11 +118,19 @@ def simulate_segments(
         launches = segment.launches
         out.append(
             SegmentTime(
-                device_s, host_s, total, dict(busy), float((sm[a:b] * alone[a:b]).sum()),
-                sum(x.hbm_bytes for x in launches), sum(x.up_bytes for x in launches),
-                sum(x.out_bytes for x in launches), sum(x.flop for x in launches), sync_s[i], tuple(exposed),
+                device_s,
+                host_s,
+                total,
+                dict(busy),
+                float((sm[a:b] * alone[a:b]).sum()),
+                sum(x.hbm_bytes for x in launches),
+                sum(x.up_bytes for x in launches),
+                sum(x.out_bytes for x in launches),
+                sum(x.flop for x in launches),
+                sync_s[i],
+                tuple(exposed),
             )
-        )  # fmt: skip
+        )
     return out
 
 

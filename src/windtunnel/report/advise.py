@@ -196,10 +196,13 @@ def summary(advice: Advice, *, everything: bool = False) -> RenderableType:
     if not every:
         parts.append(Text("\nnothing that was tried gains here"))
     elif any(not s.told_apart for s in every):
-        parts.append(Text(
-            "\n· gains whose band holds 0 cannot be told from none; bands are of measured pairs of plans, a technique "
-            "counts as a setting", style="dim",
-        ))  # fmt: skip
+        parts.append(
+            Text(
+                "\n· gains whose band holds 0 cannot be told from none; bands are of measured pairs of plans, a technique "
+                "counts as a setting",
+                style="dim",
+            )
+        )
     for title, lines in (
         ("no gain here: ", lost_lines(advice.lost, everything=everything)),
         ("could not be tried: ", refused_lines(advice.refused, everything=everything)),

@@ -61,13 +61,14 @@ class Comparison:
                 x=[f"A: {self.a.scenario_name}", *names, f"B: {self.b.scenario_name}"],
                 y=[self.a.step_time_s, *values, self.b.step_time_s],
                 measure=["absolute", *("relative" for _ in names), "total"],
-                text=[
-                    seconds(self.a.step_time_s), *map(signed_seconds, values), seconds(self.b.step_time_s)
-                ],
-                textposition="outside", increasing_marker_color="#c0392b", decreasing_marker_color="#2e8b57",
-                totals_marker_color="#37474f", connector_line_color="#b0bec5",
+                text=[seconds(self.a.step_time_s), *map(signed_seconds, values), seconds(self.b.step_time_s)],
+                textposition="outside",
+                increasing_marker_color="#c0392b",
+                decreasing_marker_color="#2e8b57",
+                totals_marker_color="#37474f",
+                connector_line_color="#b0bec5",
             )
-        )  # fmt: skip
+        )
         levels = [self.a.step_time_s]
         for value in values:
             levels.append(levels[-1] + value)
@@ -91,13 +92,14 @@ def difference(a: TrainingResult, b: TrainingResult) -> Comparison:
         `difference(a, b).seconds_by_class` says how many seconds each class of time adds on the way from a to b.
     """
     return Comparison(
-        a, b,
+        a,
+        b,
         seconds_by_class=deltas(a.breakdown, b.breakdown),
         bytes_by_kind=deltas(a.memory.at_peak, b.memory.at_peak),
         plan=changed(flat(a.plan), flat(b.plan)),
         scenario=changed(flat(_outside_plan(a.scenario)), flat(_outside_plan(b.scenario))),
         paired=between(a, b),
-    )  # fmt: skip
+    )
 
 
 def comparison_summary(comparison: Comparison) -> RenderableType:
@@ -115,14 +117,18 @@ def comparison_summary(comparison: Comparison) -> RenderableType:
         head.add_column(title, justify="left" if not title else "right")
     head.add_row("step time", seconds(a.step_time_s), seconds(b.step_time_s), _ratio(b.step_time_s / a.step_time_s))
     head.add_row(
-        "tokens/s per device", count(a.tokens_per_s_per_device), count(b.tokens_per_s_per_device),
+        "tokens/s per device",
+        count(a.tokens_per_s_per_device),
+        count(b.tokens_per_s_per_device),
         _ratio(b.tokens_per_s_per_device / a.tokens_per_s_per_device),
-    )  # fmt: skip
+    )
     head.add_row("MFU", percent(a.mfu), percent(b.mfu), f"{100 * (b.mfu - a.mfu):+.1f} points")
     head.add_row(
-        "memory reserved", gib(a.peak_memory_reserved_bytes), gib(b.peak_memory_reserved_bytes),
+        "memory reserved",
+        gib(a.peak_memory_reserved_bytes),
+        gib(b.peak_memory_reserved_bytes),
         signed_gib(b.peak_memory_reserved_bytes - a.peak_memory_reserved_bytes),
-    )  # fmt: skip
+    )
     head.add_row("devices", f"{a.num_devices:,}", f"{b.num_devices:,}", _ratio(b.num_devices / a.num_devices))
     parts: list[RenderableType] = [head]
     if comparison.paired:

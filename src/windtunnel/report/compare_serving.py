@@ -19,16 +19,22 @@ _ROWS: tuple[tuple[str, str, Callable[[float], str], int], ...] = (
     ("requests/s", "throughput_requests_per_s", lambda v: f"{v:,.4g}", 1),
     ("output tokens/s per device", "output_tokens_per_s_per_device", lambda v: f"{v:,.1f}", 1),
     ("output tokens/s per user", "output_tokens_per_s_per_user", lambda v: f"{v:,.1f}", 1),
-    ("TTFT p50", "ttft_s.p50", short, -1), ("TTFT p99", "ttft_s.p99", short, -1),
-    ("TPOT p50", "tpot_s.p50", short, -1), ("TPOT p99", "tpot_s.p99", short, -1),
-    ("E2E p50", "e2e_s.p50", short, -1), ("E2E p99", "e2e_s.p99", short, -1),
-    ("objective met", "slo_attainment", percent, 1), ("goodput", "goodput_requests_per_s", lambda v: f"{v:,.4g}/s", 1),
-    ("cache at most", "kv_cache_usage_max", percent, -1), ("cache, tokens", "capacity.tokens", count, 1),
-    ("preemptions", "preemptions", count, -1), ("watts per device", "power.mean_w_per_device", count, -1),
+    ("TTFT p50", "ttft_s.p50", short, -1),
+    ("TTFT p99", "ttft_s.p99", short, -1),
+    ("TPOT p50", "tpot_s.p50", short, -1),
+    ("TPOT p99", "tpot_s.p99", short, -1),
+    ("E2E p50", "e2e_s.p50", short, -1),
+    ("E2E p99", "e2e_s.p99", short, -1),
+    ("objective met", "slo_attainment", percent, 1),
+    ("goodput", "goodput_requests_per_s", lambda v: f"{v:,.4g}/s", 1),
+    ("cache at most", "kv_cache_usage_max", percent, -1),
+    ("cache, tokens", "capacity.tokens", count, 1),
+    ("preemptions", "preemptions", count, -1),
+    ("watts per device", "power.mean_w_per_device", count, -1),
     ("J per output token", "power.energy_per_output_token_j", lambda v: f"{v:,.3g}", -1),
     ("cost per million output tokens", "cost_per_million_output_tokens", lambda v: f"{v:,.3g}", -1),
     ("devices", "num_devices", count, 0),
-)  # fmt: skip
+)
 """Title, key, how it is written, and whether more is better (1), worse (−1) or neither."""
 
 
@@ -61,10 +67,12 @@ class ServingComparison:
         """Plain data for `--json`."""
         names = ("scenario_name", "saturated", "bound_by")
         return {
-            "a": {n: self.a.get(n) for n in names}, "b": {n: self.b.get(n) for n in names},
+            "a": {n: self.a.get(n) for n in names},
+            "b": {n: self.b.get(n) for n in names},
             "figures": {k: {"a": a, "b": b, "ratio": b / a if a else None} for k, (a, b) in self.figures.items()},
-            "iterations": self.iterations, "scenario": {k: list(v) for k, v in self.scenario.items()},
-        }  # fmt: skip
+            "iterations": self.iterations,
+            "scenario": {k: list(v) for k, v in self.scenario.items()},
+        }
 
 
 def compared(a: dict[str, Any], b: dict[str, Any]) -> ServingComparison:

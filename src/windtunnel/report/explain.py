@@ -74,9 +74,13 @@ class Explanation:
         return {
             "scenario_name": self.result.scenario_name,
             "step_time_s": self.result.step_time_s,
-            "interval": {"level": self.result.interval.level, "low": self.result.interval.low,
-                         "high": self.result.interval.high, "basis": self.result.interval.basis,
-                         "grade": self.result.interval.grade},
+            "interval": {
+                "level": self.result.interval.level,
+                "low": self.result.interval.low,
+                "high": self.result.interval.high,
+                "basis": self.result.interval.basis,
+                "grade": self.result.interval.grade,
+            },
             "bound_by": self.result.bound_by,
             "breakdown": dict(self.result.breakdown),
             "statements": list(self.statements),
@@ -84,8 +88,13 @@ class Explanation:
             "gap_s": self.gap_s,
             "inside_interval": self.inside_interval,
             "classes": [
-                {"class": c.time_class, "predicted_s": c.predicted_s, "error_s": c.error_s, "needed_s": c.needed_s,
-                 "factor": c.factor}
+                {
+                    "class": c.time_class,
+                    "predicted_s": c.predicted_s,
+                    "error_s": c.error_s,
+                    "needed_s": c.needed_s,
+                    "factor": c.factor,
+                }
                 for c in self.classes
             ],
             "candidates": [c.to_dict() for c in self.candidates],
@@ -94,7 +103,7 @@ class Explanation:
             "assumptions": [{"field": f, "value": v, "why": w} for f, v, w in self.assumptions],
             "chain": None if self.chain is None else self.chain.to_dict(),
             "trace": None if self.trace is None else self.trace.to_dict(),
-        }  # fmt: skip
+        }
 
 
 def read_against(text: str | float | Path) -> float | Path:

@@ -173,9 +173,11 @@ class _TermTable:
 
         narrow = options.max_width < _NARROW
         head = "work / (sheet × coefficients × rest)"
-        table = _table("…", "busy>", "exposed>", "share>") if narrow else _table(
-            "", f"{head}…", "busy>", "exposed>", "share>", "grade"
-        )  # fmt: skip
+        table = (
+            _table("…", "busy>", "exposed>", "share>")
+            if narrow
+            else _table("", f"{head}…", "busy>", "exposed>", "share>", "grade")
+        )
         for name, term, busy, exposed, share, grade in self.rows:
             title = Text(name) if term else Text(name, style="bold")
             product = factors(term) if term else ""
@@ -302,9 +304,16 @@ class _Operators:
         phases = _SHORT if narrow else _PHASES
         for line in self.lines:
             row = (
-                line.name, phases.get(line.phase, line.phase), shape_text(line, narrow=narrow), count(line.count),
-                seconds(line.each_s), seconds(line.busy_s), seconds(line.exposed_s), _rate(line), line.limit,
-            )  # fmt: skip
+                line.name,
+                phases.get(line.phase, line.phase),
+                shape_text(line, narrow=narrow),
+                count(line.count),
+                seconds(line.each_s),
+                seconds(line.busy_s),
+                seconds(line.exposed_s),
+                _rate(line),
+                line.limit,
+            )
             table.add_row(*(row[i] for i in kept))
         yield table
 
@@ -380,13 +389,21 @@ def _trace(comparison: TraceComparison, chain: Chain | None) -> list[RenderableT
         name = f"{row.kernel}, waiting" if row.kernel == "send-receive" else row.kernel
         sign = "+" if row.difference_s >= 0 else "−"
         table.add_row(
-            name, seconds(row.predicted_s), seconds(row.measured_s), f"{sign}{seconds(abs(row.difference_s))}",
-            _share(row.difference_s, gap) if abs(gap) > 1e-3 * predicted else "", Text(row.reason, style="dim"),
-        )  # fmt: skip
+            name,
+            seconds(row.predicted_s),
+            seconds(row.measured_s),
+            f"{sign}{seconds(abs(row.difference_s))}",
+            _share(row.difference_s, gap) if abs(gap) > 1e-3 * predicted else "",
+            Text(row.reason, style="dim"),
+        )
     table.add_row(
-        Text("step", style="bold"), seconds(predicted), seconds(trace.step_time_s),
-        f"{'+' if gap >= 0 else '−'}{seconds(abs(gap))}", "", "",
-    )  # fmt: skip
+        Text("step", style="bold"),
+        seconds(predicted),
+        seconds(trace.step_time_s),
+        f"{'+' if gap >= 0 else '−'}{seconds(abs(gap))}",
+        "",
+        "",
+    )
     low, high = min(trace.steps_s), max(trace.steps_s)
     rank = "" if trace.rank is None else f" of rank {trace.rank}"
     about = f"{len(trace.steps_s)} steps{rank}, {seconds(low)} to {seconds(high)}; the one of median length is shown"

@@ -46,10 +46,19 @@ def render(result: TrainingResult, *, published: Published | None = None) -> str
     """
     title = result.scenario_name or "training step"
     body = [
-        _header(result), _tiles(result, published), _bound(result), _warnings(result), _timeline(result),
-        _time_and_sensitivity(result), _phases(result), _memory(result), _stages(result), _plan_and_assumptions(result),
-        _citations(result), _provenance(result),
-    ]  # fmt: skip
+        _header(result),
+        _tiles(result, published),
+        _bound(result),
+        _warnings(result),
+        _timeline(result),
+        _time_and_sensitivity(result),
+        _phases(result),
+        _memory(result),
+        _stages(result),
+        _plan_and_assumptions(result),
+        _citations(result),
+        _provenance(result),
+    ]
     return document(title, body, script=asset("timeline.js") if result.trace is not None else "")
 
 
@@ -236,9 +245,10 @@ def _memory(result: TrainingResult) -> str:
         )
     rows.append(f'<tr><td>capacity</td><td class="n">{gib(memory.capacity_bytes)}</td><td></td></tr>')
     table = card(
-        "At the peak", f"stage {memory.stage}",
+        "At the peak",
+        f"stage {memory.stage}",
         f'<table><tr><th>kind</th><th class="n">size</th><th class="n">of capacity</th></tr>{"".join(rows)}</table>',
-    )  # fmt: skip
+    )
     if not len(memory.curve_time_s):
         return table
     curve = card("Memory over the step", f"stage {memory.stage}, which peaks highest", plot(memory_figure(result)))

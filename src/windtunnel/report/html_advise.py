@@ -28,8 +28,11 @@ if TYPE_CHECKING:
 
 _TONES = {"settings": "#66757f", "suggestions": "#1565c0", "pairs": "#2e8b57", "unlike": "#e0862c"}
 _NAMES = {
-    "settings": "settings", "suggestions": "techniques", "pairs": "two together", "unlike": "not like for like",
-}  # fmt: skip
+    "settings": "settings",
+    "suggestions": "techniques",
+    "pairs": "two together",
+    "unlike": "not like for like",
+}
 _LONGEST = 46
 """Characters of a change beside its bar."""
 
@@ -72,23 +75,36 @@ def figure(advice: Advice) -> Any:
             continue
         own = [_label(one, labels) for one in shown]
         out.add_bar(
-            y=own, x=[100 * s.gain for s in shown], orientation="h", name=_NAMES[name], marker={"color": _TONES[name]},
+            y=own,
+            x=[100 * s.gain for s in shown],
+            orientation="h",
+            name=_NAMES[name],
+            marker={"color": _TONES[name]},
             error_x={
-                "type": "data", "symmetric": False, "color": "#1f2a33", "thickness": 1.2, "width": 4,
+                "type": "data",
+                "symmetric": False,
+                "color": "#1f2a33",
+                "thickness": 1.2,
+                "width": 4,
                 "array": [100 * (s.high - s.gain) for s in shown],
                 "arrayminus": [100 * (s.gain - s.low) for s in shown],
             },
             hovertext=[f"{escape(change_text(s))}<br>{escape(moved_text(advice, s))}" for s in shown],
             hovertemplate="%{hovertext}<extra></extra>",
-        )  # fmt: skip
+        )
     out.add_vline(x=0, line={"color": "#66757f", "width": 1})
     out.update_layout(
-        height=110 + 30 * len(labels), margin={"l": 16, "r": 24, "t": 40, "b": 48}, paper_bgcolor="rgba(0,0,0,0)",
-        plot_bgcolor="rgba(0,0,0,0)", font={"color": "#1f2a33", "size": 12.5}, hoverlabel={"align": "left"},
-        legend={"orientation": "h", "y": 1.0, "yanchor": "bottom", "x": 0}, bargap=0.25,
+        height=110 + 30 * len(labels),
+        margin={"l": 16, "r": 24, "t": 40, "b": 48},
+        paper_bgcolor="rgba(0,0,0,0)",
+        plot_bgcolor="rgba(0,0,0,0)",
+        font={"color": "#1f2a33", "size": 12.5},
+        hoverlabel={"align": "left"},
+        legend={"orientation": "h", "y": 1.0, "yanchor": "bottom", "x": 0},
+        bargap=0.25,
         xaxis={"title": {"text": f"gain in {advice.objective.title}, %"}, "gridcolor": "#e6eaee", "zeroline": False},
         yaxis={"automargin": True, "categoryorder": "array", "categoryarray": labels[::-1]},
-    )  # fmt: skip
+    )
     return out
 
 

@@ -42,11 +42,14 @@ def render(comparison: ServingComparison) -> str:
         if r.get("saturated")
     )
     body = [
-        f"<header><h1>{escape(title)}</h1></header>", hot,
-        f'<div class="card bound"><div>{bound}</div></div>' if bound else "", _changes(comparison),
-        card("Latencies", "percentiles of requests", plot(latencies(comparison))), _figures(comparison),
+        f"<header><h1>{escape(title)}</h1></header>",
+        hot,
+        f'<div class="card bound"><div>{bound}</div></div>' if bound else "",
+        _changes(comparison),
+        card("Latencies", "percentiles of requests", plot(latencies(comparison))),
+        _figures(comparison),
         _iterations(comparison),
-    ]  # fmt: skip
+    ]
     return document(title, body)
 
 
@@ -61,17 +64,30 @@ def latencies(comparison: ServingComparison) -> Any:
             known = [(result[key][q], share) for q, share in _SHARES if result.get(key, {}).get(q)]
             ends += [v for v, _ in known]
             figure.add_scatter(
-                x=[v for v, _ in known], y=[s for _, s in known], mode="lines+markers", name=name, legendgroup=name,
-                showlegend=column == 1, line={"color": _TONES[name], "width": 2.5}, marker={"size": 8},
-                text=[f"{name}: p{s} {title} {short(v)}" for v, s in known], hovertemplate="%{text}<extra></extra>",
-                row=1, col=column,
-            )  # fmt: skip
+                x=[v for v, _ in known],
+                y=[s for _, s in known],
+                mode="lines+markers",
+                name=name,
+                legendgroup=name,
+                showlegend=column == 1,
+                line={"color": _TONES[name], "width": 2.5},
+                marker={"size": 8},
+                text=[f"{name}: p{s} {title} {short(v)}" for v, s in known],
+                hovertemplate="%{text}<extra></extra>",
+                row=1,
+                col=column,
+            )
         low, high = min(ends, default=1e-3) / 1.15, max(ends, default=1.0) * 1.15
         at, words = axis_ticks(low, high)
         figure.update_xaxes(
-            title={"text": title, "standoff": 12}, type="log", range=[math.log10(low), math.log10(high)], tickvals=at,
-            ticktext=words, row=1, col=column,
-        )  # fmt: skip
+            title={"text": title, "standoff": 12},
+            type="log",
+            range=[math.log10(low), math.log10(high)],
+            tickvals=at,
+            ticktext=words,
+            row=1,
+            col=column,
+        )
     figure.update_yaxes(tickvals=[s for _, s in _SHARES], range=[47, 101])
     figure.update_yaxes(title="percentile", row=1, col=1)
     return layout(figure, 330)

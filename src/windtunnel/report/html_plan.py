@@ -48,10 +48,19 @@ def render(result: PlanResult) -> str:
     """The whole document. Every text that comes from the scenario is escaped."""
     title = result.best.scenario_name or "plan"
     body = [
-        _header(result), _stopped(result), _tiles(result), _warnings(result), _front(result),
-        _memory_and_heat(result), _table("Simulated plans", result.frontier, result), _why(result), _limits(result),
-        _stability(result), _proof(result), _scenario(result),
-    ]  # fmt: skip
+        _header(result),
+        _stopped(result),
+        _tiles(result),
+        _warnings(result),
+        _front(result),
+        _memory_and_heat(result),
+        _table("Simulated plans", result.frontier, result),
+        _why(result),
+        _limits(result),
+        _stability(result),
+        _proof(result),
+        _scenario(result),
+    ]
     return document(f"{title}: plan", body)
 
 
@@ -155,12 +164,14 @@ def _table(title: str, rows: tuple[Ranked, ...], result: PlanResult) -> str:
         own = flat(r)
         fits = {True: "yes", False: "no", None: "not asked"}[r.fits]
         cells = [
-            *(field_text(own.get(n)) for n in names), seconds(r.step_time_s), seconds(r.bound_s),
+            *(field_text(own.get(n)) for n in names),
+            seconds(r.step_time_s),
+            seconds(r.bound_s),
             f"{100 * worse(r, result):+.1f} %",
             *(quantity(r.values[n], METRICS[n].unit) if n in r.values else "–" for n in metrics),
             "–" if r.reserved_bytes is None else gib(r.reserved_bytes),
             f"breaks {', '.join(r.missed)}" if r.missed else fits,
-        ]  # fmt: skip
+        ]
         best = bool(r.fits) and not r.missed and r.step_time_s == fastest
         tags = ("<b>", "</b>") if best else ("", "")
         lines.append("".join(f'<td class="n">{tags[0]}{escape(cell)}{tags[1]}</td>' for cell in cells))
@@ -218,8 +229,7 @@ def _limits(result: PlanResult) -> str:
     if result.why is None or not result.why.limits:
         return ""
     rows = "".join(
-        f"<tr><td>{escape(name)}</td><td>{escape(text)}</td></tr>"
-        for name, text in map(limit_words, result.why.limits)
+        f"<tr><td>{escape(name)}</td><td>{escape(text)}</td></tr>" for name, text in map(limit_words, result.why.limits)
     )
     hint = "the search again without one limit at a time"
     limits, clusters = card("What limits cost", hint, f"<table>{rows}</table>"), _clusters(result)
@@ -252,8 +262,9 @@ def _stability(result: PlanResult) -> str:
 
 def _proof(result: PlanResult) -> str:
     items = [
-        *proof_words(result), *(f"{n:,} axis combinations left out: {rule}" for rule, n in result.excluded.items()),
-    ]  # fmt: skip
+        *proof_words(result),
+        *(f"{n:,} axis combinations left out: {rule}" for rule, n in result.excluded.items()),
+    ]
     lines = "".join(f"<li>{escape(item)}</li>" for item in items)
     hint = f"{seconds(result.elapsed_s)}; {count(result.screened_per_s)} plans bounded a second"
     return card("Proof", hint, f"<ul>{lines}</ul>")

@@ -41,14 +41,23 @@ def render(plan: ServingPlan) -> str:
 
     best, first = plan.best, plan.objectives[0]
     tiles = [
-        page.tile(escape(f"best {first.replace('_', ' ')}"), escape(metric_words(first, best.values[first])),
-                  escape(f"{cut_words(best)} on {best.plan['device']}")),
+        page.tile(
+            escape(f"best {first.replace('_', ' ')}"),
+            escape(metric_words(first, best.values[first])),
+            escape(f"{cut_words(best)} on {best.plan['device']}"),
+        ),
         page.tile("load", escape(load_words(best, plan)), escape(", ".join(slo_words(best, plan)))),
-        page.tile("tokens/s a device", f"{best.values['tokens_per_s_per_device']:,.4g}",
-                  f"{best.values['tokens_per_s_per_user']:,.4g} tokens/s a user"),
-        page.tile("search", f"{plan.proof.candidates:,}", escape(
-            f"deployments, {plan.evaluated:,} simulated, in {seconds(plan.elapsed_s)}")),
-    ]  # fmt: skip
+        page.tile(
+            "tokens/s a device",
+            f"{best.values['tokens_per_s_per_device']:,.4g}",
+            f"{best.values['tokens_per_s_per_user']:,.4g} tokens/s a user",
+        ),
+        page.tile(
+            "search",
+            f"{plan.proof.candidates:,}",
+            escape(f"deployments, {plan.evaluated:,} simulated, in {seconds(plan.elapsed_s)}"),
+        ),
+    ]
     body = [
         f"<h1>{escape(plan.result.scenario_name)}</h1>",
         f'<p class="hint">{escape(where_words(best))}; {escape(limits_words(best))}; {escape(certain_words(plan))}</p>',
@@ -56,14 +65,18 @@ def render(plan: ServingPlan) -> str:
         page.card(
             "Throughput against speed",
             "Each point is a simulated deployment that keeps the objective; open ones at the central prediction alone. "
-            "Nothing simulated is better in both than the line.", page.plot(pareto(plan)),
+            "Nothing simulated is better in both than the line.",
+            page.plot(pareto(plan)),
         ),
         page.card("Best of each cut", "", _table(plan, plan.frontier)),
-        *([page.card("Pareto front", "Of points within 1 % one is shown.", _table(plan, thinned(plan)))]
-          if plan.front else []),
+        *(
+            [page.card("Pareto front", "Of points within 1 % one is shown.", _table(plan, thinned(plan)))]
+            if plan.front
+            else []
+        ),
         page.card("Why not another", "", _list(why_words(plan))),
         page.card("Proof", "What was left out with certainty, and what was simulated.", _list(proof_words(plan))),
-    ]  # fmt: skip
+    ]
     if plan.instances:
         words = [w for w in (instances_words(plan), autoscale_words(plan)) if w]
         body.insert(3, page.card("Autoscaling", "Fewest instances of this cut.", _list(words)))
@@ -85,13 +98,18 @@ def _table(plan: ServingPlan, rows: Sequence[Deployment]) -> str:
     head += [n.replace("_", " ") for n in names] + ["TTFT", "TPOT"]
     cells = [
         [
-            cut_words(d), d.plan["device"], d.plan["engine"], f"{d.plan['max_num_seqs']:,}",
-            f"{d.plan['max_num_batched_tokens']:,}", load_words(d, plan),
-            *(metric_words(n, d.values[n]) for n in names), milli(d.quantiles["ttft_s"]),
+            cut_words(d),
+            d.plan["device"],
+            d.plan["engine"],
+            f"{d.plan['max_num_seqs']:,}",
+            f"{d.plan['max_num_batched_tokens']:,}",
+            load_words(d, plan),
+            *(metric_words(n, d.values[n]) for n in names),
+            milli(d.quantiles["ttft_s"]),
             milli(d.quantiles["tpot_s"]),
         ]
         for d in rows
-    ]  # fmt: skip
+    ]
     out = "".join(f"<th>{escape(h)}</th>" for h in head)
     lines = "".join("<tr>" + "".join(f"<td>{escape(str(c))}</td>" for c in row) + "</tr>" for row in cells)
     return f'<div class="scroll"><table><thead><tr>{out}</tr></thead><tbody>{lines}</tbody></table></div>'

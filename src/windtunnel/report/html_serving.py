@@ -62,12 +62,26 @@ def render(result: ServingResult, *, before: tuple[str, ...] = ()) -> str:
     """
     series = None if result.record is None else time_series(result.record)
     body = [
-        header(result), *before, saturation(result), tiles(result), _bound(result), warnings(result.warnings),
+        header(result),
+        *before,
+        saturation(result),
+        tiles(result),
+        _bound(result),
+        warnings(result.warnings),
         card("Latencies", "share of requests below each time; dots: p50, p90, p99", plot(latency_figure(result))),
-        serving_pools.html(result), serving_parties.html(result), _over_time(result, series),
-        _iterations(result), _requests(result), _percentiles(result), _memory(result),
-        _instances(result, series), _assumed(result), _limits(result), _citations(result), _provenance(result),
-    ]  # fmt: skip
+        serving_pools.html(result),
+        serving_parties.html(result),
+        _over_time(result, series),
+        _iterations(result),
+        _requests(result),
+        _percentiles(result),
+        _memory(result),
+        _instances(result, series),
+        _assumed(result),
+        _limits(result),
+        _citations(result),
+        _provenance(result),
+    ]
     return document(result.scenario_name or "serving", body)
 
 
@@ -110,9 +124,11 @@ def tiles(result: ServingResult) -> str:
     asked = objective_text(slo)
     if asked:
         good = tile(
-            "Goodput", f"{result.goodput_requests_per_s:,.4g}<small> requests/s</small>",
-            f"{escape(asked)}: <b>{escape(verdict_text(result))}</b>", "good" if result.slo_met else "bad",
-        )  # fmt: skip
+            "Goodput",
+            f"{result.goodput_requests_per_s:,.4g}<small> requests/s</small>",
+            f"{escape(asked)}: <b>{escape(verdict_text(result))}</b>",
+            "good" if result.slo_met else "bad",
+        )
     else:
         d = result.e2e_s
         note = f"p90 {short(d.p90)}, p99 {short(d.p99)}<br>no objective is set"
@@ -176,9 +192,12 @@ def _requests(result: ServingResult) -> str:
 def _percentiles(result: ServingResult) -> str:
     rows = []
     for name, d in (
-        ("TTFT", result.ttft_s), ("TPOT", result.tpot_s), ("ITL", result.itl_s), ("E2E", result.e2e_s),
+        ("TTFT", result.ttft_s),
+        ("TPOT", result.tpot_s),
+        ("ITL", result.itl_s),
+        ("E2E", result.e2e_s),
         ("in line", result.queue_s),
-    ):  # fmt: skip
+    ):
         if d.count:
             cells = (d.mean, d.std, d.p50, d.p75, d.p90, d.p95, d.p99, d.max)
             rows.append(
@@ -195,9 +214,11 @@ def _percentiles(result: ServingResult) -> str:
 def _memory(result: ServingResult) -> str:
     capacity = result.capacity
     kinds = (
-        ("weights", "weights_bytes"), ("cache", "cache_bytes"), ("activations", "activations_bytes"),
+        ("weights", "weights_bytes"),
+        ("cache", "cache_bytes"),
+        ("activations", "activations_bytes"),
         ("other", "other_bytes"),
-    )  # fmt: skip
+    )
     sizes = [(name, float(capacity[key])) for name, key in kinds if capacity.get(key)]
     if not sizes:
         return ""
@@ -247,10 +268,13 @@ def _instances(result: ServingResult, series: TimeSeries | None) -> str:
             continue
         running = float((series.running_by_instance[i] * width).sum() / width.sum())
         cells = (
-            f"{i}", f"{int(own.sum()):,}", f"{running:,.1f}", percent(float(series.kv_usage_by_instance[i].max())),
+            f"{i}",
+            f"{int(own.sum()):,}",
+            f"{running:,.1f}",
+            percent(float(series.kv_usage_by_instance[i].max())),
             *(seconds(float(np.nanpercentile(table["ttft_s"][own], p))) for p in (50, 99)),
             seconds(float(np.nanmedian(table["tpot_s"][own]))),
-        )  # fmt: skip
+        )
         rows.append("<tr>" + "".join(f'<td class="n">{cell}</td>' for cell in cells) + "</tr>")
     names = ("instance", "requests", "running", "cache at most", "TTFT p50", "TTFT p99", "TPOT p50")
     head = "<tr>" + "".join(f'<th class="n">{name}</th>' for name in names) + "</tr>"

@@ -60,19 +60,39 @@ def _curves(result: SweepResult) -> str:
 
 def _table(result: SweepResult) -> str:
     names = [
-        result.unit, "done/s", "tokens/s per device", "tokens/s per user", "TTFT p50", "p90", "p99", "TPOT p50", "p90",
-        "p99", "E2E p50", "met", "goodput", "cache at most", "preemptions", "",
-    ]  # fmt: skip
+        result.unit,
+        "done/s",
+        "tokens/s per device",
+        "tokens/s per user",
+        "TTFT p50",
+        "p90",
+        "p99",
+        "TPOT p50",
+        "p90",
+        "p99",
+        "E2E p50",
+        "met",
+        "goodput",
+        "cache at most",
+        "preemptions",
+        "",
+    ]
     lines = ["".join(f'<th class="n">{escape(name)}</th>' for name in names)]
     for point, mark in shown_points(result):
         r = point.result
         cells = [
-            f"{point.load:,.4g}", f"{r.throughput_requests_per_s:,.4g}", f"{r.output_tokens_per_s_per_device:,.0f}",
+            f"{point.load:,.4g}",
+            f"{r.throughput_requests_per_s:,.4g}",
+            f"{r.output_tokens_per_s_per_device:,.0f}",
             f"{r.output_tokens_per_s_per_user:,.1f}",
-            *(short(getattr(d, q)) for d in (r.ttft_s, r.tpot_s) for q in ("p50", "p90", "p99")), short(r.e2e_s.p50),
-            percent(r.slo_attainment) if result.objective else "–", f"{r.goodput_requests_per_s:,.4g}",
-            percent(r.kv_cache_usage_max), f"{r.preemptions:,}", mark,
-        ]  # fmt: skip
+            *(short(getattr(d, q)) for d in (r.ttft_s, r.tpot_s) for q in ("p50", "p90", "p99")),
+            short(r.e2e_s.p50),
+            percent(r.slo_attainment) if result.objective else "–",
+            f"{r.goodput_requests_per_s:,.4g}",
+            percent(r.kv_cache_usage_max),
+            f"{r.preemptions:,}",
+            mark,
+        ]
         style = ' class="bad"' if r.saturated else ""
         tags = ("<b>", "</b>") if mark and not r.saturated else ("", "")
         lines.append("".join(f'<td class="n"><span{style}>{tags[0]}{escape(c)}{tags[1]}</span></td>' for c in cells))

@@ -17,11 +17,16 @@ def phase_rows(result: TrainingResult) -> list[tuple[str, ...]]:
     """Cells of `COLUMNS` for each phase of `TrainingResult.run`; none where all steps are alike."""
     return [
         (
-            p["name"], percent(p["share"]), percent(p["share_of_time"]), seconds(p["step_time_s"]),
-            count(p["tokens_per_s"]), gib(p["peak_memory_reserved_bytes"]), _difference(p),
+            p["name"],
+            percent(p["share"]),
+            percent(p["share_of_time"]),
+            seconds(p["step_time_s"]),
+            count(p["tokens_per_s"]),
+            gib(p["peak_memory_reserved_bytes"]),
+            _difference(p),
         )
         for p in result.run
-    ]  # fmt: skip
+    ]
 
 
 def _difference(phase: dict[str, Any]) -> str:

@@ -24,10 +24,15 @@ _SHADES = [[0.0, "#1565c0"], [0.12, "#5b8db8"], [0.4, "#b5cde2"], [1.0, "#f1f4f7
 
 def _style(figure: Any, height: int, **layout: Any) -> Any:
     figure.update_layout(
-        height=height, margin={"l": 64, "r": 24, "t": 16, "b": 52}, paper_bgcolor="rgba(0,0,0,0)",
-        plot_bgcolor="rgba(0,0,0,0)", font={"color": INK, "size": 12.5}, hoverlabel={"align": "left"},
-        legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0, "font": {"size": 12}}, **layout,
-    )  # fmt: skip
+        height=height,
+        margin={"l": 64, "r": 24, "t": 16, "b": 52},
+        paper_bgcolor="rgba(0,0,0,0)",
+        plot_bgcolor="rgba(0,0,0,0)",
+        font={"color": INK, "size": 12.5},
+        hoverlabel={"align": "left"},
+        legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0, "font": {"size": 12}},
+        **layout,
+    )
     return figure
 
 
@@ -40,40 +45,61 @@ def memory_figure(result: PlanResult) -> Any:
     capacity = best.memory.capacity_bytes
     own = best_row(result)
     rows = [
-        r for r in (*result.frontier, *result.front)
+        r
+        for r in (*result.frontier, *result.front)
         if r.reserved_bytes is not None and (own is None or (r.cluster, r.precision) == (own.cluster, own.precision))
-    ]  # fmt: skip
+    ]
     times = [best.step_time_s, *(r.step_time_s for r in rows)]
     sizes = [best.peak_memory_reserved_bytes, capacity, *(r.reserved_bytes or 0.0 for r in rows)]
     if why is not None and why.floors.time_s:
         x, y, text = _floor_line(why)
         figure.add_scatter(
-            x=x, y=y, mode="lines", line={"color": "#90a4ae", "width": 2, "shape": "hv"}, name="bound",
-            fill="tozeroy", fillcolor="rgba(144,164,174,0.16)", text=text, hovertemplate="%{text}<extra></extra>",
-        )  # fmt: skip
-    for name, fits, mark, tone in (
-        ("simulated", True, "circle", OTHER), ("breaks a limit", False, "x", BAD)
-    ):  # fmt: skip
+            x=x,
+            y=y,
+            mode="lines",
+            line={"color": "#90a4ae", "width": 2, "shape": "hv"},
+            name="bound",
+            fill="tozeroy",
+            fillcolor="rgba(144,164,174,0.16)",
+            text=text,
+            hovertemplate="%{text}<extra></extra>",
+        )
+    for name, fits, mark, tone in (("simulated", True, "circle", OTHER), ("breaks a limit", False, "x", BAD)):
         part = [r for r in rows if (bool(r.fits) and not r.missed) is fits]
         if part:
             figure.add_scatter(
-                x=[(r.reserved_bytes or 0.0) / 2**30 for r in part], y=[r.step_time_s for r in part], mode="markers",
-                marker={"symbol": mark, "size": 8, "color": tone, "opacity": 0.85}, name=name,
-                text=[_hover(r) for r in part], hovertemplate="%{text}<extra></extra>",
-            )  # fmt: skip
+                x=[(r.reserved_bytes or 0.0) / 2**30 for r in part],
+                y=[r.step_time_s for r in part],
+                mode="markers",
+                marker={"symbol": mark, "size": 8, "color": tone, "opacity": 0.85},
+                name=name,
+                text=[_hover(r) for r in part],
+                hovertemplate="%{text}<extra></extra>",
+            )
     for name, symbol, tone, size, time_s, words in _named(result):
         figure.add_scatter(
-            x=[size / 2**30], y=[time_s], mode="markers", name=name,
+            x=[size / 2**30],
+            y=[time_s],
+            mode="markers",
+            name=name,
             marker={"symbol": symbol, "size": 14, "color": tone, "line": {"color": "#fff", "width": 1.5}},
-            text=[f"<b>{name}</b> {seconds(time_s)}, {gib(size)}<br>{words}"], hovertemplate="%{text}<extra></extra>",
-        )  # fmt: skip
+            text=[f"<b>{name}</b> {seconds(time_s)}, {gib(size)}<br>{words}"],
+            hovertemplate="%{text}<extra></extra>",
+        )
         times.append(time_s)
         sizes.append(size)
     figure.add_vline(x=capacity / 2**30, line={"color": BAD, "width": 1.5, "dash": "dash"})
     figure.add_annotation(
-        x=math.log10(capacity / 2**30), y=1, yref="paper", text=f"device memory {gib(capacity)}", showarrow=False,
-        xanchor="left", yanchor="top", xshift=6, font={"color": BAD, "size": 11.5},
-    )  # fmt: skip
+        x=math.log10(capacity / 2**30),
+        y=1,
+        yref="paper",
+        text=f"device memory {gib(capacity)}",
+        showarrow=False,
+        xanchor="left",
+        yanchor="top",
+        xshift=6,
+        font={"color": BAD, "size": 11.5},
+    )
     low, high = _window(why, times, best.step_time_s)
     left = min(*sizes, *(() if why is None else _inside(why, high)))
     ends = 0.85 * left / 2**30, 2.2 * max(sizes) / 2**30
@@ -81,9 +107,13 @@ def memory_figure(result: PlanResult) -> Any:
     if len(ticks) > 8:
         ticks = ticks[::2]
     figure.update_xaxes(
-        title="reserved memory of a device, GiB", type="log", gridcolor=GRID, tickvals=ticks,
-        ticktext=[f"{t:g}" for t in ticks], range=[math.log10(end) for end in ends],
-    )  # fmt: skip
+        title="reserved memory of a device, GiB",
+        type="log",
+        gridcolor=GRID,
+        tickvals=ticks,
+        ticktext=[f"{t:g}" for t in ticks],
+        range=[math.log10(end) for end in ends],
+    )
     figure.update_yaxes(title="step, seconds", gridcolor=GRID, range=[low, high], zeroline=False)
     return _style(figure, 430)
 
@@ -154,16 +184,24 @@ def front_figure(result: PlanResult) -> Any:
     marker: dict[str, Any] = {"size": 10, "color": BEST, "line": {"color": "#fff", "width": 1}}
     if len(names) > 2:
         marker |= {
-            "color": values[names[2]], "showscale": True, "colorscale": "Cividis",
+            "color": values[names[2]],
+            "showscale": True,
+            "colorscale": "Cividis",
             "colorbar": {"title": {"text": titles[names[2]], "side": "right"}, "thickness": 12},
-        }  # fmt: skip
+        }
     figure = go.Figure(
         go.Scatter(
-            x=values[x], y=values[y], text=text, marker=marker, showlegend=False, name="front",
-            mode="lines+markers" if len(names) == 2 else "markers", hovertemplate="%{text}<extra></extra>",
+            x=values[x],
+            y=values[y],
+            text=text,
+            marker=marker,
+            showlegend=False,
+            name="front",
+            mode="lines+markers" if len(names) == 2 else "markers",
+            hovertemplate="%{text}<extra></extra>",
             line={"color": "#b5cde2", "width": 2},
         )
-    )  # fmt: skip
+    )
     for axis, name in ((figure.update_xaxes, x), (figure.update_yaxes, y)):
         better = "more is better" if METRICS[name].maximise else "less is better"
         axis(title=f"{titles[name]} ({better})", gridcolor=GRID)
@@ -174,9 +212,11 @@ def _scale(unit: str, values: list[float]) -> tuple[float, str]:
     """What to divide values by, and the unit that they then have."""
     most = max(map(abs, values), default=0.0)
     steps = {
-        "s": ((2 * 86400.0, 86400.0, "days"), (2 * 3600.0, 3600.0, "hours")), "bytes": ((0.0, 2.0**30, "GiB"),),
-        "J": ((1e6, 1e6, "MJ"), (1e3, 1e3, "kJ")), "W": ((1e6, 1e6, "MW"), (1e3, 1e3, "kW")),
-    }  # fmt: skip
+        "s": ((2 * 86400.0, 86400.0, "days"), (2 * 3600.0, 3600.0, "hours")),
+        "bytes": ((0.0, 2.0**30, "GiB"),),
+        "J": ((1e6, 1e6, "MJ"), (1e3, 1e3, "kJ")),
+        "W": ((1e6, 1e6, "MW"), (1e3, 1e3, "kW")),
+    }
     for least, size, name in steps.get(unit, ()):
         if most >= least:
             return size, name
@@ -196,17 +236,29 @@ def heat_figure(why: Why) -> Any:
     tps, pps = sorted({c.tp for c in why.cells}), sorted({c.pp for c in why.cells})
     by = {(c.tp, c.pp): c for c in why.cells}
     z = [[min(by[t, p].shown_s / best, _WORST) if (t, p) in by else None for t in tps] for p in pps]
-    hover = [
-        [f"tp {t}, pp {p}<br>{cell_words(by[t, p])}" if (t, p) in by else "" for t in tps] for p in pps
-    ]  # fmt: skip
+    hover = [[f"tp {t}, pp {p}<br>{cell_words(by[t, p])}" if (t, p) in by else "" for t in tps] for p in pps]
     figure = go.Figure(
         go.Heatmap(
-            z=z, x=[str(t) for t in tps], y=[str(p) for p in pps], colorscale=_SHADES, zmin=1.0, zmax=_WORST, xgap=3,
-            ygap=3, text=hover, hovertemplate="%{text}<extra></extra>", hoverongaps=False,
-            colorbar={"title": {"text": "× the best", "side": "right"}, "thickness": 12, "outlinewidth": 0,
-                      "tickvals": [1, 1.5, 2, 2.5], "ticktext": ["1", "1.5", "2", "2.5 or more"]},
+            z=z,
+            x=[str(t) for t in tps],
+            y=[str(p) for p in pps],
+            colorscale=_SHADES,
+            zmin=1.0,
+            zmax=_WORST,
+            xgap=3,
+            ygap=3,
+            text=hover,
+            hovertemplate="%{text}<extra></extra>",
+            hoverongaps=False,
+            colorbar={
+                "title": {"text": "× the best", "side": "right"},
+                "thickness": 12,
+                "outlinewidth": 0,
+                "tickvals": [1, 1.5, 2, 2.5],
+                "ticktext": ["1", "1.5", "2", "2.5 or more"],
+            },
         )
-    )  # fmt: skip
+    )
     for i, t in enumerate(tps):
         for j, p in enumerate(pps):
             if (t, p) not in by:
@@ -215,14 +267,21 @@ def heat_figure(why: Why) -> Any:
             dark = cell.shown_s / best < 1.25
             size = seconds(cell.shown_s).removesuffix(" s") if cell.shown_s >= 1 else seconds(cell.shown_s)
             figure.add_annotation(
-                x=i, y=j, text=f"<b>{size}</b>" if cell.simulated_s is not None else f"≥ {size}", showarrow=False,
+                x=i,
+                y=j,
+                text=f"<b>{size}</b>" if cell.simulated_s is not None else f"≥ {size}",
+                showarrow=False,
                 font={"color": "#fff" if dark else INK, "size": 12},
-            )  # fmt: skip
+            )
             if cell.simulated_s is not None:
                 figure.add_shape(
-                    type="rect", x0=i - 0.48, x1=i + 0.48, y0=j - 0.46, y1=j + 0.46,
+                    type="rect",
+                    x0=i - 0.48,
+                    x1=i + 0.48,
+                    y0=j - 0.46,
+                    y1=j + 0.46,
                     line={"color": TAKEN, "width": 2.5} if cell.shown_s == best else {"color": INK, "width": 1.2},
-                )  # fmt: skip
+                )
     figure.update_xaxes(title="tp", type="category", showgrid=False)
     figure.update_yaxes(title="pp", type="category", showgrid=False)
     return _style(figure, max(260, 110 + 44 * len(pps)))
@@ -237,26 +296,45 @@ def stability_figure(told: Stability) -> Any:
     for name, r in zip(names, told.resources, strict=True):
         low, high = r.below.holds_at, r.above.holds_at
         figure.add_bar(
-            y=[name], x=[high - low], base=[low], orientation="h", width=0.42, showlegend=False,
-            marker={"color": "#90b8e0"}, hovertemplate=f"{scale_text(low)} to {scale_text(high)}<extra></extra>",
-        )  # fmt: skip
+            y=[name],
+            x=[high - low],
+            base=[low],
+            orientation="h",
+            width=0.42,
+            showlegend=False,
+            marker={"color": "#90b8e0"},
+            hovertemplate=f"{scale_text(low)} to {scale_text(high)}<extra></extra>",
+        )
         for edge, anchor, shift in ((r.below, "right", -8), (r.above, "left", 8)):
             if edge.lost_at is None:
                 continue
             figure.add_scatter(
-                x=[edge.holds_at], y=[name], mode="markers", showlegend=False, hovertemplate=_lost(edge, r),
+                x=[edge.holds_at],
+                y=[name],
+                mode="markers",
+                showlegend=False,
+                hovertemplate=_lost(edge, r),
                 marker={"symbol": "line-ns", "size": 22, "line": {"width": 3, "color": BAD}},
-            )  # fmt: skip
+            )
             figure.add_annotation(
-                x=math.log10(edge.holds_at), y=name, text=quantity(r.amount * edge.holds_at, r.unit), showarrow=False,
-                xanchor=anchor, xshift=shift, font={"size": 11.5, "color": BAD},
-            )  # fmt: skip
+                x=math.log10(edge.holds_at),
+                y=name,
+                text=quantity(r.amount * edge.holds_at, r.unit),
+                showarrow=False,
+                xanchor=anchor,
+                xshift=shift,
+                font={"size": 11.5, "color": BAD},
+            )
     figure.add_vline(x=1, line={"color": INK, "width": 1.5, "dash": "dot"})
     ticks = [0.125, 0.25, 0.5, 1, 2, 4, 8]
     figure.update_xaxes(
-        type="log", range=[math.log10(0.075), math.log10(13)], tickvals=ticks, gridcolor=GRID,
-        ticktext=["⅛", "¼", "½", "as it is", "2 ×", "4 ×", "8 ×"], title="scale of the resource",
-    )  # fmt: skip
+        type="log",
+        range=[math.log10(0.075), math.log10(13)],
+        tickvals=ticks,
+        gridcolor=GRID,
+        ticktext=["⅛", "¼", "½", "as it is", "2 ×", "4 ×", "8 ×"],
+        title="scale of the resource",
+    )
     figure.update_yaxes(autorange="reversed", showgrid=False)
     return _style(figure, 90 + 56 * len(names), barmode="overlay")
 

@@ -105,9 +105,13 @@ def _table(plan: ServingPlan, rows: Sequence[Deployment], width: int) -> Rendera
         table.add_column(name.replace("tokens per s per", "tok/s per"), justify="right", no_wrap=name in several)
     for d in rows:
         table.add_row(
-            cut_words(d), *(str(d.plan[n]) for n in sorted(several)), f"{d.plan['max_num_seqs']:,}",
-            f"{d.plan['max_num_batched_tokens']:,}", f"{d.load:,.4g}" if d.load else "–",
-            *(metric_words(n, d.values[n]) for n in names), milli(d.quantiles["ttft_s"]),
+            cut_words(d),
+            *(str(d.plan[n]) for n in sorted(several)),
+            f"{d.plan['max_num_seqs']:,}",
+            f"{d.plan['max_num_batched_tokens']:,}",
+            f"{d.load:,.4g}" if d.load else "–",
+            *(metric_words(n, d.values[n]) for n in names),
+            milli(d.quantiles["ttft_s"]),
             milli(d.quantiles["tpot_s"]),
-        )  # fmt: skip
+        )
     return Padding(table, (0, 0, 0, 2), expand=False)

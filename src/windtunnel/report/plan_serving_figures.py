@@ -26,35 +26,53 @@ def pareto(plan: ServingPlan) -> Any:
     for i, name in enumerate(order):
         rows = cuts[name]
         figure.add_scatter(
-            x=[d.values["tokens_per_s_per_user"] for d in rows], y=[d.values["tokens_per_s_per_device"] for d in rows],
-            mode="markers", name=name if i < _CUTS else "others", legendgroup=name if i < _CUTS else "others",
+            x=[d.values["tokens_per_s_per_user"] for d in rows],
+            y=[d.values["tokens_per_s_per_device"] for d in rows],
+            mode="markers",
+            name=name if i < _CUTS else "others",
+            legendgroup=name if i < _CUTS else "others",
             showlegend=i <= _CUTS,
             marker={
-                "size": 8, "color": COLOURS[i] if i < _CUTS else "#9ca3af", "opacity": 0.8,
+                "size": 8,
+                "color": COLOURS[i] if i < _CUTS else "#9ca3af",
+                "opacity": 0.8,
                 "symbol": ["circle" if _sure(d, plan) else "circle-open" for d in rows],
             },
-            text=[_hover(d, plan) for d in rows], hoverinfo="text",
-        )  # fmt: skip
+            text=[_hover(d, plan) for d in rows],
+            hoverinfo="text",
+        )
     front = _front(list(plan.tried))
     figure.add_scatter(
-        x=[d.values["tokens_per_s_per_user"] for d in front], y=[d.values["tokens_per_s_per_device"] for d in front],
-        mode="lines", name="front", line={"color": "#111827", "width": 1.5, "shape": "vh"}, hoverinfo="skip",
-    )  # fmt: skip
+        x=[d.values["tokens_per_s_per_user"] for d in front],
+        y=[d.values["tokens_per_s_per_device"] for d in front],
+        mode="lines",
+        name="front",
+        line={"color": "#111827", "width": 1.5, "shape": "vh"},
+        hoverinfo="skip",
+    )
     best = plan.best
     figure.add_scatter(
-        x=[best.values["tokens_per_s_per_user"]], y=[best.values["tokens_per_s_per_device"]], mode="markers",
-        name="best", text=[_hover(best, plan)], hoverinfo="text",
+        x=[best.values["tokens_per_s_per_user"]],
+        y=[best.values["tokens_per_s_per_device"]],
+        mode="markers",
+        name="best",
+        text=[_hover(best, plan)],
+        hoverinfo="text",
         marker={"size": 16, "symbol": "star", "color": "#111827"},
-    )  # fmt: skip
+    )
     limit = plan.slo.get("tpot_s")
     if limit:
         text = f"TPOT {milli(limit)}"
         figure.add_vline(x=1.0 / limit, line={"dash": "dot", "color": "#6b7280"}, annotation_text=text)
     figure.update_layout(
-        xaxis_title="tokens/s a user (1 / median TPOT)", yaxis_title="tokens/s a device", height=460,
-        margin={"l": 60, "r": 20, "t": 30, "b": 50}, template="plotly_white", yaxis_rangemode="tozero",
+        xaxis_title="tokens/s a user (1 / median TPOT)",
+        yaxis_title="tokens/s a device",
+        height=460,
+        margin={"l": 60, "r": 20, "t": 30, "b": 50},
+        template="plotly_white",
+        yaxis_rangemode="tozero",
         legend={"orientation": "h", "y": -0.2},
-    )  # fmt: skip
+    )
     return figure
 
 

@@ -149,11 +149,15 @@ def proof_words(plan: ServingPlan) -> list[str]:
     """What is proven and what is not, a sentence a line."""
     p = plan.proof
     parts = [
-        (p.too_slow, "answer one request alone too slowly"), (p.too_much, "have more work than time"),
-        (p.limits, "break a limit"), (p.bound, "are bounded below the best"),
-        (p.settled, "run exactly as another one"), (p.refused, "do not start"),
-        (p.load, "have a load above one that their deployment failed at"), (p.simulated, "simulated"),
-    ]  # fmt: skip
+        (p.too_slow, "answer one request alone too slowly"),
+        (p.too_much, "have more work than time"),
+        (p.limits, "break a limit"),
+        (p.bound, "are bounded below the best"),
+        (p.settled, "run exactly as another one"),
+        (p.refused, "do not start"),
+        (p.load, "have a load above one that their deployment failed at"),
+        (p.simulated, "simulated"),
+    ]
     said = ", ".join(f"{n:,} {words}" for n, words in parts if n)
     out = [f"{p.candidates:,} candidates, {plan.screened_per_s:,.0f} screened a second: {said}."]
     if not p.complete:

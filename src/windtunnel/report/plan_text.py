@@ -16,21 +16,37 @@ if TYPE_CHECKING:
     from windtunnel.training.results import TrainingResult
 
 AXES = (
-    "group_axis", "tp", "pp", "vpp", "cp", "ep", "etp", "dp", "mbs", "zero", "recompute", "stage_layers",
+    "group_axis",
+    "tp",
+    "pp",
+    "vpp",
+    "cp",
+    "ep",
+    "etp",
+    "dp",
+    "mbs",
+    "zero",
+    "recompute",
+    "stage_layers",
     "batch_shares",
-)  # fmt: skip
+)
 _PLAIN: dict[str, Any] = {"vpp": 1, "cp": 1, "ep": 1, "etp": 1, "zero": None}
 """Values that say nothing."""
 _UNSAID = ("recompute none", "zero 1", "stage_layers even")
 _SIMPLER = {
-    "kinds": "fewer kinds of parallelism", "redone": "less recomputation or offloading",
-    "stages": "fewer virtual stages", "switches": "fewer switches off the framework's defaults",
+    "kinds": "fewer kinds of parallelism",
+    "redone": "less recomputation or offloading",
+    "stages": "fewer virtual stages",
+    "switches": "fewer switches off the framework's defaults",
     "inner": "layers cut over fewer devices",
-}  # fmt: skip
+}
 RESOURCES = {
-    "matrix throughput": "peak FLOP/s", "memory bandwidth": "HBM bandwidth", "scale-up bandwidth": "scale-up bandwidth",
-    "scale-out bandwidth": "NIC bandwidth", "device memory": "device memory",
-}  # fmt: skip
+    "matrix throughput": "peak FLOP/s",
+    "memory bandwidth": "HBM bandwidth",
+    "scale-up bandwidth": "scale-up bandwidth",
+    "scale-out bandwidth": "NIC bandwidth",
+    "device memory": "device memory",
+}
 
 
 def plan_words(plan: dict[str, Any], names: Sequence[str] = AXES) -> str:
@@ -163,8 +179,10 @@ def proof_words(result: PlanResult) -> list[str]:
 
 
 _PRUNED = {
-    "memory": "cannot fit", "bound": "have a lower bound no better than the best", "refused": "refused by the simulator"
-}  # fmt: skip
+    "memory": "cannot fit",
+    "bound": "have a lower bound no better than the best",
+    "refused": "refused by the simulator",
+}
 
 
 def gap_words(result: PlanResult) -> str:

@@ -68,9 +68,12 @@ def summary(result: ServingResult) -> RenderableType:
 
 def _latencies(result: ServingResult) -> RenderableType:
     rows: list[tuple[str, str, Distribution]] = [
-        ("TTFT", "ttft", result.ttft_s), ("TPOT", "tpot", result.tpot_s), ("ITL", "itl", result.itl_s),
-        ("E2E", "e2e", result.e2e_s), ("in line", "queue", result.queue_s),
-    ]  # fmt: skip
+        ("TTFT", "ttft", result.ttft_s),
+        ("TPOT", "tpot", result.tpot_s),
+        ("ITL", "itl", result.itl_s),
+        ("E2E", "e2e", result.e2e_s),
+        ("in line", "queue", result.queue_s),
+    ]
     slo = slo_of(result)
     bands = {key: result.intervals.get(key) or result.intervals.get(f"{key}_s") for _, key, _ in rows}
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")

@@ -21,11 +21,23 @@ if TYPE_CHECKING:
 
 TTFT, TPOT, E2E, RUNNING, WAITING, CACHE = "#1565c0", "#2e8b57", "#5d4a8a", "#2f6fb2", "#e0862c", "#2e8b57"
 _CLASSES = {
-    "weights": "#1565c0", "matrix products": "#2f9e8f", "expert weights": "#5d4a8a", "expert products": "#8e7cc3",
-    "cached keys and values": "#2e8b57", "attention of prompts": "#7cb342", "all-reduce": "#e8742c",
-    "expert exchange": "#d81b7a", "pipeline hops": "#e0a100", "host": "#8d6e63", "sequences": "#bcaaa4",
-    "kernel gaps": "#b0bec5", "launches": "#78909c", "head": "#0097a7", "element-wise": "#7fb3d5", "scan": "#26a69a",
-}  # fmt: skip
+    "weights": "#1565c0",
+    "matrix products": "#2f9e8f",
+    "expert weights": "#5d4a8a",
+    "expert products": "#8e7cc3",
+    "cached keys and values": "#2e8b57",
+    "attention of prompts": "#7cb342",
+    "all-reduce": "#e8742c",
+    "expert exchange": "#d81b7a",
+    "pipeline hops": "#e0a100",
+    "host": "#8d6e63",
+    "sequences": "#bcaaa4",
+    "kernel gaps": "#b0bec5",
+    "launches": "#78909c",
+    "head": "#0097a7",
+    "element-wise": "#7fb3d5",
+    "scan": "#26a69a",
+}
 """Colours of classes of time (`serving.composition`)."""
 _CURVE_POINTS, _DOTS, _FEW_INSTANCES = 240, 3000, 8
 _INSTANCES = ("#1565c0", "#e0862c", "#2e8b57", "#8e44ad", "#c0392b", "#0097a7", "#8d6e63", "#9e9d24")
@@ -34,11 +46,16 @@ _INSTANCES = ("#1565c0", "#e0862c", "#2e8b57", "#8e44ad", "#c0392b", "#0097a7", 
 def layout(figure: Any, height: int, *, legend: bool = True, **more: Any) -> Any:
     """Looks that figures of serving share."""
     figure.update_layout(
-        height=height, margin={"l": 66, "r": 20, "t": 30 if legend else 12, "b": 54}, paper_bgcolor="rgba(0,0,0,0)",
-        plot_bgcolor="rgba(0,0,0,0)", font={"color": INK, "size": 12.5}, hoverlabel={"align": "left"},
+        height=height,
+        margin={"l": 66, "r": 20, "t": 30 if legend else 12, "b": 54},
+        paper_bgcolor="rgba(0,0,0,0)",
+        plot_bgcolor="rgba(0,0,0,0)",
+        font={"color": INK, "size": 12.5},
+        hoverlabel={"align": "left"},
         showlegend=legend,
-        legend={"orientation": "h", "y": 1.0, "yanchor": "bottom", "x": 0, "font": {"size": 12}}, **more,
-    )  # fmt: skip
+        legend={"orientation": "h", "y": 1.0, "yanchor": "bottom", "x": 0, "font": {"size": 12}},
+        **more,
+    )
     figure.update_xaxes(gridcolor=GRID, zeroline=False)
     figure.update_yaxes(gridcolor=GRID, zeroline=False)
     return figure
@@ -70,28 +87,42 @@ def latency_figure(result: ServingResult) -> Any:
             continue
         x = np.quantile(values, shares)
         figure.add_scatter(
-            x=x, y=100 * shares, mode="lines", line={"color": tone, "width": 2.5}, name=name,
+            x=x,
+            y=100 * shares,
+            mode="lines",
+            line={"color": tone, "width": 2.5},
+            name=name,
             text=[f"{100 * p:.4g} %: {name} up to {seconds(v)}" for v, p in zip(x, shares, strict=True)],
-            hovertemplate="%{text}<extra></extra>", **where,
-        )  # fmt: skip
+            hovertemplate="%{text}<extra></extra>",
+            **where,
+        )
         marks = np.array([0.5, 0.9, 0.99])
         at = np.quantile(values, marks)
         figure.add_scatter(
-            x=at, y=100 * marks, mode="markers",
+            x=at,
+            y=100 * marks,
+            mode="markers",
             marker={"color": tone, "size": 8, "line": {"color": "#fff", "width": 1}},
             text=[f"p{100 * p:.0f} {name} {seconds(v)}" for v, p in zip(at, marks, strict=True)],
-            hovertemplate="%{text}<extra></extra>", **where,
-        )  # fmt: skip
+            hovertemplate="%{text}<extra></extra>",
+            **where,
+        )
         low, high = max(float(x[0]), 1e-6), float(x[-1])
         if key in slo:
             low, high = min(low, slo[key]), max(high, slo[key])
             figure.add_vline(x=slo[key], line={"color": BAD, "width": 1.5, "dash": "dash"}, **where)
             left = math.log10(slo[key]) > 0.5 * (math.log10(low) + math.log10(high))
             figure.add_annotation(
-                x=math.log10(slo[key]), y=4, text=f"objective {short(slo[key])}", showarrow=False,
-                xanchor="right" if left else "left", xshift=-5 if left else 5, font={"color": BAD, "size": 11.5},
-                bgcolor="rgba(255,255,255,0.8)", **where,
-            )  # fmt: skip
+                x=math.log10(slo[key]),
+                y=4,
+                text=f"objective {short(slo[key])}",
+                showarrow=False,
+                xanchor="right" if left else "left",
+                xshift=-5 if left else 5,
+                font={"color": BAD, "size": 11.5},
+                bgcolor="rgba(255,255,255,0.8)",
+                **where,
+            )
         low, high = low / 1.12, max(high, low * 1.3) * 1.12
         values_at, words = axis_ticks(low, high)
         figure.update_xaxes(range=[math.log10(low), math.log10(high)], tickvals=values_at, ticktext=words, **where)
@@ -108,36 +139,71 @@ def load_figure(result: ServingResult, series: TimeSeries) -> Any:
     figure = make_subplots(rows=3, cols=1, shared_xaxes=True, vertical_spacing=0.055, row_heights=[1, 0.8, 0.8])
     instances = len(series.running_by_instance)
     figure.add_scatter(
-        x=t, y=columns["running"], mode="lines", line={"color": RUNNING, "width": 2}, name="running",
-        hovertemplate="%{y:,.1f} running<extra></extra>", row=1, col=1,
-    )  # fmt: skip
+        x=t,
+        y=columns["running"],
+        mode="lines",
+        line={"color": RUNNING, "width": 2},
+        name="running",
+        hovertemplate="%{y:,.1f} running<extra></extra>",
+        row=1,
+        col=1,
+    )
     tone = BAD if result.saturated else WAITING
     figure.add_scatter(
-        x=t, y=columns["waiting"], mode="lines", line={"color": tone, "width": 1.5}, fill="tozeroy", name="waiting",
-        hovertemplate="%{y:,.1f} waiting<extra></extra>", row=2, col=1,
-    )  # fmt: skip
+        x=t,
+        y=columns["waiting"],
+        mode="lines",
+        line={"color": tone, "width": 1.5},
+        fill="tozeroy",
+        name="waiting",
+        hovertemplate="%{y:,.1f} waiting<extra></extra>",
+        row=2,
+        col=1,
+    )
     figure.add_scatter(
-        x=t, y=100 * columns["kv_usage"], mode="lines", line={"color": CACHE, "width": 2}, fill="tozeroy",
-        name="cache in use", hovertemplate="%{y:.1f} % of the cache<extra></extra>", row=3, col=1,
-    )  # fmt: skip
+        x=t,
+        y=100 * columns["kv_usage"],
+        mode="lines",
+        line={"color": CACHE, "width": 2},
+        fill="tozeroy",
+        name="cache in use",
+        hovertemplate="%{y:.1f} % of the cache<extra></extra>",
+        row=3,
+        col=1,
+    )
     if 1 < instances <= _FEW_INSTANCES:
         for i in range(instances):
             for row, values in ((1, series.running_by_instance), (2, series.waiting_by_instance)):
                 figure.add_scatter(
-                    x=t, y=values[i], mode="lines", line={"color": _INSTANCES[i], "width": 1}, opacity=0.55,
-                    name=f"instance {i}", legendgroup=f"i{i}", showlegend=row == 1,
-                    hovertemplate=f"%{{y:,.1f}} instance {i}<extra></extra>", row=row, col=1,
-                )  # fmt: skip
+                    x=t,
+                    y=values[i],
+                    mode="lines",
+                    line={"color": _INSTANCES[i], "width": 1},
+                    opacity=0.55,
+                    name=f"instance {i}",
+                    legendgroup=f"i{i}",
+                    showlegend=row == 1,
+                    hovertemplate=f"%{{y:,.1f}} instance {i}<extra></extra>",
+                    row=row,
+                    col=1,
+                )
     elif instances > 1:
         for row, values, factor in (
-            (1, series.running_by_instance, 1.0), (3, series.kv_usage_by_instance, 100.0),
-        ):  # fmt: skip
+            (1, series.running_by_instance, 1.0),
+            (3, series.kv_usage_by_instance, 100.0),
+        ):
             most = (values if row == 3 else values * instances).max(axis=0) * factor
             figure.add_scatter(
-                x=t, y=most, mode="lines", line={"color": MUTED, "width": 1, "dash": "dot"},
-                name="fullest instance" + ("" if row == 3 else f" × {instances}"), showlegend=row == 1,
-                hovertemplate="%{y:,.1f} fullest instance<extra></extra>", row=row, col=1,
-            )  # fmt: skip
+                x=t,
+                y=most,
+                mode="lines",
+                line={"color": MUTED, "width": 1, "dash": "dot"},
+                name="fullest instance" + ("" if row == 3 else f" × {instances}"),
+                showlegend=row == 1,
+                hovertemplate="%{y:,.1f} fullest instance<extra></extra>",
+                row=row,
+                col=1,
+            )
     for row, title in ((1, "running"), (2, "waiting"), (3, "cache, %")):
         _from_zero(figure, title, row)
     figure.update_xaxes(title=f"time, {unit}", row=3, col=1)
@@ -156,12 +222,20 @@ def tokens_figure(series: TimeSeries) -> Any:
             ("output_tokens_per_s", "output tokens/s", TPOT, "output tokens/s"),
             ("prompt_tokens_per_s", "prompt tokens/s", TTFT, "prompt tokens/s"),
             ("arrivals_per_s", "arrivals/s", MUTED, "requests/s arrive"),
-        ), 1,
-    ):  # fmt: skip
+        ),
+        1,
+    ):
         figure.add_scatter(
-            x=t, y=columns[key], mode="lines", line={"color": tone, "width": 1.5}, fill="tozeroy", name=title,
-            hovertemplate=f"%{{y:,.1f}} {word}<extra></extra>", row=row, col=1,
-        )  # fmt: skip
+            x=t,
+            y=columns[key],
+            mode="lines",
+            line={"color": tone, "width": 1.5},
+            fill="tozeroy",
+            name=title,
+            hovertemplate=f"%{{y:,.1f}} {word}<extra></extra>",
+            row=row,
+            col=1,
+        )
         _from_zero(figure, title, row)
     figure.update_xaxes(title=f"time, {unit}", row=3, col=1)
     return layout(figure, 430, legend=False, hovermode="x unified")
@@ -216,16 +290,26 @@ def requests_figure(result: ServingResult) -> Any:
     ticks = [p for e in range(8) for p in (10.0**e, 2 * 10.0**e, 5 * 10.0**e) if ends[0] <= math.log10(p) <= ends[1]]
     figure = go.Figure(
         go.Scattergl(
-            x=t, y=ttft[rows], mode="markers", text=text, hovertemplate="%{text}<extra></extra>",
+            x=t,
+            y=ttft[rows],
+            mode="markers",
+            text=text,
+            hovertemplate="%{text}<extra></extra>",
             marker={
-                "size": 5, "opacity": 0.75, "color": log, "colorscale": "Cividis_r", "showscale": ends[1] > ends[0],
+                "size": 5,
+                "opacity": 0.75,
+                "color": log,
+                "colorscale": "Cividis_r",
+                "showscale": ends[1] > ends[0],
                 "colorbar": {
-                    "title": {"text": "prompt tokens", "side": "right"}, "thickness": 12,
-                    "tickvals": [math.log10(v) for v in ticks], "ticktext": [f"{v:,.0f}" for v in ticks],
+                    "title": {"text": "prompt tokens", "side": "right"},
+                    "thickness": 12,
+                    "tickvals": [math.log10(v) for v in ticks],
+                    "ticktext": [f"{v:,.0f}" for v in ticks],
                 },
             },
         )
-    )  # fmt: skip
+    )
     slo = slo_of(result)
     values = ttft[rows]
     low, high = float(values.min()), float(values.max())
@@ -233,9 +317,15 @@ def requests_figure(result: ServingResult) -> Any:
         figure.add_hline(y=slo["ttft"], line={"color": BAD, "width": 1.5, "dash": "dash"})
         low, high = min(low, slo["ttft"]), max(high, slo["ttft"])
         figure.add_annotation(
-            xref="paper", x=0.005, y=math.log10(slo["ttft"]), yanchor="bottom", xanchor="left", showarrow=False,
-            text=f"objective {short(slo['ttft'])}", font={"color": BAD, "size": 11.5},
-        )  # fmt: skip
+            xref="paper",
+            x=0.005,
+            y=math.log10(slo["ttft"]),
+            yanchor="bottom",
+            xanchor="left",
+            showarrow=False,
+            text=f"objective {short(slo['ttft'])}",
+            font={"color": BAD, "size": 11.5},
+        )
     at, words = axis_ticks(low / 1.15, high * 1.2)
     figure.update_yaxes(
         title="TTFT", type="log", tickvals=at, ticktext=words, range=[math.log10(low / 1.15), math.log10(high * 1.2)]
@@ -262,14 +352,20 @@ def composition_figure(composition: dict[str, dict[str, float]], *, shares: bool
     for name in classes:
         values = [composition[n].get(name, 0.0) for n in names]
         figure.add_bar(
-            y=names, x=[v / whole[n] for n, v in zip(names, values, strict=True)], orientation="h",
-            name=name, marker={"color": _CLASSES.get(name, MUTED), "line": {"width": 0}},
+            y=names,
+            x=[v / whole[n] for n, v in zip(names, values, strict=True)],
+            orientation="h",
+            name=name,
+            marker={"color": _CLASSES.get(name, MUTED), "line": {"width": 0}},
             text=[seconds(v) if v > 0.06 * room[n] else "" for n, v in zip(names, values, strict=True)],
-            textposition="inside", insidetextfont={"color": "#fff"}, insidetextanchor="middle",
-            textangle=0, constraintext="none",
+            textposition="inside",
+            insidetextfont={"color": "#fff"},
+            insidetextanchor="middle",
+            textangle=0,
+            constraintext="none",
             customdata=[seconds(v) for v in values],
             hovertemplate=f"{name}: %{{customdata}}" + (", %{x:.1f} %" if shares else "") + "<extra></extra>",
-        )  # fmt: skip
+        )
     figure.update_yaxes(autorange="reversed", automargin=True, ticksuffix="  ")
     if shares:
         figure.update_xaxes(title="share of the time, %", range=[0, 100])

@@ -53,11 +53,17 @@ def rows(tenants: dict[str, dict[str, Any]]) -> tuple[tuple[str, ...], list[tupl
     names = ("requests", "service/s", "TTFT p50", "TTFT p99", "E2E p50", "objective", *(("shed",) if shed else ()))
     cells = [
         (
-            name, f"{t['requests']:,}", count(t["service_per_s"]), short(t["ttft_s"]["p50"]), short(t["ttft_s"]["p99"]),
-            short(t["e2e_s"]["p50"]), percent(t["slo_attainment"]), *((f"{t['shed']:,}",) if shed else ()),
+            name,
+            f"{t['requests']:,}",
+            count(t["service_per_s"]),
+            short(t["ttft_s"]["p50"]),
+            short(t["ttft_s"]["p99"]),
+            short(t["e2e_s"]["p50"]),
+            percent(t["slo_attainment"]),
+            *((f"{t['shed']:,}",) if shed else ()),
         )
         for name, t in tenants.items()
-    ]  # fmt: skip
+    ]
     return names, cells
 
 

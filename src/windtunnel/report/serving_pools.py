@@ -17,8 +17,18 @@ if TYPE_CHECKING:
     from windtunnel.serving.results import ServingResult
 
 NAMES = (
-    "pool", "devices", "cut", "busy", "running", "in line p50", "p99", "cache at most", "tokens/s", "W/device", "cost",
-)  # fmt: skip
+    "pool",
+    "devices",
+    "cut",
+    "busy",
+    "running",
+    "in line p50",
+    "p99",
+    "cache at most",
+    "tokens/s",
+    "W/device",
+    "cost",
+)
 
 
 def plan_words(pool: dict[str, Any]) -> str:
@@ -33,12 +43,21 @@ def rows(result: ServingResult) -> list[tuple[str, ...]]:
     for p in result.pools:
         tokens = p["prompt_tokens_per_s"] + p["decode_tokens_per_s"]
         watts, cost = p["power"].get("mean_w_per_device"), p["cost_per_million_output_tokens"]
-        out.append((
-            p["name"], f"{p['num_devices']} {p['device']}", plan_words(p), percent(p["busy_share"]),
-            f"{p['running_mean']:,.1f}", short(p["queue_s"]["p50"]), short(p["queue_s"]["p99"]),
-            percent(p["kv_cache_usage_max"]), f"{tokens:,.0f}", "–" if watts is None else f"{watts:,.0f}",
-            "–" if cost is None else money(cost),
-        ))  # fmt: skip
+        out.append(
+            (
+                p["name"],
+                f"{p['num_devices']} {p['device']}",
+                plan_words(p),
+                percent(p["busy_share"]),
+                f"{p['running_mean']:,.1f}",
+                short(p["queue_s"]["p50"]),
+                short(p["queue_s"]["p99"]),
+                percent(p["kv_cache_usage_max"]),
+                f"{tokens:,.0f}",
+                "–" if watts is None else f"{watts:,.0f}",
+                "–" if cost is None else money(cost),
+            )
+        )
     return out
 
 

@@ -92,10 +92,14 @@ def _table(result: SweepResult) -> RenderableType:
     for point, mark in shown_points(result):
         r = point.result
         cells = [
-            f"{point.load:,.3g}" if point.load < 1000 else f"{point.load:,.0f}", f"{r.throughput_requests_per_s:,.3g}",
-            count(round(r.output_tokens_per_s_per_device)), short(r.ttft_s.p50), short(r.ttft_s.p99),
-            short(r.tpot_s.p50), short(r.tpot_s.p99),
-        ]  # fmt: skip
+            f"{point.load:,.3g}" if point.load < 1000 else f"{point.load:,.0f}",
+            f"{r.throughput_requests_per_s:,.3g}",
+            count(round(r.output_tokens_per_s_per_device)),
+            short(r.ttft_s.p50),
+            short(r.ttft_s.p99),
+            short(r.tpot_s.p50),
+            short(r.tpot_s.p99),
+        ]
         if result.objective:
             cells += [percent(r.slo_attainment, 0), f"{r.goodput_requests_per_s:,.3g}"]
         style = "red" if r.saturated else "bold cyan" if "knee" in mark else ""

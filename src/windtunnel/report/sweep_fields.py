@@ -50,8 +50,16 @@ def _table(sweep: FieldSweep) -> Table:
             continue
         word = "saturated" if r.saturated else "best" if p is sweep.best else ""
         table.add_row(
-            p.value, short(r.ttft_s.p50), short(r.ttft_s.p99), short(r.tpot_s.p50), short(r.tpot_s.p99),
-            f"{r.output_tokens_per_s_per_device:,.4g}", f"{r.output_tokens_per_s_per_user:,.4g}",
-            percent(r.kv_cache_usage_max), percent(r.slo_attainment), f"{r.goodput_requests_per_s:,.4g}/s", word,
-        )  # fmt: skip
+            p.value,
+            short(r.ttft_s.p50),
+            short(r.ttft_s.p99),
+            short(r.tpot_s.p50),
+            short(r.tpot_s.p99),
+            f"{r.output_tokens_per_s_per_device:,.4g}",
+            f"{r.output_tokens_per_s_per_user:,.4g}",
+            percent(r.kv_cache_usage_max),
+            percent(r.slo_attainment),
+            f"{r.goodput_requests_per_s:,.4g}/s",
+            word,
+        )
     return table

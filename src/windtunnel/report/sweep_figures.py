@@ -31,9 +31,14 @@ def _marked(figure: Any, result: SweepResult, rows: int) -> None:
         where = {"row": row, "col": 1}
         if result.saturation is not None:
             figure.add_vrect(
-                x0=result.saturation, x1=max(loads) * 1.5, fillcolor=BAD, opacity=0.07, line_width=0, layer="below",
+                x0=result.saturation,
+                x1=max(loads) * 1.5,
+                fillcolor=BAD,
+                opacity=0.07,
+                line_width=0,
+                layer="below",
                 **where,
-            )  # fmt: skip
+            )
         if result.knee is not None:
             figure.add_vline(x=result.knee.load, line={"color": BEST, "width": 1.5, "dash": "dash"}, **where)
     if result.saturation is not None:
@@ -46,9 +51,17 @@ def _marked(figure: Any, result: SweepResult, rows: int) -> None:
 
 def _label(figure: Any, load: float, text: str, tone: str, y: float, side: str) -> None:
     figure.add_annotation(
-        x=math.log10(load), y=y, yref="paper", text=text, showarrow=False, xanchor=side, yanchor="top",
-        xshift=-5 if side == "right" else 5, font={"color": tone, "size": 11.5}, bgcolor="rgba(255,255,255,0.8)",
-    )  # fmt: skip
+        x=math.log10(load),
+        y=y,
+        yref="paper",
+        text=text,
+        showarrow=False,
+        xanchor=side,
+        yanchor="top",
+        xshift=-5 if side == "right" else 5,
+        font={"color": tone, "size": 11.5},
+        bgcolor="rgba(255,255,255,0.8)",
+    )
 
 
 def _loads(figure: Any, result: SweepResult, rows: int) -> None:
@@ -58,9 +71,11 @@ def _loads(figure: Any, result: SweepResult, rows: int) -> None:
     if len(ticks) < 3:
         ticks = [low * (high / low) ** (i / 4) for i in range(5)]
     figure.update_xaxes(
-        type="log", range=[math.log10(low / 1.08), math.log10(high)], tickvals=ticks,
+        type="log",
+        range=[math.log10(low / 1.08), math.log10(high)],
+        tickvals=ticks,
         ticktext=[f"{t:,.3g}" for t in ticks],
-    )  # fmt: skip
+    )
     titles = {"rate": "offered load, requests/s", "concurrency": "requests in flight", "time_scale": "times the rate"}
     figure.update_xaxes(title=titles[result.axis], row=rows, col=1)
 
@@ -85,25 +100,45 @@ def load_curve(result: SweepResult) -> Any:
             y = [float(getattr(getattr(p.result, f"{key}_s"), quantile)) for p in inside]
             values += [v for v in y if v == v]
             figure.add_scatter(
-                x=x, y=y, mode="lines+markers" if quantile == "p50" else "lines", name=quantile, legendgroup=quantile,
+                x=x,
+                y=y,
+                mode="lines+markers" if quantile == "p50" else "lines",
+                name=quantile,
+                legendgroup=quantile,
                 showlegend=row == 1,
                 line={"color": tone, "width": width, "dash": dash},
                 marker={"size": [7 if p.asked else 0 for p in inside], "color": tone},
-                text=[_hover(p, result.unit) for p in inside], hovertemplate="%{text}<extra></extra>", row=row, col=1,
-            )  # fmt: skip
+                text=[_hover(p, result.unit) for p in inside],
+                hovertemplate="%{text}<extra></extra>",
+                row=row,
+                col=1,
+            )
         low, high = min(values, default=1e-3), max(values, default=1.0)
         if key in slo:
             figure.add_hline(y=slo[key], line={"color": BAD, "width": 1.5, "dash": "dash"}, row=row, col=1)
             figure.add_annotation(
-                xref="paper", x=0.005, y=math.log10(slo[key]), xanchor="left", yanchor="bottom", showarrow=False,
-                text=f"objective {short(slo[key])}", font={"color": BAD, "size": 11.5}, row=row, col=1,
-            )  # fmt: skip
+                xref="paper",
+                x=0.005,
+                y=math.log10(slo[key]),
+                xanchor="left",
+                yanchor="bottom",
+                showarrow=False,
+                text=f"objective {short(slo[key])}",
+                font={"color": BAD, "size": 11.5},
+                row=row,
+                col=1,
+            )
             low, high = min(low, slo[key]), max(high, slo[key])
         at, words = axis_ticks(low / 1.2, high * 1.5)
         figure.update_yaxes(
-            title=name, type="log", tickvals=at, ticktext=words, range=[math.log10(low / 1.2), math.log10(high * 1.5)],
-            row=row, col=1,
-        )  # fmt: skip
+            title=name,
+            type="log",
+            tickvals=at,
+            ticktext=words,
+            range=[math.log10(low / 1.2), math.log10(high * 1.5)],
+            row=row,
+            col=1,
+        )
     _marked(figure, result, 2)
     figure = layout(figure, 520)
     _loads(figure, result, 2)
@@ -120,32 +155,60 @@ def goodput_curve(result: SweepResult) -> Any:
     size = [7 if p.asked else 0 for p in inside]
     if result.axis == "rate":
         figure.add_scatter(
-            x=x, y=x, mode="lines", name="offered", line={"color": MUTED, "width": 1, "dash": "dot"},
-            hoverinfo="skip", row=1, col=1,
-        )  # fmt: skip
+            x=x,
+            y=x,
+            mode="lines",
+            name="offered",
+            line={"color": MUTED, "width": 1, "dash": "dot"},
+            hoverinfo="skip",
+            row=1,
+            col=1,
+        )
     lines = [("done", [p.result.throughput_requests_per_s for p in inside], MUTED)]
     if result.objective:
         lines.append(("goodput", [p.result.goodput_requests_per_s for p in inside], TAKEN))
     for name, y, tone in lines:
         figure.add_scatter(
-            x=x, y=y, mode="lines+markers", name=name, line={"color": tone, "width": 2.5},
-            marker={"size": size, "color": tone}, text=text, hovertemplate="%{text}<extra></extra>", row=1, col=1,
-        )  # fmt: skip
+            x=x,
+            y=y,
+            mode="lines+markers",
+            name=name,
+            line={"color": tone, "width": 2.5},
+            marker={"size": size, "color": tone},
+            text=text,
+            hovertemplate="%{text}<extra></extra>",
+            row=1,
+            col=1,
+        )
     if result.objective:
         figure.add_scatter(
-            x=[result.best.load], y=[result.best.result.goodput_requests_per_s], mode="markers", name="best goodput",
+            x=[result.best.load],
+            y=[result.best.result.goodput_requests_per_s],
+            mode="markers",
+            name="best goodput",
             marker={"symbol": "star", "size": 15, "color": TAKEN, "line": {"color": "#fff", "width": 1.5}},
-            text=[_hover(result.best, result.unit)], hovertemplate="%{text}<extra></extra>", row=1, col=1,
-        )  # fmt: skip
+            text=[_hover(result.best, result.unit)],
+            hovertemplate="%{text}<extra></extra>",
+            row=1,
+            col=1,
+        )
         share, title = [100 * p.result.slo_attainment for p in inside], "meet it, %"
         wanted = 100 * slo_of(result.best.result)["percentile"]
         figure.add_hline(y=wanted, line={"color": BAD, "width": 1.5, "dash": "dash"}, row=2, col=1)
     else:
         share, title = [100 * p.result.kv_cache_usage_max for p in inside], "cache at most, %"
     figure.add_scatter(
-        x=x, y=share, mode="lines+markers", showlegend=False, line={"color": TAKEN, "width": 2},
-        marker={"size": size, "color": TAKEN}, text=text, hovertemplate="%{text}<extra></extra>", row=2, col=1,
-    )  # fmt: skip
+        x=x,
+        y=share,
+        mode="lines+markers",
+        showlegend=False,
+        line={"color": TAKEN, "width": 2},
+        marker={"size": size, "color": TAKEN},
+        text=text,
+        hovertemplate="%{text}<extra></extra>",
+        row=2,
+        col=1,
+    )
     most = 1.15 * max(max(y) for _, y, _ in lines)
     figure.update_yaxes(title="requests/s", range=[0, most], row=1, col=1)
     figure.update_yaxes(title=title, range=[-3, 106], row=2, col=1)
@@ -163,23 +226,32 @@ def users_figure(result: SweepResult) -> Any:
     figure = go.Figure(
         go.Scatter(
             x=[p.result.output_tokens_per_s_per_user for p in inside],
-            y=[p.result.output_tokens_per_s_per_device for p in inside], mode="lines+markers",
-            line={"color": "#90a4ae", "width": 2}, showlegend=False,
+            y=[p.result.output_tokens_per_s_per_device for p in inside],
+            mode="lines+markers",
+            line={"color": "#90a4ae", "width": 2},
+            showlegend=False,
             marker={
                 "size": [9 if p.asked else 0 for p in inside],
                 "color": [BAD if p.result.saturated else BEST for p in inside],
             },
-            text=[_hover(p, result.unit) for p in inside], hovertemplate="%{text}<extra></extra>",
+            text=[_hover(p, result.unit) for p in inside],
+            hovertemplate="%{text}<extra></extra>",
         )
-    )  # fmt: skip
+    )
     named = [("knee", result.knee, BEST)] if result.knee is not None else []
     for name, point, tone in named:
         figure.add_scatter(
-            x=[point.result.output_tokens_per_s_per_user], y=[point.result.output_tokens_per_s_per_device],
-            mode="markers+text", text=[f"{name} {point.load:,.4g}"], textposition="middle right", showlegend=False,
+            x=[point.result.output_tokens_per_s_per_user],
+            y=[point.result.output_tokens_per_s_per_device],
+            mode="markers+text",
+            text=[f"{name} {point.load:,.4g}"],
+            textposition="middle right",
+            showlegend=False,
             marker={"symbol": "star", "size": 15, "color": tone, "line": {"color": "#fff", "width": 1.5}},
-            textfont={"color": tone}, hoverinfo="skip", cliponaxis=False,
-        )  # fmt: skip
+            textfont={"color": tone},
+            hoverinfo="skip",
+            cliponaxis=False,
+        )
     figure.update_xaxes(title="output tokens/s of one user (1 / median TPOT)", rangemode="tozero")
     figure.update_yaxes(title="output tokens/s per device", rangemode="tozero")
     return layout(figure, 380, legend=False)

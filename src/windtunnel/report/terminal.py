@@ -113,15 +113,17 @@ def _figures(result: TrainingResult, published: Published | None, *, interval: b
         "Throughput", f"{count(result.tokens_per_s)} tokens/s", f"{count(result.tokens_per_s_per_device)} per device"
     )
     grid.add_row(
-        "MFU", percent(result.mfu),
+        "MFU",
+        percent(result.mfu),
         f"{result.model_tflops_per_device:,.0f} TFLOP/s per device; "
         f"HFU {percent(result.hfu)}, {result.hardware_tflops_per_device:,.0f} TFLOP/s as run",
-    )  # fmt: skip
+    )
     style = "green" if result.memory_fits else "bold red"
     grid.add_row(
-        "Memory", f"{gib(result.peak_memory_reserved_bytes)} of {gib(result.memory.capacity_bytes)}",
+        "Memory",
+        f"{gib(result.peak_memory_reserved_bytes)} of {gib(result.memory.capacity_bytes)}",
         Text(fit_line(result), style=style),
-    )  # fmt: skip
+    )
     power = power_line(result)
     if power:
         grid.add_row("Power", f"{result.mean_power_w:,.0f} W per device", power)
@@ -154,9 +156,11 @@ def _breakdown(result: TrainingResult) -> RenderableType:
     table = _indented()
     for name, value in items:
         table.add_row(
-            name, seconds(value), percent(value / result.step_time_s),
+            name,
+            seconds(value),
+            percent(value / result.step_time_s),
             Text(bar(value / widest), style=colour(name)),
-        )  # fmt: skip
+        )
     total = sum(result.breakdown.values())
     table.add_section()
     table.add_row("step", seconds(total), percent(total / result.step_time_s), "", style="bold")
@@ -269,8 +273,12 @@ def _groups(result: TrainingResult) -> RenderableType:
     for group in result.groups:
         fits = "" if group["memory_fits"] else "red"
         table.add_row(
-            group["cluster"], f"{group['replicas']:,}", f"{group['micro_batches']:,}", f"{group['stages']:,}",
-            seconds(group["busy_s"]), Text(gib(group["peak_memory_reserved_bytes"]), style=fits),
+            group["cluster"],
+            f"{group['replicas']:,}",
+            f"{group['micro_batches']:,}",
+            f"{group['stages']:,}",
+            seconds(group["busy_s"]),
+            Text(gib(group["peak_memory_reserved_bytes"]), style=fits),
             gib(group["memory_capacity_bytes"]),
-        )  # fmt: skip
+        )
     return table

@@ -50,21 +50,29 @@ def pack(result: TrainingResult) -> tuple[dict[str, Any], str]:
     first = np.flatnonzero(new_lane)
     ends = [*first[1:].tolist(), len(order)]
     columns = (
-        gap.astype("<i4"), length.astype("<i4"), trace.micro_batch[order].astype("<i4"),
-        trace.tag[order].astype("<i2"), trace.chunk[order].astype("<i2"),
-    )  # fmt: skip
+        gap.astype("<i4"),
+        length.astype("<i4"),
+        trace.micro_batch[order].astype("<i4"),
+        trace.tag[order].astype("<i2"),
+        trace.chunk[order].astype("<i2"),
+    )
     packed = zlib.compress(b"".join(column.tobytes() for column in columns), 9)
     chunks = int(trace.chunk.max(initial=0)) + 1
     parts = chunks * len(np.unique(trace.stage))
     compute = real & (trace.stream == 0)
     typical_s = float(np.median(trace.end_s[compute] - trace.start_s[compute])) if compute.any() else span
     meta = {
-        "n": len(order), "span_s": span, "tick_s": tick, "streams": list(trace.streams), "tags": list(trace.tags),
-        "colours": [colour(tag) for tag in trace.tags], "chunks": chunks,
+        "n": len(order),
+        "span_s": span,
+        "tick_s": tick,
+        "streams": list(trace.streams),
+        "tags": list(trace.tags),
+        "colours": [colour(tag) for tag in trace.tags],
+        "chunks": chunks,
         "first_view_s": [0.0, min(span, max(max(90.0, 2.2 * parts) * typical_s, 0.02 * span))],
         "lanes": [[int(stage[a]), int(stream[a]), int(a), int(b)] for a, b in zip(first.tolist(), ends, strict=True)],
         "dropped": int(real.sum()) - len(order),
-    }  # fmt: skip
+    }
     return meta, base64.b64encode(packed).decode("ascii")
 
 

@@ -49,11 +49,16 @@ class TraceRow:
     def to_dict(self) -> dict[str, Any]:
         """Plain data for `--json`."""
         return {
-            "class": self.kernel, "predicted_s": self.predicted_s, "measured_s": self.measured_s,
-            "difference_s": self.difference_s, "predicted_busy_s": self.predicted_busy_s,
-            "measured_busy_s": self.measured_busy_s, "predicted_kernels": self.predicted_kernels,
-            "measured_kernels": self.measured_kernels, "reason": self.reason,
-        }  # fmt: skip
+            "class": self.kernel,
+            "predicted_s": self.predicted_s,
+            "measured_s": self.measured_s,
+            "difference_s": self.difference_s,
+            "predicted_busy_s": self.predicted_busy_s,
+            "measured_busy_s": self.measured_busy_s,
+            "predicted_kernels": self.predicted_kernels,
+            "measured_kernels": self.measured_kernels,
+            "reason": self.reason,
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,10 +74,11 @@ class TraceComparison:
     def to_dict(self) -> dict[str, Any]:
         """Plain data for `--json`."""
         return {
-            "trace": self.trace.to_dict(), "rows": [row.to_dict() for row in self.rows],
+            "trace": self.trace.to_dict(),
+            "rows": [row.to_dict() for row in self.rows],
             "better": [candidate.to_dict() | {"closer": share} for candidate, share in self.better],
             "hints": list(self.hints),
-        }  # fmt: skip
+        }
 
 
 def predicted_kernels(chain: Chain) -> dict[str, tuple[float, float, float]]:
@@ -118,9 +124,14 @@ def compare_with_trace(chain: Chain, trace: KernelTrace, result: TrainingResult 
 
 def _values(row: TraceRow) -> tuple[str, float, float, float, float, float, int]:
     return (
-        row.kernel, row.predicted_s, row.measured_s, row.predicted_busy_s, row.measured_busy_s, row.predicted_kernels,
+        row.kernel,
+        row.predicted_s,
+        row.measured_s,
+        row.predicted_busy_s,
+        row.measured_busy_s,
+        row.predicted_kernels,
         row.measured_kernels,
-    )  # fmt: skip
+    )
 
 
 def _reason(row: TraceRow, chain: Chain, measured_step_s: float) -> str:

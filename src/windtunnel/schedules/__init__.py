@@ -19,9 +19,19 @@ from windtunnel.schedules.table import InstructionTable, ScheduleCosts, Schedule
 from windtunnel.schedules.validate import dependencies, live_activations, validate
 
 __all__ = [
-    "InstructionTable", "ScheduleCosts", "ScheduleError", "ScheduleLimits", "ScheduleSpec", "build", "dependencies",
-    "describe", "evaluate", "list_ids", "live_activations", "validate",
-]  # fmt: skip
+    "InstructionTable",
+    "ScheduleCosts",
+    "ScheduleError",
+    "ScheduleLimits",
+    "ScheduleSpec",
+    "build",
+    "dependencies",
+    "describe",
+    "evaluate",
+    "list_ids",
+    "live_activations",
+    "validate",
+]
 
 
 @lru_cache(maxsize=1)

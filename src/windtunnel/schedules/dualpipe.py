@@ -22,9 +22,18 @@ def construct(p: int, m: int, v: int, costs: ScheduleCosts | None, limits: Sched
     k = np.arange(p, dtype=np.int32)
     down, up = np.stack([k, 0 * k], axis=1), np.stack([p - 1 - k, 0 * k + 1], axis=1)
     return table(
-        SCHEDULE.id, m, v, kind, number + n * copy, copy, np.concatenate([down, up]).astype(np.int32), True,
-        copies=2, copy_of=np.repeat(np.arange(2, dtype=np.int32), n), joined=joined,
-    )  # fmt: skip
+        SCHEDULE.id,
+        m,
+        v,
+        kind,
+        number + n * copy,
+        copy,
+        np.concatenate([down, up]).astype(np.int32),
+        True,
+        copies=2,
+        copy_of=np.repeat(np.arange(2, dtype=np.int32), n),
+        joined=joined,
+    )
 
 
 def check(p: int, m: int, v: int) -> Problem | None:

@@ -99,8 +99,13 @@ def table(
         joined=None if joined is None else joined.reshape(-1),
     )
     for array in (
-        result.stage, result.kind, result.micro_batch, result.chunk, result.stage_ptr, result.placement,
+        result.stage,
+        result.kind,
+        result.micro_batch,
+        result.chunk,
+        result.stage_ptr,
+        result.placement,
         *(x for x in (result.copy_of, result.joined) if x is not None),
-    ):  # fmt: skip
+    ):
         array.flags.writeable = False  # tables are shared through a cache
     return result

@@ -52,12 +52,19 @@ def skipping_table(p: int, m: int, skipped: int, costs: ScheduleCosts | None = N
     lengths = np.array([len(own) for own in rows])
     flat = [x for own in rows for x in own]
     table = InstructionTable(
-        p=p, m=m, v=1, stage=np.repeat(np.arange(p, dtype=np.int32), lengths),
+        p=p,
+        m=m,
+        v=1,
+        stage=np.repeat(np.arange(p, dtype=np.int32), lengths),
         kind=np.array([B if x.kind == BACKWARD else F for x in flat], np.int8),
-        micro_batch=np.array([x.micro_batch for x in flat], np.int32), chunk=np.zeros(len(flat), np.int32),
-        stage_ptr=np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64), placement=looped_placement(p, 1),
-        split_backward=False, schedule="1f1b", runs=runs,
-    )  # fmt: skip
+        micro_batch=np.array([x.micro_batch for x in flat], np.int32),
+        chunk=np.zeros(len(flat), np.int32),
+        stage_ptr=np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
+        placement=looped_placement(p, 1),
+        split_backward=False,
+        schedule="1f1b",
+        runs=runs,
+    )
     for array in (table.stage, table.kind, table.micro_batch, table.chunk, table.stage_ptr, table.placement, runs):
         array.flags.writeable = False
     return table

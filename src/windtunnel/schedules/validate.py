@@ -89,8 +89,10 @@ def _shape_problems(table: InstructionTable) -> list[str]:
     elif table.joined is not None and n and table.joined[table.stage_ptr[1:] - 1].any():
         problems.append("a unit reaches over the end of a stage")
     for name, column, top in (
-        ("kind", table.kind, kinds), ("micro_batch", table.micro_batch, m), ("chunk", table.chunk, v),
-    ):  # fmt: skip
+        ("kind", table.kind, kinds),
+        ("micro_batch", table.micro_batch, m),
+        ("chunk", table.chunk, v),
+    ):
         if n and (column.min() < 0 or column.max() >= top):
             problems.append(f"{name} outside 0 … {top - 1}")
     return problems

@@ -104,21 +104,35 @@ def attention_costs(
         read, window_read = max(read, queries * pair), max(window_read, queries * window_pair)
     if model.attention_chunk_size and windowed:  # layers that attend fully are the share that every pair is charged for
         return AttentionCosts(
-            windowed * window_pair / spread, 0.0, full * read / spread, windowed * window_read / spread, 0.0,
-            reach=float(model.attended_window), index_share=full * pair / (windowed * window_pair),
-        )  # fmt: skip
+            windowed * window_pair / spread,
+            0.0,
+            full * read / spread,
+            windowed * window_read / spread,
+            0.0,
+            reach=float(model.attended_window),
+            index_share=full * pair / (windowed * window_pair),
+        )
     state = state_bytes(model) / shape.tp if recurrent else 0.0
     rate = c.memory_fraction * device.memory_bytes_per_s
     return AttentionCosts(
-        full * pair / spread, windowed * window_pair * reach / spread, full * read / spread,
-        windowed * window_read / spread, recurrent * 2.0 * state / rate / spread,
-    )  # fmt: skip
+        full * pair / spread,
+        windowed * window_pair * reach / spread,
+        full * read / spread,
+        windowed * window_read / spread,
+        recurrent * 2.0 * state / rate / spread,
+    )
 
 
 def _indexed(
-    model: ModelSpec, device: DeviceSpec, c: ServingCoefficients, pair_s: float, token_s: float, absorbed_s: float,
-    layers: float, queries: int,
-) -> AttentionCosts:  # fmt: skip
+    model: ModelSpec,
+    device: DeviceSpec,
+    c: ServingCoefficients,
+    pair_s: float,
+    token_s: float,
+    absorbed_s: float,
+    layers: float,
+    queries: int,
+) -> AttentionCosts:
     """Sparse latent attention: every token is scored, `index_topk` are attended to.
 
     Prompts attend in whichever form takes less: un-absorbed to all tokens, or absorbed to those picked. Scores run in 8
@@ -139,6 +153,11 @@ def _indexed(
     passes = queries * SCORE_BYTES / (c.memory_fraction * device.memory_bytes_per_s)
     scored_s = max(key_bytes(model) / (c.decode_kv_fraction * device.memory_bytes_per_s), queries * score_s) + passes
     return AttentionCosts(
-        layers * pair_s, 0.0, layers * scored_s, layers * token_s, 0.0, reach=model.index_topk * absorbed_s / pair_s,
+        layers * pair_s,
+        0.0,
+        layers * scored_s,
+        layers * token_s,
+        0.0,
+        reach=model.index_topk * absorbed_s / pair_s,
         index_share=score_s / pair_s,
-    )  # fmt: skip
+    )

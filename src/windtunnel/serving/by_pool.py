@@ -37,8 +37,14 @@ def records(d: Deployment, requests: Requests, outcome: Outcome, every: int) -> 
     """The run as one record, with one of each pool where there are several."""
     first = d.pools[0]
     whole = Record(
-        requests, outcome.series, every, d.lanes, first.spec.plan.pp, first.limits.blocks, first.name,
-    )  # fmt: skip
+        requests,
+        outcome.series,
+        every,
+        d.lanes,
+        first.spec.plan.pp,
+        first.limits.blocks,
+        first.name,
+    )
     if len(d.pools) == 1:
         return whole
     parts, at = [], 0
@@ -47,16 +53,28 @@ def records(d: Deployment, requests: Requests, outcome: Outcome, every: int) -> 
         own["instance"] -= at
         answers = pool.spec.role == "decode"
         mine = (_answers if answers else _prompts)(requests, at, at + pool.lanes)
-        parts.append(
-            Record(mine, own, every, pool.lanes, pool.spec.plan.pp, pool.limits.blocks, pool.name, answers)
-        )  # fmt: skip
+        parts.append(Record(mine, own, every, pool.lanes, pool.spec.plan.pp, pool.limits.blocks, pool.name, answers))
         at += pool.lanes
     return replace(whole, parts=tuple(parts))
 
 
 def _cut(q: Requests, rows: Any) -> Requests:
-    names = ("arrival_s", "input_tokens", "output_tokens", "cached_tokens", "priority", "group", "follow", "delay_s",
-             "scheduled_s", "first_token_s", "finish_s", "preemptions", "instance", "state")  # fmt: skip
+    names = (
+        "arrival_s",
+        "input_tokens",
+        "output_tokens",
+        "cached_tokens",
+        "priority",
+        "group",
+        "follow",
+        "delay_s",
+        "scheduled_s",
+        "first_token_s",
+        "finish_s",
+        "preemptions",
+        "instance",
+        "state",
+    )
     return Requests(**{name: getattr(q, name)[rows].copy() for name in names})
 
 
@@ -97,9 +115,17 @@ def runs(d: Deployment, requests: Requests, outcome: Outcome, record: Record, du
         mean = mean_batch(totals, finished + int(totals["preemptions"].sum()), mixed=limits.mixed)
         parts = composition(pool.iteration, mean, mixed=limits.mixed)
         drawn = power(
-            d.model, pool.cluster, pool.instance.shape, pool.iteration, totals, duration_s, output_tokens=generated,
-            mixed=limits.mixed, clock=pool.capped.clock, work=pool.capped.work,
-        )  # fmt: skip
+            d.model,
+            pool.cluster,
+            pool.instance.shape,
+            pool.iteration,
+            totals,
+            duration_s,
+            output_tokens=generated,
+            mixed=limits.mixed,
+            clock=pool.capped.clock,
+            work=pool.capped.work,
+        )
         words = bound_by(parts, mean, float(totals["busy_s"].sum()), own, limits)
         out.append(PoolRun(pool, totals, own, mean, parts, drawn, words))
     return out
@@ -150,14 +176,30 @@ def figures(run: PoolRun, duration_s: float, limits: dict[str, Any]) -> PoolFigu
     iterations, busy = float(t["iterations"].sum()), float(t["busy_s"].sum())
     plan = {name: value for name, value in pool.spec.plan.model_dump().items() if value != 1} or {"tp": 1}
     return PoolFigures(
-        pool.name, pool.spec.role, pool.cluster.device.id, pool.num_devices, pool.spec.replicas, plan, len(q),
-        busy / span, float(t["running_s"].sum()) / duration_s, distribution(q.scheduled_s - q.arrival_s).to_dict(),
-        float(t["kv_max"].max()) / pool.limits.blocks, float(t["used_s"].sum()) / (pool.limits.blocks * span),
-        int(t["preemptions"].sum()), float(t["prompt_tokens"].sum()) / duration_s,
-        float(t["decode_tokens"].sum()) / duration_s, iterations, busy / max(iterations, 1.0),
-        asdict(pool.instance.capacity), limits, run.power.to_dict(), run.power.cost_per_million_output_tokens,
-        run.bound_by, run.parts,
-    )  # fmt: skip
+        pool.name,
+        pool.spec.role,
+        pool.cluster.device.id,
+        pool.num_devices,
+        pool.spec.replicas,
+        plan,
+        len(q),
+        busy / span,
+        float(t["running_s"].sum()) / duration_s,
+        distribution(q.scheduled_s - q.arrival_s).to_dict(),
+        float(t["kv_max"].max()) / pool.limits.blocks,
+        float(t["used_s"].sum()) / (pool.limits.blocks * span),
+        int(t["preemptions"].sum()),
+        float(t["prompt_tokens"].sum()) / duration_s,
+        float(t["decode_tokens"].sum()) / duration_s,
+        iterations,
+        busy / max(iterations, 1.0),
+        asdict(pool.instance.capacity),
+        limits,
+        run.power.to_dict(),
+        run.power.cost_per_million_output_tokens,
+        run.bound_by,
+        run.parts,
+    )
 
 
 def transfers(requests: Requests) -> dict[str, Any]:
@@ -169,11 +211,12 @@ def transfers(requests: Requests) -> dict[str, Any]:
     after = q.moved_s - q.prompt_end_s
     waited = np.maximum(q.answer_scheduled_s - q.prompt_end_s, 0.0)
     return {
-        "requests": int(moved.sum()), "tokens": int(q.input_tokens[moved].sum()),
+        "requests": int(moved.sum()),
+        "tokens": int(q.input_tokens[moved].sum()),
         "after_prompt_s": distribution(np.where(moved, after, np.nan)).to_dict(),
         "waiting_for_blocks_s": distribution(np.where(moved, waited, np.nan)).to_dict(),
         "moving_s": distribution(np.where(moved, after - waited, np.nan)).to_dict(),
-    }  # fmt: skip
+    }
 
 
 def power_of_all(runs: list[PoolRun], duration_s: float) -> dict[str, Any]:
@@ -194,10 +237,15 @@ def power_of_all(runs: list[PoolRun], duration_s: float) -> dict[str, Any]:
         for name in ("prompt_share", "decode_share", "idle_share")
     }
     summed = (
-        "energy_j", "energy_per_output_token_j", "energy_per_million_tokens_kwh", "cost_per_million_output_tokens",
-    )  # fmt: skip
+        "energy_j",
+        "energy_per_output_token_j",
+        "energy_per_million_tokens_kwh",
+        "cost_per_million_output_tokens",
+    )
     return (
-        {name: None for name in first} | {name: total(name) for name in summed} | shares
+        {name: None for name in first}
+        | {name: total(name) for name in summed}
+        | shares
         | {"num_devices": devices, "grades": first["grades"]}
         | {"mean_w_per_device": None if joules is None else joules / (duration_s * devices)}
-    )  # fmt: skip
+    )

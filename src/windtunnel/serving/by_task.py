@@ -49,11 +49,13 @@ def by_task(requests: Requests, traffic: TrafficSpec, request_s: float) -> dict[
         if not mine.any():
             continue
         out[name] = {
-            "tasks": int(mine.sum()), "completed": int((mine & done).sum()),
+            "tasks": int(mine.sum()),
+            "completed": int((mine & done).sum()),
             "calls_per_task": float(calls[mine].mean()),
-            "tokens_per_task": float(tokens[mine].mean()), "attainment": float(good[mine].mean()),
+            "tokens_per_task": float(tokens[mine].mean()),
+            "attainment": float(good[mine].mean()),
             "latency_s": distribution(latency[mine]).to_dict(),
-        }  # fmt: skip
+        }
     if traffic.trajectories is not None:
         held, alone = mean_held(requests)
         figures = {"held_tokens": float(held.mean()), "held_tokens_unshared": float(alone.mean())}

@@ -45,19 +45,23 @@ def by_tenant(
         span = _span(requests, done)
         service = _weighted(requests, done)
         out[tenant.name] = {
-            "weight": tenant.weight, "requests": int(mine.sum()), "completed": int(done.sum()),
+            "weight": tenant.weight,
+            "requests": int(mine.sum()),
+            "completed": int(done.sum()),
             "rejected": int((mine & (requests.state == REJECTED)).sum()),
-            "shed": int((mine & (requests.state == SHED)).sum()), "preemptions": int(requests.preemptions[mine].sum()),
+            "shed": int((mine & (requests.state == SHED)).sum()),
+            "preemptions": int(requests.preemptions[mine].sum()),
             "input_tokens": int(requests.input_tokens[done].sum()),
             "output_tokens": int(requests.output_tokens[done].sum()),
-            "cached_tokens": int(requests.cached_tokens[done].sum()), "service": service,
+            "cached_tokens": int(requests.cached_tokens[done].sum()),
+            "service": service,
             "service_per_s": service / span if span else 0.0,
             "slo_attainment": float(good.sum()) / max(int(measured.sum()), 1),
             **{
                 name: distribution(np.where(mine, getattr(found, name), np.nan)).to_dict()
                 for name in ("ttft_s", "tpot_s", "e2e_s", "queue_s")
             },
-        }  # fmt: skip
+        }
     return out, fairness(requests, np.array([t.weight for t in tenants]))
 
 
@@ -82,9 +86,11 @@ def fairness(requests: Requests, weights: Floats) -> dict[str, float]:
     got, asked = got / weights, (asked + np.maximum(waits, 0.0)) / weights
     lacks = np.minimum(got.max(axis=1, keepdims=True) - got, np.maximum(asked - got, 0.0)).sum(axis=1)
     return {
-        "jain_index": index, "service_difference_max": float(lacks.max()),
-        "service_difference_mean": float(lacks.mean()), "window_s": WINDOW_S,
-    }  # fmt: skip
+        "jain_index": index,
+        "service_difference_max": float(lacks.max()),
+        "service_difference_mean": float(lacks.mean()),
+        "window_s": WINDOW_S,
+    }
 
 
 def _weighted(requests: Requests, which: Any) -> float:

@@ -44,9 +44,16 @@ class Capped:
 
 
 def capped(
-    model: ModelSpec, cluster: ClusterSpec, shape: Shape, coefficients: ServingCoefficients, *, most_tokens: int,
-    expert_skew: float = 0.85, cuda_graphs: bool = True, power: PowerCoefficients | None = None,
-) -> Capped:  # fmt: skip
+    model: ModelSpec,
+    cluster: ClusterSpec,
+    shape: Shape,
+    coefficients: ServingCoefficients,
+    *,
+    most_tokens: int,
+    expert_skew: float = 0.85,
+    cuda_graphs: bool = True,
+    power: PowerCoefficients | None = None,
+) -> Capped:
     """The iteration model of one instance, slowed where the cluster's power cap asks for it.
 
     Args:
@@ -62,9 +69,14 @@ def capped(
 
     def priced(clock: float) -> tuple[IterationModel, WorkTable]:
         made = iteration_model(
-            model, cluster, shape, slowed(coefficients, clock), most_tokens=most_tokens, expert_skew=expert_skew,
+            model,
+            cluster,
+            shape,
+            slowed(coefficients, clock),
+            most_tokens=most_tokens,
+            expert_skew=expert_skew,
             cuda_graphs=cuda_graphs,
-        )  # fmt: skip
+        )
         return made, work_table(model, cluster, shape, made, expert_skew)
 
     first, work = priced(1.0)
@@ -90,10 +102,14 @@ def capped(
         for k, x in zip(first.linear.parts, share, strict=True)
     }
     iteration = replace(
-        first, linear=replace(first.linear, seconds=seconds, parts=parts), prefill_pair_s=at_full.prefill_pair_s,
-        prefill_token_s=at_full.prefill_token_s, decode_kv_s=at_small.decode_kv_s, window_kv_s=at_small.window_kv_s,
+        first,
+        linear=replace(first.linear, seconds=seconds, parts=parts),
+        prefill_pair_s=at_full.prefill_pair_s,
+        prefill_token_s=at_full.prefill_token_s,
+        decode_kv_s=at_small.decode_kv_s,
+        window_kv_s=at_small.window_kv_s,
         coefficients=slow,
-    )  # fmt: skip
+    )
     return Capped(iteration, replace(work, kernel_s=kernel), clocks, within=bool((drawn[-1] <= cap).all()))
 
 

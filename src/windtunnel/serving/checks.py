@@ -23,9 +23,7 @@ _POOLED = ("lamina", "moe-lens")
 """Techniques that compute decode attention elsewhere."""
 
 
-def check(
-    serving: ServingSpec, model: ModelSpec, techniques: Sequence[Applied], problems: ProblemList
-) -> None:  # fmt: skip
+def check(serving: ServingSpec, model: ModelSpec, techniques: Sequence[Applied], problems: ProblemList) -> None:
     """What no engine here can serve."""
     if model.family in ("encoder", "vit"):
         problems.add("model", model.name, "generates no tokens: serving needs a decoder")
@@ -108,9 +106,14 @@ def _check_split(serving: ServingSpec, pool: PoolSpec, where: str, problems: Pro
         problems.add("serving.router", router, f"must be one of {', '.join(_SPLIT_ROUTERS)} beside sm_split")
     kv = pool.kv
     unread = (
-        ("queue", pool.queue != "fcfs"), ("admission", pool.admission), ("policy", pool.policy), ("kv.tiers", kv.tiers),
-        ("kv.similar", kv.similar), ("kv.lending", kv.lending), ("kv.prefix_caching", kv.prefix_caching),
-    )  # fmt: skip
+        ("queue", pool.queue != "fcfs"),
+        ("admission", pool.admission),
+        ("policy", pool.policy),
+        ("kv.tiers", kv.tiers),
+        ("kv.similar", kv.similar),
+        ("kv.lending", kv.lending),
+        ("kv.prefix_caching", kv.prefix_caching),
+    )
     for name in (name for name, stated in unread if stated):
         problems.add(f"{where.removesuffix('sm_split')}{name}", UNSET, "is not read beside sm_split; leave it out")
     if pool.sm_split.controller == "slo" and not (serving.slo.ttft_s and serving.slo.tpot_s):

@@ -17,22 +17,38 @@ _A = {DECODE: "an iteration", PROMPTS: "an iteration with prompts"}
 _ATTENTION = ("attention of prompts", "cached keys and values")
 _UNDER_WAY = "an iteration is under way"
 _BOUND = {
-    "weights": "reading weights", "expert weights": "reading expert weights",
-    "matrix products": "matrix throughput", "expert products": "matrix throughput of experts",
-    "cached keys and values": "reading the cache", "attention of prompts": "attention over prompts",
-    "all-reduce": "all-reduces between devices", "expert exchange": "sending tokens to experts and back",
-    "pipeline hops": "hops between pipeline stages", "host": "the host (scheduling, sampling)",
-    "sequences": "the host's work for each sequence", "kernel gaps": "gaps between kernels", "head": "the head",
-    "launches": "kernel launches without captured graphs", "element-wise": "element-wise work", "scan": "scans",
+    "weights": "reading weights",
+    "expert weights": "reading expert weights",
+    "matrix products": "matrix throughput",
+    "expert products": "matrix throughput of experts",
+    "cached keys and values": "reading the cache",
+    "attention of prompts": "attention over prompts",
+    "all-reduce": "all-reduces between devices",
+    "expert exchange": "sending tokens to experts and back",
+    "pipeline hops": "hops between pipeline stages",
+    "host": "the host (scheduling, sampling)",
+    "sequences": "the host's work for each sequence",
+    "kernel gaps": "gaps between kernels",
+    "head": "the head",
+    "launches": "kernel launches without captured graphs",
+    "element-wise": "element-wise work",
+    "scan": "scans",
     "drafting": "drafting tokens",
-}  # fmt: skip
+}
 """Class of time → what would have to be faster."""
 
 
 def iteration_parts(
-    model: IterationModel, *, tokens: float, pairs: float = 0.0, prompt_tokens: float = 0.0,
-    kv: float = 0.0, window_kv: float = 0.0, sequences: float = 1.0, decoding: float = 0.0,
-) -> dict[str, float]:  # fmt: skip
+    model: IterationModel,
+    *,
+    tokens: float,
+    pairs: float = 0.0,
+    prompt_tokens: float = 0.0,
+    kv: float = 0.0,
+    window_kv: float = 0.0,
+    sequences: float = 1.0,
+    decoding: float = 0.0,
+) -> dict[str, float]:
     """Seconds by class of one iteration; they sum to `model.seconds(...)`.
 
     Where techniques run launches side by side, classes of the layers keep their shares of the time in a row.
@@ -55,9 +71,11 @@ def iteration_parts(
     out |= {
         "attention of prompts": pairs * model.prefill_pair_s + prompt_tokens * model.prefill_token_s,
         "cached keys and values": kv * model.decode_kv_s + window_kv * model.window_kv_s,
-        "head": linear.head_s + sequences * rows, "sequences": sequences * (model.per_sequence_s - rows),
-        "kernel gaps": gaps, "host": c.host_s,
-    }  # fmt: skip
+        "head": linear.head_s + sequences * rows,
+        "sequences": sequences * (model.per_sequence_s - rows),
+        "kernel gaps": gaps,
+        "host": c.host_s,
+    }
     if (drafts := model.drafts) is not None:
         out["cached keys and values"] -= kv * drafts.kv_s
         out["head"] += decoding * drafts.sequence_s
@@ -102,10 +120,13 @@ def mean_batch(totals: Any, prompts: int, *, mixed: bool) -> Mean:
     decode_tokens = float(totals["decode_tokens"].sum())
     each, steps = max(with_prompts, 1.0), max(iterations if mixed else iterations - with_prompts, 1.0)
     return Mean(
-        with_prompts, decode_tokens / steps, float(totals["kv_tokens"].sum()) / steps,
+        with_prompts,
+        decode_tokens / steps,
+        float(totals["kv_tokens"].sum()) / steps,
         float(totals["prompt_tokens"].sum()) / each,
-        float(totals["prompt_pairs"].sum()) / each, prompts / each,
-    )  # fmt: skip
+        float(totals["prompt_pairs"].sum()) / each,
+        prompts / each,
+    )
 
 
 def composition(model: IterationModel, mean: Mean, *, mixed: bool) -> dict[str, dict[str, float]]:
@@ -120,16 +141,25 @@ def composition(model: IterationModel, mean: Mean, *, mixed: bool) -> dict[str, 
     out = {}
     if mean.decoding:
         out[DECODE] = iteration_parts(
-            model, tokens=mean.decoding * model.step_tokens, kv=mean.kv, window_kv=window, sequences=mean.decoding,
+            model,
+            tokens=mean.decoding * model.step_tokens,
+            kv=mean.kv,
+            window_kv=window,
+            sequences=mean.decoding,
             decoding=mean.decoding,
-        )  # fmt: skip
+        )
     if mean.prompt_iterations:
         beside = mean.decoding if mixed else 0.0
         out[PROMPTS] = iteration_parts(
-            model, tokens=mean.prompt_tokens + beside * model.step_tokens, pairs=mean.pairs,
-            prompt_tokens=mean.prompt_tokens, kv=mean.kv if mixed else 0.0, window_kv=window if mixed else 0.0,
-            sequences=mean.prompts + beside, decoding=beside,
-        )  # fmt: skip
+            model,
+            tokens=mean.prompt_tokens + beside * model.step_tokens,
+            pairs=mean.pairs,
+            prompt_tokens=mean.prompt_tokens,
+            kv=mean.kv if mixed else 0.0,
+            window_kv=window if mixed else 0.0,
+            sequences=mean.prompts + beside,
+            decoding=beside,
+        )
     return out
 
 
@@ -160,10 +190,13 @@ def waits_for(record: Record, limits: Limits) -> tuple[str, float]:
     alone = events["prompts"] == 0  # a run of decode steps, which an engine that always looks would have ended
     shares: dict[str, float] = {}
     for words, seconds in (
-        (f"{limits.max_seqs:,} sequences run (max_num_seqs)", left[full]), ("the cache is full", left[cache]),
+        (f"{limits.max_seqs:,} sequences run (max_num_seqs)", left[full]),
+        ("the cache is full", left[cache]),
         (f"an iteration holds {limits.budget:,} tokens (max_num_batched_tokens)", left[rest & ~alone]),
-        (refused, left[rest & alone]), (looks, (area - left)[alone]), (_UNDER_WAY, (area - left)[~alone]),
-    ):  # fmt: skip
+        (refused, left[rest & alone]),
+        (looks, (area - left)[alone]),
+        (_UNDER_WAY, (area - left)[~alone]),
+    ):
         shares[words] = shares.get(words, 0.0) + float(seconds.sum())
     reason, most = max(shares.items(), key=lambda item: item[1])
     return reason, most / whole

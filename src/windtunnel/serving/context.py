@@ -121,7 +121,10 @@ def with_context(
         sequence_s += layers * others * whole * (2.0 * query + (value + 1.0) * PARTIAL_BYTES) / rate
         base_s += layers * 2.0 * start
     return replace(
-        iteration, base_s=iteration.base_s + base_s, prefill_token_s=iteration.prefill_token_s + token_s,
-        prefill_pair_s=iteration.prefill_pair_s + pair_s, per_sequence_s=iteration.per_sequence_s + sequence_s,
+        iteration,
+        base_s=iteration.base_s + base_s,
+        prefill_token_s=iteration.prefill_token_s + token_s,
+        prefill_pair_s=iteration.prefill_pair_s + pair_s,
+        per_sequence_s=iteration.per_sequence_s + sequence_s,
         cp=shape.cp,
-    )  # fmt: skip
+    )

@@ -193,10 +193,22 @@ class View:
         groups = max(op.groups, 1.0) if op.kind == Kind.GROUPED_GEMM else 1.0
         rows = np.maximum(np.array([tokens, whole]) * op.m / dp / groups, 1.0)
         zero = np.zeros(2)
-        seconds = gemm_time_s(
-            device, PLAIN, rows, np.full(2, op.n), np.full(2, op.k), peak_flop_per_s=np.full(2, device.peak("bf16")),
-            fraction=np.ones(2), operand_bytes=zero, output_bytes=zero, extra_bytes=zero, groups=np.full(2, groups),
-        ) - PLAIN.gemm_floor_s  # fmt: skip
+        seconds = (
+            gemm_time_s(
+                device,
+                PLAIN,
+                rows,
+                np.full(2, op.n),
+                np.full(2, op.k),
+                peak_flop_per_s=np.full(2, device.peak("bf16")),
+                fraction=np.ones(2),
+                operand_bytes=zero,
+                output_bytes=zero,
+                extra_bytes=zero,
+                groups=np.full(2, groups),
+            )
+            - PLAIN.gemm_floor_s
+        )
         return max(float(seconds[0] / seconds[1]) * whole / tokens, 1.0)
 
     def _attention(self, op: Operator, batch: ServingBatch) -> list[Launch]:
@@ -253,9 +265,13 @@ def overlapped(
 
 
 def savings(
-    layers: Layers, iteration: IterationModel, chosen: Sequence[Applied], points: Sequence[Point],
-    *, cuda_graphs: bool,
-) -> tuple[Floats, Floats]:  # fmt: skip
+    layers: Layers,
+    iteration: IterationModel,
+    chosen: Sequence[Applied],
+    points: Sequence[Point],
+    *,
+    cuda_graphs: bool,
+) -> tuple[Floats, Floats]:
     """(P,) seconds that techniques save at (tokens, prompt attention, decode attention) of whole iterations.
 
     The second (P,) is what the host needs, beside what it needs for iterations with prompts anyway, to issue launches
@@ -383,9 +399,10 @@ def _attention_shares(layers: Layers) -> dict[str, float]:
     full, windowed, recurrent = layer_counts(model)
     reach = float(model.sliding_window or 1)
     one = {
-        FULL: costs.decode_kv_s * reach / max(full, 1), WINDOWED: costs.decode_window_s * reach / max(windowed, 1),
+        FULL: costs.decode_kv_s * reach / max(full, 1),
+        WINDOWED: costs.decode_window_s * reach / max(windowed, 1),
         LINEAR: costs.decode_state_s / max(recurrent, 1),
-    }  # fmt: skip
+    }
     own = {kind: next((s for kinds, s in one.items() if kind in kinds), 0.0) for kind in layers.local}
     depth = Counter(model.layer_kinds())
     whole = sum(own[kind] * depth[kind] for kind in own)

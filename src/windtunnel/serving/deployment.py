@@ -143,21 +143,27 @@ class Deployment:
         own = [
             replace(p.limits, concurrency=self.concurrency, seed=self.serving.traffic.seed, every=every)
             for p in self.pools
-        ]  # fmt: skip
+        ]
         tables = [
             p.iteration.tables(
                 x.most_tokens if x.chunked else max(x.most_tokens, int(p.iteration.linear.tokens[-1])),
-                p.spec.limits.cuda_graph_sizes, x.max_seqs, x.ranks,
+                p.spec.limits.cuda_graph_sizes,
+                x.max_seqs,
+                x.ranks,
             )
             for p, x in zip(self.pools, own, strict=True)
-        ]  # fmt: skip
+        ]
         counts = [p.lanes for p in self.pools]
         roles = np.repeat([p.spec.role for p in self.pools], counts)
         return Fleet(
-            tuple(own), stacked([t if t.ndim == 2 else np.stack([t, 0 * t]) for t in tables]),
-            np.repeat(np.arange(len(own)), counts), roles == "prefill", int((roles != "decode").sum()), self.handover,
+            tuple(own),
+            stacked([t if t.ndim == 2 else np.stack([t, 0 * t]) for t in tables]),
+            np.repeat(np.arange(len(own)), counts),
+            roles == "prefill",
+            int((roles != "decode").sum()),
+            self.handover,
             tuple(p.iteration.overlap for p in self.pools),
-        )  # fmt: skip
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,13 +231,12 @@ def prepare(source: Source, *, overrides: Sequence[str] = ()) -> Deployment:
     instances = [
         engines.resolve(serving, pool, model, parts[group], problems, f"serving.pools[{i}]")
         for i, (pool, group) in enumerate(zip(wide.pools, groups, strict=True))
-    ]  # fmt: skip
+    ]
     check_agreement(instances, problems)
     problems.raise_if_any()
     pools = [
-        _pool(wide, i, groups[i], parts[groups[i]], model, instance, techniques)
-        for i, instance in enumerate(instances)
-    ]  # fmt: skip
+        _pool(wide, i, groups[i], parts[groups[i]], model, instance, techniques) for i, instance in enumerate(instances)
+    ]
     pools.sort(key=lambda pool: (pool.spec.role == "decode", pool.index))
     out = Deployment(
         scenario, serving, folder, model, cluster, tuple(pools), serving.traffic.concurrency or 0, lines, techniques
@@ -247,15 +252,21 @@ def _default_pool(scenario: Scenario) -> PoolSpec:
 
 
 def _pool(
-    serving: ServingSpec, index: int, group: int, cluster: ClusterSpec, model: ModelSpec, instance: Instance,
-    techniques: tuple[Applied, ...], most: int = 0,
-) -> Pool:  # fmt: skip
+    serving: ServingSpec,
+    index: int,
+    group: int,
+    cluster: ClusterSpec,
+    model: ModelSpec,
+    instance: Instance,
+    techniques: tuple[Applied, ...],
+    most: int = 0,
+) -> Pool:
     """One pool's iterations, up to `most` tokens or the largest batch, and limits."""
     spec = serving.pools[index]
     most = max(most, instance.limits.most_tokens)
     coefficients = serving_coefficients(
         serving.engine, serving.engine_version, cluster.device, streamed=serving.streams
-    )  # fmt: skip
+    )
     skew, graphs = serving.expert_skew, instance.cuda_graphs
     own = surfaces.once(
         lambda: capped(
@@ -269,9 +280,14 @@ def _pool(
         iteration, model, cluster, instance.shape, own.iteration.coefficients, instance.limits.budget
     )
     iteration = with_drafts(
-        iteration, instance.drafting, model, cluster, instance.shape, own.iteration.coefficients,
+        iteration,
+        instance.drafting,
+        model,
+        cluster,
+        instance.shape,
+        own.iteration.coefficients,
         skew=serving.expert_skew,
-    )  # fmt: skip
+    )
     iteration = replace(iteration, captured=instance.limits.captured)
     alike = [i for i, pool in enumerate(serving.pools) if pool.role == spec.role]
     name = spec.role if len(alike) == 1 else f"{spec.role} {alike.index(index)}"
@@ -316,15 +332,25 @@ def lane_limits(iteration: IterationModel, instance: Instance, *, concurrency: i
     """
     own, lanes = instance.limits, instance.shape.pp
     return replace(
-        own, pair=iteration.prefill_pair_s, kv=iteration.decode_kv_s, window_kv=iteration.window_kv_s,
-        per_sequence=iteration.per_sequence_s, prompt_floor=iteration.prefill_floor_s,
-        prompt_token=iteration.prefill_token_s, reach=iteration.attention.reach,
-        index_share=iteration.attention.index_share, ranks=instance.shape.dp, cp=iteration.cp,
-        max_seqs=max(own.max_seqs // lanes, 1), blocks=own.blocks // lanes, watermark=own.watermark // lanes,
+        own,
+        pair=iteration.prefill_pair_s,
+        kv=iteration.decode_kv_s,
+        window_kv=iteration.window_kv_s,
+        per_sequence=iteration.per_sequence_s,
+        prompt_floor=iteration.prefill_floor_s,
+        prompt_token=iteration.prefill_token_s,
+        reach=iteration.attention.reach,
+        index_share=iteration.attention.index_share,
+        ranks=instance.shape.dp,
+        cp=iteration.cp,
+        max_seqs=max(own.max_seqs // lanes, 1),
+        blocks=own.blocks // lanes,
+        watermark=own.watermark // lanes,
         swap_blocks=own.swap_blocks // lanes,
         reserve_length=min(own.reserve_length, own.blocks // lanes * own.block),
-        concurrency=concurrency, seed=seed,
-    )  # fmt: skip
+        concurrency=concurrency,
+        seed=seed,
+    )
 
 
 def handing(d: Deployment, problems: ProblemList) -> Deployment:

@@ -37,14 +37,21 @@ def serving_figure(result: ServingResult) -> Any:
         values = values[np.isfinite(values)]
         if len(values):
             figure.add_scatter(
-                x=np.quantile(values, shares), y=shares, mode="lines", line={"color": tone}, name=name.upper(), row=1,
+                x=np.quantile(values, shares),
+                y=shares,
+                mode="lines",
+                line={"color": tone},
+                name=name.upper(),
+                row=1,
                 col=column,
-            )  # fmt: skip
+            )
     series = time_series(result.record, _POINTS)
     middle = 0.5 * (series.edges_s[1:] + series.edges_s[:-1])
     for name, line, column in (
-        ("running", series.running, 1), ("waiting", series.waiting, 1), ("cache", series.kv_usage, 3),
-    ):  # fmt: skip
+        ("running", series.running, 1),
+        ("waiting", series.waiting, 1),
+        ("cache", series.kv_usage, 3),
+    ):
         figure.add_scatter(x=middle, y=line, mode="lines", name=name, row=2, col=column)
     figure.update_layout(title=result.scenario_name, height=560)
     return figure

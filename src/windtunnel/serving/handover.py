@@ -40,9 +40,16 @@ class Answers:
             made = 0 if self.rule.first is FirstToken.DECODE else 1
             nan = float("nan")
             q.answer = replace(
-                q, index=self.half + q.index, arrival=nan, made=made, remote=True, chain=(), prompt=q, instance=-1,
+                q,
+                index=self.half + q.index,
+                arrival=nan,
+                made=made,
+                remote=True,
+                chain=(),
+                prompt=q,
+                instance=-1,
                 cached=0,
-            )  # fmt: skip
+            )
         q.output = 1
 
     def foreseen(self, q: Request) -> bool:

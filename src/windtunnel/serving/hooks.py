@@ -56,10 +56,12 @@ def hooks_of(
     own = router.entry.twin(Rule(limits.router), limits.seed)
     own.context = context(router.knobs)
     return Hooks(
-        policy(), own, queue.entry(context(queue.knobs)),
+        policy(),
+        own,
+        queue.entry(context(queue.knobs)),
         None if admission is None else admission.entry(context(admission.knobs)),
         pace_of(instance.drafting, requests, limits.seed),
-    )  # fmt: skip
+    )
 
 
 def context_of(serving: ServingSpec, seed: int, knobs: Mapping[str, Any]) -> Context:
@@ -70,5 +72,7 @@ def context_of(serving: ServingSpec, seed: int, knobs: Mapping[str, Any]) -> Con
     return Context(
         weights=tuple(t.weight for t in tenants) or (1.0,) * others,
         ttft_s=tuple(t.ttft_s or ttft for t in tenants) or (ttft,) * others,
-        tpot_s=tuple(t.tpot_s or tpot for t in tenants) or (tpot,) * others, seed=seed, options=knobs,
-    )  # fmt: skip
+        tpot_s=tuple(t.tpot_s or tpot for t in tenants) or (tpot,) * others,
+        seed=seed,
+        options=knobs,
+    )

@@ -41,9 +41,17 @@ def operators(model: ModelSpec) -> list[Operator]:
         return Operator(name, "qkv", Kind.GEMM, "full", m=1.0, n=n, k=k, params=n * k, number_class=number_class)  # type: ignore[arg-type]
 
     wide = heads * d
-    between = {"index_norm_rope": 3.0 * (wide + d), "index_rotate": 2.0 * (wide + d), "index_cast": 1.5 * (wide + d),
-               "index_store": d, "index_scores": 0.0, "index_select": 4.0 * model.index_topk}  # fmt: skip
+    between = {
+        "index_norm_rope": 3.0 * (wide + d),
+        "index_rotate": 2.0 * (wide + d),
+        "index_cast": 1.5 * (wide + d),
+        "index_store": d,
+        "index_scores": 0.0,
+        "index_select": 4.0 * model.index_topk,
+    }
     return [
-        product("index_q", wide, q, "linear"), product("index_k", d, h, "linear"), product("index_w", heads, h, "bf16"),
+        product("index_q", wide, q, "linear"),
+        product("index_k", d, h, "linear"),
+        product("index_w", heads, h, "bf16"),
         *(Operator(name, "qkv", Kind.POINTWISE, "full", forward_bytes=2.0 * x) for name, x in between.items()),
-    ]  # fmt: skip
+    ]

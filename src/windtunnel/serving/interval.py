@@ -29,8 +29,17 @@ all measured values lie inside bands that their whole group is left out of (70 %
 FULL_CACHE = 0.9
 """Share of the cache in use from which on waiting depends on its exact size."""
 COLUMNS = (
-    "release", "generation", "kind", "measure", "group", "error", "error_in_sample", "family", "form", "cache_full",
-)  # fmt: skip
+    "release",
+    "generation",
+    "kind",
+    "measure",
+    "group",
+    "error",
+    "error_in_sample",
+    "family",
+    "form",
+    "cache_full",
+)
 """Columns of `catalog/residuals/serving.json`; errors are log(predicted / measured), the first with the row's whole
 group left out of the fit; `form`: one pool (whole) or two (split); `cache_full`: waiting depends on its size."""
 
@@ -46,9 +55,14 @@ def measure_of(metric: str) -> str:
     """ttft, tpot, e2e or throughput, by the name of a metric."""
     name = metric.lower()
     for start, measure in (
-        ("ttft", "ttft"), ("first_token", "ttft"), ("prompt", "ttft"), ("tpot", "tpot"), ("itl", "tpot"),
-        ("token_time", "tpot"), ("e2e", "e2e"),
-    ):  # fmt: skip
+        ("ttft", "ttft"),
+        ("first_token", "ttft"),
+        ("prompt", "ttft"),
+        ("tpot", "tpot"),
+        ("itl", "tpot"),
+        ("token_time", "tpot"),
+        ("e2e", "e2e"),
+    ):
         if name.startswith(start):
             return measure
     return "throughput"
@@ -80,15 +94,24 @@ class Band:
             least: what no measurement can be below: the roofline.
         """
         return {
-            "level": self.level, "low": max(predicted * self.low, min(least, predicted)),
-            "high": predicted * self.high, "basis": self.basis, "grade": self.grade,
-        }  # fmt: skip
+            "level": self.level,
+            "low": max(predicted * self.low, min(least, predicted)),
+            "high": predicted * self.high,
+            "basis": self.basis,
+            "grade": self.grade,
+        }
 
 
 def band(
-    release: str, generation: str, model: ModelSpec, metric: str, group: str = "", form: str = "whole", *,
+    release: str,
+    generation: str,
+    model: ModelSpec,
+    metric: str,
+    group: str = "",
+    form: str = "whole",
+    *,
     cache_full: bool = False,
-) -> Band | None:  # fmt: skip
+) -> Band | None:
     """The band of a prediction; None without any residual of its measure.
 
     Args:

@@ -113,9 +113,16 @@ class IterationModel:
         return np.stack([whole, own, self.drafts.step_s(plain), self.drafts.prompt_s(plain)])
 
     def seconds(
-        self, tokens: float, *, pairs: float = 0.0, prompt_tokens: float = 0.0, kv: float = 0.0, window_kv: float = 0.0,
-        sequences: float = 1.0, decoding: float = 0.0,
-    ) -> float:  # fmt: skip
+        self,
+        tokens: float,
+        *,
+        pairs: float = 0.0,
+        prompt_tokens: float = 0.0,
+        kv: float = 0.0,
+        window_kv: float = 0.0,
+        sequences: float = 1.0,
+        decoding: float = 0.0,
+    ) -> float:
         """Seconds of one iteration.
 
         Args:
@@ -192,11 +199,19 @@ def iteration_model(
     told_s = (coefficients.sequence_s + coefficients.stream_s) / shape.dp
     sequence_s = told_s + linear.head_row_s + attention.decode_state_s
     return IterationModel(
-        linear, coefficients.host_s + depth * gaps + casts + linear.head_s + layers.placement_s(),
+        linear,
+        coefficients.host_s + depth * gaps + casts + linear.head_s + layers.placement_s(),
         attention.prompt_pair_s,
-        attention.windowed_token_s, attention.decode_kv_s, attention.decode_window_s, model.attended_window,
-        sequence_s, floor_s if cuda_graphs else 0.0, coefficients.request_s, attention, coefficients,
-    )  # fmt: skip
+        attention.windowed_token_s,
+        attention.decode_kv_s,
+        attention.decode_window_s,
+        model.attended_window,
+        sequence_s,
+        floor_s if cuda_graphs else 0.0,
+        coefficients.request_s,
+        attention,
+        coefficients,
+    )
 
 
 def _hidden(c: ServingCoefficients, shape: Shape, linear: Linear) -> ServingCoefficients:

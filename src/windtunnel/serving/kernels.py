@@ -40,13 +40,34 @@ REQUEST = np.dtype(
     + [
         (name, "i4")
         for name in (
-            "input", "output", "cached", "priority", "group", "left", "stored", "chunk", "made", "blocks", "state",
-            "instance", "preemptions", "follow", "place", "behind", "next_prompt", "before", "after", "held", "hit",
-            "nodes", "shared", "swapped",
+            "input",
+            "output",
+            "cached",
+            "priority",
+            "group",
+            "left",
+            "stored",
+            "chunk",
+            "made",
+            "blocks",
+            "state",
+            "instance",
+            "preemptions",
+            "follow",
+            "place",
+            "behind",
+            "next_prompt",
+            "before",
+            "after",
+            "held",
+            "hit",
+            "nodes",
+            "shared",
+            "swapped",
         )
     ],
     align=True,
-)  # fmt: skip
+)
 """A request: seconds; tokens of prompt and answer, of the prompt found in the cache; what is left to compute, what is
 stored, what this iteration takes, what was made; links of the waiting line, of prompts under way, of the order of
 admission. `held`: tokens inside the window, on the average of its answer. `follow`: the request that is sent `delay`
@@ -61,7 +82,7 @@ INSTANCE = np.dtype(
     + [(name, "i4") for name in ("newest", "oldest", "youngest", "common")]
     + [(name, "i4") for name in ("pool", "hands", "admitted", "last_admitted", "ready", "last_ready", "promised")],
     align=True,
-)  # fmt: skip
+)
 """An instance: the iteration or run under way, its batch, its cache. `ratio`: of the answers to come, what is expected
 (millionths); `step`: tokens that a sequence decoding all along has made, and `fraction` of the next (millionths);
 `cached`: blocks that nobody holds but whose content is known, from the `oldest` node to the `youngest`;
@@ -75,11 +96,23 @@ TOTAL = np.dtype(
     [
         (name, "f8")
         for name in (
-            "busy_s", "iterations", "prompt_iterations", "prompt_tokens", "decode_tokens", "prompt_pairs", "kv_tokens",
-            "running_s", "used_s", "kv_max", "preemptions", "running_max", "asked_tokens", "hit_tokens",
+            "busy_s",
+            "iterations",
+            "prompt_iterations",
+            "prompt_tokens",
+            "decode_tokens",
+            "prompt_pairs",
+            "kv_tokens",
+            "running_s",
+            "used_s",
+            "kv_max",
+            "preemptions",
+            "running_max",
+            "asked_tokens",
+            "hit_tokens",
         )
     ]
-)  # fmt: skip
+)
 """Sums over an instance's life: seconds, tokens, integrals over time of sequences running and of blocks used;
 tokens of prompts that entered, and those of them found in the cache."""
 SERIES = np.dtype(
@@ -91,22 +124,56 @@ LIMITS = np.dtype(
     [
         (name, "f8")
         for name in (
-            "pair", "kv", "window_kv", "per_sequence", "prompt_floor", "window_share", "swap_block", "prompt_token",
-            "reach", "index_share",
+            "pair",
+            "kv",
+            "window_kv",
+            "per_sequence",
+            "prompt_floor",
+            "window_share",
+            "swap_block",
+            "prompt_token",
+            "reach",
+            "index_share",
         )
     ]
     + [
         (name, "i8")
         for name in (
-            "window", "captured", "budget", "max_seqs", "block",
-            "blocks", "watermark", "poll", "mixed", "chunked", "reserve",
-            "static", "router", "concurrency", "every", "seed", "caching", "early", "reserve_length", "sequence_blocks",
-            "ratio_start", "ratio_least", "ratio_decay", "retract", "least_made", "taken_last",
+            "window",
+            "captured",
+            "budget",
+            "max_seqs",
+            "block",
+            "blocks",
+            "watermark",
+            "poll",
+            "mixed",
+            "chunked",
+            "reserve",
+            "static",
+            "router",
+            "concurrency",
+            "every",
+            "seed",
+            "caching",
+            "early",
+            "reserve_length",
+            "sequence_blocks",
+            "ratio_start",
+            "ratio_least",
+            "ratio_decay",
+            "retract",
+            "least_made",
+            "taken_last",
             "swap_blocks",
-            "ranks", "cp", "tokens_per_step", "step_tokens", "lookahead",
+            "ranks",
+            "cp",
+            "tokens_per_step",
+            "step_tokens",
+            "lookahead",
         )
     ]
-)  # fmt: skip
+)
 """Costs per pair, per token in the cache, per sequence, per iteration with prompts and per token of a prompt, in
 seconds; `ranks` of attention data parallelism, each of which computes whole prompts; limits of a batch and of the
 cache; switches of the policy (0 or 1). `every`: keep one event in that many; 0 keeps none."""
@@ -425,9 +492,17 @@ def _evict(instance: Array, nodes: Array, blocks: int) -> None:
 
 @_helper
 def _give_back(
-    instance: Array, requests: Array, i: int, limits: Array, nodes: Array, chain_at: Array, chain: Array, size: Array,
-    blocks: int, done: int,
-) -> None:  # fmt: skip
+    instance: Array,
+    requests: Array,
+    i: int,
+    limits: Array,
+    nodes: Array,
+    chain_at: Array,
+    chain: Array,
+    size: Array,
+    blocks: int,
+    done: int,
+) -> None:
     """A request frees its blocks, of which `done` tokens are computed."""
     q = requests[i]
     if nodes is not None and limits.caching:
@@ -439,9 +514,16 @@ def _give_back(
 
 @_helper
 def _give_decoding_back(
-    instance: Array, requests: Array, turns: Array, i: int, limits: Array, nodes: Array, chain_at: Array, chain: Array,
+    instance: Array,
+    requests: Array,
+    turns: Array,
+    i: int,
+    limits: Array,
+    nodes: Array,
+    chain_at: Array,
+    chain: Array,
     size: Array,
-) -> None:  # fmt: skip
+) -> None:
     """A decoding request frees its blocks; `stored` is what it has in the cache now."""
     q = requests[i]
     blocks = q.blocks
@@ -473,9 +555,19 @@ def _made_least(instance: Array, heap: Array, requests: Array) -> int:
 
 @_helper
 def _preempt(
-    instance: Array, lines: Array, heap: Array, requests: Array, turns: Array, total: Array, limits: Array,
-    nodes: Array, chain_at: Array, chain: Array, size: Array, now: float,
-) -> None:  # fmt: skip
+    instance: Array,
+    lines: Array,
+    heap: Array,
+    requests: Array,
+    turns: Array,
+    total: Array,
+    limits: Array,
+    nodes: Array,
+    chain_at: Array,
+    chain: Array,
+    size: Array,
+    now: float,
+) -> None:
     """Take a request out of the batch: its cache is dropped or swapped, and it waits."""
     i = instance.newest
     if limits.least_made and limits.step_tokens == 1 and instance.decoding > 1:
@@ -522,6 +614,8 @@ def _expected(instance: Array, heap: Array, requests: Array) -> int:
 def _attended(every: float, c: int, limits: Array) -> float:
     """Of all pairs of a prompt's next `c` tokens, those that sparse attention is charged for."""
     return min(every, c * limits.reach) + limits.index_share * every
+
+
 # -- answers whose prompt another instance computed --------------------------------------------------------------------
 @_helper
 def _join(instance: Array, heap: Array, requests: Array, turns: Array, limits: Array, flow: Array, now: float) -> None:
@@ -614,9 +708,17 @@ def _first_steps(requests: Array, joined: int, histogram: Array, now: float, sec
 # -- one instance ------------------------------------------------------------------------------------------------------
 @_helper
 def _fits(
-    instance: Array, heap: Array, requests: Array, turns: Array, limits: Array, nodes: Array, chain_at: Array,
-    chain: Array, size: Array, i: int,
-) -> bool:  # fmt: skip
+    instance: Array,
+    heap: Array,
+    requests: Array,
+    turns: Array,
+    limits: Array,
+    nodes: Array,
+    chain_at: Array,
+    chain: Array,
+    size: Array,
+    i: int,
+) -> bool:
     """Whether the cache has room for a request beside those that are there, and the step they take with it."""
     q = requests[i]
     need = _blocks(_wanted(q, limits), limits.block) + _extra(q, limits)
@@ -639,9 +741,17 @@ def _fits(
 
 @_helper
 def _admissible(
-    instance: Array, lines: Array, heap: Array, requests: Array, turns: Array, limits: Array, nodes: Array,
-    chain_at: Array, chain: Array, size: Array,
-) -> bool:  # fmt: skip
+    instance: Array,
+    lines: Array,
+    heap: Array,
+    requests: Array,
+    turns: Array,
+    limits: Array,
+    nodes: Array,
+    chain_at: Array,
+    chain: Array,
+    size: Array,
+) -> bool:
     """Whether the first in line could enter the batch now (or soon, where that depends on what is expected)."""
     if instance.waiting == 0 or instance.decoding + instance.prefilling >= limits.max_seqs:
         return False
@@ -655,9 +765,22 @@ def _admissible(
 
 @_helper
 def _form(
-    instance: Array, lines: Array, heap: Array, requests: Array, turns: Array, total: Array, limits: Array,
-    linear: Array, nodes: Array, chain_at: Array, chain: Array, size: Array, flow: Array, histogram: Array, now: float,
-) -> None:  # fmt: skip
+    instance: Array,
+    lines: Array,
+    heap: Array,
+    requests: Array,
+    turns: Array,
+    total: Array,
+    limits: Array,
+    linear: Array,
+    nodes: Array,
+    chain_at: Array,
+    chain: Array,
+    size: Array,
+    flow: Array,
+    histogram: Array,
+    now: float,
+) -> None:
     """Start the next iteration, or run of decode steps, of an instance that is free."""
     preempted = False
     if flow is not None:
@@ -836,9 +959,18 @@ def _form(
 
 @_helper
 def _shorten(
-    instance: Array, lines: Array, heap: Array, requests: Array, turns: Array, limits: Array, nodes: Array,
-    chain_at: Array, chain: Array, size: Array, now: float,
-) -> None:  # fmt: skip
+    instance: Array,
+    lines: Array,
+    heap: Array,
+    requests: Array,
+    turns: Array,
+    limits: Array,
+    nodes: Array,
+    chain_at: Array,
+    chain: Array,
+    size: Array,
+    now: float,
+) -> None:
     """A request came during a run of decode steps: if it can enter, the run ends with the step under way."""
     if instance.ready < 0 and not _admissible(
         instance, lines, heap, requests, turns, limits, nodes, chain_at, chain, size
@@ -890,9 +1022,21 @@ def _finish(instance: Array, requests: Array, i: int, now: float, ended: Array, 
 
 @_helper
 def _complete(
-    instance: Array, heap: Array, requests: Array, turns: Array, total: Array, limits: Array, histogram: Array,
-    ended: Array, nodes: Array, chain_at: Array, chain: Array, size: Array, flow: Array, now: float,
-) -> int:  # fmt: skip
+    instance: Array,
+    heap: Array,
+    requests: Array,
+    turns: Array,
+    total: Array,
+    limits: Array,
+    histogram: Array,
+    ended: Array,
+    nodes: Array,
+    chain_at: Array,
+    chain: Array,
+    size: Array,
+    flow: Array,
+    now: float,
+) -> int:
     """Account for the iteration or run that ended; returns how many requests ended with it."""
     count = 0
     steps, decoding = instance.steps, instance.decoding
@@ -1041,9 +1185,17 @@ def _too_long(instance: Array, q: Array, limits: Array) -> bool:
 
 @_helper
 def _arrive(
-    instances: Array, lines: Array, tokens: Array, requests: Array, i: int, limits: Array, turn: int, state: Array,
-    asking: Array, flow: Array,
-) -> int:  # fmt: skip
+    instances: Array,
+    lines: Array,
+    tokens: Array,
+    requests: Array,
+    i: int,
+    limits: Array,
+    turn: int,
+    state: Array,
+    asking: Array,
+    flow: Array,
+) -> int:
     """Send a request to an instance, whose number is returned; −1 when no cache could ever hold it.
 
     Where who answers is chosen first, that instance hears of it first, and its number is returned.
@@ -1100,9 +1252,20 @@ def _ask(
 
 @_helper
 def _handed(
-    instances: Array, lines: Array, tokens: Array, requests: Array, event: int, limits: Array, asking: Array,
-    nodes: Array, chain_at: Array, chain: Array, size: Array, flow: Array, now: float,
-) -> tuple[int, int, int]:  # fmt: skip
+    instances: Array,
+    lines: Array,
+    tokens: Array,
+    requests: Array,
+    event: int,
+    limits: Array,
+    asking: Array,
+    nodes: Array,
+    chain_at: Array,
+    chain: Array,
+    size: Array,
+    flow: Array,
+    now: float,
+) -> tuple[int, int, int]:
     """Pass on what one instance tells another; returns the instances that this touches, and who is turned away.
 
     The event is the answer's row: its prompt is computed, or (where it is told first) it has blocks for it. From twice
@@ -1131,18 +1294,47 @@ def _handed(
 
 @_helper
 def _wake(
-    k: int, instances: Array, lines: Array, heaps: Array, requests: Array, turns: Array, totals: Array, limits: Array,
-    linear: Array, nodes: Array, chain_at: Array, chain: Array, size: Array, flow: Array, histogram: Array,
-    later: Array, when: Array, filed: int, now: float,
-) -> int:  # fmt: skip
+    k: int,
+    instances: Array,
+    lines: Array,
+    heaps: Array,
+    requests: Array,
+    turns: Array,
+    totals: Array,
+    limits: Array,
+    linear: Array,
+    nodes: Array,
+    chain_at: Array,
+    chain: Array,
+    size: Array,
+    flow: Array,
+    histogram: Array,
+    later: Array,
+    when: Array,
+    filed: int,
+    now: float,
+) -> int:
     """Something came to an instance: it begins if it is idle, and may end its run of steps early."""
     one = instances[k]
     own = limits[one.pool]
     if one.mode == IDLE:
         _form(
-            one, lines[k], heaps[k], requests, turns[k], totals[k], own, linear[one.pool], nodes, chain_at, chain, size,
-            flow, histogram, now,
-        )  # fmt: skip
+            one,
+            lines[k],
+            heaps[k],
+            requests,
+            turns[k],
+            totals[k],
+            own,
+            linear[one.pool],
+            nodes,
+            chain_at,
+            chain,
+            size,
+            flow,
+            histogram,
+            now,
+        )
         if flow is not None:
             filed = handover.send(one, requests, own, flow, later, when, filed, now)
     elif one.mode == RUN:
@@ -1176,9 +1368,17 @@ def _unfile(later: Array, when: Array, count: int) -> int:
 
 @njit(cache=True, error_model="numpy")
 def serve(
-    requests: Array, order: Array, linear: Array, limits: Array, instances: Array, nodes: Array, chain_at: Array,
-    chain: Array, size: Array, flow: Array,
-) -> Any:  # fmt: skip
+    requests: Array,
+    order: Array,
+    linear: Array,
+    limits: Array,
+    instances: Array,
+    nodes: Array,
+    chain_at: Array,
+    chain: Array,
+    size: Array,
+    flow: Array,
+) -> Any:
     """Run all requests through a set of instances.
 
     Args:
@@ -1251,9 +1451,20 @@ def serve(
                         requests[i].arrival = now
                 if flow is not None and i >= half:
                     k, other, i = _handed(
-                        instances, lines, tokens, requests, i, limits, asking, nodes, chain_at, chain, size, flow,
+                        instances,
+                        lines,
+                        tokens,
+                        requests,
+                        i,
+                        limits,
+                        asking,
+                        nodes,
+                        chain_at,
+                        chain,
+                        size,
+                        flow,
                         now,
-                    )  # fmt: skip
+                    )
                     if k >= 0:
                         fresh[k] = True
                     if other >= 0:
@@ -1282,9 +1493,26 @@ def serve(
                     if fresh[k]:
                         fresh[k] = False
                         filed = _wake(
-                            k, instances, lines, heaps, requests, turns, totals, limits, linear, nodes, chain_at, chain,
-                            size, flow, histogram, later, when, filed, now,
-                        )  # fmt: skip
+                            k,
+                            instances,
+                            lines,
+                            heaps,
+                            requests,
+                            turns,
+                            totals,
+                            limits,
+                            linear,
+                            nodes,
+                            chain_at,
+                            chain,
+                            size,
+                            flow,
+                            histogram,
+                            later,
+                            when,
+                            filed,
+                            now,
+                        )
             continue
         one = instances[r]
         own = limits[one.pool]
@@ -1323,9 +1551,20 @@ def serve(
             k, other = -1, -1
             if flow is not None and i >= half:
                 k, other, i = _handed(
-                    instances, lines, tokens, requests, i, limits, asking, nodes, chain_at, chain, size, flow,
+                    instances,
+                    lines,
+                    tokens,
+                    requests,
+                    i,
+                    limits,
+                    asking,
+                    nodes,
+                    chain_at,
+                    chain,
+                    size,
+                    flow,
                     now,
-                )  # fmt: skip
+                )
             else:
                 requests[i].arrival = now
                 k = _arrive(instances, lines, tokens, requests, i, limits, turn, state, asking, flow)
@@ -1349,13 +1588,43 @@ def serve(
                 if fresh[k]:
                     fresh[k] = False
                     filed = _wake(
-                        k, instances, lines, heaps, requests, turns, totals, limits, linear, nodes, chain_at, chain,
-                        size, flow, histogram, later, when, filed, now,
-                    )  # fmt: skip
+                        k,
+                        instances,
+                        lines,
+                        heaps,
+                        requests,
+                        turns,
+                        totals,
+                        limits,
+                        linear,
+                        nodes,
+                        chain_at,
+                        chain,
+                        size,
+                        flow,
+                        histogram,
+                        later,
+                        when,
+                        filed,
+                        now,
+                    )
         _form(
-            one, lines[r], heaps[r], requests, turns[r], totals[r], own, linear[one.pool], nodes, chain_at, chain, size,
-            flow, histogram, now,
-        )  # fmt: skip
+            one,
+            lines[r],
+            heaps[r],
+            requests,
+            turns[r],
+            totals[r],
+            own,
+            linear[one.pool],
+            nodes,
+            chain_at,
+            chain,
+            size,
+            flow,
+            histogram,
+            now,
+        )
         if flow is not None:
             filed = handover.send(one, requests, own, flow, later, when, filed, now)
     return totals, histogram, series[:kept]

@@ -46,9 +46,17 @@ def file(later: Array, when: Array, count: int, i: int, at: float) -> int:
 
 @_helper
 def move(
-    requests: Array, limits: Array, flow: Array, i: int, begin: float, pieces: int, later: Array, when: Array,
-    count: int, now: float,
-) -> int:  # fmt: skip
+    requests: Array,
+    limits: Array,
+    flow: Array,
+    i: int,
+    begin: float,
+    pieces: int,
+    later: Array,
+    when: Array,
+    count: int,
+    now: float,
+) -> int:
     """Send the cache of answer i on its way; its end is filed.
 
     Args:

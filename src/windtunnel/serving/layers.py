@@ -34,9 +34,12 @@ Row = tuple[str, str, str, Floats, Floats, Floats]
 LOAD = "load_"
 """Beginning of the name of what reads the weights of a grouped product from drives."""
 PARTS = {
-    "storage": "reads of experts", "memory_bound": "element-wise", "scan": "scan", "tp": "all-reduce",
+    "storage": "reads of experts",
+    "memory_bound": "element-wise",
+    "scan": "scan",
+    "tp": "all-reduce",
     "ep": "expert exchange",
-}  # fmt: skip
+}
 """Classes of time by tag."""
 _LINEAR, _EXPERTS = ("weights", "matrix products"), ("expert weights", "expert products")
 """What products are split into."""
@@ -85,9 +88,15 @@ class Layers:
     """
 
     def __init__(
-        self, model: ModelSpec, cluster: ClusterSpec, shape: Shape, c: ServingCoefficients, expert_skew: float, *,
+        self,
+        model: ModelSpec,
+        cluster: ClusterSpec,
+        shape: Shape,
+        c: ServingCoefficients,
+        expert_skew: float,
+        *,
         kinds: Counter[str] | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.kinds = kinds or Counter(model.layer_kinds())
         self.model, self.cluster, self.shape, self.c, self.skew = model, cluster, shape, c, expert_skew
         self.graph = graph.build(model, Batch(1.0, 1.0, 1.0, 0.0, 0.0, 1.0, training=False))
@@ -114,9 +123,14 @@ class Layers:
                 last = -1
                 for name, tag, stream, seconds, moved, _ in rows:
                     launch = Launch(
-                        name, tag, stream, float(seconds[i]), [last] if last >= 0 else [],
-                        sm=1.0 if stream == COMPUTE else 0.0, hbm_bytes=float(moved[i]),
-                    )  # fmt: skip
+                        name,
+                        tag,
+                        stream,
+                        float(seconds[i]),
+                        [last] if last >= 0 else [],
+                        sm=1.0 if stream == COMPUTE else 0.0,
+                        hbm_bytes=float(moved[i]),
+                    )
                     last = segment.append(launch)
                 out.append(segment)
         return out
@@ -402,8 +416,10 @@ class Layers:
         depth = Counter(self.model.layer_kinds())
         held = sum(
             depth[kind] * op.params * self.shape.expert.bytes_per_weight
-            for kind, operators in self.local.items() for op in operators if op.kind == Kind.GROUPED_GEMM
-        )  # fmt: skip
+            for kind, operators in self.local.items()
+            for op in operators
+            if op.kind == Kind.GROUPED_GEMM
+        )
         held *= 1.0 + load.redundant / self.model.num_experts
         inside = self.shape.ranks <= self.cluster.scale_up_domain
         rate = self.cluster.scale_up.bytes_per_s if inside else self.cluster.nic_bytes_per_s_per_device

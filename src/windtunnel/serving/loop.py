@@ -26,17 +26,41 @@ if TYPE_CHECKING:
     from windtunnel.serving.tiers.memory import Memory
 
 _FIELDS = (
-    ("arrival", "arrival_s"), ("delay", "delay_s"), ("input", "input_tokens"), ("output", "output_tokens"),
-    ("cached", "cached_tokens"), ("priority", "priority"), ("group", "group"), ("follow", "follow"),
-)  # fmt: skip
+    ("arrival", "arrival_s"),
+    ("delay", "delay_s"),
+    ("input", "input_tokens"),
+    ("output", "output_tokens"),
+    ("cached", "cached_tokens"),
+    ("priority", "priority"),
+    ("group", "group"),
+    ("follow", "follow"),
+)
 _RESULTS = (
-    "arrival_s", "scheduled_s", "first_token_s", "finish_s", "preemptions", "instance", "state", "cached_tokens",
-    "prompt_end_s", "answer_scheduled_s", "moved_s", "answered_by",
-)  # fmt: skip
+    "arrival_s",
+    "scheduled_s",
+    "first_token_s",
+    "finish_s",
+    "preemptions",
+    "instance",
+    "state",
+    "cached_tokens",
+    "prompt_end_s",
+    "answer_scheduled_s",
+    "moved_s",
+    "answered_by",
+)
 _LINKS = ("behind", "next_prompt", "before", "after", "instance")
 _LISTS = (
-    "prompt_head", "prompt_tail", "newest", "oldest", "youngest", "admitted", "last_admitted", "ready", "last_ready",
-)  # fmt: skip
+    "prompt_head",
+    "prompt_tail",
+    "newest",
+    "oldest",
+    "youngest",
+    "admitted",
+    "last_admitted",
+    "ready",
+    "last_ready",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,11 +123,20 @@ def long_enough(fleet: Fleet, requests: Requests) -> Fleet:
 
 
 def serve_plainly(
-    requests: Requests, linear_s: Floats, limits: Limits, instances: int, chains: Chains | None = None, *,
-    policy: Policy | None = None, router: Router | None = None, queue: Queue | None = None,
-    admission: Admission | None = None, overlap: Overlap | None = None,
-    pace: Pace | None = None, control: Control | None = None,
-) -> Outcome:  # fmt: skip
+    requests: Requests,
+    linear_s: Floats,
+    limits: Limits,
+    instances: int,
+    chains: Chains | None = None,
+    *,
+    policy: Policy | None = None,
+    router: Router | None = None,
+    queue: Queue | None = None,
+    admission: Admission | None = None,
+    overlap: Overlap | None = None,
+    pace: Pace | None = None,
+    control: Control | None = None,
+) -> Outcome:
     """The same by the plain twin: slower, and with a policy or router of one's own.
 
     Args:
@@ -122,16 +155,31 @@ def serve_plainly(
     """
     fleet = alike(limits, linear_s, instances, overlap)
     return serve_fleet_plainly(
-        requests, fleet, chains, policies=None if policy is None else [policy], router=router, queue=queue,
-        admission=admission, pace=pace, control=control,
-    )  # fmt: skip
+        requests,
+        fleet,
+        chains,
+        policies=None if policy is None else [policy],
+        router=router,
+        queue=queue,
+        admission=admission,
+        pace=pace,
+        control=control,
+    )
 
 
 def serve_fleet_plainly(
-    requests: Requests, fleet: Fleet, chains: Chains | None = None, *, policies: Sequence[Policy] | None = None,
-    router: Router | None = None, queue: Queue | None = None, admission: Admission | None = None,
-    pace: Pace | None = None, control: Control | None = None, memory: Memory | None = None,
-) -> Outcome:  # fmt: skip
+    requests: Requests,
+    fleet: Fleet,
+    chains: Chains | None = None,
+    *,
+    policies: Sequence[Policy] | None = None,
+    router: Router | None = None,
+    queue: Queue | None = None,
+    admission: Admission | None = None,
+    pace: Pace | None = None,
+    control: Control | None = None,
+    memory: Memory | None = None,
+) -> Outcome:
     """Several pools by the plain twin.
 
     Args:
@@ -148,9 +196,18 @@ def serve_fleet_plainly(
     """
     record, fleet = Recorder(fleet.lanes, fleet.limits[0].every), long_enough(fleet, requests)
     reference.serve_fleet(
-        requests, fleet, policies=policies, router=router, chains=chains, record=record, queue=queue,
-        admission=admission, pace=pace, control=control, memory=memory,
-    )  # fmt: skip
+        requests,
+        fleet,
+        policies=policies,
+        router=router,
+        chains=chains,
+        record=record,
+        queue=queue,
+        admission=admission,
+        pace=pace,
+        control=control,
+        memory=memory,
+    )
     return Outcome(record.totals, record.between_tokens, record.series)
 
 

@@ -173,9 +173,16 @@ def sessions_outlast_arrivals(requests: Requests) -> tuple[float, float] | None:
 def per_request(requests: Requests, found: Measures) -> dict[str, Any]:
     """Columns of the table of requests."""
     return {
-        "arrival_s": requests.arrival_s, "input_tokens": requests.input_tokens,
-        "output_tokens": requests.output_tokens, "queue_s": found.queue_s, "ttft_s": found.ttft_s,
-        "tpot_s": found.tpot_s, "e2e_s": found.e2e_s, "preemptions": requests.preemptions,
-        "instance": requests.instance, "completed": requests.state == DONE, "tenant": requests.tenant,
+        "arrival_s": requests.arrival_s,
+        "input_tokens": requests.input_tokens,
+        "output_tokens": requests.output_tokens,
+        "queue_s": found.queue_s,
+        "ttft_s": found.ttft_s,
+        "tpot_s": found.tpot_s,
+        "e2e_s": found.e2e_s,
+        "preemptions": requests.preemptions,
+        "instance": requests.instance,
+        "completed": requests.state == DONE,
+        "tenant": requests.tenant,
         "cached_tokens": requests.cached_tokens,
-    }  # fmt: skip
+    }

@@ -117,4 +117,3 @@ def _between(knots: Sequence[float], value: float) -> tuple[int, float]:
     """The knot below and how far it is to the next, 0 to 1."""
     j = min(bisect_right(knots, value) - 1, len(knots) - 2)
     return j, min((value - knots[j]) / (knots[j + 1] - knots[j]), 1.0)
-

@@ -32,8 +32,14 @@ J_PER_KWH = 3.6e6
 _LEVEL, _Z = 0.8, 1.2816
 """Share of cases that an interval holds, and the normal quantile of it (two-sided)."""
 SUMS = (
-    "busy_s", "iterations", "prompt_iterations", "prompt_tokens", "decode_tokens", "prompt_pairs", "kv_tokens",
-)  # fmt: skip
+    "busy_s",
+    "iterations",
+    "prompt_iterations",
+    "prompt_tokens",
+    "decode_tokens",
+    "prompt_pairs",
+    "kv_tokens",
+)
 """Fields of `kernels.TOTAL` that are read."""
 
 
@@ -142,9 +148,14 @@ def phases(totals: Any, iteration: IterationModel, *, mixed: bool = True) -> tup
     def phase(count: float, tokens: float, prompt: float, pairs: float, cached: float, sequences: float) -> Phase:
         window = sequences * min(cached / sequences, float(iteration.window)) if sequences else 0.0
         seconds = iteration.seconds(
-            tokens, pairs=pairs, prompt_tokens=prompt, kv=cached, window_kv=window, sequences=sequences,
+            tokens,
+            pairs=pairs,
+            prompt_tokens=prompt,
+            kv=cached,
+            window_kv=window,
+            sequences=sequences,
             decoding=sequences,
-        )  # fmt: skip
+        )
         return Phase(count, tokens, prompt, pairs, cached, sequences, seconds if count else 0.0)
 
     chunk = s["prompt_tokens"] / prompts if prompts else 0.0
@@ -198,11 +209,21 @@ class PowerReport:
 
 
 def power(
-    model: ModelSpec, cluster: ClusterSpec, shape: Shape, iteration: IterationModel, totals: Any, duration_s: float, *,
-    output_tokens: float | None = None, mixed: bool = True, expert_skew: float = 0.85,
-    clock: Callable[[float], float] | None = None, coefficients: PowerCoefficients | None = None,
-    work: WorkTable | None = None, time_grade: str = "analytic",
-) -> PowerReport:  # fmt: skip
+    model: ModelSpec,
+    cluster: ClusterSpec,
+    shape: Shape,
+    iteration: IterationModel,
+    totals: Any,
+    duration_s: float,
+    *,
+    output_tokens: float | None = None,
+    mixed: bool = True,
+    expert_skew: float = 0.85,
+    clock: Callable[[float], float] | None = None,
+    coefficients: PowerCoefficients | None = None,
+    work: WorkTable | None = None,
+    time_grade: str = "analytic",
+) -> PowerReport:
     """What a run drew and cost.
 
     Args:
@@ -250,20 +271,49 @@ def power(
     off = math.exp(_Z * c.energy_spread)
     grade = weakest([time_grade, c.grade if device.tdp_w else "assumed"])
     grades = {
-        "mean_w_per_device": grade, "energy_j": grade, "energy_per_output_token_j": grade,
+        "mean_w_per_device": grade,
+        "energy_j": grade,
+        "energy_per_output_token_j": grade,
         "cost_per_million_output_tokens": weakest([time_grade, "measured" if priced else "assumed"]),
-    }  # fmt: skip
+    }
     left = max(1.0 - sum(shares), 0.0)
     if not device.tdp_w:
         return PowerReport(
-            devices, None, None, None, None, None, shares[0], shares[1], left, None, None, None, money, None, None,
+            devices,
+            None,
+            None,
+            None,
+            None,
+            None,
+            shares[0],
+            shares[1],
+            left,
+            None,
+            None,
+            None,
+            money,
+            None,
+            None,
             grades,
-        )  # fmt: skip
+        )
     return PowerReport(
-        devices, limit, mean, drawn[0], drawn[1], rest, shares[0], shares[1], left, joules, each,
-        None if each is None else each * 1e6 / J_PER_KWH, money, _interval(mean, rest, limit, c, shares),
-        None if each is None else _band(each / off, each * off, c), grades,
-    )  # fmt: skip
+        devices,
+        limit,
+        mean,
+        drawn[0],
+        drawn[1],
+        rest,
+        shares[0],
+        shares[1],
+        left,
+        joules,
+        each,
+        None if each is None else each * 1e6 / J_PER_KWH,
+        money,
+        _interval(mean, rest, limit, c, shares),
+        None if each is None else _band(each / off, each * off, c),
+        grades,
+    )
 
 
 def _interval(mean: float, idle: float, limit: float, c: PowerCoefficients, shares: list[float]) -> dict[str, Any]:

@@ -140,15 +140,18 @@ def time_series(record: Record, slices: int = 300) -> TimeSeries:
     own = [_series(part, edges) for part in record.parts]
     size = np.array([float(part.blocks * part.lanes) for part in record.parts])
     return TimeSeries(
-        edges, sum_of([x.running for x in own]), sum_of([x.waiting for x in own]),
+        edges,
+        sum_of([x.running for x in own]),
+        sum_of([x.waiting for x in own]),
         sum_of([x.kv_usage * w for x, w in zip(own, size / size.sum(), strict=True)]),
-        sum_of([x.prompt_tokens_per_s for x in own]), sum_of([x.output_tokens_per_s for x in own]),
+        sum_of([x.prompt_tokens_per_s for x in own]),
+        sum_of([x.output_tokens_per_s for x in own]),
         sum_of([x.arrivals_per_s for x, part in zip(own, record.parts, strict=True) if not part.answers]),
         *(
             np.concatenate([getattr(x, f"{name}_by_instance") for x in own])
             for name in ("running", "waiting", "kv_usage")
         ),
-    )  # fmt: skip
+    )
 
 
 def sum_of(parts: list[Floats]) -> Floats:
@@ -175,7 +178,14 @@ def _series(record: Record, edges: Floats) -> TimeSeries:
         running[i] = _between(scheduled[own], finish[own], edges)
     cache = _cache(record, edges).reshape(instances, -1, slices).mean(axis=1)
     return TimeSeries(
-        edges, running.sum(axis=0), waiting.sum(axis=0), cache.mean(axis=0), _spread(scheduled, first, prompts, edges),
-        _spread(first, finish, answers, edges) + firsts / np.diff(edges), arrivals / np.diff(edges), running, waiting,
+        edges,
+        running.sum(axis=0),
+        waiting.sum(axis=0),
+        cache.mean(axis=0),
+        _spread(scheduled, first, prompts, edges),
+        _spread(first, finish, answers, edges) + firsts / np.diff(edges),
+        arrivals / np.diff(edges),
+        running,
+        waiting,
         cache,
-    )  # fmt: skip
+    )

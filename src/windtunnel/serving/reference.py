@@ -36,29 +36,57 @@ if TYPE_CHECKING:
     from windtunnel.serving.tiers.memory import Memory
 
 __all__ = [
-    "EXPECTED_MOST", "MILLION", "Admission", "Batch", "Instance", "Policy", "Request", "Router", "RouterId", "Twin",
-    "alike", "serve", "serve_fleet",
-]  # fmt: skip
+    "EXPECTED_MOST",
+    "MILLION",
+    "Admission",
+    "Batch",
+    "Instance",
+    "Policy",
+    "Request",
+    "Router",
+    "RouterId",
+    "Twin",
+    "alike",
+    "serve",
+    "serve_fleet",
+]
 
 
 class Twin:
     """The loop. `jumps=False` takes decode steps one by one, which must change nothing but rounding."""
 
     def __init__(
-        self, requests: Requests, fleet: Fleet, *, policies: Sequence[Policy] | None = None,
-        router: Router | None = None, jumps: bool = True, chains: Chains | None = None, record: Recorder | None = None,
-        queue: Queue | None = None, admission: Admission | None = None, pace: Pace | None = None,
-        control: Control | None = None, memory: Memory | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        requests: Requests,
+        fleet: Fleet,
+        *,
+        policies: Sequence[Policy] | None = None,
+        router: Router | None = None,
+        jumps: bool = True,
+        chains: Chains | None = None,
+        record: Recorder | None = None,
+        queue: Queue | None = None,
+        admission: Admission | None = None,
+        pace: Pace | None = None,
+        control: Control | None = None,
+        memory: Memory | None = None,
+    ) -> None:
         self.pace, self.control, self.memory = pace, control, memory
         self.all = [
             Request(
-                i, int(requests.input_tokens[i]), int(requests.output_tokens[i]), int(requests.cached_tokens[i]),
-                int(requests.priority[i]), int(requests.group[i]), float(requests.arrival_s[i]),
-                float(requests.delay_s[i]), int(requests.follow[i]), tenant=int(requests.tenant[i]),
+                i,
+                int(requests.input_tokens[i]),
+                int(requests.output_tokens[i]),
+                int(requests.cached_tokens[i]),
+                int(requests.priority[i]),
+                int(requests.group[i]),
+                float(requests.arrival_s[i]),
+                float(requests.delay_s[i]),
+                int(requests.follow[i]),
+                tenant=int(requests.tenant[i]),
             )
             for i in range(len(requests))
-        ]  # fmt: skip
+        ]
         self.fleet, limits = fleet, fleet.limits[0]
         self.limits = limits
         """Of the first pool: what holds for the loop as a whole."""
@@ -68,7 +96,7 @@ class Twin:
         self.instances = [
             Instance(k, own[k], ratio=own[k].ratio_start, queue=self.queue, hands=bool(fleet.hands[k]))
             for k in range(fleet.lanes)
-        ]  # fmt: skip
+        ]
         for one, p in zip(self.instances, fleet.pool, strict=True):
             one.ahead = one.limits.step_tokens if pace else 0
             one.linear = fleet.tables[p, 0]
@@ -316,30 +344,68 @@ class Twin:
 
 
 def serve(
-    requests: Requests, linear: Floats, limits: Limits, instances: int, *, policy: Policy | None = None,
-    router: Router | None = None, jumps: bool = True, chains: Chains | None = None, record: Recorder | None = None,
-    queue: Queue | None = None, admission: Admission | None = None, overlap: Overlap | None = None,
-    pace: Pace | None = None, control: Control | None = None,
-) -> None:  # fmt: skip
+    requests: Requests,
+    linear: Floats,
+    limits: Limits,
+    instances: int,
+    *,
+    policy: Policy | None = None,
+    router: Router | None = None,
+    jumps: bool = True,
+    chains: Chains | None = None,
+    record: Recorder | None = None,
+    queue: Queue | None = None,
+    admission: Admission | None = None,
+    overlap: Overlap | None = None,
+    pace: Pace | None = None,
+    control: Control | None = None,
+) -> None:
     """Run all requests through one pool and write scheduled, first-token and finish times into `requests`."""
     serve_fleet(
-        requests, alike(limits, linear, instances, overlap), policies=None if policy is None else [policy],
-        router=router, jumps=jumps, chains=chains, record=record, queue=queue, admission=admission, pace=pace,
+        requests,
+        alike(limits, linear, instances, overlap),
+        policies=None if policy is None else [policy],
+        router=router,
+        jumps=jumps,
+        chains=chains,
+        record=record,
+        queue=queue,
+        admission=admission,
+        pace=pace,
         control=control,
-    )  # fmt: skip
+    )
 
 
 def serve_fleet(
-    requests: Requests, fleet: Fleet, *, policies: Sequence[Policy] | None = None, router: Router | None = None,
-    jumps: bool = True, chains: Chains | None = None, record: Recorder | None = None, queue: Queue | None = None,
-    admission: Admission | None = None, pace: Pace | None = None, control: Control | None = None,
+    requests: Requests,
+    fleet: Fleet,
+    *,
+    policies: Sequence[Policy] | None = None,
+    router: Router | None = None,
+    jumps: bool = True,
+    chains: Chains | None = None,
+    record: Recorder | None = None,
+    queue: Queue | None = None,
+    admission: Admission | None = None,
+    pace: Pace | None = None,
+    control: Control | None = None,
     memory: Memory | None = None,
-) -> None:  # fmt: skip
+) -> None:
     """The same through several pools."""
     twin = Twin(
-        requests, fleet, policies=policies, router=router, jumps=jumps, chains=chains, record=record, queue=queue,
-        admission=admission, pace=pace, control=control, memory=memory,
-    )  # fmt: skip
+        requests,
+        fleet,
+        policies=policies,
+        router=router,
+        jumps=jumps,
+        chains=chains,
+        record=record,
+        queue=queue,
+        admission=admission,
+        pace=pace,
+        control=control,
+        memory=memory,
+    )
     for q in twin.run():
         i = q.index
         last = q.answer or q

@@ -67,13 +67,24 @@ class Requests:
     def __post_init__(self) -> None:
         count = len(self.input_tokens)
         for name, empty, value in (
-            ("cached_tokens", np.int32, 0), ("priority", np.int32, 0), ("group", np.int32, 0), ("follow", np.int32, -1),
-            ("prefix_tokens", np.int32, 0), ("delay_s", np.float64, 0.0), ("scheduled_s", np.float64, np.nan),
-            ("first_token_s", np.float64, np.nan), ("finish_s", np.float64, np.nan), ("preemptions", np.int32, 0),
-            ("instance", np.int32, -1), ("state", np.int32, 0), ("tenant", np.int32, 0),
-            ("prompt_end_s", np.float64, np.nan), ("answer_scheduled_s", np.float64, np.nan),
-            ("moved_s", np.float64, np.nan), ("answered_by", np.int32, -1),
-        ):  # fmt: skip
+            ("cached_tokens", np.int32, 0),
+            ("priority", np.int32, 0),
+            ("group", np.int32, 0),
+            ("follow", np.int32, -1),
+            ("prefix_tokens", np.int32, 0),
+            ("delay_s", np.float64, 0.0),
+            ("scheduled_s", np.float64, np.nan),
+            ("first_token_s", np.float64, np.nan),
+            ("finish_s", np.float64, np.nan),
+            ("preemptions", np.int32, 0),
+            ("instance", np.int32, -1),
+            ("state", np.int32, 0),
+            ("tenant", np.int32, 0),
+            ("prompt_end_s", np.float64, np.nan),
+            ("answer_scheduled_s", np.float64, np.nan),
+            ("moved_s", np.float64, np.nan),
+            ("answered_by", np.int32, -1),
+        ):
             if len(getattr(self, name)) != count:
                 setattr(self, name, np.full(count, value, empty))
 

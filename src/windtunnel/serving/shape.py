@@ -114,10 +114,16 @@ class Shape:
 
 
 def shape_of(
-    model: ModelSpec, cluster: ClusterSpec, plan: ServingPlan, precision: ServingPrecision, where: str,
-    problems: ProblemList, load: ExpertLoadSpec | None = None,
-    storage: ExpertStorageSpec | None = None, sparse: SparseReadsSpec | None = None,
-) -> Shape:  # fmt: skip
+    model: ModelSpec,
+    cluster: ClusterSpec,
+    plan: ServingPlan,
+    precision: ServingPrecision,
+    where: str,
+    problems: ProblemList,
+    load: ExpertLoadSpec | None = None,
+    storage: ExpertStorageSpec | None = None,
+    sparse: SparseReadsSpec | None = None,
+) -> Shape:
     """Check a pool's plan against the model; problems are added under `where`."""
     device = cluster.device
     if model.num_attention_heads % plan.tp:
@@ -150,23 +156,41 @@ def shape_of(
         nearest = nearest_name(plan.collective_library, SELECTORS)
         problems.add(f"{where}.collective_library", plan.collective_library, rule, nearest=nearest)
     return Shape(
-        plan.tp, plan.pp, plan.dp, plan.ep, max(ranks // plan.ep, 1) if model.num_experts else 1,
-        format_of(precision.weights, device), format_of(precision.experts or precision.weights, device),
-        CACHE_BYTES[precision.kv_cache], plan.cp, plan.dcp, in_switch=plan.all_reduce == "in_switch",
+        plan.tp,
+        plan.pp,
+        plan.dp,
+        plan.ep,
+        max(ranks // plan.ep, 1) if model.num_experts else 1,
+        format_of(precision.weights, device),
+        format_of(precision.experts or precision.weights, device),
+        CACHE_BYTES[precision.kv_cache],
+        plan.cp,
+        plan.dcp,
+        in_switch=plan.all_reduce == "in_switch",
         balance_prompts=plan.balance_prompts,
         library=plan.collective_library,
         experts=_expert_load(load, cluster, ranks if ranks == plan.ep else 0) if model.num_experts else None,
         storage=storage if model.num_experts else None,
-        ends=SIXTEEN if precision.ends is None else format_of(precision.ends, device), sparse=sparse,
-    )  # fmt: skip
+        ends=SIXTEEN if precision.ends is None else format_of(precision.ends, device),
+        sparse=sparse,
+    )
 
 
 def _expert_load(load: ExpertLoadSpec | None, cluster: ClusterSpec, ranks: int) -> ExpertLoad | None:
     if load is None:
         return None
     mesh = _mesh(cluster, ranks)
-    return ExpertLoad(load.popularity, load.num_redundant_experts, load.eplb, load.step_interval, load.affinity,
-                      load.placement == "affinity", load.coherent, mesh, load.placement == "near" and mesh is not None)
+    return ExpertLoad(
+        load.popularity,
+        load.num_redundant_experts,
+        load.eplb,
+        load.step_interval,
+        load.affinity,
+        load.placement == "affinity",
+        load.coherent,
+        mesh,
+        load.placement == "near" and mesh is not None,
+    )
 
 
 def _mesh(cluster: ClusterSpec, ranks: int) -> ExpertMesh | None:

@@ -132,10 +132,17 @@ def run(d: Deployment, requests: Requests, *, assumed: tuple[tuple[str, Any, str
         outcome = loop.serve_fleet(requests, fleet, chains)
     else:
         outcome = loop.serve_fleet_plainly(
-            requests, fleet, chains, policies=_policies([h.policy for h in hooks if h], fleet), router=hook.router,
-            queue=hook.queue, admission=hook.admission, pace=hook.pace, control=control,
+            requests,
+            fleet,
+            chains,
+            policies=_policies([h.policy for h in hooks if h], fleet),
+            router=hook.router,
+            queue=hook.queue,
+            admission=hook.admission,
+            pace=hook.pace,
+            control=control,
             memory=memory,
-        )  # fmt: skip
+        )
     requests.input_tokens = sent
     found = measures(requests, d.iteration.request_s, d.serving.traffic.warmup_requests)
     done = requests.state == DONE
@@ -177,48 +184,83 @@ def run(d: Deployment, requests: Requests, *, assumed: tuple[tuple[str, Any, str
     digest = hashlib.sha256(json.dumps([plain, __version__], sort_keys=True).encode()).hexdigest()[:16]
     ttft, itl, e2e = distribution(found.ttft_s), from_histogram(outcome.between_tokens), distribution(found.e2e_s)
     ends = intervals(
-        d, {"ttft_s": ttft.mean, "tpot_s": tpot.mean, "itl_s": itl.mean, "e2e_s": e2e.mean,
-            "output_tokens_per_s": generated / duration},
-        cache_full=max(most) >= FULL_CACHE, duration_s=duration,
+        d,
+        {
+            "ttft_s": ttft.mean,
+            "tpot_s": tpot.mean,
+            "itl_s": itl.mean,
+            "e2e_s": e2e.mean,
+            "output_tokens_per_s": generated / duration,
+        },
+        cache_full=max(most) >= FULL_CACHE,
+        duration_s=duration,
         span_s=float(np.ptp(requests.arrival_s)) if count else 0.0,
         full=fullness(_by_pool(d, totals), duration),
-    )  # fmt: skip
+    )
     grades = {name: band["grade"] for name, band in ends.items()} | {"capacity": "analytic"}
     return ServingResult(
-        scenario_name=d.scenario.name or d.model.name, requests=count, completed=int(done.sum()),
-        rejected=int((requests.state == REJECTED).sum()), shed=shed, duration_s=duration,
-        throughput_requests_per_s=float(done.sum()) / duration, output_tokens_per_s=generated / duration,
+        scenario_name=d.scenario.name or d.model.name,
+        requests=count,
+        completed=int(done.sum()),
+        rejected=int((requests.state == REJECTED).sum()),
+        shed=shed,
+        duration_s=duration,
+        throughput_requests_per_s=float(done.sum()) / duration,
+        output_tokens_per_s=generated / duration,
         output_tokens_per_s_per_device=generated / duration / (devices * held),
         total_tokens_per_s=(generated + prompts) / duration,
-        output_tokens_per_s_per_user=1.0 / tpot.p50 if tpot.p50 > 0 else 0.0, ttft_s=ttft,
-        tpot_s=tpot, itl_s=itl, e2e_s=e2e,
-        queue_s=distribution(found.queue_s), slo_attainment=share, slo_met=share >= d.serving.slo.percentile,
+        output_tokens_per_s_per_user=1.0 / tpot.p50 if tpot.p50 > 0 else 0.0,
+        ttft_s=ttft,
+        tpot_s=tpot,
+        itl_s=itl,
+        e2e_s=e2e,
+        queue_s=distribution(found.queue_s),
+        slo_attainment=share,
+        slo_met=share >= d.serving.slo.percentile,
         goodput_requests_per_s=share * float(done.sum() + shed) / duration,
-        kv_cache_usage_max=float(max(most)), kv_cache_usage_mean=float(totals["used_s"].sum()) / (room * duration),
-        prefix_hit_rate=cached, preemptions=int(totals["preemptions"].sum()),
+        kv_cache_usage_max=float(max(most)),
+        kv_cache_usage_mean=float(totals["used_s"].sum()) / (room * duration),
+        prefix_hit_rate=cached,
+        preemptions=int(totals["preemptions"].sum()),
         running_mean=float(totals["running_s"].sum()) / duration,
-        waiting_mean=float(np.nansum(found.queue_s)) / duration, saturated=saturated, num_devices=devices,
-        instances=d.instances, capacity=asdict(d.instance.capacity), limits=_described(d.pools[0]),
+        waiting_mean=float(np.nansum(found.queue_s)) / duration,
+        saturated=saturated,
+        num_devices=devices,
+        instances=d.instances,
+        capacity=asdict(d.instance.capacity),
+        limits=_described(d.pools[0]),
         iterations={
-            "count": iterations, "mean_s": float(totals["busy_s"].sum()) / max(iterations, 1.0),
+            "count": iterations,
+            "mean_s": float(totals["busy_s"].sum()) / max(iterations, 1.0),
             "with_prompts": float(totals["prompt_iterations"].sum()),
             "busy_share": float(totals["busy_s"].sum()) / (d.lanes * duration),
         },
-        power=drawn, cost_per_million_output_tokens=drawn["cost_per_million_output_tokens"],
-        bound_by=_bound_by(pools), composition=_composition(pools),
+        power=drawn,
+        cost_per_million_output_tokens=drawn["cost_per_million_output_tokens"],
+        bound_by=_bound_by(pools),
+        composition=_composition(pools),
         speculation=speculation_report(
             d.instance.drafting, pools[-1].pool.iteration, pools[-1].mean, outcome, requests
         ),
         pools=tuple(asdict(figures(one, duration, _described(one.pool))) for one in pools) if len(pools) > 1 else (),
         transfer=transfers(requests),
         kv_tiers=memory.report(prompts, duration) if memory else {},
-        intervals=ends, grades=grades, assumed=_assumed(d, assumed),
-        warnings=(*_warnings(d, requests, saturated), *cut), scenario=plain,
+        intervals=ends,
+        grades=grades,
+        assumed=_assumed(d, assumed),
+        warnings=(*_warnings(d, requests, saturated), *cut),
+        scenario=plain,
         citations=tuple(x.technique.paper.line() for x in d.techniques),
-        techniques=tuple(x.technique.id for x in d.techniques), scaling=scaled, tenants=each,
-        fairness=shares, tasks=tasks, input_hash=digest, version=__version__, table=per_request(requests, found),
+        techniques=tuple(x.technique.id for x in d.techniques),
+        scaling=scaled,
+        tenants=each,
+        fairness=shares,
+        tasks=tasks,
+        input_hash=digest,
+        version=__version__,
+        table=per_request(requests, found),
         record=record,
-    )  # fmt: skip
+    )
 
 
 def _policies(own: list[Policy], fleet: Fleet) -> list[Policy]:
@@ -310,10 +352,16 @@ def _described(pool: Pool) -> dict[str, Any]:
     """Limits and switches of one instance, in vLLM's words."""
     own, instance = pool.instance.limits, pool.instance
     return {
-        "policy": instance.policy.id, "max_num_seqs": own.max_seqs, "max_num_batched_tokens": own.budget,
-        "max_model_len": instance.max_model_len, "block_size": own.block, "chunked_prefill": own.chunked,
-        "mixed_batches": own.mixed, "prefix_caching": instance.prefix_caching, "cuda_graphs": instance.cuda_graphs,
-    }  # fmt: skip
+        "policy": instance.policy.id,
+        "max_num_seqs": own.max_seqs,
+        "max_num_batched_tokens": own.budget,
+        "max_model_len": instance.max_model_len,
+        "block_size": own.block,
+        "chunked_prefill": own.chunked,
+        "mixed_batches": own.mixed,
+        "prefix_caching": instance.prefix_caching,
+        "cuda_graphs": instance.cuda_graphs,
+    }
 
 
 def _warnings(d: Deployment, requests: Requests, saturated: bool) -> tuple[str, ...]:

@@ -83,11 +83,20 @@ def shared(layers: Layers, iteration: IterationModel, share: float) -> Shared:
     slow = max(decode / share, 1.0)
     linear = replace(iteration.linear, seconds=iteration.linear.seconds + more, parts={})
     made = replace(
-        iteration, linear=linear, prefill_pair_s=iteration.prefill_pair_s / share,
-        prefill_token_s=iteration.prefill_token_s / share, decode_kv_s=iteration.decode_kv_s * slow,
+        iteration,
+        linear=linear,
+        prefill_pair_s=iteration.prefill_pair_s / share,
+        prefill_token_s=iteration.prefill_token_s / share,
+        decode_kv_s=iteration.decode_kv_s * slow,
         window_kv_s=iteration.window_kv_s * slow,
-    )  # fmt: skip
+    )
     return Shared(
-        made, n, moved, layers.c.decode_kv_fraction * layers.device.memory_bytes_per_s / slow, memory_rate(layers),
-        held, share, min(decode, share),
+        made,
+        n,
+        moved,
+        layers.c.decode_kv_fraction * layers.device.memory_bytes_per_s / slow,
+        memory_rate(layers),
+        held,
+        share,
+        min(decode, share),
     )

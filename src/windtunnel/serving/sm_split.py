@@ -90,9 +90,15 @@ class Split:
     """The loop."""
 
     def __init__(
-        self, requests: Requests, limits: Limits, instances: int, spec: SmSplitSpec, priced: Callable[[float], Shared],
-        router: Router, objectives: tuple[float, float],
-    ) -> None:  # fmt: skip
+        self,
+        requests: Requests,
+        limits: Limits,
+        instances: int,
+        spec: SmSplitSpec,
+        priced: Callable[[float], Shared],
+        router: Router,
+        objectives: tuple[float, float],
+    ) -> None:
         self.requests, self.limits, self.spec, self.priced, self.router = requests, limits, spec, priced, router
         self.ttft_s, self.tpot_s = objectives
         self.halves = [Half(k, spec.prefill_share, look=spec.period_s) for k in range(instances)]
@@ -327,9 +333,14 @@ class Split:
 
 
 def serve(
-    requests: Requests, limits: Limits, instances: int, spec: SmSplitSpec, priced: Callable[[float], Shared],
-    router: Router, objectives: tuple[float, float],
-) -> Outcome:  # fmt: skip
+    requests: Requests,
+    limits: Limits,
+    instances: int,
+    spec: SmSplitSpec,
+    priced: Callable[[float], Shared],
+    router: Router,
+    objectives: tuple[float, float],
+) -> Outcome:
     """Run all requests and write their times into `requests`.
 
     Args:

@@ -35,9 +35,13 @@ def swaps_of(spec: SwapSpec | None, limits: Limits, layers: int) -> Swaps | None
     if spec is None or not limits.swap_blocks:
         return None
     return Swaps(
-        limits.swap_block, 2 * layers, spec.copy_s, group=spec.group_blocks, asynchronous=spec.asynchronous,
+        limits.swap_block,
+        2 * layers,
+        spec.copy_s,
+        group=spec.group_blocks,
+        asynchronous=spec.asynchronous,
         reuse=spec.reuse,
-    )  # fmt: skip
+    )
 
 
 class Swaps:
@@ -53,9 +57,15 @@ class Swaps:
     """
 
     def __init__(
-        self, block_s: float, copies: int, copy_s: float, *, group: int = 1, asynchronous: bool = False,
+        self,
+        block_s: float,
+        copies: int,
+        copy_s: float,
+        *,
+        group: int = 1,
+        asynchronous: bool = False,
         reuse: bool = False,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.block_s, self.copies, self.copy_s = block_s, copies, copy_s
         self.group, self.asynchronous, self.reuse = group, asynchronous, reuse
         self.free_s: dict[int, float] = {}

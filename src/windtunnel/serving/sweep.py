@@ -162,12 +162,20 @@ class SweepResult:
         plain = full.result.to_dict()
         shared = ("scenario", "assumed", "limits", "capacity")
         return {
-            "scenario_name": self.scenario_name, "axis": self.axis, "unit": self.unit,
-            "points": [p.to_dict() for p in self.points], "knee": None if self.knee is None else self.knee.to_dict(),
-            "broken_at": self.broken, "saturation_at": self.saturation, "best_goodput": self.best.to_dict(),
-            "runs": len(self.tried), "warnings": list(self.warnings), "elapsed_s": self.elapsed_s,
-            "version": self.version, **{name: plain[name] for name in shared},
-        }  # fmt: skip
+            "scenario_name": self.scenario_name,
+            "axis": self.axis,
+            "unit": self.unit,
+            "points": [p.to_dict() for p in self.points],
+            "knee": None if self.knee is None else self.knee.to_dict(),
+            "broken_at": self.broken,
+            "saturation_at": self.saturation,
+            "best_goodput": self.best.to_dict(),
+            "runs": len(self.tried),
+            "warnings": list(self.warnings),
+            "elapsed_s": self.elapsed_s,
+            "version": self.version,
+            **{name: plain[name] for name in shared},
+        }
 
     def as_overrides(self) -> tuple[str, ...]:
         """Settings that turn the scenario into the one at the knee (without one: at the best goodput)."""
@@ -190,14 +198,22 @@ def row(p: Point) -> dict[str, float]:
     """Figures of one load, as a table has them."""
     r = p.result
     return {
-        "load": p.load, "throughput_requests_per_s": r.throughput_requests_per_s,
+        "load": p.load,
+        "throughput_requests_per_s": r.throughput_requests_per_s,
         "output_tokens_per_s": r.output_tokens_per_s,
         "output_tokens_per_s_per_device": r.output_tokens_per_s_per_device,
-        "output_tokens_per_s_per_user": r.output_tokens_per_s_per_user, "ttft_p50_s": r.ttft_s.p50,
-        "ttft_p99_s": r.ttft_s.p99, "tpot_p50_s": r.tpot_s.p50, "tpot_p99_s": r.tpot_s.p99, "e2e_p50_s": r.e2e_s.p50,
-        "slo_attainment": r.slo_attainment, "goodput_requests_per_s": r.goodput_requests_per_s,
-        "kv_cache_usage_max": r.kv_cache_usage_max, "preemptions": r.preemptions, "saturated": float(r.saturated),
-    }  # fmt: skip
+        "output_tokens_per_s_per_user": r.output_tokens_per_s_per_user,
+        "ttft_p50_s": r.ttft_s.p50,
+        "ttft_p99_s": r.ttft_s.p99,
+        "tpot_p50_s": r.tpot_s.p50,
+        "tpot_p99_s": r.tpot_s.p99,
+        "e2e_p50_s": r.e2e_s.p50,
+        "slo_attainment": r.slo_attainment,
+        "goodput_requests_per_s": r.goodput_requests_per_s,
+        "kv_cache_usage_max": r.kv_cache_usage_max,
+        "preemptions": r.preemptions,
+        "saturated": float(r.saturated),
+    }
 
 
 def holds(result: ServingResult) -> bool:
@@ -280,10 +296,20 @@ def sweep(
     best = max(tried, key=lambda p: p.result.goodput_requests_per_s)
     warnings = _warnings(asked, broken)
     return SweepResult(
-        tried[0].result.scenario_name, axis.name, UNITS[axis.name], asked, tried,
-        None if below is None else runs.points[below], broken, saturation, best, objective, warnings,
-        time.perf_counter() - begun, tried[0].result.version,
-    )  # fmt: skip
+        tried[0].result.scenario_name,
+        axis.name,
+        UNITS[axis.name],
+        asked,
+        tried,
+        None if below is None else runs.points[below],
+        broken,
+        saturation,
+        best,
+        objective,
+        warnings,
+        time.perf_counter() - begun,
+        tried[0].result.version,
+    )
 
 
 def _warnings(asked: Sequence[Point], broken: float | None) -> tuple[str, ...]:

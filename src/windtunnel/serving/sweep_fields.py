@@ -60,9 +60,13 @@ class FieldSweep:
     def to_dict(self) -> dict[str, Any]:
         """Plain data for `--json`."""
         return {
-            "scenario_name": self.scenario_name, "field": self.field, "points": [p.to_dict() for p in self.points],
-            "best": self.best and self.best.value, "elapsed_s": self.elapsed_s, "version": self.version,
-        }  # fmt: skip
+            "scenario_name": self.scenario_name,
+            "field": self.field,
+            "points": [p.to_dict() for p in self.points],
+            "best": self.best and self.best.value,
+            "elapsed_s": self.elapsed_s,
+            "version": self.version,
+        }
 
     def to_frame(self) -> Any:
         """Pandas frame, one row a value."""

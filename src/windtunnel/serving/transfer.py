@@ -152,19 +152,28 @@ def handover(pools: Sequence[Pool], cluster: ClusterSpec, way: Way, *, router: i
             key = x.pool, y.pool, near, across
             if key not in known:
                 ends = [
-                    inside(pools[s.pool].cluster) if near else outside(groups[s.group]) if across
+                    inside(pools[s.pool].cluster)
+                    if near
+                    else outside(groups[s.group])
+                    if across
                     else outside(pools[s.pool].cluster)
                     for s in (x, y)
-                ]  # fmt: skip
+                ]
                 known[key] = _seconds(pools[x.pool], pools[y.pool], ends[0], ends[1], pieces)
             *token_s[:, a, b], fixed_s[a, b] = known[key]
     source = next(pool for pool in pools if pool.spec.role == "prefill")
     layers = len(source.model.layer_kinds())
     return Handover(
-        token_s, fixed_s, np.array(lanes), control_s=way.control_s, pieces=layers if way.mode == "layers" else 1,
-        chunk=source.limits.budget if way.mode == "chunks" else 0, early=way.reserve_first,
-        first=FirstToken[way.first_token.upper()], router=router,
-    )  # fmt: skip
+        token_s,
+        fixed_s,
+        np.array(lanes),
+        control_s=way.control_s,
+        pieces=layers if way.mode == "layers" else 1,
+        chunk=source.limits.budget if way.mode == "chunks" else 0,
+        early=way.reserve_first,
+        first=FirstToken[way.first_token.upper()],
+        router=router,
+    )
 
 
 def _seconds(a: Pool, b: Pool, source: Link, target: Link, pieces: str) -> tuple[float, float, float, float]:

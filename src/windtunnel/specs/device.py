@@ -64,8 +64,14 @@ class DeviceSpec(Spec):
     num_sms: int = Field(default=1, gt=0)
     """Independent compute units that tiles are spread over (SMs, CUs, tensor cores of a TPU)."""
     gemm_tiles: tuple[tuple[int, int], ...] = (
-        (256, 128), (128, 256), (128, 128), (128, 64), (64, 128), (64, 64), (32, 32),
-    )  # fmt: skip
+        (256, 128),
+        (128, 256),
+        (128, 128),
+        (128, 64),
+        (64, 128),
+        (64, 64),
+        (32, 32),
+    )
     clock_hz: Hertz | None = None
     base_clock_hz: Hertz | None = None
     idle_w: Watts | None = None

@@ -40,8 +40,12 @@ class Lengths(Spec):
             problems.append(Problem("mean", f"must be from min {self.min} to max {self.max}", value=self.mean))
         if self.distribution == "zipf":
             problems += self._zipf()
-        unread = {"fixed": ("cv", "values"), "uniform": ("mean", "cv", "values"), "zipf": ("cv", "values"),
-                  "empirical": ("mean", "cv")}.get(self.distribution, ("values",))  # fmt: skip
+        unread = {
+            "fixed": ("cv", "values"),
+            "uniform": ("mean", "cv", "values"),
+            "zipf": ("cv", "values"),
+            "empirical": ("mean", "cv"),
+        }.get(self.distribution, ("values",))
         for name in unread:
             if name in self.model_fields_set and getattr(self, name) != type(self).model_fields[name].default:
                 problems.append(Problem(name, f"is not read by distribution {self.distribution}; leave it out"))

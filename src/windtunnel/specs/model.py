@@ -126,8 +126,9 @@ class ModelSpec(Spec):
         heads, experts = self.num_attention_heads, self.num_experts
         check(
             self.head_dim is not None or self.family == "mla_moe" or self.hidden_size % heads == 0,
-            "num_attention_heads", f"must divide hidden_size {self.hidden_size} unless head_dim is given",
-        )  # fmt: skip
+            "num_attention_heads",
+            f"must divide hidden_size {self.hidden_size} unless head_dim is given",
+        )
         check(heads % self.kv_heads == 0, "num_key_value_heads", f"must divide num_attention_heads {heads}")
         if experts:
             check(0 < self.num_experts_per_tok <= experts, "num_experts_per_tok", f"must be 1 to num_experts {experts}")
@@ -138,9 +139,10 @@ class ModelSpec(Spec):
                 check(getattr(self, field) > 0, field, "must be above 0 with index_topk")
         letters = self.hybrid_override_pattern
         check(
-            not letters or len(letters) == self.num_hidden_layers, "hybrid_override_pattern",
+            not letters or len(letters) == self.num_hidden_layers,
+            "hybrid_override_pattern",
             f"must have one letter per layer, num_hidden_layers {self.num_hidden_layers}; has {len(letters or '')}",
-        )  # fmt: skip
+        )
         check(not set(letters or "") - set("M*-E"), "hybrid_override_pattern", "has letters other than M, *, - and E")
         kinds = set(letters or "")
         check("E" not in kinds or experts > 0, "num_experts", "must be above 0: hybrid_override_pattern has an E")

@@ -11,9 +11,21 @@ from windtunnel.specs.compression import Compression, LocalSteps
 
 Axis = Literal["tp", "cp", "ep", "dp", "pp"]
 RECOMPUTE_MODULES = (
-    "core_attn", "attn", "qkv", "proj", "mlp", "mlp_act", "norm", "moe", "moe_act", "shared_experts", "mla_up_proj",
-    "fc1", "fc2", "per_op",
-)  # fmt: skip
+    "core_attn",
+    "attn",
+    "qkv",
+    "proj",
+    "mlp",
+    "mlp_act",
+    "norm",
+    "moe",
+    "moe_act",
+    "shared_experts",
+    "mla_up_proj",
+    "fc1",
+    "fc2",
+    "per_op",
+)
 """Module names that `recompute.modules` accepts. `per_op` is torchtitan's selective checkpointing: every second
 matrix multiplication is recomputed, attention is kept, element-wise results are recomputed."""
 

@@ -24,9 +24,23 @@ from windtunnel.specs.workload import ExpertLoad, LoraSpec, TrainingSpec
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 RECORDS: tuple[type[BaseModel], ...] = (
-    Scenario, ModelFile, ModelSpec, Provenance, ClusterRef, MixedClusterRef, ScaleOut, DeviceSpec, LinkSpec,
-    TrainingSpec, LoraSpec, ExpertLoad, PlanSpec, Recompute, Offload, Overlap,
-)  # fmt: skip
+    Scenario,
+    ModelFile,
+    ModelSpec,
+    Provenance,
+    ClusterRef,
+    MixedClusterRef,
+    ScaleOut,
+    DeviceSpec,
+    LinkSpec,
+    TrainingSpec,
+    LoraSpec,
+    ExpertLoad,
+    PlanSpec,
+    Recompute,
+    Offload,
+    Overlap,
+)
 
 
 def scenario_schema() -> dict[str, Any]:

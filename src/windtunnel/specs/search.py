@@ -13,16 +13,34 @@ from windtunnel.specs.serving import CacheFormat, Engine, WeightFormat
 from windtunnel.specs.workload import Precision
 
 Objective = Literal[
-    "step_time", "tokens_per_s", "tokens_per_s_per_device", "cost_per_million_tokens", "cost_per_trillion_tokens",
-    "energy_per_million_tokens", "power", "memory_headroom", "time_to_tokens", "cost", "devices", "cost_per_hour",
-    "goodput", "tokens_per_s_per_user",
-]  # fmt: skip
+    "step_time",
+    "tokens_per_s",
+    "tokens_per_s_per_device",
+    "cost_per_million_tokens",
+    "cost_per_trillion_tokens",
+    "energy_per_million_tokens",
+    "power",
+    "memory_headroom",
+    "time_to_tokens",
+    "cost",
+    "devices",
+    "cost_per_hour",
+    "goodput",
+    "tokens_per_s_per_user",
+]
 """What can be made best or limited: `planner.objectives` and, of serving, `planner.serving.objectives` say what each
 is."""
 SERVING_OBJECTIVES = (
-    "devices", "cost_per_hour", "cost_per_million_tokens", "energy_per_million_tokens", "power", "goodput",
-    "tokens_per_s", "tokens_per_s_per_device", "tokens_per_s_per_user",
-)  # fmt: skip
+    "devices",
+    "cost_per_hour",
+    "cost_per_million_tokens",
+    "energy_per_million_tokens",
+    "power",
+    "goodput",
+    "tokens_per_s",
+    "tokens_per_s_per_device",
+    "tokens_per_s_per_user",
+)
 """Those of `target: serving`; tokens are tokens put out."""
 ONLY_SERVING = ("cost_per_hour", "goodput", "tokens_per_s_per_user")
 OBJECTIVES: tuple[Objective, ...] = get_args(Objective)
@@ -35,9 +53,17 @@ Price = Annotated[float, Field(gt=0)]
 
 
 SERVING_AXES = (
-    "dp", "replicas", "max_num_seqs", "max_num_batched_tokens", "engine", "weights", "kv_cache", "deployment",
-    "rate_per_s", "concurrency",
-)  # fmt: skip
+    "dp",
+    "replicas",
+    "max_num_seqs",
+    "max_num_batched_tokens",
+    "engine",
+    "weights",
+    "kv_cache",
+    "deployment",
+    "rate_per_s",
+    "concurrency",
+)
 """Axes that only `target: serving` has."""
 
 

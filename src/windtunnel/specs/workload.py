@@ -12,9 +12,24 @@ from windtunnel.specs.run import RunPhase
 
 Precision = Literal["fp32", "tf32", "fp16", "bf16", "fp8", "fp8_rowwise", "fp8_block", "mxfp8", "nvfp4", "int8"]
 Framework = Literal[
-    "megatron_2021", "megatron_2022", "megatron_deepspeed", "megatron_core", "nemo", "megatron_bridge", "fsdp1",
-    "torchtitan", "torchtune", "deepspeed", "jax", "pax", "t5x", "rocm_megatron", "neuron", "ddp", "generic",
-]  # fmt: skip
+    "megatron_2021",
+    "megatron_2022",
+    "megatron_deepspeed",
+    "megatron_core",
+    "nemo",
+    "megatron_bridge",
+    "fsdp1",
+    "torchtitan",
+    "torchtune",
+    "deepspeed",
+    "jax",
+    "pax",
+    "t5x",
+    "rocm_megatron",
+    "neuron",
+    "ddp",
+    "generic",
+]
 
 
 class LoraSpec(Spec):

@@ -17,8 +17,17 @@ if TYPE_CHECKING:
     from windtunnel.specs.workload import TrainingSpec
 
 __all__ = [
-    "LEVELS", "REGISTRY", "Applied", "Limits", "Technique", "applied", "idle", "on_cluster", "on_workload", "remarks",
-]  # fmt: skip
+    "LEVELS",
+    "REGISTRY",
+    "Applied",
+    "Limits",
+    "Technique",
+    "applied",
+    "idle",
+    "on_cluster",
+    "on_workload",
+    "remarks",
+]
 
 REGISTRY: Registry[Technique] = Registry("techniques", package="windtunnel.techniques.published")
 

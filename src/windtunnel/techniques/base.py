@@ -15,8 +15,17 @@ from windtunnel.techniques.limits import RESOURCES, Limits
 from windtunnel.techniques.serving import ServingPart
 
 __all__ = [
-    "HOOKS", "LEVELS", "Applied", "Knob", "Level", "Limits", "Paper", "ScheduleCase", "ServingPart", "Technique",
-]  # fmt: skip
+    "HOOKS",
+    "LEVELS",
+    "Applied",
+    "Knob",
+    "Level",
+    "Limits",
+    "Paper",
+    "ScheduleCase",
+    "ServingPart",
+    "Technique",
+]
 
 if TYPE_CHECKING:
     from windtunnel.graph import ModelGraph
@@ -36,10 +45,17 @@ LEVELS: tuple[Level, ...] = ("plan", "graph", "segment", "pair", "schedule", "st
 """The order in which passes run."""
 
 HOOKS: Mapping[str, tuple[Level, ...]] = {
-    "plan": ("plan", "schedule"), "decide": ("plan",), "workload": ("plan",), "cluster": ("plan",), "graph": ("graph",),
-    "segment": ("segment",), "pair": ("pair",), "schedule": ("schedule",), "step": ("step",),
+    "plan": ("plan", "schedule"),
+    "decide": ("plan",),
+    "workload": ("plan",),
+    "cluster": ("plan",),
+    "graph": ("graph",),
+    "segment": ("segment",),
+    "pair": ("pair",),
+    "schedule": ("schedule",),
+    "step": ("step",),
     "run": ("run",),
-}  # fmt: skip
+}
 """Training hook → levels that it acts at; a `plan` hook may choose the schedule."""
 
 
@@ -231,9 +247,7 @@ class Applied:
         plan = self.technique.plan(plan, self.knobs) if self.technique.plan else plan
         return selected.on_plan(self.technique.selects, plan, self.knobs)
 
-    def on_decision(
-        self, plan: PlanSpec, model: ModelSpec, cluster: ClusterSpec, training: TrainingSpec
-    ) -> PlanSpec:
+    def on_decision(self, plan: PlanSpec, model: ModelSpec, cluster: ClusterSpec, training: TrainingSpec) -> PlanSpec:
         """Plan-level part that looks at the model and the cluster."""
         return self.technique.decide(plan, model, cluster, training, self.knobs) if self.technique.decide else plan
 

@@ -16,12 +16,14 @@ EDITS: tuple[tuple[Level, str], ...] = (("plan", "gradients sent"), ("plan", "le
 ETHERNET: Mapping[str, Any] = {
     "model": "gpt2-xl",
     "cluster": {
-        "device": "v100-sxm-32gb", "nodes": 8, "devices_per_node": 4,
+        "device": "v100-sxm-32gb",
+        "nodes": 8,
+        "devices_per_node": 4,
         "scale_out": {"nics_per_node": 1, "nic_bytes_per_s": "10 Gb/s"},
     },
     "training": {"seq_len": 1024, "global_batch": 64, "precision": "fp16", "framework": "generic"},
     "plan": {"mbs": 1, "zero": 0},
-}  # fmt: skip
+}
 """Replicas behind one port a node, with few sequences each."""
 FEW_BYTES: Mapping[str, Any] = {**FREE["network"], "training": {"global_batch": 2048}}
 """A free network and many sequences a replica: gradients cost nothing, and kernels at their ends little."""

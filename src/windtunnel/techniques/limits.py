@@ -176,10 +176,12 @@ def more(scenario: Mapping[str, Any], resource: str, factor: float) -> dict[str,
     out = own.scale_out.model_copy(update={"nic_bytes_per_s": own.scale_out.nic_bytes_per_s * factor}).model_dump()
     link = own.device.model_copy(update={"pcie_bytes_per_s": own.device.pcie_bytes_per_s * factor})
     change: dict[str, dict[str, Any]] = {
-        "scale-up": {"scale_up": up}, "scale-out": {"scale_out": out}, "network": {"scale_up": up, "scale_out": out},
+        "scale-up": {"scale_up": up},
+        "scale-out": {"scale_out": out},
+        "network": {"scale_up": up, "scale_out": out},
         "memory bandwidth": {"memory_bytes_per_s": own.device.memory_bytes_per_s * factor},
         "memory": {"memory_bytes": own.device.memory_bytes * factor},
         "host memory": {"host_memory_bytes": own.host_memory_bytes * factor},
         "host link": {"device": link.model_dump()},
-    }  # fmt: skip
+    }
     return merged(scenario, {"cluster": change[resource]}) if resource in change else None

@@ -15,11 +15,13 @@ MANY_SHORT: Mapping[str, Any] = {
     "model": "meta-llama/Llama-3.1-8B",
     "cluster": {"device": "h100-sxm-80gb", "nodes": 4, "devices_per_node": 8},
     "training": {
-        "seq_len": 131072, "global_batch": 32, "framework": "megatron_core",
+        "seq_len": 131072,
+        "global_batch": 32,
+        "framework": "megatron_core",
         "lengths": {"distribution": "lognormal", "mean": 4000, "cv": 2.5, "batches": 1},
     },
     "plan": {"cp": 16, "mbs": 1, "dp": "auto", "recompute": {"policy": "full"}},
-}  # fmt: skip
+}
 """Documents that mostly fit one rank, among rows that need sixteen."""
 FULL_ROWS: Mapping[str, Any] = {"training": {"lengths": {"distribution": "fixed", "mean": 131072, "cv": 1.0}}}
 """Every document fills a row: groups of one size are what it needs."""

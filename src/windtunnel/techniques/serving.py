@@ -148,9 +148,15 @@ def limits_of_split(share: str) -> Limits:
             "model": "meta-llama/Llama-2-70b-hf",
             "cluster": {"device": "a100-sxm-80gb", "nodes": 2, "devices_per_node": 8},
             "serving": {
-                "engine": "vllm", "engine_version": "0.4.2", "pools": [{"replicas": 4, "plan": {"tp": 4}}],
+                "engine": "vllm",
+                "engine_version": "0.4.2",
+                "pools": [{"replicas": 4, "plan": {"tp": 4}}],
                 "traffic": {
-                    "rate_per_s": 3, "num_requests": 300, "input_tokens": 1500, "output_tokens": 150, "seed": 2,
+                    "rate_per_s": 3,
+                    "num_requests": 300,
+                    "input_tokens": 1500,
+                    "output_tokens": 150,
+                    "seed": 2,
                 },
             },
         },
@@ -159,7 +165,7 @@ def limits_of_split(share: str) -> Limits:
         vanishes=0.1,
         costly={share: 0.25},
         costly_scenario={"serving": {"traffic": {"input_tokens": 100, "output_tokens": 600}}},
-    )  # fmt: skip
+    )
 
 
 def limits_of_placement(cluster: Mapping[str, Any], max_num_seqs: int) -> Limits:
@@ -175,25 +181,36 @@ def limits_of_placement(cluster: Mapping[str, Any], max_num_seqs: int) -> Limits
             "model": "deepseek-ai/DeepSeek-V3",
             "cluster": cluster,
             "serving": {
-                "engine": "sglang", "precision": {"weights": "fp8_block"}, "expert_load": {"popularity": 0.5},
-                "pools": [{
-                    "plan": {"dp": ranks, "ep": ranks},
-                    "limits": {
-                        "max_num_seqs": max_num_seqs, "max_num_batched_tokens": 131072, "mem_fraction_static": 0.8,
-                    },
-                }],
+                "engine": "sglang",
+                "precision": {"weights": "fp8_block"},
+                "expert_load": {"popularity": 0.5},
+                "pools": [
+                    {
+                        "plan": {"dp": ranks, "ep": ranks},
+                        "limits": {
+                            "max_num_seqs": max_num_seqs,
+                            "max_num_batched_tokens": 131072,
+                            "mem_fraction_static": 0.8,
+                        },
+                    }
+                ],
                 "traffic": {"offline": True, "num_requests": 3000, "input_tokens": 1024, "output_tokens": 64},
             },
         },
         measure="total_tokens_per_s",
         larger=True,
         # no token travels, nobody is waited for, and there is nothing to copy
-        free={"serving": {"expert_load": {"popularity": 0.0}, "pools": [
-            {"plan": {"tp": ranks, "ep": 1}, "limits": {"max_num_seqs": max_num_seqs}},
-        ]}},
+        free={
+            "serving": {
+                "expert_load": {"popularity": 0.0},
+                "pools": [
+                    {"plan": {"tp": ranks, "ep": 1}, "limits": {"max_num_seqs": max_num_seqs}},
+                ],
+            }
+        },
         vanishes=0.03,
         costly={"step_interval": 1},
-    )  # fmt: skip
+    )
 
 
 def chained(segment: Segment, launches: Sequence[Launch], after: Sequence[int] = ()) -> list[int]:
@@ -209,7 +226,7 @@ def chained(segment: Segment, launches: Sequence[Launch], after: Sequence[int] =
 
 def side_by_side(
     parts: Sequence[Sequence[Launch]], count: int, queue: Callable[[Launch, int], str] = lambda launch, _: launch.stream
-) -> Segment:  # fmt: skip
+) -> Segment:
     """Parts of a batch through `count` layers, each launch in its queue.
 
     A queue stays with a part until that part has to wait for another queue, then takes the one that has waited longest.

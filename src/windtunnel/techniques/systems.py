@@ -32,9 +32,16 @@ class System:
         """Plain data, under the names that techniques use where they mean the same."""
         found = asdict(self)
         return {
-            "id": found.pop("id"), "family": found.pop("family"), "status": "planned", "acts_on": [], "levels": [],
-            "relieves": "", "summary": found.pop("idea"), "paper": found.pop("title"), **found,
-        }  # fmt: skip
+            "id": found.pop("id"),
+            "family": found.pop("family"),
+            "status": "planned",
+            "acts_on": [],
+            "levels": [],
+            "relieves": "",
+            "summary": found.pop("idea"),
+            "paper": found.pop("title"),
+            **found,
+        }
 
 
 @lru_cache(maxsize=1)

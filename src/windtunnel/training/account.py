@@ -128,9 +128,12 @@ def class_of(tag: str) -> str:
 
 
 _TRANSFER = {
-    T_SEND: "exposed pp", T_REDUCE: "exposed dp", T_GATHER: "exposed dp", T_OFFLOAD: "exposed offload",
+    T_SEND: "exposed pp",
+    T_REDUCE: "exposed dp",
+    T_GATHER: "exposed dp",
+    T_OFFLOAD: "exposed offload",
     T_DISPATCH: "host",
-}  # fmt: skip
+}
 
 
 def _blame(out: defaultdict[str, float], program: StepProgram, timeline: Timeline, task: int, gap: float) -> None:
@@ -240,9 +243,10 @@ def static_memory(
         wide = (behaviour.host_grad_bytes or behaviour.grad_buffer_bytes) / behaviour.grad_buffer_bytes
         held_there = (held + late_here) * wide
     elsewhere = {
-        "params": weights * away.params, "optimizer": states * away.optimizer,
+        "params": weights * away.params,
+        "optimizer": states * away.optimizer,
         "gradients": held_there * away.gradients,
-    }  # fmt: skip
+    }
     late = late * (1.0 - away.gradients)
     out = {
         "weights": weights * (1.0 - away.params),
@@ -353,9 +357,11 @@ def memory_report(
     record = MemoryEvents(
         np.concatenate([e[0] for e in events]).astype(np.int32),
         np.concatenate([np.full(len(e[0]), e[1], np.bool_) for e in events]),
-        np.concatenate([e[2] for e in events]), np.concatenate([e[3] for e in events]).astype(np.int32),
-        np.concatenate([np.full(len(e[0]), e[4], np.int32) for e in events]), names,
-    )  # fmt: skip
+        np.concatenate([e[2] for e in events]),
+        np.concatenate([e[3] for e in events]).astype(np.int32),
+        np.concatenate([np.full(len(e[0]), e[4], np.int32) for e in events]),
+        names,
+    )
     curve = memory_curve(record, timeline)
     base = static.total
     peaks = np.array([base[s] + (curve.pools[s].peak_bytes if s in curve.pools else 0.0) for s in range(p)])
@@ -368,11 +374,18 @@ def memory_report(
         stages.update(own.tolist())
     replayed = {
         s: reserved_memory(
-            parts, plan, training, behaviour, table, {name: float(value[s]) for name, value in static.by_kind.items()},
-            static.late_gradient_bytes, s, capacity_bytes,
+            parts,
+            plan,
+            training,
+            behaviour,
+            table,
+            {name: float(value[s]) for name, value in static.by_kind.items()},
+            static.late_gradient_bytes,
+            s,
+            capacity_bytes,
         )
         for s in sorted(stages)
-    }  # fmt: skip
+    }
     top = max(replayed, key=lambda s: replayed[s].total_bytes)
     held = replayed[top]
     # the account says when and where, single tensors say how much: its curves are drawn to their peak
@@ -387,8 +400,17 @@ def memory_report(
     by_kind = {name: np.full(len(times), value[top]) for name, value in static.by_kind.items()}
     by_kind["activations"] = total - base[top]
     return MemoryReport(
-        top, held.allocated_bytes, held.total_bytes, capacity_bytes, held.at_peak, tuple(peaks.tolist()), times, total,
-        by_kind, reserved_by_allocator_bytes=held.allocator_bytes,
-        communication_buffer_bytes=held.communication_bytes, context_bytes=held.context_bytes,
+        top,
+        held.allocated_bytes,
+        held.total_bytes,
+        capacity_bytes,
+        held.at_peak,
+        tuple(peaks.tolist()),
+        times,
+        total,
+        by_kind,
+        reserved_by_allocator_bytes=held.allocator_bytes,
+        communication_buffer_bytes=held.communication_bytes,
+        context_bytes=held.context_bytes,
         allocator_retries=held.allocator_retries,
-    )  # fmt: skip
+    )

@@ -77,9 +77,11 @@ def _joined(events: Sequence[Events]) -> Events:
     if not events:
         return Events(np.zeros(0), *(np.zeros(0, np.int64) for _ in range(3)))
     return Events(
-        np.concatenate([e.sizes for e in events]), np.concatenate([e.tensors for e in events]),
-        np.concatenate([e.streams for e in events]), np.concatenate([e.kinds for e in events]),
-    )  # fmt: skip
+        np.concatenate([e.sizes for e in events]),
+        np.concatenate([e.tensors for e in events]),
+        np.concatenate([e.streams for e in events]),
+        np.concatenate([e.kinds for e in events]),
+    )
 
 
 def _chunk(scripts: Sequence[Script], positions: Sequence[int], width: int) -> Events:
@@ -103,9 +105,16 @@ class StageTrace:
     """Writes the host program of one stage."""
 
     def __init__(
-        self, parts: Parts, plan: ResolvedPlan, training: TrainingSpec, behaviour: Behaviour, table: InstructionTable,
-        static: dict[str, float], late_bytes: Floats, stage: int,
-    ) -> None:  # fmt: skip
+        self,
+        parts: Parts,
+        plan: ResolvedPlan,
+        training: TrainingSpec,
+        behaviour: Behaviour,
+        table: InstructionTable,
+        static: dict[str, float],
+        late_bytes: Floats,
+        stage: int,
+    ) -> None:
         """Write the layers of a stage.
 
         Args:
@@ -212,9 +221,14 @@ class StageTrace:
             if key not in cache:
                 late = each * params[i]
                 cache[key] = write_layer(
-                    writer, first=first, last=last, previous=previous, initial=initial, late=late,
+                    writer,
+                    first=first,
+                    last=last,
+                    previous=previous,
+                    initial=initial,
+                    late=late,
                     depth=len(layers) - 1,
-                )  # fmt: skip
+                )
             out.append(cache[key])
         return out
 

@@ -60,10 +60,17 @@ class Candidate:
     def to_dict(self) -> dict[str, Any]:
         """Plain data for `--json`."""
         return {
-            "kind": self.kind, "name": self.name, "value": self.value, "alternative": self.alternative,
-            "step_time_s": self.step_time_s, "change_s": self.change_s, "sigmas": self.sigmas, "grade": self.grade,
-            "plausible": self.plausible, "note": self.note,
-        }  # fmt: skip
+            "kind": self.kind,
+            "name": self.name,
+            "value": self.value,
+            "alternative": self.alternative,
+            "step_time_s": self.step_time_s,
+            "change_s": self.change_s,
+            "sigmas": self.sigmas,
+            "grade": self.grade,
+            "plausible": self.plausible,
+            "note": self.note,
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,9 +94,12 @@ def open_settings(prepared: Prepared, scenario: Scenario) -> list[Candidate]:
         plan = scenario.plan.model_copy(update=change.plan or {})
         try:
             other = prepare_step(
-                prepared.model, prepared.cluster.model_copy(update=change.cluster or {}),
-                prepared.training.model_copy(update=change.training or {}), plan, chosen,
-            )  # fmt: skip
+                prepared.model,
+                prepared.cluster.model_copy(update=change.cluster or {}),
+                prepared.training.model_copy(update=change.training or {}),
+                plan,
+                chosen,
+            )
         except (BadInput, KeyError):
             continue
         seconds = step_time(other)
@@ -156,9 +166,11 @@ def _training_changes(x: Prepared, scenario: Scenario) -> Iterator[_Change]:
         for part in (4, 16):
             length = training.seq_len / part
             yield _Change(
-                "training.mean_document_length", "whole sequences", f"{length:g}",
+                "training.mean_document_length",
+                "whole sequences",
+                f"{length:g}",
                 training={"mean_document_length": length},
-            )  # fmt: skip
+            )
     if x.model.num_experts:
         if training.moe_dispatcher is None:
             yield from options("moe_dispatcher", plan.dispatcher, ("alltoall", "allgather", "deepep"))
@@ -192,10 +204,13 @@ def _plan_changes(x: Prepared, scenario: Scenario) -> Iterator[_Change]:
             if name != plan.schedule:
                 yield _Change("plan.schedule", plan.schedule, name, plan={"schedule": name})
     acts = {
-        "tp": plan.tp > 1, "p2p": plan.pp > 1, "moe_a2a": plan.ep > 1, "fsdp_prefetch": plan.zero == 3,
+        "tp": plan.tp > 1,
+        "p2p": plan.pp > 1,
+        "moe_a2a": plan.ep > 1,
+        "fsdp_prefetch": plan.zero == 3,
         "grad_reduce": plan.dp * plan.cp > 1 and plan.zero < 3,
         "param_gather": plan.dp * plan.cp > 1 and plan.zero in (1, 2),
-    }  # fmt: skip
+    }
     for name, matters in acts.items():
         if matters and getattr(scenario.plan.overlap, name) is None:
             now = getattr(plan, name if name == "fsdp_prefetch" else f"overlap_{name}")
@@ -211,10 +226,11 @@ def _cluster_changes(cluster: ClusterSpec) -> Iterator[_Change]:
         for factor in (0.25, 0.5, 2.0):
             rate = out.nic_bytes_per_s * factor
             yield _Change(
-                "cluster.scale_out", f"{out.nics_per_node} x {out.nic_bytes_per_s * 8e-9:g} Gb/s",
+                "cluster.scale_out",
+                f"{out.nics_per_node} x {out.nic_bytes_per_s * 8e-9:g} Gb/s",
                 f"{out.nics_per_node} x {rate * 8e-9:g} Gb/s",
                 cluster={"scale_out": out.model_copy(update={"nic_bytes_per_s": rate})},
-            )  # fmt: skip
+            )
     if cluster.power_cap_w is None and device.tdp_w:
         for share in (0.85, 0.7):
             watts = round(device.tdp_w * share)
@@ -243,9 +259,14 @@ class Uncertain:
     def to_dict(self) -> dict[str, Any]:
         """Plain data for `--json`."""
         return {
-            "name": self.entry.name, "value": self.entry.value, "width": self.entry.width, "grade": self.entry.grade,
-            "source": self.entry.source, "classes": list(self.classes), "step_change_s": self.step_change_s,
-        }  # fmt: skip
+            "name": self.entry.name,
+            "value": self.entry.value,
+            "width": self.entry.width,
+            "grade": self.entry.grade,
+            "source": self.entry.source,
+            "classes": list(self.classes),
+            "step_change_s": self.step_change_s,
+        }
 
 
 def uncertain_coefficients(prepared: Prepared, scenario: Scenario, chain: Chain) -> list[Uncertain]:

@@ -13,9 +13,17 @@ Floats = npt.NDArray[np.float64]
 Rows = npt.NDArray[np.int64]
 
 TAGS = (
-    "forward", "backward", "weight grad", "pp send", "dp reduce", "dp gather", "optimizer", "barrier", "offload",
+    "forward",
+    "backward",
+    "weight grad",
+    "pp send",
+    "dp reduce",
+    "dp gather",
+    "optimizer",
+    "barrier",
+    "offload",
     "dispatch",
-)  # fmt: skip
+)
 T_F, T_B, T_W, T_SEND, T_REDUCE, T_GATHER, T_OPTIMIZER, T_BARRIER, T_OFFLOAD, T_DISPATCH = range(10)
 STREAMS = ("compute", "pp", "dp reduce", "dp gather", "to host", "from host", "host", "drive reads", "drive writes")
 S_COMPUTE, S_PP, S_REDUCE, S_GATHER, S_TO_HOST, S_FROM_HOST, S_HOST, S_READ, S_WRITE = range(9)
@@ -76,10 +84,20 @@ class Assembly:
         self.first_stage, self.first_id = first_stage, self.count if first_id is None else first_id
 
     def add(
-        self, key: npt.ArrayLike, stage: npt.ArrayLike, stream: int, alone: npt.ArrayLike, tag: int, *,
-        row: npt.ArrayLike = -1, sm: npt.ArrayLike = 0.0, hbm: npt.ArrayLike = 0.0, up: npt.ArrayLike = 0.0,
-        out: npt.ArrayLike = 0.0, host: npt.ArrayLike = 0.0,
-    ) -> Rows:  # fmt: skip
+        self,
+        key: npt.ArrayLike,
+        stage: npt.ArrayLike,
+        stream: int,
+        alone: npt.ArrayLike,
+        tag: int,
+        *,
+        row: npt.ArrayLike = -1,
+        sm: npt.ArrayLike = 0.0,
+        hbm: npt.ArrayLike = 0.0,
+        up: npt.ArrayLike = 0.0,
+        out: npt.ArrayLike = 0.0,
+        host: npt.ArrayLike = 0.0,
+    ) -> Rows:
         """Add tasks (arguments broadcast) and return their provisional ids."""
         k = np.atleast_1d(np.asarray(key, np.float64))
         n = len(k)
@@ -90,9 +108,19 @@ class Assembly:
         stages = np.broadcast_to(np.asarray(stage, np.int64) + self.first_stage, (n,))
         rows = np.broadcast_to(np.asarray(row, np.int64), (n,))
         group = _Group(
-            k, stages, np.full(n, stream, np.int32), full(alone), tag, rows, full(sm), full(hbm), full(up), full(out),
-            full(host), self.count,
-        )  # fmt: skip
+            k,
+            stages,
+            np.full(n, stream, np.int32),
+            full(alone),
+            tag,
+            rows,
+            full(sm),
+            full(hbm),
+            full(up),
+            full(out),
+            full(host),
+            self.count,
+        )
         self.groups.append(group)
         self.count += n
         return np.arange(group.start, self.count) - self.first_id
@@ -147,10 +175,23 @@ class Assembly:
         zero = np.zeros(self.count, np.int32)
         compute = (stream % len(STREAMS)) == S_COMPUTE
         tasks = TaskTable(
-            alone, np.where(compute, 1.0, _COMM_WEIGHT), stage, tag, np.arange(self.count + 1, dtype=np.int64), stream,
-            dep_ptr, dep[by_task].astype(np.int32), rate_ptr, idx, work[used], np.full(self.count, -1, np.int32), zero,
-            zero, zero, TAGS,
-        )  # fmt: skip
+            alone,
+            np.where(compute, 1.0, _COMM_WEIGHT),
+            stage,
+            tag,
+            np.arange(self.count + 1, dtype=np.int64),
+            stream,
+            dep_ptr,
+            dep[by_task].astype(np.int32),
+            rate_ptr,
+            idx,
+            work[used],
+            np.full(self.count, -1, np.int32),
+            zero,
+            zero,
+            zero,
+            TAGS,
+        )
         p = len(capacity)
         streams = Streams(
             np.zeros(p * len(STREAMS), np.int32), np.repeat(np.arange(p, dtype=np.int32), len(STREAMS)), STREAMS * p

@@ -79,10 +79,13 @@ def _plan(scenario: Scenario, x: Prepared) -> Iterator[tuple[str, str, str]]:
         if given.stage_layers is None:
             yield "plan.stage_layers", _layers(plan.stage_layers), "even split"
     acts = {
-        "tp": plan.tp > 1, "p2p": plan.pp > 1, "moe_a2a": plan.ep > 1, "fsdp_prefetch": plan.zero == 3,
+        "tp": plan.tp > 1,
+        "p2p": plan.pp > 1,
+        "moe_a2a": plan.ep > 1,
+        "fsdp_prefetch": plan.zero == 3,
         "grad_reduce": plan.dp * plan.cp > 1 and plan.zero < 3,
         "param_gather": plan.dp * plan.cp > 1 and plan.zero in (1, 2),
-    }  # fmt: skip
+    }
     for field, matters in acts.items():
         if matters and getattr(given.overlap, field) is None:
             name = field if field == "fsdp_prefetch" else f"overlap_{field}"

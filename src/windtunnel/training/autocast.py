@@ -55,7 +55,15 @@ def add_casts(
     seconds = moved / (device.memory_bytes_per_s * coefficients.memory_fraction)
     segment.append(
         Launch(
-            "autocast", "memory_bound", COMPUTE, seconds, [len(segment.launches) - 1], 1.0, moved,
-            kernels=float(len(cast)), phase="D", kind="memory_bound",
+            "autocast",
+            "memory_bound",
+            COMPUTE,
+            seconds,
+            [len(segment.launches) - 1],
+            1.0,
+            moved,
+            kernels=float(len(cast)),
+            phase="D",
+            kind="memory_bound",
         )
-    )  # fmt: skip
+    )

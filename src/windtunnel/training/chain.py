@@ -76,18 +76,38 @@ class Term:
         """Plain data for `--json`."""
         sheet = self.sheet
         return {
-            "class": self.time_class, "term": self.name, "grade": self.grade,
-            "data_sheet": sheet and {"name": sheet.name, "value": sheet.value, "unit": sheet.unit,
-                                     "source": sheet.source, "grade": sheet.grade},
+            "class": self.time_class,
+            "term": self.name,
+            "grade": self.grade,
+            "data_sheet": sheet
+            and {
+                "name": sheet.name,
+                "value": sheet.value,
+                "unit": sheet.unit,
+                "source": sheet.source,
+                "grade": sheet.grade,
+            },
             "coefficients": [
-                {"name": c.name, "value": c.value, "relative_error": c.relative_error, "grade": c.grade,
-                 "source": c.source, "prior": c.prior, "level": c.level}
+                {
+                    "name": c.name,
+                    "value": c.value,
+                    "relative_error": c.relative_error,
+                    "grade": c.grade,
+                    "source": c.source,
+                    "prior": c.prior,
+                    "level": c.level,
+                }
                 for c in self.coefficients
             ],
             "rest": {"name": self.rest_name, "value": self.rest},
-            "achieved_rate": self.rate, "work": self.work, "unit": self.unit, "count": self.count,
-            "busy_s": self.busy_s, "exposed_s": self.exposed_s, "note": self.note,
-        }  # fmt: skip
+            "achieved_rate": self.rate,
+            "work": self.work,
+            "unit": self.unit,
+            "count": self.count,
+            "busy_s": self.busy_s,
+            "exposed_s": self.exposed_s,
+            "note": self.note,
+        }
 
 
 @dataclass(slots=True)
@@ -114,11 +134,20 @@ class OperatorLine:
     def to_dict(self) -> dict[str, Any]:
         """Plain data for `--json`."""
         return {
-            "class": self.time_class, "operator": self.name, "phase": self.phase, "kind": self.kind,
-            "number_format": self.number_format, "shape": list(self.shape), "limit": self.limit, "count": self.count,
-            "each_s": self.each_s, "busy_s": self.busy_s, "exposed_s": self.exposed_s, "flop": self.flop,
+            "class": self.time_class,
+            "operator": self.name,
+            "phase": self.phase,
+            "kind": self.kind,
+            "number_format": self.number_format,
+            "shape": list(self.shape),
+            "limit": self.limit,
+            "count": self.count,
+            "each_s": self.each_s,
+            "busy_s": self.busy_s,
+            "exposed_s": self.exposed_s,
+            "flop": self.flop,
             "bytes": self.moved_bytes,
-        }  # fmt: skip
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,9 +208,15 @@ class Collector:
     def add_operator(self, line: OperatorLine) -> None:
         """Add to the operator of the same name, phase, shape and limit."""
         key = (
-            line.time_class, line.name, line.phase, line.kind, line.number_format, line.shape, line.limit,
+            line.time_class,
+            line.name,
+            line.phase,
+            line.kind,
+            line.number_format,
+            line.shape,
+            line.limit,
             round(line.each_s, 12),
-        )  # fmt: skip
+        )
         known = self.operators.setdefault(key, replace(line, count=0.0, busy_s=0.0, exposed_s=0.0))
         known.count += line.count
         known.busy_s += line.busy_s

@@ -31,14 +31,18 @@ from windtunnel.training.assembly import (
     T_OPTIMIZER,
     T_REDUCE,
     T_SEND,
-)  # fmt: skip
+)
 from windtunnel.training.chain import Chain, Collector, OperatorLine, Sheet, Term
 from windtunnel.training.prepare import Prepared, prepare_at
 from windtunnel.training.tiers import HOST_LINK_FRACTION, drive_bytes_per_s, host_memory_bytes_per_s
 
 _NO_START: dict[str, Any] = {
-    "gemm_floor_s": 0.0, "group_s": 0.0, "attention_floor_s": 0.0, "collective_skew_s": 0.0, "step_overhead_s": 0.0,
-}  # fmt: skip
+    "gemm_floor_s": 0.0,
+    "group_s": 0.0,
+    "attention_floor_s": 0.0,
+    "collective_skew_s": 0.0,
+    "step_overhead_s": 0.0,
+}
 _NO_CAST = _NO_START | {"quantise_bytes": {}}
 _NO_STREAM = _NO_CAST | {"memory_fraction": 1e15}
 _NO_ACCUMULATE = _NO_STREAM | {"accumulate_exposed": 0.0}
@@ -78,10 +82,14 @@ def build_chain(prepared: Prepared, scenario: Scenario) -> Chain:
     timeline = simulate(x.program.tasks, x.program.streams, x.program.resources)
     own = last_stage_tasks(x.program, timeline)
     variants = Variants(
-        x, variant(x, scenario, _NO_START), variant(x, scenario, _NO_CAST), variant(x, scenario, _NO_STREAM),
-        variant(x, scenario, _NO_ACCUMULATE), variant(x, scenario, _NO_MEMORY_LIMIT),
+        x,
+        variant(x, scenario, _NO_START),
+        variant(x, scenario, _NO_CAST),
+        variant(x, scenario, _NO_STREAM),
+        variant(x, scenario, _NO_ACCUMULATE),
+        variant(x, scenario, _NO_MEMORY_LIMIT),
         variant(x, scenario, _NO_START | {"optimizer_fraction": 1.0}),
-    )  # fmt: skip
+    )
     shares = breakdown(x.program, timeline, x.parts)
     make = _Build(variants, provenance(x.training.framework, x.cluster.device))
     make.segments(own)
@@ -174,13 +182,20 @@ class _Build:
             for segments, number in parts.uses[k]:
                 count[segments[direction]] += scale * number
         for s in np.flatnonzero(count):
-            times, times_of = parts.segment_times[s], [
-                p.parts.segments[s].launches
-                for p in (
-                    self.v.actual, self.v.no_start, self.v.no_cast, self.v.no_stream, self.v.no_accumulate,
-                    self.v.no_memory_limit,
-                )
-            ]  # fmt: skip
+            times, times_of = (
+                parts.segment_times[s],
+                [
+                    p.parts.segments[s].launches
+                    for p in (
+                        self.v.actual,
+                        self.v.no_start,
+                        self.v.no_cast,
+                        self.v.no_stream,
+                        self.v.no_accumulate,
+                        self.v.no_memory_limit,
+                    )
+                ],
+            )
             for j, launch in enumerate(parts.segments[s].launches):
                 seconds = [launches[j].alone_s for launches in times_of]
                 self._launch(launch, seconds, float(count[s]), times.exposed_s[j] * float(count[s]))
@@ -261,28 +276,48 @@ class _Build:
                 return Term(time_class, name, self.memory, used, "", moved, "B")
             unaligned = ", unaligned" if "unaligned_fraction" in launch.fractions else ""
             return Term(
-                time_class, f"{launch.kind} {fmt}{unaligned}", peak_sheet(device, fmt),
-                tuple(self.used(n) for n in launch.fractions), "tiles, waves, k ramp", launch.flop, "FLOP",
-            )  # fmt: skip
+                time_class,
+                f"{launch.kind} {fmt}{unaligned}",
+                peak_sheet(device, fmt),
+                tuple(self.used(n) for n in launch.fractions),
+                "tiles, waves, k ramp",
+                launch.flop,
+                "FLOP",
+            )
         if launch.kind == "attention":
             backward = launch.phase == "D"
             names = [f"attention_fraction.{self.x.plan.attention}"]
             names += ["attention_backward"] if backward else []
             return Term(
-                time_class, f"attention {'backward' if backward else 'forward'}", self._attention_sheet(),
-                tuple(self.used(n) for n in names), "sequence ramp, head size", launch.flop, "FLOP",
-            )  # fmt: skip
+                time_class,
+                f"attention {'backward' if backward else 'forward'}",
+                self._attention_sheet(),
+                tuple(self.used(n) for n in names),
+                "sequence ramp, head size",
+                launch.flop,
+                "FLOP",
+            )
         if launch.kind == "scan":
             return Term(
-                time_class, "scan", peak_sheet(device, "tf32" if self._full else "bf16"), (self.used("scan_fraction"),),
-                "and its bytes", launch.flop, "FLOP",
-            )  # fmt: skip
+                time_class,
+                "scan",
+                peak_sheet(device, "tf32" if self._full else "bf16"),
+                (self.used("scan_fraction"),),
+                "and its bytes",
+                launch.flop,
+                "FLOP",
+            )
         softmax = launch.kind == "softmax"
         names = ["memory_fraction", *(["softmax_fraction"] if softmax else [])]
         return Term(
-            time_class, "softmax" if softmax else "element-wise", self.memory, tuple(self.used(n) for n in names), "",
-            launch.hbm_bytes, "B",
-        )  # fmt: skip
+            time_class,
+            "softmax" if softmax else "element-wise",
+            self.memory,
+            tuple(self.used(n) for n in names),
+            "",
+            launch.hbm_bytes,
+            "B",
+        )
 
     @property
     def _full(self) -> bool:
@@ -296,9 +331,10 @@ class _Build:
         rate = fused_peak_flop_per_s(device, "fp32")
         cores = rate == device.peak("fp32")
         return replace(
-            peak_sheet(device, "fp32" if cores else "tf32"), value=rate,
+            peak_sheet(device, "fp32" if cores else "tf32"),
+            value=rate,
             name="fp32 peak" if cores else f"tf32 peak / {TF32_PRODUCTS:g} (split operands)",
-        )  # fmt: skip
+        )
 
     def _transfer(self, launch: Launch, time_class: str) -> Term:
         cluster = self.x.cluster
@@ -308,9 +344,15 @@ class _Build:
         name = f"{launch.tag} {launch.operation.replace('_', '-')}, {launch.ranks:g} ranks"
         note = f"{launch.algorithm}, {launch.latency_s * 1e6:.0f} µs before the first byte"
         return Term(
-            time_class, name, out if outside else up, self.link(outside), "starts, hops, protocol, shared ports", work,
-            "B", note=note,
-        )  # fmt: skip
+            time_class,
+            name,
+            out if outside else up,
+            self.link(outside),
+            "starts, hops, protocol, shared ports",
+            work,
+            "B",
+            note=note,
+        )
 
     def _start(self, launch: Launch, time_class: str) -> Term:
         if launch.kind == "collective":
@@ -328,14 +370,34 @@ class _Build:
         waiting = max(exposed - sync_s, 0.0)
         if host_s > 0:
             self.out.add(
-                Term("host", "launches", None, (self.used("host_kernel_s"),), "", host_s / c.host_kernel_s * count,
-                     "launches", host_s * count, waiting * count, host_s / c.host_kernel_s * count)
-            )  # fmt: skip
+                Term(
+                    "host",
+                    "launches",
+                    None,
+                    (self.used("host_kernel_s"),),
+                    "",
+                    host_s / c.host_kernel_s * count,
+                    "launches",
+                    host_s * count,
+                    waiting * count,
+                    host_s / c.host_kernel_s * count,
+                )
+            )
         if sync_s > 0:
             self.out.add(
-                Term("host", "reads of the router", None, (self.used("moe_sync_s"),), "", sync_s / c.moe_sync_s * count,
-                     "layers", sync_s * count, sync_s * count, count)
-            )  # fmt: skip
+                Term(
+                    "host",
+                    "reads of the router",
+                    None,
+                    (self.used("moe_sync_s"),),
+                    "",
+                    sync_s / c.moe_sync_s * count,
+                    "layers",
+                    sync_s * count,
+                    sync_s * count,
+                    count,
+                )
+            )
 
     # -- the step around them -----------------------------------------------------------------------------------------
     def step(self, own: Any, shares: dict[str, float]) -> None:
@@ -452,10 +514,19 @@ class _Build:
                 rate /= cluster.devices_per_host_link
             self.out.add(
                 Term(
-                    "exposed offload", name, sheet, used, rest, seconds * rate, "B", seconds,
-                    exposed * seconds / total, int(mine.sum()), kernel=name,
+                    "exposed offload",
+                    name,
+                    sheet,
+                    used,
+                    rest,
+                    seconds * rate,
+                    "B",
+                    seconds,
+                    exposed * seconds / total,
+                    int(mine.sum()),
+                    kernel=name,
                 )
-            )  # fmt: skip
+            )
 
     def _optimizer(self, stage: int, busy: float) -> None:
         core, ideal = (

@@ -51,9 +51,21 @@ class Subject:
 
 
 COLUMNS = (
-    "software", "root", "device", "generation", "vendor", "mixture", "signature", "devices", "across", "precision",
-    "seq_len", "hidden", "mbs", "plan",
-)  # fmt: skip
+    "software",
+    "root",
+    "device",
+    "generation",
+    "vendor",
+    "mixture",
+    "signature",
+    "devices",
+    "across",
+    "precision",
+    "seq_len",
+    "hidden",
+    "mbs",
+    "plan",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,10 +105,21 @@ def describe(training: TrainingSpec, cluster: ClusterSpec, model: ModelSpec, pla
     words = [f"{name}{value}" for name, value in axes.items() if value > 1 or name == "mbs"]
     words += [f"gbs{training.global_batch}", f"zero{plan.zero}", plan.recompute.policy]
     return Subject(
-        training.framework, lineage(training.framework)[-1], device.id, device.generation, device.vendor,
-        bool(model.num_experts), signature(model, cluster), cluster.num_devices, cluster.nodes > 1, training.precision,
-        training.seq_len, model.hidden_size, plan.mbs, " ".join(words),
-    )  # fmt: skip
+        training.framework,
+        lineage(training.framework)[-1],
+        device.id,
+        device.generation,
+        device.vendor,
+        bool(model.num_experts),
+        signature(model, cluster),
+        cluster.num_devices,
+        cluster.nodes > 1,
+        training.precision,
+        training.seq_len,
+        model.hidden_size,
+        plan.mbs,
+        " ".join(words),
+    )
 
 
 @cache

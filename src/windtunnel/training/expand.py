@@ -147,9 +147,7 @@ def _pieces(spans: Sequence[tuple[Segment, float, float]], pieces: int, capacity
     for j in range(pieces):
         a, b = int(start[j]), int(start[j + 1])
         inside_deps = [(i - a, d - a) for i in range(a, b) for d in deps[i] if d >= a]
-        across = [
-            (i - a, int(piece_of[d]), d - int(start[piece_of[d]])) for i in range(a, b) for d in deps[i] if d < a
-        ]  # fmt: skip
+        across = [(i - a, int(piece_of[d]), d - int(start[piece_of[d]])) for i in range(a, b) for d in deps[i] if d < a]
         held = {i for i, _ in inside_deps}
         used = {d for _, d in inside_deps}
         out.append(
@@ -286,9 +284,23 @@ def _assemble(
     zero = np.zeros(n, np.int32)
     weight = np.where(stream % WIDTH == S_COMPUTE, 1.0, COMM_WEIGHT)
     tasks = TaskTable(
-        alone, weight, stage, old.tag[source], np.arange(n + 1, dtype=np.int64), stream.astype(np.int32), dep_ptr,
-        edges[:, 1].astype(np.int32), rate_ptr, idx, work[used], np.full(n, -1, np.int32), zero, zero, zero, TAGS,
-    )  # fmt: skip
+        alone,
+        weight,
+        stage,
+        old.tag[source],
+        np.arange(n + 1, dtype=np.int64),
+        stream.astype(np.int32),
+        dep_ptr,
+        edges[:, 1].astype(np.int32),
+        rate_ptr,
+        idx,
+        work[used],
+        np.full(n, -1, np.int32),
+        zero,
+        zero,
+        zero,
+        TAGS,
+    )
     streams = Streams(
         np.zeros(p * WIDTH, np.int32), np.repeat(np.arange(p, dtype=np.int32), WIDTH), (*STREAMS, "layer comm") * p
     )

@@ -130,12 +130,17 @@ def breakdown_figure(result: TrainingResult) -> Any:
     share = [value / result.step_time_s for value in lengths]
     figure = go.Figure(
         go.Bar(
-            y=names, x=lengths, base=bases, orientation="h",
+            y=names,
+            x=lengths,
+            base=bases,
+            orientation="h",
             marker_color=[*(colour(name) for name in names[:-1]), "#37474f"],
             text=[f"{_seconds(s)} · {100 * f:.1f} %" for s, f in zip(lengths, share, strict=True)],
-            textposition="outside", cliponaxis=False, hovertemplate="%{y}: %{text}<extra></extra>",
+            textposition="outside",
+            cliponaxis=False,
+            hovertemplate="%{y}: %{text}<extra></extra>",
         )
-    )  # fmt: skip
+    )
     figure.update_yaxes(autorange="reversed", ticklabelstandoff=6)
     figure.update_xaxes(title="seconds", range=[0, result.step_time_s * 1.18])
     return _style(figure, height=90 + 30 * len(names))
@@ -158,10 +163,15 @@ def memory_figure(result: TrainingResult) -> Any:
         if not len(kinds[kind]) or kinds[kind].max() <= 0:
             continue
         figure.add_scatter(
-            x=np.round(memory.curve_time_s[kept], 6), y=np.round(kinds[kind][kept] / gib, 3), name=kind,
-            stackgroup="memory", mode="lines", line={"width": 0, "shape": "hv"}, fillcolor=memory_colour(kind),
+            x=np.round(memory.curve_time_s[kept], 6),
+            y=np.round(kinds[kind][kept] / gib, 3),
+            name=kind,
+            stackgroup="memory",
+            mode="lines",
+            line={"width": 0, "shape": "hv"},
+            fillcolor=memory_colour(kind),
             hovertemplate="%{y:.2f} GiB",
-        )  # fmt: skip
+        )
     for y, name, colour_, dash, where in (
         (memory.capacity_bytes / gib, "capacity", "#b71c1c", "dash", "top right"),
         (memory.peak_reserved_bytes / gib, "reserved peak", "#37474f", "dot", "top left"),
@@ -189,13 +199,16 @@ def sensitivity_figure(result: TrainingResult) -> Any:
     items = sorted(result.sensitivities.items(), key=lambda item: item[1])
     figure = go.Figure(
         go.Bar(
-            y=[name for name, _ in items], x=[100 * change for _, change in items], orientation="h",
+            y=[name for name, _ in items],
+            x=[100 * change for _, change in items],
+            orientation="h",
             marker_color=["#2e8b57" if change <= 0 else "#c0392b" for _, change in items],
             text=[f"{100 * change:+.2f} %" if abs(change) >= 5e-5 else "none" for _, change in items],
-            textposition="outside", cliponaxis=False,
+            textposition="outside",
+            cliponaxis=False,
             hovertemplate="10 % more %{y}: step time %{text}<extra></extra>",
         )
-    )  # fmt: skip
+    )
     extent = max((abs(100 * change) for _, change in items), default=1.0) or 1.0
     low = min(0.0, *(100 * change for _, change in items)) if items else 0.0
     high = max(0.0, *(100 * change for _, change in items)) if items else 0.0
@@ -221,12 +234,18 @@ def timeline_figure(result: TrainingResult, *, bins: int = 1_600) -> Any:
     span = max(result.step_time_s, float(trace.end_s.max(initial=0.0)))
     figure = go.Figure(
         go.Heatmap(
-            z=z, x=np.round((np.arange(bins) + 0.5) * span / bins, 6), y=[f"stage {stage}" for stage in stages],
-            colorscale=scale, zmin=-0.5, zmax=n - 0.5, ygap=2,
+            z=z,
+            x=np.round((np.arange(bins) + 0.5) * span / bins, 6),
+            y=[f"stage {stage}" for stage in stages],
+            colorscale=scale,
+            zmin=-0.5,
+            zmax=n - 0.5,
+            ygap=2,
             colorbar={"tickvals": list(range(n)), "ticktext": names, "thickness": 12},
-            customdata=np.array(names)[z], hovertemplate="%{y}, %{x:.4f} s: %{customdata}<extra></extra>",
+            customdata=np.array(names)[z],
+            hovertemplate="%{y}, %{x:.4f} s: %{customdata}<extra></extra>",
         )
-    )  # fmt: skip
+    )
     figure.update_yaxes(autorange="reversed")
     figure.update_xaxes(title="seconds into the step")
     return _style(figure, height=130 + 34 * min(len(stages), 20))
@@ -268,11 +287,14 @@ def _thin(curve: npt.NDArray[np.float64], most: int) -> npt.NDArray[np.int64]:
 
 def _style(figure: Any, *, height: int, top: int = 20) -> Any:
     figure.update_layout(
-        height=height, margin={"l": 20, "r": 20, "t": top, "b": 45}, paper_bgcolor="rgba(0,0,0,0)",
-        plot_bgcolor="rgba(0,0,0,0)", font={"family": "Inter, Segoe UI, Helvetica, Arial, sans-serif", "size": 13,
-                                            "color": "#263238"},
-        bargap=0.3, showlegend=None,
-    )  # fmt: skip
+        height=height,
+        margin={"l": 20, "r": 20, "t": top, "b": 45},
+        paper_bgcolor="rgba(0,0,0,0)",
+        plot_bgcolor="rgba(0,0,0,0)",
+        font={"family": "Inter, Segoe UI, Helvetica, Arial, sans-serif", "size": 13, "color": "#263238"},
+        bargap=0.3,
+        showlegend=None,
+    )
     figure.update_xaxes(gridcolor="#e3e7ea", zerolinecolor="#b0bec5", automargin=True)
     figure.update_yaxes(gridcolor="#eef1f3", zerolinecolor="#b0bec5", automargin=True)
     return figure

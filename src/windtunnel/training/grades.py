@@ -7,9 +7,17 @@ from windtunnel.specs.cluster import ClusterSpec
 from windtunnel.training.results import Interval, MemoryReport
 
 _TIMES = (
-    "step_time_s", "tokens_per_s", "tokens_per_s_per_device", "model_tflops_per_device", "hardware_tflops_per_device",
-    "mfu", "hfu", "breakdown", "sensitivities", "bound_by",
-)  # fmt: skip
+    "step_time_s",
+    "tokens_per_s",
+    "tokens_per_s_per_device",
+    "model_tflops_per_device",
+    "hardware_tflops_per_device",
+    "mfu",
+    "hfu",
+    "breakdown",
+    "sensitivities",
+    "bound_by",
+)
 
 
 def figure_grades(interval: Interval, memory: MemoryReport, cluster: ClusterSpec) -> dict[str, str]:
@@ -42,7 +50,10 @@ def figure_grades(interval: Interval, memory: MemoryReport, cluster: ClusterSpec
 def grade_line(grades: dict[str, str]) -> str:
     """The grades that a reader needs beside the figures, in words."""
     shown = {
-        "time": "step_time_s", "memory": "peak_memory_reserved_bytes", "traffic": "traffic", "power": "mean_power_w",
+        "time": "step_time_s",
+        "memory": "peak_memory_reserved_bytes",
+        "traffic": "traffic",
+        "power": "mean_power_w",
         "cost": "cost_per_million_tokens",
-    }  # fmt: skip
+    }
     return " · ".join(f"{name} {grades[key]}" for name, key in shown.items() if key in grades)

@@ -47,7 +47,14 @@ class HostUpdate:
 
     @classmethod
     def of(
-        cls, cluster: ClusterSpec, offload: Offload, *, moved: float, state: float, gradient: float, weight: float,
+        cls,
+        cluster: ClusterSpec,
+        offload: Offload,
+        *,
+        moved: float,
+        state: float,
+        gradient: float,
+        weight: float,
         sent: float = 4.0,
     ) -> HostUpdate:
         """Rates of a node for one parameter.

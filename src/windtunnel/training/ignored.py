@@ -46,18 +46,27 @@ def _training(scenario: Scenario, x: Prepared) -> Iterator[tuple[str, str]]:
     dense = None if x.model.num_experts else f"{x.model.name} has no experts"
     fp8 = training.precision.startswith(("fp8", "mxfp8"))
     applies = ("eager", "compiled") if training.compile else ("eager",)
-    yield from _given(training, "training", {
-        "framework_version": "coefficients are not told apart by version",
-        "dropout": "dropout is counted with unfused attention only, and always there",
-        "decoder_seq_len": None if x.model.family == "encoder_decoder" else f"{x.model.name} has no decoder of its own",
-        "lora": None if training.phase == "lora" else f"training.phase is {training.phase}",
-        "compile": None if x.behaviour.style in applies else f"kernels of {training.framework} stay as they are",
-        "autocast": _no_autocast(training, x),
-        "float8_all_gather": None if fp8 and plan.zero == 3 else "it needs an fp8 precision and zero 3",
-        "gradient_accumulation_sync": None if plan.zero == 3 else "it is a switch of FSDP (zero 3)",
-        "moe_dispatcher": dense, "moe_gate": dense, "fused_permute": dense, "fused_experts": dense,
-        "expert_load": dense,
-    })  # fmt: skip
+    yield from _given(
+        training,
+        "training",
+        {
+            "framework_version": "coefficients are not told apart by version",
+            "dropout": "dropout is counted with unfused attention only, and always there",
+            "decoder_seq_len": None
+            if x.model.family == "encoder_decoder"
+            else f"{x.model.name} has no decoder of its own",
+            "lora": None if training.phase == "lora" else f"training.phase is {training.phase}",
+            "compile": None if x.behaviour.style in applies else f"kernels of {training.framework} stay as they are",
+            "autocast": _no_autocast(training, x),
+            "float8_all_gather": None if fp8 and plan.zero == 3 else "it needs an fp8 precision and zero 3",
+            "gradient_accumulation_sync": None if plan.zero == 3 else "it is a switch of FSDP (zero 3)",
+            "moe_dispatcher": dense,
+            "moe_gate": dense,
+            "fused_permute": dense,
+            "fused_experts": dense,
+            "expert_load": dense,
+        },
+    )
     if training.optimizer == "muon":
         yield "training.optimizer muon", "is counted like momentum: its Newton-Schulz products are not in the step"
     if training.optimizer_in_backward and plan.m > 1:
@@ -79,30 +88,54 @@ def _plan(scenario: Scenario, x: Prepared) -> Iterator[tuple[str, str]]:
     unsharded = None if plan.zero == 3 else f"it is a switch of FSDP (zero 3), and zero is {plan.zero}"
     layerwise = "zero 3 gathers and reduces layer by layer" if plan.zero == 3 else None
     one_cp = "cp is 1" if plan.cp == 1 else None
-    yield from _given(given, "plan", {
-        "cp_kind": one_cp, "cp_all_to_all": one_cp or (None if plan.cp_kind == "hybrid" else "cp_kind is not hybrid"),
-        "sequence_groups": None if x.training.lengths else "training.lengths is absent: all sequences are alike",
-        "expert_nodes": dense or (None if plan.dispatcher in FUSED_DISPATCHERS else (
-            f"the dispatcher {plan.dispatcher} sends a token once to each expert, however many share a node"
-        )),
-        "expert_tokens": dense or ("tp is 1" if plan.tp == 1 else None),
-        "sp": "tp is 1" if plan.tp == 1 else None, "etp": dense, "reshard_after_forward": unsharded,
-        "shard_group": None if plan.zero else "zero is 0",
-        "gathered_layers": unsharded,
-        "levels": "nothing is sharded" if given.levels is not None and plan.levels is None else None,
-        "group_axis": None if isinstance(x.cluster, MixedCluster) else "the cluster has no groups of unlike devices",
-    })  # fmt: skip
-    yield from _given(given.overlap, "plan.overlap", {
-        "grad_reduce": layerwise, "param_gather": layerwise, "fsdp_prefetch": unsharded, "one_communicator": unsharded,
-        "moe_a2a": dense,
-        "tp": "tp is 1" if plan.tp == 1 else None, "p2p": "pp is 1" if plan.pp == 1 else None,
-    })  # fmt: skip
+    yield from _given(
+        given,
+        "plan",
+        {
+            "cp_kind": one_cp,
+            "cp_all_to_all": one_cp or (None if plan.cp_kind == "hybrid" else "cp_kind is not hybrid"),
+            "sequence_groups": None if x.training.lengths else "training.lengths is absent: all sequences are alike",
+            "expert_nodes": dense
+            or (
+                None
+                if plan.dispatcher in FUSED_DISPATCHERS
+                else (f"the dispatcher {plan.dispatcher} sends a token once to each expert, however many share a node")
+            ),
+            "expert_tokens": dense or ("tp is 1" if plan.tp == 1 else None),
+            "sp": "tp is 1" if plan.tp == 1 else None,
+            "etp": dense,
+            "reshard_after_forward": unsharded,
+            "shard_group": None if plan.zero else "zero is 0",
+            "gathered_layers": unsharded,
+            "levels": "nothing is sharded" if given.levels is not None and plan.levels is None else None,
+            "group_axis": None
+            if isinstance(x.cluster, MixedCluster)
+            else "the cluster has no groups of unlike devices",
+        },
+    )
+    yield from _given(
+        given.overlap,
+        "plan.overlap",
+        {
+            "grad_reduce": layerwise,
+            "param_gather": layerwise,
+            "fsdp_prefetch": unsharded,
+            "one_communicator": unsharded,
+            "moe_a2a": dense,
+            "tp": "tp is 1" if plan.tp == 1 else None,
+            "p2p": "pp is 1" if plan.pp == 1 else None,
+        },
+    )
     policy = given.recompute.policy
-    yield from _given(given.recompute, "plan.recompute", {
-        "modules": None if policy == "modules" else f"policy is {policy}",
-        "num_layers": "policy is none" if policy == "none" else None,
-        "keep_collectives": None if policy == "full" else f"policy is {policy}",
-    })  # fmt: skip
+    yield from _given(
+        given.recompute,
+        "plan.recompute",
+        {
+            "modules": None if policy == "modules" else f"policy is {policy}",
+            "num_layers": "policy is none" if policy == "none" else None,
+            "keep_collectives": None if policy == "full" else f"policy is {policy}",
+        },
+    )
     yield from _given(given.offload, "plan.offload", _offload(plan.offload))
     if "order" in given.model_fields_set and plan.ep > 1 and "ep" in plan.order and plan.order.index("ep") != 2:
         yield "plan.order", "does not place ep: expert groups are cut from neighbouring ranks inside a stage"

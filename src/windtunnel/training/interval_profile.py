@@ -15,9 +15,13 @@ from dataclasses import dataclass
 from windtunnel.specs.device import MeasuredValue, Profile
 
 _RATES = {
-    "gemm": "gemm_fraction", "attention": "attention_fraction", "memory bound": "memory_fraction",
-    "optimizer": "optimizer_fraction", "host": "host_kernel_s", "scan": "scan_fraction",
-}  # fmt: skip
+    "gemm": "gemm_fraction",
+    "attention": "attention_fraction",
+    "memory bound": "memory_fraction",
+    "optimizer": "optimizer_fraction",
+    "host": "host_kernel_s",
+    "scan": "scan_fraction",
+}
 """Class of time → the coefficient that stands for its rate."""
 _MIXED = ("recompute", "bubble", "slowed by overlap")
 """Classes made of the others: known as well as those are on average."""

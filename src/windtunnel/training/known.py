@@ -25,11 +25,32 @@ from windtunnel.specs.cluster import ClusterSpec
 from windtunnel.techniques.base import Applied
 
 Floats = npt.NDArray[np.float64]
-_ELSEWHERE = frozenset({
-    "pp", "vpp", "dp", "m", "schedule", "stage_layers", "zero", "shard_group", "reshard_after_forward", "offload",
-    "gather_block", "levels", "compression", "local_steps", "one_communicator", "gathered_layers",
-    "overlap_grad_reduce", "overlap_param_gather", "overlap_p2p", "fsdp_prefetch", "order", "recompute",
-})  # fmt: skip
+_ELSEWHERE = frozenset(
+    {
+        "pp",
+        "vpp",
+        "dp",
+        "m",
+        "schedule",
+        "stage_layers",
+        "zero",
+        "shard_group",
+        "reshard_after_forward",
+        "offload",
+        "gather_block",
+        "levels",
+        "compression",
+        "local_steps",
+        "one_communicator",
+        "gathered_layers",
+        "overlap_grad_reduce",
+        "overlap_param_gather",
+        "overlap_p2p",
+        "fsdp_prefetch",
+        "order",
+        "recompute",
+    }
+)
 """Fields of a plan that blocks do not read, or whose effect on them is told apart by what is made of them."""
 _NAMES = tuple(f.name for f in fields(ResolvedPlan) if f.name not in _ELSEWHERE)
 
@@ -131,9 +152,12 @@ class Known:
         return len(self._seen) - 1
 
     def network(
-        self, cluster: ClusterSpec, params: NetworkCoefficients, named: tuple[tuple[str, str], ...] = (),
+        self,
+        cluster: ClusterSpec,
+        params: NetworkCoefficients,
+        named: tuple[tuple[str, str], ...] = (),
         software: str | None = None,
-    ) -> NetworkModel:  # fmt: skip
+    ) -> NetworkModel:
         """The network of a cluster under some coefficients; `named` and `software` as `NetworkModel` has them."""
         key = self._number(cluster), self._number(params), named, software
         if key not in self._networks:
@@ -141,9 +165,15 @@ class Known:
         return self._networks[key]
 
     def blocks(
-        self, specs: Sequence[Any], plan: ResolvedPlan, groups: dict[str, GroupPlacement], copies: tuple[float, float],
-        techniques: Sequence[Applied], split_backward: bool, price: Callable[[], Priced],
-    ) -> Priced:  # fmt: skip
+        self,
+        specs: Sequence[Any],
+        plan: ResolvedPlan,
+        groups: dict[str, GroupPlacement],
+        copies: tuple[float, float],
+        techniques: Sequence[Applied],
+        split_backward: bool,
+        price: Callable[[], Priced],
+    ) -> Priced:
         """Priced blocks, from `price` where nothing alike is known.
 
         Args:
@@ -157,15 +187,22 @@ class Known:
         """
         again = plan.recompute
         key = (
-            *(self._number(x) for x in specs), *(getattr(plan, name) for name in _NAMES),
-            again.policy, again.modules, again.early_stop, again.keep_collectives,
-            again.num_layers is None, plan.m > 1, copies, split_backward,
+            *(self._number(x) for x in specs),
+            *(getattr(plan, name) for name in _NAMES),
+            again.policy,
+            again.modules,
+            again.early_stop,
+            again.keep_collectives,
+            again.num_layers is None,
+            plan.m > 1,
+            copies,
+            split_backward,
             tuple(
                 (name, *(float(getattr(place, field)) for field in GroupPlacement.__slots__))
                 for name, place in groups.items()
             ),
             tuple((t.technique.id, repr(sorted(t.knobs.items()))) for t in techniques),
-        )  # fmt: skip
+        )
         if key not in self._blocks:
             self._blocks[key] = price()
         return self._blocks[key]

@@ -35,9 +35,12 @@ class Replicas:
         """(p, 5): SM share, HBM, scale-up, scale-out and host memory bytes/s of one device of each stage."""
         c = self.cluster
         rates = [
-            1.0, c.device.memory_bytes_per_s, c.scale_up.bytes_per_s, c.nic_bytes_per_s_per_device,
+            1.0,
+            c.device.memory_bytes_per_s,
+            c.scale_up.bytes_per_s,
+            c.nic_bytes_per_s_per_device,
             host_memory_bytes_per_s(c),
-        ]  # fmt: skip
+        ]
         return np.tile(np.array(rates), (self.table.p, 1))
 
     def hops(self, source: Rows, target: Rows) -> tuple[Floats, Floats, Floats]:

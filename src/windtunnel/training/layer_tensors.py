@@ -179,11 +179,14 @@ class LayerWriter:
             self.trained["lm_head"] = next(op.n * op.k for op in self.operators if op.name == "lm_head")
         self.routed = sum(size for name, size in self.size.items() if name.removesuffix(" again") == "routed_input")
         self.loss = LossChain(
-            next((op for op in self.operators if op.name == "lm_head"), self.operators[-1]), mode=settings.loss,
-            chunks=settings.loss_chunks, parallel=plan.tp > 1, keeps_output=settings.keeps_outputs,
+            next((op for op in self.operators if op.name == "lm_head"), self.operators[-1]),
+            mode=settings.loss,
+            chunks=settings.loss_chunks,
+            parallel=plan.tp > 1,
+            keeps_output=settings.keeps_outputs,
             gradient_bytes=self.trained.get("lm_head", 0.0) * settings.gradient_bytes * settings.weight_gradients,
             tied=settings.tied,
-        )  # fmt: skip
+        )
         self.gathers = plan.tp > 1 and plan.sp
         self.regathers = self.gathers and plan.tp_regather
         """Gathered inputs are given up after the product and gathered again in backward; else they are kept tensors."""

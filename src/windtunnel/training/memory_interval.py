@@ -33,11 +33,19 @@ _UNITS = 3
 _UNKNOWN = 0.25
 """Half-width (log) where no measured peak is like the one asked for."""
 _STACK = {
-    "megatron": ("megatron_core", "megatron_bridge", "nemo", "rocm_megatron", "megatron_deepspeed", "megatron_2021",
-                 "megatron_2022", "deepspeed"),
+    "megatron": (
+        "megatron_core",
+        "megatron_bridge",
+        "nemo",
+        "rocm_megatron",
+        "megatron_deepspeed",
+        "megatron_2021",
+        "megatron_2022",
+        "deepspeed",
+    ),
     "torch": ("torchtitan", "torchtune", "fsdp1", "ddp"),
     "xla": ("jax", "pax", "t5x"),
-}  # fmt: skip
+}
 """Software that lays tensors out alike: Megatron's buffers, plain PyTorch, a planning compiler."""
 
 

@@ -26,9 +26,15 @@ from windtunnel.training.traffic import Traffic
 
 
 def prepare_mixed(
-    model: ModelSpec, cluster: MixedCluster, training: TrainingSpec, plan: PlanSpec, techniques: tuple[Applied, ...],
-    problems: ProblemList, coefficient_overrides: dict[str, Any] | None, known: Known | None = None,
-) -> Prepared:  # fmt: skip
+    model: ModelSpec,
+    cluster: MixedCluster,
+    training: TrainingSpec,
+    plan: PlanSpec,
+    techniques: tuple[Applied, ...],
+    problems: ProblemList,
+    coefficient_overrides: dict[str, Any] | None,
+    known: Known | None = None,
+) -> Prepared:
     """The joint step of all groups.
 
     Raises:
@@ -56,9 +62,10 @@ def shares_of(
     for i, group in enumerate(cluster.groups):
         if group.num_devices % inner:
             problems.add(
-                f"cluster.groups.{i}", f"{group.num_devices} devices",
+                f"cluster.groups.{i}",
+                f"{group.num_devices} devices",
                 f"must hold whole replicas: a multiple of tp · pp · cp = {inner}",
-            )  # fmt: skip
+            )
         replicas.append(group.num_devices // inner)
     total = sum(replicas)
     if plan.dp not in ("auto", total):
@@ -73,9 +80,10 @@ def shares_of(
     if given is None:
         if total and batch % (mbs * total):
             problems.add(
-                "training.global_batch", batch,
+                "training.global_batch",
+                batch,
                 f"must be divisible by mbs · dp = {mbs} · {total}, or plan.batch_shares must share it out",
-            )  # fmt: skip
+            )
         shares = [max(batch // max(mbs * total, 1), 1)] * len(replicas)
     elif len(given) != len(replicas):
         rule = f"must have one entry for each of the {len(replicas)} groups: micro-batches per replica"
@@ -94,9 +102,10 @@ def shares_of(
 def _refuse_sent(plan: PlanSpec, problems: ProblemList) -> None:
     """What travels between replicas otherwise than whole, in every step."""
     given = {
-        "levels": plan.levels is not None, "compression": plan.compression != Compression(),
+        "levels": plan.levels is not None,
+        "compression": plan.compression != Compression(),
         "local_steps": plan.local_steps is not None,
-    }  # fmt: skip
+    }
     for name in (name for name, there in given.items() if there):
         problems.add(f"plan.{name}", "given", "must be absent on groups of unlike devices")
 
@@ -116,15 +125,30 @@ class Part:
         """The group's view of the step."""
         x, r = self.step, self.replicas
         return Prepared(
-            model, self.group, self.training, x.plan, x.coefficients, x.behaviour, r.parts, r.table, program,
-            self.clock, techniques=x.techniques,
-        )  # fmt: skip
+            model,
+            self.group,
+            self.training,
+            x.plan,
+            x.coefficients,
+            x.behaviour,
+            r.parts,
+            r.table,
+            program,
+            self.clock,
+            techniques=x.techniques,
+        )
 
 
 def replica_classes(
-    model: ModelSpec, cluster: MixedCluster, training: TrainingSpec, plan: PlanSpec, techniques: tuple[Applied, ...],
-    problems: ProblemList, overrides: dict[str, Any] | None, known: Known | None,
-) -> tuple[list[Part], Between]:  # fmt: skip
+    model: ModelSpec,
+    cluster: MixedCluster,
+    training: TrainingSpec,
+    plan: PlanSpec,
+    techniques: tuple[Applied, ...],
+    problems: ProblemList,
+    overrides: dict[str, Any] | None,
+    known: Known | None,
+) -> tuple[list[Part], Between]:
     """Groups along dp: each is a job of its own with its share of the batch, up to the reduction between them.
 
     Raises:
@@ -139,9 +163,17 @@ def replica_classes(
         own = plan.model_copy(update={"dp": replicas, "batch_shares": None})
         clock = clock_of(group, training, overrides)
         step = resolve_step(
-            model, group, part, own, techniques, problems, coefficient_overrides=overrides, clock=clock,
-            known=known, spread=cluster.num_devices > cluster.scale_up_domain,
-        )  # fmt: skip
+            model,
+            group,
+            part,
+            own,
+            techniques,
+            problems,
+            coefficient_overrides=overrides,
+            clock=clock,
+            known=known,
+            spread=cluster.num_devices > cluster.scale_up_domain,
+        )
         one = _laid(step, group, part, table_of(step))
         one.traffic.replicated = True
         out.append(Part(group, part, step, one, clock))
@@ -155,9 +187,15 @@ def _laid(step: ResolvedStep, group: ClusterSpec, training: TrainingSpec, table:
 
 
 def _replicas(
-    model: ModelSpec, cluster: MixedCluster, training: TrainingSpec, plan: PlanSpec, techniques: tuple[Applied, ...],
-    problems: ProblemList, overrides: dict[str, Any] | None, known: Known | None,
-) -> Prepared:  # fmt: skip
+    model: ModelSpec,
+    cluster: MixedCluster,
+    training: TrainingSpec,
+    plan: PlanSpec,
+    techniques: tuple[Applied, ...],
+    problems: ProblemList,
+    overrides: dict[str, Any] | None,
+    known: Known | None,
+) -> Prepared:
     """The joint step of groups along dp."""
     parts, between = replica_classes(model, cluster, training, plan, techniques, problems, overrides, known)
     programs = build_joint([x.replicas for x in parts], between)
@@ -189,9 +227,15 @@ def stages_of(cluster: MixedCluster, plan: PlanSpec, problems: ProblemList) -> l
 
 
 def staged_replicas(
-    model: ModelSpec, cluster: MixedCluster, training: TrainingSpec, plan: PlanSpec, techniques: tuple[Applied, ...],
-    problems: ProblemList, overrides: dict[str, Any] | None, known: Known | None,
-) -> tuple[Staged, list[Part]]:  # fmt: skip
+    model: ModelSpec,
+    cluster: MixedCluster,
+    training: TrainingSpec,
+    plan: PlanSpec,
+    techniques: tuple[Applied, ...],
+    problems: ProblemList,
+    overrides: dict[str, Any] | None,
+    known: Known | None,
+) -> tuple[Staged, list[Part]]:
     """Groups along pp: consecutive stages of every replica, each priced on its own group.
 
     Raises:
@@ -204,11 +248,20 @@ def staged_replicas(
     clocks = [clock_of(group, training, overrides) for group in cluster.groups]
     steps = [
         resolve_step(
-            model, cluster, training, plan, techniques, problems, coefficient_overrides=overrides, clock=clock,
-            known=known, group=group, spread=spread,
+            model,
+            cluster,
+            training,
+            plan,
+            techniques,
+            problems,
+            coefficient_overrides=overrides,
+            clock=clock,
+            known=known,
+            group=group,
+            spread=spread,
         )
         for group, clock in zip(cluster.groups, clocks, strict=True)
-    ]  # fmt: skip
+    ]
     first = steps[0]
     of_stage = np.repeat(np.arange(len(stages)), stages)
     of_part = of_stage[first.table.placement[:, 0]]
@@ -217,17 +270,21 @@ def staged_replicas(
     table = table_of(replace(first, parts=joined))
     members = [_laid(step, group, training, table) for step, group in zip(steps, cluster.groups, strict=True)]
     traffic = StagedTraffic(split, [x.traffic for x in members], joined)
-    staged = Staged(
-        joined, table, first.plan, cluster.groups[0], first.coefficients, traffic, split, tuple(members)
-    )  # fmt: skip
+    staged = Staged(joined, table, first.plan, cluster.groups[0], first.coefficients, traffic, split, tuple(members))
     zipped = zip(cluster.groups, steps, members, clocks, strict=True)
     return staged, [Part(group, training, step, one, clock) for group, step, one, clock in zipped]
 
 
 def _stages(
-    model: ModelSpec, cluster: MixedCluster, training: TrainingSpec, plan: PlanSpec, techniques: tuple[Applied, ...],
-    problems: ProblemList, overrides: dict[str, Any] | None, known: Known | None,
-) -> Prepared:  # fmt: skip
+    model: ModelSpec,
+    cluster: MixedCluster,
+    training: TrainingSpec,
+    plan: PlanSpec,
+    techniques: tuple[Applied, ...],
+    problems: ProblemList,
+    overrides: dict[str, Any] | None,
+    known: Known | None,
+) -> Prepared:
     """The step of groups along pp."""
     staged, parts = staged_replicas(model, cluster, training, plan, techniques, problems, overrides, known)
     program = build_joint([staged])[0]
@@ -237,6 +294,4 @@ def _stages(
         view = replace(program, stage=np.where(own, program.stage, -1), row=np.where(own, program.row, -1))
         mine = own_parts(staged.split, g, x.step.parts, plan.tp * plan.cp)
         seen.append(replace(x.prepared(model, view), parts=mine))
-    return replace(
-        seen[0], cluster=cluster, parts=staged.parts, program=program, groups=tuple(seen), group_axis="pp"
-    )  # fmt: skip
+    return replace(seen[0], cluster=cluster, parts=staged.parts, program=program, groups=tuple(seen), group_axis="pp")

@@ -86,9 +86,15 @@ class Copies:
     ) -> Rows:
         seconds = nbytes / near_rate(tier, self.cluster, stripe=self.offload.stripe)
         return self.asm.add(
-            key, stage, stream, seconds, T_OFFLOAD, row=row, host=nbytes * (self.known and tier != "cxl"),
+            key,
+            stage,
+            stream,
+            seconds,
+            T_OFFLOAD,
+            row=row,
+            host=nbytes * (self.known and tier != "cxl"),
             up=nbytes if self.shared else 0.0,
-        )  # fmt: skip
+        )
 
     def inward(
         self, key: npt.ArrayLike, stage: npt.ArrayLike, nbytes: npt.ArrayLike, tier: Tier, row: npt.ArrayLike = -1
@@ -129,9 +135,18 @@ class Copies:
 
 
 def offload_traffic(
-    asm: Assembly, parts: Parts, plan: ResolvedPlan, cluster: ClusterSpec, kind: Rows, part: Rows,
-    table: InstructionTable, first_task: Rows, last_task: Rows, row_of: Rows, gathers: Rows,
-) -> None:  # fmt: skip
+    asm: Assembly,
+    parts: Parts,
+    plan: ResolvedPlan,
+    cluster: ClusterSpec,
+    kind: Rows,
+    part: Rows,
+    table: InstructionTable,
+    first_task: Rows,
+    last_task: Rows,
+    row_of: Rows,
+    gathers: Rows,
+) -> None:
     """Copy kept activations out after forward and back before backward, and weights in before every use.
 
     Layer by layer, beside computation; logits and the head's input are used at once and stay. A copy in may start

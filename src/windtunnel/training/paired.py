@@ -104,9 +104,14 @@ def pairs_of(members: Sequence[Residual]) -> Pairs:
     count = np.bincount(number) if group else np.ones(1, dtype=np.int64)
     share = 1.0 / count[number] if group else np.empty(0)
     return Pairs(
-        table, np.array(first, dtype=np.int64), np.array(second, dtype=np.int64), np.array(error),
-        np.array(settings, dtype=np.float64), number, share,
-    )  # fmt: skip
+        table,
+        np.array(first, dtype=np.int64),
+        np.array(second, dtype=np.int64),
+        np.array(error),
+        np.array(settings, dtype=np.float64),
+        number,
+        share,
+    )
 
 
 @cache

@@ -84,11 +84,13 @@ def _chain(parts: Parts, k: int, directions: tuple[int, ...], cut: float) -> lis
                 offset = len(out)
                 out += [
                     replace(
-                        x, after=[offset + d for d in x.after], stream=COMPUTE if x.stream == COMPUTE else COMM,
+                        x,
+                        after=[offset + d for d in x.after],
+                        stream=COMPUTE if x.stream == COMPUTE else COMM,
                         sm=1.0 if x.stream == COMPUTE else x.sm,
                     )
                     for x in parts.segments[segments[direction]].launches
-                ]  # fmt: skip
+                ]
                 if i or directions.index(direction):  # a layer begins when the one before has ended, exchanges too
                     _begin_after(out, offset)
     return out

@@ -139,9 +139,13 @@ def local_block(
     if plan.join_branches and is_parallel(block):
         operators = one_exchange(operators)
     operators = expert_parallel(
-        operators, plan, hidden=float(model.hidden_size), imbalance=expert_imbalance(training, plan, model),
-        fused_experts=bool(training.fused_experts), masks=training.moe_gate == "masks",
-    )  # fmt: skip
+        operators,
+        plan,
+        hidden=float(model.hidden_size),
+        imbalance=expert_imbalance(training, plan, model),
+        fused_experts=bool(training.fused_experts),
+        masks=training.moe_gate == "masks",
+    )
     operators = context_parallel(operators, plan, eager_merge=eager_merge)
     frozen = training.phase == "lora"
     return [replace(op, trainable=not frozen) for op in operators] if frozen else operators
@@ -213,10 +217,13 @@ def build_parts(
     known = known if known is not None else Known()
     params = NetworkCoefficients.for_cluster(cluster)
     params = replace(
-        params, alpha_s=coefficients.collective_skew_s, scale_up_scale=coefficients.scale_up_scale,
-        scale_out_scale=coefficients.scale_out_scale, partial_node_scale=coefficients.partial_node_scale,
+        params,
+        alpha_s=coefficients.collective_skew_s,
+        scale_up_scale=coefficients.scale_up_scale,
+        scale_out_scale=coefficients.scale_out_scale,
+        partial_node_scale=coefficients.partial_node_scale,
         most_channels=plan.collective_sms,
-    )  # fmt: skip
+    )
     network = known.network(cluster, params, plan.collectives, plan.collective_library)
     order = tuple(axis for axis in plan.order if axis != "ep")
     mesh = Mesh({"tp": plan.tp, "cp": plan.cp, "dp": plan.dp, "pp": plan.pp}, order, cluster)
@@ -226,27 +233,44 @@ def build_parts(
     cpu = cluster.device.kind == "cpu"
     forward, backward = (
         copy_bytes(behaviour, plan, grad_bytes, way, frozen=lora, one_stream=cpu) for way in ("F", "B")
-    )  # fmt: skip
+    )
     copies = forward, backward
     any_batch = training.model_copy(update={"global_batch": 1})  # blocks see one micro-batch
     priced = known.blocks(
-        (model, cluster, any_batch, coefficients, behaviour), plan, groups, copies, techniques, split_backward,
+        (model, cluster, any_batch, coefficients, behaviour),
+        plan,
+        groups,
+        copies,
+        techniques,
+        split_backward,
         lambda: _price(
-            model, cluster, training, plan, coefficients, behaviour, techniques, network, groups, copies,
+            model,
+            cluster,
+            training,
+            plan,
+            coefficients,
+            behaviour,
+            techniques,
+            network,
+            groups,
+            copies,
             split_backward=split_backward,
         ),
-    )  # fmt: skip
+    )
     alike = (id(priced), plan.pp, plan.stage_layers, plan.recompute.num_layers, placement_table.tobytes())
     if alike not in known.parts:
         parts = _assemble(model, training, plan, priced, placement_table, network, mesh, behaviour)
         known.parts[alike] = replace(
             parts, segments=priced.segments, segment_times=priced.times, costs=priced.costs, plain=priced.plain
-        )  # fmt: skip
+        )
     found: Parts = known.parts[alike]
     return replace(
-        found, techniques=tuple(techniques), mesh=mesh, dp_place=replicas_of(mesh, plan),
+        found,
+        techniques=tuple(techniques),
+        mesh=mesh,
+        dp_place=replicas_of(mesh, plan),
         expert_dp_place=mesh.strided(max(plan.expert_dp, 1), plan.ep * plan.etp),
-    )  # fmt: skip
+    )
 
 
 def _price(
@@ -274,8 +298,13 @@ def _price(
     )
     unfused = plan.attention == "unfused"
     g = graph.build(
-        model, batch, style=style, unfused_attention=unfused, fused_loss=plan.fused_loss,
-        padded_vocab=plan.padded_vocab, element_bytes=behaviour.element_bytes,
+        model,
+        batch,
+        style=style,
+        unfused_attention=unfused,
+        fused_loss=plan.fused_loss,
+        padded_vocab=plan.padded_vocab,
+        element_bytes=behaviour.element_bytes,
     )
     for technique in techniques:
         g = technique.on_graph(g)
@@ -289,18 +318,26 @@ def _price(
         }
         g = replace(g, blocks=brought)
     pricing = Pricing(
-        cluster.device, coefficients,
+        cluster.device,
+        coefficients,
         recipe(training.precision, coefficients, compiled=compiled, fused_quantise=bool(training.fused_permute)),
-        plan.attention, network, groups,
-        _accumulate_bytes(behaviour, training), _accumulate_kernel_bytes(behaviour, training),
+        plan.attention,
+        network,
+        groups,
+        _accumulate_bytes(behaviour, training),
+        _accumulate_kernel_bytes(behaviour, training),
         topk=float(max(model.num_experts_per_tok, 1)),
-        rowwise=training.precision == "fp8_rowwise", trainable=training.phase != "lora",
+        rowwise=training.precision == "fp8_rowwise",
+        trainable=training.phase != "lora",
         lora=(training.lora or LoraSpec()) if training.phase == "lora" else None,
-        two_level_a2a=plan.dispatcher in FUSED_DISPATCHERS, overlap_a2a=plan.overlap_moe_a2a and plan.m > 1,
+        two_level_a2a=plan.dispatcher in FUSED_DISPATCHERS,
+        overlap_a2a=plan.overlap_moe_a2a and plan.m > 1,
         fused_grouped_quantise=plan.ep > 1 and plan.dispatcher in FUSED_DISPATCHERS,
-        fused_experts=bool(training.fused_experts), looped_experts=behaviour.experts_looped,
-        expert_nodes=plan.expert_nodes, local_share=training.expert_load.local,
-    )  # fmt: skip
+        fused_experts=bool(training.fused_experts),
+        looped_experts=behaviour.experts_looped,
+        expert_nodes=plan.expert_nodes,
+        local_share=training.expert_load.local,
+    )
     lowering = Lowering(pricing)
     names = [*g.blocks, "embedding", "head"]
     blocks = [*g.blocks.values(), g.embedding, g.head]
@@ -313,9 +350,13 @@ def _price(
         if training.precision in behaviour.tp_gathers_quantised:
             operators = quantised_gathers(operators, pricing.recipe, plan)
         again = recompute_block(
-            block, operators, plan.recompute, early_stop=stops, named=behaviour.named_remat,
+            block,
+            operators,
+            plan.recompute,
+            early_stop=stops,
+            named=behaviour.named_remat,
             kept_products=behaviour.saves_quantised or MATRIX_FORMAT[training.precision] != "fp4",
-        )  # fmt: skip
+        )
         local.append(operators)
         recomputed.append(again)
         backward, weights = lowering.backward(name, operators, again, split=split_backward)
@@ -336,8 +377,19 @@ def _price(
         segments = [technique.on_segment(segment, cluster) for segment in segments]
     host, sync, drained = host_work(segments, model, g, plan, coefficients, style)
     times = simulate_segments(segments, cluster, coefficients, host, sync, drained)
-    empty = replace(times[0], device_s=0.0, host_s=0.0, total_s=0.0, busy_s={}, sm_s=0.0, hbm_bytes=0.0, up_bytes=0.0,
-                    out_bytes=0.0, flop=0.0, sync_s=0.0)  # fmt: skip
+    empty = replace(
+        times[0],
+        device_s=0.0,
+        host_s=0.0,
+        total_s=0.0,
+        busy_s={},
+        sm_s=0.0,
+        hbm_bytes=0.0,
+        up_bytes=0.0,
+        out_bytes=0.0,
+        flop=0.0,
+        sync_s=0.0,
+    )
     costs: dict[str, BlockCost] = {}
     for i, (name, block) in enumerate(zip(names, blocks, strict=True)):
         f, b, w = times[3 * i : 3 * i + 3]
@@ -350,9 +402,13 @@ def _price(
         for j, name in enumerate(g.blocks):
             b, w = times[base + 2 * j : base + 2 * j + 2]
             cost = _block_cost(
-                blocks[j], local[j], recomputed[len(names) + j], plan,
-                (costs[name].forward, b, w if split_backward else empty), pricing.recipe,
-            )  # fmt: skip
+                blocks[j],
+                local[j],
+                recomputed[len(names) + j],
+                plan,
+                (costs[name].forward, b, w if split_backward else empty),
+                pricing.recipe,
+            )
             plain[name] = replace(cost, segments=(3 * j, base + 2 * j, base + 2 * j + 1))
     return Priced(g, batch, costs, plain, tuple(segments), tuple(times))
 
@@ -497,8 +553,30 @@ def _assemble(
     expert_stride = plan.ep * plan.etp
     edp = max(plan.expert_dp, 1)
     return Parts(
-        seconds, head, ends, np.asarray(plan.stage_layers, np.int32), sm, hbm, up, out, busy, kept, transient, dense,
-        expert, layer_params, flop * plan.tp * plan.cp, p2p_bytes, behaviour.scatter_gather_p2p, g, network, mesh,
-        replicas_of(mesh, plan), mesh.strided(edp, expert_stride),
-        dummy, _trainable_share(training, g), kinds, uses=tuple(used),
-    )  # fmt: skip
+        seconds,
+        head,
+        ends,
+        np.asarray(plan.stage_layers, np.int32),
+        sm,
+        hbm,
+        up,
+        out,
+        busy,
+        kept,
+        transient,
+        dense,
+        expert,
+        layer_params,
+        flop * plan.tp * plan.cp,
+        p2p_bytes,
+        behaviour.scatter_gather_p2p,
+        g,
+        network,
+        mesh,
+        replicas_of(mesh, plan),
+        mesh.strided(edp, expert_stride),
+        dummy,
+        _trainable_share(training, g),
+        kinds,
+        uses=tuple(used),
+    )

@@ -77,9 +77,14 @@ def _prepared(
 
 
 def simulate_training(
-    source: Source, *, overrides: Sequence[str] = (), trace: bool = False, sensitivities: bool = True,
-    coefficient_overrides: dict[str, Any] | None = None, run: bool = True,
-) -> TrainingResult:  # fmt: skip
+    source: Source,
+    *,
+    overrides: Sequence[str] = (),
+    trace: bool = False,
+    sensitivities: bool = True,
+    coefficient_overrides: dict[str, Any] | None = None,
+    run: bool = True,
+) -> TrainingResult:
     """Predict one optimizer step; of a run whose steps differ, the mean one.
 
     Args:
@@ -129,11 +134,15 @@ def simulate_training(
         used.append(f"schedule {order.id}: {order.source}")
     digest = hashlib.sha256(json.dumps([plain, __version__], sort_keys=True).encode()).hexdigest()[:16]
     return replace(
-        result, scenario=plain, input_hash=digest, version=__version__, citations=tuple(used),
+        result,
+        scenario=plain,
+        input_hash=digest,
+        version=__version__,
+        citations=tuple(used),
         techniques=tuple(t.technique.id for t in acting),
         warnings=(*result.warnings, *remarks(chosen, scenario), *ignored_settings(scenario, prepared)),
         simulated_in_s=time.perf_counter() - begun,
-    )  # fmt: skip
+    )
 
 
 def _of_part(part: Part, folder: Path, coefficient_overrides: dict[str, Any] | None) -> Prepared:

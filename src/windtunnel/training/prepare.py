@@ -173,9 +173,17 @@ def resolve_step(
     if plan.gather_per_block and resolved.zero == 3:
         resolved = replace(resolved, gather_block=mean_block(table))
     parts = build_parts(
-        model, here, training, resolved, chosen, how, table.placement, techniques,
-        split_backward=table.split_backward, known=known,
-    )  # fmt: skip
+        model,
+        here,
+        training,
+        resolved,
+        chosen,
+        how,
+        table.placement,
+        techniques,
+        split_backward=table.split_backward,
+        known=known,
+    )
     if training.gradients == "zeroth_order":
         parts = without_backward(parts, training, here, chosen, float(resolved.mbs) * training.seq_len)
     return ResolvedStep(resolved, chosen, how, techniques, table, parts)
@@ -189,11 +197,16 @@ def options_of(
     # FSDP under a pipeline reduces once, after the last micro-batch
     every = plan.zero == 2 and plan.pp == 1 and plan.m > 1 and training.gradient_accumulation_sync
     options = StepOptions(
-        plan.overlap_grad_reduce, plan.overlap_param_gather, plan.overlap_p2p, plan.fsdp_prefetch,
-        grad_bytes=grad_bytes, sync_every_micro_batch=training.gradient_accumulation_sync,
-        prefetch_depth=plan.gathered_layers, reduce_every_micro_batch=every,
+        plan.overlap_grad_reduce,
+        plan.overlap_param_gather,
+        plan.overlap_p2p,
+        plan.fsdp_prefetch,
+        grad_bytes=grad_bytes,
+        sync_every_micro_batch=training.gradient_accumulation_sync,
+        prefetch_depth=plan.gathered_layers,
+        reduce_every_micro_batch=every,
         gather_exposed=min(chosen.gather_exposed, 1.0),
-    )  # fmt: skip
+    )
     for technique in techniques:
         options = technique.on_step(options)
     return options
@@ -252,9 +265,16 @@ def prepare_at(
     """
     problems = problems if problems is not None else ProblemList()
     step = resolve_step(
-        model, cluster, training, plan, techniques, problems, coefficient_overrides=coefficient_overrides, clock=clock,
+        model,
+        cluster,
+        training,
+        plan,
+        techniques,
+        problems,
+        coefficient_overrides=coefficient_overrides,
+        clock=clock,
         known=known,
-    )  # fmt: skip
+    )
     batch = None
     if training.lengths is not None:
         step, batch = _with_lengths(model, cluster, training, step, known)
@@ -262,9 +282,19 @@ def prepare_at(
     options = options_of(training, resolved, step.behaviour, step.coefficients, step.techniques)
     program = build_step(parts, table, resolved, cluster, training, step.coefficients, step.behaviour, options)
     return Prepared(
-        model, cluster, training, resolved, step.coefficients, step.behaviour, parts, table, program, clock,
-        techniques=step.techniques, batch=batch,
-    )  # fmt: skip
+        model,
+        cluster,
+        training,
+        resolved,
+        step.coefficients,
+        step.behaviour,
+        parts,
+        table,
+        program,
+        clock,
+        techniques=step.techniques,
+        batch=batch,
+    )
 
 
 def _with_lengths(
@@ -272,9 +302,17 @@ def _with_lengths(
 ) -> tuple[ResolvedStep, Batch]:
     """The step with micro-batches of unlike length."""
     found = varied(
-        model, cluster, training, step.plan, step.coefficients, step.behaviour, step.table.placement, step.techniques,
-        split_backward=step.table.split_backward, known=known or Known(),
-    )  # fmt: skip
+        model,
+        cluster,
+        training,
+        step.plan,
+        step.coefficients,
+        step.behaviour,
+        step.table.placement,
+        step.techniques,
+        split_backward=step.table.split_backward,
+        known=known or Known(),
+    )
     table = schedule_case(found.plan, step.techniques).table()
     return replace(step, plan=found.plan, parts=found.parts, table=table), found.batch
 

@@ -22,7 +22,9 @@ def replicas_of(mesh: Mesh, plan: ResolvedPlan) -> GroupPlacement:
     if mesh.strides["pp"] * plan.pp <= mesh.domain:
         inside = place.ranks_per_domain * plan.copies
         return replace(
-            place, size=place.size * plan.copies, ranks_per_domain=inside,
+            place,
+            size=place.size * plan.copies,
+            ranks_per_domain=inside,
             groups_per_domain=np.maximum(place.groups_per_domain / plan.copies, 1.0),
-        )  # fmt: skip
+        )
     return replace(place, size=place.size * plan.copies, num_domains=place.num_domains * plan.copies)

@@ -131,9 +131,7 @@ def reserved_memory(
         else:
             replay = _replayed(sizes, tensors, streams, limit_bytes=int(room))
             reserved, retries = replay.reserved_bytes, replay.releases
-    return ReservedMemory(
-        float(allocated), at_peak, float(reserved), CONTEXT_BYTES, communication, retries
-    )  # fmt: skip
+    return ReservedMemory(float(allocated), at_peak, float(reserved), CONTEXT_BYTES, communication, retries)
 
 
 _REPLAYS: dict[bytes, Replay] = {}

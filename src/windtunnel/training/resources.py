@@ -64,8 +64,10 @@ _PARTS: dict[str, Callable[[ClusterSpec, float], dict[str, Any]]] = {
 }
 RESOURCES = tuple(_PARTS)
 _OUTSIDE: dict[str, Callable[[ClusterSpec, float], dict[str, Any]]] = {
-    "host link": _host_link, "host memory bandwidth": _host_memory, "drives": _drives,
-}  # fmt: skip
+    "host link": _host_link,
+    "host memory bandwidth": _host_memory,
+    "drives": _drives,
+}
 RATES = tuple(name for name in _PARTS if name != "device memory")
 
 

@@ -125,35 +125,54 @@ def mean_of_run(main: TrainingResult, parts: Sequence[tuple[RunPhase, TrainingRe
     }
     widest = max((r.interval for r in results), key=lambda b: b.high / b.low)
     band = replace(
-        widest, low=sum(w * r.interval.low for w, r in zip(share, results, strict=True)),
+        widest,
+        low=sum(w * r.interval.low for w, r in zip(share, results, strict=True)),
         high=sum(w * r.interval.high for w, r in zip(share, results, strict=True)),
-    )  # fmt: skip
+    )
     fullest = max(results, key=lambda r: r.memory.peak_reserved_bytes / r.memory.capacity_bytes)
     resources = list(dict.fromkeys(name for r in results for name in r.sensitivities))
     costs = [r.cost_per_million_tokens for r in results]
     cost = sum(w * (c or 0.0) for w, c in zip(of_tokens, costs, strict=True))
     rates = (
-        "tokens_per_s", "tokens_per_s_per_device", "model_tflops_per_device", "hardware_tflops_per_device", "mfu",
-        "hfu", "mean_power_w", "clock",
-    )  # fmt: skip
+        "tokens_per_s",
+        "tokens_per_s_per_device",
+        "model_tflops_per_device",
+        "hardware_tflops_per_device",
+        "mfu",
+        "hfu",
+        "mean_power_w",
+        "clock",
+    )
     a_token = ("energy_per_token_j", "model_flop_per_token", "attention_flop_per_token")
     table = [
         {
-            "name": name, "share": w, "share_of_time": t, "step_time_s": r.step_time_s, "tokens_per_s": r.tokens_per_s,
-            "mfu": r.mfu, "peak_memory_reserved_bytes": r.peak_memory_reserved_bytes, "memory_fits": r.memory_fits,
-            "set": phase.set if phase else {}, "without": list(phase.without) if phase else [],
+            "name": name,
+            "share": w,
+            "share_of_time": t,
+            "step_time_s": r.step_time_s,
+            "tokens_per_s": r.tokens_per_s,
+            "mfu": r.mfu,
+            "peak_memory_reserved_bytes": r.peak_memory_reserved_bytes,
+            "memory_fits": r.memory_fits,
+            "set": phase.set if phase else {},
+            "without": list(phase.without) if phase else [],
             "breakdown": dict(r.breakdown),
         }
         for name, w, t, r, phase in zip(names, share, of_time, results, [None, *(p for p, _ in parts)], strict=True)
-    ]  # fmt: skip
+    ]
     warnings = dict.fromkeys(main.warnings)
     for name, result in zip(names[1:], results[1:], strict=True):
         warnings |= dict.fromkeys(f"{name}: {text}" for text in result.warnings if text not in main.warnings)
     means: dict[str, Any] = {name: by(of_time, name) for name in rates}
     means |= {name: by(of_tokens, name) for name in a_token}
     return replace(
-        main, **means,
-        step_time_s=step, breakdown=breakdown, interval=band, bound_by=bound_by(breakdown), memory=fullest.memory,
+        main,
+        **means,
+        step_time_s=step,
+        breakdown=breakdown,
+        interval=band,
+        bound_by=bound_by(breakdown),
+        memory=fullest.memory,
         peak_memory_allocated_bytes=fullest.peak_memory_allocated_bytes,
         peak_memory_reserved_bytes=fullest.peak_memory_reserved_bytes,
         memory_fits=all(r.memory_fits for r in results),
@@ -162,7 +181,8 @@ def mean_of_run(main: TrainingResult, parts: Sequence[tuple[RunPhase, TrainingRe
             for name in resources
         },
         cost_per_million_tokens=None if any(c is None for c in costs) else cost,
-        grades={k: weakest([r.grades[k] for r in results]) for k in main.grades}, run=tuple(table),
-        warnings=tuple(warnings), simulated_in_s=sum(r.simulated_in_s for r in results),
-    )  # fmt: skip
-
+        grades={k: weakest([r.grades[k] for r in results]) for k in main.grades},
+        run=tuple(table),
+        warnings=tuple(warnings),
+        simulated_in_s=sum(r.simulated_in_s for r in results),
+    )

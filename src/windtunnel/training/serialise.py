@@ -103,9 +103,7 @@ def _memory_from_dict(data: Mapping[str, Any]) -> MemoryReport:
         host_bytes=data.get("host_bytes", 0.0),
         host_capacity_bytes=math.inf if data.get("host_capacity_bytes") is None else data["host_capacity_bytes"],
         tier_bytes=dict(data.get("tier_bytes", {})),
-        tier_capacity_bytes={
-            k: math.inf if v is None else v for k, v in data.get("tier_capacity_bytes", {}).items()
-        },
+        tier_capacity_bytes={k: math.inf if v is None else v for k, v in data.get("tier_capacity_bytes", {}).items()},
         allocated_interval=_band(data.get("allocated_interval")),
         reserved_interval=_band(data.get("reserved_interval")),
         fit_probability=data.get("fit_probability"),

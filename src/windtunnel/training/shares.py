@@ -56,9 +56,17 @@ def balanced_shares(
 
 
 def _step_s(
-    model: ModelSpec, group: ClusterSpec, training: TrainingSpec, plan: PlanSpec, techniques: tuple[Applied, ...],
-    problems: ProblemList, overrides: dict[str, object] | None, known: Known | None, replicas: int, rounds: int,
-) -> float:  # fmt: skip
+    model: ModelSpec,
+    group: ClusterSpec,
+    training: TrainingSpec,
+    plan: PlanSpec,
+    techniques: tuple[Applied, ...],
+    problems: ProblemList,
+    overrides: dict[str, object] | None,
+    known: Known | None,
+    replicas: int,
+    rounds: int,
+) -> float:
     """Seconds of a group that trains alone, `rounds` times as many micro-batches as stages."""
     part = training.model_copy(update={"global_batch": replicas * rounds * plan.pp * plan.mbs})
     own = plan.model_copy(update={"dp": replicas, "batch_shares": None})
@@ -67,9 +75,15 @@ def _step_s(
 
 
 def with_balanced_shares(
-    model: ModelSpec, cluster: MixedCluster, training: TrainingSpec, plan: PlanSpec, techniques: tuple[Applied, ...],
-    problems: ProblemList, overrides: dict[str, object] | None, known: Known | None,
-) -> PlanSpec:  # fmt: skip
+    model: ModelSpec,
+    cluster: MixedCluster,
+    training: TrainingSpec,
+    plan: PlanSpec,
+    techniques: tuple[Applied, ...],
+    problems: ProblemList,
+    overrides: dict[str, object] | None,
+    known: Known | None,
+) -> PlanSpec:
     """The plan with shares for `balanced`.
 
     Raises:

@@ -43,9 +43,10 @@ def _power_w(x: Prepared, step_s: float) -> float:
     per_device = x.plan.m / x.plan.copies / len(x.own_stages)
     work = StepWork(
         _hardware_flop(x) / x.cluster.num_devices,
-        float(x.parts.hbm_bytes.sum()) * per_device, float((x.parts.up_bytes + x.parts.out_bytes).sum()) * per_device,
+        float(x.parts.hbm_bytes.sum()) * per_device,
+        float((x.parts.up_bytes + x.parts.out_bytes).sum()) * per_device,
         MATRIX_FORMAT[x.training.precision],
-    )  # fmt: skip
+    )
     return mean_power_w(device, x.coefficients, work, step_s)
 
 
@@ -206,9 +207,11 @@ def _elsewhere(x: Prepared, static: StaticMemory) -> dict[str, Any]:
     room = {tier: capacity_bytes(tier, x.cluster) for tier in used}
     others = {tier: size for tier, size in used.items() if size and tier != "host"}
     return {
-        "host_bytes": used["host"], "host_capacity_bytes": room["host"], "tier_bytes": others,
+        "host_bytes": used["host"],
+        "host_capacity_bytes": room["host"],
+        "tier_bytes": others,
         "tier_capacity_bytes": {tier: room[tier] for tier in others},
-    }  # fmt: skip
+    }
 
 
 def _warnings(memory: MemoryReport) -> tuple[str, ...]:
@@ -235,12 +238,18 @@ def _warnings(memory: MemoryReport) -> tuple[str, ...]:
 def bound_by(shares: dict[str, float]) -> str:
     """The resource that most of a step's time goes to."""
     groups = {
-        "matrix throughput": ("gemm", "recompute"), "attention kernels": ("attention",),
-        "memory bandwidth": ("memory bound", "scan", "optimizer"), "tensor-parallel communication": ("exposed tp",),
-        "data-parallel communication": ("exposed dp",), "pipeline": ("bubble", "exposed pp"),
-        "expert communication": ("exposed ep",), "context-parallel communication": ("exposed cp",),
-        "host": ("host",), "memory outside the device": ("exposed offload",), "contention": ("slowed by overlap",),
-    }  # fmt: skip
+        "matrix throughput": ("gemm", "recompute"),
+        "attention kernels": ("attention",),
+        "memory bandwidth": ("memory bound", "scan", "optimizer"),
+        "tensor-parallel communication": ("exposed tp",),
+        "data-parallel communication": ("exposed dp",),
+        "pipeline": ("bubble", "exposed pp"),
+        "expert communication": ("exposed ep",),
+        "context-parallel communication": ("exposed cp",),
+        "host": ("host",),
+        "memory outside the device": ("exposed offload",),
+        "contention": ("slowed by overlap",),
+    }
     return max(groups, key=lambda g: sum(shares.get(name, 0.0) for name in groups[g]))
 
 
@@ -283,13 +292,18 @@ def _stages(x: Prepared, memory: MemoryReport, *, grouped: bool) -> tuple[dict[s
 def _group(x: Prepared, memory: MemoryReport, timeline: Timeline) -> dict[str, Any]:
     """One group of unlike devices in a result."""
     return {
-        "cluster": x.cluster.name, "device": x.cluster.device.id, "devices": x.cluster.num_devices,
-        "replicas": x.plan.dp, "stages": len(x.own_stages), "micro_batches": x.plan.m,
+        "cluster": x.cluster.name,
+        "device": x.cluster.device.id,
+        "devices": x.cluster.num_devices,
+        "replicas": x.plan.dp,
+        "stages": len(x.own_stages),
+        "micro_batches": x.plan.m,
         "sequences": x.training.global_batch,
         "busy_s": last_compute_s(x.program, timeline, passes_only=True),
-        "peak_memory_reserved_bytes": memory.peak_reserved_bytes, "memory_capacity_bytes": memory.capacity_bytes,
+        "peak_memory_reserved_bytes": memory.peak_reserved_bytes,
+        "memory_capacity_bytes": memory.capacity_bytes,
         "memory_fits": memory.fits,
-    }  # fmt: skip
+    }
 
 
 def _trace(x: Prepared, timeline: Timeline) -> TraceEvents:

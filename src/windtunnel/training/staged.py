@@ -59,11 +59,18 @@ def joined_parts(split: Split, parts: list[Parts]) -> Parts:
     first, last = parts[split.of_part[0]], parts[split.of_part[-1]]
     busy = [[parts[g].busy_s[d][k] for k, g in enumerate(split.of_part.tolist())] for d in range(3)]
     joined: Parts = replace(
-        first, busy_s=busy, head_s=last.head_s, embedding_s=first.embedding_s,
+        first,
+        busy_s=busy,
+        head_s=last.head_s,
+        embedding_s=first.embedding_s,
         kept_bytes=[parts[g].kept_bytes[k] for k, g in enumerate(split.of_part.tolist())],
-        seconds=columns("seconds"), sm_s=columns("sm_s"), hbm_bytes=columns("hbm_bytes"), up_bytes=columns("up_bytes"),
-        out_bytes=columns("out_bytes"), transient_bytes=columns("transient_bytes"),
-    )  # fmt: skip
+        seconds=columns("seconds"),
+        sm_s=columns("sm_s"),
+        hbm_bytes=columns("hbm_bytes"),
+        up_bytes=columns("up_bytes"),
+        out_bytes=columns("out_bytes"),
+        transient_bytes=columns("transient_bytes"),
+    )
     return joined
 
 
@@ -72,8 +79,9 @@ def own_parts(split: Split, group: int, parts: Parts, ranks: int) -> Parts:
     mine = split.of_part == group
     flop = sum(
         number * sum(parts.segment_times[i].flop for i in segments)
-        for k in np.flatnonzero(mine) for segments, number in parts.uses[k]
-    )  # fmt: skip
+        for k in np.flatnonzero(mine)
+        for segments, number in parts.uses[k]
+    )
     hbm, up, out = (np.where(mine, work, 0.0) for work in (parts.hbm_bytes, parts.up_bytes, parts.out_bytes))
     return replace(parts, hardware_flop=flop * ranks, hbm_bytes=hbm, up_bytes=up, out_bytes=out)
 
@@ -95,9 +103,7 @@ class StagedTraffic(Traffic):
         t, up, out, sm, hbm = self._of_groups("reduce", pieces)
         return t, up, out, sm, hbm
 
-    def gather(
-        self, pieces: npt.ArrayLike, *, again: bool = False
-    ) -> tuple[Floats, Floats, Floats, Floats, Floats]:
+    def gather(self, pieces: npt.ArrayLike, *, again: bool = False) -> tuple[Floats, Floats, Floats, Floats, Floats]:
         """See `Traffic.gather`; levels are refused here, so that both directions are alike."""
         t, up, out, sm, hbm = self._of_groups("gather", pieces)
         return t, up, out, sm, hbm

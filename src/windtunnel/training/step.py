@@ -32,7 +32,7 @@ from windtunnel.training.assembly import (
     Assembly,
     Built,
     Rows,
-)  # fmt: skip
+)
 from windtunnel.training.between import Between, join
 from windtunnel.training.dispatch import dispatch
 from windtunnel.training.host_update import spelt_out
@@ -193,17 +193,30 @@ def _lay(asm: Assembly, x: Replicas) -> Laid:
     carries = np.where(split_up, 0.0, share)
     sm = np.where(split_up, duration - gap, parts.sm_s[kind, part][row] * share)
     compute = asm.add(
-        base + 1, table.stage[row], S_COMPUTE, duration - gap, T_F, row=row, sm=sm,
-        hbm=parts.hbm_bytes[kind, part][row] * share, up=parts.up_bytes[kind, part][row] * carries,
+        base + 1,
+        table.stage[row],
+        S_COMPUTE,
+        duration - gap,
+        T_F,
+        row=row,
+        sm=sm,
+        hbm=parts.hbm_bytes[kind, part][row] * share,
+        up=parts.up_bytes[kind, part][row] * carries,
         out=parts.out_bytes[kind, part][row] * carries,
-    )  # fmt: skip
+    )
     if split_up.any():
         i = np.flatnonzero(split_up)
         r = row[i]
         tails = asm.add(
-            base[i] + 1.5, table.stage[r], S_COMPUTE, gap[i], T_F, row=r, up=parts.up_bytes[kind, part][r] * share[i],
+            base[i] + 1.5,
+            table.stage[r],
+            S_COMPUTE,
+            gap[i],
+            T_F,
+            row=r,
+            up=parts.up_bytes[kind, part][r] * share[i],
             out=parts.out_bytes[kind, part][r] * share[i],
-        )  # fmt: skip
+        )
         asm.ends_with(compute[i], tails)
 
     begin = first_task[unit_first]
@@ -215,10 +228,15 @@ def _lay(asm: Assembly, x: Replicas) -> Laid:
         target = np.where(kind[send] == F, after[send], before[send])
         seconds, up, out = x.hops(stage_of[part[send]], stage_of[target])
         sends = asm.add(
-            unit_last[send] * 4096.0 + 4090 + 0.1 * (send - unit_first[send]), table.stage[send],
-            S_PP if options.overlap_p2p else S_COMPUTE, seconds, T_SEND,
-            row=send, up=np.where(beside[send], up, 0.0), out=np.where(beside[send], out, 0.0),
-        )  # fmt: skip
+            unit_last[send] * 4096.0 + 4090 + 0.1 * (send - unit_first[send]),
+            table.stage[send],
+            S_PP if options.overlap_p2p else S_COMPUTE,
+            seconds,
+            T_SEND,
+            row=send,
+            up=np.where(beside[send], up, 0.0),
+            out=np.where(beside[send], out, 0.0),
+        )
         asm.depend(sends, arrival[send])
         arrival[send] = sends
     if x.traffic.training.controller is not None:
@@ -247,8 +265,20 @@ def _lay(asm: Assembly, x: Replicas) -> Laid:
     if offloads:
         offload_traffic(asm, parts, plan, x.cluster, kind, part, table, first_task, last_task, row_of, gathers)
     laid = Laid(
-        x, asm.first_stage, asm.first_id, kind, part, row, first_task, last_task, compute, stage_of, finish, reduced_by,
-        pair_of, pairs,
+        x,
+        asm.first_stage,
+        asm.first_id,
+        kind,
+        part,
+        row,
+        first_task,
+        last_task,
+        compute,
+        stage_of,
+        finish,
+        reduced_by,
+        pair_of,
+        pairs,
     )
     if away.gradients > 0 and table.m > 1:
         early_gradients(asm, laid)

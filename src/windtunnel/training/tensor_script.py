@@ -7,9 +7,17 @@ from dataclasses import dataclass, field
 MAIN, GATHER, REDUCE, RING = range(4)
 """Streams on which memory is allocated."""
 KINDS = (
-    "temporaries", "activations", "logits and head", "attention scores", "gathered layers", "gradients", "weights",
-    "optimizer", "workspace", "stage outputs",
-)  # fmt: skip
+    "temporaries",
+    "activations",
+    "logits and head",
+    "attention scores",
+    "gathered layers",
+    "gradients",
+    "weights",
+    "optimizer",
+    "workspace",
+    "stage outputs",
+)
 """What a tensor is, for the report of what was alive at the peak."""
 TEMPORARY, ACTIVATION, LOGITS, SCORES, GATHERED, GRADIENT, WEIGHT, OPTIMIZER, WORKSPACE, OUTPUTS = range(len(KINDS))
 INPUT, GRAD, OUTPUT, OUT_GRAD, GATHERED_B, GATHERED_F, REDUCING, HEAD_GRAD, STAGE_OUTPUT, FIRST = range(10)

@@ -24,9 +24,14 @@ class Traffic:
     """Seconds and work of data-parallel collectives per virtual stage."""
 
     def __init__(
-        self, parts: Parts, plan: ResolvedPlan, cluster: ClusterSpec, training: TrainingSpec, behaviour: Behaviour,
+        self,
+        parts: Parts,
+        plan: ResolvedPlan,
+        cluster: ClusterSpec,
+        training: TrainingSpec,
+        behaviour: Behaviour,
         options: StepOptions,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.parts, self.plan, self.cluster, self.training, self.behaviour = parts, plan, cluster, training, behaviour
         self.options = options
         self.size = plan.dp * plan.cp * plan.copies
@@ -251,9 +256,7 @@ class Traffic:
                 total += 0.0 if not op.params else 3.0 if op.name == "qkv" else op.n / down if down else 1.0
         return total / len(graph.depth)
 
-    def gather(
-        self, pieces: npt.ArrayLike, *, again: bool = False
-    ) -> tuple[Floats, Floats, Floats, Floats, Floats]:
+    def gather(self, pieces: npt.ArrayLike, *, again: bool = False) -> tuple[Floats, Floats, Floats, Floats, Floats]:
         """One parameter bucket of each virtual stage; `again`: for backward, from a second copy where there is one."""
         if self.plan.levels is not None:
             t, up, out, sm, hbm = self._level_gather(pieces, again=again)
@@ -306,9 +309,7 @@ class Traffic:
     def update_bytes(self) -> float:
         """Bytes of device memory that one parameter's update moves."""
         b, t = self.behaviour, self.training
-        return optimizer_bytes(
-            t.optimizer, b.master_copy_bytes(t.master_weights), b.grad_buffer_bytes, b.weight_bytes
-        )  # fmt: skip
+        return optimizer_bytes(t.optimizer, b.master_copy_bytes(t.master_weights), b.grad_buffer_bytes, b.weight_bytes)
 
     def state_bytes(self) -> float:
         """Bytes of optimizer state and master weights of one parameter."""
@@ -327,10 +328,14 @@ class Traffic:
         """What one parameter's update takes where its state lives."""
         b = self.behaviour
         return HostUpdate.of(
-            self.cluster, self.plan.offload, moved=self.update_bytes(), state=self.state_bytes(),
-            gradient=b.grad_buffer_bytes, weight=b.weight_bytes,
+            self.cluster,
+            self.plan.offload,
+            moved=self.update_bytes(),
+            state=self.state_bytes(),
+            gradient=b.grad_buffer_bytes,
+            weight=b.weight_bytes,
             sent=self.options.grad_bytes,
-        )  # fmt: skip
+        )
 
     def optimizer_seconds(self, coefficients: Coefficients, stage_of: Rows, p: int) -> Floats:
         """Optimizer update per stage: what follows the last gradient, but for what the step's tasks spell out."""

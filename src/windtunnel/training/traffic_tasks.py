@@ -30,9 +30,19 @@ class Reduced:
 
 
 def bucketed_traffic(
-    asm: Assembly, parts: Parts, traffic: Traffic, options: StepOptions, part: Rows, row: Rows,
-    first_f: Rows, reduced: Rows, first_task: Rows, pieces: Rows, table: InstructionTable, finish: list[list[int]],
-) -> Reduced:  # fmt: skip
+    asm: Assembly,
+    parts: Parts,
+    traffic: Traffic,
+    options: StepOptions,
+    part: Rows,
+    row: Rows,
+    first_f: Rows,
+    reduced: Rows,
+    first_task: Rows,
+    pieces: Rows,
+    table: InstructionTable,
+    finish: list[list[int]],
+) -> Reduced:
     """DDP, ZeRO-1 and ZeRO-2: gradient buckets after the last backward, parameter buckets before the first forward."""
     k_total = len(parts.layers)
     stage_of = table.placement[:, 0]
@@ -49,9 +59,17 @@ def bucketed_traffic(
         full = -(-(j + 1) * pieces[of_row] // np.repeat(count, count)) - 1  # the piece that fills bucket j
         key = of_row * 4096.0 + full * 4 + 2
         ids = asm.add(
-            key, stage_of[k], S_REDUCE, t[k], T_REDUCE, row=of_row, sm=sm[k], hbm=hbm[k],
-            up=up[k], out=out[k],
-        )  # fmt: skip
+            key,
+            stage_of[k],
+            S_REDUCE,
+            t[k],
+            T_REDUCE,
+            row=of_row,
+            sm=sm[k],
+            hbm=hbm[k],
+            up=up[k],
+            out=out[k],
+        )
         asm.depend(ids, first_task[of_row] + full)
         latest = np.zeros(k_total, np.int64)
         np.maximum.at(latest, k, ids)
@@ -70,9 +88,16 @@ def bucketed_traffic(
         for s in range(table.p):
             mine = np.flatnonzero(stage_of == s)
             ids = asm.add(
-                np.full(len(mine), n * 4096.0 + 1), s, S_REDUCE, t[mine], T_REDUCE, sm=sm[mine], hbm=hbm[mine],
-                up=up[mine], out=out[mine],
-            )  # fmt: skip
+                np.full(len(mine), n * 4096.0 + 1),
+                s,
+                S_REDUCE,
+                t[mine],
+                T_REDUCE,
+                sm=sm[mine],
+                hbm=hbm[mine],
+                up=up[mine],
+                out=out[mine],
+            )
             asm.depend(ids, finish[s][0])
             finish[s].append(int(ids[-1]))
             every[mine] = ids
@@ -84,9 +109,17 @@ def bucketed_traffic(
         j = np.arange(len(k)) - np.repeat(np.cumsum(buckets) - buckets, buckets)
         needed = j * pieces[first_f[k]] // buckets[k]  # the piece that needs bucket j first
         ids = asm.add(
-            first_f[k] * 4096.0 + needed * 4, stage_of[k], S_GATHER, t[k], T_GATHER, row=first_f[k], sm=sm[k],
-            hbm=hbm[k], up=up[k], out=out[k],
-        )  # fmt: skip
+            first_f[k] * 4096.0 + needed * 4,
+            stage_of[k],
+            S_GATHER,
+            t[k],
+            T_GATHER,
+            row=first_f[k],
+            sm=sm[k],
+            hbm=hbm[k],
+            up=up[k],
+            out=out[k],
+        )
         asm.depend(first_task[first_f[k]] + needed, ids)
     return ended
 
@@ -99,9 +132,7 @@ def averaged_traffic(asm: Assembly, traffic: Traffic, table: InstructionTable, f
     for s in range(table.p):
         mine = np.flatnonzero(stage_of == s)
         key = np.full(len(mine), -1.0 if late else len(table) * 4096.0 + 1)
-        ids = asm.add(
-            key, s, S_REDUCE, t[mine], T_REDUCE, sm=sm[mine], hbm=hbm[mine], up=up[mine], out=out[mine]
-        )  # fmt: skip
+        ids = asm.add(key, s, S_REDUCE, t[mine], T_REDUCE, sm=sm[mine], hbm=hbm[mine], up=up[mine], out=out[mine])
         if not late:
             asm.depend(ids, finish[s][0])
         finish[s].append(int(ids[-1]))
@@ -151,9 +182,19 @@ def _last_of_block(table: InstructionTable) -> npt.NDArray[np.bool_]:
 
 
 def sharded_traffic(
-    asm: Assembly, parts: Parts, traffic: Traffic, options: StepOptions, plan: ResolvedPlan, kind: Rows, part: Rows,
-    row: Rows, compute: Rows, table: InstructionTable, finish: list[list[int]], m: int,
-) -> tuple[Reduced, Rows]:  # fmt: skip
+    asm: Assembly,
+    parts: Parts,
+    traffic: Traffic,
+    options: StepOptions,
+    plan: ResolvedPlan,
+    kind: Rows,
+    part: Rows,
+    row: Rows,
+    compute: Rows,
+    table: InstructionTable,
+    finish: list[list[int]],
+    m: int,
+) -> tuple[Reduced, Rows]:
     """ZeRO-3/FSDP: gather each layer before it runs, forward and backward; scatter its gradient after backward.
 
     Returns:
@@ -200,8 +241,17 @@ def sharded_traffic(
     if late:
         t, sm, hbm, up, out = (column * late for column in whole)
         waits = asm.add(
-            rest, stage[g], S_GATHER, t + gather_host * twice, T_GATHER, row=row[g], sm=sm, hbm=hbm, up=up, out=out,
-        )  # fmt: skip
+            rest,
+            stage[g],
+            S_GATHER,
+            t + gather_host * twice,
+            T_GATHER,
+            row=row[g],
+            sm=sm,
+            hbm=hbm,
+            up=up,
+            out=out,
+        )
         asm.depend(compute[g], waits)
         inner = (g >= 1) & (stage[np.maximum(g - 1, 0)] == stage[g])
         asm.depend(waits[inner], compute[g[inner] - 1])
@@ -219,9 +269,17 @@ def sharded_traffic(
     zt, zup, zout = (np.where(ends, column[k], 0.0) for column in (zt, zup, zout))
     if late or xt.any():  # host transfers are synchronous in the loop over layers
         waited = asm.add(
-            r * 1.0, stage[r], scatter, rt[k] * late + xt[k] + reduce_host, T_REDUCE, row=row[r],
-            sm=rsm[k] * late, hbm=rhbm[k] * late, up=rup[k] * late, out=rout[k] * late + xout[k],
-        )  # fmt: skip
+            r * 1.0,
+            stage[r],
+            scatter,
+            rt[k] * late + xt[k] + reduce_host,
+            T_REDUCE,
+            row=row[r],
+            sm=rsm[k] * late,
+            hbm=rhbm[k] * late,
+            up=rup[k] * late,
+            out=rout[k] * late + xout[k],
+        )
         asm.depend(waited, compute[r])
         following = np.minimum(r + 1, len(compute) - 1)
         inner = (following > r) & (stage[following] == stage[r])
@@ -232,9 +290,17 @@ def sharded_traffic(
             own = fetch[following[inner]]
             asm.depend(own[own >= 0], waited[inner][own >= 0])
     rid = asm.add(
-        r + 0.25, stage[r], scatter, rt[k] * ahead + zt, T_REDUCE, row=row[r], sm=rsm[k] * ahead, hbm=rhbm[k] * ahead,
-        up=rup[k] * ahead + zup, out=rout[k] * ahead + zout,
-    )  # fmt: skip
+        r + 0.25,
+        stage[r],
+        scatter,
+        rt[k] * ahead + zt,
+        T_REDUCE,
+        row=row[r],
+        sm=rsm[k] * ahead,
+        hbm=rhbm[k] * ahead,
+        up=rup[k] * ahead + zup,
+        out=rout[k] * ahead + zout,
+    )
     asm.depend(rid, compute[r])
     for s in range(table.p):
         mine = np.flatnonzero(stage[r] == s)

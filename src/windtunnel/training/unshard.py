@@ -18,7 +18,12 @@ from windtunnel.specs.device import DeviceSpec
 
 
 def copy_bytes(
-    behaviour: Behaviour, plan: ResolvedPlan, grad_bytes: float, direction: str, *, frozen: bool = False,
+    behaviour: Behaviour,
+    plan: ResolvedPlan,
+    grad_bytes: float,
+    direction: str,
+    *,
+    frozen: bool = False,
     one_stream: bool = False,
 ) -> float:
     """Bytes read and written per unsharded parameter in one pass of a micro-batch over a layer.

@@ -46,9 +46,11 @@ def final_gradients(laid: Laid) -> Gradients:
     piece = np.arange(len(of_row)) - np.repeat(np.cumsum(count) - count, count)
     ready = laid.first_task[of_row] + piece
     return Gradients(
-        laid.compute[ready], laid.part[of_row], np.repeat(count, count).astype(np.float64),
+        laid.compute[ready],
+        laid.part[of_row],
+        np.repeat(count, count).astype(np.float64),
         of_row * 4096.0 + piece * 4.0 + 2.2,
-    )  # fmt: skip
+    )
 
 
 def last_rows(table: InstructionTable, kind: Rows, part: Rows, parts: int) -> Rows:
@@ -164,9 +166,7 @@ def shared_update(asm: Assembly, x: Replicas, stage_of: Rows, barrier: Rows, key
             done += [stored]
         if len(other):
             begin, down = copies.outward(at_other, s, params * cost.gradient_bytes, "host")
-            update = asm.add(
-                at_other, s, S_HOST, params * cost.compute, T_OFFLOAD, host=params * cost.moved_bytes
-            )  # fmt: skip
+            update = asm.add(at_other, s, S_HOST, params * cost.compute, T_OFFLOAD, host=params * cost.moved_bytes)
             _, up = copies.inward(at_other + each_other * scale + tiny, s, params * cost.weight_bytes, "host")
             asm.depend(begin, barrier[0])
             asm.depend(update, down)

@@ -57,10 +57,17 @@ def without_backward(
     transient = np.zeros_like(parts.transient_bytes)
     transient[0] = layer
     return replace(
-        parts, seconds=forward_only(parts.seconds, seconds), head_s=forward_only(parts.head_s),
-        embedding_s=forward_only(parts.embedding_s), sm_s=forward_only(parts.sm_s, seconds),
-        hbm_bytes=forward_only(parts.hbm_bytes, moved), up_bytes=forward_only(parts.up_bytes),
-        out_bytes=forward_only(parts.out_bytes), busy_s=busy, kept_bytes=[{} for _ in parts.kept_bytes],
-        transient_bytes=transient, trainable_share=0.0,
+        parts,
+        seconds=forward_only(parts.seconds, seconds),
+        head_s=forward_only(parts.head_s),
+        embedding_s=forward_only(parts.embedding_s),
+        sm_s=forward_only(parts.sm_s, seconds),
+        hbm_bytes=forward_only(parts.hbm_bytes, moved),
+        up_bytes=forward_only(parts.up_bytes),
+        out_bytes=forward_only(parts.out_bytes),
+        busy_s=busy,
+        kept_bytes=[{} for _ in parts.kept_bytes],
+        transient_bytes=transient,
+        trainable_share=0.0,
         hardware_flop=passes * _AS_BEFORE * parts.graph.model_flop_per_token * tokens,
-    )  # fmt: skip
+    )

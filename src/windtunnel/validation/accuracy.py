@@ -45,10 +45,13 @@ def _memory(report: ValidationReport) -> str:
         counts = [len(r.assumed) for r in members]
         lines.append(
             [
-                *key, f"{e.size} of {len(members)}", *(percent(None if c is None else float(c)) for c in cells),
-                f"{np.mean(counts):.1f}", percent(float(np.mean([c > 4 for c in counts])), 0),
+                *key,
+                f"{e.size} of {len(members)}",
+                *(percent(None if c is None else float(c)) for c in cells),
+                f"{np.mean(counts):.1f}",
+                percent(float(np.mean([c > 4 for c in counts])), 0),
             ]
-        )  # fmt: skip
+        )
     return markdown(["family", "device", "metric", "rows", "mean", "median", "p90", "bias", "assumed", ">4"], lines, 3)
 
 
@@ -74,9 +77,11 @@ def _peer_table(rows: Sequence[RowOutcome]) -> str:
         ours = [
             abs(r.error)
             for r in rows
-            if r.family == entry["family"] and r.error is not None and r.metric != "peak_memory_reserved"
+            if r.family == entry["family"]
+            and r.error is not None
+            and r.metric != "peak_memory_reserved"
             and (r.metric.startswith("peak") == entry["family"].endswith("memory"))
-        ]  # fmt: skip
+        ]
         if ours:
             mean = f"{100 * float(np.mean(ours)):.1f} ({len(ours)})"
             theirs = f"{entry['mape']} ({entry['rows']})"
@@ -94,11 +99,19 @@ def _ranking(rows: Sequence[RowOutcome]) -> str:
 
 def _micro(report: ValidationReport) -> str:
     lines = [
-        [s.family, s.device, s.row_kind, s.metric, f"{s.n_predicted} of {s.n}", percent(s.mape),
-         percent(s.median_ape), percent(s.bias)]
+        [
+            s.family,
+            s.device,
+            s.row_kind,
+            s.metric,
+            f"{s.n_predicted} of {s.n}",
+            percent(s.mape),
+            percent(s.median_ape),
+            percent(s.bias),
+        ]
         for s in sorted(report.summary, key=lambda s: (s.row_kind, s.family, s.device))
         if s.row_kind in ("collective", "kernel")
-    ]  # fmt: skip
+    ]
     return markdown(["operation", "device", "kind", "metric", "rows", "MAPE", "median", "bias"], lines)
 
 
@@ -133,18 +146,28 @@ def accuracy_page(report: ValidationReport, images: str = "img") -> str:
         _INTRODUCTION,
         f"{predicted} of {len(training)} measured training values are predicted, from {report.scenarios} distinct "
         "scenarios.",
-        _text("families"), tables.families(report), tables.without_record(report),
-        _text("detail"), tables.by_family(report),
+        _text("families"),
+        tables.families(report),
+        tables.without_record(report),
+        _text("detail"),
+        tables.by_family(report),
         *_stories(images),
-        _text("devices"), tables.left_out(report, "device"),
-        _text("software"), tables.left_out(report, "software"),
-        _text("differences"), tables.paired(report),
-        _text("memory"), _memory(report), _memory_bands(),
+        _text("devices"),
+        tables.left_out(report, "device"),
+        _text("software"),
+        tables.left_out(report, "software"),
+        _text("differences"),
+        tables.paired(report),
+        _text("memory"),
+        _memory(report),
+        _memory_bands(),
         "Measured runs that the simulator says do not fit (each is a miss of the memory model or of the reading):",
         _misfits(report),
-        _text("peers"), _peer_table(apart),
-        _text("order"), _ranking(apart),
-    ]  # fmt: skip
+        _text("peers"),
+        _peer_table(apart),
+        _text("order"),
+        _ranking(apart),
+    ]
     if any(r.row_kind in ("collective", "kernel") for r in report.rows):
         parts += ["## Collectives and kernels", _micro(report)]
     parts += [_text("serving"), serving_tables(), _text("power"), power_table()]

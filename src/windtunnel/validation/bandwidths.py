@@ -19,9 +19,20 @@ from windtunnel.training.paired import Pairs, pairs_of, spread, weighted_band
 
 Floats = npt.NDArray[np.float64]
 START = {
-    "software": 1.0, "root": 1.0, "device": 1.0, "generation": 1.0, "vendor": 1.0, "mixture": 2.0, "across": 0.5,
-    "precision": 1.0, "devices": 0.3, "seq_len": 0.3, "hidden": 0.5, "mbs": 0.3, "enough": 20.0,
-}  # fmt: skip
+    "software": 1.0,
+    "root": 1.0,
+    "device": 1.0,
+    "generation": 1.0,
+    "vendor": 1.0,
+    "mixture": 2.0,
+    "across": 0.5,
+    "precision": 1.0,
+    "devices": 0.3,
+    "seq_len": 0.3,
+    "hidden": 0.5,
+    "mbs": 0.3,
+    "enough": 20.0,
+}
 _FACTORS = (0.4, 2.5)
 _SETTINGS = (0.0, 0.4, 1.0, 2.0)
 _LEVELS = (0.8, 0.79, 0.78, 0.77, 0.76, 0.81, 0.82, 0.83, 0.84)

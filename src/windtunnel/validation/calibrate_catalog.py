@@ -84,11 +84,14 @@ def _entries(group: dict[str, Any], cases: list[Configuration], values: Values, 
     rows = sum(len(c.ids) for c in cases)
     return {
         name: {
-            "value": float(f"{value:.4g}"), "relative_error": round(errors[name], 4), "grade": "fitted",
-            "source": f"{rows} rows of {families}", "prior": float(group["fit"][name]),
+            "value": float(f"{value:.4g}"),
+            "relative_error": round(errors[name], 4),
+            "grade": "fitted",
+            "source": f"{rows} rows of {families}",
+            "prior": float(group["fit"][name]),
         }
         for name, value in values.items()
-    }  # fmt: skip
+    }
 
 
 def calibrate_group(

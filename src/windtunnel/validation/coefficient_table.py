@@ -23,10 +23,17 @@ table of starting values in the cost model. Looked up from the general level to 
 files come last.
 """
 _UNITS = {
-    "gemm_k0": "elements of k", "gemm_tile_c": "elements", "attention_ramp": "tokens", "quantise_bytes": "B/element",
-    "host_power": "exponent", "attention_head_exponent": "exponent", "gemm_wave": "weight, 0 to 1",
-    "ring_overhead": "share of attention", "board_j_per_flop": "J/FLOP", "reference_limit": "fraction of peak",
-}  # fmt: skip
+    "gemm_k0": "elements of k",
+    "gemm_tile_c": "elements",
+    "attention_ramp": "tokens",
+    "quantise_bytes": "B/element",
+    "host_power": "exponent",
+    "attention_head_exponent": "exponent",
+    "gemm_wave": "weight, 0 to 1",
+    "ring_overhead": "share of attention",
+    "board_j_per_flop": "J/FLOP",
+    "reference_limit": "fraction of peak",
+}
 
 
 def unit(name: str) -> str:
@@ -106,10 +113,13 @@ def markdown() -> str:
         if lines:
             about = [f"{data['about'].strip()}\n"] if "about" in data else []
             out += [
-                f"## {label}: {data.get('name', path.name)}\n", *about,
+                f"## {label}: {data.get('name', path.name)}\n",
+                *about,
                 "| level | coefficient | value | unit | grade | standard error | set by |",
-                "|---|---|---|---|---|---|---|", *lines, "",
-            ]  # fmt: skip
+                "|---|---|---|---|---|---|---|",
+                *lines,
+                "",
+            ]
         if pooled := data.get("pooled"):
             what = "Factors on values without a fit, for pairs of software and device that have no rows."
             spread = ", ".join(f"{kind} {value}" for kind, value in data["scales"].items())

@@ -59,7 +59,7 @@ def shipped() -> list[dict[str, Any]]:
 
 def residual_lines(
     cases: Sequence[Case], seen: Sequence[Observation], errors: Floats, inside: Floats, weights: Floats
-) -> list[str]:  # fmt: skip
+) -> list[str]:
     """Rows of the residual file: out of sample, in sample, and whether a full cache decides."""
     rows = []
     for o, error, own, weight in zip(seen, errors, inside, weights, strict=True):
@@ -130,15 +130,15 @@ def _shared(block: Block, fitter: Fitter, best: State) -> dict[str, Any]:
     return entries
 
 
-def _enter(
-    entries: dict[str, Any], block: Block, name: str, own: Known, grade: str, source: str
-) -> None:  # fmt: skip
+def _enter(entries: dict[str, Any], block: Block, name: str, own: Known, grade: str, source: str) -> None:
     field, _, key = name.partition(".")
     prior, roof = value_of(prior_of(*block), name), PRIORS[name][1]
     numbers = {
-        "value": _short(min(prior * math.exp(own.log), max(roof, prior))), "prior": _short(prior),
-        "relative_error": round(own.error, 3), "prior_deviation": PRIORS[name][0],
-    }  # fmt: skip
+        "value": _short(min(prior * math.exp(own.log), max(roof, prior))),
+        "prior": _short(prior),
+        "relative_error": round(own.error, 3),
+        "prior_deviation": PRIORS[name][0],
+    }
     if math.isfinite(roof):
         numbers["most"] = roof
     entry = entries.setdefault(field, {})

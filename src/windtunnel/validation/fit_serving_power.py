@@ -87,11 +87,19 @@ def samples(rows: Sequence[dict[str, Any]]) -> list[Sample]:
         gpus = case.plan.num_devices
         out.append(
             Sample(
-                case.model.name, str(row["model"]), x.cluster.device, gpus, _run(case, x, itl), _run(case, x, None),
-                measured / gpus, number(row.get("energy_per_token_J")) or math.nan,
-                1e9 * (number(row.get("active_b")) or math.nan), case.batch, itl,
+                case.model.name,
+                str(row["model"]),
+                x.cluster.device,
+                gpus,
+                _run(case, x, itl),
+                _run(case, x, None),
+                measured / gpus,
+                number(row.get("energy_per_token_J")) or math.nan,
+                1e9 * (number(row.get("active_b")) or math.nan),
+                case.batch,
+                itl,
             )
-        )  # fmt: skip
+        )
     return out
 
 
@@ -99,9 +107,7 @@ def _run(case: PowerCase, x: Served, itl_s: float | None) -> Run:
     totals = steady(case, x.iteration, itl_s)
     parts = [p for p in phases(totals, x.iteration) if p.iterations]
     whole = float(totals["busy_s"][0])
-    uses = tuple(
-        (p.iterations * p.seconds / whole, p.use(x.work, x.iteration, x.cluster.device)) for p in parts
-    )  # fmt: skip
+    uses = tuple((p.iterations * p.seconds / whole, p.use(x.work, x.iteration, x.cluster.device)) for p in parts)
     return Run(uses, whole / float(totals["decode_tokens"][0]))
 
 
@@ -194,11 +200,14 @@ def main(arguments: Sequence[str]) -> int:
         source = f"{len(own)} rows of {models} architectures, ML.ENERGY Leaderboard v3.0, vLLM"
         sections[generation] = {
             k: {
-                "value": float(f"{math.exp(v):.4g}"), "grade": "fitted", "relative_error": float(f"{e:.2g}"),
-                "prior": PRIOR[k][0], "source": source,
+                "value": float(f"{math.exp(v):.4g}"),
+                "grade": "fitted",
+                "relative_error": float(f"{e:.2g}"),
+                "prior": PRIOR[k][0],
+                "source": source,
             }
             for k, v, e in zip(FITTED, x, errors, strict=True)
-        }  # fmt: skip
+        }
         for name, value in (("spread", spread), ("energy_spread", ours)):
             sections[generation][name] = {"value": float(f"{value:.2g}"), "grade": "fitted"}
         known = zip(FITTED, x, errors, strict=True)
@@ -219,9 +228,11 @@ def errors_of(own: list[Sample], generation: str, models: int, spreads: tuple[fl
     ways: list[tuple[str, Fit]] = [("this form", by_fit), *power_peers.WAYS.items()]
     for name, way, by_name in [("this form", by_fit, True), *((name, way, False) for name, way in ways)]:
         for measure, energy, ours in (
-            ("watts, given ITL", False, False), ("joules per token, given ITL", True, False),
-            ("watts, own times", False, True), ("joules per token, own times", True, True),
-        ):  # fmt: skip
+            ("watts, given ITL", False, False),
+            ("joules per token, given ITL", True, False),
+            ("watts, own times", False, True),
+            ("joules per token, own times", True, True),
+        ):
             if name != "this form" and (ours or energy):
                 continue
             e = left_out(own, way, energy=energy, own=ours, by_name=by_name)
@@ -243,11 +254,17 @@ def _line(
     size = 100.0 * np.abs(e)
     inside = None if spread is None or way != "this form" else float((np.abs(np.log1p(e)) < 1.2816 * spread).mean())
     return {
-        "generation": generation, "rows": rows, "models": models, "way": way, "measure": measure,
-        "mean": round(float(size.mean()), 1), "median": round(float(np.median(size)), 1),
-        "p90": round(float(np.percentile(size, 90)), 1), "bias": round(100.0 * float(e.mean()), 1),
+        "generation": generation,
+        "rows": rows,
+        "models": models,
+        "way": way,
+        "measure": measure,
+        "mean": round(float(size.mean()), 1),
+        "median": round(float(np.median(size)), 1),
+        "p90": round(float(np.percentile(size, 90)), 1),
+        "bias": round(100.0 * float(e.mean()), 1),
         "in_band": None if inside is None else round(100.0 * inside),
-    }  # fmt: skip
+    }
 
 
 def _spread(errors: Floats) -> float:

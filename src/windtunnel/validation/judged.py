@@ -114,7 +114,8 @@ def out_of_fold(report: ValidationReport) -> tuple[RowOutcome, ...]:
         edges = sorted(predicted * float(np.exp(x if faster else -x)) for x in (found.low, found.high))
         band = {"level": 0.8, "low": edges[0], "high": edges[1], "basis": found.way, "grade": row.grade}
         out.append(
-            replace(row, measured=measured, predicted=predicted, error=ratio - 1.0, interval=band,
-                    predicted_seconds=seconds)
-        )  # fmt: skip
+            replace(
+                row, measured=measured, predicted=predicted, error=ratio - 1.0, interval=band, predicted_seconds=seconds
+            )
+        )
     return tuple(out)

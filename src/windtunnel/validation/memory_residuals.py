@@ -40,10 +40,16 @@ def measured(rows: Iterable[dict[str, Any]]) -> list[MemoryResidual]:
             continue
         for target in targets:
             error = target.convert(result) / target.measured - 1.0
-            out.append(MemoryResidual(
-                prepared.training.framework, case.device, target.metric.removeprefix("peak_memory_"),
-                signature(prepared.model, prepared.cluster), str(row.get("family")), round(error, 4),
-            ))  # fmt: skip
+            out.append(
+                MemoryResidual(
+                    prepared.training.framework,
+                    case.device,
+                    target.metric.removeprefix("peak_memory_"),
+                    signature(prepared.model, prepared.cluster),
+                    str(row.get("family")),
+                    round(error, 4),
+                )
+            )
     return out
 
 

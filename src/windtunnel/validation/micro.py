@@ -28,9 +28,13 @@ from windtunnel.validation.targets import Target
 _SINGLE = re.compile(r"^measured")
 _UNRESOLVED = re.compile(r"^unstated|not stated|unknown")
 _OPERATIONS = (
-    (r"all_?-?reduce", "all_reduce"), (r"reduce_?-?scatter", "reduce_scatter"), (r"all_?-?gather", "all_gather"),
-    (r"all_?-?to_?-?all|alltoall", "all_to_all"), (r"broadcast", "broadcast"), (r"send|p2p|recv", "send_recv"),
-)  # fmt: skip
+    (r"all_?-?reduce", "all_reduce"),
+    (r"reduce_?-?scatter", "reduce_scatter"),
+    (r"all_?-?gather", "all_gather"),
+    (r"all_?-?to_?-?all|alltoall", "all_to_all"),
+    (r"broadcast", "broadcast"),
+    (r"send|p2p|recv", "send_recv"),
+)
 _ALGORITHMS = ((r"nvls.?tree", "nvls_tree"), (r"^nvls", "nvls"), (r"^ring", "ring"), (r"^tree", "tree"))
 _BRIDGES = (("a100", "nvlink-bridge-a100"), ("h100", "nvlink-bridge-hopper"))
 """NVLink bridge between two cards of a device; others have the one of A40 and A6000."""
@@ -190,10 +194,19 @@ def _gemm(row: dict[str, Any], device: DeviceSpec, name: str, kind: str, metric:
     element = {"bf16": 2.0, "fp8": 1.0, "fp4": 0.5}[kind]
     one = np.ones(1)
     seconds = gemm_time_s(
-        device, unit, m * one, n * one, k * one, peak_flop_per_s=device.peak(kind) * one, fraction=fraction * one,
-        operand_bytes=element * one, output_bytes=2.0 * one, extra_bytes=0.0 * one, groups=groups * one,
+        device,
+        unit,
+        m * one,
+        n * one,
+        k * one,
+        peak_flop_per_s=device.peak(kind) * one,
+        fraction=fraction * one,
+        operand_bytes=element * one,
+        output_bytes=2.0 * one,
+        extra_bytes=0.0 * one,
+        groups=groups * one,
         unaligned=np.asarray([bool(m % 8 or n % 8 or k % 8)]),
-    )  # fmt: skip
+    )
     value = float(seconds[0]) + (unit.group_s * groups if grouped else 0.0)
     if metric == "time":
         return MicroPrediction(value)
@@ -216,10 +229,17 @@ def _attention(row: dict[str, Any], device: DeviceSpec, name: str, metric: str) 
     pairs = batch * s * s / 2
     seconds = float(
         attention_time_s(
-            device, coefficients("generic", device), np.asarray(pairs), np.asarray(heads), np.asarray(head),
-            np.asarray(value_dim), np.asarray(s), kernel=kernel, backward=backward,
+            device,
+            coefficients("generic", device),
+            np.asarray(pairs),
+            np.asarray(heads),
+            np.asarray(head),
+            np.asarray(value_dim),
+            np.asarray(s),
+            kernel=kernel,
+            backward=backward,
         )
-    )  # fmt: skip
+    )
     assumed += (("training.attention", kernel, "the kernel is not named; fused attention of the generation"),)
     if metric == "time":
         return MicroPrediction(seconds, assumed=assumed)

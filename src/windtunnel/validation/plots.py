@@ -10,9 +10,21 @@ from windtunnel.training.comparable import Residual
 from windtunnel.validation.judged import Judged
 
 _COLOURS = (
-    "#1b6ca8", "#d1495b", "#3c9d5d", "#e0a030", "#7a5195", "#4a4a4a", "#2ab0b8", "#9c6644", "#e377c2", "#8f9b1e",
-    "#0b3d59", "#f4a582", "#7fbf7b", "#b2182b",
-)  # fmt: skip
+    "#1b6ca8",
+    "#d1495b",
+    "#3c9d5d",
+    "#e0a030",
+    "#7a5195",
+    "#4a4a4a",
+    "#2ab0b8",
+    "#9c6644",
+    "#e377c2",
+    "#8f9b1e",
+    "#0b3d59",
+    "#f4a582",
+    "#7fbf7b",
+    "#b2182b",
+)
 _WIDTH, _HEIGHT, _LEFT, _TOP = 330, 210, 44, 26
 _LIMIT = 0.6
 """Errors beyond are drawn at the edge."""

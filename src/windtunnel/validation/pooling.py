@@ -107,8 +107,10 @@ def pool(
                     effects[own] = effects.get(own, 0.0) + chosen[kind] ** 2 * float(w) * sigma
                 entry[kind] = {k: round(v, 4) for k, v in sorted(effects.items())}
         out[name] = entry | {
-            "low": float(defaults[name]["low"]), "high": float(defaults[name]["high"]), "set_by": len(members)
-        }  # fmt: skip
+            "low": float(defaults[name]["low"]),
+            "high": float(defaults[name]["high"]),
+            "set_by": len(members),
+        }
     return out, chosen
 
 

@@ -41,9 +41,16 @@ class Served:
         """Power of a run that was never idle."""
         seconds = float(totals["busy_s"][0])
         return power(
-            self.model, self.cluster, self.shape, self.iteration, totals, seconds, coefficients=coefficients,
-            work=self.work, time_grade="fitted",
-        )  # fmt: skip
+            self.model,
+            self.cluster,
+            self.shape,
+            self.iteration,
+            totals,
+            seconds,
+            coefficients=coefficients,
+            work=self.work,
+            time_grade="fitted",
+        )
 
 
 def served(case: PowerCase) -> Served:
@@ -77,10 +84,14 @@ def steady(case: PowerCase, iteration: IterationModel, itl_s: float | None = Non
     steps, batch = case.answer_tokens, case.batch
     prompts = steps * -math.expm1(-batch / steps)  # steps that some of the `batch` new prompts fall into
     sums = dict.fromkeys(SUMS, 0.0) | {
-        "iterations": steps, "prompt_iterations": prompts, "prompt_tokens": batch * case.prompt_tokens,
-        "prompt_pairs": batch * 0.5 * case.prompt_tokens**2, "decode_tokens": batch * steps,
-        "kv_tokens": batch * steps * case.resident_tokens, "busy_s": 1.0,
-    }  # fmt: skip
+        "iterations": steps,
+        "prompt_iterations": prompts,
+        "prompt_tokens": batch * case.prompt_tokens,
+        "prompt_pairs": batch * 0.5 * case.prompt_tokens**2,
+        "decode_tokens": batch * steps,
+        "kv_tokens": batch * steps * case.resident_tokens,
+        "busy_s": 1.0,
+    }
     totals: dict[str, Any] = {k: np.array([v]) for k, v in sums.items()}
     mean, median = step_seconds(case, iteration)
     # Times of steps lean to the right: a mean below the median comes from counting prompts as all alike.
@@ -99,12 +110,16 @@ def step_seconds(case: PowerCase, iteration: IterationModel) -> tuple[float, flo
     seconds = np.array(
         [
             iteration.seconds(
-                batch + k * each, pairs=k * 0.5 * each**2, prompt_tokens=k * each, kv=kv, window_kv=window,
+                batch + k * each,
+                pairs=k * 0.5 * each**2,
+                prompt_tokens=k * each,
+                kv=kv,
+                window_kv=window,
                 sequences=batch + k,
             )
             for k in count.tolist()
         ]
-    )  # fmt: skip
+    )
     return float(chance @ seconds), float(seconds[np.searchsorted(np.cumsum(chance), 0.5)])
 
 
@@ -118,7 +133,7 @@ def outcomes(row: dict[str, Any], device: str) -> list[RowOutcome]:
     """Watts of all devices and joules per token of a row, from our own times and given its time between tokens."""
     blank = RowOutcome(
         str(row.get("id") or ""), "power", FAMILY, device, "", "", 0.0, None, None, None, "assumed", (), ""
-    )  # fmt: skip
+    )
     watts, joules = number(row.get("avg_power_W_reported")), number(row.get("energy_per_token_J"))
     itl = itl_of(row)
     case = read_power(row)
@@ -145,17 +160,32 @@ def outcomes(row: dict[str, Any], device: str) -> list[RowOutcome]:
             if measured:
                 out.append(
                     replace(
-                        blank, metric=metric + (" given ITL" if given else ""), unit=unit, measured=measured,
-                        predicted=value, interval=dict(band, low=value * below, high=value * above),
-                        error=relative_error(value, measured), grade=report.grades["energy_j"], assumed=case.assumed,
-                        devices=report.num_devices, group=f"{case.model.name} @ {device}",
+                        blank,
+                        metric=metric + (" given ITL" if given else ""),
+                        unit=unit,
+                        measured=measured,
+                        predicted=value,
+                        interval=dict(band, low=value * below, high=value * above),
+                        error=relative_error(value, measured),
+                        grade=report.grades["energy_j"],
+                        assumed=case.assumed,
+                        devices=report.num_devices,
+                        group=f"{case.model.name} @ {device}",
                     )
-                )  # fmt: skip
+                )
     if itl:
         value = 1e3 * step_seconds(case, instance.iteration)[1]
         out.append(
-            replace(blank, metric="median_itl", unit="ms", measured=1e3 * itl, predicted=value,
-                    error=relative_error(value, 1e3 * itl), grade="fitted", assumed=case.assumed,
-                    group=f"{case.model.name} @ {device}")
-        )  # fmt: skip
+            replace(
+                blank,
+                metric="median_itl",
+                unit="ms",
+                measured=1e3 * itl,
+                predicted=value,
+                error=relative_error(value, 1e3 * itl),
+                grade="fitted",
+                assumed=case.assumed,
+                group=f"{case.model.name} @ {device}",
+            )
+        )
     return out

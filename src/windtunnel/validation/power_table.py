@@ -22,11 +22,18 @@ def power_table() -> str:
     """Markdown, our form first, then constants and other tools' forms."""
     lines = [
         [
-            x["generation"], x["way"], x["measure"], x["left_out"], f"{x['rows']} ({x['models']})", f"{x['mean']:.1f}",
-            f"{x['median']:.1f}", f"{x['p90']:.1f}", f"{x['bias']:.1f}",
+            x["generation"],
+            x["way"],
+            x["measure"],
+            x["left_out"],
+            f"{x['rows']} ({x['models']})",
+            f"{x['mean']:.1f}",
+            f"{x['median']:.1f}",
+            f"{x['p90']:.1f}",
+            f"{x['bias']:.1f}",
             "–" if x["in_band"] is None else f"{x['in_band']:.0f}",
         ]
         for x in sorted(power_errors(), key=lambda x: (x["measure"], x["generation"], x["way"] != "this form"))
-    ]  # fmt: skip
+    ]
     header = ["generation", "way", "measure", "left out", "rows (groups)", "mean", "median", "p90", "bias", "in band"]
     return markdown(header, lines, 4)

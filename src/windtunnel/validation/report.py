@@ -48,11 +48,20 @@ class RowOutcome:
     def to_dict(self) -> dict[str, Any]:
         """The entry of `rows` in the JSON contract."""
         return {
-            "id": self.id, "row_kind": self.row_kind, "family": self.family, "device": self.device,
-            "metric": self.metric, "unit": self.unit, "measured": self.measured, "predicted": self.predicted,
-            "interval": self.interval, "error": self.error, "grade": self.grade,
-            "assumed": [{"field": f, "value": v, "why": w} for f, v, w in self.assumed], "reason": self.reason,
-        }  # fmt: skip
+            "id": self.id,
+            "row_kind": self.row_kind,
+            "family": self.family,
+            "device": self.device,
+            "metric": self.metric,
+            "unit": self.unit,
+            "measured": self.measured,
+            "predicted": self.predicted,
+            "interval": self.interval,
+            "error": self.error,
+            "grade": self.grade,
+            "assumed": [{"field": f, "value": v, "why": w} for f, v, w in self.assumed],
+            "reason": self.reason,
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,14 +123,19 @@ def summarise(rows: Iterable[RowOutcome]) -> tuple[Summary, ...]:
         some = errors.size > 0
         out.append(
             Summary(
-                kind, family, device, metric, len(members), int(errors.size),
+                kind,
+                family,
+                device,
+                metric,
+                len(members),
+                int(errors.size),
                 float(np.mean(np.abs(errors))) if some else None,
                 float(np.median(np.abs(errors))) if some else None,
                 float(np.mean(errors)) if some else None,
                 float(np.mean(inside)) if inside else None,
                 float(np.mean(widths)) if widths else None,
             )
-        )  # fmt: skip
+        )
     return tuple(out)
 
 

@@ -17,9 +17,7 @@ def table(found: Sequence[tuple[Configuration, dict[str, float]]]) -> dict[str, 
     Args:
         found: configurations with way of leaving out → predicted / median of the measured − 1.
     """
-    rows = [
-        [*c.row, *(None if way not in errors else round(errors[way], 5) for way in WAYS)] for c, errors in found
-    ]  # fmt: skip
+    rows = [[*c.row, *(None if way not in errors else round(errors[way], 5) for way in WAYS)] for c, errors in found]
     rows.sort(key=str)
     apart = best_distances([read_residual(row) for row in rows])
     return {"columns": [*COLUMNS, "family", "ids", *(f"error_{way}" for way in WAYS)], "distances": apart, "rows": rows}

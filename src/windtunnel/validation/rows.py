@@ -89,9 +89,13 @@ def read(row: Any) -> RowCase:
     except Exception as error:  # a row that we cannot read is an answer, not a crash
         text = " ".join(str(error).split())[:200]
         return RowCase(
-            _id(row), kind, str(row.get("family") or ""), _device(row), training_targets(row, None),
+            _id(row),
+            kind,
+            str(row.get("family") or ""),
+            _device(row),
+            training_targets(row, None),
             reason=f"could not be read: {type(error).__name__}: {text}",
-        )  # fmt: skip
+        )
 
 
 def _own(row: dict[str, Any], kind: str) -> RowCase:
@@ -100,9 +104,13 @@ def _own(row: dict[str, Any], kind: str) -> RowCase:
     training = scenario.training
     if training is None or isinstance(scenario.cluster, str) or not isinstance(scenario.model, ModelSpec):
         return RowCase(
-            _id(row), kind, str(row.get("family") or "own"), "own", training_targets(row, None),
+            _id(row),
+            kind,
+            str(row.get("family") or "own"),
+            "own",
+            training_targets(row, None),
             reason="rows with a scenario of their own are read for training, with model and cluster written out",
-        )  # fmt: skip
+        )
     cluster = scenario.cluster
     devices = getattr(cluster, "nodes", 1) * getattr(cluster, "devices_per_node", 1)
     tokens = float(training.global_batch * training.seq_len)
@@ -132,7 +140,7 @@ def _training(row: dict[str, Any]) -> RowCase:
     def without(reason: str) -> RowCase:
         return RowCase(
             _id(row), "training", family, device, training_targets(row, None), None, reason, tuple(ctx.assumed)
-        )  # fmt: skip
+        )
 
     model = read_model(ctx)
     if isinstance(model, str):
@@ -157,12 +165,20 @@ def _training(row: dict[str, Any]) -> RowCase:
     try:
         plan = PlanSpec.model_validate(
             {
-                "tp": axes.tp, "pp": axes.pp, "vpp": axes.vpp, "cp": axes.cp, "ep": axes.ep, "etp": axes.etp,
-                "dp": axes.dp, "mbs": axes.mbs, "recompute": recompute,
-                "offload": read_offload(ctx, sent, model.num_hidden_layers), "overlap": read_overlap(ctx),
+                "tp": axes.tp,
+                "pp": axes.pp,
+                "vpp": axes.vpp,
+                "cp": axes.cp,
+                "ep": axes.ep,
+                "etp": axes.etp,
+                "dp": axes.dp,
+                "mbs": axes.mbs,
+                "recompute": recompute,
+                "offload": read_offload(ctx, sent, model.num_hidden_layers),
+                "overlap": read_overlap(ctx),
                 **read_policies(ctx, axes, model, software, cluster.devices_per_node),
             }
-        )  # fmt: skip
+        )
         spec = TrainingSpec.model_validate({**training, "seq_len": seq_len, "global_batch": axes.global_batch})
         scenario = Scenario(name=_name(ctx, model), model=model, cluster=cluster, training=spec, plan=plan)
     except ValidationError as error:
@@ -175,9 +191,15 @@ def _training(row: dict[str, Any]) -> RowCase:
     tokens = sequences * axes.seq_len
     work = Work(tokens, sequences, devices, axes.seq_len, model, tokens / (axes.global_batch * seq_len))
     return RowCase(
-        _id(row), "training", family, cluster.device if isinstance(cluster.device, str) else device,
-        training_targets(row, work), scenario, "", tuple(ctx.assumed),
-    )  # fmt: skip
+        _id(row),
+        "training",
+        family,
+        cluster.device if isinstance(cluster.device, str) else device,
+        training_targets(row, work),
+        scenario,
+        "",
+        tuple(ctx.assumed),
+    )
 
 
 def _name(ctx: Context, model: ModelSpec) -> str:
@@ -194,7 +216,7 @@ def _serving(row: dict[str, Any]) -> RowCase:
     found = read_serving(row)
     return RowCase(
         _id(row), "serving", family, _device(row), tuple(targets), found.scenario, found.reason, found.assumed
-    )  # fmt: skip
+    )
 
 
 def _micro(row: dict[str, Any], kind: str) -> RowCase:

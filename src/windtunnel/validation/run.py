@@ -166,10 +166,21 @@ def _measured(value: float) -> float:
 
 def _missing(case: RowCase, target: Target, reason: str) -> RowOutcome:
     return RowOutcome(
-        case.id, case.row_kind, case.family, case.device, target.metric, target.unit, _measured(target.measured), None,
-        None, None, "assumed", case.assumed, reason or "not expressed",
+        case.id,
+        case.row_kind,
+        case.family,
+        case.device,
+        target.metric,
+        target.unit,
+        _measured(target.measured),
+        None,
+        None,
+        None,
+        "assumed",
+        case.assumed,
+        reason or "not expressed",
         group_of(case.scenario) if case.scenario else "",
-    )  # fmt: skip
+    )
 
 
 def _predicted(case: RowCase, target: Target, result: TrainingResult) -> RowOutcome:
@@ -181,16 +192,35 @@ def _predicted(case: RowCase, target: Target, result: TrainingResult) -> RowOutc
     if "memory" not in target.metric and target.metric != "oom":
         edges = sorted(target.convert(at_step_time(result, t)) for t in (result.interval.low, result.interval.high))
         band = {
-            "level": result.interval.level, "low": edges[0], "high": edges[1], "basis": result.interval.basis,
+            "level": result.interval.level,
+            "low": edges[0],
+            "high": edges[1],
+            "basis": result.interval.basis,
             "grade": result.interval.grade,
-        }  # fmt: skip
+        }
     return RowOutcome(
-        case.id, case.row_kind, case.family, case.device, target.metric, target.unit, target.measured, value, band,
-        relative_error(value, target.measured), result.interval.grade, case.assumed, "", group_of(case.scenario),
-        result.num_devices, result.tokens_per_s * result.step_time_s,
-        result.model_tflops_per_device * 1e12 * result.step_time_s, result.step_time_s,
-        result.memory_fits, case.scenario.training.seq_len if case.scenario.training else 0, plan_key(case.scenario),
-    )  # fmt: skip
+        case.id,
+        case.row_kind,
+        case.family,
+        case.device,
+        target.metric,
+        target.unit,
+        target.measured,
+        value,
+        band,
+        relative_error(value, target.measured),
+        result.interval.grade,
+        case.assumed,
+        "",
+        group_of(case.scenario),
+        result.num_devices,
+        result.tokens_per_s * result.step_time_s,
+        result.model_tflops_per_device * 1e12 * result.step_time_s,
+        result.step_time_s,
+        result.memory_fits,
+        case.scenario.training.seq_len if case.scenario.training else 0,
+        plan_key(case.scenario),
+    )
 
 
 def _micro(row: dict[str, Any], case: RowCase, target: Target) -> RowOutcome:
@@ -200,6 +230,17 @@ def _micro(row: dict[str, Any], case: RowCase, target: Target) -> RowOutcome:
     if found.value is None or not math.isfinite(found.value):
         return _missing(case, target, found.reason or "no finite prediction")
     return RowOutcome(
-        case.id, case.row_kind, case.family, case.device, target.metric, target.unit, target.measured, found.value,
-        None, relative_error(found.value, target.measured), "fitted", found.assumed, "",
-    )  # fmt: skip
+        case.id,
+        case.row_kind,
+        case.family,
+        case.device,
+        target.metric,
+        target.unit,
+        target.measured,
+        found.value,
+        None,
+        relative_error(found.value, target.measured),
+        "fitted",
+        found.assumed,
+        "",
+    )

@@ -24,9 +24,15 @@ def with_power(ready: Ready, served: Served) -> Served:
     own = cost(ready, pool, ready.coefficients(), engine=False)
     duration = float(served.requests.finish_s.max() - served.requests.arrival_s.min())
     report = power(
-        ready.model, ready.cluster, pool.instance.shape, own, served.totals, duration,
-        mixed=bool(pool.instance.limits.mixed), expert_skew=ready.serving.expert_skew,
-    )  # fmt: skip
+        ready.model,
+        ready.cluster,
+        pool.instance.shape,
+        own,
+        served.totals,
+        duration,
+        mixed=bool(pool.instance.limits.mixed),
+        expert_skew=ready.serving.expert_skew,
+    )
     prompt, decode, mean = report.prompt_w, report.decode_w, report.mean_w_per_device
     most = decode if prompt is None else prompt
     if prompt is not None and decode is not None:

@@ -56,9 +56,21 @@ def _simulated(case: RowCase, folder: Path) -> Served | str:
 def _missing(case: RowCase, at: int, reason: str) -> RowOutcome:
     target = case.metrics[at]
     return RowOutcome(
-        case.id, case.row_kind, case.family, case.device, target.metric, target.unit, target.measured, None, None, None,
-        "assumed", case.assumed, reason or "not expressed", serving_group(case) if case.scenario else "",
-    )  # fmt: skip
+        case.id,
+        case.row_kind,
+        case.family,
+        case.device,
+        target.metric,
+        target.unit,
+        target.measured,
+        None,
+        None,
+        None,
+        "assumed",
+        case.assumed,
+        reason or "not expressed",
+        serving_group(case) if case.scenario else "",
+    )
 
 
 def _predicted(case: RowCase, at: int, found: Served) -> RowOutcome:
@@ -71,10 +83,22 @@ def _predicted(case: RowCase, at: int, found: Served) -> RowOutcome:
         return _missing(case, at, reason)
     own = None if "power" in target.metric else _band(case, target.metric)
     return RowOutcome(
-        case.id, case.row_kind, case.family, case.device, target.metric, target.unit, target.measured, value,
-        own.around(value) if own else None, relative_error(value, target.measured), own.grade if own else "analytic",
-        case.assumed, "", serving_group(case), found.devices,
-    )  # fmt: skip
+        case.id,
+        case.row_kind,
+        case.family,
+        case.device,
+        target.metric,
+        target.unit,
+        target.measured,
+        value,
+        own.around(value) if own else None,
+        relative_error(value, target.measured),
+        own.grade if own else "analytic",
+        case.assumed,
+        "",
+        serving_group(case),
+        found.devices,
+    )
 
 
 def _band(case: RowCase, metric: str) -> Band | None:

@@ -102,7 +102,7 @@ def observations(cases: Sequence[Case], *, apart: bool = False) -> list[Observat
 
 def predict(
     cases: Sequence[Case], seen: Sequence[Observation], logs: Mapping[tuple[str, str], Mapping[str, float]]
-) -> tuple[Floats, Floats]:  # fmt: skip
+) -> tuple[Floats, Floats]:
     """Logarithms of the predictions (nan: none), and each observation's weight: 0 where a full cache decides.
 
     Args:

@@ -77,7 +77,7 @@ class Fitter:
 
     def __init__(
         self, cases: Sequence[Case], seen: Sequence[Observation], say: Callable[[str], None] = lambda text: None
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.cases, self.seen, self.say = cases, list(seen), say
         blocks = [cases[o.case].block for o in self.seen]
         self.priors = {b: prior_of(*b) for b in sorted(set(blocks))}
@@ -94,7 +94,7 @@ class Fitter:
 
     def errors(
         self, at: Mapping[Block, Mapping[str, float]], only: Iterable[Block] | None = None
-    ) -> tuple[Floats, Floats]:  # fmt: skip
+    ) -> tuple[Floats, Floats]:
         """log(predicted / measured) and weights with these log factors; nan for sets that are not asked for."""
         sets = self.priors if only is None else only
         values, weights = predict(self.cases, self.seen, {b: at.get(b, {}) for b in sets})
@@ -158,7 +158,7 @@ class Fitter:
         for b in self.thin:
             state.center[b] = {
                 n: Known(expected(n, PRIORS[n][0], b, found[n]).log, PRIORS[n][0]) for n in self.known_names(b)
-            }  # fmt: skip
+            }
             state.at[b] = {n: self._below_roof(b, n, own.log) for n, own in state.center[b].items()}
         errors, weights = self.errors(state.at, self.thin)
         for b in self.thin:
@@ -266,7 +266,7 @@ def _weight(errors: Floats, scale: Floats) -> Floats:
 
 def _forward(
     slopes: Floats, errors: Floats, weights: Floats, sigma: Floats, groups: npt.NDArray[np.int64]
-) -> list[int]:  # fmt: skip
+) -> list[int]:
     """Up to `FREE` columns, each the one that helps groups most that it is not fitted to, beside those before it.
 
     What is compared are squares of the linearised errors: each group's with columns fitted to the others' and held to

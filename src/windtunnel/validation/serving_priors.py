@@ -10,18 +10,34 @@ from typing import Any
 from windtunnel.cost.serving import ServingCoefficients
 
 PRIORS: dict[str, tuple[float, float]] = {
-    "weight_bytes_fraction": (0.07, 0.95), "matrix_fraction.bf16": (0.12, 0.97), "matrix_fraction.fp8": (0.15, 0.97),
-    "matrix_fraction.fp4": (0.2, 0.97), "prefill_attention_fraction": (0.2, 0.9), "decode_kv_fraction": (0.15, 0.95),
-    "expert_bytes_fraction.bf16": (0.3, 0.95), "expert_bytes_fraction.fp8": (0.3, 0.95),
-    "expert_bytes_fraction.fp4": (0.3, 0.95), "expert_bytes_fraction.int4": (0.3, 0.95),
-    "expert_matrix_fraction.bf16": (0.2, 1.0), "expert_matrix_fraction.fp8": (0.2, 1.0),
-    "expert_matrix_fraction.fp4": (0.2, 1.0), "layer_s": (0.3, math.inf), "prompt_layer_s": (0.6, math.inf),
-    "launch_layer_s": (0.4, math.inf), "quantise_layer_s": (0.3, math.inf), "all_reduce_s": (0.3, math.inf),
-    "all_reduce_fraction": (0.4, 0.95), "all_to_all_s": (0.5, math.inf),
-    "all_to_all_fraction": (0.3, 0.95), "host_s": (0.4, math.inf),
-    "sequence_s": (0.4, math.inf), "stream_s": (1.0, math.inf), "request_s": (0.5, math.inf),
-    "vector_attention_fraction": (0.3, 0.9), "memory_fraction": (0.4, 0.95),
-}  # fmt: skip
+    "weight_bytes_fraction": (0.07, 0.95),
+    "matrix_fraction.bf16": (0.12, 0.97),
+    "matrix_fraction.fp8": (0.15, 0.97),
+    "matrix_fraction.fp4": (0.2, 0.97),
+    "prefill_attention_fraction": (0.2, 0.9),
+    "decode_kv_fraction": (0.15, 0.95),
+    "expert_bytes_fraction.bf16": (0.3, 0.95),
+    "expert_bytes_fraction.fp8": (0.3, 0.95),
+    "expert_bytes_fraction.fp4": (0.3, 0.95),
+    "expert_bytes_fraction.int4": (0.3, 0.95),
+    "expert_matrix_fraction.bf16": (0.2, 1.0),
+    "expert_matrix_fraction.fp8": (0.2, 1.0),
+    "expert_matrix_fraction.fp4": (0.2, 1.0),
+    "layer_s": (0.3, math.inf),
+    "prompt_layer_s": (0.6, math.inf),
+    "launch_layer_s": (0.4, math.inf),
+    "quantise_layer_s": (0.3, math.inf),
+    "all_reduce_s": (0.3, math.inf),
+    "all_reduce_fraction": (0.4, 0.95),
+    "all_to_all_s": (0.5, math.inf),
+    "all_to_all_fraction": (0.3, 0.95),
+    "host_s": (0.4, math.inf),
+    "sequence_s": (0.4, math.inf),
+    "stream_s": (1.0, math.inf),
+    "request_s": (0.5, math.inf),
+    "vector_attention_fraction": (0.3, 0.9),
+    "memory_fraction": (0.4, 0.95),
+}
 """Coefficient → (standard deviation of the prior's logarithm, largest value: never faster than the roofline)."""
 
 
@@ -35,9 +51,7 @@ def value_of(c: ServingCoefficients, name: str) -> float:
 def scaled(c: ServingCoefficients, logs: Mapping[str, float]) -> ServingCoefficients:
     """Coefficients times their factors, none beyond its roof."""
     values = {name: value_of(c, name) for name in logs}
-    return with_values(
-        c, {n: min(v * math.exp(logs[n]), max(PRIORS[n][1], v)) for n, v in values.items() if v > 0.0}
-    )  # fmt: skip
+    return with_values(c, {n: min(v * math.exp(logs[n]), max(PRIORS[n][1], v)) for n, v in values.items() if v > 0.0})
 
 
 def with_values(c: ServingCoefficients, values: Mapping[str, float]) -> ServingCoefficients:

@@ -68,9 +68,12 @@ class Ready:
     def coefficients(self, *, fitted: bool = True) -> ServingCoefficients:
         """Those of the catalogue, or the priors that a fit begins with."""
         return serving_coefficients(
-            self.serving.engine, self.serving.engine_version, self.cluster.device, fitted=fitted,
+            self.serving.engine,
+            self.serving.engine_version,
+            self.cluster.device,
+            fitted=fitted,
             streamed=self.serving.streams,
-        )  # fmt: skip
+        )
 
 
 def ready(scenario: Scenario, folder: Path) -> Ready:
@@ -97,14 +100,26 @@ def cost(
 ) -> IterationModel:
     """The iteration of a pool's instance."""
     own = iteration_model(
-        ready.model, ready.cluster, pool.instance.shape, coefficients, most_tokens=pool.most_tokens,
-        expert_skew=ready.serving.expert_skew, cuda_graphs=pool.instance.cuda_graphs, engine=engine,
+        ready.model,
+        ready.cluster,
+        pool.instance.shape,
+        coefficients,
+        most_tokens=pool.most_tokens,
+        expert_skew=ready.serving.expert_skew,
+        cuda_graphs=pool.instance.cuda_graphs,
+        engine=engine,
         layers=layers,
-    )  # fmt: skip
+    )
     return with_drafts(
-        own, pool.instance.drafting, ready.model, ready.cluster, pool.instance.shape, coefficients,
-        skew=ready.serving.expert_skew, engine=engine,
-    )  # fmt: skip
+        own,
+        pool.instance.drafting,
+        ready.model,
+        ready.cluster,
+        pool.instance.shape,
+        coefficients,
+        skew=ready.serving.expert_skew,
+        engine=engine,
+    )
 
 
 def limits(pool: Pool, own: IterationModel, concurrency: int) -> Limits:
@@ -114,7 +129,7 @@ def limits(pool: Pool, own: IterationModel, concurrency: int) -> Limits:
 
 def run(
     ready: Ready, coefficients: ServingCoefficients | None = None, *, costs: list[IterationModel] | None = None
-) -> Served:  # fmt: skip
+) -> Served:
     """Serve the scenario's traffic.
 
     Args:
@@ -162,12 +177,18 @@ def _split(ready: Ready, costs: list[IterationModel]) -> Served:
     way = decided(ready.serving, costs[0].request_s)
     counts = [_lanes(pool) for pool in ready.pools]
     fleet = Fleet(
-        tuple(given), stacked([
-            own.tables(pool.most_tokens, pool.spec.limits.cuda_graph_sizes, x.max_seqs, x.ranks)
-            for pool, own, x in zip(ready.pools, costs, given, strict=True)
-        ]), np.repeat(np.arange(2), counts), np.repeat([True, False], counts), counts[0],
+        tuple(given),
+        stacked(
+            [
+                own.tables(pool.most_tokens, pool.spec.limits.cuda_graph_sizes, x.max_seqs, x.ranks)
+                for pool, own, x in zip(ready.pools, costs, given, strict=True)
+            ]
+        ),
+        np.repeat(np.arange(2), counts),
+        np.repeat([True, False], counts),
+        counts[0],
         handover(sited, ready.cluster, way, router=given[0].router),
-    )  # fmt: skip
+    )
     requests = ready.requests()
     outcome = loop.serve_fleet(requests, fleet)
     if (requests.state == REJECTED).any():

@@ -58,9 +58,11 @@ def bands_of(members: Sequence[Judged], rival: dict[tuple[str, ...], float]) -> 
     width = float(np.mean([j.width for j in members]))
     constant = [rival[j.residual.ids] for j in members]
     return [
-        percent(float(np.mean([j.inside for j in members])), 0), f"{width / error:.1f}" if error else "–",
-        percent(float(np.mean([j.score for j in members]))), percent(float(np.mean(constant))),
-    ]  # fmt: skip
+        percent(float(np.mean([j.inside for j in members])), 0),
+        f"{width / error:.1f}" if error else "–",
+        percent(float(np.mean([j.score for j in members]))),
+        percent(float(np.mean(constant))),
+    ]
 
 
 def shown(report: ValidationReport, found: Sequence[Judged]) -> list[Judged]:
@@ -91,23 +93,44 @@ def by_family(report: ValidationReport) -> str:
     for key, members in grouped(
         found,
         lambda j: (
-            j.residual.family, j.residual.subject.device, j.residual.subject.software,
-            "experts" if j.residual.subject.mixture else "dense", WORDS[j.way],
+            j.residual.family,
+            j.residual.subject.device,
+            j.residual.subject.software,
+            "experts" if j.residual.subject.mixture else "dense",
+            WORDS[j.way],
         ),
-    ).items():  # fmt: skip
+    ).items():
         own = [outcomes[i] for j in members for i in j.residual.ids if i in outcomes]
         constant = constant_errors(own)
         rows = sum(len(j.residual.ids) for j in members)
         lines.append(
             [
-                *key, f"{rows} ({len(members)})", *errors_of(members), noise(report, members),
-                percent(float(np.abs(constant).mean()) if constant.size else None), *bands_of(members, rival),
+                *key,
+                f"{rows} ({len(members)})",
+                *errors_of(members),
+                noise(report, members),
+                percent(float(np.abs(constant).mean()) if constant.size else None),
+                *bands_of(members, rival),
             ]
-        )  # fmt: skip
+        )
     head = [
-        "family", "device", "software", "kind", "left out", "rows (configurations)", "mean", "median", "p90", "bias",
-        "noise (rows)", "constant", "in band", "width / mean", "Winkler", "constant band",
-    ]  # fmt: skip
+        "family",
+        "device",
+        "software",
+        "kind",
+        "left out",
+        "rows (configurations)",
+        "mean",
+        "median",
+        "p90",
+        "bias",
+        "noise (rows)",
+        "constant",
+        "in band",
+        "width / mean",
+        "Winkler",
+        "constant band",
+    ]
     return markdown(head, lines, 5)
 
 
@@ -130,9 +153,19 @@ def families(report: ValidationReport) -> str:
         cells = [family, f"{rows} ({len(members)})", *errors_of(members), slope(members), noise(report, members)]
         lines.append([*cells, *bands_of(members, rival)])
     head = [
-        "family", "rows (configurations)", "mean", "median", "p90", "bias", "slope", "noise (rows)", "in band",
-        "width / mean", "Winkler", "constant band",
-    ]  # fmt: skip
+        "family",
+        "rows (configurations)",
+        "mean",
+        "median",
+        "p90",
+        "bias",
+        "slope",
+        "noise (rows)",
+        "in band",
+        "width / mean",
+        "Winkler",
+        "constant band",
+    ]
     return markdown(head, lines, 1) + distinct_points(found)
 
 
@@ -220,15 +253,24 @@ def paired(report: ValidationReport) -> str:
         near = inside & (found.settings <= 1)
         lines.append(
             [
-                family, str(int(inside.sum())), str(len(set(found.group[inside].tolist()))), percent(alone),
-                percent(2**0.5 * alone), percent(float(np.abs(found.error[inside]).mean())),
+                family,
+                str(int(inside.sum())),
+                str(len(set(found.group[inside].tolist()))),
+                percent(alone),
+                percent(2**0.5 * alone),
+                percent(float(np.abs(found.error[inside]).mean())),
                 percent(float(np.abs(found.error[near]).mean()) if near.any() else None),
             ]
-        )  # fmt: skip
+        )
     head = [
-        "family", "pairs", "groups", "mean error alone", "√2 of it", "mean error of the difference",
+        "family",
+        "pairs",
+        "groups",
+        "mean error alone",
+        "√2 of it",
+        "mean error of the difference",
         "where one setting differs at most",
-    ]  # fmt: skip
+    ]
     return markdown(head, lines, 1) + "\n\n" + _chances(report, found)
 
 

@@ -155,9 +155,11 @@ def _flops(row: dict[str, Any], metric: str, unit: str, value: float, w: Work) -
     if "mfu" in metric or "hfu" in metric:
         percent = 100.0 if "pct" in metric or value > 1.5 else 1.0
         return Target(
-            metric, unit, value,
+            metric,
+            unit,
+            value,
             lambda r: percent * flop(r) / r.step_time_s / w.devices / _peak(r),
-        )  # fmt: skip
+        )
     over = 1 if "total" in metric or metric == "tflops" else w.devices
     return Target(metric, unit, value, lambda r: flop(r) / r.step_time_s / over / 1e12)
 

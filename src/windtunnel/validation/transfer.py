@@ -70,11 +70,7 @@ def unseen_coefficients(
     without = frozenset((name, level) for name, found in unseen.items() for level in found)
     base, _ = resolve(software, *reversed(levels), without=without, pooled=pooled)
     own = next((fitted[name] for name in family if set(levels) & set(fitted.get(name, {}))), {})
-    values = {
-        name: float(entry["value"])
-        for level in levels
-        for name, entry in own.get(level, {}).items()
-    }  # fmt: skip
+    values = {name: float(entry["value"]) for level in levels for name, entry in own.get(level, {}).items()}
     return base, values
 
 

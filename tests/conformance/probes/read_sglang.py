@@ -15,8 +15,9 @@ import fastapi  # noqa: F401
 import numpy  # noqa: F401
 import transformers  # noqa: F401
 
-absent.install(os.environ["PYTHONPATH"], "amdsmi", "torch_npu", "habana_frameworks", "torch_xla", "torch_musa", "org",
-               "sglang")  # fmt: skip
+absent.install(
+    os.environ["PYTHONPATH"], "amdsmi", "torch_npu", "habana_frameworks", "torch_xla", "torch_musa", "org", "sglang"
+)
 from sglang.srt.server_args import ServerArgs  # noqa: E402
 
 
@@ -25,8 +26,9 @@ def parsed(arguments: list[str]) -> dict[str, Any]:
     parser = argparse.ArgumentParser()
     ServerArgs.add_cli_args(parser)
     given = parser.parse_args(arguments)
-    return {key: value if isinstance(value, str | int | float | bool) else str(value) for key, value in
-            vars(given).items()}  # fmt: skip
+    return {
+        key: value if isinstance(value, str | int | float | bool) else str(value) for key, value in vars(given).items()
+    }
 
 
 out = []

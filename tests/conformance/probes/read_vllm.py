@@ -17,8 +17,19 @@ import fastapi  # noqa: F401
 import numpy  # noqa: F401
 import transformers  # noqa: F401
 
-absent.install(os.environ["PYTHONPATH"], "amdsmi", "libtpu", "tpu_info", "torch_xla", "habana_frameworks", "rich",
-               "intel_extension_for_pytorch", "pathwaysutils", "vllm", "org")  # fmt: skip
+absent.install(
+    os.environ["PYTHONPATH"],
+    "amdsmi",
+    "libtpu",
+    "tpu_info",
+    "torch_xla",
+    "habana_frameworks",
+    "rich",
+    "intel_extension_for_pytorch",
+    "pathwaysutils",
+    "vllm",
+    "org",
+)
 import vllm.platforms.interface  # noqa: E402
 
 vllm.platforms.interface.UnspecifiedPlatform.device_type = "cuda"  # as if a device were there

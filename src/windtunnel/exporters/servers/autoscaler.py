@@ -21,14 +21,18 @@ SYNC_S = 15
 """Between two looks of Kubernetes' autoscaler, unless its controller is told otherwise."""
 METRICS = {
     "vllm": {
-        "running": "vllm:num_requests_running", "waiting": "vllm:num_requests_waiting",
-        "kv_cache_usage": "vllm:kv_cache_usage_perc", "ended": "vllm:request_success_total",
+        "running": "vllm:num_requests_running",
+        "waiting": "vllm:num_requests_waiting",
+        "kv_cache_usage": "vllm:kv_cache_usage_perc",
+        "ended": "vllm:request_success_total",
     },
     "sglang": {
-        "running": "sglang:num_running_reqs", "waiting": "sglang:num_queue_reqs",
-        "kv_cache_usage": "sglang:token_usage", "ended": "sglang:num_requests_total",
+        "running": "sglang:num_running_reqs",
+        "waiting": "sglang:num_queue_reqs",
+        "kv_cache_usage": "sglang:token_usage",
+        "ended": "sglang:num_requests_total",
     },
-}  # fmt: skip
+}
 """Target → what is measured → name of the metric."""
 _API = {"Deployment": "apps/v1", "LeaderWorkerSet": "leaderworkerset.x-k8s.io/v1"}
 
@@ -70,21 +74,29 @@ def query(target: str, spec: AutoscaleSpec, pods: str) -> str:
 
 def scaled_object(own: str, kind: str, target: str, spec: AutoscaleSpec) -> dict[str, Any]:
     """The object that scales a workload."""
-    window = {"scaleDown": {"stabilizationWindowSeconds": round(spec.cooldown_s)},
-              "scaleUp": {"stabilizationWindowSeconds": 0}}  # fmt: skip
+    window = {
+        "scaleDown": {"stabilizationWindowSeconds": round(spec.cooldown_s)},
+        "scaleUp": {"stabilizationWindowSeconds": 0},
+    }
     trigger = {
-        "type": "prometheus", "metricType": "AverageValue",
+        "type": "prometheus",
+        "metricType": "AverageValue",
         "metadata": {
-            "serverAddress": "REPLACE-WITH-YOUR-PROMETHEUS", "query": query(target, spec, own),
+            "serverAddress": "REPLACE-WITH-YOUR-PROMETHEUS",
+            "query": query(target, spec, own),
             "threshold": f"{spec.target:g}",
         },
-    }  # fmt: skip
+    }
     return {
-        "apiVersion": "keda.sh/v1alpha1", "kind": "ScaledObject", "metadata": {"name": own},
+        "apiVersion": "keda.sh/v1alpha1",
+        "kind": "ScaledObject",
+        "metadata": {"name": own},
         "spec": {
             "scaleTargetRef": {"apiVersion": _API[kind], "kind": kind, "name": own},
-            "pollingInterval": max(round(spec.interval_s), 1), "minReplicaCount": spec.min,
-            "maxReplicaCount": spec.max, "advanced": {"horizontalPodAutoscalerConfig": {"behavior": window}},
+            "pollingInterval": max(round(spec.interval_s), 1),
+            "minReplicaCount": spec.min,
+            "maxReplicaCount": spec.max,
+            "advanced": {"horizontalPodAutoscalerConfig": {"behavior": window}},
             "triggers": [trigger],
         },
-    }  # fmt: skip
+    }

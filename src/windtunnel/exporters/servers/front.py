@@ -15,21 +15,30 @@ if TYPE_CHECKING:
 
 ROUTER_POLICIES = {
     "vllm_router": {
-        "round_robin": "round_robin", "random": "random", "power_of_two": "power_of_two",
+        "round_robin": "round_robin",
+        "random": "random",
+        "power_of_two": "power_of_two",
         "prefix_aware": "cache_aware",
     },
     "sglang_router": {
-        "round_robin": "round_robin", "random": "random", "power_of_two": "power_of_two",
+        "round_robin": "round_robin",
+        "random": "random",
+        "power_of_two": "power_of_two",
         "prefix_aware": "cache_aware",
     },
     "nginx": {
-        "round_robin": "", "random": "random;", "power_of_two": "random two least_conn;",
+        "round_robin": "",
+        "random": "random;",
+        "power_of_two": "random two least_conn;",
         "least_requests": "least_conn;",
     },
-}  # fmt: skip
+}
 """Program → router id → its own word for that rule."""
-_FRONT = {"vllm": ("vllm_router", "vllm-router"), "sglang": ("sglang_router", "sglang-router"),
-          "trtllm": ("nginx", "nginx")}  # fmt: skip
+_FRONT = {
+    "vllm": ("vllm_router", "vllm-router"),
+    "sglang": ("sglang_router", "sglang-router"),
+    "trtllm": ("nginx", "nginx"),
+}
 
 Lines = Callable[["Deployed", "ServerDraft", dict[str, list[str]]], list[str]]
 

@@ -27,7 +27,7 @@ PROBE_S = 10
 
 def objects(
     title: str, draft: ServerDraft, target: str, name: str, files: dict[str, str], scaler: AutoscaleSpec | None = None
-) -> str:  # fmt: skip
+) -> str:
     """All objects of a deployment as one file, with what scales its workload."""
     documents: list[dict[str, Any]] = [
         {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": dict(files)}
@@ -69,12 +69,18 @@ def _pool(own: str, name: str, target: str, server: Server, *, scaled: bool) -> 
         leader, worker = (_template(labels, server, script, rank) for _ in range(2))
         for probe in ("startupProbe", "readinessProbe", "livenessProbe"):  # only the leader answers
             del worker["spec"]["containers"][0][probe]
-        group = {"size": server.nodes, "restartPolicy": "RecreateGroupOnPodRestart", "leaderTemplate": leader,
-                 "workerTemplate": worker}  # fmt: skip
+        group = {
+            "size": server.nodes,
+            "restartPolicy": "RecreateGroupOnPodRestart",
+            "leaderTemplate": leader,
+            "workerTemplate": worker,
+        }
         workload = {
-            "apiVersion": "leaderworkerset.x-k8s.io/v1", "kind": "LeaderWorkerSet", "metadata": {"name": own},
+            "apiVersion": "leaderworkerset.x-k8s.io/v1",
+            "kind": "LeaderWorkerSet",
+            "metadata": {"name": own},
             "spec": {"replicas": count, "leaderWorkerTemplate": group},
-        }  # fmt: skip
+        }
         chosen = {f"{LEADER}/name": own, f"{LEADER}/worker-index": "0"}
         return [workload, _service(f"{own}-front", chosen, server.port)]
     template = _template(labels, server, script, "")
@@ -121,9 +127,12 @@ def _entry(own: str, name: str, text: str, port: int) -> list[dict[str, Any]]:
     labels = {"app": name, "pool": "entry"}
     probe = {"tcpSocket": {"port": port}, "periodSeconds": PROBE_S}
     container = {
-        "name": "entry", "image": "REPLACE-WITH-YOUR-IMAGE", "command": ["bash", "-c", text],
-        "ports": [{"containerPort": port}], "readinessProbe": probe,
-    }  # fmt: skip
+        "name": "entry",
+        "image": "REPLACE-WITH-YOUR-IMAGE",
+        "command": ["bash", "-c", text],
+        "ports": [{"containerPort": port}],
+        "readinessProbe": probe,
+    }
     template = {"metadata": {"labels": labels}, "spec": {"containers": [container]}}
     spec = {"replicas": 1, "selector": {"matchLabels": labels}, "template": template}
     return [

@@ -33,7 +33,7 @@ WRAPPERS = ("none", "slurm", "kubernetes")
 
 def server_files(
     source: Source, target: str, version: str | None, wrapper: str, overrides: Sequence[str] = ()
-) -> tuple[dict[str, str], ServerDraft]:  # fmt: skip
+) -> tuple[dict[str, str], ServerDraft]:
     """The files of a deployment by name, the one to start first; and what was made of it.
 
     Args:
@@ -85,13 +85,32 @@ def server_files(
 
 
 WRITTEN = {
-    "serving": {"engine", "engine_version", "precision", "pools", "router", "traffic", "slo", "speculation",
-                "streaming", "expert_skew", "expert_load"},
+    "serving": {
+        "engine",
+        "engine_version",
+        "precision",
+        "pools",
+        "router",
+        "traffic",
+        "slo",
+        "speculation",
+        "streaming",
+        "expert_skew",
+        "expert_load",
+    },
     "pool": {"role", "group", "replicas", "plan", "limits", "kv", "policy", "queue", "admission"},
-    "speculation": {"method", "tokens", "acceptance", "variation", "acceptance_std", "draft", "draft_tp",
-                    "draft_weights"},
+    "speculation": {
+        "method",
+        "tokens",
+        "acceptance",
+        "variation",
+        "acceptance_std",
+        "draft",
+        "draft_tp",
+        "draft_weights",
+    },
     "kv": {"block_size", "prefix_caching", "num_blocks", "swap_space_bytes", "tiers", "tier_loading"},
-}  # fmt: skip
+}
 """Fields that targets write, or say themselves that they cannot."""
 
 

@@ -10,8 +10,15 @@ if TYPE_CHECKING:
     from windtunnel.exporters.servers.deployed import Deployed
     from windtunnel.exporters.servers.target import ServerDraft
 
-STORED = {"fp8": "fp8", "fp8_block": "fp8", "int8": "w8a8", "w4a16": "awq", "w4a8": "w4a8", "nvfp4": "nvfp4",
-          "mxfp4": "mxfp4"}  # fmt: skip
+STORED = {
+    "fp8": "fp8",
+    "fp8_block": "fp8",
+    "int8": "w8a8",
+    "w4a16": "awq",
+    "w4a8": "w4a8",
+    "nvfp4": "nvfp4",
+    "mxfp4": "mxfp4",
+}
 """Format → a word in the names of checkpoints in it."""
 NATIVE = {"fp8_block": ("deepseek-v3", "deepseek-r1", "kimi-k2"), "mxfp4": ("gpt-oss",)}
 """Checkpoints that are published in a format without saying so in their name."""

@@ -34,14 +34,15 @@ def pool_script(title: str, draft: ServerDraft, server: Server, model: str) -> s
     lines = [
         "#!/usr/bin/env bash",
         said(title, draft),
-        comment([f"pool {pool.name}: {pool.spec.replicas} of {pool.devices} devices, {server.per_node} on a node"])
-        .rstrip(),
+        comment(
+            [f"pool {pool.name}: {pool.spec.replicas} of {pool.devices} devices, {server.per_node} on a node"]
+        ).rstrip(),
         "set -euo pipefail",
         _HERE,
         f'MODEL="${{MODEL:-{model}}}"',
         f'INSTANCE="${{INSTANCE:-0}}"  # 0 to {pool.spec.replicas - 1}',
         f'PORT="${{PORT:-$(({server.port} + INSTANCE))}}"',
-    ]  # fmt: skip
+    ]
     if server.nodes > 1:
         lines += [
             f'NODE_RANK="${{NODE_RANK:-0}}"  # 0 to {server.nodes - 1}',
@@ -120,27 +121,39 @@ def entry_script(title: str, draft: ServerDraft, parts: list[Part]) -> str:
     for part in parts:
         if part.rank == 0:
             urls.setdefault(part.server.pool.name, []).append(f"${{HOSTS[{part.node}]}}:{part.port}")
-    lines = ["#!/usr/bin/env bash", said(title, draft), f"# needs {draft.entry.needs}", "set -euo pipefail",
-             *_nodes(used)[1:], f'PORT="${{PORT:-{draft.entry.port}}}"', *draft.entry.lines(urls)]  # fmt: skip
+    lines = [
+        "#!/usr/bin/env bash",
+        said(title, draft),
+        f"# needs {draft.entry.needs}",
+        "set -euo pipefail",
+        *_nodes(used)[1:],
+        f'PORT="${{PORT:-{draft.entry.port}}}"',
+        *draft.entry.lines(urls),
+    ]
     return "\n".join(lines) + "\n"
 
 
 def slurm(title: str, draft: ServerDraft, name: str, parts: list[Part], cluster: ClusterSpec) -> str:
     """A batch file: `serve.sh` once on each node."""
     used = max(part.node for part in parts) + 1
-    return "\n".join([
-        "#!/usr/bin/env bash",
-        f"#SBATCH --job-name={name}",
-        f"#SBATCH --nodes={used}",
-        "#SBATCH --ntasks-per-node=1",
-        f"#SBATCH --gpus-per-node={cluster.devices_per_node}",
-        "#SBATCH --exclusive",
-        "#SBATCH --output=%x-%j.out",
-        said(title, draft),
-        "# submit from the folder that holds serve.sh",
-        "set -euo pipefail",
-        "HOSTS=\"$(scontrol show hostnames \"$SLURM_JOB_NODELIST\" | tr '\\n' ' ')\"",
-        "export HOSTS",
-        "srun --kill-on-bad-exit=1 bash -c 'NODE=\"$SLURM_NODEID\" exec bash \"$0\" \"$@\"' \\",
-        '  "$SLURM_SUBMIT_DIR/serve.sh" "$@"',
-    ]) + "\n"  # fmt: skip
+    return (
+        "\n".join(
+            [
+                "#!/usr/bin/env bash",
+                f"#SBATCH --job-name={name}",
+                f"#SBATCH --nodes={used}",
+                "#SBATCH --ntasks-per-node=1",
+                f"#SBATCH --gpus-per-node={cluster.devices_per_node}",
+                "#SBATCH --exclusive",
+                "#SBATCH --output=%x-%j.out",
+                said(title, draft),
+                "# submit from the folder that holds serve.sh",
+                "set -euo pipefail",
+                "HOSTS=\"$(scontrol show hostnames \"$SLURM_JOB_NODELIST\" | tr '\\n' ' ')\"",
+                "export HOSTS",
+                'srun --kill-on-bad-exit=1 bash -c \'NODE="$SLURM_NODEID" exec bash "$0" "$@"\' \\',
+                '  "$SLURM_SUBMIT_DIR/serve.sh" "$@"',
+            ]
+        )
+        + "\n"
+    )

@@ -24,9 +24,14 @@ if TYPE_CHECKING:
 _FP8_RECIPE = {"fp8": "tensorwise", "fp8_block": "blockwise", "mxfp8": "mxfp8"}
 ATTENTION = {"flash1": "flash", "flash2": "flash", "flash3": "flash", "cudnn": "fused", "unfused": "unfused"}
 RECOMPUTE = {
-    "core_attn": "core_attn", "mlp": "mlp", "norm": "layernorm", "moe": "moe", "moe_act": "moe_act",
-    "shared_experts": "shared_experts", "mla_up_proj": "mla_up_proj",
-}  # fmt: skip
+    "core_attn": "core_attn",
+    "mlp": "mlp",
+    "norm": "layernorm",
+    "moe": "moe",
+    "moe_act": "moe_act",
+    "shared_experts": "shared_experts",
+    "mla_up_proj": "mla_up_proj",
+}
 CP_COMM = {"ring": "p2p", "all_to_all": "a2a", "all_gather": "allgather", "hybrid": "a2a+p2p"}
 
 
@@ -65,9 +70,14 @@ def check(prepared: Prepared, problems: ProblemList) -> None:
         rule = "must be a decoder of attention blocks: pretrain_gpt.py builds no other kind from these arguments"
         problems.add("model.family", model.family, rule)
     for rule_of in (
-        integers.world_size, integers.batch, integers.heads, integers.experts, integers.stages, integers.sequence,
+        integers.world_size,
+        integers.batch,
+        integers.heads,
+        integers.experts,
+        integers.stages,
+        integers.sequence,
         integers.shards,
-    ):  # fmt: skip
+    ):
         rule_of(prepared, problems)
     if plan.vpp > 1 and not plan.overlap_p2p and plan.pp == 2:
         problems.add("plan.pp", plan.pp, "interleaving without p2p overlap needs pp above 2")
@@ -155,10 +165,12 @@ def _model(prepared: Prepared, to: _Arguments) -> None:
         to.add("--attention-dropout", 0)
         to.add("--hidden-dropout", 0)
     for field, what in (
-        ("post_norm", "norms after attention and MLP"), ("parallel_block", "attention and MLP side by side"),
-        ("attention_sinks", "attention sinks"), ("global_head_dim", "another head size in global layers"),
+        ("post_norm", "norms after attention and MLP"),
+        ("parallel_block", "attention and MLP side by side"),
+        ("attention_sinks", "attention sinks"),
+        ("global_head_dim", "another head size in global layers"),
         ("attention_k_eq_v", "keys used as values"),
-    ):  # fmt: skip
+    ):
         if getattr(model, field):
             draft.lacks(f"model.{field}: {what}")
 

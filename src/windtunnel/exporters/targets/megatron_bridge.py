@@ -17,10 +17,13 @@ if TYPE_CHECKING:
     from windtunnel.training.prepare import Prepared
 
 _PRECISION = {
-    "bf16": "bf16_mixed", "fp16": "fp16_mixed", "fp8": "bf16_with_fp8_current_scaling_mixed",
-    "fp8_block": "bf16_with_fp8_subchannel_scaling_mixed", "mxfp8": "bf16_with_mxfp8_mixed",
+    "bf16": "bf16_mixed",
+    "fp16": "fp16_mixed",
+    "fp8": "bf16_with_fp8_current_scaling_mixed",
+    "fp8_block": "bf16_with_fp8_subchannel_scaling_mixed",
+    "mxfp8": "bf16_with_mxfp8_mixed",
     "nvfp4": "bf16_with_nvfp4_mixed",
-}  # fmt: skip
+}
 _HEAD = '''\
 """Settings of one plan for a Megatron-Bridge recipe; `RECIPE` names it as module:function."""
 {comment}

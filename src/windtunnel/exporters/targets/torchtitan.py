@@ -21,10 +21,14 @@ if TYPE_CHECKING:
     from windtunnel.training.prepare import Prepared
 
 _SCHEDULES = {
-    "1f1b": "1F1B", "gpipe": "GPipe", "interleaved_1f1b": "Interleaved1F1B",
-    "interleaved_1f1b_steady": "Interleaved1F1B", "breadth_first": "LoopedBFS", "zb_v": "ZBVZeroBubble",
+    "1f1b": "1F1B",
+    "gpipe": "GPipe",
+    "interleaved_1f1b": "Interleaved1F1B",
+    "interleaved_1f1b_steady": "Interleaved1F1B",
+    "breadth_first": "LoopedBFS",
+    "zb_v": "ZBVZeroBubble",
     "dualpipev": "DualPipeV",
-}  # fmt: skip
+}
 _SINGLE = ("1F1B", "GPipe")
 _ROUNDS = ("Interleaved1F1B", "InterleavedZeroBubble")
 

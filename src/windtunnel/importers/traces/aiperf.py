@@ -81,9 +81,14 @@ def _records(source: Source) -> RequestTrace:
     # nanoseconds since 1970 exceed what a float64 holds exactly: 256 ns are lost, far below what a replay resolves
     since = (table[:, 0] - table[:, 0].min(initial=np.inf)) * _NS if len(table) else table[:, 0]
     return by_arrival(
-        source, since, table[:, 1].astype(np.int64), table[:, 2].astype(np.int64),
-        session=np.array(session, np.int64), ttft_s=table[:, 3], e2e_s=table[:, 4],
-    )  # fmt: skip
+        source,
+        since,
+        table[:, 1].astype(np.int64),
+        table[:, 2].astype(np.int64),
+        session=np.array(session, np.int64),
+        ttft_s=table[:, 3],
+        e2e_s=table[:, 4],
+    )
 
 
 def _value(metrics: dict[str, Any], name: str) -> Any:
@@ -130,10 +135,15 @@ def _experiments(source: Source, experiments: list[Any]) -> RequestTrace:
         counted |= answer.prompt_tokens is None
         start = source.number(None, f"{field}.timestamp", request.get("timestamp"))
         times = [source.number(None, f"{field}.response_timestamps.{k}", end) for k, end in enumerate(ends)]
-        rows.append((
-            start, answer.prompt_tokens or source.tokens(text), answer.tokens or len(ends),
-            (times[0] - start) * _NS, (times[-1] - start) * _NS,
-        ))  # fmt: skip
+        rows.append(
+            (
+                start,
+                answer.prompt_tokens or source.tokens(text),
+                answer.tokens or len(ends),
+                (times[0] - start) * _NS,
+                (times[-1] - start) * _NS,
+            )
+        )
     source.check()
     source.drop(failed, "without a response")
     if counted:
@@ -143,9 +153,14 @@ def _experiments(source: Source, experiments: list[Any]) -> RequestTrace:
     load = experiments[0].get("experiment")
     concurrency = load.get("value") if isinstance(load, dict) and load.get("mode") == "concurrency" else None
     trace = by_arrival(
-        source, table[:, 0] * _NS, table[:, 1].astype(np.int64), table[:, 2].astype(np.int64), ttft_s=table[:, 3],
-        e2e_s=table[:, 4], stated={"concurrency": concurrency} if concurrency else {},
-    )  # fmt: skip
+        source,
+        table[:, 0] * _NS,
+        table[:, 1].astype(np.int64),
+        table[:, 2].astype(np.int64),
+        ttft_s=table[:, 3],
+        e2e_s=table[:, 4],
+        stated={"concurrency": concurrency} if concurrency else {},
+    )
     # a closed loop's times follow from the server that was measured: the concurrency is what is kept
     return replace(trace, arrival_s=None) if concurrency else trace
 
@@ -166,9 +181,14 @@ def _inputs(source: Source, data: list[Any]) -> RequestTrace:
     source.check()
     source.assume_characters()
     return RequestTrace(
-        str(source.path), source.format, np.array(inputs, np.int32), np.array(outputs, np.int32),
-        session=np.array(session, np.int64), assumed=tuple(source.assumed), left_out=tuple(source.left_out),
-    )  # fmt: skip
+        str(source.path),
+        source.format,
+        np.array(inputs, np.int32),
+        np.array(outputs, np.int32),
+        session=np.array(session, np.int64),
+        assumed=tuple(source.assumed),
+        left_out=tuple(source.left_out),
+    )
 
 
 TRACES.add("aiperf", TraceFormat("records, exports or inputs of aiperf and genai-perf (JSON)", _detect, _read))

@@ -41,9 +41,13 @@ def _read(source: Source) -> RequestTrace:
     if len(times):
         times = source.seconds(times, "s", "Timestamp")
     return by_arrival(
-        source, times[served], inputs[served], outputs[served], session=session,
+        source,
+        times[served],
+        inputs[served],
+        outputs[served],
+        session=session,
         e2e_s=None if elapsed is None else elapsed[served],
-    )  # fmt: skip
+    )
 
 
 TRACES.add("burstgpt", TraceFormat("BurstGPT trace (CSV)", _detect, _read))

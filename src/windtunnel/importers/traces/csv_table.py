@@ -41,9 +41,14 @@ class Table:
             with source.open() as stream, warnings.catch_warnings():
                 warnings.simplefilter("error", pd.errors.ParserWarning)
                 frame = pd.read_csv(
-                    stream, header=None, skiprows=1, names=list(range(len(header))), index_col=False,
-                    skip_blank_lines=False, low_memory=False,
-                )  # fmt: skip
+                    stream,
+                    header=None,
+                    skiprows=1,
+                    names=list(range(len(header))),
+                    index_col=False,
+                    skip_blank_lines=False,
+                    low_memory=False,
+                )
         except pd.errors.EmptyDataError:
             frame = pd.DataFrame({i: [] for i in wanted.values()})
         except (pd.errors.ParserError, pd.errors.ParserWarning) as error:

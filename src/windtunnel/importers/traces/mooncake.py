@@ -81,10 +81,17 @@ def _sessions(source: Source, rows: list[tuple[int, dict[str, Any]]], inputs: Lo
     unit = UNITS_S[source.options.time_unit or "ms"]
     source.assumed.append(("input_length", "adds to the turns before", "lines have session_id, as in aiperf's replays"))
     return RequestTrace(
-        str(source.path), source.format, inputs[order].astype(np.int32), outputs[order].astype(np.int32),
-        arrival_s=arrival[order] if timed else None, session=session[order], turn=turn[order],
-        delay_s=delays[order] * unit, assumed=tuple(source.assumed), left_out=tuple(source.left_out),
-    )  # fmt: skip
+        str(source.path),
+        source.format,
+        inputs[order].astype(np.int32),
+        outputs[order].astype(np.int32),
+        arrival_s=arrival[order] if timed else None,
+        session=session[order],
+        turn=turn[order],
+        delay_s=delays[order] * unit,
+        assumed=tuple(source.assumed),
+        left_out=tuple(source.left_out),
+    )
 
 
 TRACES.add("mooncake", TraceFormat("Mooncake trace (JSON lines)", _detect, _read))

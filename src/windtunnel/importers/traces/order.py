@@ -35,8 +35,16 @@ def by_arrival(
         blocks = PrefixBlocks(start, ids, blocks.block_size)
     times = arrival_s[order]
     return RequestTrace(
-        str(source.path), source.format, inputs[order].astype(np.int32), outputs[order].astype(np.int32),
-        arrival_s=times - times[0] if len(times) else times, session=sorted_(session), blocks=blocks,
-        ttft_s=sorted_(ttft_s), e2e_s=sorted_(e2e_s), stated=stated or {}, assumed=tuple(source.assumed),
+        str(source.path),
+        source.format,
+        inputs[order].astype(np.int32),
+        outputs[order].astype(np.int32),
+        arrival_s=times - times[0] if len(times) else times,
+        session=sorted_(session),
+        blocks=blocks,
+        ttft_s=sorted_(ttft_s),
+        e2e_s=sorted_(e2e_s),
+        stated=stated or {},
+        assumed=tuple(source.assumed),
         left_out=tuple(source.left_out),
-    )  # fmt: skip
+    )

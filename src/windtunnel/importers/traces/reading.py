@@ -182,8 +182,9 @@ class Source:
             try:
                 return json.load(stream)
             except json.JSONDecodeError as error:
-                raise BadInput(Problem("", f"is not valid JSON: {error.msg}", file=str(self.path), line=error.lineno)) \
-                    from None  # fmt: skip
+                raise BadInput(
+                    Problem("", f"is not valid JSON: {error.msg}", file=str(self.path), line=error.lineno)
+                ) from None
 
     # -- times ---------------------------------------------------------------------------------------------------------
     def seconds(self, times: Floats, own: Literal["s", "ms"] | None, column: str, *, sure: bool = False) -> Floats:

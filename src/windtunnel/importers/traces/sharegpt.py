@@ -56,10 +56,15 @@ def _read(source: Source) -> RequestTrace:
     source.assume_characters()
     first = np.unique(np.array(session, np.int64), return_inverse=True)[1]
     return RequestTrace(
-        str(source.path), source.format, np.array(new, np.int32), np.array(answers, np.int32),
-        session=first.astype(np.int64), turn=np.array(turn, np.int64), assumed=tuple(source.assumed),
+        str(source.path),
+        source.format,
+        np.array(new, np.int32),
+        np.array(answers, np.int32),
+        session=first.astype(np.int64),
+        turn=np.array(turn, np.int64),
+        assumed=tuple(source.assumed),
         left_out=tuple(source.left_out),
-    )  # fmt: skip
+    )
 
 
 def _items(source: Source) -> Iterator[tuple[int | None, list[Any]]]:

@@ -20,13 +20,25 @@ from windtunnel.importers.traces.reading import Head, Source, TraceFormat
 from windtunnel.importers.traces.record import Floats, Longs, RequestTrace
 
 _INPUTS = ("input_tokens", "num_prefill_tokens", "prompt_size", "prompt_tokens", "input_toks")
-_OUTPUTS = ("output_tokens", "num_decode_tokens", "token_size", "completion_tokens", "output_toks",
-            "output_tokens_measured")  # fmt: skip
+_OUTPUTS = (
+    "output_tokens",
+    "num_decode_tokens",
+    "token_size",
+    "completion_tokens",
+    "output_toks",
+    "output_tokens_measured",
+)
 _ARRIVALS: dict[str, tuple[Literal["s", "ms"] | None, float]] = {
-    "arrival_s": ("s", 1.0), "arrived_at": ("s", 1.0), "arrival_timestamp": ("s", 1.0), "arrival_time_s": ("s", 1.0),
-    "arrival_ms": ("ms", 1.0), "arrival_time_ms": ("ms", 1.0), "arrival_time_ns": ("s", 1e-9),
-    "arrival_time": (None, 1.0), "timestamp": (None, 1.0),
-}  # fmt: skip
+    "arrival_s": ("s", 1.0),
+    "arrived_at": ("s", 1.0),
+    "arrival_timestamp": ("s", 1.0),
+    "arrival_time_s": ("s", 1.0),
+    "arrival_ms": ("ms", 1.0),
+    "arrival_time_ms": ("ms", 1.0),
+    "arrival_time_ns": ("s", 1e-9),
+    "arrival_time": (None, 1.0),
+    "timestamp": (None, 1.0),
+}
 """Column → unit of its numbers (None: it has to be said) and what they are first multiplied by."""
 _MEASURED = ("ttft_s", "e2e_s")
 
@@ -67,9 +79,14 @@ def _read(source: Source) -> RequestTrace:
     if times is not None:
         return by_arrival(source, times[served], given[served], made[served], **kept)
     return RequestTrace(
-        str(source.path), source.format, given[served].astype(np.int32), made[served].astype(np.int32),
-        assumed=tuple(source.assumed), left_out=tuple(source.left_out), **kept,
-    )  # fmt: skip
+        str(source.path),
+        source.format,
+        given[served].astype(np.int32),
+        made[served].astype(np.int32),
+        assumed=tuple(source.assumed),
+        left_out=tuple(source.left_out),
+        **kept,
+    )
 
 
 _Read = tuple[Longs, Longs, Floats | None, dict[str, Any]]

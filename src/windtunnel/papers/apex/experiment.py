@@ -32,16 +32,21 @@ def run_of(model: str, trace: str, plan: Values, values: Values, clock: float = 
     if clock < 1.0:
         where["clock_share"] = clock
     scenario = {
-        "model": model, "cluster": where,
+        "model": model,
+        "cluster": where,
         "serving": {
-            "engine": "vllm", "engine_version": "0.6.0", "router": "least_work",
+            "engine": "vllm",
+            "engine_version": "0.6.0",
+            "router": "least_work",
             "pools": [{"replicas": plan["replicas"], "plan": {k: n for k, n in plan.items() if k != "replicas"}}],
             "traffic": {
-                "offline": True, "num_requests": fixed("requests"), "input_tokens": lengths[0],
+                "offline": True,
+                "num_requests": fixed("requests"),
+                "input_tokens": lengths[0],
                 "output_tokens": lengths[1],
             },
         },
-    }  # fmt: skip
+    }
     try:
         return served(scenario)
     except Infeasible:
@@ -51,9 +56,7 @@ def run_of(model: str, trace: str, plan: Values, values: Values, clock: float = 
 def plans(model: str) -> list[Values]:
     """All ways to use all devices alike; models with experts also with attention data parallel beside them."""
     nodes, node = fixed("cluster")["nodes"], fixed("cluster")["devices_per_node"]
-    out = [
-        {"tp": tp, "pp": pp, "replicas": nodes * node // (tp * pp)} for tp, pp in product(fixed("tp"), fixed("pp"))
-    ]  # fmt: skip
+    out = [{"tp": tp, "pp": pp, "replicas": nodes * node // (tp * pp)} for tp, pp in product(fixed("tp"), fixed("pp"))]
     if model in fixed("cells")["models"]:
         out += [{"tp": tp, "dp": node // tp, "ep": node, "replicas": nodes} for tp in fixed("tp") if tp < node]
     return out
@@ -98,17 +101,24 @@ def energy_saved(values: Values) -> float:
 def example(plan: Values) -> ServingResult:
     """The example of the released tool."""
     own = fixed("example")
-    return served({
-        "model": "meta-llama/Llama-3.1-70B",
-        "cluster": {"device": "h100-sxm-80gb", "nodes": 1, "devices_per_node": 2},
-        "serving": {
-            "engine": "vllm", "engine_version": "0.6.0", "precision": {"weights": "fp8"}, "pools": [{"plan": plan}],
-            "traffic": {
-                "offline": True, "num_requests": own["requests"], "input_tokens": own["input"],
-                "output_tokens": own["output"],
+    return served(
+        {
+            "model": "meta-llama/Llama-3.1-70B",
+            "cluster": {"device": "h100-sxm-80gb", "nodes": 1, "devices_per_node": 2},
+            "serving": {
+                "engine": "vllm",
+                "engine_version": "0.6.0",
+                "precision": {"weights": "fp8"},
+                "pools": [{"plan": plan}],
+                "traffic": {
+                    "offline": True,
+                    "num_requests": own["requests"],
+                    "input_tokens": own["input"],
+                    "output_tokens": own["output"],
+                },
             },
-        },
-    })  # fmt: skip
+        }
+    )
 
 
 def measures() -> dict[str, Measure]:

@@ -31,20 +31,27 @@ def tokens_per_s(context_k: int, per_rank_k: int, mean: float, cv: float, seed: 
     step = {
         "model": "meta-llama/Llama-2-7b-hf",
         "cluster": {
-            "device": fixed("device"), "nodes": fixed("gpus") // 8, "devices_per_node": 8,
+            "device": fixed("device"),
+            "nodes": fixed("gpus") // 8,
+            "devices_per_node": 8,
             "scale_out": {"nics_per_node": 8, "nic_bytes_per_s": 50e9, "latency_s": "5 us", "family": "roce"},
         },
         "training": {
-            "seq_len": longest, "global_batch": fixed("rows") * max(fixed("contexts_k")) // context_k,
+            "seq_len": longest,
+            "global_batch": fixed("rows") * max(fixed("contexts_k")) // context_k,
             "framework": "megatron_core",
             "lengths": {
-                "distribution": "lognormal", "mean": mean, "cv": cv, "packing": "best_fit", "batches": 1,
+                "distribution": "lognormal",
+                "mean": mean,
+                "cv": cv,
+                "packing": "best_fit",
+                "batches": 1,
                 "seed": seed,
             },
         },
         "plan": {"cp": cp, "mbs": 1, "zero": 1, "recompute": {"policy": "full"}},
         "techniques": ["bytescale"] if by_length else [],
-    }  # fmt: skip
+    }
     return api.simulate_training(step, sensitivities=False).tokens_per_s
 
 

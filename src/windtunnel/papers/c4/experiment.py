@@ -25,30 +25,49 @@ def scenario(values: Values, seed: int) -> Values:
     nodes, leaf = fixed("nodes"), values["nodes_per_leaf"]
     return {
         "model": {
-            "family": "dense", "name": "gpt-22b", "hidden_size": 6144, "num_hidden_layers": 48,
-            "num_attention_heads": 64, "intermediate_size": 24576, "vocab_size": 51200, "gated_mlp": False,
-            "hidden_act": "gelu", "norm": "layernorm", "position_embedding": "learned",
-            "max_position_embeddings": fixed("seq_len"), "tie_word_embeddings": True,
+            "family": "dense",
+            "name": "gpt-22b",
+            "hidden_size": 6144,
+            "num_hidden_layers": 48,
+            "num_attention_heads": 64,
+            "intermediate_size": 24576,
+            "vocab_size": 51200,
+            "gated_mlp": False,
+            "hidden_act": "gelu",
+            "norm": "layernorm",
+            "position_embedding": "learned",
+            "max_position_embeddings": fixed("seq_len"),
+            "tie_word_embeddings": True,
         },
         "cluster": {
-            "device": "h800-sxm-80gb", "nodes": nodes, "devices_per_node": 8,
+            "device": "h800-sxm-80gb",
+            "nodes": nodes,
+            "devices_per_node": 8,
             "scale_out": {
-                "nics_per_node": 8, "nic_bytes_per_s": fixed("port_gbit") * 1e9 / 8, "family": "roce",
+                "nics_per_node": 8,
+                "nic_bytes_per_s": fixed("port_gbit") * 1e9 / 8,
+                "family": "roce",
                 "fabric": {
-                    "nodes_per_leaf": leaf, "spines": 8 * leaf, "routing": "ecmp", "seed": seed,
+                    "nodes_per_leaf": leaf,
+                    "spines": 8 * leaf,
+                    "routing": "ecmp",
+                    "seed": seed,
                     "flows_per_port": values["flows_per_port"],
                 },
             },
         },
         "training": {
-            "seq_len": fixed("seq_len"), "global_batch": nodes * values["sequences_per_replica"],
+            "seq_len": fixed("seq_len"),
+            "global_batch": nodes * values["sequences_per_replica"],
             "framework": "megatron_core",
         },
         "plan": {
-            "tp": fixed("tp"), "zero": 1, "mbs": 1,
+            "tp": fixed("tp"),
+            "zero": 1,
+            "mbs": 1,
             "overlap": {"grad_reduce": fixed("overlap"), "param_gather": fixed("overlap")},
         },
-    }  # fmt: skip
+    }
 
 
 def gain(values: Values) -> float:

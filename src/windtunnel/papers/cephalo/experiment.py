@@ -30,11 +30,13 @@ def step_s(values: Values, *, own: bool, alike: bool, by_layer: bool) -> float:
             "between": {"nics_per_node": 1, "nic_bytes_per_s": f"{values['nic_gbit']} Gb/s"},
         },
         "training": {
-            "seq_len": fixed("seq_len"), "global_batch": values["batch"], "framework": fixed("framework"),
+            "seq_len": fixed("seq_len"),
+            "global_batch": values["batch"],
+            "framework": fixed("framework"),
             "precision": fixed("precision"),
         },
         "plan": {"mbs": 1, "zero": 3, "recompute": {"policy": "full"}},
-    }  # fmt: skip
+    }
     techniques = [{"cephalo": {"by_layer": by_layer}}]
     return simulated(step | {"techniques": techniques} if own else step).step_time_s
 

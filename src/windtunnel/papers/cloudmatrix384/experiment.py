@@ -34,9 +34,13 @@ def cluster(npus: int, factor: float) -> Values:
     device["memory_bytes_per_s"] = known.device.memory_bytes_per_s * factor
     up = known.scale_up.model_dump(mode="json") | {"bytes_per_s": known.scale_up.bytes_per_s * factor}
     return {
-        "device": device, "nodes": npus // 8, "devices_per_node": 8, "scale_up": up, "scale_up_domain": 384,
+        "device": device,
+        "nodes": npus // 8,
+        "devices_per_node": 8,
+        "scale_up": up,
+        "scale_up_domain": 384,
         "scale_out": known.scale_out.model_dump(mode="json"),
-    }  # fmt: skip
+    }
 
 
 @lru_cache(maxsize=128)
@@ -49,22 +53,30 @@ def deployed(phase: str, values: Values, factor: float) -> Deployment:
     npus = fixed(f"{phase}_npus")
     tokens = npus * fixed("prompt_tokens")
     serving: Values = {
-        "engine": "generic", "precision": {"weights": "int8"},
+        "engine": "generic",
+        "precision": {"weights": "int8"},
         "expert_load": {
-            "popularity": values["popularity"], "eplb": True, "num_redundant_experts": fixed("redundant")[phase],
+            "popularity": values["popularity"],
+            "eplb": True,
+            "num_redundant_experts": fixed("redundant")[phase],
         },
-        "pools": [{
-            "plan": {"dp": npus, "ep": npus, "balance_prompts": phase == PREFILL}, "kv": {"num_blocks": 10_000_000},
-            "limits": {"max_num_seqs": 128 * npus, "max_num_batched_tokens": tokens},
-        }],
+        "pools": [
+            {
+                "plan": {"dp": npus, "ep": npus, "balance_prompts": phase == PREFILL},
+                "kv": {"num_blocks": 10_000_000},
+                "limits": {"max_num_seqs": 128 * npus, "max_num_batched_tokens": tokens},
+            }
+        ],
         "traffic": {"offline": True, "num_requests": 1, "input_tokens": 1, "output_tokens": 1},
-    }  # fmt: skip
+    }
     if phase == DECODE:
         serving["speculation"] = {"method": "mtp", "tokens": 1, "acceptance": values["acceptance"]}
     scenario = {
-        "model": fixed("model"), "cluster": cluster(npus, factor), "serving": serving,
+        "model": fixed("model"),
+        "cluster": cluster(npus, factor),
+        "serving": serving,
         "techniques": [{"dual-batch-overlap": {"comm_sms": 0, "threshold": 2}}],
-    }  # fmt: skip
+    }
     return _deployed(json.dumps(scenario, sort_keys=True))
 
 

@@ -27,21 +27,36 @@ def rate(values: Values, gpus: int, gbit: float, *, local: bool) -> float:
     shape, each = fixed("shape"), values["sequences"]
     step: Values = {
         "model": {
-            "family": "dense", "name": "GPT 1.3B", "hidden_size": shape["hidden"],
-            "num_hidden_layers": shape["layers"], "num_attention_heads": shape["heads"],
-            "intermediate_size": 4 * shape["hidden"], "vocab_size": shape["vocab"], "gated_mlp": False,
-            "hidden_act": "gelu", "norm": "layernorm", "attention_bias": True, "mlp_bias": True,
-            "tie_word_embeddings": True, "position_embedding": "learned", "max_position_embeddings": fixed("seq_len"),
+            "family": "dense",
+            "name": "GPT 1.3B",
+            "hidden_size": shape["hidden"],
+            "num_hidden_layers": shape["layers"],
+            "num_attention_heads": shape["heads"],
+            "intermediate_size": 4 * shape["hidden"],
+            "vocab_size": shape["vocab"],
+            "gated_mlp": False,
+            "hidden_act": "gelu",
+            "norm": "layernorm",
+            "attention_bias": True,
+            "mlp_bias": True,
+            "tie_word_embeddings": True,
+            "position_embedding": "learned",
+            "max_position_embeddings": fixed("seq_len"),
         },
         "cluster": {
-            "device": "a100-sxm-80gb", "nodes": gpus // PER_NODE, "devices_per_node": PER_NODE,
+            "device": "a100-sxm-80gb",
+            "nodes": gpus // PER_NODE,
+            "devices_per_node": PER_NODE,
             "scale_out": {"nics_per_node": 1, "nic_bytes_per_s": gbit * 1e9 / 8},
         },
         "training": {
-            "seq_len": fixed("seq_len"), "global_batch": gpus * each, "precision": "bf16", "framework": "ddp",
+            "seq_len": fixed("seq_len"),
+            "global_batch": gpus * each,
+            "precision": "bf16",
+            "framework": "ddp",
         },
         "plan": {"zero": 0, "mbs": each},
-    }  # fmt: skip
+    }
     if local:
         step["techniques"] = [{"co2": {"steps": values["steps"]}}]
     return float(gpus * each / simulated(step).step_time_s)

@@ -26,24 +26,39 @@ def scenario(shape: list[int], share: float, values: Values) -> Values:
     technique = [{"deep-optimizer-states": {"share": share}}] if share else []
     return {
         "model": {
-            "name": f"GPT, hidden {hidden}", "family": "dense", "hidden_size": hidden, "num_hidden_layers": layers,
-            "vocab_size": fixed("vocab_size"), "num_attention_heads": heads, "intermediate_size": 4 * hidden,
-            "gated_mlp": False, "hidden_act": "gelu", "norm": "layernorm", "attention_bias": True, "mlp_bias": True,
-            "tie_word_embeddings": True, "position_embedding": "learned", "max_position_embeddings": fixed("seq_len"),
+            "name": f"GPT, hidden {hidden}",
+            "family": "dense",
+            "hidden_size": hidden,
+            "num_hidden_layers": layers,
+            "vocab_size": fixed("vocab_size"),
+            "num_attention_heads": heads,
+            "intermediate_size": 4 * hidden,
+            "gated_mlp": False,
+            "hidden_act": "gelu",
+            "norm": "layernorm",
+            "attention_bias": True,
+            "mlp_bias": True,
+            "tie_word_embeddings": True,
+            "position_embedding": "learned",
+            "max_position_embeddings": fixed("seq_len"),
         },
         "cluster": {
-            "device": "h100-sxm-80gb", "nodes": 1, "devices_per_node": fixed("gpus"),
+            "device": "h100-sxm-80gb",
+            "nodes": 1,
+            "devices_per_node": fixed("gpus"),
             "host_memory_bytes": fixed("host_memory_gb") * 1e9,
             "host_memory_bytes_per_s": values["host_memory_gb_per_s"] * 1e9,
             "host_cores": round(96 * values["core_share"]),
         },
         "training": {"seq_len": fixed("seq_len"), "global_batch": fixed("gpus"), "framework": "deepspeed"},
         "plan": {
-            "zero": 3, "mbs": 1, "recompute": {"policy": "full"},
+            "zero": 3,
+            "mbs": 1,
+            "recompute": {"policy": "full"},
             "offload": {"optimizer": 1.0, "update": "in_turn", "widening": "host"},
         },
         "techniques": technique,
-    }  # fmt: skip
+    }
 
 
 def gain(shape: list[int], values: Values) -> float:

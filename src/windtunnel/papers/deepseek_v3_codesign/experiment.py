@@ -19,9 +19,11 @@ from windtunnel.specs.cluster import ClusterRef
 
 TITLE = "DeepSeek-V3 and its hardware (Zhao et al. 2025)"
 MODELS = {
-    "v3": "deepseek-ai/DeepSeek-V3", "v2": "deepseek-ai/DeepSeek-V2", "qwen72b": "Qwen/Qwen2.5-72B",
+    "v3": "deepseek-ai/DeepSeek-V3",
+    "v2": "deepseek-ai/DeepSeek-V2",
+    "qwen72b": "Qwen/Qwen2.5-72B",
     "llama405b": "meta-llama/Llama-3.1-405B",
-}  # fmt: skip
+}
 
 
 def setting() -> Values:
@@ -72,19 +74,28 @@ def _step(nic_share: float, *, limited: bool) -> tuple[float, float]:
     step = {
         "model": MODELS["v3"],
         "cluster": {
-            "device": "h800-sxm-80gb", "nodes": fixed("gpus") // 8, "devices_per_node": 8,
+            "device": "h800-sxm-80gb",
+            "nodes": fixed("gpus") // 8,
+            "devices_per_node": 8,
             "scale_out": {"nics_per_node": 8, "nic_bytes_per_s": 50e9 * nic_share, "latency_s": "4 us"},
         },
         "training": {
-            "seq_len": fixed("seq_len"), "global_batch": fixed("global_batch"), "precision": "fp8_block",
-            "framework": "megatron_core", "moe_dispatcher": "deepep",
+            "seq_len": fixed("seq_len"),
+            "global_batch": fixed("global_batch"),
+            "precision": "fp8_block",
+            "framework": "megatron_core",
+            "moe_dispatcher": "deepep",
         },
         "plan": {
-            "pp": 16, "ep": 64, "mbs": 1, "zero": 1, "stage_layers": [layers] * chunks + ends,
+            "pp": 16,
+            "ep": 64,
+            "mbs": 1,
+            "zero": 1,
+            "stage_layers": [layers] * chunks + ends,
             "recompute": {"policy": "modules", "modules": fixed("recomputed")},
         },
         "techniques": ["dualpipe", *(["deepseek-v3-codesign"] if limited else [])],
-    }  # fmt: skip
+    }
     prepared, _ = api.prepare(step)
     out = sum(x.out_bytes for segment in prepared.parts.segments for x in segment.launches if x.name == "ep_dispatch")
     return api.simulate_training(step, sensitivities=False).step_time_s, out

@@ -24,13 +24,26 @@ def fixed(name: str) -> Any:
 def model(hidden: int, layers: int, heads: int) -> Values:
     """A GPT with experts in every other layer."""
     return {
-        "name": "GPT with experts", "family": "moe", "hidden_size": hidden, "num_hidden_layers": layers,
-        "vocab_size": 50257, "num_attention_heads": heads, "intermediate_size": 4 * hidden, "gated_mlp": False,
-        "hidden_act": "gelu", "norm": "layernorm", "attention_bias": True, "mlp_bias": True,
-        "position_embedding": "learned", "max_position_embeddings": fixed("seq_len"), "num_experts": fixed("experts"),
-        "num_experts_per_tok": 1, "moe_intermediate_size": 4 * hidden, "moe_layer_freq": 2,
+        "name": "GPT with experts",
+        "family": "moe",
+        "hidden_size": hidden,
+        "num_hidden_layers": layers,
+        "vocab_size": 50257,
+        "num_attention_heads": heads,
+        "intermediate_size": 4 * hidden,
+        "gated_mlp": False,
+        "hidden_act": "gelu",
+        "norm": "layernorm",
+        "attention_bias": True,
+        "mlp_bias": True,
+        "position_embedding": "learned",
+        "max_position_embeddings": fixed("seq_len"),
+        "num_experts": fixed("experts"),
+        "num_experts_per_tok": 1,
+        "moe_intermediate_size": 4 * hidden,
+        "moe_layer_freq": 2,
         "tie_word_embeddings": True,
-    }  # fmt: skip
+    }
 
 
 def scenario(values: Values, shape: Values, tp: int, mbs: int, batch: int, techniques: list[Any]) -> Values:
@@ -39,21 +52,34 @@ def scenario(values: Values, shape: Values, tp: int, mbs: int, batch: int, techn
     return {
         "model": shape,
         "cluster": {
-            "device": "v100-sxm-16gb", "nodes": fixed("gpus") // fixed("per_node"),
-            "devices_per_node": fixed("per_node"), "scale_up": link,
+            "device": "v100-sxm-16gb",
+            "nodes": fixed("gpus") // fixed("per_node"),
+            "devices_per_node": fixed("per_node"),
+            "scale_up": link,
             "scale_out": {
-                "nics_per_node": fixed("nics"), "nic_bytes_per_s": fixed("nic_gbit") * 1e9 / 8, "latency_s": "4 us",
+                "nics_per_node": fixed("nics"),
+                "nic_bytes_per_s": fixed("nic_gbit") * 1e9 / 8,
+                "latency_s": "4 us",
             },
         },
         "training": {
-            "seq_len": fixed("seq_len"), "global_batch": batch, "precision": "fp16", "framework": "megatron_deepspeed",
-            "moe_dispatcher": "einsum", "moe_gate": "masks",
+            "seq_len": fixed("seq_len"),
+            "global_batch": batch,
+            "precision": "fp16",
+            "framework": "megatron_deepspeed",
+            "moe_dispatcher": "einsum",
+            "moe_gate": "masks",
         },
         "plan": {
-            "tp": tp, "ep": fixed("experts"), "sp": False, "mbs": mbs, "zero": 1, "recompute": {"policy": "full"},
+            "tp": tp,
+            "ep": fixed("experts"),
+            "sp": False,
+            "mbs": mbs,
+            "zero": 1,
+            "recompute": {"policy": "full"},
         },
         "techniques": techniques,
-    }  # fmt: skip
+    }
 
 
 def speedup(values: Values) -> float:

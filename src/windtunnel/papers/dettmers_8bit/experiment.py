@@ -31,26 +31,46 @@ def scenario(values: Values, nodes: int, each: int, sequences: int, bits: int, *
     shape = fixed("shape")
     step: Values = {
         "model": {
-            "family": "dense", "name": "as wide as AlexNet", "hidden_size": shape["hidden"],
-            "num_hidden_layers": shape["layers"], "num_attention_heads": shape["heads"],
-            "intermediate_size": 4 * shape["hidden"], "vocab_size": shape["vocab"], "gated_mlp": False,
-            "hidden_act": "relu", "norm": "layernorm", "attention_bias": True, "mlp_bias": True,
-            "tie_word_embeddings": True, "position_embedding": "learned", "max_position_embeddings": fixed("seq_len"),
+            "family": "dense",
+            "name": "as wide as AlexNet",
+            "hidden_size": shape["hidden"],
+            "num_hidden_layers": shape["layers"],
+            "num_attention_heads": shape["heads"],
+            "intermediate_size": 4 * shape["hidden"],
+            "vocab_size": shape["vocab"],
+            "gated_mlp": False,
+            "hidden_act": "relu",
+            "norm": "layernorm",
+            "attention_bias": True,
+            "mlp_bias": True,
+            "tie_word_embeddings": True,
+            "position_embedding": "learned",
+            "max_position_embeddings": fixed("seq_len"),
         },
         "cluster": {
-            "device": setting()["device"], "nodes": nodes, "devices_per_node": each,
+            "device": setting()["device"],
+            "nodes": nodes,
+            "devices_per_node": each,
             "scale_up": {
-                "id": "pcie", "bytes_per_s": values["pcie_gb_per_s"] * 1e9, "latency_s": "5 us", "topology": "host",
+                "id": "pcie",
+                "bytes_per_s": values["pcie_gb_per_s"] * 1e9,
+                "latency_s": "5 us",
+                "topology": "host",
                 "family": "pcie3",
             },
             "scale_out": {"nics_per_node": 1, "nic_bytes_per_s": values["nic_gb_per_s"] * 1e9},
         },
         "training": {
-            "seq_len": fixed("seq_len"), "global_batch": nodes * each * sequences, "precision": "fp32",
-            "framework": "generic", "attention": "unfused", "optimizer": "momentum", "grad_reduce_precision": "fp32",
+            "seq_len": fixed("seq_len"),
+            "global_batch": nodes * each * sequences,
+            "precision": "fp32",
+            "framework": "generic",
+            "attention": "unfused",
+            "optimizer": "momentum",
+            "grad_reduce_precision": "fp32",
         },
         "plan": {"zero": 0, "mbs": sequences, "overlap": {"grad_reduce": beside}},
-    }  # fmt: skip
+    }
     if bits < 32:
         step["techniques"] = [{"dettmers-8bit": {"bits": bits, "between": values["between"]}}]
     return step

@@ -53,19 +53,24 @@ def scenario(system: str, case: str, rate: float, seed: int, values: Values) -> 
     room = longest - int(mean["output"])
     version = fixed("split_version" if system == SPLIT else "engine_version")
     serving: Values = {
-        "engine": "vllm", "engine_version": version, "pools": pools(system, own["model"]),
+        "engine": "vllm",
+        "engine_version": version,
+        "pools": pools(system, own["model"]),
         "traffic": {
-            "rate_per_s": rate * count, "num_requests": own["requests"] * count, "seed": seed,
+            "rate_per_s": rate * count,
+            "num_requests": own["requests"] * count,
+            "seed": seed,
             "input_tokens": {**lengths, "mean": mean["input"], "max": room},
             "output_tokens": {**lengths, "mean": mean["output"], "max": longest // 2},
         },
-    }  # fmt: skip
+    }
     if system == SPLIT:
         serving["transfer"] = fixed("transfer")
     return {
-        "model": own["model"], "cluster": {"device": fixed("device"), "nodes": 1, "devices_per_node": 8},
+        "model": own["model"],
+        "cluster": {"device": fixed("device"), "nodes": 1, "devices_per_node": 8},
         "serving": serving,
-    }  # fmt: skip
+    }
 
 
 def runs(system: str, case: str, rate: float, values: Values) -> list[ServingResult]:

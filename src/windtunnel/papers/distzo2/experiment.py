@@ -27,13 +27,18 @@ def rate(gpus: int, values: Values, technique: list[Values]) -> float:
         {
             "model": fixed("model"),
             "cluster": {
-                "device": fixed("device"), "nodes": 1, "devices_per_node": gpus,
+                "device": fixed("device"),
+                "nodes": 1,
+                "devices_per_node": gpus,
                 "host_memory_bytes": fixed("host_memory_tb") * 1e12,
                 "devices_per_host_link": min(values["devices_per_link"], gpus),
             },
             "training": {
-                "seq_len": values["seq_len"], "global_batch": sequences, "framework": "deepspeed",
-                "precision": "fp16", "gradients": "zeroth_order",
+                "seq_len": values["seq_len"],
+                "global_batch": sequences,
+                "framework": "deepspeed",
+                "precision": "fp16",
+                "gradients": "zeroth_order",
             },
             "plan": {"mbs": fixed("mbs"), "zero": 0, "offload": {"params": 1.0}},
             "techniques": technique,

@@ -45,15 +45,18 @@ def scenario(system: str, values: Values, *, workers: int = 1, uneven: float = 1
         "cluster": {"device": "a10g-24gb", "nodes": workers, "devices_per_node": 1},
         "techniques": techniques,
         "serving": {
-            "engine": fixed("engine"), "router": "cache_aware" if workers > 1 else "round_robin",
+            "engine": fixed("engine"),
+            "router": "cache_aware" if workers > 1 else "round_robin",
             "pools": [{"queue": queue, "replicas": workers}],
             "traffic": {
-                "offline": True, "num_requests": fixed("requests" if workers == 1 else "worker_requests"),
+                "offline": True,
+                "num_requests": fixed("requests" if workers == 1 else "worker_requests"),
                 "input_tokens": values["document_tokens"] + fixed("question_tokens"),
-                "output_tokens": fixed("answer_tokens"), "tenants": tenants,
+                "output_tokens": fixed("answer_tokens"),
+                "tenants": tenants,
             },
         },
-    }  # fmt: skip
+    }
 
 
 def ratio(values: Values, other: str) -> float:

@@ -55,22 +55,30 @@ def _step(nic_share: float, mbs: int) -> tuple[float, float, float]:
     """Seconds of computation and of exchanges of a layer, both passes; of a pair of chunks in the middle."""
     stages, ep = fixed("stages"), fixed("ep")
     model = catalog.model(fixed("model")).model_dump(exclude_defaults=True, exclude={"provenance"}) | {
-        "name": "layers of DeepSeek-V3", "num_hidden_layers": fixed("layers"), "first_k_dense_replace": 0,
-        "num_nextn_predict_layers": 0, "num_parameters_published": None,
-    }  # fmt: skip
+        "name": "layers of DeepSeek-V3",
+        "num_hidden_layers": fixed("layers"),
+        "first_k_dense_replace": 0,
+        "num_nextn_predict_layers": 0,
+        "num_parameters_published": None,
+    }
     step: Values = {
         "model": model,
         "cluster": {
-            "device": fixed("device"), "nodes": stages * ep // 8, "devices_per_node": 8,
+            "device": fixed("device"),
+            "nodes": stages * ep // 8,
+            "devices_per_node": 8,
             "scale_out": {"nics_per_node": 8, "nic_bytes_per_s": 50e9 * nic_share, "latency_s": "4 us"},
         },
         "training": {
-            "seq_len": fixed("seq_len"), "global_batch": fixed("steady") * ep * mbs, "precision": "fp8_block",
-            "framework": "megatron_core", "moe_dispatcher": "deepep",
+            "seq_len": fixed("seq_len"),
+            "global_batch": fixed("steady") * ep * mbs,
+            "precision": "fp8_block",
+            "framework": "megatron_core",
+            "moe_dispatcher": "deepep",
         },
         "plan": {"pp": stages, "ep": ep, "mbs": mbs, "zero": 1},
         "techniques": [{"dualpipe": {"copies": 2}}, "deepseek-v3-codesign"],
-    }  # fmt: skip
+    }
     layer = [x for s in api.prepare(step)[0].parts.segments if s.name == "E" for x in s.launches]
     compute = sum(x.alone_s for x in layer if x.stream == COMPUTE)
     trace = api.simulate_training(step, sensitivities=False, trace=True).trace

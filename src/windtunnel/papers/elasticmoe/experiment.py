@@ -32,12 +32,13 @@ def deployment(plan: Values, traffic: Values, autoscale: Values | None = None) -
         "model": fixed("model"),
         "cluster": {"device": fixed("device"), "nodes": 1, "devices_per_node": 8},
         "serving": {
-            "engine": "vllm", "slo": {"ttft_s": 5.0, "tpot_s": 0.2},
+            "engine": "vllm",
+            "slo": {"ttft_s": 5.0, "tpot_s": 0.2},
             "pools": [{"plan": plan, "limits": {"max_num_seqs": fixed("max_num_seqs")}}],
             **({"autoscale": autoscale} if autoscale else {}),
             "traffic": {"input_tokens": fixed("input"), "output_tokens": fixed("output")} | traffic,
         },
-    }  # fmt: skip
+    }
 
 
 def capacity_per_s() -> float:
@@ -54,9 +55,13 @@ def burst(method: str, values: Values) -> ServingResult:
         {"name": "burst", "rate_per_s": much - calm, "start_s": CALM_S, "end_s": CALM_S + BURST_S},
     ]
     scale: Values = {
-        "method": method, "plans": fixed("plans"), "signal": "waiting", "target": 8, "interval_s": 2,
+        "method": method,
+        "plans": fixed("plans"),
+        "signal": "waiting",
+        "target": 8,
+        "interval_s": 2,
         "cooldown_s": 10_000,
-    }  # fmt: skip
+    }
     if method == "in_place":
         scale["reconfigure_s"] = values["reconfigure_s"]
     else:

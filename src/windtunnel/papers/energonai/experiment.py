@@ -31,22 +31,34 @@ def scenario(tokens: int, batch: int, link: str, *, tp: int = 1, layers: int | N
     each = max(tokens // batch, 1)
     return {
         "model": {
-            "family": "dense", "name": "GPT-3 width", "hidden_size": fixed("hidden_size"),
-            "num_attention_heads": fixed("heads"), "num_hidden_layers": layers or fixed("layers"),
-            "intermediate_size": 4 * fixed("hidden_size"), "vocab_size": 51200, "gated_mlp": False,
-            "hidden_act": "gelu", "norm": "layernorm", "attention_bias": True, "mlp_bias": True,
-            "position_embedding": "learned", "max_position_embeddings": 2048,
+            "family": "dense",
+            "name": "GPT-3 width",
+            "hidden_size": fixed("hidden_size"),
+            "num_attention_heads": fixed("heads"),
+            "num_hidden_layers": layers or fixed("layers"),
+            "intermediate_size": 4 * fixed("hidden_size"),
+            "vocab_size": 51200,
+            "gated_mlp": False,
+            "hidden_act": "gelu",
+            "norm": "layernorm",
+            "attention_bias": True,
+            "mlp_bias": True,
+            "position_embedding": "learned",
+            "max_position_embeddings": 2048,
         },
         "cluster": {
-            "device": "a100-sxm-80gb", "nodes": 1, "devices_per_node": 8,
+            "device": "a100-sxm-80gb",
+            "nodes": 1,
+            "devices_per_node": 8,
             **({"scale_up": PCIE} if link == "pcie" and tp > 2 else {}),
         },
         "serving": {
-            "engine": "trtllm", "engine_version": fixed("engine_version"),
+            "engine": "trtllm",
+            "engine_version": fixed("engine_version"),
             "pools": [{"plan": {"tp": tp}, "limits": {"max_num_seqs": batch, "max_num_batched_tokens": 8192}}],
             "traffic": {"offline": True, "num_requests": batch, "input_tokens": each, "output_tokens": 1},
         },
-    }  # fmt: skip
+    }
 
 
 def pass_s(tokens: int, batch: int, link: str, **cut: Any) -> float:

@@ -30,28 +30,38 @@ def fixed(name: str) -> Any:
 def traffic(method: str, values: Values) -> Values:
     """Searches of all problems, eight at a time."""
     own: Values = {
-        "method": method, "width": fixed("width"), "score_correlation": values["score_correlation"],
+        "method": method,
+        "width": fixed("width"),
+        "score_correlation": values["score_correlation"],
         "temperature": fixed("temperature"),
         "steps": {"distribution": "normal", "mean": values["steps"], "cv": fixed("steps_cv"), "min": 1, "max": 25},
-    }  # fmt: skip
+    }
     if method == EFFICIENT:
         own |= {"node_cost": fixed("node_cost"), "coverage": fixed("coverage"), "meanings": values["meanings"]}
     step = {
-        "distribution": "lognormal", "mean": values["step_tokens"], "cv": fixed("step_cv"),
+        "distribution": "lognormal",
+        "mean": values["step_tokens"],
+        "cv": fixed("step_cv"),
         "max": fixed("max_step_tokens"),
-    }  # fmt: skip
+    }
     return {
-        "concurrency": fixed("concurrency"), "num_requests": fixed("problems"), "input_tokens": fixed("input"),
-        "output_tokens": step, "trajectories": own,
-    }  # fmt: skip
+        "concurrency": fixed("concurrency"),
+        "num_requests": fixed("problems"),
+        "input_tokens": fixed("input"),
+        "output_tokens": step,
+        "trajectories": own,
+    }
 
 
 def run_of(method: str, values: Values) -> ServingResult:
     """All problems on one device."""
-    return served({
-        "model": fixed("model"), "cluster": {"device": fixed("device"), "nodes": 1, "devices_per_node": 1},
-        "serving": {"engine": fixed("engine"), "pools": [{"plan": {"tp": 1}}], "traffic": traffic(method, values)},
-    })  # fmt: skip
+    return served(
+        {
+            "model": fixed("model"),
+            "cluster": {"device": fixed("device"), "nodes": 1, "devices_per_node": 1},
+            "serving": {"engine": fixed("engine"), "pools": [{"plan": {"tp": 1}}], "traffic": traffic(method, values)},
+        }
+    )
 
 
 def held(method: str, values: Values) -> tuple[float, float]:

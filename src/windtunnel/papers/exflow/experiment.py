@@ -51,26 +51,41 @@ def scenario(values: Values, experts: int, techniques: list[Any]) -> Values:
     total = gpus * values["batch"]
     return {
         "model": {
-            "name": f"GPT-M with {experts} experts", "family": "moe", "hidden_size": hidden,
-            "num_hidden_layers": fixed("layers"), "vocab_size": 50257, "num_attention_heads": hidden // 64,
-            "intermediate_size": 4 * hidden, "gated_mlp": False, "hidden_act": "gelu", "norm": "layernorm",
-            "position_embedding": "learned", "max_position_embeddings": 2048, "num_experts": experts,
-            "num_experts_per_tok": 1, "moe_intermediate_size": 4 * hidden,
+            "name": f"GPT-M with {experts} experts",
+            "family": "moe",
+            "hidden_size": hidden,
+            "num_hidden_layers": fixed("layers"),
+            "vocab_size": 50257,
+            "num_attention_heads": hidden // 64,
+            "intermediate_size": 4 * hidden,
+            "gated_mlp": False,
+            "hidden_act": "gelu",
+            "norm": "layernorm",
+            "position_embedding": "learned",
+            "max_position_embeddings": 2048,
+            "num_experts": experts,
+            "num_experts_per_tok": 1,
+            "moe_intermediate_size": 4 * hidden,
         },
         "cluster": {
-            "device": "a100-sxm-80gb", "nodes": gpus // fixed("per_node"), "devices_per_node": fixed("per_node"),
+            "device": "a100-sxm-80gb",
+            "nodes": gpus // fixed("per_node"),
+            "devices_per_node": fixed("per_node"),
             "scale_out": {"nics_per_node": 2, "nic_bytes_per_s": 25e9, "latency_s": "4 us"},
         },
         "serving": {
-            "engine": "vllm", "expert_load": {"popularity": 0.0, "affinity": values["affinity"]},
+            "engine": "vllm",
+            "expert_load": {"popularity": 0.0, "affinity": values["affinity"]},
             "pools": [{"plan": {"dp": gpus, "ep": gpus}, "limits": {"max_num_seqs": total}}],
             "traffic": {
-                "offline": True, "num_requests": total, "input_tokens": values["prompt"],
+                "offline": True,
+                "num_requests": total,
+                "input_tokens": values["prompt"],
                 "output_tokens": fixed("answer"),
             },
         },
         "techniques": techniques,
-    }  # fmt: skip
+    }
 
 
 def throughput(values: Values) -> float:
@@ -85,9 +100,11 @@ def throughput(values: Values) -> float:
 def measures() -> dict[str, Measure]:
     """Claim → how it is measured, in the order of the table."""
     return {
-        "exchanges": lambda _: EXCHANGES["exflow"] / EXCHANGES["baseline"], "hops": fewer_hops,
-        "placement": by_placement, "throughput": throughput,
-    }  # fmt: skip
+        "exchanges": lambda _: EXCHANGES["exflow"] / EXCHANGES["baseline"],
+        "hops": fewer_hops,
+        "placement": by_placement,
+        "throughput": throughput,
+    }
 
 
 def run() -> list[ClaimResult]:

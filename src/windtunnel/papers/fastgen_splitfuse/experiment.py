@@ -36,15 +36,17 @@ def scenario(system: str, clients: int, values: Values) -> Values:
         "cluster": {"device": "a100-sxm-80gb", "nodes": 1, "devices_per_node": fixed("tp")},
         "techniques": [{"fastgen-splitfuse": {"budget": values["budget"]}}] if system == SPLIT else [],
         "serving": {
-            "engine": "vllm", "engine_version": fixed("split_version" if system == SPLIT else "engine_version"),
+            "engine": "vllm",
+            "engine_version": fixed("split_version" if system == SPLIT else "engine_version"),
             "pools": [{"plan": {"tp": fixed("tp")}, "limits": {"cuda_graphs": False}}],
             "traffic": {
-                "concurrency": clients, "num_requests": fixed("requests"),
+                "concurrency": clients,
+                "num_requests": fixed("requests"),
                 "input_tokens": {**lengths, "mean": values["prompt"], "max": fixed("max_prompt")},
                 "output_tokens": {**lengths, "mean": values["answer"]},
             },
         },
-    }  # fmt: skip
+    }
 
 
 def run_of(system: str, clients: int, values: Values) -> ServingResult:
@@ -161,8 +163,9 @@ def plot(results: list[ClaimResult]) -> Any:
     """Mean latency over requests per second, with the points that the blog names."""
     values, by = central(setting()), {c.id.split("/", 1)[1]: c.published for c in results}
     named = {
-        SPLIT: {by["throughput/splitfuse"]: 9.0, 1.2: 7.0}, VLLM: {by["throughput/vllm"]: 9.0, 1.2: 14.0},
-    }  # fmt: skip
+        SPLIT: {by["throughput/splitfuse"]: 9.0, 1.2: 7.0},
+        VLLM: {by["throughput/vllm"]: 9.0, 1.2: 14.0},
+    }
     series = {}
     for system, points in named.items():
         latency, rates = curve_of(system, values)

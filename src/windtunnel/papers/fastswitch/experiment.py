@@ -28,24 +28,30 @@ def scenario(case: tuple[str, str, str], values: Values, *, fast: bool) -> Value
     copy_s = values["copy_us"] * 1e-6
     parts: Values = {"group_blocks": values["group_blocks"], "copy_s": copy_s}
     return {
-        "model": model, "cluster": {"device": device, "nodes": 1, "devices_per_node": 1},
+        "model": model,
+        "cluster": {"device": device, "nodes": 1, "devices_per_node": 1},
         "techniques": [{"fastswitch": parts}] if fast else [],
         "serving": {
-            "engine": "vllm", "engine_version": fixed("engine_version"),
-            "pools": [{
-                "limits": {"max_model_len": 8192, "max_num_batched_tokens": 8192, "max_num_seqs": 256},
-                "queue": {"priority_trace": {"update_every": values["update_every"], "pattern": values["pattern"]}},
-                "kv": {"swap_space_bytes": fixed("swap_space"), "swap": {"copy_s": copy_s}},
-            }],
+            "engine": "vllm",
+            "engine_version": fixed("engine_version"),
+            "pools": [
+                {
+                    "limits": {"max_model_len": 8192, "max_num_batched_tokens": 8192, "max_num_seqs": 256},
+                    "queue": {"priority_trace": {"update_every": values["update_every"], "pattern": values["pattern"]}},
+                    "kv": {"swap_space_bytes": fixed("swap_space"), "swap": {"copy_s": copy_s}},
+                }
+            ],
             "traffic": {
-                "rate_per_s": values[rate] * fixed("turns"), "num_requests": fixed("requests"),
-                "input_tokens": fixed("question"), "output_tokens": fixed("answer"),
+                "rate_per_s": values[rate] * fixed("turns"),
+                "num_requests": fixed("requests"),
+                "input_tokens": fixed("question"),
+                "output_tokens": fixed("answer"),
                 "sessions": {
                     "turns": {"distribution": "lognormal", "mean": fixed("turns"), "cv": 0.6, "min": 1, "max": 20},
                 },
             },
         },
-    }  # fmt: skip
+    }
 
 
 def gain(values: Values, case: tuple[str, str, str], measure: str) -> float:

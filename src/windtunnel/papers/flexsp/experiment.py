@@ -30,19 +30,28 @@ def tokens_per_s(cp: int, mean: float, cv: float, seed: int, *, solved: bool) ->
     step = {
         "model": "gpt3-6.7b",
         "cluster": {
-            "device": "a100-sxm-40gb", "nodes": fixed("gpus") // 8, "devices_per_node": 8,
+            "device": "a100-sxm-40gb",
+            "nodes": fixed("gpus") // 8,
+            "devices_per_node": 8,
             "scale_out": {"nics_per_node": 8, "nic_bytes_per_s": 50e9 / 8, "latency_s": "4 us"},
         },
         "training": {
-            "seq_len": longest, "global_batch": rows, "framework": "deepspeed", "attention": "flash2",
+            "seq_len": longest,
+            "global_batch": rows,
+            "framework": "deepspeed",
+            "attention": "flash2",
             "lengths": {
-                "distribution": "lognormal", "mean": mean, "cv": cv, "packing": "best_fit", "batches": 1,
+                "distribution": "lognormal",
+                "mean": mean,
+                "cv": cv,
+                "packing": "best_fit",
+                "batches": 1,
                 "seed": seed,
             },
         },
         "plan": {"cp": cp, "cp_kind": "all_to_all", "mbs": 1, "zero": 3, "recompute": {"policy": "full"}},
         "techniques": ["flexsp"] if solved else [],
-    }  # fmt: skip
+    }
     return api.simulate_training(step, sensitivities=False).tokens_per_s
 
 

@@ -35,14 +35,18 @@ def scenario(model: str, policy: str, interval_ms: float, values: Values) -> Val
         "cluster": {"device": "a100-sxm-40gb", "nodes": 1, "devices_per_node": 1},
         "techniques": ["flover"] if policy == FUSED else [],
         "serving": {
-            "engine": "trtllm", "engine_version": fixed("engine_version"),
+            "engine": "trtllm",
+            "engine_version": fixed("engine_version"),
             "pools": [{"policy": policy, "limits": {"max_num_seqs": seqs, "max_model_len": longest}}],
             "traffic": {
-                "process": "constant", "rate_per_s": 1000.0 / interval_ms, "num_requests": fixed("requests"),
-                "input_tokens": fixed("input"), "output_tokens": fixed("output"),
+                "process": "constant",
+                "rate_per_s": 1000.0 / interval_ms,
+                "num_requests": fixed("requests"),
+                "input_tokens": fixed("input"),
+                "output_tokens": fixed("output"),
             },
         },
-    }  # fmt: skip
+    }
 
 
 def speed_up(model: str, interval_ms: float, values: Values) -> float:

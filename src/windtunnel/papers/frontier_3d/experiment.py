@@ -29,26 +29,43 @@ def scenario(size: str, gpus: int, batch: int, values: Values, **plan: Any) -> V
     shape = setting()["models"][size]
     return {
         "model": {
-            "name": f"GPT of {size}", "family": "dense", "hidden_size": shape["hidden"],
-            "num_hidden_layers": shape["layers"], "vocab_size": fixed("vocab_size"),
-            "num_attention_heads": shape["heads"], "intermediate_size": 4 * shape["hidden"], "gated_mlp": False,
-            "hidden_act": "gelu", "norm": "layernorm", "attention_bias": True, "mlp_bias": True,
-            "tie_word_embeddings": True, "position_embedding": "learned",
+            "name": f"GPT of {size}",
+            "family": "dense",
+            "hidden_size": shape["hidden"],
+            "num_hidden_layers": shape["layers"],
+            "vocab_size": fixed("vocab_size"),
+            "num_attention_heads": shape["heads"],
+            "intermediate_size": 4 * shape["hidden"],
+            "gated_mlp": False,
+            "hidden_act": "gelu",
+            "norm": "layernorm",
+            "attention_bias": True,
+            "mlp_bias": True,
+            "tie_word_embeddings": True,
+            "position_embedding": "learned",
             "max_position_embeddings": values["seq_len"],
         },
         "cluster": {
-            "device": "mi250x", "nodes": gpus // GCDS_PER_NODE, "devices_per_node": GCDS_PER_NODE,
+            "device": "mi250x",
+            "nodes": gpus // GCDS_PER_NODE,
+            "devices_per_node": GCDS_PER_NODE,
             "scale_up": {
-                "id": "xgmi", "bytes_per_s": values["xgmi_gb_per_s"] * 1e9, "latency_s": "1.9 us", "topology": "mesh",
+                "id": "xgmi",
+                "bytes_per_s": values["xgmi_gb_per_s"] * 1e9,
+                "latency_s": "1.9 us",
+                "topology": "mesh",
                 "family": "xgmi3",
             },
         },
         "training": {
-            "seq_len": values["seq_len"], "global_batch": batch, "precision": fixed("precision"),
-            "framework": fixed("framework"), "attention": values["attention"],
+            "seq_len": values["seq_len"],
+            "global_batch": batch,
+            "precision": fixed("precision"),
+            "framework": fixed("framework"),
+            "attention": values["attention"],
         },
         "plan": {"recompute": {"policy": "full"}, "schedule": None} | plan,
-    }  # fmt: skip
+    }
 
 
 def best(size: str, values: Values) -> Values:
@@ -67,9 +84,10 @@ def scaled(step: Values, gpus: int, batch: int) -> Values:
     """The same layout with another number of replicas."""
     plan = {name: value for name, value in step["plan"].items() if name != "dp"}
     return step | {
-        "cluster": step["cluster"] | {"nodes": gpus // GCDS_PER_NODE}, "plan": plan,
+        "cluster": step["cluster"] | {"nodes": gpus // GCDS_PER_NODE},
+        "plan": plan,
         "training": step["training"] | {"global_batch": batch},
-    }  # fmt: skip
+    }
 
 
 def efficiency(values: Values, size: str, weak: bool) -> float:

@@ -31,19 +31,25 @@ def rate(gcds: int, levels: str, values: Values) -> float:
     step = {
         "model": fixed("model"),
         "cluster": {
-            "device": "mi250x", "nodes": gcds // PER_NODE, "devices_per_node": PER_NODE,
+            "device": "mi250x",
+            "nodes": gcds // PER_NODE,
+            "devices_per_node": PER_NODE,
             "scale_up": {
-                "id": "xgmi", "bytes_per_s": values["xgmi_gb_per_s"] * 1e9, "latency_s": "1.9 us", "topology": "mesh",
+                "id": "xgmi",
+                "bytes_per_s": values["xgmi_gb_per_s"] * 1e9,
+                "latency_s": "1.9 us",
+                "topology": "mesh",
                 "family": "xgmi3",
             },
         },
         "training": {
-            "seq_len": fixed("seq_len"), "global_batch": gcds * values["mbs"] * values["micro_batches"],
+            "seq_len": fixed("seq_len"),
+            "global_batch": gcds * values["mbs"] * values["micro_batches"],
             "framework": "deepspeed",
         },
         "plan": {"mbs": values["mbs"], "zero": 3, "recompute": {"policy": "full"}},
         "techniques": [{"frontier-zero-topo": knobs}],
-    }  # fmt: skip
+    }
     return simulated(step).mfu
 
 

@@ -26,26 +26,44 @@ def scenario(size: str, batch: int, values: Values, technique: Values) -> Values
     drives, read = values["drives"], values["drives_read_gb_per_s"]
     return {
         "model": {
-            "name": f"GPT-3 {size}", "family": "dense", "hidden_size": hidden, "num_hidden_layers": layers,
-            "vocab_size": fixed("vocab_size"), "num_attention_heads": heads, "intermediate_size": 4 * hidden,
-            "gated_mlp": False, "hidden_act": "gelu", "norm": "layernorm", "attention_bias": True, "mlp_bias": True,
-            "tie_word_embeddings": True, "position_embedding": "learned", "max_position_embeddings": fixed("seq_len"),
+            "name": f"GPT-3 {size}",
+            "family": "dense",
+            "hidden_size": hidden,
+            "num_hidden_layers": layers,
+            "vocab_size": fixed("vocab_size"),
+            "num_attention_heads": heads,
+            "intermediate_size": 4 * hidden,
+            "gated_mlp": False,
+            "hidden_act": "gelu",
+            "norm": "layernorm",
+            "attention_bias": True,
+            "mlp_bias": True,
+            "tie_word_embeddings": True,
+            "position_embedding": "learned",
+            "max_position_embeddings": fixed("seq_len"),
         },
         "cluster": {
-            "device": "rtx-4090", "nodes": 1, "devices_per_node": 1, "host_cores": fixed("host_cores"),
+            "device": "rtx-4090",
+            "nodes": 1,
+            "devices_per_node": 1,
+            "host_cores": fixed("host_cores"),
             "host_memory_bytes": fixed("host_memory_gb") * 1e9,
             "host_memory_bytes_per_s": values["host_memory_gb_per_s"] * 1e9,
             "storage": {
-                "bytes": drives * fixed("drive_tb") * 1e12, "read_bytes_per_s": drives * read * 1e9,
+                "bytes": drives * fixed("drive_tb") * 1e12,
+                "read_bytes_per_s": drives * read * 1e9,
                 "write_bytes_per_s": drives * read * 3.4 / 6.5 * 1e9,
             },
         },
         "training": {
-            "seq_len": fixed("seq_len"), "global_batch": batch, "precision": "fp16", "framework": "deepspeed",
+            "seq_len": fixed("seq_len"),
+            "global_batch": batch,
+            "precision": "fp16",
+            "framework": "deepspeed",
         },
         "plan": {"mbs": batch, "recompute": {"policy": "full"}},
         "techniques": [technique],
-    }  # fmt: skip
+    }
 
 
 def fuyou(size: str, batch: int, share: float, values: Values) -> Simulated:
@@ -58,9 +76,14 @@ def fuyou(size: str, batch: int, share: float, values: Values) -> Simulated:
 def zero_infinity(size: str, batch: int, values: Values) -> Simulated:
     """ZeRO-Infinity: weights and state on drives, gradients and checkpoints in host memory."""
     knobs = {
-        "params": "nvme", "optimizer": "nvme", "gradients": "host", "activations": "host", "prefetch_layers": 2,
-        "pinned_gb": values["pinned_gb"], "pipelined": values["zero_update"] == "pipelined",
-    }  # fmt: skip
+        "params": "nvme",
+        "optimizer": "nvme",
+        "gradients": "host",
+        "activations": "host",
+        "prefetch_layers": 2,
+        "pinned_gb": values["pinned_gb"],
+        "pipelined": values["zero_update"] == "pipelined",
+    }
     return simulated(scenario(size, batch, values, {"zero-infinity": knobs}))
 
 

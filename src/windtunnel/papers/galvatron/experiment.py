@@ -19,9 +19,14 @@ THREE_DIMENSIONS = ((2, 2, 2, 0),)
 DEVICE_GIB = 24.0
 BERT: Values = {"family": "encoder", "name": "BERT-Huge-32"}
 VIT: Values = {
-    "family": "vit", "name": "ViT-Huge-32", "image_size": 224, "patch_size": 14, "num_labels": 1000, "vocab_size": 1,
+    "family": "vit",
+    "name": "ViT-Huge-32",
+    "image_size": 224,
+    "patch_size": 14,
+    "num_labels": 1000,
+    "vocab_size": 1,
     "tie_word_embeddings": False,
-}  # fmt: skip
+}
 
 
 def setting() -> Values:
@@ -38,26 +43,44 @@ def scenario(kind: Values, batch: int, budget_gib: float, values: Values, *, nod
     """One training step under a memory budget."""
     return {
         "model": {
-            "hidden_size": 1280, "num_hidden_layers": 32, "num_attention_heads": 16, "intermediate_size": 5120,
-            "vocab_size": fixed("vocab_size"), "gated_mlp": False, "hidden_act": "gelu", "norm": "layernorm",
-            "attention_bias": True, "mlp_bias": True, "tie_word_embeddings": True, "position_embedding": "learned",
+            "hidden_size": 1280,
+            "num_hidden_layers": 32,
+            "num_attention_heads": 16,
+            "intermediate_size": 5120,
+            "vocab_size": fixed("vocab_size"),
+            "gated_mlp": False,
+            "hidden_act": "gelu",
+            "norm": "layernorm",
+            "attention_bias": True,
+            "mlp_bias": True,
+            "tie_word_embeddings": True,
+            "position_embedding": "learned",
             "max_position_embeddings": 512,
-        } | kind,
+        }
+        | kind,
         "cluster": {
-            "device": setting()["device"], "nodes": nodes, "devices_per_node": fixed("gpus"),
+            "device": setting()["device"],
+            "nodes": nodes,
+            "devices_per_node": fixed("gpus"),
             "memory_bytes": budget_gib * 2**30,
             "scale_up": {
-                "id": "pcie", "bytes_per_s": values["pcie_gb_per_s"] * 1e9, "latency_s": "2.5 us", "topology": "host",
+                "id": "pcie",
+                "bytes_per_s": values["pcie_gb_per_s"] * 1e9,
+                "latency_s": "2.5 us",
+                "topology": "host",
                 "family": "pcie3",
             },
             "scale_out": {"nics_per_node": 1, "nic_bytes_per_s": values["nic_gbit"] * 1e9 / 8},
         },
         "training": {
-            "seq_len": 257 if kind["family"] == "vit" else fixed("seq_len"), "global_batch": batch,
-            "precision": values["precision"], "framework": "generic", "attention": fixed("attention"),
+            "seq_len": 257 if kind["family"] == "vit" else fixed("seq_len"),
+            "global_batch": batch,
+            "precision": values["precision"],
+            "framework": "generic",
+            "attention": fixed("attention"),
         },
         "plan": plan,
-    }  # fmt: skip
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,8 +127,9 @@ def winner(plans: list[Run], budget_gib: float) -> Run:
     """The fastest plan that a budget holds; of equals the one with the fewest stages and shards."""
     return max(
         (run for run in plans if run.reserved_gib <= budget_gib),
-        key=lambda run: (run.rate, -run.tp, -run.pp, -run.zero), default=NOTHING,
-    )  # fmt: skip
+        key=lambda run: (run.rate, -run.tp, -run.pp, -run.zero),
+        default=NOTHING,
+    )
 
 
 def gain(values: Values, kind: Values, layouts: tuple[tuple[int, int, int, int], ...]) -> float:

@@ -29,23 +29,35 @@ def step(values: Values, size: str, axis: int, *, both: bool = True) -> Simulate
     return simulated(
         {
             "model": {
-                "name": f"Transformer of {size}", "family": "dense", "hidden_size": shape["hidden"],
-                "num_hidden_layers": shape["layers"], "num_attention_heads": shape["heads"], "head_dim": 256,
-                "intermediate_size": shape["ffn"], "vocab_size": fixed("vocab_size"), "gated_mlp": False,
-                "hidden_act": "relu", "norm": "layernorm", "tie_word_embeddings": True,
+                "name": f"Transformer of {size}",
+                "family": "dense",
+                "hidden_size": shape["hidden"],
+                "num_hidden_layers": shape["layers"],
+                "num_attention_heads": shape["heads"],
+                "head_dim": 256,
+                "intermediate_size": shape["ffn"],
+                "vocab_size": fixed("vocab_size"),
+                "gated_mlp": False,
+                "hidden_act": "relu",
+                "norm": "layernorm",
+                "tie_word_embeddings": True,
             },
             "cluster": {
-                "device": fixed("device"), "nodes": chips // fixed("chips_per_host"),
-                "devices_per_node": fixed("chips_per_host"), "scale_up_domain": chips,
+                "device": fixed("device"),
+                "nodes": chips // fixed("chips_per_host"),
+                "devices_per_node": fixed("chips_per_host"),
+                "scale_up_domain": chips,
             },
             "training": {
-                "seq_len": fixed("seq_len"), "global_batch": batch, "framework": fixed("framework"),
+                "seq_len": fixed("seq_len"),
+                "global_batch": batch,
+                "framework": fixed("framework"),
                 "optimizer": fixed("optimizer"),
             },
             "plan": {"mbs": batch * axis // chips, "recompute": {"policy": fixed("recompute")}, "zero": 1},
             "techniques": [{"gspmd": {"model": axis, "shard_weights": both}}],
         }
-    )  # fmt: skip
+    )
 
 
 def axes(values: Values, size: str) -> list[int]:

@@ -33,16 +33,21 @@ def nodes(number: int, kind: str, values: Values) -> Values:
     """Some nodes with one network."""
     per_node = fixed("devices_per_node")
     return {
-        "device": fixed("device"), "nodes": number, "devices_per_node": per_node, "scale_out": network(kind, values)
-    }  # fmt: skip
+        "device": fixed("device"),
+        "nodes": number,
+        "devices_per_node": per_node,
+        "scale_out": network(kind, values),
+    }
 
 
 def step_s(values: Values, cluster: Values, crossing: str = "") -> float:
     """Seconds of a step under the fastest plan of the space."""
     training = {
-        "seq_len": fixed("seq_len"), "global_batch": values["global_batch"], "precision": fixed("precision"),
+        "seq_len": fixed("seq_len"),
+        "global_batch": values["global_batch"],
+        "precision": fixed("precision"),
         "framework": fixed("framework"),
-    }  # fmt: skip
+    }
     space = dict(fixed("space"))
     if crossing:
         space["group_axis"] = [crossing]

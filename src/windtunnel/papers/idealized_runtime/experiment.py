@@ -32,9 +32,12 @@ def scenario(which: int, traffic: Values) -> Values:
         "model": own["model"],
         "cluster": {"device": fixed("device"), "nodes": 1, "devices_per_node": own["tp"]},
         "serving": {
-            "engine": "vllm", "engine_version": "0.6.0", "pools": [{"plan": {"tp": own["tp"]}}], "traffic": traffic,
+            "engine": "vllm",
+            "engine_version": "0.6.0",
+            "pools": [{"plan": {"tp": own["tp"]}}],
+            "traffic": traffic,
         },
-    }  # fmt: skip
+    }
 
 
 def alone_s(which: int, prompt: int, output: int) -> float:
@@ -69,9 +72,7 @@ def slope_ratio(which: int) -> float:
 def full_rate(which: int) -> float:
     """Requests per second that the service answers when all are there at the start."""
     probe = fixed("probe")
-    traffic = {
-        "offline": True, "num_requests": 400, "input_tokens": probe["prompt"], "output_tokens": probe["output"]
-    }  # fmt: skip
+    traffic = {"offline": True, "num_requests": 400, "input_tokens": probe["prompt"], "output_tokens": probe["output"]}
     return served(scenario(which, traffic)).throughput_requests_per_s
 
 
@@ -79,9 +80,12 @@ def least_s(which: int, values: Values) -> float:
     """The least of a few calls among others, spread over a busy run."""
     probe = fixed("probe")
     traffic = {
-        "rate_per_s": values["load"] * full_rate(which), "num_requests": 600, "input_tokens": probe["prompt"],
-        "output_tokens": probe["output"], "seed": 3,
-    }  # fmt: skip
+        "rate_per_s": values["load"] * full_rate(which),
+        "num_requests": 600,
+        "input_tokens": probe["prompt"],
+        "output_tokens": probe["output"],
+        "seed": 3,
+    }
     times = served(scenario(which, traffic)).table["e2e_s"]
     picked = np.linspace(100, len(times) - 1, fixed("repeats")).astype(int)
     return float(times[picked].min())

@@ -31,12 +31,19 @@ def scenario(model: str, tp: int, traffic: Values, *, lending: bool, replicas: i
         "cluster": {"device": fixed("device"), "nodes": fixed("nodes"), "devices_per_node": 8},
         "techniques": [{"infinite-llm": {"kept": KEPT}}] if lending else [],
         "serving": {
-            "engine": "generic", "router": "least_requests",
-            "pools": [{"replicas": replicas or devices // tp, "plan": {"tp": tp}, "kv": {"prefix_caching": False},
-                       "limits": {"max_model_len": 20_000_000}}],
+            "engine": "generic",
+            "router": "least_requests",
+            "pools": [
+                {
+                    "replicas": replicas or devices // tp,
+                    "plan": {"tp": tp},
+                    "kv": {"prefix_caching": False},
+                    "limits": {"max_model_len": 20_000_000},
+                }
+            ],
             "traffic": {"offline": True, **traffic},
         },
-    }  # fmt: skip
+    }
 
 
 def cache_tokens(model: str, tp: int) -> int:

@@ -31,13 +31,17 @@ def first_token_s(model: str, tp: int, context: int, batch: int, techniques: lis
         "cluster": {"device": fixed("device").get(model, fixed("device")["most"]), "nodes": 1, "devices_per_node": 8},
         "techniques": techniques,
         "serving": {
-            "engine": fixed("engine"), "engine_version": fixed("engine_version"),
+            "engine": fixed("engine"),
+            "engine_version": fixed("engine_version"),
             "pools": [{"plan": {"tp": tp}}],
             "traffic": {
-                "offline": True, "num_requests": batch, "input_tokens": context - 1, "output_tokens": 1,
+                "offline": True,
+                "num_requests": batch,
+                "input_tokens": context - 1,
+                "output_tokens": 1,
             },
         },
-    }  # fmt: skip
+    }
     return float(served(scenario).iterations["mean_s"])
 
 
@@ -69,9 +73,7 @@ def plot(results: list[ClaimResult]) -> Any:
         sizes = {catalog.model(model).num_hidden_layers: model for model in fixed("models")}
 
         def gain(layers: int, context: int = context, sizes: dict[int, str] = sizes) -> float:
-            plain, parallel = (
-                first_token_s(sizes[layers], tp, context, fixed("batch"), t) for t in ([], ["kraken"])
-            )
+            plain, parallel = (first_token_s(sizes[layers], tp, context, fixed("batch"), t) for t in ([], ["kraken"]))
             return 100.0 * (plain / parallel - 1.0)
 
         panels[f"{context:,} tokens, tp {tp}"] = {"Kraken": curve(sorted(sizes), gain)}

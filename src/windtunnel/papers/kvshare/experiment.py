@@ -24,16 +24,24 @@ def fixed(name: str) -> Any:
 def run_of(model: str, values: Values, traffic: Values, *, share: float) -> ServingResult:
     """One device; `share` of the prompts resemble an earlier one, 0: all are computed in full."""
     knobs = {"share": share, "matched": values["matched"], "recomputed": values["recomputed"]}
-    return served({
-        "model": model,
-        "cluster": {"device": fixed("device"), "nodes": 1, "devices_per_node": 8},
-        "techniques": [{"kvshare": knobs}] if share else [],
-        "serving": {
-            "engine": "vllm", "pools": [{"replicas": 1, "kv": {"prefix_caching": bool(share)}}],
-            "traffic": {"num_requests": fixed("requests"), "input_tokens": values["input"],
-                        "output_tokens": values["output"], "seed": 1, **traffic},
-        },
-    })  # fmt: skip
+    return served(
+        {
+            "model": model,
+            "cluster": {"device": fixed("device"), "nodes": 1, "devices_per_node": 8},
+            "techniques": [{"kvshare": knobs}] if share else [],
+            "serving": {
+                "engine": "vllm",
+                "pools": [{"replicas": 1, "kv": {"prefix_caching": bool(share)}}],
+                "traffic": {
+                    "num_requests": fixed("requests"),
+                    "input_tokens": values["input"],
+                    "output_tokens": values["output"],
+                    "seed": 1,
+                    **traffic,
+                },
+            },
+        }
+    )
 
 
 def first_token(values: Values) -> float:

@@ -35,11 +35,12 @@ def deployed(devices: int, values: Values, attention: int = 0) -> Deployment:
         "model": fixed("model"),
         "cluster": {"device": fixed("compute"), "nodes": 1, "devices_per_node": devices},
         "serving": {
-            "engine": "vllm", "engine_version": "0.8.5",
+            "engine": "vllm",
+            "engine_version": "0.8.5",
             "pools": [{"plan": {"tp": devices}, "limits": {"max_num_seqs": fixed("max_num_seqs")}}],
             "traffic": {"offline": True, "num_requests": 1, "input_tokens": 1, "output_tokens": 1},
         },
-    }  # fmt: skip
+    }
     if attention:
         knobs = {"device": fixed("memory"), "count": attention, "nic_gbit": float(values["nic_gbit"])}
         scenario = with_technique(scenario, "lamina", knobs | {"latency_us": float(values["latency_us"])})

@@ -25,15 +25,28 @@ def model(values: Values, *, linear: bool) -> Values:
     """The paper's model, or its twin with softmax attention that existing methods are made for."""
     heads, hidden = fixed("heads"), fixed("hidden")
     shape = {
-        "name": "TNL 1B", "family": "linear_attention" if linear else "dense", "hidden_size": hidden,
-        "num_hidden_layers": fixed("layers"), "vocab_size": values["vocab"], "num_attention_heads": heads,
+        "name": "TNL 1B",
+        "family": "linear_attention" if linear else "dense",
+        "hidden_size": hidden,
+        "num_hidden_layers": fixed("layers"),
+        "vocab_size": values["vocab"],
+        "num_attention_heads": heads,
         "intermediate_size": values["ffn"],
-    }  # fmt: skip
+    }
     size = hidden // heads
-    return shape | {
-        "linear_attention_kind": "decayed", "full_attention_interval": 1000000, "linear_num_key_heads": heads,
-        "linear_num_value_heads": heads, "linear_key_head_dim": size, "linear_value_head_dim": size,
-    } if linear else shape  # fmt: skip
+    return (
+        shape
+        | {
+            "linear_attention_kind": "decayed",
+            "full_attention_interval": 1000000,
+            "linear_num_key_heads": heads,
+            "linear_num_value_heads": heads,
+            "linear_key_head_dim": size,
+            "linear_value_head_dim": size,
+        }
+        if linear
+        else shape
+    )
 
 
 def scenario(values: Values, k_tokens: int, *, linear: bool, **plan: Any) -> Values:
@@ -44,11 +57,13 @@ def scenario(values: Values, k_tokens: int, *, linear: bool, **plan: Any) -> Val
         "model": model(values, linear=linear),
         "cluster": {"device": "a100-sxm-80gb", "nodes": gpus // per_node, "devices_per_node": per_node},
         "training": {
-            "seq_len": 1024 * k_tokens, "global_batch": replicas, "precision": fixed("precision"),
+            "seq_len": 1024 * k_tokens,
+            "global_batch": replicas,
+            "precision": fixed("precision"),
             "framework": fixed("framework"),
         },
         "plan": {"zero": 3, "mbs": 1, "recompute": {"policy": values["recompute"]}} | plan,
-    }  # fmt: skip
+    }
 
 
 def longest_k(values: Values, *, linear: bool, **plan: Any) -> float:

@@ -37,18 +37,26 @@ def scenario(system: str, models: int, values: Values) -> Values:
         "model": fixed("model"),
         "cluster": cluster,
         "serving": {
-            "engine": "vllm", "pools": pools, "slo": {"ttft_s": fixed("ttft_s"), "tpot_s": fixed("tpot_s")},
+            "engine": "vllm",
+            "pools": pools,
+            "slo": {"ttft_s": fixed("ttft_s"), "tpot_s": fixed("tpot_s")},
             "mesh": {
-                "sharing": "exclusive" if system == EXCLUSIVE else "shared", "keep_alive_s": fixed("keep_alive_s"),
-                "load_bytes_per_s": fixed("host_to_gpu_gb_per_s") * 1e9, "start_s": values["start_s"],
+                "sharing": "exclusive" if system == EXCLUSIVE else "shared",
+                "keep_alive_s": fixed("keep_alive_s"),
+                "load_bytes_per_s": fixed("host_to_gpu_gb_per_s") * 1e9,
+                "start_s": values["start_s"],
             },
             "traffic": {
-                "duration_s": fixed("duration_s"), "rate_per_s": models * values["rate_per_model"], "process": "gamma",
-                "burstiness": values["burstiness"], "input_tokens": fixed("input"), "output_tokens": fixed("output"),
+                "duration_s": fixed("duration_s"),
+                "rate_per_s": models * values["rate_per_model"],
+                "process": "gamma",
+                "burstiness": values["burstiness"],
+                "input_tokens": fixed("input"),
+                "output_tokens": fixed("output"),
                 "tenants": [{"name": f"m{i}", "share": (i + 1.0) ** -values["zipf"]} for i in range(models)],
             },
         },
-    }  # fmt: skip
+    }
 
 
 @lru_cache(maxsize=32)

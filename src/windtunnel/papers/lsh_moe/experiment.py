@@ -31,23 +31,38 @@ def scenario(values: Values, name: str, techniques: list[Any]) -> Values:
     mbs = max(values["tokens_per_gpu"] // seq_len, 1)
     return {
         "model": {
-            "name": name, "family": "moe", "hidden_size": hidden, "num_hidden_layers": layers, "vocab_size": 50265,
-            "num_attention_heads": hidden // 64, "intermediate_size": 4 * hidden, "gated_mlp": False,
-            "hidden_act": "gelu", "norm": "layernorm", "position_embedding": "learned",
-            "max_position_embeddings": seq_len, "num_experts": experts, "num_experts_per_tok": fixed("topk"),
-            "moe_intermediate_size": width, "moe_layer_freq": 2,
+            "name": name,
+            "family": "moe",
+            "hidden_size": hidden,
+            "num_hidden_layers": layers,
+            "vocab_size": 50265,
+            "num_attention_heads": hidden // 64,
+            "intermediate_size": 4 * hidden,
+            "gated_mlp": False,
+            "hidden_act": "gelu",
+            "norm": "layernorm",
+            "position_embedding": "learned",
+            "max_position_embeddings": seq_len,
+            "num_experts": experts,
+            "num_experts_per_tok": fixed("topk"),
+            "moe_intermediate_size": width,
+            "moe_layer_freq": 2,
         },
         "cluster": {
-            "device": device, "nodes": nodes, "devices_per_node": 8,
+            "device": device,
+            "nodes": nodes,
+            "devices_per_node": 8,
             "scale_out": {"nics_per_node": 1, "nic_bytes_per_s": gbit * 1e9 / 8, "latency_s": "5 us"},
         },
         "training": {
-            "seq_len": seq_len, "global_batch": gpus * mbs, "precision": values["precision"],
+            "seq_len": seq_len,
+            "global_batch": gpus * mbs,
+            "precision": values["precision"],
             "framework": "megatron_deepspeed",
         },
         "plan": {"ep": min(experts, gpus), "mbs": mbs, "zero": 1},
         "techniques": techniques,
-    }  # fmt: skip
+    }
 
 
 @lru_cache(maxsize=64)
@@ -77,9 +92,10 @@ def share(values: Values) -> float:
 def measures() -> dict[str, Measure]:
     """Claim → how it is measured, in the order of the table."""
     return {
-        "share": share, "speedup/least": lambda values: min(speedups(values)),
+        "share": share,
+        "speedup/least": lambda values: min(speedups(values)),
         "speedup/most": lambda values: max(speedups(values)),
-    }  # fmt: skip
+    }
 
 
 def run() -> list[ClaimResult]:

@@ -11,8 +11,12 @@ from windtunnel.papers.figures import beside, curve
 
 TITLE = "MegaScale (Jiang et al. 2024)"
 OFF: Values = {
-    "parallel_block": False, "overlap_tp": False, "overlap_pp": False, "overlap_dp": False, "async_input": False
-}  # fmt: skip
+    "parallel_block": False,
+    "overlap_tp": False,
+    "overlap_pp": False,
+    "overlap_dp": False,
+    "async_input": False,
+}
 ORDER = ("parallel_block", "window", "overlap_tp", "overlap_pp", "overlap_dp", "operators", "async_input")
 """Switches as the paper's table adds them; operators are FlashAttention-2."""
 
@@ -35,31 +39,50 @@ def scenario(values: Values, gpus: int, batch: int, on: tuple[str, ...]) -> Valu
     per_node, hidden = fixed("devices_per_node"), fixed("hidden")
     return {
         "model": {
-            "name": "GPT of 175b", "family": "dense", "hidden_size": hidden, "num_hidden_layers": fixed("layers"),
-            "num_attention_heads": fixed("heads"), "intermediate_size": 4 * hidden, "vocab_size": fixed("vocab_size"),
-            "gated_mlp": False, "hidden_act": "gelu", "norm": "layernorm", "attention_bias": True, "mlp_bias": True,
-            "tie_word_embeddings": True, "position_embedding": "learned",
+            "name": "GPT of 175b",
+            "family": "dense",
+            "hidden_size": hidden,
+            "num_hidden_layers": fixed("layers"),
+            "num_attention_heads": fixed("heads"),
+            "intermediate_size": 4 * hidden,
+            "vocab_size": fixed("vocab_size"),
+            "gated_mlp": False,
+            "hidden_act": "gelu",
+            "norm": "layernorm",
+            "attention_bias": True,
+            "mlp_bias": True,
+            "tie_word_embeddings": True,
+            "position_embedding": "learned",
             "max_position_embeddings": fixed("seq_len"),
         },
         "cluster": {
-            "device": fixed("device"), "nodes": gpus // per_node, "devices_per_node": per_node,
+            "device": fixed("device"),
+            "nodes": gpus // per_node,
+            "devices_per_node": per_node,
             "scale_out": {
-                "nics_per_node": fixed("nics_per_node"), "nic_bytes_per_s": f"{fixed('nic_gbit')} Gb/s",
+                "nics_per_node": fixed("nics_per_node"),
+                "nic_bytes_per_s": f"{fixed('nic_gbit')} Gb/s",
                 "family": "roce",
             },
         },
         "training": {
-            "seq_len": fixed("seq_len"), "global_batch": batch, "framework": fixed("framework"),
+            "seq_len": fixed("seq_len"),
+            "global_batch": batch,
+            "framework": fixed("framework"),
             "attention": "flash2" if "operators" in on else fixed("baseline_attention"),
             "input_s": values["input_s"],
         },
         "plan": {
-            "tp": fixed("tp"), "pp": fixed("pp"), "vpp": fixed("vpp"), "mbs": values["mbs"],
-            "recompute": {"policy": "selective"}, "zero": 1,
+            "tp": fixed("tp"),
+            "pp": fixed("pp"),
+            "vpp": fixed("vpp"),
+            "mbs": values["mbs"],
+            "recompute": {"policy": "selective"},
+            "zero": 1,
             "overlap": {"tp": False, "p2p": False, "grad_reduce": False, "param_gather": False},
         },
         "techniques": [{"megascale": knobs}],
-    }  # fmt: skip
+    }
 
 
 def rate(values: Values, gpus: int, batch: int, on: tuple[str, ...] = ORDER) -> float:
@@ -111,7 +134,8 @@ def plot(results: list[ClaimResult]) -> Any:
         point = {float(len(ORDER)): full} if gpus == fixed("gpus") else {}
         line = curve(
             range(len(ORDER) + 1),
-            lambda n, g=gpus, b=batch: 100 * simulated(scenario(values, g, b, ORDER[:n])).mfu, point,
-        )  # fmt: skip
+            lambda n, g=gpus, b=batch: 100 * simulated(scenario(values, g, b, ORDER[:n])).mfu,
+            point,
+        )
         panels[f"{gpus:,} A100, batch {batch:,}"] = {"MegaScale": line}
     return beside(panels, "switches on, in the order of the paper's table", "MFU, %")

@@ -33,34 +33,57 @@ def model(name: str, layers: int | None = None) -> Values:
     """A GPT of the paper: four times wider MLP, learned positions, tied embeddings."""
     shape = setting()["models"][name]
     return {
-        "name": f"GPT of {name}", "family": "dense", "hidden_size": shape["hidden"],
-        "num_hidden_layers": layers or shape["layers"], "vocab_size": fixed("vocab_size"),
-        "num_attention_heads": shape["heads"], "intermediate_size": 4 * shape["hidden"], "gated_mlp": False,
-        "hidden_act": "gelu", "norm": "layernorm", "attention_bias": True, "mlp_bias": True,
-        "tie_word_embeddings": True, "position_embedding": "learned", "max_position_embeddings": fixed("seq_len"),
-    }  # fmt: skip
+        "name": f"GPT of {name}",
+        "family": "dense",
+        "hidden_size": shape["hidden"],
+        "num_hidden_layers": layers or shape["layers"],
+        "vocab_size": fixed("vocab_size"),
+        "num_attention_heads": shape["heads"],
+        "intermediate_size": 4 * shape["hidden"],
+        "gated_mlp": False,
+        "hidden_act": "gelu",
+        "norm": "layernorm",
+        "attention_bias": True,
+        "mlp_bias": True,
+        "tie_word_embeddings": True,
+        "position_embedding": "learned",
+        "max_position_embeddings": fixed("seq_len"),
+    }
 
 
 def scenario(
-    shape: Values, gpus: int, batch: int, values: Values, *, framework: str = "megatron_2021",
-    plan: Values | None = None, **more: Any,
+    shape: Values,
+    gpus: int,
+    batch: int,
+    values: Values,
+    *,
+    framework: str = "megatron_2021",
+    plan: Values | None = None,
+    **more: Any,
 ) -> Values:
     """One training step on DGX A100 nodes."""
     per_node = fixed("devices_per_node")
     return {
         "model": shape,
         "cluster": {
-            "device": "a100-sxm-80gb", "nodes": gpus // per_node, "devices_per_node": per_node,
+            "device": "a100-sxm-80gb",
+            "nodes": gpus // per_node,
+            "devices_per_node": per_node,
             "scale_out": {
-                "nics_per_node": fixed("nics_per_node"), "nic_bytes_per_s": values["nic_gbit"] * 1e9 / 8,
-                "latency_s": "4 us", "oversubscription": values["oversubscription"],
+                "nics_per_node": fixed("nics_per_node"),
+                "nic_bytes_per_s": values["nic_gbit"] * 1e9 / 8,
+                "latency_s": "4 us",
+                "oversubscription": values["oversubscription"],
             },
         },
         "training": {
-            "seq_len": fixed("seq_len"), "global_batch": batch, "precision": fixed("precision"), "framework": framework,
+            "seq_len": fixed("seq_len"),
+            "global_batch": batch,
+            "precision": fixed("precision"),
+            "framework": framework,
         },
         "plan": {"zero": 0, "recompute": {"policy": fixed("recompute")}} | (plan or {}) | more,
-    }  # fmt: skip
+    }
 
 
 def step_s(step: Values) -> float:
@@ -102,9 +125,7 @@ def slower_by(values: Values, tp: int) -> float:
 def kept_at_eight_stages(values: Values, batch: int) -> float:
     """Per-GPU throughput at eight stages over that at one, with three layers a stage."""
     per_stage = setting()["models"]["figure_11"]["layers_per_stage"]
-    one, eight = (
-        tflops(scenario(model("figure_11", per_stage * p), 8 * p, batch, values, tp=8, pp=p)) for p in (1, 8)
-    )
+    one, eight = (tflops(scenario(model("figure_11", per_stage * p), 8 * p, batch, values, tp=8, pp=p)) for p in (1, 8))
     return eight / one
 
 
@@ -121,11 +142,8 @@ def smallest_is_best(values: Values, axis: str, batches: tuple[int, ...]) -> flo
     other = "tp" if axis == "pp" else "pp"
     space = {axis: (1, *DOUBLINGS), other: (1,), "vpp": (1,)}
     return float(
-        max(
-            best_plan(scenario(model("figure_14"), 64, b, values, mbs=1), **space).get(axis, 1)
-            for b in batches
-        )
-    )  # fmt: skip
+        max(best_plan(scenario(model("figure_14"), 64, b, values, mbs=1), **space).get(axis, 1) for b in batches)
+    )
 
 
 def best_micro_batch(values: Values, batch: int) -> float:

@@ -24,17 +24,24 @@ def fixed(name: str) -> Any:
 def run_of(name: str, clients: int, tokens: Values) -> ServingResult:
     """One level of concurrency: prompts of `input` tokens, answers of `output`, `requests` of them."""
     own = fixed("models")[name]
-    return served({
-        "model": own["model"], "cluster": {"device": fixed("device"), "nodes": 1, "devices_per_node": 8},
-        "serving": {
-            "engine": "vllm", "engine_version": fixed("engine_version"), "precision": {"weights": own["weights"]},
-            "pools": [{"plan": {"tp": fixed("tp")}, "limits": fixed("limits")}],
-            "traffic": {
-                "concurrency": clients, "num_requests": max(tokens["requests"], clients),
-                "input_tokens": tokens["input"], "output_tokens": tokens["output"],
+    return served(
+        {
+            "model": own["model"],
+            "cluster": {"device": fixed("device"), "nodes": 1, "devices_per_node": 8},
+            "serving": {
+                "engine": "vllm",
+                "engine_version": fixed("engine_version"),
+                "precision": {"weights": own["weights"]},
+                "pools": [{"plan": {"tp": fixed("tp")}, "limits": fixed("limits")}],
+                "traffic": {
+                    "concurrency": clients,
+                    "num_requests": max(tokens["requests"], clients),
+                    "input_tokens": tokens["input"],
+                    "output_tokens": tokens["output"],
+                },
             },
-        },
-    })  # fmt: skip
+        }
+    )
 
 
 def latency(name: str, clients: int) -> float:

@@ -25,15 +25,21 @@ def fixed(name: str) -> Any:
 def run_of(model: str, way: str, values: Values) -> ServingResult:
     """One request after the other."""
     draft = {
-        "method": "draft", "draft": fixed("pairs")[model], "tokens": fixed("tokens"),
+        "method": "draft",
+        "draft": fixed("pairs")[model],
+        "tokens": fixed("tokens"),
         "acceptance": values["acceptance"],
-    }  # fmt: skip
+    }
     serving: Values = {
-        "engine": "generic", "pools": [{"plan": {"tp": 1}, "limits": {"max_num_seqs": 1, "max_model_len": 2048}}],
+        "engine": "generic",
+        "pools": [{"plan": {"tp": 1}, "limits": {"max_num_seqs": 1, "max_model_len": 2048}}],
         "traffic": {
-            "concurrency": 1, "num_requests": 2, "input_tokens": fixed("input"), "output_tokens": fixed("output"),
+            "concurrency": 1,
+            "num_requests": 2,
+            "input_tokens": fixed("input"),
+            "output_tokens": fixed("output"),
         },
-    }  # fmt: skip
+    }
     techniques: list[Any] = []
     if way == EAGLE:
         chain = {"method": "eagle", "tokens": fixed("tokens"), "acceptance": values["eagle_acceptance"]}
@@ -54,9 +60,7 @@ def speed_ups(over: str, values: Values) -> list[float]:
 
 def draft_share(values: Values) -> float:
     """Share of a step that drafts, mirrored over serial."""
-    shares = [
-        run_of("Qwen/Qwen3-32B", way, values).speculation["draft_share_of_decode"] for way in (MIRROR, SERIAL)
-    ]
+    shares = [run_of("Qwen/Qwen3-32B", way, values).speculation["draft_share_of_decode"] for way in (MIRROR, SERIAL)]
     return float(shares[0] / shares[1])
 
 

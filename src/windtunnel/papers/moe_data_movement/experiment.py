@@ -41,7 +41,7 @@ def exchange_s(mesh: ExpertMesh, rows: npt.NDArray[np.float64], held: npt.NDArra
             graph.routes(a, b), graph.capacity, traffic[i, j] * hidden * width, tolerance=fixed("tolerance")
         ).makespan_s
         for a, b, width in ((i, j, SENT), (j, i, RETURNED))
-    )  # fmt: skip
+    )
 
 
 @lru_cache(maxsize=64)

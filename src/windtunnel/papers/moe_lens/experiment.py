@@ -27,18 +27,24 @@ def rate(values: Values, answer: int, techniques: list[Any]) -> float:
     scenario = {
         "model": fixed("model"),
         "cluster": {
-            "device": "a40-48gb", "nodes": 1, "devices_per_node": 1, "memory_bytes": f"{values['gpu_gib']} GiB",
+            "device": "a40-48gb",
+            "nodes": 1,
+            "devices_per_node": 1,
+            "memory_bytes": f"{values['gpu_gib']} GiB",
         },
         "serving": {
-            "engine": "vllm", "expert_storage": {"cached": 0.07, "bytes_per_s": values["pcie_gb_per_s"] * 1e9},
+            "engine": "vllm",
+            "expert_storage": {"cached": 0.07, "bytes_per_s": values["pcie_gb_per_s"] * 1e9},
             "pools": [{"limits": {"max_num_seqs": 4096, "max_num_batched_tokens": fixed("batched_tokens")}}],
             "traffic": {
-                "offline": True, "num_requests": fixed("requests"), "input_tokens": values["prompt"],
+                "offline": True,
+                "num_requests": fixed("requests"),
+                "input_tokens": values["prompt"],
                 "output_tokens": answer,
             },
         },
         "techniques": techniques,
-    }  # fmt: skip
+    }
     return served(scenario).output_tokens_per_s
 
 

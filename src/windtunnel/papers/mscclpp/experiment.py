@@ -52,14 +52,17 @@ def decoding(values: Values, batch: int) -> Values:
         "model": fixed("model"),
         "cluster": {"device": where["device"], "nodes": 1, "devices_per_node": where["tp"]},
         "serving": {
-            "engine": "vllm", "engine_version": values["engine_version"],
+            "engine": "vllm",
+            "engine_version": values["engine_version"],
             "pools": [{"plan": {"tp": where["tp"]}, "limits": {"max_num_seqs": 256}}],
             "traffic": {
-                "offline": True, "num_requests": batch, "input_tokens": values["prompt"],
+                "offline": True,
+                "num_requests": batch,
+                "input_tokens": values["prompt"],
                 "output_tokens": fixed("answer"),
             },
         },
-    }  # fmt: skip
+    }
 
 
 def inference(values: Values) -> float:

@@ -29,25 +29,32 @@ def scenario(system: str) -> Values:
         pool |= {
             "policy": "sarathi",
             "limits": {
-                "max_num_seqs": 2048, "max_num_batched_tokens": fixed("dense_batch"), "chunked_prefill": True,
+                "max_num_seqs": 2048,
+                "max_num_batched_tokens": fixed("dense_batch"),
+                "chunked_prefill": True,
                 "host_ahead": True,
             },
         }
     engine, version = {
-        VLLM: ("vllm", fixed("vllm_version")), TRTLLM: ("trtllm", fixed("baseline_version")),
-    }.get(system, ("generic", ""))  # fmt: skip
+        VLLM: ("vllm", fixed("vllm_version")),
+        TRTLLM: ("trtllm", fixed("baseline_version")),
+    }.get(system, ("generic", ""))
     return {
         "model": fixed("model"),
         "cluster": {"device": "a100-sxm-80gb", "nodes": 1, "devices_per_node": fixed("tp")},
         "techniques": ["nanoflow"] if system == NANO else [],
         "serving": {
-            "engine": engine, "engine_version": version, "pools": [pool],
+            "engine": engine,
+            "engine_version": version,
+            "pools": [pool],
             "traffic": {
-                "offline": True, "num_requests": fixed("requests"), "input_tokens": fixed("input"),
+                "offline": True,
+                "num_requests": fixed("requests"),
+                "input_tokens": fixed("input"),
                 "output_tokens": fixed("output"),
             },
         },
-    }  # fmt: skip
+    }
 
 
 def rate(system: str) -> float:

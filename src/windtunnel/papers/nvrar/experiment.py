@@ -30,13 +30,15 @@ def fixed(name: str) -> Any:
 def cluster(machine: Values, gpus: int) -> Values:
     """Some GPUs of a machine."""
     return {
-        "device": machine["device"], "nodes": max(gpus // machine["per_node"], 1),
+        "device": machine["device"],
+        "nodes": max(gpus // machine["per_node"], 1),
         "devices_per_node": machine["per_node"],
         "scale_out": {
-            "nics_per_node": machine["per_node"], "nic_bytes_per_s": machine["port_gbit"] * 1e9 / 8,
+            "nics_per_node": machine["per_node"],
+            "nic_bytes_per_s": machine["port_gbit"] * 1e9 / 8,
             "family": machine["family"],
         },
-    }  # fmt: skip
+    }
 
 
 def latencies(values: Values) -> dict[str, list[tuple[float, float, float]]]:
@@ -71,13 +73,16 @@ def batch_s(values: Values, machine: Values, techniques: list[str]) -> float:
         "cluster": cluster(machine, machine["gpus"]),
         "techniques": techniques,
         "serving": {
-            "engine": fixed("engine"), "pools": [{"plan": {"tp": machine["gpus"]}}],
+            "engine": fixed("engine"),
+            "pools": [{"plan": {"tp": machine["gpus"]}}],
             "traffic": {
-                "offline": True, "num_requests": values["batch"], "input_tokens": values["prompt"],
+                "offline": True,
+                "num_requests": values["batch"],
+                "input_tokens": values["prompt"],
                 "output_tokens": values["answer"],
             },
         },
-    }  # fmt: skip
+    }
     return float(served(scenario).duration_s)
 
 

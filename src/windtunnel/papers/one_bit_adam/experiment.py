@@ -14,11 +14,22 @@ from windtunnel.training.compressed import Exchange, Shapes
 
 TITLE = "1-bit Adam (Tang et al. 2021)"
 BERT_LARGE: Values = {
-    "family": "encoder", "name": "BERT-Large", "hidden_size": 1024, "num_hidden_layers": 24, "num_attention_heads": 16,
-    "intermediate_size": 4096, "vocab_size": 30522, "gated_mlp": False, "hidden_act": "gelu", "norm": "layernorm",
-    "attention_bias": True, "mlp_bias": True, "tie_word_embeddings": True, "position_embedding": "learned",
+    "family": "encoder",
+    "name": "BERT-Large",
+    "hidden_size": 1024,
+    "num_hidden_layers": 24,
+    "num_attention_heads": 16,
+    "intermediate_size": 4096,
+    "vocab_size": 30522,
+    "gated_mlp": False,
+    "hidden_act": "gelu",
+    "norm": "layernorm",
+    "attention_bias": True,
+    "mlp_bias": True,
+    "tie_word_embeddings": True,
+    "position_embedding": "learned",
     "max_position_embeddings": 512,
-}  # fmt: skip
+}
 
 
 def setting() -> Values:
@@ -36,15 +47,19 @@ def scenario(values: Values, gpus: int, work: Values, precision: str) -> Values:
     return {
         "model": BERT_LARGE,
         "cluster": {
-            "device": "v100-sxm-32gb", "nodes": gpus // fixed("gpus_per_node"),
+            "device": "v100-sxm-32gb",
+            "nodes": gpus // fixed("gpus_per_node"),
             "devices_per_node": fixed("gpus_per_node"),
             "scale_out": {"nics_per_node": 1, "nic_bytes_per_s": values["nic_gbit"] * 1e9 / 8},
         },
         "training": {
-            "seq_len": work["seq_len"], "global_batch": work["batch"], "precision": precision, "framework": "deepspeed",
+            "seq_len": work["seq_len"],
+            "global_batch": work["batch"],
+            "precision": precision,
+            "framework": "deepspeed",
         },
         "plan": {"zero": 0, "mbs": work["mbs"], "overlap": {"grad_reduce": False}},
-    }  # fmt: skip
+    }
 
 
 def gain(values: Values, gpus: int, work: Values, precision: str) -> float:
@@ -79,9 +94,7 @@ def warm_up(values: Values) -> float:
 def volume(values: Values) -> float:
     """Bytes of all steps in 16 bits over those with a warm-up and then signs."""
     given = GradientCompression(bits=1, block=None, error_feedback=True)
-    signs = Exchange(
-        given, Shapes(0, 0, 0, 0, 0, given.bits), 2.0, catalog.device("v100-sxm-32gb"), Coefficients()
-    )  # fmt: skip
+    signs = Exchange(given, Shapes(0, 0, 0, 0, 0, given.bits), 2.0, catalog.device("v100-sxm-32gb"), Coefficients())
     return whole(2.0 / signs.wire_bytes, warm_up(values))
 
 

@@ -30,20 +30,30 @@ def scenario(values: Values, name: str, row: Values, **more: Any) -> Values:
     return {
         "model": fixed(name)["model"],
         "cluster": {
-            "device": fixed("device"), "nodes": gpus // per_node, "devices_per_node": per_node,
+            "device": fixed("device"),
+            "nodes": gpus // per_node,
+            "devices_per_node": per_node,
             "scale_out": {
-                "nics_per_node": 1, "nic_bytes_per_s": values["nic_gbit"] * 1e9 / 8 * per_node / fixed("per_node")
+                "nics_per_node": 1,
+                "nic_bytes_per_s": values["nic_gbit"] * 1e9 / 8 * per_node / fixed("per_node"),
             },
         },
         "training": {
-            "seq_len": fixed(name)["seq_len"], "global_batch": row["batch"], "precision": fixed("precision"),
-            "framework": fixed("framework"), "attention": fixed("attention"),
+            "seq_len": fixed(name)["seq_len"],
+            "global_batch": row["batch"],
+            "precision": fixed("precision"),
+            "framework": fixed("framework"),
+            "attention": fixed("attention"),
         },
-        "plan": axes | {
-            "sp": False, "zero": 0, "mbs": row["mbs"],
-            "recompute": {"policy": "full" if row.get("recompute") else "none"}, "overlap": {"grad_reduce": True},
+        "plan": axes
+        | {
+            "sp": False,
+            "zero": 0,
+            "mbs": row["mbs"],
+            "recompute": {"policy": "full" if row.get("recompute") else "none"},
+            "overlap": {"grad_reduce": True},
         },
-    } | more  # fmt: skip
+    } | more
 
 
 def gain(values: Values, name: str, key: str) -> float:

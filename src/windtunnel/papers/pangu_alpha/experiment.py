@@ -27,23 +27,35 @@ def share(values: Values, **left_out: Any) -> float:
     memory = fixed("memory_gib") * 2**30
     step = {
         "model": {
-            "name": "PanGu-α 200B", "family": "dense", "hidden_size": fixed("hidden"),
-            "num_hidden_layers": fixed("layers"), "num_attention_heads": fixed("heads"),
-            "intermediate_size": 4 * fixed("hidden"), "vocab_size": fixed("vocab_size"), "gated_mlp": False,
-            "hidden_act": "gelu", "norm": "layernorm", "tie_word_embeddings": True, "position_embedding": "learned",
+            "name": "PanGu-α 200B",
+            "family": "dense",
+            "hidden_size": fixed("hidden"),
+            "num_hidden_layers": fixed("layers"),
+            "num_attention_heads": fixed("heads"),
+            "intermediate_size": 4 * fixed("hidden"),
+            "vocab_size": fixed("vocab_size"),
+            "gated_mlp": False,
+            "hidden_act": "gelu",
+            "norm": "layernorm",
+            "tie_word_embeddings": True,
+            "position_embedding": "learned",
             "max_position_embeddings": fixed("seq_len"),
         },
         "cluster": {
-            "device": fixed("device"), "nodes": fixed("devices") // fixed("devices_per_node"),
-            "devices_per_node": fixed("devices_per_node"), "memory_bytes": memory,
+            "device": fixed("device"),
+            "nodes": fixed("devices") // fixed("devices_per_node"),
+            "devices_per_node": fixed("devices_per_node"),
+            "memory_bytes": memory,
         },
         "training": {
-            "seq_len": fixed("seq_len"), "global_batch": values["batch_per_replica"] * replicas,
-            "framework": "generic", "precision": "fp16",
+            "seq_len": fixed("seq_len"),
+            "global_batch": values["batch_per_replica"] * replicas,
+            "framework": "generic",
+            "precision": "fp16",
         },
         "plan": {"mbs": values["mbs"], "zero": 0},
         "techniques": [{"pangu-alpha": knobs}],
-    }  # fmt: skip
+    }
     return float(simulated(step).reserved_bytes / memory)
 
 

@@ -21,41 +21,64 @@ def fixed(name: str) -> Any:
 
 
 def step_s(
-    values: Values, size: str, chips: int, plan: Values, *, island: int | None = None, tokens: float | None = None,
-    controller: bool = True, ahead: bool = True,
-) -> float:  # fmt: skip
+    values: Values,
+    size: str,
+    chips: int,
+    plan: Values,
+    *,
+    island: int | None = None,
+    tokens: float | None = None,
+    controller: bool = True,
+    ahead: bool = True,
+) -> float:
     """Seconds of a step on slices of `island` chips each (absent: one slice)."""
     shape, per_host = setting()["models"][size], fixed("chips_per_host")
     batch = int((tokens or values["tokens_per_core"]) * 2 * chips / fixed("seq_len"))
     step: Values = {
         "model": {
-            "name": f"Transformer of {size}", "family": "dense", "hidden_size": shape["hidden"],
-            "num_hidden_layers": shape["layers"], "num_attention_heads": shape["heads"],
-            "intermediate_size": shape["ffn"], "vocab_size": 32000, "gated_mlp": False, "hidden_act": "gelu",
-            "norm": "layernorm", "tie_word_embeddings": True,
+            "name": f"Transformer of {size}",
+            "family": "dense",
+            "hidden_size": shape["hidden"],
+            "num_hidden_layers": shape["layers"],
+            "num_attention_heads": shape["heads"],
+            "intermediate_size": shape["ffn"],
+            "vocab_size": 32000,
+            "gated_mlp": False,
+            "hidden_act": "gelu",
+            "norm": "layernorm",
+            "tie_word_embeddings": True,
         },
         "cluster": {
-            "device": fixed("device"), "nodes": chips // per_host, "devices_per_node": per_host,
+            "device": fixed("device"),
+            "nodes": chips // per_host,
+            "devices_per_node": per_host,
             "scale_up_domain": island or chips,
             "scale_out": {
-                "nics_per_node": 1, "nic_bytes_per_s": values["dcn_gbit_per_host"] * 1e9 / 8, "latency_s": 1e-5,
+                "nics_per_node": 1,
+                "nic_bytes_per_s": values["dcn_gbit_per_host"] * 1e9 / 8,
+                "latency_s": 1e-5,
                 "family": "dcn",
             },
         },
         "training": {
-            "seq_len": fixed("seq_len"), "global_batch": batch, "framework": fixed("framework"),
+            "seq_len": fixed("seq_len"),
+            "global_batch": batch,
+            "framework": fixed("framework"),
             "optimizer": "adafactor",
         },
         "plan": {"recompute": {"policy": "full"}} | plan,
-    }  # fmt: skip
+    }
     if controller:
         hosts = chips // per_host // plan.get("pp", 1)
         step["techniques"] = [
-            {"pathways": {
-                "ahead": ahead, "latency_s": fixed("latency_s"),
-                "dispatch_s": fixed("launch_s_per_host") * max(hosts, 1),
-            }}
-        ]  # fmt: skip
+            {
+                "pathways": {
+                    "ahead": ahead,
+                    "latency_s": fixed("latency_s"),
+                    "dispatch_s": fixed("launch_s_per_host") * max(hosts, 1),
+                }
+            }
+        ]
     return simulated(step).step_time_s
 
 

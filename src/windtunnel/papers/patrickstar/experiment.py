@@ -26,29 +26,42 @@ def scenario(cluster: str, nodes: int, layers: int, hidden: int, values: Values,
     device, host_gb = fixed(cluster)
     return {
         "model": {
-            "name": f"GPT of {layers} layers", "family": "dense", "hidden_size": hidden, "num_hidden_layers": layers,
-            "vocab_size": fixed("vocab_size"), "num_attention_heads": hidden // 128, "intermediate_size": 4 * hidden,
-            "gated_mlp": False, "hidden_act": "gelu", "norm": "layernorm", "attention_bias": True, "mlp_bias": True,
-            "tie_word_embeddings": True, "position_embedding": "learned", "max_position_embeddings": fixed("seq_len"),
+            "name": f"GPT of {layers} layers",
+            "family": "dense",
+            "hidden_size": hidden,
+            "num_hidden_layers": layers,
+            "vocab_size": fixed("vocab_size"),
+            "num_attention_heads": hidden // 128,
+            "intermediate_size": 4 * hidden,
+            "gated_mlp": False,
+            "hidden_act": "gelu",
+            "norm": "layernorm",
+            "attention_bias": True,
+            "mlp_bias": True,
+            "tie_word_embeddings": True,
+            "position_embedding": "learned",
+            "max_position_embeddings": fixed("seq_len"),
         },
         "cluster": {"device": device, "nodes": nodes, "devices_per_node": 8, "host_memory_bytes": host_gb * 1e9},
         "training": {
-            "seq_len": fixed("seq_len"), "global_batch": 8 * nodes * values["mbs"], "precision": "fp16",
-            "framework": "deepspeed", "attention": "unfused",
+            "seq_len": fixed("seq_len"),
+            "global_batch": 8 * nodes * values["mbs"],
+            "precision": "fp16",
+            "framework": "deepspeed",
+            "attention": "unfused",
         },
         "plan": {"mbs": values["mbs"], "zero": 3, "recompute": {"policy": "full"}},
         "techniques": [technique],
-    }  # fmt: skip
+    }
 
 
 def chunked(cluster: str, nodes: int, layers: int, hidden: int, values: Values) -> bool:
     """Whether some shares of chunks on the host fit."""
     return any(
-        simulated(
-            scenario(cluster, nodes, layers, hidden, values, {"patrickstar": {"params": p, "optimizer": o}})
-        ).fits
-        for p in (0.0, 1.0) for o in fixed("shares")
-    )  # fmt: skip
+        simulated(scenario(cluster, nodes, layers, hidden, values, {"patrickstar": {"params": p, "optimizer": o}})).fits
+        for p in (0.0, 1.0)
+        for o in fixed("shares")
+    )
 
 
 def on_host(cluster: str, layers: int, values: Values) -> bool:

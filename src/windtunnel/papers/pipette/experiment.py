@@ -36,22 +36,36 @@ def scenario(name: str, values: Values, share: float, **plan: Any) -> Values:
     case = setting()["clusters"][name]
     return {
         "model": {
-            "name": f"GPT on {name}", "family": "dense", "hidden_size": case["hidden"],
-            "num_hidden_layers": case["layers"], "num_attention_heads": case["heads"],
-            "intermediate_size": 4 * case["hidden"], "vocab_size": fixed("vocab_size"), "gated_mlp": False,
-            "hidden_act": "gelu", "norm": "layernorm", "attention_bias": True, "mlp_bias": True,
-            "tie_word_embeddings": True, "position_embedding": "learned", "max_position_embeddings": fixed("seq_len"),
+            "name": f"GPT on {name}",
+            "family": "dense",
+            "hidden_size": case["hidden"],
+            "num_hidden_layers": case["layers"],
+            "num_attention_heads": case["heads"],
+            "intermediate_size": 4 * case["hidden"],
+            "vocab_size": fixed("vocab_size"),
+            "gated_mlp": False,
+            "hidden_act": "gelu",
+            "norm": "layernorm",
+            "attention_bias": True,
+            "mlp_bias": True,
+            "tie_word_embeddings": True,
+            "position_embedding": "learned",
+            "max_position_embeddings": fixed("seq_len"),
         },
         "cluster": {
-            "device": case["device"], "nodes": fixed("gpus") // PER_NODE, "devices_per_node": PER_NODE,
+            "device": case["device"],
+            "nodes": fixed("gpus") // PER_NODE,
+            "devices_per_node": PER_NODE,
             "scale_out": scale_out(name, share),
         },
         "training": {
-            "seq_len": fixed("seq_len"), "global_batch": fixed("batch"), "precision": values["precision"],
+            "seq_len": fixed("seq_len"),
+            "global_batch": fixed("batch"),
+            "precision": values["precision"],
             "framework": fixed("framework"),
         },
         "plan": {"zero": 0, "recompute": {"policy": values["recompute"]}} | plan,
-    }  # fmt: skip
+    }
 
 
 def choice(step: Values) -> Values:
@@ -132,9 +146,11 @@ def measures() -> dict[str, Measure]:
     """Claim → how it is measured, in the order of the table."""
     out: dict[str, Measure] = {}
     for prefix, measure in (
-        ("attained/", nominal_against_attained), ("manual/", manual_against_planned), ("memory/blind-", blind_memory),
+        ("attained/", nominal_against_attained),
+        ("manual/", manual_against_planned),
+        ("memory/blind-", blind_memory),
         ("memory/top-ten-", of_ten_fastest),
-    ):  # fmt: skip
+    ):
         out |= {f"{prefix}{name}": partial(measure, name=name) for name in setting()["clusters"]}
     return out | {"uneven/straggler": straggler, "uneven/assignment": assignment}
 

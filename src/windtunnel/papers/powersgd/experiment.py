@@ -27,26 +27,46 @@ def scenario(values: Values, share: float = 1.0) -> Values:
     shape, each = fixed("shape"), int(values["tokens"] // SEQUENCE)
     return {
         "model": {
-            "family": "dense", "name": "as wide as the LSTM", "hidden_size": shape["hidden"],
-            "num_hidden_layers": shape["layers"], "num_attention_heads": shape["heads"],
-            "intermediate_size": 4 * shape["hidden"], "vocab_size": shape["vocab"], "gated_mlp": False,
-            "hidden_act": "relu", "norm": "layernorm", "attention_bias": True, "mlp_bias": True,
-            "tie_word_embeddings": True, "position_embedding": "learned", "max_position_embeddings": SEQUENCE,
+            "family": "dense",
+            "name": "as wide as the LSTM",
+            "hidden_size": shape["hidden"],
+            "num_hidden_layers": shape["layers"],
+            "num_attention_heads": shape["heads"],
+            "intermediate_size": 4 * shape["hidden"],
+            "vocab_size": shape["vocab"],
+            "gated_mlp": False,
+            "hidden_act": "relu",
+            "norm": "layernorm",
+            "attention_bias": True,
+            "mlp_bias": True,
+            "tie_word_embeddings": True,
+            "position_embedding": "learned",
+            "max_position_embeddings": SEQUENCE,
         },
         "cluster": {
-            "device": setting()["device"], "nodes": fixed("nodes"), "devices_per_node": fixed("gpus_per_node"),
+            "device": setting()["device"],
+            "nodes": fixed("nodes"),
+            "devices_per_node": fixed("gpus_per_node"),
             "scale_up": {
-                "id": "pcie", "bytes_per_s": values["pcie_gb_per_s"] * share * 1e9, "latency_s": "5 us",
-                "topology": "host", "family": "pcie3",
+                "id": "pcie",
+                "bytes_per_s": values["pcie_gb_per_s"] * share * 1e9,
+                "latency_s": "5 us",
+                "topology": "host",
+                "family": "pcie3",
             },
             "scale_out": {"nics_per_node": 1, "nic_bytes_per_s": fixed("nic_gbit") * share * 1e9 / 8},
         },
         "training": {
-            "seq_len": SEQUENCE, "global_batch": fixed("nodes") * fixed("gpus_per_node") * each, "precision": "fp32",
-            "framework": "generic", "attention": "unfused", "optimizer": "momentum", "grad_reduce_precision": "fp32",
+            "seq_len": SEQUENCE,
+            "global_batch": fixed("nodes") * fixed("gpus_per_node") * each,
+            "precision": "fp32",
+            "framework": "generic",
+            "attention": "unfused",
+            "optimizer": "momentum",
+            "grad_reduce_precision": "fp32",
         },
         "plan": {"zero": 0, "mbs": each, "overlap": {"grad_reduce": False}},
-    }  # fmt: skip
+    }
 
 
 def gain(values: Values, rank: int, share: float = 1.0) -> float:

@@ -43,16 +43,20 @@ def scenario(gpus: int, values: dict[str, float], *, micro_batches: int = 1, **k
     return {
         "model": fixed["model"],
         "cluster": {
-            "device": fixed["device"], "nodes": gpus // per_node, "devices_per_node": per_node,
+            "device": fixed["device"],
+            "nodes": gpus // per_node,
+            "devices_per_node": per_node,
             "scale_out": {"nics_per_node": 1, "nic_bytes_per_s": rate},
         },
         "training": {
-            "seq_len": int(values["seq_len"]), "global_batch": batch * gpus * micro_batches,
-            "precision": fixed["precision"], "framework": "ddp",
+            "seq_len": int(values["seq_len"]),
+            "global_batch": batch * gpus * micro_batches,
+            "precision": fixed["precision"],
+            "framework": "ddp",
         },
         "plan": {"mbs": batch, "zero": 0},
         "techniques": [{"pytorch-ddp": knobs}],
-    }  # fmt: skip
+    }
 
 
 def step_s(gpus: int, values: dict[str, float], **options: Any) -> float:
@@ -90,12 +94,19 @@ def run() -> list[ClaimResult]:
         ("scaling", "throughput per GPU on 256 GPUs over one GPU's; near-linear: 0.85 or more", bar, efficiency),
         ("bucket", "fastest bucket in MB on 32 GPUs: inside the grid", default_mb, best_bucket_mb),
         ("no_sync", "step time with a reduction per micro-batch over one in eight: above 1", 1.0, no_sync_gain),
-    ):  # fmt: skip
+    ):
         value, swept = measure(central()), [measure(values) for values in variants()]
         within = {"scaling": value >= bar, "bucket": grid[0] < value < grid[-1], "no_sync": value > 1.0}[key]
         results.append(
             ClaimResult(
-                f"pytorch-ddp/{key}", text, published, value, min(value, *swept), max(value, *swept), within, ASSUMED,
+                f"pytorch-ddp/{key}",
+                text,
+                published,
+                value,
+                min(value, *swept),
+                max(value, *swept),
+                within,
+                ASSUMED,
                 tier="A" if key == "scaling" else "",
             )
         )

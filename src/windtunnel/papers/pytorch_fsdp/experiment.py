@@ -26,18 +26,21 @@ def scenario(model: str, gpus: int, mbs: int, *, sharded: bool) -> Values:
     return {
         "model": model,
         "cluster": {
-            "device": "a100-sxm-80gb", "nodes": gpus // 8, "devices_per_node": 8,
+            "device": "a100-sxm-80gb",
+            "nodes": gpus // 8,
+            "devices_per_node": 8,
             "scale_out": {"nics_per_node": 8, "nic_bytes_per_s": fixed("nic_gbit") * 1e9 / 8, "family": "roce"},
         },
         "training": {
-            "seq_len": seq_len, "global_batch": gpus * mbs, "framework": "fsdp1" if sharded else "ddp",
+            "seq_len": seq_len,
+            "global_batch": gpus * mbs,
+            "framework": "fsdp1" if sharded else "ddp",
             "grad_reduce_precision": "bf16",
         },
-        "plan": {"mbs": mbs, "zero": 3 if sharded else 0} | (
-            {"recompute": {"policy": "full"}} if "gpt3" in model else {}
-        ),
+        "plan": {"mbs": mbs, "zero": 3 if sharded else 0}
+        | ({"recompute": {"policy": "full"}} if "gpt3" in model else {}),
         "techniques": [{"pytorch-fsdp": {}}] if sharded else [],
-    }  # fmt: skip
+    }
 
 
 def ratio(values: Values) -> float:

@@ -27,26 +27,44 @@ def scenario(values: Values) -> Values:
     shape, each = fixed("shape"), values["sequences"]
     return {
         "model": {
-            "family": "dense", "name": "GPT 1.3B", "hidden_size": shape["hidden"],
-            "num_hidden_layers": shape["layers"], "num_attention_heads": shape["heads"],
-            "intermediate_size": 4 * shape["hidden"], "vocab_size": shape["vocab"], "gated_mlp": False,
-            "hidden_act": "gelu", "norm": "layernorm", "attention_bias": True, "mlp_bias": True,
-            "tie_word_embeddings": True, "position_embedding": "learned", "max_position_embeddings": fixed("seq_len"),
+            "family": "dense",
+            "name": "GPT 1.3B",
+            "hidden_size": shape["hidden"],
+            "num_hidden_layers": shape["layers"],
+            "num_attention_heads": shape["heads"],
+            "intermediate_size": 4 * shape["hidden"],
+            "vocab_size": shape["vocab"],
+            "gated_mlp": False,
+            "hidden_act": "gelu",
+            "norm": "layernorm",
+            "attention_bias": True,
+            "mlp_bias": True,
+            "tie_word_embeddings": True,
+            "position_embedding": "learned",
+            "max_position_embeddings": fixed("seq_len"),
         },
         "cluster": {
-            "device": "v100-sxm-32gb", "nodes": fixed("nodes"), "devices_per_node": PER_NODE,
+            "device": "v100-sxm-32gb",
+            "nodes": fixed("nodes"),
+            "devices_per_node": PER_NODE,
             "scale_out": {"nics_per_node": 1, "nic_bytes_per_s": fixed("nic_gbit") * 1e9 / 8},
         },
         "training": {
-            "seq_len": fixed("seq_len"), "global_batch": fixed("nodes") * PER_NODE * each, "precision": "fp16",
-            "framework": "fsdp1", "grad_reduce_precision": "fp16", "attention": "unfused",
+            "seq_len": fixed("seq_len"),
+            "global_batch": fixed("nodes") * PER_NODE * each,
+            "precision": "fp16",
+            "framework": "fsdp1",
+            "grad_reduce_precision": "fp16",
+            "attention": "unfused",
         },
         "plan": {
-            "zero": 3, "mbs": each, "recompute": {"policy": values["recompute"]},
+            "zero": 3,
+            "mbs": each,
+            "recompute": {"policy": values["recompute"]},
             "compression": {"gather_bits": values["gather_bits"]},
             "overlap": {"one_communicator": fixed("one_communicator")},
         },
-    }  # fmt: skip
+    }
 
 
 def speed_up(values: Values) -> float:

@@ -34,12 +34,14 @@ def scenario(values: Values, model: str, *, rules: bool) -> Values:
         "model": model,
         "cluster": {"device": fixed("device"), "nodes": 1, "devices_per_node": gpus},
         "training": {
-            "seq_len": fixed("seq_len"), "global_batch": batch, "precision": values["precision"],
+            "seq_len": fixed("seq_len"),
+            "global_batch": batch,
+            "precision": values["precision"],
             "framework": "jax" if rules else "fsdp1",
         },
         "plan": {"zero": 0, "mbs": batch} if rules else {"zero": 3, "mbs": batch // gpus},
         "techniques": [{"redco": {"mesh": gpus}}] if rules else [],
-    }  # fmt: skip
+    }
 
 
 def over_fsdp(values: Values) -> float:

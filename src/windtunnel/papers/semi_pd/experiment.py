@@ -35,16 +35,18 @@ def scenario(model: str, rate: float, values: Values, *, split: bool, slo: Value
     plain = {
         "model": fixed(model),
         "cluster": {"device": fixed("device"), "nodes": 1, "devices_per_node": tp},
-        "serving": engine | {
+        "serving": engine
+        | {
             "pools": [{"plan": {"tp": tp}, "kv": {"prefix_caching": False}}],
             "slo": slo or {},
             "traffic": {
-                "rate_per_s": rate, "num_requests": fixed("requests"),
+                "rate_per_s": rate,
+                "num_requests": fixed("requests"),
                 "input_tokens": {**lengths, "mean": values["input"]},
                 "output_tokens": {**lengths, "mean": values["output"]},
             },
         },
-    }  # fmt: skip
+    }
     knobs = {"prefill_share": values["prefill_share"], "decode_share": fixed("decode_share")}
     return with_technique(plain, "semi-pd", knobs) if split else plain
 

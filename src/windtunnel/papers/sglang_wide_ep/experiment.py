@@ -50,18 +50,23 @@ def iteration(phase: str, values: Values, *, overlap: bool, balance: bool) -> It
         "cluster": {"device": "h100-sxm-80gb", "nodes": nodes, "devices_per_node": 8},
         "techniques": techniques,
         "serving": {
-            "engine": "sglang", "engine_version": "0.4.6", "precision": {"weights": "fp8_block"},
+            "engine": "sglang",
+            "engine_version": "0.4.6",
+            "precision": {"weights": "fp8_block"},
             "expert_load": {"popularity": values["popularity"]},
-            "pools": [{
-                "plan": {"dp": ranks, "ep": ranks},
-                "kv": {"num_blocks": 10_000_000},
-                "limits": {
-                    "max_num_seqs": fixed("batch") * ranks, "max_num_batched_tokens": fixed("prompt_tokens") * ranks,
-                },
-            }],
+            "pools": [
+                {
+                    "plan": {"dp": ranks, "ep": ranks},
+                    "kv": {"num_blocks": 10_000_000},
+                    "limits": {
+                        "max_num_seqs": fixed("batch") * ranks,
+                        "max_num_batched_tokens": fixed("prompt_tokens") * ranks,
+                    },
+                }
+            ],
             "traffic": {"offline": True, "num_requests": 1, "input_tokens": 1, "output_tokens": 1},
         },
-    }  # fmt: skip
+    }
     return _iteration(json.dumps(scenario, sort_keys=True))
 
 

@@ -28,12 +28,14 @@ def scenario(case: list[Any], policy: str, values: Values, technique: list[Value
         "model": model,
         "cluster": {"device": "h100-sxm-80gb", "nodes": gpus // 8, "devices_per_node": 8},
         "training": {
-            "seq_len": fixed("seq_len"), "global_batch": gpus // tp * values["mbs"], "framework": "torchtitan",
+            "seq_len": fixed("seq_len"),
+            "global_batch": gpus // tp * values["mbs"],
+            "framework": "torchtitan",
             "compile": False,
         },
         "plan": {"mbs": values["mbs"], "tp": tp, "zero": 3, "recompute": {"policy": policy}},
         "techniques": technique,
-    }  # fmt: skip
+    }
 
 
 def gains(values: Values) -> list[tuple[float, float]]:

@@ -20,32 +20,44 @@ def fixed(name: str) -> Any:
     return setting()["fixed"][name]["value"]
 
 
-def tokens_per_s(
-    size: str, values: Values, router: str = "before_attention", cached: float | None = None
-) -> float:  # fmt: skip
+def tokens_per_s(size: str, values: Values, router: str = "before_attention", cached: float | None = None) -> float:
     """Rate of one answer; `cached`: share of the experts in memory, absent: what the limit leaves."""
     hidden, layers, heads, kv, experts, topk, width = fixed("models")[size]
     share = fixed("cached")[size] if cached is None else cached
     result = served(
         {
             "model": {
-                "name": f"SmallThinker {size}", "family": "moe", "hidden_size": hidden, "num_hidden_layers": layers,
-                "vocab_size": fixed("vocab_size"), "num_attention_heads": heads, "num_key_value_heads": kv,
-                "head_dim": 128, "intermediate_size": width, "num_experts": experts, "num_experts_per_tok": topk,
-                "moe_intermediate_size": width, "max_position_embeddings": 32768,
-                "tie_word_embeddings": not fixed("own_head")[size], "hidden_act": "relu",
+                "name": f"SmallThinker {size}",
+                "family": "moe",
+                "hidden_size": hidden,
+                "num_hidden_layers": layers,
+                "vocab_size": fixed("vocab_size"),
+                "num_attention_heads": heads,
+                "num_key_value_heads": kv,
+                "head_dim": 128,
+                "intermediate_size": width,
+                "num_experts": experts,
+                "num_experts_per_tok": topk,
+                "moe_intermediate_size": width,
+                "max_position_embeddings": 32768,
+                "tie_word_embeddings": not fixed("own_head")[size],
+                "hidden_act": "relu",
             },
             "cluster": {"device": setting()["device"], "nodes": 1, "devices_per_node": 1},
             "serving": {
-                "engine": "generic", "precision": {"weights": "q4_0", "ends": "q4_0"},
+                "engine": "generic",
+                "precision": {"weights": "q4_0", "ends": "q4_0"},
                 "sparse_reads": {"neurons": values["neurons"], **fixed("head")[size]},
                 "expert_storage": {
-                    "cached": share, "hits": share + (1.0 - share) * values["locality"],
+                    "cached": share,
+                    "hits": share + (1.0 - share) * values["locality"],
                     "bytes_per_s": values["drive_gb_per_s"] * 1e9,
                 },
                 "pools": [{"limits": {"max_num_seqs": 1}}],
                 "traffic": {
-                    "offline": True, "num_requests": 1, "input_tokens": fixed("input_tokens"),
+                    "offline": True,
+                    "num_requests": 1,
+                    "input_tokens": fixed("input_tokens"),
                     "output_tokens": fixed("output_tokens"),
                 },
             },

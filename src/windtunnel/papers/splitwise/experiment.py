@@ -51,19 +51,25 @@ def scenario(kind: str, machines: int, tokens: int, rate: float, values: Values,
             {**common, "role": "decode", "replicas": tokens},
         ]
     serving: Values = {
-        "engine": "generic", "pools": pools, "router": fixed("router"),
+        "engine": "generic",
+        "pools": pools,
+        "router": fixed("router"),
         "traffic": {
-            "rate_per_s": rate, "num_requests": max(int(rate * fixed("seconds")), 100), "seed": 1,
-            "input_tokens": {**law, "values": lengths["input"]}, "output_tokens": {**law, "values": lengths["output"]},
+            "rate_per_s": rate,
+            "num_requests": max(int(rate * fixed("seconds")), 100),
+            "seed": 1,
+            "input_tokens": {**law, "values": lengths["input"]},
+            "output_tokens": {**law, "values": lengths["output"]},
         },
-    }  # fmt: skip
+    }
     if tokens:
         serving["transfer"] = fixed("transfer")
     device = fixed("machines")[kind]["device"]
     return {
-        "model": values["model"], "serving": serving,
+        "model": values["model"],
+        "serving": serving,
         "cluster": {"device": device, "nodes": machines, "devices_per_node": 8, **cluster},
-    }  # fmt: skip
+    }
 
 
 @lru_cache(maxsize=8)

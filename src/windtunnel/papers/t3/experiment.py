@@ -56,24 +56,54 @@ def sublayer(where: ClusterSpec, tokens: int, hidden: int, inner: float) -> Segm
     """A product of (tokens, inner) and (inner, hidden), and the all-reduce of its output."""
     m, n, k, size = float(tokens), float(hidden), inner, tokens * hidden * BYTES
     seconds = gemm_time_s(
-        where.device, Coefficients(), np.array(m), np.array(n), np.array(k),
-        peak_flop_per_s=np.array(where.device.peak("fp16")), fraction=np.array(Coefficients().gemm_fraction["bf16"]),
-        operand_bytes=np.array(BYTES), output_bytes=np.array(BYTES), extra_bytes=np.array(0.0), groups=np.array(1.0),
-    )  # fmt: skip
+        where.device,
+        Coefficients(),
+        np.array(m),
+        np.array(n),
+        np.array(k),
+        peak_flop_per_s=np.array(where.device.peak("fp16")),
+        fraction=np.array(Coefficients().gemm_fraction["bf16"]),
+        operand_bytes=np.array(BYTES),
+        output_bytes=np.array(BYTES),
+        extra_bytes=np.array(0.0),
+        groups=np.array(1.0),
+    )
     ring = NetworkModel(where).collective(
-        "all_reduce", size, placement(where.num_devices, 1, where.num_devices), algorithm=fixed("algorithm"),
+        "all_reduce",
+        size,
+        placement(where.num_devices, 1, where.num_devices),
+        algorithm=fixed("algorithm"),
         protocol="simple",
-    )  # fmt: skip
+    )
     read = float(operand_reads(where.device, *map(np.array, (m, n, k, BYTES, BYTES))))
     gemm = Launch(
-        "product", "gemm", COMPUTE, float(seconds), [], 1.0, read + BYTES * m * n, flop=2.0 * m * n * k,
-        splittable=True, kind="gemm", shape=(m, n, k, 1.0),
-    )  # fmt: skip
+        "product",
+        "gemm",
+        COMPUTE,
+        float(seconds),
+        [],
+        1.0,
+        read + BYTES * m * n,
+        flop=2.0 * m * n * k,
+        splittable=True,
+        kind="gemm",
+        shape=(m, n, k, 1.0),
+    )
     reduce = Launch(
-        "tp_reduce_product", "tp", COMM, float(ring.alone_s), [0], float(ring.channels) / where.device.num_sms,
-        float(ring.hbm_bytes), float(ring.work_scale_up_bytes), ranks=float(where.num_devices),
-        operation="all_reduce", kind="collective", latency_s=float(ring.latency_s), beside="product",
-    )  # fmt: skip
+        "tp_reduce_product",
+        "tp",
+        COMM,
+        float(ring.alone_s),
+        [0],
+        float(ring.channels) / where.device.num_sms,
+        float(ring.hbm_bytes),
+        float(ring.work_scale_up_bytes),
+        ranks=float(where.num_devices),
+        operation="all_reduce",
+        kind="collective",
+        latency_s=float(ring.latency_s),
+        beside="product",
+    )
     return Segment("sub-layer", "F", [gemm, reduce])
 
 

@@ -27,24 +27,30 @@ def scenario(values: Values, gbit: float) -> Values:
     return {
         "model": "openai-community/gpt2",
         "cluster": {
-            "device": values["device"], "nodes": RANKS, "devices_per_node": 1,
+            "device": values["device"],
+            "nodes": RANKS,
+            "devices_per_node": 1,
             "scale_out": {"nics_per_node": 1, "nic_bytes_per_s": gbit * 1e9 / 8},
         },
         "training": {
-            "seq_len": fixed("seq_len"), "global_batch": fixed("accumulated") * fixed("sequences"),
-            "precision": "fp32" if values["device"].startswith("v100") else "tf32", "framework": "fsdp1",
+            "seq_len": fixed("seq_len"),
+            "global_batch": fixed("accumulated") * fixed("sequences"),
+            "precision": "fp32" if values["device"].startswith("v100") else "tf32",
+            "framework": "fsdp1",
             "grad_reduce_precision": "fp32",
         },
         "plan": {"zero": 3, "mbs": fixed("sequences"), "overlap": {"one_communicator": fixed("one_communicator")}},
-    }  # fmt: skip
+    }
 
 
 def gain(values: Values) -> float:
     """Largest gain over the networks in per cent."""
     knobs = {
-        "density": fixed("kept"), "cells": fixed("cells"), "position_bits": fixed("position_bits"),
+        "density": fixed("kept"),
+        "cells": fixed("cells"),
+        "position_bits": fixed("position_bits"),
         "share": fixed("share"),
-    }  # fmt: skip
+    }
     found = []
     for gbit in fixed("nic_gbit"):
         step = scenario(values, gbit)

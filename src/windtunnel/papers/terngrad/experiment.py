@@ -26,22 +26,39 @@ def gain(values: Values, gpus: int, weights: str, gbit: float) -> float:
     shape, each, sequences = fixed("shape"), fixed("gpus_per_node"), fixed("sequences")[weights]
     step: Values = {
         "model": {
-            "family": "dense", "name": "as wide as AlexNet", "hidden_size": shape["hidden"],
-            "num_hidden_layers": shape["layers"], "num_attention_heads": shape["heads"],
-            "intermediate_size": 4 * shape["hidden"], "vocab_size": shape["vocab"], "gated_mlp": False,
-            "hidden_act": "relu", "norm": "layernorm", "attention_bias": True, "mlp_bias": True,
-            "tie_word_embeddings": True, "position_embedding": "learned", "max_position_embeddings": fixed("seq_len"),
+            "family": "dense",
+            "name": "as wide as AlexNet",
+            "hidden_size": shape["hidden"],
+            "num_hidden_layers": shape["layers"],
+            "num_attention_heads": shape["heads"],
+            "intermediate_size": 4 * shape["hidden"],
+            "vocab_size": shape["vocab"],
+            "gated_mlp": False,
+            "hidden_act": "relu",
+            "norm": "layernorm",
+            "attention_bias": True,
+            "mlp_bias": True,
+            "tie_word_embeddings": True,
+            "position_embedding": "learned",
+            "max_position_embeddings": fixed("seq_len"),
         },
         "cluster": {
-            "device": fixed("device"), "nodes": gpus // each, "devices_per_node": each,
+            "device": fixed("device"),
+            "nodes": gpus // each,
+            "devices_per_node": each,
             "scale_out": {"nics_per_node": 1, "nic_bytes_per_s": gbit * 1e9 / 8},
         },
         "training": {
-            "seq_len": fixed("seq_len"), "global_batch": gpus * sequences, "precision": "fp32", "framework": "generic",
-            "attention": "unfused", "optimizer": "momentum", "grad_reduce_precision": "fp32",
+            "seq_len": fixed("seq_len"),
+            "global_batch": gpus * sequences,
+            "precision": "fp32",
+            "framework": "generic",
+            "attention": "unfused",
+            "optimizer": "momentum",
+            "grad_reduce_precision": "fp32",
         },
         "plan": {"zero": 0, "mbs": sequences},
-    }  # fmt: skip
+    }
     ternary = step | {"techniques": [{"terngrad": {"between": values["between"]}}]}
     return simulated(step).step_time_s / simulated(ternary).step_time_s
 

@@ -32,11 +32,12 @@ def scenario(model: str, sms: Sequence[int], *, woven: bool, chunk: int, traffic
         "cluster": {"device": "h100-sxm-80gb", "nodes": 1, "devices_per_node": fixed("tp")},
         "techniques": [{"tokenweave": {"comm_sms": sms[0], "mlp_sms": sms[1]}}] if woven else [],
         "serving": {
-            "engine": "vllm", "engine_version": fixed("engine_version"),
+            "engine": "vllm",
+            "engine_version": fixed("engine_version"),
             "pools": [{"plan": plan, "limits": {"max_num_batched_tokens": chunk}}],
             "traffic": {"offline": True, **traffic},
         },
-    }  # fmt: skip
+    }
 
 
 def iteration_s(model: str, tokens: int, *, woven: bool, free: bool = False) -> float:
@@ -54,17 +55,12 @@ def cases() -> list[tuple[str, int]]:
 
 def overhead(_: Values) -> float:
     """Largest share of an iteration that ends with free links."""
-    return max(
-        1.0 - iteration_s(m, n, woven=False, free=True) / iteration_s(m, n, woven=False)
-        for m, n in cases()
-    )
+    return max(1.0 - iteration_s(m, n, woven=False, free=True) / iteration_s(m, n, woven=False) for m, n in cases())
 
 
 def speed_ups(*, free: bool = False) -> list[float]:
     """Seconds without halves (or without communication) over seconds with them."""
-    return [
-        iteration_s(m, n, woven=False, free=free) / iteration_s(m, n, woven=True) for m, n in cases()
-    ]
+    return [iteration_s(m, n, woven=False, free=free) / iteration_s(m, n, woven=True) for m, n in cases()]
 
 
 def throughput(_: Values) -> float:
@@ -102,8 +98,6 @@ def plot(results: list[ClaimResult]) -> Any:
     most = next(c.published for c in results if c.id.endswith("/latency"))
     panels = {}
     for model in fixed("models"):
-        line = curve(
-            fixed("tokens"), lambda n, m=model: iteration_s(m, n, woven=False) / iteration_s(m, n, woven=True)
-        )
+        line = curve(fixed("tokens"), lambda n, m=model: iteration_s(m, n, woven=False) / iteration_s(m, n, woven=True))
         panels[model.split("/")[-1]] = {"TokenWeave": line}
     return beside(panels, "tokens", "speed-up", log_x=True, levels={f"published: up to {most:g}": most})

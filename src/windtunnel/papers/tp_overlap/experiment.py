@@ -45,11 +45,13 @@ def torchtitan_case(case: dict[str, Any]) -> dict[str, Any]:
         "model": case["model"],
         "cluster": {"device": shared["device"]["value"], "nodes": case["nodes"], "devices_per_node": 8},
         "training": {
-            "seq_len": shared["seq_len"]["value"], "global_batch": case["global_batch"], "precision": case["precision"],
+            "seq_len": shared["seq_len"]["value"],
+            "global_batch": case["global_batch"],
+            "precision": case["precision"],
             "framework": "torchtitan",
         },
         "plan": {"tp": 8, "zero": 3, "mbs": case["mbs"], "recompute": case["recompute"], "overlap": {"tp": False}},
-    }  # fmt: skip
+    }
 
 
 def small_gain_case() -> dict[str, Any]:
@@ -59,11 +61,13 @@ def small_gain_case() -> dict[str, Any]:
         "model": case["model"],
         "cluster": {"device": case["device"], "nodes": 1, "devices_per_node": 8},
         "training": {
-            "seq_len": case["seq_len"], "global_batch": case["global_batch"], "framework": "megatron_core",
+            "seq_len": case["seq_len"],
+            "global_batch": case["global_batch"],
+            "framework": "megatron_core",
             "phase": "sft",
         },
         "plan": {"tp": 8, "mbs": case["mbs"]["value"], "overlap": {"tp": False}},
-    }  # fmt: skip
+    }
 
 
 def run() -> list[ClaimResult]:
@@ -80,8 +84,14 @@ def run() -> list[ClaimResult]:
         within = 1.0 <= value <= published if limit else abs(value - published) <= tolerance
         results.append(
             ClaimResult(
-                "tp-overlap/megatron-h20" if limit else f"tp-overlap/{case['id']}", case["claim"], published, value,
-                min(swept), max(swept), within, (STAND_IN,),
+                "tp-overlap/megatron-h20" if limit else f"tp-overlap/{case['id']}",
+                case["claim"],
+                published,
+                value,
+                min(swept),
+                max(swept),
+                within,
+                (STAND_IN,),
             )
-        )  # fmt: skip
+        )
     return results

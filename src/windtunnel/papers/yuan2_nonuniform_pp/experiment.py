@@ -31,19 +31,24 @@ def step(values: Values, *, tensor: bool, slow: bool, uneven: bool = True) -> Si
     stages = values["stages"] // fixed("tp") * (1 if tensor else fixed("tp"))
     scenario: Values = {
         "model": {
-            "name": "Yuan 2.0 102B", "family": "dense", "hidden_size": fixed("hidden"),
-            "num_hidden_layers": fixed("layers"), "num_attention_heads": fixed("heads"),
-            "intermediate_size": fixed("ffn"), "vocab_size": fixed("vocab_size"),
+            "name": "Yuan 2.0 102B",
+            "family": "dense",
+            "hidden_size": fixed("hidden"),
+            "num_hidden_layers": fixed("layers"),
+            "num_attention_heads": fixed("heads"),
+            "intermediate_size": fixed("ffn"),
+            "vocab_size": fixed("vocab_size"),
         },
         "cluster": cluster,
-        "training": {
-            "seq_len": fixed("seq_len"), "global_batch": values["batch"], "framework": fixed("framework")
-        },
+        "training": {"seq_len": fixed("seq_len"), "global_batch": values["batch"], "framework": fixed("framework")},
         "plan": {
-            "tp": fixed("tp") if tensor else 1, "pp": max(stages, 2), "mbs": 1, "recompute": {"policy": "full"},
+            "tp": fixed("tp") if tensor else 1,
+            "pp": max(stages, 2),
+            "mbs": 1,
+            "recompute": {"policy": "full"},
             "overlap": {"tp": False},
         },
-    }  # fmt: skip
+    }
     if not tensor:
         scenario["techniques"] = [{"yuan2-nonuniform-pp": {"uneven": uneven}}]
     return simulated(scenario)

@@ -52,10 +52,18 @@ def peak_pflops(_: Values) -> float:
     where, side = cluster(), np.array(float(fixed("side")))
     known = coefficients(fixed("framework"), where.device)
     seconds = gemm_time_s(
-        where.device, known, side, side, side, peak_flop_per_s=np.array(where.device.peak("bf16")),
-        fraction=np.array(known.gemm_fraction["bf16"]), operand_bytes=np.array(2.0),
-        output_bytes=np.array(2.0), extra_bytes=np.array(0.0), groups=np.array(1.0),
-    )  # fmt: skip
+        where.device,
+        known,
+        side,
+        side,
+        side,
+        peak_flop_per_s=np.array(where.device.peak("bf16")),
+        fraction=np.array(known.gemm_fraction["bf16"]),
+        operand_bytes=np.array(2.0),
+        output_bytes=np.array(2.0),
+        extra_bytes=np.array(0.0),
+        groups=np.array(1.0),
+    )
     return float(2.0 * side**3 / seconds) * where.num_devices / 1e15
 
 
@@ -72,9 +80,11 @@ def port_share(_: Values) -> float:
 def measures() -> dict[str, Measure]:
     """Claim → how it is measured, in the order of the table."""
     return {
-        "size/total": partial(billions, active=False), "size/active": partial(billions, active=True),
-        "peak": peak_pflops, "network": port_share,
-    }  # fmt: skip
+        "size/total": partial(billions, active=False),
+        "size/active": partial(billions, active=True),
+        "peak": peak_pflops,
+        "network": port_share,
+    }
 
 
 def run() -> list[ClaimResult]:

@@ -24,26 +24,33 @@ def fixed(name: str) -> Any:
 
 
 @lru_cache(maxsize=512)
-def tokens_per_s(
-    model: str, gpus: int, mean: float, cv: float, nic_gbit: float, seed: int, *, zones: bool
-) -> float:  # fmt: skip
+def tokens_per_s(model: str, gpus: int, mean: float, cv: float, nic_gbit: float, seed: int, *, zones: bool) -> float:
     """Of one step with a row over all GPUs."""
     longest = gpus * fixed("tokens_per_gpu")
     step = {
         "model": model,
         "cluster": {
-            "device": "a800-sxm-80gb", "nodes": gpus // 8, "devices_per_node": 8,
+            "device": "a800-sxm-80gb",
+            "nodes": gpus // 8,
+            "devices_per_node": 8,
             "scale_out": {"nics_per_node": 8, "nic_bytes_per_s": nic_gbit * 1e9 / 8, "latency_s": "5 us"},
         },
         "training": {
-            "seq_len": longest, "global_batch": 1, "framework": "megatron_core",
+            "seq_len": longest,
+            "global_batch": 1,
+            "framework": "megatron_core",
             "lengths": {
-                "distribution": "lognormal", "mean": mean, "cv": cv, "max": longest, "batches": 1, "seed": seed,
+                "distribution": "lognormal",
+                "mean": mean,
+                "cv": cv,
+                "max": longest,
+                "batches": 1,
+                "seed": seed,
             },
         },
         "plan": {"cp": gpus, "mbs": 1, "zero": 1},
         "techniques": ["zeppelin"] if zones else [],
-    }  # fmt: skip
+    }
     return api.simulate_training(step, sensitivities=False).tokens_per_s
 
 

@@ -27,32 +27,54 @@ def scenario(nodes: int, tp: int, mbs: int, techniques: list[Values]) -> Values:
     hidden = fixed("hidden")
     return {
         "model": {
-            "name": "GPT of 1T", "family": "dense", "hidden_size": hidden, "num_hidden_layers": fixed("layers"),
-            "vocab_size": fixed("vocab_size"), "num_attention_heads": fixed("heads"), "intermediate_size": 4 * hidden,
-            "gated_mlp": False, "hidden_act": "gelu", "norm": "layernorm", "attention_bias": True, "mlp_bias": True,
-            "tie_word_embeddings": True, "position_embedding": "learned", "max_position_embeddings": fixed("seq_len"),
+            "name": "GPT of 1T",
+            "family": "dense",
+            "hidden_size": hidden,
+            "num_hidden_layers": fixed("layers"),
+            "vocab_size": fixed("vocab_size"),
+            "num_attention_heads": fixed("heads"),
+            "intermediate_size": 4 * hidden,
+            "gated_mlp": False,
+            "hidden_act": "gelu",
+            "norm": "layernorm",
+            "attention_bias": True,
+            "mlp_bias": True,
+            "tie_word_embeddings": True,
+            "position_embedding": "learned",
+            "max_position_embeddings": fixed("seq_len"),
         },
         "cluster": {
-            "device": "v100-sxm-32gb", "nodes": nodes, "devices_per_node": PER_NODE, "scale_up_domain": PER_NODE,
+            "device": "v100-sxm-32gb",
+            "nodes": nodes,
+            "devices_per_node": PER_NODE,
+            "scale_up_domain": PER_NODE,
             "scale_out": {"nics_per_node": 8, "nic_bytes_per_s": "100 Gb/s", "family": "infiniband"},
-            "host_memory_bytes": "1.5 TiB", "host_memory_bytes_per_s": "192 GB/s", "host_cores": 48,
+            "host_memory_bytes": "1.5 TiB",
+            "host_memory_bytes_per_s": "192 GB/s",
+            "host_cores": 48,
             "devices_per_host_link": 4,
             "storage": {"bytes": "30.72 TB", "read_bytes_per_s": "25.6 GB/s", "write_bytes_per_s": "16 GB/s"},
         },
         "training": {
-            "seq_len": fixed("seq_len"), "global_batch": nodes * PER_NODE // tp * mbs, "precision": "fp16",
-            "framework": "megatron_deepspeed", "attention": "unfused",
+            "seq_len": fixed("seq_len"),
+            "global_batch": nodes * PER_NODE // tp * mbs,
+            "precision": "fp16",
+            "framework": "megatron_deepspeed",
+            "attention": "unfused",
         },
         "plan": {"tp": tp, "zero": 3, "mbs": mbs, "recompute": {"policy": "full"}},
         "techniques": techniques,
-    }  # fmt: skip
+    }
 
 
 def offloaded(values: Values) -> Values:
     """The 1T run on 512 GPUs: weights on the devices, state where Table 1 has it."""
     knobs = {
-        "params": "device", "gradients": "host", "optimizer": values["optimizer_tier"], "activations": "host",
-    }  # fmt: skip
+        "params": "device",
+        "gradients": "host",
+        "optimizer": values["optimizer_tier"],
+        "activations": "host",
+    }
     mbs = fixed("sequences_per_gpu") * values["tp"]
     return scenario(fixed("gpus") // PER_NODE, values["tp"], mbs, [{"zero-infinity": knobs}])
 

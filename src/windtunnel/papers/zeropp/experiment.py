@@ -29,15 +29,19 @@ def run_step(values: Values, micro_batches: int, plan: Values, knobs: Values | N
     step: Values = {
         "model": values["model"],
         "cluster": {
-            "device": fixed("device"), "nodes": stages, "devices_per_node": per_node,
+            "device": fixed("device"),
+            "nodes": stages,
+            "devices_per_node": per_node,
             "scale_out": {"nics_per_node": per_node, "nic_bytes_per_s": rate},
         },
         "training": {
-            "seq_len": fixed("seq_len"), "global_batch": values["mbs"] * per_node * micro_batches,
-            "precision": fixed("precision"), "framework": fixed("framework"),
+            "seq_len": fixed("seq_len"),
+            "global_batch": values["mbs"] * per_node * micro_batches,
+            "precision": fixed("precision"),
+            "framework": fixed("framework"),
         },
         "plan": {"pp": stages, "zero": 3, "reshard_after_forward": True, "mbs": values["mbs"]} | plan,
-    }  # fmt: skip
+    }
     if knobs is not None:
         step["techniques"] = [{"zeropp": {"chunks": most_chunks(values)} | knobs}]
     return simulated(step)

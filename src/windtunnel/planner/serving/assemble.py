@@ -55,9 +55,15 @@ def fleet_of(q: Question, c: Choice, longest: int, concurrency: int) -> Fleet | 
         pools.append(own)
     serving = c.kind.serving.model_copy(update={"pools": tuple(p.spec for p in pools)})
     d = Deployment(
-        q.scenario, serving, q.folder, q.model, c.kind.place.whole or c.kind.place.cluster, tuple(pools), concurrency,
+        q.scenario,
+        serving,
+        q.folder,
+        q.model,
+        c.kind.place.whole or c.kind.place.cluster,
+        tuple(pools),
+        concurrency,
         q.lines,
-    )  # fmt: skip
+    )
     moved = handing(d, ProblemList(q.lines)).handover
     limits = tuple(replace(p.limits, concurrency=concurrency) for p in pools)
     tables = [
@@ -66,9 +72,14 @@ def fleet_of(q: Question, c: Choice, longest: int, concurrency: int) -> Fleet | 
     ]
     counts = [p.lanes for p in pools]
     return Fleet(
-        limits, stacked(tables), np.repeat([0, 1], counts), np.repeat([True, False], counts), counts[0], moved,
+        limits,
+        stacked(tables),
+        np.repeat([0, 1], counts),
+        np.repeat([True, False], counts),
+        counts[0],
+        moved,
         (None, None),
-    )  # fmt: skip
+    )
 
 
 def _pool(q: Question, index: int, kind: Kind, spec: PoolSpec) -> Pool | None:
@@ -80,6 +91,14 @@ def _pool(q: Question, index: int, kind: Kind, spec: PoolSpec) -> Pool | None:
     limits = pool_limits(q.serving, spec, kind.iteration, instance)
     nothing = Capped(kind.iteration, _WORK, _NONE, within=True)
     return Pool(
-        index, spec.role, spec, kind.place.group or 0, kind.place.cluster, q.model, instance, kind.iteration, limits,
+        index,
+        spec.role,
+        spec,
+        kind.place.group or 0,
+        kind.place.cluster,
+        q.model,
+        instance,
+        kind.iteration,
+        limits,
         nothing,
-    )  # fmt: skip
+    )

@@ -80,9 +80,14 @@ def _held(found: Scaled, price: float) -> float:
 
 
 def _of_cut(
-    q: Question, place: int, choice: Choice, scenario: Scenario, serve: Callable[[Scenario], ServingResult], *,
+    q: Question,
+    place: int,
+    choice: Choice,
+    scenario: Scenario,
+    serve: Callable[[Scenario], ServingResult],
+    *,
     upper: bool,
-) -> Scaled | None:  # fmt: skip
+) -> Scaled | None:
     spec = q.autoscale
     assert spec is not None and spec.max is not None
     needs = instances_needed(q, choice, upper=upper)
@@ -104,9 +109,15 @@ def _of_cut(
 
 
 def _run(
-    q: Question, place: int, choice: Choice, scenario: Scenario, spec: AutoscaleSpec, fewest: int, most: int,
+    q: Question,
+    place: int,
+    choice: Choice,
+    scenario: Scenario,
+    spec: AutoscaleSpec,
+    fewest: int,
+    most: int,
     serve: Callable[[Scenario], ServingResult],
-) -> Scaled | None:  # fmt: skip
+) -> Scaled | None:
     serving = scenario.serving
     assert serving is not None
     pool = serving.pools[0].model_copy(update={"replicas": (fewest + most + 1) // 2})
@@ -121,7 +132,15 @@ def _run(
     s = result.scaling
     hours = choice.devices * result.duration_s / 3600.0
     bounds = Bounds(
-        fewest, most, spec.target, spec.signal, s["start_up_s"], s["instances_mean"], s["device_hours"], hours,
-        s["starts"], result.slo_attainment,
-    )  # fmt: skip
+        fewest,
+        most,
+        spec.target,
+        spec.signal,
+        s["start_up_s"],
+        s["instances_mean"],
+        s["device_hours"],
+        hours,
+        s["starts"],
+        result.slo_attainment,
+    )
     return Scaled(place, whole, result, bounds)

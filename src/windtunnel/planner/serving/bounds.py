@@ -67,10 +67,19 @@ class Sums:
         arrival = requests.arrival_s[np.isfinite(requests.arrival_s)]
         span = float(arrival.max() - arrival.min()) if len(arrival) else 0.0
         return cls(
-            len(requests), int(np.ceil(slo.percentile * (len(requests) - warmup) - 1e-9)), prompt,
-            prompt * (length - prompt) + 0.5 * prompt**2, length, more, more * (length + 1.0 + 0.5 * (more - 1.0)),
-            float(requests.output_tokens.sum()), span, float(length.min()), warmup, float(step),
-        )  # fmt: skip
+            len(requests),
+            int(np.ceil(slo.percentile * (len(requests) - warmup) - 1e-9)),
+            prompt,
+            prompt * (length - prompt) + 0.5 * prompt**2,
+            length,
+            more,
+            more * (length + 1.0 + 0.5 * (more - 1.0)),
+            float(requests.output_tokens.sum()),
+            span,
+            float(length.min()),
+            warmup,
+            float(step),
+        )
 
     def least(self, values: Floats) -> float:
         """Sum of the smallest `needed` of (N,) values."""

@@ -18,8 +18,16 @@ Ints = npt.NDArray[np.int64]
 NOTHING, TOO_SLOW, TOO_MUCH = 0, 1, 2
 """Why a candidate cannot keep the objective: it may; one request alone takes too long; more work than time."""
 _WHOLE = (
-    "kind", "sequences", "tokens", "replicas", "group", "impossible", "answers", "answering", "answer_sequences",
-)  # fmt: skip
+    "kind",
+    "sequences",
+    "tokens",
+    "replicas",
+    "group",
+    "impossible",
+    "answers",
+    "answering",
+    "answer_sequences",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,15 +75,21 @@ class Choice:
     def axes(self) -> dict[str, Any]:
         """What tells it from others, as plain data."""
         out = self.kind.axes() | {
-            "replicas": self.replicas, "max_num_seqs": self.sequences, "max_num_batched_tokens": self.tokens,
-        }  # fmt: skip
+            "replicas": self.replicas,
+            "max_num_seqs": self.sequences,
+            "max_num_batched_tokens": self.tokens,
+        }
         if self.answers is not None:
             p, there = self.answers.plan, self.answers.place
             out["decode"] = ({} if there is self.kind.place else {"device": there.cluster.device.id}) | {
-                "tp": p.tp, "pp": p.pp, "dp": p.dp, "ep": p.ep, "replicas": self.answering,
+                "tp": p.tp,
+                "pp": p.pp,
+                "dp": p.dp,
+                "ep": p.ep,
+                "replicas": self.answering,
                 "max_num_seqs": self.answer_sequences,
                 "max_num_batched_tokens": self.answers.tokens[self.answers.usual_places()[1]],
-            }  # fmt: skip
+            }
         return out
 
 
@@ -135,9 +149,15 @@ class Columns:
         kind, other = kinds[int(self.kind[i])], int(self.answers[i])
         more = kinds[other].sequences[int(self.answer_sequences[i])] if other >= 0 else 0
         return Choice(
-            kind, kind.sequences[int(self.sequences[i])], kind.tokens[int(self.tokens[i])], int(self.replicas[i]),
-            float(self.load[i]), kinds[other] if other >= 0 else None, int(self.answering[i]), more,
-        )  # fmt: skip
+            kind,
+            kind.sequences[int(self.sequences[i])],
+            kind.tokens[int(self.tokens[i])],
+            int(self.replicas[i]),
+            float(self.load[i]),
+            kinds[other] if other >= 0 else None,
+            int(self.answering[i]),
+            more,
+        )
 
     @property
     def best(self) -> Best:

@@ -12,9 +12,7 @@ AXES = ("max_num_seqs", "max_num_batched_tokens")
 """Limits that are searched over, and that techniques may set."""
 
 
-def with_techniques(
-    scenario: Scenario, serving: ServingSpec, wanted: SearchSpec, problems: ProblemList
-) -> ServingSpec:
+def with_techniques(scenario: Scenario, serving: ServingSpec, wanted: SearchSpec, problems: ProblemList) -> ServingSpec:
     """The section as the scenario's techniques leave it; what a search cannot hold fixed is a problem.
 
     Args:

@@ -135,9 +135,15 @@ class Kind:
         """What tells it from other kinds."""
         p, s = self.plan, self.serving
         return {
-            "device": self.place.cluster.device.id, "engine": s.engine, "weights": s.precision.weights,
-            "kv_cache": s.precision.kv_cache, "tp": p.tp, "pp": p.pp, "dp": p.dp, "ep": p.ep,
-        }  # fmt: skip
+            "device": self.place.cluster.device.id,
+            "engine": s.engine,
+            "weights": s.precision.weights,
+            "kv_cache": s.precision.kv_cache,
+            "tp": p.tp,
+            "pp": p.pp,
+            "dp": p.dp,
+            "ep": p.ep,
+        }
 
 
 @dataclass(frozen=True)
@@ -166,9 +172,11 @@ def kinds_of(q: Question, longest: int = 0) -> Kinds:
     space = q.wanted.space
     most = q.wanted.limits.devices or 10**9
     for place, engine, weights, cache in product(
-        q.places, space.engine or (q.serving.engine,), space.weights or (q.serving.precision.weights,),
+        q.places,
+        space.engine or (q.serving.engine,),
+        space.weights or (q.serving.precision.weights,),
         space.kv_cache or (q.serving.precision.kv_cache,),
-    ):  # fmt: skip
+    ):
         precision = q.serving.precision.model_copy(update={"weights": weights, "kv_cache": cache})
         update: dict[str, Any] = {"engine": engine, "precision": precision, "pools": (q.pool,)}
         if engine != q.serving.engine:
@@ -234,32 +242,47 @@ def _kind(
         (told.max_num_batched_tokens,) if told.max_num_batched_tokens else (*TOKENS, own[1])
     )
     sequences, tokens = tuple(sorted({*sequences})), tuple(sorted({*tokens}))
-    least = q.pool.limits.model_copy(
-        update={"max_num_seqs": sequences[0], "max_num_batched_tokens": tokens[0]}
-    )  # fmt: skip
+    least = q.pool.limits.model_copy(update={"max_num_seqs": sequences[0], "max_num_batched_tokens": tokens[0]})
     instance = engines.resolve(
         serving, q.pool.model_copy(update={"plan": plan, "limits": least}), model, cluster, problems
     )
     problems.raise_if_any()
     coefficients = serving_coefficients(
         serving.engine, serving.engine_version, cluster.device, streamed=serving.streams
-    )  # fmt: skip
+    )
     step = instance.limits.step_tokens
     most = (max(tokens[-1], 0 if instance.limits.chunked else longest) + sequences[-1] * step) * ranks
     if cluster.power_cap_w is not None or cluster.clock_share is not None:
         from windtunnel.serving.capped import capped
 
         iteration = capped(
-            model, cluster, instance.shape, coefficients, most_tokens=most, expert_skew=serving.expert_skew,
+            model,
+            cluster,
+            instance.shape,
+            coefficients,
+            most_tokens=most,
+            expert_skew=serving.expert_skew,
             cuda_graphs=instance.cuda_graphs,
-        ).iteration  # fmt: skip
+        ).iteration
     else:
         iteration = iteration_model(
-            model, cluster, instance.shape, coefficients, most_tokens=most, expert_skew=serving.expert_skew,
-            cuda_graphs=instance.cuda_graphs, engine=False,
-        )  # fmt: skip
+            model,
+            cluster,
+            instance.shape,
+            coefficients,
+            most_tokens=most,
+            expert_skew=serving.expert_skew,
+            cuda_graphs=instance.cuda_graphs,
+            engine=False,
+        )
     iteration = with_drafts(
-        iteration, instance.drafting, model, cluster, instance.shape, coefficients, skew=serving.expert_skew,
+        iteration,
+        instance.drafting,
+        model,
+        cluster,
+        instance.shape,
+        coefficients,
+        skew=serving.expert_skew,
         engine=False,
-    )  # fmt: skip
+    )
     return Kind(place, serving, plan, instance, iteration, coefficients, sequences, tokens, own, model)

@@ -110,15 +110,26 @@ class ServingPlan:
     def to_dict(self) -> dict[str, Any]:
         """Plain data for `--json`."""
         out = {
-            "best": {**asdict(self.best), "result": self.result.to_dict()}, "scenario": self.scenario,
-            "objectives": list(self.objectives), "frontier": [asdict(d) for d in self.frontier],
-            "front": [asdict(d) for d in self.front], "central": self.central and asdict(self.central),
-            "simpler": self.simpler and asdict(self.simpler), "slo": self.slo, "slo_at_upper": self.upper,
-            "load": self.load_of, "evaluated": self.evaluated, "pruned": self.pruned, "excluded": self.excluded,
-            "elapsed_s": self.elapsed_s, "screened_per_s": self.screened_per_s,
-            "proof": {**asdict(self.proof), "complete": self.proof.complete}, "notes": list(self.notes),
-            "instances": self.instances, "autoscale": self.autoscale,
-        }  # fmt: skip
+            "best": {**asdict(self.best), "result": self.result.to_dict()},
+            "scenario": self.scenario,
+            "objectives": list(self.objectives),
+            "frontier": [asdict(d) for d in self.frontier],
+            "front": [asdict(d) for d in self.front],
+            "central": self.central and asdict(self.central),
+            "simpler": self.simpler and asdict(self.simpler),
+            "slo": self.slo,
+            "slo_at_upper": self.upper,
+            "load": self.load_of,
+            "evaluated": self.evaluated,
+            "pruned": self.pruned,
+            "excluded": self.excluded,
+            "elapsed_s": self.elapsed_s,
+            "screened_per_s": self.screened_per_s,
+            "proof": {**asdict(self.proof), "complete": self.proof.complete},
+            "notes": list(self.notes),
+            "instances": self.instances,
+            "autoscale": self.autoscale,
+        }
         return {name: _plain(value) for name, value in out.items()}
 
 
@@ -220,9 +231,14 @@ class Searched:
             rule = f"no number of instances of the space (replicas, deployment) fits {most} devices"
             raise Infeasible(rule, f"an instance takes {least} devices or more, a split deployment {2 * least}")
         search = Search(
-            kinds.kinds, x, runs, q.goals, upper, q.free and len(q.goals.objectives) == 1,
+            kinds.kinds,
+            x,
+            runs,
+            q.goals,
+            upper,
+            q.free and len(q.goals.objectives) == 1,
             lambda n, best, bound: tell(len(x), n, best, bound),
-        )  # fmt: skip
+        )
         found, proof = search.run()
         if search.falling and found.best is not None and proof.complete:
             each = _between(q, x, found.best)
@@ -264,9 +280,14 @@ def _result(
     top = sorted(cuts.values(), key=lambda e: e.key)[: q.wanted.top]
     proof = one.proof
     pruned = {
-        "too_slow": proof.too_slow, "too_much": proof.too_much, "limits": proof.limits, "bound": proof.bound,
-        "load": proof.load, "settled": proof.settled, "refused": proof.refused,
-    }  # fmt: skip
+        "too_slow": proof.too_slow,
+        "too_much": proof.too_much,
+        "limits": proof.limits,
+        "bound": proof.bound,
+        "load": proof.load,
+        "settled": proof.settled,
+        "refused": proof.refused,
+    }
     written = written_in(q, kinds.kinds, one.x, simpler.index).model_dump(mode="json", exclude_unset=True)
     bounds: dict[str, Any] = {}
     if q.autoscale is not None:
@@ -284,19 +305,32 @@ def _result(
 
     apart = _burden(one.x, kinds, simpler) < _burden(one.x, kinds, chosen)
     return ServingPlan(
-        scenario, shown(chosen), result, tuple(m.name for m in q.goals.objectives), q.load,
-        q.goals.slo.model_dump(mode="json"), one.upper, central,
-        shown(simpler) if apart else None, written if apart else None, tuple(shown(e) for e in top),
+        scenario,
+        shown(chosen),
+        result,
+        tuple(m.name for m in q.goals.objectives),
+        q.load,
+        q.goals.slo.model_dump(mode="json"),
+        one.upper,
+        central,
+        shown(simpler) if apart else None,
+        written if apart else None,
+        tuple(shown(e) for e in top),
         tuple(shown(e) for e in sorted(one.found.front, key=lambda e: e.key)),
-        _tried(q, kinds, (one, other), runs), runs.simulated, pruned, kinds.excluded, proof,
-        len(one.x) / max(one.took_s, 1e-9), elapsed_s, tuple(notes),
-        instances_needed(q, one.x.at(kinds.kinds, chosen.index), upper=one.upper), bounds,
-    )  # fmt: skip
+        _tried(q, kinds, (one, other), runs),
+        runs.simulated,
+        pruned,
+        kinds.excluded,
+        proof,
+        len(one.x) / max(one.took_s, 1e-9),
+        elapsed_s,
+        tuple(notes),
+        instances_needed(q, one.x.at(kinds.kinds, chosen.index), upper=one.upper),
+        bounds,
+    )
 
 
-def _tried(
-    q: Question, kinds: Kinds, searches: tuple[Searched | None, ...], runs: Runs
-) -> tuple[Deployment, ...]:
+def _tried(q: Question, kinds: Kinds, searches: tuple[Searched | None, ...], runs: Runs) -> tuple[Deployment, ...]:
     """All simulated deployments that keep the objective at the central prediction, each once."""
     out: dict[Any, Deployment] = {}
     for one in (s for s in searches if s is not None):
@@ -359,15 +393,21 @@ def written_in(q: Question, kinds: list[Kind], x: Columns, index: int) -> Scenar
 def _deployment(q: Question, kinds: Kinds, one: Searched, e: Evaluated, runs: Runs) -> Deployment:
     x = one.x
     c = x.at(kinds.kinds, e.index)
-    at = replace(
-        x.best, **{n: getattr(x.best, n)[e.index : e.index + 1] for n in type(x.best).__dataclass_fields__}
-    )  # fmt: skip
+    at = replace(x.best, **{n: getattr(x.best, n)[e.index : e.index + 1] for n in type(x.best).__dataclass_fields__})
     bounds = {m.name: float(m.bound(at)[0]) for m in q.goals.objectives}
     names = ("ttft_s", "tpot_s", "tokens_per_s")
     estimate = {n: float(v) for n, v in zip(names, x.estimate[:, e.index], strict=True)}
     found = e.trial
     one_high = runs.upper(c.kind, "whole" if c.answers is None else "split", c.answers)
     return Deployment(
-        c.axes(), float(x.load[e.index]), e.values, found.share, found.share_upper, found.quantiles, bounds, estimate,
-        e.missed, one_high,
-    )  # fmt: skip
+        c.axes(),
+        float(x.load[e.index]),
+        e.values,
+        found.share,
+        found.share_upper,
+        found.quantiles,
+        bounds,
+        estimate,
+        e.missed,
+        one_high,
+    )

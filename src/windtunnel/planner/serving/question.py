@@ -137,7 +137,7 @@ def question_of(scenario: Scenario, folder: Path, lines: Any) -> Question:
         problems.raise_if_any()
     return Question(
         scenario, folder, model, tuple(places), serving, pool, wanted, goals, load, free, pinned, lines, scaler
-    )  # fmt: skip
+    )
 
 
 def loads_of(q: Question, most_devices: int) -> tuple[float, ...]:
@@ -192,10 +192,13 @@ def _refuse_memory(serving: ServingSpec, pool: PoolSpec, problems: ProblemList) 
     """What `serve` runs in loops of its own, or with memory beside the instances: a search has neither."""
     where, kv = "serving.pools[0]", pool.kv
     set_ones = {
-        f"{where}.kv.tiers": bool(kv.tiers), f"{where}.kv.lending": kv.lending,
-        f"{where}.kv.similar": kv.similar is not None, f"{where}.kv.swap": kv.swap is not None,
-        f"{where}.sm_split": pool.sm_split is not None, "serving.mesh": serving.mesh is not None,
-    }  # fmt: skip
+        f"{where}.kv.tiers": bool(kv.tiers),
+        f"{where}.kv.lending": kv.lending,
+        f"{where}.kv.similar": kv.similar is not None,
+        f"{where}.kv.swap": kv.swap is not None,
+        f"{where}.sm_split": pool.sm_split is not None,
+        "serving.mesh": serving.mesh is not None,
+    }
     for name, is_set in set_ones.items():
         if is_set:
             problems.add(name, "set", "is not planned for: leave it out, and compare runs of `serve`")

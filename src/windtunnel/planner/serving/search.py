@@ -200,9 +200,13 @@ class Search:
             return np.asarray(at[np.argsort(over, kind="stable")])
         best = self.x.best
         likely = type(best)(
-            best.devices, best.price, x.estimate[2], x.estimate[2] * x.requests_per_token, 1.0 / token,
+            best.devices,
+            best.price,
+            x.estimate[2],
+            x.estimate[2] * x.requests_per_token,
+            1.0 / token,
             best.least_w,
-        )  # fmt: skip
+        )
         with np.errstate(divide="ignore", invalid="ignore"):
             keys = self.goals.bounds(likely)[at, 0]
         return np.asarray(at[np.lexsort((token[at], self._plainness(at), np.nan_to_num(keys, nan=np.inf)))])

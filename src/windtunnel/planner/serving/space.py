@@ -22,9 +22,14 @@ Ints = npt.NDArray[np.int64]
 
 
 def screen(
-    q: Question, kinds: list[Kind], runs: Runs, tell: Callable[[int], None], *, upper: bool = False,
+    q: Question,
+    kinds: list[Kind],
+    runs: Runs,
+    tell: Callable[[int], None],
+    *,
+    upper: bool = False,
     each: tuple[float, ...] | None = None,
-) -> tuple[Columns, float]:  # fmt: skip
+) -> tuple[Columns, float]:
     """All candidates with their bounds, and the seconds that bounds took.
 
     Args:
@@ -113,14 +118,24 @@ def _of_kind(
     groups = group + (np.arange(s * t).reshape(s, t, 1) * len(replicas) + np.searchsorted(replicas, count))
     one = np.ones(shape)
     return Columns.of(
-        kind=index * one, sequences=i[:, :, None] * one, tokens=j[:, :, None] * one, replicas=count * one,
-        load=loads * one, group=groups * one, tokens_per_s=most * (1 + 1e-9),
-        user_tokens_per_s=(1.0 / median if median else np.inf) * one, impossible=impossible,
-        estimate=_estimated(q, kind, runs, count, loads), devices=count * kind.devices * one,
-        price=(kind.place.price or np.nan) * one, least_w=idle_w_of(kind) * count * kind.devices * one,
-        requests_per_token=sums.count / sums.output_tokens * one, answers=-one, answering=0 * one,
+        kind=index * one,
+        sequences=i[:, :, None] * one,
+        tokens=j[:, :, None] * one,
+        replicas=count * one,
+        load=loads * one,
+        group=groups * one,
+        tokens_per_s=most * (1 + 1e-9),
+        user_tokens_per_s=(1.0 / median if median else np.inf) * one,
+        impossible=impossible,
+        estimate=_estimated(q, kind, runs, count, loads),
+        devices=count * kind.devices * one,
+        price=(kind.place.price or np.nan) * one,
+        least_w=idle_w_of(kind) * count * kind.devices * one,
+        requests_per_token=sums.count / sums.output_tokens * one,
+        answers=-one,
+        answering=0 * one,
         answer_sequences=0 * one,
-    )  # fmt: skip
+    )
 
 
 def _estimated(q: Question, kind: Kind, runs: Runs, replicas: Ints, loads: Floats) -> Floats:
@@ -133,7 +148,11 @@ def _estimated(q: Question, kind: Kind, runs: Runs, replicas: Ints, loads: Float
     if q.load == "given" and sums.span_s > 0:
         per, open_loop = sums.count / sums.span_s / lanes, True
     found = settled(
-        kind, sums, kind.lane_sequences(), kind.lane_tokens(), rate=per if open_loop else None,
+        kind,
+        sums,
+        kind.lane_sequences(),
+        kind.lane_tokens(),
+        rate=per if open_loop else None,
         in_flight=None if open_loop else per,
-    )  # fmt: skip
+    )
     return np.stack([found.ttft_s, found.tpot_s, found.tokens_per_s * lanes])

@@ -72,9 +72,11 @@ def _prompts(kind: Kind, place: int, sums: Sums, slo: SloSpec) -> Prompts:
     each = least_prompt_s(kind, sums, limit)
     first = first_token_s(kind, sums, limit) - kind.iteration.request_s
     return Prompts(
-        bool(able[0] >= sums.needed), each * float(sums.prompt.sum()) + float(own.sum()),
-        each * sums.least(sums.prompt) + sums.least(own), float(first.sum()),
-    )  # fmt: skip
+        bool(able[0] >= sums.needed),
+        each * float(sums.prompt.sum()) + float(own.sum()),
+        each * sums.least(sums.prompt) + sums.least(own),
+        float(first.sum()),
+    )
 
 
 def _answers(kind: Kind, place: int, sums: Sums, slo: SloSpec) -> Answers:
@@ -109,8 +111,10 @@ def split_columns(
                 continue  # device types to choose from, not groups of one cluster
             sides = every, others
             if q.wanted.space.pp is None and "pp" not in q.pinned:  # stages shorten neither a prompt nor a step
-                sides = ([i for i in every if kinds[i].plan.pp == 1] or every,
-                         [i for i in others if kinds[i].plan.pp == 1] or others)  # fmt: skip
+                sides = (
+                    [i for i in every if kinds[i].plan.pp == 1] or every,
+                    [i for i in others if kinds[i].plan.pp == 1] or others,
+                )
             for columns in _Family(q, kinds, *sides, runs, upper=upper).columns(each):
                 columns.group += group
                 group = int(columns.group.max()) + 1
@@ -160,9 +164,7 @@ class _Family:
                 if a <= self.each[0] and b <= self.each[1] and a + b <= self.most and load:
                     yield self._of(a, prompts, b, answers, np.array(load))
 
-    def _of(
-        self, a: int, left: list[tuple[int, int]], b: int, right: list[tuple[int, int]], loads: Floats
-    ) -> Columns:  # fmt: skip
+    def _of(self, a: int, left: list[tuple[int, int]], b: int, right: list[tuple[int, int]], loads: Floats) -> Columns:
         """Pairs of prompt pools of `a` devices an instance and answer pools of `b`: kind and place of its limit."""
         q, sums, slo = self.q, self.sums, self.slo
         whole = [(x, y) for x in left for y in right]
@@ -208,15 +210,24 @@ class _Family:
         price, idle = ((x * a * one[0] + y * b * one[1]) for one in (self.price, self.idle_w))
         one = np.ones(shape)
         return Columns.of(
-            kind=pair[:, 0, None, None] * one, sequences=usual[:, 0, None, None] * one,
-            tokens=usual[:, 1, None, None] * one, replicas=x[None, :, None] * one, load=loads * one,
-            group=np.arange(p * n).reshape(p, n, 1) * one, tokens_per_s=most * (1 + 1e-9),
-            user_tokens_per_s=users[:, None, None] * one, impossible=impossible, estimate=estimate,
-            devices=devices[None, :, None] * one, price=(price / devices)[None, :, None] * one,
-            least_w=idle[None, :, None] * one, answers=pair[:, 1, None, None] * one,
-            answering=y[None, :, None] * one, answer_sequences=batch[:, None, None] * one,
+            kind=pair[:, 0, None, None] * one,
+            sequences=usual[:, 0, None, None] * one,
+            tokens=usual[:, 1, None, None] * one,
+            replicas=x[None, :, None] * one,
+            load=loads * one,
+            group=np.arange(p * n).reshape(p, n, 1) * one,
+            tokens_per_s=most * (1 + 1e-9),
+            user_tokens_per_s=users[:, None, None] * one,
+            impossible=impossible,
+            estimate=estimate,
+            devices=devices[None, :, None] * one,
+            price=(price / devices)[None, :, None] * one,
+            least_w=idle[None, :, None] * one,
+            answers=pair[:, 1, None, None] * one,
+            answering=y[None, :, None] * one,
+            answer_sequences=batch[:, None, None] * one,
             requests_per_token=sums.count / output * one,
-        )  # fmt: skip
+        )
 
     def _estimates(
         self, whole: list[tuple[tuple[int, int], tuple[int, int]]], lanes_x: Ints, lanes_y: Ints, loads: Floats

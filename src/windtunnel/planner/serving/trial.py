@@ -145,9 +145,15 @@ class Runs:
             outcome = loop.serve_fleet(requests, fleet, chains)
         else:
             outcome = loop.serve_fleet_plainly(
-                requests, fleet, chains, policies=[own.policy for own in hooks if own], router=hook.router,
-                queue=hook.queue, admission=hook.admission, pace=hook.pace,
-            )  # fmt: skip
+                requests,
+                fleet,
+                chains,
+                policies=[own.policy for own in hooks if own],
+                router=hook.router,
+                queue=hook.queue,
+                admission=hook.admission,
+                pace=hook.pace,
+            )
         return self._trial(c, fleet, requests, outcome.totals, traffic)
 
     def _trial(self, c: Choice, fleet: Fleet, requests: Requests, totals: Any, traffic: Traffic) -> Trial:
@@ -167,13 +173,17 @@ class Runs:
         mean_w = self._watts(c, fleet, totals, duration, tokens) if self.q.goals.needs("power") else None
         quantiles = _quantiles(found, self.slo)
         figures = Figures(
-            c.devices, c.price, duration, tokens, int(done.sum()), share,
-            quantiles["tpot_p50_s"], mean_w,
-        )  # fmt: skip
+            c.devices,
+            c.price,
+            duration,
+            tokens,
+            int(done.sum()),
+            share,
+            quantiles["tpot_p50_s"],
+            mean_w,
+        )
         saturated = not traffic.concurrency and not spec.offline and backlog_grows(requests)
-        return Trial(
-            figures, share, upper, saturated, rejected, quantiles, int(totals["running_max"].max())
-        )  # fmt: skip
+        return Trial(figures, share, upper, saturated, rejected, quantiles, int(totals["running_max"].max()))
 
     def _watts(self, c: Choice, fleet: Fleet, totals: Any, duration_s: float, tokens: float) -> float:
         """Mean draw of all devices."""
@@ -181,9 +191,16 @@ class Runs:
         for i, kind in enumerate([c.kind] if c.answers is None else [c.kind, c.answers]):
             own = totals[fleet.pool == i]
             drawn = power(
-                self.q.model, kind.place.cluster, kind.instance.shape, kind.iteration, own, duration_s,
-                output_tokens=tokens, mixed=fleet.limits[i].mixed, expert_skew=kind.serving.expert_skew,
-            )  # fmt: skip
+                self.q.model,
+                kind.place.cluster,
+                kind.instance.shape,
+                kind.iteration,
+                own,
+                duration_s,
+                output_tokens=tokens,
+                mixed=fleet.limits[i].mixed,
+                expert_skew=kind.serving.expert_skew,
+            )
             out += (drawn.mean_w_per_device or 0.0) * len(own) * kind.instance.shape.ranks
         return out
 

@@ -83,10 +83,11 @@ class Elastic(Control):
     def _look(self, now: float) -> None:
         one = self.one
         signal = {
-            "concurrency": one.running + one.waiting + len(self.kept), "waiting": one.waiting + len(self.kept),
+            "concurrency": one.running + one.waiting + len(self.kept),
+            "waiting": one.waiting + len(self.kept),
             "rate": self.arrived / self.spec.interval_s,
             "kv_cache_usage": one.used / one.limits.blocks * self.devices[self.at] / self.devices[0],
-        }[self.spec.signal]  # fmt: skip
+        }[self.spec.signal]
         self.arrived = 0
         units = signal / self.spec.target
         need = math.ceil(units * self.devices[0] / (1.0 + self.spec.tolerance) - 1e-9)

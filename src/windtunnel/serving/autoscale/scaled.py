@@ -86,17 +86,24 @@ def scaling(control: Replicas | Elastic, found: StartUp, devices: int, begin: fl
     up = [n for _, n, _ in control.changes]
     if isinstance(control, Elastic):
         return {
-            "start_up_s": found.seconds, "device_hours": held * devices / 3600.0,
-            "devices_mean": held * devices / end if end > 0 else 0.0, "devices_min": min(up), "devices_max": max(up),
+            "start_up_s": found.seconds,
+            "device_hours": held * devices / 3600.0,
+            "devices_mean": held * devices / end if end > 0 else 0.0,
+            "devices_min": min(up),
+            "devices_max": max(up),
             "growths": [list(one) for one in control.growths[:_SHOWN]],
             "changes": [list(change) for change in control.changes[:_SHOWN]],
-        }  # fmt: skip
+        }
     starts = sum(max(b[1] + b[2] - a[1] - a[2], 0) for a, b in zip(control.changes, control.changes[1:], strict=False))
     return {
-        "start_up_s": found.seconds, "device_hours": held * devices / 3600.0,
-        "instances_mean": held / end if end > 0 else 0.0, "instances_min": min(up), "instances_max": max(up),
-        "starts": starts, "changes": [list(change) for change in control.changes[:_SHOWN]],
-    }  # fmt: skip
+        "start_up_s": found.seconds,
+        "device_hours": held * devices / 3600.0,
+        "instances_mean": held / end if end > 0 else 0.0,
+        "instances_min": min(up),
+        "instances_max": max(up),
+        "starts": starts,
+        "changes": [list(change) for change in control.changes[:_SHOWN]],
+    }
 
 
 def paid(report: PowerReport, share: float, duration_s: float) -> PowerReport:
@@ -114,7 +121,12 @@ def paid(report: PowerReport, share: float, duration_s: float) -> PowerReport:
 
     held_s = report.num_devices * duration_s * share
     return replace(
-        report, cost_per_million_output_tokens=money, energy_j=energy, mean_w_per_device=energy / held_s,
+        report,
+        cost_per_million_output_tokens=money,
+        energy_j=energy,
+        mean_w_per_device=energy / held_s,
         energy_per_output_token_j=times(report.energy_per_output_token_j),
-        energy_per_million_tokens_kwh=times(report.energy_per_million_tokens_kwh), interval=None, energy_interval=None,
-    )  # fmt: skip
+        energy_per_million_tokens_kwh=times(report.energy_per_million_tokens_kwh),
+        interval=None,
+        energy_interval=None,
+    )

@@ -24,7 +24,11 @@ _SGLANG = "SGLang srt/disaggregation"
 _TRTLLM = "TensorRT-LLM serve/openai_disagg_server.py"
 HANDING = {
     "vllm": Handing(
-        "whole", False, "decode", True, False,
+        "whole",
+        False,
+        "decode",
+        True,
+        False,
         {
             "mode": f"{_VLLM}: the decode instance reads blocks after the prompt's request has finished",
             "reserve_first": f"{_VLLM}: blocks are allocated when the request comes with its remote blocks",
@@ -34,7 +38,11 @@ HANDING = {
         },
     ),
     "sglang": Handing(
-        "chunks", True, "transfer", False, True,
+        "chunks",
+        True,
+        "transfer",
+        False,
+        True,
         {
             "kv.swap_space_bytes": f"{_SGLANG}/decode.py: retracted requests keep their cache in host memory",
             "mode": f"{_SGLANG}/prefill.py: send_kv_chunk after each chunk of the prompt",
@@ -44,7 +52,11 @@ HANDING = {
         },
     ),
     "trtllm": Handing(
-        "whole", False, "transfer", True, False,
+        "whole",
+        False,
+        "transfer",
+        True,
+        False,
         {
             "mode": "TensorRT-LLM batch_manager/cacheTransceiver.cpp: responds when the context request is complete",
             "reserve_first": f"{_TRTLLM}: the generation server hears of a request when its context is done",
@@ -53,7 +65,11 @@ HANDING = {
         },
     ),
     "lmdeploy": Handing(
-        "whole", False, "transfer", True, False,
+        "whole",
+        False,
+        "transfer",
+        True,
+        False,
         {
             "mode": "LMDeploy pytorch/disagg: migration after the prompt",
             "reserve_first": "LMDeploy serve/proxy: the decode server hears of a request after its prefill",
@@ -62,4 +78,4 @@ HANDING = {
         },
     ),
     "generic": Handing("whole", False, "prefill", False),
-}  # fmt: skip
+}

@@ -33,17 +33,28 @@ class Lmdeploy:
         share = 0.5 if version and release < (0, 2, 2) else 0.8
         messages = "LMDeploy messages.py, TurbomindEngineConfig"
         return Defaults(
-            "lmdeploy", seqs, 8192, 64, share, "lmdeploy", False, False, 0, 8.0,
+            "lmdeploy",
+            seqs,
+            8192,
+            64,
+            share,
+            "lmdeploy",
+            False,
+            False,
+            0,
+            8.0,
             sources={
                 "sampler_bytes": "assumed; decides no cache: the memory rule does not read activations",
                 "max_num_seqs": "LMDeploy utils.py, get_max_batch_size: by device, else 128",
                 "max_num_batched_tokens": f"{messages}: max_prefill_token_num 8192",
                 "block_size": f"{messages}: cache_block_seq_len 64",
                 "memory_fraction": f"{messages}: cache_max_entry_count 0.8 of free memory, 0.5 of all before 0.2.2",
-                "chunked_prefill": f"{messages}: num_tokens_per_iter 0", "prefix_caching": f"{messages}: off",
-                "policy": "LMDeploy turbomind, LlamaBatch", "cuda_graph_max_batch": "TurboMind captures none",
+                "chunked_prefill": f"{messages}: num_tokens_per_iter 0",
+                "prefix_caching": f"{messages}: off",
+                "policy": "LMDeploy turbomind, LlamaBatch",
+                "cuda_graph_max_batch": "TurboMind captures none",
             },
-        )  # fmt: skip
+        )
 
 
 ENGINES.add("lmdeploy", Lmdeploy())

@@ -60,9 +60,13 @@ class Instance:
 
 
 def resolve(
-    serving: ServingSpec, pool: PoolSpec, model: ModelSpec, cluster: ClusterSpec, problems: ProblemList,
+    serving: ServingSpec,
+    pool: PoolSpec,
+    model: ModelSpec,
+    cluster: ClusterSpec,
+    problems: ProblemList,
     where: str = "serving.pools[0]",
-) -> Instance:  # fmt: skip
+) -> Instance:
     """Decide everything about a pool's instances.
 
     Problems of the scenario are added to `problems`; the instance is then not to be used.
@@ -72,15 +76,27 @@ def resolve(
     """
     engine = ENGINES.get(serving.engine, "serving.engine")
     version = version_of(serving.engine_version)
-    shape = shape_of(model, cluster, pool.plan, serving.precision, f"{where}.plan", problems, serving.expert_load,
-                     serving.expert_storage, serving.sparse_reads)  # fmt: skip
+    shape = shape_of(
+        model,
+        cluster,
+        pool.plan,
+        serving.precision,
+        f"{where}.plan",
+        problems,
+        serving.expert_load,
+        serving.expert_storage,
+        serving.sparse_reads,
+    )
     drafting = drafting_of(serving.speculation, model, cluster, shape, problems)
     told = pool.limits
     own = engine.defaults(version, model, cluster.device, shape, told)
     shape = replace(
-        shape, vector_attention=own.vector_attention, gathered=own.gathered, fused_casts=own.fused_casts,
+        shape,
+        vector_attention=own.vector_attention,
+        gathered=own.gathered,
+        fused_casts=own.fused_casts,
         host_ahead=told.host_ahead,
-    )  # fmt: skip
+    )
     policy = _policy(pool.policy or own.policy, f"{where}.policy", problems)
     fraction = _knob(pool, own, where, problems)
     queue = choose(QUEUES, pool.queue, f"{where}.queue", "fcfs", problems)
@@ -105,11 +121,20 @@ def resolve(
         if pool.attention_pool is not None:
             blocks = remote_blocks(model, shape, pool.attention_pool, block)
         cache = capacity(
-            model, cluster, shape, rule=own.memory_rule, version=version, fraction=fraction,
-            max_num_seqs=-(-seqs // share), max_num_batched_tokens=-(-batched // share), block_size=block,
-            sampler_bytes=own.sampler_bytes, cuda_graphs=graphs, num_blocks=blocks,
+            model,
+            cluster,
+            shape,
+            rule=own.memory_rule,
+            version=version,
+            fraction=fraction,
+            max_num_seqs=-(-seqs // share),
+            max_num_batched_tokens=-(-batched // share),
+            block_size=block,
+            sampler_bytes=own.sampler_bytes,
+            cuda_graphs=graphs,
+            num_blocks=blocks,
             drafts=drafting.memory if drafting else (0.0, 0.0),
-        )  # fmt: skip
+        )
         if pool.attention_pool is not None and cache.cache_bytes <= 0.0:
             raise Infeasible(
                 f"{model.name} does not fit {cluster.device.name}: weights leave {cache.cache_bytes / 2**30:.2f} GiB",
@@ -124,36 +149,57 @@ def resolve(
             f"max_model_len {cache.tokens // shape.dp}",
         )
     limits = Limits(
-        budget=batched * ranks, max_seqs=seqs * ranks, block=block, blocks=cache.blocks,
+        budget=batched * ranks,
+        max_seqs=seqs * ranks,
+        block=block,
+        blocks=cache.blocks,
         captured=own.captured_tokens if told.max_cudagraph_capture_size is None else told.max_cudagraph_capture_size,
-        window=model.attended_window, poll=told.scheduler_interval or own.scheduler_interval,
+        window=model.attended_window,
+        poll=told.scheduler_interval or own.scheduler_interval,
         router=int(router.entry.rule or 0),
-    )  # fmt: skip
+    )
     limits = limits_of(policy, limits)
     size = cache.bytes_per_token * block
     limits = replace(
-        limits, chunked=limits.chunked if told.chunked_prefill is None else told.chunked_prefill, caching=caching,
-        sequence_blocks=cache.sequence_blocks, window_share=cache.window_share,
+        limits,
+        chunked=limits.chunked if told.chunked_prefill is None else told.chunked_prefill,
+        caching=caching,
+        sequence_blocks=cache.sequence_blocks,
+        window_share=cache.window_share,
         reserve_length=min(longest, (cache.blocks - cache.sequence_blocks) * block) if policy.reserves_longest else 0,
         swap_blocks=int(pool.kv.swap_space_bytes // size) * ranks if size else 0,
         swap_block=size / cluster.device.pcie_bytes_per_s,
         tokens_per_step=round(drafting.tokens_per_step * 1e6) if drafting else 1_000_000,
-        step_tokens=drafting.verified if drafting else 1, lookahead=drafting.slots if drafting else 0,
-    )  # fmt: skip
+        step_tokens=drafting.verified if drafting else 1,
+        lookahead=drafting.slots if drafting else 0,
+    )
     stated = {
-        "max_num_seqs": told.max_num_seqs, "max_num_batched_tokens": told.max_num_batched_tokens,
-        "chunked_prefill": told.chunked_prefill, "block_size": pool.kv.block_size, "policy": pool.policy,
-        "prefix_caching": pool.kv.prefix_caching, "memory_fraction": getattr(told, RULES.get(own.memory_rule).knob),
-    }  # fmt: skip
+        "max_num_seqs": told.max_num_seqs,
+        "max_num_batched_tokens": told.max_num_batched_tokens,
+        "chunked_prefill": told.chunked_prefill,
+        "block_size": pool.kv.block_size,
+        "policy": pool.policy,
+        "prefix_caching": pool.kv.prefix_caching,
+        "memory_fraction": getattr(told, RULES.get(own.memory_rule).knob),
+    }
     found = {
-        "max_num_seqs": seqs, "max_num_batched_tokens": batched, "chunked_prefill": limits.chunked,
-        "block_size": block, "policy": policy.id, "prefix_caching": caching, "memory_fraction": fraction,
-    }  # fmt: skip
+        "max_num_seqs": seqs,
+        "max_num_batched_tokens": batched,
+        "chunked_prefill": limits.chunked,
+        "block_size": block,
+        "policy": policy.id,
+        "prefix_caching": caching,
+        "memory_fraction": fraction,
+    }
     fields = {
-        "max_num_seqs": "limits.max_num_seqs", "max_num_batched_tokens": "limits.max_num_batched_tokens",
-        "chunked_prefill": "limits.chunked_prefill", "block_size": "kv.block_size", "policy": "policy",
-        "prefix_caching": "kv.prefix_caching", "memory_fraction": f"limits.{RULES.get(own.memory_rule).knob}",
-    }  # fmt: skip
+        "max_num_seqs": "limits.max_num_seqs",
+        "max_num_batched_tokens": "limits.max_num_batched_tokens",
+        "chunked_prefill": "limits.chunked_prefill",
+        "block_size": "kv.block_size",
+        "policy": "policy",
+        "prefix_caching": "kv.prefix_caching",
+        "memory_fraction": f"limits.{RULES.get(own.memory_rule).knob}",
+    }
     assumed = [
         Assumed(f"{where}.{fields[name]}", found[name], own.sources.get(name, "engine default"))
         for name, given in stated.items()
@@ -171,9 +217,22 @@ def resolve(
     if plain:
         assumed.append(Assumed(*plain[0], "has hooks in Python: the plain loop runs it, which is slower"))
     return Instance(
-        shape, limits, cache, policy, router, engine, own, caching, graphs, longest, queue, admission,
-        told.stream_interval or own.stream_interval, tuple(assumed), drafting,
-    )  # fmt: skip
+        shape,
+        limits,
+        cache,
+        policy,
+        router,
+        engine,
+        own,
+        caching,
+        graphs,
+        longest,
+        queue,
+        admission,
+        told.stream_interval or own.stream_interval,
+        tuple(assumed),
+        drafting,
+    )
 
 
 def _policy(name: str, where: str, problems: ProblemList) -> type[BatchPolicy]:

@@ -56,27 +56,36 @@ class Sglang:
         ranks = shape.tp * shape.dp
         graphs = next(b if ranks >= 4 else a for most, a, b in GRAPHS if mib < most * 1024) if new else 160
         chunk = next(size for most, size in (CHUNKS if new else OLD_CHUNKS) if mib < most * 1024)
-        share = memory_share(
-            release, mib, ranks * shape.pp, shape.dp, limits.max_num_batched_tokens or chunk, graphs
-        )  # fmt: skip
+        share = memory_share(release, mib, ranks * shape.pp, shape.dp, limits.max_num_batched_tokens or chunk, graphs)
         chunked = limits.chunked_prefill if limits.chunked_prefill is not None else True
         captured = PIECEWISE_MLA if model.is_mla else limits.max_num_batched_tokens or chunk
         page = 64 if model.is_mla and "blackwell" in device.generation else 1
         return Defaults(
-            "sglang", 2048, chunk if chunked else 16384, page, share, "sglang", chunked, True, graphs, 8.0,
-            captured_tokens=captured if release >= PIECEWISE_SINCE else 0, per_rank=False,
+            "sglang",
+            2048,
+            chunk if chunked else 16384,
+            page,
+            share,
+            "sglang",
+            chunked,
+            True,
+            graphs,
+            8.0,
+            captured_tokens=captured if release >= PIECEWISE_SINCE else 0,
+            per_rank=False,
             sources={
                 "sampler_bytes": "assumed; decides no cache: the memory rule does not read activations",
                 "max_num_seqs": "SGLang model_runner.py: between 2048 and 4096, by cache and context",
                 "max_num_batched_tokens": f"{SERVER_ARGS}: chunked_prefill_size by device memory",
                 "block_size": f"{SERVER_ARGS}: page_size 1, 64 for MLA kernels on Blackwell",
                 "memory_fraction": f"{SERVER_ARGS}: mem_fraction_static by device memory, chunk and graphs",
-                "chunked_prefill": SERVER_ARGS, "prefix_caching": f"{SERVER_ARGS}: radix cache on",
+                "chunked_prefill": SERVER_ARGS,
+                "prefix_caching": f"{SERVER_ARGS}: radix cache on",
                 "policy": "SGLang managers/scheduler.py, enable_mixed_chunk off",
                 "cuda_graph_max_batch": f"{SERVER_ARGS}: cuda_graph_max_bs",
                 "scheduler_interval": f"{SERVER_ARGS}: scheduler_recv_interval 1",
             },
-        )  # fmt: skip
+        )
 
 
 ENGINES.add("sglang", Sglang())

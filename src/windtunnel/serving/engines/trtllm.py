@@ -36,8 +36,17 @@ class Trtllm:
         gathered = shape.dp > 1 and not (superchip and any_width)
         vector = release < (GROUPED_SINCE if heads == 8 else ANY_GROUP_SINCE)
         return Defaults(
-            "trtllm_inflight", 2048 if release >= LARGE_BATCH_SINCE else 256, 8192, 32 if pytorch else 64, 0.9,
-            "trtllm", chunked, pytorch, 128, 0.0 if pytorch else DECODER_BYTES, vector_attention=vector,
+            "trtllm_inflight",
+            2048 if release >= LARGE_BATCH_SINCE else 256,
+            8192,
+            32 if pytorch else 64,
+            0.9,
+            "trtllm",
+            chunked,
+            pytorch,
+            128,
+            0.0 if pytorch else DECODER_BYTES,
+            vector_attention=vector,
             gathered=gathered,
             sources={
                 "sampler_bytes": (
@@ -61,7 +70,7 @@ class Trtllm:
                 ),
                 "cuda_graph_max_batch": f"{LLM_ARGS}: CudaGraphConfig.max_batch_size 128",
             },
-        )  # fmt: skip
+        )
 
 
 ENGINES.add("trtllm", Trtllm())

@@ -43,18 +43,31 @@ class Vllm:
             "vLLM engine/arg_utils.py, get_batch_defaults (API server): 8192 and 1024 from 70 GiB, else 2048 and 256"
         )
         return Defaults(
-            "vllm_v1", seqs, batched, 16, 0.92 if release >= UTILIZATION_92 else 0.9, "vllm", chunked, True, 512,
-            SAMPLER_V1, captured_tokens=min(2 * (limits.max_num_seqs or seqs), 512), fused_casts=True,
+            "vllm_v1",
+            seqs,
+            batched,
+            16,
+            0.92 if release >= UTILIZATION_92 else 0.9,
+            "vllm",
+            chunked,
+            True,
+            512,
+            SAMPLER_V1,
+            captured_tokens=min(2 * (limits.max_num_seqs or seqs), 512),
+            fused_casts=True,
             fits_longest=True,
             sources={
-                "max_num_seqs": where, "max_num_batched_tokens": where + "; A100 counts as small since 0.9",
+                "max_num_seqs": where,
+                "max_num_batched_tokens": where + "; A100 counts as small since 0.9",
                 "fused_casts": "vLLM config/compilation.py, PassConfig: fuse_norm_quant, fuse_act_quant",
-                "block_size": "vLLM config/cache.py", "chunked_prefill": "vLLM V1: always on unless switched off",
+                "block_size": "vLLM config/cache.py",
+                "chunked_prefill": "vLLM V1: always on unless switched off",
                 "memory_fraction": "vLLM config/cache.py: 0.9, and 0.92 in releases that count CUDA graphs (0.21)",
-                "prefix_caching": "vLLM config/cache.py: on in V1", "policy": "vLLM v1/core/sched/scheduler.py",
+                "prefix_caching": "vLLM config/cache.py: on in V1",
+                "policy": "vLLM v1/core/sched/scheduler.py",
                 "cuda_graph_max_batch": "vLLM config/vllm.py: min(2 · max_num_seqs, 512)",
             },
-        )  # fmt: skip
+        )
 
     def _v0(self, release: tuple[int, ...], model: ModelSpec, limits: ServingLimits) -> Defaults:
         longest = limits.max_model_len or model.max_position_embeddings
@@ -63,17 +76,28 @@ class Vllm:
             chunked = release >= LONG_CONTEXT_SINCE and longest > 32768 and not model.sliding_window
         batched = (2048 if release >= CHUNK_2048_SINCE else 512) if chunked else max(longest, 2048)
         return Defaults(
-            "vllm_v0_chunked" if chunked else "vllm_v0", 256, batched, 16, 0.9, "vllm", chunked, False, 256, SAMPLER_V0,
+            "vllm_v0_chunked" if chunked else "vllm_v0",
+            256,
+            batched,
+            16,
+            0.9,
+            "vllm",
+            chunked,
+            False,
+            256,
+            SAMPLER_V0,
             fits_longest=True,
             sources={
                 "max_num_seqs": "vLLM 0.6 engine/arg_utils.py: 256",
                 "max_num_batched_tokens": "vLLM 0.6 config.py: 512 in chunks, 2048 since 0.6.5; else max_model_len",
-                "block_size": "vLLM 0.6 engine/arg_utils.py", "memory_fraction": "vLLM 0.6 engine/arg_utils.py: 0.90",
+                "block_size": "vLLM 0.6 engine/arg_utils.py",
+                "memory_fraction": "vLLM 0.6 engine/arg_utils.py: 0.90",
                 "chunked_prefill": "vLLM 0.6 engine/arg_utils.py: on above 32,768 tokens of context since 0.5.5",
-                "prefix_caching": "vLLM 0.6: off", "policy": "vLLM 0.6 core/scheduler.py",
+                "prefix_caching": "vLLM 0.6: off",
+                "policy": "vLLM 0.6 core/scheduler.py",
                 "cuda_graph_max_batch": "vLLM 0.6 worker/model_runner.py: 256",
             },
-        )  # fmt: skip
+        )
 
 
 ENGINES.add("vllm", Vllm())

@@ -143,8 +143,10 @@ def stages_of(model: ModelSpec, shape: Shape) -> tuple[Stage, ...]:
     for kinds, own in zip(layers_of_stages(model, shape.pp), weights, strict=True):
         out.append(
             Stage(
-                own, full * sum(k in FULL for k in kinds), windowed * sum(k in WINDOWED for k in kinds),
+                own,
+                full * sum(k in FULL for k in kinds),
+                windowed * sum(k in WINDOWED for k in kinds),
                 state * sum(k in LINEAR for k in kinds),
             )
-        )  # fmt: skip
+        )
     return tuple(out)

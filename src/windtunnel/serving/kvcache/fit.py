@@ -33,10 +33,21 @@ def _per_token(stage: Stage, windowed: float | None) -> tuple[float, float]:
 
 
 def capacity(
-    model: ModelSpec, cluster: ClusterSpec, shape: Shape, *, rule: str, version: tuple[int, ...], fraction: float,
-    max_num_seqs: int, max_num_batched_tokens: int, block_size: int, sampler_bytes: float, cuda_graphs: bool = True,
-    num_blocks: int | None = None, drafts: tuple[float, float] = (0.0, 0.0),
-) -> KvCapacity:  # fmt: skip
+    model: ModelSpec,
+    cluster: ClusterSpec,
+    shape: Shape,
+    *,
+    rule: str,
+    version: tuple[int, ...],
+    fraction: float,
+    max_num_seqs: int,
+    max_num_batched_tokens: int,
+    block_size: int,
+    sampler_bytes: float,
+    cuda_graphs: bool = True,
+    num_blocks: int | None = None,
+    drafts: tuple[float, float] = (0.0, 0.0),
+) -> KvCapacity:
     """The cache that an engine will allocate.
 
     Args:
@@ -91,9 +102,18 @@ def capacity(
         if ranks > 1:
             lines.append(f"{ranks} ranks hold tokens of their own")
         found = KvCapacity(
-            blocks * ranks, block_size, blocks * ranks * block_size, left, stage.weights, peak,
-            visible - left - stage.weights - peak, token, int(states), share, tuple(lines),
-        )  # fmt: skip
+            blocks * ranks,
+            block_size,
+            blocks * ranks * block_size,
+            left,
+            stage.weights,
+            peak,
+            visible - left - stage.weights - peak,
+            token,
+            int(states),
+            share,
+            tuple(lines),
+        )
         if best is None or found.blocks < best.blocks:
             best = found
     assert best is not None

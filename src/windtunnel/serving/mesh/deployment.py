@@ -29,9 +29,12 @@ def mesh(d: Deployment, requests: Requests) -> Outcome:
     assert spec is not None
     slo, none = d.serving.slo, float("inf")
     rules = Rules(
-        spec.sharing == "shared", spec.keep_alive_s, spec.start_s, (slo.ttft_s or none) * spec.margin,
+        spec.sharing == "shared",
+        spec.keep_alive_s,
+        spec.start_s,
+        (slo.ttft_s or none) * spec.margin,
         (slo.tpot_s or none) * spec.margin,
-    )  # fmt: skip
+    )
     devices = devices_of(d, spec)
     jobs = [
         Job(i, int(requests.tenant[i]), int(requests.input_tokens[i]), int(requests.output_tokens[i]), float(at))

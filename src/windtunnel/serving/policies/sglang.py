@@ -19,7 +19,13 @@ class Sglang(BatchPolicy):
     title = "Prompts first, in chunks"
     source = "SGLang managers/scheduler.py and schedule_policy.py (enable_mixed_chunk off)"
     switches = {
-        "mixed": False, "chunked": True, "ratio_start": 700_000, "ratio_least": 98_000, "ratio_decay": 1_003,
-        "retract": 20, "least_made": True, "taken_last": True,
-    }  # fmt: skip
+        "mixed": False,
+        "chunked": True,
+        "ratio_start": 700_000,
+        "ratio_least": 98_000,
+        "ratio_decay": 1_003,
+        "retract": 20,
+        "least_made": True,
+        "taken_last": True,
+    }
     watermark = 0.0

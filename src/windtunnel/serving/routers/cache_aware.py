@@ -59,7 +59,9 @@ class CacheAware(Router):
 ROUTERS.add(
     "cache_aware",
     RouterEntry(
-        "By prefix, or by load when it is uneven", "SGLang router (sgl-model-gateway), policies/cache_aware.rs", None,
+        "By prefix, or by load when it is uneven",
+        "SGLang router (sgl-model-gateway), policies/cache_aware.rs",
+        None,
         CacheAware,
         {
             "cache_threshold": Knob(0.3, 0.0, 1.0, "share of a prompt from which a match counts"),
@@ -68,4 +70,4 @@ ROUTERS.add(
         },
     ),
     aliases=("sglang_router",),
-)  # fmt: skip
+)

@@ -49,10 +49,13 @@ ROUTERS.add(
     "d2lpm",
     RouterEntry(
         "Double deficit longest prefix match",
-        "Cao et al. 2025, Locality-aware Fair Scheduling in LLM Serving, algorithm 2", None, DoubleDeficit,
+        "Cao et al. 2025, Locality-aware Fair Scheduling in LLM Serving, algorithm 2",
+        None,
+        DoubleDeficit,
         {
             "quantum": Knob(50_000.0, 1.0, 1e9, "weighted tokens that a refill adds on each instance"),
-            "input_weight": INPUT_WEIGHT, "output_weight": OUTPUT_WEIGHT,
+            "input_weight": INPUT_WEIGHT,
+            "output_weight": OUTPUT_WEIGHT,
         },
     ),
-)  # fmt: skip
+)

@@ -31,8 +31,11 @@ class KvAware(Router):
 ROUTERS.add(
     "kv_aware",
     RouterEntry(
-        "Least cost of prompt and load", "NVIDIA Dynamo, lib/llm kv_router/scheduler: overlap_score_weight", None,
-        KvAware, {"overlap_weight": Knob(1.0, 0.0, 1e6, "of prompt blocks to compute, beside blocks in use")},
+        "Least cost of prompt and load",
+        "NVIDIA Dynamo, lib/llm kv_router/scheduler: overlap_score_weight",
+        None,
+        KvAware,
+        {"overlap_weight": Knob(1.0, 0.0, 1e6, "of prompt blocks to compute, beside blocks in use")},
     ),
     aliases=("dynamo",),
-)  # fmt: skip
+)

@@ -32,11 +32,13 @@ ROUTERS.add(
     "llm_d",
     RouterEntry(
         "Weighted scores of line, cache and prefix",
-        "llm-d inference scheduler; gateway-api-inference-extension, default scorer weights", None, LlmD,
+        "llm-d inference scheduler; gateway-api-inference-extension, default scorer weights",
+        None,
+        LlmD,
         {
             "queue_weight": Knob(2.0, 0.0, 1e6, "queue-scorer"),
             "kv_weight": Knob(2.0, 0.0, 1e6, "kv-cache-utilization-scorer"),
             "prefix_weight": Knob(3.0, 0.0, 1e6, "prefix-cache-scorer"),
         },
     ),
-)  # fmt: skip
+)

@@ -45,10 +45,13 @@ class MixedPool(Router):
 ROUTERS.add(
     "mixed_pool",
     RouterEntry(
-        "Pools that lend each other instances", "Patel et al. 2024 (Splitwise), section 4.2: mixed pool", None,
-        MixedPool, {
+        "Pools that lend each other instances",
+        "Patel et al. 2024 (Splitwise), section 4.2: mixed pool",
+        None,
+        MixedPool,
+        {
             "prompt_tokens": Knob(8192, 0, 1 << 30, "prompt tokens ahead from which on decode instances take prompts"),
             "answers_in_line": Knob(1, 1, 1 << 30, "answers in each line from which on prefill instances keep theirs"),
         },
     ),
-)  # fmt: skip
+)

@@ -49,7 +49,9 @@ ROUTERS.add(
     "slo_aware",
     RouterEntry(
         "By predicted TTFT and TPOT against the objective",
-        "llm-d, predicted-latency based scheduling; Patke et al. 2024, QLM", None, SloAware,
+        "llm-d, predicted-latency based scheduling; Patke et al. 2024, QLM",
+        None,
+        SloAware,
         {"pack": Knob(False, doc="of the instances that meet the objective take the fullest")},
     ),
-)  # fmt: skip
+)

@@ -130,9 +130,14 @@ METHODS: Registry[DraftMethod] = Registry(
 def one_layer(model: ModelSpec, **changes: object) -> ModelSpec:
     """A network of one layer of the model's width that attends to everything, joined to its hidden states."""
     plain: dict[str, object] = {
-        "num_hidden_layers": 1, "hybrid_override_pattern": None, "full_attention_interval": None,
-        "first_k_dense_replace": 0, "moe_layer_freq": 1, "sliding_window": None, "num_nextn_predict_layers": 1,
-    }  # fmt: skip
+        "num_hidden_layers": 1,
+        "hybrid_override_pattern": None,
+        "full_attention_interval": None,
+        "first_k_dense_replace": 0,
+        "moe_layer_freq": 1,
+        "sliding_window": None,
+        "num_nextn_predict_layers": 1,
+    }
     return model.model_copy(update=plain | changes)
 
 

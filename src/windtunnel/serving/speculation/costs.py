@@ -46,7 +46,7 @@ class Passes:
 
 def passes_of(
     network: Network, cluster: ClusterSpec, c: ServingCoefficients, most: int, skew: float, *, engine: bool = True
-) -> Passes:  # fmt: skip
+) -> Passes:
     """Price one pass at every number of tokens up to `most`; captured graphs run it."""
     layers = Layers(network.model, cluster, network.shape, c, skew, kinds=network.kinds)
     linear = (layers.price if engine else layers.alone)(knots(most))
@@ -55,9 +55,16 @@ def passes_of(
 
 
 def with_drafts(
-    iteration: IterationModel, drafting: Drafting | None, model: ModelSpec, cluster: ClusterSpec, shape: Shape,
-    c: ServingCoefficients, *, skew: float = 0.85, engine: bool = True,
-) -> IterationModel:  # fmt: skip
+    iteration: IterationModel,
+    drafting: Drafting | None,
+    model: ModelSpec,
+    cluster: ClusterSpec,
+    shape: Shape,
+    c: ServingCoefficients,
+    *,
+    skew: float = 0.85,
+    engine: bool = True,
+) -> IterationModel:
     """An instance's iteration whose decoding sequences verify k drafted tokens a step.
 
     Args:
@@ -87,17 +94,26 @@ def with_drafts(
         verify = np.interp(n * (k + 1), n, iteration.linear.seconds) + iteration.base_s + n * iteration.per_sequence_s
         sync = 2.0 * SYNC_S if drafting.order != "serial" else 0.0
         pair = Pair(
-            k, drafting.acceptance, one.at(n * kept, n), one.at(n, n), verify, drafting.verifiers, drafting.early_exit,
-            drafting.reuse, sync,
-        )  # fmt: skip
+            k,
+            drafting.acceptance,
+            one.at(n * kept, n),
+            one.at(n, n),
+            verify,
+            drafting.verifiers,
+            drafting.early_exit,
+            drafting.reuse,
+            sync,
+        )
         steps = ORDERS.get(drafting.order).seconds(pair) - verify
         prompts = one.at(n, np.minimum(n, 1.0))
         draft = attention_costs(network.model, cluster.device, network.shape, c)
         pair_s, kv_s, window_s = draft.prompt_pair_s, kv_s + k * draft.decode_kv_s, k * draft.decode_window_s
         read = k * network.weight_bytes()
     return replace(
-        iteration, step_tokens=k + 1, prefill_pair_s=iteration.prefill_pair_s + pair_s,
+        iteration,
+        step_tokens=k + 1,
+        prefill_pair_s=iteration.prefill_pair_s + pair_s,
         decode_kv_s=iteration.decode_kv_s + (own.decode_kv_s - iteration.attention.decode_kv_s) + kv_s,
         window_kv_s=iteration.window_kv_s + (own.decode_window_s - iteration.attention.decode_window_s) + window_s,
         drafts=Drafts(iteration.linear.tokens, steps, each, prompts, kv_s, read),
-    )  # fmt: skip
+    )

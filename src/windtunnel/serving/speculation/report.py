@@ -13,7 +13,7 @@ from windtunnel.serving.speculation.base import Drafting
 
 def speculation_report(
     drafting: Drafting | None, iteration: IterationModel, mean: Mean, outcome: Outcome, requests: Requests
-) -> dict[str, Any]:  # fmt: skip
+) -> dict[str, Any]:
     """Figures of a run; empty without speculation.
 
     Args:
@@ -32,9 +32,11 @@ def speculation_report(
     decode = composition(iteration, mean, mixed=False).get(DECODE, {})
     whole = sum(decode.values())
     return {
-        "method": drafting.method, "tokens": drafting.tokens, "acceptance": list(drafting.acceptance),
+        "method": drafting.method,
+        "tokens": drafting.tokens,
+        "acceptance": list(drafting.acceptance),
         "accepted_length_expected": drafting.tokens_per_step,
         "accepted_length_mean": (answers - first) / steps if steps else 0.0,
         "draft_share_of_decode": decode.get("drafting", 0.0) / whole if whole else 0.0,
         "verified_tokens_per_step": mean.decoding * iteration.step_tokens,
-    }  # fmt: skip
+    }

@@ -42,9 +42,21 @@ def drafting_of(
     if method.scan_s:
         assumed.append((f"{WHERE}.method", spec.method, f"the host compares a token in {method.scan_s * 1e9:g} ns"))
     return Drafting(
-        spec.method, k, rates, network, method.scan_s, tuple(assumed), spec.variation, spec.acceptance_std, spec.order,
-        spec.verifiers or 1, drafts, spec.early_exit, spec.reuse, order.tokens(pair),
-    )  # fmt: skip
+        spec.method,
+        k,
+        rates,
+        network,
+        method.scan_s,
+        tuple(assumed),
+        spec.variation,
+        spec.acceptance_std,
+        spec.order,
+        spec.verifiers or 1,
+        drafts,
+        spec.early_exit,
+        spec.reuse,
+        order.tokens(pair),
+    )
 
 
 def _draft_cluster(spec: SpeculationSpec, cluster: ClusterSpec, problems: ProblemList) -> ClusterSpec | None:

@@ -65,7 +65,7 @@ class TieredCache(PrefixCache):
 
     def __init__(
         self, size: Sequence[int], levels: Sequence[tuple[int, Line]], store: Store | None, line: Line | None
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__(size)
         self.levels = [Level(capacity, len(size), own) for capacity, own in levels]
         self.store, self.line = store, line

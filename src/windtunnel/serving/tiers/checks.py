@@ -52,8 +52,11 @@ def check_host_room(
     for g, part in enumerate(parts):
         worst, field, words = 0.0, "", ""
         for i, pool in enumerate(serving.pools):
-            each = {f"kv.tiers[{k}].capacity_bytes": t.capacity_bytes for k, t in enumerate(pool.kv.tiers)
-                    if t.kind == "host"}  # fmt: skip
+            each = {
+                f"kv.tiers[{k}].capacity_bytes": t.capacity_bytes
+                for k, t in enumerate(pool.kv.tiers)
+                if t.kind == "host"
+            }
             each["kv.swap_space_bytes"] = pool.kv.swap_space_bytes
             total = sum(each.values())
             if groups[i] != g or total <= 0.0:

@@ -10,7 +10,9 @@ COPY_S = 1e-5
 TIERS.add(
     "host",
     TierKind(
-        "host memory", "the device's link to the host (catalogue), all devices of the instance at once",
-        lambda cluster, devices: cluster.device.pcie_bytes_per_s * devices, lambda _: COPY_S,
+        "host memory",
+        "the device's link to the host (catalogue), all devices of the instance at once",
+        lambda cluster, devices: cluster.device.pcie_bytes_per_s * devices,
+        lambda _: COPY_S,
     ),
-)  # fmt: skip
+)

@@ -129,8 +129,17 @@ class Lending:
         """
         block = one.limits.block
         away = min(float(one.borrowed * block), tokens)
-        here = tokens - away + sum(loan.blocks * block for other in self.instances if other is not one
-                                   for loan in self.loans[other.index] if loan.lender is one)  # fmt: skip
+        here = (
+            tokens
+            - away
+            + sum(
+                loan.blocks * block
+                for other in self.instances
+                if other is not one
+                for loan in self.loans[other.index]
+                if loan.lender is one
+            )
+        )
         most = max((float(loan.blocks * block) for loan in self.loans[one.index]), default=0.0)
         return max(here, min(most, away))
 

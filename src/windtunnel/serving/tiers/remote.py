@@ -10,8 +10,10 @@ LOOK_UP_S = 1e-4
 TIERS.add(
     "remote",
     TierKind(
-        "shared store", "each device's share of the node's network ports (cluster); look-up assumed",
+        "shared store",
+        "each device's share of the node's network ports (cluster); look-up assumed",
         lambda cluster, devices: cluster.nic_bytes_per_s_per_device * devices,
-        lambda cluster: LOOK_UP_S + cluster.scale_out.latency_s, shared=True,
+        lambda cluster: LOOK_UP_S + cluster.scale_out.latency_s,
+        shared=True,
     ),
-)  # fmt: skip
+)

@@ -12,7 +12,9 @@ READ_S = 1e-4
 TIERS.add(
     "ssd",
     TierKind(
-        "solid-state drive", "one drive on PCIe 4.0 x4 an instance (data sheets); never faster than the host's links",
-        lambda cluster, devices: min(READ_BYTES_PER_S, cluster.device.pcie_bytes_per_s * devices), lambda _: READ_S,
+        "solid-state drive",
+        "one drive on PCIe 4.0 x4 an instance (data sheets); never faster than the host's links",
+        lambda cluster, devices: min(READ_BYTES_PER_S, cluster.device.pcie_bytes_per_s * devices),
+        lambda _: READ_S,
     ),
-)  # fmt: skip
+)

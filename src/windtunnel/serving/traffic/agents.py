@@ -95,12 +95,15 @@ def draw(spec: TrafficSpec, seed: int) -> tuple[Requests, tuple[tuple[str, Any, 
     if whole.max(initial=0) > MAX_TOKENS:
         raise BadInput(Problem("serving.traffic.agents", f"a prompt would grow to {whole.max()} tokens; fewer calls"))
     requests = Requests(
-        arrival, inputs.astype(np.int32), outputs.astype(np.int32), delay_s=tools,
+        arrival,
+        inputs.astype(np.int32),
+        outputs.astype(np.int32),
+        delay_s=tools,
         tenant=np.repeat(which, sizes).astype(np.int32),
         group=np.repeat(np.arange(len(at_s)), sizes).astype(np.int32),
         content=_content(spec, chains, which, start, own),
         after=_dependencies(edges, count, np.repeat(np.arange(len(at_s)), sizes)),
-    )  # fmt: skip
+    )
     assert requests.content is not None
     requests.prefix_tokens = requests.content.found(np.arange(count), requests.input_tokens)
     return requests, ()

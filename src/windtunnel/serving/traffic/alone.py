@@ -51,9 +51,14 @@ def drawn_alone(spec: TrafficSpec, seed: int) -> Traffic:
         whole, history = sessions.prompts(turns, inputs, outputs)
         pause = turns.delay_s(sessions.think_s(spec.sessions, count, seed))
         requests = Requests(
-            arrival_s, whole, outputs, group=turns.session.astype(np.int32), follow=turns.follow(), delay_s=pause,
+            arrival_s,
+            whole,
+            outputs,
+            group=turns.session.astype(np.int32),
+            follow=turns.follow(),
+            delay_s=pause,
             prefix_tokens=history,
-        )  # fmt: skip
+        )
     share(requests, first, spec.shared_prefix_tokens)
     return Traffic(requests, spec, spec.concurrency or 0, spec.warmup_requests, assumed)
 

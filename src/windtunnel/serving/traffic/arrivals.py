@@ -70,8 +70,12 @@ def diurnal(spec: TrafficSpec, rate_per_s: float, count: int, seed: int) -> Floa
 
 
 PROCESSES: dict[str, Callable[[TrafficSpec, float, int, int], Floats]] = {
-    "poisson": poisson, "gamma": gamma, "constant": constant, "bursty": bursty, "diurnal": diurnal,
-}  # fmt: skip
+    "poisson": poisson,
+    "gamma": gamma,
+    "constant": constant,
+    "bursty": bursty,
+    "diurnal": diurnal,
+}
 
 
 def arrivals(spec: TrafficSpec, rate_per_s: float, count: int | None, seed: int) -> Floats:

@@ -79,9 +79,13 @@ def fit(trace: RequestTrace) -> FittedTraffic:
     known = None if trace.blocks is None else float(trace.blocks.known().sum() / max(len(trace.blocks.ids), 1))
     return FittedTraffic(
         None if trace.arrival_s is None else fit_arrivals(trace.arrival_s, len(trace)),
-        fit_lengths(trace.input_tokens), fit_lengths(trace.output_tokens) if answered else None,
-        rank_correlation(trace.input_tokens, trace.output_tokens) if answered else 0.0, turns, think, known,
-    )  # fmt: skip
+        fit_lengths(trace.input_tokens),
+        fit_lengths(trace.output_tokens) if answered else None,
+        rank_correlation(trace.input_tokens, trace.output_tokens) if answered else 0.0,
+        turns,
+        think,
+        known,
+    )
 
 
 # -- arrivals ----------------------------------------------------------------------------------------------------------
@@ -156,8 +160,12 @@ def _laws(values: Ints) -> Iterator[dict[str, Any]]:
     variance = float(logs.var())
     middle = float(np.exp(logs.mean() + variance / 2))
     if low <= middle <= high:
-        yield {"distribution": "lognormal", "mean": _short(middle), "cv": _short(float(np.expm1(variance)) ** 0.5),
-               **ends}  # fmt: skip
+        yield {
+            "distribution": "lognormal",
+            "mean": _short(middle),
+            "cv": _short(float(np.expm1(variance)) ** 0.5),
+            **ends,
+        }
     yield {"distribution": "gamma", "mean": _short(mean), "cv": _short(gamma_shape(values) ** -0.5), **ends}
     if low < mean <= (low + high) / 2 and high - low < MAX_ZIPF_SPAN:
         yield {"distribution": "zipf", "mean": _short(mean), **ends}

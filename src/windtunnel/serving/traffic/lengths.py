@@ -57,4 +57,3 @@ def _by_rank(lengths: Ints, of: Floats) -> Ints:
     placed = np.empty_like(lengths)
     placed[np.argsort(of, kind="stable")] = np.sort(lengths)
     return placed
-

@@ -19,9 +19,10 @@ def settings(trace: RequestTrace, file: str, options: Options) -> dict[str, Any]
         options: what had to be said to read it.
     """
     said = {
-        "trace_time_unit": options.time_unit, "trace_block_size": options.block_size,
+        "trace_time_unit": options.time_unit,
+        "trace_block_size": options.block_size,
         "trace_characters_per_token": options.characters_per_token,
-    }  # fmt: skip
+    }
     how = trace.stated if trace.arrival_s is None else {}
     how = how or ({} if trace.arrival_s is not None else {"rate_per_s": 1.0})
     return {"trace": file, "trace_format": trace.format} | {k: v for k, v in said.items() if v is not None} | how
@@ -59,8 +60,10 @@ def text(trace: RequestTrace, fitted: FittedTraffic, file: str, options: Options
     lines += [f"    {name}: {_flow(value)}" for name, value in settings(trace, file, options).items()]
     if trace.arrival_s is None and not trace.stated:
         lines.append("    # the trace has no arrival times: set rate_per_s, or concurrency, or offline: true")
-    lines += ["    # Laws fitted to the trace. To draw from them, at any rate and number: take out the lines above,",
-              "    # and the `# ` before these."]  # fmt: skip
+    lines += [
+        "    # Laws fitted to the trace. To draw from them, at any rate and number: take out the lines above,",
+        "    # and the `# ` before these.",
+    ]
     notes = _notes(fitted)
     for name, value in laws(fitted, trace).items():
         if name == "sessions":
@@ -73,11 +76,15 @@ def text(trace: RequestTrace, fitted: FittedTraffic, file: str, options: Options
 def as_dict(trace: RequestTrace, fitted: FittedTraffic, file: str, options: Options) -> dict[str, Any]:
     """For `--json`."""
     return {
-        "file": file, "format": trace.format, "requests": len(trace),
-        "serving": {"traffic": settings(trace, file, options)}, "fitted": laws(fitted, trace), "fit": asdict(fitted),
+        "file": file,
+        "format": trace.format,
+        "requests": len(trace),
+        "serving": {"traffic": settings(trace, file, options)},
+        "fitted": laws(fitted, trace),
+        "fit": asdict(fitted),
         "assumed": [{"field": f, "value": v, "why": why} for f, v, why in trace.assumed],
         "left_out": [{"requests": count, "why": why} for count, why in trace.left_out],
-    }  # fmt: skip
+    }
 
 
 def _notes(fitted: FittedTraffic) -> dict[str, str]:

@@ -148,11 +148,16 @@ def _together(parts: list[Requests], content: Content, *, closed: bool) -> Reque
     content = taken(content, order)
     follow = follow[order]
     requests = Requests(
-        column("arrival_s")[order], column("input_tokens")[order], column("output_tokens")[order],
-        priority=column("priority")[order], group=group[order].astype(np.int32), tenant=column("tenant")[order],
+        column("arrival_s")[order],
+        column("input_tokens")[order],
+        column("output_tokens")[order],
+        priority=column("priority")[order],
+        group=group[order].astype(np.int32),
+        tenant=column("tenant")[order],
         follow=np.where(follow >= 0, place[np.maximum(follow, 0)], -1).astype(np.int32),
-        delay_s=column("delay_s")[order], content=content,
-    )  # fmt: skip
+        delay_s=column("delay_s")[order],
+        content=content,
+    )
     requests.prefix_tokens = content.found(np.arange(len(order)), requests.input_tokens)
     return requests
 

@@ -88,14 +88,21 @@ def _allowed(spec: TrafficSpec, trace: RequestTrace, own: bool) -> None:
     if spec.sessions is not None:
         refuse("sessions", "is not read beside a trace, which has its own conversations or none", spec.trace)
     if not own and spec.time_scale != 1:
-        refuse("time_scale", "scales a trace's own times; leave it out with rate_per_s, concurrency, offline",
-               spec.time_scale)  # fmt: skip
+        refuse(
+            "time_scale",
+            "scales a trace's own times; leave it out with rate_per_s, concurrency, offline",
+            spec.time_scale,
+        )
     if spec.correlation and spec.input_tokens is None and spec.output_tokens is None:
-        refuse("correlation", "is the trace's own; leave it out, or give input_tokens or output_tokens",
-               spec.correlation)  # fmt: skip
+        refuse(
+            "correlation", "is the trace's own; leave it out, or give input_tokens or output_tokens", spec.correlation
+        )
     if trace.turn is not None and (spec.input_tokens is not None or spec.shared_prefix_tokens):
-        refuse("input_tokens" if spec.input_tokens is not None else "shared_prefix_tokens",
-               "is not read beside a trace of conversations", spec.trace)  # fmt: skip
+        refuse(
+            "input_tokens" if spec.input_tokens is not None else "shared_prefix_tokens",
+            "is not read beside a trace of conversations",
+            spec.trace,
+        )
     if trace.blocks is not None and spec.shared_prefix_tokens:
         refuse("shared_prefix_tokens", "is not read beside a trace with prefix hashes", spec.shared_prefix_tokens)
     wanted = spec.num_requests or 0
@@ -147,6 +154,11 @@ def _conversations(
     timed = timed[~np.isnan(arrival_s[follow[timed]])] if own else timed[:0]
     follow[timed], delay[timed] = -1, 0.0
     return Requests(
-        arrival_s, whole, outputs, group=turns.session.astype(np.int32), follow=follow, delay_s=delay,
+        arrival_s,
+        whole,
+        outputs,
+        group=turns.session.astype(np.int32),
+        follow=follow,
+        delay_s=delay,
         prefix_tokens=history,
-    )  # fmt: skip
+    )

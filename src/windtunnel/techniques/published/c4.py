@@ -47,7 +47,11 @@ TECHNIQUE = Technique(
     summary="plan the paths of the few large flows of collectives instead of hashing them",
     paper=Paper(
         "Enhancing Large-Scale AI Training Efficiency: The C4 Solution for Real-Time Anomaly Detection and "
-        "Communication Optimization", 2025, "https://arxiv.org/abs/2406.04594", "Dong, Jianbo and others", "HPCA 2025",
+        "Communication Optimization",
+        2025,
+        "https://arxiv.org/abs/2406.04594",
+        "Dong, Jianbo and others",
+        "HPCA 2025",
     ),
     levels=("plan",),
     status="partial",
@@ -62,9 +66,13 @@ TECHNIQUE = Technique(
         scenario={
             "model": "meta-llama/Llama-3.1-8B",
             "cluster": {
-                "device": "h800-sxm-80gb", "nodes": 16, "devices_per_node": 8,
+                "device": "h800-sxm-80gb",
+                "nodes": 16,
+                "devices_per_node": 8,
                 "scale_out": {
-                    "nics_per_node": 8, "nic_bytes_per_s": "25 GB/s", "family": "roce",
+                    "nics_per_node": 8,
+                    "nic_bytes_per_s": "25 GB/s",
+                    "family": "roce",
                     "fabric": {"nodes_per_leaf": 4, "spines": 32},
                 },
             },
@@ -75,6 +83,6 @@ TECHNIQUE = Technique(
         # whole flows, eight over three spines, against packets that take all of them
         costly_scenario={"cluster": {"scale_out": {"fabric": {"nodes_per_leaf": 1, "spines": 3, "routing": "spray"}}}},
     ),
-)  # fmt: skip
+)
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

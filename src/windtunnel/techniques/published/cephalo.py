@@ -27,9 +27,12 @@ def _decide(
         update["zero"] = 3
     if knobs["by_layer"] and plan.pp == 1:
         update |= {
-            "zero": 3, "schedule": "breadth_first", "vpp": len(model.layer_kinds()), "gather_per_block": True,
+            "zero": 3,
+            "schedule": "breadth_first",
+            "vpp": len(model.layer_kinds()),
+            "gather_per_block": True,
             "stage_layers": None,
-        }  # fmt: skip
+        }
     return plan.model_copy(update=update)
 
 
@@ -61,8 +64,10 @@ TECHNIQUE = Technique(
     family="train-parallel",
     summary="on mixed devices, shares of the batch by speed and of the state by memory",
     paper=Paper(
-        "Cephalo: Harnessing Heterogeneous GPU Clusters for Training Transformer Models", 2024,
-        "https://arxiv.org/abs/2411.01075", "Guo, Zhao, Zhou and others",
+        "Cephalo: Harnessing Heterogeneous GPU Clusters for Training Transformer Models",
+        2024,
+        "https://arxiv.org/abs/2411.01075",
+        "Guo, Zhao, Zhou and others",
     ),
     levels=("plan",),
     status="partial",
@@ -81,6 +86,6 @@ TECHNIQUE = Technique(
         free=ALIKE,
         costly_scenario={**ALIKE, "plan": {"zero": 0}},  # nothing to balance, and every layer is gathered
     ),
-)  # fmt: skip
+)
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

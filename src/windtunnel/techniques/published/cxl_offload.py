@@ -20,10 +20,13 @@ CARDS = {"cards": 2, "bytes": "512 GiB", "bytes_per_s": "25 GB/s"}
 def _plan(plan: PlanSpec, knobs: dict[str, Any]) -> PlanSpec:
     away = plan.offload.model_copy(
         update={
-            "optimizer_tier": "host", "params_tier": "cxl", "activations_tier": "cxl", "gradients_tier": "cxl",
+            "optimizer_tier": "host",
+            "params_tier": "cxl",
+            "activations_tier": "cxl",
+            "gradients_tier": "cxl",
             "stripe": knobs["stripe"],
         }
-    )  # fmt: skip
+    )
     return plan.model_copy(update={"offload": away})
 
 
@@ -56,12 +59,18 @@ TECHNIQUE = Technique(
         {
             "model": "gpt3-13b",
             "cluster": {
-                "device": "h100-pcie-80gb", "nodes": 1, "devices_per_node": 2, "cxl": CARDS,
-                "host_memory_bytes": "512 GiB", "host_memory_bytes_per_s": "230 GB/s", "host_cores": 64,
+                "device": "h100-pcie-80gb",
+                "nodes": 1,
+                "devices_per_node": 2,
+                "cxl": CARDS,
+                "host_memory_bytes": "512 GiB",
+                "host_memory_bytes_per_s": "230 GB/s",
+                "host_cores": 64,
             },
             "training": {"seq_len": 16384, "global_batch": 2, "framework": "deepspeed"},
             "plan": {
-                "zero": 3, "recompute": {"policy": "full"},
+                "zero": 3,
+                "recompute": {"policy": "full"},
                 "offload": {"params": 1.0, "optimizer": 1.0, "activations": 1.0, "tier": "cxl"},
             },
         },

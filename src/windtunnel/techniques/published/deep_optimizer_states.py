@@ -49,8 +49,12 @@ TECHNIQUE = Technique(
         {
             "model": "gpt3-13b",
             "cluster": {
-                "device": "h100-sxm-80gb", "nodes": 1, "devices_per_node": 4, "host_memory_bytes": "512 GiB",
-                "host_memory_bytes_per_s": "460 GB/s", "host_cores": 8,
+                "device": "h100-sxm-80gb",
+                "nodes": 1,
+                "devices_per_node": 4,
+                "host_memory_bytes": "512 GiB",
+                "host_memory_bytes_per_s": "460 GB/s",
+                "host_cores": 8,
             },
             "training": {"seq_len": 2048, "global_batch": 4, "framework": "deepspeed"},
             "plan": {"zero": 3, "recompute": {"policy": "full"}, "offload": {"optimizer": 1.0, "update": "in_turn"}},

@@ -17,11 +17,23 @@ from windtunnel.techniques.base import Knob, Limits, Paper, Technique
 from windtunnel.techniques.models import without_experts
 
 MODEL = {
-    "name": "GPT 6.7B x 16 experts", "family": "moe", "hidden_size": 4096, "num_hidden_layers": 32, "vocab_size": 50257,
-    "num_attention_heads": 32, "intermediate_size": 16384, "gated_mlp": False, "hidden_act": "gelu",
-    "norm": "layernorm", "position_embedding": "learned", "max_position_embeddings": 2048,
-    "num_experts": 16, "num_experts_per_tok": 1, "moe_intermediate_size": 16384, "moe_layer_freq": 2,
-}  # fmt: skip
+    "name": "GPT 6.7B x 16 experts",
+    "family": "moe",
+    "hidden_size": 4096,
+    "num_hidden_layers": 32,
+    "vocab_size": 50257,
+    "num_attention_heads": 32,
+    "intermediate_size": 16384,
+    "gated_mlp": False,
+    "hidden_act": "gelu",
+    "norm": "layernorm",
+    "position_embedding": "learned",
+    "max_position_embeddings": 2048,
+    "num_experts": 16,
+    "num_experts_per_tok": 1,
+    "moe_intermediate_size": 16384,
+    "moe_layer_freq": 2,
+}
 """The paper's model of 40 billion weights: experts in every other layer, one a token."""
 
 
@@ -64,7 +76,12 @@ TECHNIQUE = Technique(
             "cluster": {"device": "v100-sxm-32gb", "nodes": 16, "devices_per_node": 8},
             "training": {"seq_len": 2048, "global_batch": 128, "precision": "fp16", "framework": "megatron_deepspeed"},
             "plan": {
-                "tp": 4, "ep": 16, "etp": 4, "sp": False, "expert_tokens": "replicated", "mbs": 1,
+                "tp": 4,
+                "ep": 16,
+                "etp": 4,
+                "sp": False,
+                "expert_tokens": "replicated",
+                "mbs": 1,
                 "recompute": {"policy": "full"},
             },
         },
@@ -77,6 +94,6 @@ TECHNIQUE = Technique(
         vanishes=0.03,  # starts of collectives that are not repeated
         pays="peak_memory_allocated_bytes",
     ),
-)  # fmt: skip
+)
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

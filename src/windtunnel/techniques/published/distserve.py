@@ -28,8 +28,10 @@ TECHNIQUE = Technique(
     family="serving",
     summary="instances for prompts and instances for answers; caches are fetched when there is room",
     paper=Paper(
-        "DistServe: Disaggregating Prefill and Decoding for Goodput-optimized Large Language Model Serving", 2024,
-        "https://arxiv.org/abs/2401.09670", "Zhong, Yinmin and others",
+        "DistServe: Disaggregating Prefill and Decoding for Goodput-optimized Large Language Model Serving",
+        2024,
+        "https://arxiv.org/abs/2401.09670",
+        "Zhong, Yinmin and others",
     ),
     levels=("run",),
     knobs={"answer_share": Knob(0.5, 0.01, 0.99, "of the instances, for answers")},
@@ -41,6 +43,6 @@ TECHNIQUE = Technique(
     where={"vllm": "--kv-transfer-config", "sglang": "--disaggregation-mode"},
     experiment="distserve",
     limits=limits_of_split("answer_share"),
-)  # fmt: skip
+)
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

@@ -59,7 +59,10 @@ TECHNIQUE = Technique(
             "model": "facebook/opt-6.7b",
             "cluster": {"device": "a100-sxm-80gb", "nodes": 1, "devices_per_node": 4, "devices_per_host_link": 1},
             "training": {
-                "seq_len": 1024, "global_batch": 4, "framework": "deepspeed", "precision": "fp16",
+                "seq_len": 1024,
+                "global_batch": 4,
+                "framework": "deepspeed",
+                "precision": "fp16",
                 "gradients": "zeroth_order",
             },
             "plan": {"mbs": 1, "zero": 0, "offload": {"params": 1.0}},

@@ -28,7 +28,9 @@ TECHNIQUE = Technique(
     family="serving",
     summary="longest prefix match among tenants that have credit left",
     paper=Paper(
-        "Locality-aware Fair Scheduling in LLM Serving", 2025, "https://arxiv.org/abs/2501.14312",
+        "Locality-aware Fair Scheduling in LLM Serving",
+        2025,
+        "https://arxiv.org/abs/2501.14312",
         "Cao, Shiyi and Wang, Yichuan and others",
     ),
     levels=("run",),
@@ -47,6 +49,6 @@ TECHNIQUE = Technique(
     saves="prompt tokens that would be computed again",
     resource="compute",
     experiment="dlpm",
-)  # fmt: skip
+)
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

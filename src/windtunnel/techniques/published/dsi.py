@@ -36,7 +36,11 @@ TECHNIQUE = Technique(
     summary="instances of the model verify drafted blocks while the draft goes on",
     paper=Paper(
         "Distributed Speculative Inference (DSI): Speculation Parallelism for Provably Faster Lossless Language Model "
-        "Inference", 2024, "https://arxiv.org/abs/2405.14105", "Timor, Nadav and others", "ICLR 2025",
+        "Inference",
+        2024,
+        "https://arxiv.org/abs/2405.14105",
+        "Timor, Nadav and others",
+        "ICLR 2025",
     ),
     adds="instances of the model that verify",
     levels=("run",),
@@ -49,6 +53,6 @@ TECHNIQUE = Technique(
     experiment="dsi",
     saves="waiting for verification",
     resource="waiting",
-)  # fmt: skip
+)
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

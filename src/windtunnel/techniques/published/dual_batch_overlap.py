@@ -25,9 +25,7 @@ OUT_SHARE = 1.0 / 3.0
 """Of an exchange's bytes: 8 bits out, 16 back."""
 
 
-def _split(
-    launches: list[Launch], _batch: ServingBatch, layers: ServingLayers, knobs: dict[str, Any]
-) -> list[Launch]:  # fmt: skip
+def _split(launches: list[Launch], _batch: ServingBatch, layers: ServingLayers, knobs: dict[str, Any]) -> list[Launch]:
     """The exchange as two, on few SMs."""
     share = float(knobs["comm_sms"]) / max(layers.cluster.device.num_sms, 1)
     out = [replace(x, sm=share) if x.tag == "ep" else x for x in launches]
@@ -70,7 +68,10 @@ TECHNIQUE = Technique(
     family="overlap-net",
     summary="exchange of tokens with experts behind the other half of the batch",
     paper=Paper(
-        "DeepSeek-V3 Technical Report", 2024, "https://arxiv.org/abs/2412.19437", "DeepSeek-AI",
+        "DeepSeek-V3 Technical Report",
+        2024,
+        "https://arxiv.org/abs/2412.19437",
+        "DeepSeek-AI",
     ),
     levels=("segment", "pair"),
     knobs={
@@ -89,29 +90,53 @@ TECHNIQUE = Technique(
             "model": "deepseek-ai/DeepSeek-V3",
             "cluster": {"device": "h200-sxm-141gb", "nodes": 2, "devices_per_node": 8},
             "serving": {
-                "engine": "sglang", "precision": {"weights": "fp8_block"},
-                "pools": [{
-                    "plan": {"dp": 16, "ep": 16},
-                    "limits": {
-                        "max_num_seqs": 4096, "max_num_batched_tokens": 131072, "mem_fraction_static": 0.8,
-                    },
-                }],
+                "engine": "sglang",
+                "precision": {"weights": "fp8_block"},
+                "pools": [
+                    {
+                        "plan": {"dp": 16, "ep": 16},
+                        "limits": {
+                            "max_num_seqs": 4096,
+                            "max_num_batched_tokens": 131072,
+                            "mem_fraction_static": 0.8,
+                        },
+                    }
+                ],
                 "traffic": {"offline": True, "num_requests": 3000, "input_tokens": 1024, "output_tokens": 128},
             },
         },
         measure="total_tokens_per_s",
         larger=True,
-        free={"cluster": {"memory_bytes_per_s": "1000 TB/s", "scale_up": {
-            "id": "free", "family": "generic", "bytes_per_s": HUGE_BYTES_PER_S, "latency_s": 0.0,
-        }, "scale_out": {
-            "nics_per_node": 8, "nic_bytes_per_s": HUGE_BYTES_PER_S, "latency_s": 0.0, "family": "generic",
-        }}},
+        free={
+            "cluster": {
+                "memory_bytes_per_s": "1000 TB/s",
+                "scale_up": {
+                    "id": "free",
+                    "family": "generic",
+                    "bytes_per_s": HUGE_BYTES_PER_S,
+                    "latency_s": 0.0,
+                },
+                "scale_out": {
+                    "nics_per_node": 8,
+                    "nic_bytes_per_s": HUGE_BYTES_PER_S,
+                    "latency_s": 0.0,
+                    "family": "generic",
+                },
+            }
+        },
         vanishes=0.05,
         costly={"threshold": 2},
-        costly_scenario={"serving": {"traffic": {
-            "offline": False, "concurrency": 64, "num_requests": 128, "input_tokens": 64,
-        }}},
+        costly_scenario={
+            "serving": {
+                "traffic": {
+                    "offline": False,
+                    "concurrency": 64,
+                    "num_requests": 128,
+                    "input_tokens": 64,
+                }
+            }
+        },
     ),
-)  # fmt: skip
+)
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

@@ -38,8 +38,10 @@ TECHNIQUE = Technique(
     family="moe",
     summary="experts move from device to device while the instance serves; caches stay where they are",
     paper=Paper(
-        "ElasticMoE: An Efficient Auto Scaling Method for Mixture-of-Experts Models", 2025,
-        "https://arxiv.org/abs/2510.02613", "Singh, Gursimran and Yu, Timothy and others",
+        "ElasticMoE: An Efficient Auto Scaling Method for Mixture-of-Experts Models",
+        2025,
+        "https://arxiv.org/abs/2510.02613",
+        "Singh, Gursimran and Yu, Timothy and others",
     ),
     levels=("run",),
     status="partial",
@@ -51,6 +53,6 @@ TECHNIQUE = Technique(
     saves="time without the new devices",
     resource="waiting",
     experiment="elasticmoe",
-)  # fmt: skip
+)
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

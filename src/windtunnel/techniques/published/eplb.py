@@ -22,9 +22,10 @@ from windtunnel.techniques.serving import limits_of_placement, served, with_expe
 
 def _settings(serving: ServingSpec, knobs: dict[str, Any]) -> ServingSpec:
     change = {
-        "eplb": True, "num_redundant_experts": int(knobs["num_redundant_experts"]),
+        "eplb": True,
+        "num_redundant_experts": int(knobs["num_redundant_experts"]),
         "step_interval": int(knobs["step_interval"]),
-    }  # fmt: skip
+    }
     return with_expert_load(serving, change)
 
 
@@ -54,9 +55,7 @@ TECHNIQUE = Technique(
     saves="waiting for the rank with most tokens",
     resource="imbalance",
     where={"vllm": "--enable-eplb", "sglang": "--enable-eplb"},
-    limits=limits_of_placement(
-        {"device": "h200-sxm-141gb", "nodes": 4, "devices_per_node": 8}, max_num_seqs=4096
-    ),
-)  # fmt: skip
+    limits=limits_of_placement({"device": "h200-sxm-141gb", "nodes": 4, "devices_per_node": 8}, max_num_seqs=4096),
+)
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

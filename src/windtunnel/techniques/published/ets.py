@@ -36,8 +36,11 @@ TECHNIQUE = Technique(
     family="decode-tts",
     summary="tree search keeps the steps whose reward is worth their cache",
     paper=Paper(
-        "ETS: Efficient Tree Search for Inference-Time Scaling", 2025, "https://arxiv.org/abs/2502.13575",
-        "Hooper, Coleman and others", "arXiv",
+        "ETS: Efficient Tree Search for Inference-Time Scaling",
+        2025,
+        "https://arxiv.org/abs/2502.13575",
+        "Hooper, Coleman and others",
+        "arXiv",
     ),
     levels=("run",),
     status="partial",
@@ -53,6 +56,6 @@ TECHNIQUE = Technique(
     saves="cache that trajectories do not share",
     resource="memory",
     quality="trajectories are dropped before they end: the search may miss its best answer",
-)  # fmt: skip
+)
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

@@ -32,8 +32,10 @@ TECHNIQUE = Technique(
     family="serving",
     summary="forward passes of one size: decodes, then chunks of long prompts and short prompts together",
     paper=Paper(
-        "DeepSpeed-FastGen: High-throughput Text Generation for LLMs via MII and DeepSpeed-Inference", 2024,
-        "https://arxiv.org/abs/2401.08671", "Holmes, Connor and others",
+        "DeepSpeed-FastGen: High-throughput Text Generation for LLMs via MII and DeepSpeed-Inference",
+        2024,
+        "https://arxiv.org/abs/2401.08671",
+        "Holmes, Connor and others",
     ),
     levels=("run",),
     knobs={"budget": Knob(768, 16, 1 << 20, "tokens of a forward pass")},
@@ -49,10 +51,13 @@ TECHNIQUE = Technique(
             "model": "meta-llama/Llama-2-70b-hf",
             "cluster": {"device": "a100-sxm-80gb", "nodes": 1, "devices_per_node": 4},
             "serving": {
-                "engine": "vllm", "engine_version": "0.2.1",
+                "engine": "vllm",
+                "engine_version": "0.2.1",
                 "pools": [{"plan": {"tp": 4}, "limits": {"cuda_graphs": False}}],
                 "traffic": {
-                    "concurrency": 8, "num_requests": 256, "output_tokens": 60,
+                    "concurrency": 8,
+                    "num_requests": 256,
+                    "output_tokens": 60,
                     "input_tokens": {"distribution": "normal", "mean": 2600, "cv": 0.3, "max": 4000},
                 },
             },
@@ -62,6 +67,6 @@ TECHNIQUE = Technique(
         vanishes=0.02,
         costly={"budget": 64},
     ),
-)  # fmt: skip
+)
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

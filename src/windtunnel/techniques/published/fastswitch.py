@@ -26,9 +26,11 @@ def _applies(scenario: Scenario) -> str | None:
 
 def _settings(serving: ServingSpec, knobs: dict[str, Any]) -> ServingSpec:
     swap = SwapSpec(
-        group_blocks=int(knobs["group_blocks"]), asynchronous=knobs["asynchronous"], reuse=knobs["reuse"],
+        group_blocks=int(knobs["group_blocks"]),
+        asynchronous=knobs["asynchronous"],
+        reuse=knobs["reuse"],
         copy_s=knobs["copy_s"],
-    )  # fmt: skip
+    )
     return with_pools(
         serving, lambda pool: {"kv": pool.kv.model_copy(update={"swap": swap})} if pool.kv.swap_space_bytes else {}
     )
@@ -39,8 +41,10 @@ TECHNIQUE = Technique(
     family="serving",
     summary="caches of preempted requests move in groups of blocks, beside iterations, and only what is new",
     paper=Paper(
-        "FastSwitch: Optimizing Context Switching Efficiency in Fairness-aware Large Language Model Serving", 2024,
-        "https://arxiv.org/abs/2411.18424", "Shen, Ao and Li, Zhiyao and Gao, Mingyu",
+        "FastSwitch: Optimizing Context Switching Efficiency in Fairness-aware Large Language Model Serving",
+        2024,
+        "https://arxiv.org/abs/2411.18424",
+        "Shen, Ao and Li, Zhiyao and Gao, Mingyu",
     ),
     levels=("run",),
     status="partial",
@@ -63,11 +67,13 @@ TECHNIQUE = Technique(
             "cluster": {"device": "a10-24gb", "nodes": 1, "devices_per_node": 1},
             "serving": {
                 "engine_version": "0.5.0",
-                "pools": [{
-                    "queue": "priority_trace",
-                    "limits": {"max_model_len": 8192, "max_num_batched_tokens": 8192},
-                    "kv": {"swap_space_bytes": "60 GB", "swap": {}},
-                }],
+                "pools": [
+                    {
+                        "queue": "priority_trace",
+                        "limits": {"max_model_len": 8192, "max_num_batched_tokens": 8192},
+                        "kv": {"swap_space_bytes": "60 GB", "swap": {}},
+                    }
+                ],
                 "traffic": {"rate_per_s": 4, "num_requests": 250, "input_tokens": 900, "output_tokens": 250},
             },
         },
@@ -76,6 +82,6 @@ TECHNIQUE = Technique(
         vanishes=1e-9,
         costly={"group_blocks": 1, "asynchronous": False, "reuse": False, "copy_s": 1e-4},
     ),
-)  # fmt: skip
+)
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

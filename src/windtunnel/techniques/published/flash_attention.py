@@ -28,10 +28,19 @@ def _fuse(block: Block) -> Block:
     kv = next(t.elements for t in block.tensors if t.name == "key_value")
     seen = 1.0 if block.kind == "B" else 0.5  # bidirectional blocks have no causal mask
     fused = Operator(
-        "core_attn", "core_attn", Kind.ATTENTION, "heads", m=tokens, pairs=sequences * scores.m * scores.n * seen,
-        seq_len=scores.m, heads=heads, kv_heads=kv / (2 * scores.k * tokens), d_qk=scores.k, d_v=context.n,
+        "core_attn",
+        "core_attn",
+        Kind.ATTENTION,
+        "heads",
+        m=tokens,
+        pairs=sequences * scores.m * scores.n * seen,
+        seq_len=scores.m,
+        heads=heads,
+        kv_heads=kv / (2 * scores.k * tokens),
+        d_qk=scores.k,
+        d_v=context.n,
         element_bytes=scores.element_bytes,
-    )  # fmt: skip
+    )
     lse = Tensor("softmax_lse", heads * tokens, "heads", 4.0, producer="core_attn", consumers=("core_attn",))
     tensors = [lse if t.name == "softmax_out" else t for t in block.tensors if t.name not in _SCORE_TENSORS[1:]]
     operators = (*block.operators[:first], fused, *block.operators[last + 1 :])

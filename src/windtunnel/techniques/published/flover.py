@@ -24,8 +24,11 @@ TECHNIQUE = Technique(
     family="serving",
     summary="a new request joins the running batch after its own prompt phase",
     paper=Paper(
-        "Flover: A Temporal Fusion Framework for Efficient Autoregressive Model Parallel Inference", 2023,
-        "https://arxiv.org/abs/2305.13484", "Yao, Jinghan and others", "HiPC 2023",
+        "Flover: A Temporal Fusion Framework for Efficient Autoregressive Model Parallel Inference",
+        2023,
+        "https://arxiv.org/abs/2305.13484",
+        "Yao, Jinghan and others",
+        "HiPC 2023",
     ),
     levels=("run",),
     status="partial",
@@ -44,7 +47,9 @@ TECHNIQUE = Technique(
                 "engine": "trtllm",
                 "pools": [{"policy": "static", "limits": {"max_num_seqs": 16, "max_model_len": 600}}],
                 "traffic": {
-                    "rate_per_s": 4, "num_requests": 100, "input_tokens": 64,
+                    "rate_per_s": 4,
+                    "num_requests": 100,
+                    "input_tokens": 64,
                     "output_tokens": {"distribution": "uniform", "min": 20, "max": 500},
                 },
             },
@@ -54,6 +59,6 @@ TECHNIQUE = Technique(
         vanishes=0.02,
         pays="tpot_s.p99",
     ),
-)  # fmt: skip
+)
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

@@ -21,8 +21,10 @@ TECHNIQUE = Technique(
     family="overlap-net",
     summary="cut as few flows as it takes to load every spine alike, each piece on one path",
     paper=Paper(
-        "Challenging the Need for Packet Spraying in Large-Scale Distributed Training", 2024,
-        "https://arxiv.org/abs/2407.00550", "Addanki, Vamsi and Goyal, Prateesh and Marinos, Ilias",
+        "Challenging the Need for Packet Spraying in Large-Scale Distributed Training",
+        2024,
+        "https://arxiv.org/abs/2407.00550",
+        "Addanki, Vamsi and Goyal, Prateesh and Marinos, Ilias",
     ),
     levels=("plan",),
     edits=(("plan", "paths"),),
@@ -36,6 +38,6 @@ TECHNIQUE = Technique(
         # pieces are posted one by one, packets are not
         costly_scenario={"cluster": {"scale_out": {"fabric": {"nodes_per_leaf": 1, "spines": 3, "routing": "spray"}}}},
     ),
-)  # fmt: skip
+)
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

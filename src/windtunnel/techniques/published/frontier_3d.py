@@ -33,8 +33,11 @@ TECHNIQUE = Technique(
     family="train-parallel",
     summary="keep tensor parallelism inside the node, put the rest into stages, shard the optimizer",
     paper=Paper(
-        "Optimizing Distributed Training on Frontier for Large Language Models", 2023,
-        "https://arxiv.org/abs/2312.12705", "Dash, Lyngaas, Yin and others", "ISC 2024",
+        "Optimizing Distributed Training on Frontier for Large Language Models",
+        2023,
+        "https://arxiv.org/abs/2312.12705",
+        "Dash, Lyngaas, Yin and others",
+        "ISC 2024",
     ),
     levels=("plan",),
     knobs={
@@ -58,6 +61,6 @@ TECHNIQUE = Technique(
         costly_scenario={"training": {"global_batch": 2}},  # the bubble of a deeper pipeline
         costly={"most_tp": 1},
     ),
-)  # fmt: skip
+)
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

@@ -16,10 +16,12 @@ from windtunnel.techniques.published.zero import applies
 
 def _plan(plan: PlanSpec, knobs: dict[str, Any]) -> PlanSpec:
     levels = ShardLevels(
-        params=knobs["weights"] or None, params_again=knobs["weights_again"] or None,
+        params=knobs["weights"] or None,
+        params_again=knobs["weights_again"] or None,
         gradients=knobs["gradients"] or None,
-        gather_bits=knobs["gather_bits"], reduce_bits=knobs["reduce_bits"],
-    )  # fmt: skip
+        gather_bits=knobs["gather_bits"],
+        reduce_bits=knobs["reduce_bits"],
+    )
     return plan.model_copy(update={"zero": 3, "levels": levels})
 
 
@@ -54,7 +56,9 @@ TECHNIQUE = Technique(
         {
             "model": "gpt3-6.7b",
             "cluster": {
-                "device": "mi250x", "nodes": 8, "devices_per_node": 8,
+                "device": "mi250x",
+                "nodes": 8,
+                "devices_per_node": 8,
                 "scale_out": {"nics_per_node": 1, "nic_bytes_per_s": "100 Gb/s"},
             },
             "training": {"seq_len": 2048, "global_batch": 256, "framework": "deepspeed"},
@@ -62,8 +66,11 @@ TECHNIQUE = Technique(
         },
         free=merged(
             {"cluster": {"scale_up": {"id": "free", "family": "generic", "bytes_per_s": 1e16, "latency_s": 0.0}}},
-            {"cluster": {"scale_out": {"nics_per_node": 8, "nic_bytes_per_s": 1e16, "latency_s": 0.0,
-                                       "family": "generic"}}},
+            {
+                "cluster": {
+                    "scale_out": {"nics_per_node": 8, "nic_bytes_per_s": 1e16, "latency_s": 0.0, "family": "generic"}
+                }
+            },
         ),
         vanishes=0.03,  # conversions to few bits stay
         pays="peak_memory_allocated_bytes",

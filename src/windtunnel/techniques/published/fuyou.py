@@ -14,23 +14,29 @@ from windtunnel.techniques.base import Knob, Limits, Paper, Technique
 from windtunnel.techniques.published.zero_infinity import applies
 
 FAST = {
-    "host_memory_bytes_per_s": 1e16, "host_cores": 100_000_000,
+    "host_memory_bytes_per_s": 1e16,
+    "host_cores": 100_000_000,
     "storage": {"bytes": "46 TB", "read_bytes_per_s": 1e16, "write_bytes_per_s": 1e16},
-}  # fmt: skip
+}
 """An update on the host that takes no time."""
 CASE = {
     "model": "gpt3-6.7b",
     "cluster": {
-        "device": "rtx-4090", "nodes": 1, "devices_per_node": 1, "host_memory_bytes": "768 GB",
-        "host_memory_bytes_per_s": "290 GB/s", "host_cores": 52,
+        "device": "rtx-4090",
+        "nodes": 1,
+        "devices_per_node": 1,
+        "host_memory_bytes": "768 GB",
+        "host_memory_bytes_per_s": "290 GB/s",
+        "host_cores": 52,
         "storage": {"bytes": "46 TB", "read_bytes_per_s": "55 GB/s", "write_bytes_per_s": "29 GB/s"},
     },
     "training": {"seq_len": 1024, "global_batch": 16, "framework": "deepspeed"},
     "plan": {
-        "mbs": 16, "recompute": {"policy": "full"},
+        "mbs": 16,
+        "recompute": {"policy": "full"},
         "offload": {"params": 1.0, "optimizer": 1.0, "gradients": 1.0, "activations": 1.0, "tier": "nvme"},
     },
-}  # fmt: skip
+}
 
 
 def _plan(plan: PlanSpec, knobs: dict[str, Any]) -> PlanSpec:
@@ -40,12 +46,19 @@ def _plan(plan: PlanSpec, knobs: dict[str, Any]) -> PlanSpec:
         recompute = Recompute(policy="none")
     offload = plan.offload.model_copy(
         update={
-            "params": 1.0, "optimizer": 1.0, "gradients": 1.0, "activations": 1.0, "tier": "nvme",
-            "params_tier": None, "optimizer_tier": None, "gradients_tier": "host",
-            "activations_tier": knobs["activations"], "update": "beside_backward",
+            "params": 1.0,
+            "optimizer": 1.0,
+            "gradients": 1.0,
+            "activations": 1.0,
+            "tier": "nvme",
+            "params_tier": None,
+            "optimizer_tier": None,
+            "gradients_tier": "host",
+            "activations_tier": knobs["activations"],
+            "update": "beside_backward",
             "prefetch_layers": knobs["prefetch_layers"],
         }
-    )  # fmt: skip
+    )
     return plan.model_copy(update={"recompute": recompute, "offload": offload})
 
 

@@ -37,8 +37,10 @@ TECHNIQUE = Technique(
     family="train-parallel",
     summary="split weights over both axes of a mesh, activations over one; stages as a shifting buffer",
     paper=Paper(
-        "GSPMD: General and Scalable Parallelization for ML Computation Graphs", 2021,
-        "https://arxiv.org/abs/2105.04663", "Xu, Lee, Chen and others",
+        "GSPMD: General and Scalable Parallelization for ML Computation Graphs",
+        2021,
+        "https://arxiv.org/abs/2105.04663",
+        "Xu, Lee, Chen and others",
     ),
     levels=("plan", "schedule"),
     status="partial",
@@ -67,6 +69,6 @@ TECHNIQUE = Technique(
         pays="step_time_s",
         costly_scenario={"plan": {"zero": 1}},
     ),
-)  # fmt: skip
+)
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

@@ -31,8 +31,10 @@ TECHNIQUE = Technique(
     family="train-parallel",
     summary="replicas reduce inside one kind of network; only the pipeline crosses to groups with another",
     paper=Paper(
-        "Holmes: Towards Distributed Training Across Clusters with Heterogeneous NIC Environment", 2023,
-        "https://arxiv.org/abs/2312.03549", "Yang, Huang, Zhang and others",
+        "Holmes: Towards Distributed Training Across Clusters with Heterogeneous NIC Environment",
+        2023,
+        "https://arxiv.org/abs/2312.03549",
+        "Yang, Huang, Zhang and others",
     ),
     levels=("plan",),
     status="partial",
@@ -62,9 +64,10 @@ TECHNIQUE = Technique(
                 "groups": [{"device": "a100-sxm-80gb", "nodes": 1, "devices_per_node": 8}] * 2,
                 "between": {"nics_per_node": 8, "nic_bytes_per_s": "800 Gb/s"},
             },
-            "training": {"global_batch": 2, "seq_len": 8192}, "plan": {"pp": 1, "tp": 8},
+            "training": {"global_batch": 2, "seq_len": 8192},
+            "plan": {"pp": 1, "tp": 8},
         },
     ),
-)  # fmt: skip
+)
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

@@ -36,8 +36,10 @@ TECHNIQUE = Technique(
     family="serving",
     summary="instances lend each other cache; attention over lent blocks is computed where they lie",
     paper=Paper(
-        "Infinite-LLM: Efficient LLM Service for Long Context with DistAttention and Distributed KVCache", 2024,
-        "https://arxiv.org/abs/2401.02669", "Lin, Bin and Peng, Tao and others",
+        "Infinite-LLM: Efficient LLM Service for Long Context with DistAttention and Distributed KVCache",
+        2024,
+        "https://arxiv.org/abs/2401.02669",
+        "Lin, Bin and Peng, Tao and others",
     ),
     levels=("run",),
     status="partial",
@@ -50,6 +52,6 @@ TECHNIQUE = Technique(
     experiment="infinite_llm",
     saves="cache that stands empty elsewhere",
     resource="memory",
-)  # fmt: skip
+)
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

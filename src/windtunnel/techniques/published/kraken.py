@@ -72,8 +72,10 @@ TECHNIQUE = Technique(
     family="overlap-net",
     summary="parallel narrow layers, one a device, whose one sum travels behind the next attention",
     paper=Paper(
-        "Kraken: Inherently Parallel Transformers For Efficient Multi-Device Inference", 2024,
-        "https://arxiv.org/abs/2408.07802", "Prabhakar, Rohan Baskar and Zhang, Hengrui and Wentzlaff, David",
+        "Kraken: Inherently Parallel Transformers For Efficient Multi-Device Inference",
+        2024,
+        "https://arxiv.org/abs/2408.07802",
+        "Prabhakar, Rohan Baskar and Zhang, Hengrui and Wentzlaff, David",
         "NeurIPS 2024",
     ),
     levels=("pair",),
@@ -92,7 +94,8 @@ TECHNIQUE = Technique(
             "model": "gpt3-6.7b",
             "cluster": {"device": "a100-sxm-40gb", "nodes": 1, "devices_per_node": 8},
             "serving": {
-                "engine": "trtllm", "pools": [{"plan": {"tp": 8}}],
+                "engine": "trtllm",
+                "pools": [{"plan": {"tp": 8}}],
                 "traffic": {"offline": True, "num_requests": 8, "input_tokens": 1024, "output_tokens": 2},
             },
         },
@@ -101,6 +104,6 @@ TECHNIQUE = Technique(
         costly={"attention_width": 16.0},
         costly_scenario={"serving": {"traffic": {"input_tokens": 2000}}},
     ),
-)  # fmt: skip
+)
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

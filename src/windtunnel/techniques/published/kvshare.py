@@ -33,8 +33,10 @@ TECHNIQUE = Technique(
     family="serving",
     summary="keys and values of prompts alike are taken over, a share of them is computed again",
     paper=Paper(
-        "KVShare: An LLM Service System with Efficient and Effective Multi-Tenant KV Cache Reuse", 2025,
-        "https://arxiv.org/abs/2503.16525", "Yang, Huan and Zhang, Renji and others",
+        "KVShare: An LLM Service System with Efficient and Effective Multi-Tenant KV Cache Reuse",
+        2025,
+        "https://arxiv.org/abs/2503.16525",
+        "Yang, Huan and Zhang, Renji and others",
     ),
     levels=("run",),
     status="partial",
@@ -52,6 +54,6 @@ TECHNIQUE = Technique(
     saves="prompt tokens that are computed",
     resource="compute",
     quality="keys and values of similar text stand in for exact ones: answers may differ",
-)  # fmt: skip
+)
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

@@ -77,10 +77,12 @@ def ranks_of(model: ModelSpec, knobs: dict[str, Any]) -> dict[str, float]:
     choices = sorted({max(1, round(knobs["rank"] * 2.0**p)) for p in range(-3, 4)} | {knobs["rank"]})
     names = list(found)
     bytes_of = np.array([[(k + n) * rank * times for rank in choices] for k, n, times in found.values()])
-    error_of = np.array([
-        tail(int(min(k, n)), choices, knobs["decays"].get(name, knobs["decay"])) * k * n * times
-        for name, (k, n, times) in found.items()
-    ])  # fmt: skip
+    error_of = np.array(
+        [
+            tail(int(min(k, n)), choices, knobs["decays"].get(name, knobs["decay"])) * k * n * times
+            for name, (k, n, times) in found.items()
+        ]
+    )
     budget = float(error_of[:, choices.index(knobs["rank"])].sum())
     return {name: float(choices[j]) for name, j in zip(names, cheapest(bytes_of, error_of, budget), strict=True)}
 

@@ -34,15 +34,17 @@ def _settings(serving: ServingSpec, knobs: dict[str, Any]) -> ServingSpec:
     except BadInput as error:
         raise BadInput([replace(p, field="techniques.lamina.device") for p in error.problems]) from None
     spec = AttentionPoolSpec(
-        device=knobs["device"], count=int(knobs["count"]), nic_bytes_per_s=float(knobs["nic_gbit"]) * 1e9 / 8,
+        device=knobs["device"],
+        count=int(knobs["count"]),
+        nic_bytes_per_s=float(knobs["nic_gbit"]) * 1e9 / 8,
         latency_s=float(knobs["latency_us"]) * 1e-6,
-    )  # fmt: skip
+    )
     return with_pools(serving, lambda _: {"attention_pool": spec})
 
 
 def offloaded(
     launches: list[Launch], batch: ServingBatch, layers: ServingLayers, knobs: dict[str, Any]
-) -> list[Launch]:  # fmt: skip
+) -> list[Launch]:
     """Decode attention as a message, attention elsewhere, and a message back."""
     at = next((i for i, x in enumerate(launches) if x.name == "decode_attention"), None)
     pool = catalog.device(knobs["device"])
@@ -77,8 +79,10 @@ TECHNIQUE = Technique(
     family="serving",
     summary="decode attention and cache on memory-optimised devices over the network, batches staggered",
     paper=Paper(
-        "Efficient and Economic Large Language Model Inference with Attention Offloading", 2024,
-        "https://arxiv.org/abs/2405.01814", "Chen, Shaoyuan and others",
+        "Efficient and Economic Large Language Model Inference with Attention Offloading",
+        2024,
+        "https://arxiv.org/abs/2405.01814",
+        "Chen, Shaoyuan and others",
     ),
     adds="devices for attention and cache",
     levels=("run", "segment", "pair"),
@@ -100,19 +104,27 @@ TECHNIQUE = Technique(
             "model": "meta-llama/Llama-3.1-70B",
             "cluster": {"device": "h100-sxm-80gb", "nodes": 1, "devices_per_node": 4},
             "serving": {
-                "engine": "vllm", "pools": [{"plan": {"tp": 4}, "limits": {"max_num_seqs": 512}}],
+                "engine": "vllm",
+                "pools": [{"plan": {"tp": 4}, "limits": {"max_num_seqs": 512}}],
                 "traffic": {"offline": True, "num_requests": 400, "input_tokens": 8000, "output_tokens": 1000},
             },
         },
         measure="output_tokens_per_s",
         larger=True,
         # short contexts: there is next to nothing in the cache
-        free={"cluster": {"memory_bytes_per_s": "1000 TB/s", "memory_bytes": "10 TB"}, "serving": {"traffic": {
-            "input_tokens": 8, "output_tokens": 100, "num_requests": 2000,
-        }}},
+        free={
+            "cluster": {"memory_bytes_per_s": "1000 TB/s", "memory_bytes": "10 TB"},
+            "serving": {
+                "traffic": {
+                    "input_tokens": 8,
+                    "output_tokens": 100,
+                    "num_requests": 2000,
+                }
+            },
+        },
         vanishes=0.08,  # products of two parts leave tiles empty
         costly={"nic_gbit": 5.0, "latency_us": 1000.0},
     ),
-)  # fmt: skip
+)
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

@@ -14,11 +14,21 @@ from windtunnel.techniques.base import Knob, Limits, Paper, Technique
 from windtunnel.techniques.models import without_linear_attention
 
 TNL_1B = {
-    "name": "TransNormerLLM 1B", "family": "linear_attention", "hidden_size": 2048, "num_hidden_layers": 16,
-    "vocab_size": 64000, "num_attention_heads": 16, "intermediate_size": 5632, "linear_attention_kind": "decayed",
-    "linear_num_key_heads": 16, "linear_num_value_heads": 16, "linear_key_head_dim": 128, "linear_value_head_dim": 128,
-    "full_attention_interval": 1000000, "position_embedding": "none",
-}  # fmt: skip
+    "name": "TransNormerLLM 1B",
+    "family": "linear_attention",
+    "hidden_size": 2048,
+    "num_hidden_layers": 16,
+    "vocab_size": 64000,
+    "num_attention_heads": 16,
+    "intermediate_size": 5632,
+    "linear_attention_kind": "decayed",
+    "linear_num_key_heads": 16,
+    "linear_num_value_heads": 16,
+    "linear_key_head_dim": 128,
+    "linear_value_head_dim": 128,
+    "full_attention_interval": 1000000,
+    "position_embedding": "none",
+}
 """A model of the paper's kind: every layer's attention is linear. Source: arXiv 2307.14995 (sizes)."""
 
 

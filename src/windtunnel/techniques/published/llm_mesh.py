@@ -35,7 +35,9 @@ TECHNIQUE = Technique(
     family="serving",
     summary="deployments share devices iteration by iteration, placed where objectives hold, CPUs included",
     paper=Paper(
-        "LLM-Mesh: Enabling Elastic Sharing for Serverless LLM Inference", 2025, "https://arxiv.org/abs/2507.00507",
+        "LLM-Mesh: Enabling Elastic Sharing for Serverless LLM Inference",
+        2025,
+        "https://arxiv.org/abs/2507.00507",
         "Xu, Chuhao and Li, Zijun and others",
     ),
     levels=("run",),
@@ -60,7 +62,10 @@ TECHNIQUE = Technique(
                 "mesh": {"sharing": "exclusive"},
                 "slo": {"ttft_s": 1.0, "tpot_s": 0.2},
                 "traffic": {
-                    "rate_per_s": 3, "num_requests": 150, "input_tokens": 300, "output_tokens": 60,
+                    "rate_per_s": 3,
+                    "num_requests": 150,
+                    "input_tokens": 300,
+                    "output_tokens": 60,
                     "tenants": [{"name": f"m{i}"} for i in range(10)],
                 },
             },
@@ -71,6 +76,6 @@ TECHNIQUE = Technique(
         vanishes=0.01,
         pays="tpot_s.p99",
     ),
-)  # fmt: skip
+)
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

@@ -25,9 +25,13 @@ def _fewer(x: Launch, keep: float) -> Launch:
     """A launch on fewer rows: an exchange keeps its latency, a product its weights' traffic."""
     fixed_s = min(x.latency_s, x.alone_s)
     smaller = replace(
-        x, alone_s=fixed_s + (x.alone_s - fixed_s) * keep, up_bytes=x.up_bytes * keep, out_bytes=x.out_bytes * keep,
-        hbm_bytes=x.hbm_bytes * keep, flop=x.flop * keep,
-    )  # fmt: skip
+        x,
+        alone_s=fixed_s + (x.alone_s - fixed_s) * keep,
+        up_bytes=x.up_bytes * keep,
+        out_bytes=x.out_bytes * keep,
+        hbm_bytes=x.hbm_bytes * keep,
+        flop=x.flop * keep,
+    )
     if x.kind == "grouped gemm" and len(x.shape) == 4:
         m, n, k, groups = x.shape
         return replace(smaller, shape=(m, n, k * keep, groups) if x.phase == "W" else (m * keep, n, k, groups))
@@ -48,9 +52,18 @@ def _segment(segment: Segment, cluster: ClusterSpec, knobs: dict[str, Any]) -> S
             rate = max(cluster.device.peak_flop_per_s.values()) * 0.3
             seconds = PASSES * rows_bytes / (0.8 * cluster.device.memory_bytes_per_s) + flop / rate
             hashing = Launch(
-                f"lsh_{x.name}", "memory_bound", COMPUTE, seconds, after, 1.0, hbm_bytes=PASSES * rows_bytes, flop=flop,
-                kernels=4, phase=x.phase, kind="memory_bound",
-            )  # fmt: skip
+                f"lsh_{x.name}",
+                "memory_bound",
+                COMPUTE,
+                seconds,
+                after,
+                1.0,
+                hbm_bytes=PASSES * rows_bytes,
+                flop=flop,
+                kernels=4,
+                phase=x.phase,
+                kind="memory_bound",
+            )
             out.append(hashing)
             after = [len(out) - 1]
         small = exchange or x.kind == "grouped gemm"
@@ -89,7 +102,9 @@ TECHNIQUE = Technique(
         {
             "model": MODEL | {"num_experts": 32, "num_experts_per_tok": 2},
             "cluster": {
-                "device": "a100-sxm-80gb", "nodes": 4, "devices_per_node": 8,
+                "device": "a100-sxm-80gb",
+                "nodes": 4,
+                "devices_per_node": 8,
                 "scale_out": {"nics_per_node": 4, "nic_bytes_per_s": 25e9, "latency_s": "5 us"},
             },
             "training": {"seq_len": 2048, "global_batch": 256, "framework": "megatron_core"},
@@ -99,6 +114,6 @@ TECHNIQUE = Technique(
         costly={"kept": 1.0},
         repeats_work=True,
     ),
-)  # fmt: skip
+)
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

@@ -17,9 +17,14 @@ from windtunnel.techniques.base import Knob, Limits, Paper, Technique
 from windtunnel.techniques.serving import ServingPart, served
 
 _TINY = {
-    "name": "tiny", "family": "dense", "hidden_size": 64, "num_hidden_layers": 1, "vocab_size": 128,
-    "num_attention_heads": 1, "intermediate_size": 64,
-}  # fmt: skip
+    "name": "tiny",
+    "family": "dense",
+    "hidden_size": 64,
+    "num_hidden_layers": 1,
+    "vocab_size": 128,
+    "num_attention_heads": 1,
+    "intermediate_size": 64,
+}
 """A draft that takes next to no time."""
 
 
@@ -42,8 +47,10 @@ TECHNIQUE = Technique(
     family="decode-tts",
     summary="drafting on other devices beside the model's last layers",
     paper=Paper(
-        "Mirror Speculative Decoding: Breaking the Serial Barrier in LLM Inference", 2025,
-        "https://arxiv.org/abs/2510.13161", "Bhendawade, Nikhil and others",
+        "Mirror Speculative Decoding: Breaking the Serial Barrier in LLM Inference",
+        2025,
+        "https://arxiv.org/abs/2510.13161",
+        "Bhendawade, Nikhil and others",
     ),
     adds="devices for the draft",
     levels=("run",),
@@ -64,9 +71,15 @@ TECHNIQUE = Technique(
             "model": "Qwen/Qwen3-32B",
             "cluster": {"device": "h100-sxm-80gb", "nodes": 1, "devices_per_node": 8},
             "serving": {
-                "engine": "vllm", "engine_version": "0.10.0", "pools": [{"plan": {"tp": 4}}],
+                "engine": "vllm",
+                "engine_version": "0.10.0",
+                "pools": [{"plan": {"tp": 4}}],
                 "speculation": {
-                    "method": "draft", "draft": "Qwen/Qwen3-1.7B", "draft_tp": 1, "tokens": 4, "acceptance": 0.8,
+                    "method": "draft",
+                    "draft": "Qwen/Qwen3-1.7B",
+                    "draft_tp": 1,
+                    "tokens": 4,
+                    "acceptance": 0.8,
                 },
                 "traffic": {"concurrency": 1, "num_requests": 4, "input_tokens": 128, "output_tokens": 256},
             },
@@ -76,6 +89,6 @@ TECHNIQUE = Technique(
         vanishes=0.05,
         costly={"reuse": 0.0},
     ),
-)  # fmt: skip
+)
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

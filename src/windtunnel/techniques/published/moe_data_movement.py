@@ -20,9 +20,11 @@ from windtunnel.techniques.serving import limits_of_placement, served, with_expe
 
 def _settings(serving: ServingSpec, knobs: dict[str, Any]) -> ServingSpec:
     change = {
-        "eplb": True, "placement": "near", "num_redundant_experts": int(knobs["num_redundant_experts"]),
+        "eplb": True,
+        "placement": "near",
+        "num_redundant_experts": int(knobs["num_redundant_experts"]),
         "step_interval": int(knobs["step_interval"]),
-    }  # fmt: skip
+    }
     return with_expert_load(serving, change)
 
 
@@ -65,14 +67,19 @@ TECHNIQUE = Technique(
     resource="network",
     limits=limits_of_placement(
         {
-            "device": "h200-sxm-141gb", "nodes": 16, "devices_per_node": 4,
+            "device": "h200-sxm-141gb",
+            "nodes": 16,
+            "devices_per_node": 4,
             "scale_out": {
-                "nics_per_node": 4, "nic_bytes_per_s": 50e9, "latency_s": "4 us", "topology": "mesh",
+                "nics_per_node": 4,
+                "nic_bytes_per_s": 50e9,
+                "latency_s": "4 us",
+                "topology": "mesh",
                 "fabric": {"shape": [4, 4]},
             },
         },
         max_num_seqs=8192,
     ),
-)  # fmt: skip
+)
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

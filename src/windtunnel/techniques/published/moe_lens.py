@@ -27,22 +27,27 @@ AHEAD = 2
 def _pool(knobs: dict[str, Any]) -> dict[str, Any]:
     """The host as `lamina` knows devices for attention."""
     return {
-        "device": "cpu-generic", "count": knobs["sockets"], "nic_gbit": 8.0 * knobs["pcie_gb_per_s"],
+        "device": "cpu-generic",
+        "count": knobs["sockets"],
+        "nic_gbit": 8.0 * knobs["pcie_gb_per_s"],
         "latency_us": knobs["latency_us"],
-    }  # fmt: skip
+    }
 
 
 def _settings(serving: ServingSpec, knobs: dict[str, Any]) -> ServingSpec:
     spec = AttentionPoolSpec(
-        device="cpu-generic", count=int(knobs["sockets"]), nic_bytes_per_s=float(knobs["pcie_gb_per_s"]) * 1e9,
-        latency_s=float(knobs["latency_us"]) * 1e-6, memory_fraction=float(knobs["cache_share"]),
-    )  # fmt: skip
+        device="cpu-generic",
+        count=int(knobs["sockets"]),
+        nic_bytes_per_s=float(knobs["pcie_gb_per_s"]) * 1e9,
+        latency_s=float(knobs["latency_us"]) * 1e-6,
+        memory_fraction=float(knobs["cache_share"]),
+    )
     return with_pools(serving, lambda _: {"attention_pool": spec})
 
 
 def _attention_there(
     launches: list[Launch], batch: ServingBatch, layers: ServingLayers, knobs: dict[str, Any]
-) -> list[Launch]:  # fmt: skip
+) -> list[Launch]:
     return offloaded(launches, batch, layers, _pool(knobs))
 
 
@@ -98,7 +103,8 @@ TECHNIQUE = Technique(
             "model": "mistralai/Mixtral-8x7B-v0.1",
             "cluster": {"device": "a40-48gb", "nodes": 1, "devices_per_node": 1, "memory_bytes": "24 GiB"},
             "serving": {
-                "engine": "vllm", "expert_storage": {"cached": 0.07, "bytes_per_s": "25 GB/s"},
+                "engine": "vllm",
+                "expert_storage": {"cached": 0.07, "bytes_per_s": "25 GB/s"},
                 "pools": [{"limits": {"max_num_seqs": 4096}}],
                 "traffic": {"offline": True, "num_requests": 2000, "input_tokens": 512, "output_tokens": 64},
             },
@@ -120,6 +126,6 @@ TECHNIQUE = Technique(
             "serving": {"expert_storage": {"cached": 1.0}, "traffic": {"num_requests": 200}},
         },
     ),
-)  # fmt: skip
+)
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

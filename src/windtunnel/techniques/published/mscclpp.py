@@ -47,13 +47,17 @@ TECHNIQUE = Technique(
     family="overlap-net",
     summary="collectives from puts and signals that device threads issue, composed for each size",
     paper=Paper(
-        "MSCCL++: Rethinking GPU Communication Abstractions for Cutting-edge AI Applications", 2025,
-        "https://arxiv.org/abs/2504.09014", "Shah, Aashaka and others", "ASPLOS 2026",
+        "MSCCL++: Rethinking GPU Communication Abstractions for Cutting-edge AI Applications",
+        2025,
+        "https://arxiv.org/abs/2504.09014",
+        "Shah, Aashaka and others",
+        "ASPLOS 2026",
     ),
     levels=("plan", "run"),
     knobs={
         "algorithm": Knob(
-            None, choices=(None, "put_one_shot", "put_two_shot", "put_hierarchical", "put_switch"),
+            None,
+            choices=(None, "put_one_shot", "put_two_shot", "put_hierarchical", "put_switch"),
             doc="training: one composition for sums over the tensor axis whatever their size; absent: the soonest",
         ),
     },
@@ -74,6 +78,6 @@ TECHNIQUE = Technique(
         costly={"algorithm": "put_one_shot"},
         costly_scenario={"training": {"seq_len": 8192}},
     ),
-)  # fmt: skip
+)
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

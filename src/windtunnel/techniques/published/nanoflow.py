@@ -121,8 +121,11 @@ TECHNIQUE = Technique(
     family="overlap-net",
     summary="products, decode attention and collectives of parts of one batch side by side",
     paper=Paper(
-        "NanoFlow: Towards Optimal Large Language Model Serving Throughput", 2024, "https://arxiv.org/abs/2408.12757",
-        "Zhu, Kan and others", "OSDI 2025",
+        "NanoFlow: Towards Optimal Large Language Model Serving Throughput",
+        2024,
+        "https://arxiv.org/abs/2408.12757",
+        "Zhu, Kan and others",
+        "OSDI 2025",
     ),
     levels=("pair",),
     knobs={
@@ -148,15 +151,31 @@ TECHNIQUE = Technique(
         },
         measure="output_tokens_per_s",
         larger=True,
-        free={"cluster": {"memory_bytes_per_s": "1000 TB/s", "scale_up": {
-            "id": "free", "family": "generic", "bytes_per_s": HUGE_BYTES_PER_S, "latency_s": 0.0,
-        }}},
+        free={
+            "cluster": {
+                "memory_bytes_per_s": "1000 TB/s",
+                "scale_up": {
+                    "id": "free",
+                    "family": "generic",
+                    "bytes_per_s": HUGE_BYTES_PER_S,
+                    "latency_s": 0.0,
+                },
+            }
+        },
         vanishes=0.05,
         costly={"threshold": 1},
-        costly_scenario={"serving": {"traffic": {
-            "offline": False, "concurrency": 4, "num_requests": 40, "input_tokens": 64, "output_tokens": 128,
-        }}},
+        costly_scenario={
+            "serving": {
+                "traffic": {
+                    "offline": False,
+                    "concurrency": 4,
+                    "num_requests": 40,
+                    "input_tokens": 64,
+                    "output_tokens": 128,
+                }
+            }
+        },
     ),
-)  # fmt: skip
+)
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

@@ -28,8 +28,10 @@ TECHNIQUE = Technique(
     family="overlap-net",
     summary="recursive doubling between nodes for small sums, by puts of device threads",
     paper=Paper(
-        "LLM Inference Beyond a Single Node: From Bottlenecks to Mitigations with Fast All-Reduce Communication", 2025,
-        "https://arxiv.org/abs/2511.09557", "Singhania, Prajwal and others",
+        "LLM Inference Beyond a Single Node: From Bottlenecks to Mitigations with Fast All-Reduce Communication",
+        2025,
+        "https://arxiv.org/abs/2511.09557",
+        "Singhania, Prajwal and others",
     ),
     levels=("plan", "run"),
     knobs={"always": Knob(False, doc="training: also for large sums over the tensor axis, where rings are sooner")},
@@ -50,6 +52,6 @@ TECHNIQUE = Technique(
         costly={"always": True},
         costly_scenario={"cluster": {"nodes": 8}, "plan": {"tp": 32}, "training": {"seq_len": 8192}},
     ),
-)  # fmt: skip
+)
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

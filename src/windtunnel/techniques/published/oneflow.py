@@ -59,10 +59,11 @@ def _decide(
     sizes = [
         tp
         for tp in range(1, min(knobs["most"], cluster.devices_per_node) + 1)
-        if cluster.devices_per_node % tp == 0 and model.num_attention_heads % tp == 0
+        if cluster.devices_per_node % tp == 0
+        and model.num_attention_heads % tp == 0
         and cluster.num_devices % (tp * plan.pp * plan.cp) == 0
         and training.global_batch % (plan.mbs * cluster.num_devices // (tp * plan.pp * plan.cp)) == 0
-    ]  # fmt: skip
+    ]
     if plan.tp not in sizes:
         sizes.append(plan.tp)
     best = min(sizes, key=lambda tp: (exchange_s(plan, model, cluster, training, tp), tp != plan.tp))
@@ -78,8 +79,10 @@ TECHNIQUE = Technique(
     family="train-parallel",
     summary="choose how tensors are split by the cheapest exchanges between their signatures",
     paper=Paper(
-        "OneFlow: Redesign the Distributed Deep Learning Framework from Scratch", 2021,
-        "https://arxiv.org/abs/2110.15032", "Yuan, Li, Cheng and others",
+        "OneFlow: Redesign the Distributed Deep Learning Framework from Scratch",
+        2021,
+        "https://arxiv.org/abs/2110.15032",
+        "Yuan, Li, Cheng and others",
     ),
     levels=("plan",),
     status="partial",
@@ -95,17 +98,23 @@ TECHNIQUE = Technique(
         {
             "model": "gpt3-1.3b",
             "cluster": {
-                "device": "v100-sxm-32gb", "nodes": 1, "devices_per_node": 8,
+                "device": "v100-sxm-32gb",
+                "nodes": 1,
+                "devices_per_node": 8,
                 "scale_up": {"id": "slow", "family": "generic", "bytes_per_s": 20e9, "latency_s": 5e-6},
             },
             "training": {
-                "seq_len": 2048, "global_batch": 64, "precision": "fp16", "framework": "generic", "padded_vocab": False
+                "seq_len": 2048,
+                "global_batch": 64,
+                "precision": "fp16",
+                "framework": "generic",
+                "padded_vocab": False,
             },
             "plan": {"tp": 8, "mbs": 4, "zero": 0},
         },
         free={"plan": {"tp": 1}},  # as it would have it
         pays="peak_memory_allocated_bytes",
     ),
-)  # fmt: skip
+)
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

@@ -34,8 +34,10 @@ TECHNIQUE = Technique(
     family="train-parallel",
     summary="operators split inside a server, stages and replicas across, optimizer sharded, layers rematerialised",
     paper=Paper(
-        "PanGu-α: Large-scale Autoregressive Pretrained Chinese Language Models with Auto-parallel Computation", 2021,
-        "https://arxiv.org/abs/2104.12369", "Zeng, Ren, Su and others",
+        "PanGu-α: Large-scale Autoregressive Pretrained Chinese Language Models with Auto-parallel Computation",
+        2021,
+        "https://arxiv.org/abs/2104.12369",
+        "Zeng, Ren, Su and others",
     ),
     levels=("plan",),
     status="partial",
@@ -63,6 +65,6 @@ TECHNIQUE = Technique(
         pays="step_time_s",
         repeats_work=True,
     ),
-)  # fmt: skip
+)
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

@@ -31,8 +31,11 @@ TECHNIQUE = Technique(
     family="train-parallel",
     summary="a single controller that launches programs before their inputs are there",
     paper=Paper(
-        "Pathways: Asynchronous Distributed Dataflow for ML", 2022, "https://arxiv.org/abs/2203.12533",
-        "Barham, Chowdhery, Dean and others", "MLSys 2022",
+        "Pathways: Asynchronous Distributed Dataflow for ML",
+        2022,
+        "https://arxiv.org/abs/2203.12533",
+        "Barham, Chowdhery, Dean and others",
+        "MLSys 2022",
     ),
     levels=("plan",),
     status="partial",
@@ -55,7 +58,9 @@ TECHNIQUE = Technique(
             "model": "gpt3-2.7b",
             "cluster": {"device": "tpu-v3", "nodes": 8, "devices_per_node": 8, "scale_up_domain": 64},
             "training": {
-                "seq_len": 1024, "global_batch": 256, "framework": "jax",
+                "seq_len": 1024,
+                "global_batch": 256,
+                "framework": "jax",
                 "controller": {"dispatch_s": 1e-4, "latency_s": 1e-3, "ahead": False},
             },
             "plan": {"pp": 8, "mbs": 2},
@@ -63,6 +68,6 @@ TECHNIQUE = Technique(
         free={"training": {"controller": {"dispatch_s": 0.0, "latency_s": 0.0}}},
         costly={"dispatch_s": 1.0},
     ),
-)  # fmt: skip
+)
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

@@ -18,10 +18,13 @@ from windtunnel.techniques.published.zero_infinity import applies
 def _plan(plan: PlanSpec, knobs: dict[str, Any]) -> PlanSpec:
     offload = plan.offload.model_copy(
         update={
-            "params": knobs["params"], "gradients": knobs["params"], "optimizer": knobs["optimizer"],
-            "gradients_in_place": True, "tier": "host",
+            "params": knobs["params"],
+            "gradients": knobs["params"],
+            "optimizer": knobs["optimizer"],
+            "gradients_in_place": True,
+            "tier": "host",
         }
-    )  # fmt: skip
+    )
     return plan.model_copy(update={"zero": 3, "offload": offload})
 
 

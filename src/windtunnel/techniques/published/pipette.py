@@ -109,7 +109,9 @@ TECHNIQUE = Technique(
         {
             "model": "gpt3-6.7b",
             "cluster": {
-                "device": "a100-sxm-80gb", "nodes": 8, "devices_per_node": 8,
+                "device": "a100-sxm-80gb",
+                "nodes": 8,
+                "devices_per_node": 8,
                 "scale_out": {"nics_per_node": 1, "nic_bytes_per_s": "25 Gb/s"},
             },
             "training": {"seq_len": 2048, "global_batch": 2048},

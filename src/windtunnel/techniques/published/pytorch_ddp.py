@@ -18,9 +18,11 @@ from windtunnel.techniques.step_options import StepOptions
 
 def _step(options: StepOptions, knobs: dict[str, Any]) -> StepOptions:
     return replace(
-        options, overlap_grad_reduce=True, bucket_bytes=float(knobs["bucket_mb"]) * 1e6,
+        options,
+        overlap_grad_reduce=True,
+        bucket_bytes=float(knobs["bucket_mb"]) * 1e6,
         reduce_every_micro_batch=not knobs["no_sync"],
-    )  # fmt: skip
+    )
 
 
 def _applies(scenario: Scenario) -> str | None:
@@ -34,8 +36,11 @@ TECHNIQUE = Technique(
     family="train-parallel",
     summary="reduce gradients in buckets as backward produces them, hiding the all-reduce behind the rest of backward",
     paper=Paper(
-        "PyTorch Distributed: Experiences on Accelerating Data Parallel Training", 2020, "https://arxiv.org/abs/2006.15704",
-        "Li, Shen and others", "PVLDB 13(12)",
+        "PyTorch Distributed: Experiences on Accelerating Data Parallel Training",
+        2020,
+        "https://arxiv.org/abs/2006.15704",
+        "Li, Shen and others",
+        "PVLDB 13(12)",
     ),
     levels=("step",),
     knobs={
@@ -64,6 +69,6 @@ TECHNIQUE = Technique(
         costly_scenario={"training": {"precision": "fp16"}, "plan": {"mbs": 1}},
         monotone=True,
     ),
-)  # fmt: skip
+)
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

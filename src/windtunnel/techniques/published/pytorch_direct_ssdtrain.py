@@ -46,7 +46,10 @@ TECHNIQUE = Technique(
         {
             "model": "gpt3-6.7b",
             "cluster": {
-                "device": "a100-pcie-40gb", "nodes": 1, "devices_per_node": 2, "scale_up": "nvlink-bridge-a100",
+                "device": "a100-pcie-40gb",
+                "nodes": 1,
+                "devices_per_node": 2,
+                "scale_up": "nvlink-bridge-a100",
                 "storage": {"bytes": "11 TB", "read_bytes_per_s": "48 GB/s", "write_bytes_per_s": "40 GB/s"},
             },
             "training": {"seq_len": 1024, "global_batch": 32, "framework": "megatron_core"},

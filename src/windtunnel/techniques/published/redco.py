@@ -21,8 +21,14 @@ from windtunnel.techniques import REGISTRY
 from windtunnel.techniques.base import Knob, Limits, Paper, Technique
 
 _HAND = {
-    "qkv": COLUMN, "proj": ROW, "fc1": COLUMN, "fc2": ROW, "cross_q": COLUMN, "cross_kv": COLUMN, "cross_proj": ROW
-}  # fmt: skip
+    "qkv": COLUMN,
+    "proj": ROW,
+    "fc1": COLUMN,
+    "fc2": ROW,
+    "cross_q": COLUMN,
+    "cross_kv": COLUMN,
+    "cross_proj": ROW,
+}
 
 
 def matches(model: ModelSpec) -> bool:
@@ -53,8 +59,10 @@ TECHNIQUE = Technique(
     family="train-parallel",
     summary="split weights by two rules on their shapes: pairs by outputs and by inputs, one all-reduce a pair",
     paper=Paper(
-        "Redco: A Lightweight Tool to Automate Distributed Training of LLMs on Any GPU/TPUs", 2023,
-        "https://arxiv.org/abs/2310.16355", "Tan, Zhu, Li and others",
+        "Redco: A Lightweight Tool to Automate Distributed Training of LLMs on Any GPU/TPUs",
+        2023,
+        "https://arxiv.org/abs/2310.16355",
+        "Tan, Zhu, Li and others",
     ),
     levels=("plan",),
     status="partial",
@@ -78,6 +86,6 @@ TECHNIQUE = Technique(
         free={"plan": {"tp": 8}},  # cut already
         pays="step_time_s",
     ),
-)  # fmt: skip
+)
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

@@ -62,6 +62,6 @@ TECHNIQUE = Technique(
         free={"plan": {"offload": {"params": 1.0, "optimizer": 1.0, "prefetch_layers": 3}}},
         pays="step_time_s",
     ),
-)  # fmt: skip
+)
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

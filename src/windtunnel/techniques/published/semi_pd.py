@@ -22,7 +22,9 @@ from windtunnel.techniques.serving import served, with_pools
 
 def _settings(serving: ServingSpec, knobs: dict[str, Any]) -> ServingSpec:
     spec = SmSplitSpec(
-        prefill_share=float(knobs["prefill_share"]), decode_share=knobs["decode_share"], controller=knobs["controller"],
+        prefill_share=float(knobs["prefill_share"]),
+        decode_share=knobs["decode_share"],
+        controller=knobs["controller"],
         period_s=float(knobs["period_s"]),
     )
     return with_pools(serving, lambda _: {"sm_split": spec})
@@ -33,8 +35,10 @@ TECHNIQUE = Technique(
     family="serving",
     summary="prompts and answers side by side on shares of the SMs, weights and cache shared",
     paper=Paper(
-        "semi-PD: Towards Efficient LLM Serving via Phase-Wise Disaggregated Computation and Unified Storage", 2025,
-        "https://arxiv.org/abs/2504.19867", "Hong, Ke and others",
+        "semi-PD: Towards Efficient LLM Serving via Phase-Wise Disaggregated Computation and Unified Storage",
+        2025,
+        "https://arxiv.org/abs/2504.19867",
+        "Hong, Ke and others",
     ),
     levels=("run",),
     knobs={
@@ -55,17 +59,24 @@ TECHNIQUE = Technique(
             "model": "meta-llama/Llama-3.1-70B",
             "cluster": {"device": "h100-sxm-80gb", "nodes": 1, "devices_per_node": 8},
             "serving": {
-                "engine": "sglang", "pools": [{"plan": {"tp": 8}, "kv": {"prefix_caching": False}}],
+                "engine": "sglang",
+                "pools": [{"plan": {"tp": 8}, "kv": {"prefix_caching": False}}],
                 "traffic": {"rate_per_s": 5, "num_requests": 400, "input_tokens": 3000, "output_tokens": 200},
             },
         },
         measure="tpot_s.mean",
-        free={"serving": {"pools": [{"plan": {"tp": 8}, "kv": {"prefix_caching": False}}], "traffic": {
-            "rate_per_s": 0.02, "num_requests": 20,
-        }}},
+        free={
+            "serving": {
+                "pools": [{"plan": {"tp": 8}, "kv": {"prefix_caching": False}}],
+                "traffic": {
+                    "rate_per_s": 0.02,
+                    "num_requests": 20,
+                },
+            }
+        },
         vanishes=0.05,
         pays="ttft_s.mean",  # prompts have half of the SMs
     ),
-)  # fmt: skip
+)
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

@@ -64,8 +64,10 @@ TECHNIQUE = Technique(
     family="train-parallel",
     summary="micro-batches skip stages in turn, the stages at both ends hold fewer layers",
     paper=Paper(
-        "SkipPipe: Partial and Reordered Pipelining Framework for Training LLMs in Heterogeneous Networks", 2025,
-        "https://arxiv.org/abs/2502.19913", "Blagoev, Chen, Ersoy",
+        "SkipPipe: Partial and Reordered Pipelining Framework for Training LLMs in Heterogeneous Networks",
+        2025,
+        "https://arxiv.org/abs/2502.19913",
+        "Blagoev, Chen, Ersoy",
     ),
     levels=("plan", "schedule"),
     status="partial",
@@ -94,6 +96,6 @@ TECHNIQUE = Technique(
         costly_scenario={"plan": {"zero": 0, "recompute": {"policy": "full"}}},
         repeats_work=True,
     ),
-)  # fmt: skip
+)
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

@@ -62,7 +62,9 @@ TECHNIQUE = Technique(
     status="partial",
     knobs={
         "router": Knob(
-            "before_attention", doc="where experts are known", choices=("before_attention", "after_attention"),
+            "before_attention",
+            doc="where experts are known",
+            choices=("before_attention", "after_attention"),
         ),
         "wrong": Knob(
             0.0, 0.0, 8.0, "reads of experts that are not needed, over those that are: 0 for a router", given=True
@@ -81,10 +83,14 @@ TECHNIQUE = Technique(
             "model": "Qwen/Qwen3-30B-A3B",
             "cluster": {"device": "cpu-laptop", "nodes": 1, "devices_per_node": 1, "memory_bytes": "32 GiB"},
             "serving": {
-                "engine": "generic", "precision": {"weights": "w4a16"},
+                "engine": "generic",
+                "precision": {"weights": "w4a16"},
                 "expert_storage": {"cached": 0.9, "bytes_per_s": "7 GB/s"},
                 "traffic": {
-                    "offline": True, "num_requests": 4, "input_tokens": 2048, "output_tokens": 32,
+                    "offline": True,
+                    "num_requests": 4,
+                    "input_tokens": 2048,
+                    "output_tokens": 32,
                 },
             },
         },
@@ -92,6 +98,6 @@ TECHNIQUE = Technique(
         free={"serving": {"expert_storage": {"bytes_per_s": 1e16}}},
         costly={"wrong": 4.0},
     ),
-)  # fmt: skip
+)
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

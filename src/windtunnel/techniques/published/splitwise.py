@@ -27,8 +27,10 @@ TECHNIQUE = Technique(
     family="serving",
     summary="machines for prompts and machines for tokens; caches move layer by layer",
     paper=Paper(
-        "Splitwise: Efficient Generative LLM Inference Using Phase Splitting", 2024,
-        "https://arxiv.org/abs/2311.18677", "Patel, Pratyush and others",
+        "Splitwise: Efficient Generative LLM Inference Using Phase Splitting",
+        2024,
+        "https://arxiv.org/abs/2311.18677",
+        "Patel, Pratyush and others",
     ),
     levels=("run",),
     knobs={"token_share": Knob(0.5, 0.01, 0.99, "of the instances, for tokens")},
@@ -40,6 +42,6 @@ TECHNIQUE = Technique(
     where={"vllm": "--kv-transfer-config", "sglang": "--disaggregation-mode"},
     experiment="splitwise",
     limits=limits_of_split("token_share"),
-)  # fmt: skip
+)
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

@@ -87,20 +87,32 @@ def _pieces(
     )
     hop = knobs["trigger_us"] * 1e-6 + up.hop_s[0]
     step = replace(
-        comm, operation="reduce_scatter", alone_s=float(ring.alone_s - ring.latency_s) / (n - 1) + hop, sm=0.0,
-        hbm_bytes=(2.0 if knobs["near_memory"] else 3.0) * chunk, up_bytes=float(ring.work_scale_up_bytes) / (n - 1),
-        out_bytes=float(ring.work_scale_out_bytes) / (n - 1), kernels=0.0, latency_s=hop, algorithm="ring/tracked",
-    )  # fmt: skip
+        comm,
+        operation="reduce_scatter",
+        alone_s=float(ring.alone_s - ring.latency_s) / (n - 1) + hop,
+        sm=0.0,
+        hbm_bytes=(2.0 if knobs["near_memory"] else 3.0) * chunk,
+        up_bytes=float(ring.work_scale_up_bytes) / (n - 1),
+        out_bytes=float(ring.work_scale_out_bytes) / (n - 1),
+        kernels=0.0,
+        latency_s=hop,
+        algorithm="ring/tracked",
+    )
     first = replace(step, hbm_bytes=step.hbm_bytes - chunk)  # stored at the neighbour by the product itself
     blocks = [replace(block, hbm_bytes=max(block.hbm_bytes - chunk, 0.0)), *[block] * (n - 1)]
     rest = None
     if comm.operation == "all_reduce":
         gather = network.collective("all_gather", size, place)
         rest = replace(
-            comm, operation="all_gather", alone_s=float(gather.alone_s), hbm_bytes=float(gather.hbm_bytes),
-            up_bytes=float(gather.work_scale_up_bytes), out_bytes=float(gather.work_scale_out_bytes),
-            latency_s=float(gather.latency_s), algorithm=str(gather.algorithm),
-        )  # fmt: skip
+            comm,
+            operation="all_gather",
+            alone_s=float(gather.alone_s),
+            hbm_bytes=float(gather.hbm_bytes),
+            up_bytes=float(gather.work_scale_up_bytes),
+            out_bytes=float(gather.work_scale_out_bytes),
+            latency_s=float(gather.latency_s),
+            algorithm=str(gather.algorithm),
+        )
     return blocks, [first, *[step] * (n - 2)], rest
 
 
@@ -145,8 +157,11 @@ TECHNIQUE = Technique(
     family="overlap-net",
     summary="reduce tile by tile behind the product that makes the tiles, by triggered transfers and near-memory sums",
     paper=Paper(
-        "T3: Transparent Tracking & Triggering for Fine-grained Overlap of Compute & Collectives", 2024,
-        "https://arxiv.org/abs/2401.16677", "Pati, Suchita and others", "ASPLOS 2024",
+        "T3: Transparent Tracking & Triggering for Fine-grained Overlap of Compute & Collectives",
+        2024,
+        "https://arxiv.org/abs/2401.16677",
+        "Pati, Suchita and others",
+        "ASPLOS 2024",
     ),
     adds="memory that adds what arrives and triggers for its transfers, which no device on sale has",
     levels=("segment",),
@@ -173,6 +188,6 @@ TECHNIQUE = Technique(
         costly_scenario={"training": {"seq_len": 512}},
         monotone=True,
     ),
-)  # fmt: skip
+)
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

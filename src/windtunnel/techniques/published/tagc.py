@@ -16,9 +16,13 @@ from windtunnel.techniques.compressing import EDITS, LIMITS, QUALITY, applies, w
 
 def _plan(plan: PlanSpec, knobs: dict[str, Any]) -> PlanSpec:
     given = GradientCompression(
-        kind="sketch", density=knobs["density"], cells=knobs["cells"], position_bits=knobs["position_bits"],
-        share=knobs["share"], error_feedback=knobs["error_feedback"],
-    )  # fmt: skip
+        kind="sketch",
+        density=knobs["density"],
+        cells=knobs["cells"],
+        position_bits=knobs["position_bits"],
+        share=knobs["share"],
+        error_feedback=knobs["error_feedback"],
+    )
     return with_gradients(plan, given)
 
 

@@ -36,8 +36,11 @@ TECHNIQUE = Technique(
     family="overlap-net",
     summary="one kernel packs pieces that lie apart, instead of a copy for each",
     paper=Paper(
-        "TEMPI: An Interposed MPI Library with a Canonical Representation of CUDA-aware Datatypes", 2021,
-        "https://arxiv.org/abs/2012.14363", "Pearson, Carl and others", "HPDC 2021",
+        "TEMPI: An Interposed MPI Library with a Canonical Representation of CUDA-aware Datatypes",
+        2021,
+        "https://arxiv.org/abs/2012.14363",
+        "Pearson, Carl and others",
+        "HPDC 2021",
     ),
     levels=("run",),
     status="partial",
@@ -66,10 +69,13 @@ TECHNIQUE = Technique(
         free={"serving": {"traffic": {"input_tokens": 1}}},
         vanishes=0.005,
         # a wire so slow that copies keep pace with it, and passes over memory come on top
-        costly_scenario={"cluster": {
-            "scale_up_domain": 1, "scale_out": {"nics_per_node": 8, "nic_bytes_per_s": "0.5 GB/s", "family": "roce"},
-        }},
+        costly_scenario={
+            "cluster": {
+                "scale_up_domain": 1,
+                "scale_out": {"nics_per_node": 8, "nic_bytes_per_s": "0.5 GB/s", "family": "roce"},
+            }
+        },
     ),
-)  # fmt: skip
+)
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

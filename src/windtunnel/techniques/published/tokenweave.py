@@ -38,9 +38,7 @@ fused kernel's own rows (2 to 16 blocks, 2,048 to 32,768 rows) come out within 1
 """
 
 
-def _fused(
-    launches: list[Launch], batch: ServingBatch, layers: ServingLayers, knobs: dict[str, Any]
-) -> list[Launch]:  # fmt: skip
+def _fused(launches: list[Launch], batch: ServingBatch, layers: ServingLayers, knobs: dict[str, Any]) -> list[Launch]:
     """Reductions with the norm that follows, of this layer or (the last one) of the next."""
     norms = [i for i, x in enumerate(launches) if x.tag == "memory_bound" and x.name.endswith("_norm")]
     whole = layers.data_ranks == 1  # what brings results of experts home is then an all-reduce like the others
@@ -92,8 +90,11 @@ TECHNIQUE = Technique(
     family="overlap-net",
     summary="all-reduce and norm in one kernel on few SMs, behind the other half of the batch",
     paper=Paper(
-        "TokenWeave: Efficient Compute-Communication Overlap for Distributed LLM Inference", 2025,
-        "https://arxiv.org/abs/2505.11329", "Gond, Raja and Kwatra, Nipun and Ramjee, Ramachandran", "MLSys 2026",
+        "TokenWeave: Efficient Compute-Communication Overlap for Distributed LLM Inference",
+        2025,
+        "https://arxiv.org/abs/2505.11329",
+        "Gond, Raja and Kwatra, Nipun and Ramjee, Ramachandran",
+        "MLSys 2026",
     ),
     levels=("segment", "pair"),
     knobs={
@@ -112,19 +113,28 @@ TECHNIQUE = Technique(
             "model": "meta-llama/Llama-3.1-70B",
             "cluster": {"device": "h100-sxm-80gb", "nodes": 1, "devices_per_node": 8},
             "serving": {
-                "engine": "vllm", "pools": [{"plan": {"tp": 8}, "limits": {"max_num_batched_tokens": 4096}}],
+                "engine": "vllm",
+                "pools": [{"plan": {"tp": 8}, "limits": {"max_num_batched_tokens": 4096}}],
                 "traffic": {"offline": True, "num_requests": 40, "input_tokens": 4096, "output_tokens": 2},
             },
         },
         measure="total_tokens_per_s",
         larger=True,
-        free={"cluster": {"memory_bytes_per_s": "1000 TB/s", "scale_up": {
-            "id": "free", "family": "generic", "bytes_per_s": HUGE_BYTES_PER_S, "latency_s": 0.0,
-        }}},
+        free={
+            "cluster": {
+                "memory_bytes_per_s": "1000 TB/s",
+                "scale_up": {
+                    "id": "free",
+                    "family": "generic",
+                    "bytes_per_s": HUGE_BYTES_PER_S,
+                    "latency_s": 0.0,
+                },
+            }
+        },
         vanishes=0.05,
         costly={"threshold": 2},
         costly_scenario={"serving": {"traffic": {"input_tokens": 16, "output_tokens": 128}}},
     ),
-)  # fmt: skip
+)
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

@@ -31,9 +31,10 @@ from windtunnel.techniques.base import Knob, Limits, Paper, Technique
 from windtunnel.techniques.limits import FREE
 
 RINGS: dict[str, frozenset[str]] = {
-    "ring": frozenset(("all_gather", "reduce_scatter")), "userbuffers": frozenset(("all_gather",)),
+    "ring": frozenset(("all_gather", "reduce_scatter")),
+    "userbuffers": frozenset(("all_gather",)),
     "chunked": frozenset(),
-}  # fmt: skip
+}
 USERBUFFER_SMS = 16
 """SMs of a bulk or chunked collective in Transformer Engine unless a layer's configuration says otherwise (2 to 32)."""
 SIMPLE = 2
@@ -71,10 +72,16 @@ class Cut:
         if share is None and knobs["method"] == "userbuffers":
             chunk = USERBUFFER_SMS / cluster.device.num_sms
         return Cut(
-            RINGS[knobs["method"]], int(knobs["chunks"]), bool(knobs["pipeline"]), bool(knobs["bulk"]),
-            network.base_s[SIMPLE], network.p2p_base_s, one if share is None else share, chunk,
+            RINGS[knobs["method"]],
+            int(knobs["chunks"]),
+            bool(knobs["pipeline"]),
+            bool(knobs["bulk"]),
+            network.base_s[SIMPLE],
+            network.p2p_base_s,
+            one if share is None else share,
+            chunk,
             _STREAMING * cluster.device.memory_bytes_per_s if knobs["late_sum"] else 0.0,
-        )  # fmt: skip
+        )
 
     def is_ring(self, comm: Launch) -> bool:
         """All-reduces have no ring form with a free first (or last) block: they are chunked."""
@@ -91,9 +98,10 @@ class Cut:
         moving = max(comm.alone_s - self.collective_start_s, 0.0) / count
         share = self.ring_sm if ring else self.chunk_sm
         return replace(
-            _scaled(comm, count), alone_s=moving + (self.message_start_s if ring else self.collective_start_s),
+            _scaled(comm, count),
+            alone_s=moving + (self.message_start_s if ring else self.collective_start_s),
             sm=comm.sm if share is None else share,
-        )  # fmt: skip
+        )
 
     def late_sum(self, comm: Launch) -> Launch | None:
         """The pass over the parts of all ranks that ends a pipelined scatter without additions on the way."""
@@ -102,9 +110,17 @@ class Cut:
         parts = (comm.up_bytes + comm.out_bytes) * comm.ranks / (comm.ranks - 1.0)  # of all ranks, own one included
         moved = parts * (1.0 + 1.0 / comm.ranks)
         return Launch(
-            f"{comm.name}_sum", "tp", COMPUTE, moved / self.sum_bytes_per_s, [], 1.0, moved, module=comm.module,
-            phase=comm.phase, kind="memory_bound",
-        )  # fmt: skip
+            f"{comm.name}_sum",
+            "tp",
+            COMPUTE,
+            moved / self.sum_bytes_per_s,
+            [],
+            1.0,
+            moved,
+            module=comm.module,
+            phase=comm.phase,
+            kind="memory_bound",
+        )
 
     def whole(self, comm: Launch) -> Launch:
         """A collective that stays in one piece."""
@@ -114,9 +130,13 @@ class Cut:
 def _scaled(launch: Launch, pieces: int) -> Launch:
     """One of equal pieces: work divided, one launch each."""
     return replace(
-        launch, alone_s=launch.alone_s / pieces, hbm_bytes=launch.hbm_bytes / pieces, up_bytes=launch.up_bytes / pieces,
-        out_bytes=launch.out_bytes / pieces, flop=launch.flop / pieces,
-    )  # fmt: skip
+        launch,
+        alone_s=launch.alone_s / pieces,
+        hbm_bytes=launch.hbm_bytes / pieces,
+        up_bytes=launch.up_bytes / pieces,
+        out_bytes=launch.out_bytes / pieces,
+        flop=launch.flop / pieces,
+    )
 
 
 def gemm_piece(gemm: Launch, pieces: int) -> Launch:
@@ -255,13 +275,17 @@ TECHNIQUE = Technique(
     family="overlap-net",
     summary="pipeline tensor-parallel gathers and scatters with the GEMMs beside them, block by block",
     paper=Paper(
-        "Overlap Communication with Dependent Computation via Decomposition in Large Deep Learning Models", 2023,
-        "https://doi.org/10.1145/3567955.3567959", "Wang, Shibo and others", "ASPLOS 2023",
+        "Overlap Communication with Dependent Computation via Decomposition in Large Deep Learning Models",
+        2023,
+        "https://doi.org/10.1145/3567955.3567959",
+        "Wang, Shibo and others",
+        "ASPLOS 2023",
     ),
     levels=("segment",),
     knobs={
         "method": Knob(
-            "ring", choices=("ring", "userbuffers", "chunked"),
+            "ring",
+            choices=("ring", "userbuffers", "chunked"),
             doc="one block per rank by messages; that for gathers and `chunks` for scatters; or `chunks`",
         ),
         "chunks": Knob(4, 2, 64, "`chunked`, `userbuffers`: row blocks of each GEMM"),
@@ -296,6 +320,6 @@ TECHNIQUE = Technique(
         costly_scenario={"training": {"seq_len": 512}},
         monotone=True,
     ),
-)  # fmt: skip
+)
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

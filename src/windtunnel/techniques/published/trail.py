@@ -24,8 +24,11 @@ TECHNIQUE = Technique(
     family="serving",
     summary="the request with the least predicted rest runs; others give way until they are nearly done",
     paper=Paper(
-        "Don't Stop Me Now: Embedding Based Scheduling for LLMs", 2025, "https://arxiv.org/abs/2410.01035",
-        "Shahout, Rana and others", "ICLR 2025",
+        "Don't Stop Me Now: Embedding Based Scheduling for LLMs",
+        2025,
+        "https://arxiv.org/abs/2410.01035",
+        "Shahout, Rana and others",
+        "ICLR 2025",
     ),
     levels=("run",),
     status="partial",
@@ -46,7 +49,9 @@ TECHNIQUE = Technique(
             "serving": {
                 "pools": [{"limits": {"max_num_seqs": 16}}],
                 "traffic": {
-                    "rate_per_s": 16, "num_requests": 600, "input_tokens": 400,
+                    "rate_per_s": 16,
+                    "num_requests": 600,
+                    "input_tokens": 400,
                     "output_tokens": {"distribution": "lognormal", "mean": 150, "cv": 1.5, "max": 2000},
                 },
             },
@@ -56,6 +61,6 @@ TECHNIQUE = Technique(
         vanishes=0.02,
         pays="e2e_s.max",
     ),
-)  # fmt: skip
+)
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

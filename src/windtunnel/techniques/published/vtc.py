@@ -24,7 +24,10 @@ TECHNIQUE = Technique(
     family="serving",
     summary="the tenant that was served least goes first, counted in weighted tokens",
     paper=Paper(
-        "Fairness in Serving Large Language Models", 2024, "https://arxiv.org/abs/2401.00588", "Sheng, Ying and others",
+        "Fairness in Serving Large Language Models",
+        2024,
+        "https://arxiv.org/abs/2401.00588",
+        "Sheng, Ying and others",
         "OSDI 2024",
     ),
     levels=("run",),
@@ -47,7 +50,10 @@ TECHNIQUE = Technique(
             "serving": {
                 "pools": [{"limits": {"max_num_seqs": 16}}],
                 "traffic": {
-                    "rate_per_s": 30, "num_requests": 600, "input_tokens": 400, "output_tokens": 100,
+                    "rate_per_s": 30,
+                    "num_requests": 600,
+                    "input_tokens": 400,
+                    "output_tokens": 100,
                     "tenants": [{"name": "much", "share": 6}, {"name": "little", "share": 1}],
                 },
             },
@@ -57,6 +63,6 @@ TECHNIQUE = Technique(
         vanishes=0.02,
         pays="tenants.much.ttft_s.p50",
     ),
-)  # fmt: skip
+)
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

@@ -32,8 +32,10 @@ TECHNIQUE = Technique(
     family="train-parallel",
     summary="unequal stages and a sharded optimizer instead of tensor parallelism, for slow links inside servers",
     paper=Paper(
-        "YUAN 2.0: A Large Language Model with Localized Filtering-based Attention", 2023,
-        "https://arxiv.org/abs/2311.15786", "Wu, Zhao, Wang and others",
+        "YUAN 2.0: A Large Language Model with Localized Filtering-based Attention",
+        2023,
+        "https://arxiv.org/abs/2311.15786",
+        "Wu, Zhao, Wang and others",
     ),
     levels=("plan",),
     status="partial",
@@ -49,7 +51,9 @@ TECHNIQUE = Technique(
         {
             "model": "gpt3-6.7b",
             "cluster": {
-                "device": "a100-sxm-80gb", "nodes": 4, "devices_per_node": 8,
+                "device": "a100-sxm-80gb",
+                "nodes": 4,
+                "devices_per_node": 8,
                 "scale_up": {"id": "slow", "family": "generic", "bytes_per_s": 20e9, "latency_s": 5e-6},
             },
             "training": {"seq_len": 4096, "global_batch": 128, "framework": "megatron_2022", "padded_vocab": False},
@@ -58,6 +62,6 @@ TECHNIQUE = Technique(
         free={"plan": {"tp": 1, "pp": 4, "embedding_as_layer": True, "loss_as_layer": True}},  # as it would have it
         pays="peak_memory_allocated_bytes",
     ),
-)  # fmt: skip
+)
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

@@ -24,8 +24,10 @@ TECHNIQUE = Technique(
     family="train-parallel",
     summary="the platform that trained ZAYA1: MI300X, its links, and a 400 Gb/s Pollara port a device",
     paper=Paper(
-        "Training Foundation Models on a Full-Stack AMD Platform: Compute, Networking, and System Design", 2025,
-        "https://arxiv.org/abs/2511.17127", "Anthony, Tokpanov and others",
+        "Training Foundation Models on a Full-Stack AMD Platform: Compute, Networking, and System Design",
+        2025,
+        "https://arxiv.org/abs/2511.17127",
+        "Anthony, Tokpanov and others",
     ),
     levels=("plan",),
     status="partial",
@@ -45,12 +47,15 @@ TECHNIQUE = Technique(
         },
         free={
             "cluster": {
-                "device": "mi300x", "nodes": 2, "devices_per_node": 8, "scale_up": "xgmi4-mi300x",
+                "device": "mi300x",
+                "nodes": 2,
+                "devices_per_node": 8,
+                "scale_up": "xgmi4-mi300x",
                 "scale_out": "8 x pollara-400g",
             }
         },
         pays="mean_power_w",
     ),
-)  # fmt: skip
+)
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

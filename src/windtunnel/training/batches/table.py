@@ -102,7 +102,9 @@ def priced(
         parts = [price(width, length) for length in known]
         lengths[width], seconds[width] = np.array(known), np.stack([x.seconds for x in parts])
         if not flop or width == max(widths):
-            ends = [(known[i], parts[i].hardware_flop / (tokens * width), parts[i].graph.model_flop_per_token)
-                    for i in (0, -1)]  # fmt: skip
+            ends = [
+                (known[i], parts[i].hardware_flop / (tokens * width), parts[i].graph.model_flop_per_token)
+                for i in (0, -1)
+            ]
             flop = ends
     return PassTable(tokens, stages, lengths, seconds, np.array(flop))

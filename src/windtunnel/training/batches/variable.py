@@ -50,10 +50,18 @@ class Varied:
 
 
 def varied(
-    model: ModelSpec, cluster: ClusterSpec, training: TrainingSpec, plan: ResolvedPlan, coefficients: Coefficients,
-    behaviour: Behaviour, placement: npt.NDArray[np.int32], techniques: Sequence[Applied], *, split_backward: bool,
+    model: ModelSpec,
+    cluster: ClusterSpec,
+    training: TrainingSpec,
+    plan: ResolvedPlan,
+    coefficients: Coefficients,
+    behaviour: Behaviour,
+    placement: npt.NDArray[np.int32],
+    techniques: Sequence[Applied],
+    *,
+    split_backward: bool,
     known: Known,
-) -> Varied:  # fmt: skip
+) -> Varied:
     """Draw batches, lay them out and pick the one whose step is nearest the mean.
 
     Args:
@@ -77,16 +85,32 @@ def varied(
         work = training.model_copy(update={"lengths": None, "mean_document_length": length, "seq_len": seq_len})
         cut = replace(plan, cp=width, dp=ranks // width, mbs=1)
         return build_parts(
-            model, cluster, work, cut, coefficients, behaviour, placement, techniques, split_backward=split_backward,
+            model,
+            cluster,
+            work,
+            cut,
+            coefficients,
+            behaviour,
+            placement,
+            techniques,
+            split_backward=split_backward,
             known=known,
-        )  # fmt: skip
+        )
 
     longest = float(min(spec.max or training.seq_len, training.seq_len))
     table = priced(widths_of(model, plan, ranks), capacity, plan.pp, longest, price)
     case = Case(
-        spec, table, training.seq_len, training.global_batch, plan.mbs, plan.cp, ranks,
-        max(min(cluster.scale_up_domain // plan.tp, ranks), 1), plan.m, _mover(model, plan, price(plan.cp, longest)),
-    )  # fmt: skip
+        spec,
+        table,
+        training.seq_len,
+        training.global_batch,
+        plan.mbs,
+        plan.cp,
+        ranks,
+        max(min(cluster.scale_up_domain // plan.tp, ranks), 1),
+        plan.m,
+        _mover(model, plan, price(plan.cp, longest)),
+    )
     layout = LAYOUTS.get(plan.sequence_groups)
     rng = np.random.default_rng(spec.seed)
     batches = [layout(case, one) for one in rng.spawn(spec.batches)]
@@ -184,8 +208,13 @@ def _summary(batches: list[Lanes], steps: Floats, chosen: int, table: PassTable,
     one = batches[chosen]
     work = one.busy_s(table.stages).sum(axis=1)
     return {
-        "batches": len(batches), "tokens": one.tokens, "padding": 1.0 - one.tokens / one.computed,
-        "mean_squared_over_mean": one.squares / one.tokens, "slowest_over_mean": float(work.max() / work.mean()),
-        "step_low": float(steps.min() / steps[chosen]), "step_high": float(steps.max() / steps[chosen]),
-        "ranks_of_a_sequence": {str(w): share for w, share in one.shares.items()}, "lanes_that_meet": group,
-    }  # fmt: skip
+        "batches": len(batches),
+        "tokens": one.tokens,
+        "padding": 1.0 - one.tokens / one.computed,
+        "mean_squared_over_mean": one.squares / one.tokens,
+        "slowest_over_mean": float(work.max() / work.mean()),
+        "step_low": float(steps.min() / steps[chosen]),
+        "step_high": float(steps.max() / steps[chosen]),
+        "ranks_of_a_sequence": {str(w): share for w, share in one.shares.items()},
+        "lanes_that_meet": group,
+    }

@@ -28,12 +28,20 @@ from windtunnel.validation.targets import at_step_time
 SAME = 1e-9
 """Relative difference below which two simulated times are one."""
 _CLASSES = {
-    "gemm": "matrix products", "attention": "attention kernels", "memory bound": "memory-bound kernels",
-    "scan": "scans", "recompute": "recomputation", "exposed tp": "tensor-parallel communication",
-    "exposed pp": "pipeline hops", "exposed dp": "data-parallel communication",
-    "exposed ep": "expert communication", "exposed cp": "context-parallel communication",
-    "exposed offload": "offload copies", "bubble": "pipeline bubble", "slowed by overlap": "contention",
-}  # fmt: skip
+    "gemm": "matrix products",
+    "attention": "attention kernels",
+    "memory bound": "memory-bound kernels",
+    "scan": "scans",
+    "recompute": "recomputation",
+    "exposed tp": "tensor-parallel communication",
+    "exposed pp": "pipeline hops",
+    "exposed dp": "data-parallel communication",
+    "exposed ep": "expert communication",
+    "exposed cp": "context-parallel communication",
+    "exposed offload": "offload copies",
+    "bubble": "pipeline bubble",
+    "slowed by overlap": "contention",
+}
 """Class of the breakdown → word of the table; absent: its own name."""
 
 
@@ -202,21 +210,35 @@ def compare(group: Group, others: Sequence[Group] = ()) -> Outcome:
         return Outcome(**about, **counts, verdict=verdict, note="; ".join(notes)[:400])
     prepared, best = _simulate(Scenario.model_validate(found.scenario))
     return Outcome(
-        **about, **counts, verdict=_verdict(row, best_prepared.plan, prepared.plan, best.step_time_s),
-        plan=text(words(prepared.plan)), plan_s=best.step_time_s, reserved_gib=best.peak_memory_reserved_bytes / 2**30,
-        changes=changes(words(best_prepared.plan), words(prepared.plan)), parts=saved(best_result, best),
-        note="; ".join(notes)[:400], **_told_apart(best_prepared, best_result, prepared, best),
-    )  # fmt: skip
+        **about,
+        **counts,
+        verdict=_verdict(row, best_prepared.plan, prepared.plan, best.step_time_s),
+        plan=text(words(prepared.plan)),
+        plan_s=best.step_time_s,
+        reserved_gib=best.peak_memory_reserved_bytes / 2**30,
+        changes=changes(words(best_prepared.plan), words(prepared.plan)),
+        parts=saved(best_result, best),
+        note="; ".join(notes)[:400],
+        **_told_apart(best_prepared, best_result, prepared, best),
+    )
 
 
 def _about(group: Group, others: Sequence[Group]) -> dict[str, Any]:
     cluster, training = catalog.resolve_cluster(group.scenarios[0].cluster), group.training
     return {
-        "key": identity(group, others), "families": group.families, "rows": len(group.cases),
-        "model": group.model.name, "device": cluster.device.id, "devices": cluster.num_devices,
-        "capacity_gib": cluster.device.memory_bytes / 2**30, "framework": training.framework, "phase": training.phase,
-        "seq_len": training.seq_len, "global_batch": training.global_batch, "precision": training.precision,
-    }  # fmt: skip
+        "key": identity(group, others),
+        "families": group.families,
+        "rows": len(group.cases),
+        "model": group.model.name,
+        "device": cluster.device.id,
+        "devices": cluster.num_devices,
+        "capacity_gib": cluster.device.memory_bytes / 2**30,
+        "framework": training.framework,
+        "phase": training.phase,
+        "seq_len": training.seq_len,
+        "global_batch": training.global_batch,
+        "precision": training.precision,
+    }
 
 
 def _simulate(scenario: Scenario) -> tuple[Prepared, TrainingResult]:
@@ -241,9 +263,12 @@ def measured_s(case: RowCase, result: TrainingResult) -> float | None:
 
 def _row(case: RowCase, prepared: Prepared, result: TrainingResult) -> RowPlan:
     return RowPlan(
-        text(words(prepared.plan)), result.step_time_s, measured_s(case, result),
-        result.peak_memory_reserved_bytes / 2**30, result.memory_fits,
-    )  # fmt: skip
+        text(words(prepared.plan)),
+        result.step_time_s,
+        measured_s(case, result),
+        result.peak_memory_reserved_bytes / 2**30,
+        result.memory_fits,
+    )
 
 
 def _search(group: Group, others: Sequence[Group]) -> tuple[PlanResult | None, dict[str, Any], list[str]]:

@@ -28,8 +28,21 @@ NEAR = 4
 """Models with experts: how many times the rows' expert ranks, or what part of them, are tried; tensor ranks and
 micro-batches that are always tried."""
 SEARCHED = (
-    "tp", "pp", "vpp", "cp", "ep", "etp", "dp", "mbs", "zero", "shard_group", "sp", "cp_kind", "recompute", "schedule",
-)  # fmt: skip
+    "tp",
+    "pp",
+    "vpp",
+    "cp",
+    "ep",
+    "etp",
+    "dp",
+    "mbs",
+    "zero",
+    "shard_group",
+    "sp",
+    "cp_kind",
+    "recompute",
+    "schedule",
+)
 """Fields of a row's plan that the search chooses anew; the others are kept."""
 _PER_OP = Recompute(policy="modules", modules=("per_op",))
 
@@ -54,10 +67,15 @@ ABILITIES: dict[str, Abilities] = {
     "megatron_2021": _EARLY,
     "megatron_2022": Abilities(frozenset({"tp", "pp", "vpp"}), even_stages=True),
     "megatron_deepspeed": Abilities(frozenset({"tp", "pp"}), (0, 1), ("none", "full"), even_stages=True),
-    "fsdp1": _SHARDED, "torchtune": _SHARDED, "ddp": _SHARDED, "deepspeed": _SHARDED,
+    "fsdp1": _SHARDED,
+    "torchtune": _SHARDED,
+    "ddp": _SHARDED,
+    "deepspeed": _SHARDED,
     "torchtitan": Abilities(zero=(3,), recompute=("none", _PER_OP, "full")),
-    "jax": _COMPILED, "pax": _COMPILED, "t5x": _COMPILED,
-}  # fmt: skip
+    "jax": _COMPILED,
+    "pax": _COMPILED,
+    "t5x": _COMPILED,
+}
 """Axes and switches of each framework's releases that the rows ran; absent: those of current Megatron."""
 
 

@@ -25,14 +25,30 @@ fastest row plan, **both as simulated**, that the planner's plan saves; *from* i
 [planner.md](../planner.md#against-plans-that-were-measured).
 """
 _COLUMNS = [
-    "model", "devices", "seq, batch, precision", "rows", "fastest row plan", "measured s", "simulated s",
-    "the planner changes", "simulated s", "gain", "from", "memory", "plans", "simulated",
-]  # fmt: skip
+    "model",
+    "devices",
+    "seq, batch, precision",
+    "rows",
+    "fastest row plan",
+    "measured s",
+    "simulated s",
+    "the planner changes",
+    "simulated s",
+    "gain",
+    "from",
+    "memory",
+    "plans",
+    "simulated",
+]
 
 _COUNTS: tuple[Callable[[Outcome], int], ...] = (
-    lambda o: 1, lambda o: o.rows, lambda o: o.verdict == "same", lambda o: o.verdict == "faster",
-    lambda o: o.told_apart, lambda o: o.verdict in ("memory", "slower"),
-)  # fmt: skip
+    lambda o: 1,
+    lambda o: o.rows,
+    lambda o: o.verdict == "same",
+    lambda o: o.verdict == "faster",
+    lambda o: o.told_apart,
+    lambda o: o.verdict in ("memory", "slower"),
+)
 
 
 def page(outcomes: Sequence[Outcome]) -> str:
@@ -59,16 +75,33 @@ def summary(outcomes: Sequence[Outcome]) -> str:
         gains = np.array([o.gain for o in members])
         lines.append(
             [
-                name, *(str(sum(count(o) for o in members)) for count in _COUNTS), f"{np.median(gains):.1%}",
-                f"{np.percentile(gains, 90):.1%}", f"{gains.max():.1%}", str(sum(o.gain > LARGE for o in members)),
-                f"{sum(o.candidates for o in members):,}", f"{sum(o.simulated for o in members):,}",
+                name,
+                *(str(sum(count(o) for o in members)) for count in _COUNTS),
+                f"{np.median(gains):.1%}",
+                f"{np.percentile(gains, 90):.1%}",
+                f"{gains.max():.1%}",
+                str(sum(o.gain > LARGE for o in members)),
+                f"{sum(o.candidates for o in members):,}",
+                f"{sum(o.simulated for o in members):,}",
                 f"{sum(o.searched_s for o in members):.0f}",
             ]
-        )  # fmt: skip
+        )
     head = [
-        "family", "groups", "rows", "same plan", "faster", "told apart", "row faster", "median gain", "p90", "largest",
-        f"> {LARGE:.0%}", "plans", "simulated", "seconds",
-    ]  # fmt: skip
+        "family",
+        "groups",
+        "rows",
+        "same plan",
+        "faster",
+        "told apart",
+        "row faster",
+        "median gain",
+        "p90",
+        "largest",
+        f"> {LARGE:.0%}",
+        "plans",
+        "simulated",
+        "seconds",
+    ]
     first = Counter(o.parts[0][0] for o in planned if o.gain > _LEAST and o.parts)
     why = "; ".join(f"{name} in {count}" for name, count in first.most_common())
     text = f"Largest part of the gain, of {sum(first.values())} groups that gain more than {_LEAST:.1%}: {why}.\n"
@@ -82,9 +115,12 @@ def _choices(planned: Sequence[Outcome]) -> str:
     regrets = [
         o.best_row.measured_s / o.measured_best.measured_s - 1.0
         for o in planned
-        if o.rows > 1 and o.measured_best and o.measured_best.measured_s and o.best_row.measured_s
+        if o.rows > 1
+        and o.measured_best
+        and o.measured_best.measured_s
+        and o.best_row.measured_s
         and (o.best_row.plan != o.measured_best.plan or o.choices > 1)
-    ]  # fmt: skip
+    ]
     if not regrets:
         return ""
     wrong = [r for r in regrets if r > 0.0]
@@ -103,12 +139,18 @@ def _misses(outcomes: Sequence[Outcome]) -> str:
         return "No row plan is faster than the planner's.\n"
     lines = [
         [
-            o.model, f"{o.devices} {o.device}", o.families[0], o.best_row.plan, _gib(o.best_row.reserved_gib),
-            _gib(o.capacity_gib), "does not fit as simulated" if o.verdict == "memory" else "**not found**",
-            _percent(o.gain) if o.plan else "nothing fits", o.note,
+            o.model,
+            f"{o.devices} {o.device}",
+            o.families[0],
+            o.best_row.plan,
+            _gib(o.best_row.reserved_gib),
+            _gib(o.capacity_gib),
+            "does not fit as simulated" if o.verdict == "memory" else "**not found**",
+            _percent(o.gain) if o.plan else "nothing fits",
+            o.note,
         ]
         for o in members
-    ]  # fmt: skip
+    ]
     head = ["model", "devices", "family", "row plan", "its GiB", "of", "why", "gain", "note"]
     text = "Rows that ran although they do not fit as simulated, and are faster there: misses of the memory model.\n"
     return "## Row plans that the planner does not reach\n\n" + text + "\n" + markdown(head, lines, 4) + "\n"
@@ -129,11 +171,15 @@ def _large(outcomes: Sequence[Outcome]) -> str:
         return ""
     lines = [
         [
-            f"{_model(o)}, {o.devices} {o.device}, batch {o.global_batch}", o.families[0], o.changes, _percent(o.gain),
-            _percent(1.0 - 1.0 / o.low), "; ".join(remarks(o)),
+            f"{_model(o)}, {o.devices} {o.device}, batch {o.global_batch}",
+            o.families[0],
+            o.changes,
+            _percent(o.gain),
+            _percent(1.0 - 1.0 / o.low),
+            "; ".join(remarks(o)),
         ]
         for o in members
-    ]  # fmt: skip
+    ]
     counts = Counter(remark for o in members for remark in {_kind(r) for r in remarks(o)})
     why = "; ".join(f"{name}: {count}" for name, count in counts.most_common())
     head = ["group", "family", "the planner changes", "gain", "at least", "what to think of it"]
@@ -163,12 +209,21 @@ def reason(o: Outcome) -> str:
 def _line(o: Outcome) -> list[str]:
     gain = _percent(o.gain)
     return [
-        _model(o), f"{o.devices} {o.device}", f"{o.seq_len}, {o.global_batch}, {o.precision}", str(o.rows),
-        o.best_row.plan + _also(o), _seconds(o.best_row.measured_s), _seconds(o.best_row.simulated_s),
-        "same plan" if o.verdict == "same" else o.changes, _seconds(o.plan_s), f"**{gain}**" if o.told_apart else gain,
-        reason(o), f"{_gib(o.best_row.reserved_gib)} → {_gib(o.reserved_gib)} / {_gib(o.capacity_gib)}",
-        f"{o.candidates:,}", str(o.simulated),
-    ]  # fmt: skip
+        _model(o),
+        f"{o.devices} {o.device}",
+        f"{o.seq_len}, {o.global_batch}, {o.precision}",
+        str(o.rows),
+        o.best_row.plan + _also(o),
+        _seconds(o.best_row.measured_s),
+        _seconds(o.best_row.simulated_s),
+        "same plan" if o.verdict == "same" else o.changes,
+        _seconds(o.plan_s),
+        f"**{gain}**" if o.told_apart else gain,
+        reason(o),
+        f"{_gib(o.best_row.reserved_gib)} → {_gib(o.reserved_gib)} / {_gib(o.capacity_gib)}",
+        f"{o.candidates:,}",
+        str(o.simulated),
+    ]
 
 
 def _model(o: Outcome) -> str:

@@ -9,9 +9,24 @@ from typing import Any
 from windtunnel.validation.reading.values import mapping, words
 
 CONFIGURATION = (
-    "family", "phase", "model", "seq_len", "global_batch", "micro_batch", "grad_accum", "hardware", "parallel",
-    "recompute", "offload", "precision", "attention", "framework", "optimizer", "overlap", "compile",
-)  # fmt: skip
+    "family",
+    "phase",
+    "model",
+    "seq_len",
+    "global_batch",
+    "micro_batch",
+    "grad_accum",
+    "hardware",
+    "parallel",
+    "recompute",
+    "offload",
+    "precision",
+    "attention",
+    "framework",
+    "optimizer",
+    "overlap",
+    "compile",
+)
 """Fields of a row that a scenario may depend on. Identity, source, notes and measurements are not among them."""
 
 _OUTCOME = re.compile(

@@ -59,10 +59,16 @@ def read_model(ctx: Context) -> ModelSpec | str:
 
 
 _PUBLIC = {
-    "ffn": "intermediate_size", "heads": "num_attention_heads", "kv_heads": "num_key_value_heads",
-    "vocab": "vocab_size", "head_dim": "head_dim", "experts": "num_experts", "topk": "num_experts_per_tok",
-    "moe_ffn": "moe_intermediate_size", "gated_mlp": "gated_mlp",
-}  # fmt: skip
+    "ffn": "intermediate_size",
+    "heads": "num_attention_heads",
+    "kv_heads": "num_key_value_heads",
+    "vocab": "vocab_size",
+    "head_dim": "head_dim",
+    "experts": "num_experts",
+    "topk": "num_experts_per_tok",
+    "moe_ffn": "moe_intermediate_size",
+    "gated_mlp": "gated_mlp",
+}
 
 
 def _complete(ctx: Context, source: dict[str, Any], name: str, hidden: int) -> None:
@@ -70,8 +76,12 @@ def _complete(ctx: Context, source: dict[str, Any], name: str, hidden: int) -> N
     needed = ["ffn", "heads", "vocab"]
     if re.search(r"moe|mixture", words(source.get("type"))):
         needed.append("experts")
-    aliases = {"ffn": ("intermediate_size", "ffn_hidden_size", "d_ff"), "heads": ("num_attention_heads", "n_heads"),
-               "vocab": ("vocab_size",), "experts": ("num_experts", "n_experts", "n_routed_experts")}  # fmt: skip
+    aliases = {
+        "ffn": ("intermediate_size", "ffn_hidden_size", "d_ff"),
+        "heads": ("num_attention_heads", "n_heads"),
+        "vocab": ("vocab_size",),
+        "experts": ("num_experts", "n_experts", "n_routed_experts"),
+    }
     missing = [k for k in needed if count(first(source, k, *aliases[k])) is None]
     if not missing:
         return
@@ -210,11 +220,14 @@ def _mixture(ctx: Context, source: dict[str, Any], name: str, seen: dict[str, An
     if width and not shared:
         shared = 1
     fields: dict[str, Any] = {
-        "num_experts": experts, "num_experts_per_tok": min(top, experts), "moe_intermediate_size": inner,
-        "n_shared_experts": shared, "shared_expert_intermediate_size": width,
+        "num_experts": experts,
+        "num_experts_per_tok": min(top, experts),
+        "moe_intermediate_size": inner,
+        "n_shared_experts": shared,
+        "shared_expert_intermediate_size": width,
         "first_k_dense_replace": count(first(source, "first_k_dense", "first_k_dense_replace", "dense_layers")) or 0,
         "moe_layer_freq": count(first(source, "moe_every", "moe_layer_freq", "interleave_moe_layer_step")) or 1,
-    }  # fmt: skip
+    }
     capacity = number(first(source, "capacity_factor", "moe_capacity_factor"))
     if capacity is None:
         capacity = number(first(ctx.extra, "capacity_factor", "moe_expert_capacity_factor"))
@@ -248,9 +261,7 @@ def _depth(ctx: Context, source: dict[str, Any], kind: str, layers: int) -> dict
     if kind == "encoder_decoder":
         encoder = count(first(source, "encoder_layers", "num_encoder_layers")) or layers // 2
         decoder = count(first(source, "decoder_layers", "num_decoder_layers")) or max(1, layers - encoder)
-        fields |= {
-            "num_encoder_layers": encoder, "num_decoder_layers": decoder, "num_hidden_layers": encoder + decoder
-        }  # fmt: skip
+        fields |= {"num_encoder_layers": encoder, "num_decoder_layers": decoder, "num_hidden_layers": encoder + decoder}
     pattern = first(source, "layer_pattern", "hybrid_override_pattern")
     if kind == "hybrid" and isinstance(pattern, str) and pattern:
         letters = "".join(c for c in pattern if c in "M*-E")
@@ -285,10 +296,12 @@ def _scan_chunk(ctx: Context) -> int | None:
 def _latent(source: dict[str, Any], nested: dict[str, Any], seen: dict[str, Any]) -> dict[str, Any]:
     """Multi-head latent attention, from its own mapping or from the name."""
     names = {
-        "q_lora_rank": ("q_lora", "q_lora_rank"), "kv_lora_rank": ("kv_lora", "kv_lora_rank"),
-        "qk_nope_head_dim": ("qk_nope", "qk_nope_head_dim"), "qk_rope_head_dim": ("qk_rope", "qk_rope_head_dim"),
+        "q_lora_rank": ("q_lora", "q_lora_rank"),
+        "kv_lora_rank": ("kv_lora", "kv_lora_rank"),
+        "qk_nope_head_dim": ("qk_nope", "qk_nope_head_dim"),
+        "qk_rope_head_dim": ("qk_rope", "qk_rope_head_dim"),
         "v_head_dim": ("v_head", "v_head_dim"),
-    }  # fmt: skip
+    }
     stated = {field: count(first(source, *keys)) for field, keys in names.items()}
     found = {field: value for field, value in stated.items() if value is not None}
     if (found.get("kv_lora_rank") or seen.get("kv_lora_rank")) is None:

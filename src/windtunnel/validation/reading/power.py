@@ -79,13 +79,22 @@ def read_power(row: dict[str, Any]) -> PowerCase | str:
     assumed = [
         ("plan", f"tp {gpus}", "axes not stated; tensor parallelism over all devices"),
         ("traffic.input_tokens", f"{prompt:g}", "not stated"),
-        ("traffic.output_tokens", f"{answer:g}",
-         "not stated; mean of the task over models" if known else "task not known; as conversations"),
-    ]  # fmt: skip
+        (
+            "traffic.output_tokens",
+            f"{answer:g}",
+            "not stated; mean of the task over models" if known else "task not known; as conversations",
+        ),
+    ]
     return PowerCase(
-        model, ClusterRef(device=device, nodes=-(-gpus // 8), devices_per_node=8), ServingPlan(tp=gpus), precision,
-        batch, prompt, answer, tuple(assumed),
-    )  # fmt: skip
+        model,
+        ClusterRef(device=device, nodes=-(-gpus // 8), devices_per_node=8),
+        ServingPlan(tp=gpus),
+        precision,
+        batch,
+        prompt,
+        answer,
+        tuple(assumed),
+    )
 
 
 def _model(name: str) -> ModelSpec | None:

@@ -144,9 +144,13 @@ def _recipe_offload(ctx: Context) -> tuple[str, str] | None:
     """What a release's recipe sends to the host where the row is silent."""
     facts = {name: words(value) for name, value in ctx.parallel.items() if value is not None}
     return default(
-        "offload", ctx, device=words(ctx.hardware.get("device")), precision=words(ctx.fields.get("precision")),
-        sharding=facts.get("zero_stage", ""), pp=facts.get("pp", "1"),
-    )  # fmt: skip
+        "offload",
+        ctx,
+        device=words(ctx.hardware.get("device")),
+        precision=words(ctx.fields.get("precision")),
+        sharding=facts.get("zero_stage", ""),
+        pp=facts.get("pp", "1"),
+    )
 
 
 def read_offload(ctx: Context, from_recompute: float, layers: int) -> Offload:
@@ -168,8 +172,10 @@ def read_offload(ctx: Context, from_recompute: float, layers: int) -> Offload:
         share = min(1.0, float(percent.group(1)) / 100) if percent else share
         named = False
         for pattern, field in (
-            (r"activ", "activations"), (r"optim|adam|master|state", "optimizer"), (r"weight|param", "params")
-        ):  # fmt: skip
+            (r"activ", "activations"),
+            (r"optim|adam|master|state", "optimizer"),
+            (r"weight|param", "params"),
+        ):
             if re.search(pattern, text):
                 fields[field], named = share, True
         if not named:

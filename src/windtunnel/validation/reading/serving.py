@@ -133,9 +133,15 @@ def _lengths(ctx: ServingContext) -> tuple[int, int] | None:
 
 
 def _build(
-    ctx: ServingContext, model: ModelSpec, facts: Facts, formats: dict[str, str], pools: list[PoolSpec] | PoolSpec,
-    traffic: TrafficSpec, cache: str | None = None, drafts: SpeculationSpec | None = None,
-) -> Scenario:  # fmt: skip
+    ctx: ServingContext,
+    model: ModelSpec,
+    facts: Facts,
+    formats: dict[str, str],
+    pools: list[PoolSpec] | PoolSpec,
+    traffic: TrafficSpec,
+    cache: str | None = None,
+    drafts: SpeculationSpec | None = None,
+) -> Scenario:
     """Cluster, pools and traffic into one scenario."""
     every = pools if isinstance(pools, list) else [pools]
     devices = sum(pool.replicas * pool.plan.num_devices for pool in every)
@@ -151,9 +157,14 @@ def _build(
     cluster = ClusterRef(device=facts.device, nodes=nodes, devices_per_node=node)
     split = any(pool.role != "mixed" for pool in every)
     serving = ServingSpec(
-        engine=facts.engine, engine_version=facts.version, precision=ServingPrecision.model_validate(precision),
-        pools=tuple(every), traffic=traffic, speculation=drafts, router=SPLIT_ROUTER if split else "round_robin",
-    )  # fmt: skip
+        engine=facts.engine,
+        engine_version=facts.version,
+        precision=ServingPrecision.model_validate(precision),
+        pools=tuple(every),
+        traffic=traffic,
+        speculation=drafts,
+        router=SPLIT_ROUTER if split else "round_robin",
+    )
     return Scenario(name=f"{facts.engine} {model.name}", model=model, cluster=cluster, serving=serving)
 
 
@@ -209,18 +220,30 @@ def _closed(ctx: ServingContext, model: ModelSpec, facts: Facts, formats: dict[s
     if isinstance(one, str):
         return one
     facts = Facts(
-        facts.engine, facts.version, facts.model, facts.device, protocol.name, facts.weights,
-        mode, *size, slots, one.tp, one.dp, day_of(str(ctx.row.get("provenance") or "")),
-    )  # fmt: skip
+        facts.engine,
+        facts.version,
+        facts.model,
+        facts.device,
+        protocol.name,
+        facts.weights,
+        mode,
+        *size,
+        slots,
+        one.tp,
+        one.dp,
+        day_of(str(ctx.row.get("provenance") or "")),
+    )
     drafts = speculation(ctx, facts)
     facts = replace(facts, mtp=drafts.tokens if drafts else 0)
     fields = settings(ctx, facts)
     limits, kv = _limits(fields), KvSpec(prefix_caching=False)
     sent = fields.get("num_requests", protocol.requests * slots)
     traffic = TrafficSpec(
-        concurrency=slots, num_requests=sent, input_tokens=_drawn(size[0], protocol.lengths),
+        concurrency=slots,
+        num_requests=sent,
+        input_tokens=_drawn(size[0], protocol.lengths),
         output_tokens=_drawn(size[1], protocol.lengths),
-    )  # fmt: skip
+    )
     if mode == "split":
         pools = []
         for role in ("prefill", "decode"):
@@ -311,9 +334,11 @@ def _open(ctx: ServingContext, model: ModelSpec, facts: Facts, formats: dict[str
     requests = count(first(ctx.load, "requests", "num_requests", "num_prompts")) or 1000
     ctx.assume("serving.traffic.process", "poisson", "not stated; the usual load generators' default")
     traffic = TrafficSpec(
-        rate_per_s=rate, num_requests=requests, input_tokens=_spread(ctx, "input_quantiles", size[0]),
+        rate_per_s=rate,
+        num_requests=requests,
+        input_tokens=_spread(ctx, "input_quantiles", size[0]),
         output_tokens=_spread(ctx, "output_quantiles", size[1]),
-    )  # fmt: skip
+    )
     limits = _limits({**settings(ctx, facts), **_in_words(ctx)})
     return _build(ctx, model, facts, formats, PoolSpec(plan=plan, limits=limits), traffic)
 
@@ -335,5 +360,9 @@ def _in_words(ctx: ServingContext) -> dict[str, Any]:
 
 
 _MODES: dict[str, Callable[[ServingContext, ModelSpec, Facts, dict[str, str]], Scenario | str]] = {
-    "trace": _trace, "closed": _closed, "static": _static, "offline": _offline, "open": _open,
-}  # fmt: skip
+    "trace": _trace,
+    "closed": _closed,
+    "static": _static,
+    "offline": _offline,
+    "open": _open,
+}

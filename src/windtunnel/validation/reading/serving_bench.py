@@ -20,9 +20,16 @@ DEFAULT = (2048, 8192)
 
 
 def bench_limits(
-    model: ModelSpec, formats: dict[str, str], cache: str, device: str, plan: ServingPlan, version: str, isl: int,
-    osl: int, fraction: float = 0.95,
-) -> tuple[int, int, str]:  # fmt: skip
+    model: ModelSpec,
+    formats: dict[str, str],
+    cache: str,
+    device: str,
+    plan: ServingPlan,
+    version: str,
+    isl: int,
+    osl: int,
+    fraction: float = 0.95,
+) -> tuple[int, int, str]:
     """Sequences and tokens of a batch, and where they come from.
 
     Source: TensorRT-LLM `bench/build/tuning.py` (`calc_engine_setting`) since 0.17, `benchmark_config.yml` before. The
@@ -69,5 +76,3 @@ def _tuned(requests: float, isl: int, osl: int, pp: int) -> tuple[int, int]:
     most = max(step * math.ceil(seqs / step), 64)
     grain = 256 if tokens < 4096 else 512 if tokens < 8192 else 1024
     return most * pp, max(grain * math.ceil(tokens / grain), 2048)
-
-

@@ -66,12 +66,24 @@ class Load:
 
     def script(self, head: list[str]) -> str:
         """The command as a script; `HOST` and `PORT` say where the servers answer."""
-        return "\n".join([
-            "#!/usr/bin/env bash", comment(head).rstrip(), "set -euo pipefail",
-            'HERE="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"', f'MODEL="${{MODEL:-{self.model}}}"',
-            'HOST="${HOST:-127.0.0.1}"', f'PORT="${{PORT:-{self.port}}}"', "ARGS=(",
-            *(f"  {' '.join(words)}" for words in self.options), ")", f'exec {self.program} "${{ARGS[@]}}" "$@"',
-        ]) + "\n"  # fmt: skip
+        return (
+            "\n".join(
+                [
+                    "#!/usr/bin/env bash",
+                    comment(head).rstrip(),
+                    "set -euo pipefail",
+                    'HERE="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"',
+                    f'MODEL="${{MODEL:-{self.model}}}"',
+                    'HOST="${HOST:-127.0.0.1}"',
+                    f'PORT="${{PORT:-{self.port}}}"',
+                    "ARGS=(",
+                    *(f"  {' '.join(words)}" for words in self.options),
+                    ")",
+                    f'exec {self.program} "${{ARGS[@]}}" "$@"',
+                ]
+            )
+            + "\n"
+        )
 
 
 @dataclass(frozen=True, slots=True)

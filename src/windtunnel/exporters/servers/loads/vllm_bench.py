@@ -23,7 +23,7 @@ from windtunnel.exporters.servers.loads.base import (
     requests_of,
     span,
     waits,
-)  # fmt: skip
+)
 
 if TYPE_CHECKING:
     from windtunnel.specs.traffic import TrafficSpec

@@ -209,8 +209,11 @@ def _router(deployed: Deployed, draft: ServerDraft, urls: dict[str, list[str]]) 
     """sglang-router before the servers."""
     known = options("sglang_router")
     name = ROUTER_POLICIES["sglang_router"].get(named(deployed.serving.router)[0])
-    words = ["exec python3 -m sglang_router.launch_router --host 0.0.0.0", '--port "$PORT"',
-             f"--policy {name or 'round_robin'}"]  # fmt: skip
+    words = [
+        "exec python3 -m sglang_router.launch_router --host 0.0.0.0",
+        '--port "$PORT"',
+        f"--policy {name or 'round_robin'}",
+    ]
     if deployed.split:
         words.append("--pd-disaggregation")
         for pool in deployed.pools:

@@ -130,9 +130,7 @@ def _axes(pool: Pool, server: Server, settings: dict[str, Any], draft: ServerDra
         draft.note(f"{pool.name}: mpirun on the first of {server.nodes} nodes starts all; MPI_HOSTS names them")
 
 
-def _limits(
-    deployed: Deployed, pool: Pool, server: Server, settings: dict[str, Any], draft: ServerDraft
-) -> None:  # fmt: skip
+def _limits(deployed: Deployed, pool: Pool, server: Server, settings: dict[str, Any], draft: ServerDraft) -> None:
     told, instance, plan = pool.spec.limits, pool.instance, pool.spec.plan
     own = deployed.serving.engine == "trtllm"
     seqs = max(instance.limits.max_seqs // plan.dp, 1)
@@ -178,8 +176,11 @@ def _limits(
         draft.lacks(f"queue {instance.queue.id}: requests are served first come, first served")
     if instance.admission is not None:
         draft.lacks(f"admission {instance.admission.id}: every request is taken")
-    policy = {"trtllm_inflight": "GUARANTEED_NO_EVICT", "trtllm_max_utilization": "MAX_UTILIZATION",
-              "static": "STATIC_BATCH"}.get(pool.spec.policy or "trtllm_inflight")  # fmt: skip
+    policy = {
+        "trtllm_inflight": "GUARANTEED_NO_EVICT",
+        "trtllm_max_utilization": "MAX_UTILIZATION",
+        "static": "STATIC_BATCH",
+    }.get(pool.spec.policy or "trtllm_inflight")
     if policy is None:
         draft.lacks(f"policy {pool.spec.policy}: TensorRT-LLM's own scheduler runs")
     else:
@@ -238,8 +239,13 @@ def _front(deployed: Deployed, draft: ServerDraft, urls: dict[str, list[str]]) -
         lines += [f"{key}:", f"  num_instances: {len(own)}", "  urls:", *(f'    - "{url}"' for url in own)]
     refused = [draft.known.refuses(f"disaggregated:{line.split(':')[0]}", "") for line in lines if line[0] != " "]
     assert not any(refused), refused
-    return ['FILE="$(mktemp --suffix=.yaml)"', 'cat > "$FILE" <<YAML', *lines, "YAML",
-            'exec trtllm-serve disaggregated --config_file "$FILE"']  # fmt: skip
+    return [
+        'FILE="$(mktemp --suffix=.yaml)"',
+        'cat > "$FILE" <<YAML',
+        *lines,
+        "YAML",
+        'exec trtllm-serve disaggregated --config_file "$FILE"',
+    ]
 
 
 def _nginx(router: str, urls: list[str]) -> list[str]:

@@ -212,7 +212,7 @@ def _transfer(pool: Pool, server: Server, draft: ServerDraft) -> None:
     given = {"kv_connector": "NixlConnector", "kv_role": role}
     json_option(draft, server, "--kv-transfer-config", given)
     first = SIDE_PORT + (0 if pool.spec.role == "prefill" else 1000)
-    server.environment["VLLM_NIXL_SIDE_CHANNEL_HOST"] = '"${SIDE_HOST:-$(hostname -i | cut -d\' \' -f1)}"'
+    server.environment["VLLM_NIXL_SIDE_CHANNEL_HOST"] = "\"${SIDE_HOST:-$(hostname -i | cut -d' ' -f1)}\""
     server.environment["VLLM_NIXL_SIDE_CHANNEL_PORT"] = f'"$(({first} + INSTANCE * {max(pool.devices, 1)}))"'
 
 

@@ -33,7 +33,7 @@ class Eagle:
         wide = model.intermediate_size or 4 * model.hidden_size
         head = one_layer(
             model, num_experts=0, num_experts_per_tok=0, n_shared_experts=0, intermediate_size=wide, index_topk=0
-        )  # fmt: skip
+        )
         cut = in_format(shape, spec.draft_weights, cluster)
         return Network(head, cut, Counter({PREDICTED: 1}), reads_hidden=True, own_ends=False)
 

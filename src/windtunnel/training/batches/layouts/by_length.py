@@ -36,9 +36,12 @@ def by_length(case: Case, rng: Generator) -> Lanes:
     shares = {w: sum(w * t for width, t, _ in jobs if width == w) / documents.sum() for w in {j[0] for j in jobs}}
     total = float(documents.sum())
     return Lanes(
-        filled(lanes, seconds[0].shape), total, total, float((documents**2).sum()),
+        filled(lanes, seconds[0].shape),
+        total,
+        total,
+        float((documents**2).sum()),
         {w: float(share) for w, share in sorted(shares.items())},
-    )  # fmt: skip
+    )
 
 
 def widths_of(documents: Floats, case: Case) -> list[tuple[int, float]]:

@@ -26,5 +26,9 @@ def fixed(case: Case, rng: Generator) -> Lanes:
     whole = case.spec.packing == "padded"
     own = float((rows.used**2).sum()) if whole else float(rows.squares.sum())
     return Lanes(
-        case.table.of(case.cp, length), float(rows.used.sum()), case.tokens, own, {case.cp: 1.0},
-    )  # fmt: skip
+        case.table.of(case.cp, length),
+        float(rows.used.sum()),
+        case.tokens,
+        own,
+        {case.cp: 1.0},
+    )

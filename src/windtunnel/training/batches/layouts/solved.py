@@ -41,9 +41,12 @@ def solved(case: Case, rng: Generator) -> Lanes:
     total = float(documents.sum())
     shape = case.table.seconds[min(case.table.seconds)].shape[1:]
     return Lanes(
-        filled(lanes, shape), total, total, float((documents**2).sum()),
+        filled(lanes, shape),
+        total,
+        total,
+        float((documents**2).sum()),
         {w: share / total for w, share in sorted(shares.items())},
-    )  # fmt: skip
+    )
 
 
 def _micro_batch(documents: Floats, case: Case, lanes: list[list[Floats]], shares: dict[int, float]) -> None:
@@ -109,9 +112,16 @@ def groups_of(bucket: list[Floats], widths: list[int], case: Case) -> tuple[dict
 
 
 def _feasible(
-    limit_s: float, counts: Floats, mean: Floats, cost: Floats, fits: npt.NDArray[np.bool_], widths: list[int],
-    case: Case, *, whole: bool,
-) -> tuple[Floats, Floats] | None:  # fmt: skip
+    limit_s: float,
+    counts: Floats,
+    mean: Floats,
+    cost: Floats,
+    fits: npt.NDArray[np.bool_],
+    widths: list[int],
+    case: Case,
+    *,
+    whole: bool,
+) -> tuple[Floats, Floats] | None:
     """(groups of each size, (size, bucket) documents) that all end within a time, None where there are none."""
     d, q = len(widths), len(counts)
     size = np.array(widths, np.float64)
@@ -142,10 +152,12 @@ def _feasible(
     most = np.concatenate([case.ranks // size, np.where(fits, counts[None, :], 0.0).ravel()])
     most[d:][np.where(fits, cost > limit_s * (1 + 1e-9), True).ravel()] = 0.0
     found = milp(
-        ranks, constraints=LinearConstraint(np.array(rows), np.array(low), np.array(high)), 
-        integrality=np.full(n, float(whole)), bounds=Bounds(0.0, most),
+        ranks,
+        constraints=LinearConstraint(np.array(rows), np.array(low), np.array(high)),
+        integrality=np.full(n, float(whole)),
+        bounds=Bounds(0.0, most),
         options={"node_limit": 20, "mip_rel_gap": 1.0},
-    )  # fmt: skip
+    )
     if found.x is None:
         return None
     x = np.rint(found.x)

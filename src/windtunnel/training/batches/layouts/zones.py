@@ -30,9 +30,12 @@ def zones(case: Case, rng: Generator) -> Lanes:
     shape = mean / mean.sum(axis=(1, 2), keepdims=True)
     lanes = (seconds * case.table.stages)[:, None, None] * shape
     return Lanes(
-        lanes[None], total, total, float((documents**2).sum()),
+        lanes[None],
+        total,
+        total,
+        float((documents**2).sum()),
         {w: share / total for w, share in sorted(shares.items())},
-    )  # fmt: skip
+    )
 
 
 def _micro_batch(documents: Floats, case: Case, shares: dict[int, float]) -> float:

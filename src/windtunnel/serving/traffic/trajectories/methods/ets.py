@@ -59,19 +59,24 @@ def kept(share: Floats, path: Ints, meaning: Ints, node_cost: float, coverage: f
     chain = np.column_stack([np.full(count, root), which, np.arange(count)])
     below = np.unique(np.concatenate([chain[:, d : d + 2] for d in range(depth + 1)]), axis=0)
     links, last = len(below), len(below) + len(said)
-    rows = np.concatenate([np.arange(links), np.arange(links), links + means, links + np.arange(len(said)),
-                           np.full(count, last)])  # fmt: skip
-    columns = np.concatenate([below[:, 0], below[:, 1], np.arange(count), first_said + np.arange(len(said)),
-                              np.arange(count)])  # fmt: skip
+    rows = np.concatenate(
+        [np.arange(links), np.arange(links), links + means, links + np.arange(len(said)), np.full(count, last)]
+    )
+    columns = np.concatenate(
+        [below[:, 0], below[:, 1], np.arange(count), first_said + np.arange(len(said)), np.arange(count)]
+    )
     signs = np.repeat([1.0, -1.0, 1.0, -1.0, 1.0], [links, links, count, len(said), count])
     lowest = np.zeros(last + 1)
     lowest[last] = 1.0
     whole = np.zeros(len(gain))
     whole[:count] = 1  # the others are whole when leaves are
     found = milp(
-        -gain, integrality=whole, bounds=Bounds(0, 1), options={"mip_rel_gap": GAP},
+        -gain,
+        integrality=whole,
+        bounds=Bounds(0, 1),
+        options={"mip_rel_gap": GAP},
         constraints=LinearConstraint(csr_array((signs, (rows, columns))), lowest, np.inf),
-    )  # fmt: skip
+    )
     chosen: npt.NDArray[np.bool_] = found.x[:count] > 0.5
     return chosen
 
