@@ -12,9 +12,9 @@ from rich.console import Console
 
 from windtunnel import api
 from windtunnel.errors import BadInput, Infeasible
-from windtunnel.planner.mixed import MixedSearch, even
-from windtunnel.planner.mixed_plan import _case
-from windtunnel.planner.mixed_space import Layout, mixed_space, spread
+from windtunnel.planner.heterogeneous.plan import _case
+from windtunnel.planner.heterogeneous.search import MixedSearch, even
+from windtunnel.planner.heterogeneous.space import Layout, mixed_space, spread
 from windtunnel.report.plan import plan_summary
 from windtunnel.report.plan_text import instead_words
 from windtunnel.specs.scenario import Scenario

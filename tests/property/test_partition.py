@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from windtunnel import schedules
-from windtunnel.planner.partition import Cut, Depth, Partition, Pipeline, Tails, least_bytes, partition
+from windtunnel.planner.bounds.stage_partition import Cut, Depth, Partition, Pipeline, Tails, least_bytes, partition
 from windtunnel.schedules.evaluate import evaluate
 from windtunnel.schedules.table import ScheduleCosts
 

@@ -14,17 +14,17 @@ import pytest
 from windtunnel import api
 from windtunnel.cost.clock import idle_w
 from windtunnel.errors import BadInput
-from windtunnel.planner import screen
-from windtunnel.planner.cases import question_of
-from windtunnel.planner.halves import halves
-from windtunnel.planner.keys import Keys
-from windtunnel.planner.least import least
+from windtunnel.planner.bounds import screen
+from windtunnel.planner.bounds.cluster_floor import least
+from windtunnel.planner.bounds.cost_sharing_keys import Keys
+from windtunnel.planner.bounds.forked_screen import halves
+from windtunnel.planner.bounds.screen import Bounds, Case, Screener
 from windtunnel.planner.objectives import Figures, Goals
 from windtunnel.planner.plan import branch_of, case_of
-from windtunnel.planner.screen import Bounds, Case, Screener
-from windtunnel.planner.search import Branch, Found, Proof, search
-from windtunnel.planner.space import LAYOUT_AXES, Candidates, candidates
-from windtunnel.planner.twins import twin_of
+from windtunnel.planner.question import question_of
+from windtunnel.planner.search.branch_and_bound import Branch, Found, Proof, search
+from windtunnel.planner.search.equivalent_plans import twin_of
+from windtunnel.planner.space.candidates import LAYOUT_AXES, Candidates, candidates
 from windtunnel.specs.scenario import Scenario
 from windtunnel.training.prepare import prepare
 from windtunnel.training.simulate import memory_of, power_of, run, step_time

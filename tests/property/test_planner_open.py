@@ -10,11 +10,11 @@ import pytest
 
 from windtunnel import api
 from windtunnel.errors import BadInput, ProblemList
-from windtunnel.planner.balance import Balance
-from windtunnel.planner.concrete import Concrete, reserved_by_stage
+from windtunnel.planner.bounds.open_candidates import Balance
+from windtunnel.planner.bounds.screen import Case, Screener
 from windtunnel.planner.plan import case_of
-from windtunnel.planner.screen import Case, Screener
-from windtunnel.planner.space import Candidates, candidates
+from windtunnel.planner.search.close_open_plan import Concrete, reserved_by_stage
+from windtunnel.planner.space.candidates import Candidates, candidates
 from windtunnel.specs.scenario import Scenario
 from windtunnel.training.prepare import prepare, resolve_step
 from windtunnel.training.simulate import memory_of, step_time

@@ -12,11 +12,11 @@ import pytest
 
 from windtunnel import api
 from windtunnel.errors import BadInput, Infeasible
-from windtunnel.planner.cases import question_of
 from windtunnel.planner.objectives import Goals
 from windtunnel.planner.plan import branch_of
-from windtunnel.planner.rewritten import Rewritten, effective
-from windtunnel.planner.space import candidates
+from windtunnel.planner.question import question_of
+from windtunnel.planner.space.candidates import candidates
+from windtunnel.planner.space.technique_rewrites import Rewritten, effective
 from windtunnel.program.segment import COMM, COMPUTE, Segment
 from windtunnel.specs.cluster import ClusterSpec
 from windtunnel.specs.scenario import Scenario

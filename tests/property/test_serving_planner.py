@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 from windtunnel.errors import Infeasible
-from windtunnel.planner.serving.columns import NOTHING
-from windtunnel.planner.serving.kinds import kinds_of
+from windtunnel.planner.serving.best_first_search import Search
+from windtunnel.planner.serving.candidate_table import NOTHING
+from windtunnel.planner.serving.instance_types import kinds_of
 from windtunnel.planner.serving.plan import plan_serving
 from windtunnel.planner.serving.question import loads_of, question_of
-from windtunnel.planner.serving.search import Search
+from windtunnel.planner.serving.simulate_candidate import Runs
 from windtunnel.planner.serving.space import screen
-from windtunnel.planner.serving.trial import Runs
 from windtunnel.specs.loader import load_scenario
 
 pytestmark = pytest.mark.property

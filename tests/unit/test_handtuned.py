@@ -14,7 +14,7 @@ from windtunnel import catalog
 from windtunnel.cost.coefficients import behaviour
 from windtunnel.errors import ProblemList
 from windtunnel.parallel.resolve import ResolvedPlan, resolve
-from windtunnel.planner.space import candidates
+from windtunnel.planner.space.candidates import candidates
 from windtunnel.specs.model import ModelSpec
 from windtunnel.specs.plan import PlanSpec
 from windtunnel.specs.scenario import Scenario

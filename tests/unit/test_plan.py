@@ -15,9 +15,9 @@ from windtunnel import api
 from windtunnel.cli.main import run
 from windtunnel.errors import BadInput, Infeasible
 from windtunnel.importers.scenario import load
-from windtunnel.planner.cases import question_of
 from windtunnel.planner.plan import case_of
-from windtunnel.planner.space import Candidates, candidates, divisors
+from windtunnel.planner.question import question_of
+from windtunnel.planner.space.candidates import Candidates, candidates, divisors
 from windtunnel.specs.scenario import Scenario
 from windtunnel.specs.search import recompute_of
 

@@ -15,10 +15,10 @@ from windtunnel import api
 from windtunnel.cli.main import run
 from windtunnel.cli.output import telling
 from windtunnel.cli.plan_progress import stopped_words, words
-from windtunnel.planner.halves import can_copy
+from windtunnel.planner.analysis.stability import Edge, Resource, Stability
+from windtunnel.planner.bounds.forked_screen import can_copy
 from windtunnel.planner.objectives import METRICS
 from windtunnel.planner.plan import Progress, Stopped
-from windtunnel.planner.stability import Edge, Resource, Stability
 from windtunnel.report import html_plan
 from windtunnel.report.plan_figures import front_figure, heat_figure, memory_figure, stability_figure
 from windtunnel.report.plan_text import plan_words, quantity, table_names

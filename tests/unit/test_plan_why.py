@@ -16,13 +16,13 @@ from windtunnel import api
 from windtunnel.cli.main import run
 from windtunnel.cost.coefficients import behaviour
 from windtunnel.errors import BadInput
-from windtunnel.planner.again import Again
+from windtunnel.planner.analysis.explain_best import LAYOUT, clusters
+from windtunnel.planner.analysis.recommend import Simplicity, simplicity
+from windtunnel.planner.analysis.stability import stability
 from windtunnel.planner.objectives import Goals
 from windtunnel.planner.plan import Progress, branch_of, question_of
-from windtunnel.planner.search import Found, search
-from windtunnel.planner.simpler import Simplicity, simplicity
-from windtunnel.planner.stability import stability
-from windtunnel.planner.why import LAYOUT, clusters
+from windtunnel.planner.search.branch_and_bound import Found, search
+from windtunnel.planner.search.requery import Again
 from windtunnel.report.plan import plan_summary
 from windtunnel.specs.plan import PlanSpec
 from windtunnel.specs.scenario import Scenario

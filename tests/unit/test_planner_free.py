@@ -8,7 +8,7 @@ import pytest
 from test_handtuned import holds
 
 from windtunnel import api, catalog
-from windtunnel.planner.free import freed, uneven_split
+from windtunnel.planner.space.unpinned_axes import freed, uneven_split
 from windtunnel.specs.plan import PlanSpec
 from windtunnel.specs.scenario import Scenario
 from windtunnel.specs.search import SearchSpec

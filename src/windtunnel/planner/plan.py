@@ -11,22 +11,22 @@ import numpy as np
 
 from windtunnel.errors import Infeasible
 from windtunnel.importers.scenario import Source, load, resolve_model
-from windtunnel.planner.again import Again
-from windtunnel.planner.cases import Question, Variant, question_of
-from windtunnel.planner.decided import laid_out
-from windtunnel.planner.filled import filled
-from windtunnel.planner.free import freed
-from windtunnel.planner.least import least
-from windtunnel.planner.loose import narrowed
-from windtunnel.planner.misses import nearest_misses
+from windtunnel.planner.analysis.explain_best import Why, why
+from windtunnel.planner.analysis.nearest_misses import nearest_misses
+from windtunnel.planner.analysis.recommend import Choice, choose
+from windtunnel.planner.analysis.stability import Stability, stability
+from windtunnel.planner.bounds.cluster_floor import least
+from windtunnel.planner.bounds.order_free_bounds import narrowed
+from windtunnel.planner.bounds.screen import Bounds, Case, Screener
 from windtunnel.planner.objectives import Goals
-from windtunnel.planner.screen import Bounds, Case, Screener
-from windtunnel.planner.search import Branch, Evaluated, Proof, Screening, search
-from windtunnel.planner.shown import shown
-from windtunnel.planner.simpler import Choice, choose
-from windtunnel.planner.space import Candidates
-from windtunnel.planner.stability import Stability, stability
-from windtunnel.planner.why import Why, why
+from windtunnel.planner.plan_label import shown
+from windtunnel.planner.plan_scenario import filled
+from windtunnel.planner.question import Question, Variant, question_of
+from windtunnel.planner.search.branch_and_bound import Branch, Evaluated, Proof, Screening, search
+from windtunnel.planner.search.requery import Again
+from windtunnel.planner.space.candidates import Candidates
+from windtunnel.planner.space.technique_axes import laid_out
+from windtunnel.planner.space.unpinned_axes import freed
 from windtunnel.specs.cluster import MixedClusterRef
 from windtunnel.specs.scenario import Scenario
 from windtunnel.specs.search import SearchSpec
@@ -206,7 +206,7 @@ def plan(
     begun = time.perf_counter()
     scenario, lines, folder = load(source, overrides)
     if isinstance(scenario.cluster, MixedClusterRef):
-        from windtunnel.planner.mixed_plan import plan_mixed
+        from windtunnel.planner.heterogeneous.plan import plan_mixed
 
         return plan_mixed(scenario, lines, folder, begun, free=free, explain=explain is not False, report=report)
     question = question_of(scenario, folder, lines)

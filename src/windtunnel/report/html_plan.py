@@ -33,8 +33,8 @@ from windtunnel.report.quantities import count, gib, percent, seconds
 from windtunnel.training.serialise import plain
 
 if TYPE_CHECKING:
+    from windtunnel.planner.analysis.explain_best import Why
     from windtunnel.planner.plan import PlanResult, Ranked
-    from windtunnel.planner.why import Why
 
 
 def write(result: PlanResult, path: str | Path) -> Path:

@@ -36,9 +36,9 @@ from windtunnel.report.terminal import bar
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+    from windtunnel.planner.analysis.explain_best import Why
+    from windtunnel.planner.analysis.stability import Stability
     from windtunnel.planner.plan import PlanResult, Ranked
-    from windtunnel.planner.stability import Stability
-    from windtunnel.planner.why import Why
 
 _NARROW = 100
 """Columns of the terminal below which a table's own columns stand closer."""

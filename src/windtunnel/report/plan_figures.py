@@ -9,9 +9,9 @@ from windtunnel.report.plan_text import RESOURCES, best_row, best_words, cell_wo
 from windtunnel.report.quantities import gib, seconds
 
 if TYPE_CHECKING:
+    from windtunnel.planner.analysis.explain_best import Why
+    from windtunnel.planner.analysis.stability import Edge, Resource, Stability
     from windtunnel.planner.plan import PlanResult, Ranked
-    from windtunnel.planner.stability import Edge, Resource, Stability
-    from windtunnel.planner.why import Why
 
 INK, MUTED, GRID = "#1f2a33", "#66757f", "#e6eaee"
 BEST, TAKEN, OTHER, BAD = "#1565c0", "#2e8b57", "#e0862c", "#b71c1c"

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 from windtunnel.report.quantities import gib, seconds
 
 if TYPE_CHECKING:
+    from windtunnel.planner.analysis.explain_best import CellBest, ClusterBest, LimitCost
+    from windtunnel.planner.analysis.recommend import Choice
+    from windtunnel.planner.analysis.stability import Resource
     from windtunnel.planner.plan import PlanResult, Ranked
-    from windtunnel.planner.simpler import Choice
-    from windtunnel.planner.stability import Resource
-    from windtunnel.planner.why import CellBest, ClusterBest, LimitCost
     from windtunnel.training.results import TrainingResult
 
 AXES = (

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from windtunnel.planner.serving.kinds import Kind
+from windtunnel.planner.serving.instance_types import Kind
 from windtunnel.serving.requests import Requests
 from windtunnel.specs.serving import SloSpec
 

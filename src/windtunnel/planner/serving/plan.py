@@ -11,15 +11,15 @@ from typing import Any
 import numpy as np
 
 from windtunnel.errors import Infeasible
-from windtunnel.planner.serving.autoscaled import autoscaled
-from windtunnel.planner.serving.columns import Columns
-from windtunnel.planner.serving.kinds import Kind, Kinds, kinds_of
-from windtunnel.planner.serving.misses import nearest_miss
+from windtunnel.planner.serving.autoscale_bounds import autoscaled
+from windtunnel.planner.serving.autoscale_range import instances_needed
+from windtunnel.planner.serving.best_first_search import Evaluated, Found, Proof, Search
+from windtunnel.planner.serving.candidate_table import Columns
+from windtunnel.planner.serving.instance_types import Kind, Kinds, kinds_of
+from windtunnel.planner.serving.nearest_misses import nearest_miss
 from windtunnel.planner.serving.question import GRID, Question, loads_of, question_of
-from windtunnel.planner.serving.scaling import instances_needed
-from windtunnel.planner.serving.search import Evaluated, Found, Proof, Search
+from windtunnel.planner.serving.simulate_candidate import Runs
 from windtunnel.planner.serving.space import screen
-from windtunnel.planner.serving.trial import Runs
 from windtunnel.serving.deployment import prepare
 from windtunnel.serving.results import ServingResult
 from windtunnel.serving.simulate import run, sending

@@ -9,12 +9,12 @@ import numpy as np
 import numpy.typing as npt
 
 from windtunnel.planner.serving.bounds import busy_s, closed_s, latest_s, light, step_limit_s, work
-from windtunnel.planner.serving.columns import NOTHING, TOO_MUCH, TOO_SLOW, Columns, idle_w_of
-from windtunnel.planner.serving.estimate import settled
-from windtunnel.planner.serving.kinds import Kind
+from windtunnel.planner.serving.candidate_table import NOTHING, TOO_MUCH, TOO_SLOW, Columns, idle_w_of
+from windtunnel.planner.serving.disaggregated import split_columns
+from windtunnel.planner.serving.instance_types import Kind
 from windtunnel.planner.serving.question import Question, loads_of
-from windtunnel.planner.serving.split import split_columns
-from windtunnel.planner.serving.trial import Runs
+from windtunnel.planner.serving.simulate_candidate import Runs
+from windtunnel.planner.serving.steady_state import settled
 from windtunnel.specs.serving import SloSpec
 
 Floats = npt.NDArray[np.float64]

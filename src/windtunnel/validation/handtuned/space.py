@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from windtunnel import catalog
-from windtunnel.planner.free import uneven_split
-from windtunnel.planner.space import divisors
+from windtunnel.planner.space.candidates import divisors
+from windtunnel.planner.space.unpinned_axes import uneven_split
 from windtunnel.specs.plan import PlanSpec, Recompute
 from windtunnel.specs.scenario import Scenario
 from windtunnel.specs.search import SearchSpec, recompute_of

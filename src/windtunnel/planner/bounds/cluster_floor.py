@@ -1,0 +1,39 @@
+"""The least time and energy of a step on one cluster, whatever the plan: what decides whether its plans get bounds."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from windtunnel import graph
+from windtunnel.graph import Batch, Kind
+from windtunnel.parallel.precision import MATRIX_FORMAT
+from windtunnel.planner.bounds.data_parallel_costs import Case
+from windtunnel.planner.bounds.energy import flop_joules
+from windtunnel.planner.objectives import Floor
+
+
+def least(case: Case) -> Floor:
+    """What no plan of a cluster is below, as bounds of one candidate; nothing with techniques, which may compute less.
+
+    Every plan runs each product of weights and activations once forward and, where weights are trained, twice backward;
+    some device has at least the mean share of them, runs one after the other, and none faster than the peak of the data
+    sheet. Attention, whose masked half need not run, is left out.
+    """
+    if case.techniques:
+        return Floor.nothing()
+    training, device = case.training, case.cluster.device
+    batch = Batch.train(
+        1, training.seq_len, document=training.mean_document_length, decoder_seq_len=training.decoder_seq_len
+    )
+    g = graph.build(case.model, batch)
+    depth = [g.blocks[kind] for kind in g.depth]
+    products = sum(
+        graph.forward_flop(op)
+        for block in (*depth, g.head)
+        for op in block.operators
+        if op.kind in (Kind.GEMM, Kind.GROUPED_GEMM)
+    )
+    passes = 1.0 if training.phase == "lora" else 3.0
+    flop = passes * products * training.global_batch / case.cluster.num_devices
+    rate = max(device.peak(MATRIX_FORMAT[training.precision]), device.peak("bf16"))
+    return Floor(np.array([flop / rate]), np.zeros(1), np.array([flop * flop_joules(case)]))

@@ -1,0 +1,83 @@
+"""The energy of a step's work, beyond what a device draws idle: known for every candidate before it is simulated.
+
+What a plan computes and moves does not depend on when: operations, memory traffic and link traffic of the blocks are
+those of the cells. What data parallelism and the optimizer move is not in the simulator's power either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+
+import numpy as np
+import numpy.typing as npt
+
+from windtunnel.cost.clock import HBM_J_PER_BYTE, LINK_J_PER_BYTE, at_clock, capped_clock, joules_per_flop
+from windtunnel.parallel.precision import MATRIX_FORMAT
+from windtunnel.planner.bounds.block_costs import Cell, columns
+from windtunnel.planner.bounds.cost_sharing_keys import Keys
+from windtunnel.planner.bounds.data_parallel_costs import Case
+from windtunnel.planner.bounds.pipeline_shape import pipe_of, plan_of
+from windtunnel.planner.space.candidates import Candidates
+
+Floats = npt.NDArray[np.float64]
+
+
+def flop_joules(case: Case) -> float:
+    """Joules of one operation at the clock that the power cap allows; 0 without data-sheet power."""
+    device = case.cluster.device
+    clock = capped_clock(device, case.coefficients, case.cluster.power_cap_w)
+    chosen = at_clock(device, case.coefficients, clock)
+    return joules_per_flop(device, chosen, MATRIX_FORMAT[case.training.precision])
+
+
+def work_joules(
+    case: Case, x: Candidates, able: npt.NDArray[np.bool_], cell_of: Callable[[int, int], Cell | None]
+) -> Floats:
+    """Joules of one device in a step above idling, shape (N, P); a lower bound, 0 where nothing is known.
+
+    Args:
+        case: what all candidates share.
+        x: the candidates.
+        able: those to look at, shape (N, P).
+        cell_of: the cell of a layout and policy, None where the simulator refuses it.
+    """
+    device = case.cluster.device
+    out = np.zeros(able.shape)
+    if not device.tdp_w:
+        return out
+    per_flop = flop_joules(case)
+    keys = Keys.of(x, case.cluster)
+    alike: dict[Hashable, list[int]] = {}
+    for j, q in enumerate(x.policies):
+        if q.is_open and (q.balanced_recompute or q.recompute.num_layers is not None):
+            continue  # how much is computed again is not known yet
+        alike.setdefault((keys.blocks[j], q.recompute, q.schedule, q.order, q.stage_layers), []).append(j)
+    prices: dict[int, Floats] = {}
+    for group in alike.values():
+        j, counts = group[0], dict[tuple[int, int], Floats]()
+        for row in np.flatnonzero(able[:, group].any(axis=1)).tolist():
+            cell = cell_of(row, j)
+            if cell is None:
+                continue
+            shape = int(x.pp[row]), int(x.vpp[row])
+            if shape not in counts:
+                plan = plan_of(cell.plan, x, row, x.policies[j], case.behaviour)
+                counts[shape] = pipe_of(cell, plan, case.cluster, x.plan(row, j)).own.sum(axis=0)
+            if id(cell) not in prices:
+                prices[id(cell)] = _column_joules(cell, per_flop)
+            out[row, group] = float(counts[shape] @ prices[id(cell)]) * int(x.m[row]) / shape[0]
+    return out
+
+
+def _column_joules(cell: Cell, per_flop: float) -> Floats:
+    """Joules of one micro-batch in one block of each column, on one device, shape (E,)."""
+    parts = cell.parts
+    kinds, ends = columns(parts)
+    order = [parts.costs[k] for k in kinds]
+    order += [parts.plain.get(k, parts.costs[k]) for k in kinds] + [parts.costs[k] for k in ends]
+    times = [[cost.time(d) for d in range(3)] for cost in order]
+    joules = [
+        sum(per_flop * t.flop + HBM_J_PER_BYTE * t.hbm_bytes + LINK_J_PER_BYTE * (t.up_bytes + t.out_bytes) for t in ts)
+        for ts in times
+    ]
+    return np.array(joules)

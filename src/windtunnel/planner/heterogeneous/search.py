@@ -1,0 +1,277 @@
+"""The best plan on groups of unlike devices: which axis crosses them, and how batch or layers are shared.
+
+Candidates are taken in the order of lower bounds, from bounds that know little and stand for many to those of one way
+to share (`planner.mixed_bounds`): the layers of a layout at the joint rate of all groups; the slowest group's layers;
+all that a group walks through. A bound is refined when it comes first, and a plan simulated when its full bound does.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from windtunnel.errors import BadInput, ProblemList
+from windtunnel.parallel.resolve import default_split
+from windtunnel.planner.bounds.data_parallel_costs import Case
+from windtunnel.planner.heterogeneous.bounds import alone_walk, held_bytes, joint_walks
+from windtunnel.planner.heterogeneous.space import Layout, MixedSpace, group_of_parts
+from windtunnel.planner.search.branch_and_bound import Proof
+from windtunnel.specs.cluster import MixedCluster
+from windtunnel.specs.plan import PlanSpec
+from windtunnel.specs.workload import TrainingSpec
+from windtunnel.training.between import Between
+from windtunnel.training.mixed import Part, replica_classes, staged_replicas
+from windtunnel.training.prepare import prepare
+from windtunnel.training.simulate import memory_of, run
+from windtunnel.training.staged import Staged
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+Report = Callable[[int, float, float], None]
+"""Called with plans simulated, the best so far and the bound of the next."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """One simulated candidate."""
+
+    layout: int
+    plan: PlanSpec
+    bound_s: float
+    step_time_s: float
+    reserved_bytes: float | None
+    """Of the fullest group; None where a plan that fits is faster."""
+    fits: bool | None
+
+
+@dataclass(slots=True)
+class MixedFound:
+    """What a search has found."""
+
+    best: Tried | None = None
+    tried: list[Tried] = field(default_factory=list)
+
+
+_IDEAL, _CHEAP, _FULL = range(3)
+"""How much a bound knows: of a layout, its layers shared without loss; of groups along pp, the slowest group's layers;
+everything."""
+
+
+class MixedSearch:
+    """Bounds and simulations of one space; what is known is kept between searches of its parts."""
+
+    def __init__(self, case: Case, space: MixedSpace, memory_fraction: float) -> None:
+        assert isinstance(case.cluster, MixedCluster)
+        self.case, self.space, self.fraction = case, space, memory_fraction
+        self.cluster = case.cluster
+        self.capacity = [g.device.memory_bytes * memory_fraction for g in self.cluster.groups]
+        self._kept: dict[Hashable, Floats] = {}
+        self._model_s: dict[Hashable, tuple[float, ...]] = {}
+        self._parts: dict[int, list[Part]] = {}
+        self._bounds: dict[int, Floats] = {}
+        self._full: dict[tuple[int, int], float] = {}
+
+    def _lay(self, plan: PlanSpec, training: TrainingSpec) -> tuple[list[Part], Between | Staged]:
+        """What each group runs, and what holds the groups together."""
+        c = self.case
+        given = (c.model, self.cluster, training, plan, c.techniques, ProblemList(), None, c.known)
+        if plan.group_axis == "dp":
+            return replica_classes(*given)
+        staged, parts = staged_replicas(*given)
+        return parts, staged
+
+    def _any_share(self, x: Layout) -> tuple[PlanSpec, TrainingSpec]:
+        """A plan that stands for all ways to share, as far as blocks go, and a batch that it can train on."""
+        if x.plan.group_axis == "pp":
+            return x.plan, self.case.training
+        most = x.shares.max(axis=0).tolist() if x.plan.zero == 3 and x.plan.pp > 1 else [2 * x.plan.pp] * len(x.parts)
+        batch = x.plan.mbs * sum(r * n for r, n in zip(x.parts, most, strict=True))
+        training = self.case.training.model_copy(update={"global_batch": batch})
+        return x.plan.model_copy(update={"batch_shares": tuple(most)}), training
+
+    def ideal(self, x: Layout) -> float:
+        """Seconds of all micro-batches' layers if they could be shared without loss; infinite where it is refused."""
+        p = x.plan
+        key = (p.tp, p.cp, p.ep, p.etp, p.mbs, x.policy, p.pp > 1, p.group_axis, p.zero == 3 and (p.pp, p.vpp))
+        if key not in self._model_s:
+            try:
+                parts = self._lay(*self._any_share(x))[0]
+                self._model_s[key] = tuple(_least_s(part) for part in parts)
+            except BadInput:  # of this layout: another with the same blocks may run
+                return 0.0
+        each = self._model_s[key]
+        devices = [g.num_devices / (p.tp * p.cp) for g in self.cluster.groups]
+        quanta = self.case.training.global_batch / p.mbs
+        seconds = quanta / sum(n / one for n, one in zip(devices, each, strict=True))
+        if p.group_axis == "dp" and p.pp > 1:
+            # a group's last stage runs m micro-batches of its parts, and one comes down to it and goes up again
+            depth = len(self.case.model.layer_kinds())
+            ends = {"embedding": p.embedding_as_layer, "loss": p.loss_as_layer}
+            least = min(p.stage_layers or default_split(depth, p.pp * p.vpp, **ends)) / depth
+            rate = sum(r / (one * least) for r, one in zip(x.parts, each, strict=True))
+            seconds = max(seconds, (quanta * p.vpp + (p.pp - 1) * sum(x.parts)) / rate if least else 0.0)
+        return seconds
+
+    def least(self, i: int) -> float:
+        """Smallest bound of a layout, as far as it was looked at."""
+        return float(self._bounds[i].min()) if i in self._bounds else self.ideal(self.space.layouts[i])
+
+    def bounds(self, i: int) -> Floats:
+        """Bounds of all ways to share of one layout; infinite where a rule takes it out."""
+        if i not in self._bounds:
+            x = self.space.layouts[i]
+            try:
+                plan, training = self._any_share(x)
+                self._parts[i], held = self._lay(plan, training)
+            except BadInput:
+                self._bounds[i] = np.full(len(x.shares), np.inf)
+                return self._bounds[i]
+            out = np.zeros(len(x.shares))
+            if isinstance(held, Between):
+                walks = joint_walks([part.replicas for part in self._parts[i]], held)
+                for g, walk in enumerate(walks):
+                    values, of = np.unique(x.shares[:, g], return_inverse=True)
+                    out = np.maximum(out, walk.seconds(values)[of])
+            else:
+                depth = len(self.case.model.layer_kinds())
+                for g, part in enumerate(self._parts[i]):
+                    out = np.maximum(out, x.m * _least_s(part) / depth * x.shares[:, g] / x.parts[g])
+            self._bounds[i] = out
+        return self._bounds[i]
+
+    def _written(self, i: int, row: int) -> PlanSpec:
+        x = self.space.layouts[i]
+        along = None if x.plan.group_axis == "dp" else group_of_parts(self._parts[i][0].replicas.table, x.parts)
+        return x.written(row, along)
+
+    def _whole(self, i: int, row: int) -> float:
+        """The full bound of one way to give layers; infinite where it is refused."""
+        if (i, row) not in self._full:
+            try:
+                _, staged = self._lay(self._written(i, row), self.case.training)
+            except BadInput:
+                return np.inf
+            assert isinstance(staged, Staged)
+            self._full[i, row] = float(alone_walk(staged).seconds(np.array([self.space.layouts[i].m]))[0])
+        return self._full[i, row]
+
+    def _has_room(self, i: int, row: int) -> bool:
+        """Whether every group may hold its part, by what lasts and what blocks keep."""
+        x = self.space.layouts[i]
+        p = x.plan
+        parts, held = self._parts[i], None
+        if p.group_axis == "pp":
+            parts, held = self._lay(self._written(i, row), self.case.training)
+        for g, part in enumerate(parts):
+            key = (g, p.tp, p.cp, p.ep, p.etp, p.mbs, p.pp > 1, p.vpp, x.policy, p.dp == 1)
+            m = x.m or int(x.shares[row, g])
+            needs, self._kept[key] = held_bytes(part, m, self._kept.get(key))
+            mine = held.split.of_stage == g if isinstance(held, Staged) else np.full(p.pp, True)
+            if (needs[mine] > self.capacity[g]).any():
+                return False
+        return True
+
+    def search(
+        self, only: Callable[[Layout], npt.NDArray[np.bool_]] | None = None, report: Report | None = None
+    ) -> tuple[MixedFound, Proof]:
+        """The fastest plan that fits, with the proof.
+
+        Args:
+            only: rows of a layout's shares to choose from; absent: all.
+            report: see `Report`.
+
+        Ctrl-C ends the search with what it has; the proof then says how far it got.
+        """
+        found, complete, best_s = MixedFound(), True, np.inf
+        no_room = refused = 0
+        layouts = self.space.layouts
+        chosen = [np.arange(len(x.shares)) if only is None else np.flatnonzero(only(x)) for x in layouts]
+        queue: list[tuple[float, int, int, int]] = []
+        try:
+            queue = [(self.ideal(x), _IDEAL, i, -1) for i, x in enumerate(layouts) if len(chosen[i])]
+            heapq.heapify(queue)
+            while queue and queue[0][0] < best_s:
+                bound, knows, i, row = heapq.heappop(queue)
+                if knows == _IDEAL:
+                    each = self.bounds(i)
+                    next_one = _CHEAP if layouts[i].m and layouts[i].shares.any() else _FULL
+                    for r in chosen[i].tolist():
+                        if np.isfinite(each[r]):
+                            heapq.heappush(queue, (max(bound, float(each[r])), next_one, i, r))
+                        else:
+                            refused += 1
+                elif knows == _CHEAP:
+                    whole = self._whole(i, row)
+                    if np.isfinite(whole):
+                        heapq.heappush(queue, (max(bound, whole), _FULL, i, row))
+                    else:
+                        refused += 1
+                elif not self._has_room(i, row):
+                    no_room += 1
+                else:
+                    entry = self._try(i, row, bound, best_s)
+                    if entry is None:
+                        refused += 1
+                        continue
+                    found.tried.append(entry)
+                    if entry.fits and entry.step_time_s < best_s:
+                        found.best, best_s = entry, entry.step_time_s
+                    if report:
+                        report(len(found.tried), best_s, bound)
+        except KeyboardInterrupt:
+            complete = False
+        count, simulated = sum(len(rows) for rows in chosen), len(found.tried)
+        left = count - no_room - refused - simulated
+        proof = Proof(
+            count,
+            no_room,
+            {},
+            left if complete else 0,
+            simulated,
+            refused,
+            0 if complete else left,
+            "step_time",
+            best_s,
+            queue[0][0] if queue else np.inf,
+            best_s,
+            complete,
+        )
+        return found, proof
+
+    def _try(self, i: int, row: int, bound: float, best_s: float) -> Tried | None:
+        """One simulation; memory only where the time is the best so far."""
+        c = self.case
+        plan = self._written(i, row)
+        try:
+            step = prepare(c.model, c.cluster, c.training, plan, c.techniques, known=c.known)
+        except BadInput:
+            return None
+        timeline = run(step)
+        seconds = timeline.makespan_s
+        reserved, fits = None, None
+        if seconds < best_s:
+            memory = memory_of(step, timeline)
+            reserved = memory.peak_reserved_bytes
+            fits = reserved <= memory.capacity_bytes * self.fraction and not memory.overfull
+        return Tried(i, plan, bound, seconds, reserved, fits)
+
+
+def even(x: Layout) -> npt.NDArray[np.bool_]:
+    """Ways to share that treat all groups alike: the same micro-batches a replica, or layers by number of stages."""
+    parts = np.array(x.parts)
+    if x.plan.group_axis == "dp":
+        return np.asarray((x.shares == x.shares[:, :1]).all(axis=1))
+    fair = x.shares.sum(axis=1, keepdims=True) * parts / parts.sum()
+    return np.asarray((np.abs(x.shares - fair) < 1.0).all(axis=1))
+
+
+def _least_s(part: Part) -> float:
+    """Seconds of one micro-batch through all layers if each were of the kind that takes least."""
+    parts = part.step.parts
+    kinds = set(parts.graph.depth)
+    costs = [priced[k] for priced in (parts.costs, parts.plain) for k in kinds & {*priced}]
+    return len(parts.graph.depth) * min(sum(cost.time(d).total_s for d in range(3)) for cost in costs)

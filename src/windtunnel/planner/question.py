@@ -1,0 +1,259 @@
+"""Which clusters and precisions a search may choose from, and everything that is wrong with the question."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from windtunnel import catalog, schedules
+from windtunnel.cost.coefficients import behaviour, coefficients
+from windtunnel.errors import UNSET, BadInput, ProblemList, SourceLines, nearest_name
+from windtunnel.importers.scenario import attempt
+from windtunnel.parallel.precision import MATRIX_FORMAT, check_rate
+from windtunnel.planner.bounds.screen import Case
+from windtunnel.planner.objectives import METRICS, Setting
+from windtunnel.specs.batches import refuse_lengths
+from windtunnel.specs.cluster import ClusterRef, ClusterSpec, MixedClusterRef, refuse_groups
+from windtunnel.specs.device import DeviceSpec
+from windtunnel.specs.scenario import Scenario
+from windtunnel.specs.search import SearchSpec
+from windtunnel.techniques import on_cluster, on_workload
+from windtunnel.training.predict import look_up
+from windtunnel.training.run import Part, parts_of
+
+_OF_THE_SITE = ("nodes", "devices_per_node", "scale_out", "host_memory_bytes")
+"""What a cluster keeps when its devices are exchanged; links, memory, price and power come with the device."""
+_SITE_NAME = " x "
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One cluster and precision of a search."""
+
+    case: Case
+    setting: Setting
+    scenario: Scenario
+    """With this cluster and precision written in."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """What a scenario asks of the planner."""
+
+    variants: tuple[Variant, ...]
+    wanted: SearchSpec
+    left_out: dict[str, int]
+    """Rule → variants that it took out."""
+
+
+def question_of(scenario: Scenario, folder: Any = None, lines: SourceLines | None = None) -> Question:
+    """Everything that a scenario leaves open about cluster and precision, looked up.
+
+    Raises:
+        BadInput: everything wrong with it, at once.
+    """
+    problems = ProblemList(lines)
+    wanted = scenario.search or SearchSpec()
+    model, base, techniques = look_up(scenario, Path(folder or "."), problems, verb="plan")
+    if wanted.target != "training":
+        problems.add("search.target", wanted.target, "only training is planned yet")
+    _check_axes(wanted, problems)
+    parts = attempt("training.run", lambda: parts_of(scenario, techniques), problems) or ()
+    for at, part in enumerate(parts):
+        if part.phase.set:
+            rule = "is not searched: phases of a search may only leave out techniques"
+            problems.add(f"training.run.{at}.set", sorted(part.phase.set), rule)
+        for item in techniques:
+            if item.technique.id in part.phase.without and item.changes_cluster:
+                problems.add(f"training.run.{at}.without", item.technique.id, "exchanges devices: not searched")
+    if scenario.training is not None and scenario.training.gradients == "zeroth_order":
+        problems.add("training.gradients", "zeroth_order", "is not searched: bounds count a backward pass")
+    if base is not None:
+        refuse_groups(base, "`plan`")
+    if scenario.training is not None:
+        refuse_lengths(scenario.training.lengths, "`plan`")
+    if wanted.space.group_axis:
+        axes = list(wanted.space.group_axis)
+        problems.add("search.space.group_axis", axes, "needs groups of unlike devices (cluster.groups)")
+    prices = prices_of(wanted, base, problems)
+    devices = devices_of(wanted, base, problems)
+    training = scenario.training
+    if wanted.tokens is None and (asking := _asking("tokens", wanted)):
+        problems.add("search.tokens", UNSET, f"is needed for {asking}: tokens of the whole run, such as 15T")
+    if base is None or model is None or training is None:
+        problems.raise_if_any()
+        raise AssertionError("a part is missing without a problem")
+    if training.gradients != "zeroth_order":
+        for item in techniques:
+            if item.on_workload(training).gradients == "zeroth_order":
+                rule = "sets training.gradients to zeroth_order, which is not searched: bounds count a backward pass"
+                problems.add("techniques", item.technique.id, rule)
+    depth = len(model.layer_kinds())
+    for place, split in enumerate(wanted.space.stage_layers or ()):
+        if isinstance(split, tuple) and sum(split) != depth:
+            rule = f"must sum to the {depth} layers of {model.name}"
+            problems.add(f"search.space.stage_layers.{place}", list(split), rule)
+    how = behaviour(training.framework)
+    left_out: dict[str, int] = {}
+    variants = []
+    clusters: dict[tuple[str, int], tuple[Any, ClusterSpec]] = {}
+    for device, nodes in product(devices, wanted.space.nodes or (base.nodes,)):
+        reference = reference_of(scenario.cluster, base, device, nodes, prices.get(device))
+        cluster = _located(reference, wanted, problems)
+        cluster = cluster and on_cluster(techniques, cluster, problems)
+        if cluster is not None:
+            clusters[device, nodes] = reference, cluster
+    for part in {cluster.device.id: cluster.device for _, cluster in clusters.values()}.values():
+        if not wanted.space.precision:
+            check_rate(training.precision, part, problems)
+    _check_needs(wanted, [c for _, c in clusters.values()], problems)
+    problems.raise_if_any()
+    for (reference, cluster), precision in product(clusters.values(), wanted.space.precision or (training.precision,)):
+        number = MATRIX_FORMAT[precision]
+        if wanted.space.precision and number not in cluster.device.peak_flop_per_s:
+            rule = f"{cluster.device.id} has no {number} rate, which precision {precision} needs"
+            left_out[rule] = left_out.get(rule, 0) + 1
+            continue
+        update: dict[str, Any] = {}
+        if reference is not scenario.cluster:
+            update["cluster"] = reference
+        if precision != training.precision:
+            update["training"] = training.model_copy(update={"precision": precision})
+        filled = scenario.model_copy(update=update) if update else scenario
+        acting = on_workload(techniques, filled.training)
+        assert acting is not None
+        case = Case(
+            model,
+            cluster,
+            acting,
+            techniques,
+            how.in_precision(precision),
+            coefficients(training.framework, cluster.device),
+        )
+        case = replace(case, phases=tuple(_phase(part, case, filled) for part in parts))
+        variants.append(Variant(case, Setting.of(cluster, acting, wanted.tokens), filled))
+    return Question(tuple(variants), wanted, left_out)
+
+
+def _phase(part: Part, case: Case, scenario: Scenario) -> tuple[float, Case]:
+    """Share of the steps, and the case, of a phase that leaves out techniques."""
+    chosen = tuple(t for t in case.techniques if t.technique.id not in part.phase.without)
+    training = on_workload(chosen, scenario.training)
+    assert training is not None
+    own = Case(case.model, case.cluster, training, chosen, case.behaviour, case.coefficients)
+    return part.phase.fraction, own
+
+
+def _asking(need: str, wanted: SearchSpec) -> str:
+    """Objectives and limits that need something, for messages."""
+    limits = {name for name in wanted.limits.model_fields_set if getattr(wanted.limits, name) is not None}
+    names = [n for n, m in METRICS.items() if need in m.needs and (n in wanted.objectives or n in limits)]
+    return " and ".join(names)
+
+
+def _check_axes(wanted: SearchSpec, problems: ProblemList) -> None:
+    """Values of axes that only this package knows to be wrong."""
+    known = schedules.list_ids()
+    for name in wanted.space.schedule or ():
+        if name not in known:
+            rule = f"no such schedule; known are {', '.join(known)}"
+            problems.add("search.space.schedule", name, rule, nearest=nearest_name(name, known))
+
+
+def prices_of(wanted: SearchSpec, base: ClusterSpec | None, problems: ProblemList) -> dict[str, float]:
+    """Device id → price an hour."""
+    out = {}
+    for name, price in wanted.prices.items():
+        if base is not None and name == base.device.id:
+            out[name] = price
+        elif device := _device(name, f"search.prices.{name}", problems):
+            out[device.id] = price
+    return out
+
+
+def devices_of(wanted: SearchSpec, base: ClusterSpec | None, problems: ProblemList) -> list[str]:
+    """Ids of the devices to choose from."""
+    if wanted.space.device is None:
+        return [base.device.id] if base is not None else []
+    out = []
+    for name in wanted.space.device:
+        if base is not None and name == base.device.id:
+            out.append(name)
+        elif device := _device(name, "search.space.device", problems):
+            out.append(device.id)
+    return list(dict.fromkeys(out))
+
+
+def _device(name: str, field: str, problems: ProblemList) -> DeviceSpec | None:
+    try:
+        return catalog.device(name)
+    except BadInput as error:
+        for problem in error.problems:
+            problems.add(field, name, problem.rule, nearest=problem.nearest)
+        return None
+
+
+def _located(
+    reference: str | ClusterRef | MixedClusterRef, wanted: SearchSpec, problems: ProblemList
+) -> ClusterSpec | None:
+    """A cluster of the search; what is wrong with it is a problem of the list that it comes from."""
+    try:
+        return catalog.resolve_cluster(reference)
+    except BadInput as error:
+        field = "search.space.nodes" if wanted.space.nodes else "search.space.device"
+        for problem in error.problems:
+            problems.add(field, problem.value, f"{problem.field}: {problem.rule}")
+        return None
+
+
+def reference_of(
+    written: str | ClusterRef | MixedClusterRef, base: ClusterSpec, device: str, nodes: int, price: float | None
+) -> str | ClusterRef | MixedClusterRef:
+    """How a scenario writes its cluster with another device, number of nodes or price."""
+    same = device == base.device.id
+    if (same and nodes == base.nodes and price is None) or isinstance(written, MixedClusterRef):
+        return written
+    if isinstance(written, str):
+        node = base.name.rsplit(_SITE_NAME, 1)[-1]
+        if same and price is None and node in catalog.clusters() and catalog.cluster(node).nodes == 1:
+            return f"{nodes}{_SITE_NAME}{node}"
+        site: dict[str, Any] = {"devices_per_node": base.devices_per_node}
+        if same:
+            site |= _spelt_out(base)
+        reference = ClusterRef.model_validate({"device": device, **site, "nodes": nodes})
+    else:
+        kept = written.model_fields_set if same else written.model_fields_set & {*_OF_THE_SITE}
+        fields = {name: getattr(written, name) for name in kept}
+        reference = ClusterRef.model_validate(fields | ({} if same else {"device": device}) | {"nodes": nodes})
+    if price is not None:
+        fields = {name: getattr(reference, name) for name in reference.model_fields_set}
+        reference = ClusterRef.model_validate(fields | {"price_per_device_hour": price})
+    return reference
+
+
+def _spelt_out(cluster: ClusterSpec) -> dict[str, Any]:
+    """A named cluster as a scenario writes one, by catalogue ids where they mean the same."""
+    device, link = cluster.device, cluster.scale_up
+    names = ("scale_up_domain", "host_memory_bytes", "power_cap_w", "clock_share", "price_per_device_hour")
+    known = {name: value for name in names if (value := getattr(cluster, name)) is not None}
+    return known | {
+        "device": device.id if device.id in catalog.devices() and catalog.device(device.id) == device else device,
+        "scale_up": link.id if link.id in catalog.links() and catalog.link(link.id) == link else link,
+        "scale_out": cluster.scale_out,
+    }
+
+
+def _check_needs(wanted: SearchSpec, clusters: list[ClusterSpec], problems: ProblemList) -> None:
+    """Prices and data-sheet power where an objective or a limit asks for them."""
+    devices = {c.device.id: c for c in clusters}
+    if asking := _asking("price", wanted):
+        lacking = [d for d, c in devices.items() if not (c.price_per_device_hour or c.device.price_per_hour)]
+        for device in lacking:
+            rule = f"is needed for {asking}: no price of {device} is known; give search.prices: {{{device}: 2.50}}"
+            problems.add(f"search.prices.{device}", UNSET, f"{rule} (money a device-hour)")
+    if asking := _asking("power", wanted):
+        for device in (d for d, c in devices.items() if not c.device.tdp_w):
+            field = "search.space.device" if wanted.space.device else "cluster.device"
+            problems.add(field, device, f"its data sheet gives no power (tdp_w), which {asking} needs")

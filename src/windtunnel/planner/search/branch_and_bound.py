@@ -1,0 +1,453 @@
+"""Exact search: take candidates of all clusters in the order of their bounds, simulate, stop when none can be better.
+
+With one objective plans are ordered by its value, then by step time. With several, a candidate needs no simulation once
+a simulated plan that keeps all limits is at least as good as its bounds in every objective: the plans that remain are
+the Pareto front. Whatever could rule a candidate out has bounds no greater than the candidate's, so that taking
+candidates in the order of their bounds simulates as few of them as these bounds allow.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from windtunnel.errors import BadInput
+from windtunnel.planner.bounds.forked_screen import settled
+from windtunnel.planner.bounds.open_candidates import Balance
+from windtunnel.planner.bounds.screen import Bounds, Case, Screener
+from windtunnel.planner.objectives import Figures, Floor, Goals, Setting
+from windtunnel.planner.search.close_open_plan import Concrete
+from windtunnel.planner.search.equivalent_plans import twin_of
+from windtunnel.planner.space.candidates import Candidates
+from windtunnel.program.tables import Timeline
+from windtunnel.specs.plan import PlanSpec
+from windtunnel.specs.scenario import Scenario
+from windtunnel.training.prepare import Prepared, prepare
+from windtunnel.training.simulate import memory_of, power_of, run
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+Report = Callable[[int, int, float, float], None]
+"""Called with plans screened and simulated, the best value so far (not a number before there is one) and the best that
+is still possible."""
+MEMORY = "memory"
+"""Name of the limit that every search has: the memory of devices and hosts."""
+
+
+class Screening:
+    """Bounds of one cluster's candidates, computed when somebody asks for them."""
+
+    def __init__(self, screener: Screener, x: Candidates, goals: Goals) -> None:
+        self._ask = screener, x, goals
+        self._bounds: Bounds | None = None
+        self.took_s = 0.0
+        """Seconds that the bounds took."""
+
+    def known(self, bounds: Bounds) -> Screening:
+        """The same with bounds that somebody has computed."""
+        out = Screening(*self._ask)
+        out._bounds = bounds
+        return out
+
+    @property
+    def done(self) -> bool:
+        """Whether the bounds have been computed."""
+        return self._bounds is not None
+
+    @property
+    def bounds(self) -> Bounds:
+        """Bounds of all candidates."""
+        if self._bounds is None:
+            begun = time.perf_counter()
+            self._bounds = bounded(*self._ask)
+            self.took_s = time.perf_counter() - begun
+        return self._bounds
+
+
+def bounded(screener: Screener, x: Candidates, goals: Goals) -> Bounds:
+    """Bounds of all that the goals look at: time and memory, and energy where one of them needs it."""
+    bounds = screener.bounds(x)
+    if any(m.uses_work for m in goals.metrics):
+        bounds = replace(bounds, work_j=screener.work_j(x, bounds))
+    return bounds
+
+
+@dataclass(frozen=True)
+class Branch:
+    """One cluster and precision: its candidates and their bounds."""
+
+    case: Case
+    setting: Setting
+    candidates: Candidates
+    screening: Screening
+    scenario: Scenario
+    """With this cluster and precision; the plan is what all candidates share."""
+    screener: Screener
+    """What the bounds came from, with the blocks that it priced."""
+    ran: dict[Hashable, tuple[float, float]] = field(default_factory=dict)
+    """What candidates with one step program have in common → its seconds and mean watts."""
+    concrete: dict[tuple[float, int], Concrete] = field(default_factory=dict)
+    """Bytes of a device that may be reserved, and candidates after the techniques → what open ones become."""
+    least: Floor = field(default_factory=Floor.nothing)
+    """What no plan of this cluster is below, as bounds of one candidate."""
+
+    @property
+    def bounds(self) -> Bounds:
+        """Bounds of all candidates."""
+        return self.screening.bounds
+
+    def with_bounds(self, bounds: Bounds) -> Branch:
+        """The same with other bounds."""
+        return replace(self, screening=self.screening.known(bounds))
+
+    def broken_limit(self, goals: Goals) -> str | None:
+        """A limit that no plan of this cluster keeps to, as far as is known without their bounds."""
+        for limit in goals.limits:
+            if not np.all(limit.met(limit.metric.bound(goals.within(self.setting), self.least))):
+                return limit.metric.name
+        return None
+
+    def plan(self, layout: int, policy: int, goals: Goals) -> PlanSpec:
+        """The plan of one candidate, its layers split and its recomputation chosen."""
+        if not self.candidates.policies[policy].is_open:
+            return self.candidates.plan(layout, policy)
+        room = goals.room_bytes(self.setting)
+        x, row, column = self.screener.located(self.candidates, layout, policy)
+        if (room, id(x)) not in self.concrete:
+            self.concrete[room, id(x)] = Concrete(Balance(self.case, x, room))
+        return self.concrete[room, id(x)].plan(row, column)
+
+    def floor(self, cells: Ints) -> Floor:
+        """Bounds of some cells of the grid, by flat index."""
+        work = self.bounds.work_j
+        joules = 0.0 if work is None else work.reshape(-1)[cells]
+        return Floor(self.bounds.time_s.reshape(-1)[cells], self.bounds.memory_bytes.reshape(-1)[cells], joules)
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluated:
+    """One simulated candidate."""
+
+    branch: int
+    layout: int
+    policy: int
+    plan: PlanSpec
+    bound_s: float
+    step_time_s: float
+    reserved_bytes: float | None
+    """None where other figures alone ruled it out."""
+    fits: bool | None
+    """Whether it keeps to the memory of device and host."""
+    values: dict[str, float]
+    """Objectives and limited metrics."""
+    missed: tuple[str, ...]
+    """Limits that it breaks, as far as they were looked at."""
+    key: tuple[float, ...]
+    """Objectives with less being better, then step time."""
+
+    @property
+    def feasible(self) -> bool:
+        """Whether it keeps to every limit."""
+        return bool(self.fits) and not self.missed
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """Why no candidate beats the best: every one was pruned by a limit or a bound, or simulated."""
+
+    candidates: int
+    pruned_by_memory: int
+    pruned_by_limit: dict[str, int]
+    """Limit → candidates whose bound breaks it."""
+    pruned_by_bound: int
+    """The bounds are no better than a simulated plan."""
+    simulated: int
+    refused: int
+    """The simulator's own rules refused them."""
+    open: int
+    """Neither ruled out nor simulated; none when `complete`."""
+    objective: str
+    """What `best` and `next_bound` are values of: the first objective."""
+    best: float
+    next_bound: float
+    """Best that a plan which was not simulated could be."""
+    best_s: float
+    """Step time of the best plan."""
+    complete: bool
+
+    @property
+    def gap(self) -> float:
+        """How much better than the best an open plan could still be, as a share."""
+        if not self.open:
+            return 0.0
+        return abs(self.next_bound - self.best) / abs(self.best) if np.isfinite(self.best) and self.best else 1.0
+
+
+@dataclass(slots=True)
+class Found:
+    """What a search has found so far."""
+
+    best: Evaluated | None = None
+    front: list[Evaluated] = field(default_factory=list)
+    """Feasible plans that no other beats in all objectives; the best alone where there is one objective."""
+    evaluated: list[Evaluated] = field(default_factory=list)
+    refused: list[tuple[int, PlanSpec, str]] = field(default_factory=list)
+
+    def rules_out(self, key: tuple[float, ...]) -> bool:
+        """Whether a plan that is at best `key` need not be simulated."""
+        if self.best is None:
+            return False
+        if len(key) == 2:
+            return key >= self.best.key
+        return any(all(a <= b for a, b in zip(e.key[:-1], key[:-1], strict=True)) for e in self.front)
+
+    def take(self, entry: Evaluated) -> None:
+        """Note a feasible plan."""
+        if self.rules_out(entry.key):
+            return
+        if len(entry.key) == 2:
+            self.front = [entry]
+        else:
+            worse = [all(a <= b for a, b in zip(entry.key[:-1], e.key[:-1], strict=True)) for e in self.front]
+            self.front = [e for e, out in zip(self.front, worse, strict=True) if not out] + [entry]
+        self.best = min(self.front, key=lambda e: e.key)
+
+
+@dataclass(slots=True)
+class _Queue:
+    """Candidates that only a simulation or a found plan can rule out, in the order of their bounds."""
+
+    goals: Goals
+    keys: Floats
+    """(n, objectives + 1), rising."""
+    branch: Ints
+    cell: Ints
+    alive: Mask
+
+    @classmethod
+    def empty(cls, goals: Goals) -> _Queue:
+        """No candidates yet."""
+        none = np.zeros(0, np.int64)
+        return cls(goals, np.zeros((0, len(goals.objectives) + 1)), none, none, np.zeros(0, np.bool_))
+
+    @property
+    def single(self) -> bool:
+        """Whether there is one objective."""
+        return len(self.goals.objectives) == 1
+
+    def joined(self, at: int, which: int, branch: Branch, cells: Ints, found: Found) -> _Queue:
+        """What is left from `at` on, with the candidates of one more cluster."""
+        more = _keys(branch.setting, branch.floor(cells), self.goals)
+        keys = np.concatenate([self.keys[at:], more]) if len(self.keys) > at else more
+        which_of = np.concatenate([self.branch[at:], np.full(len(cells), which)])
+        every = np.concatenate([self.cell[at:], cells])
+        by_time = self.single and self.goals.objectives[0].name == "step_time"
+        order = np.argsort(keys[:, -1], kind="stable") if by_time else np.lexsort(keys.T[::-1])
+        alive = np.concatenate([self.alive[at:], np.ones(len(cells), np.bool_)])[order]
+        out = _Queue(self.goals, keys[order], which_of[order], every[order], alive)
+        for entry in found.front:
+            out.drop(entry, 0)
+        return out
+
+    def next(self, at: int) -> int:
+        """First candidate from `at` on that nothing rules out."""
+        if self.single:
+            return at
+        left = np.flatnonzero(self.alive[at:])
+        return at + int(left[0]) if len(left) else len(self.alive)
+
+    def drop(self, entry: Evaluated, at: int) -> None:
+        """Rule out what cannot beat a feasible plan, from `at` on."""
+        if self.single:
+            first, second = entry.key
+            a, t = self.keys[at:, 0], self.keys[at:, 1]
+            self.alive[at:] &= (a < first) | ((a == first) & (t < second))
+        else:
+            self.alive[at:] &= (self.keys[at:, :-1] < np.array(entry.key[:-1])).any(axis=1)
+
+
+def _keys(setting: Setting, floor: Floor, goals: Goals) -> Floats:
+    """The best keys that plans with these bounds could have, shape (n, objectives + 1)."""
+    columns = [m.signed(m.bound(goals.within(setting), floor)) for m in goals.objectives]
+    return np.stack([*columns, floor.time_s], axis=1)
+
+
+@dataclass(slots=True)
+class _Tally:
+    """Candidates that limits rule out by their bounds, and those that the simulator refuses."""
+
+    goals: Goals
+    by_memory: int = 0
+    by_limit: dict[str, int] = field(default_factory=dict)
+    refused: int = 0
+
+    def kept(self, branch: Branch) -> Ints:
+        """Candidates of a cluster (flat cells) that no limit rules out by its bound."""
+        x, bounds = branch.candidates, branch.bounds
+        known = x.legal & np.isfinite(bounds.memory_bytes)
+        able = known & (bounds.memory_bytes <= branch.setting.memory_bytes * self.goals.memory_fraction)
+        priced = able & np.isfinite(bounds.time_s)
+        self.by_memory += int(known.sum()) - int(able.sum())
+        self.refused += x.count - int(known.sum()) + int(able.sum()) - int(priced.sum())  # before there was a bound
+        cells = np.flatnonzero(priced)
+        for limit in self.goals.limits:
+            ok = np.asarray(limit.met(limit.metric.bound(self.goals.within(branch.setting), branch.floor(cells))))
+            self.by_limit[limit.metric.name] += len(cells) - int(ok.sum())
+            cells = cells[ok]
+        return cells
+
+
+def search(
+    branches: Sequence[Branch],
+    goals: Goals,
+    *,
+    report: Report | None = None,
+    most: int | None = None,
+    known: Mapping[tuple[int, int], Evaluated] | None = None,
+) -> tuple[Found, Proof]:
+    """The plans that are best at something and keep to the limits, with the proof.
+
+    A cluster whose candidates have no bounds yet gets them when the best that any of its plans could be comes first.
+
+    Args:
+        branches: clusters and precisions with their candidates.
+        goals: objectives and limits.
+        report: see `Report`.
+        most: simulate no more plans than this.
+        known: (branch, flat cell) → what an earlier search under these objectives and limits said of it.
+
+    Ctrl-C ends the search with what it has; the proof then says how far it got.
+    """
+    found, metric = Found(), goals.objectives[0]
+    tally = _Tally(goals, by_limit={limit.metric.name: 0 for limit in goals.limits})
+    waiting: list[tuple[tuple[float, ...], int]] = []
+    """Clusters without bounds: the best that any of their plans could be, the last first."""
+    queue, at, screened, complete = _Queue.empty(goals), 0, 0, True
+
+    def tell(possible: float) -> None:
+        if report:
+            best = metric.signed(found.best.key[0]) if found.best else float("nan")
+            report(screened, len(found.evaluated), best, metric.signed(possible))
+
+    try:
+        for which, branch in enumerate(branches):
+            if branch.screening.done:
+                queue = queue.joined(0, which, branch, tally.kept(branch), found)
+                screened += branch.candidates.count
+            elif name := branch.broken_limit(goals):
+                tally.by_limit[name] += branch.candidates.count
+            else:
+                waiting.append((tuple(_keys(branch.setting, branch.least, goals)[0].tolist()), which))
+        waiting.sort(reverse=True)
+        while at < len(queue.cell) or waiting:
+            bound = tuple(queue.keys[at].tolist()) if at < len(queue.cell) else None
+            if waiting and (bound is None or waiting[-1][0] <= bound):
+                least, which = waiting[-1]
+                if not found.rules_out(least):
+                    queue = queue.joined(at, which, branches[which], tally.kept(branches[which]), found)
+                    at, screened = queue.next(0), screened + branches[which].candidates.count
+                    tell(least[0])
+                waiting.pop()
+                continue
+            assert bound is not None
+            if found.rules_out(bound):  # with one objective nothing later is better either
+                break
+            if most is not None and len(found.evaluated) >= most:
+                complete = False
+                break
+            which, cell = int(queue.branch[at]), int(queue.cell[at])
+            entry = known.get((which, cell)) if known else None
+            if entry is None or (entry.fits is None and not entry.missed and not found.rules_out(entry.key)):
+                entry = evaluate(branches, goals, found, which, cell)
+            at += 1
+            if entry is not None:
+                found.evaluated.append(entry)
+                if entry.feasible and not found.rules_out(entry.key):
+                    found.take(entry)
+                    queue.drop(entry, at)
+                tell(bound[0])
+            at = queue.next(at)
+    except KeyboardInterrupt:
+        complete = False
+    left, unseen = queue.alive[at:], [(key, which) for key, which in waiting if not found.rules_out(key)]
+    still_open = 0 if complete else int(left.sum()) + sum(branches[which].candidates.count for _, which in unseen)
+    complete = not still_open
+    ahead = queue.keys[at:, 0][left] if still_open else queue.keys[at:, 0]
+    possible = [*ahead[:1].tolist(), *(key[0] for key, _ in unseen)]
+    next_bound = float(metric.signed(min(possible, default=np.inf)))
+    simulated, count = len(found.evaluated), sum(b.candidates.count for b in branches)
+    refused = tally.refused + len(found.refused)
+    by_bound = count - tally.by_memory - sum(tally.by_limit.values()) - simulated - refused - still_open
+    best_value = float(metric.signed(found.best.key[0])) if found.best else float(metric.signed(np.inf))
+    proof = Proof(
+        count,
+        tally.by_memory,
+        tally.by_limit,
+        by_bound,
+        simulated,
+        refused,
+        still_open,
+        metric.name,
+        best_value,
+        next_bound,
+        found.best.step_time_s if found.best else float("inf"),
+        complete,
+    )
+    return found, proof
+
+
+def evaluate(branches: Sequence[Branch], goals: Goals, found: Found, which: int, cell: int) -> Evaluated | None:
+    """One simulation; memory only where nothing else has ruled the plan out. None where the simulator refuses it."""
+    branch = branches[which]
+    case, x = branch.case, branch.candidates
+    layout, policy = divmod(cell, x.legal.shape[1])
+    plan = branch.plan(layout, policy, goals)
+
+    def simulated() -> list[tuple[float, Prepared, Timeline]]:
+        with settled():
+            out = []
+            for share, c in case.kinds_of_steps:
+                step = prepare(c.model, c.cluster, c.training, plan, c.techniques, known=c.known)
+                out.append((share, step, run(step)))
+            return out
+
+    twin = twin_of(case, x, layout, policy)
+    ran: list[tuple[float, Prepared, Timeline]] | None = None
+    if twin not in branch.ran:
+        try:
+            ran = simulated()
+        except BadInput as error:
+            found.refused.append((which, plan, str(error)))
+            return None
+        seconds = sum(share * timeline.makespan_s for share, _, timeline in ran)
+        joules = sum(share * t.makespan_s * power_of(step, t.makespan_s) for share, step, t in ran)
+        branch.ran[twin] = seconds, joules / seconds
+    seconds, watts = branch.ran[twin]
+    figures = Figures(branch.setting, seconds, watts)
+    fits: bool | None = None
+    if not goals.missed(goals.values(figures)) and not found.rules_out(goals.key(figures)):
+        memories = [memory_of(step, timeline) for _, step, timeline in ran or simulated()]
+        reserved_bytes = max(memory.peak_reserved_bytes for memory in memories)
+        figures = Figures(branch.setting, seconds, figures.mean_power_w, reserved_bytes)
+        capacity = branch.setting.memory_bytes * goals.memory_fraction
+        fits = reserved_bytes <= capacity and not any(memory.overfull for memory in memories)
+    values = goals.values(figures)
+    reserved = None if fits is None else figures.reserved_bytes
+    return Evaluated(
+        which,
+        layout,
+        policy,
+        plan,
+        float(branch.bounds.time_s[layout, policy]),
+        seconds,
+        reserved,
+        fits,
+        values,
+        goals.missed(values),
+        goals.key(figures),
+    )

@@ -1,0 +1,338 @@
+"""Best-first search: candidates by their bound, each simulated at request level until none left can win.
+
+What is certain: a candidate that is left out by its bound cannot keep the objective, or cannot be better than the best
+that was simulated. What is assumed, and counted apart: where the load is searched, that a deployment which fails at a
+load fails at higher ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from windtunnel.planner.serving.candidate_table import NOTHING, TOO_MUCH, TOO_SLOW, Columns
+from windtunnel.planner.serving.instance_types import Kind
+from windtunnel.planner.serving.objectives import Goals
+from windtunnel.planner.serving.simulate_candidate import Runs, Trial
+
+Floats = npt.NDArray[np.float64]
+FIRST, FEW = 24, 8
+"""Columns that are simulated by their estimate before the bounds take over: until one is good, and at least."""
+TRIES, OTHERS = 3, 8
+"""Candidates of another cut that are simulated for the answer to compare with, and cuts."""
+MOST = 20_000
+"""Simulations that end a search."""
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluated:
+    """A simulated candidate."""
+
+    index: int
+    trial: Trial
+    values: dict[str, float]
+    key: tuple[float, ...]
+    missed: tuple[str, ...]
+    """What it breaks: slo, saturated, rejected, limits by name."""
+
+    @property
+    def good(self) -> bool:
+        """Whether it keeps everything."""
+        return not self.missed
+
+
+@dataclass(slots=True)
+class Proof:
+    """What became of all candidates."""
+
+    candidates: int
+    too_slow: int = 0
+    """A request alone takes longer than the objective allows."""
+    too_much: int = 0
+    """Their work does not fit the time that the objective leaves."""
+    limits: int = 0
+    """Break a limit whatever a run says."""
+    bound: int = 0
+    """Bound no better than the best."""
+    load: int = 0
+    """Left out because the deployment failed at a lower load (assumed, not proven)."""
+    simulated: int = 0
+    """Runs of the request loop."""
+    settled: int = 0
+    """Equal to a run that was made: only limits differ that no request met."""
+    refused: int = 0
+    """The engine does not start."""
+    open: int = 0
+    """Neither simulated nor left out: the search was ended."""
+    best: float = float("nan")
+    next_bound: float = float("nan")
+    """The best that an open candidate could be."""
+
+    @property
+    def complete(self) -> bool:
+        """Whether nothing is open."""
+        return self.open == 0
+
+
+@dataclass(slots=True)
+class Found:
+    """What a search found."""
+
+    best: Evaluated | None = None
+    front: list[Evaluated] = field(default_factory=list)
+    """With several objectives: those that no other beats in all."""
+    evaluated: list[Evaluated] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Search:
+    """One search over screened candidates; `upper` asks for the objective at the upper end of the interval."""
+
+    kinds: list[Kind]
+    x: Columns
+    runs: Runs
+    goals: Goals
+    upper: bool
+    falling: bool
+    """Whether failing at a load means failing at higher ones (searched loads)."""
+    tell: Callable[[int, float, float], None]
+    found: Found = field(default_factory=Found)
+    proof: Proof = field(default_factory=lambda: Proof(0))
+    _bound: Floats = field(default_factory=lambda: np.zeros((0, 1)))
+    _alive: npt.NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, np.bool_))
+    _failed: dict[int, float] = field(default_factory=dict)
+    """Group → the lowest load that it failed at."""
+
+    def run(self) -> tuple[Found, Proof]:
+        """Search until every candidate is simulated or cannot win, or until it is interrupted."""
+        x, goals = self.x, self.goals
+        self._bound = goals.bounds(x.best)
+        self.proof = Proof(len(x), int((x.impossible == TOO_SLOW).sum()), int((x.impossible == TOO_MUCH).sum()))
+        able = x.impossible == NOTHING
+        within = np.isfinite(self._bound[:, 0])
+        self.proof.limits = int((able & ~within).sum())
+        self._alive = able & within
+        self._go(first=True)
+        return self.found, self.proof
+
+    def further(self, more: Columns) -> tuple[Found, Proof]:
+        """Go on with more candidates of the same kinds: loads between two that were tried."""
+        bound = self.goals.bounds(more.best)
+        able, within = more.impossible == NOTHING, np.isfinite(bound[:, 0])
+        failed = np.array([self._failed.get(int(g), np.inf) for g in more.group])
+        above = able & within & (more.load >= failed)
+        p = self.proof
+        p.candidates += len(more)
+        p.too_slow += int((more.impossible == TOO_SLOW).sum())
+        p.too_much += int((more.impossible == TOO_MUCH).sum())
+        p.limits += int((able & ~within).sum())
+        p.load += int(above.sum())
+        self.x = Columns.joined([self.x, more])
+        self._bound = np.concatenate([self._bound, bound])
+        self._alive = np.concatenate([self._alive, able & within & ~above])
+        self._go(first=False)
+        return self.found, self.proof
+
+    def _go(self, *, first: bool) -> None:
+        before = self.runs.simulated, self.runs.settled
+        try:
+            if first:
+                self._start()
+            self._certify()
+            self._simplify()
+        except KeyboardInterrupt:
+            pass
+        goals = self.goals
+        self.proof.simulated += self.runs.simulated - before[0]
+        self.proof.settled += self.runs.settled - before[1]
+        self.proof.open = int(self._alive.sum())
+        if self.proof.open:
+            self.proof.next_bound = float(goals.objectives[0].signed(self._bound[self._alive, 0].min()))
+        if self.found.best is not None:
+            self.proof.best = self.found.best.values[goals.objectives[0].name]
+
+    # -- order ---------------------------------------------------------------------------------------------------------
+    def _likely(self) -> npt.NDArray[np.bool_]:
+        """Candidates that are estimated to keep the objective."""
+        x = self.x
+        limits = np.empty((2, 2, len(self.kinds)))  # whole and split, TTFT and TPOT, kind
+        for f, form in enumerate(("whole", "split")):
+            for i, kind in enumerate(self.kinds):
+                slo = self.runs.tightened(kind, form) if self.upper else self.goals.slo
+                limits[f, :, i] = slo.ttft_s or np.inf, slo.tpot_s or np.inf
+        own = limits[(x.answers >= 0).astype(np.int64), :, x.kind]
+        return np.asarray((x.estimate[0] <= own[:, 0]) & (x.estimate[1] <= own[:, 1]))
+
+    def runners_up(self) -> None:
+        """Simulate other cuts that keep the objective, so that the answer can say by how much they lose.
+
+        Their bounds ruled them out; a few of each are tried, the likeliest first.
+        """
+        best, x = self.found.best, self.x
+        if best is None or not self.proof.complete:
+            return
+        pair = x.kind * len(self.kinds) + x.answers
+        tried = {int(pair[e.index]) for e in self.found.evaluated if e.good}
+        at = np.flatnonzero((x.impossible == NOTHING) & np.isfinite(self._bound[:, 0]) & self._likely())
+        at = at[np.lexsort((x.estimate[1, at], self._plainness(at), self._bound[at, 0]))]
+        left: dict[int, set[float]] = {}
+        for i in at:
+            own, bound = int(pair[i]), round(float(self._bound[i, 0]), 6)
+            seen = left.get(own, set())
+            if own in tried or len(seen) >= TRIES or bound in seen or (own not in left and len(left) >= OTHERS):
+                continue
+            left[own] = seen | {bound}
+            e = self._simulate(int(i))
+            if e is not None and e.good:
+                tried.add(own)
+
+    def _promising(self) -> npt.NDArray[np.int64]:
+        """Columns that are estimated to keep the objective, the best first, then the simplest."""
+        x, slo = self.x, self.goals.slo
+        first, token = x.estimate[0], x.estimate[1]
+        at = np.flatnonzero(self._alive & self._likely())
+        if not len(at):
+            at = np.flatnonzero(self._alive)
+            over = first[at] / (slo.ttft_s or 1.0) + token[at] / (slo.tpot_s or 1.0)
+            return np.asarray(at[np.argsort(over, kind="stable")])
+        best = self.x.best
+        likely = type(best)(
+            best.devices,
+            best.price,
+            x.estimate[2],
+            x.estimate[2] * x.requests_per_token,
+            1.0 / token,
+            best.least_w,
+        )
+        with np.errstate(divide="ignore", invalid="ignore"):
+            keys = self.goals.bounds(likely)[at, 0]
+        return np.asarray(at[np.lexsort((token[at], self._plainness(at), np.nan_to_num(keys, nan=np.inf)))])
+
+    def _plainness(self, at: npt.NDArray[np.int64]) -> Floats:
+        """How many kinds of parallelism a candidate has, replicas apart, and limits that are not the engine's own."""
+        x = self.x
+        kinds = np.array([(k.plan.pp > 1) + (k.plan.dp > 1) + (k.plan.ep > 1) for k in self.kinds], float)
+        default = np.array([(_place(k.sequences, k.default[0]), _place(k.tokens, k.default[1])) for k in self.kinds])
+        default = default[x.kind[at]]
+        changed = (default[:, 0] != x.sequences[at]) * 0.25 + (default[:, 1] != x.tokens[at]) * 0.25
+        split = np.where(x.answers[at] >= 0, 1.0 + kinds[np.maximum(x.answers[at], 0)], 0.0)
+        return np.asarray(kinds[x.kind[at]] + changed + split)
+
+    def _start(self) -> None:
+        """Simulate the most promising few, so that bounds have something to beat."""
+        seen: set[int] = set()
+        for i in self._promising():
+            enough = self.found.best is not None and len(self.goals.objectives) == 1 and len(seen) >= FEW
+            if enough or len(seen) >= FIRST:
+                break
+            if int(self.x.group[i]) in seen and not self.found.best:
+                continue
+            seen.add(int(self.x.group[i]))
+            if self._alive[i]:
+                self._simulate(int(i))
+
+    def _certify(self) -> None:
+        """Best-first by bound; ties go to the simpler deployment, then to the estimate."""
+        while True:
+            self._prune()
+            at = np.flatnonzero(self._alive)
+            if not len(at) or self.runs.simulated >= MOST:
+                return
+            order = np.lexsort((self.x.estimate[1, at], self._plainness(at), self._bound[at, 0]))
+            # several at a time: sorting costs more than a run
+            for i in at[order[: max(8, len(at) // 64)]]:
+                if not self._alive[i]:
+                    continue
+                best = self.found.best
+                if best is not None and len(self.goals.objectives) == 1 and self._bound[i, 0] >= best.key[0]:
+                    break
+                self._in_group(int(i)) if self.falling else self._simulate(int(i))
+
+    def _simplify(self) -> None:
+        """Simulate the best one's deployment with the engine's own limits too: simpler, and perhaps as good."""
+        best, x = self.found.best, self.x
+        if best is None:
+            return
+        i = best.index
+        same = (x.kind == x.kind[i]) & (x.replicas == x.replicas[i]) & (x.load == x.load[i])
+        same &= (x.answers == x.answers[i]) & (x.answering == x.answering[i])
+        same &= x.answer_sequences == x.answer_sequences[i]
+        tried = {e.index for e in self.found.evaluated}
+        at = np.flatnonzero(same & (x.impossible == NOTHING))
+        plain = self._plainness(at)
+        for j in at[np.argsort(plain, kind="stable")][:4]:
+            if plain[at == j][0] < self._plainness(np.array([i]))[0] and int(j) not in tried:
+                self._simulate(int(j))
+
+    def _prune(self) -> None:
+        """Leave out what cannot be better than what was found."""
+        alive = self._alive
+        if len(self.goals.objectives) == 1:
+            if self.found.best is None:
+                return
+            out = alive & (self._bound[:, 0] >= self.found.best.key[0])
+        else:
+            out = np.zeros(len(alive), np.bool_)
+            for e in self.found.front:
+                out |= alive & (self._bound >= np.array(e.key)).all(axis=1)
+        self.proof.bound += int(out.sum())
+        self._alive = alive & ~out
+
+    # -- one candidate -------------------------------------------------------------------------------------------------
+    def _in_group(self, index: int) -> None:
+        """Find the largest load that a deployment keeps, of those that can still win."""
+        members = np.flatnonzero(self._alive & (self.x.group == self.x.group[index]))
+        best = self.found.best
+        if best is not None:
+            members = members[self._bound[members, 0] < best.key[0]]
+        members = members[np.argsort(self.x.load[members], kind="stable")]
+        low, high = 0, len(members)
+        at = 0
+        while low < high:
+            e = self._simulate(int(members[at])) if self._alive[members[at]] else None
+            if e is not None and "slo" not in e.missed and "saturated" not in e.missed:
+                low = at + 1
+            else:
+                high = at
+                self._failed[int(self.x.group[index])] = float(self.x.load[members[at]])
+            at = (low + high) // 2
+        rest = members[self._alive[members] & (np.arange(len(members)) >= high)]
+        self.proof.load += len(rest)
+        self._alive[rest] = False
+
+    def _simulate(self, index: int) -> Evaluated | None:
+        x = self.x
+        self._alive[index] = False
+        trial = self.runs.run(x.at(self.kinds, index))
+        if trial is None:
+            self.proof.refused += 1
+            return None
+        values = self.goals.values(trial.figures)
+        share = trial.share_upper if self.upper else trial.share
+        missed = [*self.goals.missed(values)]
+        missed += ["slo"] if share < self.goals.slo.percentile else []
+        missed += ["saturated"] if trial.saturated else []
+        missed += ["rejected"] if trial.rejected else []
+        e = Evaluated(index, trial, values, self.goals.key(values), tuple(missed))
+        self.found.evaluated.append(e)
+        if e.good:
+            self._take(e)
+        best = self.found.best
+        self.tell(self.runs.simulated, best.key[0] if best else np.nan, float(self._bound[index, 0]))
+        return e
+
+    def _take(self, e: Evaluated) -> None:
+        if self.found.best is None or e.key < self.found.best.key:
+            self.found.best = e
+        if len(self.goals.objectives) > 1:
+            key = np.array(e.key)
+            if not any((np.array(f.key) <= key).all() for f in self.found.front):
+                kept = [f for f in self.found.front if not (key <= np.array(f.key)).all()]
+                self.found.front = [*kept, e]
+
+
+def _place(values: tuple[int, ...], value: int) -> int:
+    return values.index(value) if value in values else -1

@@ -1,0 +1,104 @@
+"""A candidate as the loop takes it: pools, limits of their lanes, tables of iterations, and how caches move."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from windtunnel.errors import ProblemList
+from windtunnel.planner.serving.candidate_table import Choice
+from windtunnel.planner.serving.instance_types import Kind
+from windtunnel.planner.serving.question import Question
+from windtunnel.serving.capped import Capped
+from windtunnel.serving.deployment import Deployment, Pool, handing, pool_limits
+from windtunnel.serving.fleet import Fleet, alike, stacked
+from windtunnel.serving.limits import Limits
+from windtunnel.serving.power import WorkTable
+from windtunnel.specs.serving import PoolSpec
+
+_NONE = np.zeros(1)
+_WORK = WorkTable(_NONE, _NONE, _NONE, _NONE, 0.0)
+"""What the loop does not read."""
+
+
+def table_of(q: Question, kind: Kind, limits: Limits, longest: int) -> np.ndarray:
+    """Seconds of a lane's iterations, up to the longest prompt where the policy does not cut prompts."""
+    most = limits.most_tokens
+    if not limits.chunked:
+        most = max(most, longest + limits.max_seqs * limits.step_tokens)
+    if sizes := q.pool.limits.cuda_graph_sizes:
+        return kind.iteration.tables(most, sizes, limits.max_seqs, limits.ranks)
+    return kind.tables(most)
+
+
+def fleet_of(q: Question, c: Choice, longest: int, concurrency: int) -> Fleet | None:
+    """What the loop runs; None where an engine does not start.
+
+    Args:
+        q: the question.
+        c: the candidate.
+        longest: tokens of the longest prompt and answer.
+        concurrency: requests in flight of a closed loop; 0: they come by the clock.
+    """
+    first = c.kind.limits(q.pool, c.sequences, c.tokens)
+    if first is None:
+        return None
+    first = replace(first, concurrency=concurrency)
+    if c.answers is None:
+        return alike(first, table_of(q, c.kind, first, longest), c.replicas * c.kind.lanes)
+    pools = []
+    for i, (kind, spec) in enumerate(zip((c.kind, c.answers), c.pools(q.pool), strict=True)):
+        own = _pool(q, i, kind, spec)
+        if own is None:
+            return None
+        pools.append(own)
+    serving = c.kind.serving.model_copy(update={"pools": tuple(p.spec for p in pools)})
+    d = Deployment(
+        q.scenario,
+        serving,
+        q.folder,
+        q.model,
+        c.kind.place.whole or c.kind.place.cluster,
+        tuple(pools),
+        concurrency,
+        q.lines,
+    )
+    moved = handing(d, ProblemList(q.lines)).handover
+    limits = tuple(replace(p.limits, concurrency=concurrency) for p in pools)
+    tables = [
+        table_of(q, kind, own, longest if i == 0 else 0)
+        for i, (kind, own) in enumerate(zip((c.kind, c.answers), limits, strict=True))
+    ]
+    counts = [p.lanes for p in pools]
+    return Fleet(
+        limits,
+        stacked(tables),
+        np.repeat([0, 1], counts),
+        np.repeat([True, False], counts),
+        counts[0],
+        moved,
+        (None, None),
+    )
+
+
+def _pool(q: Question, index: int, kind: Kind, spec: PoolSpec) -> Pool | None:
+    told = spec.limits
+    assert told.max_num_seqs is not None and told.max_num_batched_tokens is not None
+    instance = kind.resolved(q.pool, told.max_num_seqs, told.max_num_batched_tokens)
+    if instance is None:
+        return None
+    limits = pool_limits(q.serving, spec, kind.iteration, instance)
+    nothing = Capped(kind.iteration, _WORK, _NONE, within=True)
+    return Pool(
+        index,
+        spec.role,
+        spec,
+        kind.place.group or 0,
+        kind.place.cluster,
+        q.model,
+        instance,
+        kind.iteration,
+        limits,
+        nothing,
+    )

@@ -1,0 +1,172 @@
+"""Candidates as columns: one row a deployment at a load."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from windtunnel.cost.clock import idle_w
+from windtunnel.planner.serving.instance_types import Kind
+from windtunnel.planner.serving.objectives import Best
+from windtunnel.specs.serving import PoolSpec
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+NOTHING, TOO_SLOW, TOO_MUCH = 0, 1, 2
+"""Why a candidate cannot keep the objective: it may; one request alone takes too long; more work than time."""
+_WHOLE = (
+    "kind",
+    "sequences",
+    "tokens",
+    "replicas",
+    "group",
+    "impossible",
+    "answers",
+    "answering",
+    "answer_sequences",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One candidate in full."""
+
+    kind: Kind
+    sequences: int
+    """max_num_seqs."""
+    tokens: int
+    """max_num_batched_tokens."""
+    replicas: int
+    load: float
+    answers: Kind | None = None
+    """Kind of the instances that answer, where `kind` computes prompts alone."""
+    answering: int = 0
+    """How many of them."""
+    answer_sequences: int = 0
+    """Their max_num_seqs."""
+
+    @property
+    def devices(self) -> int:
+        """In use."""
+        other = self.answers.devices * self.answering if self.answers is not None else 0
+        return self.kind.devices * self.replicas + other
+
+    @property
+    def price(self) -> float | None:
+        """Money for a device and hour, over those of both pools."""
+        own = self.kind.place.price
+        if self.answers is None or self.answers.place is self.kind.place or own is None:
+            return own
+        other, count = self.answers.place.price, self.answers.devices * self.answering
+        return None if other is None else (own * (self.devices - count) + other * count) / self.devices
+
+    def pools(self, base: PoolSpec) -> tuple[PoolSpec, ...]:
+        """As a scenario writes it."""
+        first = self.kind.pool(base, self.sequences, self.tokens, self.replicas)
+        if self.answers is None:
+            return (first,)
+        tokens = self.answers.tokens[self.answers.usual_places()[1]]
+        second = self.answers.pool(base, self.answer_sequences, tokens, self.answering)
+        return first.model_copy(update={"role": "prefill"}), second.model_copy(update={"role": "decode"})
+
+    def axes(self) -> dict[str, Any]:
+        """What tells it from others, as plain data."""
+        out = self.kind.axes() | {
+            "replicas": self.replicas,
+            "max_num_seqs": self.sequences,
+            "max_num_batched_tokens": self.tokens,
+        }
+        if self.answers is not None:
+            p, there = self.answers.plan, self.answers.place
+            out["decode"] = ({} if there is self.kind.place else {"device": there.cluster.device.id}) | {
+                "tp": p.tp,
+                "pp": p.pp,
+                "dp": p.dp,
+                "ep": p.ep,
+                "replicas": self.answering,
+                "max_num_seqs": self.answer_sequences,
+                "max_num_batched_tokens": self.answers.tokens[self.answers.usual_places()[1]],
+            }
+        return out
+
+
+@dataclass(slots=True)
+class Columns:
+    """C candidates, arrays (C,)."""
+
+    kind: Ints
+    sequences: Ints
+    """Places in the kind's limits."""
+    tokens: Ints
+    replicas: Ints
+    load: Floats
+    """Of all replicas together; 0 where the traffic's is the only one."""
+    group: Ints
+    """Candidates that differ in load alone have the same."""
+    tokens_per_s: Floats
+    """No run puts out more."""
+    user_tokens_per_s: Floats
+    impossible: Ints
+    estimate: Floats
+    """(3, C): seconds of TTFT and TPOT, tokens a second; where it settles, estimated."""
+    devices: Floats
+    price: Floats
+    least_w: Floats
+    requests_per_token: Floats
+    answers: Ints
+    """Kind of the instances that answer; −1: those that compute prompts do."""
+    answering: Ints
+    answer_sequences: Ints
+    """Place in their kind's limits."""
+
+    @classmethod
+    def of(cls, **columns: Any) -> Columns:
+        """From arrays of one shape, (3, …) for `estimate`."""
+        out: dict[str, Any] = {}
+        for f in fields(cls):
+            value = np.asarray(columns[f.name])
+            flat = value.reshape(3, -1) if f.name == "estimate" else value.reshape(-1)
+            out[f.name] = flat.astype(np.int64 if f.name in _WHOLE else np.float64)
+        return cls(**out)
+
+    @classmethod
+    def joined(cls, parts: list[Columns]) -> Columns:
+        """One after the other."""
+        if not parts:
+            none = {f.name: np.zeros((3, 0) if f.name == "estimate" else 0) for f in fields(cls)}
+            return cls.of(**none)
+        whole: Any = {f.name: np.concatenate([getattr(p, f.name) for p in parts], axis=-1) for f in fields(cls)}
+        return cls(**whole)
+
+    def __len__(self) -> int:
+        return len(self.kind)
+
+    def at(self, kinds: list[Kind], i: int) -> Choice:
+        """One candidate."""
+        kind, other = kinds[int(self.kind[i])], int(self.answers[i])
+        more = kinds[other].sequences[int(self.answer_sequences[i])] if other >= 0 else 0
+        return Choice(
+            kind,
+            kind.sequences[int(self.sequences[i])],
+            kind.tokens[int(self.tokens[i])],
+            int(self.replicas[i]),
+            float(self.load[i]),
+            kinds[other] if other >= 0 else None,
+            int(self.answering[i]),
+            more,
+        )
+
+    @property
+    def best(self) -> Best:
+        """The best that each could be."""
+        rate = self.tokens_per_s * self.requests_per_token
+        return Best(self.devices, self.price, self.tokens_per_s, rate, self.user_tokens_per_s, self.least_w)
+
+
+def idle_w_of(kind: Kind) -> float:
+    """Watts of one idle device; 0 where its data sheet gives no power."""
+    device = kind.place.cluster.device
+    return float(idle_w(device)) if device.tdp_w else 0.0

@@ -1,0 +1,238 @@
+"""One candidate at request level: the jitted loop on the requests of the search, and what the planner reads of it."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from windtunnel.cost.serving import release_of
+from windtunnel.planner.serving.bounds import Sums
+from windtunnel.planner.serving.build_fleet import fleet_of
+from windtunnel.planner.serving.candidate_table import Choice
+from windtunnel.planner.serving.instance_types import Kind
+from windtunnel.planner.serving.objectives import Figures
+from windtunnel.planner.serving.question import Question
+from windtunnel.serving import loop
+from windtunnel.serving.fleet import Fleet
+from windtunnel.serving.hooks import hooks_of
+from windtunnel.serving.interval import band
+from windtunnel.serving.limits import Limits
+from windtunnel.serving.metrics import Measures, backlog_grows, measures
+from windtunnel.serving.power import power
+from windtunnel.serving.prefixes import Chains, chains_of
+from windtunnel.serving.requests import DONE, Floats, Requests
+from windtunnel.serving.traffic import Traffic
+from windtunnel.specs.serving import SloSpec
+
+PARTS = ("ttft_s", "tpot_s", "e2e_s")
+"""Of an objective."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """What a run of one candidate gave."""
+
+    figures: Figures
+    share: float
+    """Of requests that keep the objective at the central prediction."""
+    share_upper: float
+    """At the upper end of the prediction's interval."""
+    saturated: bool
+    rejected: int
+    """Requests that need more cache than there is, or were turned away."""
+    quantiles: dict[str, float]
+    """Seconds of TTFT, TPOT and E2E that the wanted share of requests stays below, and medians."""
+    peak: int
+    """Most sequences of one lane at once."""
+
+
+@dataclass(slots=True)
+class Runs:
+    """Runs candidates, and remembers requests and equal runs."""
+
+    q: Question
+    slo: SloSpec
+    simulated: int = 0
+    settled: int = 0
+    """Candidates whose run is the same as one made before."""
+    _sums: dict[tuple[float, bool, int], Sums] = field(default_factory=dict)
+    _traffic: dict[float, Traffic] = field(default_factory=dict)
+    _chains: dict[tuple[float, int], Chains] = field(default_factory=dict)
+    _high: dict[tuple[str, str, str], dict[str, float]] = field(default_factory=dict)
+    _known: dict[Hashable, list[tuple[Limits, int, Trial]]] = field(default_factory=dict)
+
+    def traffic(self, load: float) -> Traffic:
+        """Requests at a load, answers cut as the engine cuts them at its longest model length."""
+        if load not in self._traffic:
+            self._traffic[load] = self.q.traffic(load)
+        return self._traffic[load]
+
+    def sums(self, load: float, caching: bool, step: int) -> Sums:
+        """What the requests at a load ask for."""
+        key = load, caching, step
+        if key not in self._sums:
+            requests, warmup = self.traffic(load).requests, self.q.serving.traffic.warmup_requests
+            self._sums[key] = Sums.of(requests, self.slo, warmup, caching=caching, step=step)
+        return self._sums[key]
+
+    def span_s(self, load: float) -> float:
+        """Seconds between the first and the last arrival."""
+        return self.sums(load, False, 1).span_s
+
+    def longest(self, load: float) -> int:
+        """Tokens of the longest prompt and answer."""
+        requests = self.traffic(load).requests
+        return int((requests.input_tokens + requests.output_tokens).max())
+
+    def upper(self, kind: Kind, form: str = "whole", other: Kind | None = None) -> dict[str, float]:
+        """By how much measured times may exceed predicted ones, by part of the objective; of two kinds the most."""
+        if other is not None and other.place is not kind.place:
+            own, more = self.upper(kind, form), self.upper(other, form)
+            return {n: max(own.get(n, 1.0), more.get(n, 1.0)) for n in {**own, **more}}
+        s, device = kind.serving, kind.place.cluster.device
+        key = release_of(s.engine, s.engine_version), device.generation, form
+        if key not in self._high:
+            found = {name: band(*key[:2], self.q.model, name, form=form) for name in PARTS}
+            self._high[key] = {n: max(b.high, 1.0) for n, b in found.items() if b is not None}
+        return self._high[key]
+
+    def tightened(self, kind: Kind, form: str = "whole", other: Kind | None = None) -> SloSpec:
+        """The objective over how much longer things may take: who keeps it keeps the other at the upper end."""
+        high = self.upper(kind, form, other)
+        parts = {n: None if (v := getattr(self.slo, n)) is None else v / high.get(n, 1.0) for n in PARTS}
+        return self.slo.model_copy(update=parts)
+
+    def run(self, c: Choice) -> Trial | None:
+        """Simulate a candidate; None where its engine does not start."""
+        traffic = self.traffic(c.load)
+        fleet = fleet_of(self.q, c, self.longest(c.load), traffic.concurrency)
+        if fleet is None:
+            return None
+        limits = fleet.limits[0]
+        rest = replace(limits, max_seqs=0, blocks=0, watermark=0, swap_blocks=0)
+        key = id(c.kind), c.replicas, id(c.answers), c.answering, c.load, rest
+        for other, peak, trial in self._known.get(key, []):
+            alike = limits.caching and self._chains[c.load, fleet.block].common > 0
+            if c.answers is None and _same_run(limits, other, peak, traffic.requests, alike=alike):
+                self.settled += 1
+                return trial
+        trial = self._simulate(c, fleet, traffic)
+        self.simulated += 1
+        self._known.setdefault(key, []).append((limits, trial.peak, trial))
+        return trial
+
+    def _simulate(self, c: Choice, fleet: Fleet, traffic: Traffic) -> Trial:
+        q, instance, limits = self.q, c.kind.instance, fleet.limits[0]
+        requests = replace(traffic.requests, arrival_s=traffic.requests.arrival_s.copy())
+        if longest := instance.max_model_len:
+            room = np.maximum(longest - requests.input_tokens, 1)
+            requests.output_tokens = np.minimum(requests.output_tokens, room).astype(np.int32)
+        chains = None
+        if fleet.caching:
+            block = c.load, fleet.block
+            if block not in self._chains:
+                self._chains[block] = chains_of(requests, fleet.block, q.serving.traffic.shared_prefix_tokens)
+            chains = self._chains[block]
+        plainly = requests.after is not None
+        sides = [c.kind] if c.answers is None else [c.kind, c.answers]
+        hooks = [hooks_of(k.instance, k.serving, limits, len(requests), plainly=plainly) for k in sides]
+        if instance.queue.id == "fcfs" and requests.priority.any():
+            requests.priority = np.zeros(len(requests), np.int32)
+        if (hook := hooks[0]) is None:
+            outcome = loop.serve_fleet(requests, fleet, chains)
+        else:
+            outcome = loop.serve_fleet_plainly(
+                requests,
+                fleet,
+                chains,
+                policies=[own.policy for own in hooks if own],
+                router=hook.router,
+                queue=hook.queue,
+                admission=hook.admission,
+                pace=hook.pace,
+            )
+        return self._trial(c, fleet, requests, outcome.totals, traffic)
+
+    def _trial(self, c: Choice, fleet: Fleet, requests: Requests, totals: Any, traffic: Traffic) -> Trial:
+        spec, kind = traffic.spec, c.kind
+        found = measures(requests, kind.iteration.request_s, spec.warmup_requests)
+        done = requests.state == DONE
+        count = max(int(found.done.sum()), 1)
+        share = float(found.good(self.slo).sum()) / count
+        form = "whole" if c.answers is None else "split"
+        upper = float(found.good(self.tightened(kind, form, c.answers)).sum()) / count
+        first = float(np.nanmin(requests.arrival_s)) if len(requests) else 0.0
+        last = float(np.nanmax(requests.finish_s)) if done.any() else 0.0
+        duration, tokens = max(last - first, 1e-12), float(requests.output_tokens[done].sum())
+        rejected = int((~done).sum())
+        if longest := kind.instance.max_model_len:
+            rejected += int((requests.input_tokens >= longest).sum())
+        mean_w = self._watts(c, fleet, totals, duration, tokens) if self.q.goals.needs("power") else None
+        quantiles = _quantiles(found, self.slo)
+        figures = Figures(
+            c.devices,
+            c.price,
+            duration,
+            tokens,
+            int(done.sum()),
+            share,
+            quantiles["tpot_p50_s"],
+            mean_w,
+        )
+        saturated = not traffic.concurrency and not spec.offline and backlog_grows(requests)
+        return Trial(figures, share, upper, saturated, rejected, quantiles, int(totals["running_max"].max()))
+
+    def _watts(self, c: Choice, fleet: Fleet, totals: Any, duration_s: float, tokens: float) -> float:
+        """Mean draw of all devices."""
+        out = 0.0
+        for i, kind in enumerate([c.kind] if c.answers is None else [c.kind, c.answers]):
+            own = totals[fleet.pool == i]
+            drawn = power(
+                self.q.model,
+                kind.place.cluster,
+                kind.instance.shape,
+                kind.iteration,
+                own,
+                duration_s,
+                output_tokens=tokens,
+                mixed=fleet.limits[i].mixed,
+                expert_skew=kind.serving.expert_skew,
+            )
+            out += (drawn.mean_w_per_device or 0.0) * len(own) * kind.instance.shape.ranks
+        return out
+
+
+def _quantiles(found: Measures, slo: SloSpec) -> dict[str, float]:
+    out = {}
+    for name, values in (("ttft_s", found.ttft_s), ("tpot_s", found.tpot_s), ("e2e_s", found.e2e_s)):
+        known = np.sort(values[np.isfinite(values)])
+        for share, word in ((slo.percentile, name), (0.5, f"{name[:-2]}_p50_s")):
+            out[word] = _at(known, share) if len(known) else 0.0
+    return out
+
+
+def _at(values: Floats, share: float) -> float:
+    """A quantile of sorted values, linear between neighbours (as NumPy's, at a tenth of its cost)."""
+    place = share * (len(values) - 1)
+    low = int(place)
+    high = min(low + 1, len(values) - 1)
+    return float(values[low] + (place - low) * (values[high] - values[low]))
+
+
+def _same_run(a: Limits, b: Limits, peak: int, requests: Requests, *, alike: bool) -> bool:
+    """Whether limits that differ in sequences and blocks alone, which no request ever met, give the same run.
+
+    `peak`: most sequences that a lane of `b` held at once. Both must take more, and have room for as many of the
+    longest requests and two more; where prompts are `alike`, blocks that nobody holds count too, and no run is.
+    """
+    if (a.max_seqs, a.blocks, a.watermark, a.swap_blocks) == (b.max_seqs, b.blocks, b.watermark, b.swap_blocks):
+        return True
+    if alike or min(a.max_seqs, b.max_seqs) <= peak:
+        return False
+    longest = int((requests.input_tokens + requests.output_tokens).max())
+    extra = a.sequence_blocks + int(np.ceil(min(longest, a.window) * a.window_share / a.block)) + 2
+    most = (peak + 2) * (-(-longest // a.block) + extra)
+    return min(a.blocks - a.watermark, b.blocks - b.watermark) >= most
