@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent.parent / "unit"))
-from test_handtuned import holds
+sys.path.insert(0, str(Path(__file__).parent.parent / "fixtures"))
+from tests.unit.validation.test_planner_vs_published import holds
 
 from windtunnel.validation.handtuned.compare import compare
 from windtunnel.validation.handtuned.groups import Group, groups, kind_of, same_kind

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent.parent / "unit"))
-from test_rows import damaged, disguised, same
+sys.path.insert(0, str(Path(__file__).parent.parent / "fixtures"))
+from tests.unit.validation.test_read_training_row import damaged, disguised, same
 
 from windtunnel.validation.rows import read
 
