@@ -47,7 +47,7 @@ _HOME = {
     "validate": "windtunnel.api",
     "load_scenario": "windtunnel.specs.loader",
     "Scenario": "windtunnel.specs.scenario",
-    "TrainingResult": "windtunnel.training.results",
+    "TrainingResult": "windtunnel.training.results.training_result",
     "ServingResult": "windtunnel.serving.results",
     "WindtunnelError": "windtunnel.errors",
     "BadInput": "windtunnel.errors",

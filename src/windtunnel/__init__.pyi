@@ -13,6 +13,6 @@ from windtunnel.errors import WindtunnelError as WindtunnelError
 from windtunnel.serving.results import ServingResult as ServingResult
 from windtunnel.specs.loader import load_scenario as load_scenario
 from windtunnel.specs.scenario import Scenario as Scenario
-from windtunnel.training.results import TrainingResult as TrainingResult
+from windtunnel.training.results.training_result import TrainingResult as TrainingResult
 
 __version__: str

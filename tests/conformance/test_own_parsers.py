@@ -21,7 +21,7 @@ from own_code import own_code
 from windtunnel.errors import BadInput
 from windtunnel.exporters.launch import Exported, export
 from windtunnel.training.predict import prepare
-from windtunnel.training.prepare import Prepared
+from windtunnel.training.step_setup import Prepared
 
 pytestmark = [pytest.mark.conformance, pytest.mark.slow]
 ROOT = Path(__file__).parents[2]

@@ -16,7 +16,7 @@ import windtunnel
 from windtunnel.cli.main import app
 from windtunnel.serving.metrics import distribution
 from windtunnel.serving.results import ServingResult
-from windtunnel.training.results import Interval, MemoryReport, TrainingResult
+from windtunnel.training.results.training_result import Interval, MemoryReport, TrainingResult
 
 pytestmark = pytest.mark.golden
 

@@ -18,8 +18,8 @@ from windtunnel.planner.heterogeneous.space import Layout, mixed_space, spread
 from windtunnel.report.plan import plan_summary
 from windtunnel.report.plan_text import instead_words
 from windtunnel.specs.scenario import Scenario
-from windtunnel.training.prepare import prepare
 from windtunnel.training.simulate import memory_of, run
+from windtunnel.training.step_setup import prepare
 
 H100 = {"device": "h100-sxm-80gb", "nodes": 1, "devices_per_node": 8}
 A100 = {"device": "a100-sxm-80gb", "nodes": 1, "devices_per_node": 8}

@@ -26,8 +26,8 @@ from windtunnel.planner.search.branch_and_bound import Branch, Found, Proof, sea
 from windtunnel.planner.search.equivalent_plans import twin_of
 from windtunnel.planner.space.candidates import LAYOUT_AXES, Candidates, candidates
 from windtunnel.specs.scenario import Scenario
-from windtunnel.training.prepare import prepare
 from windtunnel.training.simulate import memory_of, power_of, run, step_time
+from windtunnel.training.step_setup import prepare
 
 pytestmark = pytest.mark.property
 SAMPLES = 12

@@ -18,7 +18,10 @@ import pytest
 from windtunnel.engine import simulate
 from windtunnel.engine.symmetry import equitable_partition
 from windtunnel.program.tables import Resources, Streams, TaskTable
-from windtunnel.training.assembly import (
+from windtunnel.training.predict import prepare
+from windtunnel.training.simulate import step_time
+from windtunnel.training.step_setup import Prepared
+from windtunnel.training.task_builder import (
     RATES,
     S_COMPUTE,
     S_GATHER,
@@ -32,9 +35,6 @@ from windtunnel.training.assembly import (
     T_SEND,
     T_W,
 )
-from windtunnel.training.predict import prepare
-from windtunnel.training.prepare import Prepared
-from windtunnel.training.simulate import step_time
 
 pytestmark = pytest.mark.property
 

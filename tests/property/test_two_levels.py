@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from windtunnel.engine import bound
-from windtunnel.training.assembly import RATES, T_B, T_F, T_REDUCE, T_W
 from windtunnel.training.expand import expand, expanded_step, expanded_timeline
 from windtunnel.training.predict import prepare
-from windtunnel.training.prepare import Prepared
 from windtunnel.training.simulate import step_time
+from windtunnel.training.step_setup import Prepared
+from windtunnel.training.task_builder import RATES, T_B, T_F, T_REDUCE, T_W
 
 pytestmark = pytest.mark.property
 

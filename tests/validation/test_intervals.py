@@ -27,8 +27,8 @@ def test_bands_are_no_wider_than_three_mean_errors_and_beat_a_constant_one() -> 
 
 
 def test_a_band_of_a_measured_row_leans_on_no_row_of_its_model_and_cluster() -> None:
-    from windtunnel.training.comparable import distances, residuals
-    from windtunnel.training.interval import band, table_of
+    from windtunnel.training.uncertainty.comparable_runs import distances, residuals
+    from windtunnel.training.uncertainty.step_time_interval import band, table_of
 
     table = table_of(residuals(), "fold")
     for r in table.members[::50]:

@@ -12,7 +12,7 @@ from windtunnel.advice.plans import differences
 from windtunnel.errors import BadInput, Infeasible
 from windtunnel.serving.results import ServingResult
 from windtunnel.techniques.limits import merged
-from windtunnel.training.results import TrainingResult, deltas
+from windtunnel.training.results.training_result import TrainingResult, deltas
 
 _NO_BAND = "simulated alone: no measured pairs"
 
@@ -101,7 +101,7 @@ class TrainingBench:
 
     def band(self, result: TrainingResult, objective: Objective) -> Band:
         """Of the ratio of step times, which energy and money follow."""
-        from windtunnel.training.paired_results import between
+        from windtunnel.training.compare_results import between
 
         before, after = objective.value(self.base) or 1.0, objective.value(result) or 1.0
         ratio = after / before

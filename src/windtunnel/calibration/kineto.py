@@ -20,10 +20,10 @@ from windtunnel.errors import BadInput, Problem
 from windtunnel.importers.kineto import KernelTrace, read_kineto
 from windtunnel.report.trace_gap import compare_with_trace, predicted_kernels
 from windtunnel.specs.device import MeasuredValue, Profile
-from windtunnel.training.chain import Chain
-from windtunnel.training.chain_build import build_chain
-from windtunnel.training.prepare import Prepared, prepare
+from windtunnel.training.explain.build_chain import build_chain
+from windtunnel.training.explain.time_chain import Chain
 from windtunnel.training.simulate import simulate_step
+from windtunnel.training.step_setup import Prepared, prepare
 
 CLASSES = {
     "gemm": "gemm_fraction",

@@ -17,7 +17,7 @@ from windtunnel.errors import BadInput, Problem
 from windtunnel.importers.scenario import Source, load, resolve_model
 from windtunnel.specs.model import ModelSpec
 from windtunnel.specs.scenario import Scenario
-from windtunnel.training.results import TrainingResult
+from windtunnel.training.results.training_result import TrainingResult
 
 HIDDEN, LAYERS, VOCAB, SEQ_LEN, INTERMEDIATE = 512, 4, 8192, 256, 2048
 """Most that a scaled-down step has on a CPU; a GPU runs eight times the width and layers, sixteen times the length."""

@@ -23,7 +23,7 @@ def print_json(value: Any) -> None:
     """Write one JSON document to standard output."""
     import json
 
-    from windtunnel.training.serialise import plain
+    from windtunnel.training.results.serialise import plain
 
     sys.stdout.write(json.dumps(plain(value), indent=2, ensure_ascii=False, allow_nan=False) + "\n")
 

@@ -106,7 +106,7 @@ def plan(
         from windtunnel.report import html_plan
 
         note(f"report    {html_plan.write(result, html)}")
-    from windtunnel.training.serialise import plain
+    from windtunnel.training.results.serialise import plain
 
     exported = write_launch_files(plain(taken), (), export, target_version, export_dir, wrapper)
     if as_json:
@@ -150,7 +150,7 @@ def _show_serving(
 def _write(found: dict[str, Any], output: Path) -> None:
     import yaml
 
-    from windtunnel.training.serialise import plain
+    from windtunnel.training.results.serialise import plain
 
     output.write_text(yaml.safe_dump(plain(found), sort_keys=False, width=100), "utf-8")
     note(f"scenario  {output}")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from windtunnel.training.results import TrainingResult
+    from windtunnel.training.results.training_result import TrainingResult
 
 _MOST_BYTES = 1 << 29
 
@@ -99,7 +99,7 @@ def read_result(path: str, data: dict[str, Any]) -> TrainingResult:
         BadInput: fields are missing or of another kind.
     """
     from windtunnel.errors import BadInput
-    from windtunnel.training.serialise import result_from_dict
+    from windtunnel.training.results.serialise import result_from_dict
 
     try:
         return result_from_dict(data)

@@ -14,7 +14,7 @@ from windtunnel.cli.sources import scenario_source
 
 if TYPE_CHECKING:
     from windtunnel.report.terminal import Published
-    from windtunnel.training.results import TrainingResult
+    from windtunnel.training.results.training_result import TrainingResult
 
 
 def train(

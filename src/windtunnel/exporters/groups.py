@@ -12,7 +12,7 @@ from windtunnel.errors import BadInput, Problem
 from windtunnel.specs.cluster import ClusterSpec, MixedCluster
 
 if TYPE_CHECKING:
-    from windtunnel.training.prepare import Prepared
+    from windtunnel.training.step_setup import Prepared
 
 
 def one_launch(prepared: Prepared) -> tuple[Prepared, list[str]]:

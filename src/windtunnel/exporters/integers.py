@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from windtunnel.errors import ProblemList
-    from windtunnel.training.prepare import Prepared
+    from windtunnel.training.step_setup import Prepared
 
 
 def world_size(prepared: Prepared, problems: ProblemList) -> None:

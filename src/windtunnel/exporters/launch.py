@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from windtunnel.importers.scenario import Source
-    from windtunnel.training.prepare import Prepared
+    from windtunnel.training.step_setup import Prepared
 
 Wrapper = Literal["torchrun", "none", "slurm", "kubernetes"]
 
@@ -64,7 +64,7 @@ def export(
     Raises:
         BadInput: unknown target, version or wrapper; a scenario that cannot run; numbers that the target refuses.
     """
-    from windtunnel.training.prepare import Prepared
+    from windtunnel.training.step_setup import Prepared
 
     problems = ProblemList()
     if target not in (known_targets := (*list_targets(), *list_server_targets())):

@@ -16,7 +16,7 @@ from windtunnel.exporters.target import Draft
 from windtunnel.specs.plan import TENSOR_CLASSES
 
 if TYPE_CHECKING:
-    from windtunnel.training.prepare import Prepared
+    from windtunnel.training.step_setup import Prepared
 
 SCHEDULES = ("1f1b", "interleaved_1f1b", "interleaved_1f1b_steady")
 OFFLOADED = ("attn_norm", "qkv_linear", "core_attn", "attn_proj", "mlp_norm")

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from windtunnel.serving.results import ServingResult
-    from windtunnel.training.results import TraceEvents, TrainingResult
+    from windtunnel.training.results.training_result import TraceEvents, TrainingResult
 
 _MAX_COUNTERS = 20_000
 

@@ -16,7 +16,7 @@ from windtunnel.registry import Registry
 if TYPE_CHECKING:
     from windtunnel.errors import ProblemList
     from windtunnel.parallel.resolve import ResolvedPlan
-    from windtunnel.training.prepare import Prepared
+    from windtunnel.training.step_setup import Prepared
 
 _FLAGS = Path(__file__).with_name("flags")
 

@@ -13,7 +13,7 @@ from windtunnel.papers.claims import load
 from windtunnel.papers.figures import drawn
 from windtunnel.papers.harness import Outcome
 from windtunnel.papers.table import assumed, key_of, markdown, tally
-from windtunnel.training.serialise import plain
+from windtunnel.training.results.serialise import plain
 
 _PARTS = {"include_plotlyjs": "directory", "full_html": True}
 

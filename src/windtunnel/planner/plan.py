@@ -31,7 +31,7 @@ from windtunnel.specs.cluster import MixedClusterRef
 from windtunnel.specs.scenario import Scenario
 from windtunnel.specs.search import SearchSpec
 from windtunnel.training.predict import simulate_training
-from windtunnel.training.results import TrainingResult
+from windtunnel.training.results.training_result import TrainingResult
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from windtunnel.specs.scenario import Scenario
 from windtunnel.specs.search import SearchSpec
 from windtunnel.techniques import on_cluster, on_workload
 from windtunnel.training.predict import look_up
-from windtunnel.training.run import Part, parts_of
+from windtunnel.training.run_phases import Part, parts_of
 
 _OF_THE_SITE = ("nodes", "devices_per_node", "scale_out", "host_memory_bytes")
 """What a cluster keeps when its devices are exchanged; links, memory, price and power come with the device."""

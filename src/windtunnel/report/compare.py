@@ -6,14 +6,14 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from windtunnel.report.quantities import count, gib, percent, seconds
-from windtunnel.training.paired_results import between
-from windtunnel.training.results import deltas
+from windtunnel.training.compare_results import between
+from windtunnel.training.results.training_result import deltas
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from windtunnel.training.paired import PairedDifference
-    from windtunnel.training.results import TrainingResult
+    from windtunnel.training.results.training_result import TrainingResult
+    from windtunnel.training.uncertainty.plan_difference import PairedDifference
 
 _FIGURES = ("step_time_s", "tokens_per_s_per_device", "mfu", "hfu", "peak_memory_reserved_bytes", "num_devices")
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from windtunnel.report.compare import changed, flat, shown_value, signed_seconds
 from windtunnel.report.quantities import count, percent
 from windtunnel.report.serving_text import short
-from windtunnel.training.results import deltas
+from windtunnel.training.results.training_result import deltas
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -16,15 +16,15 @@ from typing import TYPE_CHECKING, Any
 from windtunnel.errors import BadInput
 from windtunnel.report.describe import fit_line
 from windtunnel.report.quantities import percent, read_seconds, seconds
-from windtunnel.training.figures import ordered_breakdown
+from windtunnel.training.results.figures import ordered_breakdown
 
 if TYPE_CHECKING:
     from windtunnel.importers.kineto import KernelTrace
     from windtunnel.importers.scenario import Source
     from windtunnel.report.trace_gap import TraceComparison
-    from windtunnel.training.alternatives import Candidate, Uncertain
-    from windtunnel.training.chain import Chain
-    from windtunnel.training.results import TrainingResult
+    from windtunnel.training.explain.gap_hypotheses import Candidate, Uncertain
+    from windtunnel.training.explain.time_chain import Chain
+    from windtunnel.training.results.training_result import TrainingResult
 
 _RELEVANT = 0.01
 _PLAUSIBLE = 0.5
@@ -177,7 +177,7 @@ def explain_source(
     from windtunnel.specs.batches import refuse_lengths
     from windtunnel.specs.cluster import refuse_groups
     from windtunnel.specs.run import refuse_run
-    from windtunnel.training.chain_build import build_chain
+    from windtunnel.training.explain.build_chain import build_chain
     from windtunnel.training.predict import prepare, simulate_training
 
     measured = None if against is None else read_against(against)
@@ -196,7 +196,7 @@ def explain_source(
     plain = explain(result, measured)
     if measured is None:
         return replace(plain, chain=chain)
-    from windtunnel.training.alternatives import coefficient_candidates, open_settings, uncertain_coefficients
+    from windtunnel.training.explain.gap_hypotheses import coefficient_candidates, open_settings, uncertain_coefficients
 
     gap = measured - result.step_time_s
     uncertain = uncertain_coefficients(prepared, scenario, chain)
@@ -233,7 +233,7 @@ def _against_trace(
 ) -> TraceComparison:
     """The comparison, and which alternatives bring the classes closer to the trace."""
     from windtunnel.report.trace_gap import compare_with_trace, distance
-    from windtunnel.training.chain_build import build_chain
+    from windtunnel.training.explain.build_chain import build_chain
 
     comparison = compare_with_trace(chain, trace, result)
     apart = distance(chain, trace)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from windtunnel.report.trace_gap import TraceComparison
-    from windtunnel.training.chain import Chain, OperatorLine, Term
+    from windtunnel.training.explain.time_chain import Chain, OperatorLine, Term
 
 _SMALL = 5e-4
 """Share of the step below which a term is not worth a line in the overview."""

@@ -12,19 +12,19 @@ from windtunnel.report.page import asset, card, document, plot
 from windtunnel.report.phases import COLUMNS, NOTE, phase_rows
 from windtunnel.report.quantities import count, gib, percent, seconds
 from windtunnel.report.timeline_data import pack
-from windtunnel.training.figures import (
+from windtunnel.training.results.figures import (
     breakdown_figure,
     colour,
     memory_colour,
     memory_figure,
     sensitivity_figure,
 )
-from windtunnel.training.grades import grade_line
-from windtunnel.training.serialise import plain
+from windtunnel.training.results.grades import grade_line
+from windtunnel.training.results.serialise import plain
 
 if TYPE_CHECKING:
     from windtunnel.report.terminal import Published
-    from windtunnel.training.results import TrainingResult
+    from windtunnel.training.results.training_result import TrainingResult
 
 
 _CHIPS = {"tp", "sp", "pp", "vpp", "cp", "ep", "etp", "dp", "zero", "mbs", "schedule", "recompute", "offload"}

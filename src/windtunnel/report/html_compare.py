@@ -12,7 +12,7 @@ from windtunnel.report.page import card, document, plot
 from windtunnel.report.quantities import count, gib, percent, seconds
 
 if TYPE_CHECKING:
-    from windtunnel.training.results import TrainingResult
+    from windtunnel.training.results.training_result import TrainingResult
 
 
 def write(comparison: Comparison, path: str | Path) -> Path:

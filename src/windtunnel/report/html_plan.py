@@ -30,7 +30,7 @@ from windtunnel.report.plan_text import (
     worse,
 )
 from windtunnel.report.quantities import count, gib, percent, seconds
-from windtunnel.training.serialise import plain
+from windtunnel.training.results.serialise import plain
 
 if TYPE_CHECKING:
     from windtunnel.planner.analysis.explain_best import Why

@@ -34,8 +34,8 @@ from windtunnel.report.serving_text import (
     verdict_text,
 )
 from windtunnel.serving.record import time_series
-from windtunnel.training.figures import memory_colour
-from windtunnel.training.serialise import plain
+from windtunnel.training.results.figures import memory_colour
+from windtunnel.training.results.serialise import plain
 
 if TYPE_CHECKING:
     from windtunnel.serving.metrics import Distribution

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from windtunnel.report.quantities import count, gib, percent, seconds
 
 if TYPE_CHECKING:
-    from windtunnel.training.results import TrainingResult
+    from windtunnel.training.results.training_result import TrainingResult
 
 COLUMNS = ("phase", "steps", "time", "step", "tokens/s", "reserved", "what differs")
 NOTE = "shares of its steps and of its time; figures above are means over the run, memory that of the fullest phase"

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from windtunnel.planner.analysis.recommend import Choice
     from windtunnel.planner.analysis.stability import Resource
     from windtunnel.planner.plan import PlanResult, Ranked
-    from windtunnel.training.results import TrainingResult
+    from windtunnel.training.results.training_result import TrainingResult
 
 AXES = (
     "group_axis",

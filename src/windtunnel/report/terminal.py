@@ -15,13 +15,13 @@ from windtunnel.report.describe import band_text, fit_line, plan_line, power_lin
 from windtunnel.report.documents import document_lines
 from windtunnel.report.phases import COLUMNS, NOTE, phase_rows
 from windtunnel.report.quantities import count, gib, percent, seconds
-from windtunnel.training.figures import colour, memory_colour, ordered_breakdown
-from windtunnel.training.grades import grade_line
+from windtunnel.training.results.figures import colour, memory_colour, ordered_breakdown
+from windtunnel.training.results.grades import grade_line
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from windtunnel.training.results import TrainingResult
+    from windtunnel.training.results.training_result import TrainingResult
 
 _BAR = 28
 

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from windtunnel.training.figures import colour
+from windtunnel.training.results.figures import colour
 
 if TYPE_CHECKING:
-    from windtunnel.training.results import TrainingResult
+    from windtunnel.training.results.training_result import TrainingResult
 
 MAX_EVENTS = 400_000
 MAX_STAGES = 64

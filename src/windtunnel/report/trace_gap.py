@@ -16,9 +16,9 @@ from windtunnel.importers.kernel_names import COLLECTIVES, COMPUTE
 
 if TYPE_CHECKING:
     from windtunnel.importers.kineto import KernelTrace
-    from windtunnel.training.alternatives import Candidate
-    from windtunnel.training.chain import Chain
-    from windtunnel.training.results import TrainingResult
+    from windtunnel.training.explain.gap_hypotheses import Candidate
+    from windtunnel.training.explain.time_chain import Chain
+    from windtunnel.training.results.training_result import TrainingResult
 
 IDLE = "no kernel runs"
 WAIT = "send-receive"

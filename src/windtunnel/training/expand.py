@@ -22,10 +22,10 @@ from windtunnel.parallel.recompute import recomputing
 from windtunnel.pricing.segments import COMM_WEIGHT
 from windtunnel.program.segment import COMPUTE, Segment
 from windtunnel.program.tables import Resources, Streams, TaskTable, Timeline
-from windtunnel.training.assembly import RATES, S_COMPUTE, STREAMS, T_B, T_F, T_SEND, T_W, TAGS
-from windtunnel.training.hops import hop_seconds
-from windtunnel.training.parts import Parts
-from windtunnel.training.prepare import Prepared
+from windtunnel.training.stage_costs.stage_costs import Parts
+from windtunnel.training.step.pipeline_p2p import hop_seconds
+from windtunnel.training.step_setup import Prepared
+from windtunnel.training.task_builder import RATES, S_COMPUTE, STREAMS, T_B, T_F, T_SEND, T_W, TAGS
 
 Floats = npt.NDArray[np.float64]
 Rows = npt.NDArray[np.int64]

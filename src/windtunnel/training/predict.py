@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from windtunnel.specs.cluster import ClusterSpec
     from windtunnel.specs.model import ModelSpec
     from windtunnel.techniques.base import Applied
-    from windtunnel.training.prepare import Prepared
-    from windtunnel.training.results import TrainingResult
-    from windtunnel.training.run import Part
+    from windtunnel.training.results.training_result import TrainingResult
+    from windtunnel.training.run_phases import Part
+    from windtunnel.training.step_setup import Prepared
 
 
 def look_up(
@@ -64,7 +64,7 @@ def _prepared(
     scenario: Scenario, problems: ProblemList, folder: Path, coefficient_overrides: dict[str, Any] | None
 ) -> Prepared:
     from windtunnel.techniques import on_workload
-    from windtunnel.training.prepare import prepare as prepare_step
+    from windtunnel.training.step_setup import prepare as prepare_step
 
     model, cluster, chosen = look_up(scenario, folder, problems, verb="train")
     training = on_workload(chosen, scenario.training)
@@ -105,9 +105,9 @@ def simulate_training(
     from windtunnel import __version__
     from windtunnel.schedules import describe
     from windtunnel.techniques import applied, remarks
-    from windtunnel.training.assumed import assumptions
-    from windtunnel.training.ignored import ignored_settings
-    from windtunnel.training.run import mean_of_run, parts_of
+    from windtunnel.training.explain.assumptions import assumptions
+    from windtunnel.training.explain.ignored_settings import ignored_settings
+    from windtunnel.training.run_phases import mean_of_run, parts_of
     from windtunnel.training.simulate import simulate_step
 
     begun = time.perf_counter()
@@ -161,9 +161,9 @@ def _of_part(part: Part, folder: Path, coefficient_overrides: dict[str, Any] | N
 def _sensitivities(scenario: Scenario, prepared: Prepared, base_s: float) -> dict[str, float]:
     """Relative change of the step when one resource is 10 % larger."""
     from windtunnel.techniques import applied
-    from windtunnel.training.prepare import prepare as prepare_step
-    from windtunnel.training.resources import RATES, outside, scaled
+    from windtunnel.training.explain.resource_scaling import RATES, outside, scaled
     from windtunnel.training.simulate import step_time
+    from windtunnel.training.step_setup import prepare as prepare_step
 
     out = {}
     chosen = applied(scenario.techniques)

@@ -15,18 +15,24 @@ from windtunnel.parallel.resolve import ResolvedPlan
 from windtunnel.program.tables import Timeline
 from windtunnel.schedules.table import InstructionTable
 from windtunnel.specs.plan import Tier
-from windtunnel.training.account import StaticMemory, breakdown, last_compute_s, memory_report, static_memory
-from windtunnel.training.assembly import STREAMS, TAGS
-from windtunnel.training.comparable import describe
-from windtunnel.training.grades import figure_grades
-from windtunnel.training.interval import interval_of
-from windtunnel.training.interval_profile import covered
-from windtunnel.training.memory_interval import with_bands
-from windtunnel.training.offload import kept_elsewhere
-from windtunnel.training.parts import Parts
-from windtunnel.training.prepare import Prepared
-from windtunnel.training.results import Assumption, MemoryReport, TraceEvents, TrainingResult
-from windtunnel.training.tiers import capacity_bytes
+from windtunnel.training.memory.static_memory import (
+    StaticMemory,
+    breakdown,
+    last_compute_s,
+    memory_report,
+    static_memory,
+)
+from windtunnel.training.offload.memory_tiers import capacity_bytes
+from windtunnel.training.results.grades import figure_grades
+from windtunnel.training.results.training_result import Assumption, MemoryReport, TraceEvents, TrainingResult
+from windtunnel.training.stage_costs.stage_costs import Parts
+from windtunnel.training.step.offload_tasks import kept_elsewhere
+from windtunnel.training.step_setup import Prepared
+from windtunnel.training.task_builder import STREAMS, TAGS
+from windtunnel.training.uncertainty.comparable_runs import describe
+from windtunnel.training.uncertainty.memory_interval import with_bands
+from windtunnel.training.uncertainty.profile_coverage import covered
+from windtunnel.training.uncertainty.step_time_interval import interval_of
 
 
 def power_of(x: Prepared, step_s: float) -> float:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import yaml
 
-from windtunnel.training.memory_interval import coverage
+from windtunnel.training.uncertainty.memory_interval import coverage
 from windtunnel.validation import tables
 from windtunnel.validation.judged import out_of_fold, out_of_sample
 from windtunnel.validation.plots import residual_plot

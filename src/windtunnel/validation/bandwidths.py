@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from windtunnel.training.comparable import Residual
-from windtunnel.training.interval import LEVEL, Table, band, table_of
-from windtunnel.training.paired import Pairs, pairs_of, spread, weighted_band
+from windtunnel.training.uncertainty.comparable_runs import Residual
+from windtunnel.training.uncertainty.plan_difference import Pairs, pairs_of, spread, weighted_band
+from windtunnel.training.uncertainty.step_time_interval import LEVEL, Table, band, table_of
 
 Floats = npt.NDArray[np.float64]
 START = {

@@ -7,7 +7,7 @@ import statistics
 from dataclasses import dataclass, replace
 from typing import Any
 
-from windtunnel.training.comparable import describe
+from windtunnel.training.uncertainty.comparable_runs import describe
 from windtunnel.validation.fitting import group_of, predict
 from windtunnel.validation.rows import RowCase, read
 from windtunnel.validation.run import plan_key

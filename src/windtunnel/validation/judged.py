@@ -9,8 +9,8 @@ from functools import cache
 import numpy as np
 import numpy.typing as npt
 
-from windtunnel.training.comparable import Residual, distances, residuals
-from windtunnel.training.interval import Table, table_of
+from windtunnel.training.uncertainty.comparable_runs import Residual, distances, residuals
+from windtunnel.training.uncertainty.step_time_interval import Table, table_of
 from windtunnel.validation.bandwidths import bands, interval_scores
 from windtunnel.validation.report import RowOutcome, ValidationReport
 

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from windtunnel.errors import BadInput
-from windtunnel.training import memory_interval
-from windtunnel.training.comparable import signature
-from windtunnel.training.memory_interval import MemoryResidual
+from windtunnel.training.uncertainty import memory_interval
+from windtunnel.training.uncertainty.comparable_runs import signature
+from windtunnel.training.uncertainty.memory_interval import MemoryResidual
 
 _TARGET = Path(__file__).parent.parent / "catalog/residuals/memory.json"
 _COLUMNS = ("software", "device", "metric", "signature", "family", "error")

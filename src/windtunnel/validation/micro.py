@@ -20,7 +20,7 @@ from windtunnel.network.groups import placement
 from windtunnel.network.model import NetworkModel
 from windtunnel.specs.cluster import ClusterRef
 from windtunnel.specs.device import DeviceSpec
-from windtunnel.training.results import TrainingResult
+from windtunnel.training.results.training_result import TrainingResult
 from windtunnel.validation.reading.hardware import canonical_device, read_network
 from windtunnel.validation.reading.values import count, number, words
 from windtunnel.validation.targets import Target

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from html import escape
 
-from windtunnel.training.comparable import Residual
+from windtunnel.training.uncertainty.comparable_runs import Residual
 from windtunnel.validation.judged import Judged
 
 _COLOURS = (

@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from windtunnel.training.comparable import COLUMNS, WAYS, read_residual
+from windtunnel.training.uncertainty.comparable_runs import COLUMNS, WAYS, read_residual
 from windtunnel.validation.bandwidths import best_distances
 from windtunnel.validation.configurations import Configuration
 

@@ -15,7 +15,7 @@ from windtunnel.errors import BadInput, WindtunnelError
 from windtunnel.specs.cluster import ClusterRef
 from windtunnel.specs.model import ModelSpec
 from windtunnel.specs.scenario import Scenario
-from windtunnel.training.results import TrainingResult
+from windtunnel.training.results.training_result import TrainingResult
 from windtunnel.validation.micro import predict_micro
 from windtunnel.validation.report import RowOutcome, ValidationReport, relative_error, summarise
 from windtunnel.validation.rows import RowCase, read
@@ -89,8 +89,8 @@ def group_of(scenario: Scenario) -> str:
 
 def simulate_row(scenario: Scenario) -> TrainingResult:
     """One scenario through the simulator."""
-    from windtunnel.training.prepare import prepare
     from windtunnel.training.simulate import simulate_step
+    from windtunnel.training.step_setup import prepare
 
     assert isinstance(scenario.model, ModelSpec) and scenario.training is not None
     cluster = catalog.resolve_cluster(scenario.cluster)

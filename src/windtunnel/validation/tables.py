@@ -7,9 +7,9 @@ from typing import TypeVar
 
 import numpy as np
 
-from windtunnel.training.comparable import distances, residuals
-from windtunnel.training.interval import LEVEL
-from windtunnel.training.paired import Pairs, below, pairs_of, spread, weighted_band
+from windtunnel.training.uncertainty.comparable_runs import distances, residuals
+from windtunnel.training.uncertainty.plan_difference import Pairs, below, pairs_of, spread, weighted_band
+from windtunnel.training.uncertainty.step_time_interval import LEVEL
 from windtunnel.validation.bandwidths import sampled
 from windtunnel.validation.baseline import constant_errors, measured_seconds
 from windtunnel.validation.judged import WORDS, Judged, constant_band, judged, out_of_sample

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from windtunnel.specs.model import ModelSpec
-from windtunnel.training.results import TrainingResult
+from windtunnel.training.results.training_result import TrainingResult
 from windtunnel.validation.reading.values import mapping, number, switch, words
 
 GIB = 2**30

@@ -250,7 +250,7 @@ def test_gloo_and_what_is_measured_of_it() -> None:
 
 def test_a_cpus_collectives_take_the_cores_that_compute() -> None:
     """Gathers beside products hide behind them on an accelerator; on a CPU the step grows by all of their time."""
-    from windtunnel.training.chain_build import build_chain
+    from windtunnel.training.explain.build_chain import build_chain
     from windtunnel.training.predict import prepare
 
     def sharded(kind: str) -> tuple[float, float]:

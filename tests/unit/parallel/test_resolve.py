@@ -11,8 +11,8 @@ from windtunnel.errors import BadInput
 from windtunnel.graph import Kind
 from windtunnel.parallel.precision import quantised_gathers, recipe
 from windtunnel.parallel.resolve import nearest_divisors, split_layers
-from windtunnel.training.parts import local_block
-from windtunnel.training.prepare import Prepared
+from windtunnel.training.stage_costs.stage_costs import local_block
+from windtunnel.training.step_setup import Prepared
 
 
 def prepared(plan: dict[str, Any], *, model: Any = None, nodes: int = 8, **training: Any) -> Prepared:

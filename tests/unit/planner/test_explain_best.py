@@ -26,9 +26,9 @@ from windtunnel.planner.search.requery import Again
 from windtunnel.report.plan import plan_summary
 from windtunnel.specs.plan import PlanSpec
 from windtunnel.specs.scenario import Scenario
-from windtunnel.training.prepare import prepare
-from windtunnel.training.resources import RATES, scaled
+from windtunnel.training.explain.resource_scaling import RATES, scaled
 from windtunnel.training.simulate import memory_of, step_time
+from windtunnel.training.step_setup import prepare
 
 SCENARIO: dict[str, Any] = {
     "name": "small",

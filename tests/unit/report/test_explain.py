@@ -17,8 +17,8 @@ from windtunnel.errors import BadInput
 from windtunnel.report.explain import Explanation, read_against
 from windtunnel.report.explain_view import explanation_summary
 from windtunnel.report.trace_gap import predicted_kernels
-from windtunnel.training.chain import Chain
-from windtunnel.training.chain_build import build_chain
+from windtunnel.training.explain.build_chain import build_chain
+from windtunnel.training.explain.time_chain import Chain
 from windtunnel.training.predict import prepare
 
 SCENARIO: dict[str, Any] = {

@@ -22,9 +22,9 @@ from windtunnel.report.explain import explain
 from windtunnel.report.explain_view import explanation_summary
 from windtunnel.report.terminal import Published, bar, summary
 from windtunnel.report.timeline_data import pack
-from windtunnel.training import figures
-from windtunnel.training.results import TrainingResult
-from windtunnel.training.serialise import result_from_dict
+from windtunnel.training.results import figures
+from windtunnel.training.results.serialise import result_from_dict
+from windtunnel.training.results.training_result import TrainingResult
 
 
 @pytest.fixture(scope="module")
@@ -302,7 +302,7 @@ def test_small_differences_are_gathered_without_losing_seconds() -> None:
 def test_trace_event_fields_to_the_nanosecond() -> None:
     from dataclasses import replace
 
-    from windtunnel.training.results import TraceEvents
+    from windtunnel.training.results.training_result import TraceEvents
 
     one = np.array([1], np.int32)
     trace = TraceEvents(

@@ -10,7 +10,7 @@ from windtunnel import api
 from windtunnel.errors import BadInput
 from windtunnel.techniques.limits import merged, with_technique
 from windtunnel.techniques.published.cephalo import MIXED
-from windtunnel.training.shares import balanced_shares, splits
+from windtunnel.training.heterogeneous.batch_shares import balanced_shares, splits
 
 
 def test_splits_use_the_whole_batch() -> None:

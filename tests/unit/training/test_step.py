@@ -15,9 +15,9 @@ from windtunnel.cli.main import run
 from windtunnel.errors import BadInput
 from windtunnel.network.coefficients import LinkFamily, NetworkCoefficients
 from windtunnel.specs.cluster import ClusterSpec
-from windtunnel.training.prepare import prepare as prepare_parts
-from windtunnel.training.results import TrainingResult
+from windtunnel.training.results.training_result import TrainingResult
 from windtunnel.training.simulate import step_time
+from windtunnel.training.step_setup import prepare as prepare_parts
 
 EXAMPLES = sorted((Path(__file__).parents[3] / "examples").glob("*.yaml"))
 

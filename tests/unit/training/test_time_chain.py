@@ -9,12 +9,12 @@ from windtunnel.cost.coefficients import coefficients
 from windtunnel.cost.provenance import provenance
 from windtunnel.engine import simulate
 from windtunnel.specs.scenario import Scenario
-from windtunnel.training.account import class_of, last_stage_tasks, passes
-from windtunnel.training.alternatives import open_settings, uncertain_coefficients, with_coefficient
-from windtunnel.training.chain import Chain
-from windtunnel.training.chain_build import build_chain
+from windtunnel.training.explain.build_chain import build_chain
+from windtunnel.training.explain.gap_hypotheses import open_settings, uncertain_coefficients, with_coefficient
+from windtunnel.training.explain.time_chain import Chain
+from windtunnel.training.memory.static_memory import class_of, last_stage_tasks, passes
 from windtunnel.training.predict import prepare, simulate_training
-from windtunnel.training.prepare import Prepared
+from windtunnel.training.step_setup import Prepared
 
 H100 = {"device": "h100-sxm-80gb", "nodes": 2, "devices_per_node": 8}
 CASES: dict[str, dict[str, object]] = {

@@ -13,7 +13,7 @@ from tests.unit.validation.test_read_training_row import row
 
 from windtunnel.errors import BadInput, GateFailed
 from windtunnel.specs.scenario import Scenario
-from windtunnel.training.results import Interval, MemoryReport, TrainingResult
+from windtunnel.training.results.training_result import Interval, MemoryReport, TrainingResult
 from windtunnel.validation.accuracy import accuracy_page
 from windtunnel.validation.baseline import best_constant, constant_errors
 from windtunnel.validation.ranking import kendall_tau, rank_groups

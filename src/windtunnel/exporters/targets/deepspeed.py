@@ -18,7 +18,7 @@ from windtunnel.exporters.target import TARGETS, Draft, LaunchTarget, OptionList
 
 if TYPE_CHECKING:
     from windtunnel.errors import ProblemList
-    from windtunnel.training.prepare import Prepared
+    from windtunnel.training.step_setup import Prepared
 
 _OPTIMIZERS = {"adam": "AdamW", "sgd": "SGD", "lion": "Lion", "muon": "Muon"}
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from windtunnel.errors import ProblemList
-    from windtunnel.training.prepare import Prepared
+    from windtunnel.training.step_setup import Prepared
 
 _FP8_RECIPE = {"fp8": "tensorwise", "fp8_block": "blockwise", "mxfp8": "mxfp8"}
 ATTENTION = {"flash1": "flash", "flash2": "flash", "flash3": "flash", "cudnn": "fused", "unfused": "unfused"}

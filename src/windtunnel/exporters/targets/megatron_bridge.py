@@ -14,7 +14,7 @@ from windtunnel.exporters.targets.megatron import ATTENTION, CP_COMM, check, lay
 from windtunnel.exporters.wrappers import comment
 
 if TYPE_CHECKING:
-    from windtunnel.training.prepare import Prepared
+    from windtunnel.training.step_setup import Prepared
 
 _PRECISION = {
     "bf16": "bf16_mixed",

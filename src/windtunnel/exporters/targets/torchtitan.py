@@ -18,7 +18,7 @@ from windtunnel.exporters.wrappers import comment
 if TYPE_CHECKING:
     from windtunnel.errors import ProblemList
     from windtunnel.specs.model import ModelSpec
-    from windtunnel.training.prepare import Prepared
+    from windtunnel.training.step_setup import Prepared
 
 _SCHEDULES = {
     "1f1b": "1F1B",

@@ -10,7 +10,7 @@ from windtunnel.papers import ClaimResult
 from windtunnel.papers.claims import Measure, Values, central, load, results, simulated
 from windtunnel.papers.figures import beside
 from windtunnel.specs.compression import GradientCompression
-from windtunnel.training.compressed import Exchange, Shapes
+from windtunnel.training.data_parallel.gradient_compression import Exchange, Shapes
 
 TITLE = "1-bit Adam (Tang et al. 2021)"
 BERT_LARGE: Values = {

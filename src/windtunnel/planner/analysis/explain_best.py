@@ -14,9 +14,9 @@ from windtunnel.planner.plan_scenario import filled
 from windtunnel.planner.search.branch_and_bound import Branch, Evaluated
 from windtunnel.planner.search.requery import ROOMY_BYTES, Again
 from windtunnel.planner.space.candidates import Candidates, Ints, Mask
+from windtunnel.training.explain.resource_scaling import scaled
 from windtunnel.training.predict import simulate_training
-from windtunnel.training.resources import scaled
-from windtunnel.training.results import TrainingResult, deltas
+from windtunnel.training.results.training_result import TrainingResult, deltas
 
 LAYOUT = ("tp", "pp", "cp", "ep", "dp")
 """How devices are cut up. Plans that agree in these differ in how a layout is run: chunks, micro-batch, switches."""

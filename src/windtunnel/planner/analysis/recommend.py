@@ -19,9 +19,9 @@ from windtunnel.planner.plan_scenario import filled
 from windtunnel.planner.search.branch_and_bound import Evaluated
 from windtunnel.planner.search.requery import Again
 from windtunnel.specs.plan import PlanSpec
-from windtunnel.training.comparable import describe
-from windtunnel.training.interval import interval_of
-from windtunnel.training.paired import PairedDifference, paired_difference
+from windtunnel.training.uncertainty.comparable_runs import describe
+from windtunnel.training.uncertainty.plan_difference import PairedDifference, paired_difference
+from windtunnel.training.uncertainty.step_time_interval import interval_of
 
 TIMED = (
     "step_time",

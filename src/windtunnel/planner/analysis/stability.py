@@ -21,7 +21,7 @@ from windtunnel.planner.bounds.screen import Screener
 from windtunnel.planner.objectives import Floor, Setting
 from windtunnel.planner.search.branch_and_bound import Branch, Evaluated, Found, bounded, evaluate, search
 from windtunnel.planner.search.requery import Again
-from windtunnel.training.resources import RESOURCES, amount, scaled
+from windtunnel.training.explain.resource_scaling import RESOURCES, amount, scaled
 
 _RANGE = 8.0
 """Scales run from 1/8 to 8: three doublings either way."""

@@ -23,13 +23,13 @@ from windtunnel.specs.model import ModelSpec
 from windtunnel.specs.plan import Offload, PlanSpec
 from windtunnel.specs.workload import TrainingSpec
 from windtunnel.techniques.base import Applied
-from windtunnel.training.account import EXPOSED
-from windtunnel.training.allocation import StageTrace
-from windtunnel.training.hops import hop_times
-from windtunnel.training.known import Known
-from windtunnel.training.parts import HEAD, Parts
-from windtunnel.training.prepare import resolve_step
-from windtunnel.training.tensor_script import GATHERED, Script
+from windtunnel.training.memory.stage_trace import StageTrace
+from windtunnel.training.memory.static_memory import EXPOSED
+from windtunnel.training.memory.tensor_events import GATHERED, Script
+from windtunnel.training.stage_costs.pricing_cache import Known
+from windtunnel.training.stage_costs.stage_costs import HEAD, Parts
+from windtunnel.training.step.pipeline_p2p import hop_times
+from windtunnel.training.step_setup import resolve_step
 
 Floats = npt.NDArray[np.float64]
 

@@ -20,12 +20,12 @@ from windtunnel.specs.model import ModelSpec
 from windtunnel.specs.plan import PlanSpec
 from windtunnel.specs.workload import TrainingSpec
 from windtunnel.techniques.base import Applied
-from windtunnel.training.account import static_memory
-from windtunnel.training.known import Known
-from windtunnel.training.offload import copied_weights, least_rate
-from windtunnel.training.parts import Parts
-from windtunnel.training.prepare import options_of
-from windtunnel.training.traffic import Traffic
+from windtunnel.training.data_parallel.comm_costs import Traffic
+from windtunnel.training.memory.static_memory import static_memory
+from windtunnel.training.stage_costs.pricing_cache import Known
+from windtunnel.training.stage_costs.stage_costs import Parts
+from windtunnel.training.step.offload_tasks import copied_weights, least_rate
+from windtunnel.training.step_setup import options_of
 
 Floats = npt.NDArray[np.float64]
 LASTING = ("weights", "gradients", "optimizer")

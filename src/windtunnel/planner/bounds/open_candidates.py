@@ -24,10 +24,10 @@ from windtunnel.planner.bounds.pipeline_shape import held_at_once, pipe_of, plan
 from windtunnel.planner.bounds.stage_partition import Cut, Depth, Pipeline, Tails, least_bound, least_bytes, mean_bytes
 from windtunnel.planner.space.candidates import Candidates, Policy
 from windtunnel.specs.plan import Offload, Recompute
-from windtunnel.training.account import static_memory
-from windtunnel.training.parts import Parts
-from windtunnel.training.prepare import options_of
-from windtunnel.training.traffic import Traffic
+from windtunnel.training.data_parallel.comm_costs import Traffic
+from windtunnel.training.memory.static_memory import static_memory
+from windtunnel.training.stage_costs.stage_costs import Parts
+from windtunnel.training.step_setup import options_of
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]

@@ -17,7 +17,7 @@ from windtunnel.planner.space.candidates import Candidates, Policy
 from windtunnel.schedules.table import B, F, InstructionTable
 from windtunnel.specs.cluster import ClusterSpec
 from windtunnel.specs.plan import PlanSpec
-from windtunnel.training.hops import hop_crosses
+from windtunnel.training.step.pipeline_p2p import hop_crosses
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]

@@ -35,7 +35,7 @@ from windtunnel.planner.bounds.pipeline_paths import Paths
 from windtunnel.planner.bounds.pipeline_shape import Pipe, held_at_once, pipe_of, plan_of
 from windtunnel.planner.space.candidates import Candidates
 from windtunnel.planner.space.technique_rewrites import Rewritten, rewriting
-from windtunnel.training.offload import least_rate
+from windtunnel.training.step.offload_tasks import least_rate
 
 __all__ = ["Bounds", "Case", "Screener"]
 

@@ -18,10 +18,10 @@ from windtunnel.planner.bounds.block_costs import depth_columns, kept_by_kind
 from windtunnel.planner.bounds.pipeline_shape import held_at_once
 from windtunnel.schedules.table import B, InstructionTable, W
 from windtunnel.specs.plan import Offload
-from windtunnel.training.account import static_memory
-from windtunnel.training.between import Between
-from windtunnel.training.laid import Replicas
-from windtunnel.training.mixed import Part
+from windtunnel.training.heterogeneous.prepare import Part
+from windtunnel.training.memory.static_memory import static_memory
+from windtunnel.training.step.cross_group_reduction import Between
+from windtunnel.training.step.replica_tasks import Replicas
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]

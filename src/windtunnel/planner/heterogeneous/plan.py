@@ -25,7 +25,7 @@ from windtunnel.specs.scenario import Scenario
 from windtunnel.specs.search import SearchSpec
 from windtunnel.techniques import on_workload
 from windtunnel.training.predict import look_up, simulate_training
-from windtunnel.training.results import TrainingResult
+from windtunnel.training.results.training_result import TrainingResult
 
 TIMED = (
     "step_time",

@@ -23,11 +23,11 @@ from windtunnel.planner.search.branch_and_bound import Proof
 from windtunnel.specs.cluster import MixedCluster
 from windtunnel.specs.plan import PlanSpec
 from windtunnel.specs.workload import TrainingSpec
-from windtunnel.training.between import Between
-from windtunnel.training.mixed import Part, replica_classes, staged_replicas
-from windtunnel.training.prepare import prepare
+from windtunnel.training.heterogeneous.prepare import Part, replica_classes, staged_replicas
 from windtunnel.training.simulate import memory_of, run
-from windtunnel.training.staged import Staged
+from windtunnel.training.step.cross_group_reduction import Between
+from windtunnel.training.step.cross_group_stages import Staged
+from windtunnel.training.step_setup import prepare
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]

@@ -26,8 +26,8 @@ from windtunnel.planner.space.candidates import Candidates
 from windtunnel.program.tables import Timeline
 from windtunnel.specs.plan import PlanSpec
 from windtunnel.specs.scenario import Scenario
-from windtunnel.training.prepare import Prepared, prepare
 from windtunnel.training.simulate import memory_of, power_of, run
+from windtunnel.training.step_setup import Prepared, prepare
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]

@@ -21,10 +21,10 @@ from windtunnel.planner.bounds.open_candidates import Balance
 from windtunnel.planner.bounds.stage_partition import Cut, partition, stage_bytes
 from windtunnel.planner.bounds.virtual_stages import Chunks, given, splits
 from windtunnel.specs.plan import PlanSpec
-from windtunnel.training.account import static_memory
-from windtunnel.training.prepare import ResolvedStep, prepare, resolve_step, table_of
-from windtunnel.training.reserved import reserved_memory
+from windtunnel.training.memory.reserved_memory import reserved_memory
+from windtunnel.training.memory.static_memory import static_memory
 from windtunnel.training.simulate import step_time
+from windtunnel.training.step_setup import ResolvedStep, prepare, resolve_step, table_of
 
 Floats = npt.NDArray[np.float64]
 _ROUNDS = 4

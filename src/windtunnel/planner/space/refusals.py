@@ -11,7 +11,7 @@ from windtunnel.errors import BadInput, Problem, ProblemList
 from windtunnel.parallel.resolve import ResolvedPlan, resolve
 from windtunnel.planner.bounds.data_parallel_costs import Case
 from windtunnel.specs.plan import PlanSpec
-from windtunnel.training.prepare import schedule_case
+from windtunnel.training.step_setup import schedule_case
 
 
 @dataclass(slots=True)

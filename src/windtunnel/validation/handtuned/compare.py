@@ -15,11 +15,11 @@ from windtunnel.planner.plan import PlanResult, plan
 from windtunnel.specs.model import ModelSpec
 from windtunnel.specs.plan import Recompute
 from windtunnel.specs.scenario import Scenario
-from windtunnel.training.comparable import describe
-from windtunnel.training.paired import paired_difference
-from windtunnel.training.prepare import Prepared, prepare
-from windtunnel.training.results import TrainingResult
+from windtunnel.training.results.training_result import TrainingResult
 from windtunnel.training.simulate import simulate_step
+from windtunnel.training.step_setup import Prepared, prepare
+from windtunnel.training.uncertainty.comparable_runs import describe
+from windtunnel.training.uncertainty.plan_difference import paired_difference
 from windtunnel.validation.handtuned.groups import Group
 from windtunnel.validation.handtuned.space import searches
 from windtunnel.validation.rows import RowCase

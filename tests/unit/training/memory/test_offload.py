@@ -9,8 +9,8 @@ import pytest
 from windtunnel import api
 from windtunnel.errors import BadInput
 from windtunnel.techniques.limits import merged
-from windtunnel.training.results import TrainingResult
-from windtunnel.training.tiers import PAGEABLE_BYTES_PER_S
+from windtunnel.training.offload.memory_tiers import PAGEABLE_BYTES_PER_S
+from windtunnel.training.results.training_result import TrainingResult
 
 NODE = {
     "device": "a100-sxm-80gb",

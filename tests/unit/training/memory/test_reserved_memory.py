@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from windtunnel.engine.allocator import Replay, replay_tensors
-from windtunnel.training.account import static_memory
-from windtunnel.training.allocation import StageTrace, first_shard
+from windtunnel.training.memory.stage_trace import StageTrace, first_shard
+from windtunnel.training.memory.static_memory import static_memory
 from windtunnel.training.predict import prepare
 from windtunnel.training.simulate import memory_of
 

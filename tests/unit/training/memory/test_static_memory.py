@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from windtunnel.training.account import static_memory
+from windtunnel.training.memory.static_memory import static_memory
 from windtunnel.training.predict import prepare, simulate_training
 
 SCENARIO: dict[str, Any] = {

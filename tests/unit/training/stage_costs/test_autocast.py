@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from windtunnel.training.predict import simulate_training
-from windtunnel.training.results import TrainingResult
+from windtunnel.training.results.training_result import TrainingResult
 
 HIDDEN, LAYERS, VOCAB, INNER = 1024, 4, 4096, 4096
 MATRICES = LAYERS * (4 * HIDDEN * HIDDEN + 3 * HIDDEN * INNER) + VOCAB * HIDDEN

@@ -14,10 +14,10 @@ from windtunnel.api import plan as best_plan
 from windtunnel.cost.attention import attention_time_s
 from windtunnel.cost.coefficients import behaviour, coefficients
 from windtunnel.graph import Batch, Kind
-from windtunnel.training.account import static_memory
+from windtunnel.training.data_parallel.comm_costs import Traffic
+from windtunnel.training.memory.static_memory import static_memory
 from windtunnel.training.predict import prepare, simulate_training
-from windtunnel.training.prepare import Prepared, options_of
-from windtunnel.training.traffic import Traffic
+from windtunnel.training.step_setup import Prepared, options_of
 
 LAYOUTS: dict[str, dict[str, Any]] = {
     "data": {"zero": 1},

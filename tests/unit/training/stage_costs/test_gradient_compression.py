@@ -14,8 +14,8 @@ from windtunnel.errors import BadInput
 from windtunnel.network.groups import GroupPlacement, placement
 from windtunnel.specs.compression import GradientCompression
 from windtunnel.techniques.limits import FREE, merged
-from windtunnel.training.compressed import SCALE_BYTES, Exchange, Floats, Shapes
-from windtunnel.training.results import TrainingResult
+from windtunnel.training.data_parallel.gradient_compression import SCALE_BYTES, Exchange, Floats, Shapes
+from windtunnel.training.results.training_result import TrainingResult
 
 STEP: dict[str, Any] = {
     "model": "gpt2-xl",

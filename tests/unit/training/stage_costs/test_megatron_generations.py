@@ -14,7 +14,7 @@ from windtunnel.network import clock
 from windtunnel.network.coefficients import NetworkCoefficients
 from windtunnel.network.groups import placement
 from windtunnel.program.segment import Launch
-from windtunnel.training.prepare import Prepared
+from windtunnel.training.step_setup import Prepared
 
 
 def prepared(framework: str, precision: str = "fp16") -> Prepared:

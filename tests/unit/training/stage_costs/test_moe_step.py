@@ -11,8 +11,8 @@ from windtunnel.graph import PREDICTED, Batch, Kind, build
 from windtunnel.parallel.expert import distinct_destinations
 from windtunnel.program.segment import ASIDE, Launch, Segment
 from windtunnel.training.predict import prepare
-from windtunnel.training.prepare import Prepared
 from windtunnel.training.simulate import step_time
+from windtunnel.training.step_setup import Prepared
 from windtunnel.validation.rows import read
 
 QWEN, DEEPSEEK = "Qwen/Qwen3-30B-A3B", "deepseek-ai/DeepSeek-V3"

@@ -15,9 +15,9 @@ from windtunnel.parallel.recompute import recompute_block
 from windtunnel.specs.cluster import ClusterRef
 from windtunnel.specs.plan import Recompute
 from windtunnel.techniques.step_options import StepOptions
-from windtunnel.training.assembly import T_OFFLOAD
-from windtunnel.training.prepare import Prepared
-from windtunnel.training.traffic import Traffic
+from windtunnel.training.data_parallel.comm_costs import Traffic
+from windtunnel.training.step_setup import Prepared
+from windtunnel.training.task_builder import T_OFFLOAD
 
 
 def source(

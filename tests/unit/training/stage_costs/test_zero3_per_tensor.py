@@ -12,10 +12,10 @@ from windtunnel.api import explain
 from windtunnel.api import plan as best_plan
 from windtunnel.graph import Batch
 from windtunnel.specs.model import ModelSpec
+from windtunnel.training.data_parallel.comm_costs import Traffic
+from windtunnel.training.data_parallel.per_tensor_zero3 import LAUNCH_S, TensorLists
 from windtunnel.training.predict import prepare, simulate_training
-from windtunnel.training.prepare import Prepared, options_of
-from windtunnel.training.tensor_lists import LAUNCH_S, TensorLists
-from windtunnel.training.traffic import Traffic
+from windtunnel.training.step_setup import Prepared, options_of
 
 
 def gpt(hidden: int, layers: int = 4) -> dict[str, Any]:

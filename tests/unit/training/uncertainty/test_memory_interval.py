@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from windtunnel.report.describe import fit_line
-from windtunnel.training import memory_interval
-from windtunnel.training.memory_interval import Leaned, MemoryResidual, leaned
 from windtunnel.training.predict import prepare, simulate_training
-from windtunnel.training.results import TrainingResult
-from windtunnel.training.serialise import result_from_dict, result_to_dict
+from windtunnel.training.results.serialise import result_from_dict, result_to_dict
+from windtunnel.training.results.training_result import TrainingResult
+from windtunnel.training.uncertainty import memory_interval
+from windtunnel.training.uncertainty.memory_interval import Leaned, MemoryResidual, leaned
 
 
 def leaning(errors: list[float]) -> Leaned:

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from windtunnel.specs.device import MeasuredValue, Profile
-from windtunnel.training.interval_profile import NOTHING, covered
 from windtunnel.training.predict import simulate_training
-from windtunnel.training.results import TrainingResult
+from windtunnel.training.results.training_result import TrainingResult
+from windtunnel.training.uncertainty.profile_coverage import NOTHING, covered
 
 MODEL = {
     "name": "small",

@@ -7,10 +7,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from windtunnel.training.comparable import Residual, Subject
-from windtunnel.training.interval import band, interval_of, known_as, table_of
-from windtunnel.training.paired import PairedDifference, paired_difference, pairs_of, settings_apart, spread
-from windtunnel.training.results import Interval
+from windtunnel.training.results.training_result import Interval
+from windtunnel.training.uncertainty.comparable_runs import Residual, Subject
+from windtunnel.training.uncertainty.plan_difference import (
+    PairedDifference,
+    paired_difference,
+    pairs_of,
+    settings_apart,
+    spread,
+)
+from windtunnel.training.uncertainty.step_time_interval import band, interval_of, known_as, table_of
 from windtunnel.validation.bandwidths import bands, interval_scores
 
 APART = {"software": 1.0, "device": 1.0, "mixture": 2.0, "devices": 0.3, "settings": 0.5}

@@ -12,8 +12,8 @@ from windtunnel.errors import BadInput
 from windtunnel.report.documents import document_lines
 from windtunnel.specs.batches import DocumentLengths
 from windtunnel.techniques.limits import merged
-from windtunnel.training.batches.documents import packed
-from windtunnel.training.batches.lanes import coupled
+from windtunnel.training.variable_length.packing import packed
+from windtunnel.training.variable_length.rank_lanes import coupled
 
 CASE: dict[str, Any] = {
     "model": "meta-llama/Llama-3.1-8B",

@@ -1,0 +1,1 @@
+"""What data parallelism communicates: seconds and bytes of gradient reductions and parameter gathers."""

@@ -1,0 +1,360 @@
+"""Seconds and work of data-parallel traffic: gradient buckets, parameter gathers, sharded layers, the optimizer."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from windtunnel.cost.coefficients import Behaviour, Coefficients, coefficients
+from windtunnel.cost.memory_bound import OPTIMIZER_STATE_BYTES, optimizer_bytes, optimizer_time_s
+from windtunnel.network.groups import GroupPlacement, placement
+from windtunnel.parallel.resolve import ResolvedPlan
+from windtunnel.specs.cluster import ClusterSpec
+from windtunnel.specs.workload import TrainingSpec
+from windtunnel.techniques.step_options import StepOptions
+from windtunnel.training.data_parallel.gradient_compression import (
+    KERNEL_SMS,
+    Exchange,
+    Shapes,
+    gathered_moved,
+    gathered_wire,
+)
+from windtunnel.training.data_parallel.hierarchical_zero import gather_passes, level_place, reduce_passes, wire_bytes
+from windtunnel.training.data_parallel.per_tensor_zero3 import GATHER_PASSES, REDUCE_PASSES, TensorLists
+from windtunnel.training.offload.host_optimizer import HostUpdate, spelt_out
+from windtunnel.training.stage_costs.stage_costs import Parts
+from windtunnel.training.task_builder import Floats, Rows
+
+
+class Traffic:
+    """Seconds and work of data-parallel collectives per virtual stage."""
+
+    def __init__(
+        self,
+        parts: Parts,
+        plan: ResolvedPlan,
+        cluster: ClusterSpec,
+        training: TrainingSpec,
+        behaviour: Behaviour,
+        options: StepOptions,
+    ) -> None:
+        self.parts, self.plan, self.cluster, self.training, self.behaviour = parts, plan, cluster, training, behaviour
+        self.options = options
+        self.size = plan.dp * plan.cp * plan.copies
+        self.replicated = self.size > 1
+        """Whether gradients are reduced at all: among these replicas, or between them and others."""
+        self.edp = max(plan.expert_dp, 1)
+        self.gather_at_start = options.overlap_param_gather and plan.zero in (1, 2) and behaviour.shard_optimizer
+        self.trainable = parts.trainable_share
+        by_tensor = behaviour.gathers_by_tensor and plan.zero == 3 and self.size > 1
+        self.lists = TensorLists.of(parts.graph) if by_tensor else None
+        self.local = plan.local_steps
+        given = plan.compression.gradients
+        self.exchange: Exchange | None = None
+        if given is not None and self.size > 1:
+            chosen = coefficients(training.framework, cluster.device)
+            shapes = Shapes.of(parts.graph, plan, given)
+            self.exchange = Exchange(given, shapes, options.grad_bytes, cluster.device, chosen)
+
+    def bucket_counts(self) -> Rows:
+        """Pieces of each virtual stage's gradients: by size when one is given, else at most one a layer."""
+        parts, options = self.parts, self.options
+        if options.bucket_bytes:
+            size = (parts.dense_params + parts.expert_params) * options.grad_bytes
+            return np.clip(np.ceil(size / options.bucket_bytes), 1, 512).astype(np.int64)
+        return np.minimum(np.maximum(parts.layers, 1), options.buckets_per_chunk).astype(np.int64)
+
+    def _shard_places(self) -> tuple[GroupPlacement, GroupPlacement | None]:
+        """Placement of the shard group and, under HSDP, of its replicas."""
+        if self.plan.shard_group >= self.size:
+            return self.parts.dp_place, None
+        stride = self.parts.mesh.strides["cp"]
+        mesh, group = self.parts.mesh, self.plan.shard_group
+        return mesh.strided(group, stride), mesh.strided(self.size // group, stride * group)
+
+    def _run(self, op: str, nbytes: Floats, place: GroupPlacement) -> tuple[Floats, Floats, Floats, float, Floats]:
+        if float(place.size) <= 1:
+            zero = np.zeros_like(nbytes)
+            return zero, zero, zero, 0.0, zero
+        one = self.parts.network.collective(op, nbytes, place, axis="dp")
+        shape = np.shape(nbytes)
+
+        def full(x: npt.ArrayLike) -> Floats:
+            return np.broadcast_to(np.asarray(x, np.float64), shape)
+
+        return (
+            full(one.alone_s),
+            full(one.work_scale_up_bytes),
+            full(one.work_scale_out_bytes),
+            float(np.max(one.channels)),
+            full(one.hbm_bytes),
+        )
+
+    def _held(self, channels: float) -> float:
+        """Share of the device's units that a collective keeps busy: never more than half of an accelerator's.
+
+        A CPU's library copies on the cores that compute, for as long as it copies.
+        """
+        device = self.cluster.device
+        return min(channels / device.num_sms, 1.0 if device.kind == "cpu" else 0.5)
+
+    def _in_lists(
+        self, op: str, nbytes: Floats, passes: float, place: GroupPlacement
+    ) -> tuple[Floats, Floats, Floats, float, Floats]:
+        """A layer's collective, or one a tensor with the copies out of, or into, its list of pieces."""
+        if self.lists is None:
+            return self._run(op, nbytes, place)
+        n, copied = self.lists.tensors, nbytes * passes
+        t, up, out, channels, hbm = self._run(op, nbytes / n, place)
+        return t * n + copied / self.cluster.device.memory_bytes_per_s, up * n, out * n, channels, hbm * n + copied
+
+    def launched(self) -> tuple[float, float]:
+        """Seconds of one layer in which the device waits for the host: beside its gather, and its reduction."""
+        if self.lists is None:
+            return 0.0, 0.0
+        each = self.lists.host_s(self.plan.shard_group)
+        return each, each * (self.trainable > 0.0)
+
+    def _sized(self, op: str, nbytes: Floats, place: GroupPlacement, passes: Floats) -> tuple[Floats, ...]:
+        """A collective at one level, with the passes over memory at its ends; see `gather` for what it returns."""
+        t, up, out, channels, hbm = self._run(op, nbytes, place)
+        t = t + passes / self.cluster.device.memory_bytes_per_s
+        return t, up, out, t * self._held(channels), hbm + passes
+
+    def _level_gather(self, pieces: npt.ArrayLike, *, again: bool) -> tuple[Floats, ...]:
+        """A piece's weights from the level that has them nearest."""
+        levels, params = self.plan.levels, self.parts.dense_params / np.asarray(pieces, np.float64)
+        assert levels is not None
+        own = levels.params or self.plan.shard_group
+        if again and levels.params_again:
+            place = level_place(self.parts, self.plan, levels.params_again)
+            return self._sized("all_gather", params * self.behaviour.element_bytes, place, 0.0 * params)
+        bits = levels.gather_bits
+        passes = params * gather_passes(bits, own)
+        return self._sized("all_gather", params * wire_bytes(bits), level_place(self.parts, self.plan, own), passes)
+
+    def _level_bits(self) -> int:
+        levels = self.plan.levels
+        return int((levels and levels.reduce_bits) or 8 * self.options.grad_bytes)
+
+    def _level_reduce(self, pieces: npt.ArrayLike) -> tuple[Floats, ...]:
+        """A piece's gradients among the ranks that scatter them after every micro-batch."""
+        levels, params = self.plan.levels, self.parts.dense_params / np.asarray(pieces, np.float64) * self.trainable
+        assert levels is not None
+        size, bits = levels.gradients or self.plan.shard_group, self._level_bits()
+        place, passes = level_place(self.parts, self.plan, size), params * reduce_passes(bits, size)
+        return self._sized("reduce_scatter", params * wire_bytes(bits), place, passes)
+
+    def once_a_step(self, pieces: npt.ArrayLike) -> tuple[Floats, Floats, Floats]:
+        """The rest of the reduction where gradients are scattered level by level: seconds, up, out."""
+        levels, cut = self.plan.levels, np.asarray(pieces, np.float64)
+        inner = levels.gradients if levels else None
+        if inner is None or inner >= self.plan.shard_group:
+            return np.zeros_like(cut), np.zeros_like(cut), np.zeros_like(cut)
+        params, bits = self.parts.dense_params / cut * self.trainable / inner, self._level_bits()
+        place = level_place(self.parts, self.plan, self.plan.shard_group // inner, inner)
+        t, up, out, _, _ = self._sized(
+            "reduce_scatter", params * wire_bytes(bits), place, params * reduce_passes(bits, float(place.size))
+        )
+        return t, up, out
+
+    def refreshed(self) -> Floats:
+        """Seconds of each virtual stage to bring updated weights from optimizer state to where they are cut over."""
+        levels = self.plan.levels
+        own = levels.params if levels else None
+        if own is None or own >= self.plan.shard_group:
+            return np.zeros(len(self.parts.layers))
+        place = level_place(self.parts, self.plan, self.plan.shard_group // own, own)
+        return self._run("all_gather", self.parts.dense_params * self.behaviour.element_bytes / own, place)[0]
+
+    def reduce(self, pieces: npt.ArrayLike) -> tuple[Floats, Floats, Floats, Floats, Floats]:
+        """One gradient bucket of each virtual stage: seconds, up, out, SM-seconds, HBM bytes.
+
+        Without what `between_slices` and `once_a_step` count.
+        """
+        if self.plan.levels is not None:
+            t, up, out, sm, hbm = self._level_reduce(pieces)
+            return t, up, out, sm, hbm
+        cut = np.asarray(pieces, np.float64)
+        if self.local is not None:
+            none = np.zeros(np.broadcast_shapes(cut.shape, self.parts.dense_params.shape))
+            return none, none, none, none, none
+        if self.exchange is not None:
+            return self._compressed(self.exchange, cut)
+        grads = self.options.grad_bytes * self.trainable
+        dense, expert = self.parts.dense_params * grads / cut, self.parts.expert_params * grads / cut
+        shard, replicas = self._shard_places()
+        zero = self.plan.zero if self.behaviour.shard_optimizer else 0
+        op = "all_reduce" if zero == 0 else "reduce_scatter"
+        t, up, out, channels, hbm = self._in_lists(op, dense, REDUCE_PASSES, shard)
+        if replicas is not None and not self._by_tensor:
+            t2, up2, out2, _, hbm2 = self._run("all_reduce", dense / self.plan.shard_group, replicas)
+            t, up, out, hbm = t + t2, up + up2, out + out2, hbm + hbm2
+        if expert.any():
+            t2, up2, out2, _, hbm2 = self._run(op, expert, self.parts.expert_dp_place)
+            t, up, out, hbm = t + t2, up + up2, out + out2, hbm + hbm2
+        return t, up, out, t * self._held(channels), hbm
+
+    def _compressed(self, exchange: Exchange, cut: Floats) -> tuple[Floats, Floats, Floats, Floats, Floats]:
+        """One bucket of each virtual stage where less than the gradients travels."""
+        weights = self.parts.dense_params * self.trainable / cut
+        shard, replicas = self._shard_places()
+        zero = self.plan.zero if self.behaviour.shard_optimizer else 0
+        sums = self._exchanged(exchange, "all_reduce" if zero == 0 else "reduce_scatter", weights, shard)
+        if replicas is not None:
+            among = exchange.reduce(self._run, "all_reduce", weights / self.plan.shard_group, replicas)
+            sums = tuple(a + b for a, b in zip(sums, among, strict=True))
+        t, up, out, sm, hbm = sums
+        return t, up, out, sm, hbm
+
+    def _exchanged(self, exchange: Exchange, op: str, weights: Floats, place: GroupPlacement) -> tuple[Floats, ...]:
+        """One compressed reduction; between nodes alone where that is asked for."""
+        inside, mesh, stride = int(place.ranks_per_domain), self.parts.mesh, int(place.stride)
+        between = exchange.given.between
+        if between == "ranks" or inside == 1 or float(place.num_domains) == 1:
+            return exchange.reduce(self._run, op, weights, place)
+        near, far = mesh.strided(inside, stride), mesh.strided(int(place.size) // inside, stride * inside)
+        steps = [exchange.reduce(self._run, op, weights / inside, far)]
+        if between == "levels":
+            steps.append(exchange.reduce(self._run, "reduce_scatter", weights, near))
+            steps += [exchange.gather(self._run, weights, near)] * (op == "all_reduce")
+        else:
+            whole = weights * exchange.grad_bytes
+            names = ("reduce_scatter", "all_gather")[: 2 if op == "all_reduce" else 1]
+            steps += [self._sized(name, whole, near, 0.0 * whole) for name in names]
+        return tuple(np.sum(column, axis=0) for column in zip(*steps, strict=True))
+
+    def averaged(self) -> tuple[Floats, Floats, Floats, Floats, Floats]:
+        """What one step carries of the average of replicas that a round of local steps ends with."""
+        assert self.local is not None
+        whole = self.parts.dense_params * self.options.grad_bytes * self.trainable
+        t, up, out, channels, hbm = self._run("all_reduce", whole, self.parts.dp_place)
+        if self.parts.expert_params.any():
+            expert = self.parts.expert_params * self.options.grad_bytes * self.trainable
+            t2, up2, out2, _, hbm2 = self._run("all_reduce", expert, self.parts.expert_dp_place)
+            t, up, out, hbm = t + t2, up + up2, out + out2, hbm + hbm2
+        n, sm = self.local.steps, t * self._held(channels)
+        return t / n, up / n, out / n, sm / n, hbm / n
+
+    @property
+    def _by_tensor(self) -> bool:
+        return self.parts.network.params.out.by_tensor
+
+    def between_slices(self, pieces: npt.ArrayLike) -> tuple[Floats, Floats]:
+        """Seconds and bytes of a bucket's all-reduce between replicas where it goes tensor by tensor through hosts."""
+        cut = np.asarray(pieces, np.float64)
+        grads = self.parts.dense_params * self.options.grad_bytes * self.trainable / cut
+        _, replicas = self._shard_places()
+        if replicas is None or not self._by_tensor:
+            return np.zeros_like(grads), np.zeros_like(grads)
+        parts = self._tensors()
+        seconds, _, out, _, _ = self._run("all_reduce", grads / self.plan.shard_group / parts, replicas)
+        return seconds * parts, out * parts
+
+    def _tensors(self) -> float:
+        """Weight tensors of a layer, mean over the depth: queries, keys and values apart, gate and up apart."""
+        graph = self.parts.graph
+        total = 0.0
+        for kind in graph.depth:
+            inner = {op.name: op.k for op in graph.blocks[kind].operators}
+            for op in graph.blocks[kind].operators:
+                down = inner.get(op.name.replace("fc1", "fc2"), 0.0) if op.name.endswith("fc1") else 0.0
+                total += 0.0 if not op.params else 3.0 if op.name == "qkv" else op.n / down if down else 1.0
+        return total / len(graph.depth)
+
+    def gather(self, pieces: npt.ArrayLike, *, again: bool = False) -> tuple[Floats, Floats, Floats, Floats, Floats]:
+        """One parameter bucket of each virtual stage; `again`: for backward, from a second copy where there is one."""
+        if self.plan.levels is not None:
+            t, up, out, sm, hbm = self._level_gather(pieces, again=again)
+            return t, up, out, sm, hbm
+        cut = np.asarray(pieces, np.float64)
+        quantised = self.behaviour.quantised_param_gather and self.training.precision == "fp8"
+        width = 1.0 if self.training.float8_all_gather or quantised else self.behaviour.element_bytes
+        shard, _ = self._shard_places()
+        bits, block = self.plan.compression.gather_bits, self.plan.compression.gather_block
+        if bits is not None:
+            return self._gather_in(gathered_wire(bits, block), cut, shard)
+        dense = self.parts.dense_params * width / cut
+        t, up, out, channels, hbm = self._in_lists("all_gather", dense, GATHER_PASSES, shard)
+        if self.parts.expert_params.any():
+            t2, up2, out2, _, hbm2 = self._run(
+                "all_gather", self.parts.expert_params * width / cut, self.parts.expert_dp_place
+            )
+            t, up, out, hbm = t + t2, up + up2, out + out2, hbm + hbm2
+        return t, up, out, t * self._held(channels), hbm
+
+    def _gather_in(
+        self, wire: float, cut: Floats, shard: GroupPlacement
+    ) -> tuple[Floats, Floats, Floats, Floats, Floats]:
+        """One parameter bucket of each virtual stage in few bits."""
+        t, up, out, channels, hbm = self._in_lists("all_gather", self.parts.dense_params * wire / cut, 0.0, shard)
+        if self.parts.expert_params.any():
+            t2, up2, out2, _, hbm2 = self._run(
+                "all_gather", self.parts.expert_params * wire / cut, self.parts.expert_dp_place
+            )
+            t, up, out, hbm = t + t2, up + up2, out + out2, hbm + hbm2
+        weights = (self.parts.dense_params + self.parts.expert_params) / cut
+        given, chosen = self.plan.compression, coefficients(self.training.framework, self.cluster.device)
+        assert given.gather_bits is not None
+        each = gathered_moved(given.gather_bits, given.gather_block, self.behaviour.element_bytes, float(shard.size))
+        kernels = weights * each / (self.cluster.device.memory_bytes_per_s * chosen.memory_fraction)
+        kernels = np.where(weights > 0, kernels + 2.0 * chosen.gemm_floor_s, 0.0)
+        sm = t * self._held(channels) + kernels * KERNEL_SMS
+        return t + kernels, up, out, sm, hbm + weights * each
+
+    def gather_seconds(self) -> Floats:
+        """Whole parameter gather per virtual stage."""
+        return self.gather(1.0)[0]
+
+    def tied_seconds(self, p: int) -> float:
+        """All-reduce of the shared embedding's gradient between the first and the last stage."""
+        own = self.parts.graph.embedding.params / self.plan.tp * self.options.grad_bytes
+        place = placement(2, self.parts.mesh.strides["pp"] * (p - 1), self.cluster.scale_up_domain)
+        return float(self.parts.network.collective("all_reduce", own, place, axis="pp").alone_s)
+
+    def update_bytes(self) -> float:
+        """Bytes of device memory that one parameter's update moves."""
+        b, t = self.behaviour, self.training
+        return optimizer_bytes(t.optimizer, b.master_copy_bytes(t.master_weights), b.grad_buffer_bytes, b.weight_bytes)
+
+    def state_bytes(self) -> float:
+        """Bytes of optimizer state and master weights of one parameter."""
+        b, t = self.behaviour, self.training
+        states = b.state_bytes if t.optimizer == "adam" else OPTIMIZER_STATE_BYTES[t.optimizer]
+        return states + b.master_copy_bytes(t.master_weights)
+
+    def updated(self) -> Floats:
+        """Parameters of each virtual stage that one device updates, shape (K,)."""
+        shard = self.plan.shard_group if self.plan.zero and self.behaviour.shard_optimizer else 1
+        eshard = min(self.edp, shard) if shard > 1 else 1
+        local: Floats = (self.parts.dense_params / shard + self.parts.expert_params / eshard) * self.trainable
+        return local
+
+    def host_update(self) -> HostUpdate:
+        """What one parameter's update takes where its state lives."""
+        b = self.behaviour
+        return HostUpdate.of(
+            self.cluster,
+            self.plan.offload,
+            moved=self.update_bytes(),
+            state=self.state_bytes(),
+            gradient=b.grad_buffer_bytes,
+            weight=b.weight_bytes,
+            sent=self.options.grad_bytes,
+        )
+
+    def optimizer_seconds(self, coefficients: Coefficients, stage_of: Rows, p: int) -> Floats:
+        """Optimizer update per stage: what follows the last gradient, but for what the step's tasks spell out."""
+        per_stage = np.bincount(stage_of, weights=self.updated(), minlength=p)
+        offload, per = self.plan.offload, self.update_bytes()
+        away = offload.optimizer
+        slower = np.array([optimizer_time_s(self.cluster.device, coefficients, x * (1 - away), per) for x in per_stage])
+        if away and not spelt_out(offload):
+            slower = np.maximum(slower, per_stage * away * self.host_update().seconds(offload))
+        if away and offload.widening == "host":
+            slower = slower + per_stage * away * self.host_update().widen
+        if self.local is not None:  # replicas' average against where the round began, through a momentum
+            moved = self.options.grad_bytes + 8.0 + 8.0 * self.local.momentum + self.behaviour.weight_bytes
+            outer = np.array([optimizer_time_s(self.cluster.device, coefficients, x, moved) for x in per_stage])
+            slower = slower + outer / self.local.steps
+        return slower + coefficients.step_overhead_s + self.training.input_s

@@ -1,0 +1,551 @@
+"""Build the chain of a prepared step: variants with one ingredient at its ideal, launch by launch, then the step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from windtunnel.cost.attention import TF32_PRODUCTS, fused_peak_flop_per_s
+from windtunnel.cost.coefficients import FULL_PRECISION
+from windtunnel.cost.provenance import Provenance, provenance
+from windtunnel.engine import simulate
+from windtunnel.program.segment import Launch
+from windtunnel.schedules.table import F
+from windtunnel.specs.cluster import ClusterSpec
+from windtunnel.specs.device import DeviceSpec
+from windtunnel.specs.scenario import Scenario
+from windtunnel.techniques import applied
+from windtunnel.training.explain.time_chain import Chain, Collector, OperatorLine, Sheet, Term
+from windtunnel.training.memory.static_memory import breakdown, class_of, last_stage_tasks, passes
+from windtunnel.training.offload.memory_tiers import HOST_LINK_FRACTION, drive_bytes_per_s, host_memory_bytes_per_s
+from windtunnel.training.step_setup import Prepared, prepare_at
+from windtunnel.training.task_builder import (
+    RATES,
+    S_FROM_HOST,
+    S_HOST,
+    S_READ,
+    S_TO_HOST,
+    S_WRITE,
+    STREAMS,
+    T_GATHER,
+    T_OFFLOAD,
+    T_OPTIMIZER,
+    T_REDUCE,
+    T_SEND,
+)
+
+_NO_START: dict[str, Any] = {
+    "gemm_floor_s": 0.0,
+    "group_s": 0.0,
+    "attention_floor_s": 0.0,
+    "collective_skew_s": 0.0,
+    "step_overhead_s": 0.0,
+}
+_NO_CAST = _NO_START | {"quantise_bytes": {}}
+_NO_STREAM = _NO_CAST | {"memory_fraction": 1e15}
+_NO_ACCUMULATE = _NO_STREAM | {"accumulate_exposed": 0.0}
+_NO_MEMORY_LIMIT = _NO_ACCUMULATE | {"gemm_bytes_fraction": 1e15}
+_SAME = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class Variants:
+    """The step as it is, and priced again without some of what it costs; launches correspond one to one."""
+
+    actual: Prepared
+    no_start: Prepared
+    no_cast: Prepared
+    no_stream: Prepared
+    no_accumulate: Prepared
+    no_memory_limit: Prepared
+    free_optimizer: Prepared
+
+
+def variant(prepared: Prepared, scenario: Scenario, overrides: dict[str, Any]) -> Prepared:
+    """The same step at the same clock under other coefficients."""
+    x = prepared
+    return prepare_at(
+        x.model, x.cluster, x.training, scenario.plan, applied(scenario.techniques), None, overrides, x.clock
+    )
+
+
+def build_chain(prepared: Prepared, scenario: Scenario) -> Chain:
+    """The chain of a step.
+
+    Args:
+        prepared: the step.
+        scenario: what it was prepared from.
+    """
+    x = prepared
+    timeline = simulate(x.program.tasks, x.program.streams, x.program.resources)
+    own = last_stage_tasks(x.program, timeline)
+    variants = Variants(
+        x,
+        variant(x, scenario, _NO_START),
+        variant(x, scenario, _NO_CAST),
+        variant(x, scenario, _NO_STREAM),
+        variant(x, scenario, _NO_ACCUMULATE),
+        variant(x, scenario, _NO_MEMORY_LIMIT),
+        variant(x, scenario, _NO_START | {"optimizer_fraction": 1.0}),
+    )
+    shares = breakdown(x.program, timeline, x.parts)
+    make = _Build(variants, provenance(x.training.framework, x.cluster.device))
+    make.segments(own)
+    make.step(own, shares)
+    return make.out.chain(timeline.makespan_s, shares, x.clock, int(x.program.stage[own[0]]), x.cluster.device.id)
+
+
+def device_sheet(device: DeviceSpec, field: str, value: float, unit: str, name: str) -> Sheet:
+    """A rate of the device with the source that its file gives."""
+    source = device.sources.get(field, "")
+    return Sheet(name, value, unit, source or "given by the scenario", "measured" if source else "assumed")
+
+
+def peak_sheet(device: DeviceSpec, number_format: str) -> Sheet:
+    """Dense matrix rate of a format; says so where a wider format stands in."""
+    value = device.peak(number_format)
+    wide = number_format not in device.peak_flop_per_s
+    name = f"{number_format} peak" + (" (a wider format stands in)" if wide else "")
+    return device_sheet(device, "peak_flop_per_s", value, "FLOP/s", name)
+
+
+def link_sheet(cluster: ClusterSpec, outside: bool) -> Sheet:
+    """Rate of a device's scale-up link, or of its share of the node's NICs."""
+    if outside:
+        nics, each = cluster.scale_out.nics_per_node, cluster.scale_out.nic_bytes_per_s
+        source = f"{nics} x {each / 1e9:g} GB/s {cluster.scale_out.family} for {cluster.devices_per_node} devices"
+        grade = "assumed" if any(a[0].startswith("cluster.scale_out") for a in cluster.assumed) else "measured"
+        return Sheet("scale-out link", cluster.nic_bytes_per_s_per_device, "B/s", source, grade)
+    up = cluster.scale_up
+    return Sheet("scale-up link", up.bytes_per_s, "B/s", up.sources.get("bytes_per_s", up.name or up.id))
+
+
+_KERNELS = {"gemm": "gemm", "grouped gemm": "gemm", "attention": "attention", "scan": "scan"}
+
+
+def _kernel(launch: Launch) -> str:
+    """Class of a launch's kernel as `importers.kernel_names` calls it."""
+    if launch.kind == "collective":
+        return "send-receive" if launch.operation == "ring_exchange" else launch.operation.replace("_", "-")
+    return _KERNELS.get(launch.kind, "memory bound")
+
+
+def _cut_shape(launch: Launch) -> tuple[float, ...]:
+    """Shape of what one launch multiplies: a row block of the product where an overlap pass cut it."""
+    if launch.kind != "gemm" or launch.phase not in ("F", "D") or not launch.flop:
+        return launch.shape
+    _, n, k, groups = launch.shape
+    return (launch.flop / (2.0 * n * k * groups), n, k, groups)
+
+
+class _Build:
+    """Collects the terms of one step."""
+
+    def __init__(self, variants: Variants, known: dict[str, Provenance]) -> None:
+        self.v, self.x, self.known, self.out = variants, variants.actual, known, Collector()
+        device = self.x.cluster.device
+        self.memory = device_sheet(
+            device, "memory_bytes_per_s", device.memory_bytes_per_s, "B/s", "device memory bandwidth"
+        )
+
+    def used(self, name: str) -> Provenance:
+        """A coefficient as this step uses it (a power cap's clock and overrides included)."""
+        key, _, entry = name.partition(".")
+        value = getattr(self.x.coefficients, key)
+        if entry:
+            value = value.get(entry, next(iter(value.values())))
+        given = self.known.get(name) or Provenance(name, value, "assumed", None, "default of the model", None, "")
+        if abs(given.value - value) <= _SAME * abs(value):
+            return given
+        why = "at this board's power" if self.x.clock == 1.0 else f"at {self.x.clock:.0%} of the clock"
+        if name in ("host_kernel_s", "collective_skew_s"):
+            why = "over several nodes"
+        return replace(given, value=float(value), source=f"{given.source}, {why}")
+
+    def link(self, outside: bool) -> tuple[Provenance, ...]:
+        """Efficiency of the link family, and the software's factor on it."""
+        params = self.x.parts.network.params
+        family = params.out if outside else params.up
+        grade = "measured" if "(fact)" in family.source and "rate assumed" not in family.source else "assumed"
+        efficiency = Provenance("link efficiency", family.efficiency, grade, None, family.source, None, "")
+        scale = self.used("scale_out_scale" if outside else "scale_up_scale")
+        return (efficiency,) if scale.value == 1.0 and scale.grade == "assumed" else (efficiency, scale)
+
+    # -- launches of the segments ------------------------------------------------------------------------------------
+    def segments(self, own: Any) -> None:
+        """Kernels, collectives inside segments, and the host."""
+        parts = self.x.parts
+        count = np.zeros(len(parts.segments))
+        for direction, k, scale in passes(self.x.program, parts, own):
+            for segments, number in parts.uses[k]:
+                count[segments[direction]] += scale * number
+        for s in np.flatnonzero(count):
+            times, times_of = (
+                parts.segment_times[s],
+                [
+                    p.parts.segments[s].launches
+                    for p in (
+                        self.v.actual,
+                        self.v.no_start,
+                        self.v.no_cast,
+                        self.v.no_stream,
+                        self.v.no_accumulate,
+                        self.v.no_memory_limit,
+                    )
+                ],
+            )
+            for j, launch in enumerate(parts.segments[s].launches):
+                seconds = [launches[j].alone_s for launches in times_of]
+                self._launch(launch, seconds, float(count[s]), times.exposed_s[j] * float(count[s]))
+            self._host(times.host_s, times.sync_s, times.total_s - times.device_s, float(count[s]))
+
+    def _launch(self, launch: Launch, seconds: list[float], count: float, exposed: float) -> None:
+        full, no_start, no_cast, no_stream, no_accumulate, no_limit = seconds
+        time_class = class_of(launch.tag)
+        bare = launch.kind in ("gemm", "grouped gemm")
+        # memory decides where leaving the bytes out would save more than the wait for the gradient buffer
+        limited = bare and no_accumulate > no_limit * (1 + _SAME) and no_stream <= no_accumulate * (1 + _SAME)
+        core = no_start if not bare else no_stream if limited else no_limit
+        pieces = [(core, self._core(launch, time_class, core, limited))]
+        if bare and not limited:
+            waits, used = no_stream - no_limit, (self.used("gemm_bytes_fraction"),)
+            note = f"{self.x.coefficients.accumulate_exposed:g} of the bytes of the gradient buffer are waited for"
+            name = "accumulation beside products"
+            term = Term(time_class, name, self.memory, used, "", unit="B", note=note)
+            pieces.append((waits, replace(term, work=waits * term.nominal)))
+        if bare:
+            casts = no_start - no_cast
+            name, used = f"casts to {launch.number_format}", (self.used("memory_fraction"),)
+            term = Term(time_class, name, self.memory, used, "", unit="B", kernel="memory bound")
+            pieces.append((casts, replace(term, work=casts * term.nominal)))
+            adds = no_cast - no_stream
+            pieces.append((adds, replace(term, name="gradient accumulation", work=adds * term.nominal)))
+        pieces.append((full - no_start, self._start(launch, time_class)))
+        busy = sum(s for s, _ in pieces) or 1.0
+        for value, term in pieces:
+            if value > 0:
+                self.out.add(
+                    replace(
+                        term,
+                        kernel=term.kernel or _kernel(launch),
+                        work=term.work * count,
+                        busy_s=value * count,
+                        exposed_s=exposed * value / busy,
+                        count=count,
+                    )
+                )
+        self.out.add_operator(
+            OperatorLine(
+                time_class,
+                launch.name,
+                launch.phase,
+                launch.operation or launch.kind,
+                launch.number_format,
+                _cut_shape(launch),
+                self._limit(launch, full, limited, full - no_start),
+                count,
+                full,
+                full * count,
+                exposed,
+                launch.flop,
+                max(launch.up_bytes, launch.out_bytes) or launch.hbm_bytes,
+            )
+        )
+
+    def _limit(self, launch: Launch, full: float, limited: bool, start: float) -> str:
+        if launch.kind == "collective":
+            return "start" if launch.latency_s > 0.5 * full else "link"
+        if start > 0.5 * full:
+            return "start"
+        if launch.kind in ("memory_bound", "softmax") or limited:
+            return "memory"
+        return "compute"
+
+    def _core(self, launch: Launch, time_class: str, core: float, limited: bool) -> Term:
+        device = self.x.cluster.device
+        if launch.kind == "collective":
+            return self._transfer(launch, time_class)
+        if launch.kind in ("gemm", "grouped gemm"):
+            fmt = launch.number_format
+            if limited:  # what its bytes take
+                moved = core * self.memory.value * self.x.coefficients.gemm_bytes_fraction
+                used = (self.used("gemm_bytes_fraction"),)
+                name = f"{launch.kind} {fmt}, limited by memory"
+                return Term(time_class, name, self.memory, used, "", moved, "B")
+            unaligned = ", unaligned" if "unaligned_fraction" in launch.fractions else ""
+            return Term(
+                time_class,
+                f"{launch.kind} {fmt}{unaligned}",
+                peak_sheet(device, fmt),
+                tuple(self.used(n) for n in launch.fractions),
+                "tiles, waves, k ramp",
+                launch.flop,
+                "FLOP",
+            )
+        if launch.kind == "attention":
+            backward = launch.phase == "D"
+            names = [f"attention_fraction.{self.x.plan.attention}"]
+            names += ["attention_backward"] if backward else []
+            return Term(
+                time_class,
+                f"attention {'backward' if backward else 'forward'}",
+                self._attention_sheet(),
+                tuple(self.used(n) for n in names),
+                "sequence ramp, head size",
+                launch.flop,
+                "FLOP",
+            )
+        if launch.kind == "scan":
+            return Term(
+                time_class,
+                "scan",
+                peak_sheet(device, "tf32" if self._full else "bf16"),
+                (self.used("scan_fraction"),),
+                "and its bytes",
+                launch.flop,
+                "FLOP",
+            )
+        softmax = launch.kind == "softmax"
+        names = ["memory_fraction", *(["softmax_fraction"] if softmax else [])]
+        return Term(
+            time_class,
+            "softmax" if softmax else "element-wise",
+            self.memory,
+            tuple(self.used(n) for n in names),
+            "",
+            launch.hbm_bytes,
+            "B",
+        )
+
+    @property
+    def _full(self) -> bool:
+        return self.x.training.precision in FULL_PRECISION
+
+    def _attention_sheet(self) -> Sheet:
+        """Rate of the units that fused attention runs on."""
+        device = self.x.cluster.device
+        if not self._full:
+            return peak_sheet(device, "bf16")
+        rate = fused_peak_flop_per_s(device, "fp32")
+        cores = rate == device.peak("fp32")
+        return replace(
+            peak_sheet(device, "fp32" if cores else "tf32"),
+            value=rate,
+            name="fp32 peak" if cores else f"tf32 peak / {TF32_PRODUCTS:g} (split operands)",
+        )
+
+    def _transfer(self, launch: Launch, time_class: str) -> Term:
+        cluster = self.x.cluster
+        up, out = link_sheet(cluster, False), link_sheet(cluster, True)
+        outside = launch.out_bytes / out.value > launch.up_bytes / up.value
+        work = launch.out_bytes if outside else launch.up_bytes
+        name = f"{launch.tag} {launch.operation.replace('_', '-')}, {launch.ranks:g} ranks"
+        note = f"{launch.algorithm}, {launch.latency_s * 1e6:.0f} µs before the first byte"
+        return Term(
+            time_class,
+            name,
+            out if outside else up,
+            self.link(outside),
+            "starts, hops, protocol, shared ports",
+            work,
+            "B",
+            note=note,
+        )
+
+    def _start(self, launch: Launch, time_class: str) -> Term:
+        if launch.kind == "collective":
+            name, what = "collective_skew_s", f"skew of {launch.operation.replace('_', '-')}"
+        elif launch.kind == "attention":
+            name, what = "attention_floor_s", "attention starts"
+        else:
+            name, what = "gemm_floor_s", "kernel starts"
+        names = ("gemm_floor_s", "group_s") if launch.kind == "grouped gemm" else (name,)
+        used = self.used(names[-1])
+        return Term(time_class, f"{what}" + (", groups" if len(names) > 1 else ""), None, (used,), "", 1.0, "starts")
+
+    def _host(self, host_s: float, sync_s: float, exposed: float, count: float) -> None:
+        c = self.x.coefficients
+        waiting = max(exposed - sync_s, 0.0)
+        if host_s > 0:
+            self.out.add(
+                Term(
+                    "host",
+                    "launches",
+                    None,
+                    (self.used("host_kernel_s"),),
+                    "",
+                    host_s / c.host_kernel_s * count,
+                    "launches",
+                    host_s * count,
+                    waiting * count,
+                    host_s / c.host_kernel_s * count,
+                )
+            )
+        if sync_s > 0:
+            self.out.add(
+                Term(
+                    "host",
+                    "reads of the router",
+                    None,
+                    (self.used("moe_sync_s"),),
+                    "",
+                    sync_s / c.moe_sync_s * count,
+                    "layers",
+                    sync_s * count,
+                    sync_s * count,
+                    count,
+                )
+            )
+
+    # -- the step around them -----------------------------------------------------------------------------------------
+    def step(self, own: Any, shares: dict[str, float]) -> None:
+        """Pipeline messages, data-parallel traffic, copies to the host, the optimizer."""
+        program, x = self.x.program, self.x
+        stage = int(program.stage[own[0]])
+        mine = program.stage == stage
+        tag, alone = program.tasks.tag, program.tasks.alone_s
+
+        def rows(kind: int) -> Any:
+            return np.flatnonzero(mine & (tag == kind) & (alone > 0))
+
+        sends = rows(T_SEND)
+        crossing = self._crossing(sends) if len(sends) else np.zeros(0, np.bool_)
+        for outside in (True, False):
+            ids = sends[crossing == outside]
+            if len(ids):
+                name = "pp send-receive" if outside or not crossing.any() else "pp inside the node, send-receive"
+                self._traffic("exposed pp", name, outside, x.parts.p2p_bytes * len(ids), ids, shares)
+        plain = x.plan.zero == 0 or not x.behaviour.shard_optimizer
+        for kind, name in (
+            (T_REDUCE, "dp gradient " + ("all-reduce" if plain else "reduce-scatter")),
+            (T_GATHER, "dp parameter all-gather"),
+        ):
+            ids = rows(kind)
+            if len(ids):
+                up, out = (self._work(ids, stage * len(RATES) + rate) for rate in (2, 3))
+                outside = out / x.cluster.nic_bytes_per_s_per_device > up / x.cluster.scale_up.bytes_per_s
+                self._traffic("exposed dp", name, outside, out if outside else up, ids, shares)
+        copies = rows(T_OFFLOAD)
+        if len(copies):
+            self._offload(copies, shares)
+        self._optimizer(stage, float(alone[rows(T_OPTIMIZER)].sum()))
+
+    def _crossing(self, sends: Any) -> Any:
+        """Which hops leave the scale-up network."""
+        program, table = self.x.program, self.x.table
+        row = program.row[sends]
+        part = program.part[row]
+        stage_of = table.placement[:, 0].astype(np.int64)
+        target = np.clip(np.where(table.kind[row] == F, part + 1, part - 1), 0, len(stage_of) - 1)
+        stride, domain = self.x.parts.mesh.strides["pp"], self.x.cluster.scale_up_domain
+        return stage_of[part] * stride // domain != stage_of[target] * stride // domain
+
+    def _work(self, ids: Any, rate: int) -> float:
+        tasks = self.x.program.tasks
+        total = 0.0
+        for i in ids:
+            a, b = tasks.rate_ptr[i], tasks.rate_ptr[i + 1]
+            total += float(tasks.rate_work[a:b][tasks.rate_idx[a:b] == rate].sum())
+        return total
+
+    def _traffic(
+        self, time_class: str, name: str, outside: bool, work: float, ids: Any, shares: dict[str, float]
+    ) -> None:
+        busy = float(self.x.program.tasks.alone_s[ids].sum())
+        sheet, used = link_sheet(self.x.cluster, outside), self.link(outside)
+        place = self.x.parts.dp_place
+        if outside and time_class == "exposed dp" and place.ranks_per_domain > 1 and place.groups_per_domain > 1:
+            scale = self.used("partial_node_scale")
+            used = (*used, scale) if scale.value != 1.0 else used
+        if not work:  # a message without a load on shared links: its bytes at the link's rate
+            used, work = (), busy * sheet.value
+        exposed = shares.get(time_class, 0.0)
+        known = sum(t.busy_s for (c, _), t in self.out.terms.items() if c == time_class)
+        if known:  # the transfers of a class are exposed together: by their busy time
+            for (c, _), t in self.out.terms.items():
+                if c == time_class:
+                    t.exposed_s = exposed * t.busy_s / (known + busy)
+        self.out.add(
+            Term(
+                time_class,
+                name,
+                sheet,
+                used,
+                "starts, hops, protocol, shared ports",
+                work,
+                "B",
+                busy,
+                exposed * busy / (known + busy),
+                len(ids),
+                kernel=name.rsplit(maxsplit=1)[-1],
+            )
+        )
+
+    def _offload(self, ids: Any, shares: dict[str, float]) -> None:
+        """Copies over the host link, drives, and updates on the host; what is exposed goes to each by its time."""
+        cluster, tasks = self.x.cluster, self.x.program.tasks
+        device, stream = cluster.device, tasks.stream_idx[ids] % len(STREAMS)
+        busy = tasks.alone_s[ids]
+        total, exposed = float(busy.sum()), shares.get("exposed offload", 0.0)
+        payload = Provenance(
+            "payload of a host link", HOST_LINK_FRACTION, "assumed", None, "packet headers and flow control", None, ""
+        )
+        link = device_sheet(device, "pcie_bytes_per_s", device.pcie_bytes_per_s, "B/s", "host link")
+        source = "the node's, shared by its devices" if cluster.storage else "assumed: drives of one device"
+        read, write = (drive_bytes_per_s(cluster, write=w) for w in (False, True))
+        memory = Sheet("host memory", host_memory_bytes_per_s(cluster), "B/s", "one device's share", "assumed")
+        shared = "devices on one link, host memory, cards"
+        for streams, name, sheet, used, rest in (
+            ((S_TO_HOST, S_FROM_HOST), "copies to and from the host", link, (payload,), shared),
+            ((S_READ,), "reads of drives", Sheet("drives, reading", read, "B/s", source, "assumed"), (), ""),
+            ((S_WRITE,), "writes to drives", Sheet("drives, writing", write, "B/s", source, "assumed"), (), ""),
+            ((S_HOST,), "updates on the host", memory, (), "cores, cards"),
+        ):
+            mine = np.isin(stream, streams)
+            seconds = float(busy[mine].sum())
+            if seconds <= 0:
+                continue
+            rate = sheet.value
+            for factor in used:
+                rate *= factor.value
+            if sheet is link:
+                rate /= cluster.devices_per_host_link
+            self.out.add(
+                Term(
+                    "exposed offload",
+                    name,
+                    sheet,
+                    used,
+                    rest,
+                    seconds * rate,
+                    "B",
+                    seconds,
+                    exposed * seconds / total,
+                    int(mine.sum()),
+                    kernel=name,
+                )
+            )
+
+    def _optimizer(self, stage: int, busy: float) -> None:
+        core, ideal = (
+            float(p.program.tasks.alone_s[(p.program.stage == stage) & (p.program.tasks.tag == T_OPTIMIZER)].sum())
+            for p in (self.v.no_start, self.v.free_optimizer)
+        )
+        fixed = busy - core
+        if core > 0:
+            on_device = core > ideal * (1 + _SAME)
+            used = (self.used("optimizer_fraction"),) if on_device else ()
+            device = self.x.cluster.device
+            sheet = self.memory
+            if not on_device and self.x.plan.offload.optimizer:
+                sheet = device_sheet(device, "pcie_bytes_per_s", device.pcie_bytes_per_s, "B/s", "host link")
+            name = "update" if on_device else "update on the host"
+            rest = "" if on_device else "host memory or drives"
+            self.out.add(Term("optimizer", name, sheet, used, rest, ideal * sheet.value, "B", core, core, 1.0))
+        if fixed > 0:
+            used_s = self.used("step_overhead_s")
+            self.out.add(
+                Term("optimizer", "fixed part of a step", None, (used_s,), "", 1.0, "steps", fixed, fixed, 1.0)
+            )

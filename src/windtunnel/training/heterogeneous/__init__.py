@@ -1,0 +1,1 @@
+"""Clusters of unlike device groups: batch shares of the groups, and one prepared step across them."""

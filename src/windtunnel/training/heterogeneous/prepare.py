@@ -1,0 +1,297 @@
+"""Steps on groups of unlike devices: what each group runs, resolved and lowered with its own devices and network."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from windtunnel import schedules
+from windtunnel.errors import ProblemList
+from windtunnel.schedules.table import InstructionTable
+from windtunnel.specs.cluster import ClusterSpec, MixedCluster, outward
+from windtunnel.specs.compression import Compression
+from windtunnel.specs.model import ModelSpec
+from windtunnel.specs.plan import PlanSpec
+from windtunnel.specs.workload import TrainingSpec
+from windtunnel.techniques.base import Applied
+from windtunnel.training.data_parallel.comm_costs import Traffic
+from windtunnel.training.stage_costs.pricing_cache import Known
+from windtunnel.training.step.build_step import StepProgram, build_joint
+from windtunnel.training.step.cross_group_reduction import Between
+from windtunnel.training.step.cross_group_stages import Split, Staged, StagedTraffic, joined_parts, own_parts
+from windtunnel.training.step.replica_tasks import Replicas
+from windtunnel.training.step_setup import Prepared, ResolvedStep, clock_of, options_of, resolve_step, table_of
+
+
+def prepare_mixed(
+    model: ModelSpec,
+    cluster: MixedCluster,
+    training: TrainingSpec,
+    plan: PlanSpec,
+    techniques: tuple[Applied, ...],
+    problems: ProblemList,
+    coefficient_overrides: dict[str, Any] | None,
+    known: Known | None = None,
+) -> Prepared:
+    """The joint step of all groups.
+
+    Raises:
+        BadInput: everything wrong with the plan, at once.
+    """
+    schedule = plan.schedule or ""
+    if schedule in schedules.list_ids() and schedules.describe(schedule).copies > 1:
+        problems.add("plan.schedule", schedule, "holds two copies of the model, which needs devices that are alike")
+        problems.raise_if_any()
+    if plan.batch_shares == "balanced" and plan.group_axis == "dp":
+        from windtunnel.training.heterogeneous.batch_shares import with_balanced_shares
+
+        args = (model, cluster, training, plan, techniques, problems, coefficient_overrides, known)
+        plan = with_balanced_shares(*args)
+    run = _stages if plan.group_axis == "pp" else _replicas
+    return run(model, cluster, training, plan, techniques, problems, coefficient_overrides, known)
+
+
+def shares_of(
+    cluster: MixedCluster, training: TrainingSpec, plan: PlanSpec, problems: ProblemList
+) -> list[tuple[int, int]] | None:
+    """(replicas, micro-batches per replica) of each group; None, with problems, where the plan does not divide."""
+    inner = plan.tp * plan.pp * plan.cp
+    replicas = []
+    for i, group in enumerate(cluster.groups):
+        if group.num_devices % inner:
+            problems.add(
+                f"cluster.groups.{i}",
+                f"{group.num_devices} devices",
+                f"must hold whole replicas: a multiple of tp · pp · cp = {inner}",
+            )
+        replicas.append(group.num_devices // inner)
+    total = sum(replicas)
+    if plan.dp not in ("auto", total):
+        problems.add("plan.dp", plan.dp, f"must be auto or {total}, the replicas of all groups")
+    if plan.zero == 3 and min(replicas) < 2:
+        problems.add("plan.zero", 3, "shards inside each group, so that each needs two replicas or more")
+    if plan.shard_group is not None:
+        problems.add("plan.shard_group", plan.shard_group, "must be absent: each group shards over all its replicas")
+    _refuse_sent(plan, problems)
+    batch, mbs = training.global_batch, plan.mbs
+    given = None if plan.batch_shares == "balanced" else plan.batch_shares
+    if given is None:
+        if total and batch % (mbs * total):
+            problems.add(
+                "training.global_batch",
+                batch,
+                f"must be divisible by mbs · dp = {mbs} · {total}, or plan.batch_shares must share it out",
+            )
+        shares = [max(batch // max(mbs * total, 1), 1)] * len(replicas)
+    elif len(given) != len(replicas):
+        rule = f"must have one entry for each of the {len(replicas)} groups: micro-batches per replica"
+        problems.add("plan.batch_shares", list(given), rule)
+        return None
+    else:
+        shares = list(given)
+        sequences = mbs * sum(r * m for r, m in zip(replicas, shares, strict=True))
+        if sequences != batch and not len(problems):
+            each = " + ".join(f"{r} · {m}" for r, m in zip(replicas, shares, strict=True))
+            rule = f"make mbs · (replicas · micro-batches) = {mbs} · ({each}) = {sequences} of the {batch} sequences"
+            problems.add("plan.batch_shares", shares, rule)
+    return None if len(problems) else list(zip(replicas, shares, strict=True))
+
+
+def _refuse_sent(plan: PlanSpec, problems: ProblemList) -> None:
+    """What travels between replicas otherwise than whole, in every step."""
+    given = {
+        "levels": plan.levels is not None,
+        "compression": plan.compression != Compression(),
+        "local_steps": plan.local_steps is not None,
+    }
+    for name in (name for name, there in given.items() if there):
+        problems.add(f"plan.{name}", "given", "must be absent on groups of unlike devices")
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What one group runs, before there is a step program."""
+
+    group: ClusterSpec
+    training: TrainingSpec
+    """With the group's share of the batch."""
+    step: ResolvedStep
+    replicas: Replicas
+    clock: float
+
+    def prepared(self, model: ModelSpec, program: StepProgram) -> Prepared:
+        """The group's view of the step."""
+        x, r = self.step, self.replicas
+        return Prepared(
+            model,
+            self.group,
+            self.training,
+            x.plan,
+            x.coefficients,
+            x.behaviour,
+            r.parts,
+            r.table,
+            program,
+            self.clock,
+            techniques=x.techniques,
+        )
+
+
+def replica_classes(
+    model: ModelSpec,
+    cluster: MixedCluster,
+    training: TrainingSpec,
+    plan: PlanSpec,
+    techniques: tuple[Applied, ...],
+    problems: ProblemList,
+    overrides: dict[str, Any] | None,
+    known: Known | None,
+) -> tuple[list[Part], Between]:
+    """Groups along dp: each is a job of its own with its share of the batch, up to the reduction between them.
+
+    Raises:
+        BadInput: everything wrong with the plan, at once.
+    """
+    shares = shares_of(cluster, training, plan, problems)
+    problems.raise_if_any()
+    assert shares is not None
+    out = []
+    for group, (replicas, m) in zip(cluster.groups, shares, strict=True):
+        part = training.model_copy(update={"global_batch": replicas * m * plan.mbs})
+        own = plan.model_copy(update={"dp": replicas, "batch_shares": None})
+        clock = clock_of(group, training, overrides)
+        step = resolve_step(
+            model,
+            group,
+            part,
+            own,
+            techniques,
+            problems,
+            coefficient_overrides=overrides,
+            clock=clock,
+            known=known,
+            spread=cluster.num_devices > cluster.scale_up_domain,
+        )
+        one = _laid(step, group, part, table_of(step))
+        one.traffic.replicated = True
+        out.append(Part(group, part, step, one, clock))
+    return out, Between(outward(cluster), cluster.between is not None, known or Known())
+
+
+def _laid(step: ResolvedStep, group: ClusterSpec, training: TrainingSpec, table: InstructionTable) -> Replicas:
+    options = options_of(training, step.plan, step.behaviour, step.coefficients, step.techniques)
+    traffic = Traffic(step.parts, step.plan, group, training, step.behaviour, options)
+    return Replicas(step.parts, table, step.plan, group, step.coefficients, traffic)
+
+
+def _replicas(
+    model: ModelSpec,
+    cluster: MixedCluster,
+    training: TrainingSpec,
+    plan: PlanSpec,
+    techniques: tuple[Applied, ...],
+    problems: ProblemList,
+    overrides: dict[str, Any] | None,
+    known: Known | None,
+) -> Prepared:
+    """The joint step of groups along dp."""
+    parts, between = replica_classes(model, cluster, training, plan, techniques, problems, overrides, known)
+    programs = build_joint([x.replicas for x in parts], between)
+    seen = tuple(x.prepared(model, program) for x, program in zip(parts, programs, strict=True))
+    whole = replace(seen[0].plan, dp=sum(x.plan.dp for x in seen))
+    return replace(seen[0], cluster=cluster, training=training, plan=whole, groups=seen)
+
+
+def stages_of(cluster: MixedCluster, plan: PlanSpec, problems: ProblemList) -> list[int] | None:
+    """Stages of each group; None, with problems, where the devices of a group are not a whole number of stages."""
+    before = len(problems)
+    if plan.batch_shares is not None:
+        problems.add("plan.batch_shares", plan.batch_shares, "is for groups along dp, and group_axis is pp")
+    if plan.order[-1] != "pp" and (plan.order[-1] != "ep" or plan.order[-2] != "pp"):
+        problems.add("plan.order", list(plan.order), "must have pp last, so that stages are neighbouring devices")
+    if plan.offload.activations or plan.offload.params:
+        problems.add("plan.offload", plan.offload, "must leave activations and weights where groups lie along pp")
+    _refuse_sent(plan, problems)
+    each, rest = divmod(cluster.num_devices, plan.pp)
+    if rest:
+        rule = f"must divide the {cluster.num_devices} devices of all groups: each stage has as many"
+        problems.add("plan.pp", plan.pp, rule)
+        return None
+    for i, group in enumerate(cluster.groups):
+        if group.num_devices % each:
+            rule = f"must hold whole stages: a multiple of {cluster.num_devices} devices / pp {plan.pp} = {each}"
+            problems.add(f"cluster.groups.{i}", f"{group.num_devices} devices", rule)
+    return None if len(problems) > before else [group.num_devices // each for group in cluster.groups]
+
+
+def staged_replicas(
+    model: ModelSpec,
+    cluster: MixedCluster,
+    training: TrainingSpec,
+    plan: PlanSpec,
+    techniques: tuple[Applied, ...],
+    problems: ProblemList,
+    overrides: dict[str, Any] | None,
+    known: Known | None,
+) -> tuple[Staged, list[Part]]:
+    """Groups along pp: consecutive stages of every replica, each priced on its own group.
+
+    Raises:
+        BadInput: everything wrong with the plan, at once.
+    """
+    stages = stages_of(cluster, plan, problems)
+    problems.raise_if_any()
+    assert stages is not None
+    spread = cluster.num_devices > cluster.scale_up_domain
+    clocks = [clock_of(group, training, overrides) for group in cluster.groups]
+    steps = [
+        resolve_step(
+            model,
+            cluster,
+            training,
+            plan,
+            techniques,
+            problems,
+            coefficient_overrides=overrides,
+            clock=clock,
+            known=known,
+            group=group,
+            spread=spread,
+        )
+        for group, clock in zip(cluster.groups, clocks, strict=True)
+    ]
+    first = steps[0]
+    of_stage = np.repeat(np.arange(len(stages)), stages)
+    of_part = of_stage[first.table.placement[:, 0]]
+    split = Split(of_stage, of_part, outward(cluster), cluster.between is not None, known or Known())
+    joined = joined_parts(split, [step.parts for step in steps])
+    table = table_of(replace(first, parts=joined))
+    members = [_laid(step, group, training, table) for step, group in zip(steps, cluster.groups, strict=True)]
+    traffic = StagedTraffic(split, [x.traffic for x in members], joined)
+    staged = Staged(joined, table, first.plan, cluster.groups[0], first.coefficients, traffic, split, tuple(members))
+    zipped = zip(cluster.groups, steps, members, clocks, strict=True)
+    return staged, [Part(group, training, step, one, clock) for group, step, one, clock in zipped]
+
+
+def _stages(
+    model: ModelSpec,
+    cluster: MixedCluster,
+    training: TrainingSpec,
+    plan: PlanSpec,
+    techniques: tuple[Applied, ...],
+    problems: ProblemList,
+    overrides: dict[str, Any] | None,
+    known: Known | None,
+) -> Prepared:
+    """The step of groups along pp."""
+    staged, parts = staged_replicas(model, cluster, training, plan, techniques, problems, overrides, known)
+    program = build_joint([staged])[0]
+    seen = []
+    for g, x in enumerate(parts):
+        own = (program.stage >= 0) & (staged.split.of_stage[np.maximum(program.stage, 0)] == g)
+        view = replace(program, stage=np.where(own, program.stage, -1), row=np.where(own, program.row, -1))
+        mine = own_parts(staged.split, g, x.step.parts, plan.tp * plan.cp)
+        seen.append(replace(x.prepared(model, view), parts=mine))
+    return replace(seen[0], cluster=cluster, parts=staged.parts, program=program, groups=tuple(seen), group_axis="pp")

@@ -1,0 +1,1 @@
+"""Tensors outside the device: memory tiers and the optimizer on the host."""

@@ -1,0 +1,118 @@
+"""Optimizer steps outside the device: what one parameter takes in the memories and processors of the host.
+
+Sources: Ren et al. 2021 (arXiv 2101.06840), section 4 (gradients down, update in host memory, weights back up);
+Rajbhandari et al. 2021 (arXiv 2104.07857), section 5.2.2 (states stream from and to drives).
+Valid for: vectorised Adam on the host.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from windtunnel.specs.cluster import ClusterSpec
+from windtunnel.specs.plan import Offload
+from windtunnel.training.offload.memory_tiers import (
+    NVME_BYTES_PER_S,
+    PAGEABLE_BYTES_PER_S,
+    UPDATE_FRACTION,
+    core_params_per_s,
+    drive_bytes_per_s,
+    host_memory_bytes_per_s,
+    link_bytes_per_s,
+    memory_bytes_per_s,
+    near_rate,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class HostUpdate:
+    """Seconds a parameter, of one device's share of its node."""
+
+    down: float
+    """Its gradient crosses the host link."""
+    compute: float
+    """Processors, or the memories that the state lies in."""
+    up: float
+    """Its new weight crosses the host link."""
+    read: float
+    write: float
+    """State from and to drives."""
+    gradient_bytes: float
+    weight_bytes: float
+    """Bytes that cross the link: of the gradient that is still on the device, and of a weight that goes back to it."""
+    state_bytes: float
+    moved_bytes: float
+    widen: float = 0.0
+    """Seconds in which backward waits until its gradient is on the host in 32 bits."""
+
+    @classmethod
+    def of(
+        cls,
+        cluster: ClusterSpec,
+        offload: Offload,
+        *,
+        moved: float,
+        state: float,
+        gradient: float,
+        weight: float,
+        sent: float = 4.0,
+    ) -> HostUpdate:
+        """Rates of a node for one parameter.
+
+        Args:
+            cluster: The node.
+            offload: What lives where.
+            moved: Bytes of memory that an update reads and writes.
+            state: Bytes of optimizer state and master weight.
+            gradient: Bytes of a gradient.
+            weight: Bytes of a weight.
+            sent: Bytes of a gradient as backward leaves it.
+        """
+        link = link_bytes_per_s(cluster)
+        down = gradient * (1.0 - offload.gradients)
+        up = weight * (1.0 - offload.params)
+        widen = 0.0
+        if offload.widening == "host" and sent < 4.0:
+            widen = widening_s(cluster, sent)
+            down = 0.0
+        tier = offload.tier_of("optimizer")
+        in_host = moved - 2.0 * state if tier == "cxl" else moved
+        compute = max(in_host / (UPDATE_FRACTION * host_memory_bytes_per_s(cluster)), 1.0 / core_params_per_s(cluster))
+        read = write = 0.0
+        if tier == "cxl":  # the link to a card carries reads and writes side by side
+            compute = max(compute, state / memory_bytes_per_s(tier, cluster, stripe=offload.stripe))
+        elif tier == "nvme" and cluster.storage is None:
+            read = write = moved / NVME_BYTES_PER_S
+        elif tier == "nvme":
+            read = state / drive_bytes_per_s(cluster, write=False)
+            write = state / drive_bytes_per_s(cluster, write=True)
+        if offload.params and offload.tier_of("params") == "nvme" and cluster.storage is not None:
+            write += weight * offload.params / drive_bytes_per_s(cluster, write=True)
+        return cls(down / link, compute, up / link, read, write, down, up, state, moved, widen)
+
+    def seconds(self, offload: Offload) -> float:
+        """A parameter's update after the last gradient: as a pipeline, or one part after the other."""
+        parts = (self.down, self.compute, self.up, self.read, self.write)
+        return sum(parts) if offload.update == "in_turn" else max(parts)
+
+    def on_device(self, cluster: ClusterSpec, offload: Offload) -> float:
+        """State from where it lives to the device, one direction."""
+        return self.state_bytes / near_rate(offload.tier_of("optimizer"), cluster, stripe=offload.stripe)
+
+
+def widening_s(cluster: ClusterSpec, sent: float) -> float:
+    """Seconds until a 16-bit gradient is on the host in 32 bits.
+
+    It goes to a page-locked buffer and back to the device, which takes its norm, and comes down again into a tensor of
+    its own type, which PyTorch allocates; the host reads that and writes 32 bits.
+
+    Sources: DeepSpeed `runtime/zero/stage3.py`, `partition_grads` (0.8 to 0.15, before gradients were cast on the
+    device); PyTorch `aten/src/ATen/native/cuda/Copy.cu`, `copy_kernel_cuda` (types change on the processor).
+    """
+    moved = (sent + 4.0) / (UPDATE_FRACTION * host_memory_bytes_per_s(cluster))
+    return 2.0 * sent / link_bytes_per_s(cluster) + sent / PAGEABLE_BYTES_PER_S + moved
+
+
+def spelt_out(offload: Offload) -> bool:
+    """Whether the update is tasks of its own on links, drives and processors, not one figure."""
+    return offload.optimizer > 0 and (offload.update == "beside_backward" or offload.update_on_device > 0)

@@ -1,0 +1,300 @@
+"""Figures of a training result, and the colours that every report shares. Plotly is imported when a figure is drawn."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from windtunnel.training.results.training_result import TrainingResult
+
+_COLOURS: tuple[tuple[tuple[str, ...], str], ...] = (
+    # first rule with a word inside the name wins; communication before computation ("tp all-gather (forward)")
+    (("bubble", "idle", "wait", "barrier"), "#cfd4da"),
+    (("slowed", "contention"), "#b39ddb"),
+    (("host", "launch", "dispatch"), "#8d6e63"),
+    (("offload", "pcie", "copy"), "#a1887f"),
+    (("p2p", "exposed pp", "pp ", "pipeline", "send", "recv"), "#e0a100"),
+    (("moe all", "exposed ep", "ep ", "all to all", "alltoall", "a2a", "expert comm"), "#d81b7a"),
+    (("exposed cp", "cp ", "ring exchange"), "#8e44ad"),
+    (("dp gather", "dp all gather", "param gather", "parameter gather"), "#d9796b"),
+    (("exposed dp", "dp ", "fsdp", "zero", "grad reduce", "reduce scatter grad"), "#c0392b"),
+    (("exposed tp", "tp ", "sp "), "#e8742c"),
+    (("optimizer", "adam", "update"), "#5d4a8a"),
+    (("recompute", "recomputation"), "#3aa6a0"),
+    (("weight grad", "wgrad", "weight_grad"), "#5aa469"),
+    (("backward", "dgrad"), "#2e8b57"),
+    (("loss", "logit", "embedding"), "#0097a7"),
+    (("attention", "attn"), "#1565c0"),
+    (("scan", "mamba", "linear attention"), "#26a69a"),
+    (("forward", "gemm", "matmul", "matrix"), "#2f6fb2"),
+    (("element", "norm", "memory bound"), "#7fb3d5"),
+)
+_MEMORY_COLOURS: tuple[tuple[tuple[str, ...], str], ...] = (
+    (("optimizer", "adam", "master", "moment"), "#5d4a8a"),
+    (("gathered",), "#d9796b"),
+    (("grad",), "#2e8b57"),
+    (("weight", "param"), "#2f6fb2"),
+    (("logit", "loss", "vocab"), "#0097a7"),
+    (("buffer", "comm", "nccl", "bucket"), "#c0392b"),
+    (("workspace", "transient", "temporary"), "#a1887f"),
+    (("expert", "dispatch", "moe"), "#d81b7a"),
+    (("attention", "attn", "qkv"), "#e0a100"),
+    (("activation", "input", "saved", "stash"), "#e8742c"),
+)
+_SPARE = ("#607d8b", "#9e9d24", "#795548", "#00838f", "#6d4c41", "#ad1457", "#455a64", "#827717")
+
+
+def colour(name: str) -> str:
+    """Colour of a class of time, by the words in its name; unknown names get a fixed spare one."""
+    return _match(name, _COLOURS)
+
+
+def memory_colour(name: str) -> str:
+    """Colour of a kind of tensor."""
+    return _match(name, _MEMORY_COLOURS)
+
+
+def _match(name: str, rules: tuple[tuple[tuple[str, ...], str], ...]) -> str:
+    text = name.lower().replace("_", " ").replace("-", " ") + " "
+    for words, value in rules:
+        if any(word in text for word in words):
+            return value
+    return _SPARE[sum(text.encode()) % len(_SPARE)]
+
+
+def ordered_breakdown(result: TrainingResult) -> list[tuple[str, float]]:
+    """Classes of time that are not nothing, largest first, idle time last."""
+    items = [(name, seconds) for name, seconds in result.breakdown.items() if seconds > 1e-9 * result.step_time_s]
+    return sorted(items, key=lambda item: (_is_idle(item[0]), -item[1]))
+
+
+def _is_idle(name: str) -> bool:
+    return any(word in name.lower() for word in ("bubble", "idle"))
+
+
+def dominant_tags(result: TrainingResult, bins: int) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
+    """What each stage's busiest stream does in each slice of the step.
+
+    Args:
+        result: a result with a trace.
+        bins: slices of equal length.
+
+    Returns:
+        Stages, shape (p,), and the tag that fills most of each slice on the stage's first stream (index into
+        `trace.tags`; −1 where it is mostly idle), shape (p, bins).
+    """
+    trace = result.trace
+    if trace is None:
+        raise ValueError("the result has no trace: simulate with trace=True")
+    stages = np.unique(trace.stage)
+    span = max(result.step_time_s, float(trace.end_s.max(initial=0.0)))
+    fill = np.zeros((len(trace.tags), bins))
+    out = np.full((len(stages), bins), -1, np.int32)
+    for row, stage in enumerate(stages):
+        mine = (trace.stage == stage) & (trace.stream == trace.stream[trace.stage == stage].min())
+        fill[:] = 0.0
+        for tag in np.unique(trace.tag[mine]):
+            chosen = mine & (trace.tag == tag)
+            fill[tag] = _coverage(trace.start_s[chosen] / span * bins, trace.end_s[chosen] / span * bins, bins)
+        idle = np.maximum(1.0 - fill.sum(axis=0), 0.0)
+        best = fill.argmax(axis=0)
+        out[row] = np.where(fill.max(axis=0) > idle, best, -1)
+    return stages.astype(np.int32), out
+
+
+def _coverage(start: npt.NDArray[np.float64], end: npt.NDArray[np.float64], bins: int) -> npt.NDArray[np.float64]:
+    """Covered share of each bin by intervals in units of bins: the derivative of the running covered length."""
+    edges = np.arange(bins + 1, dtype=np.float64)
+    steps = np.concatenate([start, end])
+    slopes = np.concatenate([np.ones(len(start)), -np.ones(len(end))])
+    order = np.argsort(steps, kind="stable")
+    at, slope = steps[order], np.cumsum(slopes[order])
+    covered = np.concatenate([[0.0], np.cumsum(slope[:-1] * np.diff(at))])
+    running = np.interp(edges, at, covered) if len(at) else np.zeros(bins + 1)
+    return np.asarray(np.diff(running))
+
+
+def breakdown_figure(result: TrainingResult) -> Any:
+    """Waterfall of the step: each class of time after the one before, then the whole."""
+    import plotly.graph_objects as go
+
+    items = ordered_breakdown(result)
+    names = [name for name, _ in items] + ["step"]
+    values = [seconds for _, seconds in items]
+    bases = [*np.cumsum([0.0, *values[:-1]]).tolist(), 0.0]
+    lengths = [*values, result.step_time_s]
+    share = [value / result.step_time_s for value in lengths]
+    figure = go.Figure(
+        go.Bar(
+            y=names,
+            x=lengths,
+            base=bases,
+            orientation="h",
+            marker_color=[*(colour(name) for name in names[:-1]), "#37474f"],
+            text=[f"{_seconds(s)} · {100 * f:.1f} %" for s, f in zip(lengths, share, strict=True)],
+            textposition="outside",
+            cliponaxis=False,
+            hovertemplate="%{y}: %{text}<extra></extra>",
+        )
+    )
+    figure.update_yaxes(autorange="reversed", ticklabelstandoff=6)
+    figure.update_xaxes(title="seconds", range=[0, result.step_time_s * 1.18])
+    return _style(figure, height=90 + 30 * len(names))
+
+
+def _seconds(value: float) -> str:
+    return f"{value:.2f} s" if value >= 1 else f"{value * 1e3:.1f} ms" if value >= 1e-4 else f"{value * 1e6:.0f} µs"
+
+
+def memory_figure(result: TrainingResult) -> Any:
+    """Memory of the stage that peaks highest over the step, stacked by kind, under the device's capacity."""
+    import plotly.graph_objects as go
+
+    memory, gib = result.memory, 2.0**30
+    figure = go.Figure()
+    kinds = memory.curve_by_kind or {"allocated": memory.curve_bytes}
+    steady = sorted(kinds, key=lambda kind: (np.ptp(kinds[kind]) if len(kinds[kind]) else 0.0, kind))
+    kept = _thin(memory.curve_bytes, 2_000)
+    for kind in steady:
+        if not len(kinds[kind]) or kinds[kind].max() <= 0:
+            continue
+        figure.add_scatter(
+            x=np.round(memory.curve_time_s[kept], 6),
+            y=np.round(kinds[kind][kept] / gib, 3),
+            name=kind,
+            stackgroup="memory",
+            mode="lines",
+            line={"width": 0, "shape": "hv"},
+            fillcolor=memory_colour(kind),
+            hovertemplate="%{y:.2f} GiB",
+        )
+    for y, name, colour_, dash, where in (
+        (memory.capacity_bytes / gib, "capacity", "#b71c1c", "dash", "top right"),
+        (memory.peak_reserved_bytes / gib, "reserved peak", "#37474f", "dot", "top left"),
+    ):
+        figure.add_hline(
+            y=y,
+            line={"dash": dash, "color": colour_, "width": 1.5},
+            annotation={"text": f"{name} {y:.1f} GiB", "bgcolor": "rgba(255,255,255,.85)", "font": {"color": colour_}},
+            annotation_position=where,
+        )
+    top = max(memory.capacity_bytes, memory.peak_reserved_bytes) / gib
+    figure.update_yaxes(title="GiB", range=[0, top * 1.1], ticklabelstandoff=4)
+    figure.update_xaxes(title="seconds into the step")
+    figure.update_layout(
+        hovermode="x unified",
+        legend={"traceorder": "reversed", "orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom"},
+    )
+    return _style(figure, height=420, top=60)
+
+
+def sensitivity_figure(result: TrainingResult) -> Any:
+    """How much shorter the step would be with 10 % more of each resource, per cent."""
+    import plotly.graph_objects as go
+
+    items = sorted(result.sensitivities.items(), key=lambda item: item[1])
+    figure = go.Figure(
+        go.Bar(
+            y=[name for name, _ in items],
+            x=[100 * change for _, change in items],
+            orientation="h",
+            marker_color=["#2e8b57" if change <= 0 else "#c0392b" for _, change in items],
+            text=[f"{100 * change:+.2f} %" if abs(change) >= 5e-5 else "none" for _, change in items],
+            textposition="outside",
+            cliponaxis=False,
+            hovertemplate="10 % more %{y}: step time %{text}<extra></extra>",
+        )
+    )
+    extent = max((abs(100 * change) for _, change in items), default=1.0) or 1.0
+    low = min(0.0, *(100 * change for _, change in items)) if items else 0.0
+    high = max(0.0, *(100 * change for _, change in items)) if items else 0.0
+    figure.update_xaxes(title="change of step time, %", range=[low - 0.25 * extent, high + 0.25 * extent])
+    figure.update_yaxes(autorange="reversed", ticklabelstandoff=6)
+    return _style(figure, height=90 + 34 * max(len(items), 1))
+
+
+def timeline_figure(result: TrainingResult, *, bins: int = 1_600) -> Any:
+    """Pipeline timeline: stages by time, the colour of what fills each slice. Size does not grow with the trace."""
+    import plotly.graph_objects as go
+
+    stages, tags = dominant_tags(result, bins)
+    trace = result.trace
+    assert trace is not None
+    used = [tag for tag in range(len(trace.tags)) if (tags == tag).any()]
+    code = {tag: number + 1 for number, tag in enumerate(used)}
+    z = np.vectorize(lambda tag: code.get(int(tag), 0), otypes=[np.int32])(tags)
+    palette = ["#eef0f2", *(colour(trace.tags[tag]) for tag in used)]
+    names = ["idle", *(trace.tags[tag] for tag in used)]
+    n = len(palette)
+    scale = [[(i + side) / n, shade] for i, shade in enumerate(palette) for side in (0, 1)]
+    span = max(result.step_time_s, float(trace.end_s.max(initial=0.0)))
+    figure = go.Figure(
+        go.Heatmap(
+            z=z,
+            x=np.round((np.arange(bins) + 0.5) * span / bins, 6),
+            y=[f"stage {stage}" for stage in stages],
+            colorscale=scale,
+            zmin=-0.5,
+            zmax=n - 0.5,
+            ygap=2,
+            colorbar={"tickvals": list(range(n)), "ticktext": names, "thickness": 12},
+            customdata=np.array(names)[z],
+            hovertemplate="%{y}, %{x:.4f} s: %{customdata}<extra></extra>",
+        )
+    )
+    figure.update_yaxes(autorange="reversed")
+    figure.update_xaxes(title="seconds into the step")
+    return _style(figure, height=130 + 34 * min(len(stages), 20))
+
+
+def training_figure(result: TrainingResult) -> Any:
+    """Timeline (where a trace was kept), memory curve and breakdown in one figure."""
+    from plotly.subplots import make_subplots
+
+    parts = [("Memory", memory_figure(result)), ("Where the time goes", breakdown_figure(result))]
+    if result.trace is not None:
+        parts.insert(0, ("Pipeline", timeline_figure(result)))
+    figure = make_subplots(rows=len(parts), cols=1, subplot_titles=[title for title, _ in parts], vertical_spacing=0.1)
+    for row, (_, part) in enumerate(parts, start=1):
+        for trace in part.data:
+            if trace.type == "heatmap":
+                trace.update(showscale=False)
+            if trace.type == "bar":
+                trace.update(showlegend=False)
+            figure.add_trace(trace, row=row, col=1)
+        for axis, source in (("xaxis", part.layout.xaxis), ("yaxis", part.layout.yaxis)):
+            settings = {k: v for k, v in source.to_plotly_json().items() if k in ("title", "range", "autorange")}
+            figure["layout"][f"{axis}{row if row > 1 else ''}"].update(settings)
+    capacity = result.memory.capacity_bytes / 2.0**30
+    figure.add_hline(y=capacity, line_dash="dash", line_color="#b71c1c", row=len(parts) - 1, col=1)
+    figure.update_layout(title=result.scenario_name, barmode="overlay")
+    return _style(figure, height=320 * len(parts), top=70)
+
+
+def _thin(curve: npt.NDArray[np.float64], most: int) -> npt.NDArray[np.int64]:
+    """Indices of at most about `most` points that keep the highest point of every slice, the first and the last."""
+    n = len(curve)
+    if n <= most:
+        return np.arange(n)
+    edges = np.linspace(0, n, most // 2 + 1).astype(np.int64)[:-1]
+    highest = [int(low + np.argmax(curve[low:high])) for low, high in zip(edges, [*edges[1:], n], strict=True)]
+    return np.unique(np.concatenate([edges, highest, [n - 1]]))
+
+
+def _style(figure: Any, *, height: int, top: int = 20) -> Any:
+    figure.update_layout(
+        height=height,
+        margin={"l": 20, "r": 20, "t": top, "b": 45},
+        paper_bgcolor="rgba(0,0,0,0)",
+        plot_bgcolor="rgba(0,0,0,0)",
+        font={"family": "Inter, Segoe UI, Helvetica, Arial, sans-serif", "size": 13, "color": "#263238"},
+        bargap=0.3,
+        showlegend=None,
+    )
+    figure.update_xaxes(gridcolor="#e3e7ea", zerolinecolor="#b0bec5", automargin=True)
+    figure.update_yaxes(gridcolor="#eef1f3", zerolinecolor="#b0bec5", automargin=True)
+    return figure

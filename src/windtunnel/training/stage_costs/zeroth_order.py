@@ -1,0 +1,73 @@
+"""Steps without backward: two forward passes of moved weights, and an update along the direction they were moved in.
+
+Blocks are moved, run twice, moved back and updated one after the other while their weights are on the device; the
+direction is made anew from its seed each time. Source: Malladi et al. 2023 (MeZO, arXiv 2305.17333), algorithm 1; Wang
+et al. 2025 (ZO2, arXiv 2503.12668), section 5 (the last step's update when a block comes in, both passes, then out).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+
+from windtunnel.cost.coefficients import Coefficients
+from windtunnel.specs.cluster import ClusterSpec
+from windtunnel.specs.workload import TrainingSpec
+from windtunnel.training.stage_costs.stage_costs import Parts
+
+Floats = npt.NDArray[np.float64]
+MOVES = 4
+"""Passes that read and write every weight of a block: the last update, to one side, to the other, back."""
+_AS_BEFORE = 1.0 / 3.0
+"""Forward's share of what a model computes in a step."""
+
+
+def without_backward(
+    parts: Parts, training: TrainingSpec, cluster: ClusterSpec, coefficients: Coefficients, tokens: float
+) -> Parts:
+    """The parts of a step of zeroth order.
+
+    Args:
+        parts: Those of a step with backward.
+        training: Whether both passes run on one replica; how many directions an update follows.
+        cluster: The device.
+        coefficients: Achieved share of memory bandwidth.
+        tokens: Of one micro-batch.
+    """
+    passes = 1.0 if training.perturbations_apart else 2.0
+    per_param = 2.0 * parts.graph.element_bytes * (MOVES + training.directions - 1.0)
+    moved = (parts.dense_params + parts.expert_params) * per_param
+    seconds = moved / (cluster.device.memory_bytes_per_s * coefficients.memory_fraction)
+
+    def forward_only(column: Floats, extra: Floats | float = 0.0) -> Floats:
+        out = np.zeros_like(column)
+        out[0] = column[0] * passes + extra
+        return out
+
+    busy: list[list[dict[str, float]]] = [[], [], []]
+    for k, own in enumerate(parts.busy_s[0]):
+        shown = {name: value * passes for name, value in own.items()}
+        shown["memory bound"] = shown.get("memory bound", 0.0) + float(seconds[k])
+        busy[0].append(shown)
+        busy[1].append({})
+        busy[2].append({})
+    layer = max(sum(cost.kept_bytes.values()) for cost in parts.costs.values())
+    transient = np.zeros_like(parts.transient_bytes)
+    transient[0] = layer
+    return replace(
+        parts,
+        seconds=forward_only(parts.seconds, seconds),
+        head_s=forward_only(parts.head_s),
+        embedding_s=forward_only(parts.embedding_s),
+        sm_s=forward_only(parts.sm_s, seconds),
+        hbm_bytes=forward_only(parts.hbm_bytes, moved),
+        up_bytes=forward_only(parts.up_bytes),
+        out_bytes=forward_only(parts.out_bytes),
+        busy_s=busy,
+        kept_bytes=[{} for _ in parts.kept_bytes],
+        transient_bytes=transient,
+        trainable_share=0.0,
+        hardware_flop=passes * _AS_BEFORE * parts.graph.model_flop_per_token * tokens,
+    )

@@ -1,0 +1,1 @@
+"""Intervals of step time and memory, and of the difference between two plans."""

@@ -1,0 +1,178 @@
+"""Bands around the memory peaks, and how likely a plan fits, from what measured peaks were off by.
+
+No coefficient is fitted to a memory peak, so every residual of a measured row is one of an unseen row; the model and
+cluster that are asked about are left out all the same. Rows of one (software, device) count together as one unit, so
+that the offset between units sets the width. A band leans on the closest class that has enough rows, and enough units
+where the software was not measured on the device: the same software, software that allocates the same way, all.
+
+Residuals: `catalog/residuals/memory.json`, written by `validation.memory_residuals`.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from dataclasses import dataclass, replace
+from functools import cache
+from importlib import resources
+
+import numpy as np
+import numpy.typing as npt
+
+from windtunnel.specs.cluster import ClusterSpec
+from windtunnel.specs.model import ModelSpec
+from windtunnel.training.results.training_result import Interval, MemoryReport
+from windtunnel.training.uncertainty.comparable_runs import signature
+
+LEVEL = 0.8
+_ENOUGH = 6
+"""Distinct residuals that a class needs; with fewer the 10 and 90 % points are the extremes."""
+_UNITS = 3
+"""Sets that a class needs where the software was not measured on the device: one machine says nothing of offsets."""
+_UNKNOWN = 0.25
+"""Half-width (log) where no measured peak is like the one asked for."""
+_STACK = {
+    "megatron": (
+        "megatron_core",
+        "megatron_bridge",
+        "nemo",
+        "rocm_megatron",
+        "megatron_deepspeed",
+        "megatron_2021",
+        "megatron_2022",
+        "deepspeed",
+    ),
+    "torch": ("torchtitan", "torchtune", "fsdp1", "ddp"),
+    "xla": ("jax", "pax", "t5x"),
+}
+"""Software that lays tensors out alike: Megatron's buffers, plain PyTorch, a planning compiler."""
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryResidual:
+    """One measured peak and what the prediction said."""
+
+    software: str
+    device: str
+    metric: str
+    """`allocated` or `reserved`."""
+    signature: str
+    family: str
+    error: float
+    """predicted / measured − 1."""
+
+
+def stack(software: str) -> str:
+    """How a framework lays out its tensors."""
+    return next((name for name, members in _STACK.items() if software in members), "torch")
+
+
+@cache
+def residuals() -> tuple[MemoryResidual, ...]:
+    """All residuals; equal ones of one group (more micro-batches of the same plan) count once."""
+    path = resources.files("windtunnel") / "catalog/residuals/memory.json"
+    if not path.is_file():
+        return ()
+    rows = json.loads(path.read_text())["rows"]
+    return tuple(dict.fromkeys(MemoryResidual(*row) for row in rows))
+
+
+@dataclass(frozen=True, slots=True)
+class Leaned:
+    """The residuals that a band leans on: log errors, weights that sum to one, and words for people."""
+
+    errors: npt.NDArray[np.float64]
+    weights: npt.NDArray[np.float64]
+    basis: str
+    grade: str
+
+    def quantile(self, share: float) -> float:
+        """Weighted quantile of the log errors, linear between the middles of the weights."""
+        order = np.argsort(self.errors)
+        e, w = self.errors[order], self.weights[order]
+        return float(np.interp(share, np.cumsum(w) - w / 2, e))
+
+    @property
+    def effective(self) -> float:
+        """Number of equally weighted residuals that would say as much."""
+        return float(1.0 / (self.weights**2).sum())
+
+    def band(self, value: float, level: float = LEVEL) -> tuple[float, float]:
+        """Low and high around a predicted value, at the level that a finite sample needs."""
+        n = self.effective
+        share = min(1.0, level * (n + 1.0) / n)
+        return value * math.exp(-self.quantile((1 + share) / 2)), value * math.exp(-self.quantile((1 - share) / 2))
+
+    def below(self, value: float, limit: float) -> float:
+        """Probability that the true value is at most `limit`: residuals smoothed by a normal kernel."""
+        if value <= 0 or limit <= 0:
+            return float(limit > 0)
+        mean = float((self.weights * self.errors).sum())
+        spread = math.sqrt(float((self.weights * (self.errors - mean) ** 2).sum()))
+        width = max(1.06 * spread * self.effective**-0.2, 0.005)
+        z = (math.log(limit / value) + self.errors) / (width * math.sqrt(2.0))
+        return float((self.weights * 0.5 * (1.0 + np.array([math.erf(x) for x in z]))).sum())
+
+
+def leaned(software: str, device: str, own: str, metric: str) -> Leaned:
+    """Residuals of the closest class that has enough of them.
+
+    Args:
+        software: Framework of the prediction.
+        device: Its device's id.
+        own: Its model and cluster (`comparable.signature`); they are left out.
+        metric: `allocated` or `reserved`.
+    """
+    rows = [r for r in residuals() if r.signature != own]
+    kin = stack(software)
+    like = [r for r in rows if r.metric == metric]
+    classes = (
+        (f"{software}, {metric}", [r for r in like if r.software == software], "fitted"),
+        (f"software like {software}, {metric}", [r for r in like if stack(r.software) == kin], "analytic"),
+        (f"software like {software}", [r for r in rows if stack(r.software) == kin], "analytic"),
+        ("any software", rows if kin != "xla" else [], "analytic"),
+    )
+    for name, members, grade in classes:
+        units = Counter((r.software, r.device, r.family) for r in members)
+        seen = any(r.software == software and r.device == device for r in members)
+        if len(members) < _ENOUGH or (len(units) < _UNITS and not seen):
+            continue
+        weights = np.array([1.0 / math.sqrt(units[r.software, r.device, r.family]) for r in members])
+        families = ", ".join(sorted({r.family for r in members}))
+        text = f"{len(members)} measured peaks in {len(units)} sets, {name}: {families}"
+        return Leaned(np.log1p([r.error for r in members]), weights / weights.sum(), text, grade)
+    edge = _UNKNOWN / 1.2816
+    spread = np.array([-1.8, -1.2816, -0.6, 0.0, 0.6, 1.2816, 1.8]) * edge
+    return Leaned(spread, np.full(7, 1 / 7), "no comparable measured peaks", "assumed")
+
+
+def coverage() -> dict[str, tuple[int, float, float]]:
+    """By metric: distinct peaks, share inside the band that leaves their group out, mean relative width of the band."""
+    inside: dict[str, list[tuple[bool, float]]] = {}
+    for r in residuals():
+        low, high = leaned(r.software, r.device, r.signature, r.metric).band(1.0 + r.error)
+        inside.setdefault(r.metric, []).append((low <= 1.0 <= high, high - low))
+    return {
+        metric: (len(hits), sum(hit for hit, _ in hits) / len(hits), math.fsum(w for _, w in hits) / len(hits))
+        for metric, hits in sorted(inside.items())
+    }
+
+
+def with_bands(report: MemoryReport, software: str, cluster: ClusterSpec, model: ModelSpec) -> MemoryReport:
+    """The report with its bands and the probability that the plan fits.
+
+    The band of the reserved peak is that of the framework's allocator; context and communication buffers are added.
+    """
+    own = signature(model, cluster)
+    found = {metric: leaned(software, cluster.device.id, own, metric) for metric in ("allocated", "reserved")}
+    low, high = found["allocated"].band(report.peak_allocated_bytes)
+    a = Interval(LEVEL, low, high, found["allocated"].basis, found["allocated"].grade)
+    held = report.reserved_by_allocator_bytes
+    outside = report.peak_reserved_bytes - held
+    low, high = found["reserved"].band(held)
+    r = Interval(LEVEL, low + outside, high + outside, found["reserved"].basis, found["reserved"].grade)
+    likely = found["reserved"].below(held, report.capacity_bytes - outside)
+    if report.overfull:
+        likely = 0.0
+    return replace(report, allocated_interval=a, reserved_interval=r, fit_probability=likely)

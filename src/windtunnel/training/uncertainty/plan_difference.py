@@ -1,0 +1,212 @@
+"""How sure is it that one plan is faster than another? From measured pairs of plans, each predicted unseen.
+
+Two runs of one model on one cluster with one software share what the prediction gets wrong about all three, so that
+their difference is judged by differences: log(predicted/measured) of one less that of the other, over pairs of measured
+configurations that share (model, cluster, software). Pairs count by how alike their group is to the one asked about
+(distances of `training.interval`) and by how many settings tell their plans apart; each group counts once, however many
+pairs it has. Runs that share less fall back on the two bands of their step times, taken as independent.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+import numpy.typing as npt
+
+from windtunnel.training.results.training_result import Interval
+from windtunnel.training.uncertainty.comparable_runs import Residual, Subject, distances, residuals
+from windtunnel.training.uncertainty.step_time_interval import LEVEL, Table, distance, table_of
+
+Floats = npt.NDArray[np.float64]
+_ENOUGH = 16.0
+"""Effective number of groups that a paired band leans on at least."""
+_MOST = 6
+"""Settings that differ beyond this count as this many."""
+_QUANTILE = 1.2816
+"""Normal deviate of the 90th percentile: half-width of an 80 % band in standard deviations."""
+
+
+@dataclass(frozen=True, slots=True)
+class PairedDifference:
+    """B against A: the ratio of their step times, its band, and how likely A is the faster one."""
+
+    ratio: float
+    """Predicted step time of B over that of A."""
+    low: float
+    high: float
+    level: float
+    probability_a_faster: float
+    told_apart: bool
+    """Whether the band leaves out 1."""
+    pairs: int
+    """Measured pairs that take part, 0 without a common (model, cluster, software)."""
+    basis: str
+    grade: str
+    verdict: str
+
+
+@dataclass(frozen=True, slots=True)
+class Pairs:
+    """Measured pairs, shape (n,)."""
+
+    table: Table
+    """Residuals out of fold."""
+    first: npt.NDArray[np.int64]
+    """Index of a pair's first configuration in `table`; its group is the pair's."""
+    second: npt.NDArray[np.int64]
+    error: Floats
+    """log(predicted/measured) of the first less that of the second."""
+    settings: Floats
+    """Settings that tell the two plans apart."""
+    group: npt.NDArray[np.int64]
+    share: Floats
+    """1 / (pairs of the group)."""
+
+
+def group_key(subject: Subject) -> tuple[str, str, int]:
+    """What paired runs share: software, model and cluster, sequence length."""
+    return subject.software, subject.signature, subject.seq_len
+
+
+def settings_apart(a: Subject, b: Subject) -> int:
+    """How many settings tell two plans apart; precision counts as one."""
+    one, other = (dict(_word(w) for w in s.plan.split()) for s in (a, b))
+    differing = sum(one.get(k) != other.get(k) for k in one.keys() | other.keys())
+    return min(differing + (a.precision != b.precision), _MOST)
+
+
+def _word(word: str) -> tuple[str, str]:
+    """`tp4` → (tp, 4); `full` → (recompute, full)."""
+    name = word.rstrip("0123456789")
+    return (name, word[len(name) :]) if name != word else ("recompute", word)
+
+
+def pairs_of(members: Sequence[Residual]) -> Pairs:
+    """Every pair of every group that has at least two configurations."""
+    table = table_of(members, "fold")
+    groups: dict[tuple[str, str, int], list[int]] = {}
+    for i, r in enumerate(table.members):
+        groups.setdefault(group_key(r.subject), []).append(i)
+    first, second, error, settings, group = [], [], [], [], []
+    for index, inside in enumerate(groups.values()):
+        for i, a in enumerate(inside):
+            for b in inside[:i]:
+                first.append(a)
+                second.append(b)
+                error.append(table.errors[a] - table.errors[b])
+                settings.append(settings_apart(table.members[a].subject, table.members[b].subject))
+                group.append(index)
+    number = np.array(group, dtype=np.int64)
+    count = np.bincount(number) if group else np.ones(1, dtype=np.int64)
+    share = 1.0 / count[number] if group else np.empty(0)
+    return Pairs(
+        table,
+        np.array(first, dtype=np.int64),
+        np.array(second, dtype=np.int64),
+        np.array(error),
+        np.array(settings, dtype=np.float64),
+        number,
+        share,
+    )
+
+
+@cache
+def _pairs() -> Pairs:
+    return pairs_of(residuals())
+
+
+def spread(
+    a: Subject, b: Subject, pairs: Pairs, apart: dict[str, float]
+) -> tuple[Floats, Floats, float, list[str]] | None:
+    """Errors of measured pairs, both ways round, their weights (sum 1), effective groups, and families by weight.
+
+    The group asked about takes no part. None where no other group has pairs.
+    """
+    own = pairs.table.words["signature"] == a.signature
+    used = ~own[pairs.first] if len(pairs.first) else np.zeros(0, dtype=bool)
+    if not used.any():
+        return None
+    away = distance(a, pairs.table, apart)[pairs.first[used]]
+    away = away + apart.get("settings", 0.0) * np.abs(pairs.settings[used] - settings_apart(a, b))
+    group, share = pairs.group[used], pairs.share[used]
+    wanted = min(_ENOUGH, 0.8 * len(np.unique(group)))
+    stretch = 1.0
+    while True:
+        weights = np.exp(-(away - away.min()) / stretch) * share
+        counted = np.bincount(group, weights)
+        effective = float(counted.sum() ** 2 / (counted**2).sum())
+        if effective >= wanted or stretch > 1e3:
+            break
+        stretch *= 1.25
+    weights = weights / weights.sum()
+    by: dict[str, float] = {}
+    for i, w in zip(pairs.first[used], weights, strict=True):
+        family = pairs.table.members[int(i)].family
+        by[family] = by.get(family, 0.0) + float(w)
+    errors = pairs.error[used]
+    both, half = np.concatenate([errors, -errors]), np.concatenate([weights, weights]) / 2
+    return both, half, effective, sorted(by, key=lambda k: -by[k])[:3]
+
+
+def weighted_band(errors: Floats, weights: Floats, effective: float, level: float) -> tuple[float, float]:
+    """Central quantiles at the level that `effective` draws need to cover `level` of new ones."""
+    inside = min(0.98, level * (effective + 1.0) / effective)
+    order = np.argsort(errors)
+    sums = np.cumsum(weights[order])
+    at = (sums - 0.5 * weights[order]) / sums[-1]
+    low, high = np.interp([(1 - inside) / 2, (1 + inside) / 2], at, errors[order])
+    return float(low), float(high)
+
+
+def below(errors: Floats, weights: Floats, effective: float, value: float) -> float:
+    """Probability that an error is below a value; never surer than the number of groups allows."""
+    share = float(weights[errors < value].sum() + 0.5 * weights[errors == value].sum())
+    return (share * effective + 0.5) / (effective + 1.0)
+
+
+def paired_difference(
+    a: Subject, b: Subject, seconds_a: float, seconds_b: float, interval_a: Interval, interval_b: Interval
+) -> PairedDifference:
+    """How sure it is that A is faster than B, and the band of the ratio of their step times."""
+    ratio = seconds_b / seconds_a
+    found = spread(a, b, _pairs(), distances()) if group_key(a) == group_key(b) else None
+    if a == b:
+        return PairedDifference(ratio, ratio, ratio, LEVEL, 0.5, False, 0, "one plan", "fitted", "the same plan")
+    if found is None:
+        return _independent(ratio, seconds_a, seconds_b, interval_a, interval_b)
+    errors, weights, effective, families = found
+    low, high = weighted_band(errors, weights, effective, LEVEL)
+    chance = below(errors, weights, effective, math.log(ratio))
+    basis = f"{len(errors) // 2} measured pairs of plans, {effective:.0f} effective groups: {', '.join(families)}"
+    edges = ratio * math.exp(low), ratio * math.exp(high)
+    return _difference(ratio, edges, chance, len(errors) // 2, basis, "fitted")
+
+
+def _independent(
+    ratio: float, seconds_a: float, seconds_b: float, interval_a: Interval, interval_b: Interval
+) -> PairedDifference:
+    """The two bands, as if their errors had nothing in common."""
+    up = math.hypot(math.log(interval_b.high / seconds_b), math.log(seconds_a / interval_a.low))
+    down = math.hypot(math.log(seconds_b / interval_b.low), math.log(interval_a.high / seconds_a))
+    width = max(down if ratio > 1 else up, 1e-9)
+    chance = 0.5 * (1.0 + math.erf(math.log(ratio) / width * _QUANTILE / math.sqrt(2.0)))
+    basis = "the bands of the two step times, taken as independent: they share no (model, cluster, software)"
+    order = ("measured", "fitted", "analytic", "assumed")
+    grade = max(interval_a.grade, interval_b.grade, key=order.index)
+    return _difference(ratio, (ratio * math.exp(-down), ratio * math.exp(up)), chance, 0, basis, grade)
+
+
+def _difference(
+    ratio: float, edges: tuple[float, float], chance: float, pairs: int, basis: str, grade: str
+) -> PairedDifference:
+    told = edges[0] > 1.0 or edges[1] < 1.0
+    faster, sure = ("A", chance) if chance >= 0.5 else ("B", 1.0 - chance)
+    if told:
+        verdict = f"{faster} is faster: {100 * sure:.0f} % sure"
+    else:
+        verdict = f"cannot be told apart: {faster} is faster with {100 * sure:.0f} % probability"
+    return PairedDifference(ratio, *edges, LEVEL, chance, told, pairs, basis, grade, verdict)

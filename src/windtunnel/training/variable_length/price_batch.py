@@ -1,0 +1,220 @@
+"""A step whose micro-batches differ: batches are drawn, laid over ranks, and one that is like their mean is simulated.
+
+Replicas run on their own up to the first shared collective and wait there for the slowest. So the program of a step is
+that of its slowest replica; where ranks meet in every micro-batch (sharded parameters, experts over replicas), each
+micro-batch takes the time of its slowest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from windtunnel.cost.coefficients import Behaviour, Coefficients
+from windtunnel.parallel.resolve import ResolvedPlan
+from windtunnel.specs.cluster import ClusterSpec
+from windtunnel.specs.model import ModelSpec
+from windtunnel.specs.workload import TrainingSpec
+from windtunnel.techniques.base import Applied
+from windtunnel.training.stage_costs.pricing_cache import Known
+from windtunnel.training.stage_costs.stage_costs import Parts, build_parts
+from windtunnel.training.variable_length.pass_time_table import PassTable, priced
+from windtunnel.training.variable_length.rank_lanes import LAYOUTS, Case, Lanes, coupled
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """The batch that is simulated, and what the others say."""
+
+    tokens: float
+    """Of documents."""
+    hardware_flop: float
+    """Without padding's attention; linear layers compute padding."""
+    model_flop_per_token: float
+    summary: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Varied:
+    """Parts of the slowest replica, the plan with its number of micro-batches, and the batch."""
+
+    plan: ResolvedPlan
+    parts: Parts
+    batch: Batch
+
+
+def varied(
+    model: ModelSpec,
+    cluster: ClusterSpec,
+    training: TrainingSpec,
+    plan: ResolvedPlan,
+    coefficients: Coefficients,
+    behaviour: Behaviour,
+    placement: npt.NDArray[np.int32],
+    techniques: Sequence[Applied],
+    *,
+    split_backward: bool,
+    known: Known,
+) -> Varied:
+    """Draw batches, lay them out and pick the one whose step is nearest the mean.
+
+    Args:
+        model: what is trained.
+        cluster: where.
+        training: how; has `lengths`.
+        plan: all decided.
+        coefficients: of the device and framework.
+        behaviour: of the framework.
+        placement: (stage, chunk) of each virtual stage.
+        techniques: applied ones.
+        split_backward: whether weight gradients are instructions of their own.
+        known: what has been priced.
+    """
+    spec = training.lengths
+    assert spec is not None
+    ranks, capacity = plan.dp * plan.cp, plan.mbs * training.seq_len / plan.cp
+
+    def price(width: int, length: float) -> Parts:
+        seq_len = max(round(capacity * width), 1)
+        work = training.model_copy(update={"lengths": None, "mean_document_length": length, "seq_len": seq_len})
+        cut = replace(plan, cp=width, dp=ranks // width, mbs=1)
+        return build_parts(
+            model,
+            cluster,
+            work,
+            cut,
+            coefficients,
+            behaviour,
+            placement,
+            techniques,
+            split_backward=split_backward,
+            known=known,
+        )
+
+    longest = float(min(spec.max or training.seq_len, training.seq_len))
+    table = priced(widths_of(model, plan, ranks), capacity, plan.pp, longest, price)
+    case = Case(
+        spec,
+        table,
+        training.seq_len,
+        training.global_batch,
+        plan.mbs,
+        plan.cp,
+        ranks,
+        max(min(cluster.scale_up_domain // plan.tp, ranks), 1),
+        plan.m,
+        _mover(model, plan, price(plan.cp, longest)),
+    )
+    layout = LAYOUTS.get(plan.sequence_groups)
+    rng = np.random.default_rng(spec.seed)
+    batches = [layout(case, one) for one in rng.spawn(spec.batches)]
+    group = lanes_that_meet(plan, training, flat=plan.sequence_groups != "fixed")
+    met = [coupled(batch.seconds, group) for batch in batches]
+    steps = np.array([_step_s(lanes, plan).max() for lanes in met])
+    chosen = int(np.abs(steps - steps.mean()).argmin())
+    batch, lanes = batches[chosen], met[chosen]
+    slowest = lanes[int(_step_s(lanes, plan).argmax())]
+    slowest = _even(slowest, plan)
+    width = max(batch.shares, key=lambda w: batch.shares[w])
+    length = batch.squares / batch.tokens
+    typical = _like(slowest, table, width, length) if plan.sequence_groups == "fixed" else min(length, capacity * width)
+    parts = price(width, typical)
+    base = np.maximum(parts.seconds, 1e-30)
+    factor = np.where(parts.seconds > 0, slowest / base, 0.0)
+    parts = replace(parts, factor=np.moveaxis(factor, 0, -1))
+    hardware, per_token = table.flop_per_token(length)
+    summary = _summary(batches, steps, chosen, table, group)
+    found = Batch(batch.tokens, hardware * batch.computed, per_token, summary)
+    return Varied(replace(plan, m=len(slowest)), parts, found)
+
+
+def widths_of(model: ModelSpec, plan: ResolvedPlan, ranks: int) -> list[int]:
+    """Ranks that may share a sequence: powers of two and cp that divide all ranks and, for all-to-all, the heads."""
+    if plan.sequence_groups == "fixed":
+        return [plan.cp]
+    most = plan.cp if plan.sequence_groups == "by_length" else ranks
+    sizes = {2**k for k in range(ranks.bit_length())} | {plan.cp}
+    heads = model.num_attention_heads // plan.tp if plan.cp_kind == "all_to_all" else 0
+    return sorted(w for w in sizes if w <= most and ranks % w == 0 and (not heads or heads % w == 0))
+
+
+def lanes_that_meet(plan: ResolvedPlan, training: TrainingSpec, *, flat: bool) -> int:
+    """Neighbouring lanes that wait for one another in every micro-batch; 1: only at the end.
+
+    Args:
+        plan: all decided.
+        training: its work.
+        flat: lanes are ranks, not replicas.
+    """
+    lanes, cut = (plan.dp * plan.cp, 1) if flat else (plan.dp, plan.cp)
+    group = 1
+    if plan.zero == 3 or (plan.zero == 2 and plan.pp == 1 and plan.m > 1 and training.gradient_accumulation_sync):
+        group = max(plan.shard_group // cut, 1)
+    if plan.ep > 1:
+        group = max(group, plan.ep * plan.etp // (plan.tp * cut))
+    return min(group, lanes)
+
+
+def _step_s(lanes: Floats, plan: ResolvedPlan) -> Floats:
+    """(lanes,): how long each is busy, the pipeline's filling with its longest micro-batch included."""
+    busy = lanes.sum(axis=(2, 3)) / plan.pp
+    return np.asarray(busy.sum(axis=1) + (plan.pp - 1) / plan.vpp * busy.max(axis=1))
+
+
+def _like(lane: Floats, table: PassTable, width: int, length: float) -> float:
+    """Length at which as many micro-batches of one kind take a lane's time, for its classes of time.
+
+    `length` itself where it does: exchange that hides attention makes a table flat.
+    """
+    known = table.lengths[width]
+    busy = table.seconds[width].sum(axis=(1, 2))
+    full = max(np.count_nonzero(lane.sum(axis=(1, 2))), 1)
+    wanted = lane.sum() / full
+    if abs(float(table.of(width, length).sum()) / wanted - 1.0) < 0.01:
+        return length
+    return float(np.interp(wanted, busy, known))
+
+
+def _even(lane: Floats, plan: ResolvedPlan) -> Floats:
+    """Interleaved schedules take micro-batches by the number of stages; others at least one."""
+    multiple = plan.pp if plan.vpp > 1 else 1
+    missing = -len(lane) % multiple
+    return np.concatenate([lane, np.zeros((missing, *lane.shape[1:]))])
+
+
+def _mover(model: ModelSpec, plan: ResolvedPlan, parts: Parts) -> Any:
+    """Seconds to move tokens between ranks before and after attention, forward and backward, on one stage."""
+    bytes_per_token = 2.0 * model.hidden_size / (plan.tp if plan.sp else 1)
+    layers = float(sum(plan.stage_layers)) / plan.copies / plan.pp
+
+    def move_s(inside: float, between: float) -> float:
+        seconds = 0.0
+        for tokens, crosses in ((inside, False), (between, True)):
+            if tokens > 0:
+                seconds += 4.0 * layers * float(parts.network.p2p(tokens * bytes_per_token, crosses).alone_s)
+        return seconds
+
+    return move_s
+
+
+def _summary(batches: list[Lanes], steps: Floats, chosen: int, table: PassTable, group: int) -> dict[str, Any]:
+    """What a result says of its batches."""
+    one = batches[chosen]
+    work = one.busy_s(table.stages).sum(axis=1)
+    return {
+        "batches": len(batches),
+        "tokens": one.tokens,
+        "padding": 1.0 - one.tokens / one.computed,
+        "mean_squared_over_mean": one.squares / one.tokens,
+        "slowest_over_mean": float(work.max() / work.mean()),
+        "step_low": float(steps.min() / steps[chosen]),
+        "step_high": float(steps.max() / steps[chosen]),
+        "ranks_of_a_sequence": {str(w): share for w, share in one.shares.items()},
+        "lanes_that_meet": group,
+    }
