@@ -55,7 +55,7 @@ test-long: setup targets real  ## slow tests, validation on the rows we ship, th
 	$(BIN)/windtunnel validate --family narayanan-t1 --family simumax-b200-memory --gate mape=0.06
 	$(BIN)/windtunnel validate --family vtrain-multi --family llm-foundry --gate mape=0.12
 	mkdir -p $(OUT)
-	$(BIN)/python -m windtunnel.validation.transfer --out $(OUT)/leave-out.json
+	$(BIN)/python -m windtunnel.validation.fit.leave_out --out $(OUT)/leave-out.json
 	$(BIN)/windtunnel reproduce
 	$(BIN)/python benchmarks/bench_training.py
 
@@ -95,28 +95,28 @@ technique-pages: $(COMPILED)  ## rewrite docs/generated/techniques/; gain maps o
 docs: setup  ## refresh generated files: the JSON Schema of scenarios, the table of coefficients
 	mkdir -p docs/generated
 	$(BIN)/python -m windtunnel.specs.schema > docs/generated/scenario.schema.json
-	$(BIN)/python -m windtunnel.validation.coefficient_table > docs/generated/coefficients.md
+	$(BIN)/python -m windtunnel.validation.accuracy.coefficient_table > docs/generated/coefficients.md
 
 calibrate-catalog: setup  ## refit the coefficients and out-of-fold residuals to measured rows: make calibrate-catalog ROWS=rows.json
-	$(BIN)/python -m windtunnel.validation.calibrate_catalog $(ROWS)
+	$(BIN)/python -m windtunnel.validation.fit.refit_training $(ROWS)
 
 calibrate-serving: setup  ## refit the coefficients of serving engines and their residuals to measured rows: make calibrate-serving ROWS=serving.json
-	$(BIN)/python -m windtunnel.validation.fit_serving $(ROWS)
-	$(BIN)/python -m windtunnel.validation.serving_limited $(ROWS) > docs/generated/serving_limited.md
+	$(BIN)/python -m windtunnel.validation.fit.refit_serving $(ROWS)
+	$(BIN)/python -m windtunnel.validation.accuracy.serving_not_predicted $(ROWS) > docs/generated/serving_limited.md
 
 calibrate-serving-power: setup  ## refit the power of serving devices to measured rows: make calibrate-serving-power ROWS=power.json
-	$(BIN)/python -m windtunnel.validation.fit_serving_power $(ROWS)
+	$(BIN)/python -m windtunnel.validation.fit.refit_serving_power $(ROWS)
 
 leave-out: setup  ## predict ROWS without their device, software or pair, no refit; machine-readable in out/leave-out.json
 	mkdir -p $(OUT)
-	$(BIN)/python -m windtunnel.validation.transfer $(ROWS) --out $(OUT)/leave-out.json
+	$(BIN)/python -m windtunnel.validation.fit.leave_out $(ROWS) --out $(OUT)/leave-out.json
 
 accuracy: setup  ## rewrite docs/accuracy.md from the rows we ship, or from ROWS
-	$(BIN)/python -m windtunnel.validation.accuracy $(if $(ROWS),--rows $(ROWS))
+	$(BIN)/python -m windtunnel.validation.accuracy.write_page $(if $(ROWS),--rows $(ROWS))
 
 handtuned: setup  ## rewrite docs/generated/handtuned.md: the planner against the plans of measured rows (make handtuned ROWS=rows.json)
 	mkdir -p $(OUT)
-	$(BIN)/python -m windtunnel.validation.handtuned $(ROWS) --out docs/generated/handtuned.md --lines $(OUT)/handtuned.jsonl --jobs $(JOBS)
+	$(BIN)/python -m windtunnel.validation.planner_vs_published $(ROWS) --out docs/generated/handtuned.md --lines $(OUT)/handtuned.jsonl --jobs $(JOBS)
 
 clean:  ## remove caches and outputs, keep .venv
 	rm -rf $(OUT) build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .benchmarks

@@ -18,7 +18,7 @@ from windtunnel.network import NetworkModel, placement
 from windtunnel.network.fit import fit_three_term, predict_three_term
 from windtunnel.specs.cluster import ClusterSpec, ScaleOut
 from windtunnel.specs.device import DeviceSpec, LinkSpec
-from windtunnel.validation.micro import as_measured
+from windtunnel.validation.predict.kernels_and_collectives import as_measured
 
 # Device prefix → generation, link family, bytes/s one direction, in-switch reduction.
 DEVICES = (

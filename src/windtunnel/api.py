@@ -317,7 +317,7 @@ def validate(
     progress: Callable[[int, int], None] | None = None,
 ) -> dict[str, Any]:
     """Predict measured rows. Absent rows mean the ones we ship."""
-    from windtunnel.validation.run import validate as run
+    from windtunnel.validation.predict.validate import validate as run
 
     report: dict[str, Any] = run(rows, families=tuple(families), progress=progress).to_dict()
     return report

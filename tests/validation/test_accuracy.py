@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from windtunnel.validation.run import validate
+from windtunnel.validation.predict.validate import validate
 
 pytestmark = pytest.mark.validation
 

@@ -12,10 +12,10 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent.parent / "fixtures"))
 from tests.unit.validation.test_planner_vs_published import holds
 
-from windtunnel.validation.handtuned.compare import compare
-from windtunnel.validation.handtuned.groups import Group, groups, kind_of, same_kind
-from windtunnel.validation.handtuned.space import searches
-from windtunnel.validation.run import load_rows, with_shipped
+from windtunnel.validation.planner_vs_published.compare import compare
+from windtunnel.validation.planner_vs_published.groups import Group, groups, kind_of, same_kind
+from windtunnel.validation.planner_vs_published.space import searches
+from windtunnel.validation.predict.validate import load_rows, with_shipped
 
 ROWS = Path(__file__).parents[3] / "shared" / "data" / "training.json"
 SAMPLE = 40

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from windtunnel.validation.judged import constant_band, judged, out_of_sample
-from windtunnel.validation.tables import grouped
+from windtunnel.validation.accuracy.out_of_sample import constant_band, judged, out_of_sample
+from windtunnel.validation.accuracy.tables import grouped
 
 pytestmark = pytest.mark.validation
 

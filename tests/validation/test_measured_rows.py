@@ -13,7 +13,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent.parent / "fixtures"))
 from tests.unit.validation.test_read_training_row import damaged, disguised, same
 
-from windtunnel.validation.rows import read
+from windtunnel.validation.rows.read_row import read
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
 pytestmark = [

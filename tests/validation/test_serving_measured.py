@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from windtunnel.validation.reading.serving import read_serving
-from windtunnel.validation.report import RowOutcome
-from windtunnel.validation.run import validate
+from windtunnel.validation.predict.report import RowOutcome
+from windtunnel.validation.predict.validate import validate
+from windtunnel.validation.rows.parsing.serving import read_serving
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
 pytestmark = [

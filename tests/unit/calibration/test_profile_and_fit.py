@@ -24,7 +24,7 @@ from windtunnel.cost.memory_bound import pointwise_time_s
 from windtunnel.errors import BadInput
 from windtunnel.network.coefficients import NetworkCoefficients
 from windtunnel.specs.device import DeviceSpec
-from windtunnel.validation.rows import read
+from windtunnel.validation.rows.read_row import read
 
 FACTS = {"id": "made-up", "name": "made up", "memory_bytes": 16e9, "cache_bytes": 16e6, "units": 2}
 TRUTH = Coefficients(

@@ -9,7 +9,7 @@ import pytest
 
 from windtunnel.cost.coefficients import lineage, resolve
 from windtunnel.cost.pooled import pooled_factors
-from windtunnel.validation.pooling import Observation, pool
+from windtunnel.validation.fit.pooling import Observation, pool
 
 DEFAULTS = {"gemm_fraction.bf16": {"sigma": 0.1, "low": 0.2, "high": 0.95}}
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from windtunnel.validation.accuracy import story_groups, write_plots
-from windtunnel.validation.judged import out_of_sample
-from windtunnel.validation.plots import residual_plot
+from windtunnel.validation.accuracy.out_of_sample import out_of_sample
+from windtunnel.validation.accuracy.plots import residual_plot
+from windtunnel.validation.accuracy.write_page import story_groups, write_plots
 
 
 def test_every_judged_family_has_a_story() -> None:

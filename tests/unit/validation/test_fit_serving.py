@@ -15,11 +15,11 @@ from windtunnel import catalog
 from windtunnel.cost.serving import serving_coefficients
 from windtunnel.serving import interval
 from windtunnel.serving.deployment import prepare
-from windtunnel.validation.fit_serving import _write, residual_lines
-from windtunnel.validation.serving_cases import cases_of, observations, predict
-from windtunnel.validation.serving_fit import FREE, Fitter, State, out_of_sample
-from windtunnel.validation.serving_pooling import Known, expected
-from windtunnel.validation.serving_priors import PRIORS, scaled, value_of
+from windtunnel.validation.fit.refit_serving import _write, residual_lines
+from windtunnel.validation.fit.serving import FREE, Fitter, State, out_of_sample
+from windtunnel.validation.fit.serving_cases import cases_of, observations, predict
+from windtunnel.validation.fit.serving_pooling import Known, expected
+from windtunnel.validation.fit.serving_priors import PRIORS, scaled, value_of
 
 MODELS = ("meta-llama/Llama-3.1-8B", "Qwen/Qwen3-8B", "mistralai/Mistral-7B-v0.1")
 

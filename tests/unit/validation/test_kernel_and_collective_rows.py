@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from windtunnel.validation.run import validate
+from windtunnel.validation.predict.validate import validate
 
 
 def collective(**changes: Any) -> dict[str, Any]:

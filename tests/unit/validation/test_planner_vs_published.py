@@ -18,13 +18,13 @@ from windtunnel.planner.space.candidates import candidates
 from windtunnel.specs.model import ModelSpec
 from windtunnel.specs.plan import PlanSpec
 from windtunnel.specs.scenario import Scenario
-from windtunnel.validation.handtuned.__main__ import done_before, main
-from windtunnel.validation.handtuned.compare import Outcome, compare, identity, measured_s, outcome_of
-from windtunnel.validation.handtuned.groups import Group, groups, same_kind
-from windtunnel.validation.handtuned.remarks import remarks
-from windtunnel.validation.handtuned.space import searches
-from windtunnel.validation.handtuned.table import page, reason
-from windtunnel.validation.run import SHIPPED, load_rows
+from windtunnel.validation.planner_vs_published.__main__ import done_before, main
+from windtunnel.validation.planner_vs_published.caveats import remarks
+from windtunnel.validation.planner_vs_published.compare import Outcome, compare, identity, measured_s, outcome_of
+from windtunnel.validation.planner_vs_published.groups import Group, groups, same_kind
+from windtunnel.validation.planner_vs_published.page import page, reason
+from windtunnel.validation.planner_vs_published.space import searches
+from windtunnel.validation.predict.validate import SHIPPED, load_rows
 
 
 def shipped(name: str) -> list[dict[str, Any]]:
@@ -117,7 +117,7 @@ def test_measured_times_from_times_and_from_rates() -> None:
     rows = shipped("torchtitan")
     rated = next(g for g in groups(rows) if g.cases[0].metrics[0].metric == "step_time")
     case = rated.cases[0]
-    from windtunnel.validation.run import simulate_row
+    from windtunnel.validation.predict.validate import simulate_row
 
     assert case.scenario is not None
     result = simulate_row(case.scenario)

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 from windtunnel.cost.serving_power import FITTED, power_coefficients
-from windtunnel.validation.fit_serving_power import Sample, by_fit, fit, left_out, samples
-from windtunnel.validation.power_rows import outcomes, served, steady, step_seconds
-from windtunnel.validation.power_table import power_errors
-from windtunnel.validation.reading.power import PowerCase, device_of, is_power_row, read_power
-from windtunnel.validation.report import RowOutcome
-from windtunnel.validation.rows import row_kind
-from windtunnel.validation.run import validate
+from windtunnel.validation.accuracy.power_table import power_errors
+from windtunnel.validation.fit.refit_serving_power import Sample, by_fit, fit, left_out, samples
+from windtunnel.validation.predict.power import outcomes, served, steady, step_seconds
+from windtunnel.validation.predict.report import RowOutcome
+from windtunnel.validation.predict.validate import validate
+from windtunnel.validation.rows.parsing.power import PowerCase, device_of, is_power_row, read_power
+from windtunnel.validation.rows.read_row import row_kind
 
 
 def row(**changes: Any) -> dict[str, Any]:

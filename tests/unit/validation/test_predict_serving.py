@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 from windtunnel.serving.requests import Requests
-from windtunnel.validation.reading.serving import read_serving
-from windtunnel.validation.reading.serving_trace import recorded
-from windtunnel.validation.rows import read
-from windtunnel.validation.run import validate
-from windtunnel.validation.serving import serving_outcomes
-from windtunnel.validation.serving_metrics import Served, served_value, serving_unit
-from windtunnel.validation.serving_run import ready, run
+from windtunnel.validation.predict.serving import serving_outcomes
+from windtunnel.validation.predict.serving_run import ready, run
+from windtunnel.validation.predict.validate import validate
+from windtunnel.validation.rows.parsing.serving import read_serving
+from windtunnel.validation.rows.parsing.serving_trace import recorded
+from windtunnel.validation.rows.read_row import read
+from windtunnel.validation.rows.serving_targets import Served, served_value, serving_unit
 
 ROW = {
     "id": "serving-1",

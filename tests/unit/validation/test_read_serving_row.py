@@ -10,8 +10,8 @@ import pytest
 from windtunnel.specs.lengths import Lengths
 from windtunnel.specs.scenario import Scenario
 from windtunnel.specs.serving import PoolSpec, ServingSpec
-from windtunnel.validation.reading.serving import ReadServing, read_serving
-from windtunnel.validation.rows import read
+from windtunnel.validation.rows.parsing.serving import ReadServing, read_serving
+from windtunnel.validation.rows.read_row import read
 
 DATED = "source_file=2025-09-24.csv; model=X; silicon_concurrency=16; measured=2025-09-23T00:00:00.000Z; wip=False"
 PATH = "source_file=/data/h100_sxm/sglang/0.5.1.post1/Qwen_Qwen3-32B.csv; silicon_concurrency=16"

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from windtunnel.validation.reading.serving import read_serving
+from windtunnel.validation.rows.parsing.serving import read_serving
 
 BASE: dict[str, Any] = {
     "id": "x",

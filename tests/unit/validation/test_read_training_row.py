@@ -10,10 +10,10 @@ import pytest
 
 from windtunnel.specs.model import ModelSpec
 from windtunnel.specs.scenario import Scenario
-from windtunnel.validation.reading.hardware import canonical_device, read_network
-from windtunnel.validation.reading.stages import parse_layout
-from windtunnel.validation.rows import RowCase, read, row_kind
-from windtunnel.validation.targets import narayanan_flop
+from windtunnel.validation.rows.parsing.hardware import canonical_device, read_network
+from windtunnel.validation.rows.parsing.stages import parse_layout
+from windtunnel.validation.rows.read_row import RowCase, read, row_kind
+from windtunnel.validation.rows.targets import narayanan_flop
 
 
 def row(**changes: Any) -> dict[str, Any]:
@@ -243,7 +243,7 @@ def test_devices_by_words(text: str, device: str | None) -> None:
 
 def test_every_device_of_the_table_is_in_the_catalogue() -> None:
     from windtunnel import catalog
-    from windtunnel.validation.reading.tables import table
+    from windtunnel.validation.rows.parsing.pattern_tables import table
 
     named = {entry[1] for entry in table("hardware")["devices"]}
     assert named <= set(catalog.devices())

@@ -14,12 +14,12 @@ from tests.unit.validation.test_read_training_row import row
 from windtunnel.errors import BadInput, GateFailed
 from windtunnel.specs.scenario import Scenario
 from windtunnel.training.results.training_result import Interval, MemoryReport, TrainingResult
-from windtunnel.validation.accuracy import accuracy_page
-from windtunnel.validation.baseline import best_constant, constant_errors
-from windtunnel.validation.ranking import kendall_tau, rank_groups
-from windtunnel.validation.report import RowOutcome
-from windtunnel.validation.run import load_rows, shipped_rows, validate
-from windtunnel.validation.targets import GIB, at_step_time
+from windtunnel.validation.accuracy.constant_baseline import best_constant, constant_errors
+from windtunnel.validation.accuracy.plan_ranking import kendall_tau, rank_groups
+from windtunnel.validation.accuracy.write_page import accuracy_page
+from windtunnel.validation.predict.report import RowOutcome
+from windtunnel.validation.predict.validate import load_rows, shipped_rows, validate
+from windtunnel.validation.rows.targets import GIB, at_step_time
 
 
 def result(seconds: float, tokens: float = 128 * 8192.0, devices: int = 64) -> TrainingResult:

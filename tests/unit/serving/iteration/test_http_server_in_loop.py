@@ -9,10 +9,10 @@ import pytest
 from windtunnel import catalog
 from windtunnel.cost.serving import serves_between_steps, serving_coefficients
 from windtunnel.papers.claims import served
-from windtunnel.validation.fit_serving import shipped
-from windtunnel.validation.serving_cases import cases_of
-from windtunnel.validation.serving_metrics import served_value
-from windtunnel.validation.serving_run import run
+from windtunnel.validation.fit.refit_serving import shipped
+from windtunnel.validation.fit.serving_cases import cases_of
+from windtunnel.validation.predict.serving_run import run
+from windtunnel.validation.rows.serving_targets import served_value
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from windtunnel.program.segment import ASIDE, Launch, Segment
 from windtunnel.training.predict import prepare
 from windtunnel.training.simulate import step_time
 from windtunnel.training.step_setup import Prepared
-from windtunnel.validation.rows import read
+from windtunnel.validation.rows.read_row import read
 
 QWEN, DEEPSEEK = "Qwen/Qwen3-30B-A3B", "deepseek-ai/DeepSeek-V3"
 B200 = "b200-sxm-180gb"

@@ -17,7 +17,7 @@ from windtunnel.training.uncertainty.plan_difference import (
     spread,
 )
 from windtunnel.training.uncertainty.step_time_interval import band, interval_of, known_as, table_of
-from windtunnel.validation.bandwidths import bands, interval_scores
+from windtunnel.validation.fit.interval_width import bands, interval_scores
 
 APART = {"software": 1.0, "device": 1.0, "mixture": 2.0, "devices": 0.3, "settings": 0.5}
 

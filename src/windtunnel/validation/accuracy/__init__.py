@@ -1,0 +1,1 @@
+"""The accuracy page: tables and plots of the errors on measured rows."""

@@ -1,0 +1,67 @@
+"""Measured rows as configurations: rows that the simulator cannot tell apart count once, at their median."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from dataclasses import dataclass, replace
+from typing import Any
+
+from windtunnel.training.uncertainty.comparable_runs import describe
+from windtunnel.validation.fit.training import group_of, predict
+from windtunnel.validation.predict.validate import plan_key
+from windtunnel.validation.rows.read_row import RowCase, read
+
+
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """One scenario that was measured once or more. Its first metric holds the median."""
+
+    ids: tuple[str, ...]
+    group: str
+    """What folds never split."""
+    case: RowCase
+    software: str
+    device: str
+    generation: str
+    kind: str
+    """gpu, tpu …"""
+    row: tuple[Any, ...]
+    """What the residual file says about it, in the order of `training.comparable.Residual`, errors left out."""
+
+
+def configurations(rows: list[dict[str, Any]]) -> list[Configuration]:
+    """Every configuration whose step time was measured and can be predicted, in the order of first appearance.
+
+    Repeats are rows of one family whose scenarios agree in everything but the software's release, which coefficients
+    do not tell apart.
+    """
+    groups: dict[tuple[str, str], list[tuple[dict[str, Any], RowCase]]] = {}
+    for row in rows:
+        case = read(row)
+        if case.scenario is None or case.scenario.training is None or not case.metrics:
+            continue
+        if "memory" not in case.metrics[0].metric and case.metrics[0].metric != "oom":
+            groups.setdefault((case.family, plan_key(case.scenario)), []).append((row, case))
+    out = []
+    for same in groups.values():
+        first, case = same[0]
+        target = case.metrics[0]
+        alike = [(r, c) for r, c in same if c.metrics[0].metric == target.metric]
+        median = statistics.median(c.metrics[0].measured for _, c in alike)
+        case = replace(case, metrics=(replace(target, measured=median), *case.metrics[1:]))
+        if not math.isfinite(predict(case, {})):
+            continue
+        out.append(_configuration(tuple(r["id"] for r, _ in alike), group_of(first), case))
+    return out
+
+
+def _configuration(ids: tuple[str, ...], group: str, case: RowCase) -> Configuration:
+    from windtunnel.training.predict import prepare
+
+    assert case.scenario is not None
+    prepared, _ = prepare(case.scenario)
+    about = describe(prepared.training, prepared.cluster, prepared.model, prepared.plan)
+    row = (*about.columns(), case.family, list(ids))
+    device = prepared.cluster.device
+    return Configuration(ids, group, case, prepared.training.framework, device.id, device.generation, device.kind, row)

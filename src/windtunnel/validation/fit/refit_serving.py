@@ -1,0 +1,161 @@
+"""Refit the coefficients of serving engines: `python -m windtunnel.validation.fit.refit_serving ROWS.json`.
+
+Writes `catalog/coefficients/serving/fitted/<release>.yaml` and `catalog/residuals/serving.json`.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from windtunnel.catalog import device, devices
+from windtunnel.cost.serving import prior_of
+from windtunnel.serving.interval import COLUMNS, kind_of, measure_of
+from windtunnel.validation.fit.serving import BlockFit, Fitter, State, out_of_sample
+from windtunnel.validation.fit.serving_cases import Case, Floats, Observation, cases_of, observations, predict
+from windtunnel.validation.fit.serving_pooling import Block, Known, expected
+from windtunnel.validation.fit.serving_priors import PRIORS, value_of
+from windtunnel.validation.predict.validate import load_rows
+
+CATALOG = Path(__file__).resolve().parents[2] / "catalog"
+LEAST_TOLD, LEAST_MOVE = 0.05, 0.01
+"""Share of a coefficient's information that rows must bring, or log factor that they must have found, to be written."""
+SHIPPED = Path(__file__).parent.parent / "rows" / "measured" / "serving"
+"""Rows of release lines that the research rows leave out."""
+POOLED = "rows of other sets that share the engine or the devices"
+
+
+def refit(rows: Sequence[dict[str, Any]], folder: Path, catalog: Path = CATALOG) -> list[str]:
+    """Fit, write, and say what was written."""
+    cases = cases_of(rows, folder)
+    seen = observations(cases)
+    fitter = Fitter(cases, seen, lambda text: print(text, file=sys.stderr))
+    best = fitter.fit()
+    fits = fitter.summary(best)
+    errors = out_of_sample(fitter, best)
+    inside, weights = best.errors, best.weights
+    releases = sorted({fit.block[0] for fit in fits})
+    out = [_write(catalog, release, fits, fitter, best) for release in releases]
+    apart = observations(cases, apart=True)
+    values, full = predict(cases, apart, best.at)
+    beyond = values - np.array([o.log_measured for o in apart])
+    lines = residual_lines(cases, seen, errors, inside, weights) + residual_lines(cases, apart, beyond, beyond, full)
+    path = catalog / "residuals" / "serving.json"
+    head = '{"columns": ' + json.dumps(list(COLUMNS)) + ', "rows": [\n'
+    path.write_text(head + ",\n".join(sorted(lines)) + "\n]}\n", "utf-8")
+    return [*out, str(path)]
+
+
+def shipped() -> list[dict[str, Any]]:
+    """The serving rows that come with the package, in file order."""
+    return [row for path in sorted(SHIPPED.glob("*.json")) for row in load_rows(path)]
+
+
+def residual_lines(
+    cases: Sequence[Case], seen: Sequence[Observation], errors: Floats, inside: Floats, weights: Floats
+) -> list[str]:
+    """Rows of the residual file: out of sample, in sample, and whether a full cache decides."""
+    rows = []
+    for o, error, own, weight in zip(seen, errors, inside, weights, strict=True):
+        if np.isfinite(error) and np.isfinite(own):
+            case = cases[o.case]
+            form = "split" if len(case.ready.pools) > 1 else "whole"
+            named: list[Any] = [*case.block, kind_of(case.ready.model), measure_of(o.metric), case.group]
+            named += [round(float(error), 4), round(float(own), 4), case.family, form, int(weight == 0.0)]
+            rows.append(json.dumps(named))
+    return rows
+
+
+def _write(catalog: Path, release: str, fits: Sequence[BlockFit], fitter: Fitter, best: State) -> str:
+    import yaml
+
+    mine = {fit.block[1]: fit for fit in fits if fit.block[0] == release}
+    levels: dict[str, Any] = {}
+    for generation in [*mine, *(g for g in _generations() if g not in mine)]:
+        fit = mine.get(generation)
+        entries = _own(fit, fitter) if fit else _shared((release, generation), fitter, best)
+        if entries:
+            levels[generation] = entries
+    path = catalog / "coefficients" / "serving" / "fitted" / f"{release}.yaml"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    about = (
+        "Fitted to measured rows by `python -m windtunnel.validation.fit.refit_serving`; errors are of logarithms. A value "
+        "over its prior is a factor on the prior of every device of the level; `pooled`: told by other sets' rows."
+    )
+    data = {"name": release, "about": about, "coefficients": levels}
+    text = yaml.safe_dump(data, sort_keys=False, width=118, default_flow_style=None)
+    path.write_text(text, "utf-8")
+    return str(path)
+
+
+def _generations() -> list[str]:
+    """Levels of the generic priors."""
+    import yaml
+
+    path = CATALOG / "coefficients" / "serving" / "generic.yaml"
+    known = {device(name).generation for name in devices()}
+    levels = yaml.safe_load(path.read_text("utf-8"))["coefficients"]
+    return [name for name in levels if name in known or name == "default"]
+
+
+def _own(fit: BlockFit, fitter: Fitter) -> dict[str, Any]:
+    """Entries of a set with rows of its own."""
+    families = sorted({fitter.cases[fitter.seen[j].case].family for j in fitter.of[fit.block]})
+    entries: dict[str, Any] = {}
+    for name, own in sorted(fit.logs.items()):
+        if max(fit.told.get(name, 0.0) / LEAST_TOLD, abs(own.log) / LEAST_MOVE) < 1.0:
+            continue
+        grade, source = ("fitted", ", ".join(families)) if name in fit.told else ("pooled", POOLED)
+        _enter(entries, fit.block, name, own, grade, source)
+    for entry in entries.values():
+        if entry["grade"] == "fitted":
+            entry["rows"] = fit.rows
+    return entries
+
+
+def _shared(block: Block, fitter: Fitter, best: State) -> dict[str, Any]:
+    """Entries of a set without rows: what sets that share its engine or its devices have found."""
+    entries: dict[str, Any] = {}
+    for name in sorted(PRIORS):
+        if value_of(prior_of(*block), name) > 0:
+            own = expected(name, PRIORS[name][0], block, fitter.told(name, best))
+            if abs(own.log) >= LEAST_MOVE:
+                _enter(entries, block, name, own, "pooled", POOLED)
+    return entries
+
+
+def _enter(entries: dict[str, Any], block: Block, name: str, own: Known, grade: str, source: str) -> None:
+    field, _, key = name.partition(".")
+    prior, roof = value_of(prior_of(*block), name), PRIORS[name][1]
+    numbers = {
+        "value": _short(min(prior * math.exp(own.log), max(roof, prior))),
+        "prior": _short(prior),
+        "relative_error": round(own.error, 3),
+        "prior_deviation": PRIORS[name][0],
+    }
+    if math.isfinite(roof):
+        numbers["most"] = roof
+    entry = entries.setdefault(field, {})
+    for slot, number in numbers.items():
+        if key:
+            entry.setdefault(slot, {})[key] = number
+        else:
+            entry[slot] = number
+    if entry.get("grade") != "fitted":
+        entry["grade"], entry["source"] = grade, source
+
+
+def _short(value: float) -> float:
+    return float(f"{value:.3g}")
+
+
+if __name__ == "__main__":
+    source = Path(sys.argv[1])
+    for line in refit(load_rows(source) + shipped(), source.parent):
+        print(line)

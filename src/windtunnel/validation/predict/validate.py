@@ -1,0 +1,246 @@
+"""Predict measured rows and report the error."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import time
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from windtunnel import catalog
+from windtunnel.errors import BadInput, WindtunnelError
+from windtunnel.specs.cluster import ClusterRef
+from windtunnel.specs.model import ModelSpec
+from windtunnel.specs.scenario import Scenario
+from windtunnel.training.results.training_result import TrainingResult
+from windtunnel.validation.predict.kernels_and_collectives import predict_micro
+from windtunnel.validation.predict.report import RowOutcome, ValidationReport, relative_error, summarise
+from windtunnel.validation.predict.serving import serving_outcomes
+from windtunnel.validation.rows.read_row import RowCase, read
+from windtunnel.validation.rows.serving_targets import Served
+from windtunnel.validation.rows.targets import Target, at_step_time
+
+Simulate = Callable[[Scenario], TrainingResult]
+Progress = Callable[[int, int], None]
+SHIPPED = Path(__file__).parent.parent / "rows" / "measured"
+
+
+def shipped_rows() -> list[dict[str, Any]]:
+    """The measured rows that come with the package, in file order."""
+    rows: list[dict[str, Any]] = []
+    for path in sorted(SHIPPED.glob("*.json")):
+        rows += json.loads(path.read_text("utf-8"))
+    return rows
+
+
+def with_shipped(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Rows, and the shipped ones that are not among them: published runs that set no coefficient."""
+    known = {r.get("id") for r in rows}
+    return rows + [r for r in shipped_rows() if r.get("id") not in known]
+
+
+def load_rows(path: Path) -> list[dict[str, Any]]:
+    """A JSON list of measured rows.
+
+    Raises:
+        BadInput: the file cannot be read or is not a list of mappings.
+    """
+    try:
+        data = json.loads(path.read_text("utf-8"))
+    except OSError as error:
+        raise BadInput(f"rows = {path}: {error.strerror or error}") from error
+    except ValueError as error:
+        raise BadInput(f"rows = {path}: not JSON ({error})") from error
+    if not isinstance(data, list) or any(not isinstance(r, dict) for r in data):
+        raise BadInput(f"rows = {path}: must be a JSON list of mappings")
+    return data
+
+
+def fingerprint(scenario: Scenario) -> str:
+    """Identity of a scenario by content; the name does not count, nor does the model's."""
+    data = scenario.model_dump(mode="json", exclude={"name"})
+    if isinstance(data.get("model"), dict):
+        data["model"].pop("name", None)
+    return json.dumps(data, sort_keys=True)
+
+
+def plan_key(scenario: Scenario) -> str:
+    """Identity of a scenario without the software's release."""
+    training = scenario.training
+    if training is not None:
+        scenario = scenario.model_copy(update={"training": training.model_copy(update={"framework_version": ""})})
+    return hashlib.sha256(fingerprint(scenario).encode()).hexdigest()[:16]
+
+
+def group_of(scenario: Scenario) -> str:
+    """(model, cluster type) of a scenario; folds of a cross-validation never split it."""
+    model, cluster = scenario.model, scenario.cluster
+    if isinstance(model, ModelSpec):
+        shape = (model.hidden_size, model.num_hidden_layers, model.intermediate_size, model.num_experts)
+        name = f"{model.family} h{shape[0]} l{shape[1]} f{shape[2]} e{shape[3]}"
+    else:
+        name = str(model)
+    device = f"{cluster.device} x{cluster.devices_per_node}" if isinstance(cluster, ClusterRef) else str(cluster)
+    return f"{name} @ {device}"
+
+
+def simulate_row(scenario: Scenario) -> TrainingResult:
+    """One scenario through the simulator."""
+    from windtunnel.training.simulate import simulate_step
+    from windtunnel.training.step_setup import prepare
+
+    assert isinstance(scenario.model, ModelSpec) and scenario.training is not None
+    cluster = catalog.resolve_cluster(scenario.cluster)
+    prepared = prepare(scenario.model, cluster, scenario.training, scenario.plan)
+    return simulate_step(prepared, name=scenario.name)
+
+
+def validate(
+    rows: Sequence[dict[str, Any]] | str | Path | None = None,
+    *,
+    families: Iterable[str] = (),
+    progress: Progress | None = None,
+    simulate: Simulate = simulate_row,
+) -> ValidationReport:
+    """Predict every row; what cannot be predicted comes back with a reason, none is dropped.
+
+    Args:
+        rows: Measured rows, or the JSON file that holds them; absent: the rows we ship.
+        families: Only these families; all when empty.
+        progress: Called with (done, total) after each row.
+        simulate: The simulator; identical scenarios are simulated once.
+    """
+    begun = time.perf_counter()
+    folder = Path(rows).parent if isinstance(rows, (str, Path)) else Path()
+    if rows is None:
+        rows = shipped_rows()
+    elif isinstance(rows, (str, Path)):
+        rows = load_rows(Path(rows))
+    wanted = set(families)
+    cache: dict[str, TrainingResult | str] = {}
+    served: dict[str, Served | str] = {}
+    outcomes: list[RowOutcome] = []
+    for index, row in enumerate(rows):
+        case = read(row)
+        if (not wanted or case.family in wanted) and case.row_kind == "serving" and case.metrics:
+            outcomes += serving_outcomes(case, folder, served)
+        elif not wanted or case.family in wanted:
+            outcomes += _outcomes(row, case, cache, simulate)
+        if progress is not None:
+            progress(index + 1, len(rows))
+    return ValidationReport(tuple(outcomes), summarise(outcomes), len(cache) + len(served), time.perf_counter() - begun)
+
+
+def _outcomes(
+    row: dict[str, Any], case: RowCase, cache: dict[str, TrainingResult | str], simulate: Simulate
+) -> list[RowOutcome]:
+    targets = case.metrics or (Target("none", "", float("nan"), lambda r: float("nan")),)
+    if case.row_kind in ("collective", "kernel"):
+        return [_micro(row, case, target) for target in targets]
+    if case.row_kind == "power":
+        from windtunnel.validation.predict import power as power_rows
+
+        return power_rows.outcomes(row, case.device)
+    if case.scenario is None:
+        return [_missing(case, target, case.reason) for target in targets]
+    key = fingerprint(case.scenario)
+    if key not in cache:
+        try:
+            cache[key] = simulate(case.scenario)
+        except WindtunnelError as error:
+            cache[key] = " ".join(str(error).split())[:300]
+        except Exception as error:  # our own bug: every other row still gets its answer, this one says what broke
+            cache[key] = f"the simulator failed: {type(error).__name__}: {' '.join(str(error).split())[:200]}"
+    found = cache[key]
+    if isinstance(found, str):
+        return [_missing(case, target, found) for target in targets]
+    return [_predicted(case, target, found) for target in targets]
+
+
+def _measured(value: float) -> float:
+    return value if math.isfinite(value) else 0.0
+
+
+def _missing(case: RowCase, target: Target, reason: str) -> RowOutcome:
+    return RowOutcome(
+        case.id,
+        case.row_kind,
+        case.family,
+        case.device,
+        target.metric,
+        target.unit,
+        _measured(target.measured),
+        None,
+        None,
+        None,
+        "assumed",
+        case.assumed,
+        reason or "not expressed",
+        group_of(case.scenario) if case.scenario else "",
+    )
+
+
+def _predicted(case: RowCase, target: Target, result: TrainingResult) -> RowOutcome:
+    value = target.convert(result)
+    if not math.isfinite(value):
+        return _missing(case, target, f"{target.metric} cannot be converted from a step time")
+    assert case.scenario is not None
+    band: dict[str, Any] | None = None
+    if "memory" not in target.metric and target.metric != "oom":
+        edges = sorted(target.convert(at_step_time(result, t)) for t in (result.interval.low, result.interval.high))
+        band = {
+            "level": result.interval.level,
+            "low": edges[0],
+            "high": edges[1],
+            "basis": result.interval.basis,
+            "grade": result.interval.grade,
+        }
+    return RowOutcome(
+        case.id,
+        case.row_kind,
+        case.family,
+        case.device,
+        target.metric,
+        target.unit,
+        target.measured,
+        value,
+        band,
+        relative_error(value, target.measured),
+        result.interval.grade,
+        case.assumed,
+        "",
+        group_of(case.scenario),
+        result.num_devices,
+        result.tokens_per_s * result.step_time_s,
+        result.model_tflops_per_device * 1e12 * result.step_time_s,
+        result.step_time_s,
+        result.memory_fits,
+        case.scenario.training.seq_len if case.scenario.training else 0,
+        plan_key(case.scenario),
+    )
+
+
+def _micro(row: dict[str, Any], case: RowCase, target: Target) -> RowOutcome:
+    if case.reason:
+        return _missing(case, target, case.reason)
+    found = predict_micro(row, case.row_kind, target.metric)
+    if found.value is None or not math.isfinite(found.value):
+        return _missing(case, target, found.reason or "no finite prediction")
+    return RowOutcome(
+        case.id,
+        case.row_kind,
+        case.family,
+        case.device,
+        target.metric,
+        target.unit,
+        target.measured,
+        found.value,
+        None,
+        relative_error(found.value, target.measured),
+        "fitted",
+        found.assumed,
+        "",
+    )

@@ -1,0 +1,188 @@
+"""What a row recomputes and offloads: a phrase, a list of modules, or a mapping."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from windtunnel import catalog
+from windtunnel.catalog.parameters import count_parameters
+from windtunnel.specs.cluster import ClusterRef
+from windtunnel.specs.model import ModelSpec
+from windtunnel.specs.plan import Offload, Recompute
+from windtunnel.validation.rows.parsing.context import Context
+from windtunnel.validation.rows.parsing.loose_values import count, mapping, number, switch, unstated, words
+from windtunnel.validation.rows.parsing.pattern_tables import default, matches, meaning, table
+from windtunnel.validation.rows.parsing.plan import Axes
+
+
+def room_for_attention(model: ModelSpec, axes: Axes, cluster: ClusterRef) -> bool:
+    """Whether block inputs, queries, keys, values and attention outputs of a micro-batch fit beside sharded states.
+
+    Elements in two bytes, weights and two moments in twelve a parameter over all devices; a tenth of memory is left.
+    """
+    tokens = axes.mbs * axes.seq_len / axes.cp / axes.tp
+    kept = 0
+    for kind in model.layer_kinds():
+        size, kv_heads, projections = model.attention_dims(windowed=kind in "WX")
+        kept += model.hidden_size + (2 * model.num_attention_heads + projections * kv_heads) * size
+    devices = cluster.nodes * cluster.devices_per_node
+    memory = catalog.resolve_cluster(cluster).device.memory_bytes
+    return 2.0 * kept * tokens + 12.0 * count_parameters(model).total / devices < 0.9 * memory
+
+
+def read_recompute(ctx: Context, *, mixture: bool = False, room: bool = True) -> tuple[Recompute, float]:
+    """The policy, how its checkpoints end, and the share of saved activations that the same field sends to the host."""
+    policy, sent = _policy(ctx, mixture=mixture, room=room)
+    if policy.policy == "full" and (rule := default("early_stop", ctx, precision=words(ctx.fields.get("precision")))):
+        ctx.assume("plan.recompute.early_stop", *rule)
+        policy = policy.model_copy(update={"early_stop": bool(rule[0])})
+    return policy, sent
+
+
+def _policy(ctx: Context, *, mixture: bool, room: bool) -> tuple[Recompute, float]:
+    override = default("recompute_override", ctx)
+    if override is not None:
+        value, why = override
+        ctx.assume("plan.recompute", value, why)
+        return _phrase(str(value)) or Recompute(), 0.0
+    raw = ctx.fields.get("recompute")
+    if isinstance(raw, (bool, int, float)):
+        return (Recompute(policy="full") if raw else Recompute()), 0.0
+    if isinstance(raw, dict):
+        found = _mapping(ctx, mapping(raw))
+        if found is not None:
+            return found
+    elif isinstance(raw, (list, tuple)):
+        modules = _modules(raw)
+        return (Recompute(policy="modules", modules=modules) if modules else Recompute()), 0.0
+    elif not unstated(raw) or re.match(r"^none\b", words(raw)):
+        policy = _phrase(words(raw))
+        if policy is not None:
+            return policy, _offloaded(words(raw))
+    facts = {"device": words(ctx.hardware.get("device")), "sharding": words(ctx.parallel.get("zero_stage"))}
+    value, why = default("recompute", ctx, mixture=mixture, room=room, **facts) or (
+        "none",
+        "recomputation not stated",
+    )
+    if not unstated(raw):
+        why = f"{words(raw)[:60]!r} not understood; {why}"
+    ctx.assume("plan.recompute", value, why)
+    return _phrase(str(value)) or Recompute(), 0.0
+
+
+def _offloaded(text: str) -> float:
+    return 1.0 if "offload" in text and not re.search(r"\bno\b[^,;]*offload", text) else 0.0
+
+
+def _phrase(text: str) -> Recompute | None:
+    value = meaning("recompute", "text", text)
+    layers = re.search(r"(\d+)\s*(?:transformer\s*)?(?:layers?|blocks?)\b", text)
+    depth = int(layers.group(1)) if layers else None
+    if value is None:
+        modules = _modules(re.split(r"[,;+&/]|\band\b", text))
+        return Recompute(policy="modules", modules=modules) if modules else None
+    if value == "none":
+        return Recompute()
+    if value == "full":
+        return Recompute(policy="full", num_layers=depth)
+    if value == "selective":
+        named = _modules(re.split(r"[,;:+&/()]|\band\b", text.replace("selective", "")))
+        if named and named != ("core_attn",):
+            return Recompute(policy="modules", modules=named)
+        return Recompute(policy="selective", num_layers=depth)
+    return Recompute(policy="modules", modules=tuple(value))
+
+
+def _modules(names: Any) -> tuple[str, ...]:
+    found = [meaning("recompute", "modules", words(name).strip()) for name in names]
+    return tuple(dict.fromkeys(str(m) for m in found if m))
+
+
+def _mapping(ctx: Context, raw: dict[str, Any]) -> tuple[Recompute, float] | None:
+    if raw.get("source") is not None:
+        ctx.assume("plan.recompute", words(raw.get("modules"))[:60], f"from another release: {words(raw['source'])}")
+    depth = count(next((v for k, v in raw.items() if "num_layers" in k or k == "layers"), None))
+    listed = next((v for k, v in raw.items() if "modules" in k and v), None)
+    if listed:
+        names = listed if isinstance(listed, (list, tuple)) else re.split(r"[,;+ ]+", words(listed))
+        modules = _modules(names)
+        if modules:
+            return Recompute(policy="modules", modules=modules, num_layers=depth), 0.0
+    tensors = mapping(raw.get("tensors"))
+    if tensors:
+        return _tensors(tensors)
+    for key in ("policy", "granularity", "mode", "type", "method", "activation_checkpoint", "recompute_granularity"):
+        if raw.get(key) is not None:
+            text = words(raw[key])
+            policy = _phrase(text)
+            if policy is not None:
+                return policy.model_copy(update={"num_layers": depth} if depth else {}), _offloaded(text)
+    if depth:
+        return Recompute(policy="full", num_layers=depth), 0.0
+    flag = switch(next((v for k, v in raw.items() if k in ("enabled", "recompute")), None))
+    if flag is not None:
+        return (Recompute(policy="full") if flag else Recompute()), 0.0
+    return (Recompute(), 0.0) if raw and all(v in (None, [], {}, False, 0) for v in raw.values()) else None
+
+
+def _tensors(tensors: dict[str, Any]) -> tuple[Recompute, float]:
+    """Named tensors that are kept on the device or sent to the host; everything else runs again."""
+    again = list(table("recompute")["custom_all"])
+    offloaded = 0
+    for name, fate in tensors.items():
+        if "remat" in words(fate):
+            continue
+        offloaded += "offload" in words(fate)
+        module = meaning("recompute", "tensors", words(name))
+        if module in again:
+            again.remove(module)
+    return Recompute(policy="modules", modules=tuple(again)), float(offloaded == len(tensors))
+
+
+def _recipe_offload(ctx: Context) -> tuple[str, str] | None:
+    """What a release's recipe sends to the host where the row is silent."""
+    facts = {name: words(value) for name, value in ctx.parallel.items() if value is not None}
+    return default(
+        "offload",
+        ctx,
+        device=words(ctx.hardware.get("device")),
+        precision=words(ctx.fields.get("precision")),
+        sharding=facts.get("zero_stage", ""),
+        pp=facts.get("pp", "1"),
+    )
+
+
+def read_offload(ctx: Context, from_recompute: float, layers: int) -> Offload:
+    """Host memory use, from `offload`, the recompute phrase and the recipe's layer count."""
+    raw = ctx.fields.get("offload")
+    if isinstance(raw, dict):
+        raw = [f"{key} {value}" for key, value in raw.items() if value and switch(value) is not False]
+    text = words(raw)
+    if not text and ctx.fields.get("recompute") is None and (rule := _recipe_offload(ctx)):
+        text = str(rule[0])
+        ctx.assume("plan.offload", *rule)
+    fields: dict[str, float] = {}
+    if from_recompute:
+        fields["activations"] = from_recompute
+    if text and not matches(r"^(none|no\b|off|false|0$)", text) and not unstated(text):
+        depth = re.search(r"(\d+)\s*layers?", text)
+        share = min(1.0, int(depth.group(1)) / layers) if depth and layers else 1.0
+        percent = re.search(r"(\d+(?:\.\d+)?)\s*%", text)
+        share = min(1.0, float(percent.group(1)) / 100) if percent else share
+        named = False
+        for pattern, field in (
+            (r"activ", "activations"),
+            (r"optim|adam|master|state", "optimizer"),
+            (r"weight|param", "params"),
+        ):
+            if re.search(pattern, text):
+                fields[field], named = share, True
+        if not named:
+            fields["optimizer"] = 1.0
+            ctx.assume("plan.offload", "optimizer", f"{text[:60]!r} does not say what is offloaded")
+    depth_key = number(next((v for k, v in ctx.extra.items() if "offloading_num_layers" in k), None))
+    if depth_key and layers:
+        fields.setdefault("activations", min(1.0, depth_key / layers))
+    tier = "nvme" if "nvme" in text else "host"
+    return Offload.model_validate({**fields, "tier": tier})

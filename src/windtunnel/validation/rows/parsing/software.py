@@ -1,0 +1,184 @@
+"""Framework, phase, kernels and switches of a row: the fields of `TrainingSpec` beside the precision."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from windtunnel.specs.model import ModelSpec
+from windtunnel.specs.workload import LoraSpec
+from windtunnel.validation.rows.parsing.context import Context
+from windtunnel.validation.rows.parsing.loose_values import first, mapping, number, switch, unstated, words
+from windtunnel.validation.rows.parsing.pattern_tables import default, matches, meaning, table
+
+
+def framework(ctx: Context) -> str:
+    """The nearest software of the catalogue."""
+    for text in (ctx.framework, ctx.family):
+        found = meaning("software", "framework", text)
+        if found is not None:
+            return str(found)
+    ctx.assume("training.framework", "generic", f"{ctx.framework or 'no framework'!r} is not in the tables")
+    return "generic"
+
+
+def read_software(ctx: Context, model: ModelSpec, device: str, tp: int, chosen: str) -> dict[str, Any]:
+    """Fields of `TrainingSpec` that name software and kernels."""
+    fields: dict[str, Any] = {"framework": chosen}
+    version = re.search(r"\b(\d{2}\.\d{2}(?:\.\d+)?|v?\d+\.\d+(?:\.\d+)?|20\d\d)\b", ctx.framework)
+    if version:
+        fields["framework_version"] = version.group(1)
+    walked = _walk(ctx)
+    fields |= _phase(ctx, chosen, walked)
+    fields |= _kernels(ctx, chosen, model, device)
+    compiled = switch(ctx.fields.get("compile"))
+    if compiled is not None:
+        fields["compile"] = compiled
+    elif matches(table("software")["fused_kernels"], ctx.text("attention")):
+        fields["compile"] = True
+        ctx.assume("training.compile", True, "element-wise kernels are fused by hand; counted like compiled ones")
+    fields |= {k: walked[k] for k in ("fused_cross_entropy", "optimizer_in_backward", "optimizer") if k in walked}
+    fused = switch(first(ctx.extra, "ce_fusion", "cross_entropy_fusion", "fused_ce", "cross_entropy_loss_fusion"))
+    if fused is not None:
+        fields["fused_cross_entropy"] = fused
+    elif rule := default("fused_cross_entropy", ctx, device=device):
+        fields["fused_cross_entropy"] = bool(rule[0])
+        ctx.assume("training.fused_cross_entropy", *rule)
+    if model.family == "encoder_decoder" and (rule := default("decoder_seq_len", ctx)):
+        fields["decoder_seq_len"] = int(rule[0])
+        ctx.assume("training.decoder_seq_len", *rule)
+    if rule := default("padded_vocab", ctx, tp=tp):
+        fields["padded_vocab"] = bool(rule[0])
+        ctx.assume("training.padded_vocab", *rule)
+    facts = {"device": device, "precision": words(ctx.fields.get("precision")), "phase": fields["phase"]}
+    if rule := default("expandable_segments", ctx, **facts):
+        fields["expandable_segments"] = bool(rule[0])
+        ctx.assume("training.expandable_segments", *rule)
+    if rule := default("fsdp_root_group", ctx, **facts):
+        fields["fsdp_root_group"] = bool(rule[0])
+        ctx.assume("training.fsdp_root_group", *rule)
+    if model.num_experts:
+        fields |= _mixture(ctx, device)
+    graphs = _cuda_graphs(ctx, chosen)
+    if graphs is not None:
+        fields["cuda_graphs"] = graphs
+    if model.num_experts and graphs == "full" and (rule := default("fused_experts", ctx)):
+        fields["fused_experts"] = bool(rule[0])
+        ctx.assume("training.fused_experts", *rule)
+    return fields
+
+
+def _walk(ctx: Context) -> dict[str, Any]:
+    """Switches that follow from the place of a row in a cumulative tuning table."""
+    step = words(first(ctx.extra, "cumulative_step", "ablation_step", "variant"))
+    if not step:
+        return {}
+    gathered: dict[str, Any] = {}
+    for pattern, adds in table("software")["walk"]:
+        gathered |= adds
+        if matches(pattern, step):
+            return gathered
+    return {}
+
+
+def unpacked_length(ctx: Context) -> float | None:
+    """Mean document length when the row says that sequences were padded and not packed."""
+    text = f"{words(ctx.extra.get('cumulative_step'))} {words(ctx.extra.get('packing'))}"
+    if not re.search(r"unpacked|no packing|without packing", text):
+        return None
+    value, why = default("mean_document_length", ctx) or (600, "document lengths not stated")
+    ctx.assume("training.seq_len", value, f"unpacked documents; {why}")
+    return float(value)
+
+
+def _phase(ctx: Context, chosen: str, walked: dict[str, Any]) -> dict[str, Any]:
+    text = words(ctx.fields.get("phase"))
+    phase = walked.get("phase") or meaning("software", "phase", text) or "pretrain"
+    fields: dict[str, Any] = {"phase": phase}
+    if phase == "pretrain":
+        return fields
+    if "cumulative_step" not in ctx.extra or walked.get("packed"):
+        stated = number(first(ctx.extra, "mean_document_length", "mean_length", "avg_seq_len"))
+        if stated:
+            fields["mean_document_length"] = stated
+        elif (rule := default("mean_document_length", ctx)) and rule[0]:
+            fields["mean_document_length"] = float(rule[0])
+            ctx.assume("training.mean_document_length", *rule)
+    if phase == "lora":
+        stated_lora = mapping(ctx.extra.get("lora"))
+        rank = number(first(ctx.extra, "lora_rank", "lora_dim", "rank") or stated_lora.get("rank"))
+        value, why = default("lora", ctx) or ({}, "adapters not stated")
+        if rank:
+            value = {**value, "rank": int(rank)}
+        else:
+            ctx.assume("training.lora", f"rank {value.get('rank', 16)}", why)
+        quantized = bool(walked.get("quantized_base")) or "qlora" in text
+        fields["lora"] = LoraSpec.model_validate({**value, "quantized_base": quantized})
+    return fields
+
+
+def _kernels(ctx: Context, chosen: str, model: ModelSpec, device: str) -> dict[str, Any]:
+    fields: dict[str, Any] = {}
+    text = ctx.text("attention")
+    kernel = None if unstated(text) and "flash" not in text else meaning("software", "attention", text)
+    if kernel is None and not text and (rule := default("attention", ctx)):
+        kernel = rule[0]
+        ctx.assume("training.attention", *rule)
+    if kernel == "cudnn" and device.startswith(("a", "v", "rtx", "l4", "t4", "mi")):
+        kernel = "flash2"
+    if device.startswith("tpu") or (model.family == "vit" and kernel is None):
+        kernel = "auto"
+    if kernel is not None:
+        fields["attention"] = kernel
+    stated = ctx.text("optimizer")
+    optimizer = meaning("software", "optimizer", stated) if stated else None
+    if optimizer is None and (rule := default("optimizer", ctx)):
+        optimizer = rule[0]
+        ctx.assume("training.optimizer", *rule)
+    if optimizer is not None:
+        fields["optimizer"] = optimizer
+    return fields
+
+
+def _mixture(ctx: Context, device: str) -> dict[str, Any]:
+    fields: dict[str, Any] = {}
+    stated = words(
+        first(ctx.extra, "moe_flex_dispatcher_backend", "moe_token_dispatcher_type", "dispatcher", "moe_dispatcher")
+    )
+    chosen = meaning("software", "dispatcher", stated) if stated else None
+    if chosen is not None:
+        fields["moe_dispatcher"] = chosen
+    elif ctx.fields.get("recompute") is None and (rule := default("moe_dispatcher", ctx, device=device)):
+        fields["moe_dispatcher"] = rule[0]
+        ctx.assume("training.moe_dispatcher", *rule)
+    fused = switch(first(ctx.extra, "moe_permute_fusion", "permute_fusion", "fused_permute"))
+    if fused is not None:
+        fields["fused_permute"] = fused
+    imbalance = number(first(ctx.extra, "expert_imbalance", "load_imbalance"))
+    if imbalance and imbalance >= 1:
+        fields["expert_load"] = {"imbalance": imbalance}
+    return fields
+
+
+def _cuda_graphs(ctx: Context, chosen: str) -> str | None:
+    impl = words(first(ctx.extra, "cuda_graph_impl", "cuda_graphs", "enable_cuda_graph"))
+    scope = words(first(ctx.extra, "cuda_graph_scope", "cuda_graph_modules"))
+    if not impl:
+        if chosen == "megatron_bridge" and ctx.fields.get("recompute") is None:
+            rule = default("cuda_graphs", ctx)
+            if rule is not None:
+                ctx.assume("training.cuda_graphs", *rule)
+                return str(rule[0])
+        return None
+    kind = meaning("software", "cuda_graph_impl", impl)
+    if kind == "none" or kind is None:
+        return "none"
+    if kind == "full" or "full_iteration" in scope:
+        return "full"
+    if "attn" in scope and ("mlp" in scope or "moe" in scope):
+        return "layer"
+    if "moe" in scope:
+        return "moe"
+    if "attn" in scope or "mamba" in scope or "mlp" in scope:
+        return "attention"
+    return "layer"

@@ -1,0 +1,227 @@
+"""The only place where a measured row becomes a scenario.
+
+`read` never raises: what cannot be expressed comes back with a reason. A scenario depends on the row's configuration
+alone (see `reading.context`), never on its identity, its source, its notes or anything that was measured or predicted.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import ValidationError
+
+from windtunnel.specs.loader import load_scenario
+from windtunnel.specs.model import ModelSpec
+from windtunnel.specs.plan import PlanSpec
+from windtunnel.specs.scenario import Scenario
+from windtunnel.specs.workload import TrainingSpec
+from windtunnel.validation.rows.parsing.context import Context, context
+from windtunnel.validation.rows.parsing.hardware import canonical_device, read_hardware
+from windtunnel.validation.rows.parsing.loose_values import mapping, number, words
+from windtunnel.validation.rows.parsing.model import read_model
+from windtunnel.validation.rows.parsing.overlap import read_overlap
+from windtunnel.validation.rows.parsing.pattern_tables import matches
+from windtunnel.validation.rows.parsing.plan import read_axes, read_policies
+from windtunnel.validation.rows.parsing.power import device_of, is_power_row
+from windtunnel.validation.rows.parsing.precision import read_precision
+from windtunnel.validation.rows.parsing.recompute import read_offload, read_recompute, room_for_attention
+from windtunnel.validation.rows.parsing.serving import read_serving
+from windtunnel.validation.rows.parsing.software import framework, read_software, unpacked_length
+from windtunnel.validation.rows.serving_targets import serving_unit
+from windtunnel.validation.rows.targets import Target, Work, training_targets
+
+_RECIPE = ("plan.recompute", "training.cuda_graphs", "training.moe_dispatcher", "plan.overlap.moe_a2a")
+_LAUNCH = ("plan.recompute", "plan.zero", "training.optimizer", "training.attention")
+
+
+@dataclass(frozen=True, slots=True)
+class RowCase:
+    """One measured row, read."""
+
+    id: str
+    row_kind: str
+    """training | serving | power | collective | kernel."""
+    family: str
+    device: str
+    """Canonical id where the catalogue knows the part, else the row's own word."""
+    metrics: tuple[Target, ...]
+    scenario: Scenario | None = None
+    """Training and serving rows that can be expressed."""
+    reason: str = ""
+    """Why there is no scenario."""
+    assumed: tuple[tuple[str, str, str], ...] = ()
+    """(field, value, why) for every opening that was filled."""
+
+
+def row_kind(row: dict[str, Any]) -> str:
+    """Which kind of measurement a row is."""
+    if row.get("kind") == "serving":
+        return "serving"
+    if isinstance(row.get("scenario"), dict):
+        return "serving" if "training" not in row["scenario"] else "training"
+    if "parallel" in row:
+        return "training"
+    if "busbw_GBps" in row:
+        return "collective"
+    if "dtype" in row:
+        return "kernel"
+    if is_power_row(row):
+        return "power"
+    return "training" if "model" in row and "hardware" in row else "unknown"
+
+
+def read(row: Any) -> RowCase:
+    """Turn one measured row into a scenario, or into a reason why not. Never raises."""
+    if not isinstance(row, dict):
+        return RowCase("", "unknown", "", "", (), reason="a row must be a mapping")
+    kind = row_kind(row)
+    try:
+        if isinstance(row.get("scenario"), dict):
+            return _own(row, kind)
+        if kind == "training":
+            return _training(row)
+        if kind == "serving":
+            return _serving(row)
+        if kind == "power":
+            return RowCase(_id(row), kind, "power", device_of(row), ())
+        return _micro(row, kind)
+    except Exception as error:  # a row that we cannot read is an answer, not a crash
+        text = " ".join(str(error).split())[:200]
+        return RowCase(
+            _id(row),
+            kind,
+            str(row.get("family") or ""),
+            _device(row),
+            training_targets(row, None),
+            reason=f"could not be read: {type(error).__name__}: {text}",
+        )
+
+
+def _own(row: dict[str, Any], kind: str) -> RowCase:
+    """A row that states the scenario it was measured under (`windtunnel measure`): nothing is read into it."""
+    scenario = load_scenario(row["scenario"])
+    training = scenario.training
+    if training is None or isinstance(scenario.cluster, str) or not isinstance(scenario.model, ModelSpec):
+        return RowCase(
+            _id(row),
+            kind,
+            str(row.get("family") or "own"),
+            "own",
+            training_targets(row, None),
+            reason="rows with a scenario of their own are read for training, with model and cluster written out",
+        )
+    cluster = scenario.cluster
+    devices = getattr(cluster, "nodes", 1) * getattr(cluster, "devices_per_node", 1)
+    tokens = float(training.global_batch * training.seq_len)
+    work = Work(tokens, float(training.global_batch), devices, training.seq_len, scenario.model)
+    device = getattr(cluster, "device", "own")
+    name = device if isinstance(device, str) else str(getattr(device, "id", "own"))
+    return RowCase(_id(row), kind, str(row.get("family") or "own"), name, training_targets(row, work), scenario)
+
+
+def _id(row: dict[str, Any]) -> str:
+    return str(row.get("id") or "")
+
+
+def _device(row: dict[str, Any]) -> str:
+    hardware = row.get("hardware")
+    source = mapping(hardware) if isinstance(hardware, dict) else {"device": hardware}
+    own = source.get("device") or row.get("device")
+    canonical = source.get("device_canonical")
+    return canonical_device(own, canonical) or str(own or canonical or "unknown")
+
+
+def _training(row: dict[str, Any]) -> RowCase:
+    ctx = context(row)
+    family = str(row.get("family") or "")
+    device = _device(row)
+
+    def without(reason: str) -> RowCase:
+        return RowCase(
+            _id(row), "training", family, device, training_targets(row, None), None, reason, tuple(ctx.assumed)
+        )
+
+    model = read_model(ctx)
+    if isinstance(model, str):
+        return without(model)
+    hardware = read_hardware(ctx)
+    if isinstance(hardware, str):
+        return without(hardware)
+    cluster, devices = hardware
+    software = framework(ctx)
+    sharded = matches(r"fsdp|zero-?3|full_shard", words(ctx.parallel.get("zero_stage")))
+    if software in ("ddp", "generic") and sharded:
+        software = "fsdp1"
+    axes = read_axes(ctx, model, cluster, devices, software)
+    if isinstance(axes, str):
+        return without(axes)
+    length = unpacked_length(ctx)
+    seq_len = round(length) if length else axes.seq_len
+    recompute, sent = read_recompute(
+        ctx, mixture=bool(model.num_experts), room=room_for_attention(model, axes, cluster)
+    )
+    training = read_software(ctx, model, device, axes.tp, software) | read_precision(ctx)
+    try:
+        plan = PlanSpec.model_validate(
+            {
+                "tp": axes.tp,
+                "pp": axes.pp,
+                "vpp": axes.vpp,
+                "cp": axes.cp,
+                "ep": axes.ep,
+                "etp": axes.etp,
+                "dp": axes.dp,
+                "mbs": axes.mbs,
+                "recompute": recompute,
+                "offload": read_offload(ctx, sent, model.num_hidden_layers),
+                "overlap": read_overlap(ctx),
+                **read_policies(ctx, axes, model, software, cluster.devices_per_node),
+            }
+        )
+        spec = TrainingSpec.model_validate({**training, "seq_len": seq_len, "global_batch": axes.global_batch})
+        scenario = Scenario(name=_name(ctx, model), model=model, cluster=cluster, training=spec, plan=plan)
+    except ValidationError as error:
+        return without("; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors()))
+    if ctx.fields.get("recompute") is None and software == "megatron_bridge":
+        ctx.merge(_RECIPE, "recipe", "the table leaves out the recipe; settings of that release's recipes")
+    if "t5x" in ctx.framework:
+        ctx.merge(_LAUNCH, "recipe", "the table leaves out the launch configuration; the framework's defaults")
+    sequences = float(number(row.get("global_batch")) or axes.global_batch)
+    tokens = sequences * axes.seq_len
+    work = Work(tokens, sequences, devices, axes.seq_len, model, tokens / (axes.global_batch * seq_len))
+    return RowCase(
+        _id(row),
+        "training",
+        family,
+        cluster.device if isinstance(cluster.device, str) else device,
+        training_targets(row, work),
+        scenario,
+        "",
+        tuple(ctx.assumed),
+    )
+
+
+def _name(ctx: Context, model: ModelSpec) -> str:
+    return f"{ctx.family} {model.name}".strip()
+
+
+def _serving(row: dict[str, Any]) -> RowCase:
+    targets = []
+    for key, value in mapping(row.get("metrics")).items():
+        measured = number(value)
+        if measured is not None:
+            targets.append(Target(key, serving_unit(key), measured, lambda r: float("nan")))
+    family = str(row.get("set") or row.get("family") or "")
+    found = read_serving(row)
+    return RowCase(
+        _id(row), "serving", family, _device(row), tuple(targets), found.scenario, found.reason, found.assumed
+    )
+
+
+def _micro(row: dict[str, Any], kind: str) -> RowCase:
+    from windtunnel.validation.predict.kernels_and_collectives import micro_target
+
+    target, reason = micro_target(row, kind)
+    family = str(row.get("op") or row.get("family") or "")
+    return RowCase(_id(row), kind, family, _device(row), target, None, reason)
