@@ -14,7 +14,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from windtunnel.serving import loop, reference, simulate
+from windtunnel.serving import simulate
+from windtunnel.serving.event_loop import reference
+from windtunnel.serving.event_loop import run as loop
 from windtunnel.serving.queues import QUEUES
 from windtunnel.serving.traffic import generate
 

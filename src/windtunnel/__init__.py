@@ -48,7 +48,7 @@ _HOME = {
     "load_scenario": "windtunnel.specs.loader",
     "Scenario": "windtunnel.specs.scenario",
     "TrainingResult": "windtunnel.training.results.training_result",
-    "ServingResult": "windtunnel.serving.results",
+    "ServingResult": "windtunnel.serving.results.serving_result",
     "WindtunnelError": "windtunnel.errors",
     "BadInput": "windtunnel.errors",
     "Infeasible": "windtunnel.errors",

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from windtunnel.planner.serving.plan import ServingPlan
     from windtunnel.report.compare import Comparison
     from windtunnel.report.explain import Explanation
-    from windtunnel.serving.results import ServingResult
-    from windtunnel.serving.sweep import SweepResult
-    from windtunnel.serving.sweep_fields import FieldSweep
+    from windtunnel.serving.results.serving_result import ServingResult
+    from windtunnel.serving.sweeps.field_sweep import FieldSweep
+    from windtunnel.serving.sweeps.load_sweep import SweepResult
     from windtunnel.specs.cluster import ClusterSpec
 
 __all__ = [
@@ -190,7 +190,7 @@ def sweep_serving(
         BadInput: everything wrong with the scenario, or an axis that its traffic does not have.
         Infeasible: the model does not fit.
     """
-    from windtunnel.serving.sweep import read_axis, sweep
+    from windtunnel.serving.sweeps.load_sweep import read_axis, sweep
 
     return sweep(source, read_axis(axis, points, linear=linear), overrides=overrides, report=report)
 
@@ -217,7 +217,7 @@ def sweep_serving_field(
     Raises:
         BadInput: everything wrong with the scenario, where no value is right.
     """
-    from windtunnel.serving.sweep_fields import read_field, sweep_field
+    from windtunnel.serving.sweeps.field_sweep import read_field, sweep_field
 
     return sweep_field(source, read_field(axis, points, linear=linear), overrides=overrides, report=report)
 

@@ -14,8 +14,8 @@ import typer
 
 import windtunnel
 from windtunnel.cli.main import app
-from windtunnel.serving.metrics import distribution
-from windtunnel.serving.results import ServingResult
+from windtunnel.serving.results.metrics import distribution
+from windtunnel.serving.results.serving_result import ServingResult
 from windtunnel.training.results.training_result import Interval, MemoryReport, TrainingResult
 
 pytestmark = pytest.mark.golden

@@ -16,8 +16,8 @@ from tests.unit.importers.test_trace_formats import BURSTGPT_2, EXPORT, FILES, I
 from windtunnel.errors import BadInput
 from windtunnel.importers.traces import Options, PrefixBlocks, read_trace
 from windtunnel.serving.traffic import generate
-from windtunnel.serving.traffic.fit import fit
-from windtunnel.serving.traffic.section import text as section
+from windtunnel.serving.traffic.fit_distributions import fit
+from windtunnel.serving.traffic.trace_to_yaml import text as section
 from windtunnel.specs.traffic import TrafficSpec
 
 pytestmark = pytest.mark.property

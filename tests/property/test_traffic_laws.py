@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from windtunnel.serving.fleet import alike
+from windtunnel.serving.event_loop.fleet import alike
 from windtunnel.serving.traffic import generate
 from windtunnel.specs.lengths import Lengths
 from windtunnel.specs.traffic import Sessions, TrafficSpec
@@ -133,8 +133,8 @@ def test_three_sigma_holds_as_often_as_it_should() -> None:
 @given(st.integers(1, 400), st.integers(1, 8), st.integers(1, 64), st.integers(0, 99))
 def test_closed_loop_has_as_many_heads_as_are_sent_at_once(count: int, turns: int, users: int, seed: int) -> None:
     """The loop's twin starts exactly `concurrency` conversations, or all that there are."""
-    from windtunnel.serving.limits import Limits
-    from windtunnel.serving.reference import Twin
+    from windtunnel.serving.event_loop.instance_limits import Limits
+    from windtunnel.serving.event_loop.reference import Twin
 
     session = Sessions(turns=Lengths(distribution="uniform", min=1, max=turns))
     traffic = generate(

@@ -10,7 +10,7 @@ from windtunnel.advice.actions import Action
 from windtunnel.advice.objectives import Objective
 from windtunnel.advice.plans import differences
 from windtunnel.errors import BadInput, Infeasible
-from windtunnel.serving.results import ServingResult
+from windtunnel.serving.results.serving_result import ServingResult
 from windtunnel.techniques.limits import merged
 from windtunnel.training.results.training_result import TrainingResult, deltas
 
@@ -170,7 +170,7 @@ class ServingBench:
 
     def band(self, result: ServingResult, objective: Objective) -> Band:
         """From residuals of measured rows of one model on one device, taken two by two."""
-        from windtunnel.serving.interval import paired_band
+        from windtunnel.serving.results.residual_bands import paired_band
 
         before, after = objective.value(self.base) or 1.0, objective.value(result) or 1.0
         found = paired_band(objective.measure)

@@ -16,7 +16,7 @@ from windtunnel.advice.suggestion import Suggestion
 from windtunnel.advice.trial import LEAST_GAIN, LEAST_SAVED, Trial, conflict, distinct, said, trial_of
 from windtunnel.errors import BadInput
 from windtunnel.importers.scenario import Source, load
-from windtunnel.serving import surfaces
+from windtunnel.serving.iteration import pricing_cache as surfaces
 from windtunnel.specs.scenario import Scenario
 from windtunnel.techniques import applied, idle
 

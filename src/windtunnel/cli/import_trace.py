@@ -32,8 +32,8 @@ def trace_format(file: Path, format: str) -> str:
 def import_trace(file: Path, format: str, options: Options, output: Path | None, as_json: bool) -> None:
     """Read a trace, fit laws to it and write the section."""
     from windtunnel.importers.traces import read_trace
-    from windtunnel.serving.traffic import section
-    from windtunnel.serving.traffic.fit import fit
+    from windtunnel.serving.traffic import trace_to_yaml as section
+    from windtunnel.serving.traffic.fit_distributions import fit
 
     trace = read_trace(file, format, options)
     for field, value, why in trace.assumed:

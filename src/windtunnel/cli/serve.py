@@ -21,7 +21,7 @@ from windtunnel.cli.sources import scenario_source
 
 if TYPE_CHECKING:
     from windtunnel.importers.scenario import Source
-    from windtunnel.serving.results import ServingResult
+    from windtunnel.serving.results.serving_result import ServingResult
 
 _TABLES = (".csv", ".json", ".parquet")
 
@@ -121,7 +121,7 @@ def _sweep(
     from windtunnel import api
 
     source = scenario_source(scenario)
-    from windtunnel.serving.sweep_fields import is_field
+    from windtunnel.serving.sweeps.field_sweep import is_field
 
     if is_field(axis):
         _sweep_field(source, overrides, axis, points, report, linear=linear, as_json=as_json)

@@ -19,7 +19,7 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from windtunnel.serving.results import ServingResult
+    from windtunnel.serving.results.serving_result import ServingResult
     from windtunnel.training.results.training_result import TraceEvents, TrainingResult
 
 _MAX_COUNTERS = 20_000

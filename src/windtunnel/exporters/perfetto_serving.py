@@ -15,11 +15,11 @@ import numpy as np
 import numpy.typing as npt
 
 from windtunnel.exporters.perfetto import microseconds, written
-from windtunnel.serving.record import time_series
+from windtunnel.serving.results.run_record import time_series
 
 if TYPE_CHECKING:
-    from windtunnel.serving.record import Record
-    from windtunnel.serving.results import ServingResult
+    from windtunnel.serving.results.run_record import Record
+    from windtunnel.serving.results.serving_result import ServingResult
 
 MOST_SLICES, MOST_REQUESTS, COUNTER_POINTS = 30_000, 2_000, 2_000
 _ITERATIONS = 0

@@ -94,7 +94,7 @@ def run_paper(paper_id: str) -> list[ClaimResult]:
     Raises:
         BadInput: no paper has this id.
     """
-    from windtunnel.serving.surfaces import shared
+    from windtunnel.serving.iteration.pricing_cache import shared
 
     (folder,) = folders([paper_id])
     with shared():

@@ -20,7 +20,7 @@ import yaml
 from windtunnel import api
 from windtunnel.papers import ClaimResult
 from windtunnel.papers.table import band
-from windtunnel.serving.results import ServingResult
+from windtunnel.serving.results.serving_result import ServingResult
 
 Values = dict[str, Any]
 Measure = Callable[[Values], float]

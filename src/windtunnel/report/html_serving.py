@@ -33,14 +33,14 @@ from windtunnel.report.serving_text import (
     traffic_line,
     verdict_text,
 )
-from windtunnel.serving.record import time_series
+from windtunnel.serving.results.run_record import time_series
 from windtunnel.training.results.figures import memory_colour
 from windtunnel.training.results.serialise import plain
 
 if TYPE_CHECKING:
-    from windtunnel.serving.metrics import Distribution
-    from windtunnel.serving.record import TimeSeries
-    from windtunnel.serving.results import ServingResult
+    from windtunnel.serving.results.metrics import Distribution
+    from windtunnel.serving.results.run_record import TimeSeries
+    from windtunnel.serving.results.serving_result import ServingResult
 
 _MOST_INSTANCES = 64
 _PLAIN_CHIPS = 9

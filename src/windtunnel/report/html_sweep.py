@@ -14,8 +14,8 @@ from windtunnel.report.sweep import knee_words, load_text, shown_points
 from windtunnel.report.sweep_figures import goodput_curve, load_curve, users_figure
 
 if TYPE_CHECKING:
-    from windtunnel.serving.results import ServingResult
-    from windtunnel.serving.sweep import SweepResult
+    from windtunnel.serving.results.serving_result import ServingResult
+    from windtunnel.serving.sweeps.load_sweep import SweepResult
 
 
 def write(result: SweepResult, at: ServingResult, path: str | Path) -> Path:

@@ -32,8 +32,8 @@ from windtunnel.report.terminal import figure_grid
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from windtunnel.serving.metrics import Distribution
-    from windtunnel.serving.results import ServingResult
+    from windtunnel.serving.results.metrics import Distribution
+    from windtunnel.serving.results.serving_result import ServingResult
 
 _BARS = "▁▂▃▄▅▆▇█"
 _SLICES = 40
@@ -174,7 +174,7 @@ def _sparks(result: ServingResult) -> list[tuple[str, Text]]:
     """Load over the run as lines of bars: what runs, and what waits where a line forms."""
     if result.record is None or result.duration_s <= 0:
         return []
-    from windtunnel.serving.record import time_series
+    from windtunnel.serving.results.run_record import time_series
 
     series = time_series(result.record, _SLICES)
     rows = [("running", series.running, "blue")]

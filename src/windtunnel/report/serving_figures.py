@@ -14,8 +14,8 @@ from windtunnel.report.serving_text import short, slo_of
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from windtunnel.serving.record import TimeSeries
-    from windtunnel.serving.results import ServingResult
+    from windtunnel.serving.results.run_record import TimeSeries
+    from windtunnel.serving.results.serving_result import ServingResult
 
     Floats = npt.NDArray[np.float64]
 

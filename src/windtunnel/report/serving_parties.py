@@ -15,7 +15,7 @@ from windtunnel.report.serving_text import short
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from windtunnel.serving.results import ServingResult
+    from windtunnel.serving.results.serving_result import ServingResult
 
 
 def parts(result: ServingResult) -> list[RenderableType]:

@@ -14,7 +14,7 @@ from windtunnel.report.serving_text import money, short
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from windtunnel.serving.results import ServingResult
+    from windtunnel.serving.results.serving_result import ServingResult
 
 NAMES = (
     "pool",

@@ -8,7 +8,7 @@ from windtunnel.report.describe import cluster_text, model_text
 from windtunnel.report.quantities import count, percent, seconds
 
 if TYPE_CHECKING:
-    from windtunnel.serving.results import ServingResult
+    from windtunnel.serving.results.serving_result import ServingResult
 
 SATURATED = (
     "Saturated: requests arrive faster than they are served. The line grows for as long as they come, so latencies "

@@ -14,7 +14,7 @@ from windtunnel.report.serving_text import deployment_line, objective_text, shor
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from windtunnel.serving.sweep import Point, SweepResult
+    from windtunnel.serving.sweeps.load_sweep import Point, SweepResult
 
 
 def load_text(result: SweepResult, load: float) -> str:

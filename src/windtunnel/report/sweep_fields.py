@@ -15,7 +15,7 @@ from windtunnel.report.serving_text import deployment_line, objective_text, shor
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from windtunnel.serving.sweep_fields import FieldSweep
+    from windtunnel.serving.sweeps.field_sweep import FieldSweep
 
 
 def field_summary(sweep: FieldSweep) -> RenderableType:

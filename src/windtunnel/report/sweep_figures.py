@@ -10,7 +10,7 @@ from windtunnel.report.serving_figures import TPOT, TTFT, axis_ticks, layout
 from windtunnel.report.serving_text import short, slo_of
 
 if TYPE_CHECKING:
-    from windtunnel.serving.sweep import Point, SweepResult
+    from windtunnel.serving.sweeps.load_sweep import Point, SweepResult
 
 _LINES = (("p50", 2.5, "solid"), ("p90", 1.5, "dash"), ("p99", 1.5, "dot"))
 

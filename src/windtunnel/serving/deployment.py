@@ -13,19 +13,20 @@ from windtunnel import catalog
 from windtunnel.cost.serving import serving_coefficients
 from windtunnel.errors import UNSET, ProblemList
 from windtunnel.importers.scenario import Source, attempt, load, resolve_model
-from windtunnel.serving import engines, surfaces
-from windtunnel.serving.capped import Capped, capped
-from windtunnel.serving.checks import check, check_agreement, check_room, group_of, widest
-from windtunnel.serving.context import with_context
-from windtunnel.serving.coscheduled import overlapped
-from windtunnel.serving.engines.handing import HANDING
-from windtunnel.serving.fleet import Fleet, Handover, stacked
-from windtunnel.serving.iteration import IterationModel
-from windtunnel.serving.layers import Layers
-from windtunnel.serving.limits import Limits
+from windtunnel.serving import engines
+from windtunnel.serving.deployment_checks import check, check_agreement, check_room, group_of, widest
+from windtunnel.serving.engines.kv_handover import HANDING
+from windtunnel.serving.event_loop.fleet import Fleet, Handover, stacked
+from windtunnel.serving.event_loop.instance_limits import Limits
+from windtunnel.serving.iteration import pricing_cache as surfaces
+from windtunnel.serving.iteration.co_scheduled_layers import overlapped
+from windtunnel.serving.iteration.context_parallel import with_context
+from windtunnel.serving.iteration.iteration_model import IterationModel
+from windtunnel.serving.iteration.linear_layers import Layers
+from windtunnel.serving.iteration.power_cap import Capped, capped
+from windtunnel.serving.kv_tiers.checks import check_host_room
+from windtunnel.serving.kv_transfer import decided, handover
 from windtunnel.serving.speculation import with_drafts
-from windtunnel.serving.tiers.checks import check_host_room
-from windtunnel.serving.transfer import decided, handover
 from windtunnel.specs.cluster import ClusterSpec, groups_of
 from windtunnel.specs.scenario import Scenario
 from windtunnel.specs.serving import PoolSpec, ServingPlan, ServingSpec
@@ -355,7 +356,7 @@ def lane_limits(iteration: IterationModel, instance: Instance, *, concurrency: i
 
 def handing(d: Deployment, problems: ProblemList) -> Deployment:
     """A deployment with how its caches move: as the scenario says, else as the engine does."""
-    from windtunnel.serving.chosen import choose
+    from windtunnel.serving.registry_choice import choose
     from windtunnel.serving.routers import ROUTERS
 
     own, usual = d.serving.transfer, HANDING[d.serving.engine]

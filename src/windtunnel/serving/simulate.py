@@ -14,20 +14,19 @@ import numpy as np
 
 from windtunnel.errors import BadInput
 from windtunnel.importers.scenario import Source
-from windtunnel.serving import loop, sm_split
 from windtunnel.serving.autoscale import Elastic, Replicas, paid, scaler, scaling, sizes
-from windtunnel.serving.by_pool import PoolRun, figures, power_of_all, records, runs, transfers
-from windtunnel.serving.by_task import by_task
-from windtunnel.serving.by_tenant import by_tenant
-from windtunnel.serving.composition import PROMPTS
 from windtunnel.serving.deployment import Deployment, Pool, prepare, reaching
-from windtunnel.serving.hooks import hooks_of
-from windtunnel.serving.interval import FULL_CACHE
-from windtunnel.serving.intervals import fullness, intervals
-from windtunnel.serving.layers import Layers
-from windtunnel.serving.limits import Router as Rule
-from windtunnel.serving.mesh.deployment import mesh
-from windtunnel.serving.metrics import (
+from windtunnel.serving.event_loop import run as loop
+from windtunnel.serving.event_loop import sm_split
+from windtunnel.serving.event_loop.instance_limits import Router as Rule
+from windtunnel.serving.event_loop.prefix_chains import chains_of
+from windtunnel.serving.event_loop.requests import DONE, REJECTED, SHED, Ints, Requests
+from windtunnel.serving.event_loop.swapping import swaps_of
+from windtunnel.serving.iteration.linear_layers import Layers
+from windtunnel.serving.iteration.sm_share import shared
+from windtunnel.serving.kv_tiers import memory_of
+from windtunnel.serving.multi_model.deployment import mesh
+from windtunnel.serving.results.metrics import (
     backlog_grows,
     distribution,
     from_histogram,
@@ -36,20 +35,22 @@ from windtunnel.serving.metrics import (
     sessions_outlast_arrivals,
     too_short_to_tell,
 )
-from windtunnel.serving.prefixes import chains_of
-from windtunnel.serving.requests import DONE, REJECTED, SHED, Ints, Requests
-from windtunnel.serving.results import ServingResult
-from windtunnel.serving.sm_priced import shared
-from windtunnel.serving.speculation.report import speculation_report
-from windtunnel.serving.swaps import swaps_of
-from windtunnel.serving.tiers import memory_of
+from windtunnel.serving.results.per_pool import PoolRun, figures, power_of_all, records, runs, transfers
+from windtunnel.serving.results.per_task import by_task
+from windtunnel.serving.results.per_tenant import by_tenant
+from windtunnel.serving.results.residual_bands import FULL_CACHE
+from windtunnel.serving.results.run_intervals import fullness, intervals
+from windtunnel.serving.results.serving_result import ServingResult
+from windtunnel.serving.results.speculation import speculation_report
+from windtunnel.serving.results.time_breakdown import PROMPTS
+from windtunnel.serving.run_setup.python_hooks import hooks_of
 from windtunnel.specs.scenario import ModelFile
 from windtunnel.techniques import remarks
 
 if TYPE_CHECKING:
-    from windtunnel.serving.fleet import Fleet
+    from windtunnel.serving.event_loop.fleet import Fleet
+    from windtunnel.serving.event_loop.twin.batch_policy import Policy
     from windtunnel.serving.traffic import Traffic
-    from windtunnel.serving.twin.policy import Policy
 
 KEEP_EVENTS_BELOW = 200_000
 """Requests up to which every event is kept for charts; beyond it one in several."""

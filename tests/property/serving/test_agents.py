@@ -10,10 +10,10 @@ import pytest
 from serving_requests import LIMITS, LINEAR
 
 from windtunnel.errors import BadInput
-from windtunnel.serving import reference
-from windtunnel.serving.by_task import by_task
-from windtunnel.serving.limits import Limits
-from windtunnel.serving.requests import DONE, Requests
+from windtunnel.serving.event_loop import reference
+from windtunnel.serving.event_loop.instance_limits import Limits
+from windtunnel.serving.event_loop.requests import DONE, Requests
+from windtunnel.serving.results.per_task import by_task
 from windtunnel.serving.simulate import simulate_serving
 from windtunnel.serving.traffic import generate
 from windtunnel.specs.traffic import Agent, TrafficSpec

@@ -9,9 +9,9 @@ import pytest
 from serving_requests import LIMITS, LINEAR, drawn
 
 from windtunnel.errors import BadInput
-from windtunnel.serving import reference
 from windtunnel.serving.autoscale import Replicas, start_up
-from windtunnel.serving.requests import DONE, REJECTED, Requests
+from windtunnel.serving.event_loop import reference
+from windtunnel.serving.event_loop.requests import DONE, REJECTED, Requests
 from windtunnel.serving.simulate import simulate_serving
 from windtunnel.specs.autoscale import AutoscaleSpec
 

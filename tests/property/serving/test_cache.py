@@ -7,10 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from windtunnel.serving import loop
-from windtunnel.serving.limits import Limits
-from windtunnel.serving.prefixes import chains_of
-from windtunnel.serving.requests import DONE, Requests
+from windtunnel.serving.event_loop import run as loop
+from windtunnel.serving.event_loop.instance_limits import Limits
+from windtunnel.serving.event_loop.prefix_chains import chains_of
+from windtunnel.serving.event_loop.requests import DONE, Requests
 
 LINEAR = 0.01 + np.arange(20_000) * 1e-5
 LIMITS = Limits(budget=2048, max_seqs=64, block=16, blocks=10_000, caching=True)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from windtunnel.serving.autoscale.in_place import Size, cold, experts_and_rest, growth
+from windtunnel.serving.autoscale.resize_time import Size, cold, experts_and_rest, growth
 from windtunnel.serving.simulate import simulate_serving
 from windtunnel.specs.autoscale import AutoscaleSpec
 

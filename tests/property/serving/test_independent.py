@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 
-from windtunnel.serving import loop
-from windtunnel.serving.limits import Limits
-from windtunnel.serving.requests import DONE, Requests
+from windtunnel.serving.event_loop import run as loop
+from windtunnel.serving.event_loop.instance_limits import Limits
+from windtunnel.serving.event_loop.requests import DONE, Requests
 
 LINEAR = 0.004 + np.arange(4000) * 2e-5
 

@@ -10,10 +10,11 @@ import pytest
 from windtunnel import catalog
 from windtunnel.cost.serving import serving_coefficients
 from windtunnel.errors import ProblemList
-from windtunnel.serving import engines, loop
-from windtunnel.serving.iteration import IterationModel, iteration_model
-from windtunnel.serving.limits import Limits
-from windtunnel.serving.requests import Requests
+from windtunnel.serving import engines
+from windtunnel.serving.event_loop import run as loop
+from windtunnel.serving.event_loop.instance_limits import Limits
+from windtunnel.serving.event_loop.requests import Requests
+from windtunnel.serving.iteration.iteration_model import IterationModel, iteration_model
 from windtunnel.specs.cluster import ClusterRef
 from windtunnel.specs.serving import PoolSpec, ServingSpec
 from windtunnel.specs.traffic import TrafficSpec

@@ -8,7 +8,7 @@ import pytest
 
 from windtunnel import api
 from windtunnel.errors import BadInput
-from windtunnel.serving.tiers.lending import Lending
+from windtunnel.serving.kv_tiers.lending import Lending
 
 pytestmark = pytest.mark.property
 CLUSTER = {"device": "a100-sxm-80gb", "nodes": 2, "devices_per_node": 4}

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from windtunnel.importers.traces.record import PrefixBlocks
-from windtunnel.serving import loop, reference
-from windtunnel.serving.limits import Limits
-from windtunnel.serving.requests import DONE, REJECTED, Requests
+from windtunnel.serving.event_loop import reference
+from windtunnel.serving.event_loop import run as loop
+from windtunnel.serving.event_loop.instance_limits import Limits
+from windtunnel.serving.event_loop.requests import DONE, REJECTED, Requests
 
 TIMES = ("scheduled_s", "first_token_s", "finish_s", "arrival_s")
 

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from windtunnel.errors import BadInput
-from windtunnel.serving.limits import Limits
-from windtunnel.serving.mesh import Device, Rules, serve
-from windtunnel.serving.mesh.loop import Loop
-from windtunnel.serving.mesh.state import Job
+from windtunnel.serving.event_loop.instance_limits import Limits
+from windtunnel.serving.multi_model import Device, Rules, serve
+from windtunnel.serving.multi_model.loop import Loop
+from windtunnel.serving.multi_model.state import Job
 from windtunnel.serving.simulate import simulate_serving
 
 LINEAR = 0.01 + np.arange(4000) * 2e-5

@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 from tests.property.serving.test_loop import TIMES, scenario
 
-from windtunnel.serving import loop, reference
-from windtunnel.serving.fleet import FirstToken, Fleet, Handover, stacked
-from windtunnel.serving.limits import Limits
-from windtunnel.serving.requests import DONE, REJECTED, Requests
+from windtunnel.serving.event_loop import reference
+from windtunnel.serving.event_loop import run as loop
+from windtunnel.serving.event_loop.fleet import FirstToken, Fleet, Handover, stacked
+from windtunnel.serving.event_loop.instance_limits import Limits
+from windtunnel.serving.event_loop.requests import DONE, REJECTED, Requests
 
 LINEAR = 0.004 + np.arange(4000) * 2e-5
 

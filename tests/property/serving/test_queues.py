@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 from serving_requests import LIMITS, LINEAR, context, drawn
 
-from windtunnel.serving import loop, reference
-from windtunnel.serving.limits import Limits
+from windtunnel.serving.event_loop import reference
+from windtunnel.serving.event_loop import run as loop
+from windtunnel.serving.event_loop.instance_limits import Limits
+from windtunnel.serving.event_loop.recorder import Recorder
+from windtunnel.serving.event_loop.requests import DONE, REJECTED, Requests
 from windtunnel.serving.queues import QUEUES, Queue
-from windtunnel.serving.recorder import Recorder
-from windtunnel.serving.requests import DONE, REJECTED, Requests
 
 
 def served(

@@ -9,9 +9,9 @@ import pytest
 from serving_requests import context
 from tests.property.serving.test_pools import split
 
-from windtunnel.serving import reference
+from windtunnel.serving.event_loop import reference
+from windtunnel.serving.event_loop.requests import DONE, REJECTED
 from windtunnel.serving.queues import QUEUES
-from windtunnel.serving.requests import DONE, REJECTED
 
 
 @pytest.mark.parametrize("id", QUEUES.list())

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 from serving_requests import LIMITS, LINEAR, context, drawn
 
-from windtunnel.serving import reference
 from windtunnel.serving.admission import ADMISSION
-from windtunnel.serving.forecast import Forecast
-from windtunnel.serving.limits import Limits
-from windtunnel.serving.limits import Router as Rule
+from windtunnel.serving.event_loop import reference
+from windtunnel.serving.event_loop.instance_limits import Limits
+from windtunnel.serving.event_loop.instance_limits import Router as Rule
+from windtunnel.serving.event_loop.requests import DONE, REJECTED, SHED, Requests
+from windtunnel.serving.event_loop.ttft_forecast import Forecast
 from windtunnel.serving.queues import Queue
-from windtunnel.serving.requests import DONE, REJECTED, SHED, Requests
 from windtunnel.serving.routers import ROUTERS
 
 AHEAD = ("kv_aware", "cache_aware", "llm_d", "slo_aware", "d2lpm")

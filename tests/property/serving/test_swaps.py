@@ -10,12 +10,12 @@ import pytest
 from serving_requests import LIMITS, LINEAR, context, drawn
 
 from windtunnel.errors import BadInput
-from windtunnel.serving import reference
+from windtunnel.serving.event_loop import reference
+from windtunnel.serving.event_loop.recorder import Recorder
+from windtunnel.serving.event_loop.requests import DONE, Requests
+from windtunnel.serving.event_loop.swapping import Swaps
 from windtunnel.serving.queues import QUEUES
-from windtunnel.serving.recorder import Recorder
-from windtunnel.serving.requests import DONE, Requests
 from windtunnel.serving.simulate import simulate_serving
-from windtunnel.serving.swaps import Swaps
 
 HOST = replace(LIMITS, blocks=70, swap_blocks=4000, swap_block=1e-4, caching=False)
 

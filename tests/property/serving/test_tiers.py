@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from windtunnel import api
 from windtunnel.errors import BadInput
-from windtunnel.serving.tiers.cache import Store, TieredCache
-from windtunnel.serving.tiers.level import Line, pipelined
+from windtunnel.serving.kv_tiers.cache import Store, TieredCache
+from windtunnel.serving.kv_tiers.level import Line, pipelined
 
 pytestmark = pytest.mark.property
 SESSIONS = {"turns": {"distribution": "uniform", "min": 2, "max": 5}, "think_time_s": 20}

@@ -13,7 +13,7 @@ from windtunnel.advice import Advice, advise
 from windtunnel.advice.actions import Action, variants
 from windtunnel.cli.main import run
 from windtunnel.errors import BadInput
-from windtunnel.serving.interval import paired_band
+from windtunnel.serving.results.residual_bands import paired_band
 from windtunnel.techniques import REGISTRY
 from windtunnel.techniques.limits import merged
 

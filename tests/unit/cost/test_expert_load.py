@@ -10,7 +10,7 @@ import pytest
 import windtunnel as wt
 from windtunnel.cost.expert_load import ExpertLoad, as_they_come, balanced, drawn, slowest
 from windtunnel.errors import BadInput, Infeasible
-from windtunnel.serving.layers import Layers
+from windtunnel.serving.iteration.linear_layers import Layers
 from windtunnel.serving.simulate import prepare
 from windtunnel.techniques.limits import merged
 

@@ -13,7 +13,7 @@ import pytest
 from windtunnel.errors import BadInput
 from windtunnel.importers.traces import TRACES, Options, PrefixBlocks, claims, read_trace
 from windtunnel.serving.traffic import generate
-from windtunnel.serving.traffic.groups import continued
+from windtunnel.serving.traffic.session_groups import continued
 from windtunnel.specs.lengths import Lengths
 from windtunnel.specs.traffic import TrafficSpec
 

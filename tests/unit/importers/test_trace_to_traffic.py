@@ -16,7 +16,7 @@ from tests.unit.importers.test_trace_formats import BENCH, BURSTGPT, FILES, SHAR
 from windtunnel.cli.main import run
 from windtunnel.importers.traces import read_trace
 from windtunnel.serving.traffic import generate
-from windtunnel.serving.traffic.fit import fit, fit_arrivals, fit_lengths, rank_correlation
+from windtunnel.serving.traffic.fit_distributions import fit, fit_arrivals, fit_lengths, rank_correlation
 from windtunnel.specs.lengths import Lengths
 from windtunnel.specs.traffic import TrafficSpec
 

@@ -14,7 +14,7 @@ from windtunnel.papers.document import page
 from windtunnel.papers.table import band
 from windtunnel.registry import Registry
 from windtunnel.serving.admission import ADMISSION
-from windtunnel.serving.policies import POLICIES
+from windtunnel.serving.batching import POLICIES
 from windtunnel.serving.queues import QUEUES
 from windtunnel.serving.routers import ROUTERS
 from windtunnel.serving.speculation.base import METHODS

@@ -16,10 +16,10 @@ from windtunnel.report.serving import spark, summary
 from windtunnel.report.serving_figures import latency_figure, load_figure, requests_figure
 from windtunnel.report.serving_text import slo_of
 from windtunnel.serving import simulate
-from windtunnel.serving.composition import DECODE, iteration_parts
-from windtunnel.serving.metrics import backlog_grows, too_short_to_tell
-from windtunnel.serving.record import time_series
-from windtunnel.serving.requests import Requests
+from windtunnel.serving.event_loop.requests import Requests
+from windtunnel.serving.results.metrics import backlog_grows, too_short_to_tell
+from windtunnel.serving.results.run_record import time_series
+from windtunnel.serving.results.time_breakdown import DECODE, iteration_parts
 
 SCENARIO: dict[str, Any] = {
     "name": "chat <b>",

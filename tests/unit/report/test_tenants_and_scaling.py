@@ -9,7 +9,7 @@ from rich.console import Console
 
 from windtunnel.report.serving import summary
 from windtunnel.report.serving_parties import html
-from windtunnel.serving.results import ServingResult
+from windtunnel.serving.results.serving_result import ServingResult
 from windtunnel.serving.simulate import simulate_serving
 
 

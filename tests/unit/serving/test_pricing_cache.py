@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from windtunnel import api
-from windtunnel.serving import deployment, surfaces
+from windtunnel.serving import deployment
+from windtunnel.serving.iteration import pricing_cache as surfaces
 
 
 def scenario(rate: float, **cluster: Any) -> dict[str, Any]:

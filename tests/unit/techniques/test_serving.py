@@ -14,11 +14,11 @@ import windtunnel as wt
 from windtunnel.cost.serving_power import Use, held_clock, power_coefficients
 from windtunnel.errors import BadInput
 from windtunnel.program.segment import COMM
-from windtunnel.serving import reference
-from windtunnel.serving.composition import iteration_parts
-from windtunnel.serving.coscheduled import View, memory_rate, savings
-from windtunnel.serving.layers import Layers
-from windtunnel.serving.overlap import RATIOS
+from windtunnel.serving.event_loop import reference
+from windtunnel.serving.iteration.co_scheduled_layers import View, memory_rate, savings
+from windtunnel.serving.iteration.linear_layers import Layers
+from windtunnel.serving.iteration.overlap_savings import RATIOS
+from windtunnel.serving.results.time_breakdown import iteration_parts
 from windtunnel.serving.simulate import Deployment, prepare, sending
 from windtunnel.techniques import REGISTRY, applied
 from windtunnel.techniques.base import Knob, Paper, ServingPart, Technique

@@ -13,8 +13,8 @@ import yaml
 
 from windtunnel import catalog
 from windtunnel.cost.serving import serving_coefficients
-from windtunnel.serving import interval
 from windtunnel.serving.deployment import prepare
+from windtunnel.serving.results import residual_bands as interval
 from windtunnel.validation.fit.refit_serving import _write, residual_lines
 from windtunnel.validation.fit.serving import FREE, Fitter, State, out_of_sample
 from windtunnel.validation.fit.serving_cases import cases_of, observations, predict

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from windtunnel.serving.requests import Requests
+from windtunnel.serving.event_loop.requests import Requests
 from windtunnel.validation.predict.serving import serving_outcomes
 from windtunnel.validation.predict.serving_run import ready, run
 from windtunnel.validation.predict.validate import validate
@@ -97,8 +97,8 @@ def test_prompts_of_a_split_deployment_do_not_slow_answers() -> None:
 
 
 def test_a_whole_prompt_longer_than_the_budget_is_priced(tmp_path: Path) -> None:
-    from windtunnel.serving import loop
-    from windtunnel.serving.limits import Limits
+    from windtunnel.serving.event_loop import run as loop
+    from windtunnel.serving.event_loop.instance_limits import Limits
 
     table = 1e-3 + 1e-6 * np.arange(1 + 64 + 4)
     q = Requests(np.zeros(1), np.array([5000], np.int32), np.array([2], np.int32))

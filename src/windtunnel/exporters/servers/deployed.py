@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from windtunnel.importers.scenario import Source
 from windtunnel.serving import engines
-from windtunnel.serving.checks import group_of
 from windtunnel.serving.deployment import opened
+from windtunnel.serving.deployment_checks import group_of
 from windtunnel.serving.engines import version_of
 from windtunnel.specs.cluster import groups_of
 from windtunnel.specs.serving import PoolSpec, ServingSpec

@@ -8,7 +8,7 @@ from typing import Any
 from windtunnel.errors import Infeasible
 from windtunnel.papers import ClaimResult
 from windtunnel.papers.claims import Measure, Values, load, results, served
-from windtunnel.serving.results import ServingResult
+from windtunnel.serving.results.serving_result import ServingResult
 
 TITLE = "APEX (Lin et al. 2024)"
 

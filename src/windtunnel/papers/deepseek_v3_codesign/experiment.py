@@ -14,7 +14,7 @@ from windtunnel.network.groups import placement
 from windtunnel.network.model import NetworkModel
 from windtunnel.papers import ClaimResult
 from windtunnel.papers.claims import Measure, Values, load, results
-from windtunnel.serving.attention import layer_counts
+from windtunnel.serving.iteration.attention import layer_counts
 from windtunnel.specs.cluster import ClusterRef
 
 TITLE = "DeepSeek-V3 and its hardware (Zhao et al. 2025)"

@@ -9,7 +9,7 @@ import numpy as np
 
 from windtunnel.papers import ClaimResult
 from windtunnel.papers.claims import Measure, Values, load, results, served
-from windtunnel.serving.results import ServingResult
+from windtunnel.serving.results.serving_result import ServingResult
 
 TITLE = "DistServe (Zhong et al. 2024)"
 SPLIT, VLLM = "distserve", "vllm"

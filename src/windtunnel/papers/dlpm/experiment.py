@@ -11,7 +11,7 @@ from windtunnel.papers import ClaimResult
 from windtunnel.papers.claims import Measure, Values, load, results, served
 
 if TYPE_CHECKING:
-    from windtunnel.serving.results import ServingResult
+    from windtunnel.serving.results.serving_result import ServingResult
 
 TITLE = "DLPM and D2LPM (Cao et al. 2025)"
 DLPM, VTC, LPM = "dlpm", "vtc", "lpm"

@@ -10,7 +10,7 @@ from windtunnel.papers import ClaimResult
 from windtunnel.papers.claims import Measure, Values, load, results, served
 
 if TYPE_CHECKING:
-    from windtunnel.serving.results import ServingResult
+    from windtunnel.serving.results.serving_result import ServingResult
 
 TITLE = "ElasticMoE (Singh et al. 2025)"
 CALM_S, BURST_S = 120.0, 240.0

@@ -8,7 +8,7 @@ from typing import Any
 
 from windtunnel.papers import ClaimResult
 from windtunnel.papers.claims import Measure, Values, load, results, served
-from windtunnel.serving.results import ServingResult
+from windtunnel.serving.results.serving_result import ServingResult
 from windtunnel.serving.traffic import generate
 from windtunnel.serving.traffic.trajectories import mean_held
 from windtunnel.specs.traffic import TrafficSpec

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from windtunnel.papers import ClaimResult
 from windtunnel.papers.claims import Measure, Values, central, load, results, served
 from windtunnel.papers.figures import beside, curve
-from windtunnel.serving.results import ServingResult
+from windtunnel.serving.results.serving_result import ServingResult
 
 TITLE = "DeepSpeed-FastGen, Dynamic SplitFuse (Holmes et al. 2024)"
 SPLIT, VLLM = "splitfuse", "vllm"

@@ -6,7 +6,7 @@ from typing import Any
 
 from windtunnel.papers import ClaimResult
 from windtunnel.papers.claims import Measure, Values, load, results, served
-from windtunnel.serving.results import ServingResult
+from windtunnel.serving.results.serving_result import ServingResult
 
 TITLE = "Mirror speculative decoding (Bhendawade et al. 2025)"
 PLAIN, SERIAL, EAGLE, MIRROR = "plain", "serial", "eagle", "mirror"

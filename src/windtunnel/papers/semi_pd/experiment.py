@@ -8,7 +8,7 @@ from typing import Any
 from windtunnel.papers import ClaimResult
 from windtunnel.papers.claims import Measure, Values, central, load, results, served
 from windtunnel.papers.figures import beside, curve
-from windtunnel.serving.results import ServingResult
+from windtunnel.serving.results.serving_result import ServingResult
 from windtunnel.techniques.limits import merged, with_technique
 
 TITLE = "semi-PD (Hong et al. 2025)"

@@ -9,7 +9,7 @@ from typing import Any
 from windtunnel.papers import ClaimResult
 from windtunnel.papers.claims import Measure, Values, load, results
 from windtunnel.serving.deployment import prepare
-from windtunnel.serving.iteration import IterationModel
+from windtunnel.serving.iteration.iteration_model import IterationModel
 
 TITLE = "Wide expert parallelism in SGLang (2025)"
 DECODE, PREFILL = "decode", "prefill"

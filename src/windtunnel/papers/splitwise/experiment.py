@@ -11,8 +11,8 @@ from windtunnel import api
 from windtunnel.papers import ClaimResult
 from windtunnel.papers.claims import Measure, Values, load, results, served
 from windtunnel.serving.deployment import prepare, reaching
-from windtunnel.serving.iteration import IterationModel
-from windtunnel.serving.results import ServingResult
+from windtunnel.serving.iteration.iteration_model import IterationModel
+from windtunnel.serving.results.serving_result import ServingResult
 
 TITLE = "Splitwise (Patel et al. 2024)"
 _LEAST, _MOST, _CLOSE = 0.2, 6.0, 1.06

@@ -14,7 +14,7 @@ from typing import Any
 from windtunnel.planner.serving.autoscale_range import instances_needed
 from windtunnel.planner.serving.candidate_table import Choice
 from windtunnel.planner.serving.question import Question
-from windtunnel.serving.results import ServingResult
+from windtunnel.serving.results.serving_result import ServingResult
 from windtunnel.specs.autoscale import AutoscaleSpec
 from windtunnel.specs.scenario import Scenario
 

@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from windtunnel.planner.serving.instance_types import Kind
-from windtunnel.serving.requests import Requests
+from windtunnel.serving.event_loop.requests import Requests
 from windtunnel.specs.serving import SloSpec
 
 Floats = npt.NDArray[np.float64]

@@ -10,11 +10,11 @@ from windtunnel.errors import ProblemList
 from windtunnel.planner.serving.candidate_table import Choice
 from windtunnel.planner.serving.instance_types import Kind
 from windtunnel.planner.serving.question import Question
-from windtunnel.serving.capped import Capped
 from windtunnel.serving.deployment import Deployment, Pool, handing, pool_limits
-from windtunnel.serving.fleet import Fleet, alike, stacked
-from windtunnel.serving.limits import Limits
-from windtunnel.serving.power import WorkTable
+from windtunnel.serving.event_loop.fleet import Fleet, alike, stacked
+from windtunnel.serving.event_loop.instance_limits import Limits
+from windtunnel.serving.iteration.power_cap import Capped
+from windtunnel.serving.results.power import WorkTable
 from windtunnel.specs.serving import PoolSpec
 
 _NONE = np.zeros(1)

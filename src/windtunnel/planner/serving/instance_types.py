@@ -20,8 +20,8 @@ from windtunnel.planner.serving.question import Place, Question
 from windtunnel.serving import engines
 from windtunnel.serving.deployment import lane_limits
 from windtunnel.serving.engines import Instance
-from windtunnel.serving.iteration import IterationModel, iteration_model
-from windtunnel.serving.limits import Limits
+from windtunnel.serving.event_loop.instance_limits import Limits
+from windtunnel.serving.iteration.iteration_model import IterationModel, iteration_model
 from windtunnel.serving.speculation import with_drafts
 from windtunnel.specs.serving import PoolSpec, ServingPlan, ServingSpec
 
@@ -253,7 +253,7 @@ def _kind(
     step = instance.limits.step_tokens
     most = (max(tokens[-1], 0 if instance.limits.chunked else longest) + sequences[-1] * step) * ranks
     if cluster.power_cap_w is not None or cluster.clock_share is not None:
-        from windtunnel.serving.capped import capped
+        from windtunnel.serving.iteration.power_cap import capped
 
         iteration = capped(
             model,

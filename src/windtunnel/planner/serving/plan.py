@@ -21,7 +21,7 @@ from windtunnel.planner.serving.question import GRID, Question, loads_of, questi
 from windtunnel.planner.serving.simulate_candidate import Runs
 from windtunnel.planner.serving.space import screen
 from windtunnel.serving.deployment import prepare
-from windtunnel.serving.results import ServingResult
+from windtunnel.serving.results.serving_result import ServingResult
 from windtunnel.serving.simulate import run, sending
 from windtunnel.specs.scenario import ModelFile, Scenario
 

@@ -15,15 +15,15 @@ from windtunnel.planner.serving.candidate_table import Choice
 from windtunnel.planner.serving.instance_types import Kind
 from windtunnel.planner.serving.objectives import Figures
 from windtunnel.planner.serving.question import Question
-from windtunnel.serving import loop
-from windtunnel.serving.fleet import Fleet
-from windtunnel.serving.hooks import hooks_of
-from windtunnel.serving.interval import band
-from windtunnel.serving.limits import Limits
-from windtunnel.serving.metrics import Measures, backlog_grows, measures
-from windtunnel.serving.power import power
-from windtunnel.serving.prefixes import Chains, chains_of
-from windtunnel.serving.requests import DONE, Floats, Requests
+from windtunnel.serving.event_loop import run as loop
+from windtunnel.serving.event_loop.fleet import Fleet
+from windtunnel.serving.event_loop.instance_limits import Limits
+from windtunnel.serving.event_loop.prefix_chains import Chains, chains_of
+from windtunnel.serving.event_loop.requests import DONE, Floats, Requests
+from windtunnel.serving.results.metrics import Measures, backlog_grows, measures
+from windtunnel.serving.results.power import power
+from windtunnel.serving.results.residual_bands import band
+from windtunnel.serving.run_setup.python_hooks import hooks_of
 from windtunnel.serving.traffic import Traffic
 from windtunnel.specs.serving import SloSpec
 

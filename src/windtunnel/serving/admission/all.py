@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from windtunnel.serving.admission.base import ADMISSION
-from windtunnel.serving.twin.admission import Admission
+from windtunnel.serving.event_loop.twin.admission import Admission
 
 
 @ADMISSION.register("all")

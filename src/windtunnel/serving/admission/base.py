@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from windtunnel.registry import Registry
-from windtunnel.serving.twin.admission import Admission
+from windtunnel.serving.event_loop.twin.admission import Admission
 
 ADMISSION: Registry[type[Admission]] = Registry(
     "admission", package="windtunnel.serving.admission", noun="admission rule"

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from windtunnel.serving.admission.base import ADMISSION
-from windtunnel.serving.twin.admission import Admission
-from windtunnel.serving.twin.instance import Instance
-from windtunnel.serving.twin.request import Request
+from windtunnel.serving.event_loop.twin.admission import Admission
+from windtunnel.serving.event_loop.twin.instance import Instance
+from windtunnel.serving.event_loop.twin.request import Request
 from windtunnel.techniques.base import Knob
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from windtunnel.serving.admission.base import ADMISSION
-from windtunnel.serving.forecast import Forecast
-from windtunnel.serving.twin.admission import Admission
-from windtunnel.serving.twin.instance import Instance
-from windtunnel.serving.twin.request import Request
+from windtunnel.serving.event_loop.ttft_forecast import Forecast
+from windtunnel.serving.event_loop.twin.admission import Admission
+from windtunnel.serving.event_loop.twin.instance import Instance
+from windtunnel.serving.event_loop.twin.request import Request
 from windtunnel.techniques.base import Knob
 
 

@@ -1,8 +1,8 @@
 """Instances that come and go: decisions, start-up times, and what they cost."""
 
-from windtunnel.serving.autoscale.elastic import Elastic
 from windtunnel.serving.autoscale.replicas import Replicas
-from windtunnel.serving.autoscale.scaled import paid, scaler, scaling, sizes
+from windtunnel.serving.autoscale.resize import Elastic
 from windtunnel.serving.autoscale.start_up import StartUp, start_up
+from windtunnel.serving.run_setup.autoscale import paid, scaler, scaling, sizes
 
 __all__ = ["Elastic", "Replicas", "StartUp", "paid", "scaler", "scaling", "sizes", "start_up"]

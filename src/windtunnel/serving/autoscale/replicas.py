@@ -12,13 +12,13 @@ import math
 from collections import deque
 from typing import TYPE_CHECKING
 
-from windtunnel.serving.control import Control
+from windtunnel.serving.event_loop.fleet_control import Control
 from windtunnel.specs.autoscale import AutoscaleSpec
 
 if TYPE_CHECKING:
-    from windtunnel.serving.reference import Twin
-    from windtunnel.serving.twin.instance import Instance
-    from windtunnel.serving.twin.request import Request
+    from windtunnel.serving.event_loop.reference import Twin
+    from windtunnel.serving.event_loop.twin.instance import Instance
+    from windtunnel.serving.event_loop.twin.request import Request
 
 DOWN, STARTING, UP, DRAINING = 0, 1, 2, 3
 LOOK = 0

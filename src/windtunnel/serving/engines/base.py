@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Protocol
 
 from windtunnel.registry import Registry
-from windtunnel.serving.shape import Shape
+from windtunnel.serving.iteration.instance_shape import Shape
 from windtunnel.specs.device import DeviceSpec
 from windtunnel.specs.model import ModelSpec
 from windtunnel.specs.serving import ServingLimits

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from windtunnel.serving.engines.base import ENGINES, Defaults
-from windtunnel.serving.shape import Shape
+from windtunnel.serving.iteration.instance_shape import Shape
 from windtunnel.specs.device import DeviceSpec
 from windtunnel.specs.model import ModelSpec
 from windtunnel.specs.serving import ServingLimits

@@ -1,5 +1,5 @@
 """Who is served first: one file a discipline, found by the registry and by entry points `windtunnel.queues`."""
 
-from windtunnel.serving.queues.base import QUEUES, Context, Queue
+from windtunnel.serving.event_loop.twin.queue import QUEUES, Context, Queue
 
 __all__ = ["QUEUES", "Context", "Queue"]

@@ -13,14 +13,14 @@ from collections import deque
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from windtunnel.serving.queues.base import QUEUES
+from windtunnel.serving.event_loop.twin.queue import QUEUES
 from windtunnel.serving.queues.fair import Fair
 from windtunnel.serving.queues.lpm import matched
 from windtunnel.techniques.base import Knob
 
 if TYPE_CHECKING:
-    from windtunnel.serving.twin.instance import Instance
-    from windtunnel.serving.twin.request import Request
+    from windtunnel.serving.event_loop.twin.instance import Instance
+    from windtunnel.serving.event_loop.twin.request import Request
 
 
 @QUEUES.register("dlpm")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from windtunnel.serving.queues.base import QUEUES
-from windtunnel.serving.queues.keyed import Keyed
+from windtunnel.serving.event_loop.twin.queue import QUEUES
+from windtunnel.serving.queues.static_key import Keyed
 
 if TYPE_CHECKING:
-    from windtunnel.serving.twin.request import Request
+    from windtunnel.serving.event_loop.twin.request import Request
 
 
 @QUEUES.register("edf")

@@ -6,12 +6,12 @@ from collections import deque
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from windtunnel.serving.queues.base import Context, Queue
+from windtunnel.serving.event_loop.twin.queue import Context, Queue
 from windtunnel.techniques.base import Knob
 
 if TYPE_CHECKING:
-    from windtunnel.serving.twin.instance import Instance
-    from windtunnel.serving.twin.request import Request
+    from windtunnel.serving.event_loop.twin.instance import Instance
+    from windtunnel.serving.event_loop.twin.request import Request
 
 INPUT_WEIGHT = Knob(1.0, 0.0, 1e6, "service of a prompt token (VTC, section 5.1)")
 OUTPUT_WEIGHT = Knob(2.0, 0.0, 1e6, "service of an answer token")

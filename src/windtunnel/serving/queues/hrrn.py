@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from windtunnel.serving.queues.base import QUEUES
-from windtunnel.serving.queues.sorted import Sorted
+from windtunnel.serving.event_loop.twin.queue import QUEUES
+from windtunnel.serving.queues.resorted import Sorted
 
 if TYPE_CHECKING:
-    from windtunnel.serving.twin.instance import Instance
-    from windtunnel.serving.twin.request import Request
+    from windtunnel.serving.event_loop.twin.instance import Instance
+    from windtunnel.serving.event_loop.twin.request import Request
 
 
 @QUEUES.register("hrrn")

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from windtunnel.serving.queues.base import QUEUES
-from windtunnel.serving.queues.sorted import Sorted
+from windtunnel.serving.event_loop.twin.queue import QUEUES
+from windtunnel.serving.queues.resorted import Sorted
 from windtunnel.techniques.base import Knob
 
 if TYPE_CHECKING:
-    from windtunnel.serving.twin.instance import Instance
-    from windtunnel.serving.twin.request import Request
+    from windtunnel.serving.event_loop.twin.instance import Instance
+    from windtunnel.serving.event_loop.twin.request import Request
 
 FALL_BACK = Knob(128, 1, 1_000_000, "requests in line beyond which they are served in order of arrival")
 CHECK_BELOW, ALIKE_FROM = 32, 32

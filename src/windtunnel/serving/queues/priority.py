@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from windtunnel.serving.queues.base import QUEUES, Queue
+from windtunnel.serving.event_loop.twin.queue import QUEUES, Queue
 
 
 @QUEUES.register("priority")

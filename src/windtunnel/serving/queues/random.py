@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from windtunnel.serving.queues.base import QUEUES, Context
-from windtunnel.serving.queues.keyed import Keyed
+from windtunnel.serving.event_loop.twin.queue import QUEUES, Context
+from windtunnel.serving.queues.static_key import Keyed
 
 if TYPE_CHECKING:
-    from windtunnel.serving.twin.request import Request
+    from windtunnel.serving.event_loop.twin.request import Request
 
 _STREAM = 11
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from windtunnel.serving.queues.base import QUEUES, Context
-from windtunnel.serving.queues.keyed import Keyed
-from windtunnel.serving.queues.prediction import ERROR, Predictor
+from windtunnel.serving.event_loop.twin.queue import QUEUES, Context
+from windtunnel.serving.queues.length_prediction import ERROR, Predictor
+from windtunnel.serving.queues.static_key import Keyed
 
 if TYPE_CHECKING:
-    from windtunnel.serving.twin.request import Request
+    from windtunnel.serving.event_loop.twin.request import Request
 
 
 @QUEUES.register("sjf")

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from windtunnel.registry import Registry
-from windtunnel.serving.limits import Router as Rule
-from windtunnel.serving.twin.router import Router
+from windtunnel.serving.event_loop.instance_limits import Router as Rule
+from windtunnel.serving.event_loop.twin.router import Router
 from windtunnel.techniques.base import Knob
 
 

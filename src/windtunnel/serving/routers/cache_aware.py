@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from windtunnel.serving.event_loop.twin.instance import Instance
+from windtunnel.serving.event_loop.twin.request import Request
+from windtunnel.serving.event_loop.twin.router import Router
 from windtunnel.serving.routers.base import ROUTERS, RouterEntry
-from windtunnel.serving.twin.instance import Instance
-from windtunnel.serving.twin.request import Request
-from windtunnel.serving.twin.router import Router
 from windtunnel.techniques.base import Knob
 
 

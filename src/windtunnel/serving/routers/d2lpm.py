@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from windtunnel.serving.event_loop.twin.instance import Instance
+from windtunnel.serving.event_loop.twin.request import Request
 from windtunnel.serving.queues.fair import INPUT_WEIGHT, OUTPUT_WEIGHT
 from windtunnel.serving.routers.base import ROUTERS, RouterEntry
 from windtunnel.serving.routers.cache_aware import CacheAware
-from windtunnel.serving.twin.instance import Instance
-from windtunnel.serving.twin.request import Request
 from windtunnel.techniques.base import Knob
 
 

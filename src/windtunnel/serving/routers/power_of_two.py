@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from windtunnel.serving.limits import Router
+from windtunnel.serving.event_loop.instance_limits import Router
 from windtunnel.serving.routers.base import ROUTERS, RouterEntry
 
 ROUTERS.add(

@@ -9,9 +9,9 @@ from typing import ClassVar, Protocol
 
 from windtunnel.errors import ProblemList
 from windtunnel.registry import Registry
-from windtunnel.serving.attention import cached_bytes
-from windtunnel.serving.shape import Shape, format_of
-from windtunnel.serving.weights import block_bytes, local_blocks
+from windtunnel.serving.iteration.attention import cached_bytes
+from windtunnel.serving.iteration.instance_shape import Shape, format_of
+from windtunnel.serving.iteration.weight_bytes import block_bytes, local_blocks
 from windtunnel.specs.cluster import ClusterSpec
 from windtunnel.specs.model import ModelSpec
 from windtunnel.specs.speculation import SpeculationSpec

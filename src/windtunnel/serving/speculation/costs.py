@@ -14,10 +14,10 @@ import numpy as np
 import numpy.typing as npt
 
 from windtunnel.cost.serving import ServingCoefficients
-from windtunnel.serving.attention import attention_costs
-from windtunnel.serving.iteration import Drafts, IterationModel, knots
-from windtunnel.serving.layers import Layers
-from windtunnel.serving.shape import Shape
+from windtunnel.serving.iteration.attention import attention_costs
+from windtunnel.serving.iteration.instance_shape import Shape
+from windtunnel.serving.iteration.iteration_model import Drafts, IterationModel, knots
+from windtunnel.serving.iteration.linear_layers import Layers
 from windtunnel.serving.speculation.base import Drafting, Network
 from windtunnel.serving.speculation.orders import ORDERS, Pair
 from windtunnel.specs.cluster import ClusterSpec

@@ -6,7 +6,7 @@ import numpy as np
 
 from windtunnel import catalog
 from windtunnel.errors import BadInput, ProblemList
-from windtunnel.serving.shape import Shape
+from windtunnel.serving.iteration.instance_shape import Shape
 from windtunnel.serving.speculation.base import METHODS, WHERE, Drafting
 from windtunnel.serving.speculation.orders import ORDERS, Pair
 from windtunnel.specs.cluster import ClusterRef, ClusterSpec

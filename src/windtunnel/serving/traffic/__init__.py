@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from windtunnel.serving.traffic.alone import Traffic
 from windtunnel.serving.traffic.generate import generate
+from windtunnel.serving.traffic.single_source import Traffic
 
 __all__ = ["Traffic", "generate"]

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from windtunnel.errors import BadInput, Problem
-from windtunnel.serving.content import Content
-from windtunnel.serving.dependencies import Dependencies
-from windtunnel.serving.requests import Requests
+from windtunnel.serving.event_loop.prompt_content import Content
+from windtunnel.serving.event_loop.request_graph import Dependencies
+from windtunnel.serving.event_loop.requests import Requests
 from windtunnel.serving.traffic import lengths
-from windtunnel.serving.traffic.alone import sent
 from windtunnel.serving.traffic.arrivals import stream
+from windtunnel.serving.traffic.single_source import sent
 from windtunnel.specs.traffic import Agent, TrafficSpec
 
 WHICH, TOOLS = 13, 14

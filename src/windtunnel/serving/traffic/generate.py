@@ -6,8 +6,8 @@ from pathlib import Path
 
 from windtunnel.errors import BadInput, Problem
 from windtunnel.serving.traffic import agents, tenants, trajectories
-from windtunnel.serving.traffic.alone import FIELD, Traffic, drawn_alone
-from windtunnel.serving.traffic.traced import replay
+from windtunnel.serving.traffic.replay import replay
+from windtunnel.serving.traffic.single_source import FIELD, Traffic, drawn_alone
 from windtunnel.specs.traffic import TrafficSpec
 
 

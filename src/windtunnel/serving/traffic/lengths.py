@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from windtunnel.graph.length_laws import LAWS
-from windtunnel.serving.requests import Floats, Ints
+from windtunnel.serving.event_loop.requests import Floats, Ints
 from windtunnel.serving.traffic.arrivals import stream
 from windtunnel.specs.lengths import Lengths
 

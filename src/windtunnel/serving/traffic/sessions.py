@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from windtunnel.errors import BadInput, Problem
-from windtunnel.serving.requests import Floats, Ints
+from windtunnel.serving.event_loop.requests import Floats, Ints
 from windtunnel.serving.traffic.arrivals import stream
 from windtunnel.serving.traffic.lengths import THINK, TURNS, draw
 from windtunnel.specs.traffic import Sessions

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from windtunnel.serving.content import Content, joined, merged, taken
-from windtunnel.serving.prefixes import chains_of
-from windtunnel.serving.requests import Floats, Ints, Requests
-from windtunnel.serving.traffic.alone import drawn_alone
+from windtunnel.serving.event_loop.prefix_chains import chains_of
+from windtunnel.serving.event_loop.prompt_content import Content, joined, merged, taken
+from windtunnel.serving.event_loop.requests import Floats, Ints, Requests
 from windtunnel.serving.traffic.arrivals import stream
+from windtunnel.serving.traffic.single_source import drawn_alone
 from windtunnel.specs.traffic import Tenant, TrafficSpec
 
 PREFIX, CLASS = 8, 9

@@ -1,6 +1,6 @@
 """ElasticMoE: an instance of experts grows over more devices while it serves.
 
-It sets `serving.autoscale.method` to `in_place` (`serving/autoscale/elastic.py`, `in_place.py`) where the scenario
+It sets `serving.autoscale.method` to `in_place` (`serving/autoscale/resize.py`, `in_place.py`) where the scenario
 scales one instance over several sizes.
 
 Source: Singh et al. 2025, sections 4 and 5.

@@ -1,6 +1,6 @@
 """Flover: requests that come at different times are fused into one running batch, token by token.
 
-The mechanism is in-flight batching without a paged cache: `serving/policies/flover.py`.
+The mechanism is in-flight batching without a paged cache: `serving/batching/flover.py`.
 
 Source: Yao et al. 2023, section 4.
 """

@@ -4,7 +4,7 @@ Attention over what lies elsewhere is computed where it lies: queries go there, 
 be longer than any instance holds, and batches of an instance with long prompts need not shrink.
 
 What it costs: two messages a layer in every step that reads lent blocks, and the lender reads those blocks beside its
-own. The mechanism is `serving/tiers/lending.py`.
+own. The mechanism is `serving/kv_tiers/lending.py`.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 What it costs: keys and values are loaded from the host, and a share of them is computed again, attending to all before.
 How often prompts resemble each other is a property of the traffic and stated as knobs. The mechanism is
-`serving/tiers/similar.py`; requests that reuse most go first (longest prefix match).
+`serving/kv_tiers/approximate_reuse.py`; requests that reuse most go first (longest prefix match).
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ import numpy as np
 
 from windtunnel.catalog import device, devices
 from windtunnel.cost.serving import prior_of
-from windtunnel.serving.interval import COLUMNS, kind_of, measure_of
+from windtunnel.serving.results.residual_bands import COLUMNS, kind_of, measure_of
 from windtunnel.validation.fit.serving import BlockFit, Fitter, State, out_of_sample
 from windtunnel.validation.fit.serving_cases import Case, Floats, Observation, cases_of, observations, predict
 from windtunnel.validation.fit.serving_pooling import Block, Known, expected

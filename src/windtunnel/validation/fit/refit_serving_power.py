@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from windtunnel.cost.serving_power import FITTED, PowerCoefficients, Use, watts
-from windtunnel.serving.power import phases
+from windtunnel.serving.results.power import phases
 from windtunnel.specs.device import DeviceSpec
 from windtunnel.validation.predict import power_other_tools as power_peers
 from windtunnel.validation.predict.power import Served, itl_of, served, steady

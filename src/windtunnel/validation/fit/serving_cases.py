@@ -14,9 +14,9 @@ import numpy.typing as npt
 
 from windtunnel.cost.serving import release_of
 from windtunnel.errors import WindtunnelError
-from windtunnel.serving.interval import FULL_CACHE, measure_of
-from windtunnel.serving.iteration import IterationModel
-from windtunnel.serving.layers import Layers
+from windtunnel.serving.iteration.iteration_model import IterationModel
+from windtunnel.serving.iteration.linear_layers import Layers
+from windtunnel.serving.results.residual_bands import FULL_CACHE, measure_of
 from windtunnel.validation.fit.serving_priors import scaled
 from windtunnel.validation.predict.serving import serving_group
 from windtunnel.validation.predict.serving_run import Ready, cost, ready, run

@@ -13,9 +13,9 @@ from windtunnel import catalog
 from windtunnel.cost.serving import serving_coefficients
 from windtunnel.cost.serving_power import PowerCoefficients
 from windtunnel.errors import ProblemList, WindtunnelError
-from windtunnel.serving.iteration import IterationModel, iteration_model
-from windtunnel.serving.power import SUMS, PowerReport, WorkTable, power, work_table
-from windtunnel.serving.shape import Shape, shape_of
+from windtunnel.serving.iteration.instance_shape import Shape, shape_of
+from windtunnel.serving.iteration.iteration_model import IterationModel, iteration_model
+from windtunnel.serving.results.power import SUMS, PowerReport, WorkTable, power, work_table
 from windtunnel.specs.cluster import ClusterRef, ClusterSpec
 from windtunnel.specs.model import ModelSpec
 from windtunnel.specs.serving import ServingPlan, ServingPrecision

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from windtunnel.serving.power import power
+from windtunnel.serving.results.power import power
 from windtunnel.validation.predict.serving_run import Ready, cost
 from windtunnel.validation.rows.serving_targets import Served
 

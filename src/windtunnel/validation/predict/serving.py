@@ -9,7 +9,7 @@ from pathlib import Path
 from windtunnel import catalog
 from windtunnel.cost.serving import release_of
 from windtunnel.errors import WindtunnelError
-from windtunnel.serving.interval import Band, band
+from windtunnel.serving.results.residual_bands import Band, band
 from windtunnel.specs.model import ModelSpec
 from windtunnel.validation.predict.power_shares import with_power
 from windtunnel.validation.predict.report import RowOutcome, relative_error

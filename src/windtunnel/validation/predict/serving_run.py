@@ -10,17 +10,18 @@ import numpy as np
 from windtunnel import catalog
 from windtunnel.cost.serving import ServingCoefficients, serving_coefficients
 from windtunnel.errors import Infeasible, ProblemList
-from windtunnel.serving import engines, loop
+from windtunnel.serving import engines
 from windtunnel.serving.deployment import lane_limits
 from windtunnel.serving.engines import Instance
-from windtunnel.serving.fleet import Fleet, stacked
-from windtunnel.serving.iteration import IterationModel, iteration_model
-from windtunnel.serving.layers import Layers
-from windtunnel.serving.limits import Limits
-from windtunnel.serving.requests import REJECTED, Requests
+from windtunnel.serving.event_loop import run as loop
+from windtunnel.serving.event_loop.fleet import Fleet, stacked
+from windtunnel.serving.event_loop.instance_limits import Limits
+from windtunnel.serving.event_loop.requests import REJECTED, Requests
+from windtunnel.serving.iteration.iteration_model import IterationModel, iteration_model
+from windtunnel.serving.iteration.linear_layers import Layers
+from windtunnel.serving.kv_transfer import decided, handover
 from windtunnel.serving.speculation import with_drafts
 from windtunnel.serving.traffic import generate
-from windtunnel.serving.transfer import decided, handover
 from windtunnel.specs.cluster import ClusterSpec
 from windtunnel.specs.model import ModelSpec
 from windtunnel.specs.scenario import Scenario

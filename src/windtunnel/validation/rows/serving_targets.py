@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from windtunnel.serving.requests import DONE, Requests
+from windtunnel.serving.event_loop.requests import DONE, Requests
 
 Floats = npt.NDArray[np.float64]
 

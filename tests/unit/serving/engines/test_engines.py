@@ -9,15 +9,16 @@ import pytest
 
 from windtunnel import catalog
 from windtunnel.errors import Infeasible, ProblemList
-from windtunnel.serving import engines, reference
+from windtunnel.serving import engines
+from windtunnel.serving.batching import POLICIES, BatchPolicy
 from windtunnel.serving.engines import ENGINES, Instance, version_of
-from windtunnel.serving.limits import Limits
-from windtunnel.serving.policies import POLICIES, BatchPolicy
-from windtunnel.serving.results import ServingResult
+from windtunnel.serving.event_loop import reference
+from windtunnel.serving.event_loop.instance_limits import Limits
+from windtunnel.serving.iteration.instance_shape import Shape, format_of, shape_of
+from windtunnel.serving.iteration.weight_bytes import layers_of_stages, local_blocks, stage_bytes
+from windtunnel.serving.results.serving_result import ServingResult
 from windtunnel.serving.routers import ROUTERS, RouterEntry
-from windtunnel.serving.shape import Shape, format_of, shape_of
 from windtunnel.serving.simulate import simulate_serving
-from windtunnel.serving.weights import layers_of_stages, local_blocks, stage_bytes
 from windtunnel.specs.cluster import ClusterRef
 from windtunnel.specs.serving import KvSpec, PoolSpec, ServingLimits, ServingPlan, ServingPrecision, ServingSpec
 from windtunnel.specs.traffic import TrafficSpec

@@ -9,11 +9,11 @@ import pytest
 
 import windtunnel as wt
 from windtunnel.errors import BadInput
-from windtunnel.serving.layers import Layers
-from windtunnel.serving.requests import DONE
+from windtunnel.serving.event_loop.requests import DONE
+from windtunnel.serving.iteration.linear_layers import Layers
+from windtunnel.serving.iteration.sm_share import shared
 from windtunnel.serving.routers import ROUTERS
 from windtunnel.serving.simulate import prepare
-from windtunnel.serving.sm_priced import shared
 from windtunnel.techniques.limits import merged
 
 BASE: dict[str, Any] = {

@@ -11,10 +11,10 @@ from windtunnel import catalog
 from windtunnel.cost.serving import release_of, serving_coefficients
 from windtunnel.errors import ProblemList
 from windtunnel.network.groups import placement
-from windtunnel.serving.attention import attention_costs, layer_counts
-from windtunnel.serving.iteration import IterationModel, iteration_model
-from windtunnel.serving.layers import DENSE_LAUNCHES, Layers
-from windtunnel.serving.shape import shape_of
+from windtunnel.serving.iteration.attention import attention_costs, layer_counts
+from windtunnel.serving.iteration.instance_shape import shape_of
+from windtunnel.serving.iteration.iteration_model import IterationModel, iteration_model
+from windtunnel.serving.iteration.linear_layers import DENSE_LAUNCHES, Layers
 from windtunnel.specs.cluster import ClusterRef, ClusterSpec
 from windtunnel.specs.serving import ServingPlan, ServingPrecision
 

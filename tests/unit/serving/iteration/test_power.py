@@ -15,10 +15,10 @@ from windtunnel.cost.clock import idle_w
 from windtunnel.cost.serving import serving_coefficients
 from windtunnel.cost.serving_power import Use, power_coefficients, watts
 from windtunnel.errors import BadInput, ProblemList
-from windtunnel.serving.capped import Capped, capped
-from windtunnel.serving.iteration import IterationModel, iteration_model
-from windtunnel.serving.power import SUMS, phases, power, work_table
-from windtunnel.serving.shape import shape_of
+from windtunnel.serving.iteration.instance_shape import shape_of
+from windtunnel.serving.iteration.iteration_model import IterationModel, iteration_model
+from windtunnel.serving.iteration.power_cap import Capped, capped
+from windtunnel.serving.results.power import SUMS, phases, power, work_table
 from windtunnel.specs.cluster import ClusterRef
 from windtunnel.specs.serving import ServingPlan, ServingPrecision
 

@@ -9,9 +9,9 @@ import pytest
 
 from windtunnel.errors import BadInput
 from windtunnel.serving.simulate import prepare, simulate_serving
+from windtunnel.serving.speculation.acceptance import Pace
 from windtunnel.serving.speculation.base import Drafting, expected_tokens
 from windtunnel.serving.speculation.orders import ORDERS, Pair
-from windtunnel.serving.speculation.varied import Pace
 
 
 def scenario(speculation: dict[str, Any] | None, **changes: Any) -> dict[str, Any]:

@@ -12,9 +12,10 @@ import yaml
 
 from windtunnel import api
 from windtunnel.errors import BadInput
-from windtunnel.serving import kernels, metrics, reference, requests
-from windtunnel.serving.limits import Limits, Router
-from windtunnel.serving.requests import DONE, Requests
+from windtunnel.serving.event_loop import kernels, reference, requests
+from windtunnel.serving.event_loop.instance_limits import Limits, Router
+from windtunnel.serving.event_loop.requests import DONE, Requests
+from windtunnel.serving.results import metrics
 from windtunnel.specs.serving import SloSpec
 
 EXAMPLE = Path(__file__).parents[4] / "examples/serving/llama3-70b-4xh100.yaml"

@@ -9,7 +9,7 @@ import pytest
 
 import windtunnel as wt
 from windtunnel import catalog
-from windtunnel.serving.interval import band
+from windtunnel.serving.results.residual_bands import band
 from windtunnel.techniques.limits import merged
 
 BASE: dict[str, Any] = {

@@ -10,7 +10,7 @@ import pytest
 from windtunnel import api
 from windtunnel.cli.main import run
 from windtunnel.errors import BadInput
-from windtunnel.serving.sweep_fields import is_field, read_field
+from windtunnel.serving.sweeps.field_sweep import is_field, read_field
 
 FILE = Path(__file__).parents[4] / "examples" / "serving" / "llama3-70b-4xh100.yaml"
 SMALL = ["serving.traffic.num_requests=300"]

@@ -16,7 +16,7 @@ from windtunnel.errors import BadInput
 from windtunnel.report import html_sweep
 from windtunnel.report.serving_text import short
 from windtunnel.report.sweep_figures import goodput_curve, load_curve
-from windtunnel.serving.sweep import read_axis
+from windtunnel.serving.sweeps.load_sweep import read_axis
 
 SCENARIO: dict[str, Any] = {
     "name": "small <b>",

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from windtunnel.errors import BadInput
-from windtunnel.serving.by_tenant import fairness
-from windtunnel.serving.prefixes import chains_of
-from windtunnel.serving.requests import DONE, Requests
+from windtunnel.serving.event_loop.prefix_chains import chains_of
+from windtunnel.serving.event_loop.requests import DONE, Requests
+from windtunnel.serving.results.per_tenant import fairness
 from windtunnel.serving.simulate import simulate_serving
 from windtunnel.serving.traffic import generate
 from windtunnel.specs.traffic import Tenant, TrafficSpec

@@ -13,9 +13,10 @@ from serving_requests import LIMITS, LINEAR
 from windtunnel import api
 from windtunnel.errors import BadInput
 from windtunnel.report.serving_text import tasks_text
-from windtunnel.serving import loop, reference
-from windtunnel.serving.by_task import by_task
-from windtunnel.serving.requests import DONE
+from windtunnel.serving.event_loop import reference
+from windtunnel.serving.event_loop import run as loop
+from windtunnel.serving.event_loop.requests import DONE
+from windtunnel.serving.results.per_task import by_task
 from windtunnel.serving.simulate import simulate_serving
 from windtunnel.serving.traffic import generate
 from windtunnel.serving.traffic.trajectories import mean_held

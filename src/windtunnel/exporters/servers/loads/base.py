@@ -149,7 +149,7 @@ def as_lines(traffic: Traffic, load: Load) -> str:
     Hashes tell which prompts begin alike: blocks of a trace, or the prefix that all share. Turns of a session name it
     and give what the turn adds and the pause before it.
     """
-    from windtunnel.serving.prefixes import chains_of
+    from windtunnel.serving.event_loop.prefix_chains import chains_of
 
     r = traffic.requests
     count = min(len(r), MOST_REQUESTS)

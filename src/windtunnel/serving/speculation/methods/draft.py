@@ -11,7 +11,7 @@ from typing import ClassVar
 
 from windtunnel import catalog
 from windtunnel.errors import BadInput, ProblemList
-from windtunnel.serving.shape import Shape, shape_of
+from windtunnel.serving.iteration.instance_shape import Shape, shape_of
 from windtunnel.serving.speculation.base import METHODS, WHERE, Network
 from windtunnel.specs.cluster import ClusterSpec
 from windtunnel.specs.model import ModelSpec

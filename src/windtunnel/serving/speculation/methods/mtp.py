@@ -10,7 +10,7 @@ from typing import ClassVar
 
 from windtunnel.errors import ProblemList
 from windtunnel.graph.predicted import PREDICTED
-from windtunnel.serving.shape import Shape
+from windtunnel.serving.iteration.instance_shape import Shape
 from windtunnel.serving.speculation.base import METHODS, Network, one_layer
 from windtunnel.specs.cluster import ClusterSpec
 from windtunnel.specs.model import ModelSpec

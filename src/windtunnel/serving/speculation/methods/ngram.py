@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from windtunnel.errors import ProblemList
-from windtunnel.serving.shape import Shape
+from windtunnel.serving.iteration.instance_shape import Shape
 from windtunnel.serving.speculation.base import METHODS, Network
 from windtunnel.specs.cluster import ClusterSpec
 from windtunnel.specs.model import ModelSpec

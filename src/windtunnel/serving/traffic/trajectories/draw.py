@@ -9,12 +9,12 @@ import numpy as np
 from numpy.random import Generator
 
 from windtunnel.errors import BadInput, Problem
-from windtunnel.serving.content import Content
-from windtunnel.serving.dependencies import Dependencies
-from windtunnel.serving.requests import Requests
+from windtunnel.serving.event_loop.prompt_content import Content
+from windtunnel.serving.event_loop.request_graph import Dependencies
+from windtunnel.serving.event_loop.requests import Requests
 from windtunnel.serving.traffic import lengths
-from windtunnel.serving.traffic.alone import sent, with_prefix
 from windtunnel.serving.traffic.arrivals import stream
+from windtunnel.serving.traffic.single_source import sent, with_prefix
 from windtunnel.serving.traffic.trajectories.base import METHODS, Floats, Frontier, Ints
 from windtunnel.specs.traffic import TrafficSpec
 from windtunnel.specs.trajectories import Trajectories

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from windtunnel.errors import BadInput
-from windtunnel.serving.requests import Floats, Ints, Requests
+from windtunnel.serving.event_loop.requests import Floats, Ints, Requests
 
 
 @cache

@@ -1,0 +1,128 @@
+"""Instances of several pools in one loop: what each pool's are limited by, and how caches move between them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+
+import numpy as np
+import numpy.typing as npt
+
+from windtunnel.serving.event_loop.instance_limits import Limits
+from windtunnel.serving.iteration.overlap_savings import Overlap
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+
+class FirstToken(IntEnum):
+    """Who hands the first token of a split answer to the client, and when."""
+
+    PREFILL = 0
+    """The prompt's instance, at the end of the prompt."""
+    TRANSFER = 1
+    """The answering instance, once it has the cache."""
+    DECODE = 2
+    """The answering instance, which computes the prompt's last token again: after one step of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Handover:
+    """How caches get from instances that compute prompts to those that answer.
+
+    A transfer occupies the ports of both instances. A port serves transfers in turn; none is faster than its own links.
+    """
+
+    token_s: Floats
+    """(3, N, N) seconds per token from lane a to lane b: of one transfer alone; of a's port; of b's port."""
+    fixed_s: Floats
+    """(N, N) latency, and states whose size does not depend on the prompt."""
+    port: Ints
+    """(N,) port of each lane: the stages of one pipeline share one."""
+    control_s: float = 0.0
+    """From the end of a prompt until the answering instance knows of it; with `early`, from when that has blocks until
+    the prompt's instance knows of it."""
+    pieces: int = 1
+    """Pieces that leave one by one as they are computed: layers. 1: the whole cache at the end of the prompt."""
+    chunk: int = 0
+    """Tokens of one piece, where a piece is a chunk of the prompt; then `pieces` is not read."""
+    early: bool = False
+    """Whether the answering instance is chosen, and keeps blocks, before the prompt may begin. (Keeping them while it
+    waits elsewhere could leave two instances waiting for each other.)"""
+    first: FirstToken = FirstToken.PREFILL
+    router: int = 0
+    """Rule by which the answering instance is chosen."""
+
+    def __post_init__(self) -> None:
+        if (self.pieces > 1 or self.chunk) and not self.early:
+            raise ValueError("pieces can leave before the prompt's end only where early holds")
+
+
+@dataclass(frozen=True, slots=True)
+class Fleet:
+    """N lanes of P pools. Those that take requests in come first, those that only answer come last."""
+
+    limits: tuple[Limits, ...]
+    """By pool. Concurrency, seed, router and how many events are kept are those of the first."""
+    tables: Floats
+    """(P, 2, G) seconds of an iteration by its computed tokens: whole, and the part that is each rank's own; with
+    drafts (P, 4, G), see `kernels.serve`."""
+    pool: Ints
+    """(N,) of each lane."""
+    hands: Bools
+    """(N,) whether a lane computes prompts alone and hands their cache on."""
+    entries: int
+    """Lanes that take requests in."""
+    handover: Handover | None = None
+    overlaps: tuple[Overlap | None, ...] = ()
+    """By pool: what techniques save of an iteration; the plain twin reads it."""
+
+    def __post_init__(self) -> None:
+        if self.hands.any() != (self.handover is not None) or (self.handover is None) != (self.entries == self.lanes):
+            raise ValueError("lanes that hand on, lanes that only answer and a handover go together")
+
+    @property
+    def lanes(self) -> int:
+        """How many."""
+        return len(self.pool)
+
+    @property
+    def caching(self) -> bool:
+        """Whether some pool finds content again."""
+        return any(own.caching for own in self.limits)
+
+    @property
+    def block(self) -> int:
+        """Tokens of a block of those pools; they must agree."""
+        return next((own.block for own in self.limits if own.caching), self.limits[0].block)
+
+
+def alike(limits: Limits, linear_s: Floats, lanes: int, overlap: Overlap | None = None) -> Fleet:
+    """One pool."""
+    both = np.stack([linear_s, np.zeros_like(linear_s)]) if linear_s.ndim == 1 else linear_s
+    return Fleet((limits,), both[None], np.zeros(lanes, np.int64), np.zeros(lanes, np.bool_), lanes, None, (overlap,))
+
+
+def stacked(tables: Sequence[Floats]) -> Floats:
+    """(P, 2, G) of tables of different lengths. Beyond its end a table grows as it does there.
+
+    Where some pool drafts, four rows each: nothing is drafted in the others.
+    """
+    most, rows = max(t.shape[-1] for t in tables), max(len(t) for t in tables)
+    return np.stack([np.pad(longer(t, most), ((0, rows - len(t)), (0, 0))) for t in tables])
+
+
+def longer(table: Floats, count: int) -> Floats:
+    """A table up to `count` entries.
+
+    Beyond the last entry seconds grow as they do at its end, where products are bound by compute.
+    """
+    missing = count - table.shape[-1]
+    if missing <= 0:
+        return table
+    back = min(table.shape[-1] - 1, 1024)
+    last = table[..., -1:]
+    slope = (last - table[..., -1 - back, None]) / max(back, 1)
+    return np.concatenate([table, last + slope * np.arange(1, missing + 1)], axis=-1)

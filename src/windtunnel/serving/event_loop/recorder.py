@@ -1,0 +1,97 @@
+"""What the plain twin leaves behind beside the requests' times: the sums, histogram and events of the jitted loop."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from windtunnel.serving.event_loop.requests import Floats
+
+if TYPE_CHECKING:
+    from windtunnel.serving.event_loop.twin.instance import Instance
+    from windtunnel.serving.event_loop.twin.request import Request
+
+
+class Recorder:
+    """Keeps what `loop.Outcome` holds.
+
+    Args:
+        instances: how many.
+        every: keep one event in that many; 0 keeps none.
+    """
+
+    def __init__(self, instances: int, every: int) -> None:
+        from windtunnel.serving.event_loop import kernels
+
+        self.kernels, self.every, self.events = kernels, every, 0
+        self.totals = np.zeros(instances, kernels.TOTAL)
+        self.between_tokens: Floats = np.zeros(kernels.HISTOGRAM_BINS)
+        self.rows: list[tuple[float, ...]] = []
+
+    @property
+    def series(self) -> Any:
+        """(E,) records `kernels.SERIES`."""
+        return np.array(self.rows, self.kernels.SERIES)
+
+    def entered(self, one: Instance, q: Request) -> None:
+        """A request was scheduled for the first time."""
+        total = self.totals[one.index]
+        total["asked_tokens"] += q.input
+        total["hit_tokens"] += q.hit
+
+    def preempted(self, one: Instance) -> None:
+        """A request was taken out."""
+        self.totals[one.index]["preemptions"] += 1
+
+    def formed(self, one: Instance, tokens: int, pairs: float) -> None:
+        """The next iteration or run begins."""
+        total = self.totals[one.index]
+        total["running_max"] = max(total["running_max"], one.running)
+        total["kv_max"] = max(total["kv_max"], one.used)
+        if tokens:
+            total["prompt_iterations"] += 1
+            total["prompt_tokens"] += tokens
+            total["prompt_pairs"] += pairs
+
+    def first_step(self, seconds: float, gap: float | None) -> None:
+        """A step that is no time between two tokens of an answer that has just joined; what is, if anything."""
+        self.kernels._count.py_func(self.between_tokens, seconds, 0.0, 1, -1)
+        if gap is not None:
+            self.kernels._count.py_func(self.between_tokens, gap, 0.0, 1, 1)
+
+    def returned(self, gap: float, step_s: float | None) -> None:
+        """A request that was taken out makes its next token: the time since its last one, in place of a step's."""
+        if step_s is not None:
+            self.kernels._count.py_func(self.between_tokens, step_s, 0.0, 1, -1)
+        self.kernels._count.py_func(self.between_tokens, gap, 0.0, 1, 1)
+
+    def since(self, gap: float) -> None:
+        """A token after its request had been taken out: the time since the one before."""
+        self.kernels._count.py_func(self.between_tokens, gap, 0.0, 1, 1)
+
+    def ended(self, one: Instance, now: float) -> None:
+        """It ends; nothing of the instance has changed yet."""
+        steps, decoding, seconds = one.steps, len(one.decoding), now - one.start
+        if self.every:
+            if self.events % self.every == 0:
+                batch = decoding, one.running - decoding, one.waiting, one.used
+                self.rows.append((one.start, seconds, max(steps, 1), *batch, one.index))
+            self.events += 1
+        total = self.totals[one.index]
+        total["busy_s"] += seconds
+        total["running_s"] += seconds * one.running
+        if steps and decoding:
+            self.kernels._count.py_func(self.between_tokens, one.step_s, one.slope_s, steps, decoding)
+            total["iterations"] += steps
+            total["decode_tokens"] += float(steps) * decoding
+            pace = one.limits.tokens_per_step * 1e-6
+            total["kv_tokens"] += steps * one.kv() + decoding * pace * (0.5 * steps * (steps - 1))
+        else:
+            total["iterations"] += 1
+
+    def grown(self, one: Instance, now: float) -> None:
+        """Blocks of the steps are counted, and nobody has left."""
+        total = self.totals[one.index]
+        total["used_s"] += (now - one.start) * one.used
+        total["kv_max"] = max(total["kv_max"], one.used)

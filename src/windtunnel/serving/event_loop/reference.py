@@ -1,0 +1,424 @@
+"""The plain twin of `kernels.py`, and the loop that runs policies and routers written in Python.
+
+Same events, same arithmetic, same results; slower. A policy of one's own overrides hooks of `Policy` and `Router`
+(`serving/twin/`); the built-in ones are the switches that the jitted loop has.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from windtunnel.serving.event_loop.fleet import FirstToken, Fleet, alike
+from windtunnel.serving.event_loop.fleet_control import Control
+from windtunnel.serving.event_loop.instance_limits import Limits
+from windtunnel.serving.event_loop.instance_limits import Router as RouterId
+from windtunnel.serving.event_loop.kv_transfer_events import Answers
+from windtunnel.serving.event_loop.prefix_cache import PrefixCache
+from windtunnel.serving.event_loop.prefix_chains import Chains, chains_of
+from windtunnel.serving.event_loop.recorder import Recorder
+from windtunnel.serving.event_loop.requests import DONE, REJECTED, SHED, Floats, Requests
+from windtunnel.serving.event_loop.swapping import NUMBERS
+from windtunnel.serving.event_loop.twin.admission import Admission
+from windtunnel.serving.event_loop.twin.arrivals import Arrivals
+from windtunnel.serving.event_loop.twin.batch_policy import Policy
+from windtunnel.serving.event_loop.twin.completion import complete, take_back
+from windtunnel.serving.event_loop.twin.instance import EXPECTED_MOST, MILLION, Instance
+from windtunnel.serving.event_loop.twin.iteration_time import price_run, prompts_s, shorten, steps_to_change
+from windtunnel.serving.event_loop.twin.queue import Queue
+from windtunnel.serving.event_loop.twin.request import Batch, Request
+from windtunnel.serving.event_loop.twin.router import Router
+from windtunnel.serving.iteration.overlap_savings import Overlap
+
+if TYPE_CHECKING:
+    from windtunnel.serving.kv_tiers.twin_memory import Memory
+    from windtunnel.serving.speculation.acceptance import Pace
+
+__all__ = [
+    "EXPECTED_MOST",
+    "MILLION",
+    "Admission",
+    "Batch",
+    "Instance",
+    "Policy",
+    "Request",
+    "Router",
+    "RouterId",
+    "Twin",
+    "alike",
+    "serve",
+    "serve_fleet",
+]
+
+
+class Twin:
+    """The loop. `jumps=False` takes decode steps one by one, which must change nothing but rounding."""
+
+    def __init__(
+        self,
+        requests: Requests,
+        fleet: Fleet,
+        *,
+        policies: Sequence[Policy] | None = None,
+        router: Router | None = None,
+        jumps: bool = True,
+        chains: Chains | None = None,
+        record: Recorder | None = None,
+        queue: Queue | None = None,
+        admission: Admission | None = None,
+        pace: Pace | None = None,
+        control: Control | None = None,
+        memory: Memory | None = None,
+    ) -> None:
+        self.pace, self.control, self.memory = pace, control, memory
+        self.all = [
+            Request(
+                i,
+                int(requests.input_tokens[i]),
+                int(requests.output_tokens[i]),
+                int(requests.cached_tokens[i]),
+                int(requests.priority[i]),
+                int(requests.group[i]),
+                float(requests.arrival_s[i]),
+                float(requests.delay_s[i]),
+                int(requests.follow[i]),
+                tenant=int(requests.tenant[i]),
+            )
+            for i in range(len(requests))
+        ]
+        self.fleet, limits = fleet, fleet.limits[0]
+        self.limits = limits
+        """Of the first pool: what holds for the loop as a whole."""
+        self.queue, self.admission = queue or Queue(), admission
+        self.swaps = self.queue.swaps
+        own = [fleet.limits[p] for p in fleet.pool]
+        self.instances = [
+            Instance(k, own[k], ratio=own[k].ratio_start, queue=self.queue, hands=bool(fleet.hands[k]))
+            for k in range(fleet.lanes)
+        ]
+        for one, p in zip(self.instances, fleet.pool, strict=True):
+            one.ahead = one.limits.step_tokens if pace else 0
+            one.linear = fleet.tables[p, 0]
+            one.overlap = fleet.overlaps[p] if fleet.overlaps else None
+        self.entries = self.instances[: fleet.entries]
+        for one in self.instances[fleet.entries :]:
+            one.answers_only = True
+        if fleet.caching:
+            chains = chains or chains_of(requests, fleet.block)
+            for q in self.all:
+                q.chain = tuple(chains.nodes[chains.start[q.index] : chains.start[q.index + 1]].tolist())
+            for one in self.instances:
+                if one.limits.caching:
+                    own_cache = memory.cache(one, chains.size.tolist()) if memory else None
+                    one.cache = own_cache or PrefixCache(chains.size.tolist())
+        self.policies, self.jumps = policies or [Policy() for _ in fleet.limits], jumps
+        self.router = router or Router(RouterId(limits.router), limits.seed)
+        self.record = record
+        self.arrivals = Arrivals(requests, self.all, limits.concurrency)
+        self.later = self.arrivals.later
+        self.answers = Answers(self) if fleet.handover else None
+
+    def policy(self, one: Instance) -> Policy:
+        """Of an instance's pool."""
+        return self.policies[int(self.fleet.pool[one.index])]
+
+    def run(self) -> list[Request]:
+        """All requests, served."""
+        self.queue.begin(self.instances)
+        self.router.begin(self.instances)
+        if self.admission is not None:
+            self.admission.begin(self.instances)
+        if self.control is not None:
+            self.control.begin(self)
+        if self.memory is not None:
+            self.memory.begin(self.instances)
+        self.arrivals.begin()
+        while True:
+            one = min(self.instances, key=lambda x: (x.busy_until, x.index))
+            arrival = self.arrivals.next_s()
+            if arrival == one.busy_until == float("inf"):
+                return self.all
+            if arrival < one.busy_until:
+                fresh: set[int] = set()
+                while self.arrivals.next_s() <= arrival:
+                    fresh.update(self._event(self.arrivals.pop(), arrival))
+                for k in sorted(fresh):
+                    self._wake(self.instances[k], arrival)
+                continue
+            now = one.busy_until
+            for q in complete(one, now, self.record, self.pace):
+                one.tokens_to_do -= q.input + q.output
+                self.queue.ended(one, q)
+                if self.swaps is not None:
+                    self.swaps.ended(one, q)
+                if one.index < self.fleet.entries:
+                    self.router.ended(one, q)
+                if self.admission is not None:
+                    origin = q.prompt or q
+                    self.admission.ended(self.instances[origin.instance], origin)
+                if self.answers is not None and q.answer is not None:
+                    self.answers.prompt_ended(q, now)
+                else:
+                    self.arrivals.follow_up(q, now)
+            fresh = set()
+            while self.later and self.later[0][0] <= now:
+                fresh.update(self._event(heapq.heappop(self.later)[1], now))
+            for k in sorted(fresh - {one.index}):
+                self._wake(self.instances[k], now)
+            if self.control is not None:
+                self.control.completed(one, now)
+            self._form(one, now)
+            if one.lending is not None:
+                for other in one.lending.starved():
+                    self._wake(other, now)
+
+    def _event(self, i: int, now: float) -> list[int]:
+        """What happens at an instant; returns the instances that it touches, in the order that they are told."""
+        if i < -NUMBERS:
+            q = self.all[-1 - NUMBERS - i]
+            one = self.instances[q.instance]
+            one.moving.remove(q)
+            one.ready.append(q)
+            return [q.instance]
+        if i < 0:
+            assert self.control is not None
+            return self.control.event(-1 - i, now)
+        if i >= len(self.all):
+            assert self.answers is not None
+            return self.answers.event(i, now)
+        q = self.all[i]
+        q.arrival = now
+        return self.arrive(q, now)
+
+    def arrive(self, q: Request, now: float) -> list[int]:
+        """A request comes, or (kept by the control) can be sent at last; returns the instances that hear of it."""
+        if self.control is not None and not self.control.takes(q, now):
+            return []
+        place = self.router.route(self.entries, q)
+        k = self.entries[place].index if place < len(self.entries) else place  # beyond them: one that only answers
+        q.instance = k
+        one = self.instances[k]
+        if self.answers is not None:
+            self.answers.split(one, q)
+        if self.too_long(one, q):
+            q.rejected = True
+            self.arrivals.follow_up(q, now)
+            return []
+        one.now = now
+        if self.admission is not None and not self.admission.accepts(one, q, now):
+            q.shed = True
+            self.arrivals.follow_up(q, now)
+            return []
+        if self.answers is not None and not self.answers.foreseen(q):
+            q.rejected = True
+            self.arrivals.follow_up(q, now)
+            return []
+        one.tokens_to_do += q.input + q.output
+        if self.answers is not None and (told := self.answers.told_first(q)) >= 0:
+            one.promised += 1
+            return [told]
+        self.queue.arrive(one, q)
+        if self.memory is not None:
+            self.memory.arrived(one, q, now)
+        one.asked += q.input
+        return [k]
+
+    def too_long(self, one: Instance, q: Request) -> bool:
+        """Whether an instance's cache could never hold a request."""
+        limits = one.limits
+        most = max(q.input + q.output, limits.reserve_length if limits.reserve else 0)
+        over = one.blocks(most + 2 * limits.lookahead) + one.extra(q) - limits.blocks
+        return over > 0 and (one.lending is None or not one.lending.could(one, over))
+
+    # -- one instance --------------------------------------------------------------------------------------------------
+    def _wake(self, one: Instance, now: float) -> None:
+        if one.mode == "idle":
+            self._form(one, now)
+        elif one.mode == "run":
+            self._shorten(one, now)
+
+    def _may_enter(self, one: Instance) -> bool:
+        if self.queue.yields(one) is not None:
+            return True
+        q = one.next_in_line()
+        if q is None or one.running >= one.limits.max_seqs or (one.limits.static and one.running):
+            return False
+        return bool(one.limits.ratio_start) or self.policy(one).fits(one, q)
+
+    def _form(self, one: Instance, now: float) -> None:
+        limits = one.limits
+        pool = self.fleet.pool[one.index]
+        preempted = False
+        one.now = now
+        if one.lending is not None:
+            one.lending.settle(one)
+        if self.answers is not None:
+            self.answers.join(one, now)
+        if self.swaps is not None:
+            self.swaps.join(one)
+        while (q := self.queue.yields(one)) is not None:
+            take_back(one, q, self.record)
+        while one.decoding:
+            need = one.growth()
+            if preempted and len(one.decoding) > 1:
+                need = max(need, one.blocks(len(one.decoding) * limits.retract))
+            if limits.reserve or one.room(need):
+                break
+            take_back(one, self.policy(one).preempt(one), self.record)
+            preempted = True
+        if preempted and limits.ratio_start:
+            made = sum(q.made for q in one.decoding) + limits.retract * len(one.decoding)
+            one.ratio = min(MILLION, made * MILLION // (1 + sum(q.output for q in one.decoding)))
+        looks = limits.poll <= 1 or not one.decoding or one.polled == 0
+        before, moving = len(one.admitted), len(one.moving)
+        batch = self.policy(one).form_batch(one, now, may_admit=looks and not preempted)
+        if self.record is not None:
+            for q in one.admitted[before:]:
+                if q.scheduled == now and not q.preemptions:
+                    self.record.entered(one, q)
+            pairs = sum(one.pairs(q, c) for q, c in batch.chunks)
+            self.record.formed(one, sum(c for _, c in batch.chunks), pairs)
+        if self.answers is not None:
+            self.answers.kept(one.moving[moving:], now)
+        while one.coming:
+            at, i = one.coming.pop()
+            heapq.heappush(self.later, (at, -1 - NUMBERS - i))
+        stall_s, one.stall_s = one.stall_s, 0.0
+        one.start, one.chunks = now, batch.chunks
+        kv = one.kv()
+        window = sum(q.held for q in one.decoding)
+        if batch.chunks:
+            seconds = prompts_s(one, batch, self.fleet.tables[pool], kv, window)
+            seconds += stall_s
+            if self.memory is not None:
+                seconds = self.memory.seconds(one, seconds, now)
+            if one.lending is not None:
+                tokens = sum(c for _, c in batch.chunks)
+                seconds += one.lending.seconds(one, one.decoding if batch.decodes else (), tokens)
+            one.mode, one.steps = "iteration", 1 if batch.decodes and one.decoding else 0
+            one.step_s, one.slope_s = seconds, 0.0
+            one.busy_until = now + seconds
+            if self.answers is not None:
+                self.answers.started(one, now)
+            if self.swaps is not None:
+                self.swaps.started(one, now, self.record)
+            return
+        if not one.decoding:
+            one.stall_s = stall_s
+            one.mode, one.busy_until, one.ratio = "idle", float("inf"), limits.ratio_start
+            return
+        steps = min(steps_to_change(one), self.queue.horizon(one)) if self.jumps and self.pace is None else 1
+        if (limits.poll > 1 or limits.ratio_start or preempted) and self._may_enter(one):
+            steps = min(steps, limits.poll - one.polled)
+        steps = min(steps, price_run(one, self.fleet.tables[pool], kv, window))
+        if one.lending is not None:
+            one.step_s += one.lending.seconds(one, one.decoding, 0)
+            steps = min(steps, one.lending.horizon)
+        if stall_s:
+            steps, one.step_s, one.slope_s = 1, one.step_s + stall_s, 0.0
+        one.mode, one.steps = "run", steps
+        one.busy_until = now + (steps * one.step_s + one.slope_s * (0.5 * steps * (steps - 1)))
+        if self.answers is not None:
+            self.answers.started(one, now)
+        if self.swaps is not None:
+            self.swaps.started(one, now, self.record)
+
+    def _shorten(self, one: Instance, now: float) -> None:
+        if one.ready or self._may_enter(one):
+            shorten(one, now)
+
+    def resize(self, one: Instance, pool: int) -> None:
+        """An instance becomes one of another pool: limits and iteration times; what it holds stays."""
+        self.fleet.pool[one.index] = pool
+        one.limits, one.linear = self.fleet.limits[pool], self.fleet.tables[pool, 0]
+        one.overlap = self.fleet.overlaps[pool] if self.fleet.overlaps else None
+
+    def halt(self, one: Instance) -> None:
+        """An instance stops at once and forgets all that it computed; its requests wait first in line."""
+        for q in list(one.admitted):
+            take_back(one, q, self.record)
+        if one.cache is not None:
+            one.cache.evict(0)
+        one.chunks, one.steps, one.mode, one.busy_until = [], 0, "idle", float("inf")
+
+
+def serve(
+    requests: Requests,
+    linear: Floats,
+    limits: Limits,
+    instances: int,
+    *,
+    policy: Policy | None = None,
+    router: Router | None = None,
+    jumps: bool = True,
+    chains: Chains | None = None,
+    record: Recorder | None = None,
+    queue: Queue | None = None,
+    admission: Admission | None = None,
+    overlap: Overlap | None = None,
+    pace: Pace | None = None,
+    control: Control | None = None,
+) -> None:
+    """Run all requests through one pool and write scheduled, first-token and finish times into `requests`."""
+    serve_fleet(
+        requests,
+        alike(limits, linear, instances, overlap),
+        policies=None if policy is None else [policy],
+        router=router,
+        jumps=jumps,
+        chains=chains,
+        record=record,
+        queue=queue,
+        admission=admission,
+        pace=pace,
+        control=control,
+    )
+
+
+def serve_fleet(
+    requests: Requests,
+    fleet: Fleet,
+    *,
+    policies: Sequence[Policy] | None = None,
+    router: Router | None = None,
+    jumps: bool = True,
+    chains: Chains | None = None,
+    record: Recorder | None = None,
+    queue: Queue | None = None,
+    admission: Admission | None = None,
+    pace: Pace | None = None,
+    control: Control | None = None,
+    memory: Memory | None = None,
+) -> None:
+    """The same through several pools."""
+    twin = Twin(
+        requests,
+        fleet,
+        policies=policies,
+        router=router,
+        jumps=jumps,
+        chains=chains,
+        record=record,
+        queue=queue,
+        admission=admission,
+        pace=pace,
+        control=control,
+        memory=memory,
+    )
+    for q in twin.run():
+        i = q.index
+        last = q.answer or q
+        requests.arrival_s[i], requests.scheduled_s[i] = q.arrival, q.scheduled
+        requests.first_token_s[i], requests.finish_s[i] = q.first, last.finish
+        requests.preemptions[i], requests.instance[i] = q.preemptions, q.instance
+        requests.state[i] = REJECTED if q.rejected else SHED if q.shed else DONE
+        if fleet.caching:
+            requests.cached_tokens[i] = q.hit
+        if q.answer is not None and last.instance >= 0:
+            assert fleet.handover is not None
+            requests.preemptions[i] += last.preemptions
+            requests.prompt_end_s[i], requests.answer_scheduled_s[i] = q.first, last.scheduled
+            requests.moved_s[i], requests.answered_by[i] = last.arrival, last.instance
+            if fleet.handover.first is not FirstToken.PREFILL:
+                requests.first_token_s[i] = last.first

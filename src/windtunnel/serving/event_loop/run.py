@@ -1,0 +1,278 @@
+"""Requests through instances, jitted: arrays in, arrays out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from windtunnel.serving.event_loop import reference
+from windtunnel.serving.event_loop.fleet import FirstToken, Fleet, alike, longer
+from windtunnel.serving.event_loop.fleet_control import Control
+from windtunnel.serving.event_loop.instance_limits import Limits
+from windtunnel.serving.event_loop.prefix_chains import Chains, chains_of
+from windtunnel.serving.event_loop.recorder import Recorder
+from windtunnel.serving.event_loop.requests import DONE, REJECTED, Floats, Requests
+from windtunnel.serving.event_loop.twin.admission import Admission
+from windtunnel.serving.event_loop.twin.batch_policy import Policy
+from windtunnel.serving.event_loop.twin.queue import Queue
+from windtunnel.serving.event_loop.twin.router import Router
+from windtunnel.serving.iteration.overlap_savings import Overlap
+
+if TYPE_CHECKING:
+    from windtunnel.serving.kv_tiers.twin_memory import Memory
+    from windtunnel.serving.speculation.acceptance import Pace
+
+_FIELDS = (
+    ("arrival", "arrival_s"),
+    ("delay", "delay_s"),
+    ("input", "input_tokens"),
+    ("output", "output_tokens"),
+    ("cached", "cached_tokens"),
+    ("priority", "priority"),
+    ("group", "group"),
+    ("follow", "follow"),
+)
+_RESULTS = (
+    "arrival_s",
+    "scheduled_s",
+    "first_token_s",
+    "finish_s",
+    "preemptions",
+    "instance",
+    "state",
+    "cached_tokens",
+    "prompt_end_s",
+    "answer_scheduled_s",
+    "moved_s",
+    "answered_by",
+)
+_LINKS = ("behind", "next_prompt", "before", "after", "instance")
+_LISTS = (
+    "prompt_head",
+    "prompt_tail",
+    "newest",
+    "oldest",
+    "youngest",
+    "admitted",
+    "last_admitted",
+    "ready",
+    "last_ready",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a run left behind beside the requests' own times."""
+
+    totals: Any
+    """(N,) records `kernels.TOTAL`."""
+    between_tokens: Floats
+    """Counts by bin of time between tokens (`kernels.HISTOGRAM_*`)."""
+    series: Any
+    """(E,) records `kernels.SERIES`."""
+
+
+def serve(
+    requests: Requests, linear_s: Floats, limits: Limits, instances: int, chains: Chains | None = None
+) -> Outcome:
+    """Run all requests through one pool and write scheduled, first-token and finish times into `requests`.
+
+    Args:
+        requests: see `Requests`.
+        linear_s: (G,) seconds of an iteration by its computed tokens, G above budget + sequences; or (2, G) with the
+            part that is each rank's own (`limits.ranks`).
+        limits: of each instance.
+        instances: how many.
+        chains: what prompts have in common, for `limits.caching`; None: as the requests say.
+    """
+    return serve_fleet(requests, alike(limits, linear_s, instances), chains)
+
+
+def serve_fleet(requests: Requests, fleet: Fleet, chains: Chains | None = None) -> Outcome:
+    """The same through several pools.
+
+    Args:
+        requests: see `serve`.
+        fleet: limits and iterations by pool, lanes, and how caches move between them.
+        chains: see `serve`; with blocks of `fleet.block` tokens.
+    """
+    if fleet.caching and chains is None:
+        chains = chains_of(requests, fleet.block)
+    if chains is None or not fleet.caching:
+        return _run(requests, fleet, None)
+    if chains.common == 0:  # prompts have nothing in common: only requests that are taken out find their own blocks
+        plain = replace(requests, arrival_s=requests.arrival_s.copy(), cached_tokens=np.zeros(len(requests), np.int32))
+        outcome = _run(plain, fleet, None)
+        if not outcome.totals["preemptions"].any():
+            for name in _RESULTS:
+                setattr(requests, name, getattr(plain, name))
+            return outcome
+    return _run(requests, fleet, chains)
+
+
+def long_enough(fleet: Fleet, requests: Requests) -> Fleet:
+    """Tables up to the longest whole prompt, which a policy that does not cut prompts computes in one iteration."""
+    if all(own.chunked for own in fleet.limits) or not len(requests):
+        return fleet
+    longest = int((requests.input_tokens + requests.output_tokens).max())
+    longest += max(own.max_seqs * own.step_tokens for own in fleet.limits)
+    return replace(fleet, tables=longer(fleet.tables, longest + 1))
+
+
+def serve_plainly(
+    requests: Requests,
+    linear_s: Floats,
+    limits: Limits,
+    instances: int,
+    chains: Chains | None = None,
+    *,
+    policy: Policy | None = None,
+    router: Router | None = None,
+    queue: Queue | None = None,
+    admission: Admission | None = None,
+    overlap: Overlap | None = None,
+    pace: Pace | None = None,
+    control: Control | None = None,
+) -> Outcome:
+    """The same by the plain twin: slower, and with a policy or router of one's own.
+
+    Args:
+        requests: see `serve`, as for the next four.
+        linear_s: see `serve`.
+        limits: see `serve`.
+        instances: see `serve`.
+        chains: see `serve`.
+        policy: hooks; None: the switches of `limits`.
+        router: rule; None: the one of `limits`.
+        queue: who is served first; None: the lowest class, then in order of arrival.
+        admission: who is turned away; None: nobody.
+        overlap: what techniques save of an iteration.
+        pace: tokens that a request makes in a step; None: `limits.tokens_per_step`.
+        control: who brings instances up and down; None: all are there all the time.
+    """
+    fleet = alike(limits, linear_s, instances, overlap)
+    return serve_fleet_plainly(
+        requests,
+        fleet,
+        chains,
+        policies=None if policy is None else [policy],
+        router=router,
+        queue=queue,
+        admission=admission,
+        pace=pace,
+        control=control,
+    )
+
+
+def serve_fleet_plainly(
+    requests: Requests,
+    fleet: Fleet,
+    chains: Chains | None = None,
+    *,
+    policies: Sequence[Policy] | None = None,
+    router: Router | None = None,
+    queue: Queue | None = None,
+    admission: Admission | None = None,
+    pace: Pace | None = None,
+    control: Control | None = None,
+    memory: Memory | None = None,
+) -> Outcome:
+    """Several pools by the plain twin.
+
+    Args:
+        requests: see `serve`.
+        fleet: see `serve_fleet`.
+        chains: see `serve_fleet`.
+        policies: hooks by pool; None: the switches of the limits.
+        router: who takes a request in; None: the rule of the limits.
+        queue: see `serve_plainly`.
+        admission: see `serve_plainly`.
+        pace: see `serve_plainly`.
+        control: see `serve_plainly`.
+        memory: levels below the device; None: what is let go is forgotten.
+    """
+    record, fleet = Recorder(fleet.lanes, fleet.limits[0].every), long_enough(fleet, requests)
+    reference.serve_fleet(
+        requests,
+        fleet,
+        policies=policies,
+        router=router,
+        chains=chains,
+        record=record,
+        queue=queue,
+        admission=admission,
+        pace=pace,
+        control=control,
+        memory=memory,
+    )
+    return Outcome(record.totals, record.between_tokens, record.series)
+
+
+def _run(requests: Requests, fleet: Fleet, chains: Chains | None) -> Outcome:
+    from windtunnel.serving.event_loop import kernels
+
+    fleet = long_enough(fleet, requests)
+    count, instances, flow = len(requests), fleet.lanes, _flow(fleet)
+    rows = np.zeros(count if flow is None else 2 * count, kernels.REQUEST)
+    for name, own in _FIELDS:
+        rows[name][:count] = getattr(requests, own)
+        rows[name][count:] = 0 if own == "cached_tokens" else getattr(requests, own)[: len(rows) - count]
+    for name in ("scheduled", "first", "finish"):
+        rows[name] = np.nan
+    rows["arrival"][count:] = np.nan  # of answers: when their cache came
+    for name in _LINKS:
+        rows[name] = -1
+    records = np.zeros(len(fleet.limits), kernels.LIMITS)
+    for f in fields(Limits):
+        records[f.name] = [getattr(own, f.name) for own in fleet.limits]
+    state = np.zeros(instances, kernels.INSTANCE)
+    state["end"], state["pool"], state["hands"] = np.inf, fleet.pool, fleet.hands
+    state["ratio"] = records["ratio_start"][fleet.pool]
+    for name in _LISTS:
+        state[name] = -1
+    shared: tuple[Any, ...] = (None, None, None, None, flow)
+    if chains is not None:
+        state["common"], state["row"] = chains.common, np.arange(instances) * chains.common
+        state["single"] = (instances - 1) * chains.common
+        nodes = np.zeros(len(chains.size) + (instances - 1) * chains.common, kernels.NODE)
+        start = np.append(chains.start, np.full(len(rows) - count, chains.start[-1]))
+        shared = nodes, start, chains.nodes, chains.size, flow
+    totals, histogram, series = kernels.serve(rows, requests.order(), fleet.tables, records, state, *shared)
+    asked, answered = rows[:count], rows[:count]
+    if flow is not None:
+        assert fleet.handover is not None
+        answered = rows[count:]
+        split = np.isin(asked["state"], (DONE, REJECTED)) & (answered["instance"] >= 0)
+        requests.prompt_end_s = np.where(split, asked["first"], np.nan)
+        requests.moved_s = np.where(split, answered["arrival"], np.nan)
+        requests.answer_scheduled_s = np.where(split, answered["scheduled"], np.nan)
+        requests.answered_by = np.where(split, answered["instance"], -1).astype(np.int32)
+        answered = np.where(split, answered, asked)
+        asked = asked.copy()
+        asked["preemptions"] += np.where(split, answered["preemptions"], 0)
+        if fleet.handover.first is not FirstToken.PREFILL:
+            asked["first"] = answered["first"]
+    if chains is not None:
+        requests.cached_tokens = asked["hit"].copy()
+    requests.arrival_s = asked["arrival"].copy()
+    requests.scheduled_s, requests.first_token_s = asked["scheduled"].copy(), asked["first"].copy()
+    requests.finish_s, requests.preemptions = answered["finish"].copy(), asked["preemptions"].copy()
+    requests.instance, requests.state = asked["instance"].copy(), answered["state"].copy()
+    return Outcome(totals, histogram, series)
+
+
+def _flow(fleet: Fleet) -> tuple[Any, ...] | None:
+    """The handover as the jitted loop reads it."""
+    from windtunnel.serving.event_loop.kernels_kv_transfer import HANDOVER
+
+    own = fleet.handover
+    if own is None:
+        return None
+    record = np.zeros(1, HANDOVER)
+    record["control"], record["pieces"], record["chunk"] = own.control_s, own.pieces, own.chunk
+    record["early"], record["first"], record["router"] = own.early, own.first, own.router
+    record["entries"] = fleet.entries
+    return own.token_s, own.fixed_s, own.port, np.zeros(int(own.port.max()) + 1), record

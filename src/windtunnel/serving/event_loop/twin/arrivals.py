@@ -1,0 +1,80 @@
+"""What the plain loop's next request is, and when: by the clock, in a closed loop, or after an answer."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Sequence
+
+from windtunnel.serving.event_loop.request_graph import Waits
+from windtunnel.serving.event_loop.requests import Requests
+from windtunnel.serving.event_loop.twin.request import Request
+
+
+class Arrivals:
+    """Requests that have yet to come.
+
+    Args:
+        requests: all of them, with their order and what they wait for.
+        every: the same as objects of the loop, by index.
+        concurrency: of a closed loop; 0: they come by the clock.
+    """
+
+    def __init__(self, requests: Requests, every: Sequence[Request], concurrency: int) -> None:
+        self.all, self.concurrency = every, concurrency
+        self.order: list[int] = requests.order().tolist()
+        self.waits = None if requests.after is None else Waits(requests.after)
+        self.sent = 0
+        self.later: list[tuple[float, int]] = []
+        """Events to come: a request by its number; further numbers are the handover's, those below 0 the control's."""
+
+    def begin(self) -> None:
+        """The run begins."""
+        if self.concurrency:
+            for _ in range(self.concurrency):
+                self.later += [(0.0, i) for i in self._next_heads()]
+            heapq.heapify(self.later)
+
+    @property
+    def clocked_left(self) -> bool:
+        """Whether requests are still to come by the clock."""
+        return not self.concurrency and self.sent < len(self.order)
+
+    def _clocked(self) -> float:
+        if not self.clocked_left:
+            return float("inf")
+        return self.all[self.order[self.sent]].arrival
+
+    def next_s(self) -> float:
+        """When something comes next; infinity where nothing does."""
+        return min(self._clocked(), self.later[0][0] if self.later else float("inf"))
+
+    def pop(self) -> int:
+        """What comes next."""
+        if self.later and self.later[0][0] < self._clocked():
+            return heapq.heappop(self.later)[1]
+        self.sent += 1
+        return self.order[self.sent - 1]
+
+    def follow_up(self, q: Request, now: float) -> None:
+        """What an answer brings on: calls that waited for it, the next turn, or the next request of a closed loop."""
+        if self.waits is not None:
+            ready, over = self.waits.ended((q.prompt or q).index)
+            for i in ready:
+                heapq.heappush(self.later, (now + self.all[i].delay, i))
+            if not over:
+                return
+        if q.follow >= 0:
+            heapq.heappush(self.later, (now + q.delay, q.follow))
+        elif self.concurrency and self.sent < len(self.order):
+            pause = q.delay if self.waits is None else 0.0
+            for i in self._next_heads():
+                heapq.heappush(self.later, (now + pause, i))
+
+    def _next_heads(self) -> list[int]:
+        """Of a closed loop: the next request, or all those that the next task begins with."""
+        at, order, waits = self.sent, self.order, self.waits
+        if at < len(order):
+            self.sent += 1
+        while waits and at < self.sent < len(order) and waits.task[order[self.sent]] == waits.task[order[at]]:
+            self.sent += 1
+        return [int(i) for i in order[at : self.sent]]

@@ -1,0 +1,93 @@
+"""What leaves a batch of the plain loop: requests that are taken out of it, and answers that are complete."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from windtunnel.serving.event_loop.recorder import Recorder
+from windtunnel.serving.event_loop.twin.instance import MILLION, Instance
+from windtunnel.serving.event_loop.twin.request import Request
+
+if TYPE_CHECKING:
+    from windtunnel.serving.speculation.acceptance import Pace
+
+
+def take_back(one: Instance, q: Request, record: Recorder | None) -> None:
+    """Drop a request's cache; it is computed again, first in line."""
+    decoding, swaps = q in one.decoding, one.queue.swaps
+    if record is not None:
+        record.preempted(one)
+    copied = decoding and swaps is not None and swaps.out(one, q)  # they time its return themselves
+    if swaps is not None:
+        if not copied:
+            swaps.ended(one, q)
+    elif decoding and one.host + q.blocks <= one.limits.swap_blocks:
+        q.swapped = q.blocks
+        one.host += q.blocks
+    one.leave(q, q.stored if decoding else q.input + q.made - q.left)
+    one.admitted.remove(q)
+    (one.decoding if decoding else one.prompts).remove(q)
+    if decoding:
+        q.finish = float("nan") if copied else one.now  # its last token so far
+    q.cached, q.preemptions = 0, q.preemptions + 1
+    one.queue.put_back(one, q)
+    one.asked += q.input
+
+
+def complete(one: Instance, now: float, record: Recorder | None, pace: Pace | None) -> list[Request]:
+    """The iteration or run is over; returns the requests that ended with it, in order."""
+    ended = []
+    limits, steps = one.limits, one.steps
+    if record is not None:
+        record.ended(one, now)
+    one.now = now
+    one.queue.served(one, one.chunks if one.mode == "iteration" else (), one.gained(steps) if steps else 0)
+    if steps and one.decoding:
+        one.polled = (one.polled + steps) % max(limits.poll, 1)
+        gained = one.gained(steps)
+        if pace is None:
+            one.fraction += steps * limits.tokens_per_step - gained * MILLION
+        for q in one.decoding:
+            gained = gained if pace is None else pace.tokens(q)
+            q.made += gained
+            q.stored += gained
+            if not limits.reserve:
+                need = -(-(q.stored + limits.lookahead) // limits.block)
+                one.used += need - q.blocks
+                q.blocks = need
+        if one.cache is not None:
+            one.cache.evict(one.capacity - one.used)
+        one.ratio = max(one.ratio - limits.ratio_decay * steps, limits.ratio_least)
+    if record is not None:
+        record.grown(one, now)
+    if steps and one.decoding:
+        over = [q for q in one.decoding if q.made >= q.output]
+        ended = sorted(over, key=lambda q: (q.output - q.made, q.index))
+    if one.mode == "iteration":
+        for q, c in one.chunks:
+            q.left -= c
+            one.register(q, q.input + q.made - q.left)
+            if q.left:
+                continue
+            one.prompts.remove(q)
+            q.stored = q.input + q.made
+            if q.made == 0:
+                q.first = now
+            elif record is not None and not np.isnan(q.finish):
+                record.since(now - q.finish)
+            q.made += 1
+            q.held = min(q.stored + 1 + (q.output - q.made) // 2, limits.window)
+            if q.answer is None:
+                one.decoding.append(q)
+            if q.made >= q.output:
+                ended.append(q)
+    for q in ended:
+        q.finish = now
+        one.admitted.remove(q)
+        if q.answer is None:
+            one.leave(q, min(q.stored, q.input + q.output - 1))
+            one.decoding.remove(q)
+    one.mode = "idle"
+    return ended

@@ -1,0 +1,193 @@
+"""One instance of the plain loop: its line, its batch, its cache and the blocks that requests take of it."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from windtunnel.serving.event_loop.instance_limits import Limits
+from windtunnel.serving.event_loop.prefix_cache import PrefixCache
+from windtunnel.serving.event_loop.requests import Floats
+from windtunnel.serving.event_loop.twin.queue import Queue
+from windtunnel.serving.event_loop.twin.request import Request
+from windtunnel.serving.iteration.overlap_savings import Overlap
+
+if TYPE_CHECKING:
+    from windtunnel.serving.kv_tiers.lending import Lending
+
+MILLION = 1_000_000
+EXPECTED_MOST = 4096
+"""Tokens of one answer that are expected at most (SGLang, SGLANG_CLIP_MAX_NEW_TOKENS_ESTIMATION)."""
+
+
+@dataclass(slots=True, eq=False)
+class Instance:
+    """One instance: its line, its batch, its cache."""
+
+    index: int
+    limits: Limits
+    lines: dict[int, deque[Request]] = field(default_factory=dict)
+    prompts: list[Request] = field(default_factory=list)
+    decoding: list[Request] = field(default_factory=list)
+    admitted: list[Request] = field(default_factory=list)
+    used: int = 0
+    busy_until: float = float("inf")
+    start: float = 0.0
+    chunks: list[tuple[Request, int]] = field(default_factory=list)
+    steps: int = 0
+    polled: int = 0
+    mode: str = "idle"
+    step_s: float = 0.0
+    slope_s: float = 0.0
+    tokens_to_do: float = 0.0
+    ratio: int = 0
+    """Of the answers to come, what is expected (millionths)."""
+    host: int = 0
+    """Blocks in host memory."""
+    fraction: int = 0
+    """Of the next token, that every decoding sequence has made (millionths)."""
+    ahead: int = 0
+    """Tokens that a sequence may make in a step, where that is drawn."""
+    cache: PrefixCache | None = None
+    queue: Queue = field(default_factory=Queue)
+    now: float = 0.0
+    """Of the event under way, for disciplines that read the clock."""
+    stall_s: float = 0.0
+    """That the next iteration waits for copies to and from the host."""
+    coming: list[tuple[float, int]] = field(default_factory=list)
+    """When the caches of requests in `moving` come back from the host, by request."""
+    asked: int = 0
+    """Prompt tokens of requests in line."""
+    linear: Floats = field(default_factory=lambda: np.zeros(1))
+    """Seconds of an iteration by its computed tokens, for hooks that look ahead."""
+    hands: bool = False
+    """Prompts are computed for another pool."""
+    promised: int = 0
+    """Such prompts that are sent here while their answers wait for blocks."""
+    answers_only: bool = False
+    """It takes no requests in."""
+    moving: list[Request] = field(default_factory=list)
+    """Answers that have blocks, whose cache is not here yet."""
+    ready: list[Request] = field(default_factory=list)
+    """Those whose cache has come; they join when the next iteration is formed."""
+    joined: list[Request] = field(default_factory=list)
+    overlap: Overlap | None = None
+    """What techniques save of an iteration."""
+    borrowed: int = 0
+    """Blocks of other instances."""
+    lent: int = 0
+    """Blocks that others use."""
+    lending: Lending | None = None
+
+    @property
+    def capacity(self) -> int:
+        """Blocks that it may use."""
+        return self.limits.blocks + self.borrowed - self.lent
+
+    def room(self, blocks: int) -> bool:
+        """Whether so many more blocks fit, those of other instances included."""
+        short = self.used + blocks - self.capacity
+        return short <= 0 or (self.lending is not None and self.lending.borrow(self, short))
+
+    @property
+    def waiting(self) -> int:
+        """Requests in line."""
+        return self.queue.waiting(self)
+
+    @property
+    def running(self) -> int:
+        """Requests in the batch."""
+        return len(self.prompts) + len(self.decoding) + len(self.moving) + len(self.ready)
+
+    def next_in_line(self) -> Request | None:
+        """Who is served first."""
+        return self.queue.next(self)
+
+    def blocks(self, tokens: int) -> int:
+        """Blocks that hold so many tokens."""
+        return -(-tokens // self.limits.block)
+
+    def wanted(self, q: Request) -> int:
+        """Blocks of tokens that a request takes when it enters."""
+        if self.limits.reserve:
+            return self.blocks(max(q.input + q.output, self.limits.reserve_length) + self.limits.lookahead)
+        return self.blocks(q.input + q.made - q.remote + self.limits.lookahead)
+
+    def extra(self, q: Request) -> int:
+        """Blocks that it takes beside those of its tokens: recurrent states, layers that keep a window."""
+        if not self.limits.window_share:
+            return self.limits.sequence_blocks
+        kept = float(min(q.input + q.output, self.limits.window)) * self.limits.window_share
+        return self.limits.sequence_blocks + math.ceil(kept / self.limits.block)
+
+    def known(self, q: Request) -> int:
+        """Tokens of a request in line that it need not compute."""
+        if q.swapped:
+            return q.input + q.made - 1
+        if self.cache is None:
+            return q.cached
+        return min(self.cache.reusable(q, self.limits.block), q.input + q.made - 1)
+
+    def expected(self) -> int:
+        """Tokens that the batch is expected to make, in millionths."""
+        left = [q.output - q.made for q in self.decoding]
+        if left and max(left) > EXPECTED_MOST:
+            left = [min(tokens, EXPECTED_MOST) for tokens in left]
+        decoding = sum(left) * self.ratio
+        return decoding + sum(min(q.output - q.made, EXPECTED_MOST) for q in self.prompts) * MILLION
+
+    def enter(self, q: Request) -> None:
+        """Blocks and content of a request that is admitted."""
+        q.cached = 0 if q.remote else self.known(q)
+        q.blocks = self.wanted(q)
+        self.used += q.blocks + self.extra(q)
+        if self.cache is not None:
+            if not q.swapped and not q.remote:
+                self.cache.fetch(q, self.limits.block, self.now)
+                q.shared, _, q.nodes = self.cache.find(q.chain)
+                self.used += self.cache.hold(q.chain[: q.nodes]) - q.shared
+            self.cache.evict(self.capacity - self.used)
+
+    def register(self, q: Request, done: int) -> None:
+        """So many tokens of a request are computed: others may find them."""
+        if self.cache is not None:
+            nodes, gained, used = self.cache.register(q.chain, q.nodes, done // self.limits.block)
+            q.nodes, q.shared, self.used = nodes, q.shared + gained, self.used + used
+
+    def leave(self, q: Request, done: int) -> None:
+        """A request gives its blocks back; so many of its tokens are computed."""
+        self.register(q, done)
+        self.used -= q.blocks - q.shared + self.extra(q)
+        if self.cache is not None:
+            self.used -= self.cache.release(q.chain[: q.nodes])
+            q.nodes = q.shared = 0
+
+    def pairs(self, q: Request, c: int) -> float:
+        """Query-key pairs of a prompt's next tokens; sparse attention is charged for those that it attends to."""
+        every = float(c) * (q.input + q.made - q.left) + 0.5 * float(c) * c
+        if self.limits.reach > 0.0:
+            return min(every, c * self.limits.reach) + self.limits.index_share * every
+        return every
+
+    def growth(self) -> int:
+        """Blocks that the next decode step takes."""
+        if self.limits.reserve:
+            return 0
+        ahead, block = self.limits.lookahead, self.limits.block
+        most = self.ahead or self.gained(1)
+        if most == 1:
+            return sum([(q.stored + ahead) % block == 0 for q in self.decoding])
+        return sum((q.stored + ahead + i) % block == 0 for i in range(most) for q in self.decoding)
+
+    def gained(self, steps: int) -> int:
+        """Tokens that each decoding sequence makes in so many steps."""
+        return (self.fraction + steps * self.limits.tokens_per_step) // MILLION
+
+    def kv(self) -> float:
+        """Tokens in the cache of decoding sequences, the share of the next included; with loans, those waited for."""
+        tokens = float(sum([q.stored + 1 for q in self.decoding])) + len(self.decoding) * (self.fraction * 1e-6)
+        return tokens if self.lending is None else self.lending.kv(self, tokens)

@@ -1,0 +1,96 @@
+"""How long an iteration of the plain loop takes, and how many decode steps it takes until something changes."""
+
+from __future__ import annotations
+
+import sys
+
+from windtunnel.serving.event_loop.requests import Floats
+from windtunnel.serving.event_loop.twin.instance import MILLION, Instance
+from windtunnel.serving.event_loop.twin.request import Batch
+
+
+def prompts_s(one: Instance, batch: Batch, tables: Floats, kv: float, window: int) -> float:
+    """Seconds of an iteration that computes prompts.
+
+    Args:
+        one: the instance.
+        batch: what it computes.
+        tables: of its pool, as in `Fleet.tables`.
+        kv: tokens in the cache of decoding sequences.
+        window: of those, that layers with a window keep.
+    """
+    limits, linear, own, drafts = one.limits, tables[0], tables[1], tables[2:]
+    tokens = sum(c for _, c in batch.chunks)
+    pairs = 0.0
+    for q, c in batch.chunks:
+        pairs += one.pairs(q, c)
+    decoding = len(one.decoding) if batch.decodes else 0
+    beside = decoding * limits.step_tokens
+    each_rank = -(-tokens // limits.cp)
+    seconds = linear[each_rank + beside] + limits.prompt_token * tokens
+    seconds += limits.pair * pairs
+    if limits.ranks > 1:
+        count = len(batch.chunks)
+        each = -(-count // limits.ranks)
+        even = min(tokens * each * limits.ranks // count, len(linear) - 1 - beside)
+        seconds += own[even + beside] - own[tokens + beside]
+        seconds += limits.pair * pairs * (each * limits.ranks / count - 1.0)
+    seconds += limits.per_sequence * (decoding + len(batch.chunks)) + limits.swap_block * batch.moved
+    if decoding:
+        seconds += limits.kv * kv + limits.window_kv * window
+    if limits.step_tokens > 1:
+        seconds += drafts[0, decoding] + drafts[1, tokens]
+    if one.overlap is not None:
+        read = limits.kv * kv + limits.window_kv * window if decoding else 0.0
+        prompt_s = limits.pair * pairs + limits.prompt_token * tokens
+        seconds -= one.overlap.saved(each_rank + beside, prompt_s, read)
+    if tokens + beside > limits.captured:
+        seconds = max(seconds, limits.prompt_floor)
+    return float(seconds)
+
+
+def price_run(one: Instance, tables: Floats, kv: float, window: int) -> int:
+    """Set the time of the next decode step and what each one after it adds; returns how many it holds for."""
+    limits, linear, drafts = one.limits, tables[0], tables[2:]
+    count = len(one.decoding)
+    one.step_s = linear[count * limits.step_tokens] + limits.per_sequence * count
+    one.step_s += limits.kv * kv + limits.window_kv * window
+    if limits.step_tokens > 1:
+        one.step_s += drafts[0, count]
+    one.slope_s = limits.kv * count * (limits.tokens_per_step * 1e-6)
+    if one.overlap is not None:
+        read = limits.kv * kv + limits.window_kv * window
+        saved, more, most = one.overlap.run(count * limits.step_tokens, read, one.slope_s)
+        one.step_s, one.slope_s = one.step_s - saved, one.slope_s - more
+        return most
+    return sys.maxsize
+
+
+def steps_to_change(one: Instance) -> int:
+    """Decode steps until a sequence ends or the cache is full."""
+    left, pace = min([q.output - q.made for q in one.decoding]), one.limits.tokens_per_step
+    steps = -(-(left * MILLION - one.fraction) // pace)
+    if one.limits.reserve:
+        return steps
+    free, block, ahead = one.capacity - one.used, one.limits.block, one.limits.lookahead
+    tokens = one.gained(steps)
+    if free >= len(one.decoding) * -(-tokens // block):  # enough however the blocks' ends fall
+        return steps
+    for i in range(tokens):
+        free -= sum((q.stored + ahead + i) % block == 0 for q in one.decoding)
+        if free < 0:
+            return ((i + 1) * MILLION - 1 - one.fraction) // pace
+    return steps
+
+
+def shorten(one: Instance, now: float) -> None:
+    """Have a run of decode steps end with the step under way, or with the next that looks for requests."""
+    past, first, slope = now - one.start, one.step_s, one.slope_s
+    steps = 1
+    while steps * first + slope * (0.5 * steps * (steps - 1)) < past:
+        steps += 1
+    if one.limits.poll > 1 and (late := (one.polled + steps) % one.limits.poll):
+        steps += one.limits.poll - late
+    if steps < one.steps:
+        one.steps = steps
+        one.busy_until = one.start + (steps * first + slope * (0.5 * steps * (steps - 1)))

@@ -1,0 +1,1 @@
+"""Seconds of one iteration of an engine: layers, attention, overlap, power cap."""

@@ -1,0 +1,163 @@
+"""Attention of serving: what a prompt's pairs cost, what a decode step reads, what the cache stores.
+
+Prompts run fused attention over all their pairs. A decode step reads every key and value of its sequence once, so it is
+bound by memory; latent attention (MLA) reads one latent for all heads and multiplies it with absorbed projections.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from windtunnel.cost.serving import ServingCoefficients
+from windtunnel.serving.iteration.instance_shape import Shape
+from windtunnel.serving.iteration.sparse_attention import SCORE_BYTES, key_bytes, pair_flop
+from windtunnel.specs.device import DeviceSpec
+from windtunnel.specs.model import ModelSpec
+
+FULL, WINDOWED, LINEAR = "DEAC", "WX", "LNM"
+"""Block kinds by what they attend to; G and F have no attention at all and are skipped by their modules."""
+
+
+@dataclass(frozen=True, slots=True)
+class AttentionCosts:
+    """Per device of one instance; sums over layers."""
+
+    prompt_pair_s: float
+    """Seconds per query-key pair of a prompt, layers that attend to everything."""
+    windowed_token_s: float
+    """Seconds per prompt token in layers with a window, which a prompt longer than the window fills."""
+    decode_kv_s: float
+    """Seconds per cached token of a decoding sequence."""
+    decode_window_s: float
+    """The same in windowed layers, per token inside the window."""
+    decode_state_s: float
+    """Seconds per decoding sequence: recurrent states read and written."""
+    reach: float = 0.0
+    """Sparse attention: pairs that a prompt's token is charged for at most; 0: no limit."""
+    index_share: float = 0.0
+    """Sparse attention: an indexer's score over a pair attended to."""
+
+
+def layer_counts(model: ModelSpec) -> tuple[int, int, int]:
+    """Layers that attend to everything, within a window, and by a recurrent state."""
+    kinds = model.layer_kinds()
+    full = sum(k in FULL for k in kinds)
+    windowed = sum(k in WINDOWED for k in kinds)
+    recurrent = sum(k in LINEAR for k in kinds)
+    return full, windowed, recurrent
+
+
+def state_bytes(model: ModelSpec) -> float:
+    """Bytes of one layer's recurrent state of one sequence (fp32), unsharded."""
+    if model.mamba_num_heads:
+        return 4.0 * model.mamba_num_heads * model.mamba_head_dim * model.ssm_state_size
+    return 4.0 * model.linear_num_value_heads * model.linear_key_head_dim * model.linear_value_head_dim
+
+
+def cached_bytes(model: ModelSpec, shape: Shape, *, windowed: bool) -> float:
+    """Bytes per token that one layer keeps on one device: keys and values, or the latent of all heads."""
+    if model.is_mla:
+        return latent_bytes(model, shape) + key_bytes(model)
+    size, heads, projections = model.attention_dims(windowed=windowed)
+    return projections * max(heads / shape.tp, 1.0) * size * shape.cache_bytes / shape.dcp
+
+
+def latent_bytes(model: ModelSpec, shape: Shape) -> float:
+    """Bytes per token of one layer's latent, which all heads share."""
+    return (float(model.kv_lora_rank or 0) + model.qk_rope_head_dim) * shape.cache_bytes / shape.dcp
+
+
+def attention_costs(
+    model: ModelSpec, device: DeviceSpec, shape: Shape, c: ServingCoefficients, *, queries: int = 1
+) -> AttentionCosts:
+    """Costs of one instance, whose `dp` ranks share sequences evenly.
+
+    Decode kernels without matrix units (`Shape.vector_attention`) take each query head alone, 4·d FLOPs a cached token.
+    Several `queries` of a decoding sequence (tokens that are verified together) read its cache once.
+
+    Source: FlashAttention-2 (arXiv 2307.08691) for FLOPs; DeepSeek-V2 (arXiv 2405.04434, section 2.1) for the absorbed
+    form of latent attention: 2·H·(2·r_kv + r_rope) FLOPs a cached token, r_kv + r_rope elements read.
+    """
+    full, windowed, recurrent = layer_counts(model)
+    heads = model.num_attention_heads / shape.tp
+    flop_rate = c.prefill_attention_fraction * device.peak("bf16")
+    read_rate = c.decode_kv_fraction * device.memory_bytes_per_s
+    spread = shape.dp * shape.cp
+    if model.is_mla:
+        rank, rope = float(model.kv_lora_rank or 0), float(model.qk_rope_head_dim)
+        pair = 2.0 * heads * (model.qk_nope_head_dim + rope + model.v_head_dim) / flop_rate
+        absorbed = queries * 2.0 * heads * (2.0 * rank + rope) / flop_rate
+        kv_s = max(latent_bytes(model, shape) / read_rate, absorbed)
+        if model.index_topk:
+            return _indexed(model, device, c, pair, kv_s, absorbed / queries, full / spread, queries)
+        return AttentionCosts(full * pair / spread, 0.0, full * kv_s / spread, 0.0, 0.0)
+
+    pair, window_pair = (4.0 * heads * model.attention_dims(windowed=w)[0] / flop_rate for w in (False, True))
+    stored, window_stored = (cached_bytes(model, shape, windowed=w) for w in (False, True))
+    reach = float(model.sliding_window or 0)
+    read, window_read = stored / read_rate, window_stored / read_rate
+    if shape.vector_attention:
+        rate = c.vector_attention_fraction * device.peak("fp32")
+        alone, window_alone = (4.0 * heads * model.attention_dims(windowed=w)[0] / rate for w in (False, True))
+        read, window_read = max(read, queries * alone), max(window_read, queries * window_alone)
+    elif queries > 1:
+        read, window_read = max(read, queries * pair), max(window_read, queries * window_pair)
+    if model.attention_chunk_size and windowed:  # layers that attend fully are the share that every pair is charged for
+        return AttentionCosts(
+            windowed * window_pair / spread,
+            0.0,
+            full * read / spread,
+            windowed * window_read / spread,
+            0.0,
+            reach=float(model.attended_window),
+            index_share=full * pair / (windowed * window_pair),
+        )
+    state = state_bytes(model) / shape.tp if recurrent else 0.0
+    rate = c.memory_fraction * device.memory_bytes_per_s
+    return AttentionCosts(
+        full * pair / spread,
+        windowed * window_pair * reach / spread,
+        full * read / spread,
+        windowed * window_read / spread,
+        recurrent * 2.0 * state / rate / spread,
+    )
+
+
+def _indexed(
+    model: ModelSpec,
+    device: DeviceSpec,
+    c: ServingCoefficients,
+    pair_s: float,
+    token_s: float,
+    absorbed_s: float,
+    layers: float,
+    queries: int,
+) -> AttentionCosts:
+    """Sparse latent attention: every token is scored, `index_topk` are attended to.
+
+    Prompts attend in whichever form takes less: un-absorbed to all tokens, or absorbed to those picked. Scores run in 8
+    bits where the device has them.
+
+    Args:
+        model: what is served.
+        device: where.
+        c: coefficients of the engine.
+        pair_s: un-absorbed attention of one pair of a layer.
+        token_s: of one token that a decoding sequence attends to.
+        absorbed_s: absorbed attention of one query to one token.
+        layers: that a device works on, over the ranks that share sequences.
+        queries: of a decoding sequence.
+    """
+    wide = "fp8" if "fp8" in device.peak_flop_per_s else "bf16"
+    score_s = pair_flop(model) / (c.prefill_attention_fraction * device.peak(wide))
+    passes = queries * SCORE_BYTES / (c.memory_fraction * device.memory_bytes_per_s)
+    scored_s = max(key_bytes(model) / (c.decode_kv_fraction * device.memory_bytes_per_s), queries * score_s) + passes
+    return AttentionCosts(
+        layers * pair_s,
+        0.0,
+        layers * scored_s,
+        layers * token_s,
+        0.0,
+        reach=model.index_topk * absorbed_s / pair_s,
+        index_share=score_s / pair_s,
+    )

@@ -1,0 +1,231 @@
+"""Seconds of one iteration in closed form: a table over tokens from the engine, and what grows evenly beside it.
+
+    T = linear(n) + pairs · prefill_pair + kv · decode_kv + window · window_kv + sequences · per_sequence [+ prompts]
+        [- what techniques save by running launches side by side]
+
+`linear` holds everything that depends on the number of computed tokens alone. Attention is linear in its own measures.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from windtunnel.cost.serving import ServingCoefficients
+from windtunnel.serving.iteration.attention import AttentionCosts, attention_costs
+from windtunnel.serving.iteration.instance_shape import Shape
+from windtunnel.serving.iteration.linear_layers import Layers, Linear
+from windtunnel.serving.iteration.overlap_savings import Overlap
+from windtunnel.specs.cluster import ClusterSpec
+from windtunnel.specs.model import ModelSpec
+
+Floats = npt.NDArray[np.float64]
+KNOT_RATIO = 1.12
+"""Neighbouring numbers of tokens in the table: linear interpolation is within 0.5 % of the engine (tests)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Drafts:
+    """What drafting adds to iterations (`serving.speculation`)."""
+
+    tokens: npt.NDArray[np.int64]
+    steps_s: Floats
+    """(G,): passes that draft for so many decoding sequences."""
+    sequence_s: float
+    """What verifying adds for each of them beside the tokens: logits, recurrent states."""
+    prompts_s: Floats
+    """(G,): the pass over so many tokens of prompts."""
+    kv_s: float
+    """Per cached token of a decoding sequence: the passes' own attention. Part of `decode_kv_s`."""
+    read_bytes: float
+    """Weights that a device reads to draft, in an iteration that decodes."""
+
+    def step_s(self, decoding: npt.ArrayLike) -> Floats:
+        """Seconds for so many decoding sequences, without their cache."""
+        n = np.asarray(decoding, float)
+        return np.where(n > 0, np.interp(n, self.tokens, self.steps_s) + n * self.sequence_s, 0.0)
+
+    def prompt_s(self, tokens: npt.ArrayLike) -> Floats:
+        """Seconds for so many tokens of prompts."""
+        n = np.asarray(tokens, float)
+        return np.where(n > 0, np.interp(n, self.tokens, self.prompts_s), 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class IterationModel:
+    """One instance's iteration. Seconds; tokens over the whole instance."""
+
+    linear: Linear
+    base_s: float
+    """Once an iteration: host, gaps between kernels, the head's weights."""
+    prefill_pair_s: float
+    prefill_token_s: float
+    """Per prompt token: windowed layers."""
+    decode_kv_s: float
+    window_kv_s: float
+    window: int
+    per_sequence_s: float
+    prefill_floor_s: float
+    """Least of an iteration with prompts: the host launches its kernels one by one, ahead of the device."""
+    request_s: float
+    """Once a request, outside of the engine."""
+    attention: AttentionCosts
+    coefficients: ServingCoefficients
+    overlap: Overlap | None = None
+    """What techniques save by running launches side by side."""
+    step_tokens: int = 1
+    """Tokens that a decoding sequence computes in a step: one, and those that were drafted."""
+    drafts: Drafts | None = None
+    captured: int = 0
+    """Tokens up to which iterations with prompts run captured graphs, which need no launches one by one."""
+    cp: int = 1
+    """Ranks that cut prompts along their tokens; decoding sequences are computed on all of them."""
+
+    def computed(self, tokens: float, prompt_tokens: float) -> float:
+        """Tokens that the fullest rank computes: what the table is over."""
+        return tokens - prompt_tokens + prompt_tokens / self.cp
+
+    def table(self, most: int) -> Floats:
+        """(most + 1,) seconds of an iteration over 0, 1, … tokens, `base_s` included."""
+        n = np.arange(most + 1)
+        return np.asarray(np.interp(n, self.linear.tokens, self.linear.seconds) + self.base_s)
+
+    def tables(self, most: int, graphs: Sequence[int] = (), most_seqs: int = 0, ranks: int = 1) -> Floats:
+        """(2, most + 1): `table`, and the part of it that each rank of attention data parallelism does for its own.
+
+        With drafts (4, most + 1): what they add for so many decoding sequences, and for so many tokens of prompts.
+
+        Args:
+            most: tokens.
+            graphs: sequences of captured graphs that decode steps are padded to; none: no padding.
+            most_seqs: up to so many tokens an iteration counts as a decode step.
+            ranks: of attention data parallelism, which pad alike.
+        """
+        plain = np.arange(most + 1)
+        n = padded(plain, graphs, most_seqs, ranks)
+        whole = self.table(max(most, int(n.max())))[n]
+        own = np.interp(n, self.linear.tokens, self.linear.seconds - self.linear.shared)
+        if self.drafts is None:
+            return np.stack([whole, own])
+        return np.stack([whole, own, self.drafts.step_s(plain), self.drafts.prompt_s(plain)])
+
+    def seconds(
+        self,
+        tokens: float,
+        *,
+        pairs: float = 0.0,
+        prompt_tokens: float = 0.0,
+        kv: float = 0.0,
+        window_kv: float = 0.0,
+        sequences: float = 1.0,
+        decoding: float = 0.0,
+    ) -> float:
+        """Seconds of one iteration.
+
+        Args:
+            tokens: computed in it, prompts and decodes.
+            pairs: query-key pairs of its prompt chunks.
+            prompt_tokens: tokens of its prompt chunks.
+            kv: cached tokens of its decoding sequences.
+            window_kv: those inside the window.
+            sequences: prompts and decodes of the batch.
+            decoding: of them, those that decode (read where tokens are drafted).
+        """
+        tokens = self.computed(tokens, prompt_tokens)
+        out = float(np.interp(tokens, self.linear.tokens, self.linear.seconds)) + self.base_s
+        prompt_s = pairs * self.prefill_pair_s + prompt_tokens * self.prefill_token_s
+        decode_s = kv * self.decode_kv_s + window_kv * self.window_kv_s
+        if self.overlap is not None:
+            out -= self.overlap.saved(tokens, prompt_s, decode_s)
+        out += prompt_s + decode_s + sequences * self.per_sequence_s
+        if self.drafts is not None:
+            out += float(self.drafts.step_s(decoding) + self.drafts.prompt_s(prompt_tokens))
+        return max(out, self.prefill_floor_s) if prompt_tokens and tokens > self.captured else out
+
+
+def padded(n: npt.NDArray[np.int64], graphs: Sequence[int], most_seqs: int, ranks: int) -> npt.NDArray[np.int64]:
+    """Tokens that a decode step of `n` computes: the next captured size, on every rank; beyond the last as they are."""
+    sizes = np.array(sorted(graphs), np.int64) * ranks
+    if not len(sizes):
+        return n
+    up = sizes[np.minimum(np.searchsorted(sizes, n), len(sizes) - 1)]
+    return np.where((n > 0) & (n <= most_seqs) & (n <= sizes[-1]), up, n)
+
+
+def knots(most: int) -> npt.NDArray[np.int64]:
+    """Numbers of tokens of a table up to `most`."""
+    count = max(int(np.log(max(most, 2)) / np.log(KNOT_RATIO)) + 2, 2)
+    return np.unique(np.concatenate([[1, 2, 3, 4], np.geomspace(1, most, count).astype(np.int64), [most]]))
+
+
+def iteration_model(
+    model: ModelSpec,
+    cluster: ClusterSpec,
+    shape: Shape,
+    coefficients: ServingCoefficients,
+    *,
+    most_tokens: int,
+    expert_skew: float = 0.85,
+    cuda_graphs: bool = True,
+    engine: bool = True,
+    layers: Layers | None = None,
+) -> IterationModel:
+    """The closed form of one instance.
+
+    Args:
+        model: what is served.
+        cluster: where.
+        shape: axes and formats of the instance.
+        coefficients: of the engine on the device.
+        most_tokens: largest number of tokens that an iteration may compute.
+        expert_skew: experts that routing treats as alike, as a share of all.
+        cuda_graphs: whether decode iterations run captured graphs.
+        engine: whether the table comes from the engine; else from `Layers.alone`, the same numbers sooner.
+        layers: of the same instance under other coefficients, where there are any: blocks are not built again.
+    """
+    coefficients = _with_ranks(coefficients, shape)
+    layers = layers.under(coefficients) if layers else Layers(model, cluster, shape, coefficients, expert_skew)
+    linear = (layers.price if engine else layers.alone)(knots(most_tokens))
+    attention = attention_costs(model, cluster.device, shape, coefficients)
+    depth = layers.depth()
+    gaps = coefficients.layer_s + (0.0 if cuda_graphs else coefficients.launch_layer_s)
+    casts = len(model.layer_kinds()) * coefficients.quantise_layer_s if shape.linear.casts else 0.0
+    floor_s = coefficients.host_s + layers.eager_depth() * coefficients.prompt_layer_s
+    if shape.host_ahead:
+        coefficients = _hidden(coefficients, shape, linear)
+    told_s = (coefficients.sequence_s + coefficients.stream_s) / shape.dp
+    sequence_s = told_s + linear.head_row_s + attention.decode_state_s
+    return IterationModel(
+        linear,
+        coefficients.host_s + depth * gaps + casts + linear.head_s + layers.placement_s(),
+        attention.prompt_pair_s,
+        attention.windowed_token_s,
+        attention.decode_kv_s,
+        attention.decode_window_s,
+        model.attended_window,
+        sequence_s,
+        floor_s if cuda_graphs else 0.0,
+        coefficients.request_s,
+        attention,
+        coefficients,
+    )
+
+
+def _hidden(c: ServingCoefficients, shape: Shape, linear: Linear) -> ServingCoefficients:
+    """Coefficients where the host works beside the device: what it needs longer than any batch takes is left.
+
+    A batch of n tokens has at most n sequences, and takes at least its linear layers.
+    """
+    left = c.host_s + c.sequence_s / shape.dp * linear.tokens - linear.seconds
+    return replace(c, host_s=max(float(left.max()), 0.0), sequence_s=0.0)
+
+
+def _with_ranks(c: ServingCoefficients, shape: Shape) -> ServingCoefficients:
+    """Coefficients of an instance: what its host does more for several ranks is part of what it does."""
+    ranks = shape.tp * shape.pp * shape.dp * shape.cp
+    if ranks == 1 or not (c.ranks_s or c.ranks_sequence_s):
+        return c
+    return replace(c, host_s=c.host_s + c.ranks_s, sequence_s=c.sequence_s + ranks * c.ranks_sequence_s)

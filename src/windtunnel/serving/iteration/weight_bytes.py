@@ -1,0 +1,74 @@
+"""Bytes of weights on one device of an instance, stage by stage, in the formats that they are kept in."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import lru_cache
+
+from windtunnel import graph
+from windtunnel.graph import STYLES, Batch, Kind, Operator
+from windtunnel.parallel.tensor import split_operator
+from windtunnel.serving.iteration import sparse_attention as indexer
+from windtunnel.serving.iteration import sparse_weights as sparse
+from windtunnel.serving.iteration.instance_shape import Shape
+from windtunnel.specs.model import ModelSpec
+
+
+@lru_cache(maxsize=1024)
+def local_blocks(model: ModelSpec, shape: Shape, *, written_out: bool = False) -> Mapping[str, Sequence[Operator]]:
+    """Operators of one layer of each kind, as one device has them for each token that it computes.
+
+    A resolved instance asks for them several times, and a search for each of its batch limits. `written_out`:
+    element-wise work is not fused (`ServingCoefficients.written_out`).
+    """
+    style = STYLES["eager"] if written_out else None
+    whole = graph.build(model, Batch(1.0, 1.0, 1.0, 0.0, 0.0, 1.0, training=False), style=style)
+    own = replace(shape, cp=1)  # who computes which tokens of a prompt is the iteration's business
+    extra = indexer.operators(model)
+    return {
+        kind: [split_operator(op, own) for op in (*extra, *block.operators)] for kind, block in whole.blocks.items()
+    }
+
+
+def block_bytes(operators: Sequence[Operator], shape: Shape) -> float:
+    """Weights of one layer; norms, routers and biases of other classes stay in 16 bits."""
+    total = 0.0
+    for op in operators:
+        grouped = op.kind == Kind.GROUPED_GEMM
+        fmt = shape.expert if grouped else shape.linear
+        linear = grouped or (op.kind == Kind.GEMM and op.number_class == "linear")
+        copies = 1.0 + shape.experts.redundant / (op.groups * shape.ep) if grouped and shape.experts else 1.0
+        if grouped and shape.storage:
+            copies *= shape.storage.cached
+        total += copies * op.params * (fmt.bytes_per_weight if linear else 2.0)
+    return total
+
+
+def layers_of_stages(model: ModelSpec, pp: int) -> tuple[str, ...]:
+    """Block kinds of each stage. Even shares; what is left over goes to the stages before the last (vLLM's rule).
+
+    Source: vLLM `distributed/utils.py`, `get_pp_indices`: the last stage has the head and gets none of the rest.
+    """
+    kinds = model.layer_kinds()
+    share, rest = divmod(len(kinds), pp)
+    counts = [share] * pp
+    for i in range(2, rest + 2):
+        counts[-i] += 1
+    starts = [sum(counts[:i]) for i in range(pp)]
+    return tuple(kinds[a : a + n] for a, n in zip(starts, counts, strict=True))
+
+
+def stage_bytes(model: ModelSpec, shape: Shape, blocks: Mapping[str, Sequence[Operator]]) -> tuple[float, ...]:
+    """Bytes on one device of each stage: its layers, the embedding on the first, the head on the last."""
+    layer = {kind: block_bytes(operators, shape) for kind, operators in blocks.items()}
+    end = float(model.vocab_size) * model.hidden_size / shape.tp * shape.ends.bytes_per_weight
+    out = []
+    for i, kinds in enumerate(layers_of_stages(model, shape.pp)):
+        total = sum(layer[kind] * count for kind, count in Counter(kinds).items())
+        first, last = i == 0, i == shape.pp - 1
+        total += sparse.predictor_weights(model, shape) * shape.ends.bytes_per_weight if last else 0.0
+        ends = 1 if first and last and model.tie_word_embeddings else int(first) + int(last)
+        out.append(total + ends * end)
+    return tuple(out)

@@ -1,0 +1,7 @@
+"""Levels below the device for keys and values that were let go, and what loading them costs. One file a kind."""
+
+from windtunnel.serving.kv_tiers.kinds import TIERS, TierKind
+from windtunnel.serving.kv_tiers.twin_memory import Memory
+from windtunnel.serving.run_setup.kv_tiers import memory_of
+
+__all__ = ["TIERS", "Memory", "TierKind", "memory_of"]

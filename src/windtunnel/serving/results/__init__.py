@@ -1,0 +1,1 @@
+"""What a serving prediction returns: TTFT, TPOT, goodput, power, per pool, tenant and task."""

@@ -1,0 +1,1 @@
+"""Sweeps over the load and over any field of a scenario."""
