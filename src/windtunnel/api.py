@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from windtunnel.planner.plan import PlanResult, Progress
     from windtunnel.planner.serving.plan import Progress as ServingProgress
     from windtunnel.planner.serving.plan import ServingPlan
-    from windtunnel.report.compare import Comparison
-    from windtunnel.report.explain import Explanation
+    from windtunnel.report.training.compare import Comparison
+    from windtunnel.report.training.explain import Explanation
     from windtunnel.serving.results.serving_result import ServingResult
     from windtunnel.serving.sweeps.field_sweep import FieldSweep
     from windtunnel.serving.sweeps.load_sweep import SweepResult
@@ -224,7 +224,7 @@ def sweep_serving_field(
 
 def compare(a: Source, b: Source) -> Comparison:
     """Where the difference between two scenarios comes from."""
-    from windtunnel.report.compare import difference
+    from windtunnel.report.training.compare import difference
 
     return difference(simulate_training(a), simulate_training(b))
 
@@ -240,7 +240,7 @@ def explain(source: Source, *, against: str | float | Path | None = None, overri
     Raises:
         BadInput: everything wrong with the scenario; a trace that cannot be used.
     """
-    from windtunnel.report.explain import explain_source
+    from windtunnel.report.training.explain import explain_source
 
     return explain_source(source, against=against, overrides=overrides)
 

@@ -15,8 +15,8 @@ from windtunnel.errors import BadInput, Infeasible
 from windtunnel.planner.heterogeneous.plan import _case
 from windtunnel.planner.heterogeneous.search import MixedSearch, even
 from windtunnel.planner.heterogeneous.space import Layout, mixed_space, spread
-from windtunnel.report.plan import plan_summary
-from windtunnel.report.plan_text import instead_words
+from windtunnel.report.plan.terminal import plan_summary
+from windtunnel.report.plan.text import instead_words
 from windtunnel.specs.scenario import Scenario
 from windtunnel.training.simulate import memory_of, run
 from windtunnel.training.step_setup import prepare

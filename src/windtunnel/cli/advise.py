@@ -57,7 +57,7 @@ def advise(
         write.write_text(dump_scenario(load_scenario(best_scenario(advice))), encoding="utf-8")
         note(f"scenario  {write}")
     if report is not None:
-        from windtunnel.report import html_advise
+        from windtunnel.report.advice import html as html_advise
 
         note(f"report    {html_advise.write(advice, report)}")
     if cite is not None:
@@ -65,7 +65,7 @@ def advise(
     if as_json:
         print_json(advice.to_dict())
         return
-    from windtunnel.report.advise import summary
+    from windtunnel.report.advice.terminal import summary
 
     console().print(summary(advice, everything=everything))
 

@@ -33,7 +33,7 @@ def compare(
     of serving are compared figure by figure, and iteration by iteration. --set changes B only.
     """
     from windtunnel.errors import BadInput
-    from windtunnel.report.compare import comparison_summary, difference
+    from windtunnel.report.training.compare import comparison_summary, difference
 
     if b is None and not overrides:
         raise BadInput("compare: needs a second scenario or result, or --set changes to the first")
@@ -46,7 +46,7 @@ def compare(
         second = result_of(b if b is not None else a, tuple(overrides or ()))
     result = difference(first, second)
     if report is not None:
-        from windtunnel.report import html_compare
+        from windtunnel.report.training import compare_html as html_compare
 
         note(f"report  {html_compare.write(result, report)}")
     if as_json:
@@ -57,7 +57,7 @@ def compare(
 
 def _serving(a: str, b: str | None, overrides: tuple[str, ...], report: Path | None, *, as_json: bool) -> None:
     from windtunnel.errors import BadInput
-    from windtunnel.report.compare_serving import compared, summary
+    from windtunnel.report.serving.compare import compared, summary
 
     if b is not None and not serves(b):
         raise BadInput(f"{b}: not a scenario of serving, which {a} is")
@@ -66,7 +66,7 @@ def _serving(a: str, b: str | None, overrides: tuple[str, ...], report: Path | N
     with progress("simulating both"):
         result = compared(serving_figures(a, ()), serving_figures(b if b is not None else a, overrides))
     if report is not None:
-        from windtunnel.report import html_compare_serving
+        from windtunnel.report.serving import compare_html as html_compare_serving
 
         note(f"report  {html_compare_serving.write(result, report)}")
     if as_json:

@@ -12,7 +12,7 @@ from windtunnel.cli.output import console, print_json, progress
 from windtunnel.cli.sources import read_result, scenario_source, stored_result
 
 if TYPE_CHECKING:
-    from windtunnel.report.explain import Explanation
+    from windtunnel.report.training.explain import Explanation
 
 
 def explain(
@@ -55,7 +55,7 @@ def explain(
     simulated one by one, coefficients moved within their error, and those listed that close the gap.
     """
     from windtunnel.errors import BadInput
-    from windtunnel.report.explain_view import explanation_summary
+    from windtunnel.report.training.explain_terminal import explanation_summary
 
     focused = time_class is not None or term is not None
     if focused and against is not None:
@@ -71,8 +71,8 @@ def explain(
 def _explanation(scenario: str, overrides: tuple[str, ...], against: str | None) -> Explanation:
     """Of a scenario, of the scenario inside a stored result, or of a result alone."""
     from windtunnel.errors import BadInput
-    from windtunnel.report.explain import explain as explain_result
-    from windtunnel.report.explain import explain_source, read_against
+    from windtunnel.report.training.explain import explain as explain_result
+    from windtunnel.report.training.explain import explain_source, read_against
 
     data = stored_result(scenario) if scenario != "-" else None
     if data is None:
@@ -92,7 +92,7 @@ def _explanation(scenario: str, overrides: tuple[str, ...], against: str | None)
 
 def _document(explanation: Explanation, time_class: str | None, term: str | None) -> dict[str, Any]:
     from windtunnel.errors import BadInput
-    from windtunnel.report.explain_view import NO_CHAIN, find_class, find_terms
+    from windtunnel.report.training.explain_terminal import NO_CHAIN, find_class, find_terms
 
     if time_class is None and term is None:
         return explanation.to_dict()

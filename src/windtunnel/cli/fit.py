@@ -21,7 +21,7 @@ def fit(scenario: Scenario, overrides: Overrides = None, as_json: AsJson = False
     if as_json:
         print_json(result.to_dict())
     else:
-        from windtunnel.report.fit import fit_summary
+        from windtunnel.report.training.fit import fit_summary
 
         console().print(fit_summary(result.to_dict()))
     if not result.fits and result.largest_mbs is None and result.fewest_devices is None:

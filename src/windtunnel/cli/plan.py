@@ -103,7 +103,7 @@ def plan(
     if output is not None:
         _write(taken, output)
     if html is not None:
-        from windtunnel.report import html_plan
+        from windtunnel.report.plan import html as html_plan
 
         note(f"report    {html_plan.write(result, html)}")
     from windtunnel.training.results.serialise import plain
@@ -112,7 +112,7 @@ def plan(
     if as_json:
         print_json(result.to_dict() | ({"export": exported.to_dict()} if exported else {}))
         return
-    from windtunnel.report.plan import plan_summary
+    from windtunnel.report.plan.terminal import plan_summary
 
     out = console()
     out.print(plan_summary(result, out.width))
@@ -134,14 +134,14 @@ def _show_serving(
     if output is not None:
         _write(taken, output)
     if html is not None:
-        from windtunnel.report.html_plan_serving import write
+        from windtunnel.report.plan_serving.html import write
 
         note(f"report    {write(result, html)}")
     exported = write_launch_files(taken, (), *launch)
     if as_json:
         print_json(result.to_dict() | ({"export": exported.to_dict()} if exported else {}))
         return
-    from windtunnel.report.plan_serving import summary
+    from windtunnel.report.plan_serving.terminal import summary
 
     out = console()
     out.print(summary(result, out.width))

@@ -80,13 +80,13 @@ def serve(
 
         note(f"trace   {perfetto_serving.write(result, trace)}  (open in ui.perfetto.dev)")
     if report is not None:
-        from windtunnel.report import html_serving
+        from windtunnel.report.serving import html as html_serving
 
         note(f"report  {html_serving.write(result, report)}")
     if as_json:
         print_json(result.to_dict() | ({"export": exported.to_dict()} if exported else {}))
         return
-    from windtunnel.report.serving import summary
+    from windtunnel.report.serving.terminal import summary
 
     console().print(summary(result))
 
@@ -131,7 +131,7 @@ def _sweep(
             source, axis, points=points, linear=linear, overrides=overrides, report=lambda runs: say(f"{runs} runs")
         )
     if report is not None:
-        from windtunnel.report import html_sweep
+        from windtunnel.report.serving import load_sweep_html as html_sweep
 
         changes = (*overrides, *result.as_overrides())
         with progress("simulating the knee"):
@@ -140,7 +140,7 @@ def _sweep(
     if as_json:
         print_json(result.to_dict())
         return
-    from windtunnel.report.sweep import summary
+    from windtunnel.report.serving.load_sweep_terminal import summary
 
     console().print(summary(result))
 
@@ -167,7 +167,7 @@ def _sweep_field(
     if as_json:
         print_json(result.to_dict())
         return
-    from windtunnel.report.sweep_fields import field_summary
+    from windtunnel.report.serving.field_sweep_terminal import field_summary
 
     console().print(field_summary(result))
 

@@ -13,7 +13,7 @@ from windtunnel.cli.output import check_targets, console, note, print_json, prog
 from windtunnel.cli.sources import scenario_source
 
 if TYPE_CHECKING:
-    from windtunnel.report.terminal import Published
+    from windtunnel.report.training.terminal import Published
     from windtunnel.training.results.training_result import TrainingResult
 
 
@@ -67,7 +67,7 @@ def train(
             data["export"] = exported.to_dict()
         print_json(data)
         return
-    from windtunnel.report.terminal import summary
+    from windtunnel.report.training.terminal import summary
 
     console().print(summary(result, published=published, interval=interval))
 
@@ -77,7 +77,7 @@ def _published(text: str | None) -> Published | None:
         return None
     from windtunnel.errors import BadInput
     from windtunnel.report.quantities import read_seconds
-    from windtunnel.report.terminal import Published
+    from windtunnel.report.training.terminal import Published
 
     try:
         ends = read_seconds(text)
@@ -94,7 +94,7 @@ def _write(result: TrainingResult, trace: Path | None, report: Path | None, publ
 
         note(f"trace   {perfetto.write(result, trace)}  (open in ui.perfetto.dev)")
     if report is not None:
-        from windtunnel.report import html
+        from windtunnel.report.training import html
 
         note(f"report  {html.write(result, report, published=published)}")
 

@@ -201,7 +201,7 @@ def _trace(folder: Path, gemm_s: float, memory_s: float) -> Path:
 
 
 def test_a_traces_kernels_set_the_fractions(tmp_path: Path) -> None:
-    from windtunnel.report.trace_gap import predicted_kernels
+    from windtunnel.report.training.trace_gap import predicted_kernels
     from windtunnel.training.explain.build_chain import build_chain
     from windtunnel.training.predict import prepare
 

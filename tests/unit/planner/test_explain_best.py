@@ -23,7 +23,7 @@ from windtunnel.planner.objectives import Goals
 from windtunnel.planner.plan import Progress, branch_of, question_of
 from windtunnel.planner.search.branch_and_bound import Found, search
 from windtunnel.planner.search.requery import Again
-from windtunnel.report.plan import plan_summary
+from windtunnel.report.plan.terminal import plan_summary
 from windtunnel.specs.plan import PlanSpec
 from windtunnel.specs.scenario import Scenario
 from windtunnel.training.explain.resource_scaling import RATES, scaled

@@ -14,9 +14,9 @@ import windtunnel as wt
 from windtunnel import api
 from windtunnel.cli.main import run
 from windtunnel.errors import BadInput
-from windtunnel.report.explain import Explanation, read_against
-from windtunnel.report.explain_view import explanation_summary
-from windtunnel.report.trace_gap import predicted_kernels
+from windtunnel.report.training.explain import Explanation, read_against
+from windtunnel.report.training.explain_terminal import explanation_summary
+from windtunnel.report.training.trace_gap import predicted_kernels
 from windtunnel.training.explain.build_chain import build_chain
 from windtunnel.training.explain.time_chain import Chain
 from windtunnel.training.predict import prepare

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 from plotly.offline import get_plotlyjs
 
-from windtunnel.report import html_serving
-from windtunnel.report.serving import spark, summary
-from windtunnel.report.serving_figures import latency_figure, load_figure, requests_figure
-from windtunnel.report.serving_text import slo_of
+from windtunnel.report.serving import html as html_serving
+from windtunnel.report.serving.figures import latency_figure, load_figure, requests_figure
+from windtunnel.report.serving.terminal import spark, summary
+from windtunnel.report.serving.text import slo_of
 from windtunnel.serving import simulate
 from windtunnel.serving.event_loop.requests import Requests
 from windtunnel.serving.results.metrics import backlog_grows, too_short_to_tell

@@ -7,8 +7,8 @@ from typing import Any
 
 from rich.console import Console
 
-from windtunnel.report.serving import summary
-from windtunnel.report.serving_parties import html
+from windtunnel.report.serving.tenants_and_scaling import html
+from windtunnel.report.serving.terminal import summary
 from windtunnel.serving.results.serving_result import ServingResult
 from windtunnel.serving.simulate import simulate_serving
 

@@ -15,13 +15,14 @@ from rich.console import Console
 from training_result import make_result
 
 from windtunnel.exporters import perfetto
-from windtunnel.report import html, quantities
-from windtunnel.report.compare import comparison_summary, difference
-from windtunnel.report.describe import fit_line
-from windtunnel.report.explain import explain
-from windtunnel.report.explain_view import explanation_summary
-from windtunnel.report.terminal import Published, bar, summary
-from windtunnel.report.timeline_data import pack
+from windtunnel.report import quantities
+from windtunnel.report.training import html
+from windtunnel.report.training.compare import comparison_summary, difference
+from windtunnel.report.training.explain import explain
+from windtunnel.report.training.explain_terminal import explanation_summary
+from windtunnel.report.training.one_line import fit_line
+from windtunnel.report.training.terminal import Published, bar, summary
+from windtunnel.report.training.timeline_data import pack
 from windtunnel.training.results import figures
 from windtunnel.training.results.serialise import result_from_dict
 from windtunnel.training.results.training_result import TrainingResult
@@ -291,7 +292,7 @@ def test_trace_needs_a_trace() -> None:
 
 
 def test_small_differences_are_gathered_without_losing_seconds() -> None:
-    from windtunnel.report.compare import without_crumbs
+    from windtunnel.report.training.compare import without_crumbs
 
     deltas = {"a": 1.0, "b": -0.5, "c": 1e-4, "d": -3e-4}
     shown = without_crumbs(deltas, 1e-3)
@@ -333,7 +334,7 @@ def test_trace_event_fields_to_the_nanosecond() -> None:
 
 
 def test_comparison_report_is_one_escaped_file(result: TrainingResult) -> None:
-    from windtunnel.report import html_compare
+    from windtunnel.report.training import compare_html as html_compare
 
     other = make_result(trace=False, slower=2.0, m=32)
     object.__setattr__(other, "scenario_name", "<script>alert(1)</script>")

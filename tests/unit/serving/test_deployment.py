@@ -9,7 +9,7 @@ import pytest
 
 from windtunnel.errors import BadInput
 from windtunnel.exporters import perfetto_serving
-from windtunnel.report.html_serving import render
+from windtunnel.report.serving.html import render
 from windtunnel.serving.deployment import prepare
 from windtunnel.serving.simulate import simulate_serving
 

@@ -10,7 +10,7 @@ import pytest
 
 from windtunnel import api
 from windtunnel.errors import BadInput
-from windtunnel.report.html import render
+from windtunnel.report.training.html import render
 from windtunnel.techniques.limits import merged
 from windtunnel.training.results.serialise import result_from_dict
 

@@ -13,8 +13,8 @@ from windtunnel import api
 from windtunnel.cli.main import run
 from windtunnel.errors import BadInput, Infeasible
 from windtunnel.planner.serving.plan import ServingPlan
-from windtunnel.report import html_plan_serving
-from windtunnel.report.plan_serving_text import thinned
+from windtunnel.report.plan_serving import html as html_plan_serving
+from windtunnel.report.plan_serving.text import thinned
 
 EXAMPLES = sorted((Path(__file__).parents[4] / "examples" / "search").glob("serving-*.yaml"))
 

@@ -13,9 +13,9 @@ import yaml
 from windtunnel import api
 from windtunnel.cli.main import run
 from windtunnel.errors import BadInput
-from windtunnel.report import html_sweep
-from windtunnel.report.serving_text import short
-from windtunnel.report.sweep_figures import goodput_curve, load_curve
+from windtunnel.report.serving import load_sweep_html as html_sweep
+from windtunnel.report.serving.load_sweep_figures import goodput_curve, load_curve
+from windtunnel.report.serving.text import short
 from windtunnel.serving.sweeps.load_sweep import read_axis
 
 SCENARIO: dict[str, Any] = {

@@ -12,7 +12,7 @@ from serving_requests import LIMITS, LINEAR
 
 from windtunnel import api
 from windtunnel.errors import BadInput
-from windtunnel.report.serving_text import tasks_text
+from windtunnel.report.serving.text import tasks_text
 from windtunnel.serving.event_loop import reference
 from windtunnel.serving.event_loop import run as loop
 from windtunnel.serving.event_loop.requests import DONE

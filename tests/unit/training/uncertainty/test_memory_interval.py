@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from windtunnel.report.describe import fit_line
+from windtunnel.report.training.one_line import fit_line
 from windtunnel.training.predict import prepare, simulate_training
 from windtunnel.training.results.serialise import result_from_dict, result_to_dict
 from windtunnel.training.results.training_result import TrainingResult

@@ -161,8 +161,8 @@ def test_runs_that_share_nothing_take_both_bands() -> None:
 
 def test_compare_says_how_sure_it_is() -> None:
     from windtunnel import api
-    from windtunnel.report.compare import comparison_summary
-    from windtunnel.report.html_compare import render
+    from windtunnel.report.training.compare import comparison_summary
+    from windtunnel.report.training.compare_html import render
 
     base = {
         "model": "meta-llama/Llama-3.1-8B",

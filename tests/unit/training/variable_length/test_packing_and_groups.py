@@ -9,7 +9,7 @@ import pytest
 
 from windtunnel import api
 from windtunnel.errors import BadInput
-from windtunnel.report.documents import document_lines
+from windtunnel.report.training.documents import document_lines
 from windtunnel.specs.batches import DocumentLengths
 from windtunnel.techniques.limits import merged
 from windtunnel.training.variable_length.packing import packed

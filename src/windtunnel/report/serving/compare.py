@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from windtunnel.report.compare import changed, flat, shown_value, signed_seconds
 from windtunnel.report.quantities import count, percent
-from windtunnel.report.serving_text import short
+from windtunnel.report.serving.text import short
+from windtunnel.report.training.compare import changed, flat, shown_value, signed_seconds
 from windtunnel.training.results.training_result import deltas
 
 if TYPE_CHECKING:

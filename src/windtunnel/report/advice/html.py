@@ -7,7 +7,7 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from windtunnel.report.advise import (
+from windtunnel.report.advice.terminal import (
     GROUPS,
     SHOWN,
     change_text,
@@ -20,8 +20,8 @@ from windtunnel.report.advise import (
     refused_lines,
     signed,
 )
-from windtunnel.report.compare import signed_gib
-from windtunnel.report.page import card, document, plot
+from windtunnel.report.html_shell import card, document, plot
+from windtunnel.report.training.compare import signed_gib
 
 if TYPE_CHECKING:
     from windtunnel.advice import Advice, Suggestion

@@ -10,7 +10,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from windtunnel.report.plan_serving_text import (
+from windtunnel.report.plan_serving.text import (
     autoscale_words,
     certain_words,
     cut_words,

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from windtunnel.report.plan_figures import BAD, BEST, MUTED, TAKEN
-from windtunnel.report.serving_figures import TPOT, TTFT, axis_ticks, layout
-from windtunnel.report.serving_text import short, slo_of
+from windtunnel.report.plan.figures import BAD, BEST, MUTED, TAKEN
+from windtunnel.report.serving.figures import TPOT, TTFT, axis_ticks, layout
+from windtunnel.report.serving.text import short, slo_of
 
 if TYPE_CHECKING:
     from windtunnel.serving.sweeps.load_sweep import Point, SweepResult

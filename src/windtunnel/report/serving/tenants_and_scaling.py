@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 from rich.table import Table
 from rich.text import Text
 
-from windtunnel.report.page import card
+from windtunnel.report.html_shell import card
 from windtunnel.report.quantities import count, percent
-from windtunnel.report.serving_text import short
+from windtunnel.report.serving.text import short
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from windtunnel.report.compare import signed_gib
 from windtunnel.report.quantities import count, gib, percent, seconds
+from windtunnel.report.training.compare import signed_gib
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -6,10 +6,10 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from windtunnel.report.compare import Comparison, shown_value, signed_gib
-from windtunnel.report.describe import fit_line, plan_line, workload_line
-from windtunnel.report.page import card, document, plot
+from windtunnel.report.html_shell import card, document, plot
 from windtunnel.report.quantities import count, gib, percent, seconds
+from windtunnel.report.training.compare import Comparison, shown_value, signed_gib
+from windtunnel.report.training.one_line import fit_line, plan_line, workload_line
 
 if TYPE_CHECKING:
     from windtunnel.training.results.training_result import TrainingResult

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from windtunnel.report.describe import cluster_text, model_text
 from windtunnel.report.quantities import count, percent, seconds
+from windtunnel.report.training.one_line import cluster_text, model_text
 
 if TYPE_CHECKING:
     from windtunnel.serving.results.serving_result import ServingResult

@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from windtunnel.report.quantities import percent, seconds
-from windtunnel.report.serving_text import deployment_line, objective_text, short, slo_of, traffic_line
+from windtunnel.report.serving.text import deployment_line, objective_text, short, slo_of, traffic_line
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

@@ -7,11 +7,11 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from windtunnel.report.describe import band_text, fit_line, power_line, recompute_text, workload_line
-from windtunnel.report.page import asset, card, document, plot
-from windtunnel.report.phases import COLUMNS, NOTE, phase_rows
+from windtunnel.report.html_shell import asset, card, document, plot
 from windtunnel.report.quantities import count, gib, percent, seconds
-from windtunnel.report.timeline_data import pack
+from windtunnel.report.training.one_line import band_text, fit_line, power_line, recompute_text, workload_line
+from windtunnel.report.training.phases import COLUMNS, NOTE, phase_rows
+from windtunnel.report.training.timeline_data import pack
 from windtunnel.training.results.figures import (
     breakdown_figure,
     colour,
@@ -23,7 +23,7 @@ from windtunnel.training.results.grades import grade_line
 from windtunnel.training.results.serialise import plain
 
 if TYPE_CHECKING:
-    from windtunnel.report.terminal import Published
+    from windtunnel.report.training.terminal import Published
     from windtunnel.training.results.training_result import TrainingResult
 
 

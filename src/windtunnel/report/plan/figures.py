@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from windtunnel.report.plan_text import RESOURCES, best_row, best_words, cell_words, plan_words, quantity, scale_text
+from windtunnel.report.plan.text import RESOURCES, best_row, best_words, cell_words, plan_words, quantity, scale_text
 from windtunnel.report.quantities import gib, seconds
 
 if TYPE_CHECKING:

@@ -7,13 +7,13 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from windtunnel.report.compare import shown_value
-from windtunnel.report.page import card, document, plot
-from windtunnel.report.serving_figures import axis_ticks, composition_figure, layout
-from windtunnel.report.serving_text import SATURATED, short
+from windtunnel.report.html_shell import card, document, plot
+from windtunnel.report.serving.figures import axis_ticks, composition_figure, layout
+from windtunnel.report.serving.text import SATURATED, short
+from windtunnel.report.training.compare import shown_value
 
 if TYPE_CHECKING:
-    from windtunnel.report.compare_serving import ServingComparison
+    from windtunnel.report.serving.compare import ServingComparison
 
 _TONES = {"A": "#607d8b", "B": "#1565c0"}
 _SHARES = (("p50", 50), ("p75", 75), ("p90", 90), ("p95", 95), ("p99", 99))

@@ -11,10 +11,10 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from windtunnel.report.describe import band_text, fit_line, plan_line, power_line, workload_line
-from windtunnel.report.documents import document_lines
-from windtunnel.report.phases import COLUMNS, NOTE, phase_rows
 from windtunnel.report.quantities import count, gib, percent, seconds
+from windtunnel.report.training.documents import document_lines
+from windtunnel.report.training.one_line import band_text, fit_line, plan_line, power_line, workload_line
+from windtunnel.report.training.phases import COLUMNS, NOTE, phase_rows
 from windtunnel.training.results.figures import colour, memory_colour, ordered_breakdown
 from windtunnel.training.results.grades import grade_line
 

@@ -8,14 +8,14 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from windtunnel.errors import BadInput
-from windtunnel.report.explain import Explanation
 from windtunnel.report.quantities import count, percent, seconds
+from windtunnel.report.training.explain import Explanation
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
     from rich.table import Table
 
-    from windtunnel.report.trace_gap import TraceComparison
+    from windtunnel.report.training.trace_gap import TraceComparison
     from windtunnel.training.explain.time_chain import Chain, OperatorLine, Term
 
 _SMALL = 5e-4

@@ -10,9 +10,10 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from windtunnel.report import serving_parties, serving_pools
 from windtunnel.report.quantities import count, gib, percent, seconds
-from windtunnel.report.serving_text import (
+from windtunnel.report.serving import pools as serving_pools
+from windtunnel.report.serving import tenants_and_scaling as serving_parties
+from windtunnel.report.serving.text import (
     SATURATED,
     deployment_line,
     drafts_text,
@@ -27,7 +28,7 @@ from windtunnel.report.serving_text import (
     traffic_line,
     verdict_text,
 )
-from windtunnel.report.terminal import figure_grid
+from windtunnel.report.training.terminal import figure_grid
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

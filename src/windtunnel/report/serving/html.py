@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from windtunnel.report import serving_parties, serving_pools
-from windtunnel.report.page import card, document, plot, tile
+from windtunnel.report.html_shell import card, document, plot, tile
 from windtunnel.report.quantities import count, gib, percent, seconds
-from windtunnel.report.serving_figures import (
+from windtunnel.report.serving import pools as serving_pools
+from windtunnel.report.serving import tenants_and_scaling as serving_parties
+from windtunnel.report.serving.figures import (
     composition_figure,
     latency_figure,
     load_figure,
@@ -19,7 +20,7 @@ from windtunnel.report.serving_figures import (
     shown,
     tokens_figure,
 )
-from windtunnel.report.serving_text import (
+from windtunnel.report.serving.text import (
     SATURATED,
     deployment_line,
     device_rate,

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from windtunnel.report.plan_figures import BAD, GRID, INK, MUTED
+from windtunnel.report.plan.figures import BAD, GRID, INK, MUTED
 from windtunnel.report.quantities import seconds
-from windtunnel.report.serving_text import short, slo_of
+from windtunnel.report.serving.text import short, slo_of
 
 if TYPE_CHECKING:
     import numpy.typing as npt

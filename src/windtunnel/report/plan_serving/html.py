@@ -7,8 +7,8 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from windtunnel.report import page
-from windtunnel.report.plan_serving_text import (
+from windtunnel.report import html_shell as page
+from windtunnel.report.plan_serving.text import (
     autoscale_words,
     certain_words,
     cut_words,
@@ -37,7 +37,7 @@ def write(plan: ServingPlan, path: Path) -> Path:
 
 def render(plan: ServingPlan) -> str:
     """The report as text."""
-    from windtunnel.report.plan_serving_figures import pareto
+    from windtunnel.report.plan_serving.figures import pareto
 
     best, first = plan.best, plan.objectives[0]
     tiles = [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from windtunnel.report.plan_serving_text import cut_words, limits_words, load_words, milli
+from windtunnel.report.plan_serving.text import cut_words, limits_words, load_words, milli
 
 if TYPE_CHECKING:
     from windtunnel.planner.serving.plan import Deployment, ServingPlan

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 
-from windtunnel.report.page import card
+from windtunnel.report.html_shell import card
 from windtunnel.report.quantities import percent
-from windtunnel.report.serving_text import money, short
+from windtunnel.report.serving.text import money, short
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

@@ -7,11 +7,9 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from windtunnel.report.compare import difference
-from windtunnel.report.describe import fit_line, workload_line
-from windtunnel.report.page import card, document, plot, tile
-from windtunnel.report.plan_figures import front_figure, heat_figure, memory_figure, stability_figure
-from windtunnel.report.plan_text import (
+from windtunnel.report.html_shell import card, document, plot, tile
+from windtunnel.report.plan.figures import front_figure, heat_figure, memory_figure, stability_figure
+from windtunnel.report.plan.text import (
     best_row,
     best_words,
     cell_words,
@@ -30,6 +28,8 @@ from windtunnel.report.plan_text import (
     worse,
 )
 from windtunnel.report.quantities import count, gib, percent, seconds
+from windtunnel.report.training.compare import difference
+from windtunnel.report.training.one_line import fit_line, workload_line
 from windtunnel.training.results.serialise import plain
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from windtunnel.report.plan_text import quantity
+from windtunnel.report.plan.text import quantity
 
 if TYPE_CHECKING:
     from windtunnel.planner.serving.plan import Deployment, ServingPlan

@@ -6,12 +6,12 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from windtunnel.report import html_serving
-from windtunnel.report.page import card, plot
+from windtunnel.report.html_shell import card, plot
 from windtunnel.report.quantities import percent, seconds
-from windtunnel.report.serving_text import short
-from windtunnel.report.sweep import knee_words, load_text, shown_points
-from windtunnel.report.sweep_figures import goodput_curve, load_curve, users_figure
+from windtunnel.report.serving import html as html_serving
+from windtunnel.report.serving.load_sweep_figures import goodput_curve, load_curve, users_figure
+from windtunnel.report.serving.load_sweep_terminal import knee_words, load_text, shown_points
+from windtunnel.report.serving.text import short
 
 if TYPE_CHECKING:
     from windtunnel.serving.results.serving_result import ServingResult

@@ -11,8 +11,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from windtunnel.report.compare import signed_seconds, without_crumbs
-from windtunnel.report.plan_text import (
+from windtunnel.report.plan.text import (
     best_row,
     best_words,
     cell_words,
@@ -31,7 +30,8 @@ from windtunnel.report.plan_text import (
     worse,
 )
 from windtunnel.report.quantities import gib, percent, seconds
-from windtunnel.report.terminal import bar
+from windtunnel.report.training.compare import signed_seconds, without_crumbs
+from windtunnel.report.training.terminal import bar
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

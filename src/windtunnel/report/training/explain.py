@@ -14,14 +14,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from windtunnel.errors import BadInput
-from windtunnel.report.describe import fit_line
 from windtunnel.report.quantities import percent, read_seconds, seconds
+from windtunnel.report.training.one_line import fit_line
 from windtunnel.training.results.figures import ordered_breakdown
 
 if TYPE_CHECKING:
     from windtunnel.importers.kineto import KernelTrace
     from windtunnel.importers.scenario import Source
-    from windtunnel.report.trace_gap import TraceComparison
+    from windtunnel.report.training.trace_gap import TraceComparison
     from windtunnel.training.explain.gap_hypotheses import Candidate, Uncertain
     from windtunnel.training.explain.time_chain import Chain
     from windtunnel.training.results.training_result import TrainingResult
@@ -232,7 +232,7 @@ def _against_trace(
     result: TrainingResult, chain: Chain, trace: KernelTrace, candidates: list[Candidate]
 ) -> TraceComparison:
     """The comparison, and which alternatives bring the classes closer to the trace."""
-    from windtunnel.report.trace_gap import compare_with_trace, distance
+    from windtunnel.report.training.trace_gap import compare_with_trace, distance
     from windtunnel.training.explain.build_chain import build_chain
 
     comparison = compare_with_trace(chain, trace, result)

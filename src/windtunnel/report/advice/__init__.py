@@ -1,0 +1,1 @@
+"""Advice as terminal text and HTML."""

@@ -1,0 +1,1 @@
+"""Search results of the training planner as terminal text, figures and HTML."""

@@ -1,0 +1,1 @@
+"""Search results of the serving planner as terminal text, figures and HTML."""

@@ -1,0 +1,1 @@
+"""Serving predictions, comparisons and sweeps as terminal text, figures and HTML."""

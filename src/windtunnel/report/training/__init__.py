@@ -1,0 +1,1 @@
+"""Training predictions, comparisons and explanations as terminal text, figures and HTML."""
