@@ -77,7 +77,7 @@ SERVING_PAPERS := splitwise distserve fastgen_splitfuse semi_pd nanoflow tokenwe
 serving-papers: $(COMPILED)  ## re-run the claims of the serving papers (2 minutes), rewrite docs/generated/serving_papers.md
 	mkdir -p $(OUT)
 	$(BIN)/windtunnel reproduce $(SERVING_PAPERS) --json > $(OUT)/serving-papers.json
-	$(BIN)/python -m windtunnel.papers.document "Claims of serving papers" serving-papers $(OUT)/serving-papers.json \
+	$(BIN)/python -m windtunnel.reproduce.pages.claims_page "Claims of serving papers" serving-papers $(OUT)/serving-papers.json \
 		> docs/generated/serving_papers.md
 
 TRAINING_PAPERS = $(filter-out $(SERVING_PAPERS),$(patsubst src/windtunnel/papers/%/setting.yaml,%,$(wildcard src/windtunnel/papers/*/setting.yaml)))
@@ -85,12 +85,12 @@ TRAINING_PAPERS = $(filter-out $(SERVING_PAPERS),$(patsubst src/windtunnel/paper
 training-papers: $(COMPILED)  ## re-run the claims of all other papers (2 minutes), rewrite docs/generated/training_papers.md
 	mkdir -p $(OUT)
 	$(BIN)/windtunnel reproduce $(TRAINING_PAPERS) --json > $(OUT)/training-papers.json
-	$(BIN)/python -m windtunnel.papers.document "Claims of training papers" training-papers $(OUT)/training-papers.json \
+	$(BIN)/python -m windtunnel.reproduce.pages.claims_page "Claims of training papers" training-papers $(OUT)/training-papers.json \
 		> docs/generated/training_papers.md
 
 technique-pages: $(COMPILED)  ## rewrite docs/generated/techniques/; gain maps of new techniques, of all with ALL=1
-	$(BIN)/python -m windtunnel.papers.gain_maps $(if $(ALL),--all) --jobs $(JOBS)
-	$(BIN)/python -m windtunnel.papers.family_pages
+	$(BIN)/python -m windtunnel.reproduce.pages.gain_maps $(if $(ALL),--all) --jobs $(JOBS)
+	$(BIN)/python -m windtunnel.reproduce.pages.technique_pages
 
 docs: setup  ## refresh generated files: the JSON Schema of scenarios, the table of coefficients
 	mkdir -p docs/generated

@@ -9,8 +9,8 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from windtunnel.papers import ClaimResult
-    from windtunnel.papers.harness import Outcome
+    from windtunnel.reproduce import ClaimResult
+    from windtunnel.reproduce.run_papers import Outcome
 
 MANY = 8
 """Papers from which on each takes one line, unless all claims are asked for."""
@@ -33,7 +33,7 @@ def show(outcomes: Sequence[Outcome], out: Console, *, full: bool) -> None:
         out: where.
         full: every claim, however many papers there are.
     """
-    from windtunnel.papers.table import tally
+    from windtunnel.reproduce.claim_tables import tally
 
     claims = [c for one in outcomes for c in one.claims]
     if full or len(outcomes) < MANY:
@@ -58,7 +58,7 @@ def _mark(claim: ClaimResult) -> str:
 def _paper(one: Outcome, out: Console) -> None:
     from rich.text import Text
 
-    from windtunnel.papers.table import key_of, number
+    from windtunnel.reproduce.claim_tables import key_of, number
 
     head = f"{one.title}: {one.within} of {len(one.claims)} within, {one.seconds:.1f} s"
     out.print(head, style="bold", markup=False, soft_wrap=True)
@@ -110,7 +110,7 @@ def _lines(outcomes: Sequence[Outcome], out: Console) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from windtunnel.papers.table import key_of
+    from windtunnel.reproduce.claim_tables import key_of
 
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
     table.add_column("paper", no_wrap=True, min_width=max(len(one.paper) for one in outcomes))

@@ -35,7 +35,7 @@ def techniques(incomplete: str) -> list[str]:
 
 def papers(incomplete: str) -> list[str]:
     """Papers that have an experiment."""
-    from windtunnel import papers
+    from windtunnel import reproduce as papers
 
     return _matching(papers.list_papers(), incomplete)
 

@@ -14,8 +14,8 @@ from windtunnel.cli.output import console, note, print_json, telling
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from windtunnel.papers import ClaimResult
-    from windtunnel.papers.harness import Outcome
+    from windtunnel.reproduce import ClaimResult
+    from windtunnel.reproduce.run_papers import Outcome
 
 _BAR = 24
 
@@ -47,8 +47,8 @@ def reproduce(
     Prints published beside simulated figures, with low and high over what the paper leaves open. A miss is a result:
     it does not change the exit code unless --gate asks for it.
     """
-    from windtunnel import papers
-    from windtunnel.papers.harness import Interrupted, run_papers
+    from windtunnel import reproduce as papers
+    from windtunnel.reproduce.run_papers import Interrupted, run_papers
 
     chosen = papers.folders(ids or ())
     if show:
@@ -64,7 +64,7 @@ def reproduce(
             outcomes, stopped = list(stop.done), True
     claims = [c for one in outcomes for c in one.claims]
     if out is not None and outcomes:
-        from windtunnel.papers.written import write
+        from windtunnel.reproduce.write_results import write
 
         note(f"wrote {len(write(outcomes, out))} files to {out}")
     if as_json:
@@ -111,7 +111,7 @@ def _words(done: int, total: int, waiting: Sequence[str]) -> str:
 
 def _list(chosen: Sequence[str], as_json: bool) -> None:
     from windtunnel.cli.tables import listing
-    from windtunnel.papers.claims import load
+    from windtunnel.reproduce.claims import load
 
     rows = [(one, load(f"windtunnel.papers.{one}")["paper"]) for one in chosen]
     if as_json:

@@ -145,7 +145,7 @@ def _records() -> list[dict[str, Any]]:
 
 
 def _planned() -> list[dict[str, Any]]:
-    from windtunnel import papers
+    from windtunnel import reproduce as papers
     from windtunnel.techniques.systems import planned
 
     return [one.record() for one in planned([folder.replace("_", "-") for folder in papers.list_papers()])]

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from windtunnel.papers import ClaimResult, list_papers
-from windtunnel.papers.claims import load
-from windtunnel.papers.document import page
-from windtunnel.papers.table import band
 from windtunnel.registry import Registry
+from windtunnel.reproduce import ClaimResult, list_papers
+from windtunnel.reproduce.claim_tables import band
+from windtunnel.reproduce.claims import load
+from windtunnel.reproduce.pages.claims_page import page
 from windtunnel.serving.admission import ADMISSION
 from windtunnel.serving.batching import POLICIES
 from windtunnel.serving.queues import QUEUES

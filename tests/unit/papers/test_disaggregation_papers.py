@@ -7,10 +7,10 @@ from importlib import import_module
 import numpy as np
 import pytest
 
-from windtunnel.papers.claims import central, holds
 from windtunnel.papers.distserve import experiment as distserve
 from windtunnel.papers.mi325x_inference import experiment as mi325x
 from windtunnel.papers.splitwise import experiment as splitwise
+from windtunnel.reproduce.claims import central, holds
 
 
 @pytest.mark.parametrize("paper", ["distserve", "splitwise", "mi325x_inference"])

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from windtunnel.papers.claims import central
+from windtunnel.reproduce.claims import central
 
 PAPERS = (
     "zero_infinity",

@@ -7,12 +7,12 @@ from types import ModuleType
 
 import pytest
 
-from windtunnel.papers import claims
 from windtunnel.papers.frontier_3d import experiment as frontier_3d
 from windtunnel.papers.galvatron import experiment as galvatron
 from windtunnel.papers.holmes import experiment as holmes
 from windtunnel.papers.megatron_3d import experiment as megatron_3d
 from windtunnel.papers.pipette import experiment as pipette
+from windtunnel.reproduce import claims
 
 PAPERS: dict[str, ModuleType] = {
     "megatron-3d": megatron_3d,

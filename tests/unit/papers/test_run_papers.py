@@ -10,14 +10,16 @@ from typing import Any
 
 import pytest
 
-from windtunnel import papers
+from windtunnel import reproduce as papers
 from windtunnel.cli.main import run as cli
 from windtunnel.errors import BadInput
-from windtunnel.papers import ClaimResult, harness, written
-from windtunnel.papers.claims import load
-from windtunnel.papers.figures import bars, beside, curve, limits, ratios
-from windtunnel.papers.harness import Interrupted, Outcome, run_papers
-from windtunnel.papers.table import markdown, tally
+from windtunnel.reproduce import ClaimResult
+from windtunnel.reproduce import run_papers as harness
+from windtunnel.reproduce import write_results as written
+from windtunnel.reproduce.claim_tables import markdown, tally
+from windtunnel.reproduce.claims import load
+from windtunnel.reproduce.figures import bars, beside, curve, limits, ratios
+from windtunnel.reproduce.run_papers import Interrupted, Outcome, run_papers
 
 HIT = ClaimResult(
     "dsi/never-slower", "at most | 1", 1.0, 1.0, 0.9, 1.1, True, ("a",), "≤ 1", "A", "by construction", "dsi"

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from windtunnel.papers import run_paper
-from windtunnel.papers.claims import central
 from windtunnel.papers.flover import experiment as flover
+from windtunnel.reproduce import run_paper
+from windtunnel.reproduce.claims import central
 
 
 def test_fusion_wins_more_the_closer_requests_come() -> None:

@@ -7,8 +7,8 @@ from importlib import import_module
 import numpy as np
 import pytest
 
-from windtunnel.papers.claims import central, holds
 from windtunnel.papers.fastgen_splitfuse import experiment as fastgen
+from windtunnel.reproduce.claims import central, holds
 
 KNOWN_MISSES = {
     "fastgen-splitfuse/throughput/vllm",

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from windtunnel import papers
+from windtunnel import reproduce as papers
 from windtunnel.errors import BadInput
-from windtunnel.papers import ClaimResult
 from windtunnel.papers.pytorch_ddp import experiment as ddp
 from windtunnel.papers.tp_overlap import experiment as overlap
+from windtunnel.reproduce import ClaimResult
 
 KNOWN_MISSES = {
     "tp-overlap/torchtitan-70b-bf16",
@@ -95,7 +95,8 @@ def test_settings_name_their_sources(setting: dict[str, object]) -> None:
 
 
 def test_an_end_that_is_not_reached_is_said_so(tmp_path: Path) -> None:
-    from windtunnel.papers import document, table
+    from windtunnel.reproduce import claim_tables as table
+    from windtunnel.reproduce.pages import claims_page as document
 
     row = {
         "id": "fastgen-splitfuse/latency/ratio",

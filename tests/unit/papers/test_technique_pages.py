@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from windtunnel.papers import family_pages, gain_maps
-from windtunnel.papers.family_pages import FAMILIES, claims_of, families, helps, page, section
-from windtunnel.papers.gain_maps import BANDWIDTHS, BATCHES, GainMap, batched, gain_map, told
+from windtunnel.reproduce.pages import gain_maps
+from windtunnel.reproduce.pages import technique_pages as family_pages
+from windtunnel.reproduce.pages.gain_maps import BANDWIDTHS, BATCHES, GainMap, batched, gain_map, told
+from windtunnel.reproduce.pages.technique_pages import FAMILIES, claims_of, families, helps, page, section
 from windtunnel.techniques import REGISTRY
 from windtunnel.techniques.limits import merged, with_technique
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from windtunnel import papers, schedules
+from windtunnel import reproduce as papers
+from windtunnel import schedules
 from windtunnel.errors import BadInput
 from windtunnel.papers.zero_bubble import experiment
 from windtunnel.schedules import ScheduleCosts

@@ -13,7 +13,7 @@ import pytest
 
 from windtunnel import api
 from windtunnel.cli.main import run as cli
-from windtunnel.papers.family_pages import FAMILIES
+from windtunnel.reproduce.pages.technique_pages import FAMILIES
 from windtunnel.techniques import REGISTRY
 from windtunnel.techniques.base import Knob
 from windtunnel.techniques.described import allowed, bibtex, conflicting, default, matches, mechanism, record

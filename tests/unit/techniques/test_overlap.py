@@ -11,13 +11,13 @@ from windtunnel.errors import BadInput
 from windtunnel.network.groups import GroupPlacement, placement
 from windtunnel.network.model import NetworkModel
 from windtunnel.network.packing import Packer, Strided
-from windtunnel.papers.claims import central
 from windtunnel.papers.kraken import experiment as kraken
 from windtunnel.papers.mscclpp import experiment as mscclpp
 from windtunnel.papers.mscclpp.experiment import decoding
 from windtunnel.papers.t3 import experiment as t3
 from windtunnel.pricing.segments import simulate_segments
 from windtunnel.program.segment import COMPUTE, Segment
+from windtunnel.reproduce.claims import central
 from windtunnel.specs.cluster import ClusterRef, ClusterSpec
 from windtunnel.techniques import applied
 

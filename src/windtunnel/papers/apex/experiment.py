@@ -6,8 +6,8 @@ from itertools import product
 from typing import Any
 
 from windtunnel.errors import Infeasible
-from windtunnel.papers import ClaimResult
-from windtunnel.papers.claims import Measure, Values, load, results, served
+from windtunnel.reproduce import ClaimResult
+from windtunnel.reproduce.claims import Measure, Values, load, results, served
 from windtunnel.serving.results.serving_result import ServingResult
 
 TITLE = "APEX (Lin et al. 2024)"

@@ -6,9 +6,9 @@ from functools import lru_cache
 from typing import Any
 
 from windtunnel import api
-from windtunnel.papers import ClaimResult
-from windtunnel.papers.claims import Measure, Values, central, load, results
-from windtunnel.papers.figures import beside, curve
+from windtunnel.reproduce import ClaimResult
+from windtunnel.reproduce.claims import Measure, Values, central, load, results
+from windtunnel.reproduce.figures import beside, curve
 
 TITLE = "ByteScale, ranks by length (Ge et al. 2025)"
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from windtunnel.papers import ClaimResult, claims
-from windtunnel.papers.claims import Measure, Values, results, simulated
+from windtunnel.reproduce import ClaimResult, claims
+from windtunnel.reproduce.claims import Measure, Values, results, simulated
 
 TITLE = "Cephalo (Guo et al. 2024)"
 

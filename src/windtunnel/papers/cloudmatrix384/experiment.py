@@ -7,8 +7,8 @@ from functools import lru_cache
 from typing import Any
 
 from windtunnel import catalog
-from windtunnel.papers import ClaimResult
-from windtunnel.papers.claims import Measure, Values, load, results
+from windtunnel.reproduce import ClaimResult
+from windtunnel.reproduce.claims import Measure, Values, load, results
 from windtunnel.serving.deployment import Deployment, prepare
 
 TITLE = "CloudMatrix384 (Zuo et al. 2025)"

@@ -12,8 +12,8 @@ from windtunnel.graph import Batch
 from windtunnel.network.coefficients import NetworkCoefficients
 from windtunnel.network.groups import placement
 from windtunnel.network.model import NetworkModel
-from windtunnel.papers import ClaimResult
-from windtunnel.papers.claims import Measure, Values, load, results
+from windtunnel.reproduce import ClaimResult
+from windtunnel.reproduce.claims import Measure, Values, load, results
 from windtunnel.serving.iteration.attention import layer_counts
 from windtunnel.specs.cluster import ClusterRef
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from windtunnel.papers import ClaimResult
-from windtunnel.papers.claims import Measure, Values, load, results, simulated
+from windtunnel.reproduce import ClaimResult
+from windtunnel.reproduce.claims import Measure, Values, load, results, simulated
 
 TITLE = "DeepSpeed-TED, tensor-expert-data parallelism (Singh et al. 2023)"
 BASELINE = {"drop_duplicates": False, "keep_collectives": False}

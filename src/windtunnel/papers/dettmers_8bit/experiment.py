@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from windtunnel.papers import ClaimResult
-from windtunnel.papers.claims import Measure, Values, central, load, results, simulated
-from windtunnel.papers.figures import beside
+from windtunnel.reproduce import ClaimResult
+from windtunnel.reproduce.claims import Measure, Values, central, load, results, simulated
+from windtunnel.reproduce.figures import beside
 
 TITLE = "8-bit approximations (Dettmers 2015)"
 SIZES = tuple(range(4, 41))

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from windtunnel.papers import ClaimResult
-from windtunnel.papers.claims import Measure, Values, load, results, served
+from windtunnel.reproduce import ClaimResult
+from windtunnel.reproduce.claims import Measure, Values, load, results, served
 from windtunnel.serving.results.serving_result import ServingResult
 
 TITLE = "DistServe (Zhong et al. 2024)"

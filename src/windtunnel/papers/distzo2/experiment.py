@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from windtunnel.papers import ClaimResult
-from windtunnel.papers.claims import Measure, Values, load, results, simulated
+from windtunnel.reproduce import ClaimResult
+from windtunnel.reproduce.claims import Measure, Values, load, results, simulated
 
 TITLE = "DistZO2 (Wang et al. 2025)"
 

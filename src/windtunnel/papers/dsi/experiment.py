@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from windtunnel.papers import ClaimResult
-from windtunnel.papers.claims import Measure, Values, central, load, results
-from windtunnel.papers.figures import beside, curve
-from windtunnel.papers.table import key_of
+from windtunnel.reproduce import ClaimResult
+from windtunnel.reproduce.claim_tables import key_of
+from windtunnel.reproduce.claims import Measure, Values, central, load, results
+from windtunnel.reproduce.figures import beside, curve
 from windtunnel.serving.speculation.orders import ORDERS, Pair
 
 TITLE = "Distributed speculative inference (Timor et al. 2024)"

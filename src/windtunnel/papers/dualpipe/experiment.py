@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from windtunnel import api, catalog, schedules
-from windtunnel.papers import ClaimResult
-from windtunnel.papers.claims import Measure, Values, load, results
 from windtunnel.program.segment import COMPUTE
+from windtunnel.reproduce import ClaimResult
+from windtunnel.reproduce.claims import Measure, Values, load, results
 from windtunnel.schedules import InstructionTable, ScheduleCosts
 
 TITLE = "DualPipe (DeepSeek-AI 2024)"

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from windtunnel.papers import ClaimResult
-from windtunnel.papers.claims import Measure, Values, load, results, served
+from windtunnel.reproduce import ClaimResult
+from windtunnel.reproduce.claims import Measure, Values, load, results, served
 
 TITLE = "EnergonAI (Du et al. 2022)"
 PCIE: Values = {"id": "pcie", "bytes_per_s": 25e9, "latency_s": "2.5 us", "topology": "host", "family": "pcie4"}

@@ -6,8 +6,8 @@ import json
 from functools import lru_cache
 from typing import Any
 
-from windtunnel.papers import ClaimResult
-from windtunnel.papers.claims import Measure, Values, load, results, served
+from windtunnel.reproduce import ClaimResult
+from windtunnel.reproduce.claims import Measure, Values, load, results, served
 from windtunnel.serving.results.serving_result import ServingResult
 from windtunnel.serving.traffic import generate
 from windtunnel.serving.traffic.trajectories import mean_held

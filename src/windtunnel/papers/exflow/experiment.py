@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from windtunnel.cost.expert_placement import stay
-from windtunnel.papers import ClaimResult
-from windtunnel.papers.claims import Measure, Values, central, load, results, served
-from windtunnel.papers.figures import beside, curve
+from windtunnel.reproduce import ClaimResult
+from windtunnel.reproduce.claims import Measure, Values, central, load, results, served
+from windtunnel.reproduce.figures import beside, curve
 
 TITLE = "ExFlow, experts where their tokens go next (Yao et al. 2024)"
 EXCHANGES = {"baseline": 2, "exflow": 1}

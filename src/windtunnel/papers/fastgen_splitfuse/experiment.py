@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from windtunnel.papers import ClaimResult
-from windtunnel.papers.claims import Measure, Values, central, load, results, served
-from windtunnel.papers.figures import beside, curve
+from windtunnel.reproduce import ClaimResult
+from windtunnel.reproduce.claims import Measure, Values, central, load, results, served
+from windtunnel.reproduce.figures import beside, curve
 from windtunnel.serving.results.serving_result import ServingResult
 
 TITLE = "DeepSpeed-FastGen, Dynamic SplitFuse (Holmes et al. 2024)"

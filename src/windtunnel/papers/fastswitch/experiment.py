@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from windtunnel.papers import ClaimResult
-from windtunnel.papers.claims import Measure, Values, load, results, served
+from windtunnel.reproduce import ClaimResult
+from windtunnel.reproduce.claims import Measure, Values, load, results, served
 
 TITLE = "FastSwitch (Shen et al. 2024)"
 SMALL = ("meta-llama/Llama-3.1-8B", "a10-24gb", "rate_8b")

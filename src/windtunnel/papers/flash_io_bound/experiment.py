@@ -7,9 +7,9 @@ from math import log, sqrt
 from typing import Any
 
 from windtunnel.cost.attention_io import blocked_words, bound_words, flash_words
-from windtunnel.papers import ClaimResult
-from windtunnel.papers.claims import Measure, Values, load, results
-from windtunnel.papers.figures import beside, curve
+from windtunnel.reproduce import ClaimResult
+from windtunnel.reproduce.claims import Measure, Values, load, results
+from windtunnel.reproduce.figures import beside, curve
 
 TITLE = "I/O complexity of attention (Saha and Ye 2024)"
 

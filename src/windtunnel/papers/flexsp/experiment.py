@@ -6,8 +6,8 @@ from functools import lru_cache
 from typing import Any
 
 from windtunnel import api
-from windtunnel.papers import ClaimResult
-from windtunnel.papers.claims import Measure, Values, load, results
+from windtunnel.reproduce import ClaimResult
+from windtunnel.reproduce.claims import Measure, Values, load, results
 
 TITLE = "FlexSP, groups of unlike sizes by linear programmes (Wang et al. 2024)"
 

@@ -6,9 +6,9 @@ from functools import partial
 from itertools import pairwise
 from typing import Any
 
-from windtunnel.papers import ClaimResult
-from windtunnel.papers.claims import Measure, Values, central, load, results, served
-from windtunnel.papers.figures import beside, curve
+from windtunnel.reproduce import ClaimResult
+from windtunnel.reproduce.claims import Measure, Values, central, load, results, served
+from windtunnel.reproduce.figures import beside, curve
 
 TITLE = "Flover (Yao et al. 2023)"
 GPT_J, LLAMA = "EleutherAI/gpt-j-6b", "meta-llama/Llama-2-13b-hf"

@@ -10,8 +10,8 @@ import numpy as np
 
 from windtunnel.network.routing import Routed, route
 from windtunnel.network.topology import FatTree, Ids, TwoLevel
-from windtunnel.papers import ClaimResult
-from windtunnel.papers.claims import Measure, Values, load, results
+from windtunnel.reproduce import ClaimResult
+from windtunnel.reproduce.claims import Measure, Values, load, results
 
 TITLE = "Single paths and few cut flows (Addanki et al. 2024)"
 

@@ -6,8 +6,8 @@ from functools import partial
 from itertools import product
 from typing import Any
 
-from windtunnel.papers import ClaimResult
-from windtunnel.papers.claims import Measure, Values, least_fall, load, planned, results, simulated
+from windtunnel.reproduce import ClaimResult
+from windtunnel.reproduce.claims import Measure, Values, least_fall, load, planned, results, simulated
 
 TITLE = "Large language models on Frontier (Dash et al. 2023)"
 SIZES = ("22b", "175b", "1t")

@@ -8,9 +8,9 @@ from itertools import pairwise, product
 from typing import Any
 
 from windtunnel.errors import Infeasible
-from windtunnel.papers import ClaimResult
-from windtunnel.papers.claims import Measure, Values, central, load, planned, results, simulated
-from windtunnel.papers.figures import beside, curve
+from windtunnel.reproduce import ClaimResult
+from windtunnel.reproduce.claims import Measure, Values, central, load, planned, results, simulated
+from windtunnel.reproduce.figures import beside, curve
 
 TITLE = "Galvatron (Miao et al. 2022)"
 PURE = ((1, 1, 8, 0), (1, 1, 8, 3), (8, 1, 1, 0), (1, 8, 1, 0))

@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from windtunnel.papers import ClaimResult, claims
-from windtunnel.papers.claims import Measure, Simulated, Values, results, simulated
+from windtunnel.reproduce import ClaimResult, claims
+from windtunnel.reproduce.claims import Measure, Simulated, Values, results, simulated
 
 TITLE = "GSPMD (Xu et al. 2021)"
 

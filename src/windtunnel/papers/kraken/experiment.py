@@ -7,9 +7,9 @@ from statistics import geometric_mean
 from typing import Any
 
 from windtunnel import catalog
-from windtunnel.papers import ClaimResult
-from windtunnel.papers.claims import Measure, Values, central, load, results, served
-from windtunnel.papers.figures import beside, curve
+from windtunnel.reproduce import ClaimResult
+from windtunnel.reproduce.claims import Measure, Values, central, load, results, served
+from windtunnel.reproduce.figures import beside, curve
 
 TITLE = "Kraken (Prabhakar et al. 2024)"
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from windtunnel.papers import ClaimResult
-from windtunnel.papers.claims import Measure, Values, load, results, simulated
+from windtunnel.reproduce import ClaimResult
+from windtunnel.reproduce.claims import Measure, Values, load, results, simulated
 
 TITLE = "LASP, sequence parallelism of linear attention (Sun et al. 2024)"
 

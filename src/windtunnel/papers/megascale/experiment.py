@@ -5,9 +5,9 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Any
 
-from windtunnel.papers import ClaimResult, claims
-from windtunnel.papers.claims import Measure, Values, results, simulated
-from windtunnel.papers.figures import beside, curve
+from windtunnel.reproduce import ClaimResult, claims
+from windtunnel.reproduce.claims import Measure, Values, results, simulated
+from windtunnel.reproduce.figures import beside, curve
 
 TITLE = "MegaScale (Jiang et al. 2024)"
 OFF: Values = {

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
-from windtunnel.papers import ClaimResult
-from windtunnel.papers.claims import Measure, Values, least_fall, load, planned, results, simulated
-from windtunnel.papers.figures import Points, beside
+from windtunnel.reproduce import ClaimResult
+from windtunnel.reproduce.claims import Measure, Values, least_fall, load, planned, results, simulated
+from windtunnel.reproduce.figures import Points, beside
 
 TITLE = "Megatron-LM with tensor, pipeline and data parallelism (Narayanan et al. 2021)"
 DOUBLINGS = (2, 4, 8, 16, 32)

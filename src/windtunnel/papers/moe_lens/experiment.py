@@ -5,9 +5,9 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from windtunnel.papers import ClaimResult
-from windtunnel.papers.claims import Measure, Values, central, load, results, served
-from windtunnel.papers.figures import beside, curve
+from windtunnel.reproduce import ClaimResult
+from windtunnel.reproduce.claims import Measure, Values, central, load, results, served
+from windtunnel.reproduce.figures import beside, curve
 
 TITLE = "MoE-Lens, experts and caches in host memory (Yuan et al. 2025)"
 

@@ -7,9 +7,9 @@ from typing import Any
 from windtunnel import catalog
 from windtunnel.network.groups import placement
 from windtunnel.network.model import NetworkModel
-from windtunnel.papers import ClaimResult
-from windtunnel.papers.claims import Measure, Values, load, results, served
-from windtunnel.papers.figures import beside
+from windtunnel.reproduce import ClaimResult
+from windtunnel.reproduce.claims import Measure, Values, load, results, served
+from windtunnel.reproduce.figures import beside
 from windtunnel.specs.cluster import ClusterRef
 
 TITLE = "MSCCL++ (Shah et al. 2025)"

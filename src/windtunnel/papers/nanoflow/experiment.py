@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from windtunnel.papers import ClaimResult
-from windtunnel.papers.claims import Measure, Values, load, results, served
+from windtunnel.reproduce import ClaimResult
+from windtunnel.reproduce.claims import Measure, Values, load, results, served
 
 TITLE = "NanoFlow (Zhu et al. 2024)"
 NANO, PLAIN, TRTLLM, VLLM = "nano-batches", "the same without", "TensorRT-LLM", "vLLM"

@@ -9,9 +9,9 @@ from typing import Any
 from windtunnel import catalog
 from windtunnel.network.groups import placement
 from windtunnel.network.model import NetworkModel
-from windtunnel.papers import ClaimResult
-from windtunnel.papers.claims import Measure, Values, central, load, results, served
-from windtunnel.papers.figures import beside
+from windtunnel.reproduce import ClaimResult
+from windtunnel.reproduce.claims import Measure, Values, central, load, results, served
+from windtunnel.reproduce.figures import beside
 from windtunnel.specs.cluster import ClusterRef
 
 TITLE = "NVRAR (Singhania et al. 2025)"

@@ -6,9 +6,9 @@ from typing import Any
 
 from windtunnel import catalog
 from windtunnel.cost.coefficients import Coefficients
-from windtunnel.papers import ClaimResult
-from windtunnel.papers.claims import Measure, Values, central, load, results, simulated
-from windtunnel.papers.figures import beside
+from windtunnel.reproduce import ClaimResult
+from windtunnel.reproduce.claims import Measure, Values, central, load, results, simulated
+from windtunnel.reproduce.figures import beside
 from windtunnel.specs.compression import GradientCompression
 from windtunnel.training.data_parallel.gradient_compression import Exchange, Shapes
 

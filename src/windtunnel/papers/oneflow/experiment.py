@@ -6,8 +6,8 @@ from functools import partial
 from typing import Any
 
 from windtunnel import api
-from windtunnel.papers import ClaimResult
-from windtunnel.papers.claims import Measure, Values, load, results, simulated
+from windtunnel.reproduce import ClaimResult
+from windtunnel.reproduce.claims import Measure, Values, load, results, simulated
 
 TITLE = "OneFlow (Yuan et al. 2021)"
 

@@ -6,8 +6,8 @@ from functools import partial
 from itertools import product
 from typing import Any
 
-from windtunnel.papers import ClaimResult
-from windtunnel.papers.claims import Measure, Values, load, planned, results, simulated
+from windtunnel.reproduce import ClaimResult
+from windtunnel.reproduce.claims import Measure, Values, load, planned, results, simulated
 
 TITLE = "Pipette (Yim et al. 2024)"
 PER_NODE = 8

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from windtunnel.papers import ClaimResult
-from windtunnel.papers.claims import Measure, Values, central, load, results, simulated
-from windtunnel.papers.figures import beside, curve
+from windtunnel.reproduce import ClaimResult
+from windtunnel.reproduce.claims import Measure, Values, central, load, results, simulated
+from windtunnel.reproduce.figures import beside, curve
 
 TITLE = "PowerSGD (Vogels et al. 2019)"
 SEQUENCE = 32

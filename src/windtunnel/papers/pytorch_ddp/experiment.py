@@ -9,8 +9,8 @@ from typing import Any
 import yaml
 
 from windtunnel import api
-from windtunnel.papers import ClaimResult
-from windtunnel.papers.figures import beside
+from windtunnel.reproduce import ClaimResult
+from windtunnel.reproduce.figures import beside
 
 TITLE = "PyTorch Distributed (Li et al. 2020)"
 ASSUMED = ("BERT-large on V100; batch, length and NIC are not in the abstract: central values by rule, then swept",)

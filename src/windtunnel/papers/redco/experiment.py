@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from windtunnel import catalog
-from windtunnel.papers import ClaimResult
-from windtunnel.papers.claims import Measure, Values, load, results, simulated
+from windtunnel.reproduce import ClaimResult
+from windtunnel.reproduce.claims import Measure, Values, load, results, simulated
 from windtunnel.techniques.published.redco import matches
 
 TITLE = "Redco (Tan et al. 2023)"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
-from windtunnel.papers import ClaimResult
-from windtunnel.papers.claims import Measure, Values, central, load, results, served
-from windtunnel.papers.figures import beside, curve
+from windtunnel.reproduce import ClaimResult
+from windtunnel.reproduce.claims import Measure, Values, central, load, results, served
+from windtunnel.reproduce.figures import beside, curve
 from windtunnel.serving.results.serving_result import ServingResult
 from windtunnel.techniques.limits import merged, with_technique
 

@@ -6,8 +6,8 @@ import json
 from functools import lru_cache
 from typing import Any
 
-from windtunnel.papers import ClaimResult
-from windtunnel.papers.claims import Measure, Values, load, results
+from windtunnel.reproduce import ClaimResult
+from windtunnel.reproduce.claims import Measure, Values, load, results
 from windtunnel.serving.deployment import prepare
 from windtunnel.serving.iteration.iteration_model import IterationModel
 

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from windtunnel.engine import simulate
-from windtunnel.papers import ClaimResult, claims
-from windtunnel.papers.claims import Measure, Values, results
 from windtunnel.program.builder import ProgramBuilder
+from windtunnel.reproduce import ClaimResult, claims
+from windtunnel.reproduce.claims import Measure, Values, results
 from windtunnel.schedules.paths import BACKWARD, FORWARD, Net, best_routes, scattered, serve, straight
 
 TITLE = "SkipPipe (Blagoev et al. 2025)"

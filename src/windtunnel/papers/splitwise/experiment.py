@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from windtunnel import api
-from windtunnel.papers import ClaimResult
-from windtunnel.papers.claims import Measure, Values, load, results, served
+from windtunnel.reproduce import ClaimResult
+from windtunnel.reproduce.claims import Measure, Values, load, results, served
 from windtunnel.serving.deployment import prepare, reaching
 from windtunnel.serving.iteration.iteration_model import IterationModel
 from windtunnel.serving.results.serving_result import ServingResult

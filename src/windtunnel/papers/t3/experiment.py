@@ -14,10 +14,10 @@ from windtunnel.cost.gemm import gemm_time_s
 from windtunnel.cost.tiled import operand_reads
 from windtunnel.network.groups import placement
 from windtunnel.network.model import NetworkModel
-from windtunnel.papers import ClaimResult
-from windtunnel.papers.claims import Measure, Values, load, results
 from windtunnel.pricing.segments import simulate_segments
 from windtunnel.program.segment import COMM, COMPUTE, Launch, Segment
+from windtunnel.reproduce import ClaimResult
+from windtunnel.reproduce.claims import Measure, Values, load, results
 from windtunnel.specs.cluster import ClusterSpec, ScaleOut
 from windtunnel.specs.device import DeviceSpec, LinkSpec
 from windtunnel.techniques import applied

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from windtunnel.network.packing import Packer, Strided
-from windtunnel.papers import ClaimResult
-from windtunnel.papers.claims import Measure, Values, load, results
+from windtunnel.reproduce import ClaimResult
+from windtunnel.reproduce.claims import Measure, Values, load, results
 
 TITLE = "TEMPI (Pearson et al. 2021)"
 

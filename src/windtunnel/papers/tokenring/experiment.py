@@ -9,9 +9,9 @@ import numpy as np
 from windtunnel import catalog
 from windtunnel.network.groups import GroupPlacement
 from windtunnel.network.model import NetworkModel
-from windtunnel.papers import ClaimResult
-from windtunnel.papers.claims import Measure, Values, load, results
 from windtunnel.parallel.context import LSE_BYTES
+from windtunnel.reproduce import ClaimResult
+from windtunnel.reproduce.claims import Measure, Values, load, results
 from windtunnel.specs.cluster import ClusterRef
 
 TITLE = "TokenRing, bidirectional ring attention (Wang et al. 2024)"

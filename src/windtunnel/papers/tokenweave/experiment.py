@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from itertools import product
 from typing import Any
 
-from windtunnel.papers import ClaimResult
-from windtunnel.papers.claims import Measure, Values, load, results, served
-from windtunnel.papers.figures import beside, curve
+from windtunnel.reproduce import ClaimResult
+from windtunnel.reproduce.claims import Measure, Values, load, results, served
+from windtunnel.reproduce.figures import beside, curve
 from windtunnel.techniques.limits import FREE, merged
 
 TITLE = "TokenWeave (Gond et al. 2025)"

@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 
 from windtunnel import api
-from windtunnel.papers import ClaimResult
+from windtunnel.reproduce import ClaimResult
 
 TITLE = "Overlap by decomposition (Wang et al. 2023)"
 STAND_IN = "measured pairs of public implementations stand in for the paper's own figures, which could not be looked up"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from windtunnel.papers import ClaimResult, claims
-from windtunnel.papers.claims import Measure, Simulated, Values, results, simulated
+from windtunnel.reproduce import ClaimResult, claims
+from windtunnel.reproduce.claims import Measure, Simulated, Values, results, simulated
 
 TITLE = "Yuan 2.0 (Wu et al. 2023)"
 GIB_80 = 80 * 2**30

@@ -14,8 +14,8 @@ from windtunnel.graph import Batch
 from windtunnel.network.coefficients import NetworkCoefficients
 from windtunnel.network.groups import placement
 from windtunnel.network.model import NetworkModel
-from windtunnel.papers import ClaimResult
-from windtunnel.papers.claims import Measure, Values, load, results
+from windtunnel.reproduce import ClaimResult
+from windtunnel.reproduce.claims import Measure, Values, load, results
 from windtunnel.specs.cluster import ClusterRef, ClusterSpec
 from windtunnel.specs.model import ModelSpec
 

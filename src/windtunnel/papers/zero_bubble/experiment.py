@@ -15,10 +15,10 @@ import yaml
 
 from windtunnel import schedules
 from windtunnel.engine import simulate
-from windtunnel.papers import ClaimResult
-from windtunnel.papers.figures import beside
-from windtunnel.papers.table import number
 from windtunnel.program.builder import ProgramBuilder
+from windtunnel.reproduce import ClaimResult
+from windtunnel.reproduce.claim_tables import number
+from windtunnel.reproduce.figures import beside
 from windtunnel.schedules import InstructionTable, ScheduleCosts, ScheduleLimits
 from windtunnel.schedules.evaluate import durations
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from windtunnel.papers import ClaimResult, claims
-from windtunnel.papers.claims import Measure, Simulated, Values, results, simulated
-from windtunnel.papers.figures import beside, curve
+from windtunnel.reproduce import ClaimResult, claims
+from windtunnel.reproduce.claims import Measure, Simulated, Values, results, simulated
+from windtunnel.reproduce.figures import beside, curve
 
 TITLE = "ZeroPP (Tang et al. 2024)"
 LAYERS = {"gpt3-6.7b": 32, "gpt3-13b": 40}

@@ -8,7 +8,7 @@ import pytest
 
 from windtunnel import catalog
 from windtunnel.cost.serving import serves_between_steps, serving_coefficients
-from windtunnel.papers.claims import served
+from windtunnel.reproduce.claims import served
 from windtunnel.validation.fit.refit_serving import shipped
 from windtunnel.validation.fit.serving_cases import cases_of
 from windtunnel.validation.predict.serving_run import run

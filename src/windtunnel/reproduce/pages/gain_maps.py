@@ -1,6 +1,6 @@
 """Where a technique helps: its gain over bandwidth and batch, simulated in the scenario of its own limit tests.
 
-`python -m windtunnel.papers.gain_maps [ID …]` simulates what `docs/generated/techniques/gains.json` does not have yet,
+`python -m windtunnel.reproduce.pages.gain_maps [ID …]` simulates what `docs/generated/techniques/gains.json` does not have yet,
 or the named ones anew.
 """
 

@@ -1,4 +1,4 @@
-"""A page for each family of techniques: `python -m windtunnel.papers.family_pages` (`make technique-pages`).
+"""A page for each family of techniques: `python -m windtunnel.reproduce.pages.technique_pages` (`make technique-pages`).
 
 Everything comes from the registry, the heads of technique files, stored gain maps and the pages of claims.
 """
@@ -9,8 +9,8 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from windtunnel.papers.gain_maps import GainMap, read
-from windtunnel.papers.table import cell
+from windtunnel.reproduce.claim_tables import cell
+from windtunnel.reproduce.pages.gain_maps import GainMap, read
 from windtunnel.techniques import REGISTRY, Technique
 from windtunnel.techniques.described import allowed, conflicting, default, mechanism
 from windtunnel.techniques.limits import RESOURCES

@@ -18,8 +18,8 @@ from typing import Any
 import yaml
 
 from windtunnel import api
-from windtunnel.papers import ClaimResult
-from windtunnel.papers.table import band
+from windtunnel.reproduce import ClaimResult
+from windtunnel.reproduce.claim_tables import band
 from windtunnel.serving.results.serving_result import ServingResult
 
 Values = dict[str, Any]

@@ -20,8 +20,8 @@ from pathlib import Path
 from tempfile import gettempdir
 from typing import Any
 
-from windtunnel.papers import ClaimResult, run_paper
-from windtunnel.papers.claims import load
+from windtunnel.reproduce import ClaimResult, run_paper
+from windtunnel.reproduce.claims import load
 
 _COSTS = Path(gettempdir()) / f"windtunnel-papers-{os.getuid() if hasattr(os, 'getuid') else 0}.json"
 """How long papers took here the last time: the longest go first."""
@@ -130,7 +130,7 @@ def run_one(paper: str, *, figure: bool = False) -> Outcome:
     try:
         claims = tuple(run_paper(paper))
         if figure:
-            from windtunnel.papers.figures import drawn
+            from windtunnel.reproduce.figures import drawn
 
             shown = drawn(paper, claims)
     except Exception as problem:

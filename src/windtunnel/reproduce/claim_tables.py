@@ -1,4 +1,4 @@
-"""Claims as text: numbers, bands, Markdown. `python -m windtunnel.papers.table megatron_3d` prints one paper."""
+"""Claims as text: numbers, bands, Markdown. `python -m windtunnel.reproduce.claim_tables megatron_3d` prints one paper."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 import sys
 from collections.abc import Sequence
 
-from windtunnel.papers import ClaimResult, run_paper
+from windtunnel.reproduce import ClaimResult, run_paper
 
 _WORDS = {"equals": "=", "above": ">", "at_least": "≥", "below": "<", "at_most": "≤"}
 

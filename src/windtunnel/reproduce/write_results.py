@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from windtunnel.papers import ClaimResult
-from windtunnel.papers.claims import load
-from windtunnel.papers.figures import drawn
-from windtunnel.papers.harness import Outcome
-from windtunnel.papers.table import assumed, key_of, markdown, tally
+from windtunnel.reproduce import ClaimResult
+from windtunnel.reproduce.claim_tables import assumed, key_of, markdown, tally
+from windtunnel.reproduce.claims import load
+from windtunnel.reproduce.figures import drawn
+from windtunnel.reproduce.run_papers import Outcome
 from windtunnel.training.results.serialise import plain
 
 _PARTS = {"include_plotlyjs": "directory", "full_html": True}

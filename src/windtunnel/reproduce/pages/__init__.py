@@ -1,0 +1,1 @@
+"""Generated documentation pages: claims of papers, techniques by family, gain maps."""
