@@ -19,7 +19,9 @@ from windtunnel.network.topology import FatTree, TwoLevel
 
 Floats = npt.NDArray[np.float64]
 Ids = npt.NDArray[np.int64]
-FABRIC = FatTree(TwoLevel(128, 8, 400e9, 8, 50e9), 16, oversubscription=2.0, spines=8, rails=False, spray=False)
+FABRIC = FatTree(
+    base=TwoLevel(128, 8, 400e9, 8, 50e9), leaf_domains=16, oversubscription=2.0, spines=8, rails=False, spray=False
+)
 """1,024 devices, 8 leaves of 16 nodes, 8 spines, ECMP."""
 CASES = {"all at once": 0.0, "spread over 0.4 s": 0.4, "spread over 0.1 s": 0.1}
 

@@ -44,7 +44,7 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FitResult:
     """Whether a plan fits, and the nearest ones that do. Bytes and counts."""
 
@@ -120,16 +120,16 @@ def fit(source: Source, *, overrides: Sequence[str] = ()) -> FitResult:
 
     fewest = next((count for count in counts if on(count)), None)
     return FitResult(
-        memory.fits,
-        memory.peak_reserved_bytes,
-        memory.capacity_bytes,
-        max(memory.peak_reserved_bytes - memory.capacity_bytes, 0.0),
-        memory.stage,
-        memory.at_peak,
-        largest,
-        fewest,
-        memory.fit_probability,
-        memory.host_bytes,
+        fits=memory.fits,
+        reserved_bytes=memory.peak_reserved_bytes,
+        capacity_bytes=memory.capacity_bytes,
+        over_bytes=max(memory.peak_reserved_bytes - memory.capacity_bytes, 0.0),
+        stage=memory.stage,
+        at_peak=memory.at_peak,
+        largest_mbs=largest,
+        fewest_devices=fewest,
+        fit_probability=memory.fit_probability,
+        host_bytes=memory.host_bytes,
     )
 
 

@@ -81,7 +81,7 @@ def test_no_link_moves_more_than_it_can_and_scaling_scales(seed: int, spread: fl
 
 @pytest.mark.parametrize("spread", [0.0, 0.05])
 def test_tolerance_bounds_the_error(spread: float) -> None:
-    fabric = FatTree(TwoLevel(32, 8, 400e9, 8, 50e9), 8, oversubscription=2.0, spines=4, spray=False)
+    fabric = FatTree(base=TwoLevel(32, 8, 400e9, 8, 50e9), leaf_domains=8, oversubscription=2.0, spines=4, spray=False)
     rng = np.random.default_rng(3)
     src = rng.integers(0, 256, 2000)
     dst = (src + rng.integers(1, 256, 2000)) % 256

@@ -25,27 +25,27 @@ def random_depth(rng: np.random.Generator, layers: int, kinds: int) -> Depth:
     forward = of(1.0, 3.0)
     kept = of(1.0, 4.0)
     return Depth(
-        forward,
-        2.0 * forward,
-        np.zeros(layers),
-        0.9 * forward,
-        kept,
-        kept * of(0.3, 0.9),
-        of(1.0, 5.0),
-        np.vstack([rng.uniform(0.0, 4.0, (2, 2)), np.zeros((1, 2))]),
-        rng.uniform(0.0, 6.0, 2),
+        forward_s=forward,
+        backward_s=2.0 * forward,
+        weight_s=np.zeros(layers),
+        again_s=0.9 * forward,
+        kept_bytes=kept,
+        saved_bytes=kept * of(0.3, 0.9),
+        static_bytes=of(1.0, 5.0),
+        ends_s=np.vstack([rng.uniform(0.0, 4.0, (2, 2)), np.zeros((1, 2))]),
+        ends_bytes=rng.uniform(0.0, 6.0, 2),
     )
 
 
 def one_f_one_b(stages: int, m: int, hop: float) -> Pipeline:
     ahead = stages - np.arange(stages)
     return Pipeline(
-        m,
-        np.minimum(ahead, m).astype(float),
-        np.minimum(ahead, m),
-        np.maximum(m - ahead, 0),
-        hop * np.arange(stages),
-        np.zeros(stages),
+        m=m,
+        live=np.minimum(ahead, m).astype(float),
+        warm=np.minimum(ahead, m),
+        between=np.maximum(m - ahead, 0),
+        travel_s=hop * np.arange(stages),
+        sends_s=np.zeros(stages),
     )
 
 

@@ -142,7 +142,10 @@ def _beside(forward: Segment, backward: Segment, cluster: ClusterSpec, knobs: di
 @pytest.fixture(autouse=True)
 def _registered() -> Iterator[None]:
     paper = Paper("A paper", 2024, "https://example.org/a")
-    REGISTRY.add("beside", Technique("beside", "test", "for a test", paper, ("pair",), pair=_beside))
+    REGISTRY.add(
+        "beside",
+        Technique(id="beside", family="test", summary="for a test", paper=paper, levels=("pair",), pair=_beside),
+    )
     yield
     REGISTRY._entries.pop("beside")
 

@@ -227,20 +227,24 @@ def _tables(full: _Full, n: int, width: int, capacity: npt.NDArray[np.float64]) 
     zero = np.zeros(count, np.int32)
     rate_ptr, rate_idx = csr([list(rates) for rates in full.rates])
     work = np.array([value for rates in full.rates for value in rates.values()])
+    stream_ptr, stream_idx = csr(full.streams)
+    dep_ptr, dep_idx = csr(full.deps)
     tasks = TaskTable(
-        np.array(full.alone),
-        np.array(full.weight),
-        zero,
-        zero,
-        *csr(full.streams),
-        *csr(full.deps),
-        rate_ptr,
-        rate_idx,
-        work,
-        np.full(count, -1, np.int32),
-        zero,
-        zero,
-        zero,
+        alone_s=np.array(full.alone),
+        weight=np.array(full.weight),
+        rank_class=zero,
+        tag=zero,
+        stream_ptr=stream_ptr,
+        stream_idx=stream_idx,
+        dep_ptr=dep_ptr,
+        dep_idx=dep_idx,
+        rate_ptr=rate_ptr,
+        rate_idx=rate_idx,
+        rate_work=work,
+        slot_pool=np.full(count, -1, np.int32),
+        slots=zero,
+        min_slots=zero,
+        waves=zero,
     )
     streams = Streams(np.zeros(n * width, np.int32), np.repeat(np.arange(n, dtype=np.int32), width))
     return tasks, streams, Resources(capacity)

@@ -278,10 +278,28 @@ def test_overlap_stays_between_its_bounds(
     segment = Segment("L", "F", [])
     for i, (compute_s, comm_s, gather) in enumerate(pairs):
         name = f"g{i}"
-        product = Launch(name, "gemm", COMPUTE, compute_s, [], 1.0, flop=1e12 * compute_s, splittable=True)
+        product = Launch(
+            name=name,
+            tag="gemm",
+            stream=COMPUTE,
+            alone_s=compute_s,
+            after=[],
+            sm=1.0,
+            flop=1e12 * compute_s,
+            splittable=True,
+        )
         operation, prefix = ("all_gather", "tp_gather_") if gather else ("reduce_scatter", "tp_reduce_")
         transfer = Launch(
-            prefix + name, "tp", COMM, comm_s, [], 0.1, up_bytes=1.0, beside=name, ranks=ranks, operation=operation
+            name=prefix + name,
+            tag="tp",
+            stream=COMM,
+            alone_s=comm_s,
+            after=[],
+            sm=0.1,
+            up_bytes=1.0,
+            beside=name,
+            ranks=ranks,
+            operation=operation,
         )
         for launch in (transfer, product) if gather else (product, transfer):
             launch.after = [len(segment.launches) - 1] if segment.launches else []

@@ -14,7 +14,7 @@ from windtunnel.techniques.limits import merged
 LISTS = ("suggestions", "settings", "pairs", "unlike")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Advice:
     """What would help a scenario, best first."""
 

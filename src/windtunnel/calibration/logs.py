@@ -22,7 +22,7 @@ _OWN = (SCENARIO, NAME, STEP, MEMORY)
 _MOST_ROWS = 1000
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Logged:
     """One row: a step that was run, ready to be simulated."""
 
@@ -133,7 +133,28 @@ def _row(
         problems += [replace(p, rule=f"{p.rule} (row of line {line})", file=p.file or where[0]) for p in several]
         return None
     label = cells.get(NAME) or ", ".join(changes) or named or found[0].name or f"line {line}"
-    return None if seconds is None else Logged(label, line, seconds, memory, *found[1:])
+    return None if seconds is None else _logged(label, line, seconds, memory, found)
+
+
+def _logged(
+    label: str,
+    line: int,
+    seconds: float,
+    memory: float | None,
+    found: tuple[Scenario, ModelSpec, ClusterSpec, TrainingSpec, PlanSpec, tuple[Applied, ...]],
+) -> Logged:
+    _, model, cluster, training, plan, techniques = found
+    return Logged(
+        label=label,
+        line=line,
+        step_time_s=seconds,
+        peak_memory_bytes=memory,
+        model=model,
+        cluster=cluster,
+        training=training,
+        plan=plan,
+        techniques=techniques,
+    )
 
 
 def resolved(

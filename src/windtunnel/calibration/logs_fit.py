@@ -59,7 +59,7 @@ class Candidate:
     source: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FittedRow:
     """One logged step beside its predictions. Errors are predicted over measured, less 1."""
 
@@ -78,7 +78,7 @@ class FittedRow:
         return float(getattr(self, f"{which}_s") or math.nan) / self.measured_s - 1.0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LogFit:
     """A profile fitted to logs, and how well it does."""
 
@@ -139,25 +139,25 @@ def fit_logs(rows: Sequence[Logged], source: str, report: Progress | None = None
     profile = _over(device.profile, moved, {"rows": len(rows), "spread": round(spread, 4), "source": source})
     warnings = _warnings(rows, residual, spread)
     return LogFit(
-        device.model_copy(update={"profile": profile}),
-        moved,
-        tuple(together),
-        tuple(names[k] for k in np.flatnonzero(~acting)),
-        {c.name: c for c in found},
-        tuple(
+        device=device.model_copy(update={"profile": profile}),
+        moved=moved,
+        together=tuple(together),
+        silent=tuple(names[k] for k in np.flatnonzero(~acting)),
+        priors={c.name: c for c in found},
+        rows=tuple(
             FittedRow(
-                r.label,
-                r.line,
-                r.step_time_s,
-                b.step_time_s,
-                float(a),
-                None if o is None else float(o),
-                None if r.peak_memory_bytes is None else (b.peak_bytes, r.peak_memory_bytes),
+                label=r.label,
+                line=r.line,
+                measured_s=r.step_time_s,
+                before_s=b.step_time_s,
+                after_s=float(a),
+                left_out_s=None if o is None else float(o),
+                memory=None if r.peak_memory_bytes is None else (b.peak_bytes, r.peak_memory_bytes),
             )
             for r, b, a, o in zip(rows, before, after, left_out, strict=True)
         ),
-        warnings,
-        _surroundings(rows[0].cluster),
+        warnings=warnings,
+        cluster=_surroundings(rows[0].cluster),
     )
 
 

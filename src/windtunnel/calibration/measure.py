@@ -213,16 +213,16 @@ def measure(
     predicted = simulate_training(small, sensitivities=False)
     training, plan = small["training"], small["plan"]
     job = Job(
-        chosen,
-        ModelSpec.model_validate(small["model"]),
-        training["seq_len"],
-        plan["mbs"],
-        training["global_batch"] // (plan["mbs"] * (ranks if chosen in ("ddp", "fsdp2") else 1)),
-        training["precision"],
-        ranks,
-        max(here.cores() // ranks, 1),
-        kind,
-        steps,
+        way=chosen,
+        model=ModelSpec.model_validate(small["model"]),
+        seq_len=training["seq_len"],
+        mbs=plan["mbs"],
+        micro_batches=training["global_batch"] // (plan["mbs"] * (ranks if chosen in ("ddp", "fsdp2") else 1)),
+        precision=training["precision"],
+        ranks=ranks,
+        threads=max(here.cores() // ranks, 1),
+        kind=kind,
+        steps=steps,
     )
     found = run(job)
     unsure = (*doubts(predicted.scenario, ranks, training["precision"]), *changed(profile, ranks, kind))
@@ -276,7 +276,17 @@ def measure_decoding(
     }
     predicted = simulate_serving(small)
     job = Job(
-        "decode", ModelSpec.model_validate(data), prompt, batch, 1, "bf16", 1, here.cores(), kind, steps, answer - 1
+        way="decode",
+        model=ModelSpec.model_validate(data),
+        seq_len=prompt,
+        mbs=batch,
+        micro_batches=1,
+        precision="bf16",
+        ranks=1,
+        threads=here.cores(),
+        kind=kind,
+        steps=steps,
+        output_tokens=answer - 1,
     )
     found = run(job)
     unsure = (*doubts(predicted.scenario, 1, "bf16"), *changed(profile, 1, kind))

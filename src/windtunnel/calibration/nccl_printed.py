@@ -36,7 +36,7 @@ OPERATIONS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Printed:
     """One run of one test."""
 
@@ -64,7 +64,7 @@ class _Row:
     wrong: bool
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class _Run:
     """Lines of one run as they come."""
 
@@ -134,7 +134,11 @@ def _runs(lines: Iterable[str]) -> list[_Run]:
         threads, run = "# nThread" in line, runs[-1]
         if (threads or starting or rank or header) and (run.rows or run.cut):
             # without a list of ranks between them, a second table is of the same processes
-            runs.append(_Run(run.named, run.ranks, run.hosts, run.device) if header and not called else _Run())
+            runs.append(
+                _Run(named=run.named, ranks=run.ranks, hosts=run.hosts, device=run.device)
+                if header and not called
+                else _Run()
+            )
             run = runs[-1]
         if rank is not None:
             run.ranks.append(int(rank[1]))
@@ -199,7 +203,9 @@ def _printed(run: _Run, path: Path, ranks: int | None, problems: list[Problem]) 
             sizes.setdefault(row.size, []).append(row.seconds)
     rows = tuple((size, statistics.median(seconds)) for size, seconds in sizes.items())  # -N repeats every size
     hosts = len(set(run.hosts)) if len(run.ranks) == count else 0
-    return Printed(str(path), operation, count, hosts, run.device, rows, tuple(notes))
+    return Printed(
+        path=str(path), operation=operation, ranks=count, hosts=hosts, device=run.device, rows=rows, notes=tuple(notes)
+    )
 
 
 def _operation(run: _Run, path: Path, ranks: int) -> str | None:

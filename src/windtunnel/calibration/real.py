@@ -18,7 +18,7 @@ from windtunnel.specs.model import ModelSpec
 Way = Literal["single", "ddp", "fsdp2", "tp", "pp", "decode"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
     """What is run. All ranks of one axis are processes of this machine."""
 

@@ -134,8 +134,8 @@ def measured_summary(found: Measured) -> RenderableType:
         Text(""),
         classes,
         Text(
-            "waiting: communication, its peers, pipeline bubbles and the host; measured classes are of one more step under "
-            "the profiler, which slows the host",
+            "waiting: communication, its peers, pipeline bubbles and the host; measured classes are of one more step "
+            "under the profiler, which slows the host",
             style="dim",
         ),
     ]

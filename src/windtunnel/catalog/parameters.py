@@ -15,7 +15,7 @@ RELATIVE_BUCKETS = 32
 """Relative position buckets of T5, one table per stack (Raffel et al. 2020, section 2.1)."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ParameterCount:
     """Elements, not bytes; unsharded."""
 

@@ -83,7 +83,15 @@ def calibrate(
     from windtunnel.errors import BadInput, Problem
 
     given = Given(
-        source, tuple(files or ()), from_logs, scenario, tuple(overrides or ()), system, software, device, ranks
+        source=source,
+        files=tuple(files or ()),
+        logs=from_logs,
+        scenario=scenario,
+        overrides=tuple(overrides or ()),
+        system=system,
+        software=software,
+        device=device,
+        ranks=ranks,
     )
     given.check()
     if from_logs is not None:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 SOURCES = ("aiconfigurator", "nccl-tests", "kineto")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Given:
     """What the verb was given, apart from what is measured here."""
 

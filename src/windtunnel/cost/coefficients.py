@@ -16,7 +16,7 @@ from windtunnel.errors import BadInput, Problem, nearest_name
 from windtunnel.specs.device import DeviceSpec, Profile
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Coefficients:
     """How one software generation uses one device. Fractions are of data-sheet peaks; times in seconds."""
 
@@ -115,7 +115,7 @@ FULL_PRECISION = frozenset({"fp32", "tf32"})
 """Training precisions whose tensors have four bytes; tf32 rounds the operands inside matrix units alone."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Behaviour:
     """What a framework does unless told otherwise."""
 

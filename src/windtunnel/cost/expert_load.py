@@ -20,7 +20,7 @@ DRAWS = 8
 GRID = 96
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ExpertLoad:
     """How unevenly experts are drawn, and what is done about it."""
 

@@ -19,7 +19,7 @@ _CONSTANTS = ("attention_backward", "attention_ramp", "optimizer_fraction")
 _KERNELS = ("gemm_k0", "gemm_tile_c", "gemm_wave", "gemm_bytes_fraction", "unaligned_fraction")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Provenance:
     """One coefficient and what set it."""
 
@@ -63,7 +63,15 @@ def _defaults() -> Iterator[Provenance]:
         grade = "fitted" if fitted else "assumed"
         for key, one in value.items() if isinstance(value, dict) else [("", value)]:
             name = f"{f.name}.{key}" if key else f.name
-            yield Provenance(name, float(one), grade, None, source, None, "default")
+            yield Provenance(
+                name=name,
+                value=float(one),
+                grade=grade,
+                relative_error=None,
+                source=source,
+                prior=None,
+                level="default",
+            )
 
 
 @cache
@@ -75,20 +83,30 @@ def _provenance(framework: str, device_id: str, generation: str, kind: str) -> d
                 record = entry if isinstance(entry, dict) else {"value": entry}
                 error, prior = record.get("relative_error"), record.get("prior")
                 found[name] = Provenance(
-                    name,
-                    float(record["value"]),
-                    str(record.get("grade", "analytic")),
-                    None if error is None else float(error),
-                    str(record.get("source") or f"{data.get('name', framework)} ({level}), starting value").strip(),
-                    None if prior is None else float(prior),
-                    level,
+                    name=name,
+                    value=float(record["value"]),
+                    grade=str(record.get("grade", "analytic")),
+                    relative_error=None if error is None else float(error),
+                    source=str(
+                        record.get("source") or f"{data.get('name', framework)} ({level}), starting value"
+                    ).strip(),
+                    prior=None if prior is None else float(prior),
+                    level=level,
                 )
     base, _ = resolve(framework, device_id, generation, kind)
     for name in base.pooled:  # a pair without rows: scaled as measured software is
         key, _, part = name.partition(".")
         value = getattr(base, key)[part] if part else getattr(base, key)
         source = "value without a fit, scaled as the fits of like software are (fitted/pooled.yaml)"
-        found[name] = Provenance(name, float(value), "analytic", None, source, found[name].value, "pooled")
+        found[name] = Provenance(
+            name=name,
+            value=float(value),
+            grade="analytic",
+            relative_error=None,
+            source=source,
+            prior=found[name].value,
+            level="pooled",
+        )
     return found
 
 
@@ -98,7 +116,15 @@ def provenance(framework: str, device: DeviceSpec) -> dict[str, Provenance]:
     if device.profile is None:
         return found
     own = {
-        name: Provenance(name, e.value, e.grade, e.relative_error, e.source or "profile", None, "profile")
+        name: Provenance(
+            name=name,
+            value=e.value,
+            grade=e.grade,
+            relative_error=e.relative_error,
+            source=e.source or "profile",
+            prior=None,
+            level="profile",
+        )
         for name, e in device.profile.coefficients.items()
     }
     return {**found, **own}

@@ -12,7 +12,7 @@ from windtunnel.errors import BadInput, Problem, nearest_name
 from windtunnel.specs.device import DeviceSpec, Profile
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ServingCoefficients:
     """Fractions are of data-sheet peaks; times in seconds."""
 

@@ -31,7 +31,7 @@ _HALVINGS = 30
 FITTED = ("awake", "kernel", "attention", "matrix")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PowerCoefficients:
     """Shares of (board power − idle). See the module docstring."""
 

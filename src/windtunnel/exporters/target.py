@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _FLAGS = Path(__file__).with_name("flags")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class OptionList:
     """The options that one version of a target publishes. Read from `flags/<target>-<version>.yaml`."""
 
@@ -135,4 +135,12 @@ def options(target: str, version: str | None = None) -> OptionList:
     kinds = {name: kind for kind, names in data["options"].items() for name in names}
     choices = {name: tuple(map(str, words)) for name, words in data.get("choices", {}).items()}
     models = tuple(data.get("models", ()))
-    return OptionList(data["target"], data["version"], data["source"], data["as_of"], kinds, choices, models)
+    return OptionList(
+        target=data["target"],
+        version=data["version"],
+        source=data["source"],
+        as_of=data["as_of"],
+        kinds=kinds,
+        choices=choices,
+        models=models,
+    )

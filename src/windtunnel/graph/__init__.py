@@ -95,13 +95,13 @@ def build(
     head_flop = 2.0 * (1 + further) * batch.logits_rows * model.vocab_size * model.hidden_size
     tokens = max(batch.tokens, 1.0)
     return ModelGraph(
-        depth,
-        blocks,
-        first,
-        last,
-        3.0 * (matmul + attention + head_flop) / tokens,
-        3.0 * attention / tokens,
-        model.tie_word_embeddings,
-        further,
-        element_bytes,
+        depth=depth,
+        blocks=blocks,
+        embedding=first,
+        head=last,
+        model_flop_per_token=3.0 * (matmul + attention + head_flop) / tokens,
+        attention_flop_per_token=3.0 * attention / tokens,
+        tied=model.tie_word_embeddings,
+        further_tokens=further,
+        element_bytes=element_bytes,
     )

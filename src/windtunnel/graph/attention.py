@@ -29,10 +29,10 @@ def norm_and_residual(
     b = (passes[1] * (1 + post) + style.residual[1]) * h * t * 2
     weights = h * (1 + post) * (2 if model.norm == "layernorm" else 1)
     op = Operator(
-        f"{which}_norm",
-        "norm",
-        Kind.POINTWISE,
-        "sequence",
+        name=f"{which}_norm",
+        module="norm",
+        kind=Kind.POINTWISE,
+        rule="sequence",
         forward_bytes=f,
         backward_bytes=b,
         params=weights,
@@ -90,16 +90,26 @@ def self_attention(
     operators, tensors = norm_and_residual(model, t, style, "attn")
     qkv_params = h * (a + made) + bias * (a + made)
     operators.append(
-        Operator("qkv", "qkv", Kind.GEMM, "column", m=t, n=a + made, k=h, params=qkv_params, number_class="linear")
+        Operator(
+            name="qkv",
+            module="qkv",
+            kind=Kind.GEMM,
+            rule="column",
+            m=t,
+            n=a + made,
+            k=h,
+            params=qkv_params,
+            number_class="linear",
+        )
     )
     split = (a + made) * t * 2
     if style.qkv_split[0]:
         operators.append(
             Operator(
-                "qkv_split",
-                "qkv",
-                Kind.POINTWISE,
-                "features",
+                name="qkv_split",
+                module="qkv",
+                kind=Kind.POINTWISE,
+                rule="features",
                 forward_bytes=style.qkv_split[0] * split,
                 backward_bytes=style.qkv_split[1] * split,
                 forward_kernels=3,
@@ -114,10 +124,10 @@ def self_attention(
     if passes[0] + extra[0]:
         operators.append(
             Operator(
-                "rope",
-                "rope",
-                Kind.POINTWISE,
-                "features",
+                name="rope",
+                module="rope",
+                kind=Kind.POINTWISE,
+                rule="features",
                 forward_bytes=(passes[0] + extra[0]) * rope,
                 backward_bytes=(passes[1] + extra[1]) * rope,
                 params=2 * d if model.qk_norm else 0.0,
@@ -137,7 +147,17 @@ def self_attention(
     tensors += kept
     tensors.append(Tensor("attention_out", a * t, "heads", producer="core_attn", consumers=("core_attn", "proj")))
     operators.append(
-        Operator("proj", "proj", Kind.GEMM, "row", m=t, n=h, k=a, params=h * a + bias * h, number_class="linear")
+        Operator(
+            name="proj",
+            module="proj",
+            kind=Kind.GEMM,
+            rule="row",
+            m=t,
+            n=h,
+            k=a,
+            params=h * a + bias * h,
+            number_class="linear",
+        )
     )
     params = sum(op.params for op in operators)
     return Parts(operators, tensors, params)
@@ -149,10 +169,10 @@ def _core_attention(
     t, s = batch.tokens, batch.seq_len
     if not unfused:
         op = Operator(
-            "core_attn",
-            "core_attn",
-            Kind.ATTENTION,
-            "heads",
+            name="core_attn",
+            module="core_attn",
+            kind=Kind.ATTENTION,
+            rule="heads",
             m=t,
             pairs=pairs,
             seq_len=s,
@@ -166,12 +186,14 @@ def _core_attention(
     scores = groups * s * s
     soft, drop = style.unfused_softmax, style.unfused_dropout
     operators = [
-        Operator("scores", "core_attn", Kind.BATCHED_GEMM, "heads", m=s, n=s, k=d_qk, groups=groups),
         Operator(
-            "softmax",
-            "core_attn",
-            Kind.POINTWISE,
-            "heads",
+            name="scores", module="core_attn", kind=Kind.BATCHED_GEMM, rule="heads", m=s, n=s, k=d_qk, groups=groups
+        ),
+        Operator(
+            name="softmax",
+            module="core_attn",
+            kind=Kind.POINTWISE,
+            rule="heads",
             forward_bytes=soft[0] * scores * 2,
             backward_bytes=soft[1] * scores * 2,
             forward_kernels=1,
@@ -179,25 +201,27 @@ def _core_attention(
             row_reduction=True,
         ),
         Operator(
-            "attn_dropout",
-            "core_attn",
-            Kind.POINTWISE,
-            "heads",
+            name="attn_dropout",
+            module="core_attn",
+            kind=Kind.POINTWISE,
+            rule="heads",
             forward_bytes=drop[0] * scores * 2,
             backward_bytes=drop[1] * scores * 2,
             forward_kernels=1,
             backward_kernels=1,
         ),
-        Operator("context", "core_attn", Kind.BATCHED_GEMM, "heads", m=s, n=d_v, k=s, groups=groups),
+        Operator(
+            name="context", module="core_attn", kind=Kind.BATCHED_GEMM, rule="heads", m=s, n=d_v, k=s, groups=groups
+        ),
     ]
     if style.context[0]:
         moved = heads * d_v * t * 2
         operators.append(
             Operator(
-                "context_transpose",
-                "core_attn",
-                Kind.POINTWISE,
-                "heads",
+                name="context_transpose",
+                module="core_attn",
+                kind=Kind.POINTWISE,
+                rule="heads",
                 forward_bytes=style.context[0] * moved,
                 backward_bytes=style.context[1] * moved,
                 forward_kernels=1,
@@ -218,12 +242,22 @@ def cross_attention(model: ModelSpec, batch: Batch, style: Style, *, unfused: bo
     a, kv = model.num_attention_heads * d, model.kv_heads * d
     operators, tensors = norm_and_residual(model, t, style, "cross")
     operators += [
-        Operator("cross_q", "cross_qkv", Kind.GEMM, "column", m=t, n=a, k=h, params=h * a, number_class="linear"),
         Operator(
-            "cross_kv",
-            "cross_qkv",
-            Kind.GEMM,
-            "column",
+            name="cross_q",
+            module="cross_qkv",
+            kind=Kind.GEMM,
+            rule="column",
+            m=t,
+            n=a,
+            k=h,
+            params=h * a,
+            number_class="linear",
+        ),
+        Operator(
+            name="cross_kv",
+            module="cross_qkv",
+            kind=Kind.GEMM,
+            rule="column",
             m=e,
             n=2 * kv,
             k=h,
@@ -231,10 +265,10 @@ def cross_attention(model: ModelSpec, batch: Batch, style: Style, *, unfused: bo
             number_class="linear",
         ),
         Operator(
-            "cross_attn",
-            "core_attn",
-            Kind.ATTENTION,
-            "heads",
+            name="cross_attn",
+            module="core_attn",
+            kind=Kind.ATTENTION,
+            rule="heads",
             m=t,
             pairs=t * batch.seq_len,
             seq_len=batch.seq_len,
@@ -243,7 +277,17 @@ def cross_attention(model: ModelSpec, batch: Batch, style: Style, *, unfused: bo
             d_qk=d,
             d_v=d,
         ),
-        Operator("cross_proj", "proj", Kind.GEMM, "row", m=t, n=h, k=a, params=h * a, number_class="linear"),
+        Operator(
+            name="cross_proj",
+            module="proj",
+            kind=Kind.GEMM,
+            rule="row",
+            m=t,
+            n=h,
+            k=a,
+            params=h * a,
+            number_class="linear",
+        ),
     ]
     tensors += [
         Tensor("cross_query", a * t, "heads", producer="cross_qkv", consumers=("core_attn",)),
@@ -266,12 +310,22 @@ def _latent_attention(model: ModelSpec, batch: Batch, style: Style) -> Parts:
     operators, tensors = norm_and_residual(model, t, style, "attn")
     if q_rank:
         operators += [
-            Operator("q_down", "qkv", Kind.GEMM, "full", m=t, n=q_rank, k=h, params=h * q_rank, number_class="linear"),
             Operator(
-                "q_up",
-                "mla_up_proj",
-                Kind.GEMM,
-                "column",
+                name="q_down",
+                module="qkv",
+                kind=Kind.GEMM,
+                rule="full",
+                m=t,
+                n=q_rank,
+                k=h,
+                params=h * q_rank,
+                number_class="linear",
+            ),
+            Operator(
+                name="q_up",
+                module="mla_up_proj",
+                kind=Kind.GEMM,
+                rule="column",
                 m=t,
                 n=heads * d_qk,
                 k=q_rank,
@@ -282,10 +336,10 @@ def _latent_attention(model: ModelSpec, batch: Batch, style: Style) -> Parts:
     else:
         operators.append(
             Operator(
-                "q_proj",
-                "qkv",
-                Kind.GEMM,
-                "column",
+                name="q_proj",
+                module="qkv",
+                kind=Kind.GEMM,
+                rule="column",
                 m=t,
                 n=heads * d_qk,
                 k=h,
@@ -295,10 +349,10 @@ def _latent_attention(model: ModelSpec, batch: Batch, style: Style) -> Parts:
         )
     operators += [
         Operator(
-            "kv_down",
-            "qkv",
-            Kind.GEMM,
-            "full",
+            name="kv_down",
+            module="qkv",
+            kind=Kind.GEMM,
+            rule="full",
             m=t,
             n=kv_rank + rope,
             k=h,
@@ -306,10 +360,10 @@ def _latent_attention(model: ModelSpec, batch: Batch, style: Style) -> Parts:
             number_class="linear",
         ),
         Operator(
-            "kv_up",
-            "mla_up_proj",
-            Kind.GEMM,
-            "column",
+            name="kv_up",
+            module="mla_up_proj",
+            kind=Kind.GEMM,
+            rule="column",
             m=t,
             n=heads * (nope + dv),
             k=kv_rank,
@@ -317,20 +371,20 @@ def _latent_attention(model: ModelSpec, batch: Batch, style: Style) -> Parts:
             number_class="linear",
         ),
         Operator(
-            "latent_norm_rope",
-            "mla_up_proj",
-            Kind.POINTWISE,
-            "features",
+            name="latent_norm_rope",
+            module="mla_up_proj",
+            kind=Kind.POINTWISE,
+            rule="features",
             forward_bytes=(2 * heads * (2 * d_qk + dv) + 3 * (q_rank + kv_rank)) * t * 2,
             backward_bytes=(2 * heads * (2 * d_qk + dv) + 4 * (q_rank + kv_rank)) * t * 2,
             forward_kernels=5,
             backward_kernels=7,
         ),
         Operator(
-            "core_attn",
-            "core_attn",
-            Kind.ATTENTION,
-            "heads",
+            name="core_attn",
+            module="core_attn",
+            kind=Kind.ATTENTION,
+            rule="heads",
             m=t,
             pairs=batch.pairs,
             seq_len=batch.seq_len,
@@ -340,10 +394,10 @@ def _latent_attention(model: ModelSpec, batch: Batch, style: Style) -> Parts:
             d_v=dv,
         ),
         Operator(
-            "proj",
-            "proj",
-            Kind.GEMM,
-            "row",
+            name="proj",
+            module="proj",
+            kind=Kind.GEMM,
+            rule="row",
             m=t,
             n=h,
             k=heads * dv,

@@ -13,10 +13,10 @@ def embedding(model: ModelSpec, batch: Batch, style: Style) -> Block:
         patch = float(model.num_channels * model.patch_size**2)
         tokens_per_image = (model.image_size / model.patch_size) ** 2 + 1
         op = Operator(
-            "patch_embedding",
-            "embedding",
-            Kind.GEMM,
-            "full",
+            name="patch_embedding",
+            module="embedding",
+            kind=Kind.GEMM,
+            rule="full",
             m=t,
             n=h,
             k=patch,
@@ -29,10 +29,10 @@ def embedding(model: ModelSpec, batch: Batch, style: Style) -> Block:
     if model.position_embedding == "learned":
         params += float(model.max_position_embeddings) * h
     op = Operator(
-        "embedding",
-        "embedding",
-        Kind.POINTWISE,
-        "vocab",
+        name="embedding",
+        module="embedding",
+        kind=Kind.POINTWISE,
+        rule="vocab",
         forward_bytes=f * h * t,
         backward_bytes=b * h * t,
         params=params,
@@ -57,22 +57,32 @@ def head(model: ModelSpec, batch: Batch, style: Style, *, fused_loss: bool, padd
     norm = h * (2 if model.norm == "layernorm" else 1)
     operators = (
         Operator(
-            "final_norm",
-            "norm",
-            Kind.POINTWISE,
-            "sequence",
+            name="final_norm",
+            module="norm",
+            kind=Kind.POINTWISE,
+            rule="sequence",
             forward_bytes=passes[0] * h * rows * 2,
             backward_bytes=passes[1] * h * rows * 2,
             params=norm,
             forward_kernels=1,
             backward_kernels=2,
         ),
-        Operator("lm_head", "head", Kind.GEMM, "vocab", m=rows, n=v, k=h, params=own, number_class="head"),
         Operator(
-            "loss",
-            "loss",
-            Kind.POINTWISE,
-            "vocab",
+            name="lm_head",
+            module="head",
+            kind=Kind.GEMM,
+            rule="vocab",
+            m=rows,
+            n=v,
+            k=h,
+            params=own,
+            number_class="head",
+        ),
+        Operator(
+            name="loss",
+            module="loss",
+            kind=Kind.POINTWISE,
+            rule="vocab",
             forward_bytes=f * v * rows,
             backward_bytes=b * v * rows,
             forward_kernels=6,

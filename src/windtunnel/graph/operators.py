@@ -49,7 +49,7 @@ class Tensor:
     """Modules whose backward reads it."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Operator:
     """One forward operator. Unused sizes are zero. FLOPs and bytes follow from the sizes (see `cost`)."""
 
@@ -131,7 +131,7 @@ class Block:
     """The part of `params` that the expert axes shard."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ModelGraph:
     """Blocks by kind, the depth as a string of kinds, and the two ends."""
 
@@ -149,7 +149,7 @@ class ModelGraph:
     """Of an activation."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
     """What one call works on: the micro-batch of one replica, before context parallelism."""
 
@@ -172,10 +172,20 @@ class Batch:
         length = min(document, seq_len) if document else seq_len
         full = mbs * seq_len * length
         dec = decoder_seq_len or seq_len
-        return Batch(mbs * seq_len, mbs, length, full / 2, full, mbs * seq_len, True, mbs * dec, dec)
+        return Batch(
+            tokens=mbs * seq_len,
+            sequences=mbs,
+            seq_len=length,
+            pairs=full / 2,
+            full_pairs=full,
+            logits_rows=mbs * seq_len,
+            training=True,
+            decoder_tokens=mbs * dec,
+            decoder_seq_len=dec,
+        )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Style:
     """Fusion of element-wise work in one software generation: tensor passes per token, forward and backward.
 

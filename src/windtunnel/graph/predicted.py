@@ -21,10 +21,10 @@ def predicted(model: ModelSpec, batch: Batch, style: Style, layer: Block) -> Blo
     norm = 2.0 if model.norm == "layernorm" else 1.0
     operators = (
         Operator(
-            "mtp_norm",
-            "norm",
-            Kind.POINTWISE,
-            "sequence",
+            name="mtp_norm",
+            module="norm",
+            kind=Kind.POINTWISE,
+            rule="sequence",
             forward_bytes=2 * style.norm[0] * h * t * 2,
             backward_bytes=2 * style.norm[1] * h * t * 2,
             params=3 * h * norm,
@@ -32,10 +32,10 @@ def predicted(model: ModelSpec, batch: Batch, style: Style, layer: Block) -> Blo
             backward_kernels=4,
         ),
         Operator(
-            "mtp_join",
-            "qkv",
-            Kind.GEMM,
-            "column",
+            name="mtp_join",
+            module="qkv",
+            kind=Kind.GEMM,
+            rule="column",
             m=t,
             n=h,
             k=2 * h,

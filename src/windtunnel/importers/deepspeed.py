@@ -43,7 +43,7 @@ def detect(text: str) -> bool:
 
 def read(text: str, file: str, wanted: Wanted) -> Launch:
     """Read a file; problems are collected in the result."""
-    launch = Launch(FORMAT, TITLE, file)
+    launch = Launch(format=FORMAT, title=TITLE, file=file)
     try:
         data = json.loads(text)
     except ValueError as error:

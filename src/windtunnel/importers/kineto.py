@@ -44,7 +44,7 @@ class TraceClass:
     kernels: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class KernelTrace:
     """The step of median length of a trace."""
 
@@ -84,7 +84,7 @@ class KernelTrace:
         }
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class _Events:
     """Columns of what matters in a trace. Microseconds."""
 
@@ -283,17 +283,17 @@ def _reduce(path: str, events: _Events, info: dict[str, Any]) -> KernelTrace:
     if len(whole) < 3:
         notes.append(f"{len(whole)} whole {'step' if len(whole) == 1 else 'steps'}: record at least three")
     return KernelTrace(
-        path,
-        (stop - begin) * 1e-6,
-        classes,
-        idle,
-        tuple(lengths[n] * 1e-6 for n in numbers),
-        int(inside.sum()),
-        _int(info.get("rank")),
-        _int(info.get("world_size")),
-        str(info.get("device", "")),
-        tuple(sorted(unknown.items(), key=lambda item: -item[1])[:8]),
-        tuple(notes),
+        path=path,
+        step_time_s=(stop - begin) * 1e-6,
+        classes=classes,
+        idle_s=idle,
+        steps_s=tuple(lengths[n] * 1e-6 for n in numbers),
+        num_kernels=int(inside.sum()),
+        rank=_int(info.get("rank")),
+        world_size=_int(info.get("world_size")),
+        device=str(info.get("device", "")),
+        unknown=tuple(sorted(unknown.items(), key=lambda item: -item[1])[:8]),
+        notes=tuple(notes),
     )
 
 

@@ -22,7 +22,7 @@ MODEL_RECORD = frozenset(
 """Fields of a model that say nothing of its dimensions."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
     """What the caller says beside the file. None means: what the file says."""
 
@@ -70,7 +70,7 @@ class Left:
         return f"{said} (line {self.line}): {self.why}" if self.line else f"{said}: {self.why}"
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class Launch:
     """One launch configuration, read. Fields are dotted scenario paths ("plan.tp") in the order of writing."""
 

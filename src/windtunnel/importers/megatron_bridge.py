@@ -46,7 +46,7 @@ def detect(text: str) -> bool:
 
 def read(text: str, file: str, wanted: Wanted) -> Launch:
     """Read a file; problems are collected in the result."""
-    launch = Launch(FORMAT, TITLE, file)
+    launch = Launch(format=FORMAT, title=TITLE, file=file)
     kind = bridge_settings.kind(text)
     if kind == "yaml":
         found = bridge_settings.from_yaml(text)

@@ -24,7 +24,7 @@ def read(launch: Launch, text: str, env: Mapping[str, str]) -> None:
     """
     loads = []
     for program, is_range in ((VLLM, _around), (SGLANG, _below), (AIPERF, _around)):
-        found = commands(text, (program,), {}, Launch(launch.format, launch.title, launch.file), env)
+        found = commands(text, (program,), {}, Launch(format=launch.format, title=launch.title, file=launch.file), env)
         loads += [(command, is_range, _replayed(launch, command)) for command in found[:1]]
     for command, is_range, trace in sorted(loads, key=lambda one: one[2] is None)[:1]:
         _fields(launch, command, is_range, trace)

@@ -15,7 +15,7 @@ Place = tuple[str, int | None]
 """What said something, and its line."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Program:
     """How an engine is started."""
 
@@ -48,7 +48,7 @@ class Program:
             wanted: what the user adds.
             fill: one server's fields from its options and number; returns its nodes and what said so.
         """
-        launch = Launch(self.format, self.title, file)
+        launch = Launch(format=self.format, title=self.title, file=file)
         found: list[Command] = commands(text, self.patterns, self.short, launch, wanted.env)
         if not found and (made := from_yaml(text)) is not None:
             found = [made]

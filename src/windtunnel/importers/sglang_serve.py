@@ -34,7 +34,7 @@ WEIGHTS = {
 METHODS = {"EAGLE": "mtp", "NEXTN": "mtp", "EAGLE3": "eagle", "STANDALONE": "draft", "NGRAM": "ngram"}
 
 
-PROGRAM = Program("sglang", TITLE, PROGRAMS, SIGNS, short=SHORT)
+PROGRAM = Program(format="sglang", title=TITLE, patterns=PROGRAMS, signs=SIGNS, short=SHORT)
 
 
 def detect(text: str) -> bool:

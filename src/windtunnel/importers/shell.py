@@ -77,7 +77,7 @@ class _Raw:
         return "".join(text for _, text in self.pieces)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class _Frame:
     """A compound command: whether what surrounds it runs, and what its condition was (None: unknown)."""
 
@@ -210,7 +210,7 @@ class _Reader:
         frame = self.frames[-1] if self.frames else None
         if first in ("if", "elif"):
             if first == "if":
-                frame = _Frame(self.active, "fi", line=command[0].line)
+                frame = _Frame(outer=self.active, end="fi", line=command[0].line)
                 self.frames.append(frame)
                 frame.condition = self._test(command[1:]) if self.active else False
                 frame.unset = self._unset(command[1:])
@@ -223,7 +223,7 @@ class _Reader:
         if first in _LOOPS:
             if self.active:
                 self.script.notes.append((first, command[0].line, f"what this {first} sets or runs is not read"))
-            self.frames.append(_Frame(self.active, _LOOPS[first]))
+            self.frames.append(_Frame(outer=self.active, end=_LOOPS[first]))
             self.active = False
             return
         if frame is not None and first == frame.end:

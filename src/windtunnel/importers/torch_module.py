@@ -232,10 +232,10 @@ class _Recorder:
             self.dense_flop += 2.0 * m * n * k * groups
             self.operators.append(
                 Operator(
-                    name,
-                    path,
-                    kind,
-                    "full",
+                    name=name,
+                    module=path,
+                    kind=kind,
+                    rule="full",
                     m=m,
                     n=n,
                     k=k,
@@ -254,10 +254,10 @@ class _Recorder:
         self.other[packet] = self.other.get(packet, 0) + 1
         self.operators.append(
             Operator(
-                name,
-                path,
-                Kind.POINTWISE,
-                "full",
+                name=name,
+                module=path,
+                kind=Kind.POINTWISE,
+                rule="full",
                 forward_bytes=moved,
                 backward_bytes=2 * moved,
                 params=params,
@@ -274,10 +274,10 @@ class _Recorder:
         self.dense_flop += 2.0 * pairs * heads * (d_qk + d_v)
         seen = pairs / 2 if given.get("is_causal") else pairs
         return Operator(
-            name,
-            path,
-            Kind.ATTENTION,
-            "full",
+            name=name,
+            module=path,
+            kind=Kind.ATTENTION,
+            rule="full",
             m=batch * q_len,
             pairs=seen,
             seq_len=kv_len,

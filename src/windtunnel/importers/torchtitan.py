@@ -45,7 +45,7 @@ def detect(text: str) -> bool:
 
 def read(text: str, file: str, wanted: Wanted) -> Launch:
     """Read a file; problems are collected in the result."""
-    launch = Launch(FORMAT, TITLE, file)
+    launch = Launch(format=FORMAT, title=TITLE, file=file)
     python = looks_like_one(text)
     if python:
         launch.title = "torchtitan Python configuration"

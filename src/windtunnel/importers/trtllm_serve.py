@@ -23,7 +23,14 @@ METHODS = {"MTP": "mtp", "Eagle": "eagle", "Eagle3": "eagle", "NGram": "ngram", 
 POLICIES = {"GUARANTEED_NO_EVICT": None, "MAX_UTILIZATION": "trtllm_max_utilization", "STATIC_BATCH": "static"}
 
 
-PROGRAM = Program("trtllm", TITLE, PROGRAMS, SIGNS, least_signs=1, files=("config", "extra-llm-api-options"))
+PROGRAM = Program(
+    format="trtllm",
+    title=TITLE,
+    patterns=PROGRAMS,
+    signs=SIGNS,
+    least_signs=1,
+    files=("config", "extra-llm-api-options"),
+)
 
 
 def detect(text: str) -> bool:

@@ -50,7 +50,7 @@ METHODS = {
 }
 
 
-PROGRAM = Program("vllm", TITLE, PROGRAMS, SIGNS, short=SHORT)
+PROGRAM = Program(format="vllm", title=TITLE, patterns=PROGRAMS, signs=SIGNS, short=SHORT)
 
 
 def detect(text: str) -> bool:

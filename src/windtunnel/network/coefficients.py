@@ -18,7 +18,7 @@ PROTOCOLS = ("ll", "ll128", "simple")
 """NCCL's wire protocols: 8-byte flags (half of the rate), 128-byte lines (120/128), plain chunks with a semaphore."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LinkFamily:
     """What a kind of link gives to collectives."""
 
@@ -62,17 +62,23 @@ _RAMP = "pipeline ramp from H100/H200 reduce_scatter, all_gather, all_reduce row
 
 SCALE_UP: Mapping[str, LinkFamily] = MappingProxyType(
     {
-        "nvlink": LinkFamily(0.80, _NV_HOP, 36e-6, 12, source=f"{_TUNER}; 20 of 25 GB/s per link, topo.h (fact)"),
+        "nvlink": LinkFamily(
+            efficiency=0.80,
+            hop_s=_NV_HOP,
+            tau_s=36e-6,
+            channels=12,
+            source=f"{_TUNER}; 20 of 25 GB/s per link, topo.h (fact)",
+        ),
         "nvlink3": LinkFamily(
-            0.80,
-            _NV_HOP,
-            36e-6,
-            24,
+            efficiency=0.80,
+            hop_s=_NV_HOP,
+            tau_s=36e-6,
+            channels=24,
             source=f"{_TUNER}; 20 of 25 GB/s per link, topo.h (fact); ramp of 2021 steps (fitted)",
         ),
         "nvlink4": LinkFamily(
-            0.824,
-            _NV_HOP,
+            efficiency=0.824,
+            hop_s=_NV_HOP,
             tau_s=4e-6,
             channels=24,
             switch_efficiency=0.824 * 0.85,
@@ -80,8 +86,8 @@ SCALE_UP: Mapping[str, LinkFamily] = MappingProxyType(
             source=f"{_TUNER}; 20.6 of 25 GB/s per link, topo.h, NVLS 0.85 (fact); {_RAMP}",
         ),
         "nvlink5": LinkFamily(
-            0.802,
-            _NV_HOP,
+            efficiency=0.802,
+            hop_s=_NV_HOP,
             tau_s=4e-6,
             channels=32,
             switch_efficiency=0.802 * 0.74,
@@ -89,38 +95,54 @@ SCALE_UP: Mapping[str, LinkFamily] = MappingProxyType(
             source=f"{_TUNER}; 40.1 of 50 GB/s per link, topo.h, NVLS 0.74 (fact); ramp as NVLink 4 (assumed)",
         ),
         "nvlink6": LinkFamily(
-            0.802,
-            _NV_HOP,
+            efficiency=0.802,
+            hop_s=_NV_HOP,
             tau_s=4e-6,
             channels=32,
             switch_efficiency=0.802 * 0.74,
             all_to_all_efficiency=0.9,
             source="as NVLink 5 (assumed)",
         ),
-        "pcie": LinkFamily(0.76, _PCI_HOP, 20e-6, 4, source=f"{_TUNER}; 12 of 15.75 GB/s for gen3 x16, topo.h (fact)"),
+        "pcie": LinkFamily(
+            efficiency=0.76,
+            hop_s=_PCI_HOP,
+            tau_s=20e-6,
+            channels=4,
+            source=f"{_TUNER}; 12 of 15.75 GB/s for gen3 x16, topo.h (fact)",
+        ),
         "pcie_vm": LinkFamily(
-            0.285,
-            (2.7e-6, 4.5e-6, 8e-6),
-            20e-6,
-            4,
+            efficiency=0.285,
+            hop_s=(2.7e-6, 4.5e-6, 8e-6),
+            tau_s=20e-6,
+            channels=4,
             source="no peer access: chunks go through host memory; 4.5 of 15.75 GB/s, V100 rows of apex_plus (fitted)",
         ),
-        "xgmi": LinkFamily(0.75, _NV_HOP, 36e-6, 32, source=f"{_TUNER} as RCCL inherits them; rate assumed"),
-        "ici": LinkFamily(
-            0.90, (1e-6, 1e-6, 1e-6), 0.5e-6, 0, source="scaling-book: 1 us a hop, about 90 % of the link (fact)"
+        "xgmi": LinkFamily(
+            efficiency=0.75,
+            hop_s=_NV_HOP,
+            tau_s=36e-6,
+            channels=32,
+            source=f"{_TUNER} as RCCL inherits them; rate assumed",
         ),
-        "neuronlink": LinkFamily(0.80, (2e-6, 2e-6, 2e-6), 20e-6, 0, source="assumed"),
-        "hccs": LinkFamily(0.80, (3e-6, 3e-6, 3e-6), 30e-6, 0, source="assumed"),
+        "ici": LinkFamily(
+            efficiency=0.90,
+            hop_s=(1e-6, 1e-6, 1e-6),
+            tau_s=0.5e-6,
+            channels=0,
+            source="scaling-book: 1 us a hop, about 90 % of the link (fact)",
+        ),
+        "neuronlink": LinkFamily(efficiency=0.80, hop_s=(2e-6, 2e-6, 2e-6), tau_s=20e-6, channels=0, source="assumed"),
+        "hccs": LinkFamily(efficiency=0.80, hop_s=(3e-6, 3e-6, 3e-6), tau_s=30e-6, channels=0, source="assumed"),
         "gloo": LinkFamily(
-            0.5,
-            (100e-6, 100e-6, 100e-6),
-            100e-6,
-            1,
+            efficiency=0.5,
+            hop_s=(100e-6, 100e-6, 100e-6),
+            tau_s=100e-6,
+            channels=1,
             protocols=("simple",),
             by_tensor=False,
             source="processes of one host over loopback sockets (assumed; `windtunnel calibrate` measures it)",
         ),
-        "generic": LinkFamily(0.80, _NV_HOP, 30e-6, 16, source="assumed"),
+        "generic": LinkFamily(efficiency=0.80, hop_s=_NV_HOP, tau_s=30e-6, channels=16, source="assumed"),
     }
 )
 """By family; a longer name (`pcie4`, `ici_v5p`) falls back to its longest known beginning."""
@@ -128,30 +150,46 @@ SCALE_UP: Mapping[str, LinkFamily] = MappingProxyType(
 SCALE_OUT: Mapping[str, LinkFamily] = MappingProxyType(
     {
         "infiniband": LinkFamily(
-            0.96, _NET_HOP, 30e-6, 16, source=f"{_TUNER}; 12 of 12.5 GB/s per 100G port, topo.h (fact)"
+            efficiency=0.96,
+            hop_s=_NET_HOP,
+            tau_s=30e-6,
+            channels=16,
+            source=f"{_TUNER}; 12 of 12.5 GB/s per 100G port, topo.h (fact)",
         ),
-        "roce": LinkFamily(0.94, _NET_HOP, 40e-6, 16, source="as InfiniBand less the RoCEv2 headers (assumed)"),
-        "ethernet": LinkFamily(0.85, (15e-6, 20e-6, 30e-6), 100e-6, 8, source="TCP over kernel sockets (assumed)"),
+        "roce": LinkFamily(
+            efficiency=0.94,
+            hop_s=_NET_HOP,
+            tau_s=40e-6,
+            channels=16,
+            source="as InfiniBand less the RoCEv2 headers (assumed)",
+        ),
+        "ethernet": LinkFamily(
+            efficiency=0.85,
+            hop_s=(15e-6, 20e-6, 30e-6),
+            tau_s=100e-6,
+            channels=8,
+            source="TCP over kernel sockets (assumed)",
+        ),
         "ethernet_vm": LinkFamily(
-            0.88,
-            (150e-6, 170e-6, 200e-6),
-            300e-6,
-            8,
+            efficiency=0.88,
+            hop_s=(150e-6, 170e-6, 200e-6),
+            tau_s=300e-6,
+            channels=8,
             source="TCP between virtual machines: 140 to 290 us a hop, 8.9 Gb/s, V100 rows of apex_plus (fitted)",
         ),
         "efa": LinkFamily(
-            0.96,
-            _NET_HOP,
-            30e-6,
-            16,
+            efficiency=0.96,
+            hop_s=_NET_HOP,
+            tau_s=30e-6,
+            channels=16,
             net_latency_s=75e-6,
             source=f"{_TUNER}; 75 us reported to NCCL by aws-ofi-nccl src/platform-aws.c for p4 and later (fact)",
         ),
         "slingshot": LinkFamily(
-            0.75,
-            _NET_HOP,
-            15e-6,
-            16,
+            efficiency=0.75,
+            hop_s=_NET_HOP,
+            tau_s=15e-6,
+            channels=16,
             tree_hop_s=(10.8e-6, 8.5e-6, 14e-6),
             protocols=("ll", "simple"),
             believed=1.0,
@@ -162,17 +200,17 @@ SCALE_OUT: Mapping[str, LinkFamily] = MappingProxyType(
                 "rows of 8 to 64 KiB and from 16 MiB on (3 %); those between take 1.2 to 3 times longer"
             ),
         ),
-        "omnipath": LinkFamily(0.85, _NET_HOP, 60e-6, 16, source="assumed"),
+        "omnipath": LinkFamily(efficiency=0.85, hop_s=_NET_HOP, tau_s=60e-6, channels=16, source="assumed"),
         "dcn": LinkFamily(
-            0.85,
-            (60e-6, 60e-6, 60e-6),
-            100e-6,
-            0,
+            efficiency=0.85,
+            hop_s=(60e-6, 60e-6, 60e-6),
+            tau_s=100e-6,
+            channels=0,
             by_tensor=True,
             source="one tensor, chip to host to host to chip; maxtext-tpu rows of v5e, 2 to 32 slices (fitted)",
         ),
-        "wan": LinkFamily(0.80, (1e-3, 1e-3, 1e-3), 1e-3, 0, source="assumed"),
-        "generic": LinkFamily(0.90, _NET_HOP, 40e-6, 16, source="assumed"),
+        "wan": LinkFamily(efficiency=0.80, hop_s=(1e-3, 1e-3, 1e-3), tau_s=1e-3, channels=0, source="assumed"),
+        "generic": LinkFamily(efficiency=0.90, hop_s=_NET_HOP, tau_s=40e-6, channels=16, source="assumed"),
     }
 )
 
@@ -183,7 +221,7 @@ def family(table: Mapping[str, LinkFamily], name: str) -> LinkFamily:
     return table[max(known, key=len)] if known else table["generic"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NetworkCoefficients:
     """Numbers of one cluster's networks. `for_cluster` fills them from the families; any may be replaced."""
 
@@ -227,7 +265,7 @@ class NetworkCoefficients:
         """Defaults of the cluster's link families."""
         up = family(SCALE_UP, cluster.scale_up.family or cluster.scale_up.id)
         out = family(SCALE_OUT, cluster.scale_out.family)
-        own = cls(up, out, sources={"scale_up": up.source, "scale_out": out.source})
+        own = cls(up=up, out=out, sources={"scale_up": up.source, "scale_out": out.source})
         measured = cluster.device.profile
         return own if measured is None or not measured.network else own.measured(measured)
 

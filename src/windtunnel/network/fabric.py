@@ -50,7 +50,15 @@ def _topology(out: ScaleOut, domains: int, ports: int, nodes: float) -> Topology
         return base
     leaf = max(round(fabric.nodes_per_leaf / nodes), 1)
     rails = out.topology == "rail-optimised"
-    return FatTree(base, leaf, out.oversubscription, fabric.spines, rails, False, fabric.seed)
+    return FatTree(
+        base=base,
+        leaf_domains=leaf,
+        oversubscription=out.oversubscription,
+        spines=fabric.spines,
+        rails=rails,
+        spray=False,
+        seed=fabric.seed,
+    )
 
 
 def capacity_of(cluster: ClusterSpec) -> Floats:

@@ -20,7 +20,7 @@ from windtunnel.specs.cluster import ClusterSpec
 Floats = npt.NDArray[np.float64]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GroupPlacement:
     """Place of one group, or of many (every field broadcasts against the others).
 
@@ -83,7 +83,15 @@ def placement(
     inside = np.maximum(inside, np.ceil(n / domains))
     active = d if active_per_domain is None else _f(active_per_domain)
     groups = np.maximum(active / inside, 1.0)
-    return GroupPlacement(n, inside, domains, groups, s, _f(torus_axes), _f(torus_hops))
+    return GroupPlacement(
+        size=n,
+        ranks_per_domain=inside,
+        num_domains=domains,
+        groups_per_domain=groups,
+        stride=s,
+        torus_axes=_f(torus_axes),
+        torus_hops=_f(torus_hops),
+    )
 
 
 def _divides(a: int, b: int) -> bool:
@@ -172,7 +180,13 @@ class Mesh:
         active = min(self.domain, self.num_ranks)
         torus_axes, hops = self._extent(self.ranks(*axes))
         return GroupPlacement(
-            _f(size), _f(inside), _f(domains), _f(max(active / inside, 1.0)), _f(stride), _f(torus_axes), _f(hops)
+            size=_f(size),
+            ranks_per_domain=_f(inside),
+            num_domains=_f(domains),
+            groups_per_domain=_f(max(active / inside, 1.0)),
+            stride=_f(stride),
+            torus_axes=_f(torus_axes),
+            torus_hops=_f(hops),
         )
 
     def _count(self, axes: tuple[str, ...]) -> tuple[int, int]:

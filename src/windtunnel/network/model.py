@@ -229,13 +229,13 @@ class NetworkModel:
         two, one = np.float64(2.0), np.float64(1.0)
         groups = np.asarray(self.cluster.scale_up_domain if sharers is None else sharers, dtype=np.float64)
         place = GroupPlacement(
-            np.asarray(two),
-            np.asarray(np.where(cross, 1.0, 2.0)),
-            np.asarray(np.where(cross, 2.0, 1.0)),
-            np.asarray(groups),
-            np.asarray(one),
-            np.asarray(one),
-            np.asarray(one),
+            size=np.asarray(two),
+            ranks_per_domain=np.asarray(np.where(cross, 1.0, 2.0)),
+            num_domains=np.asarray(np.where(cross, 2.0, 1.0)),
+            groups_per_domain=np.asarray(groups),
+            stride=np.asarray(one),
+            torus_axes=np.asarray(one),
+            torus_hops=np.asarray(one),
         )
         return self.collective("send_recv", nbytes, place)
 
@@ -287,13 +287,13 @@ class NetworkModel:
 
         label = name if op in ("send_recv", "all_to_all") or traffic.in_network else f"{name}/{protocol}"
         return CollectiveTime(
-            full(alone),
-            full(latency),
-            full(traffic.up_bytes),
-            full(traffic.out_bytes),
-            full(held * moving),
-            full(traffic.hbm_bytes),
-            np.broadcast_to(np.asarray(label), shape),
+            alone_s=full(alone),
+            latency_s=full(latency),
+            work_scale_up_bytes=full(traffic.up_bytes),
+            work_scale_out_bytes=full(traffic.out_bytes),
+            channels=full(held * moving),
+            hbm_bytes=full(traffic.hbm_bytes),
+            algorithm=np.broadcast_to(np.asarray(label), shape),
         )
 
     @staticmethod
@@ -311,11 +311,11 @@ class NetworkModel:
             return np.select(masks, values, default="" if name == "algorithm" else 0.0)
 
         return CollectiveTime(
-            pick("alone_s"),
-            pick("latency_s"),
-            pick("work_scale_up_bytes"),
-            pick("work_scale_out_bytes"),
-            pick("channels"),
-            pick("hbm_bytes"),
-            pick("algorithm"),
+            alone_s=pick("alone_s"),
+            latency_s=pick("latency_s"),
+            work_scale_up_bytes=pick("work_scale_up_bytes"),
+            work_scale_out_bytes=pick("work_scale_out_bytes"),
+            channels=pick("channels"),
+            hbm_bytes=pick("hbm_bytes"),
+            algorithm=pick("algorithm"),
         )

@@ -35,7 +35,7 @@ class Strided:
         return self.pieces * ceil(self.piece_bytes / SECTOR_BYTES) * SECTOR_BYTES
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Packer:
     """What copies, kernels and messages take on one system. Seconds and bytes/s."""
 

@@ -83,7 +83,7 @@ class TwoLevel:
         return _pad(first, second)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FatTree:
     """`TwoLevel` whose NICs meet in leaf switches with uplinks to `spines` spine switches.
 

@@ -74,10 +74,10 @@ def context_parallel(operators: list[Operator], plan: ResolvedPlan, *, eager_mer
                 merge = (ring - 1) * op.m * op.heads * op.d_v * _merge_bytes(op.element_bytes, eager_merge)
                 out.append(
                     Operator(
-                        f"cp_merge_{op.name}",
-                        "core_attn",
-                        Kind.POINTWISE,
-                        "full",
+                        name=f"cp_merge_{op.name}",
+                        module="core_attn",
+                        kind=Kind.POINTWISE,
+                        rule="full",
                         forward_bytes=merge,
                         backward_bytes=(ring - 1) * (q_bytes + kv_bytes) * 8 / op.element_bytes,
                         forward_kernels=2 * ring,
@@ -103,10 +103,10 @@ def _states(op: Operator, plan: ResolvedPlan) -> Operator:
     if collective == "all_gather":
         size *= plan.cp
     return Operator(
-        f"cp_states_{op.name}",
-        "cp_comm",
-        Kind.COLLECTIVE,
-        "full",
+        name=f"cp_states_{op.name}",
+        module="cp_comm",
+        kind=Kind.COLLECTIVE,
+        rule="full",
         collective=collective,
         backward_collective=collective,
         axis="cp",
@@ -141,10 +141,10 @@ def _merge_bytes(element_bytes: float, eager: bool) -> float:
 
 def _exchange(name: str, operation: str, axis: str, size: float, beside: str) -> Operator:
     return Operator(
-        name,
-        "cp_comm",
-        Kind.COLLECTIVE,
-        "full",
+        name=name,
+        module="cp_comm",
+        kind=Kind.COLLECTIVE,
+        rule="full",
         collective=operation,
         backward_collective=operation,
         axis=axis,

@@ -96,10 +96,10 @@ def _masked(step: str, operators: list[Operator], plan: ResolvedPlan, hidden: fl
     m, k = (places, tokens) if step == "dispatch" else (tokens, places)
     return [
         Operator(
-            f"expert_{step}",
-            "permute",
-            Kind.GEMM,
-            "full",
+            name=f"expert_{step}",
+            module="permute",
+            kind=Kind.GEMM,
+            rule="full",
             m=m,
             n=hidden,
             k=k,
@@ -167,10 +167,10 @@ def _all_to_all(name: str, rows: float, plan: ResolvedPlan) -> Operator:
     """Ranks that share an expert carry a part of its rows each; with replicated tokens each carries all of them."""
     size = rows if plan.expert_tokens == "replicated" else rows / plan.etp
     return Operator(
-        name,
-        "ep_comm",
-        Kind.COLLECTIVE,
-        "full",
+        name=name,
+        module="ep_comm",
+        kind=Kind.COLLECTIVE,
+        rule="full",
         collective="all_to_all",
         backward_collective="all_to_all",
         axis="ep",
@@ -182,10 +182,10 @@ def _all_to_all(name: str, rows: float, plan: ResolvedPlan) -> Operator:
 def _shared(name: str, forward: str, backward: str, axis: str, size: float) -> Operator:
     """A collective of ranks that share an expert, or a layer: routed rows gathered, partial results summed."""
     return Operator(
-        name,
-        "ep_comm",
-        Kind.COLLECTIVE,
-        "full",
+        name=name,
+        module="ep_comm",
+        kind=Kind.COLLECTIVE,
+        rule="full",
         collective=forward,
         backward_collective=backward,
         axis=axis,

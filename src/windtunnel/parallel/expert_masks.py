@@ -40,10 +40,10 @@ def masked_gate(tokens: float, hidden: float, places: float, experts: float) -> 
     )
     forward += POSITION_BYTES * tokens * places / experts
     return Operator(
-        "routing",
-        "router",
-        Kind.POINTWISE,
-        "full",
+        name="routing",
+        module="router",
+        kind=Kind.POINTWISE,
+        rule="full",
         forward_bytes=forward,
         backward_bytes=backward,
         fp32_forward_bytes=forward,

@@ -183,10 +183,10 @@ def tensor_parallel(block: Block, plan: ResolvedPlan, hidden: float, tokens: flo
 
 def _collective(name: str, forward: str, backward: str, size: float, beside: str) -> Operator:
     return Operator(
-        name,
-        "tp_comm",
-        Kind.COLLECTIVE,
-        "full",
+        name=name,
+        module="tp_comm",
+        kind=Kind.COLLECTIVE,
+        rule="full",
         collective=forward,
         backward_collective=backward,
         axis="tp",

@@ -25,7 +25,7 @@ _ROUNDING = 1e-9
 """Relative slack of a bound whose arithmetic differs from the value's."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
     """What is the same for all plans of one cluster."""
 
@@ -48,7 +48,14 @@ class Setting:
         tokens = float(training.global_batch) * training.seq_len
         device = cluster.device
         watts = idle_w(device) if device.tdp_w else 0.0
-        return cls(cluster.num_devices, tokens, device.memory_bytes, watts, price, run_tokens)
+        return cls(
+            devices=cluster.num_devices,
+            tokens=tokens,
+            memory_bytes=device.memory_bytes,
+            idle_w=watts,
+            price_per_device_hour=price,
+            run_tokens=run_tokens,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +84,7 @@ class Floor:
         return cls(np.array([time_s]), np.zeros(1))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Metric:
     """One thing that plans differ in."""
 
@@ -142,14 +149,14 @@ def _timed(
 ) -> Metric:
     """A metric that step time alone decides: it rises with time, or falls where more is better."""
     return Metric(
-        name,
-        unit,
-        maximise,
-        meaning,
-        lambda f: float(of(f.setting, f.step_time_s)),
-        lambda s, f: of(s, f.time_s),
-        frozenset(needs),
-        of,
+        name=name,
+        unit=unit,
+        maximise=maximise,
+        meaning=meaning,
+        value=lambda f: float(of(f.setting, f.step_time_s)),
+        bound=lambda s, f: of(s, f.time_s),
+        needs=frozenset(needs),
+        timed=of,
     )
 
 
@@ -173,41 +180,41 @@ METRICS: dict[str, Metric] = {
         _timed("cost_per_million_tokens", "money", "price · devices · time", _million, "price"),
         _timed("cost_per_trillion_tokens", "money", "price · devices · time", _trillion, "price"),
         Metric(
-            "energy_per_million_tokens",
-            "J",
-            False,
-            "all devices, without the hosts and cooling",
-            lambda f: f.mean_power_w * f.setting.devices * f.step_time_s / f.setting.tokens * 1e6,
-            _energy,
-            frozenset({"power"}),
+            name="energy_per_million_tokens",
+            unit="J",
+            maximise=False,
+            meaning="all devices, without the hosts and cooling",
+            value=lambda f: f.mean_power_w * f.setting.devices * f.step_time_s / f.setting.tokens * 1e6,
+            bound=_energy,
+            needs=frozenset({"power"}),
         ),
         Metric(
-            "power",
-            "W",
-            False,
-            "mean draw of all devices",
-            lambda f: f.mean_power_w * f.setting.devices,
-            _power,
-            frozenset({"power"}),
+            name="power",
+            unit="W",
+            maximise=False,
+            meaning="mean draw of all devices",
+            value=lambda f: f.mean_power_w * f.setting.devices,
+            bound=_power,
+            needs=frozenset({"power"}),
         ),
         Metric(
-            "memory_headroom",
-            "bytes",
-            True,
-            "device memory that is not reserved",
-            lambda f: f.setting.memory_bytes - f.reserved_bytes,
-            lambda s, f: s.memory_bytes - f.memory_bytes,
-            frozenset({"memory"}),
+            name="memory_headroom",
+            unit="bytes",
+            maximise=True,
+            meaning="device memory that is not reserved",
+            value=lambda f: f.setting.memory_bytes - f.reserved_bytes,
+            bound=lambda s, f: s.memory_bytes - f.memory_bytes,
+            needs=frozenset({"memory"}),
         ),
         _timed("time_to_tokens", "s", "time until `search.tokens` are trained", _run_s, "tokens"),
         _timed("cost", "money", "price of `search.tokens`", _run_cost, "tokens", "price"),
         Metric(
-            "devices",
-            "",
-            False,
-            "devices of the cluster",
-            lambda f: float(f.setting.devices),
-            lambda s, f: np.full(np.shape(f.time_s), float(s.devices)),
+            name="devices",
+            unit="",
+            maximise=False,
+            meaning="devices of the cluster",
+            value=lambda f: float(f.setting.devices),
+            bound=lambda s, f: np.full(np.shape(f.time_s), float(s.devices)),
         ),
     )
 }

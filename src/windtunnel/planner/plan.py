@@ -34,7 +34,7 @@ from windtunnel.training.predict import simulate_training
 from windtunnel.training.results.training_result import TrainingResult
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
     """How far a search is."""
 
@@ -67,7 +67,7 @@ EXPLAINED = 1_000_000
 """Plans up to which a search is explained unasked: bounds without the memory limit take as long as the search."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Ranked:
     """One simulated plan of the table."""
 
@@ -88,7 +88,7 @@ class Ranked:
     """Limits that it breaks, memory apart."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PlanResult:
     """The best plan, what it was compared with, and the proof that nothing in the space is better."""
 
@@ -174,7 +174,15 @@ def branch_of(variant: Variant, wanted: SearchSpec, goals: Goals) -> Branch:
     capacity = case.cluster.device.memory_bytes * goals.memory_fraction
     screener = Screener(case, capacity)
     screening = Screening(screener, x, goals)
-    return Branch(case, variant.setting, x, screening, variant.scenario, screener, least=least(case))
+    return Branch(
+        case=case,
+        setting=variant.setting,
+        candidates=x,
+        screening=screening,
+        scenario=variant.scenario,
+        screener=screener,
+        least=least(case),
+    )
 
 
 def plan(
@@ -225,7 +233,17 @@ def plan(
             known = best if best == best else None
             possible = bound if simulated else None
             done = time.perf_counter() - begun
-            report(Progress(count, screened, simulated, known, possible, done, objective=objective))
+            report(
+                Progress(
+                    candidates=count,
+                    screened=screened,
+                    simulated=simulated,
+                    best=known,
+                    next_bound=possible,
+                    elapsed_s=done,
+                    objective=objective,
+                )
+            )
 
     tell(0, 0, float("nan"), float("nan"))
     found, proof = search(branches, goals, report=tell)
@@ -243,19 +261,19 @@ def plan(
     front = sorted(found.front, key=lambda e: e.key) if len(goals.objectives) > 1 else []
     pruned = {"memory": proof.pruned_by_memory, "bound": proof.pruned_by_bound, "refused": proof.refused}
     result = PlanResult(
-        best,
-        written_in.model_dump(mode="json", exclude_unset=True),
-        tuple(_ranked(e, branches) for e in ranked),
-        len(found.evaluated),
-        pruned | proof.pruned_by_limit,
-        excluded,
-        proof,
-        time.perf_counter() - begun,
-        _rate(branches),
-        _by_axis(of.candidates, of.bounds, of.setting.memory_bytes * goals.memory_fraction),
-        written,
-        wanted.objectives,
-        tuple(_ranked(e, branches) for e in front),
+        best=best,
+        scenario=written_in.model_dump(mode="json", exclude_unset=True),
+        frontier=tuple(_ranked(e, branches) for e in ranked),
+        evaluated=len(found.evaluated),
+        pruned=pruned | proof.pruned_by_limit,
+        excluded=excluded,
+        proof=proof,
+        elapsed_s=time.perf_counter() - begun,
+        screened_per_s=_rate(branches),
+        by_axis=_by_axis(of.candidates, of.bounds, of.setting.memory_bytes * goals.memory_fraction),
+        written=written,
+        objectives=wanted.objectives,
+        front=tuple(_ranked(e, branches) for e in front),
     )
     if not proof.complete:
         return result
@@ -263,7 +281,18 @@ def plan(
     def doing(what: str) -> None:
         if report:
             done = time.perf_counter() - begun
-            report(Progress(count, count, proof.simulated, proof.best, None, done, what, objective))
+            report(
+                Progress(
+                    candidates=count,
+                    screened=count,
+                    simulated=proof.simulated,
+                    best=proof.best,
+                    next_bound=None,
+                    elapsed_s=done,
+                    doing=what,
+                    objective=objective,
+                )
+            )
 
     again = Again.of(branches, goals, found)
     try:
@@ -308,16 +337,16 @@ def _ranked(e: Evaluated, branches: list[Branch]) -> Ranked:
     branch = branches[e.branch]
     cluster = branch.case.cluster
     return Ranked(
-        shown(e.plan, branch.candidates),
-        e.step_time_s,
-        e.bound_s,
-        branch.setting.tokens / e.step_time_s,
-        e.reserved_bytes,
-        e.fits,
-        e.values,
-        {"device": cluster.device.id, "nodes": cluster.nodes},
-        branch.case.training.precision,
-        e.missed,
+        plan=shown(e.plan, branch.candidates),
+        step_time_s=e.step_time_s,
+        bound_s=e.bound_s,
+        tokens_per_s=branch.setting.tokens / e.step_time_s,
+        reserved_bytes=e.reserved_bytes,
+        fits=e.fits,
+        values=e.values,
+        cluster={"device": cluster.device.id, "nodes": cluster.nodes},
+        precision=branch.case.training.precision,
+        missed=e.missed,
     )
 
 

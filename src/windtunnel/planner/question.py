@@ -125,12 +125,12 @@ def question_of(scenario: Scenario, folder: Any = None, lines: SourceLines | Non
         acting = on_workload(techniques, filled.training)
         assert acting is not None
         case = Case(
-            model,
-            cluster,
-            acting,
-            techniques,
-            how.in_precision(precision),
-            coefficients(training.framework, cluster.device),
+            model=model,
+            cluster=cluster,
+            training=acting,
+            techniques=techniques,
+            behaviour=how.in_precision(precision),
+            coefficients=coefficients(training.framework, cluster.device),
         )
         case = replace(case, phases=tuple(_phase(part, case, filled) for part in parts))
         variants.append(Variant(case, Setting.of(cluster, acting, wanted.tokens), filled))
@@ -142,7 +142,14 @@ def _phase(part: Part, case: Case, scenario: Scenario) -> tuple[float, Case]:
     chosen = tuple(t for t in case.techniques if t.technique.id not in part.phase.without)
     training = on_workload(chosen, scenario.training)
     assert training is not None
-    own = Case(case.model, case.cluster, training, chosen, case.behaviour, case.coefficients)
+    own = Case(
+        model=case.model,
+        cluster=case.cluster,
+        training=training,
+        techniques=chosen,
+        behaviour=case.behaviour,
+        coefficients=case.coefficients,
+    )
     return part.phase.fraction, own
 
 

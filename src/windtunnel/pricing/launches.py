@@ -33,7 +33,7 @@ _TAG = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Pricing:
     """Everything that turns an operator into seconds on one cluster."""
 
@@ -72,7 +72,7 @@ class Pricing:
         return self.looped_experts and not self.fused_experts
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class _Rows:
     """One matrix product per row, for one vectorised call."""
 
@@ -102,7 +102,21 @@ class Lowering:
 
     def __init__(self, pricing: Pricing) -> None:
         self.pricing = pricing
-        self._gemms = _Rows([], [], [], [], [], [], [], [], [], [], [], [], [])
+        self._gemms = _Rows(
+            m=[],
+            n=[],
+            k=[],
+            groups=[],
+            peak=[],
+            fraction=[],
+            operand=[],
+            output=[],
+            extra=[],
+            unaligned=[],
+            launch=[],
+            group_s=[],
+            repeat=[],
+        )
         self._pending: list[tuple[int, int]] = []
         """Exchanges that run beside attention: (launch, launches still to pass before it is joined)."""
 
@@ -183,7 +197,15 @@ class Lowering:
         if op.kind == Kind.COLLECTIVE:
             return self._collective(segment, op, op.collective, op.size_bytes, after, phase, last)
         launch = Launch(
-            op.name, tag, COMPUTE, 0.0, after, 1.0, kernels=op.forward_kernels, module=op.module, phase=phase
+            name=op.name,
+            tag=tag,
+            stream=COMPUTE,
+            alone_s=0.0,
+            after=after,
+            sm=1.0,
+            kernels=op.forward_kernels,
+            module=op.module,
+            phase=phase,
         )
         if op.kind in (Kind.GEMM, Kind.GROUPED_GEMM, Kind.BATCHED_GEMM):
             if op.kind != Kind.BATCHED_GEMM:
@@ -215,14 +237,26 @@ class Lowering:
                 return last
             return self._collective(segment, op, op.backward_collective, size, after, "B", last)
         if op.kind in (Kind.GEMM, Kind.GROUPED_GEMM):
-            data = Launch(op.name, "gemm", COMPUTE, 0.0, after, 1.0, module=op.module, phase="D", splittable=True)
+            data = Launch(
+                name=op.name,
+                tag="gemm",
+                stream=COMPUTE,
+                alone_s=0.0,
+                after=after,
+                sm=1.0,
+                module=op.module,
+                phase="D",
+                splittable=True,
+            )
             if not (self.pricing.fused_experts and op.rule == "expert_column"):
                 self._quantise(data, op, op.m * op.n, op.grad_cast_share, 0.0, 1.0)
             self._adapter(data, op, 4.0 * op.n + 5.0 * op.k, 1.0)
             self._gemm(data, op, op.m, op.k, op.n, 1.0, 0.0)
             last = self._append(segment, data)
             if op.trainable and self.pricing.trainable:
-                wgrad = Launch(op.name, "gemm", COMPUTE, 0.0, [], 1.0, module=op.module, phase="W")
+                wgrad = Launch(
+                    name=op.name, tag="gemm", stream=COMPUTE, alone_s=0.0, after=[], sm=1.0, module=op.module, phase="W"
+                )
                 accumulate = op.n * op.k * op.groups * self.pricing.weight_accumulate_bytes
                 self._accumulate(wgrad, op.n * op.k * op.groups)
                 self._gemm(wgrad, op, op.n, op.k, op.m, 1.0, accumulate)
@@ -235,12 +269,28 @@ class Lowering:
             return last
         if op.kind == Kind.BATCHED_GEMM:
             for m, n, k in ((op.m, op.k, op.n), (op.n, op.k, op.m)):
-                launch = Launch(op.name, "attention", COMPUTE, 0.0, [last] if last >= 0 else [], 1.0, phase="D")
+                launch = Launch(
+                    name=op.name,
+                    tag="attention",
+                    stream=COMPUTE,
+                    alone_s=0.0,
+                    after=[last] if last >= 0 else [],
+                    sm=1.0,
+                    phase="D",
+                )
                 self._gemm(launch, op, m, n, k, 1.0, 0.0)
                 last = self._append(segment, launch)
             return last
         launch = Launch(
-            op.name, _TAG[op.kind], COMPUTE, 0.0, after, 1.0, kernels=op.backward_kernels, module=op.module, phase="D"
+            name=op.name,
+            tag=_TAG[op.kind],
+            stream=COMPUTE,
+            alone_s=0.0,
+            after=after,
+            sm=1.0,
+            kernels=op.backward_kernels,
+            module=op.module,
+            phase="D",
         )
         self._other(launch, op, 1.0, backward=True)
         return self._append(segment, launch)
@@ -421,15 +471,15 @@ class Lowering:
             hbm, channels = float(one.hbm_bytes), float(one.channels)
             latency = float(one.latency_s)
         launch = Launch(
-            op.name,
-            {"tp": "tp", "ep": "ep", "etp": "ep"}.get(op.axis, "cp"),
-            COMM,
-            seconds,
-            list(after),
-            min(channels / p.device.num_sms, 0.5),
-            hbm,
-            up,
-            out,
+            name=op.name,
+            tag={"tp": "tp", "ep": "ep", "etp": "ep"}.get(op.axis, "cp"),
+            stream=COMM,
+            alone_s=seconds,
+            after=list(after),
+            sm=min(channels / p.device.num_sms, 0.5),
+            hbm_bytes=hbm,
+            up_bytes=up,
+            out_bytes=out,
             module=op.module,
             phase=phase,
             beside=op.overlap_with,
@@ -460,11 +510,11 @@ def _pair(place: GroupPlacement) -> GroupPlacement:
     cross = float(place.num_domains) > 1
     one, two = np.asarray(1.0), np.asarray(2.0)
     return Place(
-        two,
-        one if cross else two,
-        two if cross else one,
-        np.asarray(place.groups_per_domain) * np.asarray(place.ranks_per_domain),
-        np.asarray(place.stride),
-        one,
-        one,
+        size=two,
+        ranks_per_domain=one if cross else two,
+        num_domains=two if cross else one,
+        groups_per_domain=np.asarray(place.groups_per_domain) * np.asarray(place.ranks_per_domain),
+        stride=np.asarray(place.stride),
+        torus_axes=one,
+        torus_hops=one,
     )

@@ -78,21 +78,21 @@ def simulate_segments(
     none = np.full(n, -1, np.int32)
     zero = np.zeros(n, np.int32)
     tasks = TaskTable(
-        alone,
-        np.where(comm, COMM_WEIGHT, 1.0),
-        owner,
-        zero,
-        np.arange(n + 1, dtype=np.int64),
-        stream.astype(np.int32),
-        dep_ptr,
-        dep_idx,
-        np.arange(0, rates * n + 1, rates, dtype=np.int64),
-        idx.reshape(-1),
-        work.reshape(-1),
-        none,
-        zero,
-        zero,
-        zero,
+        alone_s=alone,
+        weight=np.where(comm, COMM_WEIGHT, 1.0),
+        rank_class=owner,
+        tag=zero,
+        stream_ptr=np.arange(n + 1, dtype=np.int64),
+        stream_idx=stream.astype(np.int32),
+        dep_ptr=dep_ptr,
+        dep_idx=dep_idx,
+        rate_ptr=np.arange(0, rates * n + 1, rates, dtype=np.int64),
+        rate_idx=idx.reshape(-1),
+        rate_work=work.reshape(-1),
+        slot_pool=none,
+        slots=zero,
+        min_slots=zero,
+        waves=zero,
     )
     streams = Streams(np.zeros(3 * k, np.int32), np.repeat(np.arange(k, dtype=np.int32), 3))
     timeline = simulate(tasks, streams, Resources(capacity.reshape(-1)))
@@ -118,17 +118,17 @@ def simulate_segments(
         launches = segment.launches
         out.append(
             SegmentTime(
-                device_s,
-                host_s,
-                total,
-                dict(busy),
-                float((sm[a:b] * alone[a:b]).sum()),
-                sum(x.hbm_bytes for x in launches),
-                sum(x.up_bytes for x in launches),
-                sum(x.out_bytes for x in launches),
-                sum(x.flop for x in launches),
-                sync_s[i],
-                tuple(exposed),
+                device_s=device_s,
+                host_s=host_s,
+                total_s=total,
+                busy_s=dict(busy),
+                sm_s=float((sm[a:b] * alone[a:b]).sum()),
+                hbm_bytes=sum(x.hbm_bytes for x in launches),
+                up_bytes=sum(x.up_bytes for x in launches),
+                out_bytes=sum(x.out_bytes for x in launches),
+                flop=sum(x.flop for x in launches),
+                sync_s=sync_s[i],
+                exposed_s=tuple(exposed),
             )
         )
     return out

@@ -47,21 +47,21 @@ def simulate_streams(segments: Sequence[Segment], memory_bytes_per_s: float) -> 
     none, zero = np.full(n, -1, np.int32), np.zeros(n, np.int32)
     weight = np.array([HOLDS if x.stream == COMM or x.stream.startswith(f"{COMM}:") else 1.0 for _, x in rows])
     tasks = TaskTable(
-        alone,
-        weight,
-        owner,
-        zero,
-        np.arange(n + 1, dtype=np.int64),
-        stream,
-        dep_ptr,
-        np.array([d for own in deps for d in own], np.int32),
-        np.arange(0, 2 * n + 1, 2, dtype=np.int64),
-        idx,
-        work,
-        none,
-        zero,
-        zero,
-        zero,
+        alone_s=alone,
+        weight=weight,
+        rank_class=owner,
+        tag=zero,
+        stream_ptr=np.arange(n + 1, dtype=np.int64),
+        stream_idx=stream,
+        dep_ptr=dep_ptr,
+        dep_idx=np.array([d for own in deps for d in own], np.int32),
+        rate_ptr=np.arange(0, 2 * n + 1, 2, dtype=np.int64),
+        rate_idx=idx,
+        rate_work=work,
+        slot_pool=none,
+        slots=zero,
+        min_slots=zero,
+        waves=zero,
     )
     classes = np.zeros(len(ids), np.int32)
     for (i, _), k in ids.items():

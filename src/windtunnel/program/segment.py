@@ -13,7 +13,7 @@ COMPUTE, COMM, ASIDE = "compute", "comm", "aside"
 """Streams: kernels, collectives that the block waits for, and exchanges that another micro-batch's work hides."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class Launch:
     """One kernel or collective of a segment.
 
@@ -63,11 +63,19 @@ class Launch:
 
     def following(self, after: list[int]) -> Launch:
         """The same launch after others. Passes make hundreds of thousands of them; `replace` looks at each field."""
-        return Launch(self.name, self.tag, self.stream, self.alone_s, after, *_REST(self))
+        return Launch(
+            name=self.name,
+            tag=self.tag,
+            stream=self.stream,
+            alone_s=self.alone_s,
+            after=after,
+            **dict(zip(_REST, _values_of_rest(self), strict=True)),
+        )
 
 
-_REST = attrgetter(*(f.name for f in fields(Launch)[5:]))
-"""Values of the fields after `after`."""
+_REST = tuple(f.name for f in fields(Launch)[5:])
+"""Names of the fields after `after`."""
+_values_of_rest = attrgetter(*_REST)
 
 
 @dataclass(slots=True)
@@ -85,7 +93,7 @@ class Segment:
         return len(self.launches) - 1
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentTime:
     """What a segment costs once simulated. Seconds and bytes of one rank."""
 

@@ -38,7 +38,7 @@ class Streams:
     names: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TaskTable:
     """Tasks. n rows; row order is launch order.
 

@@ -19,7 +19,7 @@ PAPERS = "windtunnel.papers"
 """Package with one folder a paper; experiments are found there by name, as entries of a registry are."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ClaimResult:
     """One published figure beside the simulated one.
 

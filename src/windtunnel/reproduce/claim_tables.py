@@ -1,4 +1,7 @@
-"""Claims as text: numbers, bands, Markdown. `python -m windtunnel.reproduce.claim_tables megatron_3d` prints one paper."""
+"""Claims as text: numbers, bands, Markdown.
+
+`python -m windtunnel.reproduce.claim_tables megatron_3d` prints one paper.
+"""
 
 from __future__ import annotations
 

@@ -74,17 +74,17 @@ def result(setting: Values, paper: str, key: str, measure: Measure) -> ClaimResu
     if not within:
         notes.append("missing: " + claim.get("missing", "not found yet"))
     return ClaimResult(
-        f"{paper}/{key}",
-        claim["text"],
-        published,
-        value,
-        min(swept),
-        max(swept),
-        within,
-        tuple(notes),
-        band(claim["within"], published),
-        claim.get("tier", ""),
-        claim.get("holds", ""),
+        id=f"{paper}/{key}",
+        claim=claim["text"],
+        published=published,
+        simulated=value,
+        low=min(swept),
+        high=max(swept),
+        within=within,
+        assumptions=tuple(notes),
+        band=band(claim["within"], published),
+        tier=claim.get("tier", ""),
+        holds=claim.get("holds", ""),
     )
 
 

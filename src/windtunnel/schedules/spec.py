@@ -13,7 +13,7 @@ class ScheduleError(BadInput):
     """A schedule cannot be built for the given sizes, or a table cannot run."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ScheduleSpec:
     """One pipeline schedule. Each schedule file defines one as its module constant `SCHEDULE`."""
 

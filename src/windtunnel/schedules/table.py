@@ -31,7 +31,7 @@ class ScheduleLimits:
     """Part of an activation that stays from the end of B to the end of W when the backward is split, 0 to 1."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class InstructionTable:
     """What each pipeline stage runs, in order. Rows are sorted by stage, then by position on the stage.
 

@@ -43,7 +43,7 @@ _NO_BOUND = 1 << 40
 """Blocks of host memory where nothing bounds them."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Pool:
     """Alike instances, decided."""
 
@@ -76,7 +76,7 @@ class Pool:
         return self.spec.replicas * (drafting.devices(own) if drafting else own)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Deployment:
     """What serves, and how fast."""
 
@@ -157,17 +157,17 @@ class Deployment:
         counts = [p.lanes for p in self.pools]
         roles = np.repeat([p.spec.role for p in self.pools], counts)
         return Fleet(
-            tuple(own),
-            stacked([t if t.ndim == 2 else np.stack([t, 0 * t]) for t in tables]),
-            np.repeat(np.arange(len(own)), counts),
-            roles == "prefill",
-            int((roles != "decode").sum()),
-            self.handover,
-            tuple(p.iteration.overlap for p in self.pools),
+            limits=tuple(own),
+            tables=stacked([t if t.ndim == 2 else np.stack([t, 0 * t]) for t in tables]),
+            pool=np.repeat(np.arange(len(own)), counts),
+            hands=roles == "prefill",
+            entries=int((roles != "decode").sum()),
+            handover=self.handover,
+            overlaps=tuple(p.iteration.overlap for p in self.pools),
         )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Opened:
     """A scenario's serving section with what it names looked up."""
 
@@ -207,7 +207,16 @@ def opened(source: Source, overrides: Sequence[str], required: str) -> Opened:
     assert serving is not None
     if not serving.pools:
         serving = serving.model_copy(update={"pools": (_default_pool(scenario),)})
-    return Opened(scenario, lines, folder, problems, model, cluster, serving, tuple(techniques))
+    return Opened(
+        scenario=scenario,
+        lines=lines,
+        folder=folder,
+        problems=problems,
+        model=model,
+        cluster=cluster,
+        serving=serving,
+        techniques=tuple(techniques),
+    )
 
 
 def prepare(source: Source, *, overrides: Sequence[str] = ()) -> Deployment:
@@ -240,7 +249,15 @@ def prepare(source: Source, *, overrides: Sequence[str] = ()) -> Deployment:
     ]
     pools.sort(key=lambda pool: (pool.spec.role == "decode", pool.index))
     out = Deployment(
-        scenario, serving, folder, model, cluster, tuple(pools), serving.traffic.concurrency or 0, lines, techniques
+        scenario=scenario,
+        serving=serving,
+        folder=folder,
+        model=model,
+        cluster=cluster,
+        pools=tuple(pools),
+        concurrency=serving.traffic.concurrency or 0,
+        lines=lines,
+        techniques=techniques,
     )
     return handing(out, problems) if pools[-1].spec.role == "decode" else out
 
@@ -294,7 +311,18 @@ def _pool(
     name = spec.role if len(alike) == 1 else f"{spec.role} {alike.index(index)}"
     limits = pool_limits(serving, spec, iteration, instance)
     own = replace(own, iteration=iteration)
-    return Pool(index, name, spec, group, cluster, model, instance, iteration, limits, own)
+    return Pool(
+        index=index,
+        name=name,
+        spec=spec,
+        group=group,
+        cluster=cluster,
+        model=model,
+        instance=instance,
+        iteration=iteration,
+        limits=limits,
+        capped=own,
+    )
 
 
 def reaching(d: Deployment, longest: int) -> Deployment:

@@ -164,9 +164,9 @@ def handover(pools: Sequence[Pool], cluster: ClusterSpec, way: Way, *, router: i
     source = next(pool for pool in pools if pool.spec.role == "prefill")
     layers = len(source.model.layer_kinds())
     return Handover(
-        token_s,
-        fixed_s,
-        np.array(lanes),
+        token_s=token_s,
+        fixed_s=fixed_s,
+        port=np.array(lanes),
         control_s=way.control_s,
         pieces=layers if way.mode == "layers" else 1,
         chunk=source.limits.budget if way.mode == "chunks" else 0,
@@ -202,7 +202,12 @@ def _in_pieces(pool: Pool, each: float, wire_s: float, pieces: str) -> float:
     layers = len(pool.model.layer_kinds()) / pool.spec.plan.pp
     per_token = 2.0 * layers / pool.limits.block
     what = Strided(per_token, each / per_token)
-    own = Packer(pool.cluster.device.memory_bytes_per_s, pool.cluster.device.pcie_bytes_per_s, 1.0, kernel_s=0.0)
+    own = Packer(
+        memory_bytes_per_s=pool.cluster.device.memory_bytes_per_s,
+        host_bytes_per_s=pool.cluster.device.pcie_bytes_per_s,
+        wire_bytes_per_s=1.0,
+        kernel_s=0.0,
+    )
     if pieces == "copied":
         return max(wire_s, what.pieces * own.copy_s)
     return wire_s + 2.0 * own.packed_s(what)

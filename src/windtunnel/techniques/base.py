@@ -117,7 +117,7 @@ class Knob:
         return f"{self.high:g} or less" if self.low is None else f"{self.low:g} to {self.high:g}"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ScheduleCase:
     """What a pipeline is to run. A hook returns another one: other limits, another id, or a finished table."""
 
@@ -145,7 +145,7 @@ class ScheduleCase:
         return schedules.build(self.id, self.p, self.m, self.v, self.costs, self.limits)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Technique:
     """One published system. Each hook belongs to a level; absent hooks do nothing."""
 

@@ -29,7 +29,7 @@ FEW_BYTES: Mapping[str, Any] = {**FREE["network"], "training": {"global_batch": 
 """A free network and many sequences a replica: gradients cost nothing, and kernels at their ends little."""
 
 
-LIMITS = Limits(ETHERNET, free=FEW_BYTES, vanishes=0.02, costly_scenario=FREE["network"])
+LIMITS = Limits(scenario=ETHERNET, free=FEW_BYTES, vanishes=0.02, costly_scenario=FREE["network"])
 """Of techniques that compress gradients alone: on a network that costs nothing their kernels are left."""
 
 

@@ -80,7 +80,7 @@ FREE_IN: Mapping[str, Callable[[Mapping[str, Any]], Mapping[str, Any]]] = {"host
 """Saved resource → what makes it free in a scenario, where that depends on its devices."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
     """Cases that tests are generated from."""
 

@@ -49,4 +49,4 @@ def limits_of_groups(vanishes: float) -> Limits:
     Args:
         vanishes: share of the step up to which solving or moving may cost where nothing is gained.
     """
-    return Limits(MANY_SHORT, free=FULL_ROWS, vanishes=vanishes, costly_scenario=FEW_LONG)
+    return Limits(scenario=MANY_SHORT, free=FULL_ROWS, vanishes=vanishes, costly_scenario=FEW_LONG)

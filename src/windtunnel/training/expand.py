@@ -36,7 +36,7 @@ WIDTH = len(STREAMS) + 1
 MOST_LAUNCHES = 2_000_000
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Piece:
     """Launches of one task of the step program."""
 
@@ -152,13 +152,13 @@ def _pieces(spans: Sequence[tuple[Segment, float, float]], pieces: int, capacity
         used = {d for _, d in inside_deps}
         out.append(
             _Piece(
-                np.array(alone[a:b]),
-                np.array(comm[a:b], np.bool_),
-                table[a:b],
-                inside_deps,
-                across,
-                [i for i in range(b - a) if i not in held],
-                [i for i in range(b - a) if i not in used],
+                alone_s=np.array(alone[a:b]),
+                comm=np.array(comm[a:b], np.bool_),
+                work=table[a:b],
+                inside=inside_deps,
+                across=across,
+                roots=[i for i in range(b - a) if i not in held],
+                ends=[i for i in range(b - a) if i not in used],
             )
         )
     return out
@@ -284,22 +284,22 @@ def _assemble(
     zero = np.zeros(n, np.int32)
     weight = np.where(stream % WIDTH == S_COMPUTE, 1.0, COMM_WEIGHT)
     tasks = TaskTable(
-        alone,
-        weight,
-        stage,
-        old.tag[source],
-        np.arange(n + 1, dtype=np.int64),
-        stream.astype(np.int32),
-        dep_ptr,
-        edges[:, 1].astype(np.int32),
-        rate_ptr,
-        idx,
-        work[used],
-        np.full(n, -1, np.int32),
-        zero,
-        zero,
-        zero,
-        TAGS,
+        alone_s=alone,
+        weight=weight,
+        rank_class=stage,
+        tag=old.tag[source],
+        stream_ptr=np.arange(n + 1, dtype=np.int64),
+        stream_idx=stream.astype(np.int32),
+        dep_ptr=dep_ptr,
+        dep_idx=edges[:, 1].astype(np.int32),
+        rate_ptr=rate_ptr,
+        rate_idx=idx,
+        rate_work=work[used],
+        slot_pool=np.full(n, -1, np.int32),
+        slots=zero,
+        min_slots=zero,
+        waves=zero,
+        tags=TAGS,
     )
     streams = Streams(
         np.zeros(p * WIDTH, np.int32), np.repeat(np.arange(p, dtype=np.int32), WIDTH), (*STREAMS, "layer comm") * p

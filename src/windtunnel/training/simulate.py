@@ -168,7 +168,16 @@ def _mean_price(x: Prepared) -> float | None:
 def _no_memory(x: Prepared) -> MemoryReport:
     """Stands in where only time is asked for."""
     zero = np.zeros(1)
-    return MemoryReport(0, 0.0, 0.0, x.cluster.device.memory_bytes, {}, (), zero, zero)
+    return MemoryReport(
+        stage=0,
+        peak_allocated_bytes=0.0,
+        peak_reserved_bytes=0.0,
+        capacity_bytes=x.cluster.device.memory_bytes,
+        at_peak={},
+        per_stage_allocated_bytes=(),
+        curve_time_s=zero,
+        curve_bytes=zero,
+    )
 
 
 def step_time(prepared: Prepared) -> float:
@@ -325,7 +334,15 @@ def _trace(x: Prepared, timeline: Timeline) -> TraceEvents:
         first += g.table.p
     stream = (x.program.tasks.stream_idx % len(STREAMS)).astype(np.int32)
     return TraceEvents(
-        timeline.start_s, timeline.end_s, stage, stream, x.program.tasks.tag, micro_batch, chunk, STREAMS, TAGS
+        start_s=timeline.start_s,
+        end_s=timeline.end_s,
+        stage=stage,
+        stream=stream,
+        tag=x.program.tasks.tag,
+        micro_batch=micro_batch,
+        chunk=chunk,
+        streams=STREAMS,
+        tags=TAGS,
     )
 
 

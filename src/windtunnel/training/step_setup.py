@@ -30,7 +30,7 @@ from windtunnel.training.step.build_step import StepProgram, build_step
 from windtunnel.training.variable_length.price_batch import Batch, varied
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Prepared:
     """A resolved step, before the engine runs it."""
 
@@ -197,10 +197,10 @@ def options_of(
     # FSDP under a pipeline reduces once, after the last micro-batch
     every = plan.zero == 2 and plan.pp == 1 and plan.m > 1 and training.gradient_accumulation_sync
     options = StepOptions(
-        plan.overlap_grad_reduce,
-        plan.overlap_param_gather,
-        plan.overlap_p2p,
-        plan.fsdp_prefetch,
+        overlap_grad_reduce=plan.overlap_grad_reduce,
+        overlap_param_gather=plan.overlap_param_gather,
+        overlap_p2p=plan.overlap_p2p,
+        fsdp_prefetch=plan.fsdp_prefetch,
         grad_bytes=grad_bytes,
         sync_every_micro_batch=training.gradient_accumulation_sync,
         prefetch_depth=plan.gathered_layers,
@@ -237,7 +237,7 @@ def schedule_case(
     plan: ResolvedPlan, techniques: tuple[Applied, ...], costs: ScheduleCosts | None = None
 ) -> ScheduleCase:
     """What the pipeline is to run, after the techniques have had their say."""
-    case = ScheduleCase(plan.schedule, plan.pp, plan.m, plan.vpp, costs)
+    case = ScheduleCase(id=plan.schedule, p=plan.pp, m=plan.m, v=plan.vpp, costs=costs)
     for technique in techniques:
         case = technique.on_schedule(case)
         made = case if case.own is None else case.own
@@ -282,16 +282,16 @@ def prepare_at(
     options = options_of(training, resolved, step.behaviour, step.coefficients, step.techniques)
     program = build_step(parts, table, resolved, cluster, training, step.coefficients, step.behaviour, options)
     return Prepared(
-        model,
-        cluster,
-        training,
-        resolved,
-        step.coefficients,
-        step.behaviour,
-        parts,
-        table,
-        program,
-        clock,
+        model=model,
+        cluster=cluster,
+        training=training,
+        plan=resolved,
+        coefficients=step.coefficients,
+        behaviour=step.behaviour,
+        parts=parts,
+        table=table,
+        program=program,
+        clock=clock,
         techniques=step.techniques,
         batch=batch,
     )

@@ -32,7 +32,7 @@ RATES = ("sm", "hbm", "scale-up", "scale-out", "host memory")
 _COMM_WEIGHT = 1e6
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class _Group:
     """Columns of one batch of tasks before they are put in launch order."""
 
@@ -108,18 +108,18 @@ class Assembly:
         stages = np.broadcast_to(np.asarray(stage, np.int64) + self.first_stage, (n,))
         rows = np.broadcast_to(np.asarray(row, np.int64), (n,))
         group = _Group(
-            k,
-            stages,
-            np.full(n, stream, np.int32),
-            full(alone),
-            tag,
-            rows,
-            full(sm),
-            full(hbm),
-            full(up),
-            full(out),
-            full(host),
-            self.count,
+            key=k,
+            stage=stages,
+            stream=np.full(n, stream, np.int32),
+            alone=full(alone),
+            tag=tag,
+            row=rows,
+            sm=full(sm),
+            hbm=full(hbm),
+            up=full(up),
+            out=full(out),
+            host=full(host),
+            start=self.count,
         )
         self.groups.append(group)
         self.count += n
@@ -175,22 +175,22 @@ class Assembly:
         zero = np.zeros(self.count, np.int32)
         compute = (stream % len(STREAMS)) == S_COMPUTE
         tasks = TaskTable(
-            alone,
-            np.where(compute, 1.0, _COMM_WEIGHT),
-            stage,
-            tag,
-            np.arange(self.count + 1, dtype=np.int64),
-            stream,
-            dep_ptr,
-            dep[by_task].astype(np.int32),
-            rate_ptr,
-            idx,
-            work[used],
-            np.full(self.count, -1, np.int32),
-            zero,
-            zero,
-            zero,
-            TAGS,
+            alone_s=alone,
+            weight=np.where(compute, 1.0, _COMM_WEIGHT),
+            rank_class=stage,
+            tag=tag,
+            stream_ptr=np.arange(self.count + 1, dtype=np.int64),
+            stream_idx=stream,
+            dep_ptr=dep_ptr,
+            dep_idx=dep[by_task].astype(np.int32),
+            rate_ptr=rate_ptr,
+            rate_idx=idx,
+            rate_work=work[used],
+            slot_pool=np.full(self.count, -1, np.int32),
+            slots=zero,
+            min_slots=zero,
+            waves=zero,
+            tags=TAGS,
         )
         p = len(capacity)
         streams = Streams(

@@ -18,7 +18,11 @@ LIMITS = Limits(budget=2048, max_seqs=64, block=16, blocks=10_000, caching=True)
 
 def alike(count: int, tokens: int, answer: int, gap_s: float) -> Requests:
     """Requests of one length at even distances."""
-    return Requests(np.arange(count) * gap_s, np.full(count, tokens, np.int32), np.full(count, answer, np.int32))
+    return Requests(
+        arrival_s=np.arange(count) * gap_s,
+        input_tokens=np.full(count, tokens, np.int32),
+        output_tokens=np.full(count, answer, np.int32),
+    )
 
 
 def test_a_system_prompt_is_found_by_all_but_the_first() -> None:
@@ -43,7 +47,9 @@ def test_shared_blocks_are_counted_once() -> None:
 def test_turns_find_the_turns_before_with_their_answers() -> None:
     follow = np.array([1, 2, -1], np.int32)
     inputs, outputs = np.array([100, 250, 400], np.int32), np.array([50, 60, 70], np.int32)
-    requests = Requests(np.array([0.0, np.nan, np.nan]), inputs, outputs, follow=follow)
+    requests = Requests(
+        arrival_s=np.array([0.0, np.nan, np.nan]), input_tokens=inputs, output_tokens=outputs, follow=follow
+    )
     loop.serve(requests, LINEAR, LIMITS, 1)
     # the last token of an answer is never computed: 149 tokens are there, nine whole blocks
     assert requests.cached_tokens.tolist() == [0, 144, 304]
@@ -60,7 +66,11 @@ def test_what_was_let_go_first_is_forgotten_first() -> None:
     inputs = np.array([160, 160, 480, 320, 320], np.int32)
     outputs = np.full(5, 16, np.int32)
     requests = Requests(
-        np.array([0.0, 1.0, 2.0, np.nan, np.nan]), inputs, outputs, follow=follow, delay_s=np.full(5, 5.0)
+        arrival_s=np.array([0.0, 1.0, 2.0, np.nan, np.nan]),
+        input_tokens=inputs,
+        output_tokens=outputs,
+        follow=follow,
+        delay_s=np.full(5, 5.0),
     )
     found = {}
     for blocks in (80, 46, 32):
@@ -82,7 +92,7 @@ def test_chains_spell_prompts_and_answers(seed: int) -> None:
         if r % 4 != 3:
             follow[r] = r + 1
             inputs[r + 1] += inputs[r] + outputs[r]
-    requests = Requests(np.arange(n) * 1.0, inputs, outputs, follow=follow)
+    requests = Requests(arrival_s=np.arange(n) * 1.0, input_tokens=inputs, output_tokens=outputs, follow=follow)
     chains = chains_of(requests, block, shared)
     assert set(chains.nodes.tolist()) <= set(range(len(chains.size)))
     for r in range(n):
@@ -98,9 +108,9 @@ def test_a_cache_never_overflows_and_finding_never_makes_more_work(seed: int) ->
     g = np.random.default_rng(seed)
     n = 200
     requests = Requests(
-        np.cumsum(g.exponential(0.05, n)),
-        g.integers(100, 400, n).astype(np.int32),
-        g.integers(1, 100, n).astype(np.int32),
+        arrival_s=np.cumsum(g.exponential(0.05, n)),
+        input_tokens=g.integers(100, 400, n).astype(np.int32),
+        output_tokens=g.integers(1, 100, n).astype(np.int32),
     )
     limits = replace(LIMITS, blocks=int(g.integers(40, 400)))
     off = replace(requests, arrival_s=requests.arrival_s.copy())
@@ -117,7 +127,11 @@ def test_a_cache_never_overflows_and_finding_never_makes_more_work(seed: int) ->
 def crowd() -> Requests:
     """More requests than the cache holds."""
     g = np.random.default_rng(5)
-    return Requests(np.zeros(80), g.integers(100, 300, 80).astype(np.int32), g.integers(50, 400, 80).astype(np.int32))
+    return Requests(
+        arrival_s=np.zeros(80),
+        input_tokens=g.integers(100, 300, 80).astype(np.int32),
+        output_tokens=g.integers(50, 400, 80).astype(np.int32),
+    )
 
 
 def test_looking_ahead_takes_fewer_requests_in_and_out() -> None:

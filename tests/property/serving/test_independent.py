@@ -14,7 +14,7 @@ from windtunnel.serving.event_loop.requests import DONE, Requests
 LINEAR = 0.004 + np.arange(4000) * 2e-5
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, kw_only=True)
 class Job:
     """A request: how many tokens are in the cache, and how many have to be before it answers on."""
 
@@ -119,9 +119,9 @@ def test_the_loop_is_a_model_of_every_token(seed: int) -> None:
     )
     if seed % 2:
         limits = Limits(**{**{f: getattr(limits, f) for f in limits.__slots__}, "blocks": 640 // limits.block})
-    requests = Requests(arrival.copy(), inputs, outputs)
+    requests = Requests(arrival_s=arrival.copy(), input_tokens=inputs, output_tokens=outputs)
     outcome = loop.serve(requests, LINEAR, limits, 1)
-    jobs = [Job(float(arrival[i]), int(inputs[i]), int(outputs[i])) for i in range(n)]
+    jobs = [Job(at=float(arrival[i]), prompt=int(inputs[i]), answer=int(outputs[i])) for i in range(n)]
     token_by_token(jobs, limits)
     assert (requests.state == DONE).all()
     np.testing.assert_allclose(requests.first_token_s, [j.times[0] for j in jobs], rtol=1e-9)

@@ -45,7 +45,7 @@ def deployed(bandwidth: float = 1.0) -> tuple[IterationModel, Limits]:
 def test_light_load_is_the_closed_form() -> None:
     model_s, limits = deployed()
     inputs, outputs = np.array([500, 3000, 40], np.int32), np.array([20, 2, 300], np.int32)
-    requests = Requests(np.arange(3) * 1000.0, inputs, outputs)
+    requests = Requests(arrival_s=np.arange(3) * 1000.0, input_tokens=inputs, output_tokens=outputs)
     loop.serve(requests, model_s.table(limits.budget + limits.max_seqs), limits, 1)
     for i in range(3):
         n, m = int(inputs[i]), int(outputs[i])
@@ -60,7 +60,9 @@ def test_constant_service_and_poisson_arrivals_wait_as_m_d_1(rho: float) -> None
     """Mean wait rho / (2 mu (1 − rho)) (Pollaczek and Khinchine); one request at a time, one token answers."""
     service, count = 0.05, 400_000
     gaps = np.random.default_rng(3).exponential(service / rho, count)
-    requests = Requests(np.cumsum(gaps), np.full(count, 10, np.int32), np.full(count, 1, np.int32))
+    requests = Requests(
+        arrival_s=np.cumsum(gaps), input_tokens=np.full(count, 10, np.int32), output_tokens=np.full(count, 1, np.int32)
+    )
     limits = Limits(max_seqs=1, static=True, mixed=False, chunked=False)
     loop.serve(requests, np.full(9000, service), limits, 1)
     wait = (requests.scheduled_s - requests.arrival_s).mean()
@@ -71,7 +73,11 @@ def test_mean_iteration_at_a_fixed_batch_never_grows_with_bandwidth() -> None:
     means = []
     for factor in (0.5, 1.0, 1.5, 3.0):
         model_s, limits = deployed(factor)
-        requests = Requests(np.full(64, np.nan), np.full(64, 900, np.int32), np.full(64, 200, np.int32))
+        requests = Requests(
+            arrival_s=np.full(64, np.nan),
+            input_tokens=np.full(64, 900, np.int32),
+            output_tokens=np.full(64, 200, np.int32),
+        )
         closed = replace(limits, concurrency=32)
         outcome = loop.serve(requests, model_s.table(limits.budget + limits.max_seqs), closed, 1)
         means.append(outcome.totals["busy_s"].sum() / outcome.totals["iterations"].sum())

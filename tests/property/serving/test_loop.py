@@ -83,9 +83,9 @@ def scenario(seed: int) -> tuple[Requests, np.ndarray, Limits, int]:
     )
     priority = (np.arange(n) % 3 if seed % 4 == 0 else np.zeros(n)).astype(np.int32)
     requests = Requests(
-        arrival,
-        inputs,
-        outputs,
+        arrival_s=arrival,
+        input_tokens=inputs,
+        output_tokens=outputs,
         priority=priority,
         group=(np.arange(n) % 5).astype(np.int32),
         follow=follow,
@@ -199,7 +199,11 @@ def test_a_prompt_is_computed_by_one_rank() -> None:
     tables = np.stack([own + 0.001, own])
     first = {}
     for prompts, ranks in ((1, 1), (1, 8), (8, 8), (9, 8)):
-        requests = Requests(np.zeros(prompts), np.full(prompts, 800, np.int32), np.full(prompts, 1, np.int32))
+        requests = Requests(
+            arrival_s=np.zeros(prompts),
+            input_tokens=np.full(prompts, 800, np.int32),
+            output_tokens=np.full(prompts, 1, np.int32),
+        )
         loop.serve(requests, tables, Limits(ranks=ranks, pair=1e-9, budget=8192), 1)
         first[prompts, ranks] = requests.first_token_s.max()
     assert first[1, 8] == pytest.approx(0.001 + 8 * (800e-5 + 1e-9 * 800**2 / 2))
@@ -212,7 +216,9 @@ def drafted(pace: float, k: int = 3, **other: Any) -> tuple[Requests, Any]:
     """Sixteen alike requests of 100 tokens, on an instance that drafts k tokens."""
     table = np.full((4, 9000), 0.01)
     table[1:] = 0.0
-    requests = Requests(np.zeros(16), np.full(16, 64, np.int32), np.full(16, 101, np.int32))
+    requests = Requests(
+        arrival_s=np.zeros(16), input_tokens=np.full(16, 64, np.int32), output_tokens=np.full(16, 101, np.int32)
+    )
     limits = Limits(tokens_per_step=round(pace * 1e6), step_tokens=k + 1, lookahead=k, **other)
     return requests, loop.serve(requests, table, limits, 1)
 
@@ -238,7 +244,11 @@ def test_a_prompt_fills_its_own_ranks_budget_only() -> None:
     tables = np.stack([1e-6 * np.arange(8 * 1024 + 8.0), 1e-6 * np.arange(8 * 1024 + 8.0)])
     first = {}
     for prompts in (1, 8):
-        requests = Requests(np.zeros(prompts), np.full(prompts, 8192, np.int32), np.ones(prompts, np.int32))
+        requests = Requests(
+            arrival_s=np.zeros(prompts),
+            input_tokens=np.full(prompts, 8192, np.int32),
+            output_tokens=np.ones(prompts, np.int32),
+        )
         loop.serve(requests, tables, Limits(ranks=8, budget=8 * 1024, max_seqs=64), 1)
         first[prompts] = requests.first_token_s.max()
     assert first[8] == pytest.approx(first[1])

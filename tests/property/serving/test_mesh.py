@@ -24,11 +24,14 @@ def jobs(seed: int, tenants: int = 8, count: int = 150, rate: float = 4.0) -> li
     g = np.random.default_rng(seed)
     at = g.exponential(1 / rate, count).cumsum()
     sizes = zip(g.integers(10, 900, count).tolist(), g.integers(1, 120, count).tolist(), strict=True)
-    return [Job(i, int(g.integers(tenants)), a, b, float(at[i])) for i, (a, b) in enumerate(sizes)]
+    return [
+        Job(index=i, tenant=int(g.integers(tenants)), input=a, output=b, arrival=float(at[i]))
+        for i, (a, b) in enumerate(sizes)
+    ]
 
 
 def devices(count: int, **more: Any) -> list[Device]:
-    return [Device(k, LIMITS, LINEAR, 300, 0.5, **more) for k in range(count)]
+    return [Device(index=k, limits=LIMITS, linear=LINEAR, weight_blocks=300, load_s=0.5, **more) for k in range(count)]
 
 
 class Watched(Loop):
@@ -67,7 +70,7 @@ def test_nobody_is_lost_and_memory_holds(shared: bool) -> None:
 
 
 def test_one_request_takes_its_load_its_prompt_and_its_steps() -> None:
-    job = Job(0, 0, 400, 11, 1.0)
+    job = Job(index=0, tenant=0, input=400, output=11, arrival=1.0)
     one = devices(1)[0]
     loop = serve([job], [one], RULES, lambda *_: None)
     assert job.first == pytest.approx(1.0 + 0.5 + one.prefill_s(400))
@@ -86,10 +89,10 @@ def test_sharing_meets_more_objectives_and_another_device_helps() -> None:
 
 
 def test_a_device_that_is_too_slow_gets_nothing_in_time_and_what_never_fits_is_refused() -> None:
-    slow = Device(1, LIMITS, LINEAR * 1000, 300, 0.0, host=True)
+    slow = Device(index=1, limits=LIMITS, linear=LINEAR * 1000, weight_blocks=300, load_s=0.0, host=True)
     loop = serve(jobs(2, count=40, rate=1.0), [*devices(1), slow], RULES, lambda *_: None)
     assert set(loop.where.values()) == {0}
-    huge = serve([Job(0, 0, 20_000, 5, 0.0)], devices(1), RULES, lambda *_: None)
+    huge = serve([Job(index=0, tenant=0, input=20_000, output=5, arrival=0.0)], devices(1), RULES, lambda *_: None)
     assert [j.index for j in huge.refused] == [0]
 
 

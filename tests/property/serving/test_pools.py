@@ -22,9 +22,9 @@ def handover(g: np.random.Generator, lanes: int, *, scale: float = 1.0) -> Hando
     alone = g.uniform(0, 3e-4, (lanes, lanes)) * scale * float(g.choice([0.01, 1.0]))
     early = bool(g.random() < 0.5)
     return Handover(
-        np.stack([alone, alone * g.uniform(0.2, 1), alone * g.uniform(0.2, 1)]),
-        g.uniform(0, 1e-3, (lanes, lanes)),
-        g.integers(0, lanes, lanes),
+        token_s=np.stack([alone, alone * g.uniform(0.2, 1), alone * g.uniform(0.2, 1)]),
+        fixed_s=g.uniform(0, 1e-3, (lanes, lanes)),
+        port=g.integers(0, lanes, lanes),
         control_s=float(g.choice([0.0, 0.003])),
         pieces=int(g.choice([1, 32])) if early else 1,
         chunk=int(g.choice([0, 64])) if early else 0,
@@ -60,7 +60,12 @@ def split(seed: int) -> tuple[Requests, Fleet]:
         hands += [mixed <= p < mixed + prompts] * count
     entries = sum(k < mixed + prompts for k in lanes)
     return requests, Fleet(
-        tuple(pools), stacked(tables), np.array(lanes), np.array(hands), entries, handover(g, len(lanes))
+        limits=tuple(pools),
+        tables=stacked(tables),
+        pool=np.array(lanes),
+        hands=np.array(hands),
+        entries=entries,
+        handover=handover(g, len(lanes)),
     )
 
 
@@ -154,14 +159,18 @@ def test_layers_that_leave_early_help_and_are_bounded_by_the_last_one() -> None:
         limits = Limits(budget=4096, max_seqs=8, blocks=10**5)
         token = np.full((3, 2, 2), 1e-5)
         fleet = Fleet(
-            (limits, limits),
-            stacked([np.stack([LINEAR, 0 * LINEAR])] * 2),
-            np.array([0, 1]),
-            np.array([True, False]),
-            1,
-            Handover(token, np.full((2, 2), 0.001), np.arange(2), pieces=pieces, early=True),
+            limits=(limits, limits),
+            tables=stacked([np.stack([LINEAR, 0 * LINEAR])] * 2),
+            pool=np.array([0, 1]),
+            hands=np.array([True, False]),
+            entries=1,
+            handover=Handover(
+                token_s=token, fixed_s=np.full((2, 2), 0.001), port=np.arange(2), pieces=pieces, early=True
+            ),
         )
-        q = Requests(np.zeros(1), np.full(1, 1000, np.int32), np.full(1, 5, np.int32))
+        q = Requests(
+            arrival_s=np.zeros(1), input_tokens=np.full(1, 1000, np.int32), output_tokens=np.full(1, 5, np.int32)
+        )
         loop.serve_fleet(q, fleet)
         late[pieces] = float(q.moved_s[0] - q.prompt_end_s[0])
     prompt = LINEAR[1000]
@@ -180,16 +189,16 @@ def test_two_pools_are_a_model_of_every_token(seed: int) -> None:
     one = Limits(budget=256, max_seqs=6, block=16, blocks=10**5, per_sequence=1e-5, pair=1e-8)
     two = Limits(budget=512, max_seqs=7, block=16, blocks=10**5, per_sequence=1e-5, kv=1e-7)
     fleet = Fleet(
-        (one, two),
-        stacked([np.stack([LINEAR, 0 * LINEAR])] * 2),
-        np.array([0, 1]),
-        np.array([True, False]),
-        1,
-        Handover(np.full((3, 2, 2), token), np.zeros((2, 2)), np.arange(2)),
+        limits=(one, two),
+        tables=stacked([np.stack([LINEAR, 0 * LINEAR])] * 2),
+        pool=np.array([0, 1]),
+        hands=np.array([True, False]),
+        entries=1,
+        handover=Handover(token_s=np.full((3, 2, 2), token), fixed_s=np.zeros((2, 2)), port=np.arange(2)),
     )
-    q = Requests(arrival.copy(), inputs, outputs)
+    q = Requests(arrival_s=arrival.copy(), input_tokens=inputs, output_tokens=outputs)
     loop.serve_fleet(q, fleet)
-    prompts = Requests(arrival.copy(), inputs, np.ones(n, np.int32))
+    prompts = Requests(arrival_s=arrival.copy(), input_tokens=inputs, output_tokens=np.ones(n, np.int32))
     loop.serve(prompts, LINEAR, one, 1)
     np.testing.assert_array_equal(q.first_token_s, prompts.first_token_s)
     end = answers_token_by_token(q.first_token_s, inputs, outputs, two, token)
@@ -233,14 +242,14 @@ def test_a_prompt_keeps_its_blocks_until_they_have_left() -> None:
     two = replace(one, blocks=10**5)
     token = np.full((3, 2, 2), 1e-3)
     fleet = Fleet(
-        (one, two),
-        stacked([np.stack([LINEAR, 0 * LINEAR])] * 2),
-        np.array([0, 1]),
-        np.array([True, False]),
-        1,
-        Handover(token, np.zeros((2, 2)), np.arange(2)),
+        limits=(one, two),
+        tables=stacked([np.stack([LINEAR, 0 * LINEAR])] * 2),
+        pool=np.array([0, 1]),
+        hands=np.array([True, False]),
+        entries=1,
+        handover=Handover(token_s=token, fixed_s=np.zeros((2, 2)), port=np.arange(2)),
     )
-    q = Requests(np.zeros(3), np.full(3, 160, np.int32), np.full(3, 4, np.int32))
+    q = Requests(arrival_s=np.zeros(3), input_tokens=np.full(3, 160, np.int32), output_tokens=np.full(3, 4, np.int32))
     loop.serve_fleet(q, fleet)
     assert q.moved_s[1] == pytest.approx(q.moved_s[0] + 0.160)  # one port: in turn
     assert q.scheduled_s[2] == q.moved_s[0]
@@ -258,7 +267,13 @@ def test_work_is_conserved() -> None:
 def test_a_fleet_needs_both_kinds() -> None:
     limits = Limits()
     with pytest.raises(ValueError, match="go together"):
-        Fleet((limits,), np.zeros((1, 2, 9)), np.zeros(1, np.int64), np.ones(1, np.bool_), 1)
+        Fleet(
+            limits=(limits,),
+            tables=np.zeros((1, 2, 9)),
+            pool=np.zeros(1, np.int64),
+            hands=np.ones(1, np.bool_),
+            entries=1,
+        )
 
 
 def test_answers_of_one_pool_route_like_the_twin() -> None:
@@ -309,16 +324,20 @@ def test_a_mixed_pool_that_lends_loses_nothing(seed: int) -> None:
 def test_a_mixed_pool_shortens_the_line_of_a_burst() -> None:
     limits = Limits(budget=2048, max_seqs=64, block=16, blocks=10**5, kv=1e-7)
     fleet = Fleet(
-        (limits, limits),
-        stacked([np.stack([LINEAR, 0 * LINEAR])] * 2),
-        np.array([0, 1, 1]),
-        np.array([True, False, False]),
-        1,
-        Handover(np.full((3, 3, 3), 1e-6), np.zeros((3, 3)), np.arange(3)),
+        limits=(limits, limits),
+        tables=stacked([np.stack([LINEAR, 0 * LINEAR])] * 2),
+        pool=np.array([0, 1, 1]),
+        hands=np.array([True, False, False]),
+        entries=1,
+        handover=Handover(token_s=np.full((3, 3, 3), 1e-6), fixed_s=np.zeros((3, 3)), port=np.arange(3)),
     )
     last = {}
     for tokens in (1 << 30, 2000):
-        q = Requests(np.linspace(0, 0.1, 40), np.full(40, 1000, np.int32), np.full(40, 30, np.int32))
+        q = Requests(
+            arrival_s=np.linspace(0, 0.1, 40),
+            input_tokens=np.full(40, 1000, np.int32),
+            output_tokens=np.full(40, 30, np.int32),
+        )
         loop.serve_fleet_plainly(q, fleet, router=mixed_pool(1, tokens, 1 << 30))
         last[tokens] = q.first_token_s.max()
         assert (q.state == DONE).all()

@@ -105,7 +105,9 @@ def test_the_forecast_is_right_where_nothing_comes_later() -> None:
             return True
 
     rule = Asked()
-    requests = Requests(np.zeros(12), np.full(12, 500, np.int32), np.ones(12, np.int32))
+    requests = Requests(
+        arrival_s=np.zeros(12), input_tokens=np.full(12, 500, np.int32), output_tokens=np.ones(12, np.int32)
+    )
     reference.serve(requests, LINEAR, Limits(budget=500, max_seqs=64), 1, admission=rule)
     assert rule.said == pytest.approx(requests.first_token_s.tolist())
 

@@ -117,8 +117,10 @@ class Held:
 @given(st.data())
 def test_no_level_is_over_capacity_and_counts_hold(data: Any) -> None:
     sizes = data.draw(st.lists(st.integers(0, 6), min_size=4, max_size=8))
-    levels = [(data.draw(st.integers(0, 10)), Line(name, 1.0, 0.0)) for name in ("host", "ssd")]
-    cache = TieredCache(sizes, levels, Store(data.draw(st.integers(0, 12)), len(sizes)), Line("remote", 1.0, 0.0))
+    levels = [(data.draw(st.integers(0, 10)), Line(kind=name, block_s=1.0, latency_s=0.0)) for name in ("host", "ssd")]
+    cache = TieredCache(
+        sizes, levels, Store(data.draw(st.integers(0, 12)), len(sizes)), Line(kind="remote", block_s=1.0, latency_s=0.0)
+    )
     room = data.draw(st.integers(4, 20))
     held: list[tuple[list[int], int]] = []
     for _ in range(data.draw(st.integers(1, 25))):

@@ -44,7 +44,7 @@ def test_every_token_of_an_expert_is_computed_once() -> None:
 
 
 @pytest.mark.parametrize("tokens", [64, 1024])
-@pytest.mark.parametrize("load", [ExpertLoad(0.0), ExpertLoad(0.6, 16, True)])
+@pytest.mark.parametrize("load", [ExpertLoad(popularity=0.0), ExpertLoad(popularity=0.6, redundant=16, balanced=True)])
 def test_the_slowest_rank_is_what_independent_draws_give(tokens: int, load: ExpertLoad) -> None:
     chance = drawn(64, 4.0, load.popularity)
     share = balanced(chance, 8, load.redundant) if load.balanced else as_they_come(chance, 8, 0)
@@ -58,13 +58,13 @@ def test_the_slowest_rank_is_what_independent_draws_give(tokens: int, load: Expe
 
 def test_even_loads_are_the_mean_in_the_end_and_uneven_ones_are_not() -> None:
     n = np.array([1e2, 1e4, 1e7])
-    even, uneven = (slowest(256, 8.0, 32, ExpertLoad(p), n)[0] for p in (0.0, 0.5))
+    even, uneven = (slowest(256, 8.0, 32, ExpertLoad(popularity=p), n)[0] for p in (0.0, 0.5))
     assert even[0] > even[1] > even[2] > 1.0 and even[2] == pytest.approx(1.0, abs=0.01)
     assert uneven[2] > 1.5 and (uneven > even).all()
 
 
 def test_one_rank_waits_for_nobody() -> None:
-    over, touched = slowest(256, 8.0, 1, ExpertLoad(0.8), np.array([1.0, 100.0, 1e5]))
+    over, touched = slowest(256, 8.0, 1, ExpertLoad(popularity=0.8), np.array([1.0, 100.0, 1e5]))
     np.testing.assert_allclose(over, 1.0, rtol=1e-6)
     assert touched[-1] == pytest.approx(256, rel=0.01)
 

@@ -40,8 +40,8 @@ def test_all_to_all_fills_the_middle_of_a_line() -> None:
 
 
 def test_near_placement_empties_the_fullest_link() -> None:
-    number = crowded(64, 8.0, 16, ExpertLoad(0.6, mesh=MESH))
-    near = crowded(64, 8.0, 16, ExpertLoad(0.6, 32, True, mesh=MESH, near=True))
+    number = crowded(64, 8.0, 16, ExpertLoad(popularity=0.6, mesh=MESH))
+    near = crowded(64, 8.0, 16, ExpertLoad(popularity=0.6, redundant=32, balanced=True, mesh=MESH, near=True))
     assert near[0] * near[1] < number[0] * number[1]
     assert near[1] < number[1]
 

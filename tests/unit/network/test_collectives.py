@@ -270,12 +270,14 @@ def test_three_term_fit_recovers_its_own_curve() -> None:
 def test_leaf_uplinks_bind_only_when_they_are_thin() -> None:
     base = TwoLevel(32, 8, 370e9, 8, 48e9)
     shift = Step(np.arange(256), (np.arange(256) + 128) % 256, np.full(256, 1e9))
-    assert step_s(shift, FatTree(base, 16)) == pytest.approx(step_s(shift, base))
-    assert step_s(shift, FatTree(base, 16, oversubscription=4)) == pytest.approx(4 * step_s(shift, base))
-    hashed = [step_s(shift, FatTree(base, 16, spines=16, spray=False, seed=s)) for s in range(3)]
+    assert step_s(shift, FatTree(base=base, leaf_domains=16)) == pytest.approx(step_s(shift, base))
+    assert step_s(shift, FatTree(base=base, leaf_domains=16, oversubscription=4)) == pytest.approx(
+        4 * step_s(shift, base)
+    )
+    hashed = [step_s(shift, FatTree(base=base, leaf_domains=16, spines=16, spray=False, seed=s)) for s in range(3)]
     assert min(hashed) > 1.2 * step_s(shift, base)
     assert len(set(hashed)) > 1
-    rails = FatTree(base, 32, rails=True, oversubscription=8)  # same rail: one leaf, no uplink
+    rails = FatTree(base=base, leaf_domains=32, rails=True, oversubscription=8)  # same rail: one leaf, no uplink
     assert step_s(shift, rails) == pytest.approx(step_s(shift, base))
 
 

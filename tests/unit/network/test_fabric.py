@@ -17,7 +17,7 @@ from windtunnel.network.routing import busiest_s, route
 from windtunnel.network.topology import FatTree, TorusGraph, TwoLevel
 from windtunnel.specs.cluster import ClusterRef, ClusterSpec
 
-TREE = FatTree(TwoLevel(64, 1, 1e30, 1, 1.0), 8, spines=6, oversubscription=2.0, spray=False)
+TREE = FatTree(base=TwoLevel(64, 1, 1e30, 1, 1.0), leaf_domains=8, spines=6, oversubscription=2.0, spray=False)
 
 
 def cluster(topology: str = "fat-tree", oversubscription: float = 1.0, **fabric: object) -> ClusterSpec:
@@ -56,7 +56,7 @@ def test_cut_flows_load_links_as_spraying_does_and_planned_ones_little_more(seed
 
 @pytest.mark.parametrize(("flows", "spines"), [(8, 6), (12, 8), (5, 5), (3, 7)])
 def test_equal_flows_are_cut_as_rarely_as_the_spines_allow(flows: int, spines: int) -> None:
-    tree = FatTree(TwoLevel(32, 1, 1e30, 1, 1.0), 16, spines=spines, spray=False)
+    tree = FatTree(base=TwoLevel(32, 1, 1e30, 1, 1.0), leaf_domains=16, spines=spines, spray=False)
     src = np.arange(flows)
     found = route(tree, src, src + 16, 1.0, "split")
     assert found.cuts == spines - gcd(flows, spines)
@@ -150,7 +150,7 @@ def test_who_sends_to_whom_decides_what_thin_uplinks_cost() -> None:
 
 
 def test_a_ring_placed_across_leaves_meets_itself() -> None:
-    tree = FatTree(TwoLevel(16, 1, 1e30, 1, 1e9), 4, oversubscription=4.0, spines=1)
+    tree = FatTree(base=TwoLevel(16, 1, 1e30, 1, 1e9), leaf_domains=4, oversubscription=4.0, spines=1)
     steps = ring_steps("all_gather", 16e6, 16, 1)
     scattered = (np.arange(16) % 4) * 4 + np.arange(16) // 4
     near, far = (total_s(placed(steps, where), tree) for where in (np.arange(16), scattered))

@@ -70,8 +70,19 @@ def test_the_pages_of_claims_have_all_claims_of_their_papers() -> None:
 
 def test_a_page_of_claims_says_band_and_reason() -> None:
     setting = load("windtunnel.papers.dsi")
-    hit = ClaimResult("dsi/never-slower", "at most | 1", 1.0, 1.0, 0.9, 1.0, True)
-    miss = ClaimResult("dsi/smallest", "smallest", 1.29, 2.0, 1.9, 2.1, False, ("missing: old words",))
+    hit = ClaimResult(
+        id="dsi/never-slower", claim="at most | 1", published=1.0, simulated=1.0, low=0.9, high=1.0, within=True
+    )
+    miss = ClaimResult(
+        id="dsi/smallest",
+        claim="smallest",
+        published=1.29,
+        simulated=2.0,
+        low=1.9,
+        high=2.1,
+        within=False,
+        assumptions=("missing: old words",),
+    )
     text = page([hit, miss])
     assert "**1 of 2 claims of 1 papers" in text
     assert "0 of 1 tier-A claims" in text and "0 of 0 tier-B claims" in text

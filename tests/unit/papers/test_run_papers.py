@@ -22,9 +22,30 @@ from windtunnel.reproduce.figures import bars, beside, curve, limits, ratios
 from windtunnel.reproduce.run_papers import Interrupted, Outcome, run_papers
 
 HIT = ClaimResult(
-    "dsi/never-slower", "at most | 1", 1.0, 1.0, 0.9, 1.1, True, ("a",), "≤ 1", "A", "by construction", "dsi"
+    id="dsi/never-slower",
+    claim="at most | 1",
+    published=1.0,
+    simulated=1.0,
+    low=0.9,
+    high=1.1,
+    within=True,
+    assumptions=("a",),
+    band="≤ 1",
+    tier="A",
+    holds="by construction",
+    paper="dsi",
 )
-MISS = ClaimResult("dsi/smallest", "smallest", 1.29, 2.0, 1.9, 2.1, False, ("a", "missing: a queue"), paper="dsi")
+MISS = ClaimResult(
+    id="dsi/smallest",
+    claim="smallest",
+    published=1.29,
+    simulated=2.0,
+    low=1.9,
+    high=2.1,
+    within=False,
+    assumptions=("a", "missing: a queue"),
+    paper="dsi",
+)
 
 
 @pytest.fixture(autouse=True)

@@ -20,7 +20,16 @@ ROOT = Path(__file__).parents[3]
 PAGES = ROOT / family_pages.FOLDER
 FRESH = "run `make technique-pages`"
 GAINS = ((1.0, None), (0.05, -0.5))
-MAP = GainMap("step_time_s", False, "scale-up bandwidth", "global batch", (0.25, 1.0), (1.0, 2.0), GAINS, "a case")
+MAP = GainMap(
+    measure="step_time_s",
+    larger=False,
+    bandwidth="scale-up bandwidth",
+    batch="global batch",
+    bandwidths=(0.25, 1.0),
+    batches=(1.0, 2.0),
+    gains=GAINS,
+    scenario="a case",
+)
 
 
 def test_families_are_those_of_the_catalogue() -> None:

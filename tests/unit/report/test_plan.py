@@ -120,17 +120,29 @@ def test_the_command_writes_it(tmp_path: Path, capsys: pytest.CaptureFixture[str
 
 
 def test_words_while_it_runs() -> None:
-    early = words(Progress(5000, 5000, 0, None, None, 2.0))
+    early = words(Progress(candidates=5000, screened=5000, simulated=0, best=None, next_bound=None, elapsed_s=2.0))
     assert early == "5,000 screened, 2,500 a second"
-    late = words(Progress(5000, 5000, 7, 10.0, 9.9, 4.0))
+    late = words(Progress(candidates=5000, screened=5000, simulated=7, best=10.0, next_bound=9.9, elapsed_s=4.0))
     assert late == "5,000 screened, 7 simulated, best 10.00 s, gap 1.00 %"
-    assert "gap 0.00 %" in words(Progress(5000, 5000, 7, 10.0, 10.1, 4.0))
-    assert "gap 1.00 %" in words(Progress(5, 5, 7, 100.0, 101.0, 4.0, objective="tokens_per_s"))
+    assert "gap 0.00 %" in words(
+        Progress(candidates=5000, screened=5000, simulated=7, best=10.0, next_bound=10.1, elapsed_s=4.0)
+    )
+    assert "gap 1.00 %" in words(
+        Progress(
+            candidates=5, screened=5, simulated=7, best=100.0, next_bound=101.0, elapsed_s=4.0, objective="tokens_per_s"
+        )
+    )
     assert "none of these keeps" in stopped_words(Stopped(5000, 5000, 3))
     for early_stop in (KeyboardInterrupt(), Stopped(5000, 0, 0)):
         assert "none was simulated yet" in stopped_words(early_stop)
-    assert words(Progress(5000, 0, 0, None, None, 0.1)) == "screening 5,000 plans"
-    assert words(Progress(5000, 1000, 0, None, None, 0.5)) == "1,000 of 5,000 screened, 2,000 a second"
+    assert (
+        words(Progress(candidates=5000, screened=0, simulated=0, best=None, next_bound=None, elapsed_s=0.1))
+        == "screening 5,000 plans"
+    )
+    assert (
+        words(Progress(candidates=5000, screened=1000, simulated=0, best=None, next_bound=None, elapsed_s=0.5))
+        == "1,000 of 5,000 screened, 2,000 a second"
+    )
 
 
 @pytest.mark.parametrize(

@@ -174,7 +174,11 @@ def test_the_objective_is_drawn_where_it_is(result: Any) -> None:
 
 def piled(stay_grows: float, wait_grows: float = 0.0) -> Requests:
     """4,000 requests in 200 s, each a second long; line and stay in the batch grow with every second that passes."""
-    out = Requests(np.arange(4000) / 20.0, np.full(4000, 10, np.int32), np.full(4000, 10, np.int32))
+    out = Requests(
+        arrival_s=np.arange(4000) / 20.0,
+        input_tokens=np.full(4000, 10, np.int32),
+        output_tokens=np.full(4000, 10, np.int32),
+    )
     out.scheduled_s = out.arrival_s * (1.0 + wait_grows)
     out.first_token_s = out.scheduled_s + 0.1
     out.finish_s = out.scheduled_s + 1.0 + stay_grows * out.arrival_s

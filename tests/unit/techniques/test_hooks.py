@@ -40,7 +40,7 @@ def registered() -> Iterator[Any]:
 
     def add(id: str, level: str = "plan", **fields: Any) -> Technique:
         added.append(id)
-        one = Technique(id, "test", "for a test", PAPER, levels=(level,), **fields)  # type: ignore[arg-type]
+        one = Technique(id=id, family="test", summary="for a test", paper=PAPER, levels=(level,), **fields)  # type: ignore[arg-type]
         return REGISTRY.add(id, one)
 
     yield add

@@ -141,7 +141,7 @@ def test_fewer_sms_leave_more_to_products_until_they_slow_the_collective() -> No
 
 
 def test_packing_costs_sectors_and_the_method_follows_the_size() -> None:
-    of = Packer(900e9, 50e9, 12.5e9)
+    of = Packer(memory_bytes_per_s=900e9, host_bytes_per_s=50e9, wire_bytes_per_s=12.5e9)
     short, long = Strided(2.0**20, 4.0), Strided(2.0**10, 4096.0)
     assert short.nbytes == long.nbytes
     assert of.packed_s(short) > of.packed_s(long), "whole sectors are read for four bytes each"

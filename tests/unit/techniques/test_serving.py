@@ -49,7 +49,16 @@ def add() -> Iterator[Any]:
     added: list[str] = []
 
     def one(id: str, part: ServingPart, **fields: Any) -> None:
-        made = Technique(id, "test", "", PAPER, ("pair",), serving=part, edits=(("pair", "iteration"),), **fields)
+        made = Technique(
+            id=id,
+            family="test",
+            summary="",
+            paper=PAPER,
+            levels=("pair",),
+            serving=part,
+            edits=(("pair", "iteration"),),
+            **fields,
+        )
         REGISTRY.add(id, made)
         added.append(id)
 
@@ -96,7 +105,12 @@ def test_launches_of_layers_take_what_the_iteration_model_counts(model: str, wei
     for n in (7.0, 900.0):
         seconds = 0.0
         for kind in d.model.layer_kinds():
-            seconds += sum(x.alone_s for x in View(layers, kind, 1, ServingBatch(n), gap).launches(ServingBatch(n)))
+            seconds += sum(
+                x.alone_s
+                for x in View(layers=layers, kind=kind, count=1, batch=ServingBatch(n), gap_s=gap).launches(
+                    ServingBatch(n)
+                )
+            )
         linear_s = float(np.interp(n, d.iteration.linear.tokens, d.iteration.linear.seconds))
         expected = linear_s + layers.depth() * c.layer_s
         assert seconds == pytest.approx(expected, rel=5e-3)
@@ -131,7 +145,9 @@ def test_never_faster_than_sms_memory_and_collectives_allow(parts: int) -> None:
         for j, k in pairs:
             s = overlap.linear_s[i]
             batch = ServingBatch(float(n), RATIOS[j] * s / depth, RATIOS[k] * s / depth)
-            row = View(layers, d.model.layer_kinds()[0], 1, batch, c.layer_s / 11).launches(batch)
+            row = View(
+                layers=layers, kind=d.model.layer_kinds()[0], count=1, batch=batch, gap_s=c.layer_s / 11
+            ).launches(batch)
             layers_s = depth * sum(x.alone_s for x in row) - overlap.share[i, j, k] * s
             floors = (
                 sum(x.sm * x.alone_s for x in row),
@@ -233,7 +249,7 @@ def test_parts_of_products_lose_what_their_tiles_and_waves_leave_empty() -> None
     kind = d.model.layer_kinds()[0]
 
     def products(tokens: float, whole: float) -> float:
-        view = View(layers_of(d), kind, 1, ServingBatch(whole), 0.0)
+        view = View(layers=layers_of(d), kind=kind, count=1, batch=ServingBatch(whole), gap_s=0.0)
         return sum(x.alone_s for x in view.launches(ServingBatch(tokens)) if x.tag == "gemm")
 
     for whole in (512.0, 4096.0, 16384.0):
@@ -258,7 +274,7 @@ ROWS = {2048: {2: 402.9, 4: 240.9, 8: 155.3, 16: 137.3}, 16384: {2: 3126.8, 4: 1
 @pytest.mark.parametrize("tokens", ROWS)
 def test_a_fused_reduction_on_few_sms_takes_what_was_measured(tokens: int) -> None:
     wide = merged(SCENARIO, {"cluster": {"devices_per_node": 8}, "plan": {"tp": 8}})
-    view = View(layers_of(prepare(wide)), "D", 1, ServingBatch(tokens), 0.0)
+    view = View(layers=layers_of(prepare(wide)), kind="D", count=1, batch=ServingBatch(tokens), gap_s=0.0)
     edit = REGISTRY.get("tokenweave").serving.launches
     for sms, measured_us in ROWS[tokens].items():
         out = edit(view.launches(view.batch), view.batch, view, {"comm_sms": sms, "mlp_sms": 0})
@@ -278,7 +294,7 @@ def test_sums_in_the_switch_take_what_was_measured_and_need_one() -> None:
 
 
 def test_what_an_element_wise_kernel_takes_beyond_its_bytes_is_not_hidden() -> None:
-    view = View(layers_of(prepare(SCENARIO)), "D", 1, ServingBatch(8192), 0.0)
+    view = View(layers=layers_of(prepare(SCENARIO)), kind="D", count=1, batch=ServingBatch(8192), gap_s=0.0)
     row = {x.name: x for x in view.launches(view.batch)}
     norm, beyond = row["mlp_norm"], row["mlp_norm_beyond"]
     one = view.layers.segments(np.array([8192]))[0].launches
@@ -310,7 +326,9 @@ def test_collectives_on_few_sms_take_what_was_profiled() -> None:
     from windtunnel.techniques.published.nanoflow import _sums_s
 
     wide = {"cluster": {"device": "a100-sxm-80gb", "devices_per_node": 8}, "plan": {"tp": 8}}
-    view = View(layers_of(prepare(merged(SCENARIO, wide))), "D", 1, ServingBatch(2048.0), 0.0)
+    view = View(
+        layers=layers_of(prepare(merged(SCENARIO, wide))), kind="D", count=1, batch=ServingBatch(2048.0), gap_s=0.0
+    )
     measured_us = {8: 319.1 + 220.7, 16: 2 * 184.9, 32: 2 * 162.5}  # gathers on 16 and 32 SMs: as reductions
     for sms, microseconds in measured_us.items():
         assert _sums_s(view, 2048.0, sms) * 1e6 == pytest.approx(microseconds, rel=0.12)

@@ -23,7 +23,14 @@ OVERLAP = REGISTRY.get("tp-overlap")
 
 
 def technique(id: str, **fields: Any) -> Technique:
-    return Technique(id, "test", "", Paper("t", 2020, "https://example.org"), fields.pop("levels", ("plan",)), **fields)
+    return Technique(
+        id=id,
+        family="test",
+        summary="",
+        paper=Paper("t", 2020, "https://example.org"),
+        levels=fields.pop("levels", ("plan",)),
+        **fields,
+    )
 
 
 @pytest.fixture
@@ -137,7 +144,9 @@ def test_a_result_warns_of_techniques_that_do_nothing_and_of_partial_ones() -> N
 
 
 def gemm(name: str, after: list[int], phase: str = "F") -> Launch:
-    launch = Launch(name, "gemm", COMPUTE, 8e-3, after, 1.0, hbm_bytes=8e9, flop=8e12, phase=phase)
+    launch = Launch(
+        name=name, tag="gemm", stream=COMPUTE, alone_s=8e-3, after=after, sm=1.0, hbm_bytes=8e9, flop=8e12, phase=phase
+    )
     launch.splittable = phase != "W"
     launch.piece_s = lambda pieces: 8e-3 / pieces + 1e-5
     return launch
@@ -145,12 +154,12 @@ def gemm(name: str, after: list[int], phase: str = "F") -> Launch:
 
 def comm(name: str, after: list[int], operation: str, beside: str, phase: str = "F") -> Launch:
     return Launch(
-        name,
-        "tp",
-        COMM,
-        4e-3,
-        after,
-        0.2,
+        name=name,
+        tag="tp",
+        stream=COMM,
+        alone_s=4e-3,
+        after=after,
+        sm=0.2,
         hbm_bytes=1e9,
         up_bytes=7e9,
         phase=phase,
@@ -167,7 +176,7 @@ def forward() -> Segment:
         [
             comm("tp_gather_fc1", [], "all_gather", "fc1"),
             gemm("fc1", [0]),
-            Launch("act", "memory_bound", COMPUTE, 1e-3, [1]),
+            Launch(name="act", tag="memory_bound", stream=COMPUTE, alone_s=1e-3, after=[1]),
             gemm("fc2", [2]),
             comm("tp_reduce_fc2", [3], "reduce_scatter", "fc2"),
         ],
@@ -178,7 +187,9 @@ def backward(*, weight: bool = True) -> Segment:
     launches = [comm("tp_reduce_fc2", [], "all_gather", "fc2", "B"), gemm("fc2", [0], "D")]
     if weight:
         launches.append(gemm("fc2", [1], "W"))
-    launches.append(Launch("act", "memory_bound", COMPUTE, 1e-3, [len(launches) - 1], phase="D"))
+    launches.append(
+        Launch(name="act", tag="memory_bound", stream=COMPUTE, alone_s=1e-3, after=[len(launches) - 1], phase="D")
+    )
     launches.append(gemm("fc1", [len(launches) - 1], "D"))
     if weight:
         launches.append(gemm("fc1", [len(launches) - 1], "W"))

@@ -20,10 +20,17 @@ def fraction(value: float) -> dict[str, Any]:
 
 FITS = [
     GroupFit(
-        "fsdp1", "ampere", fraction(0.7), {}, {"a100-sxm-80gb": fraction(0.6)}, ("a100-sxm-40gb", "a100-sxm-80gb")
+        software="fsdp1",
+        level="ampere",
+        fitted=fraction(0.7),
+        folds={},
+        without={"a100-sxm-80gb": fraction(0.6)},
+        devices=("a100-sxm-40gb", "a100-sxm-80gb"),
     ),
-    GroupFit("torchtune", "ampere", fraction(0.5), {}, {}, ("a100-sxm-80gb",)),
-    GroupFit("fsdp1", "hopper", fraction(0.4), {}, {}, ("h100-sxm-80gb",)),
+    GroupFit(
+        software="torchtune", level="ampere", fitted=fraction(0.5), folds={}, without={}, devices=("a100-sxm-80gb",)
+    ),
+    GroupFit(software="fsdp1", level="hopper", fitted=fraction(0.4), folds={}, without={}, devices=("h100-sxm-80gb",)),
 ]
 
 

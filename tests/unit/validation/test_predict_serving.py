@@ -37,10 +37,14 @@ ROW = {
 
 
 def two_requests() -> Served:
-    q = Requests(np.array([0.0, 1.0]), np.array([10, 10], np.int32), np.array([3, 1], np.int32))
+    q = Requests(
+        arrival_s=np.array([0.0, 1.0]),
+        input_tokens=np.array([10, 10], np.int32),
+        output_tokens=np.array([3, 1], np.int32),
+    )
     q.first_token_s, q.finish_s = np.array([0.5, 1.5]), np.array([0.9, 1.5])
     q.state = np.array([4, 4], np.int32)
-    return Served(q, 0.1, 2)
+    return Served(requests=q, request_s=0.1, devices=2)
 
 
 @pytest.mark.parametrize(
@@ -101,7 +105,7 @@ def test_a_whole_prompt_longer_than_the_budget_is_priced(tmp_path: Path) -> None
     from windtunnel.serving.event_loop.instance_limits import Limits
 
     table = 1e-3 + 1e-6 * np.arange(1 + 64 + 4)
-    q = Requests(np.zeros(1), np.array([5000], np.int32), np.array([2], np.int32))
+    q = Requests(arrival_s=np.zeros(1), input_tokens=np.array([5000], np.int32), output_tokens=np.array([2], np.int32))
     loop.serve(q, table, Limits(budget=64, max_seqs=4, chunked=False), 1)
     assert q.first_token_s[0] == pytest.approx(1e-3 + 5000e-6)
 

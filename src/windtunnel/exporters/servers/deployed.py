@@ -42,7 +42,7 @@ class Pool:
         return self.spec.plan.num_devices
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Deployed:
     """What is written: pools on a cluster, and the traffic that comes."""
 
@@ -103,7 +103,15 @@ def deployed(source: Source, overrides: Sequence[str] = ()) -> Deployed:
             problems.add("serving.pools", need, rule)
     problems.raise_if_any()
     name = o.scenario.name or model.name
-    return Deployed(name, model, cluster, serving, tuple(found), o.folder, tuple(left))
+    return Deployed(
+        name=name,
+        model=model,
+        cluster=cluster,
+        serving=serving,
+        pools=tuple(found),
+        folder=o.folder,
+        techniques=tuple(left),
+    )
 
 
 def _names(serving: ServingSpec) -> list[str]:

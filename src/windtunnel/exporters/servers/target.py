@@ -17,7 +17,7 @@ Word = str
 """A shell word as it stands in a script: quoted already, or a variable such as `"$PORT"`."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class Server:
     """How one node of one instance of a pool is started. Scripts set `INSTANCE`, `NODE_RANK`, `LEADER` and `PORT`."""
 

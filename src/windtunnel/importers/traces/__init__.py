@@ -43,7 +43,7 @@ def read_trace(path: Path, format: str = "auto", options: Options | None = None)
             raise BadInput(Problem(options.name("format"), rule, file=str(path)))
         format = found[0]
     entry = TRACES.get(format, options.name("format"))
-    source = Source(path, format, options)
+    source = Source(path=path, format=format, options=options)
     try:
         trace = entry.read(source)
     except (UnicodeDecodeError, EOFError):

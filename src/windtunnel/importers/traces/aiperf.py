@@ -181,10 +181,10 @@ def _inputs(source: Source, data: list[Any]) -> RequestTrace:
     source.check()
     source.assume_characters()
     return RequestTrace(
-        str(source.path),
-        source.format,
-        np.array(inputs, np.int32),
-        np.array(outputs, np.int32),
+        file=str(source.path),
+        format=source.format,
+        input_tokens=np.array(inputs, np.int32),
+        output_tokens=np.array(outputs, np.int32),
         session=np.array(session, np.int64),
         assumed=tuple(source.assumed),
         left_out=tuple(source.left_out),

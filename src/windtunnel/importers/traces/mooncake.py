@@ -81,10 +81,10 @@ def _sessions(source: Source, rows: list[tuple[int, dict[str, Any]]], inputs: Lo
     unit = UNITS_S[source.options.time_unit or "ms"]
     source.assumed.append(("input_length", "adds to the turns before", "lines have session_id, as in aiperf's replays"))
     return RequestTrace(
-        str(source.path),
-        source.format,
-        inputs[order].astype(np.int32),
-        outputs[order].astype(np.int32),
+        file=str(source.path),
+        format=source.format,
+        input_tokens=inputs[order].astype(np.int32),
+        output_tokens=outputs[order].astype(np.int32),
         arrival_s=arrival[order] if timed else None,
         session=session[order],
         turn=turn[order],

@@ -35,10 +35,10 @@ def by_arrival(
         blocks = PrefixBlocks(start, ids, blocks.block_size)
     times = arrival_s[order]
     return RequestTrace(
-        str(source.path),
-        source.format,
-        inputs[order].astype(np.int32),
-        outputs[order].astype(np.int32),
+        file=str(source.path),
+        format=source.format,
+        input_tokens=inputs[order].astype(np.int32),
+        output_tokens=outputs[order].astype(np.int32),
         arrival_s=times - times[0] if len(times) else times,
         session=sorted_(session),
         blocks=blocks,

@@ -78,7 +78,7 @@ class TraceFormat:
     read: Callable[[Source], RequestTrace]
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class Source:
     """A trace file that is being read, and what is wrong with it."""
 

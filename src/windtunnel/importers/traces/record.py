@@ -51,7 +51,7 @@ class PrefixBlocks:
         return known
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RequestTrace:
     """R requests of a trace, by arrival where that is known. Arrays have shape (R,)."""
 

@@ -56,10 +56,10 @@ def _read(source: Source) -> RequestTrace:
     source.assume_characters()
     first = np.unique(np.array(session, np.int64), return_inverse=True)[1]
     return RequestTrace(
-        str(source.path),
-        source.format,
-        np.array(new, np.int32),
-        np.array(answers, np.int32),
+        file=str(source.path),
+        format=source.format,
+        input_tokens=np.array(new, np.int32),
+        output_tokens=np.array(answers, np.int32),
         session=first.astype(np.int64),
         turn=np.array(turn, np.int64),
         assumed=tuple(source.assumed),

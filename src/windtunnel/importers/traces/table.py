@@ -79,10 +79,10 @@ def _read(source: Source) -> RequestTrace:
     if times is not None:
         return by_arrival(source, times[served], given[served], made[served], **kept)
     return RequestTrace(
-        str(source.path),
-        source.format,
-        given[served].astype(np.int32),
-        made[served].astype(np.int32),
+        file=str(source.path),
+        format=source.format,
+        input_tokens=given[served].astype(np.int32),
+        output_tokens=made[served].astype(np.int32),
         assumed=tuple(source.assumed),
         left_out=tuple(source.left_out),
         **kept,

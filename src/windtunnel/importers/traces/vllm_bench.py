@@ -60,10 +60,10 @@ def _read(source: Source) -> RequestTrace:
     if starts is not None:
         order = order[np.argsort(starts[order], kind="stable")]
     return RequestTrace(
-        str(source.path),
-        source.format,
-        inputs[order].astype(np.int32),
-        outputs[order].astype(np.int32),
+        file=str(source.path),
+        format=source.format,
+        input_tokens=inputs[order].astype(np.int32),
+        output_tokens=outputs[order].astype(np.int32),
         arrival_s=None if starts is None else starts[order] - starts[order[:1]],
         ttft_s=None if ttft is None else ttft[order],
         e2e_s=None if e2e is None else e2e[order],

@@ -54,7 +54,13 @@ def all_to_all_traffic(
     out = leaving * np.asarray(unique_out_fraction, dtype=np.float64)
     up = local + (leaving * (m - 1.0) / np.maximum(m, 1.0) if two_level else 0.0 * leaving)
     up_hops = np.where(m > 1, 1.0, 0.0) * np.where((k > 1) & (not two_level), 0.0, 1.0)
-    return Traffic(up, out, up_hops, np.where(k > 1, 1.0, 0.0), 2.0 * (local + leaving) + 2.0 * s / n)
+    return Traffic(
+        up_bytes=up,
+        out_bytes=out,
+        up_hops=up_hops,
+        out_hops=np.where(k > 1, 1.0, 0.0),
+        hbm_bytes=2.0 * (local + leaving) + 2.0 * s / n,
+    )
 
 
 def dedup_fraction(num_domains: npt.ArrayLike, top_k: npt.ArrayLike) -> Floats:

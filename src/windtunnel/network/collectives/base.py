@@ -21,7 +21,7 @@ Op = Literal["all_reduce", "reduce_scatter", "all_gather", "all_to_all", "broadc
 OPS: tuple[Op, ...] = ("all_reduce", "reduce_scatter", "all_gather", "all_to_all", "broadcast", "send_recv")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Traffic:
     """What an algorithm puts on the network. All fields broadcast to one shape."""
 

@@ -23,4 +23,11 @@ class BinomialBroadcast:
         _, m, k, s = in_place(place, nbytes)
         outside, inside = log2_ceil(k), log2_ceil(m)
         # One rank of each domain sends; its share of the group's NICs is 1/m of what the group has.
-        return Traffic(s * inside, np.where(k > 1, s * outside / m, 0.0), inside, outside, 2.0 * s, pipelined=False)
+        return Traffic(
+            up_bytes=s * inside,
+            out_bytes=np.where(k > 1, s * outside / m, 0.0),
+            up_hops=inside,
+            out_hops=outside,
+            hbm_bytes=2.0 * s,
+            pipelined=False,
+        )

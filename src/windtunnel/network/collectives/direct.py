@@ -26,7 +26,13 @@ class Direct:
         up = passes * s * (m - 1.0) / n
         out = np.where(k > 1, passes * s * (n - m) / n, 0.0)
         hops = np.where(n > 1, passes, 0.0)
-        return Traffic(up, out, np.where(k > 1, 0.0, hops), np.where(k > 1, hops, 0.0), 2.0 * (up + out) + s / n)
+        return Traffic(
+            up_bytes=up,
+            out_bytes=out,
+            up_hops=np.where(k > 1, 0.0, hops),
+            out_hops=np.where(k > 1, hops, 0.0),
+            hbm_bytes=2.0 * (up + out) + s / n,
+        )
 
 
 @register
@@ -42,4 +48,10 @@ class OneShot:
         up = s * (m - 1.0)
         out = np.where(k > 1, s * (n - m), 0.0)
         hop = (n > 1).astype(np.float64)
-        return Traffic(up, out, np.where(k > 1, 0.0, hop), np.where(k > 1, hop, 0.0), up + out + 2.0 * s)
+        return Traffic(
+            up_bytes=up,
+            out_bytes=out,
+            up_hops=np.where(k > 1, 0.0, hop),
+            out_hops=np.where(k > 1, hop, 0.0),
+            hbm_bytes=up + out + 2.0 * s,
+        )

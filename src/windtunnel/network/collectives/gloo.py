@@ -27,4 +27,10 @@ class Gloo:
         sent = s if op == "broadcast" else 2.0 * s * (n - 1.0) / n
         steps = n - 1.0 if op in ("broadcast", "all_gather") else 2.0 * (n - 1.0)
         crossings = (k > 1.0) * steps
-        return Traffic(sent * (k <= 1.0), sent * (k > 1.0), steps - crossings, crossings, 3.0 * sent + s)
+        return Traffic(
+            up_bytes=sent * (k <= 1.0),
+            out_bytes=sent * (k > 1.0),
+            up_hops=steps - crossings,
+            out_hops=crossings,
+            hbm_bytes=3.0 * sent + s,
+        )

@@ -35,4 +35,11 @@ class HalvingDoubling:
         out = passes * s / inside * (1.0 - 1.0 / across)
         up_hops = passes * np.log2(inside) + extra * 2.0
         out_hops = passes * np.log2(across)
-        return Traffic(up, np.where(k > 1, out, 0.0), up_hops, out_hops, 3.0 * (up + out) + s / n, pipelined=False)
+        return Traffic(
+            up_bytes=up,
+            out_bytes=np.where(k > 1, out, 0.0),
+            up_hops=up_hops,
+            out_hops=out_hops,
+            hbm_bytes=3.0 * (up + out) + s / n,
+            pipelined=False,
+        )

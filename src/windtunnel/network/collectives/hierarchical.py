@@ -27,4 +27,11 @@ class Hierarchical:
         passes = reduces(op)
         up = passes * s * (m - 1.0) / m
         out = np.where(k > 1, passes * s / m * (k - 1.0) / k, 0.0)
-        return Traffic(up, out, passes * (m - 1.0), passes * (k - 1.0), 3.0 * (up + out) + s / m, pipelined=False)
+        return Traffic(
+            up_bytes=up,
+            out_bytes=out,
+            up_hops=passes * (m - 1.0),
+            out_hops=passes * (k - 1.0),
+            hbm_bytes=3.0 * (up + out) + s / m,
+            pipelined=False,
+        )

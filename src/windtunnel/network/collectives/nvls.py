@@ -36,7 +36,14 @@ class Nvls:
         out = np.where(k > 1, passes * s / m * (k - 1.0) / k, 0.0)
         one = np.where(m > 1, 1.0, 0.0)
         hbm = np.where(op == "all_reduce", 2.0, 1.0) * s + s / m
-        return Traffic(np.where(m > 1, up, 0.0), out, one, passes * (k - 1.0), hbm, in_network=True)
+        return Traffic(
+            up_bytes=np.where(m > 1, up, 0.0),
+            out_bytes=out,
+            up_hops=one,
+            out_hops=passes * (k - 1.0),
+            hbm_bytes=hbm,
+            in_network=True,
+        )
 
 
 @register
@@ -51,4 +58,11 @@ class NvlsTree:
         _, m, k, s = in_place(place, nbytes)
         out = np.where(k > 1, 2.0 * s / m * (k - 1.0) / k, 0.0)
         up = np.where(m > 1, s * (m + 1.0) / m, 0.0)
-        return Traffic(up, out, np.where(m > 1, 1.0, 0.0), 2.0 * log2_ceil(k), 2.0 * s + s / m, in_network=True)
+        return Traffic(
+            up_bytes=up,
+            out_bytes=out,
+            up_hops=np.where(m > 1, 1.0, 0.0),
+            out_hops=2.0 * log2_ceil(k),
+            hbm_bytes=2.0 * s + s / m,
+            in_network=True,
+        )

@@ -29,4 +29,11 @@ class Nvrar:
         steps = np.floor(np.log2(np.maximum(k, 1.0)) + 1e-12)
         steps = steps + np.where(np.exp2(steps) < k, 2.0, 0.0)
         up, out = 2.0 * s * (m - 1.0) / m, steps * s / m
-        return Traffic(up, out, np.where(m > 1, 2.0, 0.0), steps, 2.0 * (up + out) + s / m, pipelined=False)
+        return Traffic(
+            up_bytes=up,
+            out_bytes=out,
+            up_hops=np.where(m > 1, 2.0, 0.0),
+            out_hops=steps,
+            hbm_bytes=2.0 * (up + out) + s / m,
+            pipelined=False,
+        )

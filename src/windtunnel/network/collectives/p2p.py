@@ -20,9 +20,9 @@ class SendRecv:
         _, _, k, s = in_place(place, nbytes)
         outside = k > 1
         return Traffic(
-            np.where(outside, 0.0, s),
-            np.where(outside, s, 0.0),
-            np.where(outside, 0.0, 1.0),
-            np.where(outside, 1.0, 0.0),
-            2.0 * s,
+            up_bytes=np.where(outside, 0.0, s),
+            out_bytes=np.where(outside, s, 0.0),
+            up_hops=np.where(outside, 0.0, 1.0),
+            out_hops=np.where(outside, 1.0, 0.0),
+            hbm_bytes=2.0 * s,
         )

@@ -26,4 +26,6 @@ class Pat:
         n, m, k, s = in_place(place, nbytes)
         out = np.where(k > 1, s * (n - m) / n, 0.0)
         up = s * (m - 1.0) / n
-        return Traffic(up, out, log2_ceil(m), log2_ceil(k), 3.0 * (up + out) + s / n)
+        return Traffic(
+            up_bytes=up, out_bytes=out, up_hops=log2_ceil(m), out_hops=log2_ceil(k), hbm_bytes=3.0 * (up + out) + s / n
+        )

@@ -45,7 +45,13 @@ class PutSwitch:
         out = np.where(k > 1, s / m * (k - 1.0), 0.0)
         hops = np.where(m > 1, 2.0, 0.0)
         return Traffic(
-            up, out, hops, np.where(k > 1, 1.0, 0.0), 2.0 * s + s / m + 2.0 * out, pipelined=False, in_network=True
+            up_bytes=up,
+            out_bytes=out,
+            up_hops=hops,
+            out_hops=np.where(k > 1, 1.0, 0.0),
+            hbm_bytes=2.0 * s + s / m + 2.0 * out,
+            pipelined=False,
+            in_network=True,
         )
 
 
@@ -64,4 +70,11 @@ class PutHierarchical:
         share = 1.0 if op == "all_reduce" else 1.0 / k
         out = np.where(k > 1, s / m * (k - 1.0) * share, 0.0)
         up_hops, out_hops = np.where(m > 1, passes, 0.0), np.where(k > 1, 1.0, 0.0)
-        return Traffic(up, out, up_hops, out_hops, 2.0 * (up + out) + s / m, pipelined=False)
+        return Traffic(
+            up_bytes=up,
+            out_bytes=out,
+            up_hops=up_hops,
+            out_hops=out_hops,
+            hbm_bytes=2.0 * (up + out) + s / m,
+            pipelined=False,
+        )

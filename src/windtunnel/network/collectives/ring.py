@@ -34,4 +34,10 @@ class Ring:
             steps, crossings = passes * (n - 1.0), passes * (k - 1.0)
         leaves = np.where(k > 1, 1.0 / m, 0.0)
         hbm = 3.0 * sent + s / n
-        return Traffic(sent * (1.0 - leaves), sent * leaves, steps - crossings, crossings, hbm)
+        return Traffic(
+            up_bytes=sent * (1.0 - leaves),
+            out_bytes=sent * leaves,
+            up_hops=steps - crossings,
+            out_hops=crossings,
+            hbm_bytes=hbm,
+        )

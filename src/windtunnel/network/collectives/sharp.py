@@ -25,7 +25,13 @@ class CollnetDirect:
         up = 2.0 * s * (m - 1.0) / m
         out = np.where(k > 1, s / m, 0.0)
         hops = np.where(k > 1, 1.0, 0.0)
-        return Traffic(up, out, 2.0 * np.minimum(m - 1.0, 1.0), hops, 3.0 * up + 2.0 * s)
+        return Traffic(
+            up_bytes=up,
+            out_bytes=out,
+            up_hops=2.0 * np.minimum(m - 1.0, 1.0),
+            out_hops=hops,
+            hbm_bytes=3.0 * up + 2.0 * s,
+        )
 
 
 @register
@@ -41,4 +47,4 @@ class CollnetChain:
         up = np.where(m > 1, 2.0 * s, 0.0)
         out = np.where(k > 1, s / m, 0.0)
         hops = np.where(k > 1, 1.0, 0.0)
-        return Traffic(up, out, 2.0 * (m - 1.0), hops, 3.0 * up + 2.0 * s)
+        return Traffic(up_bytes=up, out_bytes=out, up_hops=2.0 * (m - 1.0), out_hops=hops, hbm_bytes=3.0 * up + 2.0 * s)

@@ -29,5 +29,10 @@ class Star:
         out = np.where(k > 1, each * (n - m), 0.0)
         hops = np.where(n > 1, 2.0 if op != "broadcast" else 1.0, 0.0)
         return Traffic(
-            up, out, np.where(k > 1, 0.0, hops), np.where(k > 1, hops, 0.0), 2.0 * each * (n - 1.0), pipelined=False
+            up_bytes=up,
+            out_bytes=out,
+            up_hops=np.where(k > 1, 0.0, hops),
+            out_hops=np.where(k > 1, hops, 0.0),
+            hbm_bytes=2.0 * each * (n - 1.0),
+            pipelined=False,
         )

@@ -43,4 +43,10 @@ class Torus:
             sent = reduces(op) * s * (n - 1.0) / n
             hops = reduces(op) * hops
             out = out * reduces(op) * (k - 1.0) / k
-        return Traffic(sent, out, hops, np.where(k > 1, reduces(op) * (k - 1.0), 0.0), 2.0 * sent)
+        return Traffic(
+            up_bytes=sent,
+            out_bytes=out,
+            up_hops=hops,
+            out_hops=np.where(k > 1, reduces(op) * (k - 1.0), 0.0),
+            hbm_bytes=2.0 * sent,
+        )

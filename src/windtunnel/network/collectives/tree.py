@@ -33,4 +33,6 @@ class Tree:
         egress = s * np.where(k >= 4, 2.0, np.where(k >= 3, 1.5, np.where(k >= 2, 1.0, 0.0)))
         inside = 2.0 * s * (m - 1.0) / m
         hbm = 6.0 * s * (n - 1.0) / n + s / n
-        return Traffic(inside, egress / m, 2.0 * (m - 1.0), 2.0 * log2_ceil(k), hbm)
+        return Traffic(
+            up_bytes=inside, out_bytes=egress / m, up_hops=2.0 * (m - 1.0), out_hops=2.0 * log2_ceil(k), hbm_bytes=hbm
+        )

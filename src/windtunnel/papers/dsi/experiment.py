@@ -30,7 +30,14 @@ def fixed(name: str) -> Any:
 def per_token_s(order: str, target_s: float, draft_s: float, acceptance: float, lookahead: int, servers: int) -> float:
     """Mean seconds of a token."""
     one = np.ones(1)
-    pair = Pair(lookahead, (acceptance,) * lookahead, draft_s * one, draft_s * one, target_s * one, servers)
+    pair = Pair(
+        tokens=lookahead,
+        acceptance=(acceptance,) * lookahead,
+        first_s=draft_s * one,
+        pass_s=draft_s * one,
+        verify_s=target_s * one,
+        verifiers=servers,
+    )
     chosen = ORDERS.get(order)
     return float(chosen.seconds(pair)[0]) / chosen.tokens(pair)
 

@@ -43,7 +43,14 @@ def routed(spines: int, ports: int, oversubscription: float) -> tuple[tuple[Rout
     for _ in range(fixed("fabrics")):
         leaves = int(rng.integers(2, 9))
         base = TwoLevel(leaves * ports, 1, 1e30, 1, 50e9)
-        tree = FatTree(base, ports, oversubscription, spines, spray=False, seed=int(rng.integers(1 << 20)))
+        tree = FatTree(
+            base=base,
+            leaf_domains=ports,
+            oversubscription=oversubscription,
+            spines=spines,
+            spray=False,
+            seed=int(rng.integers(1 << 20)),
+        )
         for src, dst in collectives(leaves * ports, rng):
             out.append((route(tree, src, dst, 1e6, "spray"), route(tree, src, dst, 1e6, "split")))
     return tuple(out)

@@ -83,7 +83,7 @@ def scenario(kind: Values, batch: int, budget_gib: float, values: Values, *, nod
     }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
     """One simulated plan."""
 
@@ -102,7 +102,7 @@ class Run:
         return self.tp, self.pp, self.dp, self.zero
 
 
-NOTHING = Run(1, 1, 1, 0, 0, 0.0, 0.0)
+NOTHING = Run(tp=1, pp=1, dp=1, zero=0, batch=0, rate=0.0, reserved_gib=0.0)
 
 
 def runs(kind: Values, values: Values, nodes: int = 1) -> list[Run]:
@@ -119,7 +119,17 @@ def runs(kind: Values, values: Values, nodes: int = 1) -> list[Run]:
                 kind, batch, DEVICE_GIB, values, nodes=nodes, tp=tp, pp=pp, zero=zero, mbs=batch // (dp * m)
             )
             run = simulated(step)
-            found.append(Run(tp, pp, dp, zero, batch, batch / run.step_time_s, run.reserved_bytes / 2**30))
+            found.append(
+                Run(
+                    tp=tp,
+                    pp=pp,
+                    dp=dp,
+                    zero=zero,
+                    batch=batch,
+                    rate=batch / run.step_time_s,
+                    reserved_gib=run.reserved_bytes / 2**30,
+                )
+            )
     return found
 
 

@@ -99,14 +99,14 @@ def run() -> list[ClaimResult]:
         within = {"scaling": value >= bar, "bucket": grid[0] < value < grid[-1], "no_sync": value > 1.0}[key]
         results.append(
             ClaimResult(
-                f"pytorch-ddp/{key}",
-                text,
-                published,
-                value,
-                min(value, *swept),
-                max(value, *swept),
-                within,
-                ASSUMED,
+                id=f"pytorch-ddp/{key}",
+                claim=text,
+                published=published,
+                simulated=value,
+                low=min(value, *swept),
+                high=max(value, *swept),
+                within=within,
+                assumptions=ASSUMED,
                 tier="A" if key == "scaling" else "",
             )
         )

@@ -24,9 +24,9 @@ def fixed(name: str) -> Any:
 def packer(values: Values, ranks: int = 1) -> Packer:
     """The machine, with so many ranks on a port."""
     return Packer(
-        fixed("memory_bytes_per_s"),
-        fixed("host_bytes_per_s"),
-        fixed("port_bytes_per_s") / ranks,
+        memory_bytes_per_s=fixed("memory_bytes_per_s"),
+        host_bytes_per_s=fixed("host_bytes_per_s"),
+        wire_bytes_per_s=fixed("port_bytes_per_s") / ranks,
         copy_s=values["copy_us"] * 1e-6,
     )
 

@@ -43,7 +43,15 @@ def step_ms(values: Values, ahead: float, back: float) -> float:
     port = {"bytes_per_s": values["port_gb_per_s"] * 1e9 / factor, "flow_bytes_per_s": flow}
     cluster = plain.model_copy(update={"scale_up": plain.scale_up.model_copy(update=port)})
     one, two = np.asarray(1.0), np.asarray(2.0)
-    pair = GroupPlacement(two, two, one, two, one, one, one)
+    pair = GroupPlacement(
+        size=two,
+        ranks_per_domain=two,
+        num_domains=one,
+        groups_per_domain=two,
+        stride=one,
+        torus_axes=one,
+        torus_hops=one,
+    )
     network = NetworkModel(cluster)
     found = network.two_flows(ahead, back, pair) if back else network.collective("send_recv", ahead, pair)
     return 1e3 * float(found.alone_s)

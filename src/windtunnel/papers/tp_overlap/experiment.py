@@ -84,14 +84,14 @@ def run() -> list[ClaimResult]:
         within = 1.0 <= value <= published if limit else abs(value - published) <= tolerance
         results.append(
             ClaimResult(
-                "tp-overlap/megatron-h20" if limit else f"tp-overlap/{case['id']}",
-                case["claim"],
-                published,
-                value,
-                min(swept),
-                max(swept),
-                within,
-                (STAND_IN,),
+                id="tp-overlap/megatron-h20" if limit else f"tp-overlap/{case['id']}",
+                claim=case["claim"],
+                published=published,
+                simulated=value,
+                low=min(swept),
+                high=max(swept),
+                within=within,
+                assumptions=(STAND_IN,),
             )
         )
     return results

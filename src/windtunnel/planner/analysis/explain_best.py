@@ -39,7 +39,7 @@ class CellBest:
         return self.bound_s if self.simulated_s is None else self.simulated_s
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LimitCost:
     """What lifting one limit would bring."""
 
@@ -79,7 +79,7 @@ class Floors:
     plans: tuple[dict[str, Any], ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Why:
     """What a search knows beyond its best plan."""
 
@@ -153,15 +153,15 @@ def why(again: Again, best: Evaluated, result: TrainingResult, report: Callable[
     limits = _limits(again, best)
     classes = {} if runner is None else deltas(result.breakdown, runner.breakdown)
     return Why(
-        runner,
-        None if other is None else axes(other, again, cluster=False),
-        worse,
-        classes,
-        cells(again, best.branch),
-        limits,
-        _floors(again, best.branch),
-        clusters(again),
-        again.simulations,
+        runner_up=runner,
+        runner_up_plan=None if other is None else axes(other, again, cluster=False),
+        runner_up_worse=worse,
+        seconds_by_class=classes,
+        cells=cells(again, best.branch),
+        limits=limits,
+        floors=_floors(again, best.branch),
+        clusters=clusters(again),
+        simulations=again.simulations,
     )
 
 
@@ -294,11 +294,20 @@ def _cost(
     needs: float | None,
 ) -> LimitCost:
     if found is None or found.key >= best_key(best):
-        return LimitCost(name, limit, unit, 0.0)
+        return LimitCost(name=name, limit=limit, unit=unit, gain=0.0)
     of, gain = again.goals.objectives[0].name, -_share(found.key[0], best.key[0])
     if gain <= 0.0:
         of, gain = "step_time", 1.0 - found.step_time_s / best.step_time_s
-    return LimitCost(name, limit, unit, gain, of, axes(found, again), found.step_time_s, needs)
+    return LimitCost(
+        name=name,
+        limit=limit,
+        unit=unit,
+        gain=gain,
+        of=of,
+        plan=axes(found, again),
+        step_time_s=found.step_time_s,
+        needs=needs,
+    )
 
 
 def best_key(best: Evaluated) -> tuple[float, float]:

@@ -83,7 +83,7 @@ def simplicity(plan: PlanSpec, behaviour: Behaviour) -> Simplicity:
     )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
     """The plan to take, and how sure it is that the fastest as simulated is really faster."""
 
@@ -153,15 +153,15 @@ def _choice(
 ) -> Choice:
     branch = again.branches[taken.branch]
     return Choice(
-        shown(taken.plan, branch.candidates),
-        taken.step_time_s,
-        taken.reserved_bytes,
-        filled(branch, taken.plan).model_dump(mode="json", exclude_unset=True),
-        taken is fastest,
-        taken.step_time_s / fastest.step_time_s - 1.0,
-        sure,
-        differs,
-        pair,
+        plan=shown(taken.plan, branch.candidates),
+        step_time_s=taken.step_time_s,
+        reserved_bytes=taken.reserved_bytes,
+        scenario=filled(branch, taken.plan).model_dump(mode="json", exclude_unset=True),
+        same=taken is fastest,
+        slower=taken.step_time_s / fastest.step_time_s - 1.0,
+        probability_fastest_faster=sure,
+        differs=differs,
+        paired=pair,
     )
 
 

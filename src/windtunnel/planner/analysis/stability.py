@@ -68,7 +68,7 @@ class Stability:
     """False where it was interrupted."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class _Scaled:
     """The best plan's branch on a cluster with another amount of one resource."""
 
@@ -195,7 +195,9 @@ def stability(
         for name in resources:
             if name == "scale-out bandwidth" and cluster.num_devices <= cluster.scale_up_domain:
                 continue  # nothing leaves the node
-            one = _Scaled(again, best, name, set(guides), partial(_say, report, name, searches))
+            one = _Scaled(
+                again=again, best=best, resource=name, guides=set(guides), say=partial(_say, report, name, searches)
+            )
             edges = one.edge(1.0 / _RANGE), one.edge(_RANGE)
             searches += one.searches
             done.append(Resource(name, *amount(cluster, name), *edges))

@@ -1,1 +1,1 @@
-"""Lower bounds on the step time of every plan: block costs, data-parallel traffic, pipeline shape and stage partition."""
+"""Lower bounds on the step time of plans: block costs, data-parallel traffic, pipeline shape, stage partition."""

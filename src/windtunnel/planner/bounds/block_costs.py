@@ -34,7 +34,7 @@ from windtunnel.training.step_setup import resolve_step
 Floats = npt.NDArray[np.float64]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Cell:
     """Costs by column: kinds that recompute, the same kinds without, embedding, head. Arrays have shape (E,)."""
 
@@ -98,15 +98,15 @@ def build_cell(
     saved = np.array([sum(size for kind, size in cost.kept_bytes.items() if kind != HEAD) for cost in order])
     near, far = hop_times(parts, step.plan)
     return Cell(
-        seconds,
-        kept,
-        saved,
-        np.array([c.dense_params for c in order]),
-        np.array([c.expert_params for c in order]),
-        near,
-        far,
-        parts,
-        step.plan,
+        seconds=seconds,
+        kept_bytes=kept,
+        saved_bytes=saved,
+        dense_params=np.array([c.dense_params for c in order]),
+        expert_params=np.array([c.expert_params for c in order]),
+        near_s=near,
+        far_s=far,
+        parts=parts,
+        plan=step.plan,
     )
 
 

@@ -25,7 +25,7 @@ def stride_of(x: Candidates, order: Sequence[str], axis: str, rows: Ints | None 
     return out
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Keys:
     """Which candidates share a cell, and which share weights."""
 
@@ -64,20 +64,20 @@ class Keys:
         over = [(q.overlap.grad_reduce, q.overlap.param_gather) for q in x.policies]
         orders = {q.order for q in x.policies}
         return cls(
-            layout,
-            weights,
-            _places(x, orders, cluster, ("tp", "cp")),
-            _places(x, orders, cluster, ("cp", "dp")),
-            {order: np.minimum(stride_of(x, order, "pp"), cluster.scale_up_domain) for order in orders},
-            [_block_key(q) for q in x.policies],
-            [(*s, *o) for s, o in zip(shards, away, strict=True)],
-            [(*s, *o) for s, o in zip(shards, over, strict=True)],
-            [(*s, o[1], o[3]) for s, o in zip(shards, away, strict=True)],
-            [
+            layout=layout,
+            weights=weights,
+            places=_places(x, orders, cluster, ("tp", "cp")),
+            spread=_places(x, orders, cluster, ("cp", "dp")),
+            hops={order: np.minimum(stride_of(x, order, "pp"), cluster.scale_up_domain) for order in orders},
+            blocks=[_block_key(q) for q in x.policies],
+            holds=[(*s, *o) for s, o in zip(shards, away, strict=True)],
+            sends=[(*s, *o) for s, o in zip(shards, over, strict=True)],
+            updates=[(*s, o[1], o[3]) for s, o in zip(shards, away, strict=True)],
+            copies=[
                 (o[0], o[2], o[3], s if s[0] == 3 and o[2] else None) if o[0] or o[2] else None
                 for s, o in zip(shards, away, strict=True)
             ],
-            [q.order for q in x.policies],
+            orders=[q.order for q in x.policies],
         )
 
     def cell(self, row: int, policy: int) -> Hashable:
@@ -127,7 +127,7 @@ class Distinct:
         self.of = np.array(codes)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
     """Policies that walk pipelines alike, and what tells them apart. J policies."""
 
@@ -159,19 +159,19 @@ class Group:
         blocks = Distinct([(keys.blocks[j], x.policies[j].overlap.p2p) for j in columns])
         p2p = [policies[j].overlap.p2p for j in blocks.first]
         return cls(
-            columns,
-            policies,
-            blocks,
-            np.array([-1 if beside is None else int(beside) for beside in p2p]),
-            holds,
-            sends,
-            updates,
-            copies,
-            Distinct(holds),
-            Distinct(sends),
-            Distinct(updates),
-            Distinct(copies),
-            Distinct(list(zip(sends, updates, copies, strict=True))),
+            columns=columns,
+            policies=policies,
+            blocks=blocks,
+            p2p=np.array([-1 if beside is None else int(beside) for beside in p2p]),
+            holds=holds,
+            sends=sends,
+            updates=updates,
+            copies=copies,
+            holding=Distinct(holds),
+            sending=Distinct(sends),
+            updating=Distinct(updates),
+            copying=Distinct(copies),
+            joint=Distinct(list(zip(sends, updates, copies, strict=True))),
         )
 
 

@@ -32,7 +32,7 @@ LASTING = ("weights", "gradients", "optimizer")
 """Kinds of static memory that are there at every peak."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
     """What all candidates share."""
 

@@ -120,14 +120,14 @@ class Balance:
         plan = plan_of(cell.plan, self.x, row, self.x.policies[policy], self.case.behaviour)
         live = np.array(chunks.live_parts(plan.schedule, plan.pp, plan.vpp, plan.m))
         return chunks.Chunks(
-            cut.depth,
-            plan.m,
-            self.stage_of(row, policy),
-            live,
-            cut.pipe.travel_s,
-            cut.pipe.split,
-            self.capacity_bytes,
-            cut.again,
+            depth=cut.depth,
+            m=plan.m,
+            stage_of=self.stage_of(row, policy),
+            live=live,
+            travel_s=cut.pipe.travel_s,
+            split=cut.pipe.split,
+            capacity_bytes=self.capacity_bytes,
+            again=cut.again,
         )
 
     def stage_of(self, row: int, policy: int) -> Ints:
@@ -227,7 +227,9 @@ class Balance:
                 ahead = p - np.arange(p)
                 warm, between = np.minimum(ahead, m), np.maximum(m - ahead, 0)
             sends = 0.0 * live if plan.overlap_p2p else hop @ pipe.sends
-            self._known["pipe", sizes] = Pipeline(m, live, warm, between, hop @ pipe.hops, sends, pipe.split)
+            self._known["pipe", sizes] = Pipeline(
+                m=m, live=live, warm=warm, between=between, travel_s=hop @ pipe.hops, sends_s=sends, split=pipe.split
+            )
         found = self._known["pipe", sizes]
         assert isinstance(found, Pipeline)
         return found
@@ -259,15 +261,15 @@ class Balance:
         kept = stays * held.plain_bytes
         saved = np.maximum(kept - stays * held.again_bytes, 0.0)
         return Depth(
-            passes[0, n + at],
-            passes[1, n + at],
-            passes[2, n + at],
-            (passes[1, :n] - passes[1, n : 2 * n])[at],
-            kept[at],
-            saved[at],
-            bytes_of[at],
-            ends,
-            np.array([bytes_of[2 * n], last]),
+            forward_s=passes[0, n + at],
+            backward_s=passes[1, n + at],
+            weight_s=passes[2, n + at],
+            again_s=(passes[1, :n] - passes[1, n : 2 * n])[at],
+            kept_bytes=kept[at],
+            saved_bytes=saved[at],
+            static_bytes=bytes_of[at],
+            ends_s=ends,
+            ends_bytes=np.array([bytes_of[2 * n], last]),
         )
 
     def _parts(self, cell: Cell, plan: ResolvedPlan, dense: Floats, expert: Floats, layers: Ints) -> Parts:

@@ -119,7 +119,7 @@ class Loose:
         if not hooks:
             return None
         p, m, v = int(x.pp[row]), int(x.m[row]), int(x.vpp[row])
-        case = ScheduleCase(chosen_schedule(q.schedule if p > 1 else None, v, self.case.behaviour), p, m, v)
+        case = ScheduleCase(id=chosen_schedule(q.schedule if p > 1 else None, v, self.case.behaviour), p=p, m=m, v=v)
         try:
             for t in hooks:
                 case = t.on_schedule(case)

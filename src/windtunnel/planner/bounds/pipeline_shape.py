@@ -23,7 +23,7 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Pipe:
     """How a pipeline (pp, vpp, schedule, layer split) adds columns up. S stages, K parts, E columns."""
 
@@ -138,4 +138,13 @@ def pipe_of(cell: Cell, plan: ResolvedPlan, cluster: ClusterSpec, base: PlanSpec
     for kind in range(2):
         np.add.at(sends[kind], stage_of[:-1], kinds[kind])
         np.add.at(sends[kind], stage_of[1:], kinds[kind])
-    return Pipe(stage_of, depth, own, cumulative[first], so_far[:, first], sends, layers, table.split_backward)
+    return Pipe(
+        stage_of=stage_of,
+        depth=depth,
+        own=own,
+        before=cumulative[first],
+        hops=so_far[:, first],
+        sends=sends,
+        layers=layers,
+        split=table.split_backward,
+    )

@@ -32,7 +32,7 @@ _ROUNDING = 1e-9
 """Share by which two sums of the same seconds may differ."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Depth:
     """Layers in depth order as one rank runs them for one micro-batch, shape (D,), and the two ends of the model."""
 
@@ -58,7 +58,7 @@ class Depth:
         return len(self.forward_s)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Pipeline:
     """What a schedule asks of its stages, shape (S,)."""
 

@@ -86,7 +86,16 @@ def plan_mixed(
     def tell(simulated: int, best: float, bound: float) -> None:
         if report:
             known = best if best < float("inf") else None
-            report(Progress(space.count, space.count, simulated, known, bound, time.perf_counter() - begun))
+            report(
+                Progress(
+                    candidates=space.count,
+                    screened=space.count,
+                    simulated=simulated,
+                    best=known,
+                    next_bound=bound,
+                    elapsed_s=time.perf_counter() - begun,
+                )
+            )
 
     search = MixedSearch(case, space, goals.memory_fraction)
     found, proof = search.search(report=tell)
@@ -108,18 +117,18 @@ def plan_mixed(
     ranked = sorted(found.tried, key=lambda e: e.step_time_s)[: wanted.top]
     pruned = {"memory": proof.pruned_by_memory, "bound": proof.pruned_by_bound, "refused": proof.refused}
     return PlanResult(
-        best,
-        filled.model_dump(mode="json", exclude_unset=True),
-        tuple(_row(e, cluster, case, setting, goals) for e in ranked),
-        len(found.tried),
-        pruned,
-        space.excluded,
-        proof,
-        time.perf_counter() - begun,
-        space.count / max(screened, 1e-9),
-        _by_axis(search),
-        written,
-        (name,),
+        best=best,
+        scenario=filled.model_dump(mode="json", exclude_unset=True),
+        frontier=tuple(_row(e, cluster, case, setting, goals) for e in ranked),
+        evaluated=len(found.tried),
+        pruned=pruned,
+        excluded=space.excluded,
+        proof=proof,
+        elapsed_s=time.perf_counter() - begun,
+        screened_per_s=space.count / max(screened, 1e-9),
+        by_axis=_by_axis(search),
+        written=written,
+        objectives=(name,),
         compared=compared,
     )
 
@@ -157,7 +166,14 @@ def _case(scenario: Scenario, folder: Path, lines: SourceLines | None) -> tuple[
         raise AssertionError("a part is missing without a problem")
     problems.raise_if_any()
     how = behaviour(training.framework).in_precision(training.precision)
-    case = Case(model, cluster, training, techniques, how, coefficients(training.framework, cluster.device))
+    case = Case(
+        model=model,
+        cluster=cluster,
+        training=training,
+        techniques=techniques,
+        behaviour=how,
+        coefficients=coefficients(training.framework, cluster.device),
+    )
     return case, wanted
 
 
@@ -181,7 +197,14 @@ def _setting(cluster: MixedCluster, case: Case, wanted: SearchSpec) -> Setting:
     problems.raise_if_any()
     tokens = float(case.training.global_batch) * case.training.seq_len
     least = min(g.device.memory_bytes for g in cluster.groups)
-    return Setting(total, tokens, least, watts, price if priced else None, wanted.tokens)
+    return Setting(
+        devices=total,
+        tokens=tokens,
+        memory_bytes=least,
+        idle_w=watts,
+        price_per_device_hour=price if priced else None,
+        run_tokens=wanted.tokens,
+    )
 
 
 def _alone(scenario: Scenario, group: int) -> float | None:
@@ -209,15 +232,15 @@ def _row(e: Tried, cluster: MixedCluster, case: Case, setting: Setting, goals: G
     values = goals.values(Figures(setting, e.step_time_s, 0.0))
     devices = " + ".join(dict.fromkeys(g.device.id for g in cluster.groups))
     return Ranked(
-        shown,
-        e.step_time_s,
-        e.bound_s,
-        setting.tokens / e.step_time_s,
-        e.reserved_bytes,
-        e.fits,
-        values,
-        {"device": devices, "nodes": cluster.nodes},
-        case.training.precision,
+        plan=shown,
+        step_time_s=e.step_time_s,
+        bound_s=e.bound_s,
+        tokens_per_s=setting.tokens / e.step_time_s,
+        reserved_bytes=e.reserved_bytes,
+        fits=e.fits,
+        values=values,
+        cluster={"device": devices, "nodes": cluster.nodes},
+        precision=case.training.precision,
     )
 
 

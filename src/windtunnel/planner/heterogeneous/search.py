@@ -227,18 +227,18 @@ class MixedSearch:
         count, simulated = sum(len(rows) for rows in chosen), len(found.tried)
         left = count - no_room - refused - simulated
         proof = Proof(
-            count,
-            no_room,
-            {},
-            left if complete else 0,
-            simulated,
-            refused,
-            0 if complete else left,
-            "step_time",
-            best_s,
-            queue[0][0] if queue else np.inf,
-            best_s,
-            complete,
+            candidates=count,
+            pruned_by_memory=no_room,
+            pruned_by_limit={},
+            pruned_by_bound=left if complete else 0,
+            simulated=simulated,
+            refused=refused,
+            open=0 if complete else left,
+            objective="step_time",
+            best=best_s,
+            next_bound=queue[0][0] if queue else np.inf,
+            best_s=best_s,
+            complete=complete,
         )
         return found, proof
 

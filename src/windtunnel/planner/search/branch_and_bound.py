@@ -77,7 +77,7 @@ def bounded(screener: Screener, x: Candidates, goals: Goals) -> Bounds:
     return bounds
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Branch:
     """One cluster and precision: its candidates and their bounds."""
 
@@ -129,7 +129,7 @@ class Branch:
         return Floor(self.bounds.time_s.reshape(-1)[cells], self.bounds.memory_bytes.reshape(-1)[cells], joules)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Evaluated:
     """One simulated candidate."""
 
@@ -156,7 +156,7 @@ class Evaluated:
         return bool(self.fits) and not self.missed
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Proof:
     """Why no candidate beats the best: every one was pruned by a limit or a bound, or simulated."""
 
@@ -385,18 +385,18 @@ def search(
     by_bound = count - tally.by_memory - sum(tally.by_limit.values()) - simulated - refused - still_open
     best_value = float(metric.signed(found.best.key[0])) if found.best else float(metric.signed(np.inf))
     proof = Proof(
-        count,
-        tally.by_memory,
-        tally.by_limit,
-        by_bound,
-        simulated,
-        refused,
-        still_open,
-        metric.name,
-        best_value,
-        next_bound,
-        found.best.step_time_s if found.best else float("inf"),
-        complete,
+        candidates=count,
+        pruned_by_memory=tally.by_memory,
+        pruned_by_limit=tally.by_limit,
+        pruned_by_bound=by_bound,
+        simulated=simulated,
+        refused=refused,
+        open=still_open,
+        objective=metric.name,
+        best=best_value,
+        next_bound=next_bound,
+        best_s=found.best.step_time_s if found.best else float("inf"),
+        complete=complete,
     )
     return found, proof
 
@@ -439,15 +439,15 @@ def evaluate(branches: Sequence[Branch], goals: Goals, found: Found, which: int,
     values = goals.values(figures)
     reserved = None if fits is None else figures.reserved_bytes
     return Evaluated(
-        which,
-        layout,
-        policy,
-        plan,
-        float(branch.bounds.time_s[layout, policy]),
-        seconds,
-        reserved,
-        fits,
-        values,
-        goals.missed(values),
-        goals.key(figures),
+        branch=which,
+        layout=layout,
+        policy=policy,
+        plan=plan,
+        bound_s=float(branch.bounds.time_s[layout, policy]),
+        step_time_s=seconds,
+        reserved_bytes=reserved,
+        fits=fits,
+        values=values,
+        missed=goals.missed(values),
+        key=goals.key(figures),
     )

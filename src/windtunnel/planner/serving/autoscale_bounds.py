@@ -22,7 +22,7 @@ CUTS = 3
 """Best cuts of a fixed number of instances that bounds are tried for."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
     """What an autoscaler of one cut may do, and what it then holds."""
 
@@ -132,15 +132,15 @@ def _run(
     s = result.scaling
     hours = choice.devices * result.duration_s / 3600.0
     bounds = Bounds(
-        fewest,
-        most,
-        spec.target,
-        spec.signal,
-        s["start_up_s"],
-        s["instances_mean"],
-        s["device_hours"],
-        hours,
-        s["starts"],
-        result.slo_attainment,
+        min=fewest,
+        max=most,
+        target=spec.target,
+        signal=spec.signal,
+        start_up_s=s["start_up_s"],
+        instances_mean=s["instances_mean"],
+        device_hours=s["device_hours"],
+        fixed_device_hours=hours,
+        starts=s["starts"],
+        share=result.slo_attainment,
     )
     return Scaled(place, whole, result, bounds)

@@ -38,7 +38,7 @@ def instances_needed(q: Question, c: Choice, *, upper: bool) -> dict[str, Any]:
     trough = c.load * max(2.0 - spec.peak_to_mean, 0.0) if spec.process == "diurnal" else 0.0
     calm = spec.model_copy(update={"process": "poisson", "burstiness": 1.0, "duration_s": None} | _count(q))
     steady = replace(q, serving=q.serving.model_copy(update={"traffic": calm}))
-    runs = Runs(steady, q.goals.slo)
+    runs = Runs(q=steady, slo=q.goals.slo)
     most = min(q.wanted.limits.devices or 10**9, c.kind.place.cluster.num_devices) // c.kind.devices
     out = {}
     for name, rate in (("trough", trough), ("peak", peak)):

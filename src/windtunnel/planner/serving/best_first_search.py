@@ -44,7 +44,7 @@ class Evaluated:
         return not self.missed
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class Proof:
     """What became of all candidates."""
 
@@ -87,7 +87,7 @@ class Found:
     evaluated: list[Evaluated] = field(default_factory=list)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class Search:
     """One search over screened candidates; `upper` asks for the objective at the upper end of the interval."""
 
@@ -100,7 +100,7 @@ class Search:
     """Whether failing at a load means failing at higher ones (searched loads)."""
     tell: Callable[[int, float, float], None]
     found: Found = field(default_factory=Found)
-    proof: Proof = field(default_factory=lambda: Proof(0))
+    proof: Proof = field(default_factory=lambda: Proof(candidates=0))
     _bound: Floats = field(default_factory=lambda: np.zeros((0, 1)))
     _alive: npt.NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, np.bool_))
     _failed: dict[int, float] = field(default_factory=dict)
@@ -110,7 +110,11 @@ class Search:
         """Search until every candidate is simulated or cannot win, or until it is interrupted."""
         x, goals = self.x, self.goals
         self._bound = goals.bounds(x.best)
-        self.proof = Proof(len(x), int((x.impossible == TOO_SLOW).sum()), int((x.impossible == TOO_MUCH).sum()))
+        self.proof = Proof(
+            candidates=len(x),
+            too_slow=int((x.impossible == TOO_SLOW).sum()),
+            too_much=int((x.impossible == TOO_MUCH).sum()),
+        )
         able = x.impossible == NOTHING
         within = np.isfinite(self._bound[:, 0])
         self.proof.limits = int((able & ~within).sum())

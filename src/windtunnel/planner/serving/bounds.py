@@ -34,7 +34,7 @@ _SAFE = 1.0 - 1e-9
 """Rounding."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Sums:
     """What the requests of a traffic ask for; N of them."""
 
@@ -67,18 +67,18 @@ class Sums:
         arrival = requests.arrival_s[np.isfinite(requests.arrival_s)]
         span = float(arrival.max() - arrival.min()) if len(arrival) else 0.0
         return cls(
-            len(requests),
-            int(np.ceil(slo.percentile * (len(requests) - warmup) - 1e-9)),
-            prompt,
-            prompt * (length - prompt) + 0.5 * prompt**2,
-            length,
-            more,
-            more * (length + 1.0 + 0.5 * (more - 1.0)),
-            float(requests.output_tokens.sum()),
-            span,
-            float(length.min()),
-            warmup,
-            float(step),
+            count=len(requests),
+            needed=int(np.ceil(slo.percentile * (len(requests) - warmup) - 1e-9)),
+            prompt=prompt,
+            pairs=prompt * (length - prompt) + 0.5 * prompt**2,
+            input=length,
+            decode=more,
+            kv=more * (length + 1.0 + 0.5 * (more - 1.0)),
+            output_tokens=float(requests.output_tokens.sum()),
+            span_s=span,
+            least_input=float(length.min()),
+            warmup=warmup,
+            step=float(step),
         )
 
     def least(self, values: Floats) -> float:

@@ -55,14 +55,14 @@ def fleet_of(q: Question, c: Choice, longest: int, concurrency: int) -> Fleet | 
         pools.append(own)
     serving = c.kind.serving.model_copy(update={"pools": tuple(p.spec for p in pools)})
     d = Deployment(
-        q.scenario,
-        serving,
-        q.folder,
-        q.model,
-        c.kind.place.whole or c.kind.place.cluster,
-        tuple(pools),
-        concurrency,
-        q.lines,
+        scenario=q.scenario,
+        serving=serving,
+        folder=q.folder,
+        model=q.model,
+        cluster=c.kind.place.whole or c.kind.place.cluster,
+        pools=tuple(pools),
+        concurrency=concurrency,
+        lines=q.lines,
     )
     moved = handing(d, ProblemList(q.lines)).handover
     limits = tuple(replace(p.limits, concurrency=concurrency) for p in pools)
@@ -72,13 +72,13 @@ def fleet_of(q: Question, c: Choice, longest: int, concurrency: int) -> Fleet | 
     ]
     counts = [p.lanes for p in pools]
     return Fleet(
-        limits,
-        stacked(tables),
-        np.repeat([0, 1], counts),
-        np.repeat([True, False], counts),
-        counts[0],
-        moved,
-        (None, None),
+        limits=limits,
+        tables=stacked(tables),
+        pool=np.repeat([0, 1], counts),
+        hands=np.repeat([True, False], counts),
+        entries=counts[0],
+        handover=moved,
+        overlaps=(None, None),
     )
 
 
@@ -91,14 +91,14 @@ def _pool(q: Question, index: int, kind: Kind, spec: PoolSpec) -> Pool | None:
     limits = pool_limits(q.serving, spec, kind.iteration, instance)
     nothing = Capped(kind.iteration, _WORK, _NONE, within=True)
     return Pool(
-        index,
-        spec.role,
-        spec,
-        kind.place.group or 0,
-        kind.place.cluster,
-        q.model,
-        instance,
-        kind.iteration,
-        limits,
-        nothing,
+        index=index,
+        name=spec.role,
+        spec=spec,
+        group=kind.place.group or 0,
+        cluster=kind.place.cluster,
+        model=q.model,
+        instance=instance,
+        iteration=kind.iteration,
+        limits=limits,
+        capped=nothing,
     )

@@ -30,7 +30,7 @@ _WHOLE = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
     """One candidate in full."""
 
@@ -93,7 +93,7 @@ class Choice:
         return out
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class Columns:
     """C candidates, arrays (C,)."""
 
@@ -149,14 +149,14 @@ class Columns:
         kind, other = kinds[int(self.kind[i])], int(self.answers[i])
         more = kinds[other].sequences[int(self.answer_sequences[i])] if other >= 0 else 0
         return Choice(
-            kind,
-            kind.sequences[int(self.sequences[i])],
-            kind.tokens[int(self.tokens[i])],
-            int(self.replicas[i]),
-            float(self.load[i]),
-            kinds[other] if other >= 0 else None,
-            int(self.answering[i]),
-            more,
+            kind=kind,
+            sequences=kind.sequences[int(self.sequences[i])],
+            tokens=kind.tokens[int(self.tokens[i])],
+            replicas=int(self.replicas[i]),
+            load=float(self.load[i]),
+            answers=kinds[other] if other >= 0 else None,
+            answering=int(self.answering[i]),
+            answer_sequences=more,
         )
 
     @property

@@ -31,7 +31,7 @@ TOKENS = (512, 1024, 2048, 4096, 8192, 16384)
 """Batch limits that are tried where the scenario says none, beside the engine's own."""
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, kw_only=True)
 class Kind:
     """One cut of the model on one device type under one engine and precision."""
 
@@ -285,4 +285,15 @@ def _kind(
         skew=serving.expert_skew,
         engine=False,
     )
-    return Kind(place, serving, plan, instance, iteration, coefficients, sequences, tokens, own, model)
+    return Kind(
+        place=place,
+        serving=serving,
+        plan=plan,
+        instance=instance,
+        iteration=iteration,
+        coefficients=coefficients,
+        sequences=sequences,
+        tokens=tokens,
+        default=own,
+        model=model,
+    )

@@ -21,7 +21,7 @@ DEFAULT_GIVEN, DEFAULT_FREE = "devices", "tokens_per_s_per_device"
 _ROUNDING = 1e-9
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Figures:
     """One simulated deployment."""
 
@@ -50,7 +50,7 @@ class Best:
     least_w: Floats
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Metric:
     """One thing that deployments differ in."""
 
@@ -83,71 +83,86 @@ def _price(f: Figures) -> float:
 METRICS: dict[str, Metric] = {
     m.name: m
     for m in (
-        Metric("devices", "", False, "devices in use", lambda f: float(f.devices), lambda b: b.devices),
-        Metric("cost_per_hour", "money", False, "price · devices", _price, lambda b: b.price * b.devices, "price"),
         Metric(
-            "cost_per_million_tokens",
-            "money",
-            False,
-            "price · devices · time over tokens put out",
-            lambda f: _price(f) * f.duration_s / 3600.0 / f.output_tokens * 1e6,
-            lambda b: b.price * b.devices / 3600.0 / b.tokens_per_s * 1e6,
-            "price",
+            name="devices",
+            unit="",
+            maximise=False,
+            meaning="devices in use",
+            value=lambda f: float(f.devices),
+            bound=lambda b: b.devices,
+        ),
+        Metric(
+            name="cost_per_hour",
+            unit="money",
+            maximise=False,
+            meaning="price · devices",
+            value=_price,
+            bound=lambda b: b.price * b.devices,
+            need="price",
+        ),
+        Metric(
+            name="cost_per_million_tokens",
+            unit="money",
+            maximise=False,
+            meaning="price · devices · time over tokens put out",
+            value=lambda f: _price(f) * f.duration_s / 3600.0 / f.output_tokens * 1e6,
+            bound=lambda b: b.price * b.devices / 3600.0 / b.tokens_per_s * 1e6,
+            need="price",
             of_load=True,
         ),
         Metric(
-            "power",
-            "W",
-            False,
-            "mean draw of all devices",
-            _watts,
-            lambda b: b.least_w,
-            "power",
+            name="power",
+            unit="W",
+            maximise=False,
+            meaning="mean draw of all devices",
+            value=_watts,
+            bound=lambda b: b.least_w,
+            need="power",
         ),
         Metric(
-            "energy_per_million_tokens",
-            "J",
-            False,
-            "all devices, without hosts and cooling",
-            lambda f: _watts(f) * f.duration_s / f.output_tokens * 1e6,
-            lambda b: b.least_w / b.tokens_per_s * 1e6,
-            "power",
+            name="energy_per_million_tokens",
+            unit="J",
+            maximise=False,
+            meaning="all devices, without hosts and cooling",
+            value=lambda f: _watts(f) * f.duration_s / f.output_tokens * 1e6,
+            bound=lambda b: b.least_w / b.tokens_per_s * 1e6,
+            need="power",
             of_load=True,
         ),
         Metric(
-            "goodput",
-            "1/s",
-            True,
-            "requests a second that keep the objective",
-            lambda f: f.share * f.completed / f.duration_s,
-            lambda b: b.requests_per_s,
+            name="goodput",
+            unit="1/s",
+            maximise=True,
+            meaning="requests a second that keep the objective",
+            value=lambda f: f.share * f.completed / f.duration_s,
+            bound=lambda b: b.requests_per_s,
             of_load=True,
         ),
         Metric(
-            "tokens_per_s",
-            "1/s",
-            True,
-            "tokens put out a second",
-            lambda f: f.output_tokens / f.duration_s,
-            lambda b: b.tokens_per_s,
+            name="tokens_per_s",
+            unit="1/s",
+            maximise=True,
+            meaning="tokens put out a second",
+            value=lambda f: f.output_tokens / f.duration_s,
+            bound=lambda b: b.tokens_per_s,
             of_load=True,
         ),
         Metric(
-            "tokens_per_s_per_device",
-            "1/s",
-            True,
-            "tokens put out a second and device in use",
-            lambda f: f.output_tokens / f.duration_s / f.devices,
-            lambda b: b.tokens_per_s / b.devices,
+            name="tokens_per_s_per_device",
+            unit="1/s",
+            maximise=True,
+            meaning="tokens put out a second and device in use",
+            value=lambda f: f.output_tokens / f.duration_s / f.devices,
+            bound=lambda b: b.tokens_per_s / b.devices,
             of_load=True,
         ),
         Metric(
-            "tokens_per_s_per_user",
-            "1/s",
-            True,
-            "inverse of the median TPOT",
-            lambda f: 1.0 / f.tpot_p50_s if f.tpot_p50_s > 0 else 0.0,
-            lambda b: b.user_tokens_per_s,
+            name="tokens_per_s_per_user",
+            unit="1/s",
+            maximise=True,
+            meaning="inverse of the median TPOT",
+            value=lambda f: 1.0 / f.tpot_p50_s if f.tpot_p50_s > 0 else 0.0,
+            bound=lambda b: b.user_tokens_per_s,
         ),
     )
 }

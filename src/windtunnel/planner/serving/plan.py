@@ -31,7 +31,7 @@ TIE = 0.01
 """Objectives this close, as a share, are as good as equal: predictions are wider than that."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
     """How far a search is."""
 
@@ -45,7 +45,7 @@ class Progress:
     doing: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Deployment:
     """One candidate in plain words and figures."""
 
@@ -67,7 +67,7 @@ class Deployment:
     """By how much measured times may exceed predicted ones, by part of the objective."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ServingPlan:
     """What a search found."""
 
@@ -173,9 +173,19 @@ def plan_serving(
             known = None if best != best else float(objective.signed(best))
             possible = float(objective.signed(bound)) if np.isfinite(bound) else None
             done = time.perf_counter() - begun
-            report(Progress(screened, simulated, objective.name, objective.unit, known, possible, done))
+            report(
+                Progress(
+                    screened=screened,
+                    simulated=simulated,
+                    objective=objective.name,
+                    unit=objective.unit,
+                    best=known,
+                    next_bound=possible,
+                    elapsed_s=done,
+                )
+            )
 
-    runs = Runs(q, q.goals.slo)
+    runs = Runs(q=q, slo=q.goals.slo)
     building = time.perf_counter()
     kinds = kinds_of(q, runs.longest(loads_of(q, 1)[0]))
     building = time.perf_counter() - building
@@ -231,13 +241,13 @@ class Searched:
             rule = f"no number of instances of the space (replicas, deployment) fits {most} devices"
             raise Infeasible(rule, f"an instance takes {least} devices or more, a split deployment {2 * least}")
         search = Search(
-            kinds.kinds,
-            x,
-            runs,
-            q.goals,
-            upper,
-            q.free and len(q.goals.objectives) == 1,
-            lambda n, best, bound: tell(len(x), n, best, bound),
+            kinds=kinds.kinds,
+            x=x,
+            runs=runs,
+            goals=q.goals,
+            upper=upper,
+            falling=q.free and len(q.goals.objectives) == 1,
+            tell=lambda n, best, bound: tell(len(x), n, best, bound),
         )
         found, proof = search.run()
         if search.falling and found.best is not None and proof.complete:
@@ -305,28 +315,28 @@ def _result(
 
     apart = _burden(one.x, kinds, simpler) < _burden(one.x, kinds, chosen)
     return ServingPlan(
-        scenario,
-        shown(chosen),
-        result,
-        tuple(m.name for m in q.goals.objectives),
-        q.load,
-        q.goals.slo.model_dump(mode="json"),
-        one.upper,
-        central,
-        shown(simpler) if apart else None,
-        written if apart else None,
-        tuple(shown(e) for e in top),
-        tuple(shown(e) for e in sorted(one.found.front, key=lambda e: e.key)),
-        _tried(q, kinds, (one, other), runs),
-        runs.simulated,
-        pruned,
-        kinds.excluded,
-        proof,
-        len(one.x) / max(one.took_s, 1e-9),
-        elapsed_s,
-        tuple(notes),
-        instances_needed(q, one.x.at(kinds.kinds, chosen.index), upper=one.upper),
-        bounds,
+        scenario=scenario,
+        best=shown(chosen),
+        result=result,
+        objectives=tuple(m.name for m in q.goals.objectives),
+        load_of=q.load,
+        slo=q.goals.slo.model_dump(mode="json"),
+        upper=one.upper,
+        central=central,
+        simpler=shown(simpler) if apart else None,
+        simpler_scenario=written if apart else None,
+        frontier=tuple(shown(e) for e in top),
+        front=tuple(shown(e) for e in sorted(one.found.front, key=lambda e: e.key)),
+        tried=_tried(q, kinds, (one, other), runs),
+        evaluated=runs.simulated,
+        pruned=pruned,
+        excluded=kinds.excluded,
+        proof=proof,
+        screened_per_s=len(one.x) / max(one.took_s, 1e-9),
+        elapsed_s=elapsed_s,
+        notes=tuple(notes),
+        instances=instances_needed(q, one.x.at(kinds.kinds, chosen.index), upper=one.upper),
+        autoscale=bounds,
     )
 
 
@@ -400,14 +410,14 @@ def _deployment(q: Question, kinds: Kinds, one: Searched, e: Evaluated, runs: Ru
     found = e.trial
     one_high = runs.upper(c.kind, "whole" if c.answers is None else "split", c.answers)
     return Deployment(
-        c.axes(),
-        float(x.load[e.index]),
-        e.values,
-        found.share,
-        found.share_upper,
-        found.quantiles,
-        bounds,
-        estimate,
-        e.missed,
-        one_high,
+        plan=c.axes(),
+        load=float(x.load[e.index]),
+        values=e.values,
+        share=found.share,
+        share_upper=found.share_upper,
+        quantiles=found.quantiles,
+        bounds=bounds,
+        estimate=estimate,
+        missed=e.missed,
+        high=one_high,
     )

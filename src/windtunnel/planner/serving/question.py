@@ -42,7 +42,7 @@ class Place:
     """All groups of that cluster."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Question:
     """Model, clusters, traffic and goals of a search."""
 
@@ -136,7 +136,19 @@ def question_of(scenario: Scenario, folder: Path, lines: Any) -> Question:
         _check_scaler(scaler, serving, wanted, load, problems, free=free)
         problems.raise_if_any()
     return Question(
-        scenario, folder, model, tuple(places), serving, pool, wanted, goals, load, free, pinned, lines, scaler
+        scenario=scenario,
+        folder=folder,
+        model=model,
+        places=tuple(places),
+        serving=serving,
+        pool=pool,
+        wanted=wanted,
+        goals=goals,
+        load=load,
+        free=free,
+        pinned=pinned,
+        lines=lines,
+        autoscale=scaler,
     )
 
 

@@ -31,7 +31,7 @@ PARTS = ("ttft_s", "tpot_s", "e2e_s")
 """Of an objective."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
     """What a run of one candidate gave."""
 
@@ -49,7 +49,7 @@ class Trial:
     """Most sequences of one lane at once."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class Runs:
     """Runs candidates, and remembers requests and equal runs."""
 
@@ -173,17 +173,25 @@ class Runs:
         mean_w = self._watts(c, fleet, totals, duration, tokens) if self.q.goals.needs("power") else None
         quantiles = _quantiles(found, self.slo)
         figures = Figures(
-            c.devices,
-            c.price,
-            duration,
-            tokens,
-            int(done.sum()),
-            share,
-            quantiles["tpot_p50_s"],
-            mean_w,
+            devices=c.devices,
+            price=c.price,
+            duration_s=duration,
+            output_tokens=tokens,
+            completed=int(done.sum()),
+            share=share,
+            tpot_p50_s=quantiles["tpot_p50_s"],
+            mean_w=mean_w,
         )
         saturated = not traffic.concurrency and not spec.offline and backlog_grows(requests)
-        return Trial(figures, share, upper, saturated, rejected, quantiles, int(totals["running_max"].max()))
+        return Trial(
+            figures=figures,
+            share=share,
+            share_upper=upper,
+            saturated=saturated,
+            rejected=rejected,
+            quantiles=quantiles,
+            peak=int(totals["running_max"].max()),
+        )
 
     def _watts(self, c: Choice, fleet: Fleet, totals: Any, duration_s: float, tokens: float) -> float:
         """Mean draw of all devices."""

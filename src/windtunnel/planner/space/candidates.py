@@ -32,7 +32,7 @@ OFFLOADS = ("activations", "optimizer", "params")
 OVERLAPS = ("grad_reduce", "param_gather", "tp", "p2p", "moe_a2a")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
     """One choice of every switch. None leaves a switch to the framework."""
 
@@ -58,7 +58,7 @@ class Policy:
         return self.stage_layers == "balanced" or self.balanced_recompute
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Candidates:
     """The grid of layouts (N,) and policies (P,) on one cluster, and which of its cells count."""
 
@@ -241,7 +241,23 @@ def _policies(plan: PlanSpec, space: Space, behaviour: Behaviour, cp: Ints) -> t
         how, free = recompute_of(r), is_balanced(r)
         again = again if z == 3 else None
         group = g if z else None
-        out.append(Policy(s, how, z, group, q, c, offload, overlap, order, split, free, size, again))
+        out.append(
+            Policy(
+                schedule=s,
+                recompute=how,
+                zero=z,
+                shard_group=group,
+                sp=q,
+                cp_kind=c,
+                offload=offload,
+                overlap=overlap,
+                order=order,
+                stage_layers=split,
+                balanced_recompute=free,
+                cp_all_to_all=size,
+                reshard_after_forward=again,
+            )
+        )
     return tuple(dict.fromkeys(out))
 
 

@@ -198,8 +198,8 @@ def summary(advice: Advice, *, everything: bool = False) -> RenderableType:
     elif any(not s.told_apart for s in every):
         parts.append(
             Text(
-                "\n· gains whose band holds 0 cannot be told from none; bands are of measured pairs of plans, a technique "
-                "counts as a setting",
+                "\n· gains whose band holds 0 cannot be told from none; bands are of measured pairs of plans, a "
+                "technique counts as a setting",
                 style="dim",
             )
         )

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _FIGURES = ("step_time_s", "tokens_per_s_per_device", "mfu", "hfu", "peak_memory_reserved_bytes", "num_devices")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
     """From `a` to `b`. Seconds and bytes are b − a; each partition sums to its total."""
 
@@ -92,8 +92,8 @@ def difference(a: TrainingResult, b: TrainingResult) -> Comparison:
         `difference(a, b).seconds_by_class` says how many seconds each class of time adds on the way from a to b.
     """
     return Comparison(
-        a,
-        b,
+        a=a,
+        b=b,
         seconds_by_class=deltas(a.breakdown, b.breakdown),
         bytes_by_kind=deltas(a.memory.at_peak, b.memory.at_peak),
         plan=changed(flat(a.plan), flat(b.plan)),

@@ -47,7 +47,7 @@ class ClassGap:
     """Standard error of the class from its coefficients, None where the chain is not known."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
     """What a prediction says in words and numbers. Seconds."""
 
@@ -146,7 +146,7 @@ def explain(result: TrainingResult, against_s: float | None = None) -> Explanati
     """
     statements = [*_time(result), *_memory(result), *_sensitivities(result)]
     if against_s is None:
-        return Explanation(result, tuple(statements))
+        return Explanation(result=result, statements=tuple(statements))
     gap = against_s - result.step_time_s
     inside = result.interval.low <= against_s <= result.interval.high
     statements.append(_gap_line(result, against_s, inside))
@@ -158,7 +158,16 @@ def explain(result: TrainingResult, against_s: float | None = None) -> Explanati
     classes.sort(key=lambda c: max(c.factor, 1 / c.factor))
     assumptions = tuple((a.field, a.value, a.why) for a in result.assumed)
     resources = _resources(result, gap / result.step_time_s)
-    return Explanation(result, tuple(statements), against_s, gap, inside, tuple(classes), resources, assumptions)
+    return Explanation(
+        result=result,
+        statements=tuple(statements),
+        against_s=against_s,
+        gap_s=gap,
+        inside_interval=inside,
+        classes=tuple(classes),
+        resources=resources,
+        assumptions=assumptions,
+    )
 
 
 def explain_source(

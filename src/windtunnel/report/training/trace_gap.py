@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from windtunnel.importers.kernel_names import COLLECTIVES, COMPUTE
@@ -27,7 +27,7 @@ _MATTERS = 0.01
 """Share of the step from which a class's difference gets a reason."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TraceRow:
     """One kind of kernel. Seconds of one step."""
 
@@ -116,22 +116,18 @@ def compare_with_trace(chain: Chain, trace: KernelTrace, result: TrainingResult 
     for name in sorted({*ours, *theirs}):
         ours_s, ours_busy, launches = ours.get(name, (0.0, 0.0, 0.0))
         theirs_s, theirs_busy, kernels = theirs.get(name, (0.0, 0.0, 0))
-        row = TraceRow(name, ours_s, theirs_s, ours_busy, theirs_busy, launches, kernels)
-        rows.append(TraceRow(*_values(row), reason=_reason(row, chain, trace.step_time_s)))
+        row = TraceRow(
+            kernel=name,
+            predicted_s=ours_s,
+            measured_s=theirs_s,
+            predicted_busy_s=ours_busy,
+            measured_busy_s=theirs_busy,
+            predicted_kernels=launches,
+            measured_kernels=kernels,
+        )
+        rows.append(replace(row, reason=_reason(row, chain, trace.step_time_s)))
     rows.sort(key=lambda row: -abs(row.difference_s))
     return TraceComparison(trace, tuple(rows), hints=tuple(_hints(chain, trace, result)))
-
-
-def _values(row: TraceRow) -> tuple[str, float, float, float, float, float, int]:
-    return (
-        row.kernel,
-        row.predicted_s,
-        row.measured_s,
-        row.predicted_busy_s,
-        row.measured_busy_s,
-        row.predicted_kernels,
-        row.measured_kernels,
-    )
 
 
 def _reason(row: TraceRow, chain: Chain, measured_step_s: float) -> str:

@@ -1,6 +1,7 @@
 """Where a technique helps: its gain over bandwidth and batch, simulated in the scenario of its own limit tests.
 
-`python -m windtunnel.reproduce.pages.gain_maps [ID …]` simulates what `docs/generated/techniques/gains.json` does not have yet,
+`python -m windtunnel.reproduce.pages.gain_maps [ID …]` simulates what `docs/generated/techniques/gains.json` does not
+have yet,
 or the named ones anew.
 """
 
@@ -32,7 +33,7 @@ _WORDS = {
 _LOADS = ("rate_per_s", "concurrency", "num_requests")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GainMap:
     """Gains of one technique, knobs at their defaults."""
 
@@ -63,7 +64,16 @@ def gain_map(technique: Technique) -> GainMap | None:
         rows.append(tuple(_gain(technique, batched(base, larger)) for larger in BATCHES))
     batch = "load" if limits.serves else "global batch"
     word = _WORDS.get(rate, f"{rate} bandwidth")
-    return GainMap(limits.measure, limits.larger, word, batch, BANDWIDTHS, BATCHES, tuple(rows), told(limits.scenario))
+    return GainMap(
+        measure=limits.measure,
+        larger=limits.larger,
+        bandwidth=word,
+        batch=batch,
+        bandwidths=BANDWIDTHS,
+        batches=BATCHES,
+        gains=tuple(rows),
+        scenario=told(limits.scenario),
+    )
 
 
 def _gain(technique: Technique, case: Mapping[str, Any] | None) -> float | None:

@@ -1,4 +1,6 @@
-"""A page for each family of techniques: `python -m windtunnel.reproduce.pages.technique_pages` (`make technique-pages`).
+"""A page for each family of techniques, written by `make technique-pages`.
+
+Run `python -m windtunnel.reproduce.pages.technique_pages`.
 
 Everything comes from the registry, the heads of technique files, stored gain maps and the pages of claims.
 """

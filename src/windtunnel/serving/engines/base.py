@@ -14,7 +14,7 @@ from windtunnel.specs.serving import ServingLimits
 GIB = float(1 << 30)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Defaults:
     """Tokens and sequences; `sources` names where each was read, by field."""
 

@@ -23,7 +23,17 @@ class Generic:
         chunked = limits.chunked_prefill if limits.chunked_prefill is not None else True
         fields = ("max_num_seqs", "max_num_batched_tokens", "block_size", "memory_fraction", "policy", "sampler_bytes")
         return Defaults(
-            "vllm_v1", 256, 8192, 16, 0.9, "vllm", chunked, False, 256, 8.0, sources=dict.fromkeys(fields, "assumed")
+            policy="vllm_v1",
+            max_num_seqs=256,
+            max_num_batched_tokens=8192,
+            block_size=16,
+            memory_fraction=0.9,
+            memory_rule="vllm",
+            chunked_prefill=chunked,
+            prefix_caching=False,
+            cuda_graph_max_batch=256,
+            sampler_bytes=8.0,
+            sources=dict.fromkeys(fields, "assumed"),
         )
 
 

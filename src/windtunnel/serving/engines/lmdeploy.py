@@ -33,16 +33,16 @@ class Lmdeploy:
         share = 0.5 if version and release < (0, 2, 2) else 0.8
         messages = "LMDeploy messages.py, TurbomindEngineConfig"
         return Defaults(
-            "lmdeploy",
-            seqs,
-            8192,
-            64,
-            share,
-            "lmdeploy",
-            False,
-            False,
-            0,
-            8.0,
+            policy="lmdeploy",
+            max_num_seqs=seqs,
+            max_num_batched_tokens=8192,
+            block_size=64,
+            memory_fraction=share,
+            memory_rule="lmdeploy",
+            chunked_prefill=False,
+            prefix_caching=False,
+            cuda_graph_max_batch=0,
+            sampler_bytes=8.0,
             sources={
                 "sampler_bytes": "assumed; decides no cache: the memory rule does not read activations",
                 "max_num_seqs": "LMDeploy utils.py, get_max_batch_size: by device, else 128",

@@ -36,7 +36,7 @@ class Assumed:
     why: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Instance:
     """One instance, decided. Costs in `limits` are zero until an iteration model fills them in."""
 
@@ -115,7 +115,16 @@ def resolve(
     check_similar(pool.kv, f"{where}.kv", caching=caching, problems=problems)
     check_lending(serving, pool, where, problems)
     if problems:
-        cache = KvCapacity(0, block, 0, 0.0, 0.0, 0.0, 0.0, 0.0)
+        cache = KvCapacity(
+            blocks=0,
+            block_size=block,
+            tokens=0,
+            cache_bytes=0.0,
+            weights_bytes=0.0,
+            activations_bytes=0.0,
+            other_bytes=0.0,
+            bytes_per_token=0.0,
+        )
     else:
         blocks = pool.kv.num_blocks
         if pool.attention_pool is not None:
@@ -217,21 +226,21 @@ def resolve(
     if plain:
         assumed.append(Assumed(*plain[0], "has hooks in Python: the plain loop runs it, which is slower"))
     return Instance(
-        shape,
-        limits,
-        cache,
-        policy,
-        router,
-        engine,
-        own,
-        caching,
-        graphs,
-        longest,
-        queue,
-        admission,
-        told.stream_interval or own.stream_interval,
-        tuple(assumed),
-        drafting,
+        shape=shape,
+        limits=limits,
+        capacity=cache,
+        policy=policy,
+        router=router,
+        engine=engine,
+        defaults=own,
+        prefix_caching=caching,
+        cuda_graphs=graphs,
+        max_model_len=longest,
+        queue=queue,
+        admission=admission,
+        stream_interval=told.stream_interval or own.stream_interval,
+        assumed=tuple(assumed),
+        drafting=drafting,
     )
 
 

@@ -61,16 +61,16 @@ class Sglang:
         captured = PIECEWISE_MLA if model.is_mla else limits.max_num_batched_tokens or chunk
         page = 64 if model.is_mla and "blackwell" in device.generation else 1
         return Defaults(
-            "sglang",
-            2048,
-            chunk if chunked else 16384,
-            page,
-            share,
-            "sglang",
-            chunked,
-            True,
-            graphs,
-            8.0,
+            policy="sglang",
+            max_num_seqs=2048,
+            max_num_batched_tokens=chunk if chunked else 16384,
+            block_size=page,
+            memory_fraction=share,
+            memory_rule="sglang",
+            chunked_prefill=chunked,
+            prefix_caching=True,
+            cuda_graph_max_batch=graphs,
+            sampler_bytes=8.0,
             captured_tokens=captured if release >= PIECEWISE_SINCE else 0,
             per_rank=False,
             sources={

@@ -36,16 +36,16 @@ class Trtllm:
         gathered = shape.dp > 1 and not (superchip and any_width)
         vector = release < (GROUPED_SINCE if heads == 8 else ANY_GROUP_SINCE)
         return Defaults(
-            "trtllm_inflight",
-            2048 if release >= LARGE_BATCH_SINCE else 256,
-            8192,
-            32 if pytorch else 64,
-            0.9,
-            "trtllm",
-            chunked,
-            pytorch,
-            128,
-            0.0 if pytorch else DECODER_BYTES,
+            policy="trtllm_inflight",
+            max_num_seqs=2048 if release >= LARGE_BATCH_SINCE else 256,
+            max_num_batched_tokens=8192,
+            block_size=32 if pytorch else 64,
+            memory_fraction=0.9,
+            memory_rule="trtllm",
+            chunked_prefill=chunked,
+            prefix_caching=pytorch,
+            cuda_graph_max_batch=128,
+            sampler_bytes=0.0 if pytorch else DECODER_BYTES,
             vector_attention=vector,
             gathered=gathered,
             sources={

@@ -28,7 +28,7 @@ class FirstToken(IntEnum):
     """The answering instance, which computes the prompt's last token again: after one step of its own."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Handover:
     """How caches get from instances that compute prompts to those that answer.
 
@@ -60,7 +60,7 @@ class Handover:
             raise ValueError("pieces can leave before the prompt's end only where early holds")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Fleet:
     """N lanes of P pools. Those that take requests in come first, those that only answer come last."""
 
@@ -102,7 +102,15 @@ class Fleet:
 def alike(limits: Limits, linear_s: Floats, lanes: int, overlap: Overlap | None = None) -> Fleet:
     """One pool."""
     both = np.stack([linear_s, np.zeros_like(linear_s)]) if linear_s.ndim == 1 else linear_s
-    return Fleet((limits,), both[None], np.zeros(lanes, np.int64), np.zeros(lanes, np.bool_), lanes, None, (overlap,))
+    return Fleet(
+        limits=(limits,),
+        tables=both[None],
+        pool=np.zeros(lanes, np.int64),
+        hands=np.zeros(lanes, np.bool_),
+        entries=lanes,
+        handover=None,
+        overlaps=(overlap,),
+    )
 
 
 def stacked(tables: Sequence[Floats]) -> Floats:

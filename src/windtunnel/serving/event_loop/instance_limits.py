@@ -17,7 +17,7 @@ class Router(IntEnum):
     STICKY = 5
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
     """One instance's costs (seconds) and limits (tokens, sequences, blocks)."""
 

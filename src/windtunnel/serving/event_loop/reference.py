@@ -74,15 +74,15 @@ class Twin:
         self.pace, self.control, self.memory = pace, control, memory
         self.all = [
             Request(
-                i,
-                int(requests.input_tokens[i]),
-                int(requests.output_tokens[i]),
-                int(requests.cached_tokens[i]),
-                int(requests.priority[i]),
-                int(requests.group[i]),
-                float(requests.arrival_s[i]),
-                float(requests.delay_s[i]),
-                int(requests.follow[i]),
+                index=i,
+                input=int(requests.input_tokens[i]),
+                output=int(requests.output_tokens[i]),
+                cached=int(requests.cached_tokens[i]),
+                priority=int(requests.priority[i]),
+                group=int(requests.group[i]),
+                arrival=float(requests.arrival_s[i]),
+                delay=float(requests.delay_s[i]),
+                follow=int(requests.follow[i]),
                 tenant=int(requests.tenant[i]),
             )
             for i in range(len(requests))
@@ -94,7 +94,7 @@ class Twin:
         self.swaps = self.queue.swaps
         own = [fleet.limits[p] for p in fleet.pool]
         self.instances = [
-            Instance(k, own[k], ratio=own[k].ratio_start, queue=self.queue, hands=bool(fleet.hands[k]))
+            Instance(index=k, limits=own[k], ratio=own[k].ratio_start, queue=self.queue, hands=bool(fleet.hands[k]))
             for k in range(fleet.lanes)
         ]
         for one, p in zip(self.instances, fleet.pool, strict=True):

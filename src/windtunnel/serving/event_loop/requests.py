@@ -18,7 +18,7 @@ DONE, REJECTED, SHED = 4, 5, 6
 """States of a request after a run; a rejected one needs more cache than there is, a shed one was turned away."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class Requests:
     """R requests. Seconds; tokens. Arrays have shape (R,)."""
 

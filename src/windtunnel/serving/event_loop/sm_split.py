@@ -24,7 +24,7 @@ from windtunnel.serving.iteration.sm_share import Shared
 from windtunnel.specs.sm_split import SmSplitSpec
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, kw_only=True)
 class Item:
     """One request on its way; tokens and seconds. Names are those that routers read."""
 
@@ -55,7 +55,7 @@ class Task:
     chunks: list[tuple[Item, int]] = field(default_factory=list)
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, kw_only=True)
 class Half:
     """One instance. `waiting`, `running` and `tokens_to_do` are what routers look at."""
 
@@ -101,7 +101,7 @@ class Split:
     ) -> None:
         self.requests, self.limits, self.spec, self.priced, self.router = requests, limits, spec, priced, router
         self.ttft_s, self.tpot_s = objectives
-        self.halves = [Half(k, spec.prefill_share, look=spec.period_s) for k in range(instances)]
+        self.halves = [Half(index=k, share=spec.prefill_share, look=spec.period_s) for k in range(instances)]
         self.totals = np.zeros(instances, kernels.TOTAL)
         self.histogram = np.zeros(kernels.HISTOGRAM_BINS)
         self.rows: list[tuple[float, ...]] = []
@@ -136,7 +136,9 @@ class Split:
 
     def _arrive(self, i: int, now: float) -> None:
         q = self.requests
-        item = Item(i, int(q.input_tokens[i]), int(q.output_tokens[i]), int(q.group[i]), now)
+        item = Item(
+            index=i, input=int(q.input_tokens[i]), output=int(q.output_tokens[i]), group=int(q.group[i]), arrival=now
+        )
         q.arrival_s[i] = now
         one = self.halves[self.router.route(self.halves, item)]  # type: ignore[arg-type]
         q.instance[i] = one.index

@@ -18,7 +18,7 @@ FULL, WINDOWED, LINEAR = "DEAC", "WX", "LNM"
 """Block kinds by what they attend to; G and F have no attention at all and are skipped by their modules."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AttentionCosts:
     """Per device of one instance; sums over layers."""
 
@@ -90,7 +90,13 @@ def attention_costs(
         kv_s = max(latent_bytes(model, shape) / read_rate, absorbed)
         if model.index_topk:
             return _indexed(model, device, c, pair, kv_s, absorbed / queries, full / spread, queries)
-        return AttentionCosts(full * pair / spread, 0.0, full * kv_s / spread, 0.0, 0.0)
+        return AttentionCosts(
+            prompt_pair_s=full * pair / spread,
+            windowed_token_s=0.0,
+            decode_kv_s=full * kv_s / spread,
+            decode_window_s=0.0,
+            decode_state_s=0.0,
+        )
 
     pair, window_pair = (4.0 * heads * model.attention_dims(windowed=w)[0] / flop_rate for w in (False, True))
     stored, window_stored = (cached_bytes(model, shape, windowed=w) for w in (False, True))
@@ -104,22 +110,22 @@ def attention_costs(
         read, window_read = max(read, queries * pair), max(window_read, queries * window_pair)
     if model.attention_chunk_size and windowed:  # layers that attend fully are the share that every pair is charged for
         return AttentionCosts(
-            windowed * window_pair / spread,
-            0.0,
-            full * read / spread,
-            windowed * window_read / spread,
-            0.0,
+            prompt_pair_s=windowed * window_pair / spread,
+            windowed_token_s=0.0,
+            decode_kv_s=full * read / spread,
+            decode_window_s=windowed * window_read / spread,
+            decode_state_s=0.0,
             reach=float(model.attended_window),
             index_share=full * pair / (windowed * window_pair),
         )
     state = state_bytes(model) / shape.tp if recurrent else 0.0
     rate = c.memory_fraction * device.memory_bytes_per_s
     return AttentionCosts(
-        full * pair / spread,
-        windowed * window_pair * reach / spread,
-        full * read / spread,
-        windowed * window_read / spread,
-        recurrent * 2.0 * state / rate / spread,
+        prompt_pair_s=full * pair / spread,
+        windowed_token_s=windowed * window_pair * reach / spread,
+        decode_kv_s=full * read / spread,
+        decode_window_s=windowed * window_read / spread,
+        decode_state_s=recurrent * 2.0 * state / rate / spread,
     )
 
 
@@ -153,11 +159,11 @@ def _indexed(
     passes = queries * SCORE_BYTES / (c.memory_fraction * device.memory_bytes_per_s)
     scored_s = max(key_bytes(model) / (c.decode_kv_fraction * device.memory_bytes_per_s), queries * score_s) + passes
     return AttentionCosts(
-        layers * pair_s,
-        0.0,
-        layers * scored_s,
-        layers * token_s,
-        0.0,
+        prompt_pair_s=layers * pair_s,
+        windowed_token_s=0.0,
+        decode_kv_s=layers * scored_s,
+        decode_window_s=layers * token_s,
+        decode_state_s=0.0,
         reach=model.index_topk * absorbed_s / pair_s,
         index_share=score_s / pair_s,
     )

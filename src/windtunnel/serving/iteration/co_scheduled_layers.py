@@ -57,7 +57,7 @@ DEEP = 3
 """Layers of the longer segment: its time over that of one, by two, is a layer's in the flow."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class View:
     """Equal layers of one kind. Satisfies `techniques.serving.ServingLayers`."""
 
@@ -230,7 +230,16 @@ class View:
         self, name: str, tag: str, stream: str, seconds: float, sm: float, moved: float, kernels: float
     ) -> Launch:
         whole = seconds + self.gap_s * kernels
-        return Launch(name, tag, stream, whole, [], sm * seconds / max(whole, 1e-300), moved, kernels=kernels)
+        return Launch(
+            name=name,
+            tag=tag,
+            stream=stream,
+            alone_s=whole,
+            after=[],
+            sm=sm * seconds / max(whole, 1e-300),
+            hbm_bytes=moved,
+            kernels=kernels,
+        )
 
 
 def overlapped(
@@ -289,7 +298,7 @@ def savings(
     for j, kind in enumerate(depth):
         for i, (n, prompt_s, decode_s) in enumerate(points):
             batch = ServingBatch(n, prompt_s * share[kind], decode_s * share[kind])
-            view = View(layers, kind, 1, batch, gap, priced=priced)
+            view = View(layers=layers, kind=kind, count=1, batch=batch, gap_s=gap, priced=priced)
             row = view.launches(batch)
             row_s[j, i], row_kernels[j, i] = sum(x.alone_s for x in row), sum(x.kernels for x in row)
             woven += [_woven(replace(view, count=count, edits=edits), weaves) for count in (1, DEEP)]

@@ -66,7 +66,7 @@ def format_of(weights: str, device: DeviceSpec) -> Format:
     return found
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
     """Axes of one instance, decided. Satisfies `parallel.tensor.Axes`."""
 
@@ -156,16 +156,16 @@ def shape_of(
         nearest = nearest_name(plan.collective_library, SELECTORS)
         problems.add(f"{where}.collective_library", plan.collective_library, rule, nearest=nearest)
     return Shape(
-        plan.tp,
-        plan.pp,
-        plan.dp,
-        plan.ep,
-        max(ranks // plan.ep, 1) if model.num_experts else 1,
-        format_of(precision.weights, device),
-        format_of(precision.experts or precision.weights, device),
-        CACHE_BYTES[precision.kv_cache],
-        plan.cp,
-        plan.dcp,
+        tp=plan.tp,
+        pp=plan.pp,
+        dp=plan.dp,
+        ep=plan.ep,
+        etp=max(ranks // plan.ep, 1) if model.num_experts else 1,
+        linear=format_of(precision.weights, device),
+        expert=format_of(precision.experts or precision.weights, device),
+        cache_bytes=CACHE_BYTES[precision.kv_cache],
+        cp=plan.cp,
+        dcp=plan.dcp,
         in_switch=plan.all_reduce == "in_switch",
         balance_prompts=plan.balance_prompts,
         library=plan.collective_library,
@@ -181,15 +181,15 @@ def _expert_load(load: ExpertLoadSpec | None, cluster: ClusterSpec, ranks: int) 
         return None
     mesh = _mesh(cluster, ranks)
     return ExpertLoad(
-        load.popularity,
-        load.num_redundant_experts,
-        load.eplb,
-        load.step_interval,
-        load.affinity,
-        load.placement == "affinity",
-        load.coherent,
-        mesh,
-        load.placement == "near" and mesh is not None,
+        popularity=load.popularity,
+        redundant=load.num_redundant_experts,
+        balanced=load.eplb,
+        interval=load.step_interval,
+        affinity=load.affinity,
+        by_affinity=load.placement == "affinity",
+        coherent=load.coherent,
+        mesh=mesh,
+        near=load.placement == "near" and mesh is not None,
     )
 
 

@@ -54,7 +54,7 @@ class Drafts:
         return np.where(n > 0, np.interp(n, self.tokens, self.prompts_s), 0.0)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class IterationModel:
     """One instance's iteration. Seconds; tokens over the whole instance."""
 
@@ -199,18 +199,18 @@ def iteration_model(
     told_s = (coefficients.sequence_s + coefficients.stream_s) / shape.dp
     sequence_s = told_s + linear.head_row_s + attention.decode_state_s
     return IterationModel(
-        linear,
-        coefficients.host_s + depth * gaps + casts + linear.head_s + layers.placement_s(),
-        attention.prompt_pair_s,
-        attention.windowed_token_s,
-        attention.decode_kv_s,
-        attention.decode_window_s,
-        model.attended_window,
-        sequence_s,
-        floor_s if cuda_graphs else 0.0,
-        coefficients.request_s,
-        attention,
-        coefficients,
+        linear=linear,
+        base_s=coefficients.host_s + depth * gaps + casts + linear.head_s + layers.placement_s(),
+        prefill_pair_s=attention.prompt_pair_s,
+        prefill_token_s=attention.windowed_token_s,
+        decode_kv_s=attention.decode_kv_s,
+        window_kv_s=attention.decode_window_s,
+        window=model.attended_window,
+        per_sequence_s=sequence_s,
+        prefill_floor_s=floor_s if cuda_graphs else 0.0,
+        request_s=coefficients.request_s,
+        attention=attention,
+        coefficients=coefficients,
     )
 
 

@@ -52,7 +52,7 @@ cache's write of a latent; scores, choice, sort and counts of a router; norms, g
 states and outputs of a chunked delta rule (SGLang models/deepseek_v2.py, layers/moe/topk.py, layers/attention/fla)."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Linear:
     """What does not depend on who attends to what, for one instance."""
 
@@ -99,7 +99,10 @@ class Layers:
     ) -> None:
         self.kinds = kinds or Counter(model.layer_kinds())
         self.model, self.cluster, self.shape, self.c, self.skew = model, cluster, shape, c, expert_skew
-        self.graph = graph.build(model, Batch(1.0, 1.0, 1.0, 0.0, 0.0, 1.0, training=False))
+        self.graph = graph.build(
+            model,
+            Batch(tokens=1.0, sequences=1.0, seq_len=1.0, pairs=0.0, full_pairs=0.0, logits_rows=1.0, training=False),
+        )
         self.network = NetworkModel(cluster)
         self.device = cluster.device
         self.local = local_blocks(model, shape, written_out=c.written_out >= 0.5)
@@ -123,11 +126,11 @@ class Layers:
                 last = -1
                 for name, tag, stream, seconds, moved, _ in rows:
                     launch = Launch(
-                        name,
-                        tag,
-                        stream,
-                        float(seconds[i]),
-                        [last] if last >= 0 else [],
+                        name=name,
+                        tag=tag,
+                        stream=stream,
+                        alone_s=float(seconds[i]),
+                        after=[last] if last >= 0 else [],
                         sm=1.0 if stream == COMPUTE else 0.0,
                         hbm_bytes=float(moved[i]),
                     )
@@ -150,7 +153,17 @@ class Layers:
             total += hops
             parts["pipeline hops"] = hops
         shared = self._shared(tokens.astype(np.float64))
-        return Linear(tokens, total, self.weight_bytes(), *self._head(), self._flop(), parts, shared)
+        head_s, head_row_s = self._head()
+        return Linear(
+            tokens=tokens,
+            seconds=total,
+            weight_bytes=self.weight_bytes(),
+            head_s=head_s,
+            head_row_s=head_row_s,
+            flop_per_token=self._flop(),
+            parts=parts,
+            shared=shared,
+        )
 
     def _shared(self, n: Floats) -> Floats:
         """Seconds of routed experts and of what follows them."""
@@ -191,7 +204,16 @@ class Layers:
                     total += depth[kind] * row[3]
         if self.shape.pp > 1:
             total += (self.shape.pp - 1) * self._hop(n)
-        return Linear(tokens, total, self.weight_bytes(), *self._head(), self._flop(), shared=self._shared(n))
+        head_s, head_row_s = self._head()
+        return Linear(
+            tokens=tokens,
+            seconds=total,
+            weight_bytes=self.weight_bytes(),
+            head_s=head_s,
+            head_row_s=head_row_s,
+            flop_per_token=self._flop(),
+            shared=self._shared(n),
+        )
 
     def depth(self) -> float:
         """Layers, each counted by its kernels and collectives over those of a dense one: what gaps come between."""

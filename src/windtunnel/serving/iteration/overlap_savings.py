@@ -21,7 +21,7 @@ RATIOS = (0.0, 0.1, 0.2, 0.35, 0.5, 0.7, 0.95, 1.3, 1.8, 2.6, 5.0)
 """Attention over linear layers at the knots; beyond the last nothing more is saved."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Overlap:
     """Seconds saved, as shares of the seconds of linear layers. Negative: the technique costs more than it saves."""
 
@@ -41,7 +41,13 @@ class Overlap:
     @staticmethod
     def of(tokens: Floats, linear_s: Floats, host_s: Floats, price: Callable[[list[Point]], Floats]) -> Overlap:
         """A surface whose knots are priced when they are first needed."""
-        return Overlap(tokens, linear_s, price, host_s, np.full((len(tokens), len(RATIOS), len(RATIOS)), np.nan))
+        return Overlap(
+            tokens=tokens,
+            linear_s=linear_s,
+            price=price,
+            host_s=host_s,
+            share=np.full((len(tokens), len(RATIOS), len(RATIOS)), np.nan),
+        )
 
     def scale(self, tokens: float) -> tuple[float, float]:
         """Seconds of linear layers, and of the host's launches of prompts."""

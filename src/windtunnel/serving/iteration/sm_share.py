@@ -19,7 +19,7 @@ from windtunnel.serving.iteration.iteration_model import Floats, IterationModel
 from windtunnel.serving.iteration.linear_layers import Layers
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Shared:
     """One instance's iterations on a share of the SMs."""
 
@@ -91,12 +91,12 @@ def shared(layers: Layers, iteration: IterationModel, share: float) -> Shared:
         window_kv_s=iteration.window_kv_s * slow,
     )
     return Shared(
-        made,
-        n,
-        moved,
-        layers.c.decode_kv_fraction * layers.device.memory_bytes_per_s / slow,
-        memory_rate(layers),
-        held,
-        share,
-        min(decode, share),
+        iteration=made,
+        tokens=n,
+        moved=moved,
+        read_rate=layers.c.decode_kv_fraction * layers.device.memory_bytes_per_s / slow,
+        memory_rate=memory_rate(layers),
+        held=held,
+        prompt_share=share,
+        decode_share=min(decode, share),
     )

@@ -38,7 +38,17 @@ def operators(model: ModelSpec) -> list[Operator]:
     q = float(model.q_lora_rank or model.hidden_size)
 
     def product(name: str, n: float, k: float, number_class: str) -> Operator:
-        return Operator(name, "qkv", Kind.GEMM, "full", m=1.0, n=n, k=k, params=n * k, number_class=number_class)  # type: ignore[arg-type]
+        return Operator(
+            name=name,
+            module="qkv",
+            kind=Kind.GEMM,
+            rule="full",
+            m=1.0,
+            n=n,
+            k=k,
+            params=n * k,
+            number_class=number_class,  # type: ignore[arg-type]
+        )
 
     wide = heads * d
     between = {
@@ -53,5 +63,8 @@ def operators(model: ModelSpec) -> list[Operator]:
         product("index_q", wide, q, "linear"),
         product("index_k", d, h, "linear"),
         product("index_w", heads, h, "bf16"),
-        *(Operator(name, "qkv", Kind.POINTWISE, "full", forward_bytes=2.0 * x) for name, x in between.items()),
+        *(
+            Operator(name=name, module="qkv", kind=Kind.POINTWISE, rule="full", forward_bytes=2.0 * x)
+            for name, x in between.items()
+        ),
     ]

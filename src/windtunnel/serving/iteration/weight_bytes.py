@@ -24,7 +24,11 @@ def local_blocks(model: ModelSpec, shape: Shape, *, written_out: bool = False) -
     element-wise work is not fused (`ServingCoefficients.written_out`).
     """
     style = STYLES["eager"] if written_out else None
-    whole = graph.build(model, Batch(1.0, 1.0, 1.0, 0.0, 0.0, 1.0, training=False), style=style)
+    whole = graph.build(
+        model,
+        Batch(tokens=1.0, sequences=1.0, seq_len=1.0, pairs=0.0, full_pairs=0.0, logits_rows=1.0, training=False),
+        style=style,
+    )
     own = replace(shape, cp=1)  # who computes which tokens of a prompt is the iteration's business
     extra = indexer.operators(model)
     return {

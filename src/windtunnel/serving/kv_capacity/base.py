@@ -38,7 +38,7 @@ class Stage:
     """Recurrent states per sequence."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Memory:
     """What a memory rule reads, for one device. Bytes; `fraction` is the engine's knob."""
 
@@ -73,7 +73,7 @@ class MemoryRule(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class KvCapacity:
     """The cache of one instance. Bytes are of one device of the stage that decides."""
 

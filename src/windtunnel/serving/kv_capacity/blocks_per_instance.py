@@ -78,7 +78,17 @@ def capacity(
     for i, stage in enumerate(stages_of(model, shape)):
         if i == shape.pp - 1 and drafts != (0.0, 0.0):
             stage = replace(stage, weights=stage.weights + drafts[0], full=stage.full + drafts[1])
-        left, words = own.cache_bytes(Memory(visible, stage.weights, peak, outside, fraction, known, cuda_graphs))
+        left, words = own.cache_bytes(
+            Memory(
+                visible=visible,
+                weights=stage.weights,
+                activations=peak,
+                outside=outside,
+                fraction=fraction,
+                version=known,
+                cuda_graphs=cuda_graphs,
+            )
+        )
         token, share = _per_token(stage, windowed)
         size = token * block_size
         blocks = num_blocks if num_blocks is not None else _blocks(left, size, stage, max_num_seqs)
@@ -102,17 +112,17 @@ def capacity(
         if ranks > 1:
             lines.append(f"{ranks} ranks hold tokens of their own")
         found = KvCapacity(
-            blocks * ranks,
-            block_size,
-            blocks * ranks * block_size,
-            left,
-            stage.weights,
-            peak,
-            visible - left - stage.weights - peak,
-            token,
-            int(states),
-            share,
-            tuple(lines),
+            blocks=blocks * ranks,
+            block_size=block_size,
+            tokens=blocks * ranks * block_size,
+            cache_bytes=left,
+            weights_bytes=stage.weights,
+            activations_bytes=peak,
+            other_bytes=visible - left - stage.weights - peak,
+            bytes_per_token=token,
+            sequence_blocks=int(states),
+            window_share=share,
+            basis=tuple(lines),
         )
         if best is None or found.blocks < best.blocks:
             best = found

@@ -42,7 +42,7 @@ class SimilarCache(TieredCache):
     def __init__(self, size: Sequence[int], plan: SimilarPlan, seed: int) -> None:
         super().__init__(size, (), None, None)
         self.plan, self.seed = plan, seed
-        self.host = Line("similar", plan.block_s, plan.latency_s)
+        self.host = Line(kind="similar", block_s=plan.block_s, latency_s=plan.latency_s)
         self.tokens: list[int] = []
         """Of prompts that were admitted, in order."""
         self.kept_from = 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class Line:
     """Loads of one instance from one level: one after the other. Seconds; blocks."""
 

@@ -28,7 +28,7 @@ class LevelPlan:
     shared: bool
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class Memory:
     """Levels of the instances of each pool."""
 
@@ -66,12 +66,14 @@ class Memory:
         if not plans:
             self.caches.append(None)
             return None
-        levels = [(x.blocks, Line(x.kind, x.block_s, x.latency_s)) for x in plans if not x.shared]
+        levels = [
+            (x.blocks, Line(kind=x.kind, block_s=x.block_s, latency_s=x.latency_s)) for x in plans if not x.shared
+        ]
         shared = next((x for x in plans if x.shared), None)
         store = line = None
         if shared is not None:
             store = self.stores.setdefault(p, Store(shared.blocks, len(size)))
-            line = Line(shared.kind, shared.block_s, shared.latency_s)
+            line = Line(kind=shared.kind, block_s=shared.block_s, latency_s=shared.latency_s)
         made = TieredCache(size, levels, store, line)
         self.caches.append(made)
         return made

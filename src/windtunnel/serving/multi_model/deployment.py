@@ -37,7 +37,13 @@ def mesh(d: Deployment, requests: Requests) -> Outcome:
     )
     devices = devices_of(d, spec)
     jobs = [
-        Job(i, int(requests.tenant[i]), int(requests.input_tokens[i]), int(requests.output_tokens[i]), float(at))
+        Job(
+            index=i,
+            tenant=int(requests.tenant[i]),
+            input=int(requests.input_tokens[i]),
+            output=int(requests.output_tokens[i]),
+            arrival=float(at),
+        )
         for i, at in enumerate(requests.arrival_s)
     ]
     totals = np.zeros(len(devices), kernels.TOTAL)
@@ -84,5 +90,14 @@ def devices_of(d: Deployment, spec: MeshSpec) -> list[Device]:
         rate = spec.load_bytes_per_s or device.pcie_bytes_per_s
         load_s = (0.0 if host else capacity.weights_bytes * count / (rate * count)) + spec.start_s
         for _ in range(pool.lanes):
-            out.append(Device(len(out), pool.limits, fleet.tables[p, 0], int(weights), load_s, host))
+            out.append(
+                Device(
+                    index=len(out),
+                    limits=pool.limits,
+                    linear=fleet.tables[p, 0],
+                    weight_blocks=int(weights),
+                    load_s=load_s,
+                    host=host,
+                )
+            )
     return out

@@ -21,7 +21,7 @@ class Rules:
     tpot_s: float
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, kw_only=True)
 class Job:
     """One request. Tokens; seconds."""
 
@@ -57,7 +57,7 @@ class Deployed:
         return not self.waiting and not self.running
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, kw_only=True)
 class Device:
     """One device (or instance of a pool) that deployments share."""
 

@@ -21,7 +21,7 @@ _ANSWERS_BETWEEN = 3.0
 """Median times from arrival to the last token, within which batches have filled (assumed)."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Distribution:
     """One measure over requests (or tokens). Seconds, or whatever the measure counts."""
 
@@ -41,7 +41,7 @@ class Distribution:
 
 
 _NAN = float("nan")
-_NONE = Distribution(0, _NAN, _NAN, _NAN, _NAN, _NAN, _NAN, _NAN, _NAN)
+_NONE = Distribution(count=0, mean=_NAN, std=_NAN, p50=_NAN, p75=_NAN, p90=_NAN, p95=_NAN, p99=_NAN, max=_NAN)
 
 
 def distribution(values: Floats) -> Distribution:
@@ -51,7 +51,7 @@ def distribution(values: Floats) -> Distribution:
         return _NONE
     p50, p75, p90, p95, p99 = (float(q) for q in np.percentile(known, PERCENTILES))
     mean, spread, most = float(known.mean()), float(known.std()), float(known.max())
-    return Distribution(len(known), mean, spread, p50, p75, p90, p95, p99, most)
+    return Distribution(count=len(known), mean=mean, std=spread, p50=p50, p75=p75, p90=p90, p95=p95, p99=p99, max=most)
 
 
 def from_histogram(counts: Floats) -> Distribution:
@@ -64,7 +64,17 @@ def from_histogram(counts: Floats) -> Distribution:
     spread = float(np.sqrt(max((counts * (middle - mean) ** 2).sum() / total, 0.0)))
     below = np.cumsum(counts) / total
     p50, p75, p90, p95, p99 = (float(middle[np.searchsorted(below, p / 100)]) for p in PERCENTILES)
-    return Distribution(int(total), mean, spread, p50, p75, p90, p95, p99, float(middle[np.flatnonzero(counts)[-1]]))
+    return Distribution(
+        count=int(total),
+        mean=mean,
+        std=spread,
+        p50=p50,
+        p75=p75,
+        p90=p90,
+        p95=p95,
+        p99=p99,
+        max=float(middle[np.flatnonzero(counts)[-1]]),
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from windtunnel.serving.event_loop.run import Outcome
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PoolRun:
     """One pool of a run."""
 
@@ -37,13 +37,13 @@ def records(d: Deployment, requests: Requests, outcome: Outcome, every: int) -> 
     """The run as one record, with one of each pool where there are several."""
     first = d.pools[0]
     whole = Record(
-        requests,
-        outcome.series,
-        every,
-        d.lanes,
-        first.spec.plan.pp,
-        first.limits.blocks,
-        first.name,
+        requests=requests,
+        events=outcome.series,
+        every=every,
+        lanes=d.lanes,
+        lanes_of_instance=first.spec.plan.pp,
+        blocks=first.limits.blocks,
+        name=first.name,
     )
     if len(d.pools) == 1:
         return whole
@@ -53,7 +53,18 @@ def records(d: Deployment, requests: Requests, outcome: Outcome, every: int) -> 
         own["instance"] -= at
         answers = pool.spec.role == "decode"
         mine = (_answers if answers else _prompts)(requests, at, at + pool.lanes)
-        parts.append(Record(mine, own, every, pool.lanes, pool.spec.plan.pp, pool.limits.blocks, pool.name, answers))
+        parts.append(
+            Record(
+                requests=mine,
+                events=own,
+                every=every,
+                lanes=pool.lanes,
+                lanes_of_instance=pool.spec.plan.pp,
+                blocks=pool.limits.blocks,
+                name=pool.name,
+                answers=answers,
+            )
+        )
         at += pool.lanes
     return replace(whole, parts=tuple(parts))
 
@@ -127,11 +138,11 @@ def runs(d: Deployment, requests: Requests, outcome: Outcome, record: Record, du
             work=pool.capped.work,
         )
         words = bound_by(parts, mean, float(totals["busy_s"].sum()), own, limits)
-        out.append(PoolRun(pool, totals, own, mean, parts, drawn, words))
+        out.append(PoolRun(pool=pool, totals=totals, record=own, mean=mean, parts=parts, power=drawn, bound_by=words))
     return out
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PoolFigures:
     """One pool in a result. Units are in the names."""
 
@@ -176,29 +187,29 @@ def figures(run: PoolRun, duration_s: float, limits: dict[str, Any]) -> PoolFigu
     iterations, busy = float(t["iterations"].sum()), float(t["busy_s"].sum())
     plan = {name: value for name, value in pool.spec.plan.model_dump().items() if value != 1} or {"tp": 1}
     return PoolFigures(
-        pool.name,
-        pool.spec.role,
-        pool.cluster.device.id,
-        pool.num_devices,
-        pool.spec.replicas,
-        plan,
-        len(q),
-        busy / span,
-        float(t["running_s"].sum()) / duration_s,
-        distribution(q.scheduled_s - q.arrival_s).to_dict(),
-        float(t["kv_max"].max()) / pool.limits.blocks,
-        float(t["used_s"].sum()) / (pool.limits.blocks * span),
-        int(t["preemptions"].sum()),
-        float(t["prompt_tokens"].sum()) / duration_s,
-        float(t["decode_tokens"].sum()) / duration_s,
-        iterations,
-        busy / max(iterations, 1.0),
-        asdict(pool.instance.capacity),
-        limits,
-        run.power.to_dict(),
-        run.power.cost_per_million_output_tokens,
-        run.bound_by,
-        run.parts,
+        name=pool.name,
+        role=pool.spec.role,
+        device=pool.cluster.device.id,
+        num_devices=pool.num_devices,
+        instances=pool.spec.replicas,
+        plan=plan,
+        requests=len(q),
+        busy_share=busy / span,
+        running_mean=float(t["running_s"].sum()) / duration_s,
+        queue_s=distribution(q.scheduled_s - q.arrival_s).to_dict(),
+        kv_cache_usage_max=float(t["kv_max"].max()) / pool.limits.blocks,
+        kv_cache_usage_mean=float(t["used_s"].sum()) / (pool.limits.blocks * span),
+        preemptions=int(t["preemptions"].sum()),
+        prompt_tokens_per_s=float(t["prompt_tokens"].sum()) / duration_s,
+        decode_tokens_per_s=float(t["decode_tokens"].sum()) / duration_s,
+        iterations=iterations,
+        iteration_mean_s=busy / max(iterations, 1.0),
+        capacity=asdict(pool.instance.capacity),
+        limits=limits,
+        power=run.power.to_dict(),
+        cost_per_million_output_tokens=run.power.cost_per_million_output_tokens,
+        bound_by=run.bound_by,
+        composition=run.parts,
     )
 
 

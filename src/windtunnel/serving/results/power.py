@@ -99,7 +99,7 @@ def work_table(
     return WorkTable(n, seconds, matrix, moved, row)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Phase:
     """Iterations of one kind: how many, and the mean one (tokens over the instance; seconds as the loop took them)."""
 
@@ -156,7 +156,15 @@ def phases(totals: Any, iteration: IterationModel, *, mixed: bool = True) -> tup
             sequences=sequences,
             decoding=sequences,
         )
-        return Phase(count, tokens, prompt, pairs, cached, sequences, seconds if count else 0.0)
+        return Phase(
+            iterations=count,
+            tokens=tokens,
+            prompt_tokens=prompt,
+            pairs=pairs,
+            kv=cached,
+            sequences=sequences,
+            seconds=seconds if count else 0.0,
+        )
 
     chunk = s["prompt_tokens"] / prompts if prompts else 0.0
     pairs = s["prompt_pairs"] / prompts if prompts else 0.0
@@ -169,10 +177,18 @@ def phases(totals: Any, iteration: IterationModel, *, mixed: bool = True) -> tup
 
 
 def _lasting(x: Phase, scale: float) -> Phase:
-    return Phase(x.iterations, x.tokens, x.prompt_tokens, x.pairs, x.kv, x.sequences, x.seconds * scale)
+    return Phase(
+        iterations=x.iterations,
+        tokens=x.tokens,
+        prompt_tokens=x.prompt_tokens,
+        pairs=x.pairs,
+        kv=x.kv,
+        sequences=x.sequences,
+        seconds=x.seconds * scale,
+    )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PowerReport:
     """Power, energy and money of one pool of instances. Watts of one device; joules of all.
 
@@ -279,40 +295,40 @@ def power(
     left = max(1.0 - sum(shares), 0.0)
     if not device.tdp_w:
         return PowerReport(
-            devices,
-            None,
-            None,
-            None,
-            None,
-            None,
-            shares[0],
-            shares[1],
-            left,
-            None,
-            None,
-            None,
-            money,
-            None,
-            None,
-            grades,
+            num_devices=devices,
+            limit_w=None,
+            mean_w_per_device=None,
+            prompt_w=None,
+            decode_w=None,
+            idle_w=None,
+            prompt_share=shares[0],
+            decode_share=shares[1],
+            idle_share=left,
+            energy_j=None,
+            energy_per_output_token_j=None,
+            energy_per_million_tokens_kwh=None,
+            cost_per_million_output_tokens=money,
+            interval=None,
+            energy_interval=None,
+            grades=grades,
         )
     return PowerReport(
-        devices,
-        limit,
-        mean,
-        drawn[0],
-        drawn[1],
-        rest,
-        shares[0],
-        shares[1],
-        left,
-        joules,
-        each,
-        None if each is None else each * 1e6 / J_PER_KWH,
-        money,
-        _interval(mean, rest, limit, c, shares),
-        None if each is None else _band(each / off, each * off, c),
-        grades,
+        num_devices=devices,
+        limit_w=limit,
+        mean_w_per_device=mean,
+        prompt_w=drawn[0],
+        decode_w=drawn[1],
+        idle_w=rest,
+        prompt_share=shares[0],
+        decode_share=shares[1],
+        idle_share=left,
+        energy_j=joules,
+        energy_per_output_token_j=each,
+        energy_per_million_tokens_kwh=None if each is None else each * 1e6 / J_PER_KWH,
+        cost_per_million_output_tokens=money,
+        interval=_interval(mean, rest, limit, c, shares),
+        energy_interval=None if each is None else _band(each / off, each * off, c),
+        grades=grades,
     )
 
 

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from windtunnel.serving.event_loop.requests import Floats, Requests
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
     """Requests and events of one run. A lane is an instance of the loop; a pipeline of pp stages has pp of them."""
 
@@ -43,7 +43,7 @@ class Record:
         return self.parts or (self,)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TimeSeries:
     """Means over B slices of a run, shape (B,), and by instance, shape (N, B)."""
 
@@ -140,17 +140,18 @@ def time_series(record: Record, slices: int = 300) -> TimeSeries:
     own = [_series(part, edges) for part in record.parts]
     size = np.array([float(part.blocks * part.lanes) for part in record.parts])
     return TimeSeries(
-        edges,
-        sum_of([x.running for x in own]),
-        sum_of([x.waiting for x in own]),
-        sum_of([x.kv_usage * w for x, w in zip(own, size / size.sum(), strict=True)]),
-        sum_of([x.prompt_tokens_per_s for x in own]),
-        sum_of([x.output_tokens_per_s for x in own]),
-        sum_of([x.arrivals_per_s for x, part in zip(own, record.parts, strict=True) if not part.answers]),
-        *(
-            np.concatenate([getattr(x, f"{name}_by_instance") for x in own])
-            for name in ("running", "waiting", "kv_usage")
+        edges_s=edges,
+        running=sum_of([x.running for x in own]),
+        waiting=sum_of([x.waiting for x in own]),
+        kv_usage=sum_of([x.kv_usage * w for x, w in zip(own, size / size.sum(), strict=True)]),
+        prompt_tokens_per_s=sum_of([x.prompt_tokens_per_s for x in own]),
+        output_tokens_per_s=sum_of([x.output_tokens_per_s for x in own]),
+        arrivals_per_s=sum_of(
+            [x.arrivals_per_s for x, part in zip(own, record.parts, strict=True) if not part.answers]
         ),
+        running_by_instance=np.concatenate([x.running_by_instance for x in own]),
+        waiting_by_instance=np.concatenate([x.waiting_by_instance for x in own]),
+        kv_usage_by_instance=np.concatenate([x.kv_usage_by_instance for x in own]),
     )
 
 
@@ -178,14 +179,14 @@ def _series(record: Record, edges: Floats) -> TimeSeries:
         running[i] = _between(scheduled[own], finish[own], edges)
     cache = _cache(record, edges).reshape(instances, -1, slices).mean(axis=1)
     return TimeSeries(
-        edges,
-        running.sum(axis=0),
-        waiting.sum(axis=0),
-        cache.mean(axis=0),
-        _spread(scheduled, first, prompts, edges),
-        _spread(first, finish, answers, edges) + firsts / np.diff(edges),
-        arrivals / np.diff(edges),
-        running,
-        waiting,
-        cache,
+        edges_s=edges,
+        running=running.sum(axis=0),
+        waiting=waiting.sum(axis=0),
+        kv_usage=cache.mean(axis=0),
+        prompt_tokens_per_s=_spread(scheduled, first, prompts, edges),
+        output_tokens_per_s=_spread(first, finish, answers, edges) + firsts / np.diff(edges),
+        arrivals_per_s=arrivals / np.diff(edges),
+        running_by_instance=running,
+        waiting_by_instance=waiting,
+        kv_usage_by_instance=cache,
     )

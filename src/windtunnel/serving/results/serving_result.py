@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from windtunnel.serving.results.run_record import Record
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ServingResult:
     """One simulated deployment under one traffic."""
 

@@ -60,7 +60,13 @@ def sizes(d: Deployment, every: int) -> tuple[Fleet, Elastic, StartUp] | None:
     limits = tuple(f.limits[0] for f in fleets)
     overlaps = tuple(f.overlaps[0] for f in fleets) if fleets[0].overlaps else ()
     fleet = Fleet(
-        limits, stacked([f.tables[0] for f in fleets]), np.zeros(1, np.int64), np.zeros(1, np.bool_), 1, None, overlaps
+        limits=limits,
+        tables=stacked([f.tables[0] for f in fleets]),
+        pool=np.zeros(1, np.int64),
+        hands=np.zeros(1, np.bool_),
+        entries=1,
+        handover=None,
+        overlaps=overlaps,
     )
     longest = max(steps.values(), key=lambda step: step.seconds)
     return fleet, Elastic(spec, [size.devices for size in known], steps), StartUp(longest.seconds, _assumed(spec))

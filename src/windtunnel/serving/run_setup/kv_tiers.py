@@ -45,14 +45,14 @@ def memory_of(d: Deployment, pool: Sequence[int]) -> Memory | None:
         plans.append(tuple(own))
         layers.append(max(len(d.model.layer_kinds()) // plan.pp, 1) if kv.tier_loading == "layers" else 1)
     return Memory(
-        tuple(plans),
-        tuple(layers),
-        pool,
-        d.fleet(1).block,
-        lending,
-        tuple(similar),
-        tuple(p.spec.kv.tier_prefetch for p in d.pools),
-        d.limits.seed,
+        plans=tuple(plans),
+        layers=tuple(layers),
+        pool=pool,
+        block_tokens=d.fleet(1).block,
+        lending=lending,
+        similar=tuple(similar),
+        prefetch=tuple(p.spec.kv.tier_prefetch for p in d.pools),
+        seed=d.limits.seed,
     )
 
 

@@ -44,7 +44,7 @@ class Network:
         return sum(self.kinds.values()) * cached_bytes(self.model, self.shape, windowed=False)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Drafting:
     """A scenario's speculation, decided."""
 

@@ -94,15 +94,15 @@ def with_drafts(
         verify = np.interp(n * (k + 1), n, iteration.linear.seconds) + iteration.base_s + n * iteration.per_sequence_s
         sync = 2.0 * SYNC_S if drafting.order != "serial" else 0.0
         pair = Pair(
-            k,
-            drafting.acceptance,
-            one.at(n * kept, n),
-            one.at(n, n),
-            verify,
-            drafting.verifiers,
-            drafting.early_exit,
-            drafting.reuse,
-            sync,
+            tokens=k,
+            acceptance=drafting.acceptance,
+            first_s=one.at(n * kept, n),
+            pass_s=one.at(n, n),
+            verify_s=verify,
+            verifiers=drafting.verifiers,
+            early_exit=drafting.early_exit,
+            reuse=drafting.reuse,
+            sync_s=sync,
         )
         steps = ORDERS.get(drafting.order).seconds(pair) - verify
         prompts = one.at(n, np.minimum(n, 1.0))

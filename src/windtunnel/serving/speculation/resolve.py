@@ -38,24 +38,24 @@ def drafting_of(
     if spec.order == "mirror" and "reuse" not in spec.model_fields_set:
         assumed.append((f"{WHERE}.reuse", spec.reuse, "four in five corrections among the candidates: assumed"))
     zero = np.zeros(1)
-    pair = Pair(k, rates, zero, zero, zero, spec.verifiers or 1)
+    pair = Pair(tokens=k, acceptance=rates, first_s=zero, pass_s=zero, verify_s=zero, verifiers=spec.verifiers or 1)
     if method.scan_s:
         assumed.append((f"{WHERE}.method", spec.method, f"the host compares a token in {method.scan_s * 1e9:g} ns"))
     return Drafting(
-        spec.method,
-        k,
-        rates,
-        network,
-        method.scan_s,
-        tuple(assumed),
-        spec.variation,
-        spec.acceptance_std,
-        spec.order,
-        spec.verifiers or 1,
-        drafts,
-        spec.early_exit,
-        spec.reuse,
-        order.tokens(pair),
+        method=spec.method,
+        tokens=k,
+        acceptance=rates,
+        network=network,
+        scan_s=method.scan_s,
+        assumed=tuple(assumed),
+        variation=spec.variation,
+        acceptance_std=spec.acceptance_std,
+        order=spec.order,
+        verifiers=spec.verifiers or 1,
+        draft_cluster=drafts,
+        early_exit=spec.early_exit,
+        reuse=spec.reuse,
+        tokens_per_step=order.tokens(pair),
     )
 
 

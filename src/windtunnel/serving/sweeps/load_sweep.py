@@ -131,7 +131,7 @@ class Point:
         return {"load": self.load, **{k: v for k, v in self.result.to_dict().items() if k not in shared}}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SweepResult:
     """Loads in order, and the three that matter."""
 
@@ -296,19 +296,19 @@ def sweep(
     best = max(tried, key=lambda p: p.result.goodput_requests_per_s)
     warnings = _warnings(asked, broken)
     return SweepResult(
-        tried[0].result.scenario_name,
-        axis.name,
-        UNITS[axis.name],
-        asked,
-        tried,
-        None if below is None else runs.points[below],
-        broken,
-        saturation,
-        best,
-        objective,
-        warnings,
-        time.perf_counter() - begun,
-        tried[0].result.version,
+        scenario_name=tried[0].result.scenario_name,
+        axis=axis.name,
+        unit=UNITS[axis.name],
+        points=asked,
+        tried=tried,
+        knee=None if below is None else runs.points[below],
+        broken=broken,
+        saturation=saturation,
+        best=best,
+        objective=objective,
+        warnings=warnings,
+        elapsed_s=time.perf_counter() - begun,
+        version=tried[0].result.version,
     )
 
 

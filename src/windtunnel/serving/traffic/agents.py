@@ -95,9 +95,9 @@ def draw(spec: TrafficSpec, seed: int) -> tuple[Requests, tuple[tuple[str, Any, 
     if whole.max(initial=0) > MAX_TOKENS:
         raise BadInput(Problem("serving.traffic.agents", f"a prompt would grow to {whole.max()} tokens; fewer calls"))
     requests = Requests(
-        arrival,
-        inputs.astype(np.int32),
-        outputs.astype(np.int32),
+        arrival_s=arrival,
+        input_tokens=inputs.astype(np.int32),
+        output_tokens=outputs.astype(np.int32),
         delay_s=tools,
         tenant=np.repeat(which, sizes).astype(np.int32),
         group=np.repeat(np.arange(len(at_s)), sizes).astype(np.int32),

@@ -37,7 +37,7 @@ class FittedLengths:
     """The best law with parameters and its distance, where quantiles are offered instead."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FittedArrivals:
     """A process of arrivals. Rates of requests, or of conversations."""
 
@@ -54,7 +54,7 @@ class FittedArrivals:
     """Amplitude of a sine of one day over the mean rate; None: the trace is shorter than a day and a half."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FittedTraffic:
     """All laws of a trace."""
 
@@ -78,13 +78,13 @@ def fit(trace: RequestTrace) -> FittedTraffic:
         think = 0.0 if trace.delay_s is None else float(trace.delay_s[later].mean())
     known = None if trace.blocks is None else float(trace.blocks.known().sum() / max(len(trace.blocks.ids), 1))
     return FittedTraffic(
-        None if trace.arrival_s is None else fit_arrivals(trace.arrival_s, len(trace)),
-        fit_lengths(trace.input_tokens),
-        fit_lengths(trace.output_tokens) if answered else None,
-        rank_correlation(trace.input_tokens, trace.output_tokens) if answered else 0.0,
-        turns,
-        think,
-        known,
+        arrivals=None if trace.arrival_s is None else fit_arrivals(trace.arrival_s, len(trace)),
+        input_tokens=fit_lengths(trace.input_tokens),
+        output_tokens=fit_lengths(trace.output_tokens) if answered else None,
+        correlation=rank_correlation(trace.input_tokens, trace.output_tokens) if answered else 0.0,
+        turns=turns,
+        think_time_s=think,
+        known_blocks=known,
     )
 
 
@@ -125,7 +125,15 @@ def fit_arrivals(arrival_s: Floats, requests: int) -> FittedArrivals | None:
         whole = times[times - times[0] < span // 86400 * 86400]
         swing = float(2 * abs(np.exp(2j * np.pi / 86400 * whole).mean()))
     rate = (len(times) - 1) / span * (requests / len(times))
-    return FittedArrivals(rate, process, burstiness, cv, distance, window, swing)
+    return FittedArrivals(
+        rate_per_s=rate,
+        process=process,
+        burstiness=burstiness,
+        cv=cv,
+        distance=distance,
+        window_s=window,
+        daily_swing=swing,
+    )
 
 
 def _gaps_distance(gaps: Floats, shape: float) -> float:

@@ -125,7 +125,12 @@ def _alone(
         at_s = sent(spec, seed, len(inputs), 1.0)
     count = len(at_s)
     groups = np.arange(count) if trace.session is None else trace.session[picked[:count]]
-    return Requests(at_s, inputs[:count].copy(), outputs[:count].copy(), group=groups.astype(np.int32))
+    return Requests(
+        arrival_s=at_s,
+        input_tokens=inputs[:count].copy(),
+        output_tokens=outputs[:count].copy(),
+        group=groups.astype(np.int32),
+    )
 
 
 def _conversations(
@@ -154,9 +159,9 @@ def _conversations(
     timed = timed[~np.isnan(arrival_s[follow[timed]])] if own else timed[:0]
     follow[timed], delay[timed] = -1, 0.0
     return Requests(
-        arrival_s,
-        whole,
-        outputs,
+        arrival_s=arrival_s,
+        input_tokens=whole,
+        output_tokens=outputs,
         group=turns.session.astype(np.int32),
         follow=follow,
         delay_s=delay,

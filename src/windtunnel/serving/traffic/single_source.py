@@ -46,14 +46,16 @@ def drawn_alone(spec: TrafficSpec, seed: int) -> Traffic:
     first = np.ones(count, np.bool_) if turns is None else turns.turn == 0
     inputs, assumed = with_prefix(inputs, first, spec)
     if turns is None or spec.sessions is None:
-        requests = Requests(arrival_s, inputs, outputs, group=np.arange(count, dtype=np.int32))
+        requests = Requests(
+            arrival_s=arrival_s, input_tokens=inputs, output_tokens=outputs, group=np.arange(count, dtype=np.int32)
+        )
     else:
         whole, history = sessions.prompts(turns, inputs, outputs)
         pause = turns.delay_s(sessions.think_s(spec.sessions, count, seed))
         requests = Requests(
-            arrival_s,
-            whole,
-            outputs,
+            arrival_s=arrival_s,
+            input_tokens=whole,
+            output_tokens=outputs,
             group=turns.session.astype(np.int32),
             follow=turns.follow(),
             delay_s=pause,

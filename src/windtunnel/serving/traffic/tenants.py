@@ -69,7 +69,9 @@ def draw(spec: TrafficSpec, seed: int) -> tuple[Requests, tuple[tuple[str, Any, 
         alike.append(tenant.shared_prefix_tokens is None and spec.shared_prefix_tokens > 0)
         assumed += said
     if not parts:
-        return Requests(np.zeros(0), np.zeros(0, np.int32), np.zeros(0, np.int32)), ()
+        return Requests(
+            arrival_s=np.zeros(0), input_tokens=np.zeros(0, np.int32), output_tokens=np.zeros(0, np.int32)
+        ), ()
     content = joined(contents)
     _one_root(content, [len(one.tokens) for one in contents], alike)
     return _together(parts, content, closed=bool(spec.concurrency or spec.offline)), tuple(assumed)
@@ -148,9 +150,9 @@ def _together(parts: list[Requests], content: Content, *, closed: bool) -> Reque
     content = taken(content, order)
     follow = follow[order]
     requests = Requests(
-        column("arrival_s")[order],
-        column("input_tokens")[order],
-        column("output_tokens")[order],
+        arrival_s=column("arrival_s")[order],
+        input_tokens=column("input_tokens")[order],
+        output_tokens=column("output_tokens")[order],
         priority=column("priority")[order],
         group=group[order].astype(np.int32),
         tenant=column("tenant")[order],

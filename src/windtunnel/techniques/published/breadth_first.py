@@ -39,7 +39,7 @@ TECHNIQUE = Technique(
     plan=_plan,
     saves="bubble",
     where={"torchtitan": "parallelism.pipeline_parallel_schedule = LoopedBFS"},
-    limits=Limits(CASE, costly_scenario=SLOW),
+    limits=Limits(scenario=CASE, costly_scenario=SLOW),
     missing="ZeRO-3 gathers a chunk once per micro-batch, not once for all of them; no experiment yet",
 )
 

@@ -82,7 +82,7 @@ TECHNIQUE = Technique(
     experiment="cephalo",
     missing="shards of unlike sizes over all groups (each shards its own copy); a micro-batch size for each group",
     limits=Limits(
-        MIXED,
+        scenario=MIXED,
         free=ALIKE,
         costly_scenario={**ALIKE, "plan": {"zero": 0}},  # nothing to balance, and every layer is gathered
     ),

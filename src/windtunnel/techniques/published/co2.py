@@ -51,7 +51,7 @@ TECHNIQUE = Technique(
     quality="replicas drift apart for a round and averages are a round old: convergence may suffer",
     experiment="co2",
     limits=Limits(
-        ETHERNET,
+        scenario=ETHERNET,
         free={
             "cluster": {
                 "scale_up": {"id": "free", "family": "generic", "bytes_per_s": 1e16, "latency_s": 0.0},

@@ -56,7 +56,7 @@ TECHNIQUE = Technique(
     resource="host link",
     missing="higher latency of cards under single loads of the host; the abstract gives no number to test",
     limits=Limits(
-        {
+        scenario={
             "model": "gpt3-13b",
             "cluster": {
                 "device": "h100-pcie-80gb",

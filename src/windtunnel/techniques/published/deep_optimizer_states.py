@@ -46,7 +46,7 @@ TECHNIQUE = Technique(
     resource="host",
     experiment="deep_optimizer_states",
     limits=Limits(
-        {
+        scenario={
             "model": "gpt3-13b",
             "cluster": {
                 "device": "h100-sxm-80gb",

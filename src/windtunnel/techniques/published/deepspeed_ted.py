@@ -71,7 +71,7 @@ TECHNIQUE = Technique(
     experiment="deepspeed_ted",
     missing="the tiled optimizer, which caps the fp32 copy of gradients that an update makes",
     limits=Limits(
-        {
+        scenario={
             "model": MODEL,
             "cluster": {"device": "v100-sxm-32gb", "nodes": 16, "devices_per_node": 8},
             "training": {"seq_len": 2048, "global_batch": 128, "precision": "fp16", "framework": "megatron_deepspeed"},

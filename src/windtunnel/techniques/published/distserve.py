@@ -1,7 +1,8 @@
 """DistServe: prompts and answers on instances of their own, each phase with what its objective asks for.
 
 Splits every mixed pool of two instances or more into one of each role; an answering instance fetches a cache when it
-has room (`serving/event_loop/kv_transfer_events.py`, `serving/kv_transfer.py`). Axes by phase and the number of instances are the scenario's,
+has room (`serving/event_loop/kv_transfer_events.py`, `serving/kv_transfer.py`). Axes by
+phase and the number of instances are the scenario's,
 or the planner's. What it costs: half of the instances compute no prompts, so that a burst of them waits longer; caches
 cross the network.
 

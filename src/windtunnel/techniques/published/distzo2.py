@@ -55,7 +55,7 @@ TECHNIQUE = Technique(
     resource="host link",
     experiment="distzo2",
     limits=Limits(
-        {
+        scenario={
             "model": "facebook/opt-6.7b",
             "cluster": {"device": "a100-sxm-80gb", "nodes": 1, "devices_per_node": 4, "devices_per_host_link": 1},
             "training": {

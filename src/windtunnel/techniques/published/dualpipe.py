@@ -45,7 +45,7 @@ TECHNIQUE = Technique(
     experiment="dualpipe",
     missing="which SMs go to which pass is not tuned, kernels of the two take turns",
     limits=Limits(
-        CASE,
+        scenario=CASE,
         free={"plan": {"pp": 1, "vpp": 1, "schedule": "1f1b"}},
         costly_scenario={"plan": {"ep": 1, "tp": 1}, "model": "gpt3-6.7b"},  # nothing to hide
     ),

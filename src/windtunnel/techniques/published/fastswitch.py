@@ -1,6 +1,7 @@
 """FastSwitch: cheap context switches, for preemption that fairness asks for.
 
-It acts on `kv.swap` (`serving/event_loop/swapping.py`): blocks in groups, copies beside iterations, host copies that are kept. Who is
+It acts on `kv.swap` (`serving/event_loop/swapping.py`): blocks in groups, copies beside iterations,
+host copies that are kept. Who is
 preempted is the queue's to say (`queue: priority_trace`, `priority_preempt`, `srtf`).
 
 Source: Shen et al. 2024, section 3.

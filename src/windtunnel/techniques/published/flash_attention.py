@@ -28,10 +28,10 @@ def _fuse(block: Block) -> Block:
     kv = next(t.elements for t in block.tensors if t.name == "key_value")
     seen = 1.0 if block.kind == "B" else 0.5  # bidirectional blocks have no causal mask
     fused = Operator(
-        "core_attn",
-        "core_attn",
-        Kind.ATTENTION,
-        "heads",
+        name="core_attn",
+        module="core_attn",
+        kind=Kind.ATTENTION,
+        rule="heads",
         m=tokens,
         pairs=sequences * scores.m * scores.n * seen,
         seq_len=scores.m,
@@ -79,7 +79,7 @@ TECHNIQUE = Technique(
         "deepspeed": "the model's own attention, e.g. attn_implementation = flash_attention_2",
     },
     limits=Limits(
-        {
+        scenario={
             "model": "gpt3-2.7b",
             "cluster": {"device": "a100-sxm-80gb", "nodes": 1, "devices_per_node": 8},
             "training": {"seq_len": 2048, "global_batch": 8, "framework": "megatron_core", "attention": "unfused"},

@@ -68,7 +68,7 @@ TECHNIQUE = Technique(
     resource="memory bandwidth",
     experiment="flash_io_bound",
     limits=Limits(
-        FLASH.limits.scenario,
+        scenario=FLASH.limits.scenario,
         free={"training": {"attention": "flash2"}},
         # one row of a head does not fit: scores are written, and operands read again and again
         costly={"cache_kib": 0.1},

@@ -51,7 +51,7 @@ TECHNIQUE = Technique(
     where={"megatron_deepspeed": "--tensor-model-parallel-size, --pipeline-model-parallel-size, zero stage 1"},
     experiment="frontier_3d",
     limits=Limits(
-        {
+        scenario={
             "model": "gpt3-6.7b",
             "cluster": {"device": "mi250x", "nodes": 8, "devices_per_node": 8},
             "training": {"seq_len": 2048, "global_batch": 64, "framework": "megatron_deepspeed"},

@@ -53,7 +53,7 @@ TECHNIQUE = Technique(
     where={"deepspeed": "zero_hpz_partition_size, zero_quantized_weights, zero_quantized_gradients (ZeRO++)"},
     experiment="frontier_zero_topo",
     limits=Limits(
-        {
+        scenario={
             "model": "gpt3-6.7b",
             "cluster": {
                 "device": "mi250x",

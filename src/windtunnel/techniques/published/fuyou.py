@@ -85,7 +85,7 @@ TECHNIQUE = Technique(
     resource="host",
     experiment="fuyou",
     limits=Limits(
-        CASE,
+        scenario=CASE,
         free={"cluster": FAST},
         vanishes=0.03,  # the last layer's update ends after backward
         costly={"recomputed_layers": 0},

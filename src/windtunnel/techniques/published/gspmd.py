@@ -58,7 +58,7 @@ TECHNIQUE = Technique(
     experiment="gspmd",
     missing="halo exchanges of spatial partitioning; annotations of single tensors in a scenario",
     limits=Limits(
-        {
+        scenario={
             "model": "gpt3-13b",
             "cluster": {"device": "tpu-v3", "nodes": 8, "devices_per_node": 8, "scale_up_domain": 64},
             "training": {"seq_len": 1024, "global_batch": 64, "framework": "jax", "padded_vocab": False},

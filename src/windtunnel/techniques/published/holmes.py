@@ -46,7 +46,7 @@ TECHNIQUE = Technique(
     experiment="holmes",
     missing="stages of unequal layers for groups of unlike speed (`plan.stage_layers` and the planner set them)",
     limits=Limits(
-        {
+        scenario={
             "model": "gpt3-6.7b",
             "cluster": {
                 "groups": [

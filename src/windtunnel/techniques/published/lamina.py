@@ -57,13 +57,17 @@ def offloaded(
     out = list(launches)
     if at is None:  # prompts alone: what they computed is sent
         last = next(i for i, x in enumerate(out) if x.name == "prompt_attention")
-        sent = Launch("send_cache", "transfer", OUT, latency + rows * cached / rate, kernels=1.0)
+        sent = Launch(
+            name="send_cache", tag="transfer", stream=OUT, alone_s=latency + rows * cached / rate, kernels=1.0
+        )
         return [*out[: last + 1], sent, *out[last + 1 :]]
     own = out[at]
     out[at : at + 1] = [
-        Launch("send_query", "transfer", OUT, latency + rows * (query + cached) / rate, kernels=1.0),
+        Launch(
+            name="send_query", tag="transfer", stream=OUT, alone_s=latency + rows * (query + cached) / rate, kernels=1.0
+        ),
         replace(own, stream=POOL, alone_s=batch.decode_attention_s * here / there, sm=0.0, hbm_bytes=0.0),
-        Launch("receive_output", "transfer", BACK, latency + rows * query / rate, kernels=1.0),
+        Launch(name="receive_output", tag="transfer", stream=BACK, alone_s=latency + rows * query / rate, kernels=1.0),
     ]
     return out
 

@@ -58,7 +58,7 @@ TECHNIQUE = Technique(
     experiment="lasp",
     missing="ranks that run one behind another by a message each; layers of softmax attention take the ring",
     limits=Limits(
-        {
+        scenario={
             "model": TNL_1B,
             "cluster": {"device": "a100-sxm-80gb", "nodes": 1, "devices_per_node": 8},
             "training": {"seq_len": 32768, "global_batch": 8, "framework": "megatron_core"},

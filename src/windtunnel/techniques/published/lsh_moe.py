@@ -52,12 +52,12 @@ def _segment(segment: Segment, cluster: ClusterSpec, knobs: dict[str, Any]) -> S
             rate = max(cluster.device.peak_flop_per_s.values()) * 0.3
             seconds = PASSES * rows_bytes / (0.8 * cluster.device.memory_bytes_per_s) + flop / rate
             hashing = Launch(
-                f"lsh_{x.name}",
-                "memory_bound",
-                COMPUTE,
-                seconds,
-                after,
-                1.0,
+                name=f"lsh_{x.name}",
+                tag="memory_bound",
+                stream=COMPUTE,
+                alone_s=seconds,
+                after=after,
+                sm=1.0,
                 hbm_bytes=PASSES * rows_bytes,
                 flop=flop,
                 kernels=4,
@@ -99,7 +99,7 @@ TECHNIQUE = Technique(
     experiment="lsh_moe",
     missing="how many tokens fall into one cluster (a knob, not drawn from activations) and what approximation costs",
     limits=Limits(
-        {
+        scenario={
             "model": MODEL | {"num_experts": 32, "num_experts_per_tok": 2},
             "cluster": {
                 "device": "a100-sxm-80gb",

@@ -88,7 +88,7 @@ TECHNIQUE = Technique(
     experiment="megascale",
     missing="failures, restarts and stragglers, initialisation, hash conflicts and congestion of the network",
     limits=Limits(
-        {
+        scenario={
             "model": "gpt3-13b",
             "cluster": {"device": "a100-sxm-80gb", "nodes": 1, "devices_per_node": 8},
             "training": {"seq_len": 2048, "global_batch": 8, "framework": "megatron_2022"},

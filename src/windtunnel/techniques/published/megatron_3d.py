@@ -48,7 +48,7 @@ TECHNIQUE = Technique(
         "torchtitan": "parallelism.pipeline_parallel_schedule = Interleaved1F1B",
     },
     experiment="megatron_3d",
-    limits=Limits(CASE, costly_scenario=SLOW),
+    limits=Limits(scenario=CASE, costly_scenario=SLOW),
 )
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

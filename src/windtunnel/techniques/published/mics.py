@@ -41,7 +41,7 @@ TECHNIQUE = Technique(
         "torchtitan": "parallelism.data_parallel_replicate_degree with data_parallel_shard_degree",
     },
     limits=Limits(
-        merged(
+        scenario=merged(
             CASE,
             {
                 "cluster": {"scale_out": {"nics_per_node": 1, "nic_bytes_per_s": "100 Gb/s"}},

@@ -95,7 +95,7 @@ TECHNIQUE = Technique(
     experiment="oneflow",
     missing="another signature for every operator of a plan (one for all products here); actors with bounded registers",
     limits=Limits(
-        {
+        scenario={
             "model": "gpt3-1.3b",
             "cluster": {
                 "device": "v100-sxm-32gb",

@@ -54,7 +54,7 @@ TECHNIQUE = Technique(
     experiment="pangu_alpha",
     missing="its planner (sizes are knobs); the Ascend 910 of the paper is not in the catalogue, its successors are",
     limits=Limits(
-        {
+        scenario={
             "model": "gpt3-13b",
             "cluster": {"device": "ascend-910b", "nodes": 4, "devices_per_node": 8},
             "training": {"seq_len": 1024, "global_batch": 64, "framework": "generic"},

@@ -54,7 +54,7 @@ TECHNIQUE = Technique(
     experiment="pathways",
     missing="gangs of several jobs on shared devices, back-pressure, resources that come and go",
     limits=Limits(
-        {
+        scenario={
             "model": "gpt3-2.7b",
             "cluster": {"device": "tpu-v3", "nodes": 8, "devices_per_node": 8, "scale_up_domain": 64},
             "training": {

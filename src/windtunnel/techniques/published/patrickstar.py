@@ -53,7 +53,7 @@ TECHNIQUE = Technique(
     experiment="patrickstar",
     missing="chunks that come and go by their next use within a step: shares are fixed; waste at the ends of chunks",
     limits=Limits(
-        merged(CASE, {"plan": {"zero": 3}}),
+        scenario=merged(CASE, {"plan": {"zero": 3}}),
         measure="peak_memory_allocated_bytes",
         free={"cluster": {"nodes": 512}, "training": {"global_batch": 4096}},  # so many shards weigh nothing
         vanishes=0.03,

@@ -106,7 +106,7 @@ TECHNIQUE = Technique(
     resource="scale-out",
     experiment="pipette",
     limits=Limits(
-        {
+        scenario={
             "model": "gpt3-6.7b",
             "cluster": {
                 "device": "a100-sxm-80gb",

@@ -43,7 +43,7 @@ TECHNIQUE = Technique(
     resource="memory",
     missing="graph networks' gathers over the host link and their kernels; no claim with a number",
     limits=Limits(
-        {
+        scenario={
             "model": "gpt3-6.7b",
             "cluster": {
                 "device": "a100-pcie-40gb",

@@ -55,7 +55,7 @@ TECHNIQUE = Technique(
     },
     experiment="pytorch_fsdp",
     limits=Limits(
-        merged(CASE, {"training": {"framework": "fsdp1"}}),
+        scenario=merged(CASE, {"training": {"framework": "fsdp1"}}),
         measure="peak_memory_allocated_bytes",
         free=ALONE,
         pays="step_time_s",

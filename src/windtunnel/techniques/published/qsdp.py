@@ -48,7 +48,7 @@ TECHNIQUE = Technique(
     quality=QUALITY,
     experiment="qsdp",
     limits=Limits(
-        merged(ETHERNET, {"plan": {"zero": 3}}),
+        scenario=merged(ETHERNET, {"plan": {"zero": 3}}),
         free=FEW_BYTES,
         vanishes=0.05,  # fewer bytes also leave products more of the memory's rate
         costly_scenario={"cluster": {"nodes": 1}, "training": {"global_batch": 8}},  # gathers hide behind products

@@ -76,7 +76,7 @@ TECHNIQUE = Technique(
     experiment="redco",
     missing="pipelines of its own; blocks with experts or recurrence, for which it leaves the plan as it is",
     limits=Limits(
-        {
+        scenario={
             "model": "facebook/opt-66b",
             "cluster": {"device": "a100-sxm-80gb", "nodes": 1, "devices_per_node": 8},
             "training": {"seq_len": 2048, "global_batch": 8, "framework": "jax", "padded_vocab": False},

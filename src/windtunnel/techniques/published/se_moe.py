@@ -51,7 +51,7 @@ TECHNIQUE = Technique(
     experiment="se_moe",
     missing="devices that follow the load of tasks, the ring of layer sections at inference, drives as a third tier",
     limits=Limits(
-        {
+        scenario={
             "model": MODEL,
             "cluster": {"device": "a100-sxm-80gb", "nodes": 2, "devices_per_node": 8},
             "training": {"seq_len": 2048, "global_batch": 16, "framework": "fsdp1"},

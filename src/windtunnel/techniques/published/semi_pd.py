@@ -1,6 +1,7 @@
 """Prompts and answers side by side on one device, each on a share of its SMs, over one set of weights and one cache.
 
-Switches `sm_split` of each pool on (`serving/event_loop/sm_split.py`). Nothing is copied between the phases and neither stops the
+Switches `sm_split` of each pool on (`serving/event_loop/sm_split.py`). Nothing is copied between the phases and neither
+stops the
 other. What it costs: each phase is slower on fewer SMs; both read weights, and share the memory's rate; shares that
 move cost both a pause. Shares are the most that a phase takes. With `decode_share` they may add up to more than the
 device: the authors' code starts its processes with 80 and 100 per cent (MPS), so that a phase alone has (nearly) all.

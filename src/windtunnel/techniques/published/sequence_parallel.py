@@ -49,7 +49,7 @@ TECHNIQUE = Technique(
     },
     missing="the paper's headline claim is not an experiment yet",
     limits=Limits(
-        {
+        scenario={
             "model": "gpt3-13b",
             "cluster": {"device": "a100-sxm-80gb", "nodes": 1, "devices_per_node": 8},
             "training": {"seq_len": 2048, "global_batch": 8, "framework": "megatron_core"},

@@ -45,7 +45,7 @@ TECHNIQUE = Technique(
     experiment="simplefsdp",
     missing="collectives merged over several layers or moved inside one; what whole graphs save beyond compiled layers",
     limits=Limits(
-        {
+        scenario={
             "model": "meta-llama/Llama-3.1-8B",
             "cluster": {"device": "h100-sxm-80gb", "nodes": 4, "devices_per_node": 8},
             "training": {"seq_len": 8192, "global_batch": 32, "framework": "torchtitan", "compile": False},

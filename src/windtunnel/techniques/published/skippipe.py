@@ -85,7 +85,7 @@ TECHNIQUE = Technique(
         "`schedules.paths`); ZeRO-3; convergence, and nodes that fail"
     ),
     limits=Limits(
-        {
+        scenario={
             "model": "gpt3-6.7b",
             "cluster": {"device": "a100-sxm-80gb", "nodes": 4, "devices_per_node": 8},
             "training": {"seq_len": 2048, "global_batch": 128, "framework": "megatron_2022"},

@@ -1,7 +1,8 @@
 """Splitwise: some machines compute prompts, the others make tokens; caches move layer by layer while prompts run.
 
 Splits every mixed pool of two instances or more into one of each role and switches the transfer on
-(`serving/event_loop/kv_transfer_events.py`, `serving/kv_transfer.py`). What it costs: caches cross the network and are held twice for a while;
+(`serving/event_loop/kv_transfer_events.py`, `serving/kv_transfer.py`). What it costs:
+caches cross the network and are held twice for a while;
 a machine of one kind waits while the other kind is busy.
 
 Source: Patel et al. 2024, sections 4.1 (pools, shortest queue) and 4.3 (transfer by layer).

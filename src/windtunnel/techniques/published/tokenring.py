@@ -54,7 +54,7 @@ TECHNIQUE = Technique(
     experiment="tokenring",
     missing="each step's own mix of messages: the first step has no output to send back, the last no query",
     limits=Limits(
-        CASE,
+        scenario=CASE,
         costly_scenario={"model": "meta-llama/Llama-3.1-8B"},
     ),
 )

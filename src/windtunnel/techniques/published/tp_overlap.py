@@ -44,7 +44,7 @@ _STREAMING = 0.7
 """Share of the memory bandwidth that the late sum reaches (the default of `memory_fraction`)."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Cut:
     """How collectives are cut on one cluster. Seconds; SM shares from 0 to 1."""
 
@@ -72,15 +72,15 @@ class Cut:
         if share is None and knobs["method"] == "userbuffers":
             chunk = USERBUFFER_SMS / cluster.device.num_sms
         return Cut(
-            RINGS[knobs["method"]],
-            int(knobs["chunks"]),
-            bool(knobs["pipeline"]),
-            bool(knobs["bulk"]),
-            network.base_s[SIMPLE],
-            network.p2p_base_s,
-            one if share is None else share,
-            chunk,
-            _STREAMING * cluster.device.memory_bytes_per_s if knobs["late_sum"] else 0.0,
+            ring=RINGS[knobs["method"]],
+            chunks=int(knobs["chunks"]),
+            pipeline=bool(knobs["pipeline"]),
+            bulk=bool(knobs["bulk"]),
+            collective_start_s=network.base_s[SIMPLE],
+            message_start_s=network.p2p_base_s,
+            ring_sm=one if share is None else share,
+            chunk_sm=chunk,
+            sum_bytes_per_s=_STREAMING * cluster.device.memory_bytes_per_s if knobs["late_sum"] else 0.0,
         )
 
     def is_ring(self, comm: Launch) -> bool:
@@ -110,13 +110,13 @@ class Cut:
         parts = (comm.up_bytes + comm.out_bytes) * comm.ranks / (comm.ranks - 1.0)  # of all ranks, own one included
         moved = parts * (1.0 + 1.0 / comm.ranks)
         return Launch(
-            f"{comm.name}_sum",
-            "tp",
-            COMPUTE,
-            moved / self.sum_bytes_per_s,
-            [],
-            1.0,
-            moved,
+            name=f"{comm.name}_sum",
+            tag="tp",
+            stream=COMPUTE,
+            alone_s=moved / self.sum_bytes_per_s,
+            after=[],
+            sm=1.0,
+            hbm_bytes=moved,
             module=comm.module,
             phase=comm.phase,
             kind="memory_bound",

@@ -48,7 +48,7 @@ TECHNIQUE = Technique(
     experiment="yuan2_nonuniform_pp",
     missing="its loss computed in blocks; filters before attention",
     limits=Limits(
-        {
+        scenario={
             "model": "gpt3-6.7b",
             "cluster": {
                 "device": "a100-sxm-80gb",

@@ -39,7 +39,7 @@ TECHNIQUE = Technique(
     experiment="zaya_mi300x",
     missing="its measured curves of products and collectives; its model (compressed convolutional attention)",
     limits=Limits(
-        {
+        scenario={
             "model": "gpt3-6.7b",
             "cluster": {"device": "mi250x", "nodes": 2, "devices_per_node": 8, "scale_out": "8 x roce-100g"},
             "training": {"seq_len": 2048, "global_batch": 64, "framework": "rocm_megatron"},

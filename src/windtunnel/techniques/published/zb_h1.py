@@ -47,7 +47,7 @@ TECHNIQUE = Technique(
     plan=_plan,
     saves="bubble",
     experiment="zero_bubble",
-    limits=Limits(CASE, costly_scenario={"plan": {"vpp": 5}}),
+    limits=Limits(scenario=CASE, costly_scenario={"plan": {"vpp": 5}}),
 )
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

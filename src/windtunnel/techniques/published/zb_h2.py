@@ -28,7 +28,7 @@ TECHNIQUE = Technique(
     plan=_plan,
     saves="bubble",
     experiment="zero_bubble",
-    limits=Limits(CASE, pays="peak_memory_allocated_bytes"),
+    limits=Limits(scenario=CASE, pays="peak_memory_allocated_bytes"),
 )
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

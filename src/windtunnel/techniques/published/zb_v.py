@@ -30,7 +30,7 @@ TECHNIQUE = Technique(
     saves="bubble",
     where={"torchtitan": "parallelism.pipeline_parallel_schedule = ZBVZeroBubble"},
     experiment="zero_bubble",
-    limits=Limits({**CASE, "model": "gpt3-6.7b"}, costly_scenario=SLOW),
+    limits=Limits(scenario={**CASE, "model": "gpt3-6.7b"}, costly_scenario=SLOW),
 )
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

@@ -54,7 +54,7 @@ TECHNIQUE = Technique(
     where={"torchtitan": "pipeline_parallel_schedule ZBVZeroBubble", "megatron_core": "sail-sg's fork"},
     experiment="zero_bubble",
     missing="the optimizer that is validated afterwards: steps begin together, the ramps of two steps never overlap",
-    limits=Limits(CASE, costly_scenario={"plan": {"vpp": 5}}, costly={"order": "zb_1p", "memory_limit": 0.25}),
+    limits=Limits(scenario=CASE, costly_scenario={"plan": {"vpp": 5}}, costly={"order": "zb_1p", "memory_limit": 0.25}),
 )
 
 REGISTRY.add(TECHNIQUE.id, TECHNIQUE)

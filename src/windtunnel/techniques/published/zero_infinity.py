@@ -72,7 +72,7 @@ TECHNIQUE = Technique(
     where={"deepspeed": "zero_optimization.offload_param, offload_optimizer"},
     experiment="zero_infinity",
     limits=Limits(
-        merged(CASE, {"plan": {"zero": 3}}),
+        scenario=merged(CASE, {"plan": {"zero": 3}}),
         measure="peak_memory_allocated_bytes",
         free={"cluster": {"nodes": 512}, "training": {"global_batch": 4096}},  # so many shards weigh nothing
         vanishes=0.03,

@@ -56,7 +56,7 @@ TECHNIQUE = Technique(
     saves="bubble",
     experiment="zeropp",
     limits=Limits(
-        {
+        scenario={
             "model": "gpt3-13b",
             "cluster": {"device": "a100-sxm-80gb", "nodes": 4, "devices_per_node": 8},
             "training": {"seq_len": 2048, "global_batch": 64, "framework": "torchtitan"},

@@ -1,1 +1,1 @@
-"""Why a step takes as long as it does: the chain from data sheet to second, assumptions, ignored settings, causes of a gap."""
+"""Why a step takes as long as it does: data sheet to second, assumptions, ignored settings, causes of a gap."""

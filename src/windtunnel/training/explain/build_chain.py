@@ -50,7 +50,7 @@ _NO_MEMORY_LIMIT = _NO_ACCUMULATE | {"gemm_bytes_fraction": 1e15}
 _SAME = 1e-9
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Variants:
     """The step as it is, and priced again without some of what it costs; launches correspond one to one."""
 
@@ -82,13 +82,13 @@ def build_chain(prepared: Prepared, scenario: Scenario) -> Chain:
     timeline = simulate(x.program.tasks, x.program.streams, x.program.resources)
     own = last_stage_tasks(x.program, timeline)
     variants = Variants(
-        x,
-        variant(x, scenario, _NO_START),
-        variant(x, scenario, _NO_CAST),
-        variant(x, scenario, _NO_STREAM),
-        variant(x, scenario, _NO_ACCUMULATE),
-        variant(x, scenario, _NO_MEMORY_LIMIT),
-        variant(x, scenario, _NO_START | {"optimizer_fraction": 1.0}),
+        actual=x,
+        no_start=variant(x, scenario, _NO_START),
+        no_cast=variant(x, scenario, _NO_CAST),
+        no_stream=variant(x, scenario, _NO_STREAM),
+        no_accumulate=variant(x, scenario, _NO_ACCUMULATE),
+        no_memory_limit=variant(x, scenario, _NO_MEMORY_LIMIT),
+        free_optimizer=variant(x, scenario, _NO_START | {"optimizer_fraction": 1.0}),
     )
     shares = breakdown(x.program, timeline, x.parts)
     make = _Build(variants, provenance(x.training.framework, x.cluster.device))
@@ -156,7 +156,15 @@ class _Build:
         value = getattr(self.x.coefficients, key)
         if entry:
             value = value.get(entry, next(iter(value.values())))
-        given = self.known.get(name) or Provenance(name, value, "assumed", None, "default of the model", None, "")
+        given = self.known.get(name) or Provenance(
+            name=name,
+            value=value,
+            grade="assumed",
+            relative_error=None,
+            source="default of the model",
+            prior=None,
+            level="",
+        )
         if abs(given.value - value) <= _SAME * abs(value):
             return given
         why = "at this board's power" if self.x.clock == 1.0 else f"at {self.x.clock:.0%} of the clock"
@@ -169,7 +177,15 @@ class _Build:
         params = self.x.parts.network.params
         family = params.out if outside else params.up
         grade = "measured" if "(fact)" in family.source and "rate assumed" not in family.source else "assumed"
-        efficiency = Provenance("link efficiency", family.efficiency, grade, None, family.source, None, "")
+        efficiency = Provenance(
+            name="link efficiency",
+            value=family.efficiency,
+            grade=grade,
+            relative_error=None,
+            source=family.source,
+            prior=None,
+            level="",
+        )
         scale = self.used("scale_out_scale" if outside else "scale_up_scale")
         return (efficiency,) if scale.value == 1.0 and scale.grade == "assumed" else (efficiency, scale)
 
@@ -213,12 +229,28 @@ class _Build:
             waits, used = no_stream - no_limit, (self.used("gemm_bytes_fraction"),)
             note = f"{self.x.coefficients.accumulate_exposed:g} of the bytes of the gradient buffer are waited for"
             name = "accumulation beside products"
-            term = Term(time_class, name, self.memory, used, "", unit="B", note=note)
+            term = Term(
+                time_class=time_class,
+                name=name,
+                sheet=self.memory,
+                coefficients=used,
+                rest_name="",
+                unit="B",
+                note=note,
+            )
             pieces.append((waits, replace(term, work=waits * term.nominal)))
         if bare:
             casts = no_start - no_cast
             name, used = f"casts to {launch.number_format}", (self.used("memory_fraction"),)
-            term = Term(time_class, name, self.memory, used, "", unit="B", kernel="memory bound")
+            term = Term(
+                time_class=time_class,
+                name=name,
+                sheet=self.memory,
+                coefficients=used,
+                rest_name="",
+                unit="B",
+                kernel="memory bound",
+            )
             pieces.append((casts, replace(term, work=casts * term.nominal)))
             adds = no_cast - no_stream
             pieces.append((adds, replace(term, name="gradient accumulation", work=adds * term.nominal)))
@@ -238,19 +270,19 @@ class _Build:
                 )
         self.out.add_operator(
             OperatorLine(
-                time_class,
-                launch.name,
-                launch.phase,
-                launch.operation or launch.kind,
-                launch.number_format,
-                _cut_shape(launch),
-                self._limit(launch, full, limited, full - no_start),
-                count,
-                full,
-                full * count,
-                exposed,
-                launch.flop,
-                max(launch.up_bytes, launch.out_bytes) or launch.hbm_bytes,
+                time_class=time_class,
+                name=launch.name,
+                phase=launch.phase,
+                kind=launch.operation or launch.kind,
+                number_format=launch.number_format,
+                shape=_cut_shape(launch),
+                limit=self._limit(launch, full, limited, full - no_start),
+                count=count,
+                each_s=full,
+                busy_s=full * count,
+                exposed_s=exposed,
+                flop=launch.flop,
+                moved_bytes=max(launch.up_bytes, launch.out_bytes) or launch.hbm_bytes,
             )
         )
 
@@ -273,50 +305,58 @@ class _Build:
                 moved = core * self.memory.value * self.x.coefficients.gemm_bytes_fraction
                 used = (self.used("gemm_bytes_fraction"),)
                 name = f"{launch.kind} {fmt}, limited by memory"
-                return Term(time_class, name, self.memory, used, "", moved, "B")
+                return Term(
+                    time_class=time_class,
+                    name=name,
+                    sheet=self.memory,
+                    coefficients=used,
+                    rest_name="",
+                    work=moved,
+                    unit="B",
+                )
             unaligned = ", unaligned" if "unaligned_fraction" in launch.fractions else ""
             return Term(
-                time_class,
-                f"{launch.kind} {fmt}{unaligned}",
-                peak_sheet(device, fmt),
-                tuple(self.used(n) for n in launch.fractions),
-                "tiles, waves, k ramp",
-                launch.flop,
-                "FLOP",
+                time_class=time_class,
+                name=f"{launch.kind} {fmt}{unaligned}",
+                sheet=peak_sheet(device, fmt),
+                coefficients=tuple(self.used(n) for n in launch.fractions),
+                rest_name="tiles, waves, k ramp",
+                work=launch.flop,
+                unit="FLOP",
             )
         if launch.kind == "attention":
             backward = launch.phase == "D"
             names = [f"attention_fraction.{self.x.plan.attention}"]
             names += ["attention_backward"] if backward else []
             return Term(
-                time_class,
-                f"attention {'backward' if backward else 'forward'}",
-                self._attention_sheet(),
-                tuple(self.used(n) for n in names),
-                "sequence ramp, head size",
-                launch.flop,
-                "FLOP",
+                time_class=time_class,
+                name=f"attention {'backward' if backward else 'forward'}",
+                sheet=self._attention_sheet(),
+                coefficients=tuple(self.used(n) for n in names),
+                rest_name="sequence ramp, head size",
+                work=launch.flop,
+                unit="FLOP",
             )
         if launch.kind == "scan":
             return Term(
-                time_class,
-                "scan",
-                peak_sheet(device, "tf32" if self._full else "bf16"),
-                (self.used("scan_fraction"),),
-                "and its bytes",
-                launch.flop,
-                "FLOP",
+                time_class=time_class,
+                name="scan",
+                sheet=peak_sheet(device, "tf32" if self._full else "bf16"),
+                coefficients=(self.used("scan_fraction"),),
+                rest_name="and its bytes",
+                work=launch.flop,
+                unit="FLOP",
             )
         softmax = launch.kind == "softmax"
         names = ["memory_fraction", *(["softmax_fraction"] if softmax else [])]
         return Term(
-            time_class,
-            "softmax" if softmax else "element-wise",
-            self.memory,
-            tuple(self.used(n) for n in names),
-            "",
-            launch.hbm_bytes,
-            "B",
+            time_class=time_class,
+            name="softmax" if softmax else "element-wise",
+            sheet=self.memory,
+            coefficients=tuple(self.used(n) for n in names),
+            rest_name="",
+            work=launch.hbm_bytes,
+            unit="B",
         )
 
     @property
@@ -344,13 +384,13 @@ class _Build:
         name = f"{launch.tag} {launch.operation.replace('_', '-')}, {launch.ranks:g} ranks"
         note = f"{launch.algorithm}, {launch.latency_s * 1e6:.0f} µs before the first byte"
         return Term(
-            time_class,
-            name,
-            out if outside else up,
-            self.link(outside),
-            "starts, hops, protocol, shared ports",
-            work,
-            "B",
+            time_class=time_class,
+            name=name,
+            sheet=out if outside else up,
+            coefficients=self.link(outside),
+            rest_name="starts, hops, protocol, shared ports",
+            work=work,
+            unit="B",
             note=note,
         )
 
@@ -363,7 +403,15 @@ class _Build:
             name, what = "gemm_floor_s", "kernel starts"
         names = ("gemm_floor_s", "group_s") if launch.kind == "grouped gemm" else (name,)
         used = self.used(names[-1])
-        return Term(time_class, f"{what}" + (", groups" if len(names) > 1 else ""), None, (used,), "", 1.0, "starts")
+        return Term(
+            time_class=time_class,
+            name=f"{what}" + (", groups" if len(names) > 1 else ""),
+            sheet=None,
+            coefficients=(used,),
+            rest_name="",
+            work=1.0,
+            unit="starts",
+        )
 
     def _host(self, host_s: float, sync_s: float, exposed: float, count: float) -> None:
         c = self.x.coefficients
@@ -371,31 +419,31 @@ class _Build:
         if host_s > 0:
             self.out.add(
                 Term(
-                    "host",
-                    "launches",
-                    None,
-                    (self.used("host_kernel_s"),),
-                    "",
-                    host_s / c.host_kernel_s * count,
-                    "launches",
-                    host_s * count,
-                    waiting * count,
-                    host_s / c.host_kernel_s * count,
+                    time_class="host",
+                    name="launches",
+                    sheet=None,
+                    coefficients=(self.used("host_kernel_s"),),
+                    rest_name="",
+                    work=host_s / c.host_kernel_s * count,
+                    unit="launches",
+                    busy_s=host_s * count,
+                    exposed_s=waiting * count,
+                    count=host_s / c.host_kernel_s * count,
                 )
             )
         if sync_s > 0:
             self.out.add(
                 Term(
-                    "host",
-                    "reads of the router",
-                    None,
-                    (self.used("moe_sync_s"),),
-                    "",
-                    sync_s / c.moe_sync_s * count,
-                    "layers",
-                    sync_s * count,
-                    sync_s * count,
-                    count,
+                    time_class="host",
+                    name="reads of the router",
+                    sheet=None,
+                    coefficients=(self.used("moe_sync_s"),),
+                    rest_name="",
+                    work=sync_s / c.moe_sync_s * count,
+                    unit="layers",
+                    busy_s=sync_s * count,
+                    exposed_s=sync_s * count,
+                    count=count,
                 )
             )
 
@@ -469,16 +517,16 @@ class _Build:
                     t.exposed_s = exposed * t.busy_s / (known + busy)
         self.out.add(
             Term(
-                time_class,
-                name,
-                sheet,
-                used,
-                "starts, hops, protocol, shared ports",
-                work,
-                "B",
-                busy,
-                exposed * busy / (known + busy),
-                len(ids),
+                time_class=time_class,
+                name=name,
+                sheet=sheet,
+                coefficients=used,
+                rest_name="starts, hops, protocol, shared ports",
+                work=work,
+                unit="B",
+                busy_s=busy,
+                exposed_s=exposed * busy / (known + busy),
+                count=len(ids),
                 kernel=name.rsplit(maxsplit=1)[-1],
             )
         )
@@ -490,7 +538,13 @@ class _Build:
         busy = tasks.alone_s[ids]
         total, exposed = float(busy.sum()), shares.get("exposed offload", 0.0)
         payload = Provenance(
-            "payload of a host link", HOST_LINK_FRACTION, "assumed", None, "packet headers and flow control", None, ""
+            name="payload of a host link",
+            value=HOST_LINK_FRACTION,
+            grade="assumed",
+            relative_error=None,
+            source="packet headers and flow control",
+            prior=None,
+            level="",
         )
         link = device_sheet(device, "pcie_bytes_per_s", device.pcie_bytes_per_s, "B/s", "host link")
         source = "the node's, shared by its devices" if cluster.storage else "assumed: drives of one device"
@@ -514,16 +568,16 @@ class _Build:
                 rate /= cluster.devices_per_host_link
             self.out.add(
                 Term(
-                    "exposed offload",
-                    name,
-                    sheet,
-                    used,
-                    rest,
-                    seconds * rate,
-                    "B",
-                    seconds,
-                    exposed * seconds / total,
-                    int(mine.sum()),
+                    time_class="exposed offload",
+                    name=name,
+                    sheet=sheet,
+                    coefficients=used,
+                    rest_name=rest,
+                    work=seconds * rate,
+                    unit="B",
+                    busy_s=seconds,
+                    exposed_s=exposed * seconds / total,
+                    count=int(mine.sum()),
                     kernel=name,
                 )
             )
@@ -543,9 +597,33 @@ class _Build:
                 sheet = device_sheet(device, "pcie_bytes_per_s", device.pcie_bytes_per_s, "B/s", "host link")
             name = "update" if on_device else "update on the host"
             rest = "" if on_device else "host memory or drives"
-            self.out.add(Term("optimizer", name, sheet, used, rest, ideal * sheet.value, "B", core, core, 1.0))
+            self.out.add(
+                Term(
+                    time_class="optimizer",
+                    name=name,
+                    sheet=sheet,
+                    coefficients=used,
+                    rest_name=rest,
+                    work=ideal * sheet.value,
+                    unit="B",
+                    busy_s=core,
+                    exposed_s=core,
+                    count=1.0,
+                )
+            )
         if fixed > 0:
             used_s = self.used("step_overhead_s")
             self.out.add(
-                Term("optimizer", "fixed part of a step", None, (used_s,), "", 1.0, "steps", fixed, fixed, 1.0)
+                Term(
+                    time_class="optimizer",
+                    name="fixed part of a step",
+                    sheet=None,
+                    coefficients=(used_s,),
+                    rest_name="",
+                    work=1.0,
+                    unit="steps",
+                    busy_s=fixed,
+                    exposed_s=fixed,
+                    count=1.0,
+                )
             )

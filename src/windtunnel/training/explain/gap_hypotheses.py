@@ -32,7 +32,7 @@ _LEAST_CHANGE = 1e-3
 """Share of the step below which a candidate is not worth a line."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
     """One thing that could be otherwise, and the step if it were."""
 
@@ -111,16 +111,16 @@ def open_settings(prepared: Prepared, scenario: Scenario) -> list[Candidate]:
         made = (other, scenario.model_copy(update={"plan": plan}))
         out.append(
             Candidate(
-                "assumption",
-                change.name,
-                change.value,
-                change.alternative,
-                seconds,
-                seconds - base,
-                None,
-                "assumed",
-                note,
-                made,
+                kind="assumption",
+                name=change.name,
+                value=change.value,
+                alternative=change.alternative,
+                step_time_s=seconds,
+                change_s=seconds - base,
+                sigmas=None,
+                grade="assumed",
+                note=note,
+                made=made,
             )
         )
     return out
@@ -337,15 +337,15 @@ def coefficient_candidates(
         )
         out.append(
             Candidate(
-                "coefficient",
-                u.entry.name,
-                f"{u.entry.value:.4g}",
-                f"{value:.4g}",
-                seconds,
-                seconds - step_s,
-                sigmas,
-                u.entry.grade,
-                note,
+                kind="coefficient",
+                name=u.entry.name,
+                value=f"{u.entry.value:.4g}",
+                alternative=f"{value:.4g}",
+                step_time_s=seconds,
+                change_s=seconds - step_s,
+                sigmas=sigmas,
+                grade=u.entry.grade,
+                note=note,
             )
         )
     return out

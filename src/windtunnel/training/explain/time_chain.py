@@ -25,7 +25,7 @@ class Sheet:
     grade: str = "measured"
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class Term:
     """`work / (sheet · coefficients · rest)` seconds; without a sheet `work · coefficients` (so much a launch).
 
@@ -110,7 +110,7 @@ class Term:
         }
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class OperatorLine:
     """One operator of the step: all its launches of one phase on the stage that finishes last."""
 
@@ -150,7 +150,7 @@ class OperatorLine:
         }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Chain:
     """All terms of the device that finishes last. `exposed` partitions the step as `TrainingResult.breakdown` does."""
 
@@ -231,4 +231,13 @@ class Collector:
         shown = dict(exposed) | {name: 0.0 for name in by_class if name not in exposed}
         lines = sorted(self.operators.values(), key=lambda o: -o.busy_s)
         terms = tuple(t for name in shown for t in by_class.get(name, ()))
-        return Chain(step_time_s, terms, tuple(lines), shown, clock, stage, device, dict(by_class))
+        return Chain(
+            step_time_s=step_time_s,
+            terms=terms,
+            operators=tuple(lines),
+            exposed=shown,
+            clock=clock,
+            stage=stage,
+            device=device,
+            by_class=dict(by_class),
+        )

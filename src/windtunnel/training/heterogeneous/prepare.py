@@ -125,16 +125,16 @@ class Part:
         """The group's view of the step."""
         x, r = self.step, self.replicas
         return Prepared(
-            model,
-            self.group,
-            self.training,
-            x.plan,
-            x.coefficients,
-            x.behaviour,
-            r.parts,
-            r.table,
-            program,
-            self.clock,
+            model=model,
+            cluster=self.group,
+            training=self.training,
+            plan=x.plan,
+            coefficients=x.coefficients,
+            behaviour=x.behaviour,
+            parts=r.parts,
+            table=r.table,
+            program=program,
+            clock=self.clock,
             techniques=x.techniques,
         )
 
@@ -183,7 +183,9 @@ def replica_classes(
 def _laid(step: ResolvedStep, group: ClusterSpec, training: TrainingSpec, table: InstructionTable) -> Replicas:
     options = options_of(training, step.plan, step.behaviour, step.coefficients, step.techniques)
     traffic = Traffic(step.parts, step.plan, group, training, step.behaviour, options)
-    return Replicas(step.parts, table, step.plan, group, step.coefficients, traffic)
+    return Replicas(
+        parts=step.parts, table=table, plan=step.plan, cluster=group, coefficients=step.coefficients, traffic=traffic
+    )
 
 
 def _replicas(
@@ -270,7 +272,16 @@ def staged_replicas(
     table = table_of(replace(first, parts=joined))
     members = [_laid(step, group, training, table) for step, group in zip(steps, cluster.groups, strict=True)]
     traffic = StagedTraffic(split, [x.traffic for x in members], joined)
-    staged = Staged(joined, table, first.plan, cluster.groups[0], first.coefficients, traffic, split, tuple(members))
+    staged = Staged(
+        parts=joined,
+        table=table,
+        plan=first.plan,
+        cluster=cluster.groups[0],
+        coefficients=first.coefficients,
+        traffic=traffic,
+        split=split,
+        members=tuple(members),
+    )
     zipped = zip(cluster.groups, steps, members, clocks, strict=True)
     return staged, [Part(group, training, step, one, clock) for group, step, one, clock in zipped]
 

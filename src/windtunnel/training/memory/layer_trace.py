@@ -54,7 +54,7 @@ _ROW = frozenset({"proj", "cross_proj", "fc2", "shared_fc2", "out_proj"})
 _BRANCH_ENDS = frozenset({"proj", "cross_proj", "fc2", "out_proj", "unpermute"})
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """What decides how layers allocate."""
 
@@ -179,7 +179,7 @@ class LayerWriter:
             self.trained["lm_head"] = next(op.n * op.k for op in self.operators if op.name == "lm_head")
         self.routed = sum(size for name, size in self.size.items() if name.removesuffix(" again") == "routed_input")
         self.loss = LossChain(
-            next((op for op in self.operators if op.name == "lm_head"), self.operators[-1]),
+            op=next((op for op in self.operators if op.name == "lm_head"), self.operators[-1]),
             mode=settings.loss,
             chunks=settings.loss_chunks,
             parallel=plan.tp > 1,

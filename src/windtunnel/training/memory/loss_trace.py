@@ -17,7 +17,7 @@ from windtunnel.training.memory.tensor_events import (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LossChain:
     """What the head and the loss of one micro-batch allocate."""
 

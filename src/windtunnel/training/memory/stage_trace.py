@@ -136,7 +136,7 @@ class StageTrace:
         a2a = {"all_to_all": plan.cp, "hybrid": plan.cp_all_to_all, "all_gather": plan.cp}.get(plan.cp_kind, 1)
         ends = parts.graph.embedding.params + parts.graph.head.params
         self.settings = Settings(
-            plan,
+            plan=plan,
             sharded=plan.zero == 3 and plan.reshard_after_forward and not plan.gather_block,
             scattered=plan.zero == 3 or (plan.zero == 2 and not behaviour.grads_persist),
             weight_gradients=not behaviour.grads_persist and parts.trainable_share == 1.0,

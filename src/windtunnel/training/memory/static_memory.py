@@ -353,7 +353,16 @@ def memory_report(
     p = table.p
     if not events:
         zero = np.zeros(1)
-        return MemoryReport(0, 0.0, 0.0, capacity_bytes, {}, (), zero, zero)
+        return MemoryReport(
+            stage=0,
+            peak_allocated_bytes=0.0,
+            peak_reserved_bytes=0.0,
+            capacity_bytes=capacity_bytes,
+            at_peak={},
+            per_stage_allocated_bytes=(),
+            curve_time_s=zero,
+            curve_bytes=zero,
+        )
     record = MemoryEvents(
         np.concatenate([e[0] for e in events]).astype(np.int32),
         np.concatenate([np.full(len(e[0]), e[1], np.bool_) for e in events]),
@@ -400,15 +409,15 @@ def memory_report(
     by_kind = {name: np.full(len(times), value[top]) for name, value in static.by_kind.items()}
     by_kind["activations"] = total - base[top]
     return MemoryReport(
-        top,
-        held.allocated_bytes,
-        held.total_bytes,
-        capacity_bytes,
-        held.at_peak,
-        tuple(peaks.tolist()),
-        times,
-        total,
-        by_kind,
+        stage=top,
+        peak_allocated_bytes=held.allocated_bytes,
+        peak_reserved_bytes=held.total_bytes,
+        capacity_bytes=capacity_bytes,
+        at_peak=held.at_peak,
+        per_stage_allocated_bytes=tuple(peaks.tolist()),
+        curve_time_s=times,
+        curve_bytes=total,
+        curve_by_kind=by_kind,
         reserved_by_allocator_bytes=held.allocator_bytes,
         communication_buffer_bytes=held.communication_bytes,
         context_bytes=held.context_bytes,

@@ -24,7 +24,7 @@ from windtunnel.training.offload.memory_tiers import (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class HostUpdate:
     """Seconds a parameter, of one device's share of its node."""
 
@@ -88,7 +88,18 @@ class HostUpdate:
             write = state / drive_bytes_per_s(cluster, write=True)
         if offload.params and offload.tier_of("params") == "nvme" and cluster.storage is not None:
             write += weight * offload.params / drive_bytes_per_s(cluster, write=True)
-        return cls(down / link, compute, up / link, read, write, down, up, state, moved, widen)
+        return cls(
+            down=down / link,
+            compute=compute,
+            up=up / link,
+            read=read,
+            write=write,
+            gradient_bytes=down,
+            weight_bytes=up,
+            state_bytes=state,
+            moved_bytes=moved,
+            widen=widen,
+        )
 
     def seconds(self, offload: Offload) -> float:
         """A parameter's update after the last gradient: as a pipeline, or one part after the other."""

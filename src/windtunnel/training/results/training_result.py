@@ -28,7 +28,7 @@ class Interval:
     """Measured rows that count most, at most five a way of leaving out."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryReport:
     """The stage that peaks highest. Bytes."""
 
@@ -80,7 +80,7 @@ class MemoryReport:
         return tuple(row for row in self.elsewhere if row[1] > row[2])
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TraceEvents:
     """The simulated step as rows, for Perfetto and the HTML timeline. Shapes (n,)."""
 
@@ -107,7 +107,7 @@ class Assumption:
     why: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingResult:
     """One predicted optimizer step."""
 

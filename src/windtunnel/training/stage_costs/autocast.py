@@ -55,13 +55,13 @@ def add_casts(
     seconds = moved / (device.memory_bytes_per_s * coefficients.memory_fraction)
     segment.append(
         Launch(
-            "autocast",
-            "memory_bound",
-            COMPUTE,
-            seconds,
-            [len(segment.launches) - 1],
-            1.0,
-            moved,
+            name="autocast",
+            tag="memory_bound",
+            stream=COMPUTE,
+            alone_s=seconds,
+            after=[len(segment.launches) - 1],
+            sm=1.0,
+            hbm_bytes=moved,
             kernels=float(len(cast)),
             phase="D",
             kind="memory_bound",

@@ -65,13 +65,13 @@ def add_copies(
     last = len(segment.launches) - 1
     segment.append(
         Launch(
-            "fsdp_copies",
-            "memory_bound",
-            COMPUTE,
-            seconds,
-            [last],
-            1.0,
-            moved,
+            name="fsdp_copies",
+            tag="memory_bound",
+            stream=COMPUTE,
+            alone_s=seconds,
+            after=[last],
+            sm=1.0,
+            hbm_bytes=moved,
             kernels=2.0,
             phase="D",
             kind="memory_bound",

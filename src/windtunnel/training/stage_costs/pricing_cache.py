@@ -55,7 +55,7 @@ _ELSEWHERE = frozenset(
 _NAMES = tuple(f.name for f in fields(ResolvedPlan) if f.name not in _ELSEWHERE)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BlockCost:
     """One block kind on one rank."""
 
@@ -77,7 +77,7 @@ class BlockCost:
         return (self.forward, self.backward, self.weight)[direction]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BlockSum:
     """What the blocks of a virtual stage come to; most virtual stages are alike."""
 
@@ -115,7 +115,16 @@ class BlockSum:
             if number:
                 transient = max(transient, cost.transient_backward_bytes)
                 shapes |= cost.largest_weights
-        return cls(columns, busy, flop, dict(kept), dense, expert, transient, shapes)
+        return cls(
+            columns=columns,
+            busy=busy,
+            flop=flop,
+            kept=dict(kept),
+            dense=dense,
+            expert=expert,
+            transient=transient,
+            shapes=shapes,
+        )
 
 
 @dataclass(frozen=True, slots=True)

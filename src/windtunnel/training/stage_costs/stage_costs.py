@@ -42,7 +42,7 @@ HEAD = "logits and head"
 """Kind of kept memory that only the model's end has."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Parts:
     """Everything the step program needs. Arrays over virtual stages in depth order have shape (K,), K = pp · vpp."""
 
@@ -156,7 +156,7 @@ def expert_imbalance(training: TrainingSpec, plan: ResolvedPlan, model: ModelSpe
     load = training.expert_load
     if load.popularity is not None and plan.ep > 1:
         tokens = plan.mbs * training.seq_len / (plan.cp * plan.tp) * plan.ep * plan.etp
-        drawn = ExpertLoad(load.popularity)
+        drawn = ExpertLoad(popularity=load.popularity)
         return float(slowest(model.num_experts, model.num_experts_per_tok, plan.ep, drawn, np.array([tokens]))[0][0])
     if load.loads and plan.ep > 1:
         shares = np.asarray(load.loads, np.float64).reshape(plan.ep, -1).sum(axis=1)
@@ -318,14 +318,14 @@ def _price(
         }
         g = replace(g, blocks=brought)
     pricing = Pricing(
-        cluster.device,
-        coefficients,
-        recipe(training.precision, coefficients, compiled=compiled, fused_quantise=bool(training.fused_permute)),
-        plan.attention,
-        network,
-        groups,
-        _accumulate_bytes(behaviour, training),
-        _accumulate_kernel_bytes(behaviour, training),
+        device=cluster.device,
+        coefficients=coefficients,
+        recipe=recipe(training.precision, coefficients, compiled=compiled, fused_quantise=bool(training.fused_permute)),
+        attention=plan.attention,
+        network=network,
+        groups=groups,
+        weight_accumulate_bytes=_accumulate_bytes(behaviour, training),
+        accumulate_kernel_bytes=_accumulate_kernel_bytes(behaviour, training),
         topk=float(max(model.num_experts_per_tok, 1)),
         rowwise=training.precision == "fp8_rowwise",
         trainable=training.phase != "lora",
@@ -468,7 +468,17 @@ def _block_cost(
     }
     largest = max(sizes, default=0.0)
     backward = dropped + (largest if block.kind != "head" else 0.0)
-    return BlockCost(*times, dict(kept), backward, dense, expert, shapes)
+    forward_time, backward_time, weight_time = times
+    return BlockCost(
+        forward=forward_time,
+        backward=backward_time,
+        weight=weight_time,
+        kept_bytes=dict(kept),
+        transient_backward_bytes=backward,
+        dense_params=dense,
+        expert_params=expert,
+        largest_weights=shapes,
+    )
 
 
 def _further(costs: dict[str, BlockCost], number: int) -> list[tuple[BlockCost, float]]:
@@ -553,30 +563,30 @@ def _assemble(
     expert_stride = plan.ep * plan.etp
     edp = max(plan.expert_dp, 1)
     return Parts(
-        seconds,
-        head,
-        ends,
-        np.asarray(plan.stage_layers, np.int32),
-        sm,
-        hbm,
-        up,
-        out,
-        busy,
-        kept,
-        transient,
-        dense,
-        expert,
-        layer_params,
-        flop * plan.tp * plan.cp,
-        p2p_bytes,
-        behaviour.scatter_gather_p2p,
-        g,
-        network,
-        mesh,
-        replicas_of(mesh, plan),
-        mesh.strided(edp, expert_stride),
-        dummy,
-        _trainable_share(training, g),
-        kinds,
+        seconds=seconds,
+        head_s=head,
+        embedding_s=ends,
+        layers=np.asarray(plan.stage_layers, np.int32),
+        sm_s=sm,
+        hbm_bytes=hbm,
+        up_bytes=up,
+        out_bytes=out,
+        busy_s=busy,
+        kept_bytes=kept,
+        transient_bytes=transient,
+        dense_params=dense,
+        expert_params=expert,
+        layer_params=layer_params,
+        hardware_flop=flop * plan.tp * plan.cp,
+        p2p_bytes=p2p_bytes,
+        scatter_gather=behaviour.scatter_gather_p2p,
+        graph=g,
+        network=network,
+        mesh=mesh,
+        dp_place=replicas_of(mesh, plan),
+        expert_dp_place=mesh.strided(edp, expert_stride),
+        dummy_wgrad_bytes=dummy,
+        trainable_share=_trainable_share(training, g),
+        block_kinds=kinds,
         uses=tuple(used),
     )

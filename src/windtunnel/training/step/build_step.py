@@ -51,7 +51,7 @@ _FINE_TASKS = 20_000
 traffic or offloading needs layers."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StepProgram:
     """The program and what each task stands for. Task arrays have shape (n,)."""
 
@@ -86,7 +86,9 @@ def build_step(
 ) -> StepProgram:
     """One optimizer step as tasks."""
     traffic = Traffic(parts, plan, cluster, training, behaviour, options)
-    return build_joint([Replicas(parts, table, plan, cluster, coefficients, traffic)])[0]
+    return build_joint(
+        [Replicas(parts=parts, table=table, plan=plan, cluster=cluster, coefficients=coefficients, traffic=traffic)]
+    )[0]
 
 
 def build_joint(replicas: list[Replicas], between: Between | None = None) -> list[StepProgram]:
@@ -265,20 +267,20 @@ def _lay(asm: Assembly, x: Replicas) -> Laid:
     if offloads:
         offload_traffic(asm, parts, plan, x.cluster, kind, part, table, first_task, last_task, row_of, gathers)
     laid = Laid(
-        x,
-        asm.first_stage,
-        asm.first_id,
-        kind,
-        part,
-        row,
-        first_task,
-        last_task,
-        compute,
-        stage_of,
-        finish,
-        reduced_by,
-        pair_of,
-        pairs,
+        replicas=x,
+        first_stage=asm.first_stage,
+        first_id=asm.first_id,
+        kind=kind,
+        part=part,
+        row=row,
+        first_task=first_task,
+        last_task=last_task,
+        compute=compute,
+        stage_of=stage_of,
+        finish=finish,
+        reduced=reduced_by,
+        pair_of=pair_of,
+        pairs=pairs,
     )
     if away.gradients > 0 and table.m > 1:
         early_gradients(asm, laid)
@@ -342,18 +344,18 @@ def _seen(built: Built, asm: Assembly, x: Laid) -> StepProgram:
     tag[is_compute] = x.kind[row[is_compute]].astype(np.int32)
     final = built.final
     return StepProgram(
-        built.tasks,
-        built.streams,
-        built.resources,
-        np.where(own, built.stage - x.first_stage, -1).astype(np.int32),
-        row,
-        final[x.first_task + x.first_id],
-        final[asm.end_of()[x.last_task + x.first_id]],
-        final[x.compute + x.first_id],
-        np.append(x.first_task, len(x.row)),
-        x.part,
-        x.pair_of,
-        x.pairs,
+        tasks=built.tasks,
+        streams=built.streams,
+        resources=built.resources,
+        stage=np.where(own, built.stage - x.first_stage, -1).astype(np.int32),
+        row=row,
+        first_task=final[x.first_task + x.first_id],
+        last_task=final[asm.end_of()[x.last_task + x.first_id]],
+        compute_task=final[x.compute + x.first_id],
+        piece_ptr=np.append(x.first_task, len(x.row)),
+        part=x.part,
+        pair_of=x.pair_of,
+        pairs=x.pairs,
     )
 
 

@@ -124,7 +124,7 @@ class StagedTraffic(Traffic):
         return seconds
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Staged(Replicas):
     """Replicas whose stages are on several groups. Fields are the first group's, parts those of all."""
 

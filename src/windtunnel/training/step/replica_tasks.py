@@ -19,7 +19,7 @@ from windtunnel.training.step.pipeline_p2p import hop_seconds
 from windtunnel.training.task_builder import Floats, Rows
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Replicas:
     """Model replicas that do the same at the same time: one plan on one kind of devices. p stages."""
 
@@ -52,7 +52,7 @@ class Replicas:
         return self.traffic.optimizer_seconds(self.coefficients, stage_of, self.table.p)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class Laid:
     """Where the tasks of some replicas are."""
 

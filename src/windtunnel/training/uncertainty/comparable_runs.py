@@ -21,7 +21,7 @@ WAYS = ("fold", "pair", "device", "software")
 software; its software, whatever the device."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Subject:
     """A run as far as comparisons go."""
 
@@ -68,7 +68,7 @@ COLUMNS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Residual:
     """One measured configuration that was predicted without what it is compared with.
 
@@ -105,20 +105,20 @@ def describe(training: TrainingSpec, cluster: ClusterSpec, model: ModelSpec, pla
     words = [f"{name}{value}" for name, value in axes.items() if value > 1 or name == "mbs"]
     words += [f"gbs{training.global_batch}", f"zero{plan.zero}", plan.recompute.policy]
     return Subject(
-        training.framework,
-        lineage(training.framework)[-1],
-        device.id,
-        device.generation,
-        device.vendor,
-        bool(model.num_experts),
-        signature(model, cluster),
-        cluster.num_devices,
-        cluster.nodes > 1,
-        training.precision,
-        training.seq_len,
-        model.hidden_size,
-        plan.mbs,
-        " ".join(words),
+        software=training.framework,
+        root=lineage(training.framework)[-1],
+        device=device.id,
+        generation=device.generation,
+        vendor=device.vendor,
+        mixture=bool(model.num_experts),
+        signature=signature(model, cluster),
+        devices=cluster.num_devices,
+        across=cluster.nodes > 1,
+        precision=training.precision,
+        seq_len=training.seq_len,
+        hidden=model.hidden_size,
+        mbs=plan.mbs,
+        plan=" ".join(words),
     )
 
 
@@ -145,4 +145,8 @@ def distances() -> dict[str, float]:
 def read_residual(row: list[Any]) -> Residual:
     """One line of the file."""
     n = len(COLUMNS)
-    return Residual(Subject(*row[:n]), row[n], tuple(row[n + 1]), *row[n + 2 : n + 6])
+    subject = Subject(**dict(zip(COLUMNS, row[:n], strict=True)))
+    family, ids, fold, pair, device, software = row[n : n + 6]
+    return Residual(
+        subject=subject, family=family, ids=tuple(ids), fold=fold, pair=pair, device=device, software=software
+    )

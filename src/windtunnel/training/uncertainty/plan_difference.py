@@ -30,7 +30,7 @@ _QUANTILE = 1.2816
 """Normal deviate of the 90th percentile: half-width of an 80 % band in standard deviations."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PairedDifference:
     """B against A: the ratio of their step times, its band, and how likely A is the faster one."""
 
@@ -49,7 +49,7 @@ class PairedDifference:
     verdict: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Pairs:
     """Measured pairs, shape (n,)."""
 
@@ -104,13 +104,13 @@ def pairs_of(members: Sequence[Residual]) -> Pairs:
     count = np.bincount(number) if group else np.ones(1, dtype=np.int64)
     share = 1.0 / count[number] if group else np.empty(0)
     return Pairs(
-        table,
-        np.array(first, dtype=np.int64),
-        np.array(second, dtype=np.int64),
-        np.array(error),
-        np.array(settings, dtype=np.float64),
-        number,
-        share,
+        table=table,
+        first=np.array(first, dtype=np.int64),
+        second=np.array(second, dtype=np.int64),
+        error=np.array(error),
+        settings=np.array(settings, dtype=np.float64),
+        group=number,
+        share=share,
     )
 
 
@@ -175,7 +175,18 @@ def paired_difference(
     ratio = seconds_b / seconds_a
     found = spread(a, b, _pairs(), distances()) if group_key(a) == group_key(b) else None
     if a == b:
-        return PairedDifference(ratio, ratio, ratio, LEVEL, 0.5, False, 0, "one plan", "fitted", "the same plan")
+        return PairedDifference(
+            ratio=ratio,
+            low=ratio,
+            high=ratio,
+            level=LEVEL,
+            probability_a_faster=0.5,
+            told_apart=False,
+            pairs=0,
+            basis="one plan",
+            grade="fitted",
+            verdict="the same plan",
+        )
     if found is None:
         return _independent(ratio, seconds_a, seconds_b, interval_a, interval_b)
     errors, weights, effective, families = found
@@ -209,4 +220,15 @@ def _difference(
         verdict = f"{faster} is faster: {100 * sure:.0f} % sure"
     else:
         verdict = f"cannot be told apart: {faster} is faster with {100 * sure:.0f} % probability"
-    return PairedDifference(ratio, *edges, LEVEL, chance, told, pairs, basis, grade, verdict)
+    return PairedDifference(
+        ratio=ratio,
+        low=edges[0],
+        high=edges[1],
+        level=LEVEL,
+        probability_a_faster=chance,
+        told_apart=told,
+        pairs=pairs,
+        basis=basis,
+        grade=grade,
+        verdict=verdict,
+    )

@@ -100,16 +100,16 @@ def varied(
     longest = float(min(spec.max or training.seq_len, training.seq_len))
     table = priced(widths_of(model, plan, ranks), capacity, plan.pp, longest, price)
     case = Case(
-        spec,
-        table,
-        training.seq_len,
-        training.global_batch,
-        plan.mbs,
-        plan.cp,
-        ranks,
-        max(min(cluster.scale_up_domain // plan.tp, ranks), 1),
-        plan.m,
-        _mover(model, plan, price(plan.cp, longest)),
+        spec=spec,
+        table=table,
+        seq_len=training.seq_len,
+        rows=training.global_batch,
+        mbs=plan.mbs,
+        cp=plan.cp,
+        ranks=ranks,
+        per_node=max(min(cluster.scale_up_domain // plan.tp, ranks), 1),
+        m=plan.m,
+        move_s=_mover(model, plan, price(plan.cp, longest)),
     )
     layout = LAYOUTS.get(plan.sequence_groups)
     rng = np.random.default_rng(spec.seed)

@@ -17,7 +17,7 @@ from windtunnel.training.variable_length.pass_time_table import PassTable
 Floats = npt.NDArray[np.float64]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
     """What a layout is made for."""
 

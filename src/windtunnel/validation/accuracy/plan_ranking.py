@@ -16,7 +16,7 @@ CLOSE = 0.03
 SMALLEST_GROUP = 8
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Ranking:
     """Order of the plans of one (family, model, cluster)."""
 
@@ -66,5 +66,7 @@ def rank_groups(rows: Iterable[RowOutcome], smallest: int = SMALLEST_GROUP) -> t
         pick = int(np.argmin(predicted))
         place = 1 + int((measured < measured[pick]).sum())
         regret = float(measured[pick] / measured.min() - 1)
-        out.append(Ranking(family, group, len(members), pairs, tau, regret, place))
+        out.append(
+            Ranking(family=family, group=group, n=len(members), pairs=pairs, tau=tau, regret=regret, taken=place)
+        )
     return tuple(out)

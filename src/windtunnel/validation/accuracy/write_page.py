@@ -1,4 +1,7 @@
-"""Writes docs/accuracy.md from a validation run: `python -m windtunnel.validation.accuracy.write_page --rows FILE --out FILE`."""
+"""Writes docs/accuracy.md from a validation run.
+
+Run `python -m windtunnel.validation.accuracy.write_page --rows FILE --out FILE`.
+"""
 
 from __future__ import annotations
 

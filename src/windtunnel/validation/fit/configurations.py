@@ -13,7 +13,7 @@ from windtunnel.validation.predict.validate import plan_key
 from windtunnel.validation.rows.read_row import RowCase, read
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Configuration:
     """One scenario that was measured once or more. Its first metric holds the median."""
 
@@ -64,4 +64,13 @@ def _configuration(ids: tuple[str, ...], group: str, case: RowCase) -> Configura
     about = describe(prepared.training, prepared.cluster, prepared.model, prepared.plan)
     row = (*about.columns(), case.family, list(ids))
     device = prepared.cluster.device
-    return Configuration(ids, group, case, prepared.training.framework, device.id, device.generation, device.kind, row)
+    return Configuration(
+        ids=ids,
+        group=group,
+        case=case,
+        software=prepared.training.framework,
+        device=device.id,
+        generation=device.generation,
+        kind=device.kind,
+        row=row,
+    )

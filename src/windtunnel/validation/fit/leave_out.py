@@ -175,7 +175,16 @@ def stored_fits() -> list[GroupFit]:
         path = _ROOT / f"catalog/coefficients/fitted/{entry['software']}.yaml"
         levels = yaml.safe_load(path.read_text())["coefficients"]
         fitted = levels.get(entry["level"], {})
-        out.append(GroupFit(entry["software"], entry["level"], fitted, {}, entry["without"], tuple(entry["devices"])))
+        out.append(
+            GroupFit(
+                software=entry["software"],
+                level=entry["level"],
+                fitted=fitted,
+                folds={},
+                without=entry["without"],
+                devices=tuple(entry["devices"]),
+            )
+        )
     return out
 
 

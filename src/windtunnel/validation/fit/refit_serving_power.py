@@ -1,6 +1,7 @@
 """Fit the power of serving devices: `python -m windtunnel.validation.fit.refit_serving_power ROWS`.
 
-Rows are measured power of served models (`validation/rows/parsing/power.py`). For each generation four shares of the board's
+Rows are measured power of served models (`validation/rows/parsing/power.py`). For each generation four
+shares of the board's
 power are fitted to watts, given the time between tokens, so that an error of our times does not go into them. Errors
 are those of models left out, every size, format and task of one architecture together. Writes
 `catalog/coefficients/serving/power.yaml` and, by generation, errors (`catalog/residuals/serving_power.json`); rows
@@ -50,7 +51,7 @@ class Run:
     """Of the whole instance."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
     """One row: runs at the time between tokens that it gives and at our own, and what was measured."""
 
@@ -87,17 +88,17 @@ def samples(rows: Sequence[dict[str, Any]]) -> list[Sample]:
         gpus = case.plan.num_devices
         out.append(
             Sample(
-                case.model.name,
-                str(row["model"]),
-                x.cluster.device,
-                gpus,
-                _run(case, x, itl),
-                _run(case, x, None),
-                measured / gpus,
-                number(row.get("energy_per_token_J")) or math.nan,
-                1e9 * (number(row.get("active_b")) or math.nan),
-                case.batch,
-                itl,
+                model=case.model.name,
+                name=str(row["model"]),
+                device=x.cluster.device,
+                devices=gpus,
+                given=_run(case, x, itl),
+                own=_run(case, x, None),
+                watts=measured / gpus,
+                joules=number(row.get("energy_per_token_J")) or math.nan,
+                active_parameters=1e9 * (number(row.get("active_b")) or math.nan),
+                batch=case.batch,
+                itl_s=itl,
             )
         )
     return out
@@ -113,7 +114,16 @@ def _run(case: PowerCase, x: Served, itl_s: float | None) -> Run:
 
 def _at(x: Floats) -> PowerCoefficients:
     awake, kernel, attention, matrix = (float(v) for v in np.exp(x))
-    return PowerCoefficients(awake, kernel, attention, matrix, 0.0, 0.0, "fitted", "")
+    return PowerCoefficients(
+        awake=awake,
+        kernel=kernel,
+        attention=attention,
+        matrix=matrix,
+        spread=0.0,
+        energy_spread=0.0,
+        grade="fitted",
+        level="",
+    )
 
 
 def residuals(found: Sequence[Sample], x: Floats) -> Floats:
@@ -298,8 +308,8 @@ def _write(coefficients: dict[str, dict[str, Any]]) -> None:
 
     about = (
         "Shares of (board power - idle) that a serving device draws: docs/serving.md, 'Power, energy, money'. Written "
-        "by `python -m windtunnel.validation.fit.refit_serving_power`; `spread`: standard deviation of the log error of "
-        "models left out. `relative_error`: one standard error, priors included."
+        "by `python -m windtunnel.validation.fit.refit_serving_power`; `spread`: standard deviation of the log error "
+        "of models left out. `relative_error`: one standard error, priors included."
     )
     data = {"about": about, "coefficients": coefficients}
     _OUT.write_text(yaml.safe_dump(data, sort_keys=False, width=120))

@@ -26,7 +26,7 @@ _ROOT = Path(__file__).resolve().parents[2]
 Values = dict[str, float]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GroupFit:
     """One (software, level) of `priors.yaml`, fitted."""
 
@@ -105,7 +105,7 @@ def calibrate_group(
     software, level = group["software"], group["level"]
     title = f"{software} on {level}"
     if not cases:
-        return GroupFit(software, level, {}, {}, text=f"{title}: no rows")
+        return GroupFit(software=software, level=level, fitted={}, folds={}, text=f"{title}: no rows")
     parameters = _parameters(group, defaults)
     keep = _thin(cases, group.get("most_rows", {}))
     share = group.get("family_weight", {})
@@ -146,7 +146,15 @@ def calibrate_group(
     text += ", ".join(f"{k} {v:.4g}" for k, v in values.items())
     how = "leaving out whole devices" if by_kind else "out of fold"
     text += f"; {how} mean {100 * size.mean():.2f} %, median {100 * np.median(size):.2f} %"
-    return GroupFit(software, level, _entries(group, cases, values, errors), folds, without, devices, text)
+    return GroupFit(
+        software=software,
+        level=level,
+        fitted=_entries(group, cases, values, errors),
+        folds=folds,
+        without=without,
+        devices=devices,
+        text=text,
+    )
 
 
 def calibrate(

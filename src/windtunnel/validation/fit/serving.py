@@ -48,7 +48,7 @@ class BlockFit:
     rows: int
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class State:
     """Where a fit stands."""
 
@@ -68,8 +68,16 @@ class State:
         """One that can be moved."""
         at = {b: dict(own) for b, own in self.at.items()}
         errors, weights = self.errors.copy(), self.weights.copy()
-        kept = dict(self.slopes), dict(self.covariances), self.whole, dict(self.every)
-        return State(at, dict(self.center), errors, weights, *kept)
+        return State(
+            at=at,
+            center=dict(self.center),
+            errors=errors,
+            weights=weights,
+            slopes=dict(self.slopes),
+            covariances=dict(self.covariances),
+            whole=self.whole,
+            every=dict(self.every),
+        )
 
 
 class Fitter:
@@ -104,7 +112,9 @@ class Fitter:
         """All sets: thick ones, then those that lean on them."""
         errors, weights = self.errors({})
         zero = {b: {n: Known(0.0, PRIORS[n][0]) for n in self.known_names(b)} for b in self.priors}
-        state = State({b: dict.fromkeys(zero[b], 0.0) for b in self.priors}, zero, errors, weights)
+        state = State(
+            at={b: dict.fromkeys(zero[b], 0.0) for b in self.priors}, center=zero, errors=errors, weights=weights
+        )
         self._choose(self.thick, state)
         every = np.ones(len(self.seen))
         self._solve(self.thick, state, every, TURNS, fresh=True)

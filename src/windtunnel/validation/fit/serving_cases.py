@@ -32,7 +32,7 @@ UNFIT = ("e2e_ms_median", "power")
 """Metrics that no coefficient is read from: answers of the perf-model runs ended before their nominal length."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class Case:
     """One scenario and what was measured of it (medians where it was measured more than once)."""
 
@@ -71,7 +71,18 @@ def cases_of(rows: Iterable[dict[str, Any]], folder: Path) -> list[Case]:
         block = (release_of(own.serving.engine, own.serving.engine_version), own.cluster.device.generation)
         measured = {name: float(np.median(v)) for name, v in values.items()}
         apart = apart or len(own.pools) > 1
-        out.append(Case(block, serving_group(case), own, case.family, measured, len(ids), ids, apart))
+        out.append(
+            Case(
+                block=block,
+                group=serving_group(case),
+                ready=own,
+                family=case.family,
+                measured=measured,
+                rows=len(ids),
+                ids=ids,
+                apart=apart,
+            )
+        )
     return out
 
 

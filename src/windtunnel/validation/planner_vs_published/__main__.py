@@ -1,4 +1,7 @@
-"""`python -m windtunnel.validation.planner_vs_published ROWS… --out FILE.md`: the planner against every measured group."""
+"""The planner against every measured group.
+
+Run `python -m windtunnel.validation.planner_vs_published ROWS… --out FILE.md`.
+"""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ class RowPlan:
     fits: bool
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
     """What the planner made of a group."""
 

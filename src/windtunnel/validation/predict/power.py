@@ -132,7 +132,19 @@ def itl_of(row: dict[str, Any]) -> float | None:
 def outcomes(row: dict[str, Any], device: str) -> list[RowOutcome]:
     """Watts of all devices and joules per token of a row, from our own times and given its time between tokens."""
     blank = RowOutcome(
-        str(row.get("id") or ""), "power", FAMILY, device, "", "", 0.0, None, None, None, "assumed", (), ""
+        id=str(row.get("id") or ""),
+        row_kind="power",
+        family=FAMILY,
+        device=device,
+        metric="",
+        unit="",
+        measured=0.0,
+        predicted=None,
+        interval=None,
+        error=None,
+        grade="assumed",
+        assumed=(),
+        reason="",
     )
     watts, joules = number(row.get("avg_power_W_reported")), number(row.get("energy_per_token_J"))
     itl = itl_of(row)

@@ -12,7 +12,7 @@ import numpy as np
 from windtunnel.errors import BadInput, GateFailed
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RowOutcome:
     """One measured quantity beside the prediction."""
 
@@ -64,7 +64,7 @@ class RowOutcome:
         }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
     """Errors of one (kind, family, device, metric). Fractions, not percent; null without a prediction."""
 
@@ -123,17 +123,17 @@ def summarise(rows: Iterable[RowOutcome]) -> tuple[Summary, ...]:
         some = errors.size > 0
         out.append(
             Summary(
-                kind,
-                family,
-                device,
-                metric,
-                len(members),
-                int(errors.size),
-                float(np.mean(np.abs(errors))) if some else None,
-                float(np.median(np.abs(errors))) if some else None,
-                float(np.mean(errors)) if some else None,
-                float(np.mean(inside)) if inside else None,
-                float(np.mean(widths)) if widths else None,
+                row_kind=kind,
+                family=family,
+                device=device,
+                metric=metric,
+                n=len(members),
+                n_predicted=int(errors.size),
+                mape=float(np.mean(np.abs(errors))) if some else None,
+                median_ape=float(np.median(np.abs(errors))) if some else None,
+                bias=float(np.mean(errors)) if some else None,
+                coverage80=float(np.mean(inside)) if inside else None,
+                mean_relative_width=float(np.mean(widths)) if widths else None,
             )
         )
     return tuple(out)

@@ -56,20 +56,20 @@ def _simulated(case: RowCase, folder: Path) -> Served | str:
 def _missing(case: RowCase, at: int, reason: str) -> RowOutcome:
     target = case.metrics[at]
     return RowOutcome(
-        case.id,
-        case.row_kind,
-        case.family,
-        case.device,
-        target.metric,
-        target.unit,
-        target.measured,
-        None,
-        None,
-        None,
-        "assumed",
-        case.assumed,
-        reason or "not expressed",
-        serving_group(case) if case.scenario else "",
+        id=case.id,
+        row_kind=case.row_kind,
+        family=case.family,
+        device=case.device,
+        metric=target.metric,
+        unit=target.unit,
+        measured=target.measured,
+        predicted=None,
+        interval=None,
+        error=None,
+        grade="assumed",
+        assumed=case.assumed,
+        reason=reason or "not expressed",
+        group=serving_group(case) if case.scenario else "",
     )
 
 
@@ -83,21 +83,21 @@ def _predicted(case: RowCase, at: int, found: Served) -> RowOutcome:
         return _missing(case, at, reason)
     own = None if "power" in target.metric else _band(case, target.metric)
     return RowOutcome(
-        case.id,
-        case.row_kind,
-        case.family,
-        case.device,
-        target.metric,
-        target.unit,
-        target.measured,
-        value,
-        own.around(value) if own else None,
-        relative_error(value, target.measured),
-        own.grade if own else "analytic",
-        case.assumed,
-        "",
-        serving_group(case),
-        found.devices,
+        id=case.id,
+        row_kind=case.row_kind,
+        family=case.family,
+        device=case.device,
+        metric=target.metric,
+        unit=target.unit,
+        measured=target.measured,
+        predicted=value,
+        interval=own.around(value) if own else None,
+        error=relative_error(value, target.measured),
+        grade=own.grade if own else "analytic",
+        assumed=case.assumed,
+        reason="",
+        group=serving_group(case),
+        devices=found.devices,
     )
 
 

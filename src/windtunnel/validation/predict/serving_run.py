@@ -152,7 +152,14 @@ def run(
     if ready.serving.traffic.offline:  # one process: no client, no HTTP
         own = replace(own, request_s=0.0)
     used = float(outcome.totals["kv_max"].max()) / max(pool.instance.limits.blocks // pool.instance.shape.pp, 1)
-    return Served(requests, own.request_s, ready.devices, used, int(requests.preemptions.sum()), outcome.totals)
+    return Served(
+        requests=requests,
+        request_s=own.request_s,
+        devices=ready.devices,
+        cache_used=used,
+        preemptions=int(requests.preemptions.sum()),
+        totals=outcome.totals,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,24 +185,30 @@ def _split(ready: Ready, costs: list[IterationModel]) -> Served:
     way = decided(ready.serving, costs[0].request_s)
     counts = [_lanes(pool) for pool in ready.pools]
     fleet = Fleet(
-        tuple(given),
-        stacked(
+        limits=tuple(given),
+        tables=stacked(
             [
                 own.tables(pool.most_tokens, pool.spec.limits.cuda_graph_sizes, x.max_seqs, x.ranks)
                 for pool, own, x in zip(ready.pools, costs, given, strict=True)
             ]
         ),
-        np.repeat(np.arange(2), counts),
-        np.repeat([True, False], counts),
-        counts[0],
-        handover(sited, ready.cluster, way, router=given[0].router),
+        pool=np.repeat(np.arange(2), counts),
+        hands=np.repeat([True, False], counts),
+        entries=counts[0],
+        handover=handover(sited, ready.cluster, way, router=given[0].router),
     )
     requests = ready.requests()
     outcome = loop.serve_fleet(requests, fleet)
     if (requests.state == REJECTED).any():
         raise Infeasible("a prompt needs more cache than an instance has", "a larger tp, or shorter prompts")
     used = float(outcome.totals["kv_max"][counts[0] :].max()) / max(given[1].blocks, 1)
-    return Served(requests, costs[0].request_s, ready.devices, used, int(requests.preemptions.sum()))
+    return Served(
+        requests=requests,
+        request_s=costs[0].request_s,
+        devices=ready.devices,
+        cache_used=used,
+        preemptions=int(requests.preemptions.sum()),
+    )
 
 
 def _lanes(pool: Pool) -> int:

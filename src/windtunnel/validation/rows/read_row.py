@@ -35,7 +35,7 @@ _RECIPE = ("plan.recompute", "training.cuda_graphs", "training.moe_dispatcher", 
 _LAUNCH = ("plan.recompute", "plan.zero", "training.optimizer", "training.attention")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RowCase:
     """One measured row, read."""
 
@@ -74,7 +74,7 @@ def row_kind(row: dict[str, Any]) -> str:
 def read(row: Any) -> RowCase:
     """Turn one measured row into a scenario, or into a reason why not. Never raises."""
     if not isinstance(row, dict):
-        return RowCase("", "unknown", "", "", (), reason="a row must be a mapping")
+        return RowCase(id="", row_kind="unknown", family="", device="", metrics=(), reason="a row must be a mapping")
     kind = row_kind(row)
     try:
         if isinstance(row.get("scenario"), dict):
@@ -84,16 +84,16 @@ def read(row: Any) -> RowCase:
         if kind == "serving":
             return _serving(row)
         if kind == "power":
-            return RowCase(_id(row), kind, "power", device_of(row), ())
+            return RowCase(id=_id(row), row_kind=kind, family="power", device=device_of(row), metrics=())
         return _micro(row, kind)
     except Exception as error:  # a row that we cannot read is an answer, not a crash
         text = " ".join(str(error).split())[:200]
         return RowCase(
-            _id(row),
-            kind,
-            str(row.get("family") or ""),
-            _device(row),
-            training_targets(row, None),
+            id=_id(row),
+            row_kind=kind,
+            family=str(row.get("family") or ""),
+            device=_device(row),
+            metrics=training_targets(row, None),
             reason=f"could not be read: {type(error).__name__}: {text}",
         )
 
@@ -104,11 +104,11 @@ def _own(row: dict[str, Any], kind: str) -> RowCase:
     training = scenario.training
     if training is None or isinstance(scenario.cluster, str) or not isinstance(scenario.model, ModelSpec):
         return RowCase(
-            _id(row),
-            kind,
-            str(row.get("family") or "own"),
-            "own",
-            training_targets(row, None),
+            id=_id(row),
+            row_kind=kind,
+            family=str(row.get("family") or "own"),
+            device="own",
+            metrics=training_targets(row, None),
             reason="rows with a scenario of their own are read for training, with model and cluster written out",
         )
     cluster = scenario.cluster
@@ -117,7 +117,14 @@ def _own(row: dict[str, Any], kind: str) -> RowCase:
     work = Work(tokens, float(training.global_batch), devices, training.seq_len, scenario.model)
     device = getattr(cluster, "device", "own")
     name = device if isinstance(device, str) else str(getattr(device, "id", "own"))
-    return RowCase(_id(row), kind, str(row.get("family") or "own"), name, training_targets(row, work), scenario)
+    return RowCase(
+        id=_id(row),
+        row_kind=kind,
+        family=str(row.get("family") or "own"),
+        device=name,
+        metrics=training_targets(row, work),
+        scenario=scenario,
+    )
 
 
 def _id(row: dict[str, Any]) -> str:
@@ -139,7 +146,14 @@ def _training(row: dict[str, Any]) -> RowCase:
 
     def without(reason: str) -> RowCase:
         return RowCase(
-            _id(row), "training", family, device, training_targets(row, None), None, reason, tuple(ctx.assumed)
+            id=_id(row),
+            row_kind="training",
+            family=family,
+            device=device,
+            metrics=training_targets(row, None),
+            scenario=None,
+            reason=reason,
+            assumed=tuple(ctx.assumed),
         )
 
     model = read_model(ctx)
@@ -191,14 +205,14 @@ def _training(row: dict[str, Any]) -> RowCase:
     tokens = sequences * axes.seq_len
     work = Work(tokens, sequences, devices, axes.seq_len, model, tokens / (axes.global_batch * seq_len))
     return RowCase(
-        _id(row),
-        "training",
-        family,
-        cluster.device if isinstance(cluster.device, str) else device,
-        training_targets(row, work),
-        scenario,
-        "",
-        tuple(ctx.assumed),
+        id=_id(row),
+        row_kind="training",
+        family=family,
+        device=cluster.device if isinstance(cluster.device, str) else device,
+        metrics=training_targets(row, work),
+        scenario=scenario,
+        reason="",
+        assumed=tuple(ctx.assumed),
     )
 
 
@@ -215,7 +229,14 @@ def _serving(row: dict[str, Any]) -> RowCase:
     family = str(row.get("set") or row.get("family") or "")
     found = read_serving(row)
     return RowCase(
-        _id(row), "serving", family, _device(row), tuple(targets), found.scenario, found.reason, found.assumed
+        id=_id(row),
+        row_kind="serving",
+        family=family,
+        device=_device(row),
+        metrics=tuple(targets),
+        scenario=found.scenario,
+        reason=found.reason,
+        assumed=found.assumed,
     )
 
 
@@ -224,4 +245,6 @@ def _micro(row: dict[str, Any], kind: str) -> RowCase:
 
     target, reason = micro_target(row, kind)
     family = str(row.get("op") or row.get("family") or "")
-    return RowCase(_id(row), kind, family, _device(row), target, None, reason)
+    return RowCase(
+        id=_id(row), row_kind=kind, family=family, device=_device(row), metrics=target, scenario=None, reason=reason
+    )

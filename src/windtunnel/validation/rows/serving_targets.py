@@ -14,7 +14,7 @@ from windtunnel.serving.event_loop.requests import DONE, Requests
 Floats = npt.NDArray[np.float64]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Served:
     """One simulated run."""
 

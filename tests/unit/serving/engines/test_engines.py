@@ -294,6 +294,15 @@ def test_every_policy_serves_all_requests(policy: str) -> None:
 )
 def test_old_kernels_of_tensorrt_llm_know_one_size_of_group(version: str, model: str, alone: bool) -> None:
     own, device = catalog.model(model), catalog.device("h100-sxm-80gb")
-    shape = Shape(1, 1, 1, 1, 1, format_of("bf16", device), format_of("bf16", device), 2.0)
+    shape = Shape(
+        tp=1,
+        pp=1,
+        dp=1,
+        ep=1,
+        etp=1,
+        linear=format_of("bf16", device),
+        expert=format_of("bf16", device),
+        cache_bytes=2.0,
+    )
     found = ENGINES.get("trtllm", "").defaults(version_of(version), own, device, shape, ServingLimits())
     assert found.vector_attention is alone

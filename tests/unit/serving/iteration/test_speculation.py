@@ -126,7 +126,7 @@ def test_draws_have_the_stated_mean() -> None:
     class Fixed:
         index = 0
 
-    drafting = Drafting("mtp", 3, (0.9, 0.6, 0.5), None, variation="step")
+    drafting = Drafting(method="mtp", tokens=3, acceptance=(0.9, 0.6, 0.5), network=None, variation="step")
     pace = Pace(drafting, 1, 3)
     made = np.array([pace.tokens(Fixed()) for _ in range(20_000)])  # type: ignore[arg-type]
     assert made.mean() == pytest.approx(expected_tokens((0.9, 0.6, 0.5)), rel=0.01)
@@ -139,7 +139,9 @@ TIGHT = {**DRAFT, "draft": "meta-llama/Llama-3.1-8B", "draft_tp": 1}
 def pair(a: float, c: float, k: int, verifiers: int = 1000, **more: float) -> Pair:
     """A model that takes one second, a draft that takes c."""
     one = np.ones(1)
-    return Pair(k, (a,) * k, c * one, c * one, one, verifiers, **more)  # type: ignore[arg-type]
+    return Pair(
+        tokens=k, acceptance=(a,) * k, first_s=c * one, pass_s=c * one, verify_s=one, verifiers=verifiers, **more
+    )  # type: ignore[arg-type]
 
 
 def seconds_per_token(order: str, own: Pair) -> float:

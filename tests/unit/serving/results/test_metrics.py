@@ -23,7 +23,11 @@ EXAMPLE = Path(__file__).parents[4] / "examples/serving/llama3-70b-4xh100.yaml"
 
 def finished() -> Requests:
     """Three answered requests of 1, 2 and 11 tokens."""
-    r = Requests(np.array([0.0, 1.0, 2.0]), np.full(3, 10, np.int32), np.array([1, 2, 11], np.int32))
+    r = Requests(
+        arrival_s=np.array([0.0, 1.0, 2.0]),
+        input_tokens=np.full(3, 10, np.int32),
+        output_tokens=np.array([1, 2, 11], np.int32),
+    )
     r.scheduled_s, r.first_token_s = np.array([0.0, 1.5, 2.0]), np.array([0.5, 2.0, 2.5])
     r.finish_s, r.state = np.array([0.5, 2.1, 3.5]), np.full(3, DONE, np.int32)
     return r

@@ -107,7 +107,9 @@ def test_classes_are_drawn_by_share_and_read_by_priority_alone() -> None:
 
 def test_fairness_of_known_service() -> None:
     n = 100
-    requests = Requests(np.arange(n) * 1.0, np.full(n, 10, np.int32), np.full(n, 5, np.int32))
+    requests = Requests(
+        arrival_s=np.arange(n) * 1.0, input_tokens=np.full(n, 10, np.int32), output_tokens=np.full(n, 5, np.int32)
+    )
     requests.tenant = (np.arange(n) % 2).astype(np.int32)
     requests.first_token_s, requests.finish_s = requests.arrival_s + 0.1, requests.arrival_s + 0.2
     requests.state[:] = DONE

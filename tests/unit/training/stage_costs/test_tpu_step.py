@@ -192,7 +192,9 @@ def test_gradients_cross_between_slices_tensor_by_tensor() -> None:
         x["cluster"] = {"device": "tpu-v5e", "nodes": 16 * slices, "devices_per_node": 4, "scale_up_domain": 64}
         x["training"] |= {"global_batch": 64 * slices}
         p = api.prepare(x)[0]
-        options = StepOptions(True, True, True, True, grad_bytes=2.0)
+        options = StepOptions(
+            overlap_grad_reduce=True, overlap_param_gather=True, overlap_p2p=True, fsdp_prefetch=True, grad_bytes=2.0
+        )
         return Traffic(p.parts, p.plan, p.cluster, p.training, p.behaviour, options)
 
     assert traffic(2)._tensors() == 9

@@ -24,26 +24,34 @@ APART = {"software": 1.0, "device": 1.0, "mixture": 2.0, "devices": 0.3, "settin
 
 def subject(group: int = 0, **changes: object) -> Subject:
     base = Subject(
-        "nemo",
-        "megatron_core",
-        "h100-sxm-80gb",
-        "hopper",
-        "NVIDIA",
-        False,
-        f"{1024 + group}x8x9x0|h",
-        8,
-        False,
-        "bf16",
-        2048,
-        1024,
-        1,
-        "tp2 mbs1 gbs8 zero1 none",
+        software="nemo",
+        root="megatron_core",
+        device="h100-sxm-80gb",
+        generation="hopper",
+        vendor="NVIDIA",
+        mixture=False,
+        signature=f"{1024 + group}x8x9x0|h",
+        devices=8,
+        across=False,
+        precision="bf16",
+        seq_len=2048,
+        hidden=1024,
+        mbs=1,
+        plan="tp2 mbs1 gbs8 zero1 none",
     )
     return replace(base, **changes)  # type: ignore[arg-type]
 
 
 def residual(error: float, who: Subject, name: str = "r", **ways: float) -> Residual:
-    return Residual(who, "family", (name,), error, ways.get("pair"), ways.get("device"), ways.get("software"))
+    return Residual(
+        subject=who,
+        family="family",
+        ids=(name,),
+        fold=error,
+        pair=ways.get("pair"),
+        device=ways.get("device"),
+        software=ways.get("software"),
+    )
 
 
 def drawn(n: int, spread_of: float, seed: int = 1, **changes: object) -> list[Residual]:

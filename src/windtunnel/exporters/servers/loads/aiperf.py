@@ -32,7 +32,7 @@ WORDS = {"ttft_s": "time_to_first_token", "tpot_s": "inter_token_latency", "e2e_
 def write(target: Target) -> Load:
     """The command that sends a scenario's traffic."""
     serving, spec = target.deployed.serving, target.deployed.serving.traffic
-    load = Load(target.known, "aiperf profile", target.model, target.port)
+    load = Load(known=target.known, program="aiperf profile", model=target.model, port=target.port)
     load.set("--model", '"$MODEL"')
     load.set("--url", '"http://$HOST:$PORT"')
     load.set("--endpoint-type", "completions" if spec.sessions is None else "chat")

@@ -38,7 +38,7 @@ class Target:
     port: int
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class Load:
     """One command."""
 

@@ -32,7 +32,7 @@ def write(target: Target) -> Load:
     serving, spec = target.deployed.serving, target.deployed.serving.traffic
     release = tuple(int(part) for part in target.known.version.split(".") if part.isdigit())
     module = "sglang.benchmark.serving" if release >= MOVED else "sglang.bench_serving"
-    load = Load(target.known, f"python3 -m {module}", target.model, target.port)
+    load = Load(known=target.known, program=f"python3 -m {module}", model=target.model, port=target.port)
     load.set("--backend", "sglang-oai")
     load.set("--base-url", '"http://$HOST:$PORT"')
     load.set("--model", '"$MODEL"')

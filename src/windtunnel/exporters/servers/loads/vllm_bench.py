@@ -35,7 +35,7 @@ CONSTANT_SHAPE = 1_000_000
 def write(target: Target) -> Load:
     """The command that sends a scenario's traffic."""
     serving, spec = target.deployed.serving, target.deployed.serving.traffic
-    load = Load(target.known, "vllm bench serve", target.model, target.port)
+    load = Load(known=target.known, program="vllm bench serve", model=target.model, port=target.port)
     load.set("--backend", "vllm")
     load.set("--base-url", '"http://$HOST:$PORT"')
     load.set("--model", '"$MODEL"')

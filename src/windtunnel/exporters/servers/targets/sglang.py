@@ -51,7 +51,7 @@ def write(deployed: Deployed, known: OptionList) -> ServerDraft:
     draft = ServerDraft(known)
     for pool in deployed.pools:
         program = ["python3", "-m", "sglang.launch_server"]
-        server = Server(pool, deployed.nodes(pool), deployed.per_node(pool), list(program))
+        server = Server(pool=pool, nodes=deployed.nodes(pool), per_node=deployed.per_node(pool), program=list(program))
         server.port = PORTS[pool.spec.role]
         draft.set(server, "--model-path", '"$MODEL"')
         draft.set(server, "--host", "0.0.0.0")

@@ -58,7 +58,12 @@ def write(deployed: Deployed, known: OptionList) -> ServerDraft:
     """The servers of a deployment."""
     draft = ServerDraft(known)
     for pool in deployed.pools:
-        server = Server(pool, deployed.nodes(pool), deployed.per_node(pool), ["trtllm-serve", '"$MODEL"'])
+        server = Server(
+            pool=pool,
+            nodes=deployed.nodes(pool),
+            per_node=deployed.per_node(pool),
+            program=["trtllm-serve", '"$MODEL"'],
+        )
         server.port = PORTS[pool.spec.role]
         settings: dict[str, Any] = {}
         draft.set(server, "--host", "0.0.0.0")

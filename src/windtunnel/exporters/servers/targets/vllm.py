@@ -48,7 +48,12 @@ def write(deployed: Deployed, known: OptionList) -> ServerDraft:
     """The servers of a deployment."""
     draft = ServerDraft(known)
     for pool in deployed.pools:
-        server = Server(pool, deployed.nodes(pool), deployed.per_node(pool), ["vllm", "serve", '"$MODEL"'])
+        server = Server(
+            pool=pool,
+            nodes=deployed.nodes(pool),
+            per_node=deployed.per_node(pool),
+            program=["vllm", "serve", '"$MODEL"'],
+        )
         server.port = PORTS[pool.spec.role]
         draft.set(server, "--host", "0.0.0.0")
         draft.set(server, "--port", '"$PORT"')

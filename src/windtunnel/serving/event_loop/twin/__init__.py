@@ -1,1 +1,1 @@
-"""What the plain loop (`serving/event_loop/reference.py`) is made of: requests, instances, and the rules to override."""
+"""Parts of the loop in plain Python (`../reference.py`): requests, instances, and the rules to override."""

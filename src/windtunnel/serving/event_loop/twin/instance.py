@@ -24,7 +24,7 @@ EXPECTED_MOST = 4096
 """Tokens of one answer that are expected at most (SGLang, SGLANG_CLIP_MAX_NEW_TOKENS_ESTIMATION)."""
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, kw_only=True)
 class Instance:
     """One instance: its line, its batch, its cache."""
 

@@ -13,7 +13,7 @@ from windtunnel.registry import Registry
 Floats = npt.NDArray[np.float64]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Pair:
     """A model and what drafts for it, in seconds for each size of the batch."""
 

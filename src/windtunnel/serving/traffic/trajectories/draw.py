@@ -76,9 +76,9 @@ def draw(spec: TrafficSpec, seed: int) -> tuple[Requests, tuple[tuple[str, Any, 
         raise BadInput(Problem(f"{FIELD}.steps", "a trajectory would be too long; fewer steps"))
     task, depth = np.concatenate(grown.task), np.concatenate(grown.depth)
     requests = Requests(
-        np.where(depth == 0, at_s[task], np.nan),
-        prompts.astype(np.int32),
-        outputs.astype(np.int32),
+        arrival_s=np.where(depth == 0, at_s[task], np.nan),
+        input_tokens=prompts.astype(np.int32),
+        output_tokens=outputs.astype(np.int32),
         delay_s=np.where(depth == 0, 0.0, search.score_s),
         group=task.astype(np.int32),
         content=_content(grown, task, inputs.astype(np.int64), outputs, spec.shared_prefix_tokens),

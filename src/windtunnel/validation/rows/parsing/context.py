@@ -37,7 +37,7 @@ _OUTCOME = re.compile(
 """Names inside `extra` that carry outcomes, provenance or another simulator's answer."""
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Context:
     """One row's configuration, stripped of everything a prediction must not see."""
 

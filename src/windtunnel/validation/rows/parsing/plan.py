@@ -20,7 +20,7 @@ COMPILED = ("jax", "pax", "t5x")
 """Frameworks whose step is one compiled program over the whole batch."""
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Axes:
     """Sizes that agree: tp · pp · cp · dp devices, global batch = mbs · dp · m."""
 
@@ -75,7 +75,7 @@ def read_axes(ctx: Context, model: ModelSpec, cluster: ClusterRef, devices: int,
             batch = fitted
     ep, etp = _experts(ctx, model, dp * cp * tp, tp if framework in COMPILED else 1)
     vpp = _chunks(ctx, model, pp, batch // (mbs * dp))
-    return Axes(tp, pp, cp, dp, ep, etp, vpp, mbs, batch, seq)
+    return Axes(tp=tp, pp=pp, cp=cp, dp=dp, ep=ep, etp=etp, vpp=vpp, mbs=mbs, global_batch=batch, seq_len=seq)
 
 
 def smallest_mapping(

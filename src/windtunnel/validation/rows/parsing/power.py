@@ -26,7 +26,7 @@ LENGTH_CV = 0.6
 Assumed = tuple[tuple[str, str, str], ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PowerCase:
     """One row, read: configuration alone."""
 
@@ -86,14 +86,14 @@ def read_power(row: dict[str, Any]) -> PowerCase | str:
         ),
     ]
     return PowerCase(
-        model,
-        ClusterRef(device=device, nodes=-(-gpus // 8), devices_per_node=8),
-        ServingPlan(tp=gpus),
-        precision,
-        batch,
-        prompt,
-        answer,
-        tuple(assumed),
+        model=model,
+        cluster=ClusterRef(device=device, nodes=-(-gpus // 8), devices_per_node=8),
+        plan=ServingPlan(tp=gpus),
+        precision=precision,
+        batch=batch,
+        prompt_tokens=prompt,
+        answer_tokens=answer,
+        assumed=tuple(assumed),
     )
 
 

@@ -89,7 +89,15 @@ def _scenario(ctx: ServingContext) -> Scenario | str:
     mode = _mode(ctx)
     if mode is None:
         return "the row does not say how requests were sent"
-    facts = Facts(engine, version, model.name.lower(), device, "", formats["weights"], mode)
+    facts = Facts(
+        engine=engine,
+        version=version,
+        model=model.name.lower(),
+        device=device,
+        form="",
+        weights=formats["weights"],
+        mode=mode,
+    )
     try:
         return _MODES[mode](ctx, model, facts, formats)
     except ValidationError as error:
@@ -220,18 +228,19 @@ def _closed(ctx: ServingContext, model: ModelSpec, facts: Facts, formats: dict[s
     if isinstance(one, str):
         return one
     facts = Facts(
-        facts.engine,
-        facts.version,
-        facts.model,
-        facts.device,
-        protocol.name,
-        facts.weights,
-        mode,
-        *size,
-        slots,
-        one.tp,
-        one.dp,
-        day_of(str(ctx.row.get("provenance") or "")),
+        engine=facts.engine,
+        version=facts.version,
+        model=facts.model,
+        device=facts.device,
+        form=protocol.name,
+        weights=facts.weights,
+        mode=mode,
+        isl=size[0],
+        osl=size[1],
+        slots=slots,
+        tp=one.tp,
+        dp=one.dp,
+        measured=day_of(str(ctx.row.get("provenance") or "")),
     )
     drafts = speculation(ctx, facts)
     facts = replace(facts, mtp=drafts.tokens if drafts else 0)

@@ -15,7 +15,7 @@ _SECTION = {"kv_cache": "precision.kv_cache", "num_requests": "traffic.num_reque
 """Where a field belongs that is not one of the limits."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
     """What rules may look at."""
 

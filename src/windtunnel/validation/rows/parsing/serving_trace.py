@@ -42,4 +42,4 @@ def recorded(path: Path) -> Requests:
         BadInput: no such file, or not one of the known kinds.
     """
     arrivals, prompts, answers = _columns(path)
-    return Requests(arrivals.copy(), prompts.copy(), answers.copy())
+    return Requests(arrival_s=arrivals.copy(), input_tokens=prompts.copy(), output_tokens=answers.copy())
