@@ -102,7 +102,7 @@ calibrate-catalog: setup  ## refit the coefficients and out-of-fold residuals to
 
 calibrate-serving: setup  ## refit the coefficients of serving engines and their residuals to measured rows: make calibrate-serving ROWS=serving.json
 	$(BIN)/python -m windtunnel.validation.fit.refit_serving $(ROWS)
-	$(BIN)/python -m windtunnel.validation.accuracy.serving_not_predicted $(ROWS) > docs/generated/serving_limited.md
+	$(BIN)/python -m windtunnel.validation.accuracy.serving_not_predicted $(ROWS) > docs/generated/serving-not-predicted.md
 
 calibrate-serving-power: setup  ## refit the power of serving devices to measured rows: make calibrate-serving-power ROWS=power.json
 	$(BIN)/python -m windtunnel.validation.fit.refit_serving_power $(ROWS)
@@ -111,12 +111,12 @@ leave-out: setup  ## predict ROWS without their device, software or pair, no ref
 	mkdir -p $(OUT)
 	$(BIN)/python -m windtunnel.validation.fit.leave_out $(ROWS) --out $(OUT)/leave-out.json
 
-accuracy: setup  ## rewrite docs/accuracy.md from the rows we ship, or from ROWS
+accuracy: setup  ## rewrite docs/accuracy/training.md from the rows we ship, or from ROWS
 	$(BIN)/python -m windtunnel.validation.accuracy.write_page $(if $(ROWS),--rows $(ROWS))
 
-handtuned: setup  ## rewrite docs/generated/handtuned.md: the planner against the plans of measured rows (make handtuned ROWS=rows.json)
+handtuned: setup  ## rewrite docs/generated/planner-vs-published.md: the planner against the plans of measured rows (make handtuned ROWS=rows.json)
 	mkdir -p $(OUT)
-	$(BIN)/python -m windtunnel.validation.planner_vs_published $(ROWS) --out docs/generated/handtuned.md --lines $(OUT)/handtuned.jsonl --jobs $(JOBS)
+	$(BIN)/python -m windtunnel.validation.planner_vs_published $(ROWS) --out docs/generated/planner-vs-published.md --lines $(OUT)/handtuned.jsonl --jobs $(JOBS)
 
 clean:  ## remove caches and outputs, keep .venv
 	rm -rf $(OUT) build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .benchmarks

@@ -1,6 +1,6 @@
 """How long advice takes, warm. `python benchmarks/bench_advise.py`
 
-The bar is 10 s for the training scenario of a 70B model with every technique of the registry (docs/advise.md).
+The bar is 10 s for the training scenario of a 70B model with every technique of the registry (docs/guide/advise.md).
 """
 
 from __future__ import annotations

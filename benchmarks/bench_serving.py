@@ -1,6 +1,7 @@
 """How fast requests are simulated, beside the peers' figures. `python benchmarks/bench_serving.py`
 
-Peers on one core of a two-core machine (docs/serving.md has the source): Vidur 540 requests/s on the first case, 931 on
+Peers on one core of a two-core machine (docs/serving/overview.md has the source): Vidur 540 requests/s on the first
+case, 931 on
 Llama-2-7B; splitwise-sim 820; DistServe's simulator 640; BLIS 790. Lengths follow the Azure conversation trace of 2023
 in mean and spread, at most 4,096 tokens together.
 """

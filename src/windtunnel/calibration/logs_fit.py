@@ -28,7 +28,7 @@ Floats = npt.NDArray[np.float64]
 Progress = Callable[[int, int], None]
 ROW_SIGMA = 0.04
 """Standard deviation of one logged step around a perfect fit, in logs: runs of one job lie 1 to 3 % apart, and the
-median of what the model leaves over after a fit is about 4 % (docs/accuracy.md)."""
+median of what the model leaves over after a fit is about 4 % (docs/accuracy/training.md)."""
 SPREAD: dict[str, tuple[float, float, float]] = {
     "gemm_fraction": (0.08, 0.05, 0.98),
     "attention_fraction": (0.20, 0.02, 0.95),

@@ -40,7 +40,7 @@ def calibrate(
         Path | None,
         typer.Option(
             metavar="CSV",
-            help="Fit to step times of your own instead: a row each, see docs/calibration.md.",
+            help="Fit to step times of your own instead: a row each, see docs/guide/calibrate-your-machine.md.",
             show_default=False,
         ),
     ] = None,

@@ -72,8 +72,8 @@ def attention_time_s(
     long as itself, whose queries meet as many keys on average; it also cuts a second block of each row of blocks. Under
     fp32 and tf32 (`number_format`) the peak is that of the units which the fp32 kernel runs on.
 
-    Source: docs/cost-model.md section 4; FlashAttention-2 (arXiv 2307.08691) for the FLOP count and the blocks.
-    Valid for: s 512 to 131,072, head size 64 to 256.
+    Source: docs/internals/cost-model.md section 4; FlashAttention-2 (arXiv 2307.08691) for the FLOP count and the
+    blocks. Valid for: s 512 to 131,072, head size 64 to 256.
     """
     fraction = coefficients.attention_fraction.get(kernel, coefficients.attention_fraction["flash2"])
     if queries is not None and device.kind != "tpu":

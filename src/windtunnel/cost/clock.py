@@ -5,7 +5,8 @@ the data-sheet power the voltage hardly moves, so the energy of one operation is
 `rate = limit / (energy · peak)` of the peak, never above what kernels reach when power is no matter. The fractions of a
 generation are those of its reference board; other boards and capped ones follow from the ratio of their limits.
 
-Sources: 500 W against 700 W boards of one generation reach 0.72–0.77 of the matrix rate (docs/cost-model.md, section
+Sources: 500 W against 700 W boards of one generation reach 0.72–0.77 of the matrix rate (docs/internals/cost-model.md,
+section
 12), B200 (1000 W) and GB200 (1200 W) the same rate a watt. 31 pJ per HBM byte (3.9 pJ/bit, O'Connor et al. 2017, MICRO,
 fine-grained DRAM, table 1), 10 pJ per NVLink byte (1.3 pJ/bit, NVIDIA NVLink-C2C and NVLink 4 briefs, as of 2022).
 """
@@ -22,7 +23,8 @@ LINK_J_PER_BYTE = 10e-12
 IDLE_SHARE = 0.12
 """Idle watts over TDP where the sheet gives none (75–140 W of 700–1000 W on H100 and B200)."""
 KERNEL_LIMIT = 0.80
-"""Share of peak that products reach before power matters (largest cold rates: 0.73–0.87, see docs/cost-model.md)."""
+"""Share of peak that products reach before power matters (largest cold rates: 0.73–0.87, see
+docs/internals/cost-model.md)."""
 _SAME_BOARD = 1e-3
 """Difference of limits that is rounding of the stated energy."""
 LEAST_CLOCK = 0.3

@@ -34,7 +34,7 @@ def gemm_time_s(
     traffic of a tile relative to the largest one.
 
     Units: FLOP/s, bytes, seconds. `operand_bytes` and `output_bytes` are per element, `extra_bytes` in all.
-    Source: form fitted on 1,900 measured GEMMs of A100, H100, A40, V100 and B200 (docs/cost-model.md).
+    Source: form fitted on 1,900 measured GEMMs of A100, H100, A40, V100 and B200 (docs/internals/cost-model.md).
     Valid for: 1e7 to 1e14 FLOP. Error: 5–7 % mean in grouped cross-validation (V100 13 %).
     """
     peak = np.asarray(peak_flop_per_s, np.float64) * fraction

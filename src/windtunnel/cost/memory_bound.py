@@ -19,8 +19,8 @@ def pointwise_time_s(
     `row_reduction`: a softmax kernel, whose rows are held in registers between its reductions; it reaches
     `softmax_fraction` of the rate of streaming kernels.
 
-    Source: docs/cost-model.md, element-wise kernels reach 0.66–0.94 of the data-sheet bandwidth; softmax 990 GB/s
-    where layer norm reaches 1,860 on A100 (LLMCompass, arXiv 2312.03134, figure 5).
+    Source: docs/internals/cost-model.md, element-wise kernels reach 0.66–0.94 of the data-sheet bandwidth; softmax 990
+    GB/s where layer norm reaches 1,860 on A100 (LLMCompass, arXiv 2312.03134, figure 5).
     Valid for: more than about 1 MB; launches are the host's business.
     """
     rate = device.memory_bytes_per_s * coefficients.memory_fraction
@@ -37,8 +37,8 @@ def scan_time_s(
 ) -> Floats:
     """Seconds of a chunked state-space or linear-attention scan.
 
-    Source: docs/cost-model.md; chunk products run at about an eighth of peak. Valid for: chunk 64 to 256. Error: the
-    open record has eight such rows; −15 % on Nemotron-H. Chunk products of fp32
+    Source: docs/internals/cost-model.md; chunk products run at about an eighth of peak. Valid for: chunk 64 to 256.
+    Error: the open record has eight such rows; −15 % on Nemotron-H. Chunk products of fp32
     tensors run in TF32 (`tl.dot` in Triton).
     """
     peak = device.peak("tf32" if number_format in ("fp32", "tf32") else "bf16")
@@ -76,7 +76,7 @@ def optimizer_bytes(name: str, master_bytes: float, grad_bytes: float, param_byt
 def optimizer_time_s(device: DeviceSpec, coefficients: Coefficients, params: float, bytes_per_param: float) -> float:
     """Seconds of the optimizer over `params` local parameters.
 
-    Source: 20–21 ps per parameter measured for mixed-precision Adam on A100 (docs/cost-model.md).
+    Source: 20–21 ps per parameter measured for mixed-precision Adam on A100 (docs/internals/cost-model.md).
     Valid for: fused or multi-tensor implementations.
     """
     return params * bytes_per_param / (device.memory_bytes_per_s * coefficients.optimizer_fraction)

@@ -29,7 +29,7 @@ def pooled_factors(data: dict[str, Any], root: str, software: str, generation: s
         generation: device generation.
 
     Source: random effects with variances of the greatest likelihood, over the fitted coefficients that ship.
-    Valid for: pairs without a fit; left-out devices and software are in docs/accuracy.md.
+    Valid for: pairs without a fit; left-out devices and software are in docs/accuracy/training.md.
     """
     own = keys(root, software, generation)
     return {

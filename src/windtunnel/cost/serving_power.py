@@ -9,7 +9,7 @@ it. A board holds its mean below its power; iterations are unlike, so the mean b
 clock over the one that the board runs without a cap: what switches with the clock costs in proportion to it (the
 voltage hardly moves, see `cost.clock`), bytes from memory do not.
 
-Source: docs/serving.md, "Power, energy, money"; coefficients in `catalog/coefficients/serving/power.yaml`.
+Source: docs/serving/overview.md, "Power, energy, money"; coefficients in `catalog/coefficients/serving/power.yaml`.
 """
 
 from __future__ import annotations

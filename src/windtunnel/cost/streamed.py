@@ -11,8 +11,8 @@ Floats = npt.NDArray[np.float64]
 def both_roofs_s(compute_s: Floats, memory_s: Floats, power: float) -> Floats:
     """Seconds of a kernel near the corner of its roofline: `(tc^p + tm^p)^(1/p)`, at least the larger of both.
 
-    Source: docs/serving.md; p 3 fits measured decode and prompt times alike. Valid for: one kernel with overlapped
-    loads. Error: products at the corner take 26 % more than the hard maximum.
+    Source: docs/serving/overview.md; p 3 fits measured decode and prompt times alike. Valid for: one kernel with
+    overlapped loads. Error: products at the corner take 26 % more than the hard maximum.
     """
     big = np.maximum(np.maximum(compute_s, memory_s), 1e-300)
     return np.asarray(big * ((compute_s / big) ** power + (memory_s / big) ** power) ** (1.0 / power))

@@ -189,7 +189,7 @@ class Batch:
 class Style:
     """Fusion of element-wise work in one software generation: tensor passes per token, forward and backward.
 
-    Source: counts of reads and writes in the fused kernels of each stack, see docs/cost-model.md.
+    Source: counts of reads and writes in the fused kernels of each stack, see docs/internals/cost-model.md.
     """
 
     norm: tuple[float, float] = (3.0, 4.0)

@@ -1,7 +1,7 @@
 """Low-precision matrices: which GEMMs they apply to, and what casting costs.
 
-Source: quantisation traffic per operand element as docs/cost-model.md lists it (one read in 16 bits, writes of row and
-column copies and scales).
+Source: quantisation traffic per operand element as docs/internals/cost-model.md lists it (one read in 16 bits, writes
+of row and column copies and scales).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Limit cases: where a technique must gain, where its gain must vanish, and where it must lose.
 
-A technique declares `Limits`; tests are generated from them for every entry of the registry (see docs/techniques.md).
-Scenarios are plain mappings as a user would write them, merged field by field.
+A technique declares `Limits`; tests are generated from them for every entry of the registry (see
+docs/techniques/overview.md). Scenarios are plain mappings as a user would write them, merged field by field.
 """
 
 from __future__ import annotations

@@ -83,8 +83,8 @@ def test_module_constants_are_explained(folder: str) -> None:
 
 
 def test_every_coefficient_and_style_is_in_the_cost_model() -> None:
-    text = (Path(__file__).parents[3] / "docs/cost-model.md").read_text()
+    text = (Path(__file__).parents[3] / "docs/internals/cost-model.md").read_text()
     names = [f.name for f in fields(Coefficients) if f.name not in ("grades", "basis")]
     names += [f.name for f in fields(Style)]
     missing = [name for name in names if f"`{name}" not in text]
-    assert not missing, f"docs/cost-model.md does not mention {', '.join(missing)}"
+    assert not missing, f"docs/internals/cost-model.md does not mention {', '.join(missing)}"

@@ -24,11 +24,11 @@ from windtunnel.techniques import REGISTRY
 DOCS = Path(__file__).parents[3] / "docs"
 DEFAULTS = {"all"}
 """Nobody writes it: every request is admitted."""
-SERVING = sorted(path.name for path in DOCS.glob("serving-*.md"))
+SERVING = sorted(path.name for path in (DOCS / "serving").glob("*.md") if path.name != "overview.md")
 
 
 def test_the_tables_of_techniques_are_the_registry() -> None:
-    text = (DOCS / "techniques.md").read_text("utf-8").split("## How one acts")[0]
+    text = (DOCS / "techniques/overview.md").read_text("utf-8").split("## How one acts")[0]
     rows = re.findall(r"^\| ((?:`[\w-]+`(?:, )?)+) \| ([\w, ]+) \|", text, flags=re.M)
     told = {one: levels for ids, levels in rows for one in re.findall(r"`([\w-]+)`", ids)}
     assert told == {one: ", ".join(technique.levels) for one, technique in REGISTRY.items()}
@@ -36,7 +36,7 @@ def test_the_tables_of_techniques_are_the_registry() -> None:
 
 @pytest.mark.parametrize("name", SERVING)
 def test_the_page_on_serving_names_its_sisters(name: str) -> None:
-    start = (DOCS / "serving.md").read_text("utf-8").split("\n## ")[0]
+    start = (DOCS / "serving/overview.md").read_text("utf-8").split("\n## ")[0]
     assert f"]({name})" in start
 
 
@@ -99,15 +99,16 @@ def test_bands_are_written_in_the_units_of_the_claim() -> None:
 
 @pytest.mark.parametrize("registry", [POLICIES, QUEUES, ROUTERS, ADMISSION, METHODS, ORDERS], ids=lambda r: r.kind)
 def test_every_rule_that_a_scenario_can_name_stands_on_a_page(registry: Registry[Any]) -> None:
-    text = "".join(path.read_text("utf-8") for path in DOCS.glob("serving*.md"))
+    text = "".join(path.read_text("utf-8") for path in (DOCS / "serving").glob("*.md"))
     assert not [name for name, _ in registry.items() if f"`{name}`" not in text and name not in DEFAULTS]
 
 
 def test_files_named_on_pages_of_serving_are_there() -> None:
     root = DOCS.parent
-    bases = (root, root / "src/windtunnel", root / "src/windtunnel/serving")
+    bases = (root, root / "tests", root / "src/windtunnel", root / "src/windtunnel/serving")
     gone = []
-    for path in [*DOCS.glob("serving*.md"), DOCS / "architecture.md", DOCS / "contracts.md", DOCS / "techniques.md"]:
+    pages = ("development/architecture.md", "development/contracts.md", "techniques/overview.md")
+    for path in [*(DOCS / "serving").glob("*.md"), *(DOCS / "guide").glob("*.md"), *(DOCS / name for name in pages)]:
         for name in re.findall(r"`([a-z_/]+/[a-z_]+\.py|examples/[^` ]+\.yaml)`", path.read_text("utf-8")):
             if not any((base / name).exists() for base in bases):
                 gone.append(f"{path.name}: {name}")

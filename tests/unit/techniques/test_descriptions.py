@@ -106,8 +106,8 @@ def test_a_run_cites_what_it_used_named_or_not(tmp_path: Path) -> None:
 
 
 def test_a_technique_of_another_package_is_found_once_it_is_installed(tmp_path: Path) -> None:
-    """The example of docs/techniques.md as files of an installed distribution, in a process of its own."""
-    text = (ROOT / "docs" / "techniques.md").read_text("utf-8")
+    """The example of docs/techniques/overview.md as files of an installed distribution, in a process of its own."""
+    text = (ROOT / "docs" / "techniques" / "overview.md").read_text("utf-8")
     code = next(b for b in re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL) if "def fuse(" in b)
     point = next(b for b in re.findall(r"```toml\n(.*?)```", text, flags=re.DOTALL) if "windtunnel.techniques" in b)
     ((id, target),) = re.findall(r"^([\w-]+) = \"([\w.:]+)\"", point, flags=re.M)

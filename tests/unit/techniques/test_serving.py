@@ -204,7 +204,7 @@ def test_parts_of_an_iteration_sum_to_its_seconds() -> None:
 
 
 def test_the_example_of_the_manual_runs(add: Any) -> None:
-    text = (Path(__file__).parents[3] / "docs/techniques.md").read_text("utf-8")
+    text = (Path(__file__).parents[3] / "docs/techniques/overview.md").read_text("utf-8")
     block = next(b for b in text.split("```python")[1:] if "ServingPart(" in b).split("```")[0]
     space: dict[str, Any] = {}
     exec(block, space)

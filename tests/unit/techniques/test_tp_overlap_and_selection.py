@@ -376,12 +376,12 @@ def test_another_package_adds_a_technique_by_entry_point(monkeypatch: pytest.Mon
 
 
 def test_the_example_in_the_documentation_runs(registered: Any) -> None:
-    text = (Path(__file__).parents[3] / "docs" / "techniques.md").read_text(encoding="utf-8")
+    text = (Path(__file__).parents[3] / "docs" / "techniques" / "overview.md").read_text(encoding="utf-8")
     code = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
     example = next(block for block in code if "TECHNIQUE = Technique(" in block)
     assert len(example.splitlines()) <= 40
     names: dict[str, Any] = {"__name__": "example"}
-    exec(compile(example, "docs/techniques.md", "exec"), names)
+    exec(compile(example, "docs/techniques/overview.md", "exec"), names)
     mine: Technique = registered(names["TECHNIQUE"])
 
     def seconds(case: Any, knobs: dict[str, Any] | None = None) -> float:

@@ -137,7 +137,7 @@ def index(found: Mapping[str, Sequence[Technique]]) -> str:
     count = sum(len(own) for own in found.values())
     works = sum(t.status == "works" for own in found.values() for t in own)
     lines += ["", f"{count} techniques, {works} of them with status `works`."]
-    lines += ["How one is written: [techniques](../../techniques.md)."]
+    lines += ["How one is written: [techniques](../../techniques/overview.md)."]
     return "\n".join(lines) + "\n"
 
 

@@ -47,7 +47,7 @@ HASHES = 3.0
 FIXED_LAUNCHES = 4.0
 """Of one exchange of a bucket: encode, sum, encode again, decode."""
 KERNEL_SMS = 0.5
-"""Share of the SMs that keeps a streaming kernel at its speed; prior, as for serving (docs/techniques.md)."""
+"""Share of the SMs that keeps a streaming kernel at its speed; prior, as for serving (docs/techniques/overview.md)."""
 
 
 @dataclass(frozen=True, slots=True)

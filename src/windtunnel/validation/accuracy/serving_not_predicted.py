@@ -1,6 +1,6 @@
 """Serving rows whose first tokens depend on the size of a cache, or that do not fit: with the reason.
 
-`python -m windtunnel.validation.accuracy.serving_not_predicted ROWS.json > docs/generated/serving_limited.md`
+`python -m windtunnel.validation.accuracy.serving_not_predicted ROWS.json > docs/generated/serving-not-predicted.md`
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Writes docs/accuracy.md from a validation run.
+"""Writes docs/accuracy/training.md from a validation run.
 
 Run `python -m windtunnel.validation.accuracy.write_page --rows FILE --out FILE`.
 """
@@ -135,7 +135,7 @@ def _reasons(report: ValidationReport) -> str:
     return markdown(["family", "reason", "values"], lines[:40]) if lines else "Every value was predicted."
 
 
-def accuracy_page(report: ValidationReport, images: str = "img") -> str:
+def accuracy_page(report: ValidationReport, images: str = "../img") -> str:
     """The whole page as Markdown.
 
     Args:
@@ -218,13 +218,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Write the page."""
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("--rows", type=Path, nargs="*", help="JSON lists of measured rows; absent: the rows we ship")
-    parser.add_argument("--out", type=Path, default=Path("docs/accuracy.md"))
+    parser.add_argument("--out", type=Path, default=Path("docs/accuracy/training.md"))
     options = parser.parse_args(arguments)
     from windtunnel.validation.predict.validate import load_rows, with_shipped
 
     rows = with_shipped([r for path in options.rows or () for r in load_rows(path)])
     options.out.write_text(accuracy_page(validate(rows)), encoding="utf-8")
-    write_plots(options.out.parent / "img")
+    write_plots(options.out.parent.parent / "img")
 
 
 if __name__ == "__main__":

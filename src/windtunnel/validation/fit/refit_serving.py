@@ -86,7 +86,8 @@ def _write(catalog: Path, release: str, fits: Sequence[BlockFit], fitter: Fitter
     path.parent.mkdir(parents=True, exist_ok=True)
     about = (
         "Fitted to measured rows by `python -m windtunnel.validation.fit.refit_serving`; errors are of logarithms. A "
-        "value over its prior is a factor on the prior of every device of the level; `pooled`: told by other sets' rows."
+        "value over its prior is a factor on the prior of every device of the level; `pooled`: told by other sets' "
+        "rows."
     )
     data = {"name": release, "about": about, "coefficients": levels}
     text = yaml.safe_dump(data, sort_keys=False, width=118, default_flow_style=None)

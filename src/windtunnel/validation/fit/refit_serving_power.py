@@ -307,7 +307,8 @@ def _write(coefficients: dict[str, dict[str, Any]]) -> None:
     import yaml
 
     about = (
-        "Shares of (board power - idle) that a serving device draws: docs/serving.md, 'Power, energy, money'. Written "
+        "Shares of (board power - idle) that a serving device draws: docs/serving/overview.md, 'Power, energy, "
+        "money'. Written "
         "by `python -m windtunnel.validation.fit.refit_serving_power`; `spread`: standard deviation of the log error "
         "of models left out. `relative_error`: one standard error, priors included."
     )

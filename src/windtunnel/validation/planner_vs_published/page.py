@@ -17,12 +17,14 @@ _LEAST = 0.005
 _HEAD = """# The planner against measured plans
 
 Written by `python -m windtunnel.validation.planner_vs_published ROWS --out FILE`. A group is all measured rows
-that share model, cluster, sequence length, batch, precision and software; they differ in their plan. Its space is what that software can
+that share model, cluster, sequence length, batch, precision and software; they differ in their plan. Its space is what
+that software can
 run (`validation/planner_vs_published/space.py`), the rows' own plans among it. *Gain* is the share of the step of the
-group's fastest row plan, **both as simulated**, that the planner's plan saves; *from* is where the time went, in the same unit.
+group's fastest row plan, **both as simulated**, that the planner's plan saves; *from* is where the time went, in the
+same unit.
 **Bold** gains are told apart by the paired bands of the two step times (80 %), the others may be noise of the model.
 *Memory* is reserved GiB of the row's plan and of the planner's, of what the device has. What to make of it:
-[planner.md](../planner.md#against-plans-that-were-measured).
+[planner.md](../guide/plan-training.md#against-plans-that-were-measured).
 """
 _COLUMNS = [
     "model",
