@@ -12,13 +12,11 @@ import argparse
 import time
 
 import numpy as np
-import numpy.typing as npt
 
+from windtunnel.arrays import Floats, Ints
 from windtunnel.engine.flows import simulate_flows
 from windtunnel.network.topology import FatTree, TwoLevel
 
-Floats = npt.NDArray[np.float64]
-Ids = npt.NDArray[np.int64]
 FABRIC = FatTree(
     base=TwoLevel(128, 8, 400e9, 8, 50e9), leaf_domains=16, oversubscription=2.0, spines=8, rails=False, spray=False
 )
@@ -26,7 +24,7 @@ FABRIC = FatTree(
 CASES = {"all at once": 0.0, "spread over 0.4 s": 0.4, "spread over 0.1 s": 0.1}
 
 
-def workload(num_flows: int, spread_s: float, seed: int = 1) -> tuple[Ids, Ids, Floats, Floats]:
+def workload(num_flows: int, spread_s: float, seed: int = 1) -> tuple[Ints, Ints, Floats, Floats]:
     """Random pairs; log-normal sizes of 64 MB in the middle; starts uniform over a while."""
     rng = np.random.default_rng(seed)
     src = rng.integers(0, FABRIC.num_devices, num_flows)
@@ -36,7 +34,7 @@ def workload(num_flows: int, spread_s: float, seed: int = 1) -> tuple[Ids, Ids, 
     return src, dst, size, start
 
 
-def simgrid_times(src: Ids, dst: Ids, size: Floats, start: Floats) -> tuple[float, Floats]:
+def simgrid_times(src: Ints, dst: Ints, size: Floats, start: Floats) -> tuple[float, Floats]:
     """(seconds of wall time, end of each flow) by SimGrid. Once per process: its engine cannot be made twice."""
     import simgrid  # type: ignore[import-not-found, unused-ignore]
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from windtunnel.arrays import Ints
 from windtunnel.engine import (
     bound,
     equitable_partition,
@@ -197,7 +197,7 @@ def test_allocator_and_twin_agree_and_hold_what_is_alive(seed: int) -> None:
     assert reserved[0] >= memory_curve(events, line).peak_bytes
 
 
-def staged_program(ranks: list[tuple[int, int]], stages: int, nic: npt.NDArray[np.int64], seed: int) -> ProgramBuilder:
+def staged_program(ranks: list[tuple[int, int]], stages: int, nic: Ints, seed: int) -> ProgramBuilder:
     """Each rank (stage, replica) computes and sends, 2 chunks × 4 micro-batches, interleaved; two ranks share a NIC."""
     rng = np.random.default_rng(seed)
     steps = 8

@@ -7,20 +7,16 @@ import subprocess
 import sys
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from windtunnel.arrays import Floats, Ints
 from windtunnel.engine.flows import simulate_flows
 from windtunnel.network.topology import FatTree, TwoLevel
 
-Floats = npt.NDArray[np.float64]
 
-
-def random_case(
-    seed: int, flows: int, links: int, spread: float
-) -> tuple[npt.NDArray[np.int64], Floats, Floats, Floats]:
+def random_case(seed: int, flows: int, links: int, spread: float) -> tuple[Ints, Floats, Floats, Floats]:
     rng = np.random.default_rng(seed)
     routes = np.full((flows, 3), -1)
     for row in routes:
@@ -30,7 +26,7 @@ def random_case(
     return routes, rng.choice([1.0, 2.0, 4.0, 7.5], links), rng.uniform(0.5, 20.0, flows), start
 
 
-def slow(routes: npt.NDArray[np.int64], capacity: Floats, size: Floats, start: Floats, weight: Floats) -> Floats:
+def slow(routes: Ints, capacity: Floats, size: Floats, start: Floats, weight: Floats) -> Floats:
     """Ends by plain water-filling in tiny lists, solved anew at every event."""
     left, end, now = size.astype(float).tolist(), [-1.0] * len(size), 0.0
     while min(end) < 0.0:

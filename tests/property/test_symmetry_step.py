@@ -12,9 +12,9 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 
+from windtunnel.arrays import Floats, Int32s, Rows
 from windtunnel.engine import simulate
 from windtunnel.engine.symmetry import equitable_partition
 from windtunnel.program.tables import Resources, Streams, TaskTable
@@ -38,7 +38,6 @@ from windtunnel.training.task_builder import (
 
 pytestmark = pytest.mark.property
 
-Rows = npt.NDArray[np.int64]
 RANKS_PER_NIC, PER_NODE = 2, 8
 RECEIVE = len(STREAMS)
 """Streams of a rank: those of the step, then one receiver for each stage that sends to it."""
@@ -218,8 +217,8 @@ def _full(x: Prepared, slow_rank: int | None = None) -> tuple[TaskTable, Streams
     return _tables(full, n, width, capacity)
 
 
-def _tables(full: _Full, n: int, width: int, capacity: npt.NDArray[np.float64]) -> tuple[TaskTable, Streams, Resources]:
-    def csr(rows: list[list[int]]) -> tuple[Rows, npt.NDArray[np.int32]]:
+def _tables(full: _Full, n: int, width: int, capacity: Floats) -> tuple[TaskTable, Streams, Resources]:
+    def csr(rows: list[list[int]]) -> tuple[Rows, Int32s]:
         flat = [value for row in rows for value in row]
         return np.cumsum([0, *map(len, rows)]).astype(np.int64), np.array(flat, np.int32)
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from windtunnel.arrays import Floats
 from windtunnel.calibration.fit_network import fit_network
 from windtunnel.calibration.solve import least_squares
 from windtunnel.calibration.store import Measurement, Store
@@ -20,7 +20,6 @@ from windtunnel.graph.operators import STYLES
 from windtunnel.specs.cluster import ClusterSpec
 from windtunnel.specs.device import DeviceSpec, MeasuredValue
 
-Floats = npt.NDArray[np.float64]
 BYTES = {"fp32": 4.0, "tf32": 4.0, "bf16": 2.0, "fp16": 2.0, "fp8": 1.0}
 KERNEL = "sdpa"
 """Attention kernel that PyTorch's `scaled_dot_product_attention` stands for."""

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
+from windtunnel.arrays import Floats
 from windtunnel.calibration.solve import least_squares
 from windtunnel.calibration.store import Measurement
 from windtunnel.network.coefficients import NetworkCoefficients
@@ -15,9 +15,6 @@ from windtunnel.network.groups import placement
 from windtunnel.network.model import NetworkModel
 from windtunnel.specs.cluster import ClusterSpec
 from windtunnel.specs.device import MeasuredValue
-
-Floats = npt.NDArray[np.float64]
-
 
 _WIDTH = {"efficiency": 0.2, "all_to_all_efficiency": 0.3, "switch_efficiency": 0.3, "scale_out_scale": 0.4}
 _WIDE = 0.7

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from windtunnel.arrays import Floats, Mask
 from windtunnel.calibration.logs import Logged
 from windtunnel.cost.coefficients import Coefficients, coefficients
 from windtunnel.cost.provenance import provenance
@@ -24,7 +24,6 @@ from windtunnel.specs.device import DeviceSpec, MeasuredValue, Profile
 from windtunnel.training.simulate import simulate_step
 from windtunnel.training.step_setup import Prepared, prepare
 
-Floats = npt.NDArray[np.float64]
 Progress = Callable[[int, int], None]
 ROW_SIGMA = 0.04
 """Standard deviation of one logged step around a perfect fit, in logs: runs of one job lie 1 to 3 % apart, and the
@@ -284,7 +283,7 @@ class _Work:
         """Logarithms of predicted over measured."""
         return np.asarray(np.log(seconds / self.measured))
 
-    def jacobian(self, theta: Floats, seconds: Floats, columns: npt.NDArray[np.bool_]) -> Floats:
+    def jacobian(self, theta: Floats, seconds: Floats, columns: Mask) -> Floats:
         """Derivatives of the logarithms by the coefficients' logarithms, towards the side that has room."""
         out = np.zeros((len(self.rows), len(self.found)))
         for k in np.flatnonzero(columns):
@@ -299,7 +298,7 @@ class _Work:
         return float(np.sum((self.residual(seconds) / ROW_SIGMA) ** 2) + np.sum((theta / self.width) ** 2))
 
 
-def _solved(work: _Work, theta: Floats, seconds: Floats) -> tuple[Floats, Floats, npt.NDArray[np.bool_]]:
+def _solved(work: _Work, theta: Floats, seconds: Floats) -> tuple[Floats, Floats, Mask]:
     """Minimum, derivatives there, and which coefficients the rows depend on at all."""
     every = np.ones(len(theta), bool)
     jacobian = work.jacobian(theta, seconds, every)
@@ -322,7 +321,7 @@ def _solved(work: _Work, theta: Floats, seconds: Floats) -> tuple[Floats, Floats
     return theta, jacobian, acting
 
 
-def _newton(jacobian: Floats, residual: Floats, theta: Floats, width: Floats, acting: npt.NDArray[np.bool_]) -> Floats:
+def _newton(jacobian: Floats, residual: Floats, theta: Floats, width: Floats, acting: Mask) -> Floats:
     """Step to the minimum of the linear model with its prior."""
     a = jacobian[:, acting] / ROW_SIGMA
     inverse = np.diag(1.0 / width[acting] ** 2)
@@ -332,9 +331,7 @@ def _newton(jacobian: Floats, residual: Floats, theta: Floats, width: Floats, ac
     return step
 
 
-def _errors(
-    jacobian: Floats, residual: Floats, found: Sequence[Candidate], acting: npt.NDArray[np.bool_]
-) -> tuple[float, Floats]:
+def _errors(jacobian: Floats, residual: Floats, found: Sequence[Candidate], acting: Mask) -> tuple[float, Floats]:
     """Spread of the rows around the fit, and standard errors of logarithms with the prior in them."""
     width = np.array([c.width for c in found])
     prior = np.diag(1.0 / width**2)
@@ -347,7 +344,7 @@ def _errors(
 
 
 def _left_out(
-    work: _Work, theta: Floats, jacobian: Floats, residual: Floats, acting: npt.NDArray[np.bool_], spread: float
+    work: _Work, theta: Floats, jacobian: Floats, residual: Floats, acting: Mask, spread: float
 ) -> list[float | None]:
     """Each row as a fit to the others predicts it."""
     if len(work.rows) < 2:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import numpy as np
-import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
+from windtunnel.arrays import Floats
+
 _NOISE = 0.1
 """Of one measurement around the model, in logs."""
 

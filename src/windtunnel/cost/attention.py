@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
+from windtunnel.arrays import Floats
 from windtunnel.cost.coefficients import Coefficients
 from windtunnel.specs.device import DeviceSpec
 
-Floats = npt.NDArray[np.float64]
 BACKWARD_FLOP_RATIO = 2.5
 """Five matrix products backward against two forward (Dao et al. 2022, arXiv 2205.14135, appendix B)."""
 

@@ -10,11 +10,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-import numpy.typing as npt
 
+from windtunnel.arrays import Floats
 from windtunnel.cost.expert_mesh import ExpertMesh, busiest, distances, nearest, sent, spread
 
-Floats = npt.NDArray[np.float64]
 DRAWS = 8
 """Placements without balancing that are averaged: popular experts lie where they happen to."""
 GRID = 96

@@ -10,12 +10,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-import numpy.typing as npt
 
+from windtunnel.arrays import Floats
 from windtunnel.network.routing import busiest_s
 from windtunnel.network.topology import TorusGraph
 
-Floats = npt.NDArray[np.float64]
 SLACK = 1.1
 """Load over the mean up to which a rank gets a further expert because it is near; prior: a tenth of waiting is what
 chance alone costs where ranks get about a hundred rows."""

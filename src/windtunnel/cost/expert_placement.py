@@ -10,11 +10,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-import numpy.typing as npt
 from scipy.optimize import LinearConstraint, linear_sum_assignment, milp
 
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
+from windtunnel.arrays import Floats, Ints
+
 LAYERS = 6
 """Mixtures in a row that are drawn and placed: statistics of longer chains are the same."""
 SWEEPS = 3

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
+from windtunnel.arrays import Floats, Mask
 from windtunnel.cost.coefficients import Coefficients
 from windtunnel.cost.tiled import operand_reads
 from windtunnel.specs.device import DeviceSpec
-
-Floats = npt.NDArray[np.float64]
 
 
 def gemm_time_s(
@@ -25,7 +23,7 @@ def gemm_time_s(
     output_bytes: Floats,
     extra_bytes: Floats,
     groups: Floats,
-    unaligned: npt.NDArray[np.bool_] | None = None,
+    unaligned: Mask | None = None,
 ) -> Floats:
     """Seconds of `groups` independent (m, n, k) products, all arguments of one shape (broadcast).
 

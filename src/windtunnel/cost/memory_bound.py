@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import numpy as np
-import numpy.typing as npt
-
+from windtunnel.arrays import Floats
 from windtunnel.cost.coefficients import Coefficients
 from windtunnel.specs.device import DeviceSpec
-
-Floats = npt.NDArray[np.float64]
 
 
 def pointwise_time_s(

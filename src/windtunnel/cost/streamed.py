@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
+from windtunnel.arrays import Floats
 
 
 def both_roofs_s(compute_s: Floats, memory_s: Floats, power: float) -> Floats:

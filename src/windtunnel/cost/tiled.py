@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
+from windtunnel.arrays import Floats
 from windtunnel.specs.device import DeviceSpec
 
-Floats = npt.NDArray[np.float64]
 _STEPS = 64
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from windtunnel.arrays import Int32s, Ints
 from windtunnel.engine.memory import by_pool, event_order
 from windtunnel.engine.timeline import load_kernels
 from windtunnel.program.tables import MemoryEvents, Timeline
@@ -59,9 +59,9 @@ class Replay:
 
 
 def replay_tensors(
-    sizes: npt.NDArray[np.int64],
-    tensors: npt.NDArray[np.int64],
-    streams: npt.NDArray[np.int64],
+    sizes: Ints,
+    tensors: Ints,
+    streams: Ints,
     *,
     expandable: bool = False,
     limit_bytes: int = 0,
@@ -166,7 +166,7 @@ def _replay_tensors_reference(
     return Replay(reserved_peak, sum(map(held, range(len(segments)))), allocated_peak, releases, peak_event)
 
 
-def replay_reference(sizes: npt.NDArray[np.int64], kinds: npt.NDArray[np.int32], num_kinds: int) -> int:
+def replay_reference(sizes: Ints, kinds: Int32s, num_kinds: int) -> int:
     """Twin of `kernels.replay`, with segments as lists of [size, kind that holds it or None]."""
     segments: list[tuple[bool, list[list[int | None]]]] = []
     live: list[list[tuple[int, int, list[int | None]]]] = [[] for _ in range(num_kinds)]

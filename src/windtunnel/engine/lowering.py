@@ -6,15 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from windtunnel.arrays import Floats, Ints
 from windtunnel.engine.memory import memory_curve
 from windtunnel.engine.timeline import simulate
 from windtunnel.program.tables import MemoryEvents, Resources, Streams, TaskTable, Timeline
 
 MAX_PHASES = 16
 
-_Floats = npt.NDArray[np.float64]
+_Floats = Floats
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +48,7 @@ class SegmentSummary:
         return sum(phase.duration_s for phase in self.phases)
 
 
-def _steps(
-    edges: _Floats, start: _Floats, end: _Floats, group: npt.NDArray[np.int64], height: _Floats, n: int
-) -> _Floats:
+def _steps(edges: _Floats, start: _Floats, end: _Floats, group: Ints, height: _Floats, n: int) -> _Floats:
     """Sum of boxes [start, end) of some height by group, on each interval between edges; shape (intervals, n)."""
     change = np.zeros((len(edges), n))
     np.add.at(change, (np.searchsorted(edges, start), group), height)
@@ -58,7 +56,7 @@ def _steps(
     return np.maximum(np.cumsum(change, axis=0)[:-1], 0.0)
 
 
-def _merge(duration: _Floats, load: _Floats, scale: _Floats, most: int) -> npt.NDArray[np.int64]:
+def _merge(duration: _Floats, load: _Floats, scale: _Floats, most: int) -> Ints:
     """Merge neighbours whose loads differ least until at most `most` are left; the first row of each group.
 
     The cost of a merge is the growth of the squared deviation within groups, weighted by duration (Ward's criterion on

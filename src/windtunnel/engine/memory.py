@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from windtunnel.arrays import Floats, Ints
 from windtunnel.program.tables import MemoryEvents, Timeline
 
 
@@ -14,8 +14,8 @@ from windtunnel.program.tables import MemoryEvents, Timeline
 class PoolCurve:
     """Memory of one pool (rank class). `times_s` and `total_bytes` have shape (k,): the total from each time on."""
 
-    times_s: npt.NDArray[np.float64]
-    total_bytes: npt.NDArray[np.float64]
+    times_s: Floats
+    total_bytes: Floats
     peak_bytes: float
     peak_s: float
     peak_by_tensor: dict[str, float]
@@ -34,7 +34,7 @@ class MemoryCurve:
         return max((pool.peak_bytes for pool in self.pools.values()), default=0.0)
 
 
-def event_order(events: MemoryEvents, timeline: Timeline) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]:
+def event_order(events: MemoryEvents, timeline: Timeline) -> tuple[Floats, Ints]:
     """Times of the events and the order in which they happen.
 
     At one instant what ended tasks free comes first, then everything that is allocated, then what starting tasks free;
@@ -50,7 +50,7 @@ def event_order(events: MemoryEvents, timeline: Timeline) -> tuple[npt.NDArray[n
     return times, np.lexsort((kind, times))
 
 
-def by_pool(events: MemoryEvents, order: npt.NDArray[np.int64]) -> dict[int, npt.NDArray[np.int64]]:
+def by_pool(events: MemoryEvents, order: Ints) -> dict[int, Ints]:
     """Rows of the events of each pool, in the given order."""
     pools, counts = np.unique(events.pool, return_counts=True)
     grouped = order[np.argsort(events.pool[order], kind="stable")]

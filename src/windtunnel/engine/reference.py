@@ -12,6 +12,8 @@ import math
 import numpy as np
 import numpy.typing as npt
 
+from windtunnel.arrays import Floats, Int32s
+
 CAPACITY_SLACK = 1e-9
 LEVEL_SLACK = 1e-12
 WAVE_SLACK = 1e-9
@@ -376,7 +378,7 @@ def run(
     priority: _Array,
     capacity: _Array,
     pool_slots: _Array,
-) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64], npt.NDArray[np.int32], int]:
+) -> tuple[Floats, Floats, Int32s, int]:
     """Twin of `kernels.run`: the same columns in, the same bits out."""
     tasks = []
     sizes, levels = pool_slots.tolist(), priority.tolist()

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from windtunnel.arrays import Floats, Ints
 from windtunnel.program.tables import Resources
 
-_Ints = npt.NDArray[np.int64]
+_Ints = Ints
 
 
 def _mix(values: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
@@ -42,7 +43,7 @@ def equitable_partition(
     *,
     resource_colours: npt.ArrayLike | None = None,
     incidence_kinds: npt.ArrayLike | None = None,
-) -> tuple[_Ints, _Ints, npt.NDArray[np.float64]]:
+) -> tuple[_Ints, _Ints, Floats]:
     """Group ranks and resources so that members of a class see the same numbers of members of every other class.
 
     Colour refinement on the bipartite graph of ranks and resources: colours split until stable. Multisets are

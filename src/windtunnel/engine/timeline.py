@@ -10,6 +10,7 @@ from types import ModuleType
 import numpy as np
 import numpy.typing as npt
 
+from windtunnel.arrays import Floats
 from windtunnel.program.tables import Resources, Streams, TaskTable, Timeline
 
 DEADLOCK, STARVED = 1, 2
@@ -79,7 +80,7 @@ def _describe(tasks: TaskTable, row: int) -> str:
     return f"{row} ({name}, rank class {int(tasks.rank_class[row])})"
 
 
-def _fail(tasks: TaskTable, start: npt.NDArray[np.float64], end: npt.NDArray[np.float64], status: int) -> ProgramError:
+def _fail(tasks: TaskTable, start: Floats, end: Floats, status: int) -> ProgramError:
     """The error for a program that stopped early, naming the first tasks concerned."""
     if status == STARVED:
         rows = np.flatnonzero((start >= 0.0) & (end < 0.0))

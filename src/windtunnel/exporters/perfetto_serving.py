@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
+from windtunnel.arrays import Ints
 from windtunnel.exporters.perfetto import microseconds, written
 from windtunnel.serving.results.run_record import time_series
 
@@ -43,7 +43,7 @@ def write(result: ServingResult, path: str | Path) -> Path:
     return written(result, trace_events(result), Path(path))
 
 
-def window(record: Record) -> tuple[npt.NDArray[np.int64], float, float]:
+def window(record: Record) -> tuple[Ints, float, float]:
     """Events that a trace shows, by start, and the seconds that they span.
 
     All where they are few; else `MOST_SLICES` around the request that waited longest for its first token.
@@ -93,7 +93,7 @@ def _events(record: Record) -> Iterator[dict[str, Any]]:
     yield from _requests(record, begin_s, end_s, lanes)
 
 
-def _iterations(record: Record, order: npt.NDArray[np.int64], lanes: list[tuple[int, int]]) -> Iterator[dict[str, Any]]:
+def _iterations(record: Record, order: Ints, lanes: list[tuple[int, int]]) -> Iterator[dict[str, Any]]:
     shown = record.events[order]
     begin, end = microseconds(shown["start"]), microseconds(shown["start"] + shown["seconds"])
     columns = [shown[name].astype(np.int64).tolist() for name in ("steps", "decoding", "prompts", "waiting", "used")]
@@ -116,9 +116,7 @@ def _iterations(record: Record, order: npt.NDArray[np.int64], lanes: list[tuple[
         }
 
 
-def _counters(
-    record: Record, order: npt.NDArray[np.int64], lanes: list[tuple[int, int]], blocks: list[int]
-) -> Iterator[dict[str, Any]]:
+def _counters(record: Record, order: Ints, lanes: list[tuple[int, int]], blocks: list[int]) -> Iterator[dict[str, Any]]:
     """Running, waiting and cache of each instance where its iterations begin."""
     most = max(COUNTER_POINTS * 10 // len(blocks), 50)
     instance = np.array([i for i, _ in lanes])[record.events["instance"][order]]

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-import numpy.typing as npt
 from numpy.random import Generator
 
+from windtunnel.arrays import Floats
 from windtunnel.specs.lengths import Lengths
 
-Floats = npt.NDArray[np.float64]
 NO_SPREAD = 1e-9
 """Below it a Gamma law is its mean: its shape cv^-2 leaves the range of numbers."""
 

@@ -18,12 +18,11 @@ from pathlib import Path
 from typing import Any, TextIO
 
 import numpy as np
-import numpy.typing as npt
 
+from windtunnel.arrays import Floats, Ints
 from windtunnel.errors import BadInput
 from windtunnel.importers.kernel_names import COLLECTIVES, COMPUTE, COPIES, OTHER, copy_class, kernel_class
 
-Floats = npt.NDArray[np.float64]
 IDLE = "idle"
 _CHUNK = 1 << 22
 _KERNEL = frozenset({"kernel", "gpu_memcpy", "gpu_memset", "memcpy", "memset"})
@@ -304,7 +303,7 @@ def _int(value: Any) -> int | None:
         return None
 
 
-def _step_of(events: _Events, start: Floats) -> npt.NDArray[np.int64]:
+def _step_of(events: _Events, start: Floats) -> Ints:
     """Number of the step that launched each kernel, −1 for none."""
     host = events.host_steps or events.device_steps
     numbers = sorted(host, key=lambda n: host[n][0])

@@ -12,16 +12,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from windtunnel.arrays import Floats
 from windtunnel.network import nccl
 from windtunnel.network.coefficients import PROTOCOLS, NetworkCoefficients
 from windtunnel.network.collectives.base import Traffic
 from windtunnel.network.groups import GroupPlacement
 from windtunnel.specs.cluster import ClusterSpec
-
-Floats = npt.NDArray[np.float64]
-
 
 PUTS = frozenset(("put_one_shot", "put_two_shot", "put_switch", "put_hierarchical", "nvrar"))
 """Algorithms of puts and signals: a kernel of their own, one wire latency a hop, no chunks."""

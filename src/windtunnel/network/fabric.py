@@ -11,9 +11,10 @@ from functools import lru_cache
 
 import numpy as np
 
+from windtunnel.arrays import Floats, Ints
 from windtunnel.network.flows import double_tree
 from windtunnel.network.routing import busiest_s, route
-from windtunnel.network.topology import Dragonfly, FatTree, Floats, Ids, Topology, TorusGraph, TwoLevel
+from windtunnel.network.topology import Dragonfly, FatTree, Topology, TorusGraph, TwoLevel
 from windtunnel.specs.cluster import ClusterSpec, Fabric, ScaleOut
 
 MOST_FLOWS = 200_000
@@ -105,7 +106,7 @@ PATTERNS = {
 """Algorithm → who sends to whom between domains; every other one sends along a ring."""
 
 
-def members(domains: int, size: int, stride: int) -> Ids:
+def members(domains: int, size: int, stride: int) -> Ints:
     """Domains of every group, `size` of them a stride apart, as many as there is room for. Shape (groups, size)."""
     if size * stride > domains:  # a group that wraps round: one over all
         stride, size = 1, min(size, domains)
@@ -114,7 +115,7 @@ def members(domains: int, size: int, stride: int) -> Ids:
     return (first.reshape(-1, 1) + np.arange(size) * stride).astype(np.int64)
 
 
-def exchanges(groups: Ids, pattern: str) -> list[tuple[Ids, Ids, float]]:
+def exchanges(groups: Ints, pattern: str) -> list[tuple[Ints, Ints, float]]:
     """Steps of (sending domain, receiving domain, bytes relative to the other steps).
 
     Args:
@@ -157,7 +158,7 @@ def _slow_down(
     return (max(busy / alone, 1.0), most) if alone else (1.0, 0)
 
 
-def _busy_s(out: ScaleOut, topology: Topology, ports: int, src: Ids, dst: Ids) -> tuple[float, int]:
+def _busy_s(out: ScaleOut, topology: Topology, ports: int, src: Ints, dst: Ints) -> tuple[float, int]:
     """Seconds of the busiest link when every port of a domain sends one unit for each of its flows; further pieces."""
     fabric = out.fabric or Fabric()
     if isinstance(topology, TorusGraph):  # a node's links are its ports

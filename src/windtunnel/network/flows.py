@@ -9,27 +9,24 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
+from windtunnel.arrays import Floats, Ints, Mask
 from windtunnel.network.topology import Topology
-
-Floats = npt.NDArray[np.float64]
-Ids = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
     """Flows that run at the same time, and how often the step repeats."""
 
-    src: Ids
-    dst: Ids
+    src: Ints
+    dst: Ints
     nbytes: Floats
     repeat: float = 1.0
     hops: float = 1.0
     """Dependent messages whose latency the step adds, per repetition."""
 
 
-def max_min(routes: Ids, capacity: Floats) -> Floats:
+def max_min(routes: Ints, capacity: Floats) -> Floats:
     """Max-min fair rates of flows, by progressive filling.
 
     Args:
@@ -43,7 +40,7 @@ def max_min(routes: Ids, capacity: Floats) -> Floats:
     used = routes >= 0
     rate = np.full(flows, np.inf)
     left = capacity.astype(np.float64).copy()
-    open_: npt.NDArray[np.bool_] = np.asarray(used.any(axis=1))
+    open_: Mask = np.asarray(used.any(axis=1))
     flow_of = np.repeat(np.arange(flows), width).reshape(flows, width)[used]
     link_of = routes[used]
     while open_.any():
@@ -80,7 +77,7 @@ def total_s(steps: list[Step], topology: Topology, hop_s: float = 0.0) -> float:
     return sum(s.repeat * (step_s(s, topology) + s.hops * hop_s) for s in steps)
 
 
-def placed(steps: list[Step], where: Ids) -> list[Step]:
+def placed(steps: list[Step], where: Ints) -> list[Step]:
     """The same steps with rank r on device `where[r]` of a topology, `where` of shape (ranks,)."""
     return [replace(step, src=where[step.src], dst=where[step.dst]) for step in steps]
 
@@ -126,7 +123,7 @@ def halving_doubling_steps(op: str, nbytes: float, ranks: int) -> list[Step]:
     return steps
 
 
-def binary_tree(nodes: int) -> Ids:
+def binary_tree(nodes: int) -> Ints:
     """Parent of each node in the in-order binary tree (−1 at node 0), by the lowest set bit.
 
     Node 0 is the root with one child; odd nodes are leaves. Shape (nodes,).
@@ -139,7 +136,7 @@ def binary_tree(nodes: int) -> Ids:
     return parent
 
 
-def double_tree(nodes: int) -> tuple[Ids, Ids]:
+def double_tree(nodes: int) -> tuple[Ints, Ints]:
     """Parents in both trees: the second is the first mirrored (even number of nodes) or shifted by one (odd)."""
     first = binary_tree(nodes)
     node = np.arange(nodes)
@@ -156,8 +153,8 @@ def tree_steps(nbytes: float, ranks: int, per_domain: int) -> list[Step]:
     Channel c meets the network at device c of each domain and runs as a chain through the others.
     """
     m, k = per_domain, ranks // per_domain
-    src: list[Ids] = []
-    dst: list[Ids] = []
+    src: list[Ints] = []
+    dst: list[Ints] = []
     domain = np.arange(k, dtype=np.int64)
     for channel in range(m):
         chain = [(channel + p) % m for p in range(m)]

@@ -15,9 +15,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from windtunnel.arrays import Floats, Ints, Mask
 from windtunnel.specs.cluster import ClusterSpec
-
-Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +42,7 @@ class GroupPlacement:
     """Links between the two farthest ranks of the group on the torus (0 on switched networks)."""
 
     @property
-    def crosses_domain(self) -> npt.NDArray[np.bool_]:
+    def crosses_domain(self) -> Mask:
         """True where some traffic leaves the scale-up network."""
         return np.asarray(self.num_domains > 1)
 
@@ -132,7 +131,7 @@ class Mesh:
         self._wrap, self._wrap_all = cluster.scale_up.torus_wrap, cluster.scale_up.torus_axes > 2
         self._cache: dict[tuple[str, ...], GroupPlacement] = {}
 
-    def ranks(self, *axes: str, member: int = 0) -> npt.NDArray[np.int64]:
+    def ranks(self, *axes: str, member: int = 0) -> Ints:
         """Global ranks of the `member`-th group over the given axes, fastest axis first. Shape (size,)."""
         rest = [a for a in self.order if a not in axes]
         base, left = 0, member
@@ -208,7 +207,7 @@ class Mesh:
             inside = max(inside, int(np.diff(np.append(first, new.size)).max()))
         return inside, domains
 
-    def _extent(self, members: npt.NDArray[np.int64]) -> tuple[float, int]:
+    def _extent(self, members: Ints) -> tuple[float, int]:
         """(torus axes that a group covers, hops between its farthest ranks).
 
         An axis counts in full where the group closes its ring, half where it is a line or a pair (one link, not two). A

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from windtunnel.arrays import Floats, Mask
 from windtunnel.network import clock, collectives, fabric, nccl
 from windtunnel.network.coefficients import PROTOCOLS, NetworkCoefficients
 from windtunnel.network.collectives.all_to_all import all_to_all_traffic
@@ -18,7 +19,6 @@ from windtunnel.network.result import CollectiveTime
 from windtunnel.network.selector import ALGORITHM_RATE, OVER, PROTOCOL_RATE, choices
 from windtunnel.specs.cluster import ClusterSpec
 
-Floats = npt.NDArray[np.float64]
 _MEMO = 65_536
 """Answers kept per model; a program asks for few distinct collectives many times."""
 _LONGEST = 600
@@ -305,7 +305,7 @@ class NetworkModel:
         return NetworkModel._select(times, [best == i for i in range(len(times))])
 
     @staticmethod
-    def _select(times: list[CollectiveTime], masks: list[npt.NDArray[np.bool_]]) -> CollectiveTime:
+    def _select(times: list[CollectiveTime], masks: list[Mask]) -> CollectiveTime:
         def pick(name: str) -> Any:
             values = [getattr(t, name) for t in times]
             return np.select(masks, values, default="" if name == "algorithm" else 0.0)

@@ -16,13 +16,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-import numpy.typing as npt
 
+from windtunnel.arrays import Floats, Ints
 from windtunnel.network.coefficients import PROTOCOLS, SCALE_OUT, NetworkCoefficients, family
 from windtunnel.network.groups import GroupPlacement
 from windtunnel.specs.cluster import ClusterSpec
 
-Floats = npt.NDArray[np.float64]
 _US, _GB = 1e-6, 1e9
 
 # Candidate speeds of one channel in GB/s, highest first.
@@ -196,7 +195,7 @@ def table(
     nic_gbs = cluster.scale_out.nic_bytes_per_s * (coefficients.out.believed or coefficients.out.efficiency) / _GB
     per_rank = cluster.scale_out.nics_per_node / cluster.devices_per_node
 
-    def graphs(index: npt.NDArray[np.int64]) -> tuple[Floats, Floats, Floats, Floats]:
+    def graphs(index: Ints) -> tuple[Floats, Floats, Floats, Floats]:
         ring = np.empty((2, len(index)))
         nvls = np.empty((2, len(index)))
         for i, code in enumerate(index.tolist()):

@@ -14,7 +14,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from windtunnel.network.topology import FatTree, Floats, Ids, mixed
+from windtunnel.arrays import Floats, Ints
+from windtunnel.network.topology import FatTree, mixed
 
 ROUTINGS = ("spray", "ecmp", "planned", "split")
 
@@ -25,10 +26,10 @@ class Routed:
 
     tree: FatTree
     """Whose links `routes` numbers (spraying joins the spines of a leaf to one link)."""
-    routes: Ids
+    routes: Ints
     """Shape (pieces, longest)."""
     nbytes: Floats
-    flow: Ids
+    flow: Ints
     """Which flow each piece belongs to."""
 
     @property
@@ -41,7 +42,7 @@ class Routed:
         return busiest_s(self.routes, self.nbytes, self.tree.capacity if capacity is None else capacity)
 
 
-def busiest_s(routes: Ids, nbytes: Floats, capacity: Floats) -> float:
+def busiest_s(routes: Ints, nbytes: Floats, capacity: Floats) -> float:
     """Bytes over rate of the busiest link."""
     used = routes >= 0
     load = np.bincount(
@@ -51,7 +52,7 @@ def busiest_s(routes: Ids, nbytes: Floats, capacity: Floats) -> float:
 
 
 def route(
-    tree: FatTree, src: Ids, dst: Ids, nbytes: npt.ArrayLike, routing: str, connection: Ids | None = None
+    tree: FatTree, src: Ints, dst: Ints, nbytes: npt.ArrayLike, routing: str, connection: Ints | None = None
 ) -> Routed:
     """Paths of flows by one rule.
 
@@ -79,7 +80,7 @@ def route(
     return Routed(tree, tree.through(src[flow], dst[flow], way), np.array(size), flow)
 
 
-def _pairs(tree: FatTree, src: Ids, dst: Ids) -> list[Ids]:
+def _pairs(tree: FatTree, src: Ints, dst: Ints) -> list[Ints]:
     """Flows that cross, by (leaf, leaf)."""
     crossing = np.flatnonzero(tree.crosses(src, dst))
     key = tree.leaf_of(src[crossing]) * tree.num_leaves + tree.leaf_of(dst[crossing])
@@ -87,7 +88,7 @@ def _pairs(tree: FatTree, src: Ids, dst: Ids) -> list[Ids]:
     return np.split(crossing[order], np.flatnonzero(np.diff(key[order])) + 1) if len(order) else []
 
 
-def planned(tree: FatTree, src: Ids, dst: Ids, nbytes: Floats) -> Ids:
+def planned(tree: FatTree, src: Ints, dst: Ints, nbytes: Floats) -> Ints:
     """A spine for each whole flow: largest first, each where the fuller of its two links is emptiest."""
     way = np.zeros(len(src), np.int64)
     up, down = np.zeros((tree.num_leaves, tree.spines)), np.zeros((tree.num_leaves, tree.spines))
@@ -102,7 +103,7 @@ def planned(tree: FatTree, src: Ids, dst: Ids, nbytes: Floats) -> Ids:
     return way
 
 
-def split(tree: FatTree, src: Ids, dst: Ids, nbytes: Floats) -> tuple[Ids, Ids, Floats]:
+def split(tree: FatTree, src: Ints, dst: Ints, nbytes: Floats) -> tuple[Ints, Ints, Floats]:
     """(flow, spine, bytes) of pieces: the bytes between two leaves lie end to end and are cut into equal parts.
 
     Each part is one spine's. A pair of leaves with n flows over s spines has at most n + s − 1 pieces, and s −

@@ -5,20 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-import numpy.typing as npt
 
+from windtunnel.arrays import Floats, Mask
 from windtunnel.network import nccl
 from windtunnel.network.coefficients import NetworkCoefficients
 from windtunnel.network.groups import GroupPlacement
 from windtunnel.specs.cluster import ClusterSpec
 
-Floats = npt.NDArray[np.float64]
 PROTOCOL_RATE = {"ll": 0.5, "ll128": 0.92, "simple": 1.0}
 """Payload over wire bytes (NCCL: 4 of 8 bytes; 120 of 128 less flags; all)."""
 ALGORITHM_RATE = {"tree": 0.92, "pat": nccl.PAT_RATE}
 """Further part of the rate that an algorithm reaches (NCCL tuner)."""
 
-Choice = tuple[str, str, npt.NDArray[np.bool_]]
+Choice = tuple[str, str, Mask]
 """Algorithm, protocol, where it is taken."""
 Selector = Callable[[str, Floats, GroupPlacement, ClusterSpec, NetworkCoefficients], list[Choice]]
 

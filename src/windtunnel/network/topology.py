@@ -10,10 +10,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
-Ids = npt.NDArray[np.int64]
+from windtunnel.arrays import Floats, Ints, Mask
 
 
 class Topology(Protocol):
@@ -29,16 +27,16 @@ class Topology(Protocol):
         """Devices that flows may start and end at."""
         ...
 
-    def routes(self, src: Ids, dst: Ids) -> Ids:
+    def routes(self, src: Ints, dst: Ints) -> Ints:
         """Link ids of each flow, shape (flows, longest), padded with −1."""
         ...
 
 
-def _pad(*columns: Ids) -> Ids:
+def _pad(*columns: Ints) -> Ints:
     return np.stack(columns, axis=1).astype(np.int64)
 
 
-def mixed(src: Ids, dst: Ids, seed: int) -> Ids:
+def mixed(src: Ints, dst: Ints, seed: int) -> Ints:
     """Well-mixed non-negative number per flow (finaliser of splitmix64, Steele et al. 2014)."""
     x = (src.astype(np.uint64) << np.uint64(32)) + dst.astype(np.uint64) + np.uint64(seed) * np.uint64(0x9E3779B9)
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -69,12 +67,12 @@ class TwoLevel:
             [self.up_bytes_per_s, self.up_bytes_per_s, self.nic_bytes_per_s, self.nic_bytes_per_s], [d, d, c, c]
         ).astype(np.float64)
 
-    def nic_of(self, device: Ids) -> Ids:
+    def nic_of(self, device: Ints) -> Ints:
         """The NIC beside a device (ids count over all domains)."""
         local = device % self.per_domain
         return (device // self.per_domain) * self.nics + local * self.nics // self.per_domain
 
-    def routes(self, src: Ids, dst: Ids) -> Ids:
+    def routes(self, src: Ints, dst: Ints) -> Ints:
         """Through the switch of the domain, or NIC to NIC."""
         d, c = self.num_devices, self.domains * self.nics
         inside = src // self.per_domain == dst // self.per_domain
@@ -110,7 +108,7 @@ class FatTree:
         pods = -(-self.base.domains // self.leaf_domains)
         return pods * (self.base.nics if self.rails else 1)
 
-    def leaf_of(self, device: Ids) -> Ids:
+    def leaf_of(self, device: Ints) -> Ints:
         """Leaf switch of the NIC beside a device."""
         nic = self.base.nic_of(device)
         pod = nic // self.base.nics // self.leaf_domains
@@ -127,17 +125,17 @@ class FatTree:
     def _ways(self) -> int:
         return 1 if self.spray else self.spines
 
-    def crosses(self, src: Ids, dst: Ids) -> npt.NDArray[np.bool_]:
+    def crosses(self, src: Ints, dst: Ints) -> Mask:
         """Whether a flow has to pass a spine."""
         apart = src // self.base.per_domain != dst // self.base.per_domain
         return np.asarray(apart & (self.leaf_of(src) != self.leaf_of(dst)))
 
-    def routes(self, src: Ids, dst: Ids) -> Ids:
+    def routes(self, src: Ints, dst: Ints) -> Ints:
         """The base's two links, plus up and down where the leaves differ."""
         way = np.zeros_like(src) if self.spray else mixed(src, dst, self.seed) % self.spines
         return self.through(src, dst, way)
 
-    def through(self, src: Ids, dst: Ids, way: Ids) -> Ids:
+    def through(self, src: Ints, dst: Ints, way: Ints) -> Ints:
         """Routes over chosen spines, `way` of shape (flows,); all 0 where packets are sprayed."""
         route = self.base.routes(src, dst)
         first = len(self.base.capacity)
@@ -175,7 +173,7 @@ class Dragonfly:
         rates = [self.host_bytes_per_s, self.host_bytes_per_s, self.local_bytes_per_s, self.global_bytes_per_s]
         return np.repeat(rates, counts).astype(np.float64)
 
-    def routes(self, src: Ids, dst: Ids) -> Ids:
+    def routes(self, src: Ints, dst: Ints) -> Ints:
         """Host, local, global, local, host."""
         n, r = self.num_devices, self.routers
         local0, global0 = 2 * n, 2 * n + self.groups * r * r
@@ -211,11 +209,11 @@ class TorusGraph:
         """Order: axis, direction (+, −), device that sends."""
         return np.full(2 * len(self.shape) * self.num_devices, self.link_bytes_per_s)
 
-    def routes(self, src: Ids, dst: Ids) -> Ids:
+    def routes(self, src: Ints, dst: Ints) -> Ints:
         """One axis after the other, the shorter way round (ties by parity of the sender)."""
         n = self.num_devices
         here = src.copy()
-        columns: list[Ids] = []
+        columns: list[Ints] = []
         stride = 1
         for axis, side in enumerate(self.shape):
             x, goal = here // stride % side, dst // stride % side

@@ -12,15 +12,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from windtunnel.arrays import Floats
 from windtunnel.cost.clock import idle_w
 from windtunnel.specs.cluster import ClusterSpec
 from windtunnel.specs.search import SearchSpec
 from windtunnel.specs.workload import TrainingSpec
 
-Floats = npt.NDArray[np.float64]
-Mask = npt.NDArray[np.bool_]
 _ROUNDING = 1e-9
 """Relative slack of a bound whose arithmetic differs from the value's."""
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
-import numpy.typing as npt
 
+from windtunnel.arrays import Floats
 from windtunnel.cost.attention import attention_time_s
 from windtunnel.cost.coefficients import Coefficients
 from windtunnel.cost.gemm import gemm_time_s
@@ -92,7 +92,7 @@ class _Rows:
     """How often the product runs: local experts, where the library loops over them."""
 
 
-def _one(value: float) -> npt.NDArray[np.float64]:
+def _one(value: float) -> Floats:
     """A single value as the cost functions take it, shape ()."""
     return np.asarray(value, np.float64)
 

@@ -7,6 +7,7 @@ from collections import defaultdict
 import numpy as np
 import numpy.typing as npt
 
+from windtunnel.arrays import Floats
 from windtunnel.cost.coefficients import Coefficients
 from windtunnel.engine import simulate
 from windtunnel.program.segment import ASIDE, COMPUTE, Launch, Segment, SegmentTime
@@ -17,7 +18,7 @@ COMM_WEIGHT = 1e6
 """Collectives hold their channels from launch: under contention for SMs they keep their speed, kernels give way."""
 
 
-def link_seconds(launches: list[Launch], cluster: ClusterSpec) -> npt.NDArray[np.float64]:
+def link_seconds(launches: list[Launch], cluster: ClusterSpec) -> Floats:
     """(n, 2): seconds of the scale-up and the scale-out link that each launch takes; of the one it loads most, all.
 
     So two exchanges together are never faster than one after the other, whatever share of its rate each reaches.
@@ -135,7 +136,7 @@ def simulate_segments(
 
 
 def _partition(
-    segment: Segment, start: npt.NDArray[np.float64], end: npt.NDArray[np.float64], blame: npt.NDArray[np.signedinteger]
+    segment: Segment, start: Floats, end: Floats, blame: npt.NDArray[np.signedinteger]
 ) -> tuple[float, dict[str, float], list[float]]:
     """Wall time of one segment by class and by launch: kernels while they run, gaps to the collective waited for."""
     busy: defaultdict[str, float] = defaultdict(float)

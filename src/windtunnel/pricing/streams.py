@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 
+from windtunnel.arrays import Floats
 from windtunnel.engine import simulate
 from windtunnel.program.segment import COMM, Segment
 from windtunnel.program.tables import Resources, Streams, TaskTable
@@ -19,7 +19,7 @@ HOLDS = 1e6
 """Weight of collectives: their channels are theirs from the launch on."""
 
 
-def simulate_streams(segments: Sequence[Segment], memory_bytes_per_s: float) -> npt.NDArray[np.float64]:
+def simulate_streams(segments: Sequence[Segment], memory_bytes_per_s: float) -> Floats:
     """(G,) seconds of each segment on an idle device.
 
     Args:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from windtunnel.arrays import Ints
 from windtunnel.program.tables import Resources, Streams, TaskTable
 
 _Array = npt.NDArray[Any]
@@ -30,7 +31,7 @@ class _Column:
         return np.concatenate(self.chunks) if self.chunks else np.zeros(0, self.kind)
 
 
-def _csr(row: _Array, n: int, *columns: _Array) -> tuple[npt.NDArray[np.int64], list[_Array]]:
+def _csr(row: _Array, n: int, *columns: _Array) -> tuple[Ints, list[_Array]]:
     """Pointers of shape (n + 1,) and the columns grouped by row, entries of a row in the order they were added."""
     counts = np.bincount(row, minlength=n)
     ptr = np.zeros(n + 1, np.int64)

@@ -8,11 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int32]
-Ptr = npt.NDArray[np.int64]
+from windtunnel.arrays import Floats, Int32s, Ints, Mask
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +21,7 @@ class Resources:
 
     capacity: Floats
     names: tuple[str, ...] = ()
-    slots: Ints = field(default_factory=lambda: np.zeros(0, np.int32))
+    slots: Int32s = field(default_factory=lambda: np.zeros(0, np.int32))
     slot_names: tuple[str, ...] = ()
 
 
@@ -32,9 +29,9 @@ class Resources:
 class Streams:
     """In-order queues. Tasks of one stream run one after the other in row order. Shape (s,)."""
 
-    priority: Ints
+    priority: Int32s
     """Higher is granted slots first."""
-    rank_class: Ints
+    rank_class: Int32s
     names: tuple[str, ...] = ()
 
 
@@ -50,26 +47,26 @@ class TaskTable:
     """Seconds when alone, with all the slots it wants. Zero is allowed (a barrier)."""
     weight: Floats
     """Share under contention: speed = min(1, level · weight)."""
-    rank_class: Ints
-    tag: Ints
+    rank_class: Int32s
+    tag: Int32s
     """Index into `tags`: the class of time in breakdowns."""
-    stream_ptr: Ptr
-    stream_idx: Ints
+    stream_ptr: Ints
+    stream_idx: Int32s
     """Streams the task occupies (a rendezvous names several)."""
-    dep_ptr: Ptr
-    dep_idx: Ints
+    dep_ptr: Ints
+    dep_idx: Int32s
     """Tasks that must have ended. Only earlier rows, or later rows on other streams; a cycle is an error."""
-    rate_ptr: Ptr
-    rate_idx: Ints
+    rate_ptr: Ints
+    rate_idx: Int32s
     rate_work: Floats
     """Work done on each shared rate over the whole task (bytes); multiplicities of rank classes are multiplied in."""
-    slot_pool: Ints
+    slot_pool: Int32s
     """Pool the task holds slots in, −1 for none. Shape (n,)."""
-    slots: Ints
+    slots: Int32s
     """Slots wanted."""
-    min_slots: Ints
+    min_slots: Int32s
     """Fewest it starts with; its time then follows the staircase `ceil(waves·slots/granted)/waves`."""
-    waves: Ints
+    waves: Int32s
     """Waves at the wanted slots: it gives up slots to higher priorities only at wave boundaries; 0 = persistent."""
     tags: tuple[str, ...] = ()
 
@@ -84,11 +81,11 @@ class MemoryEvents:
     `bytes` > 0 allocates, < 0 frees. `pool` is the rank class, `tensor` indexes `tensors` (the kind shown to people).
     """
 
-    task: Ints
-    at_end: npt.NDArray[np.bool_]
+    task: Int32s
+    at_end: Mask
     bytes: Floats
-    pool: Ints
-    tensor: Ints
+    pool: Int32s
+    tensor: Int32s
     tensors: tuple[str, ...] = ()
 
 
@@ -98,5 +95,5 @@ class Timeline:
 
     start_s: Floats
     end_s: Floats
-    blame: Ints
+    blame: Int32s
     makespan_s: float

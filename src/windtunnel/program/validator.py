@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
+from windtunnel.arrays import Int32s, Ints, Mask
 from windtunnel.program.tables import Resources, Streams, TaskTable
 
 _SHOWN = 5
 
 
-def _rows(bad: npt.NDArray[np.bool_]) -> str:
+def _rows(bad: Mask) -> str:
     rows = np.flatnonzero(bad)
     more = f" and {len(rows) - _SHOWN} more" if len(rows) > _SHOWN else ""
     return ", ".join(str(row) for row in rows[:_SHOWN]) + more
 
 
-def _csr(name: str, ptr: npt.NDArray[np.int64], idx: npt.NDArray[np.int32], n: int, size: int, what: str) -> list[str]:
+def _csr(name: str, ptr: Ints, idx: Int32s, n: int, size: int, what: str) -> list[str]:
     """Problems of one ragged column; stops at the first that makes the rest meaningless."""
     if len(ptr) != n + 1 or ptr[0] != 0 or ptr[-1] != len(idx) or np.any(np.diff(ptr) < 0):
         return [f"{name}_ptr: must rise from 0 to {len(idx)} in {n + 1} entries"]
@@ -40,7 +40,7 @@ def problems(tasks: TaskTable, streams: Streams, resources: Resources) -> list[s
     if found:
         return found  # the checks below index with these columns
 
-    def check(bad: npt.NDArray[np.bool_], text: str) -> None:
+    def check(bad: Mask, text: str) -> None:
         if bad.any():
             found.append(f"{text}: rows {_rows(bad)}")
 
@@ -84,7 +84,7 @@ def validate(tasks: TaskTable, streams: Streams, resources: Resources) -> None:
         raise AssertionError("\n".join(["invalid program:", *found]))
 
 
-def _unreachable(tasks: TaskTable, num_streams: int) -> npt.NDArray[np.bool_]:
+def _unreachable(tasks: TaskTable, num_streams: int) -> Mask:
     """Rows that never become ready: on a cycle of dependencies and stream order, or after one.
 
     Takes one round of array work per level only when a dependency points to a later row; row order settles the rest.

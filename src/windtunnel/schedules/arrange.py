@@ -19,8 +19,8 @@ from collections import deque
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
+from windtunnel.arrays import Floats, Int32s
 from windtunnel.schedules.evaluate import evaluate
 from windtunnel.schedules.order import table as make_table
 from windtunnel.schedules.table import B, F, InstructionTable, ScheduleCosts, W
@@ -65,9 +65,9 @@ def arrange(
     schedule: str,
     p: int,
     m: int,
-    placement: npt.NDArray[np.int32],
+    placement: Int32s,
     costs: ScheduleCosts | None,
-    max_live: npt.NDArray[np.float64],
+    max_live: Floats,
     kept_after_backward: float = 1.0,
     candidates: tuple[InstructionTable, ...] = (),
 ) -> InstructionTable:
@@ -111,9 +111,9 @@ class _List:
         schedule: str,
         p: int,
         m: int,
-        placement: npt.NDArray[np.int32],
+        placement: Int32s,
         costs: ScheduleCosts,
-        max_live: npt.NDArray[np.float64],
+        max_live: Floats,
         kept: float,
         rules: _Rules,
     ) -> None:

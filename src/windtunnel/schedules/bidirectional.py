@@ -17,11 +17,11 @@ from collections import deque
 import numpy as np
 import numpy.typing as npt
 
+from windtunnel.arrays import Int32s, Mask
 from windtunnel.errors import Problem
 from windtunnel.schedules.table import B, F, W
 
 NEAR, FAR = 0, 1
-Ints32 = npt.NDArray[np.int32]
 
 
 class _Stage:
@@ -101,7 +101,7 @@ def stage_order(stages: int, s: int, n: int) -> list[tuple[int, int, int, bool]]
 
 def columns(
     rows: list[list[tuple[int, int, int, bool]]],
-) -> tuple[npt.NDArray[np.int8], Ints32, Ints32, npt.NDArray[np.bool_]]:
+) -> tuple[npt.NDArray[np.int8], Int32s, Int32s, Mask]:
     """Kind, flow, number and joined of all stages, shape (p, length)."""
     data = np.asarray(rows, np.int32)
     return data[:, :, 0].astype(np.int8), data[:, :, 1], data[:, :, 2], data[:, :, 3].astype(np.bool_)

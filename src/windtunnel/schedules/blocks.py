@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
+from windtunnel.arrays import Rows
 from windtunnel.schedules.table import B, F, InstructionTable
-
-Rows = npt.NDArray[np.int64]
 
 
 def block_of(table: InstructionTable) -> Rows:

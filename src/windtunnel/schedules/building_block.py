@@ -13,8 +13,8 @@ from collections import deque
 from itertools import product
 
 import numpy as np
-import numpy.typing as npt
 
+from windtunnel.arrays import Floats, Ints
 from windtunnel.schedules.evaluate import durations, evaluate
 from windtunnel.schedules.order import table as make_table
 from windtunnel.schedules.order import v_placement
@@ -29,7 +29,7 @@ HALF_MEMORY = (1, 2, 1, 2)
 LEAST_MEMORY = (1, 1, 1, 1)
 
 
-def _starts(p: int, hops: tuple[int, int, int, int], turns: tuple[int, ...]) -> npt.NDArray[np.int64]:
+def _starts(p: int, hops: tuple[int, int, int, int], turns: tuple[int, ...]) -> Ints:
     """Slot of the first micro-batch's F down, F up, B down and B up on each stage, shape (4, p)."""
     s, last = np.arange(p), p - 1
     up = hops[0] * last + turns[0]
@@ -38,7 +38,7 @@ def _starts(p: int, hops: tuple[int, int, int, int], turns: tuple[int, ...]) -> 
     return np.stack([hops[0] * s, up + hops[1] * (last - s), back_down + hops[2] * s, back_up + hops[3] * (last - s)])
 
 
-def _weight_slots(start: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+def _weight_slots(start: Ints) -> Ints:
     """First free slot after each of the two backwards, given the slots of F and B; shape (2, p)."""
     found = np.empty((2, start.shape[1]), np.int64)
     for s, taken in enumerate((start % _INTERVAL).T.tolist()):
@@ -67,7 +67,7 @@ def v_block(schedule: str, p: int, m: int, hops: tuple[int, int, int, int] = FUL
 
 
 def best_block(
-    block: InstructionTable, costs: ScheduleCosts, max_live: npt.NDArray[np.float64], kept_after_backward: float
+    block: InstructionTable, costs: ScheduleCosts, max_live: Floats, kept_after_backward: float
 ) -> InstructionTable:
     """The shortest of a block and its variants with weight gradients in gaps of several sizes."""
     filled = [place_weights(block, costs, max_live, kept_after_backward, gap) for gap in (1.0, 0.5, 0.0)]
@@ -77,7 +77,7 @@ def best_block(
 def place_weights(
     table: InstructionTable,
     costs: ScheduleCosts,
-    max_live: npt.NDArray[np.float64],
+    max_live: Floats,
     kept_after_backward: float,
     gap: float,
 ) -> InstructionTable:

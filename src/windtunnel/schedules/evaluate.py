@@ -7,13 +7,11 @@ when every instruction has a fixed duration and a hop between stages only adds l
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
+from windtunnel.arrays import Floats
 from windtunnel.schedules.spec import ScheduleError
 from windtunnel.schedules.table import B, InstructionTable, ScheduleCosts
 from windtunnel.schedules.validate import dependencies, unit_needs
-
-Floats = npt.NDArray[np.float64]
 
 
 def durations(table: InstructionTable, costs: ScheduleCosts) -> Floats:

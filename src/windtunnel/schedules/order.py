@@ -5,12 +5,11 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from windtunnel.arrays import Int32s, Ints, Mask
 from windtunnel.schedules.table import B, F, InstructionTable, W
 
-Ints = npt.NDArray[np.int64]
 
-
-def weave(n: int, warmup: Ints, delay: Ints | None = None) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.int32]]:
+def weave(n: int, warmup: Ints, delay: Ints | None = None) -> tuple[npt.NDArray[np.int8], Int32s]:
     """Kind and ordinal of every instruction when each stage warms up, then alternates F and B, then drains.
 
     Stage s runs `warmup[s]` forwards; then round i = 0 … n − 1 runs the next forward (while any is left), backward i
@@ -53,13 +52,13 @@ def weave(n: int, warmup: Ints, delay: Ints | None = None) -> tuple[npt.NDArray[
     return kind, ordinal
 
 
-def looped_placement(p: int, v: int) -> npt.NDArray[np.int32]:
+def looped_placement(p: int, v: int) -> Int32s:
     """Part k sits on stage k mod p as its chunk k div p. Shape (p·v, 2): stage, chunk."""
     k = np.arange(p * v, dtype=np.int32)
     return np.stack([k % p, k // p], axis=1).astype(np.int32)
 
 
-def v_placement(p: int) -> npt.NDArray[np.int32]:
+def v_placement(p: int) -> Int32s:
     """Parts 0 … p − 1 go down the stages as chunk 0, parts p … 2p − 1 come back up as chunk 1. Shape (2p, 2)."""
     k = np.arange(2 * p, dtype=np.int32)
     return np.stack([np.where(k < p, k, 2 * p - 1 - k), k // p], axis=1).astype(np.int32)
@@ -70,14 +69,14 @@ def table(
     m: int,
     v: int,
     kind: npt.NDArray[np.int8],
-    micro_batch: npt.NDArray[np.int32],
-    chunk: npt.NDArray[np.int32] | None,
-    placement: npt.NDArray[np.int32],
+    micro_batch: Int32s,
+    chunk: Int32s | None,
+    placement: Int32s,
     split_backward: bool,
     *,
     copies: int = 1,
-    copy_of: npt.NDArray[np.int32] | None = None,
-    joined: npt.NDArray[np.bool_] | None = None,
+    copy_of: Int32s | None = None,
+    joined: Mask | None = None,
 ) -> InstructionTable:
     """Flattens (p, length) arrays, equally long for all stages, into an instruction table."""
     p, length = kind.shape

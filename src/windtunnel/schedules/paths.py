@@ -16,9 +16,9 @@ from dataclasses import dataclass, field
 from itertools import combinations, product
 
 import numpy as np
-import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
+from windtunnel.arrays import Floats
+
 FORWARD, LOSS, BACKWARD = 0, 1, 2
 
 

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from windtunnel.arrays import Floats, Int32s, Ints, Mask
+
 F, B, W = 0, 1, 2
 """Forward; backward (input gradients only when `split_backward`, else both); weight gradients."""
 
@@ -15,9 +17,9 @@ F, B, W = 0, 1, 2
 class ScheduleCosts:
     """Seconds per (stage, chunk). Arrays have shape (p, v). `comm_s` is one activation hop between stages."""
 
-    forward_s: npt.NDArray[np.float64]
-    backward_s: npt.NDArray[np.float64]
-    weight_s: npt.NDArray[np.float64]
+    forward_s: Floats
+    backward_s: Floats
+    weight_s: Floats
     comm_s: float = 0.0
 
 
@@ -25,7 +27,7 @@ class ScheduleCosts:
 class ScheduleLimits:
     """Activation memory a stage may hold, in units of one micro-batch's activations of the whole stage (all chunks)."""
 
-    max_live: npt.NDArray[np.float64] | None = None
+    max_live: Floats | None = None
     """Shape (p,); None means the schedule's own limit (for 1F1B-like schedules p, unlimited where it has none)."""
     kept_after_backward: float = 1.0
     """Part of an activation that stays from the end of B to the end of W when the backward is split, 0 to 1."""
@@ -43,25 +45,25 @@ class InstructionTable:
     p: int
     m: int
     v: int
-    stage: npt.NDArray[np.int32]
+    stage: Int32s
     kind: npt.NDArray[np.int8]
-    micro_batch: npt.NDArray[np.int32]
-    chunk: npt.NDArray[np.int32]
-    stage_ptr: npt.NDArray[np.int64]
-    placement: npt.NDArray[np.int32]
+    micro_batch: Int32s
+    chunk: Int32s
+    stage_ptr: Ints
+    placement: Int32s
     split_backward: bool = False
     schedule: str = ""
     copies: int = 1
     """Copies of the model that the pipeline holds; a micro-batch runs through one of them."""
-    copy_of: npt.NDArray[np.int32] | None = None
+    copy_of: Int32s | None = None
     """Copy that each micro-batch runs through, shape (m,); absent: the only one."""
-    joined: npt.NDArray[np.bool_] | None = None
+    joined: Mask | None = None
     """Rows that run as one unit with the row after them on their stage, shape (n,); absent: none.
 
     A unit starts when all its inputs are there and hands on its results when it ends: a forward and a backward whose
     exchanges hide behind each other's products, or both halves of an undivided backward."""
 
-    runs: npt.NDArray[np.bool_] | None = None
+    runs: Mask | None = None
     """Parts that each micro-batch runs through, shape (m, depth), the first and the last always; absent: all."""
 
     def __len__(self) -> int:
@@ -72,7 +74,7 @@ class InstructionTable:
         """Parts of one copy of the model."""
         return self.p * self.v // self.copies
 
-    def neighbours(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    def neighbours(self) -> tuple[Ints, Ints]:
         """Part that comes before and after each part on the way of each micro-batch, shape (p·v, m); −1 at its ends."""
         parts = np.arange(self.p * self.v, dtype=np.int64)
         at = parts % self.depth
@@ -87,7 +89,7 @@ class InstructionTable:
         after[:-1] = np.where(later[1:] < self.p * self.v, later[1:], -1)
         return before, after
 
-    def units(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    def units(self) -> tuple[Ints, Ints]:
         """First and last row of the unit of each row, shape (n,) each."""
         rows = np.arange(len(self), dtype=np.int64)
         if self.joined is None:

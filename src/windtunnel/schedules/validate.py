@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
+from windtunnel.arrays import Floats, Rows
 from windtunnel.schedules.table import B, F, InstructionTable, W
-
-Rows = npt.NDArray[np.int64]
 
 
 def _part_of(table: InstructionTable) -> Rows:
@@ -41,7 +39,7 @@ def dependencies(table: InstructionTable) -> Rows:
     return np.where(kind == F, forward, np.where(kind == B, backward, row[B, part, mb]))
 
 
-def live_activations(table: InstructionTable, kept_after_backward: float = 1.0) -> npt.NDArray[np.float64]:
+def live_activations(table: InstructionTable, kept_after_backward: float = 1.0) -> Floats:
     """Most activations each stage holds at once, in micro-batches of the whole stage (a chunk counts 1/v). Shape (p,).
 
     An activation is alive from the start of its F to the end of its B or, when the backward is split, of its W.

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from windtunnel.arrays import Int32s
 from windtunnel.errors import BadInput
 from windtunnel.importers.scenario import Source
 from windtunnel.serving.autoscale import Elastic, Replicas, paid, scaler, scaling, sizes
@@ -20,7 +21,7 @@ from windtunnel.serving.event_loop import run as loop
 from windtunnel.serving.event_loop import sm_split
 from windtunnel.serving.event_loop.instance_limits import Router as Rule
 from windtunnel.serving.event_loop.prefix_chains import chains_of
-from windtunnel.serving.event_loop.requests import DONE, REJECTED, SHED, Ints, Requests
+from windtunnel.serving.event_loop.requests import DONE, REJECTED, SHED, Requests
 from windtunnel.serving.event_loop.swapping import swaps_of
 from windtunnel.serving.iteration.linear_layers import Layers
 from windtunnel.serving.iteration.sm_share import shared
@@ -269,7 +270,7 @@ def _policies(own: list[Policy], fleet: Fleet) -> list[Policy]:
     return own * len(fleet.limits) if len(own) == 1 else own
 
 
-def _within(d: Deployment, requests: Requests) -> tuple[Ints, list[str]]:
+def _within(d: Deployment, requests: Requests) -> tuple[Int32s, list[str]]:
     """Hold requests to `max_model_len` as engines do: longer prompts are refused, longer answers end there.
 
     Returns:

@@ -68,8 +68,10 @@ SERVING_AXES = (
 
 
 class Space(Spec):
-    """Values that each axis of a plan may take. Absent: every legal value (`docs/guide/plan-training.md` lists the
-    defaults)."""
+    """Values that each axis of a plan may take. Absent: every legal value.
+
+    `docs/guide/plan-training.md` lists the defaults.
+    """
 
     device: tuple[str, ...] | None = None
     """Device types to choose from, by catalogue id; absent: the cluster's own."""

@@ -14,8 +14,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
+from windtunnel.arrays import Floats, Mask, Rows
 from windtunnel.engine import simulate
 from windtunnel.graph import PREDICTED
 from windtunnel.parallel.recompute import recomputing
@@ -26,9 +26,6 @@ from windtunnel.training.stage_costs.stage_costs import Parts
 from windtunnel.training.step.pipeline_p2p import hop_seconds
 from windtunnel.training.step_setup import Prepared
 from windtunnel.training.task_builder import RATES, S_COMPUTE, STREAMS, T_B, T_F, T_SEND, T_W, TAGS
-
-Floats = npt.NDArray[np.float64]
-Rows = npt.NDArray[np.int64]
 
 S_LAYER = len(STREAMS)
 """Stream of the collectives inside layers, after the streams of the step."""
@@ -41,7 +38,7 @@ class _Piece:
     """Launches of one task of the step program."""
 
     alone_s: Floats
-    comm: npt.NDArray[np.bool_]
+    comm: Mask
     work: Floats
     """(n, 4): SM-seconds, device memory, scale-up and scale-out bytes."""
     inside: list[tuple[int, int]]

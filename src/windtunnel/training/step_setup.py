@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from windtunnel import schedules
+from windtunnel.arrays import Ints
 from windtunnel.cost.clock import at_clock, capped_clock
 from windtunnel.cost.coefficients import Behaviour, Coefficients, behaviour, coefficients
 from windtunnel.errors import BadInput, Problem, ProblemList
@@ -57,7 +57,7 @@ class Prepared:
     """All that act, those that the framework switches on among them."""
 
     @property
-    def own_stages(self) -> npt.NDArray[np.int64]:
+    def own_stages(self) -> Ints:
         """Stages that run here: all, but for a group of stages."""
         return np.unique(self.program.stage[self.program.stage >= 0]).astype(np.int64)
 

@@ -7,10 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from windtunnel.arrays import Floats, Int32s, Rows
 from windtunnel.program.tables import Resources, Streams, TaskTable
-
-Floats = npt.NDArray[np.float64]
-Rows = npt.NDArray[np.int64]
 
 TAGS = (
     "forward",
@@ -38,7 +36,7 @@ class _Group:
 
     key: Floats
     stage: Rows
-    stream: npt.NDArray[np.int32]
+    stream: Int32s
     alone: Floats
     tag: int
     row: Rows
@@ -60,7 +58,7 @@ class Built:
     tasks: TaskTable
     streams: Streams
     resources: Resources
-    stage: npt.NDArray[np.int32]
+    stage: Int32s
     row: Rows
     final: Rows
     """Provisional → final id."""
@@ -149,7 +147,7 @@ class Assembly:
             capacity: What one device of each stage gives of each rate, shape (p, 5).
         """
 
-        def column(name: str) -> npt.NDArray[np.float64]:
+        def column(name: str) -> Floats:
             return np.concatenate([getattr(g, name) for g in self.groups])
 
         stage = column("stage").astype(np.int32)

@@ -9,11 +9,12 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
+from windtunnel.arrays import Floats
 from windtunnel.importers.traces import TRACES
 from windtunnel.importers.traces.csv_table import Table
 from windtunnel.importers.traces.order import by_arrival
 from windtunnel.importers.traces.reading import Head, Source, TraceFormat
-from windtunnel.importers.traces.record import Floats, RequestTrace
+from windtunnel.importers.traces.record import RequestTrace
 
 _COLUMNS = ("TIMESTAMP", "ContextTokens", "GeneratedTokens")
 

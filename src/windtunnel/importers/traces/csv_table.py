@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from windtunnel.arrays import Floats, Ints
 from windtunnel.errors import BadInput, Problem
 from windtunnel.importers.traces.reading import MAX_TOKENS, Source
-from windtunnel.importers.traces.record import Floats, Longs
 
 
 class Table:
@@ -56,7 +56,7 @@ class Table:
             source.check()
             raise BadInput(Problem("", f"is not valid CSV: {error}", file=str(source.path))) from None
         frame = frame.dropna(how="all")
-        self.lines: Longs = frame.index.to_numpy(np.int64) + 2
+        self.lines: Ints = frame.index.to_numpy(np.int64) + 2
         self.columns: dict[str, pd.Series[Any]] = {name: frame[i] for name, i in wanted.items()}
 
     def __contains__(self, column: str) -> bool:
@@ -70,13 +70,13 @@ class Table:
         self._report(column, wrong, "must be a number")
         return numbers
 
-    def counts(self, column: str) -> Longs:
+    def counts(self, column: str) -> Ints:
         """A column of whole numbers from 0."""
         numbers: Floats = pd.to_numeric(self.columns[column], errors="coerce").to_numpy(np.float64)
         with np.errstate(invalid="ignore"):
             wrong = ~((numbers >= 0) & (numbers <= MAX_TOKENS) & (numbers == np.floor(numbers)))
         self._report(column, wrong, f"must be a whole number from 0 to {MAX_TOKENS}")
-        counts: Longs = np.where(wrong, 0, numbers).astype(np.int64)
+        counts: Ints = np.where(wrong, 0, numbers).astype(np.int64)
         return counts
 
     def _report(self, column: str, wrong: Any, rule: str) -> None:

@@ -8,14 +8,15 @@ from typing import Any
 
 import numpy as np
 
+from windtunnel.arrays import Ints
 from windtunnel.importers.traces.reading import Source
-from windtunnel.importers.traces.record import Longs, PrefixBlocks
+from windtunnel.importers.traces.record import PrefixBlocks
 
 _SIZES = (8, 16, 32, 64, 128, 256, 512, 1024)
 
 
 def blocks_of(
-    source: Source, hashes: Sequence[Sequence[Any]], inputs: Longs, lines: Sequence[int], own_size: int
+    source: Source, hashes: Sequence[Sequence[Any]], inputs: Ints, lines: Sequence[int], own_size: int
 ) -> PrefixBlocks | None:
     """Blocks of all prompts.
 
@@ -52,12 +53,12 @@ def blocks_of(
     return PrefixBlocks(start, _chained(hashes, start), size)
 
 
-def _misfits(counts: Longs, inputs: Longs, size: int) -> Any:
+def _misfits(counts: Ints, inputs: Ints, size: int) -> Any:
     """Requests whose blocks are neither all of the prompt's nor all but the last, unfilled one."""
     return (counts > 0) & (counts != -(-inputs // size)) & (counts != inputs // size)
 
 
-def _chained(hashes: Sequence[Sequence[Any]], start: Longs) -> Longs:
+def _chained(hashes: Sequence[Sequence[Any]], start: Ints) -> Ints:
     """Ids such that equal ids mean equal prefixes, numbered by first appearance.
 
     Mooncake's hashes include the blocks before; others (aiperf's synthetic ones) name a block's own content.

@@ -13,11 +13,12 @@ from typing import Any
 
 import numpy as np
 
+from windtunnel.arrays import Ints
 from windtunnel.importers.traces import TRACES
 from windtunnel.importers.traces.hashes import blocks_of, hash_list
 from windtunnel.importers.traces.order import by_arrival
 from windtunnel.importers.traces.reading import UNITS_S, Head, Source, TraceFormat
-from windtunnel.importers.traces.record import Longs, RequestTrace
+from windtunnel.importers.traces.record import RequestTrace
 
 BLOCK_SIZE = 512
 
@@ -51,7 +52,7 @@ def _read(source: Source) -> RequestTrace:
     return by_arrival(source, source.seconds(times, "ms", "timestamp"), inputs, outputs, blocks=blocks)
 
 
-def _sessions(source: Source, rows: list[tuple[int, dict[str, Any]]], inputs: Longs, outputs: Longs) -> RequestTrace:
+def _sessions(source: Source, rows: list[tuple[int, dict[str, Any]]], inputs: Ints, outputs: Ints) -> RequestTrace:
     """Turns by session, in the file's order; hashes of a turn's own tokens say nothing about its whole prompt."""
     names: dict[Any, int] = {}
     said = [source.name(line, "session_id", data.get("session_id")) for line, data in rows]

@@ -6,17 +6,18 @@ from typing import Any
 
 import numpy as np
 
+from windtunnel.arrays import Floats, Ints
 from windtunnel.importers.traces.reading import Source
-from windtunnel.importers.traces.record import Floats, Longs, PrefixBlocks, RequestTrace
+from windtunnel.importers.traces.record import PrefixBlocks, RequestTrace
 
 
 def by_arrival(
     source: Source,
     arrival_s: Floats,
-    inputs: Longs,
-    outputs: Longs,
+    inputs: Ints,
+    outputs: Ints,
     *,
-    session: Longs | None = None,
+    session: Ints | None = None,
     blocks: PrefixBlocks | None = None,
     ttft_s: Floats | None = None,
     e2e_s: Floats | None = None,

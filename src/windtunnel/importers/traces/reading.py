@@ -13,8 +13,9 @@ from typing import IO, Any, Literal
 
 import numpy as np
 
+from windtunnel.arrays import Floats
 from windtunnel.errors import UNSET, BadInput, Problem
-from windtunnel.importers.traces.record import Floats, RequestTrace
+from windtunnel.importers.traces.record import RequestTrace
 
 MAX_BAD_LINES = 20
 MAX_TOKENS = 10**9

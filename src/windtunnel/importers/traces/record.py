@@ -6,11 +6,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int32]
-Longs = npt.NDArray[np.int64]
+from windtunnel.arrays import Floats, Int32s, Ints
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,9 +17,9 @@ class PrefixBlocks:
     Equal ids at the same place mean equal tokens from the start of the prompt to the end of that block.
     """
 
-    start: Longs
+    start: Ints
     """(R + 1,) where each request's ids begin."""
-    ids: Longs
+    ids: Ints
     """(start[R],) ids, numbered from 0 by first appearance."""
     block_size: int
     """Tokens of one block; the last of a prompt may hold fewer."""
@@ -30,14 +27,14 @@ class PrefixBlocks:
     def __len__(self) -> int:
         return len(self.start) - 1
 
-    def __getitem__(self, request: int) -> Longs:
+    def __getitem__(self, request: int) -> Ints:
         return self.ids[self.start[request] : self.start[request + 1]]
 
     def take(self, first: int) -> PrefixBlocks:
         """Of the first requests alone."""
         return PrefixBlocks(self.start[: first + 1], self.ids[: self.start[first]], self.block_size)
 
-    def known(self) -> Longs:
+    def known(self) -> Ints:
         """(R,) leading blocks of each prompt that an earlier request holds: hits of a cache that forgets nothing."""
         counts = np.diff(self.start)
         owner = np.repeat(np.arange(len(self)), counts)
@@ -57,13 +54,13 @@ class RequestTrace:
 
     file: str
     format: str
-    input_tokens: Ints
-    output_tokens: Ints
+    input_tokens: Int32s
+    output_tokens: Int32s
     arrival_s: Floats | None = None
     """Seconds since the first request; nan for a turn that follows another. None: the trace does not say."""
-    session: Longs | None = None
+    session: Ints | None = None
     """Conversation of each request, from 0."""
-    turn: Longs | None = None
+    turn: Ints | None = None
     """Place in its conversation, from 0; prompts hold the turns before."""
     delay_s: Floats | None = None
     """Seconds between the end of the turn before and this one; 0 where there is none."""

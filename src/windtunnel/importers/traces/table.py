@@ -13,11 +13,12 @@ from typing import Any, Literal
 
 import numpy as np
 
+from windtunnel.arrays import Floats, Ints
 from windtunnel.importers.traces import TRACES
 from windtunnel.importers.traces.csv_table import Table
 from windtunnel.importers.traces.order import by_arrival
 from windtunnel.importers.traces.reading import Head, Source, TraceFormat
-from windtunnel.importers.traces.record import Floats, Longs, RequestTrace
+from windtunnel.importers.traces.record import RequestTrace
 
 _INPUTS = ("input_tokens", "num_prefill_tokens", "prompt_size", "prompt_tokens", "input_toks")
 _OUTPUTS = (
@@ -89,7 +90,7 @@ def _read(source: Source) -> RequestTrace:
     )
 
 
-_Read = tuple[Longs, Longs, Floats | None, dict[str, Any]]
+_Read = tuple[Ints, Ints, Floats | None, dict[str, Any]]
 
 
 def _csv(source: Source, inputs: str, outputs: str, arrivals: str | None) -> _Read:

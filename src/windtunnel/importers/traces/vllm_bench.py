@@ -17,10 +17,11 @@ from typing import Any
 
 import numpy as np
 
+from windtunnel.arrays import Floats
 from windtunnel.errors import BadInput, Problem
 from windtunnel.importers.traces import TRACES
 from windtunnel.importers.traces.reading import MAX_TOKENS, Head, Source, TraceFormat
-from windtunnel.importers.traces.record import Floats, RequestTrace
+from windtunnel.importers.traces.record import RequestTrace
 
 _TOTALS = ("total_input_tokens", "request_throughput")
 

@@ -13,7 +13,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from windtunnel.network.collectives.base import Floats, Traffic, in_place, register
+from windtunnel.arrays import Floats
+from windtunnel.network.collectives.base import Traffic, in_place, register
 from windtunnel.network.groups import GroupPlacement
 
 

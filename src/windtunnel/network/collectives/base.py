@@ -12,11 +12,10 @@ from dataclasses import dataclass
 from typing import Literal, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
+from windtunnel.arrays import Floats
 from windtunnel.network.groups import GroupPlacement
 
-Floats = npt.NDArray[np.float64]
 Op = Literal["all_reduce", "reduce_scatter", "all_gather", "all_to_all", "broadcast", "send_recv"]
 OPS: tuple[Op, ...] = ("all_reduce", "reduce_scatter", "all_gather", "all_to_all", "broadcast", "send_recv")
 

@@ -10,7 +10,8 @@ Gloo `allreduce_ring_chunked`. Measured on loopback: 16 MiB on two processes tak
 
 from __future__ import annotations
 
-from windtunnel.network.collectives.base import Floats, Traffic, in_place, register
+from windtunnel.arrays import Floats
+from windtunnel.network.collectives.base import Traffic, in_place, register
 from windtunnel.network.groups import GroupPlacement
 
 

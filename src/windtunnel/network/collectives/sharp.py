@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from windtunnel.network.collectives.base import Floats, Traffic, in_place, register
+from windtunnel.arrays import Floats
+from windtunnel.network.collectives.base import Traffic, in_place, register
 from windtunnel.network.groups import GroupPlacement
 
 

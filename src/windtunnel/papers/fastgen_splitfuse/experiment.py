@@ -6,8 +6,8 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from windtunnel.arrays import Floats
 from windtunnel.reproduce import ClaimResult
 from windtunnel.reproduce.claims import Measure, Values, central, load, results, served
 from windtunnel.reproduce.figures import beside, curve
@@ -15,7 +15,6 @@ from windtunnel.serving.results.serving_result import ServingResult
 
 TITLE = "DeepSpeed-FastGen, Dynamic SplitFuse (Holmes et al. 2024)"
 SPLIT, VLLM = "splitfuse", "vllm"
-Floats = npt.NDArray[np.float64]
 
 
 def setting() -> Values:

@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from windtunnel.arrays import Ints
 from windtunnel.network.routing import Routed, route
-from windtunnel.network.topology import FatTree, Ids, TwoLevel
+from windtunnel.network.topology import FatTree, TwoLevel
 from windtunnel.reproduce import ClaimResult
 from windtunnel.reproduce.claims import Measure, Values, load, results
 
@@ -26,7 +27,7 @@ def fixed(name: str) -> Any:
     return setting()["fixed"][name]["value"]
 
 
-def collectives(ranks: int, rng: np.random.Generator) -> Iterator[tuple[Ids, Ids]]:
+def collectives(ranks: int, rng: np.random.Generator) -> Iterator[tuple[Ints, Ints]]:
     """(sender, receiver) of flows: a ring over ranks placed at random, halving at half the ring, all-to-all of some."""
     place = rng.permutation(ranks)
     yield place, np.roll(place, -1)

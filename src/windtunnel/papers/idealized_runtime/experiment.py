@@ -6,13 +6,12 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from windtunnel.arrays import Floats
 from windtunnel.reproduce import ClaimResult
 from windtunnel.reproduce.claims import Measure, Values, load, results, served
 
 TITLE = "Idealised run time (Narayanan et al. 2023)"
-Floats = npt.NDArray[np.float64]
 
 
 def setting() -> Values:

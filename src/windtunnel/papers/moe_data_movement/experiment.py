@@ -6,9 +6,9 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from windtunnel import api
+from windtunnel.arrays import Floats
 from windtunnel.cost.expert_load import drawn
 from windtunnel.cost.expert_mesh import ExpertMesh, distances, nearest, sent, spread
 from windtunnel.cost.expert_placement import by_number
@@ -31,7 +31,7 @@ def fixed(name: str) -> Any:
     return setting()["fixed"][name]["value"]
 
 
-def exchange_s(mesh: ExpertMesh, rows: npt.NDArray[np.float64], held: npt.NDArray[np.float64], hidden: int) -> float:
+def exchange_s(mesh: ExpertMesh, rows: Floats, held: Floats, hidden: int) -> float:
     """Seconds of rows to the nearest of their experts and back."""
     traffic = sent(rows, nearest(held, distances(mesh)))
     i, j = np.nonzero((traffic > 0) & ~np.eye(len(traffic), dtype=bool))

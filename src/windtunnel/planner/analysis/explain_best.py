@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from windtunnel.arrays import Ints, Mask
 from windtunnel.planner.objectives import Setting
 from windtunnel.planner.plan_label import recompute_words
 from windtunnel.planner.plan_scenario import filled
 from windtunnel.planner.search.branch_and_bound import Branch, Evaluated
 from windtunnel.planner.search.requery import ROOMY_BYTES, Again
-from windtunnel.planner.space.candidates import Candidates, Ints, Mask
+from windtunnel.planner.space.candidates import Candidates
 from windtunnel.training.explain.resource_scaling import scaled
 from windtunnel.training.predict import simulate_training
 from windtunnel.training.results.training_result import TrainingResult, deltas

@@ -10,8 +10,8 @@ from collections import Counter
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
+from windtunnel.arrays import Floats, Ints
 from windtunnel.cost.coefficients import Behaviour
 from windtunnel.errors import BadInput, ProblemList
 from windtunnel.parallel.recompute import recomputing
@@ -30,8 +30,6 @@ from windtunnel.training.stage_costs.pricing_cache import Known
 from windtunnel.training.stage_costs.stage_costs import HEAD, Parts
 from windtunnel.training.step.pipeline_p2p import hop_times
 from windtunnel.training.step_setup import resolve_step
-
-Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,7 +155,7 @@ def _net(script: Script) -> float:
     return sum(alive.values())
 
 
-def depth_columns(parts: Parts, plan: ResolvedPlan, stage_of: npt.NDArray[np.int64]) -> Floats:
+def depth_columns(parts: Parts, plan: ResolvedPlan, stage_of: Ints) -> Floats:
     """How often each column occurs on each virtual stage, shape (K, E)."""
     kinds, _ = columns(parts)
     n = len(kinds)

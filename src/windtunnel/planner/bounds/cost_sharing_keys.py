@@ -6,13 +6,11 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from windtunnel import schedules
+from windtunnel.arrays import Ints
 from windtunnel.planner.space.candidates import Candidates, Policy
 from windtunnel.specs.cluster import ClusterSpec
-
-Ints = npt.NDArray[np.int64]
 
 
 def stride_of(x: Candidates, order: Sequence[str], axis: str, rows: Ints | None = None) -> Ints:

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from windtunnel.arrays import Floats
 from windtunnel.cost.coefficients import Behaviour, Coefficients
 from windtunnel.network.groups import Mesh, placement
 from windtunnel.parallel.resolve import ResolvedPlan
@@ -27,7 +27,6 @@ from windtunnel.training.stage_costs.stage_costs import Parts
 from windtunnel.training.step.offload_tasks import copied_weights, least_rate
 from windtunnel.training.step_setup import options_of
 
-Floats = npt.NDArray[np.float64]
 LASTING = ("weights", "gradients", "optimizer")
 """Kinds of static memory that are there at every peak."""
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 
 import numpy as np
-import numpy.typing as npt
 
+from windtunnel.arrays import Floats, Mask
 from windtunnel.cost.clock import HBM_J_PER_BYTE, LINK_J_PER_BYTE, at_clock, capped_clock, joules_per_flop
 from windtunnel.parallel.precision import MATRIX_FORMAT
 from windtunnel.planner.bounds.block_costs import Cell, columns
@@ -18,8 +18,6 @@ from windtunnel.planner.bounds.cost_sharing_keys import Keys
 from windtunnel.planner.bounds.data_parallel_costs import Case
 from windtunnel.planner.bounds.pipeline_shape import pipe_of, plan_of
 from windtunnel.planner.space.candidates import Candidates
-
-Floats = npt.NDArray[np.float64]
 
 
 def flop_joules(case: Case) -> float:
@@ -30,9 +28,7 @@ def flop_joules(case: Case) -> float:
     return joules_per_flop(device, chosen, MATRIX_FORMAT[case.training.precision])
 
 
-def work_joules(
-    case: Case, x: Candidates, able: npt.NDArray[np.bool_], cell_of: Callable[[int, int], Cell | None]
-) -> Floats:
+def work_joules(case: Case, x: Candidates, able: Mask, cell_of: Callable[[int, int], Cell | None]) -> Floats:
     """Joules of one device in a step above idling, shape (N, P); a lower bound, 0 where nothing is known.
 
     Args:

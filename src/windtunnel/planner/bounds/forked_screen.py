@@ -11,12 +11,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import numpy as np
-import numpy.typing as npt
 
+from windtunnel.arrays import Floats, Ints
 from windtunnel.planner.space.candidates import Candidates
 
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 BYSTANDER = "windtunnel progress"
 """Name of a thread that holds nothing which a copy of the process needs."""
 WORTH = 200_000

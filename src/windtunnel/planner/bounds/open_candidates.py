@@ -10,9 +10,9 @@ from collections.abc import Hashable
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-import numpy.typing as npt
 
 from windtunnel import schedules
+from windtunnel.arrays import Floats, Ints
 from windtunnel.graph import PREDICTED
 from windtunnel.network.groups import Mesh, placement
 from windtunnel.parallel.resolve import ResolvedPlan, chosen_schedule, default_split
@@ -29,8 +29,6 @@ from windtunnel.training.memory.static_memory import static_memory
 from windtunnel.training.stage_costs.stage_costs import Parts
 from windtunnel.training.step_setup import options_of
 
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 _UNIT = 1e9
 """Weights for which a stage's lasting memory is asked: it is linear in them."""
 

@@ -13,9 +13,9 @@ from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
-import numpy.typing as npt
 
 from windtunnel import schedules
+from windtunnel.arrays import Mask
 from windtunnel.errors import BadInput
 from windtunnel.parallel.resolve import chosen_schedule, default_split
 from windtunnel.planner.bounds.block_costs import Cell, columns
@@ -26,7 +26,6 @@ from windtunnel.planner.space.candidates import Candidates, Policy
 from windtunnel.planner.space.technique_rewrites import Rewritten, rewriting
 from windtunnel.techniques.base import ScheduleCase
 
-Floats = npt.NDArray[np.float64]
 SAME = "techniques make it the plan of another candidate"
 UNDECIDED = "layers and recomputation are not balanced over copies of a model or under a technique's own schedule"
 
@@ -46,7 +45,7 @@ def is_loose(case: Case, x: Candidates, q: Policy) -> bool:
 def narrowed(case: Case, x: Candidates) -> Candidates:
     """Candidates less those that cannot run or become what another becomes, and those that nobody can decide."""
     same, open_ = np.zeros(x.legal.shape, np.bool_), np.zeros(x.legal.shape, np.bool_)
-    rules: list[tuple[str, npt.NDArray[np.bool_]]] = []
+    rules: list[tuple[str, Mask]] = []
     if rewriting(case.techniques) or any(t.technique.schedule for t in case.techniques):
         after = Rewritten.of(case, x)
         for reason, cells in after.refused.items():
@@ -66,7 +65,7 @@ def narrowed(case: Case, x: Candidates) -> Candidates:
     return x if legal is x.legal else replace(x, legal=legal, excluded=excluded)
 
 
-def _undecided(case: Case, x: Candidates) -> npt.NDArray[np.bool_]:
+def _undecided(case: Case, x: Candidates) -> Mask:
     """Policies that leave something to a partition which it cannot decide."""
     return np.array([q.is_open and is_loose(case, x, q) for q in x.policies], np.bool_)
 

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
+from windtunnel.arrays import Floats, Ints, Mask
 from windtunnel.planner.bounds.block_costs import Cell
 from windtunnel.planner.bounds.pipeline_shape import Pipe, turns_of
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
 
 
 class Paths:

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
-import numpy.typing as npt
 
 from windtunnel import schedules
+from windtunnel.arrays import Floats, Ints
 from windtunnel.cost.coefficients import Behaviour
 from windtunnel.parallel.resolve import ResolvedPlan, chosen_schedule, default_split, switch
 from windtunnel.planner.bounds.block_costs import Cell, depth_columns
@@ -18,9 +18,6 @@ from windtunnel.schedules.table import B, F, InstructionTable
 from windtunnel.specs.cluster import ClusterSpec
 from windtunnel.specs.plan import PlanSpec
 from windtunnel.training.step.pipeline_p2p import hop_crosses
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,8 +22,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from windtunnel.arrays import Floats, Ints, Mask
 from windtunnel.planner.bounds.block_costs import Cell, build_cell
 from windtunnel.planner.bounds.cost_sharing_keys import Group, Keys
 from windtunnel.planner.bounds.data_parallel_costs import Case, Held, Tails
@@ -38,10 +38,6 @@ from windtunnel.planner.space.technique_rewrites import Rewritten, rewriting
 from windtunnel.training.step.offload_tasks import least_rate
 
 __all__ = ["Bounds", "Case", "Screener"]
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,11 +23,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
+from windtunnel.arrays import Floats, Ints, Mask
+
 _ROUNDING = 1e-9
 """Share by which two sums of the same seconds may differ."""
 

@@ -12,15 +12,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-import numpy.typing as npt
 
 from windtunnel import schedules
+from windtunnel.arrays import Floats, Ints
 from windtunnel.planner.bounds.pipeline_shape import table_of_few
 from windtunnel.planner.bounds.stage_partition import Depth
 from windtunnel.schedules.table import B, F
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

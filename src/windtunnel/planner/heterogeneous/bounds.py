@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
+from windtunnel.arrays import Floats, Ints
 from windtunnel.planner.bounds.block_costs import depth_columns, kept_by_kind
 from windtunnel.planner.bounds.pipeline_shape import held_at_once
 from windtunnel.schedules.table import B, InstructionTable, W
@@ -23,8 +23,6 @@ from windtunnel.training.memory.static_memory import static_memory
 from windtunnel.training.step.cross_group_reduction import Between
 from windtunnel.training.step.replica_tasks import Replicas
 
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 LASTING = ("weights", "gradients", "optimizer")
 """Kinds of static memory that are there at every peak."""
 _REGULAR = ("1f1b", "interleaved_1f1b", "interleaved_1f1b_steady", "gpipe")

@@ -12,8 +12,8 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 
+from windtunnel.arrays import Floats, Mask
 from windtunnel.errors import BadInput, ProblemList
 from windtunnel.parallel.resolve import default_split
 from windtunnel.planner.bounds.data_parallel_costs import Case
@@ -29,8 +29,6 @@ from windtunnel.training.step.cross_group_reduction import Between
 from windtunnel.training.step.cross_group_stages import Staged
 from windtunnel.training.step_setup import prepare
 
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 Report = Callable[[int, float, float], None]
 """Called with plans simulated, the best so far and the bound of the next."""
 
@@ -176,7 +174,7 @@ class MixedSearch:
         return True
 
     def search(
-        self, only: Callable[[Layout], npt.NDArray[np.bool_]] | None = None, report: Report | None = None
+        self, only: Callable[[Layout], Mask] | None = None, report: Report | None = None
     ) -> tuple[MixedFound, Proof]:
         """The fastest plan that fits, with the proof.
 
@@ -260,7 +258,7 @@ class MixedSearch:
         return Tried(i, plan, bound, seconds, reserved, fits)
 
 
-def even(x: Layout) -> npt.NDArray[np.bool_]:
+def even(x: Layout) -> Mask:
     """Ways to share that treat all groups alike: the same micro-batches a replica, or layers by number of stages."""
     parts = np.array(x.parts)
     if x.plan.group_axis == "dp":

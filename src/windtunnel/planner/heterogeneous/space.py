@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
-import numpy.typing as npt
 
 from windtunnel import schedules
+from windtunnel.arrays import Ints
 from windtunnel.parallel.resolve import MAX_INSTRUCTIONS, chosen_schedule
 from windtunnel.planner.bounds.data_parallel_costs import Case
 from windtunnel.planner.space.candidates import LAYOUT_AXES, axis_of, divisors, with_policies
@@ -27,7 +27,6 @@ from windtunnel.specs.cluster import MixedCluster
 from windtunnel.specs.plan import PlanSpec
 from windtunnel.specs.search import SearchSpec
 
-Ints = npt.NDArray[np.int64]
 MOST_TRIMMED = 3
 """Layers that the last stage may give to the others of its group: heads of large vocabularies take as long as these."""
 

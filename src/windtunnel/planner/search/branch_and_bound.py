@@ -13,8 +13,8 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-import numpy.typing as npt
 
+from windtunnel.arrays import Floats, Ints, Mask
 from windtunnel.errors import BadInput
 from windtunnel.planner.bounds.forked_screen import settled
 from windtunnel.planner.bounds.open_candidates import Balance
@@ -29,9 +29,6 @@ from windtunnel.specs.scenario import Scenario
 from windtunnel.training.simulate import memory_of, power_of, run
 from windtunnel.training.step_setup import Prepared, prepare
 
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
 Report = Callable[[int, int, float, float], None]
 """Called with plans screened and simulated, the best value so far (not a number before there is one) and the best that
 is still possible."""

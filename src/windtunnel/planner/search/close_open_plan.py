@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-import numpy.typing as npt
 
+from windtunnel.arrays import Floats
 from windtunnel.errors import BadInput, ProblemList
 from windtunnel.planner.bounds.data_parallel_costs import Case
 from windtunnel.planner.bounds.open_candidates import Balance
@@ -26,7 +26,6 @@ from windtunnel.training.memory.static_memory import static_memory
 from windtunnel.training.simulate import step_time
 from windtunnel.training.step_setup import ResolvedStep, prepare, resolve_step, table_of
 
-Floats = npt.NDArray[np.float64]
 _ROUNDS = 4
 """How often layers are cut again with corrected memory; the correction hardly depends on the cut."""
 _STEPS = 12

@@ -11,14 +11,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 
+from windtunnel.arrays import Floats, Ints, Mask
 from windtunnel.planner.serving.candidate_table import NOTHING, TOO_MUCH, TOO_SLOW, Columns
 from windtunnel.planner.serving.instance_types import Kind
 from windtunnel.planner.serving.objectives import Goals
 from windtunnel.planner.serving.simulate_candidate import Runs, Trial
 
-Floats = npt.NDArray[np.float64]
 FIRST, FEW = 24, 8
 """Columns that are simulated by their estimate before the bounds take over: until one is good, and at least."""
 TRIES, OTHERS = 3, 8
@@ -102,7 +101,7 @@ class Search:
     found: Found = field(default_factory=Found)
     proof: Proof = field(default_factory=lambda: Proof(candidates=0))
     _bound: Floats = field(default_factory=lambda: np.zeros((0, 1)))
-    _alive: npt.NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, np.bool_))
+    _alive: Mask = field(default_factory=lambda: np.zeros(0, np.bool_))
     _failed: dict[int, float] = field(default_factory=dict)
     """Group → the lowest load that it failed at."""
 
@@ -159,7 +158,7 @@ class Search:
             self.proof.best = self.found.best.values[goals.objectives[0].name]
 
     # -- order ---------------------------------------------------------------------------------------------------------
-    def _likely(self) -> npt.NDArray[np.bool_]:
+    def _likely(self) -> Mask:
         """Candidates that are estimated to keep the objective."""
         x = self.x
         limits = np.empty((2, 2, len(self.kinds)))  # whole and split, TTFT and TPOT, kind
@@ -193,7 +192,7 @@ class Search:
             if e is not None and e.good:
                 tried.add(own)
 
-    def _promising(self) -> npt.NDArray[np.int64]:
+    def _promising(self) -> Ints:
         """Columns that are estimated to keep the objective, the best first, then the simplest."""
         x, slo = self.x, self.goals.slo
         first, token = x.estimate[0], x.estimate[1]
@@ -215,7 +214,7 @@ class Search:
             keys = self.goals.bounds(likely)[at, 0]
         return np.asarray(at[np.lexsort((token[at], self._plainness(at), np.nan_to_num(keys, nan=np.inf)))])
 
-    def _plainness(self, at: npt.NDArray[np.int64]) -> Floats:
+    def _plainness(self, at: Ints) -> Floats:
         """How many kinds of parallelism a candidate has, replicas apart, and limits that are not the engine's own."""
         x = self.x
         kinds = np.array([(k.plan.pp > 1) + (k.plan.dp > 1) + (k.plan.ep > 1) for k in self.kinds], float)

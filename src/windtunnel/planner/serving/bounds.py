@@ -19,13 +19,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from windtunnel.arrays import Floats
 from windtunnel.planner.serving.instance_types import Kind
 from windtunnel.serving.event_loop.requests import Requests
 from windtunnel.specs.serving import SloSpec
 
-Floats = npt.NDArray[np.float64]
 MU = np.concatenate([[0.0], 2.0 ** np.arange(-11.0, 2.0)])
 """Multipliers of time spent decoding, per sequence."""
 SHARES = np.array([0.25, 0.5, 0.7, 0.85, 0.95, 1.0])

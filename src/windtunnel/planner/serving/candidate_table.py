@@ -6,15 +6,13 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from windtunnel.arrays import Floats, Ints
 from windtunnel.cost.clock import idle_w
 from windtunnel.planner.serving.instance_types import Kind
 from windtunnel.planner.serving.objectives import Best
 from windtunnel.specs.serving import PoolSpec
 
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 NOTHING, TOO_SLOW, TOO_MUCH = 0, 1, 2
 """Why a candidate cannot keep the objective: it may; one request alone takes too long; more work than time."""
 _WHOLE = (

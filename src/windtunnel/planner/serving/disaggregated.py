@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
-import numpy.typing as npt
 
+from windtunnel.arrays import Floats, Ints
 from windtunnel.planner.serving.bounds import (
     MU,
     Sums,
@@ -32,9 +32,6 @@ from windtunnel.planner.serving.question import Question, loads_of
 from windtunnel.planner.serving.simulate_candidate import Runs
 from windtunnel.planner.serving.steady_state import decoding, prompting
 from windtunnel.specs.serving import SloSpec
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,8 @@ from itertools import product
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from windtunnel.arrays import Floats
 from windtunnel.cost.serving import ServingCoefficients, serving_coefficients
 from windtunnel.errors import BadInput, Infeasible, Problem, ProblemList
 from windtunnel.planner.serving.question import Place, Question
@@ -25,7 +25,6 @@ from windtunnel.serving.iteration.iteration_model import IterationModel, iterati
 from windtunnel.serving.speculation import with_drafts
 from windtunnel.specs.serving import PoolSpec, ServingPlan, ServingSpec
 
-Floats = npt.NDArray[np.float64]
 SEQUENCES = (8, 16, 32, 64, 128, 256, 512, 1024)
 TOKENS = (512, 1024, 2048, 4096, 8192, 16384)
 """Batch limits that are tried where the scenario says none, beside the engine's own."""

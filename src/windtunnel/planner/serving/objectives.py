@@ -10,12 +10,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from windtunnel.arrays import Floats
 from windtunnel.specs.search import SearchSpec
 from windtunnel.specs.serving import SloSpec
 
-Floats = npt.NDArray[np.float64]
 DEFAULT_GIVEN, DEFAULT_FREE = "devices", "tokens_per_s_per_device"
 """Objective where none is stated: for a stated rate, and where the load is to be found."""
 _ROUNDING = 1e-9

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from windtunnel.arrays import Floats
 from windtunnel.cost.serving import release_of
 from windtunnel.planner.serving.bounds import Sums
 from windtunnel.planner.serving.build_fleet import fleet_of
@@ -19,7 +20,7 @@ from windtunnel.serving.event_loop import run as loop
 from windtunnel.serving.event_loop.fleet import Fleet
 from windtunnel.serving.event_loop.instance_limits import Limits
 from windtunnel.serving.event_loop.prefix_chains import Chains, chains_of
-from windtunnel.serving.event_loop.requests import DONE, Floats, Requests
+from windtunnel.serving.event_loop.requests import DONE, Requests
 from windtunnel.serving.results.metrics import Measures, backlog_grows, measures
 from windtunnel.serving.results.power import power
 from windtunnel.serving.results.residual_bands import band

@@ -6,8 +6,8 @@ import time
 from collections.abc import Callable
 
 import numpy as np
-import numpy.typing as npt
 
+from windtunnel.arrays import Floats, Ints
 from windtunnel.planner.serving.bounds import busy_s, closed_s, latest_s, light, step_limit_s, work
 from windtunnel.planner.serving.candidate_table import NOTHING, TOO_MUCH, TOO_SLOW, Columns, idle_w_of
 from windtunnel.planner.serving.disaggregated import split_columns
@@ -16,9 +16,6 @@ from windtunnel.planner.serving.question import Question, loads_of
 from windtunnel.planner.serving.simulate_candidate import Runs
 from windtunnel.planner.serving.steady_state import settled
 from windtunnel.specs.serving import SloSpec
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 
 
 def screen(

@@ -10,12 +10,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from windtunnel.arrays import Floats
 from windtunnel.planner.serving.bounds import Sums
 from windtunnel.planner.serving.instance_types import Kind
 
-Floats = npt.NDArray[np.float64]
 STEPS = 24
 
 

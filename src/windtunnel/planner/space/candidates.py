@@ -14,9 +14,9 @@ from itertools import combinations, product
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from windtunnel import schedules
+from windtunnel.arrays import Ints, Mask
 from windtunnel.cost.coefficients import Behaviour
 from windtunnel.parallel.resolve import MAX_INSTRUCTIONS, chosen_schedule
 from windtunnel.specs.cluster import ClusterSpec
@@ -25,8 +25,6 @@ from windtunnel.specs.plan import Offload, Overlap, PlanSpec, Recompute
 from windtunnel.specs.search import SearchSpec, Space, is_balanced, recompute_of
 from windtunnel.specs.workload import TrainingSpec
 
-Ints = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
 LAYOUT_AXES = ("tp", "cp", "pp", "vpp", "ep", "etp", "mbs")
 OFFLOADS = ("activations", "optimizer", "params")
 OVERLAPS = ("grad_reduce", "param_gather", "tp", "p2p", "moe_a2a")

@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from windtunnel.arrays import Ints
 from windtunnel.errors import BadInput
 from windtunnel.planner.bounds.data_parallel_costs import Case
 from windtunnel.planner.space.candidates import LAYOUT_AXES, Candidates, Policy
@@ -104,11 +104,11 @@ class Grid:
     """Rewritten candidates that share every field which no axis varies."""
 
     candidates: Candidates
-    rows: npt.NDArray[np.int64]
-    columns: npt.NDArray[np.int64]
+    rows: Ints
+    columns: Ints
     """Cells of the original grid, (n,) each."""
-    to_rows: npt.NDArray[np.int64]
-    to_columns: npt.NDArray[np.int64]
+    to_rows: Ints
+    to_columns: Ints
     """And what they have become."""
 
 
@@ -117,11 +117,11 @@ class Rewritten:
     """All candidates of a search space after the techniques."""
 
     grids: tuple[Grid, ...]
-    unknown: npt.NDArray[np.int64]
+    unknown: Ints
     """Cells (n, 2) of which only a simulation tells what they become."""
-    again: npt.NDArray[np.int64]
+    again: Ints
     """Cells (n, 2) that become what another one, which counts, also becomes."""
-    refused: dict[str, npt.NDArray[np.int64]]
+    refused: dict[str, Ints]
     """Reason → cells (n, 2), of the unknown ones, that become what cannot run."""
 
     @classmethod
@@ -169,7 +169,7 @@ class Rewritten:
         return None
 
 
-def _cells(found: list[tuple[int, int]]) -> npt.NDArray[np.int64]:
+def _cells(found: list[tuple[int, int]]) -> Ints:
     return np.array(found, np.int64).reshape(-1, 2)
 
 

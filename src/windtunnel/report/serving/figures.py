@@ -7,17 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from windtunnel.arrays import Floats, Ints
 from windtunnel.report.plan.figures import BAD, GRID, INK, MUTED
 from windtunnel.report.quantities import seconds
 from windtunnel.report.serving.text import short, slo_of
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
-
     from windtunnel.serving.results.run_record import TimeSeries
     from windtunnel.serving.results.serving_result import ServingResult
 
-    Floats = npt.NDArray[np.float64]
+    Floats = Floats
 
 TTFT, TPOT, E2E, RUNNING, WAITING, CACHE = "#1565c0", "#2e8b57", "#5d4a8a", "#2f6fb2", "#e0862c", "#2e8b57"
 _CLASSES = {
@@ -256,7 +255,7 @@ def _clock(time_s: Floats) -> tuple[Floats, str]:
     return t, "seconds"
 
 
-def shown(values: Floats, most: int = _DOTS) -> npt.NDArray[np.int64]:
+def shown(values: Floats, most: int = _DOTS) -> Ints:
     """Rows that a scatter shows: an even choice, and the largest values, so that no outlier is lost."""
     rows = np.flatnonzero(np.isfinite(values))
     if len(rows) <= most:

@@ -7,14 +7,10 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 import numpy as np
-import numpy.typing as npt
 
+from windtunnel.arrays import Floats, Ints, Mask
 from windtunnel.serving.event_loop.instance_limits import Limits
 from windtunnel.serving.iteration.overlap_savings import Overlap
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
 
 
 class FirstToken(IntEnum):
@@ -71,7 +67,7 @@ class Fleet:
     drafts (P, 4, G), see `kernels.serve`."""
     pool: Ints
     """(N,) of each lane."""
-    hands: Bools
+    hands: Mask
     """(N,) whether a lane computes prompts alone and hands their cache on."""
     entries: int
     """Lanes that take requests in."""

@@ -10,23 +10,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from windtunnel.arrays import Int32s, Ints
 from windtunnel.serving.event_loop.requests import Requests
-
-Longs = npt.NDArray[np.int64]
-Ints = npt.NDArray[np.int32]
 
 
 @dataclass(frozen=True, slots=True)
 class Chains:
     """Content of R requests over U nodes."""
 
-    start: Longs
+    start: Ints
     """(R + 1,) where each request's nodes begin."""
-    nodes: Ints
+    nodes: Int32s
     """(start[R],) nodes from the first token on."""
-    size: Ints
+    size: Int32s
     """(U,) blocks of each node."""
     common: int = 0
     """The first so many are in the chains of several requests."""
@@ -53,7 +50,7 @@ def chains_of(requests: Requests, block: int, shared_tokens: int = 0) -> Chains:
     return _common_first(found.start, found.nodes, found.size)
 
 
-def _common_first(start: Longs, nodes: Ints, size: Ints) -> Chains:
+def _common_first(start: Ints, nodes: Int32s, size: Int32s) -> Chains:
     """Chains with nodes numbered anew: those of several requests come first."""
     single = np.bincount(nodes, minlength=len(size)) < 2
     order = np.argsort(single, kind="stable")

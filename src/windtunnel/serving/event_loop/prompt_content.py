@@ -10,27 +10,25 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-Longs = npt.NDArray[np.int64]
-Ints = npt.NDArray[np.int32]
+from windtunnel.arrays import Int32s, Ints
 
 
 @dataclass(frozen=True, slots=True)
 class Content:
     """Stretches of R requests. A stretch follows one other stretch only, or begins prompts."""
 
-    start: Longs
+    start: Ints
     """(R + 1,) where each request's stretches begin."""
-    nodes: Ints
+    nodes: Int32s
     """(start[R],) stretches from the first token on; the last ends with the answer."""
-    tokens: Longs
+    tokens: Ints
     """(U,) tokens of each stretch."""
 
     def __len__(self) -> int:
         return len(self.start) - 1
 
-    def found(self, order: Longs, input_tokens: Ints) -> Ints:
+    def found(self, order: Ints, input_tokens: Int32s) -> Int32s:
         """(R,) first tokens of each prompt that an earlier request of `order` holds, its last token excepted."""
         seen = np.zeros(len(self.tokens), np.bool_)
         out = np.zeros(len(self), np.int32)
@@ -43,7 +41,7 @@ class Content:
             out[r] = min(known, int(input_tokens[r]) - 1)
         return out
 
-    def blocks(self, block: int) -> Ints:
+    def blocks(self, block: int) -> Int32s:
         """(U,) whole blocks of each stretch: what crosses the end of a block belongs to the next stretch."""
         lengths = np.diff(self.start)
         ends = self.tokens[self.nodes].cumsum()
@@ -66,7 +64,7 @@ def joined(parts: Sequence[Content]) -> Content:
     return Content(np.concatenate(starts), np.concatenate(nodes).astype(np.int32), np.concatenate(tokens))
 
 
-def taken(content: Content, order: Longs) -> Content:
+def taken(content: Content, order: Ints) -> Content:
     """Contents of requests in another order."""
     lengths = np.diff(content.start)[order]
     start = np.concatenate([[0], lengths.cumsum()]).astype(np.int64)
@@ -74,7 +72,7 @@ def taken(content: Content, order: Longs) -> Content:
     return Content(start, content.nodes[at], content.tokens)
 
 
-def merged(content: Content, roots: Ints, tokens: int) -> Content:
+def merged(content: Content, roots: Int32s, tokens: int) -> Content:
     """The same with every first stretch replaced: request r begins with prefix `roots[r]`, each of so many tokens.
 
     First stretches must hold at least those tokens; what they hold beyond stays their own.

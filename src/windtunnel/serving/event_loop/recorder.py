@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from windtunnel.serving.event_loop.requests import Floats
+from windtunnel.arrays import Floats
 
 if TYPE_CHECKING:
     from windtunnel.serving.event_loop.twin.instance import Instance

@@ -10,6 +10,7 @@ import heapq
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from windtunnel.arrays import Floats
 from windtunnel.serving.event_loop.fleet import FirstToken, Fleet, alike
 from windtunnel.serving.event_loop.fleet_control import Control
 from windtunnel.serving.event_loop.instance_limits import Limits
@@ -18,7 +19,7 @@ from windtunnel.serving.event_loop.kv_transfer_events import Answers
 from windtunnel.serving.event_loop.prefix_cache import PrefixCache
 from windtunnel.serving.event_loop.prefix_chains import Chains, chains_of
 from windtunnel.serving.event_loop.recorder import Recorder
-from windtunnel.serving.event_loop.requests import DONE, REJECTED, SHED, Floats, Requests
+from windtunnel.serving.event_loop.requests import DONE, REJECTED, SHED, Requests
 from windtunnel.serving.event_loop.swapping import NUMBERS
 from windtunnel.serving.event_loop.twin.admission import Admission
 from windtunnel.serving.event_loop.twin.arrivals import Arrivals

@@ -5,21 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-Longs = npt.NDArray[np.int64]
-Ints = npt.NDArray[np.int32]
+from windtunnel.arrays import Int32s, Ints
 
 
 @dataclass(frozen=True, slots=True)
 class Dependencies:
     """Of R requests, E edges, J joints: a joint, R + j, is over when what it waits for is, and takes no time."""
 
-    start: Longs
+    start: Ints
     """(R + J + 1,) where each request's (or joint's) children begin."""
-    children: Ints
+    children: Int32s
     """(E,) requests and joints that wait for it."""
-    task: Ints
+    task: Int32s
     """(R,) which task each belongs to."""
 
 

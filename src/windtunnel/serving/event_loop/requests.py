@@ -5,14 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 
+from windtunnel.arrays import Floats, Int32s, Ints
 from windtunnel.importers.traces.record import PrefixBlocks
 from windtunnel.serving.event_loop.prompt_content import Content
 from windtunnel.serving.event_loop.request_graph import Dependencies
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int32]
 
 DONE, REJECTED, SHED = 4, 5, 6
 """States of a request after a run; a rejected one needs more cache than there is, a shed one was turned away."""
@@ -24,18 +21,18 @@ class Requests:
 
     arrival_s: Floats
     """When each is sent; set by the loop for requests that follow another or belong to a closed loop."""
-    input_tokens: Ints
-    output_tokens: Ints
+    input_tokens: Int32s
+    output_tokens: Int32s
     """Tokens generated, the first included."""
-    cached_tokens: Ints = field(default_factory=lambda: np.zeros(0, np.int32))
+    cached_tokens: Int32s = field(default_factory=lambda: np.zeros(0, np.int32))
     """Tokens of the prompt that the cache has already (before any preemption)."""
-    priority: Ints = field(default_factory=lambda: np.zeros(0, np.int32))
+    priority: Int32s = field(default_factory=lambda: np.zeros(0, np.int32))
     """0 (served first) to 7."""
-    group: Ints = field(default_factory=lambda: np.zeros(0, np.int32))
+    group: Int32s = field(default_factory=lambda: np.zeros(0, np.int32))
     """Shared prefix or session, for routing."""
-    tenant: Ints = field(default_factory=lambda: np.zeros(0, np.int32))
+    tenant: Int32s = field(default_factory=lambda: np.zeros(0, np.int32))
     """Who sends it: a number from 0 (`traffic.tenants`)."""
-    prefix_tokens: Ints = field(default_factory=lambda: np.zeros(0, np.int32))
+    prefix_tokens: Int32s = field(default_factory=lambda: np.zeros(0, np.int32))
     """First tokens of the prompt that an earlier request holds (its session's turns, a system prompt, a trace's equal
     blocks): what a cache that forgets nothing would have."""
     prefix_blocks: PrefixBlocks | None = None
@@ -45,23 +42,23 @@ class Requests:
     after: Dependencies | None = None
     """Which requests wait for which others, where it is more than one after one other (`follow`): calls of agents.
     Their `delay_s` is that before the request itself."""
-    follow: Ints = field(default_factory=lambda: np.zeros(0, np.int32))
+    follow: Int32s = field(default_factory=lambda: np.zeros(0, np.int32))
     """Request that is sent after this one ended, or −1."""
     delay_s: Floats = field(default_factory=lambda: np.zeros(0))
     """Seconds between this one's end and the next one's arrival."""
     scheduled_s: Floats = field(default_factory=lambda: np.zeros(0))
     first_token_s: Floats = field(default_factory=lambda: np.zeros(0))
     finish_s: Floats = field(default_factory=lambda: np.zeros(0))
-    preemptions: Ints = field(default_factory=lambda: np.zeros(0, np.int32))
-    instance: Ints = field(default_factory=lambda: np.zeros(0, np.int32))
-    state: Ints = field(default_factory=lambda: np.zeros(0, np.int32))
+    preemptions: Int32s = field(default_factory=lambda: np.zeros(0, np.int32))
+    instance: Int32s = field(default_factory=lambda: np.zeros(0, np.int32))
+    state: Int32s = field(default_factory=lambda: np.zeros(0, np.int32))
     prompt_end_s: Floats = field(default_factory=lambda: np.zeros(0))
     """Where another instance answered: when the prompt was computed. NaN otherwise, as the next two."""
     answer_scheduled_s: Floats = field(default_factory=lambda: np.zeros(0))
     """When that instance kept blocks for it."""
     moved_s: Floats = field(default_factory=lambda: np.zeros(0))
     """When the cache had come there."""
-    answered_by: Ints = field(default_factory=lambda: np.zeros(0, np.int32))
+    answered_by: Int32s = field(default_factory=lambda: np.zeros(0, np.int32))
     """That instance, or −1."""
 
     def __post_init__(self) -> None:
@@ -91,7 +88,7 @@ class Requests:
     def __len__(self) -> int:
         return len(self.input_tokens)
 
-    def order(self) -> npt.NDArray[np.int64]:
+    def order(self) -> Ints:
         """Requests that no other one brings on, by arrival (in their own order where that is not set)."""
         heads = np.ones(len(self), np.bool_)
         heads[self.follow[self.follow >= 0]] = False

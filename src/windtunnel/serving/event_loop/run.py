@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from windtunnel.arrays import Floats
 from windtunnel.serving.event_loop import reference
 from windtunnel.serving.event_loop.fleet import FirstToken, Fleet, alike, longer
 from windtunnel.serving.event_loop.fleet_control import Control
 from windtunnel.serving.event_loop.instance_limits import Limits
 from windtunnel.serving.event_loop.prefix_chains import Chains, chains_of
 from windtunnel.serving.event_loop.recorder import Recorder
-from windtunnel.serving.event_loop.requests import DONE, REJECTED, Floats, Requests
+from windtunnel.serving.event_loop.requests import DONE, REJECTED, Requests
 from windtunnel.serving.event_loop.twin.admission import Admission
 from windtunnel.serving.event_loop.twin.batch_policy import Policy
 from windtunnel.serving.event_loop.twin.queue import Queue

@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-import numpy.typing as npt
 
+from windtunnel.arrays import Floats
 from windtunnel.cost.coefficients import Coefficients
 from windtunnel.cost.gemm import gemm_time_s
 from windtunnel.cost.serving_power import Use, held_clock, power_coefficients
@@ -30,7 +30,6 @@ from windtunnel.specs.cluster import ClusterSpec
 from windtunnel.techniques.base import Applied
 from windtunnel.techniques.serving import ServingBatch, chained
 
-Floats = npt.NDArray[np.float64]
 PLAIN = Coefficients()
 """Tiles and waves of products, the same for all engines (`cost.gemm`)."""
 TOKEN_RATIO = 1.6

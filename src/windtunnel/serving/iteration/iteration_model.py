@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
+from windtunnel.arrays import Floats, Ints
 from windtunnel.cost.serving import ServingCoefficients
 from windtunnel.serving.iteration.attention import AttentionCosts, attention_costs
 from windtunnel.serving.iteration.instance_shape import Shape
@@ -22,7 +23,6 @@ from windtunnel.serving.iteration.overlap_savings import Overlap
 from windtunnel.specs.cluster import ClusterSpec
 from windtunnel.specs.model import ModelSpec
 
-Floats = npt.NDArray[np.float64]
 KNOT_RATIO = 1.12
 """Neighbouring numbers of tokens in the table: linear interpolation is within 0.5 % of the engine (tests)."""
 
@@ -31,7 +31,7 @@ KNOT_RATIO = 1.12
 class Drafts:
     """What drafting adds to iterations (`serving.speculation`)."""
 
-    tokens: npt.NDArray[np.int64]
+    tokens: Ints
     steps_s: Floats
     """(G,): passes that draft for so many decoding sequences."""
     sequence_s: float
@@ -146,7 +146,7 @@ class IterationModel:
         return max(out, self.prefill_floor_s) if prompt_tokens and tokens > self.captured else out
 
 
-def padded(n: npt.NDArray[np.int64], graphs: Sequence[int], most_seqs: int, ranks: int) -> npt.NDArray[np.int64]:
+def padded(n: Ints, graphs: Sequence[int], most_seqs: int, ranks: int) -> Ints:
     """Tokens that a decode step of `n` computes: the next captured size, on every rank; beyond the last as they are."""
     sizes = np.array(sorted(graphs), np.int64) * ranks
     if not len(sizes):
@@ -155,7 +155,7 @@ def padded(n: npt.NDArray[np.int64], graphs: Sequence[int], most_seqs: int, rank
     return np.where((n > 0) & (n <= most_seqs) & (n <= sizes[-1]), up, n)
 
 
-def knots(most: int) -> npt.NDArray[np.int64]:
+def knots(most: int) -> Ints:
     """Numbers of tokens of a table up to `most`."""
     count = max(int(np.log(max(most, 2)) / np.log(KNOT_RATIO)) + 2, 2)
     return np.unique(np.concatenate([[1, 2, 3, 4], np.geomspace(1, most, count).astype(np.int64), [most]]))

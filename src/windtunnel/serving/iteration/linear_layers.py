@@ -7,9 +7,9 @@ from copy import copy
 from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 
 from windtunnel import graph
+from windtunnel.arrays import Floats, Ints
 from windtunnel.cost.coefficients import Coefficients
 from windtunnel.cost.expert_load import crowded, slowest
 from windtunnel.cost.expert_placement import Stay, stay
@@ -27,7 +27,6 @@ from windtunnel.serving.iteration.weight_bytes import local_blocks, stage_bytes
 from windtunnel.specs.cluster import ClusterSpec
 from windtunnel.specs.model import ModelSpec
 
-Floats = npt.NDArray[np.float64]
 _ROW_ENDS = ("proj", "cross_proj", "fc2", "out_proj")
 Row = tuple[str, str, str, Floats, Floats, Floats]
 """A launch at each number of tokens: name, tag, stream, seconds, bytes moved, and seconds that memory alone takes."""
@@ -56,7 +55,7 @@ states and outputs of a chunked delta rule (SGLang models/deepseek_v2.py, layers
 class Linear:
     """What does not depend on who attends to what, for one instance."""
 
-    tokens: npt.NDArray[np.int64]
+    tokens: Ints
     seconds: Floats
     """(G,): all layers of the instance, one after the other, and the hops between its stages."""
     weight_bytes: float
@@ -115,7 +114,7 @@ class Layers:
         out.c = c
         return out
 
-    def segments(self, tokens: npt.NDArray[np.int64]) -> list[Segment]:
+    def segments(self, tokens: Ints) -> list[Segment]:
         """(kinds · G) segments, kind by kind."""
         n = tokens.astype(np.float64)
         out = []
@@ -138,7 +137,7 @@ class Layers:
                 out.append(segment)
         return out
 
-    def price(self, tokens: npt.NDArray[np.int64]) -> Linear:
+    def price(self, tokens: Ints) -> Linear:
         """Seconds at each number of tokens, from one engine call."""
         segments = self.segments(tokens)
         idle = [0.0] * len(segments)
@@ -191,7 +190,7 @@ class Layers:
         whole = np.maximum(sum(out.values(), np.zeros_like(n)), 1e-300)
         return {name: np.asarray(value / whole * total) for name, value in out.items()}
 
-    def alone(self, tokens: npt.NDArray[np.int64]) -> Linear:
+    def alone(self, tokens: Ints) -> Linear:
         """The same as `price` without the engine: launches of a layer follow one another, so their times add up.
 
         What fits call many times; a test holds both equal.

@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
+from windtunnel.arrays import Floats
+
 Point = tuple[float, float, float]
 RATIOS = (0.0, 0.1, 0.2, 0.35, 0.5, 0.7, 0.95, 1.3, 1.8, 2.6, 5.0)
 """Attention over linear layers at the knots; beyond the last nothing more is saved."""

@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
+from windtunnel.arrays import Floats
 from windtunnel.cost.clock import LEAST_CLOCK
 from windtunnel.cost.serving import ServingCoefficients
 from windtunnel.cost.serving_power import PowerCoefficients, Use, power_coefficients, slowed, watts
@@ -22,7 +22,6 @@ from windtunnel.specs.cluster import ClusterSpec
 from windtunnel.specs.device import DeviceSpec
 from windtunnel.specs.model import ModelSpec
 
-Floats = npt.NDArray[np.float64]
 CLOCKS = np.geomspace(1.0, LEAST_CLOCK, 9)
 """Clocks that an iteration is priced at; between them watts and seconds are interpolated."""
 

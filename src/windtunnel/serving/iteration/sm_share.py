@@ -12,10 +12,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from windtunnel.arrays import Floats
 from windtunnel.graph import Kind
 from windtunnel.program.segment import COMPUTE
 from windtunnel.serving.iteration.co_scheduled_layers import MEMORY_SM_SHARE, memory_rate
-from windtunnel.serving.iteration.iteration_model import Floats, IterationModel
+from windtunnel.serving.iteration.iteration_model import IterationModel
 from windtunnel.serving.iteration.linear_layers import Layers
 
 

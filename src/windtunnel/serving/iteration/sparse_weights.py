@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
+from windtunnel.arrays import Floats
 from windtunnel.graph import Operator
 from windtunnel.serving.iteration.instance_shape import Shape
 from windtunnel.specs.model import ModelSpec
 
-Floats = npt.NDArray[np.float64]
 _UP, _DOWN = ("fc1", "expert_fc1", "shared_fc1"), ("fc2", "expert_fc2", "shared_fc2")
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 
+from windtunnel.arrays import Floats
 from windtunnel.serving.event_loop.instance_limits import Limits
-from windtunnel.serving.event_loop.requests import Floats
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,12 +6,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from windtunnel.arrays import Floats, Mask
 from windtunnel.serving.event_loop.requests import DONE, REJECTED, SHED, Requests
 from windtunnel.specs.serving import SloSpec
 
-Floats = npt.NDArray[np.float64]
 PERCENTILES = (50, 75, 90, 95, 99)
 HISTOGRAM_LOW_S, HISTOGRAM_PER_DECADE = 1e-5, 200
 """Bins of `kernels.HISTOGRAM_*` (a test holds them equal; importing the loop would import Numba)."""
@@ -86,9 +85,9 @@ class Measures:
     """(E2E − TTFT) / (output tokens − 1), for answers of more than one token."""
     e2e_s: Floats
     queue_s: Floats
-    done: npt.NDArray[np.bool_]
+    done: Mask
 
-    def good(self, slo: SloSpec) -> npt.NDArray[np.bool_]:
+    def good(self, slo: SloSpec) -> Mask:
         """Requests that met every part of the objective."""
         ok = self.done.copy()
         for limit, values in ((slo.ttft_s, self.ttft_s), (slo.tpot_s, self.tpot_s), (slo.e2e_s, self.e2e_s)):

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from windtunnel.serving.event_loop.requests import DONE, REJECTED, SHED, Floats, Requests
+from windtunnel.arrays import Floats
+from windtunnel.serving.event_loop.requests import DONE, REJECTED, SHED, Requests
 from windtunnel.serving.results.metrics import Measures, distribution
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from windtunnel.arrays import Floats
 from windtunnel.cost.clock import idle_w
 from windtunnel.cost.provenance import weakest
 from windtunnel.cost.serving_power import PowerCoefficients, Use, limit_w, power_coefficients, watts
@@ -27,7 +27,6 @@ from windtunnel.specs.cluster import ClusterSpec
 from windtunnel.specs.device import DeviceSpec
 from windtunnel.specs.model import ModelSpec
 
-Floats = npt.NDArray[np.float64]
 J_PER_KWH = 3.6e6
 _LEVEL, _Z = 0.8, 1.2816
 """Share of cases that an interval holds, and the normal quantile of it (two-sided)."""

@@ -18,8 +18,8 @@ from importlib import resources
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from windtunnel.arrays import Floats
 from windtunnel.specs.model import ModelSpec
 
 LEVEL, ENOUGH = 0.8, 20
@@ -142,7 +142,7 @@ def band(
     return None
 
 
-def of_a_new_group(errors: Sequence[tuple[str, float]]) -> npt.NDArray[np.float64]:
+def of_a_new_group(errors: Sequence[tuple[str, float]]) -> Floats:
     """Errors that rows of another group may have: every median of a group plus every distance from one.
 
     Args:
@@ -153,7 +153,7 @@ def of_a_new_group(errors: Sequence[tuple[str, float]]) -> npt.NDArray[np.float6
         groups[group].append(error)
     medians = np.array([np.median(own) for own in groups.values()])
     scatter = np.concatenate([np.array(own) - np.median(own) for own in groups.values()])
-    sums: npt.NDArray[np.float64] = np.add.outer(medians, scatter)
+    sums: Floats = np.add.outer(medians, scatter)
     return sums.ravel()
 
 

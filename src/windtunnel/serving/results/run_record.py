@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from windtunnel.serving.event_loop.requests import Floats, Requests
+from windtunnel.arrays import Floats, Mask
+from windtunnel.serving.event_loop.requests import Requests
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,7 +174,7 @@ def _series(record: Record, edges: Floats) -> TimeSeries:
     instances = record.instances
     running, waiting = np.zeros((instances, slices)), np.zeros((instances, slices))
     for i in range(instances):
-        own: npt.NDArray[np.bool_] = lane == i
+        own: Mask = lane == i
         waiting[i] = _between(arrival[own], scheduled[own], edges)
         running[i] = _between(scheduled[own], finish[own], edges)
     cache = _cache(record, edges).reshape(instances, -1, slices).mean(axis=1)

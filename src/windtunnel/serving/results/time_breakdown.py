@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from windtunnel.arrays import Floats
 from windtunnel.serving.event_loop.instance_limits import Limits
-from windtunnel.serving.event_loop.requests import Floats
 from windtunnel.serving.iteration.iteration_model import IterationModel
 from windtunnel.serving.results.run_record import Record
 

@@ -10,14 +10,13 @@ import math
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
+from windtunnel.arrays import Floats
 from windtunnel.serving.speculation.base import Drafting, expected_tokens
 
 if TYPE_CHECKING:
     from windtunnel.serving.event_loop.twin.request import Request
 
-Floats = npt.NDArray[np.float64]
 MILLION = 1_000_000
 
 

@@ -11,8 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
+from windtunnel.arrays import Floats, Ints
 from windtunnel.cost.serving import ServingCoefficients
 from windtunnel.serving.iteration.attention import attention_costs
 from windtunnel.serving.iteration.instance_shape import Shape
@@ -23,7 +23,6 @@ from windtunnel.serving.speculation.orders import ORDERS, Pair
 from windtunnel.specs.cluster import ClusterSpec
 from windtunnel.specs.model import ModelSpec
 
-Floats = npt.NDArray[np.float64]
 SYNC_S = 20e-6
 """Tokens from one device to another: a copy to the host and one back, beside nothing else (assumed)."""
 
@@ -32,7 +31,7 @@ SYNC_S = 20e-6
 class Passes:
     """One pass of the network that drafts."""
 
-    tokens: npt.NDArray[np.int64]
+    tokens: Ints
     seconds: Floats
     base_s: float
     """Gaps between its kernels, weights of its head."""

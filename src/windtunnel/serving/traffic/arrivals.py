@@ -10,7 +10,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.random import Generator
 
-from windtunnel.serving.event_loop.requests import Floats
+from windtunnel.arrays import Floats
 from windtunnel.specs.traffic import TrafficSpec
 
 GAPS, KEPT = 1, 2

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from windtunnel.importers.traces.record import Floats, RequestTrace
-from windtunnel.serving.event_loop.requests import Ints
+from windtunnel.arrays import Floats, Int32s
+from windtunnel.importers.traces.record import RequestTrace
 from windtunnel.serving.traffic import lengths
 from windtunnel.specs.lengths import Lengths
 
@@ -142,7 +141,7 @@ def _gaps_distance(gaps: Floats, shape: float) -> float:
 
 
 # -- lengths -----------------------------------------------------------------------------------------------------------
-def fit_lengths(values: Ints) -> FittedLengths:
+def fit_lengths(values: Int32s) -> FittedLengths:
     """The law with the least distance to the trace; its own quantiles where none is near."""
     mean = float(values.mean())
     if (values == values[0]).all():
@@ -156,7 +155,7 @@ def fit_lengths(values: Ints) -> FittedLengths:
     return FittedLengths(own, _distance(values, own), mean, (law["distribution"], distance))
 
 
-def _laws(values: Ints) -> Iterator[dict[str, Any]]:
+def _laws(values: Int32s) -> Iterator[dict[str, Any]]:
     """Each law by its moments, lognormal and gamma also by those of the logarithms (which outliers move less)."""
     low, high, mean = int(values.min()), int(values.max()), float(values.mean())
     ends = {"min": low, "max": high}
@@ -201,7 +200,7 @@ def _short(value: float) -> float:
     return float(f"{value:.5g}")
 
 
-def _distance(values: Ints, law: dict[str, Any]) -> float:
+def _distance(values: Int32s, law: dict[str, Any]) -> float:
     """Against what `Lengths` draws: rounding and cuts count."""
     return _apart(np.sort(values), np.sort(lengths.draw(Lengths(**law), SAMPLE, 0, lengths.INPUT)))
 
@@ -213,7 +212,7 @@ def _apart(own: Any, drawn: Any) -> float:
     return float(np.abs(next(shares) - next(shares)).max())
 
 
-def rank_correlation(inputs: Ints, outputs: Ints) -> float:
+def rank_correlation(inputs: Int32s, outputs: Int32s) -> float:
     """Spearman's, with equal lengths sharing their mean rank."""
     first, second = _ranks(inputs), _ranks(outputs)
     if np.ptp(first) == 0 or np.ptp(second) == 0:
@@ -221,7 +220,7 @@ def rank_correlation(inputs: Ints, outputs: Ints) -> float:
     return float(np.corrcoef(first, second)[0, 1])
 
 
-def _ranks(values: Ints) -> npt.NDArray[np.float64]:
+def _ranks(values: Int32s) -> Floats:
     _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
     ends = counts.cumsum()
     ranks: Floats = (ends - (counts - 1) / 2)[inverse]

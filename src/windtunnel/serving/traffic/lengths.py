@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from windtunnel.arrays import Floats, Int32s
 from windtunnel.graph.length_laws import LAWS
-from windtunnel.serving.event_loop.requests import Floats, Ints
 from windtunnel.serving.traffic.arrivals import stream
 from windtunnel.specs.lengths import Lengths
 
@@ -13,7 +13,7 @@ INPUT, OUTPUT, TURNS, THINK, RANKS = 3, 4, 5, 6, 7
 """Streams of random numbers beside a seed."""
 
 
-def draw(spec: int | Lengths, count: int, seed: int, which: int) -> Ints:
+def draw(spec: int | Lengths, count: int, seed: int, which: int) -> Int32s:
     """`count` lengths of at least one token.
 
     Args:
@@ -36,7 +36,7 @@ def mean_of(spec: int | Lengths, seed: int, which: int, count: int = 100_000) ->
     return float(draw(spec, 1 if spec.distribution == "fixed" else count, seed, which).mean())
 
 
-def pair(inputs: Ints, outputs: Ints, correlation: float, seed: int) -> tuple[Ints, Ints]:
+def pair(inputs: Int32s, outputs: Int32s, correlation: float, seed: int) -> tuple[Int32s, Int32s]:
     """The same lengths, paired so that prompts and answers have a rank correlation (Gaussian copula).
 
     Both are put in the order of correlated normal variables, whose correlation 2·sin(π/6·ρ) has rank correlation ρ.
@@ -53,7 +53,7 @@ def pair(inputs: Ints, outputs: Ints, correlation: float, seed: int) -> tuple[In
     return _by_rank(inputs, first), _by_rank(outputs, second)
 
 
-def _by_rank(lengths: Ints, of: Floats) -> Ints:
+def _by_rank(lengths: Int32s, of: Floats) -> Int32s:
     placed = np.empty_like(lengths)
     placed[np.argsort(of, kind="stable")] = np.sort(lengths)
     return placed

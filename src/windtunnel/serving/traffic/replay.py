@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from windtunnel.arrays import Floats, Int32s
 from windtunnel.errors import BadInput, Problem
 from windtunnel.importers.traces import Options, RequestTrace, read_trace
-from windtunnel.serving.event_loop.requests import Floats, Ints, Requests
+from windtunnel.serving.event_loop.requests import Requests
 from windtunnel.serving.traffic import lengths, sessions
 from windtunnel.serving.traffic.session_groups import continued
 from windtunnel.serving.traffic.single_source import FIELD, Traffic, sent, share, with_prefix
@@ -114,7 +115,7 @@ def _allowed(spec: TrafficSpec, trace: RequestTrace, own: bool) -> None:
 
 
 def _alone(
-    spec: TrafficSpec, seed: int, trace: RequestTrace, inputs: Ints, outputs: Ints, picked: Any, own: bool
+    spec: TrafficSpec, seed: int, trace: RequestTrace, inputs: Int32s, outputs: Int32s, picked: Any, own: bool
 ) -> Requests:
     """Requests that do not wait for each other."""
     if own:
@@ -134,7 +135,7 @@ def _alone(
 
 
 def _conversations(
-    spec: TrafficSpec, seed: int, trace: RequestTrace, inputs: Ints, outputs: Ints, own: bool
+    spec: TrafficSpec, seed: int, trace: RequestTrace, inputs: Int32s, outputs: Int32s, own: bool
 ) -> Requests:
     """Turns, each prompt holding those before; a turn without a time of its own follows the one before."""
     assert trace.turn is not None and trace.session is not None

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from windtunnel.arrays import Int32s
 from windtunnel.importers.traces.record import PrefixBlocks
-from windtunnel.serving.event_loop.requests import Ints
 
 
-def continued(blocks: PrefixBlocks, input_tokens: Ints) -> Ints:
+def continued(blocks: PrefixBlocks, input_tokens: Int32s) -> Int32s:
     """(R,) groups: a request joins the last one whose whole prompt, save an unfilled block, its own prompt begins with.
 
     Prompts that end in a block they did not bring along (a system prompt alone) start no group that others join.

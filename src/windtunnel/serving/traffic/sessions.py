@@ -5,15 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from windtunnel.arrays import Floats, Int32s, Ints
 from windtunnel.errors import BadInput, Problem
-from windtunnel.serving.event_loop.requests import Floats, Ints
 from windtunnel.serving.traffic.arrivals import stream
 from windtunnel.serving.traffic.lengths import THINK, TURNS, draw
 from windtunnel.specs.traffic import Sessions
 
-Longs = npt.NDArray[np.int64]
 MAX_TOKENS = 2**31 - 1
 
 
@@ -21,17 +19,17 @@ MAX_TOKENS = 2**31 - 1
 class Turns:
     """Which session each request belongs to. Requests of a session stand together, in order."""
 
-    session: Longs
+    session: Ints
     """(R,) from 0."""
-    turn: Longs
+    turn: Ints
     """(R,) from 0."""
 
     @property
-    def heads(self) -> Longs:
+    def heads(self) -> Ints:
         """(S,) the first request of each session."""
         return np.flatnonzero(self.turn == 0)
 
-    def follow(self) -> Ints:
+    def follow(self) -> Int32s:
         """(R,) the next turn of the same session, or −1."""
         after = np.arange(1, len(self.turn) + 1, dtype=np.int32)
         last = np.ones(len(self.turn), np.bool_)
@@ -45,7 +43,7 @@ class Turns:
         delay[:-1] = np.where(self.turn[1:] > 0, before_s[1:], 0.0)
         return delay
 
-    def history(self, new: Ints, answers: Ints) -> Longs:
+    def history(self, new: Int32s, answers: Int32s) -> Ints:
         """(R,) tokens of the turns before: what each prompt starts with.
 
         Args:
@@ -53,7 +51,7 @@ class Turns:
             answers: (R,) tokens of its answer.
         """
         before = np.concatenate(([0], (new.astype(np.int64) + answers).cumsum()))[:-1]
-        history: Longs = before - np.repeat(before[self.heads], np.diff(np.append(self.heads, len(self.turn))))
+        history: Ints = before - np.repeat(before[self.heads], np.diff(np.append(self.heads, len(self.turn))))
         return history
 
 
@@ -77,7 +75,7 @@ def think_s(spec: Sessions, count: int, seed: int) -> Floats:
     return stream(seed, THINK).standard_exponential(count) * spec.think_time_s
 
 
-def prompts(turns: Turns, new: Ints, answers: Ints) -> tuple[Ints, Ints]:
+def prompts(turns: Turns, new: Int32s, answers: Int32s) -> tuple[Int32s, Int32s]:
     """Whole prompts of all turns, and the tokens of them that come from the turns before.
 
     Raises:

@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from windtunnel.arrays import Floats, Int32s
 from windtunnel.errors import BadInput, Problem
 from windtunnel.importers.traces.record import RequestTrace
-from windtunnel.serving.event_loop.requests import Floats, Ints, Requests
+from windtunnel.serving.event_loop.requests import Requests
 from windtunnel.serving.traffic import lengths, sessions
 from windtunnel.serving.traffic.arrivals import arrivals
 from windtunnel.specs.lengths import Lengths
@@ -98,7 +99,7 @@ def sent(spec: TrafficSpec, seed: int, count: int | None, requests_each: float) 
     return np.full(count, np.nan) if spec.concurrency else np.zeros(count)
 
 
-def with_prefix(inputs: Ints, first: Any, spec: TrafficSpec) -> tuple[Ints, tuple[tuple[str, Any, str], ...]]:
+def with_prefix(inputs: Int32s, first: Any, spec: TrafficSpec) -> tuple[Int32s, tuple[tuple[str, Any, str], ...]]:
     """Prompts long enough for the prefix that all share and one token of their own, and what had to be changed."""
     least = spec.shared_prefix_tokens + 1
     short = first & (inputs < least)

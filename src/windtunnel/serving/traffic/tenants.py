@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from windtunnel.arrays import Floats, Int32s
 from windtunnel.serving.event_loop.prefix_chains import chains_of
 from windtunnel.serving.event_loop.prompt_content import Content, joined, merged, taken
-from windtunnel.serving.event_loop.requests import Floats, Ints, Requests
+from windtunnel.serving.event_loop.requests import Requests
 from windtunnel.serving.traffic.arrivals import stream
 from windtunnel.serving.traffic.single_source import drawn_alone
 from windtunnel.specs.traffic import Tenant, TrafficSpec
@@ -104,7 +105,7 @@ def _one(spec: TrafficSpec, tenant: Tenant, count: int | None, seed: int) -> tup
     return requests, traffic.assumed
 
 
-def _content(requests: Requests, alone: TrafficSpec, tenant: Tenant, seed: int) -> tuple[Content, Ints]:
+def _content(requests: Requests, alone: TrafficSpec, tenant: Tenant, seed: int) -> tuple[Content, Int32s]:
     """Stretches of one tenant's requests, its prefixes first; and groups for routing by prefix or session."""
     whole = chains_of(requests, 1, 0)
     content = Content(whole.start, whole.nodes, whole.size.astype(np.int64))
@@ -171,9 +172,9 @@ def _filled(keys: Floats) -> Floats:
     return np.where(np.isnan(keys[known]), 0.0, keys[known])
 
 
-def classes(shares: tuple[float, ...], group: Ints, seed: int) -> Ints:
+def classes(shares: tuple[float, ...], group: Int32s, seed: int) -> Int32s:
     """(R,) classes of priority, drawn by session."""
     steps = np.cumsum(shares) / np.sum(shares)
     drawn = np.searchsorted(steps, stream(seed, CLASS).random(int(group.max(initial=-1)) + 1), side="right")
-    found: Ints = drawn.clip(max=len(shares) - 1).astype(np.int32)[group]
+    found: Int32s = drawn.clip(max=len(shares) - 1).astype(np.int32)[group]
     return found

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from windtunnel import graph
+from windtunnel.arrays import Floats
 from windtunnel.specs.cluster import ClusterSpec
 from windtunnel.specs.compression import GradientCompression
 from windtunnel.specs.model import ModelSpec
@@ -21,7 +21,6 @@ from windtunnel.techniques import REGISTRY
 from windtunnel.techniques.base import Knob, Paper, Technique
 from windtunnel.techniques.compressing import EDITS, LIMITS, QUALITY, applies, with_gradients
 
-Floats = npt.NDArray[np.float64]
 BINS = 4000
 """Steps of the error budget in the dynamic programme."""
 

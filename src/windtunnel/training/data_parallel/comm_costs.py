@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from windtunnel.arrays import Floats, Rows
 from windtunnel.cost.coefficients import Behaviour, Coefficients, coefficients
 from windtunnel.cost.memory_bound import OPTIMIZER_STATE_BYTES, optimizer_bytes, optimizer_time_s
 from windtunnel.network.groups import GroupPlacement, placement
@@ -23,7 +24,6 @@ from windtunnel.training.data_parallel.hierarchical_zero import gather_passes, l
 from windtunnel.training.data_parallel.per_tensor_zero3 import GATHER_PASSES, REDUCE_PASSES, TensorLists
 from windtunnel.training.offload.host_optimizer import HostUpdate, spelt_out
 from windtunnel.training.stage_costs.stage_costs import Parts
-from windtunnel.training.task_builder import Floats, Rows
 
 
 class Traffic:

@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from math import ceil, log2
 
 import numpy as np
-import numpy.typing as npt
 
+from windtunnel.arrays import Floats
 from windtunnel.cost.coefficients import Coefficients
 from windtunnel.graph import ModelGraph, Operator
 from windtunnel.network.groups import GroupPlacement
@@ -28,7 +28,6 @@ from windtunnel.parallel.tensor import split_operator
 from windtunnel.specs.compression import GradientCompression
 from windtunnel.specs.device import DeviceSpec
 
-Floats = npt.NDArray[np.float64]
 Run = Callable[[str, Floats, GroupPlacement], tuple[Floats, Floats, Floats, float, Floats]]
 """(operation, bytes, place) → seconds, scale-up and scale-out bytes, channels, device memory bytes."""
 

@@ -8,16 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-import numpy.typing as npt
-
 from windtunnel.network.groups import GroupPlacement
 
 if TYPE_CHECKING:
     from windtunnel.parallel.resolve import ResolvedPlan
     from windtunnel.training.stage_costs.stage_costs import Parts
 
-Floats = npt.NDArray[np.float64]
 SCALE_BYTES = 2.0 / 256
 """A 16-bit scale for each block of 256 values."""
 

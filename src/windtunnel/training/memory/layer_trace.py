@@ -15,8 +15,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
+from windtunnel.arrays import Floats
 from windtunnel.graph import Block, Kind, Operator, Tensor
 from windtunnel.parallel.precision import Recipe, kept_bytes_scale
 from windtunnel.parallel.recompute import recompute_block
@@ -116,7 +116,7 @@ class Layer:
     late: tuple[int, ...] = ()
     """Gradients that backward leaves (in the first micro-batch only)."""
 
-    def late_sizes(self) -> npt.NDArray[np.float64]:
+    def late_sizes(self) -> Floats:
         """Bytes of these gradients."""
         made = [
             (number, size)

@@ -7,13 +7,14 @@ from hashlib import blake2b
 
 import numpy as np
 
+from windtunnel.arrays import Floats, Ints
 from windtunnel.cost.coefficients import Behaviour
 from windtunnel.engine.allocator import Replay, replay_tensors
 from windtunnel.network.groups import GroupPlacement, placement
 from windtunnel.parallel.resolve import ResolvedPlan
 from windtunnel.schedules.table import InstructionTable
 from windtunnel.specs.workload import TrainingSpec
-from windtunnel.training.memory.stage_trace import Events, Floats, Ints, StageTrace
+from windtunnel.training.memory.stage_trace import Events, StageTrace
 from windtunnel.training.memory.tensor_events import KINDS, TEMPORARY
 from windtunnel.training.stage_costs.stage_costs import Parts
 

@@ -17,8 +17,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
+from windtunnel.arrays import Floats, Ints, Mask
 from windtunnel.cost.coefficients import Behaviour
 from windtunnel.graph import PREDICTED, Block, Kind
 from windtunnel.parallel.precision import MATRIX_FORMAT, low_precision
@@ -46,8 +46,6 @@ from windtunnel.training.memory.tensor_events import (
 from windtunnel.training.stage_costs.autocast import CAST_BYTES, casts_weights
 from windtunnel.training.stage_costs.stage_costs import Parts, is_compiled
 
-Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
 STEP_BYTES_8BIT = 12.0
 """Per element of the tensor being updated: the parameter and both moments in fp32, while an 8-bit optimizer works on
 them. Source: torchao `optim/adam.py` (`single_param_adam`)."""
@@ -330,7 +328,7 @@ class StageTrace:
         numbers = np.concatenate([joined, outputs, joined])
         return Events(sizes, numbers, np.zeros(len(sizes), np.int64), np.full(len(sizes), OUTPUTS))
 
-    def _shards(self, params: Floats, expert: npt.NDArray[np.bool_]) -> Floats:
+    def _shards(self, params: Floats, expert: Mask) -> Floats:
         """Parts of the optimizer's state by parameter on the first rank: dense and expert weights have own buffers."""
         group = self.plan.shard_group
         held = np.zeros(len(params))

@@ -6,8 +6,8 @@ from collections import defaultdict
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from windtunnel.arrays import Floats, Int32s, Ints
 from windtunnel.cost.coefficients import Behaviour, Coefficients
 from windtunnel.cost.memory_bound import OPTIMIZER_STATE_BYTES
 from windtunnel.engine import memory_curve
@@ -36,7 +36,6 @@ from windtunnel.training.task_builder import (
     T_W,
 )
 
-Floats = npt.NDArray[np.float64]
 EXPOSED = {"tp": "exposed tp", "cp": "exposed cp", "ep": "exposed ep", "host": "host"}
 NF4_BYTES = 0.5 + 1 / 64 + 4 / (64 * 256)
 """Per weight of a quantised base: four bits, an 8-bit scale a block of 64, an fp32 scale for 256 of these. Source:
@@ -78,12 +77,12 @@ def breakdown(program: StepProgram, timeline: Timeline, parts: Parts) -> dict[st
     return {name: value for name, value in sorted(out.items(), key=lambda x: -x[1]) if value > 0}
 
 
-def last_stage_tasks(program: StepProgram, timeline: Timeline) -> npt.NDArray[np.int64]:
+def last_stage_tasks(program: StepProgram, timeline: Timeline) -> Ints:
     """Compute tasks, in launch order, of the stage that finishes last."""
     compute_stream = (program.tasks.stream_idx % len(STREAMS) == S_COMPUTE) & (program.stage >= 0)
     ends = np.where(compute_stream, timeline.end_s, -1.0)
     stage = int(program.stage[int(np.argmax(ends))])
-    own: npt.NDArray[np.int64] = np.flatnonzero(compute_stream & (program.stage == stage))
+    own: Ints = np.flatnonzero(compute_stream & (program.stage == stage))
     return own
 
 
@@ -95,7 +94,7 @@ def last_compute_s(program: StepProgram, timeline: Timeline, *, passes_only: boo
     return float(timeline.end_s[own].max())
 
 
-def _pair_of(program: StepProgram, own: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+def _pair_of(program: StepProgram, own: Ints) -> Ints:
     """Kind of pair that each of the tasks runs in, −1 for none."""
     if program.pair_of is None:
         return np.full(len(own), -1)
@@ -103,9 +102,7 @@ def _pair_of(program: StepProgram, own: npt.NDArray[np.int64]) -> npt.NDArray[np
     return np.where(row >= 0, program.pair_of[np.maximum(row, 0)], -1)
 
 
-def passes(
-    program: StepProgram, parts: Parts, own: npt.NDArray[np.int64], *, paired: bool = True
-) -> list[tuple[int, int, float]]:
+def passes(program: StepProgram, parts: Parts, own: Ints, *, paired: bool = True) -> list[tuple[int, int, float]]:
     """(direction, virtual stage, micro-batches that pass it) of the compute tasks `own`.
 
     `paired`: whether those that run in pairs count, in the time that they take there.
@@ -175,7 +172,7 @@ class StaticMemory:
 
 
 def static_memory(
-    parts: Parts, plan: ResolvedPlan, training: TrainingSpec, behaviour: Behaviour, stage_of: npt.NDArray[np.int64]
+    parts: Parts, plan: ResolvedPlan, training: TrainingSpec, behaviour: Behaviour, stage_of: Ints
 ) -> StaticMemory:
     """Weights, gradients and optimizer state per stage under the plan's partition.
 
@@ -315,7 +312,7 @@ def memory_report(
     names = (*static.by_kind, *kinds, "gradients (late)", "transient")
     last_kind = W if table.split_backward else B
     part, kind = program.part, table.kind
-    events: list[tuple[npt.NDArray[np.int64], bool, Floats, npt.NDArray[np.int32], int]] = []
+    events: list[tuple[Ints, bool, Floats, Int32s, int]] = []
     task, count = program.compute_task, np.diff(program.piece_ptr)
     row = np.repeat(np.arange(len(kind)), count)
     piece = np.arange(len(row)) - program.piece_ptr[row]

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-if TYPE_CHECKING:
-    import numpy.typing as npt
+from windtunnel.arrays import Floats, Int32s, Ints
 
+if TYPE_CHECKING:
     from windtunnel.training.results.training_result import TrainingResult
 
 _COLOURS: tuple[tuple[tuple[str, ...], str], ...] = (
@@ -76,7 +76,7 @@ def _is_idle(name: str) -> bool:
     return any(word in name.lower() for word in ("bubble", "idle"))
 
 
-def dominant_tags(result: TrainingResult, bins: int) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
+def dominant_tags(result: TrainingResult, bins: int) -> tuple[Int32s, Int32s]:
     """What each stage's busiest stream does in each slice of the step.
 
     Args:
@@ -106,7 +106,7 @@ def dominant_tags(result: TrainingResult, bins: int) -> tuple[npt.NDArray[np.int
     return stages.astype(np.int32), out
 
 
-def _coverage(start: npt.NDArray[np.float64], end: npt.NDArray[np.float64], bins: int) -> npt.NDArray[np.float64]:
+def _coverage(start: Floats, end: Floats, bins: int) -> Floats:
     """Covered share of each bin by intervals in units of bins: the derivative of the running covered length."""
     edges = np.arange(bins + 1, dtype=np.float64)
     steps = np.concatenate([start, end])
@@ -275,7 +275,7 @@ def training_figure(result: TrainingResult) -> Any:
     return _style(figure, height=320 * len(parts), top=70)
 
 
-def _thin(curve: npt.NDArray[np.float64], most: int) -> npt.NDArray[np.int64]:
+def _thin(curve: Floats, most: int) -> Ints:
     """Indices of at most about `most` points that keep the highest point of every slice, the first and the last."""
     n = len(curve)
     if n <= most:

@@ -6,9 +6,10 @@ import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from windtunnel.arrays import Floats, Int32s
+
 if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
+    pass
 
 
 TIERS = {"host": "host memory", "cxl": "CXL memory", "nvme": "drives"}
@@ -39,9 +40,9 @@ class MemoryReport:
     at_peak: dict[str, float]
     """Tensor kind → bytes alive at the peak; sums to `peak_allocated_bytes`."""
     per_stage_allocated_bytes: tuple[float, ...]
-    curve_time_s: npt.NDArray[np.float64]
-    curve_bytes: npt.NDArray[np.float64]
-    curve_by_kind: dict[str, npt.NDArray[np.float64]] = field(default_factory=dict)
+    curve_time_s: Floats
+    curve_bytes: Floats
+    curve_by_kind: dict[str, Floats] = field(default_factory=dict)
     reserved_by_allocator_bytes: float = 0.0
     """Part of `peak_reserved_bytes` that the framework's allocator holds (what PyTorch reports as reserved)."""
     communication_buffer_bytes: float = 0.0
@@ -84,16 +85,16 @@ class MemoryReport:
 class TraceEvents:
     """The simulated step as rows, for Perfetto and the HTML timeline. Shapes (n,)."""
 
-    start_s: npt.NDArray[np.float64]
-    end_s: npt.NDArray[np.float64]
-    stage: npt.NDArray[np.int32]
-    stream: npt.NDArray[np.int32]
+    start_s: Floats
+    end_s: Floats
+    stage: Int32s
+    stream: Int32s
     """Index into `streams` (names such as "compute", "p2p", "dp")."""
-    tag: npt.NDArray[np.int32]
+    tag: Int32s
     """Index into `tags` ("forward", "backward", "weight grad", "optimizer", "dp reduce-scatter", …)."""
-    micro_batch: npt.NDArray[np.int32]
+    micro_batch: Int32s
     """−1 where it has none."""
-    chunk: npt.NDArray[np.int32]
+    chunk: Int32s
     streams: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from windtunnel.arrays import Floats
 from windtunnel.graph import Batch, ModelGraph
 from windtunnel.network.coefficients import NetworkCoefficients
 from windtunnel.network.groups import GroupPlacement
@@ -24,7 +24,6 @@ from windtunnel.program.segment import Segment, SegmentTime
 from windtunnel.specs.cluster import ClusterSpec
 from windtunnel.techniques.base import Applied
 
-Floats = npt.NDArray[np.float64]
 _ELSEWHERE = frozenset(
     {
         "pp",

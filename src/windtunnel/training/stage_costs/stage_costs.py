@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-import numpy.typing as npt
 
 from windtunnel import graph
+from windtunnel.arrays import Floats, Int32s
 from windtunnel.cost.coefficients import Behaviour, Coefficients
 from windtunnel.cost.expert_load import ExpertLoad, slowest
 from windtunnel.graph import STYLES, Batch, Block, Kind, ModelGraph, Operator, Style
@@ -37,7 +37,6 @@ from windtunnel.training.stage_costs.fsdp_copies import add_copies, copy_bytes
 from windtunnel.training.stage_costs.host_launches import host_work
 from windtunnel.training.stage_costs.pricing_cache import BlockCost, BlockSum, Known, Priced
 
-Floats = npt.NDArray[np.float64]
 HEAD = "logits and head"
 """Kind of kept memory that only the model's end has."""
 
@@ -51,7 +50,7 @@ class Parts:
     head_s: Floats
     """(3,): the head's part of the last virtual stage."""
     embedding_s: Floats
-    layers: npt.NDArray[np.int32]
+    layers: Int32s
     sm_s: Floats
     hbm_bytes: Floats
     up_bytes: Floats
@@ -194,7 +193,7 @@ def build_parts(
     plan: ResolvedPlan,
     coefficients: Coefficients,
     behaviour: Behaviour,
-    placement_table: npt.NDArray[np.int32],
+    placement_table: Int32s,
     techniques: Sequence[Applied],
     *,
     split_backward: bool,
@@ -502,7 +501,7 @@ def _assemble(
     training: TrainingSpec,
     plan: ResolvedPlan,
     priced: Priced,
-    placement_table: npt.NDArray[np.int32],
+    placement_table: Int32s,
     network: NetworkModel,
     mesh: Mesh,
     behaviour: Behaviour,

@@ -10,14 +10,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-import numpy.typing as npt
 
+from windtunnel.arrays import Floats
 from windtunnel.cost.coefficients import Coefficients
 from windtunnel.specs.cluster import ClusterSpec
 from windtunnel.specs.workload import TrainingSpec
 from windtunnel.training.stage_costs.stage_costs import Parts
 
-Floats = npt.NDArray[np.float64]
 MOVES = 4
 """Passes that read and write every weight of a block: the last update, to one side, to the other, back."""
 _AS_BEFORE = 1.0 / 3.0

@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from windtunnel.arrays import Int32s, Mask, Rows
 from windtunnel.cost.coefficients import Behaviour, Coefficients
 from windtunnel.parallel.resolve import ResolvedPlan
 from windtunnel.program.tables import Resources, Streams, TaskTable
@@ -41,7 +41,6 @@ from windtunnel.training.task_builder import (
     T_SEND,
     Assembly,
     Built,
-    Rows,
 )
 
 _LEAST_GAP = 0.003
@@ -58,7 +57,7 @@ class StepProgram:
     tasks: TaskTable
     streams: Streams
     resources: Resources
-    stage: npt.NDArray[np.int32]
+    stage: Int32s
     row: Rows
     """Instruction row, −1 for what belongs to none."""
     first_task: Rows
@@ -359,8 +358,8 @@ def _seen(built: Built, asm: Assembly, x: Laid) -> StepProgram:
     )
 
 
-def _hops(table: InstructionTable, before: Rows, after: Rows, stage_of: Rows) -> npt.NDArray[np.bool_]:
+def _hops(table: InstructionTable, before: Rows, after: Rows, stage_of: Rows) -> Mask:
     """Rows whose result goes to another stage; `before` and `after` are the parts beside each row's."""
     target = np.where(table.kind == F, after, np.where(table.kind == B, before, -1))
-    hops: npt.NDArray[np.bool_] = (target >= 0) & (stage_of[np.maximum(target, 0)] != table.stage)
+    hops: Mask = (target >= 0) & (stage_of[np.maximum(target, 0)] != table.stage)
     return hops

@@ -13,13 +13,14 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from windtunnel.arrays import Floats, Rows
 from windtunnel.network.coefficients import NetworkCoefficients
 from windtunnel.network.groups import placement
 from windtunnel.specs.cluster import ClusterSpec
 from windtunnel.training.data_parallel.comm_costs import Traffic
 from windtunnel.training.stage_costs.pricing_cache import Known
 from windtunnel.training.step.replica_tasks import Laid
-from windtunnel.training.task_builder import S_REDUCE, T_REDUCE, Assembly, Floats, Rows
+from windtunnel.training.task_builder import S_REDUCE, T_REDUCE, Assembly
 
 
 @dataclass(frozen=True, slots=True)

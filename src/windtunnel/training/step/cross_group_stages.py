@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import numpy.typing as npt
 
+from windtunnel.arrays import Floats, Rows
 from windtunnel.network.coefficients import NetworkCoefficients
 from windtunnel.network.groups import placement
 from windtunnel.network.model import NetworkModel
@@ -16,7 +17,6 @@ from windtunnel.training.stage_costs.pricing_cache import Known
 from windtunnel.training.stage_costs.stage_costs import Parts
 from windtunnel.training.step.pipeline_p2p import hop_seconds
 from windtunnel.training.step.replica_tasks import Replicas
-from windtunnel.training.task_builder import Floats, Rows
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from windtunnel.arrays import Floats, Mask, Rows
 from windtunnel.parallel.resolve import ResolvedPlan
 from windtunnel.schedules.blocks import block_of
 from windtunnel.schedules.table import B, F, InstructionTable, W
 from windtunnel.techniques.step_options import StepOptions
 from windtunnel.training.data_parallel.comm_costs import Traffic
 from windtunnel.training.stage_costs.stage_costs import Parts
-from windtunnel.training.task_builder import S_GATHER, S_REDUCE, T_GATHER, T_REDUCE, Assembly, Floats, Rows
+from windtunnel.training.task_builder import S_GATHER, S_REDUCE, T_GATHER, T_REDUCE, Assembly
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +145,7 @@ def _last_rows(part: Rows, row: Rows, k_total: int) -> Rows:
     return out
 
 
-def _first_of_block(table: InstructionTable) -> npt.NDArray[np.bool_]:
+def _first_of_block(table: InstructionTable) -> Mask:
     """Rows that need parameters which are not there: the first of each block.
 
     A backward finds those of the chunk that its stage has just run forward.
@@ -164,7 +164,7 @@ def _first_of_block(table: InstructionTable) -> npt.NDArray[np.bool_]:
     return first
 
 
-def _last_of_block(table: InstructionTable) -> npt.NDArray[np.bool_]:
+def _last_of_block(table: InstructionTable) -> Mask:
     """Rows after which the gradients of a block of backwards are complete."""
     block = block_of(table)
     mine = np.flatnonzero(table.kind == B)

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from windtunnel.arrays import Rows
 from windtunnel.cost.coefficients import Coefficients
 from windtunnel.pricing.segments import link_seconds, simulate_segments
 from windtunnel.pricing.streams import simulate_streams
@@ -24,7 +25,6 @@ from windtunnel.schedules.table import B, F, InstructionTable, W
 from windtunnel.specs.cluster import ClusterSpec
 from windtunnel.techniques.base import Applied
 from windtunnel.training.stage_costs.stage_costs import Parts
-from windtunnel.training.task_builder import Rows
 
 _MOST_LAYERS = 8.0
 """Of a pass that are simulated; longer ones repeat them."""

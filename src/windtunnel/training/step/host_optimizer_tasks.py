@@ -6,11 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from windtunnel.arrays import Floats, Rows
 from windtunnel.cost.memory_bound import optimizer_time_s
 from windtunnel.schedules.table import B, InstructionTable, W
 from windtunnel.training.step.offload_tasks import Copies
 from windtunnel.training.step.replica_tasks import Laid, Replicas
-from windtunnel.training.task_builder import S_COMPUTE, S_HOST, T_OFFLOAD, T_OPTIMIZER, Assembly, Floats, Rows
+from windtunnel.training.task_builder import S_COMPUTE, S_HOST, T_OFFLOAD, T_OPTIMIZER, Assembly
 
 BUFFERS = 2
 """Groups of states that are in flight at once in each direction (double buffering)."""

@@ -5,23 +5,14 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from windtunnel.arrays import Floats, Rows
 from windtunnel.parallel.resolve import ResolvedPlan
 from windtunnel.schedules.table import B, F, InstructionTable, W
 from windtunnel.specs.cluster import ClusterSpec
 from windtunnel.specs.plan import Offload, Tier
 from windtunnel.training.offload.memory_tiers import copy_rate, drive_bytes_per_s, link_bytes_per_s, near_rate
 from windtunnel.training.stage_costs.stage_costs import HEAD, Parts
-from windtunnel.training.task_builder import (
-    S_FROM_HOST,
-    S_READ,
-    S_TO_HOST,
-    S_WRITE,
-    T_OFFLOAD,
-    Assembly,
-    Rows,
-)
-
-Floats = npt.NDArray[np.float64]
+from windtunnel.training.task_builder import S_FROM_HOST, S_READ, S_TO_HOST, S_WRITE, T_OFFLOAD, Assembly
 
 
 def kept_elsewhere(parts: Parts, plan: ResolvedPlan, table: InstructionTable) -> Floats:

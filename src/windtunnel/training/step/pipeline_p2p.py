@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
+from windtunnel.arrays import Floats, Mask, Rows
 from windtunnel.cost.coefficients import Coefficients
 from windtunnel.parallel.resolve import ResolvedPlan
 from windtunnel.specs.cluster import ClusterSpec
 from windtunnel.training.data_parallel.gradient_compression import gathered_wire
 from windtunnel.training.stage_costs.stage_costs import Parts
-from windtunnel.training.task_builder import Floats, Rows
 
 
 def hop_times(parts: Parts, plan: ResolvedPlan) -> tuple[float, float]:
@@ -39,7 +38,7 @@ def hop_bytes(parts: Parts, plan: ResolvedPlan) -> tuple[float, float]:
     return sent, 2.0 * ((parts.p2p_bytes + sent) / rate + chosen.gemm_floor_s)
 
 
-def hop_crosses(stride: int, domain: int, source: Rows, target: Rows) -> npt.NDArray[np.bool_]:
+def hop_crosses(stride: int, domain: int, source: Rows, target: Rows) -> Mask:
     """Whether a hop leaves the scale-up domain, for stages `stride` devices apart."""
     return np.asarray((source * stride) // domain != (target * stride) // domain)
 

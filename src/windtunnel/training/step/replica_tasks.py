@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from windtunnel.arrays import Floats, Rows
 from windtunnel.cost.coefficients import Coefficients
 from windtunnel.parallel.resolve import ResolvedPlan
 from windtunnel.schedules.table import InstructionTable
@@ -16,7 +17,6 @@ from windtunnel.training.stage_costs.stage_costs import Parts
 from windtunnel.training.step.data_parallel_tasks import Reduced
 from windtunnel.training.step.forward_backward_overlap import Pair
 from windtunnel.training.step.pipeline_p2p import hop_seconds
-from windtunnel.training.task_builder import Floats, Rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from windtunnel.arrays import Rows
 from windtunnel.schedules.table import InstructionTable
 from windtunnel.specs.workload import Controller
-from windtunnel.training.task_builder import S_HOST, T_DISPATCH, Assembly, Rows
+from windtunnel.training.task_builder import S_HOST, T_DISPATCH, Assembly
 
 
 def dispatch(asm: Assembly, controller: Controller, table: InstructionTable, begin: Rows, last_task: Rows) -> Rows:

@@ -18,8 +18,8 @@ from functools import cache
 from importlib import resources
 
 import numpy as np
-import numpy.typing as npt
 
+from windtunnel.arrays import Floats
 from windtunnel.specs.cluster import ClusterSpec
 from windtunnel.specs.model import ModelSpec
 from windtunnel.training.results.training_result import Interval, MemoryReport
@@ -82,8 +82,8 @@ def residuals() -> tuple[MemoryResidual, ...]:
 class Leaned:
     """The residuals that a band leans on: log errors, weights that sum to one, and words for people."""
 
-    errors: npt.NDArray[np.float64]
-    weights: npt.NDArray[np.float64]
+    errors: Floats
+    weights: Floats
     basis: str
     grade: str
 

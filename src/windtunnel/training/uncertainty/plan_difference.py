@@ -15,13 +15,12 @@ from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
-import numpy.typing as npt
 
+from windtunnel.arrays import Floats, Ints
 from windtunnel.training.results.training_result import Interval
 from windtunnel.training.uncertainty.comparable_runs import Residual, Subject, distances, residuals
 from windtunnel.training.uncertainty.step_time_interval import LEVEL, Table, distance, table_of
 
-Floats = npt.NDArray[np.float64]
 _ENOUGH = 16.0
 """Effective number of groups that a paired band leans on at least."""
 _MOST = 6
@@ -55,14 +54,14 @@ class Pairs:
 
     table: Table
     """Residuals out of fold."""
-    first: npt.NDArray[np.int64]
+    first: Ints
     """Index of a pair's first configuration in `table`; its group is the pair's."""
-    second: npt.NDArray[np.int64]
+    second: Ints
     error: Floats
     """log(predicted/measured) of the first less that of the second."""
     settings: Floats
     """Settings that tell the two plans apart."""
-    group: npt.NDArray[np.int64]
+    group: Ints
     share: Floats
     """1 / (pairs of the group)."""
 

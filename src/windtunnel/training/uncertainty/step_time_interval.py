@@ -20,11 +20,11 @@ from functools import cache
 import numpy as np
 import numpy.typing as npt
 
+from windtunnel.arrays import Floats, Ints, Mask
 from windtunnel.training.results.training_result import Interval
 from windtunnel.training.uncertainty.comparable_runs import WAYS, Residual, Subject, distances, residuals
 from windtunnel.training.uncertainty.profile_coverage import NOTHING, Covered
 
-Floats = npt.NDArray[np.float64]
 LEVEL = 0.8
 _ENOUGH = 20.0
 """Effective number of configurations that a band leans on at least, unless the residual file says another;
@@ -53,7 +53,7 @@ class Table:
     """Base-two logarithms."""
     share: Floats
     """Weight before distances: rows of one group or unit do not count in full."""
-    unit: npt.NDArray[np.int64]
+    unit: Ints
     """Which unit a residual belongs to."""
 
 
@@ -123,7 +123,7 @@ class Band:
     effective: float
     """Effective number of configurations, or of units."""
     weights: Floats
-    used: npt.NDArray[np.bool_]
+    used: Mask
 
 
 def band(subject: Subject, table: Table, way: str, apart: dict[str, float]) -> Band | None:

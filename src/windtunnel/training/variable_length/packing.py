@@ -6,13 +6,12 @@ from bisect import bisect_left, insort
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 from numpy.random import Generator
 
+from windtunnel.arrays import Floats
 from windtunnel.graph.length_laws import LAWS
 from windtunnel.specs.batches import DocumentLengths
 
-Floats = npt.NDArray[np.float64]
 _CHUNK = 256
 
 

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from windtunnel.arrays import Floats
 from windtunnel.training.stage_costs.stage_costs import Parts
 
-Floats = npt.NDArray[np.float64]
 SHORTEST = 128.0
 STEP = 4.0
 """Factor between two lengths that are priced."""

@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from windtunnel.arrays import Floats, Int32s
 from windtunnel.cost.coefficients import Behaviour, Coefficients
 from windtunnel.parallel.resolve import ResolvedPlan
 from windtunnel.specs.cluster import ClusterSpec
@@ -24,8 +24,6 @@ from windtunnel.training.stage_costs.pricing_cache import Known
 from windtunnel.training.stage_costs.stage_costs import Parts, build_parts
 from windtunnel.training.variable_length.pass_time_table import PassTable, priced
 from windtunnel.training.variable_length.rank_lanes import LAYOUTS, Case, Lanes, coupled
-
-Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +54,7 @@ def varied(
     plan: ResolvedPlan,
     coefficients: Coefficients,
     behaviour: Behaviour,
-    placement: npt.NDArray[np.int32],
+    placement: Int32s,
     techniques: Sequence[Applied],
     *,
     split_backward: bool,

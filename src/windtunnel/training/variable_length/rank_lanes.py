@@ -6,15 +6,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 from numpy.random import Generator
 
+from windtunnel.arrays import Floats
 from windtunnel.registry import Registry
 from windtunnel.specs.batches import DocumentLengths
 from windtunnel.training.variable_length.packing import packed
 from windtunnel.training.variable_length.pass_time_table import PassTable
-
-Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 
+from windtunnel.arrays import Floats
 from windtunnel.validation.predict.report import RowOutcome
-
-Floats = npt.NDArray[np.float64]
 
 
 def best_constant(flop: Floats, seconds: Floats) -> float:

@@ -7,14 +7,13 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 import numpy as np
-import numpy.typing as npt
 
+from windtunnel.arrays import Floats
 from windtunnel.training.uncertainty.comparable_runs import Residual, distances, residuals
 from windtunnel.training.uncertainty.step_time_interval import Table, table_of
 from windtunnel.validation.fit.interval_width import bands, interval_scores
 from windtunnel.validation.predict.report import RowOutcome, ValidationReport
 
-Floats = npt.NDArray[np.float64]
 WORDS = {
     "fold": "its fold left out",
     "pair": "no fit of this software on this device",

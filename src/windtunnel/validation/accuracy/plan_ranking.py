@@ -6,11 +6,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from windtunnel.arrays import Floats
 from windtunnel.validation.predict.report import RowOutcome
 
-Floats = npt.NDArray[np.float64]
 CLOSE = 0.03
 """Measurements closer than this are ties: the record's own noise is 1–10 %."""
 SMALLEST_GROUP = 8

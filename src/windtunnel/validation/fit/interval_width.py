@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from windtunnel.arrays import Floats
 from windtunnel.training.uncertainty.comparable_runs import Residual
 from windtunnel.training.uncertainty.plan_difference import Pairs, pairs_of, spread, weighted_band
 from windtunnel.training.uncertainty.step_time_interval import LEVEL, Table, band, table_of
 
-Floats = npt.NDArray[np.float64]
 START = {
     "software": 1.0,
     "root": 1.0,

@@ -13,14 +13,13 @@ from dataclasses import dataclass
 from typing import Any, get_args
 
 import numpy as np
-import numpy.typing as npt
 
+from windtunnel.arrays import Floats
 from windtunnel.cost.coefficients import lineage, resolve
 from windtunnel.cost.pooled import KINDS, keys
 from windtunnel.errors import BadInput
 from windtunnel.specs.device import DeviceSpec
 
-Floats = npt.NDArray[np.float64]
 _GRID = (0.0, 0.1, 0.2, 0.3, 0.45, 0.6, 0.8, 1.0, 1.3, 1.7, 2.2)
 """Candidate standard deviations of an effect, in units of the prior's."""
 _IDENTIFIED = 0.8

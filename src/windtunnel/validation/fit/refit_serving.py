@@ -14,11 +14,12 @@ from typing import Any
 
 import numpy as np
 
+from windtunnel.arrays import Floats
 from windtunnel.catalog import device, devices
 from windtunnel.cost.serving import prior_of
 from windtunnel.serving.results.residual_bands import COLUMNS, kind_of, measure_of
 from windtunnel.validation.fit.serving import BlockFit, Fitter, State, out_of_sample
-from windtunnel.validation.fit.serving_cases import Case, Floats, Observation, cases_of, observations, predict
+from windtunnel.validation.fit.serving_cases import Case, Observation, cases_of, observations, predict
 from windtunnel.validation.fit.serving_pooling import Block, Known, expected
 from windtunnel.validation.fit.serving_priors import PRIORS, value_of
 from windtunnel.validation.predict.validate import load_rows

@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from windtunnel.arrays import Floats
 from windtunnel.cost.serving_power import FITTED, PowerCoefficients, Use, watts
 from windtunnel.serving.results.power import phases
 from windtunnel.specs.device import DeviceSpec
@@ -30,7 +30,6 @@ from windtunnel.validation.predict.validate import load_rows
 from windtunnel.validation.rows.parsing.loose_values import number
 from windtunnel.validation.rows.parsing.power import PowerCase, is_power_row, read_power
 
-Floats = npt.NDArray[np.float64]
 PRIOR = {"awake": (0.40, 0.5), "kernel": (0.25, 1.0), "attention": (0.35, 1.0), "matrix": (0.9, 0.5)}
 """Share and standard deviation of its logarithm. Awake: 250–350 W of a 700 W board between kernels; kernel and
 attention: 2–3 times the energy of the bytes alone; matrix: products at 0.7–0.8 of peak hold a board at its limit."""

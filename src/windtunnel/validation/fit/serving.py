@@ -13,15 +13,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 
+from windtunnel.arrays import Floats, Ints, Mask
 from windtunnel.cost.serving import prior_of
 from windtunnel.validation.fit.serving_cases import Case, Observation, predict
 from windtunnel.validation.fit.serving_pooling import Block, Known, expected
 from windtunnel.validation.fit.serving_priors import PRIORS, value_of
 from windtunnel.validation.fit.training import fold_of
 
-Floats = npt.NDArray[np.float64]
 Logs = dict[str, float]
 FREE, STEP, TURNS, AGAIN = 8, 0.05, 8, 3
 """Free coefficients of a set at most; step of the logarithms; Gauss–Newton steps, and up to which of them derivatives
@@ -89,7 +88,7 @@ class Fitter:
         self.cases, self.seen, self.say = cases, list(seen), say
         blocks = [cases[o.case].block for o in self.seen]
         self.priors = {b: prior_of(*b) for b in sorted(set(blocks))}
-        self.of: dict[Block, npt.NDArray[np.int64]] = {
+        self.of: dict[Block, Ints] = {
             b: np.array([j for j, own in enumerate(blocks) if own == b], np.int64) for b in self.priors
         }
         self.groups = [cases[o.case].group for o in self.seen]
@@ -124,7 +123,7 @@ class Fitter:
         self._solve(self.thin, state, every, TURNS, fresh=True)
         return state
 
-    def without(self, best: State, use: npt.NDArray[np.bool_]) -> State:
+    def without(self, best: State, use: Mask) -> State:
         """The fit to some of the observations, close to the fit to all: same free coefficients, same derivatives."""
         state, count = best.copy(), use.astype(np.float64)
         self._solve(self.thick, state, count, 2, fresh=False)
@@ -274,9 +273,7 @@ def _weight(errors: Floats, scale: Floats) -> Floats:
     return np.asarray(1.0 / (1.0 + (errors / scale / 2.0) ** 2) / scale**2)
 
 
-def _forward(
-    slopes: Floats, errors: Floats, weights: Floats, sigma: Floats, groups: npt.NDArray[np.int64]
-) -> list[int]:
+def _forward(slopes: Floats, errors: Floats, weights: Floats, sigma: Floats, groups: Ints) -> list[int]:
     """Up to `FREE` columns, each the one that helps groups most that it is not fitted to, beside those before it.
 
     What is compared are squares of the linearised errors: each group's with columns fitted to the others' and held to

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from windtunnel.arrays import Floats
 from windtunnel.cost.serving import release_of
 from windtunnel.errors import WindtunnelError
 from windtunnel.serving.iteration.iteration_model import IterationModel
@@ -23,7 +23,6 @@ from windtunnel.validation.predict.serving_run import Ready, cost, ready, run
 from windtunnel.validation.rows.read_row import RowCase, read
 from windtunnel.validation.rows.serving_targets import served_value
 
-Floats = npt.NDArray[np.float64]
 SCALES = (("ttft", 0.20), ("first_token", 0.10), ("prompt_time", 0.10), ("", 0.08))
 """Log error at which a metric's weight begins to fall, by the start of its name: how far repeated runs differ."""
 REPLAYED = 0.05

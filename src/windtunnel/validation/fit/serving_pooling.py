@@ -12,9 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
 Block = tuple[str, str]
 """(release line, device generation)."""
 

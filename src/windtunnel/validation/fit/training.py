@@ -13,13 +13,11 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from windtunnel.arrays import Floats
 from windtunnel.cost.coefficients import Coefficients, coefficients
 from windtunnel.errors import BadInput
 from windtunnel.validation.rows.read_row import RowCase
-
-Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
+from windtunnel.arrays import Floats
 from windtunnel.cost.clock import idle_w
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ WAYS = {
 }
 
 
-def ecologits(found: list[Sample]) -> npt.NDArray[np.float64]:
+def ecologits(found: list[Sample]) -> Floats:
     """Errors of EcoLogits' joules per token, times devices; it predicts no watts."""
     out = []
     for s in found:

@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 
 from windtunnel import api, catalog
+from windtunnel.arrays import Floats
 from windtunnel.cost.coefficients import Coefficients
 from windtunnel.errors import BadInput
 from windtunnel.network.groups import GroupPlacement, placement
 from windtunnel.specs.compression import GradientCompression
 from windtunnel.techniques.limits import FREE, merged
-from windtunnel.training.data_parallel.gradient_compression import SCALE_BYTES, Exchange, Floats, Shapes
+from windtunnel.training.data_parallel.gradient_compression import SCALE_BYTES, Exchange, Shapes
 from windtunnel.training.results.training_result import TrainingResult
 
 STEP: dict[str, Any] = {

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from windtunnel.arrays import Floats
 from windtunnel.serving.event_loop.instance_limits import Limits
 from windtunnel.serving.event_loop.prefix_cache import PrefixCache
-from windtunnel.serving.event_loop.requests import Floats
 from windtunnel.serving.event_loop.twin.queue import Queue
 from windtunnel.serving.event_loop.twin.request import Request
 from windtunnel.serving.iteration.overlap_savings import Overlap

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from windtunnel.serving.event_loop.requests import Floats
+from windtunnel.arrays import Floats
 from windtunnel.serving.event_loop.twin.instance import MILLION, Instance
 from windtunnel.serving.event_loop.twin.request import Batch
 

@@ -6,11 +6,9 @@ from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
+from windtunnel.arrays import Floats
 from windtunnel.registry import Registry
-
-Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,7 +16,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from windtunnel.serving.speculation.orders.base import ORDERS, Floats, Pair
+from windtunnel.arrays import Floats
+from windtunnel.serving.speculation.orders.base import ORDERS, Pair
 
 LONGEST = 4096
 """Tokens without a correction beyond which a cycle is cut."""

@@ -13,8 +13,9 @@ from typing import ClassVar
 
 import numpy as np
 
+from windtunnel.arrays import Floats
 from windtunnel.serving.speculation.base import expected_tokens
-from windtunnel.serving.speculation.orders.base import ORDERS, Floats, Pair
+from windtunnel.serving.speculation.orders.base import ORDERS, Pair
 
 
 class Mirror:

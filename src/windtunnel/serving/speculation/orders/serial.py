@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from windtunnel.arrays import Floats
 from windtunnel.serving.speculation.base import expected_tokens
-from windtunnel.serving.speculation.orders.base import ORDERS, Floats, Pair
+from windtunnel.serving.speculation.orders.base import ORDERS, Pair
 
 
 class Serial:

@@ -6,13 +6,10 @@ from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
+from windtunnel.arrays import Floats, Ints
 from windtunnel.registry import Registry
 from windtunnel.specs.trajectories import Trajectories
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
+from windtunnel.arrays import Floats
 from windtunnel.serving.event_loop.requests import Requests
 
 
-def mean_held(requests: Requests) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+def mean_held(requests: Requests) -> tuple[Floats, Floats]:
     """Tokens at the end of a step, mean over the steps of each of T searches; answers count in the step that ends them.
 
     Returns:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator
 
+from windtunnel.arrays import Floats, Ints
 from windtunnel.errors import BadInput, Problem
 from windtunnel.serving.event_loop.prompt_content import Content
 from windtunnel.serving.event_loop.request_graph import Dependencies
@@ -15,7 +16,7 @@ from windtunnel.serving.event_loop.requests import Requests
 from windtunnel.serving.traffic import lengths
 from windtunnel.serving.traffic.arrivals import stream
 from windtunnel.serving.traffic.single_source import sent, with_prefix
-from windtunnel.serving.traffic.trajectories.base import METHODS, Floats, Frontier, Ints
+from windtunnel.serving.traffic.trajectories.base import METHODS, Frontier
 from windtunnel.specs.traffic import TrafficSpec
 from windtunnel.specs.trajectories import Trajectories
 

@@ -8,12 +8,10 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 
 import numpy as np
-import numpy.typing as npt
 from numpy.random import Generator
 
+from windtunnel.arrays import Floats
 from windtunnel.training.variable_length.rank_lanes import LAYOUTS, Case, Lanes, filled
-
-Floats = npt.NDArray[np.float64]
 
 
 @LAYOUTS.register("by_length")

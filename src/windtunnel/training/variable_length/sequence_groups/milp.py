@@ -10,13 +10,12 @@ Source: Wang et al. 2024 (arXiv 2412.01523): formulation, buckets, and batches c
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 from numpy.random import Generator
 from scipy.optimize import Bounds, LinearConstraint, milp
 
+from windtunnel.arrays import Floats, Mask
 from windtunnel.training.variable_length.rank_lanes import LAYOUTS, Case, Lanes, filled
 
-Floats = npt.NDArray[np.float64]
 BUCKETS = 12
 LADDER = (1.03, 1.08, 1.15, 1.25, 1.4, 1.6, 1.9, 2.3, 3.0, 4.0, 6.0)
 """Times over a lower bound at which an answer is looked for, one after the other: relaxed, then in whole numbers."""
@@ -116,7 +115,7 @@ def _feasible(
     counts: Floats,
     mean: Floats,
     cost: Floats,
-    fits: npt.NDArray[np.bool_],
+    fits: Mask,
     widths: list[int],
     case: Case,
     *,

@@ -9,12 +9,10 @@ Source: Chen et al. 2025 (arXiv 2509.21841): zones and the remapping layer.
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 from numpy.random import Generator
 
+from windtunnel.arrays import Floats
 from windtunnel.training.variable_length.rank_lanes import LAYOUTS, Case, Lanes
-
-Floats = npt.NDArray[np.float64]
 
 
 @LAYOUTS.register("zones")

@@ -9,12 +9,13 @@ from pathlib import Path
 
 import numpy as np
 
+from windtunnel.arrays import Floats, Int32s
 from windtunnel.errors import BadInput
-from windtunnel.serving.event_loop.requests import Floats, Ints, Requests
+from windtunnel.serving.event_loop.requests import Requests
 
 
 @cache
-def _columns(path: Path) -> tuple[Floats, Ints, Ints]:
+def _columns(path: Path) -> tuple[Floats, Int32s, Int32s]:
     try:
         text = path.read_text("utf-8")
     except OSError as error:

@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
-from windtunnel.serving.traffic.trajectories.base import METHODS, Floats, Frontier, Ints, divided
+from windtunnel.arrays import Floats, Ints, Mask
+from windtunnel.serving.traffic.trajectories.base import METHODS, Frontier, divided
 from windtunnel.specs.trajectories import Trajectories
 
 GAP = 1e-4
@@ -35,7 +35,7 @@ class Ets:
         return out
 
 
-def kept(share: Floats, path: Ints, meaning: Ints, node_cost: float, coverage: float) -> npt.NDArray[np.bool_]:
+def kept(share: Floats, path: Ints, meaning: Ints, node_cost: float, coverage: float) -> Mask:
     """(N,) which leaves the program keeps.
 
     Args:
@@ -77,7 +77,7 @@ def kept(share: Floats, path: Ints, meaning: Ints, node_cost: float, coverage: f
         options={"mip_rel_gap": GAP},
         constraints=LinearConstraint(csr_array((signs, (rows, columns))), lowest, np.inf),
     )
-    chosen: npt.NDArray[np.bool_] = found.x[:count] > 0.5
+    chosen: Mask = found.x[:count] > 0.5
     return chosen
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from windtunnel.serving.traffic.trajectories.base import METHODS, Frontier, Ints, divided
+from windtunnel.arrays import Ints
+from windtunnel.serving.traffic.trajectories.base import METHODS, Frontier, divided
 from windtunnel.specs.trajectories import Trajectories
 
 

@@ -6,7 +6,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from windtunnel.serving.traffic.trajectories.base import METHODS, Frontier, Ints
+from windtunnel.arrays import Ints
+from windtunnel.serving.traffic.trajectories.base import METHODS, Frontier
 from windtunnel.specs.trajectories import Trajectories
 
 

@@ -1,0 +1,17 @@
+"""Names for the array types that every package passes around."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float64]
+"""Quantities: seconds, bytes, FLOP, shares."""
+Ints = npt.NDArray[np.int64]
+"""Counts and positions."""
+Int32s = npt.NDArray[np.int32]
+"""Columns of the task and instruction tables."""
+Rows = npt.NDArray[np.int64]
+"""Indices of rows of a table."""
+Mask = npt.NDArray[np.bool_]
+"""One truth value a row."""
