@@ -70,23 +70,12 @@ bench: setup  ## speed figures
 goldens: setup  ## write the stored predictions of the examples anew
 	WINDTUNNEL_REGENERATE=1 $(BIN)/pytest tests/golden/test_training_golden.py -p no:xdist -q
 
-SERVING_PAPERS := splitwise distserve fastgen_splitfuse semi_pd nanoflow tokenweave lamina infinite_llm kvshare dlpm \
-	fastswitch flover energonai llm_mesh elasticmoe dsi mirror_sd ets cloudmatrix384 sglang_wide_ep mi325x_inference apex \
-	idealized_runtime
-
-serving-papers: $(COMPILED)  ## re-run the claims of the serving papers (2 minutes), rewrite docs/generated/serving_papers.md
+serving-papers: $(COMPILED)  ## re-run the claims of papers on serving (3 minutes), rewrite docs/generated/serving_papers.md
+training-papers: $(COMPILED)  ## re-run the claims of papers on training (2 minutes), rewrite docs/generated/training_papers.md
+serving-papers training-papers: %-papers:
 	mkdir -p $(OUT)
-	$(BIN)/windtunnel reproduce $(SERVING_PAPERS) --json > $(OUT)/serving-papers.json
-	$(BIN)/python -m windtunnel.reproduce.pages.claims_page "Claims of serving papers" serving-papers $(OUT)/serving-papers.json \
-		> docs/generated/serving_papers.md
-
-TRAINING_PAPERS = $(filter-out $(SERVING_PAPERS),$(patsubst src/windtunnel/papers/%/setting.yaml,%,$(wildcard src/windtunnel/papers/*/setting.yaml)))
-
-training-papers: $(COMPILED)  ## re-run the claims of all other papers (2 minutes), rewrite docs/generated/training_papers.md
-	mkdir -p $(OUT)
-	$(BIN)/windtunnel reproduce $(TRAINING_PAPERS) --json > $(OUT)/training-papers.json
-	$(BIN)/python -m windtunnel.reproduce.pages.claims_page "Claims of training papers" training-papers $(OUT)/training-papers.json \
-		> docs/generated/training_papers.md
+	$(BIN)/windtunnel reproduce --acts-on $* --json > $(OUT)/$@.json
+	$(BIN)/python -m windtunnel.reproduce.pages.claims_page $* $(OUT)/$@.json > docs/generated/$*_papers.md
 
 technique-pages: $(COMPILED)  ## rewrite docs/generated/techniques/; gain maps of new techniques, of all with ALL=1
 	$(BIN)/python -m windtunnel.reproduce.pages.gain_maps $(if $(ALL),--all) --jobs $(JOBS)

@@ -122,7 +122,7 @@ OPTIONS = {
         "--serving",
     ],
     "rerun": ["--json"],
-    "reproduce": ["--full", "--gate", "--jobs", "--json", "--list", "--out"],
+    "reproduce": ["--acts-on", "--full", "--gate", "--jobs", "--json", "--list", "--out"],
     "catalog check": ["--json"],
     "techniques": ["--json"],
     "techniques list": ["--acts-on", "--family", "--json", "--level", "--planned", "--relieves", "--status"],

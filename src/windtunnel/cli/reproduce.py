@@ -30,6 +30,10 @@ def reproduce(
             help="Papers, by folder, catalogue id or technique; absent: all.",
         ),
     ] = None,
+    acts_on: Annotated[
+        str | None,
+        typer.Option(metavar="WORKLOAD", help="Only papers on training, or on serving.", show_default=False),
+    ] = None,
     jobs: Annotated[int | None, typer.Option(min=1, help="Processes; absent: one a core.", show_default=False)] = None,
     out: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Also write tables (Markdown), claims.json and figures there.")
@@ -50,7 +54,7 @@ def reproduce(
     from windtunnel import reproduce as papers
     from windtunnel.reproduce.run_papers import Interrupted, run_papers
 
-    chosen = papers.folders(ids or ())
+    chosen = papers.folders(ids or (), acts_on)
     if show:
         _list(chosen, as_json)
         return
@@ -111,7 +115,7 @@ def _words(done: int, total: int, waiting: Sequence[str]) -> str:
 
 def _list(chosen: Sequence[str], as_json: bool) -> None:
     from windtunnel.cli.tables import listing
-    from windtunnel.reproduce.claims import load
+    from windtunnel.reproduce.settings import load
 
     rows = [(one, load(f"windtunnel.papers.{one}")["paper"]) for one in chosen]
     if as_json:

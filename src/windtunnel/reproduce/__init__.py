@@ -14,9 +14,12 @@ from types import ModuleType
 from typing import Any
 
 from windtunnel.errors import BadInput, Problem, nearest_name
+from windtunnel.reproduce.settings import load
 
 PAPERS = "windtunnel.papers"
 """Package with one folder a paper; experiments are found there by name, as entries of a registry are."""
+ACTS_ON = ("training", "serving")
+"""Workloads that a paper's `setting.yaml` may name as what it acts on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,12 +64,30 @@ def list_papers() -> list[str]:
     )
 
 
-def folders(ids: Sequence[str] = ()) -> list[str]:
-    """Folders of papers by folder, by id of the research catalogue (`pytorch-ddp`), or by technique; without, all.
+def folders(ids: Sequence[str] = (), acts_on: str | None = None) -> list[str]:
+    """Folders of the named papers, each once, in the order named.
+
+    Args:
+        ids: folders, ids of the research catalogue (`pytorch-ddp`) or techniques; empty: all papers.
+        acts_on: keep only papers whose setting states this workload, one of `ACTS_ON`; None keeps both.
 
     Raises:
-        BadInput: papers that are not known, all of them.
+        BadInput: unknown papers (all of them are listed), an unknown workload, or no paper left.
     """
+    chosen = _named(ids) if ids else list_papers()
+    if acts_on is None:
+        return chosen
+    if acts_on not in ACTS_ON:
+        few = f"must be one of {', '.join(ACTS_ON)}"
+        raise BadInput([Problem("acts_on", few, acts_on, nearest=nearest_name(acts_on, ACTS_ON))])
+    kept = [one for one in chosen if load(f"{PAPERS}.{one}")["acts_on"] == acts_on]
+    if not kept:
+        raise BadInput([Problem("acts_on", f"none of the named papers acts on {acts_on}", acts_on)])
+    return kept
+
+
+def _named(ids: Sequence[str]) -> list[str]:
+    """Folders of the named papers, as `folders` returns them; refuses names that are not known."""
     from windtunnel.techniques import REGISTRY
 
     known, out, wrong = list_papers(), list[str](), list[Problem]()
@@ -85,7 +106,7 @@ def folders(ids: Sequence[str] = ()) -> list[str]:
             wrong.append(Problem("paper", few, one, nearest=nearest_name(folder, known)))
     if wrong:
         raise BadInput(wrong)
-    return list(dict.fromkeys(out)) if ids else known
+    return list(dict.fromkeys(out))
 
 
 def experiment_of(folder: str) -> ModuleType:

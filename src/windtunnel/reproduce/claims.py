@@ -1,8 +1,6 @@
-"""Settings and claims of a paper as data, and how a simulated value is judged by them.
+"""Judge simulated values by the claims of a paper's `setting.yaml`, and simulate the scenarios that claims share.
 
-A paper's `setting.yaml` holds `fixed` values, `open` ones (low, central, high, fixed by rule before the first run) and
-`claims`; a claim names the published figure, its source and the rule that decides. Bands come from the research
-catalogue or from the noise of the measurement, never from the simulated value.
+Bands come from the research catalogue or from the noise of the measurement, never from the simulated value.
 """
 
 from __future__ import annotations
@@ -11,18 +9,14 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from importlib.resources import files
 from itertools import pairwise
-from typing import Any
-
-import yaml
 
 from windtunnel import api
 from windtunnel.reproduce import ClaimResult
 from windtunnel.reproduce.claim_tables import band
+from windtunnel.reproduce.settings import Values, central, variants
 from windtunnel.serving.results.serving_result import ServingResult
 
-Values = dict[str, Any]
 Measure = Callable[[Values], float]
 
 _RULES: dict[str, Callable[[float, float, float], bool]] = {
@@ -33,29 +27,6 @@ _RULES: dict[str, Callable[[float, float, float], bool]] = {
     "at_most": lambda value, limit, _: value <= limit,
     "absolute": lambda value, limit, published: abs(value - published) <= limit,
 }
-
-
-@lru_cache(maxsize=16)
-def load(package: str) -> Values:
-    """The `setting.yaml` beside an experiment."""
-    loaded: Values = yaml.safe_load(files(package).joinpath("setting.yaml").read_text(encoding="utf-8"))
-    return loaded
-
-
-def central(setting: Values) -> Values:
-    """Central values of what the paper leaves open."""
-    return {name: item["central"] for name, item in setting["open"].items()}
-
-
-def variants(setting: Values, names: Sequence[str] | None = None) -> list[Values]:
-    """One setting at a time at its low and its high end; `names` are those that a claim depends on, absent: all."""
-    chosen = setting["open"] if names is None else names
-    return [
-        central(setting) | {name: setting["open"][name][end]}
-        for name in chosen
-        for end in ("low", "high")
-        if setting["open"][name][end] != setting["open"][name]["central"]
-    ]
 
 
 def holds(rule: dict[str, float], value: float, published: float) -> bool:

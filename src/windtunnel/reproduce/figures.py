@@ -9,7 +9,7 @@ from typing import Any
 
 from windtunnel.reproduce import ClaimResult, experiment_of
 from windtunnel.reproduce.claim_tables import key_of, number
-from windtunnel.reproduce.claims import load
+from windtunnel.reproduce.settings import load
 
 COLOURS = ("#1f6f8b", "#c0562b", "#5b8c2a", "#7a4fa3", "#b08c1a", "#4a4a4a")
 

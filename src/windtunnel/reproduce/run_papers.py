@@ -21,7 +21,7 @@ from tempfile import gettempdir
 from typing import Any
 
 from windtunnel.reproduce import ClaimResult, run_paper
-from windtunnel.reproduce.claims import load
+from windtunnel.reproduce.settings import load
 
 _COSTS = Path(gettempdir()) / f"windtunnel-papers-{os.getuid() if hasattr(os, 'getuid') else 0}.json"
 """How long papers took here the last time: the longest go first."""

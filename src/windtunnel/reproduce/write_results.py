@@ -10,9 +10,9 @@ from typing import Any
 
 from windtunnel.reproduce import ClaimResult
 from windtunnel.reproduce.claim_tables import assumed, key_of, markdown, tally
-from windtunnel.reproduce.claims import load
 from windtunnel.reproduce.figures import drawn
 from windtunnel.reproduce.run_papers import Outcome
+from windtunnel.reproduce.settings import load
 from windtunnel.training.results.serialise import plain
 
 _PARTS = {"include_plotlyjs": "directory", "full_html": True}

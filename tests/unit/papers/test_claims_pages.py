@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from windtunnel.registry import Registry
-from windtunnel.reproduce import ClaimResult, list_papers
+from windtunnel.reproduce import ACTS_ON, ClaimResult, folders
 from windtunnel.reproduce.claim_tables import band
-from windtunnel.reproduce.claims import load
 from windtunnel.reproduce.pages.claims_page import page
+from windtunnel.reproduce.settings import load
 from windtunnel.serving.admission import ADMISSION
 from windtunnel.serving.batching import POLICIES
 from windtunnel.serving.queues import QUEUES
@@ -56,12 +56,11 @@ def claims_of(text: str) -> set[str]:
 
 def test_the_pages_of_claims_have_all_claims_of_their_papers() -> None:
     shown: dict[str, set[str]] = {}
-    for name, least in (("serving_papers", 23), ("training_papers", 8)):
-        text = (DOCS / f"generated/{name}.md").read_text("utf-8")
+    for acts_on in ACTS_ON:
+        text = (DOCS / f"generated/{acts_on}_papers.md").read_text("utf-8")
         own = {re.findall(r"`papers/(\w+)`", part)[0]: claims_of(part) for part in text.split("\n## ")[1:]}
-        assert len(own) >= least and not own.keys() & shown.keys()
+        assert list(own) == folders(acts_on=acts_on)
         shown |= own
-    assert set(shown) <= set(list_papers())
     for folder, keys in shown.items():
         stated = load(f"windtunnel.papers.{folder}").get("claims", {})
         judged = {key for key, entry in stated.items() if isinstance(entry, dict) and "published" in entry}
@@ -83,7 +82,7 @@ def test_a_page_of_claims_says_band_and_reason() -> None:
         within=False,
         assumptions=("missing: old words",),
     )
-    text = page([hit, miss])
+    text = page([hit, miss], "serving")
     assert "**1 of 2 claims of 1 papers" in text
     assert "0 of 1 tier-A claims" in text and "0 of 0 tier-B claims" in text
     assert "`smallest` (tier A):" in text

@@ -10,7 +10,8 @@ import pytest
 from windtunnel.papers.distserve import experiment as distserve
 from windtunnel.papers.mi325x_inference import experiment as mi325x
 from windtunnel.papers.splitwise import experiment as splitwise
-from windtunnel.reproduce.claims import central, holds
+from windtunnel.reproduce.claims import holds
+from windtunnel.reproduce.settings import central
 
 
 @pytest.mark.parametrize("paper", ["distserve", "splitwise", "mi325x_inference"])

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from windtunnel.reproduce.claims import central
+from windtunnel.reproduce.settings import central
 
 PAPERS = (
     "zero_infinity",

@@ -13,6 +13,7 @@ from windtunnel.papers.holmes import experiment as holmes
 from windtunnel.papers.megatron_3d import experiment as megatron_3d
 from windtunnel.papers.pipette import experiment as pipette
 from windtunnel.reproduce import claims
+from windtunnel.reproduce.settings import central
 
 PAPERS: dict[str, ModuleType] = {
     "megatron-3d": megatron_3d,
@@ -49,7 +50,7 @@ def fast_claims() -> list[tuple[str, str]]:
 def test_central_value_is_inside_or_a_named_miss(paper: str, key: str) -> None:
     setting = PAPERS[paper].setting()
     claim = setting["claims"][key]
-    value = PAPERS[paper].measures()[key](claims.central(setting))
+    value = PAPERS[paper].measures()[key](central(setting))
     assert claims.holds(claim["within"], value, claim["published"]) is ("missing" not in claim), value
 
 

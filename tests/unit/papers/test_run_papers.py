@@ -17,9 +17,9 @@ from windtunnel.reproduce import ClaimResult
 from windtunnel.reproduce import run_papers as harness
 from windtunnel.reproduce import write_results as written
 from windtunnel.reproduce.claim_tables import markdown, tally
-from windtunnel.reproduce.claims import load
 from windtunnel.reproduce.figures import bars, beside, curve, limits, ratios
 from windtunnel.reproduce.run_papers import Interrupted, Outcome, run_papers
+from windtunnel.reproduce.settings import load
 
 HIT = ClaimResult(
     id="dsi/never-slower",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from windtunnel.papers.flover import experiment as flover
 from windtunnel.reproduce import run_paper
-from windtunnel.reproduce.claims import central
+from windtunnel.reproduce.settings import central
 
 
 def test_fusion_wins_more_the_closer_requests_come() -> None:

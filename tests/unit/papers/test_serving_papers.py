@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from windtunnel.papers.fastgen_splitfuse import experiment as fastgen
-from windtunnel.reproduce.claims import central, holds
+from windtunnel.reproduce.claims import holds
+from windtunnel.reproduce.settings import central
 
 KNOWN_MISSES = {
     "fastgen-splitfuse/throughput/vllm",

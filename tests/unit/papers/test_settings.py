@@ -14,6 +14,8 @@ from windtunnel.errors import BadInput
 from windtunnel.papers.pytorch_ddp import experiment as ddp
 from windtunnel.papers.tp_overlap import experiment as overlap
 from windtunnel.reproduce import ClaimResult
+from windtunnel.reproduce.settings import load
+from windtunnel.techniques import REGISTRY
 
 KNOWN_MISSES = {
     "tp-overlap/torchtitan-70b-bf16",
@@ -68,6 +70,25 @@ def test_reproduce_takes_ids_spelt_either_way_and_names_the_nearest() -> None:
         papers.reproduce(["tp_overlp", "zero"])
 
 
+@pytest.mark.parametrize("paper", papers.list_papers())
+def test_every_paper_states_what_it_acts_on_as_its_technique_does(paper: str) -> None:
+    acts_on = load(f"windtunnel.papers.{paper}").get("acts_on")
+    assert acts_on in papers.ACTS_ON
+    scopes = {scope for _, one in REGISTRY.items() if one.experiment == paper for scope in one.scopes}
+    assert not scopes or acts_on in scopes
+
+
+def test_papers_are_chosen_by_what_they_act_on() -> None:
+    training, serving = (papers.folders(acts_on=one) for one in papers.ACTS_ON)
+    assert sorted([*training, *serving]) == papers.list_papers()
+    assert {"kraken", "exflow", "moe_lens", "smallthinker", "moe_data_movement", "tempi"} <= set(serving)
+    assert papers.folders(["zero-bubble", "kraken"], "serving") == ["kraken"]
+    with pytest.raises(BadInput, match="did you mean 'serving'"):
+        papers.folders(acts_on="serve")
+    with pytest.raises(BadInput, match="none of the named papers acts on training"):
+        papers.folders(["kraken"], "training")
+
+
 def test_ddp_scales_worse_with_a_slower_network() -> None:
     rates = [25, 100, 400]
     scaling = [ddp.efficiency(ddp.central() | {"nic_gbit_per_node": rate}) for rate in rates]
@@ -110,5 +131,5 @@ def test_an_end_that_is_not_reached_is_said_so(tmp_path: Path) -> None:
     }
     path = tmp_path / "claims.json"
     path.write_text(json.dumps([row]), "utf-8")
-    (found,) = document.read([path])
+    (found,) = document.read([path], "serving")
     assert found.high == math.inf and table.number(found.high) == "not reached" and table.number(3.0) == "3"

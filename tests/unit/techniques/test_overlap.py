@@ -17,7 +17,7 @@ from windtunnel.papers.mscclpp.experiment import decoding
 from windtunnel.papers.t3 import experiment as t3
 from windtunnel.pricing.segments import simulate_segments
 from windtunnel.program.segment import COMPUTE, Segment
-from windtunnel.reproduce.claims import central
+from windtunnel.reproduce.settings import central
 from windtunnel.specs.cluster import ClusterRef, ClusterSpec
 from windtunnel.techniques import applied
 

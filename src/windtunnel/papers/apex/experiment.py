@@ -7,7 +7,8 @@ from typing import Any
 
 from windtunnel.errors import Infeasible
 from windtunnel.reproduce import ClaimResult
-from windtunnel.reproduce.claims import Measure, Values, load, results, served
+from windtunnel.reproduce.claims import Measure, results, served
+from windtunnel.reproduce.settings import Values, load
 from windtunnel.serving.results.serving_result import ServingResult
 
 TITLE = "APEX (Lin et al. 2024)"

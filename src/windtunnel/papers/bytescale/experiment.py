@@ -7,8 +7,9 @@ from typing import Any
 
 from windtunnel import api
 from windtunnel.reproduce import ClaimResult
-from windtunnel.reproduce.claims import Measure, Values, central, load, results
+from windtunnel.reproduce.claims import Measure, results
 from windtunnel.reproduce.figures import beside, curve
+from windtunnel.reproduce.settings import Values, central, load
 
 TITLE = "ByteScale, ranks by length (Ge et al. 2025)"
 

@@ -8,7 +8,8 @@ from typing import Any
 
 from windtunnel import catalog
 from windtunnel.reproduce import ClaimResult
-from windtunnel.reproduce.claims import Measure, Values, load, results
+from windtunnel.reproduce.claims import Measure, results
+from windtunnel.reproduce.settings import Values, load
 from windtunnel.serving.deployment import Deployment, prepare
 
 TITLE = "CloudMatrix384 (Zuo et al. 2025)"

@@ -13,7 +13,8 @@ from windtunnel.network.coefficients import NetworkCoefficients
 from windtunnel.network.groups import placement
 from windtunnel.network.model import NetworkModel
 from windtunnel.reproduce import ClaimResult
-from windtunnel.reproduce.claims import Measure, Values, load, results
+from windtunnel.reproduce.claims import Measure, results
+from windtunnel.reproduce.settings import Values, load
 from windtunnel.serving.iteration.attention import layer_counts
 from windtunnel.specs.cluster import ClusterRef
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from windtunnel.reproduce import ClaimResult
-from windtunnel.reproduce.claims import Measure, Values, load, results, simulated
+from windtunnel.reproduce.claims import Measure, results, simulated
+from windtunnel.reproduce.settings import Values, load
 
 TITLE = "DeepSpeed-TED, tensor-expert-data parallelism (Singh et al. 2023)"
 BASELINE = {"drop_duplicates": False, "keep_collectives": False}

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from windtunnel.reproduce import ClaimResult
-from windtunnel.reproduce.claims import Measure, Values, central, load, results, simulated
+from windtunnel.reproduce.claims import Measure, results, simulated
 from windtunnel.reproduce.figures import beside
+from windtunnel.reproduce.settings import Values, central, load
 
 TITLE = "8-bit approximations (Dettmers 2015)"
 SIZES = tuple(range(4, 41))

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from windtunnel.reproduce import ClaimResult
-from windtunnel.reproduce.claims import Measure, Values, load, results, served
+from windtunnel.reproduce.claims import Measure, results, served
+from windtunnel.reproduce.settings import Values, load
 from windtunnel.serving.results.serving_result import ServingResult
 
 TITLE = "DistServe (Zhong et al. 2024)"

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from windtunnel.reproduce import ClaimResult
-from windtunnel.reproduce.claims import Measure, Values, load, results, served
+from windtunnel.reproduce.claims import Measure, results, served
+from windtunnel.reproduce.settings import Values, load
 
 if TYPE_CHECKING:
     from windtunnel.serving.results.serving_result import ServingResult

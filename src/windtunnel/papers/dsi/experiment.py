@@ -10,8 +10,9 @@ import numpy as np
 
 from windtunnel.reproduce import ClaimResult
 from windtunnel.reproduce.claim_tables import key_of
-from windtunnel.reproduce.claims import Measure, Values, central, load, results
+from windtunnel.reproduce.claims import Measure, results
 from windtunnel.reproduce.figures import beside, curve
+from windtunnel.reproduce.settings import Values, central, load
 from windtunnel.serving.speculation.orders import ORDERS, Pair
 
 TITLE = "Distributed speculative inference (Timor et al. 2024)"

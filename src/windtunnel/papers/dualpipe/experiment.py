@@ -10,7 +10,8 @@ import numpy as np
 from windtunnel import api, catalog, schedules
 from windtunnel.program.segment import COMPUTE
 from windtunnel.reproduce import ClaimResult
-from windtunnel.reproduce.claims import Measure, Values, load, results
+from windtunnel.reproduce.claims import Measure, results
+from windtunnel.reproduce.settings import Values, load
 from windtunnel.schedules import InstructionTable, ScheduleCosts
 
 TITLE = "DualPipe (DeepSeek-AI 2024)"

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from windtunnel.reproduce import ClaimResult
-from windtunnel.reproduce.claims import Measure, Values, load, results, served
+from windtunnel.reproduce.claims import Measure, results, served
+from windtunnel.reproduce.settings import Values, load
 
 TITLE = "EnergonAI (Du et al. 2022)"
 PCIE: Values = {"id": "pcie", "bytes_per_s": 25e9, "latency_s": "2.5 us", "topology": "host", "family": "pcie4"}

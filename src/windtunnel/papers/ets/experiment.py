@@ -7,7 +7,8 @@ from functools import lru_cache
 from typing import Any
 
 from windtunnel.reproduce import ClaimResult
-from windtunnel.reproduce.claims import Measure, Values, load, results, served
+from windtunnel.reproduce.claims import Measure, results, served
+from windtunnel.reproduce.settings import Values, load
 from windtunnel.serving.results.serving_result import ServingResult
 from windtunnel.serving.traffic import generate
 from windtunnel.serving.traffic.trajectories import mean_held

@@ -6,8 +6,9 @@ from typing import Any
 
 from windtunnel.cost.expert_placement import stay
 from windtunnel.reproduce import ClaimResult
-from windtunnel.reproduce.claims import Measure, Values, central, load, results, served
+from windtunnel.reproduce.claims import Measure, results, served
 from windtunnel.reproduce.figures import beside, curve
+from windtunnel.reproduce.settings import Values, central, load
 
 TITLE = "ExFlow, experts where their tokens go next (Yao et al. 2024)"
 EXCHANGES = {"baseline": 2, "exflow": 1}

@@ -9,8 +9,9 @@ import numpy as np
 
 from windtunnel.arrays import Floats
 from windtunnel.reproduce import ClaimResult
-from windtunnel.reproduce.claims import Measure, Values, central, load, results, served
+from windtunnel.reproduce.claims import Measure, results, served
 from windtunnel.reproduce.figures import beside, curve
+from windtunnel.reproduce.settings import Values, central, load
 from windtunnel.serving.results.serving_result import ServingResult
 
 TITLE = "DeepSpeed-FastGen, Dynamic SplitFuse (Holmes et al. 2024)"

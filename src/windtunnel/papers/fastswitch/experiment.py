@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from windtunnel.reproduce import ClaimResult
-from windtunnel.reproduce.claims import Measure, Values, load, results, served
+from windtunnel.reproduce.claims import Measure, results, served
+from windtunnel.reproduce.settings import Values, load
 
 TITLE = "FastSwitch (Shen et al. 2024)"
 SMALL = ("meta-llama/Llama-3.1-8B", "a10-24gb", "rate_8b")

@@ -8,8 +8,9 @@ from typing import Any
 
 from windtunnel.cost.attention_io import blocked_words, bound_words, flash_words
 from windtunnel.reproduce import ClaimResult
-from windtunnel.reproduce.claims import Measure, Values, load, results
+from windtunnel.reproduce.claims import Measure, results
 from windtunnel.reproduce.figures import beside, curve
+from windtunnel.reproduce.settings import Values, load
 
 TITLE = "I/O complexity of attention (Saha and Ye 2024)"
 

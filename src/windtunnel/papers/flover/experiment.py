@@ -7,8 +7,9 @@ from itertools import pairwise
 from typing import Any
 
 from windtunnel.reproduce import ClaimResult
-from windtunnel.reproduce.claims import Measure, Values, central, load, results, served
+from windtunnel.reproduce.claims import Measure, results, served
 from windtunnel.reproduce.figures import beside, curve
+from windtunnel.reproduce.settings import Values, central, load
 
 TITLE = "Flover (Yao et al. 2023)"
 GPT_J, LLAMA = "EleutherAI/gpt-j-6b", "meta-llama/Llama-2-13b-hf"

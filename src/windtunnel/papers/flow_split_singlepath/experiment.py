@@ -12,7 +12,8 @@ from windtunnel.arrays import Ints
 from windtunnel.network.routing import Routed, route
 from windtunnel.network.topology import FatTree, TwoLevel
 from windtunnel.reproduce import ClaimResult
-from windtunnel.reproduce.claims import Measure, Values, load, results
+from windtunnel.reproduce.claims import Measure, results
+from windtunnel.reproduce.settings import Values, load
 
 TITLE = "Single paths and few cut flows (Addanki et al. 2024)"
 

@@ -7,7 +7,8 @@ from itertools import product
 from typing import Any
 
 from windtunnel.reproduce import ClaimResult
-from windtunnel.reproduce.claims import Measure, Values, least_fall, load, planned, results, simulated
+from windtunnel.reproduce.claims import Measure, least_fall, planned, results, simulated
+from windtunnel.reproduce.settings import Values, load
 
 TITLE = "Large language models on Frontier (Dash et al. 2023)"
 SIZES = ("22b", "175b", "1t")

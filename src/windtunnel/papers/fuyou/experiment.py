@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from windtunnel.reproduce import ClaimResult
-from windtunnel.reproduce.claims import Measure, Simulated, Values, load, results, simulated
+from windtunnel.reproduce.claims import Measure, Simulated, results, simulated
+from windtunnel.reproduce.settings import Values, load
 
 TITLE = "Fuyou (Liao et al. 2024)"
 

@@ -9,8 +9,9 @@ from typing import Any
 
 from windtunnel.errors import Infeasible
 from windtunnel.reproduce import ClaimResult
-from windtunnel.reproduce.claims import Measure, Values, central, load, planned, results, simulated
+from windtunnel.reproduce.claims import Measure, planned, results, simulated
 from windtunnel.reproduce.figures import beside, curve
+from windtunnel.reproduce.settings import Values, central, load
 
 TITLE = "Galvatron (Miao et al. 2022)"
 PURE = ((1, 1, 8, 0), (1, 1, 8, 3), (8, 1, 1, 0), (1, 8, 1, 0))

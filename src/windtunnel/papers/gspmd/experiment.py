@@ -5,15 +5,16 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from windtunnel.reproduce import ClaimResult, claims
-from windtunnel.reproduce.claims import Measure, Simulated, Values, results, simulated
+from windtunnel.reproduce import ClaimResult
+from windtunnel.reproduce.claims import Measure, Simulated, results, simulated
+from windtunnel.reproduce.settings import Values, load
 
 TITLE = "GSPMD (Xu et al. 2021)"
 
 
 def setting() -> Values:
     """The settings and claims, as written in `setting.yaml`."""
-    return claims.load(__package__ or "windtunnel.papers.gspmd")
+    return load(__package__ or "windtunnel.papers.gspmd")
 
 
 def fixed(name: str) -> Any:

@@ -5,15 +5,16 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from windtunnel.reproduce import ClaimResult, claims
-from windtunnel.reproduce.claims import Measure, Values, planned, results, simulated
+from windtunnel.reproduce import ClaimResult
+from windtunnel.reproduce.claims import Measure, planned, results, simulated
+from windtunnel.reproduce.settings import Values, load
 
 TITLE = "Holmes (Yang et al. 2023)"
 
 
 def setting() -> Values:
     """The settings and claims, as written in `setting.yaml`."""
-    return claims.load(__package__ or "windtunnel.papers.holmes")
+    return load(__package__ or "windtunnel.papers.holmes")
 
 
 def fixed(name: str) -> Any:

@@ -9,7 +9,8 @@ import numpy as np
 
 from windtunnel.arrays import Floats
 from windtunnel.reproduce import ClaimResult
-from windtunnel.reproduce.claims import Measure, Values, load, results, served
+from windtunnel.reproduce.claims import Measure, results, served
+from windtunnel.reproduce.settings import Values, load
 
 TITLE = "Idealised run time (Narayanan et al. 2023)"
 

@@ -6,7 +6,8 @@ from itertools import product
 from typing import Any
 
 from windtunnel.reproduce import ClaimResult
-from windtunnel.reproduce.claims import Measure, Values, load, results, served, variants
+from windtunnel.reproduce.claims import Measure, results, served
+from windtunnel.reproduce.settings import Values, load, variants
 
 TITLE = "Infinite-LLM (Lin et al. 2024)"
 KEPT = 0.1

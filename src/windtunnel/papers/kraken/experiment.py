@@ -8,8 +8,9 @@ from typing import Any
 
 from windtunnel import catalog
 from windtunnel.reproduce import ClaimResult
-from windtunnel.reproduce.claims import Measure, Values, central, load, results, served
+from windtunnel.reproduce.claims import Measure, results, served
 from windtunnel.reproduce.figures import beside, curve
+from windtunnel.reproduce.settings import Values, central, load
 
 TITLE = "Kraken (Prabhakar et al. 2024)"
 

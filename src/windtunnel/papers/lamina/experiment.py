@@ -7,7 +7,8 @@ from functools import lru_cache
 from typing import Any
 
 from windtunnel.reproduce import ClaimResult
-from windtunnel.reproduce.claims import Measure, Values, load, results
+from windtunnel.reproduce.claims import Measure, results
+from windtunnel.reproduce.settings import Values, load
 from windtunnel.serving.deployment import Deployment, prepare
 from windtunnel.techniques.limits import with_technique
 

@@ -6,7 +6,8 @@ from functools import partial
 from typing import Any
 
 from windtunnel.reproduce import ClaimResult
-from windtunnel.reproduce.claims import Measure, Values, load, results, simulated
+from windtunnel.reproduce.claims import Measure, results, simulated
+from windtunnel.reproduce.settings import Values, load
 
 TITLE = "LASP, sequence parallelism of linear attention (Sun et al. 2024)"
 

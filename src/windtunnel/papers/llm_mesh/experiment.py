@@ -7,7 +7,8 @@ from typing import Any
 
 from windtunnel import api
 from windtunnel.reproduce import ClaimResult
-from windtunnel.reproduce.claims import Measure, Values, load, results
+from windtunnel.reproduce.claims import Measure, results
+from windtunnel.reproduce.settings import Values, load
 
 TITLE = "LLM-Mesh (Xu et al. 2025)"
 EXCLUSIVE, SHARED, WITH_CPUS = "one GPU a model", "shared", "shared, with CPUs"

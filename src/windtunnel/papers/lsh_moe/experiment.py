@@ -8,7 +8,8 @@ from typing import Any
 
 from windtunnel import api
 from windtunnel.reproduce import ClaimResult
-from windtunnel.reproduce.claims import Measure, Values, load, results
+from windtunnel.reproduce.claims import Measure, results
+from windtunnel.reproduce.settings import Values, load
 
 TITLE = "LSH-MoE, centres of clusters in place of tokens (Nie et al. 2024)"
 

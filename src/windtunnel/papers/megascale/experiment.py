@@ -5,9 +5,10 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Any
 
-from windtunnel.reproduce import ClaimResult, claims
-from windtunnel.reproduce.claims import Measure, Values, results, simulated
+from windtunnel.reproduce import ClaimResult
+from windtunnel.reproduce.claims import Measure, results, simulated
 from windtunnel.reproduce.figures import beside, curve
+from windtunnel.reproduce.settings import Values, central, load
 
 TITLE = "MegaScale (Jiang et al. 2024)"
 OFF: Values = {
@@ -23,7 +24,7 @@ ORDER = ("parallel_block", "window", "overlap_tp", "overlap_pp", "overlap_dp", "
 
 def setting() -> Values:
     """The settings and claims, as written in `setting.yaml`."""
-    return claims.load(__package__ or "windtunnel.papers.megascale")
+    return load(__package__ or "windtunnel.papers.megascale")
 
 
 def fixed(name: str) -> Any:
@@ -128,7 +129,7 @@ def run() -> list[ClaimResult]:
 
 def plot(results: list[ClaimResult]) -> Any:
     """MFU with the switches on up to each, in the order of the paper's table."""
-    values, full = claims.central(setting()), {c.id.split("/", 1)[1]: c for c in results}["mfu"].published
+    values, full = central(setting()), {c.id.split("/", 1)[1]: c for c in results}["mfu"].published
     panels = {}
     for gpus, batch in ((fixed("gpus_small"), fixed("batch_small")), (fixed("gpus"), fixed("batch"))):
         point = {float(len(ORDER)): full} if gpus == fixed("gpus") else {}

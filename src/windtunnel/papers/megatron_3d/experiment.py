@@ -7,8 +7,9 @@ from functools import partial
 from typing import Any
 
 from windtunnel.reproduce import ClaimResult
-from windtunnel.reproduce.claims import Measure, Values, least_fall, load, planned, results, simulated
+from windtunnel.reproduce.claims import Measure, least_fall, planned, results, simulated
 from windtunnel.reproduce.figures import Points, beside
+from windtunnel.reproduce.settings import Values, load
 
 TITLE = "Megatron-LM with tensor, pipeline and data parallelism (Narayanan et al. 2021)"
 DOUBLINGS = (2, 4, 8, 16, 32)

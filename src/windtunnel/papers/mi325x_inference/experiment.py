@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from windtunnel.reproduce import ClaimResult
-from windtunnel.reproduce.claims import Measure, Values, load, results, served
+from windtunnel.reproduce.claims import Measure, results, served
+from windtunnel.reproduce.settings import Values, load
 from windtunnel.serving.results.serving_result import ServingResult
 
 TITLE = "Inference on MI325X (Georgiou 2026)"

@@ -14,7 +14,8 @@ from windtunnel.cost.expert_mesh import ExpertMesh, distances, nearest, sent, sp
 from windtunnel.cost.expert_placement import by_number
 from windtunnel.network.topology import TorusGraph
 from windtunnel.reproduce import ClaimResult
-from windtunnel.reproduce.claims import Measure, Values, load, results
+from windtunnel.reproduce.claims import Measure, results
+from windtunnel.reproduce.settings import Values, load
 
 TITLE = "Orders in Chaos, experts placed by forecast on a wafer (Yu et al. 2025)"
 SENT, RETURNED = 1.0, 2.0

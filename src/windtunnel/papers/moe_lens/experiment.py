@@ -6,8 +6,9 @@ from functools import partial
 from typing import Any
 
 from windtunnel.reproduce import ClaimResult
-from windtunnel.reproduce.claims import Measure, Values, central, load, results, served
+from windtunnel.reproduce.claims import Measure, results, served
 from windtunnel.reproduce.figures import beside, curve
+from windtunnel.reproduce.settings import Values, central, load
 
 TITLE = "MoE-Lens, experts and caches in host memory (Yuan et al. 2025)"
 

@@ -8,8 +8,9 @@ from windtunnel import catalog
 from windtunnel.network.groups import placement
 from windtunnel.network.model import NetworkModel
 from windtunnel.reproduce import ClaimResult
-from windtunnel.reproduce.claims import Measure, Values, load, results, served
+from windtunnel.reproduce.claims import Measure, results, served
 from windtunnel.reproduce.figures import beside
+from windtunnel.reproduce.settings import Values, load
 from windtunnel.specs.cluster import ClusterRef
 
 TITLE = "MSCCL++ (Shah et al. 2025)"

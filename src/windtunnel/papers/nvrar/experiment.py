@@ -10,8 +10,9 @@ from windtunnel import catalog
 from windtunnel.network.groups import placement
 from windtunnel.network.model import NetworkModel
 from windtunnel.reproduce import ClaimResult
-from windtunnel.reproduce.claims import Measure, Values, central, load, results, served
+from windtunnel.reproduce.claims import Measure, results, served
 from windtunnel.reproduce.figures import beside
+from windtunnel.reproduce.settings import Values, central, load
 from windtunnel.specs.cluster import ClusterRef
 
 TITLE = "NVRAR (Singhania et al. 2025)"

@@ -7,8 +7,9 @@ from typing import Any
 from windtunnel import catalog
 from windtunnel.cost.coefficients import Coefficients
 from windtunnel.reproduce import ClaimResult
-from windtunnel.reproduce.claims import Measure, Values, central, load, results, simulated
+from windtunnel.reproduce.claims import Measure, results, simulated
 from windtunnel.reproduce.figures import beside
+from windtunnel.reproduce.settings import Values, central, load
 from windtunnel.specs.compression import GradientCompression
 from windtunnel.training.data_parallel.gradient_compression import Exchange, Shapes
 

@@ -7,7 +7,8 @@ from typing import Any
 
 from windtunnel import api
 from windtunnel.reproduce import ClaimResult
-from windtunnel.reproduce.claims import Measure, Values, load, results, simulated
+from windtunnel.reproduce.claims import Measure, results, simulated
+from windtunnel.reproduce.settings import Values, load
 
 TITLE = "OneFlow (Yuan et al. 2021)"
 

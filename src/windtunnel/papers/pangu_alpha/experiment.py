@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from windtunnel.reproduce import ClaimResult, claims
-from windtunnel.reproduce.claims import Measure, Values, results, simulated
+from windtunnel.reproduce import ClaimResult
+from windtunnel.reproduce.claims import Measure, results, simulated
+from windtunnel.reproduce.settings import Values, load
 
 TITLE = "PanGu-α (Zeng et al. 2021)"
 
 
 def setting() -> Values:
     """The settings and claims, as written in `setting.yaml`."""
-    return claims.load(__package__ or "windtunnel.papers.pangu_alpha")
+    return load(__package__ or "windtunnel.papers.pangu_alpha")
 
 
 def fixed(name: str) -> Any:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from windtunnel.reproduce import ClaimResult, claims
-from windtunnel.reproduce.claims import Measure, Values, results, simulated
+from windtunnel.reproduce import ClaimResult
+from windtunnel.reproduce.claims import Measure, results, simulated
+from windtunnel.reproduce.settings import Values, load
 
 TITLE = "Pathways (Barham et al. 2022)"
 
 
 def setting() -> Values:
     """The settings and claims, as written in `setting.yaml`."""
-    return claims.load(__package__ or "windtunnel.papers.pathways")
+    return load(__package__ or "windtunnel.papers.pathways")
 
 
 def fixed(name: str) -> Any:

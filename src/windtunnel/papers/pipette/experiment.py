@@ -7,7 +7,8 @@ from itertools import product
 from typing import Any
 
 from windtunnel.reproduce import ClaimResult
-from windtunnel.reproduce.claims import Measure, Values, load, planned, results, simulated
+from windtunnel.reproduce.claims import Measure, planned, results, simulated
+from windtunnel.reproduce.settings import Values, load
 
 TITLE = "Pipette (Yim et al. 2024)"
 PER_NODE = 8

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from windtunnel.reproduce import ClaimResult
-from windtunnel.reproduce.claims import Measure, Values, central, load, results, simulated
+from windtunnel.reproduce.claims import Measure, results, simulated
 from windtunnel.reproduce.figures import beside, curve
+from windtunnel.reproduce.settings import Values, central, load
 
 TITLE = "QSDP (Markov et al. 2023)"
 PER_NODE = 8

@@ -6,7 +6,8 @@ from typing import Any
 
 from windtunnel import catalog
 from windtunnel.reproduce import ClaimResult
-from windtunnel.reproduce.claims import Measure, Values, load, results, simulated
+from windtunnel.reproduce.claims import Measure, results, simulated
+from windtunnel.reproduce.settings import Values, load
 from windtunnel.techniques.published.redco import matches
 
 TITLE = "Redco (Tan et al. 2023)"

@@ -6,8 +6,9 @@ from functools import lru_cache
 from typing import Any
 
 from windtunnel.reproduce import ClaimResult
-from windtunnel.reproduce.claims import Measure, Values, central, load, results, served
+from windtunnel.reproduce.claims import Measure, results, served
 from windtunnel.reproduce.figures import beside, curve
+from windtunnel.reproduce.settings import Values, central, load
 from windtunnel.serving.results.serving_result import ServingResult
 from windtunnel.techniques.limits import merged, with_technique
 

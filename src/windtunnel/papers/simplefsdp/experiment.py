@@ -6,7 +6,8 @@ from itertools import product
 from typing import Any
 
 from windtunnel.reproduce import ClaimResult
-from windtunnel.reproduce.claims import Measure, Values, load, results, simulated
+from windtunnel.reproduce.claims import Measure, results, simulated
+from windtunnel.reproduce.settings import Values, load
 
 TITLE = "SimpleFSDP (Zhang et al. 2024)"
 

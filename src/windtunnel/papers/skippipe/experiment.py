@@ -10,8 +10,9 @@ import numpy as np
 
 from windtunnel.engine import simulate
 from windtunnel.program.builder import ProgramBuilder
-from windtunnel.reproduce import ClaimResult, claims
-from windtunnel.reproduce.claims import Measure, Values, results
+from windtunnel.reproduce import ClaimResult
+from windtunnel.reproduce.claims import Measure, results
+from windtunnel.reproduce.settings import Values, load
 from windtunnel.schedules.paths import BACKWARD, FORWARD, Net, best_routes, scattered, serve, straight
 
 TITLE = "SkipPipe (Blagoev et al. 2025)"
@@ -20,7 +21,7 @@ Paths = list[tuple[int, ...]]
 
 def setting() -> Values:
     """The settings and claims, as written in `setting.yaml`."""
-    return claims.load(__package__ or "windtunnel.papers.skippipe")
+    return load(__package__ or "windtunnel.papers.skippipe")
 
 
 def fixed(name: str) -> Any:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from windtunnel.reproduce import ClaimResult
-from windtunnel.reproduce.claims import Measure, Values, load, results, served
+from windtunnel.reproduce.claims import Measure, results, served
+from windtunnel.reproduce.settings import Values, load
 
 TITLE = "SmallThinker (Song et al. 2025)"
 

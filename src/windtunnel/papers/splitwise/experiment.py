@@ -9,7 +9,8 @@ import numpy as np
 
 from windtunnel import api
 from windtunnel.reproduce import ClaimResult
-from windtunnel.reproduce.claims import Measure, Values, load, results, served
+from windtunnel.reproduce.claims import Measure, results, served
+from windtunnel.reproduce.settings import Values, load
 from windtunnel.serving.deployment import prepare, reaching
 from windtunnel.serving.iteration.iteration_model import IterationModel
 from windtunnel.serving.results.serving_result import ServingResult

@@ -17,7 +17,8 @@ from windtunnel.network.model import NetworkModel
 from windtunnel.pricing.segments import simulate_segments
 from windtunnel.program.segment import COMM, COMPUTE, Launch, Segment
 from windtunnel.reproduce import ClaimResult
-from windtunnel.reproduce.claims import Measure, Values, load, results
+from windtunnel.reproduce.claims import Measure, results
+from windtunnel.reproduce.settings import Values, load
 from windtunnel.specs.cluster import ClusterSpec, ScaleOut
 from windtunnel.specs.device import DeviceSpec, LinkSpec
 from windtunnel.techniques import applied

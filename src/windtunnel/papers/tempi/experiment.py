@@ -6,7 +6,8 @@ from typing import Any
 
 from windtunnel.network.packing import Packer, Strided
 from windtunnel.reproduce import ClaimResult
-from windtunnel.reproduce.claims import Measure, Values, load, results
+from windtunnel.reproduce.claims import Measure, results
+from windtunnel.reproduce.settings import Values, load
 
 TITLE = "TEMPI (Pearson et al. 2021)"
 

@@ -11,7 +11,8 @@ from windtunnel.network.groups import GroupPlacement
 from windtunnel.network.model import NetworkModel
 from windtunnel.parallel.context import LSE_BYTES
 from windtunnel.reproduce import ClaimResult
-from windtunnel.reproduce.claims import Measure, Values, load, results
+from windtunnel.reproduce.claims import Measure, results
+from windtunnel.reproduce.settings import Values, load
 from windtunnel.specs.cluster import ClusterRef
 
 TITLE = "TokenRing, bidirectional ring attention (Wang et al. 2024)"

@@ -7,8 +7,9 @@ from itertools import product
 from typing import Any
 
 from windtunnel.reproduce import ClaimResult
-from windtunnel.reproduce.claims import Measure, Values, load, results, served
+from windtunnel.reproduce.claims import Measure, results, served
 from windtunnel.reproduce.figures import beside, curve
+from windtunnel.reproduce.settings import Values, load
 from windtunnel.techniques.limits import FREE, merged
 
 TITLE = "TokenWeave (Gond et al. 2025)"

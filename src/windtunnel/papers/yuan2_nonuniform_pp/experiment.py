@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from windtunnel.reproduce import ClaimResult, claims
-from windtunnel.reproduce.claims import Measure, Simulated, Values, results, simulated
+from windtunnel.reproduce import ClaimResult
+from windtunnel.reproduce.claims import Measure, Simulated, results, simulated
+from windtunnel.reproduce.settings import Values, load
 
 TITLE = "Yuan 2.0 (Wu et al. 2023)"
 GIB_80 = 80 * 2**30
@@ -13,7 +14,7 @@ GIB_80 = 80 * 2**30
 
 def setting() -> Values:
     """The settings and claims, as written in `setting.yaml`."""
-    return claims.load(__package__ or "windtunnel.papers.yuan2_nonuniform_pp")
+    return load(__package__ or "windtunnel.papers.yuan2_nonuniform_pp")
 
 
 def fixed(name: str) -> Any:

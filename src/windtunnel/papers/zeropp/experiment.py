@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from windtunnel.reproduce import ClaimResult, claims
-from windtunnel.reproduce.claims import Measure, Simulated, Values, results, simulated
+from windtunnel.reproduce import ClaimResult
+from windtunnel.reproduce.claims import Measure, Simulated, results, simulated
 from windtunnel.reproduce.figures import beside, curve
+from windtunnel.reproduce.settings import Values, central, load, variants
 
 TITLE = "ZeroPP (Tang et al. 2024)"
 LAYERS = {"gpt3-6.7b": 32, "gpt3-13b": 40}
@@ -14,7 +15,7 @@ LAYERS = {"gpt3-6.7b": 32, "gpt3-13b": 40}
 
 def setting() -> Values:
     """The settings and claims, as written in `setting.yaml`."""
-    return claims.load(__package__ or "windtunnel.papers.zeropp")
+    return load(__package__ or "windtunnel.papers.zeropp")
 
 
 def fixed(name: str) -> Any:
@@ -81,7 +82,7 @@ def largest(values: Values, other: Any) -> float:
 
 def reachable(values: Values, other: Any) -> float:
     """The largest over the open settings, one at a time at its low and its high end."""
-    ranges = claims.variants(setting(), ("model", "mbs", "nic_gbit"))
+    ranges = variants(setting(), ("model", "mbs", "nic_gbit"))
     return max(largest(one, other) for one in (values, *ranges))
 
 
@@ -113,7 +114,7 @@ def run() -> list[ClaimResult]:
 
 def plot(_: list[ClaimResult]) -> Any:
     """Gain over micro-batches at one chunk a stage and one a layer."""
-    values, series = claims.central(setting()), {}
+    values, series = central(setting()), {}
     for name, other in (("breadth-first", breadth_first), ("1F1B", one_f_one_b)):
         for chunks, each in ((1, "stage"), (most_chunks(values), "layer")):
             line = curve(fixed("grid"), lambda m, o=other, c=chunks: over(values, o, m, c))
