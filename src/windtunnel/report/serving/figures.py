@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from windtunnel.serving.results.run_record import TimeSeries
     from windtunnel.serving.results.serving_result import ServingResult
 
-    Floats = Floats
-
 TTFT, TPOT, E2E, RUNNING, WAITING, CACHE = "#1565c0", "#2e8b57", "#5d4a8a", "#2f6fb2", "#e0862c", "#2e8b57"
 _CLASSES = {
     "weights": "#1565c0",
