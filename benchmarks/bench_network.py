@@ -13,9 +13,9 @@ from collections import defaultdict
 from typing import Any
 
 import numpy as np
+from three_term_fit import fit_three_term, predict_three_term
 
 from windtunnel.network import NetworkModel, placement
-from windtunnel.network.fit import fit_three_term, predict_three_term
 from windtunnel.specs.cluster import ClusterSpec, ScaleOut
 from windtunnel.specs.device import DeviceSpec, LinkSpec
 from windtunnel.validation.predict.kernels_and_collectives import as_measured

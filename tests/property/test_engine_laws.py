@@ -6,23 +6,16 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from equitable_partition import _mix, equitable_partition, quotient_resources
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from makespan_bound import bound
+from program_problems import problems
 
 from windtunnel.arrays import Ints
-from windtunnel.engine import (
-    bound,
-    equitable_partition,
-    memory_curve,
-    quotient_resources,
-    reduce_segment,
-    reserved_bytes,
-    simulate,
-)
-from windtunnel.engine.symmetry import _mix
+from windtunnel.engine import simulate
 from windtunnel.program.builder import ProgramBuilder
-from windtunnel.program.tables import MemoryEvents, Resources, Streams, TaskTable
-from windtunnel.program.validator import problems
+from windtunnel.program.tables import Resources, Streams, TaskTable
 
 pytestmark = pytest.mark.property
 Program = tuple[TaskTable, Streams, Resources]
@@ -160,41 +153,6 @@ def test_rates_never_carry_more_than_their_capacity(seed: int, slots: bool) -> N
         ended, work = line.end_s[owner[mine]], tasks.rate_work[mine]
         order = np.argsort(ended)
         assert np.all(np.cumsum(work[order]) <= capacity * ended[order] * (1 + 1e-6) + 1e-12)
-
-
-@laws
-@given(seed=seeds, most=st.sampled_from([1, 3, 16]))
-def test_reduction_conserves_time_and_work(seed: int, most: int) -> None:
-    tasks, _, resources = program = random_program(seed)
-    summary = reduce_segment(*program, max_phases=most)
-    assert len(summary.phases) <= most
-    assert summary.duration_s == pytest.approx(simulate(*program).makespan_s, rel=1e-9)
-    total = np.bincount(tasks.rate_idx, weights=tasks.rate_work, minlength=len(resources.capacity))
-    assert sum(phase.work for phase in summary.phases) == pytest.approx(total, rel=1e-9)
-
-
-@laws
-@given(seed=seeds)
-def test_allocator_and_twin_agree_and_hold_what_is_alive(seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    builder = ProgramBuilder()
-    n = 60
-    builder.add(rng.random(n), stream=builder.stream("s"))
-    size = rng.choice([100, 5000, 2**20, 3 * 2**20, 12 * 2**20 + 1, 50 * 2**20], n)
-    last = np.minimum(np.arange(n) + rng.integers(0, 20, n), n - 1)
-    freed = rng.random(n) < 0.8
-    kind = rng.integers(0, 3, n)
-    events = MemoryEvents(
-        task=np.concatenate((np.arange(n), last[freed])).astype(np.int32),
-        at_end=np.concatenate((np.zeros(n, np.bool_), np.ones(int(freed.sum()), np.bool_))),
-        bytes=np.concatenate((size, -size[freed])).astype(np.float64),
-        pool=np.zeros(n + int(freed.sum()), np.int32),
-        tensor=np.concatenate((kind, kind[freed])).astype(np.int32),
-    )
-    line = simulate(*builder.build())
-    reserved = reserved_bytes(events, line)
-    assert reserved == reserved_bytes(events, line, reference=True)
-    assert reserved[0] >= memory_curve(events, line).peak_bytes
 
 
 def staged_program(ranks: list[tuple[int, int]], stages: int, nic: Ints, seed: int) -> ProgramBuilder:

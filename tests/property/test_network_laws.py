@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import collective_flows as flows
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from windtunnel.network import NetworkModel, clock, flows, placement
+from windtunnel.network import NetworkModel, clock, placement
 from windtunnel.network.collectives import ALGORITHMS, get
 from windtunnel.network.collectives.all_to_all import all_to_all_traffic
 from windtunnel.network.topology import TorusGraph, TwoLevel

@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from equitable_partition import equitable_partition
 
 from windtunnel.arrays import Floats, Int32s, Rows
 from windtunnel.engine import simulate
-from windtunnel.engine.symmetry import equitable_partition
 from windtunnel.program.tables import Resources, Streams, TaskTable
 from windtunnel.training.predict import prepare
 from windtunnel.training.simulate import step_time

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from makespan_bound import bound
 
-from windtunnel.engine import bound
 from windtunnel.training.expand import expand, expanded_step, expanded_timeline
 from windtunnel.training.predict import prepare
 from windtunnel.training.simulate import step_time

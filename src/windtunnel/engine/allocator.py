@@ -1,4 +1,4 @@
-"""What a caching block allocator would reserve for the tensors of a program."""
+"""What PyTorch's caching allocator would reserve for the tensors of one device."""
 
 from __future__ import annotations
 
@@ -6,56 +6,29 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from windtunnel.arrays import Int32s, Ints
-from windtunnel.engine.memory import by_pool, event_order
+from windtunnel.arrays import Ints
 from windtunnel.engine.timeline import load_kernels
-from windtunnel.program.tables import MemoryEvents, Timeline
 
-ROUND, SMALL, SMALL_SEGMENT, LARGE_SEGMENT, MIN_LARGE, ROUND_LARGE = 512, 2**20, 2**21, 20 * 2**20, 10 * 2**20, 2**21
-
-
-def reserved_bytes(events: MemoryEvents, timeline: Timeline, *, reference: bool = False) -> dict[int, int]:
-    """Replay allocations and frees through a caching block allocator; segments are never returned.
-
-    Blocks are rounded to 512 bytes. Up to 1 MiB they come from 2 MiB segments, larger ones from 20 MiB segments or,
-    from 10 MiB on, from segments of their own size rounded to 2 MiB. Best fit, splitting, joining of free
-    neighbours, no defragmentation.
-
-    Args:
-        events: Allocations and frees of all pools.
-        timeline: When the tasks that trigger them start and end.
-        reference: Use the plain Python twin.
-
-    Returns:
-        Bytes of segments held at the end (they only grow), by pool. Context, communication buffers and workspaces that
-        do not come from this allocator are not included.
-
-    Source: constants of the caching allocator of PyTorch 2.x (c10/cuda, block and buffer sizes).
-    """
-    _, order = event_order(events, timeline)
-    run = replay_reference if reference else load_kernels().replay
-    reserved: dict[int, int] = {}
-    for pool, rows in by_pool(events, order).items():
-        sizes = np.rint(events.bytes[rows]).astype(np.int64)
-        rows, sizes = rows[sizes != 0], sizes[sizes != 0]
-        kinds = np.ascontiguousarray(events.tensor[rows], dtype=np.int32)
-        reserved[pool] = int(run(sizes, kinds, int(kinds.max(initial=0)) + 1))
-    return reserved
+ROUND_BYTES, SMALL_BYTES, SMALL_SEGMENT_BYTES = 512, 2**20, 2**21
+"""Rounding of block sizes; largest small block; segment from which small blocks are cut."""
+LARGE_SEGMENT_BYTES, OWN_SEGMENT_BYTES, OWN_SEGMENT_ROUND_BYTES = 20 * 2**20, 10 * 2**20, 2**21
+"""Segment from which larger blocks are cut; smallest block with a segment of its own; rounding of such segments."""
 
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """What a block allocator held over a program. Bytes."""
+    """What a caching allocator reserved over a sequence of allocations and frees."""
 
     reserved_bytes: int
-    """Largest size of all its segments together."""
+    """Largest total size of its segments."""
     reserved_end_bytes: int
+    """Total size of its segments after the last event."""
     allocated_bytes: int
-    """Largest sum of the blocks in use."""
+    """Largest total size of the blocks in use."""
     releases: int
-    """How often it gave cached segments back because the device was full (each stalls the device)."""
+    """How often it returned cached segments because the device was full (each time stalls the device)."""
     peak_event: int = 0
-    """Row of the event at which the blocks in use were largest (the first such)."""
+    """Index of the first event at which the blocks in use were largest."""
 
 
 def replay_tensors(
@@ -67,26 +40,39 @@ def replay_tensors(
     limit_bytes: int = 0,
     reference: bool = False,
 ) -> Replay:
-    """Replay allocations and frees of single tensors, in host order, through a caching block allocator.
+    """Replay allocations and frees of single tensors, in host order, through a caching allocator.
 
-    Rounding, segments, best fit and joining as in `reserved_bytes`. Blocks belong to the stream they were first
-    allocated on. With `expandable` every stream has one segment for small and one for large blocks that grows at its
-    end by what is missing, in steps of 2 and 20 MiB; blocks are split to the last 512 bytes.
+    Blocks are rounded up to 512 bytes. Blocks up to 1 MiB come from segments of 2 MiB; larger ones from segments of
+    20 MiB or, from 10 MiB on, from segments of their own size rounded up to 2 MiB. A request takes the best fit; the
+    rest of the block is split off; free neighbours are joined. A block belongs to the stream it was first allocated on.
+    With `expandable`, every stream has one segment for small and one for large blocks, which grows at its end by what
+    is missing in steps of 2 and 20 MiB, and blocks are split to the last 512 bytes. Contexts, communication buffers and
+    workspaces that do not come from this allocator are not included.
 
     Args:
-        sizes: Bytes, positive to allocate, negative to free. Shape (n,).
-        tensors: Tensor of each event, a number from 0 for every allocation. Shape (n,).
-        streams: Stream of each allocation, from 0. Shape (n,).
-        expandable: Expandable segments (`expandable_segments:True`).
-        limit_bytes: Where a new segment would pass it, free segments are released first; 0 for no limit.
+        sizes: Bytes, positive to allocate, negative to free, shape (events,).
+        tensors: Number of the tensor, from 0, different for every allocation, shape (events,).
+        streams: Stream of each allocation, from 0, shape (events,).
+        expandable: Whether segments are expandable (`expandable_segments:True`).
+        limit_bytes: Where a new segment would exceed this size, free segments are released first; 0 means no limit.
         reference: Use the plain Python twin.
 
-    Source: PyTorch 2.x, c10/cuda/CUDACachingAllocator.cpp (block pools by stream, `should_split`,
-    `try_allocate_expandable_block`, `release_cached_blocks`).
+    Returns:
+        Peaks of reserved and allocated bytes, and the number of releases.
+
+    Source: PyTorch 2.x, c10/cuda/CUDACachingAllocator.cpp (constants of block and segment sizes, block pools by stream,
+    `should_split`, `try_allocate_expandable_block`, `release_cached_blocks`).
     """
-    num_streams = int(streams.max(initial=0)) + 1
     if reference:
-        return _replay_tensors_reference(sizes.tolist(), tensors.tolist(), streams.tolist(), expandable, limit_bytes)
+        allocator = _ReferenceAllocator(expandable, limit_bytes)
+        for event, (size, tensor, stream) in enumerate(
+            zip(sizes.tolist(), tensors.tolist(), streams.tolist(), strict=True)
+        ):
+            if size < 0:
+                allocator.free(tensor)
+            else:
+                allocator.allocate(event, size, tensor, stream)
+        return allocator.replay()
     load_kernels()
     from windtunnel.engine.block_kernel import replay_tensors as run
 
@@ -94,135 +80,122 @@ def replay_tensors(
         np.ascontiguousarray(sizes, np.int64),
         np.ascontiguousarray(tensors, np.int64),
         np.ascontiguousarray(streams, np.int64),
-        num_streams,
+        int(streams.max(initial=0)) + 1,
         expandable,
         limit_bytes,
     )
     return Replay(int(count[4]), int(count[2]), int(count[5]), int(count[6]), int(count[8]))
 
 
-def _replay_tensors_reference(
-    sizes: list[int], tensors: list[int], streams: list[int], expandable: bool, limit: int
-) -> Replay:
-    """Segments as lists of [size, tensor that holds it or None], in order of creation."""
-    segments: list[tuple[int, list[list[int | None]]]] = []
-    where: dict[int, int] = {}
-    reserved_peak = allocated_peak = allocated = releases = peak_event = 0
+@dataclass(slots=True)
+class _Block:
+    """A piece of a segment; `tensor` is the tensor that occupies it, None where it is free."""
 
-    def held(segment: int) -> int:
-        return sum(int(block[0] or 0) for block in segments[segment][1])
+    size: int
+    tensor: int | None = None
 
-    for event, (wanted, tensor, stream) in enumerate(zip(sizes, tensors, streams, strict=True)):
-        if wanted < 0:
-            pool, blocks = segments[where[tensor]]
-            mine = next(block for block in blocks if block[1] == tensor)
-            mine[1] = None
-            allocated -= int(mine[0] or 0)
-            segments[where.pop(tensor)] = (pool, _joined(blocks))
-            continue
-        size = max(-(-wanted // ROUND) * ROUND, ROUND)
-        large = size > SMALL
+
+class _ReferenceAllocator:
+    """The allocator of `replay_tensors` with segments as plain lists of blocks, in order of creation."""
+
+    def __init__(self, expandable: bool, limit_bytes: int) -> None:
+        self.expandable, self.limit_bytes = expandable, limit_bytes
+        self.segments: list[tuple[int, list[_Block]]] = []
+        """(pool, blocks in order of address) of each segment; a pool is a stream and a size class."""
+        self.segment_of: dict[int, int] = {}
+        self.allocated_bytes = self.peak_allocated_bytes = self.peak_reserved_bytes = self.releases = 0
+        self.peak_event = 0
+
+    def reserved_bytes(self) -> int:
+        """Total size of all segments."""
+        return sum(block.size for _, blocks in self.segments for block in blocks)
+
+    def replay(self) -> Replay:
+        """Peaks so far."""
+        return Replay(
+            self.peak_reserved_bytes,
+            self.reserved_bytes(),
+            self.peak_allocated_bytes,
+            self.releases,
+            self.peak_event,
+        )
+
+    def free(self, tensor: int) -> None:
+        """Free the block of a tensor and join it with free neighbours."""
+        segment = self.segment_of.pop(tensor)
+        pool, blocks = self.segments[segment]
+        block = next(block for block in blocks if block.tensor == tensor)
+        block.tensor = None
+        self.allocated_bytes -= block.size
+        self.segments[segment] = (pool, _joined(blocks))
+
+    def allocate(self, event: int, wanted_bytes: int, tensor: int, stream: int) -> None:
+        """Give a tensor a block, from the best fit or from a new segment."""
+        size = max(-(-wanted_bytes // ROUND_BYTES) * ROUND_BYTES, ROUND_BYTES)
+        large = size > SMALL_BYTES
         pool = 2 * stream + large
+        segment, position = (
+            self._best_fit(pool, size)
+            or (self._grown(pool, size, large) if self.expandable else None)
+            or self._new_segment(pool, size, large)
+        )
+        blocks = self.segments[segment][1]
+        rest = blocks[position].size - size
+        if rest >= ROUND_BYTES and (self.expandable or not large or rest > SMALL_BYTES):
+            blocks[position].size = size
+            blocks.insert(position + 1, _Block(rest))
+        blocks[position].tensor = tensor
+        self.segment_of[tensor] = segment
+        self.allocated_bytes += blocks[position].size
+        if self.allocated_bytes > self.peak_allocated_bytes:
+            self.peak_allocated_bytes, self.peak_event = self.allocated_bytes, event
+        self.peak_reserved_bytes = max(self.peak_reserved_bytes, self.reserved_bytes())
+
+    def _best_fit(self, pool: int, size: int) -> tuple[int, int] | None:
+        """Segment and position of the smallest free block that is large enough; expandable ends come last."""
         fits = [
-            (expandable and b == len(blocks) - 1, int(block[0] or 0), s, b)
-            for s, (kind, blocks) in enumerate(segments)
-            for b, block in enumerate(blocks)
-            if kind == pool and block[1] is None and int(block[0] or 0) >= size
+            (self.expandable and position == len(blocks) - 1, block.size, segment, position)
+            for segment, (kind, blocks) in enumerate(self.segments)
+            for position, block in enumerate(blocks)
+            if kind == pool and block.tensor is None and block.size >= size
         ]
-        if fits:
-            _, _, s, b = min(fits)
-        elif expandable:
-            s = next((i for i, (kind, _) in enumerate(segments) if kind == pool), len(segments))
-            if s == len(segments):
-                segments.append((pool, []))
-            blocks = segments[s][1]
-            if not blocks or blocks[-1][1] is not None:
-                blocks.append([0, None])
-            step = LARGE_SEGMENT if large else SMALL_SEGMENT
-            blocks[-1][0] = int(blocks[-1][0] or 0) + -(-(size - int(blocks[-1][0] or 0)) // step) * step
-            b = len(blocks) - 1
-        else:
-            room = SMALL_SEGMENT
-            if large:
-                room = LARGE_SEGMENT if size < MIN_LARGE else -(-size // ROUND_LARGE) * ROUND_LARGE
-            if limit and sum(map(held, range(len(segments)))) + room > limit:
-                releases += 1
-                for i, (kind, blocks) in enumerate(segments):
-                    if len(blocks) == 1 and blocks[0][1] is None:
-                        segments[i] = (kind, [])
-            segments.append((pool, [[room, None]]))
-            s, b = len(segments) - 1, 0
-        blocks = segments[s][1]
-        rest = int(blocks[b][0] or 0) - size
-        if rest >= ROUND and (expandable or not large or rest > SMALL):
-            blocks[b][0] = size
-            blocks.insert(b + 1, [rest, None])
-        blocks[b][1] = tensor
-        where[tensor] = s
-        allocated += int(blocks[b][0] or 0)
-        if allocated > allocated_peak:
-            allocated_peak, peak_event = allocated, event
-        reserved_peak = max(reserved_peak, sum(map(held, range(len(segments)))))
-    return Replay(reserved_peak, sum(map(held, range(len(segments)))), allocated_peak, releases, peak_event)
+        return min(fits)[2:] if fits else None
+
+    def _grown(self, pool: int, size: int, large: bool) -> tuple[int, int]:
+        """The last block of the pool's expandable segment, after it has grown to hold `size`."""
+        kinds = [kind for kind, _ in self.segments]
+        segment = kinds.index(pool) if pool in kinds else len(kinds)
+        if segment == len(kinds):
+            self.segments.append((pool, []))
+        blocks = self.segments[segment][1]
+        if not blocks or blocks[-1].tensor is not None:
+            blocks.append(_Block(0))
+        step = LARGE_SEGMENT_BYTES if large else SMALL_SEGMENT_BYTES
+        blocks[-1].size += -(-(size - blocks[-1].size) // step) * step
+        return segment, len(blocks) - 1
+
+    def _new_segment(self, pool: int, size: int, large: bool) -> tuple[int, int]:
+        """A new segment for a block of `size`; free segments are released first where the limit asks for it."""
+        room = SMALL_SEGMENT_BYTES
+        if large and size < OWN_SEGMENT_BYTES:
+            room = LARGE_SEGMENT_BYTES
+        elif large:
+            room = -(-size // OWN_SEGMENT_ROUND_BYTES) * OWN_SEGMENT_ROUND_BYTES
+        if self.limit_bytes and self.reserved_bytes() + room > self.limit_bytes:
+            self.releases += 1
+            for i, (kind, blocks) in enumerate(self.segments):
+                if len(blocks) == 1 and blocks[0].tensor is None:
+                    self.segments[i] = (kind, [])
+        self.segments.append((pool, [_Block(room)]))
+        return len(self.segments) - 1, 0
 
 
-def replay_reference(sizes: Ints, kinds: Int32s, num_kinds: int) -> int:
-    """Twin of `kernels.replay`, with segments as lists of [size, kind that holds it or None]."""
-    segments: list[tuple[bool, list[list[int | None]]]] = []
-    live: list[list[tuple[int, int, list[int | None]]]] = [[] for _ in range(num_kinds)]
-    credit = [0] * num_kinds
-    for size, kind in zip(sizes.tolist(), kinds.tolist(), strict=True):
-        if size > 0:
-            live[kind].append((size, *_place(segments, size, kind)))
-            continue
-        exact = next((held for held in live[kind] if held[0] == -size), None)
-        if exact is not None:
-            gone = [exact]
-            rest = [held for held in live[kind] if held is not exact]
-        else:
-            credit[kind] -= size
-            gone, rest = [], live[kind]
-        while rest and rest[0][0] <= credit[kind]:
-            credit[kind] -= rest[0][0]
-            gone.append(rest[0])
-            rest = rest[1:]
-        live[kind] = rest
-        for _, segment, block in gone:
-            block[1] = None
-            segments[segment] = (segments[segment][0], _joined(segments[segment][1]))
-    return sum(int(block[0] or 0) for _, blocks in segments for block in blocks)
-
-
-def _place(segments: list[tuple[bool, list[list[int | None]]]], size: int, kind: int) -> tuple[int, list[int | None]]:
-    """Segment and block for a request."""
-    size = max(-(-size // ROUND) * ROUND, ROUND)
-    small = size <= SMALL
-    fits = [
-        (block[0], s, b)
-        for s, (is_small, blocks) in enumerate(segments)
-        for b, block in enumerate(blocks)
-        if is_small == small and block[1] is None and block[0] is not None and block[0] >= size
-    ]
-    if fits:
-        _, s, b = min(fits)
-    else:
-        large = LARGE_SEGMENT if size < MIN_LARGE else -(-size // ROUND_LARGE) * ROUND_LARGE
-        segments.append((small, [[SMALL_SEGMENT if small else large, None]]))
-        s, b = len(segments) - 1, 0
-    block = segments[s][1][b]
-    rest = int(block[0] or 0) - size
-    if rest >= ROUND if small else rest > SMALL:
-        block[0] = size
-        segments[s][1].insert(b + 1, [rest, None])
-    block[1] = kind
-    return s, block
-
-
-def _joined(blocks: list[list[int | None]]) -> list[list[int | None]]:
-    joined: list[list[int | None]] = []
+def _joined(blocks: list[_Block]) -> list[_Block]:
+    """The blocks of a segment with free neighbours joined."""
+    joined: list[_Block] = []
     for block in blocks:
-        if joined and joined[-1][1] is None and block[1] is None:
-            joined[-1][0] = int(joined[-1][0] or 0) + int(block[0] or 0)
+        if joined and joined[-1].tensor is None and block.tensor is None:
+            joined[-1].size += block.size
         else:
             joined.append(block)
     return joined

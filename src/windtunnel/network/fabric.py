@@ -12,7 +12,7 @@ from functools import lru_cache
 import numpy as np
 
 from windtunnel.arrays import Floats, Ints
-from windtunnel.network.flows import double_tree
+from windtunnel.network.double_tree import double_tree
 from windtunnel.network.routing import busiest_s, route
 from windtunnel.network.topology import Dragonfly, FatTree, Topology, TorusGraph, TwoLevel
 from windtunnel.specs.cluster import ClusterSpec, Fabric, ScaleOut
@@ -60,12 +60,6 @@ def _topology(out: ScaleOut, domains: int, ports: int, nodes: float) -> Topology
         spray=False,
         seed=fabric.seed,
     )
-
-
-def capacity_of(cluster: ClusterSpec) -> Floats:
-    """Rates of the links of `topology_of`, slow ones included. Shape (links,)."""
-    domains, ports, nodes = _sizes(cluster)
-    return _capacity(cluster.scale_out, _topology(cluster.scale_out, domains, ports, nodes))
 
 
 def _capacity(out: ScaleOut, topology: Topology) -> Floats:

@@ -187,34 +187,6 @@ class ProgramBuilder:
         self._columns[row_name].append(task)
         self._columns[name].append(other)
 
-    def add_program(self, tasks: TaskTable, *, copies: int = 1, stream_map: npt.ArrayLike | None = None) -> int:
-        """Append a whole table `copies` times, copy after copy, with the indices of this builder.
-
-        Args:
-            tasks: The template. Its rates and pools are indices of this builder; its tags are matched by name.
-            copies: How many times.
-            stream_map: New index of each template stream, shape (copies, s) or (s,); None keeps them.
-
-        Returns:
-            Row of the first task; copy c starts at that row + c · n.
-        """
-        n, first = len(tasks), self._n
-        tag_map = np.array([self.tag(name) for name in tasks.tags] or [0], np.int32)
-        shift = first + n * np.arange(copies)[:, None]
-        for name in ("alone_s", "weight", "rank_class", "slot_pool", "slots", "min_slots", "waves"):
-            self._columns[name].append(np.tile(getattr(tasks, name), copies))
-        self._columns["tag"].append(np.tile(tag_map[tasks.tag] if tasks.tags else tasks.tag, copies))
-        self._n += n * copies
-        rows = np.arange(n)
-        stream = np.broadcast_to(tasks.stream_idx, (copies, len(tasks.stream_idx)))
-        if stream_map is not None:
-            mapping = np.asarray(stream_map)
-            stream = mapping[:, tasks.stream_idx] if mapping.ndim == 2 else mapping[stream]
-        self._pairs("stream_row", "stream", np.repeat(rows, np.diff(tasks.stream_ptr)) + shift, stream)
-        self._pairs("dep_row", "dep", np.repeat(rows, np.diff(tasks.dep_ptr)) + shift, tasks.dep_idx + shift)
-        self.add_rates(np.repeat(rows, np.diff(tasks.rate_ptr)) + shift, tasks.rate_idx, tasks.rate_work)
-        return first
-
     def build(self) -> tuple[TaskTable, Streams, Resources]:
         """Join the blocks into tables; the builder stays usable."""
         column = {name: c.joined() for name, c in self._columns.items()}

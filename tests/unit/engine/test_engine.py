@@ -9,22 +9,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from equitable_partition import equitable_partition, quotient_resources
+from makespan_bound import bound
+from program_problems import problems, validate
 
-from windtunnel.engine import (
-    ProgramError,
-    bound,
-    equitable_partition,
-    memory_curve,
-    quotient_resources,
-    reduce_segment,
-    reserved_bytes,
-    simulate,
-)
+from windtunnel.engine import ProgramError, memory_curve, simulate
 from windtunnel.program.builder import ProgramBuilder
 from windtunnel.program.tables import MemoryEvents, Resources, Timeline
-from windtunnel.program.validator import problems, validate
-
-MIB = 2**20
 
 
 def run(builder: ProgramBuilder, *, reference: bool = False) -> Timeline:
@@ -155,26 +146,6 @@ def test_bound_is_the_longest_path_or_the_busiest_rate() -> None:
     assert bound(*b.build()) == 3.0
 
 
-def test_builder_replicates_templates_with_array_arithmetic() -> None:
-    template = ProgramBuilder()
-    template.rate("hbm", 1.0)
-    template.add([1.0, 2.0], stream=[template.stream("x"), template.stream("y")], tag="gemm", rates={0: [0.5, 0.0]})
-    template.add_dependencies(1, 0)
-    table, _, _ = template.build()
-    b = ProgramBuilder()
-    b.rate("hbm", 1.0)
-    streams = [[b.stream(f"{d}{s}") for s in "xy"] for d in range(3)]
-    b.tag("other")
-    first = b.add_program(table, copies=3, stream_map=np.array(streams))
-    tasks, _, _ = b.build()
-    assert first == 0
-    assert len(tasks) == 6
-    assert tasks.dep_idx.tolist() == [0, 2, 4]
-    assert tasks.stream_idx.tolist() == [0, 1, 2, 3, 4, 5]
-    assert [tasks.tags[t] for t in tasks.tag] == ["gemm"] * 6
-    assert simulate(*b.build()).makespan_s == 3.5  # 3 × 0.5 of a rate of 1
-
-
 def test_validator_lists_all_problems_at_once() -> None:
     b = ProgramBuilder()
     hbm, sm = b.rate("hbm", 1.0), b.slot_pool("sm", 4)
@@ -233,7 +204,6 @@ def test_pools_have_curves_of_their_own() -> None:
     curve = memory_curve(happened, line)
     assert {pool: (c.peak_bytes, c.peak_s) for pool, c in curve.pools.items()} == {2: (7.0, 1.0), 4: (10.0, 0.0)}
     assert curve.peak_bytes == 10.0
-    assert set(reserved_bytes(happened, line)) == {2, 4}
     nothing = replace(
         happened, **{name: getattr(happened, name)[:0] for name in ("task", "at_end", "bytes", "pool", "tensor")}
     )
@@ -244,38 +214,6 @@ def test_a_task_of_no_time_frees_after_it_allocates() -> None:
     b = ProgramBuilder()
     b.add([0.0, 1.0], stream=b.stream("s"))
     assert memory_curve(events([(0, True, -10, 0), (0, False, 10, 0)]), run(b)).peak_bytes == 10.0
-
-
-def test_reserved_memory_follows_segments_and_keeps_holes() -> None:
-    b = ProgramBuilder()
-    b.add([1.0] * 4, stream=b.stream("s"))
-    line = run(b)
-    assert reserved_bytes(events([(0, False, 100, 0)]), line) == {0: 2 * MIB}
-    assert reserved_bytes(events([(0, False, 2 * MIB, 0)]), line) == {0: 20 * MIB}
-    assert reserved_bytes(events([(0, False, 11 * MIB, 0)]), line) == {0: 12 * MIB}
-    # 64 MiB are freed, 65 do not fit in the hole; 32 would.
-    assert reserved_bytes(
-        events([(0, False, 64 * MIB, 0), (1, True, -64 * MIB, 0), (2, False, 65 * MIB, 1)]), line
-    ) == {0: 130 * MIB}
-    assert reserved_bytes(
-        events([(0, False, 64 * MIB, 0), (1, True, -64 * MIB, 0), (2, False, 32 * MIB, 1)]), line
-    ) == {0: 64 * MIB}
-
-
-def test_reduction_keeps_the_phases_that_differ_most() -> None:
-    b = ProgramBuilder()
-    hbm = b.rate("hbm", 1.0)
-    b.add([1.0, 1.0, 2.0], stream=b.stream("s"), tag="gemm", rates={hbm: [0.9, 0.88, 0.1]})
-    b.add(0.25, stream=b.stream("host"), tag="host")
-    program = b.build()
-    happened = events([(0, False, 10, 0), (1, True, -4, 0), (2, False, 3, 1)])
-    summary = reduce_segment(*program, happened, max_phases=2, host_streams=[1])
-    assert [phase.duration_s for phase in summary.phases] == [2.0, 2.0]
-    assert summary.phases[0].work.tolist() == pytest.approx([1.78])
-    assert (summary.host_s, summary.device_s) == (0.25, 4.0)
-    assert summary.busy_s == {"gemm": 4.0, "host": 0.25}
-    assert summary.transient_peak_bytes == 10.0
-    assert summary.net_bytes == {"activations": 6.0, "gradients": 3.0}
 
 
 def test_partition_of_16384_ranks_is_fast_and_equitable() -> None:

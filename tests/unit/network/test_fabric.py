@@ -6,11 +6,11 @@ from math import gcd
 
 import numpy as np
 import pytest
+from collective_flows import max_min, placed, ring_steps, total_s
 
 from windtunnel import catalog
 from windtunnel.errors import BadInput
 from windtunnel.network.fabric import exchanges, members, slow_down, topology_of
-from windtunnel.network.flows import max_min, placed, ring_steps, total_s
 from windtunnel.network.groups import placement
 from windtunnel.network.model import NetworkModel
 from windtunnel.network.routing import busiest_s, route

@@ -62,14 +62,3 @@ def all_to_all_traffic(
         out_hops=np.where(k > 1, 1.0, 0.0),
         hbm_bytes=2.0 * (local + leaving) + 2.0 * s / n,
     )
-
-
-def dedup_fraction(num_domains: npt.ArrayLike, top_k: npt.ArrayLike) -> Floats:
-    """Copies per token that cross domains over top_k·(k − 1)/k, when a token goes once to each domain it needs.
-
-    With uniform routing a token reaches a given other domain with probability 1 − (1 − 1/k)^top_k.
-    """
-    k, t = np.asarray(num_domains, dtype=np.float64), np.asarray(top_k, dtype=np.float64)
-    copies = (k - 1.0) * (1.0 - (1.0 - 1.0 / k) ** t)
-    plain = np.maximum(t * (k - 1.0) / k, 1e-300)
-    return np.asarray(np.where(k > 1, copies / plain, 1.0))

@@ -1,7 +1,8 @@
 """The step program: a pipeline schedule's instructions, the hops between stages, data-parallel traffic, the optimizer.
 
 Everything is built with array arithmetic; a step of 66,000 instructions takes milliseconds. Rates and streams belong to
-pipeline stages, which are the rank classes of a symmetric step (see `engine.symmetry` for the general partition).
+pipeline stages, which are the rank classes of a symmetric step: tests compare them with the coarsest equitable
+partition of all ranks.
 """
 
 from __future__ import annotations

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from windtunnel.arrays import Floats, Ints, Mask
+from windtunnel.network.double_tree import double_tree
 from windtunnel.network.topology import Topology
 
 
@@ -121,30 +122,6 @@ def halving_doubling_steps(op: str, nbytes: float, ranks: int) -> list[Step]:
         steps.append(Step(rank, rank ^ distance, np.full(ranks, size), repeat=passes))
         distance, size = distance * 2, size / 2
     return steps
-
-
-def binary_tree(nodes: int) -> Ints:
-    """Parent of each node in the in-order binary tree (−1 at node 0), by the lowest set bit.
-
-    Node 0 is the root with one child; odd nodes are leaves. Shape (nodes,).
-    """
-    parent = np.full(nodes, -1, dtype=np.int64)
-    for node in range(1, nodes):
-        bit = node & -node
-        up = (node ^ bit) | (bit << 1)
-        parent[node] = up if up < nodes else node ^ bit
-    return parent
-
-
-def double_tree(nodes: int) -> tuple[Ints, Ints]:
-    """Parents in both trees: the second is the first mirrored (even number of nodes) or shifted by one (odd)."""
-    first = binary_tree(nodes)
-    node = np.arange(nodes)
-    other = nodes - 1 - node if nodes % 2 == 0 else (node - 1) % nodes
-    back = np.empty(nodes, dtype=np.int64)
-    back[other] = node
-    second = np.where(first[other] >= 0, back[first[other]], -1)
-    return first, np.asarray(second, dtype=np.int64)
 
 
 def tree_steps(nbytes: float, ranks: int, per_domain: int) -> list[Step]:
