@@ -77,8 +77,8 @@ def fit(source: Source, *, overrides: Sequence[str] = ()) -> FitResult:
     from windtunnel.specs.cluster import refuse_groups
     from windtunnel.specs.run import refuse_run
     from windtunnel.techniques import applied
+    from windtunnel.training.prepare import prepare as prepare_step
     from windtunnel.training.simulate import memory_of
-    from windtunnel.training.step_setup import prepare as prepare_step
 
     prepared, scenario = prepare(source, overrides=overrides)
     refuse_groups(prepared.cluster, "`fit`")

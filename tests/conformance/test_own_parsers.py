@@ -21,7 +21,7 @@ from own_code import own_code
 from windtunnel.errors import BadInput
 from windtunnel.exporters.launch import Exported, export
 from windtunnel.training.predict import prepare
-from windtunnel.training.step_setup import Prepared
+from windtunnel.training.step_setup import PreparedStep
 
 pytestmark = [pytest.mark.conformance, pytest.mark.slow]
 ROOT = Path(__file__).parents[2]
@@ -30,7 +30,7 @@ EXAMPLES = plan_cases.examples()
 
 
 @cache
-def steps(target: str) -> dict[str, Prepared]:
+def steps(target: str) -> dict[str, PreparedStep]:
     """Every example and every case on the target's software, prepared."""
     todo: dict[str, Any] = {path.stem: path for path in EXAMPLES}
     for name, (model, plan) in plan_cases.plans().items():
@@ -42,7 +42,7 @@ def steps(target: str) -> dict[str, Prepared]:
     return found
 
 
-def exported(target: str, version: str, folder: Path) -> dict[str, tuple[Prepared, Exported, Path]]:
+def exported(target: str, version: str, folder: Path) -> dict[str, tuple[PreparedStep, Exported, Path]]:
     """Every case and example that the target takes, written."""
     done = {}
     for i, (name, prepared) in enumerate(steps(target).items()):

@@ -166,9 +166,9 @@ def test_pipeline_stages_hold_each_layer_once(name: str, data: st.DataObject) ->
     copy = 0.0
     if model.tie_word_embeddings and prepared.plan.pp > 1:
         copy = model.vocab_size * model.hidden_size / prepared.plan.tp  # the last stage keeps its own
-    assert prepared.parts.dense_params.sum() - copy == pytest.approx(flat.parts.dense_params.sum(), rel=1e-12)
-    assert prepared.parts.expert_params.sum() == pytest.approx(flat.parts.expert_params.sum(), rel=1e-12)
-    assert prepared.parts.hardware_flop == pytest.approx(flat.parts.hardware_flop, rel=1e-12)
+    assert prepared.stages.dense_params.sum() - copy == pytest.approx(flat.stages.dense_params.sum(), rel=1e-12)
+    assert prepared.stages.expert_params.sum() == pytest.approx(flat.stages.expert_params.sum(), rel=1e-12)
+    assert prepared.stages.hardware_flop == pytest.approx(flat.stages.hardware_flop, rel=1e-12)
 
 
 @settings(max_examples=20)
@@ -177,7 +177,7 @@ def test_work_of_a_dense_replica_does_not_depend_on_the_plan(data: st.DataObject
     drawn = data.draw(plans(DENSE)) | {"mbs": 1}
     prepared, _ = prepare(scenario(DENSE, drawn))
     alone, _ = prepare(scenario(DENSE, {"mbs": 1}))
-    assert prepared.parts.hardware_flop == pytest.approx(alone.parts.hardware_flop, rel=1e-12)
+    assert prepared.stages.hardware_flop == pytest.approx(alone.stages.hardware_flop, rel=1e-12)
 
 
 @settings(max_examples=20)
@@ -186,10 +186,10 @@ def test_recomputing_adds_exactly_one_forward_of_the_layers(data: st.DataObject)
     drawn = data.draw(plans(DENSE)) | {"mbs": 1}
     none, _ = prepare(scenario(DENSE, drawn, framework="megatron_core"))
     full, _ = prepare(scenario(DENSE, drawn | {"recompute": "full"}, framework="megatron_core"))
-    g = none.parts.graph
+    g = none.stages.graph
     forward = sum(forward_flop(op) for kind in g.depth for op in g.blocks[kind].operators)
-    assert full.parts.hardware_flop - none.parts.hardware_flop == pytest.approx(forward, rel=1e-9)
-    for kept_full, kept_none in zip(full.parts.kept_bytes, none.parts.kept_bytes, strict=True):
+    assert full.stages.hardware_flop - none.stages.hardware_flop == pytest.approx(forward, rel=1e-9)
+    for kept_full, kept_none in zip(full.stages.kept_bytes, none.stages.kept_bytes, strict=True):
         assert sum(kept_full.values()) < sum(kept_none.values())
 
 

@@ -18,8 +18,8 @@ from windtunnel.planner.heterogeneous.space import Layout, mixed_space, spread
 from windtunnel.report.plan.terminal import plan_summary
 from windtunnel.report.plan.text import instead_words
 from windtunnel.specs.scenario import Scenario
+from windtunnel.training.prepare import prepare
 from windtunnel.training.simulate import memory_of, run
-from windtunnel.training.step_setup import prepare
 
 H100 = {"device": "h100-sxm-80gb", "nodes": 1, "devices_per_node": 8}
 A100 = {"device": "a100-sxm-80gb", "nodes": 1, "devices_per_node": 8}
@@ -51,7 +51,7 @@ def searched(source: dict[str, Any]) -> MixedSearch:
 def step_of(search: MixedSearch, i: int, row: int) -> Any:
     c = search.case
     search.bounds(i)
-    return prepare(c.model, c.cluster, c.training, search._written(i, row), c.techniques, known=c.known)
+    return prepare(c.model, c.cluster, c.training, search._written(i, row), c.techniques, cache=c.known)
 
 
 SPACES: list[tuple[dict[str, Any], dict[str, Any]]] = [

@@ -26,8 +26,8 @@ from windtunnel.planner.search.branch_and_bound import Branch, Found, Proof, sea
 from windtunnel.planner.search.equivalent_plans import twin_of
 from windtunnel.planner.space.candidates import LAYOUT_AXES, Candidates, candidates
 from windtunnel.specs.scenario import Scenario
+from windtunnel.training.prepare import prepare
 from windtunnel.training.simulate import memory_of, power_of, run, step_time
-from windtunnel.training.step_setup import prepare
 
 pytestmark = pytest.mark.property
 SAMPLES = 12
@@ -303,9 +303,9 @@ def test_a_step_is_the_same_with_blocks_that_other_plans_priced(name: str) -> No
             alone = prepare(case.model, case.cluster, case.training, x.plan(i, j), case.techniques)
         except BadInput:
             continue
-        shared = prepare(case.model, case.cluster, case.training, x.plan(i, j), case.techniques, known=case.known)
+        shared = prepare(case.model, case.cluster, case.training, x.plan(i, j), case.techniques, cache=case.known)
         assert step_time(shared) == step_time(alone), x.plan(i, j)
-        assert shared.parts.kept_bytes == alone.parts.kept_bytes
+        assert shared.stages.kept_bytes == alone.stages.kept_bytes
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs a system that can copy a process")
@@ -338,7 +338,7 @@ def test_twins_have_one_step() -> None:
     several = [of for of in kinds.values() if len(of) > 1]
     for of in random.Random(3).sample(several, 8):
         programs = [
-            prepare(case.model, case.cluster, case.training, x.plan(i, j), case.techniques, known=case.known).program
+            prepare(case.model, case.cluster, case.training, x.plan(i, j), case.techniques, cache=case.known).program
             for i, j in of
         ]
         one = programs[0].tasks

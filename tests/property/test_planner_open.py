@@ -16,8 +16,9 @@ from windtunnel.planner.plan import case_of
 from windtunnel.planner.search.close_open_plan import Concrete, reserved_by_stage
 from windtunnel.planner.space.candidates import Candidates, candidates
 from windtunnel.specs.scenario import Scenario
+from windtunnel.training.prepare import prepare
 from windtunnel.training.simulate import memory_of, step_time
-from windtunnel.training.step_setup import prepare, resolve_step
+from windtunnel.training.step_setup import resolve_step
 
 pytestmark = pytest.mark.property
 H100: dict[str, Any] = {"device": "h100-sxm-80gb", "nodes": 2, "devices_per_node": 8}

@@ -20,7 +20,7 @@ from windtunnel.engine import simulate
 from windtunnel.program.tables import Resources, Streams, TaskTable
 from windtunnel.training.predict import prepare
 from windtunnel.training.simulate import step_time
-from windtunnel.training.step_setup import Prepared
+from windtunnel.training.step_setup import PreparedStep
 from windtunnel.training.task_builder import (
     RATES,
     S_COMPUTE,
@@ -54,7 +54,7 @@ PLANS: dict[str, tuple[int, int, dict[str, Any]]] = {
 INTERLEAVED = [name for name in PLANS if name.startswith(("interleaved", "1f1b"))]
 
 
-def _prepared(name: str) -> Prepared:
+def _prepared(name: str) -> PreparedStep:
     nodes, batch, plan = PLANS[name]
     source = {
         "model": "meta-llama/Llama-3.1-8B",
@@ -70,9 +70,9 @@ def _prepared(name: str) -> Prepared:
     return prepare(source)[0]
 
 
-def _mesh(x: Prepared) -> tuple[Rows, Rows]:
+def _mesh(x: PreparedStep) -> tuple[Rows, Rows]:
     """Stage of every rank, and its place within the stage (tensor, context and data coordinates)."""
-    mesh = x.parts.mesh
+    mesh = x.stages.mesh
     rank = np.arange(x.cluster.num_devices)
     stage = rank // mesh.strides["pp"] % x.plan.pp
     within = np.zeros(len(rank), np.int64)
@@ -81,7 +81,7 @@ def _mesh(x: Prepared) -> tuple[Rows, Rows]:
     return stage, within
 
 
-def _incidence(x: Prepared) -> tuple[list[tuple[int, int]], list[int], list[int]]:
+def _incidence(x: PreparedStep) -> tuple[list[tuple[int, int]], list[int], list[int]]:
     """(rank, resource) pairs with the kind of use, and what tells resources apart: memory, NIC, groups, hops."""
     stage, within = _mesh(x)
     tp, cp = x.plan.tp, x.plan.cp
@@ -105,7 +105,7 @@ def _incidence(x: Prepared) -> tuple[list[tuple[int, int]], list[int], list[int]
         use(r, 2, ("switch", r // PER_NODE))
         use(r, 3, ("layer", s, w // (tp * cp)))
         use(r, 4, ("data", s, w % tp))
-    depth = x.table.placement[:, 0].tolist()
+    depth = x.schedule.placement[:, 0].tolist()
     for source, target in pairwise(depth):
         if source != target:
             for w in range(len(stage) // x.plan.pp):
@@ -114,14 +114,14 @@ def _incidence(x: Prepared) -> tuple[list[tuple[int, int]], list[int], list[int]
     return pairs, kinds, colours
 
 
-def _colours(x: Prepared) -> Rows:
+def _colours(x: PreparedStep) -> Rows:
     """What a rank runs, by content: stages with equal layers start alike, only the ends stand out."""
     stage, _ = _mesh(x)
     seen: dict[bytes, int] = {}
     of_stage = []
     for s in range(x.plan.pp):
-        mine = np.flatnonzero(x.table.placement[:, 0] == s)
-        content = np.concatenate([x.parts.seconds[:, mine].ravel(), x.parts.dense_params[mine]]).round(12).tobytes()
+        mine = np.flatnonzero(x.schedule.placement[:, 0] == s)
+        content = np.concatenate([x.stages.seconds[:, mine].ravel(), x.stages.dense_params[mine]]).round(12).tobytes()
         of_stage.append(seen.setdefault(content, len(seen)))
     return np.array(of_stage)[stage]
 
@@ -161,7 +161,7 @@ class _Full:
     rates: list[dict[int, float]]
 
 
-def _full(x: Prepared, slow_rank: int | None = None) -> tuple[TaskTable, Streams, Resources]:
+def _full(x: PreparedStep, slow_rank: int | None = None) -> tuple[TaskTable, Streams, Resources]:
     """The step of every rank apart. Rates: SMs, memory and scale-up of each rank, then the NICs."""
     old, program = x.program.tasks, x.program
     stage, within = _mesh(x)
@@ -170,7 +170,7 @@ def _full(x: Prepared, slow_rank: int | None = None) -> tuple[TaskTable, Streams
     at = {(int(s), int(w)): r for r, (s, w) in enumerate(zip(stage, within, strict=True))}
     per_stage = n // x.plan.pp
     places = np.arange(per_stage)
-    depth = x.table.placement[:, 0].astype(int)
+    depth = x.schedule.placement[:, 0].astype(int)
     full = _Full([], [], [], [], [])
     made: list[list[tuple[int, frozenset[int]]]] = []
     for i in range(len(old)):
@@ -187,7 +187,7 @@ def _full(x: Prepared, slow_rank: int | None = None) -> tuple[TaskTable, Streams
             members = [places[w : w + 1] for w in places]
         if tag == T_SEND:
             part = int(program.part[program.row[i]])
-            peer = int(depth[part + 1 if x.table.kind[program.row[i]] == T_F else part - 1])
+            peer = int(depth[part + 1 if x.schedule.kind[program.row[i]] == T_F else part - 1])
         made.append([])
         for who in members:
             ranks = [at[s, int(w)] for w in who]

@@ -12,7 +12,7 @@ from makespan_bound import bound
 from windtunnel.training.expand import expand, expanded_step, expanded_timeline
 from windtunnel.training.predict import prepare
 from windtunnel.training.simulate import step_time
-from windtunnel.training.step_setup import Prepared
+from windtunnel.training.step_setup import PreparedStep
 from windtunnel.training.task_builder import RATES, T_B, T_F, T_REDUCE, T_W
 
 pytestmark = pytest.mark.property
@@ -70,7 +70,7 @@ CASES = {
 }
 
 
-def _prepare(source: Any, overrides: list[str] | None = None) -> Prepared:
+def _prepare(source: Any, overrides: list[str] | None = None) -> PreparedStep:
     return prepare(source, overrides=overrides or [], coefficient_overrides=NO_HOST)[0]
 
 
@@ -90,7 +90,7 @@ def test_plans(name: str) -> None:
 def test_the_same_work_is_inlined(name: str) -> None:
     """Every instruction's launches add up to what its reduced tasks stand for, so the comparison is not vacuous."""
     prepared = _prepare(CASES[name])
-    inlined, parts, table = expand(prepared), prepared.parts, prepared.table
+    inlined, parts, table = expand(prepared), prepared.stages, prepared.schedule
     launches = np.isin(inlined.tasks.tag, (T_F, T_B, T_W))
     assert launches.sum() > 5 * np.isin(prepared.program.tasks.tag, (T_F, T_B, T_W)).sum()
     owner = np.repeat(np.arange(len(inlined.tasks)), np.diff(inlined.tasks.rate_ptr))

@@ -22,8 +22,9 @@ from windtunnel.report.training.trace_gap import compare_with_trace, predicted_k
 from windtunnel.specs.device import MeasuredValue, Profile
 from windtunnel.training.explain.build_chain import build_chain
 from windtunnel.training.explain.time_chain import Chain
+from windtunnel.training.prepare import prepare
 from windtunnel.training.simulate import simulate_step
-from windtunnel.training.step_setup import Prepared, prepare
+from windtunnel.training.step_setup import PreparedStep
 
 CLASSES = {
     "gemm": "gemm_fraction",
@@ -41,7 +42,7 @@ _LEAST_ERROR = 0.02
 
 @dataclass(slots=True)
 class _State:
-    prepared: Prepared
+    prepared: PreparedStep
     chain: Chain
 
     def busy(self) -> dict[str, float]:
@@ -98,7 +99,7 @@ def _entries(chain: Chain, name: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(c.name for t in mine for c in t.coefficients if c.name.partition(".")[0] == key))
 
 
-def _value(prepared: Prepared, name: str) -> float:
+def _value(prepared: PreparedStep, name: str) -> float:
     key, _, entry = name.partition(".")
     found = getattr(prepared.coefficients, key)
     value = float(found[entry] if entry else found)

@@ -21,8 +21,9 @@ from windtunnel.cost.provenance import provenance
 from windtunnel.errors import BadInput, Problem
 from windtunnel.specs.cluster import ClusterSpec
 from windtunnel.specs.device import DeviceSpec, MeasuredValue, Profile
+from windtunnel.training.prepare import prepare
 from windtunnel.training.simulate import simulate_step
-from windtunnel.training.step_setup import Prepared, prepare
+from windtunnel.training.step_setup import PreparedStep
 
 Progress = Callable[[int, int], None]
 ROW_SIGMA = 0.04
@@ -170,7 +171,7 @@ def _surroundings(cluster: ClusterSpec) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class _Before:
-    prepared: Prepared
+    prepared: PreparedStep
     step_time_s: float
     peak_bytes: float
 

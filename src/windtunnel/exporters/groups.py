@@ -12,10 +12,10 @@ from windtunnel.errors import BadInput, Problem
 from windtunnel.specs.cluster import ClusterSpec, MixedCluster
 
 if TYPE_CHECKING:
-    from windtunnel.training.step_setup import Prepared
+    from windtunnel.training.step_setup import PreparedStep
 
 
-def one_launch(prepared: Prepared) -> tuple[Prepared, list[str]]:
+def one_launch(prepared: PreparedStep) -> tuple[PreparedStep, list[str]]:
     """The step on all nodes as one cluster, and how the nodes must be listed; any other step as it is.
 
     Raises:

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from windtunnel.errors import ProblemList
-    from windtunnel.training.step_setup import Prepared
+    from windtunnel.training.step_setup import PreparedStep
 
 
-def world_size(prepared: Prepared, problems: ProblemList) -> None:
+def world_size(prepared: PreparedStep, problems: ProblemList) -> None:
     """Ranks are tp · pp · cp · dp."""
     plan, devices = prepared.plan, prepared.cluster.num_devices
     if plan.tp * plan.pp * plan.cp * plan.dp != devices:
@@ -20,7 +20,7 @@ def world_size(prepared: Prepared, problems: ProblemList) -> None:
         problems.add("plan.dp", plan.dp, f"tp · pp · cp · dp = {product} must equal the {devices} devices")
 
 
-def batch(prepared: Prepared, problems: ProblemList) -> None:
+def batch(prepared: PreparedStep, problems: ProblemList) -> None:
     """The global batch is a whole number of micro-batches a replica."""
     plan, sequences = prepared.plan, prepared.training.global_batch
     if sequences % (plan.mbs * plan.dp):
@@ -28,7 +28,7 @@ def batch(prepared: Prepared, problems: ProblemList) -> None:
         problems.add("training.global_batch", sequences, rule)
 
 
-def heads(prepared: Prepared, problems: ProblemList, *, kv_must_divide: bool = False) -> None:
+def heads(prepared: PreparedStep, problems: ProblemList, *, kv_must_divide: bool = False) -> None:
     """Attention heads split evenly over tp; key/value heads are a multiple or a divisor of it."""
     tp, model = prepared.plan.tp, prepared.model
     if model.num_attention_heads % tp:
@@ -38,7 +38,7 @@ def heads(prepared: Prepared, problems: ProblemList, *, kv_must_divide: bool = F
         problems.add("plan.tp", tp, f"{rule} num_key_value_heads {model.kv_heads}")
 
 
-def experts(prepared: Prepared, problems: ProblemList) -> None:
+def experts(prepared: PreparedStep, problems: ProblemList) -> None:
     """Experts split evenly over ep, and expert groups tile the ranks of one pipeline stage."""
     plan, model = prepared.plan, prepared.model
     if plan.ep > 1 and not model.num_experts:
@@ -50,7 +50,7 @@ def experts(prepared: Prepared, problems: ProblemList) -> None:
         problems.add("plan.ep", plan.ep, f"ep · etp = {plan.ep * plan.etp} must divide tp · cp · dp = {ranks}")
 
 
-def stages(prepared: Prepared, problems: ProblemList, *, interleaved_needs_multiple: bool = True) -> None:
+def stages(prepared: PreparedStep, problems: ProblemList, *, interleaved_needs_multiple: bool = True) -> None:
     """Layers fill pp · vpp virtual stages; interleaving needs a pipeline and rounds of pp micro-batches."""
     plan, depth = prepared.plan, len(prepared.model.layer_kinds())
     parts = plan.pp * plan.vpp
@@ -64,7 +64,7 @@ def stages(prepared: Prepared, problems: ProblemList, *, interleaved_needs_multi
         problems.add("training.global_batch", prepared.training.global_batch, rule)
 
 
-def sequence(prepared: Prepared, problems: ProblemList) -> None:
+def sequence(prepared: PreparedStep, problems: ProblemList) -> None:
     """A sequence cuts into 2 · cp balanced chunks, and each rank's part into tp."""
     plan, tokens = prepared.plan, prepared.training.seq_len
     parts = (2 * plan.cp if plan.cp > 1 else 1) * (plan.tp if plan.sp else 1)
@@ -73,7 +73,7 @@ def sequence(prepared: Prepared, problems: ProblemList) -> None:
         problems.add("training.seq_len", tokens, rule)
 
 
-def shards(prepared: Prepared, problems: ProblemList) -> None:
+def shards(prepared: PreparedStep, problems: ProblemList) -> None:
     """A shard group divides dp · cp."""
     plan = prepared.plan
     if plan.zero and (plan.dp * plan.cp) % plan.shard_group:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from windtunnel.importers.scenario import Source
-    from windtunnel.training.step_setup import Prepared
+    from windtunnel.training.step_setup import PreparedStep
 
 Wrapper = Literal["torchrun", "none", "slurm", "kubernetes"]
 
@@ -43,7 +43,7 @@ class Exported:
 
 
 def export(
-    prepared_or_scenario: Prepared | Source,
+    prepared_or_scenario: PreparedStep | Source,
     target: str,
     version: str | None,
     folder: Path,
@@ -64,7 +64,7 @@ def export(
     Raises:
         BadInput: unknown target, version or wrapper; a scenario that cannot run; numbers that the target refuses.
     """
-    from windtunnel.training.step_setup import Prepared
+    from windtunnel.training.step_setup import PreparedStep
 
     problems = ProblemList()
     if target not in (known_targets := (*list_targets(), *list_server_targets())):
@@ -80,11 +80,11 @@ def export(
         problems.extend([Problem("wrapper", rule, wrapper, nearest=nearest_name(wrapper, wrappers.WRAPPERS))])
     problems.raise_if_any()
     if target in SERVER_TARGETS:
-        assert not isinstance(prepared_or_scenario, Prepared), "a training step is no deployment"
+        assert not isinstance(prepared_or_scenario, PreparedStep), "a training step is no deployment"
         made, noted = server_files(prepared_or_scenario, target, version, check_wrapper(wrapper), overrides)
         return Exported(_write(folder, made), tuple(noted.unsupported), tuple(noted.notes))
     techniques: tuple[str, ...] = ()
-    if isinstance(prepared_or_scenario, Prepared):
+    if isinstance(prepared_or_scenario, PreparedStep):
         prepared = prepared_or_scenario
         name = prepared.model.name
     else:

@@ -16,7 +16,7 @@ from windtunnel.exporters.target import Draft
 from windtunnel.specs.plan import TENSOR_CLASSES
 
 if TYPE_CHECKING:
-    from windtunnel.training.step_setup import Prepared
+    from windtunnel.training.step_setup import PreparedStep
 
 SCHEDULES = ("1f1b", "interleaved_1f1b", "interleaved_1f1b_steady")
 OFFLOADED = ("attn_norm", "qkv_linear", "core_attn", "attn_proj", "mlp_norm")
@@ -33,7 +33,7 @@ class ActivationOffload:
     fraction: float = 1.0
 
 
-def activation_offload(prepared: Prepared, draft: Draft, *, has_fraction: bool) -> ActivationOffload:
+def activation_offload(prepared: PreparedStep, draft: Draft, *, has_fraction: bool) -> ActivationOffload:
     """A share of the activations, by whole layers where Megatron does that, else by module.
 
     Args:
@@ -63,7 +63,7 @@ def activation_offload(prepared: Prepared, draft: Draft, *, has_fraction: bool) 
     return ActivationOffload(modules=OFFLOADED + inside, fraction=share if has_fraction else 1.0)
 
 
-def unsaid(prepared: Prepared, draft: Draft) -> None:
+def unsaid(prepared: PreparedStep, draft: Draft) -> None:
     """Switches of a plan that Megatron-Core decides by itself, where its choice is another."""
     plan = prepared.plan
     runs = "interleaved 1F1B" if plan.vpp > 1 else "1F1B"

@@ -16,7 +16,7 @@ from windtunnel.registry import Registry
 if TYPE_CHECKING:
     from windtunnel.errors import ProblemList
     from windtunnel.parallel.resolve import ResolvedPlan
-    from windtunnel.training.step_setup import Prepared
+    from windtunnel.training.step_setup import PreparedStep
 
 _FLAGS = Path(__file__).with_name("flags")
 
@@ -80,7 +80,7 @@ class Draft:
             self.lacks(f"recompute.num_layers {shown} by stage: one count for all; the largest is written")
         return UniformRecompute(how.policy, how.modules, max(counts) * per_stage, how.early_stop)
 
-    def megatron_environment(self, prepared: Prepared) -> None:
+    def megatron_environment(self, prepared: PreparedStep) -> None:
         """Variables that Megatron-Core asks for: launch order beside tensor traffic, the allocator's segments."""
         plan = prepared.plan
         if (plan.tp > 1 or plan.cp > 1) and plan.zero < 2 and not plan.overlap_moe_a2a:
@@ -105,9 +105,9 @@ class LaunchTarget:
 
     id: str
     title: str
-    check: Callable[[Prepared, ProblemList], None]
+    check: Callable[[PreparedStep, ProblemList], None]
     """Adds a problem for each number that the program would refuse when it starts."""
-    write: Callable[[Prepared, OptionList], Draft]
+    write: Callable[[PreparedStep, OptionList], Draft]
 
 
 TARGETS: Registry[LaunchTarget] = Registry("launch_targets", package="windtunnel.exporters.targets", noun="target")

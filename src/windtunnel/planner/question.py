@@ -21,7 +21,7 @@ from windtunnel.specs.scenario import Scenario
 from windtunnel.specs.search import SearchSpec
 from windtunnel.techniques import on_cluster, on_workload
 from windtunnel.training.predict import look_up
-from windtunnel.training.run_phases import Part, parts_of
+from windtunnel.training.run_phases import PhaseScenario, phase_scenarios
 
 _OF_THE_SITE = ("nodes", "devices_per_node", "scale_out", "host_memory_bytes")
 """What a cluster keeps when its devices are exchanged; links, memory, price and power come with the device."""
@@ -60,7 +60,7 @@ def question_of(scenario: Scenario, folder: Any = None, lines: SourceLines | Non
     if wanted.target != "training":
         problems.add("search.target", wanted.target, "only training is planned yet")
     _check_axes(wanted, problems)
-    parts = attempt("training.run", lambda: parts_of(scenario, techniques), problems) or ()
+    parts = attempt("training.run", lambda: phase_scenarios(scenario, techniques), problems) or ()
     for at, part in enumerate(parts):
         if part.phase.set:
             rule = "is not searched: phases of a search may only leave out techniques"
@@ -137,7 +137,7 @@ def question_of(scenario: Scenario, folder: Any = None, lines: SourceLines | Non
     return Question(tuple(variants), wanted, left_out)
 
 
-def _phase(part: Part, case: Case, scenario: Scenario) -> tuple[float, Case]:
+def _phase(part: PhaseScenario, case: Case, scenario: Scenario) -> tuple[float, Case]:
     """Share of the steps, and the case, of a phase that leaves out techniques."""
     chosen = tuple(t for t in case.techniques if t.technique.id not in part.phase.without)
     training = on_workload(chosen, scenario.training)

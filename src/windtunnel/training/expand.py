@@ -22,9 +22,9 @@ from windtunnel.parallel.recompute import recomputing
 from windtunnel.pricing.segments import COMM_WEIGHT
 from windtunnel.program.segment import COMPUTE, Segment
 from windtunnel.program.tables import Resources, Streams, TaskTable, Timeline
-from windtunnel.training.stage_costs.stage_costs import Parts
+from windtunnel.training.stage_costs.stage_costs import StageCosts
 from windtunnel.training.step.pipeline_p2p import hop_seconds
-from windtunnel.training.step_setup import Prepared
+from windtunnel.training.step_setup import PreparedStep
 from windtunnel.training.task_builder import RATES, S_COMPUTE, STREAMS, T_B, T_F, T_SEND, T_W, TAGS
 
 S_LAYER = len(STREAMS)
@@ -63,7 +63,7 @@ class Expanded:
 
 
 def _layers(
-    parts: Parts, recompute_layers: int | tuple[int, ...] | None, stages: list[int]
+    parts: StageCosts, recompute_layers: int | tuple[int, ...] | None, stages: list[int]
 ) -> list[list[dict[str, Segment]]]:
     """Segments by direction of every layer of every virtual stage, in depth order."""
     segments = parts.segments
@@ -85,7 +85,7 @@ def _layers(
 
 
 def _bodies(
-    parts: Parts, layers: list[list[dict[str, Segment]]], direction: str, k: int, pieces: int
+    parts: StageCosts, layers: list[list[dict[str, Segment]]], direction: str, k: int, pieces: int
 ) -> list[tuple[Segment, float, float]]:
     """Segments of one instruction in order, each with the share of the instruction's pieces that it spans.
 
@@ -161,14 +161,14 @@ def _pieces(spans: Sequence[tuple[Segment, float, float]], pieces: int, capacity
     return out
 
 
-def expand(prepared: Prepared) -> Expanded:
+def expand(prepared: PreparedStep) -> Expanded:
     """The step program with the launches of every segment in place of its instructions.
 
     Raises:
         ValueError: the inlined step would have more than two million launches.
     """
     x = prepared
-    program, old, table = x.program, x.program.tasks, x.table
+    program, old, table = x.program, x.program.tasks, x.schedule
     capacity = x.program.resources.capacity[: len(RATES)]
     compute = (old.stream_idx % len(STREAMS) == S_COMPUTE) & np.isin(old.tag, (T_F, T_B, T_W)) & (program.row >= 0)
     counts = np.diff(program.piece_ptr)
@@ -179,13 +179,13 @@ def expand(prepared: Prepared) -> Expanded:
     )  # the second phase of a piece: its exposed transfers are among the launches of the first
     compute &= ~tail
     stages = table.placement[:, 0].astype(np.int64)
-    layers = _layers(x.parts, x.plan.recompute.num_layers, stages.tolist())
+    layers = _layers(x.stages, x.plan.recompute.num_layers, stages.tolist())
     cache: dict[tuple[int, int, int], list[_Piece]] = {}
 
     def pieces_of(row: int) -> list[_Piece]:
         key = (int(table.kind[row]), int(program.part[row]), int(counts[row]))
         if key not in cache:
-            spans = _bodies(x.parts, layers, "FBW"[key[0]], key[1], key[2])
+            spans = _bodies(x.stages, layers, "FBW"[key[0]], key[1], key[2])
             cache[key] = _pieces(spans, key[2], capacity)
         return cache[key]
 
@@ -250,25 +250,25 @@ def expand(prepared: Prepared) -> Expanded:
     )
 
 
-def _load_sends(x: Prepared, work: Floats) -> None:
+def _load_sends(x: PreparedStep, work: Floats) -> None:
     """Bytes of every hop: the reduced program leaves them out where no data-parallel traffic can meet them."""
     send = np.flatnonzero(x.program.tasks.tag == T_SEND)
     if not len(send):
         return
     rows = x.program.row[send]
-    stage_of = x.table.placement[:, 0].astype(np.int64)
+    stage_of = x.schedule.placement[:, 0].astype(np.int64)
     part = x.program.part[rows]
-    target = np.where(x.table.kind[rows] == T_F, part + 1, part - 1)
-    _, up, out = hop_seconds(x.parts, x.plan, x.cluster, stage_of[part], stage_of[target])
+    target = np.where(x.schedule.kind[rows] == T_F, part + 1, part - 1)
+    _, up, out = hop_seconds(x.stages, x.plan, x.cluster, stage_of[part], stage_of[target])
     most = x.program.tasks.alone_s[send, None] * x.program.resources.capacity[None, 2:4]
     work[send, 2:4] = np.minimum(np.stack([up, out], axis=1), most)
 
 
 def _assemble(
-    x: Prepared, alone: Floats, stream: Rows, work: Floats, source: Rows, pairs: list[tuple[int, int]]
+    x: PreparedStep, alone: Floats, stream: Rows, work: Floats, source: Rows, pairs: list[tuple[int, int]]
 ) -> Expanded:
     old = x.program.tasks
-    n, p = len(alone), x.table.p
+    n, p = len(alone), x.schedule.p
     edges = np.array(sorted(set(pairs)), np.int64).reshape(-1, 2)
     dep_ptr = np.zeros(n + 1, np.int64)
     np.cumsum(np.bincount(edges[:, 0], minlength=n), out=dep_ptr[1:])
@@ -304,12 +304,12 @@ def _assemble(
     return Expanded(tasks, streams, replace(x.program.resources), source)
 
 
-def expanded_timeline(prepared: Prepared) -> tuple[Expanded, Timeline]:
+def expanded_timeline(prepared: PreparedStep) -> tuple[Expanded, Timeline]:
     """Inline and simulate."""
     program = expand(prepared)
     return program, simulate(program.tasks, program.streams, program.resources)
 
 
-def expanded_step(prepared: Prepared) -> float:
+def expanded_step(prepared: PreparedStep) -> float:
     """Seconds of the step with every operator inlined."""
     return expanded_timeline(prepared)[1].makespan_s

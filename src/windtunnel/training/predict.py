@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from windtunnel.specs.model import ModelSpec
     from windtunnel.techniques.base import Applied
     from windtunnel.training.results.training_result import TrainingResult
-    from windtunnel.training.run_phases import Part
-    from windtunnel.training.step_setup import Prepared
+    from windtunnel.training.run_phases import PhaseScenario
+    from windtunnel.training.step_setup import PreparedStep
 
 
 def look_up(
@@ -50,7 +50,7 @@ def look_up(
 
 def prepare(
     source: Source, *, overrides: Sequence[str] = (), coefficient_overrides: dict[str, Any] | None = None
-) -> tuple[Prepared, Scenario]:
+) -> tuple[PreparedStep, Scenario]:
     """Resolve a scenario into a step program. All problems of all parts are reported at once.
 
     Raises:
@@ -62,9 +62,9 @@ def prepare(
 
 def _prepared(
     scenario: Scenario, problems: ProblemList, folder: Path, coefficient_overrides: dict[str, Any] | None
-) -> Prepared:
+) -> PreparedStep:
     from windtunnel.techniques import on_workload
-    from windtunnel.training.step_setup import prepare as prepare_step
+    from windtunnel.training.prepare import prepare as prepare_step
 
     model, cluster, chosen = look_up(scenario, folder, problems, verb="train")
     training = on_workload(chosen, scenario.training)
@@ -107,7 +107,7 @@ def simulate_training(
     from windtunnel.techniques import applied, remarks
     from windtunnel.training.explain.assumptions import assumptions
     from windtunnel.training.explain.ignored_settings import ignored_settings
-    from windtunnel.training.run_phases import mean_of_run, parts_of
+    from windtunnel.training.run_phases import mean_of_run, phase_scenarios
     from windtunnel.training.simulate import simulate_step
 
     begun = time.perf_counter()
@@ -115,9 +115,9 @@ def simulate_training(
     folder = Path(source).parent if isinstance(source, (str, Path)) else Path()
     assumed = assumptions(scenario, prepared, folder)
     chosen, acting = applied(scenario.techniques), prepared.techniques
-    parts = parts_of(scenario, chosen) if run else ()
+    parts = phase_scenarios(scenario, chosen) if run else ()
 
-    def step(of: Scenario, x: Prepared, **how: Any) -> TrainingResult:
+    def step(of: Scenario, x: PreparedStep, **how: Any) -> TrainingResult:
         found = simulate_step(x, name=scenario.name or x.model.name, **how)
         return replace(found, sensitivities=_sensitivities(of, x, found.step_time_s)) if sensitivities else found
 
@@ -145,7 +145,7 @@ def simulate_training(
     )
 
 
-def _of_part(part: Part, folder: Path, coefficient_overrides: dict[str, Any] | None) -> Prepared:
+def _of_part(part: PhaseScenario, folder: Path, coefficient_overrides: dict[str, Any] | None) -> PreparedStep:
     """The program of one phase's steps.
 
     Raises:
@@ -158,12 +158,12 @@ def _of_part(part: Part, folder: Path, coefficient_overrides: dict[str, Any] | N
         raise BadInput(own) from error
 
 
-def _sensitivities(scenario: Scenario, prepared: Prepared, base_s: float) -> dict[str, float]:
+def _sensitivities(scenario: Scenario, prepared: PreparedStep, base_s: float) -> dict[str, float]:
     """Relative change of the step when one resource is 10 % larger."""
     from windtunnel.techniques import applied
     from windtunnel.training.explain.resource_scaling import RATES, outside, scaled
+    from windtunnel.training.prepare import prepare as prepare_step
     from windtunnel.training.simulate import step_time
-    from windtunnel.training.step_setup import prepare as prepare_step
 
     out = {}
     chosen = applied(scenario.techniques)

@@ -24,7 +24,7 @@ _SECTIONS = ("training", "plan")
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class PhaseScenario:
     """One phase, and its steps as a scenario of their own."""
 
     phase: RunPhase
@@ -39,7 +39,7 @@ def phases_of(training: TrainingSpec, chosen: Sequence[Applied]) -> tuple[RunPha
     return phases
 
 
-def parts_of(scenario: Scenario, chosen: Sequence[Applied]) -> tuple[Part, ...]:
+def phase_scenarios(scenario: Scenario, chosen: Sequence[Applied]) -> tuple[PhaseScenario, ...]:
     """Every phase of a run as a scenario; none where all steps are alike.
 
     Raises:
@@ -51,7 +51,7 @@ def parts_of(scenario: Scenario, chosen: Sequence[Applied]) -> tuple[Part, ...]:
     problems = ProblemList()
     problems.extend(_problems(phases, chosen))
     problems.raise_if_any()
-    return tuple(Part(phase, _scenario(scenario, phase, at)) for at, phase in enumerate(phases))
+    return tuple(PhaseScenario(phase, _scenario(scenario, phase, at)) for at, phase in enumerate(phases))
 
 
 def _problems(phases: Sequence[RunPhase], chosen: Sequence[Applied]) -> Iterator[Problem]:

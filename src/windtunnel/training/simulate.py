@@ -25,9 +25,9 @@ from windtunnel.training.memory.static_memory import (
 from windtunnel.training.offload.memory_tiers import capacity_bytes
 from windtunnel.training.results.grades import figure_grades
 from windtunnel.training.results.training_result import Assumption, MemoryReport, TraceEvents, TrainingResult
-from windtunnel.training.stage_costs.stage_costs import Parts
+from windtunnel.training.stage_costs.stage_costs import StageCosts
 from windtunnel.training.step.offload_tasks import kept_elsewhere
-from windtunnel.training.step_setup import Prepared
+from windtunnel.training.step_setup import PreparedStep
 from windtunnel.training.task_builder import STREAMS, TAGS
 from windtunnel.training.uncertainty.comparable_runs import describe
 from windtunnel.training.uncertainty.memory_interval import with_bands
@@ -35,13 +35,13 @@ from windtunnel.training.uncertainty.profile_coverage import covered
 from windtunnel.training.uncertainty.step_time_interval import interval_of
 
 
-def power_of(x: Prepared, step_s: float) -> float:
+def power_of(x: PreparedStep, step_s: float) -> float:
     """Mean watts of one device."""
     drawn = sum(g.cluster.num_devices * _power_w(g, step_s) for g in x.members)
     return drawn / x.cluster.num_devices
 
 
-def _power_w(x: Prepared, step_s: float) -> float:
+def _power_w(x: PreparedStep, step_s: float) -> float:
     """Mean watts of one device of one group."""
     device = x.cluster.device
     if not device.tdp_w:
@@ -49,21 +49,21 @@ def _power_w(x: Prepared, step_s: float) -> float:
     per_device = x.plan.m / x.plan.copies / len(x.own_stages)
     work = StepWork(
         _hardware_flop(x) / x.cluster.num_devices,
-        float(x.parts.hbm_bytes.sum()) * per_device,
-        float((x.parts.up_bytes + x.parts.out_bytes).sum()) * per_device,
+        float(x.stages.hbm_bytes.sum()) * per_device,
+        float((x.stages.up_bytes + x.stages.out_bytes).sum()) * per_device,
         MATRIX_FORMAT[x.training.precision],
     )
     return mean_power_w(device, x.coefficients, work, step_s)
 
 
-def _hardware_flop(x: Prepared) -> float:
+def _hardware_flop(x: PreparedStep) -> float:
     """FLOPs that run in a step, of all devices."""
     if x.batch:
         return x.batch.hardware_flop
-    return x.parts.hardware_flop * x.plan.m * x.plan.dp * _share_run(x.parts, x.table)
+    return x.stages.hardware_flop * x.plan.m * x.plan.dp * _share_run(x.stages, x.schedule)
 
 
-def _share_run(parts: Parts, table: InstructionTable) -> float:
+def _share_run(parts: StageCosts, table: InstructionTable) -> float:
     """Share of a model's FLOPs that micro-batches run which skip parts of it."""
     if table.runs is None:
         return 1.0
@@ -74,7 +74,7 @@ def _share_run(parts: Parts, table: InstructionTable) -> float:
 
 
 def simulate_step(
-    prepared: Prepared,
+    prepared: PreparedStep,
     *,
     name: str = "",
     assumed: tuple[Assumption, ...] = (),
@@ -90,7 +90,7 @@ def simulate_step(
     step = timeline.makespan_s
     devices = x.cluster.num_devices
     tokens = x.batch.tokens if x.batch else float(x.training.global_batch) * x.training.seq_len
-    model_flop = (x.batch.model_flop_per_token if x.batch else x.parts.graph.model_flop_per_token) * tokens
+    model_flop = (x.batch.model_flop_per_token if x.batch else x.stages.graph.model_flop_per_token) * tokens
     if x.training.phase == "lora":  # no weight gradients for frozen matrices
         model_flop *= 2.0 / 3.0
     if x.training.gradients == "zeroth_order":  # two forward passes
@@ -99,7 +99,7 @@ def simulate_step(
     number = MATRIX_FORMAT[x.training.precision]
     peak = sum(g.cluster.num_devices * g.cluster.device.peak(number) for g in x.members) / devices
     last = max(x.members, key=lambda g: last_compute_s(g.program, timeline))
-    shares = breakdown(last.program, timeline, last.parts)
+    shares = breakdown(last.program, timeline, last.stages)
     reports = [_memory(g, timeline) if memory else _no_memory(g) for g in x.members]
     report = max(reports, key=lambda r: r.peak_reserved_bytes / r.capacity_bytes)
     bands = [
@@ -145,8 +145,8 @@ def simulate_step(
         stages=sum((_stages(g, own, grouped=bool(x.groups)) for g, own in zip(x.members, reports, strict=True)), ()),
         groups=tuple(_group(g, own, timeline) for g, own in zip(x.groups, reports, strict=False)),
         lengths=x.batch.summary if x.batch else {},
-        model_flop_per_token=x.parts.graph.model_flop_per_token,
-        attention_flop_per_token=x.parts.graph.attention_flop_per_token,
+        model_flop_per_token=x.stages.graph.model_flop_per_token,
+        attention_flop_per_token=x.stages.graph.attention_flop_per_token,
         mean_power_w=watts,
         clock=min(g.clock for g in x.members),
         energy_per_token_j=watts * devices * step / tokens,
@@ -156,7 +156,7 @@ def simulate_step(
     )
 
 
-def _mean_price(x: Prepared) -> float | None:
+def _mean_price(x: PreparedStep) -> float | None:
     """Of a device-hour; None where one of the groups has no price."""
     prices = [g.cluster.price_per_device_hour or g.cluster.device.price_per_hour for g in x.members]
     if any(price is None for price in prices):
@@ -165,7 +165,7 @@ def _mean_price(x: Prepared) -> float | None:
     return sum(costs) / sum(g.cluster.num_devices for g in x.members)
 
 
-def _no_memory(x: Prepared) -> MemoryReport:
+def _no_memory(x: PreparedStep) -> MemoryReport:
     """Stands in where only time is asked for."""
     zero = np.zeros(1)
     return MemoryReport(
@@ -180,24 +180,24 @@ def _no_memory(x: Prepared) -> MemoryReport:
     )
 
 
-def step_time(prepared: Prepared) -> float:
+def step_time(prepared: PreparedStep) -> float:
     """Seconds of the step alone (sensitivities, fitting, search)."""
     return run(prepared).makespan_s
 
 
-def run(prepared: Prepared) -> Timeline:
+def run(prepared: PreparedStep) -> Timeline:
     """When every task of a step begins and ends."""
     return run_engine(prepared.program.tasks, prepared.program.streams, prepared.program.resources)
 
 
-def _memory(x: Prepared, timeline: Timeline) -> MemoryReport:
-    stage_of = x.table.placement[:, 0].astype(np.int64)
-    static = static_memory(x.parts, x.plan, x.training, x.behaviour, stage_of)
+def _memory(x: PreparedStep, timeline: Timeline) -> MemoryReport:
+    stage_of = x.schedule.placement[:, 0].astype(np.int64)
+    static = static_memory(x.stages, x.plan, x.training, x.behaviour, stage_of)
     report = memory_report(
         x.program,
         timeline,
-        x.parts,
-        x.table,
+        x.stages,
+        x.schedule,
         static,
         x.cluster.device.memory_bytes,
         x.plan,
@@ -209,10 +209,10 @@ def _memory(x: Prepared, timeline: Timeline) -> MemoryReport:
     return with_bands(report, x.training.framework, x.cluster, x.model)
 
 
-def _elsewhere(x: Prepared, static: StaticMemory) -> dict[str, Any]:
+def _elsewhere(x: PreparedStep, static: StaticMemory) -> dict[str, Any]:
     """What one device keeps in each memory of its node, and its share of them: fields of the report."""
     offload, own = x.plan.offload, x.own_stages
-    kept = {"activations": kept_elsewhere(x.parts, x.plan, x.table)} | static.elsewhere
+    kept = {"activations": kept_elsewhere(x.stages, x.plan, x.schedule)} | static.elsewhere
     tiers: dict[str, float] = {}
     for tier in ("host", "cxl", "nvme"):
         here = [size for name, size in kept.items() if offload.tier_of(name) == tier]
@@ -268,7 +268,7 @@ def bound_by(shares: dict[str, float]) -> str:
     return max(groups, key=lambda g: sum(shares.get(name, 0.0) for name in groups[g]))
 
 
-def _plan_dict(x: Prepared) -> dict[str, Any]:
+def _plan_dict(x: PreparedStep) -> dict[str, Any]:
     plan = x.plan
     out: dict[str, Any] = {name: getattr(plan, name) for name in ResolvedPlan.__slots__}
     out["recompute"] = plan.recompute.model_dump(mode="json")
@@ -285,8 +285,8 @@ def _plan_dict(x: Prepared) -> dict[str, Any]:
     return out
 
 
-def _stages(x: Prepared, memory: MemoryReport, *, grouped: bool) -> tuple[dict[str, Any], ...]:
-    stage_of = x.table.placement[:, 0]
+def _stages(x: PreparedStep, memory: MemoryReport, *, grouped: bool) -> tuple[dict[str, Any], ...]:
+    stage_of = x.schedule.placement[:, 0]
     out: list[dict[str, Any]] = []
     for s in x.own_stages.tolist():
         mine = np.flatnonzero(stage_of == s)
@@ -294,17 +294,17 @@ def _stages(x: Prepared, memory: MemoryReport, *, grouped: bool) -> tuple[dict[s
             ({"group": x.cluster.name} if grouped else {})
             | {
                 "stage": s,
-                "layers": int(x.parts.layers[mine].sum()),
-                "parameters": float((x.parts.dense_params + x.parts.expert_params)[mine].sum()),
-                "forward_s": float(x.parts.seconds[0, mine].sum()),
-                "backward_s": float(x.parts.seconds[1:, mine].sum()),
+                "layers": int(x.stages.layers[mine].sum()),
+                "parameters": float((x.stages.dense_params + x.stages.expert_params)[mine].sum()),
+                "forward_s": float(x.stages.seconds[0, mine].sum()),
+                "backward_s": float(x.stages.seconds[1:, mine].sum()),
                 "memory_bytes": memory.per_stage_allocated_bytes[s] if memory.per_stage_allocated_bytes else 0.0,
             }
         )
     return tuple(out)
 
 
-def _group(x: Prepared, memory: MemoryReport, timeline: Timeline) -> dict[str, Any]:
+def _group(x: PreparedStep, memory: MemoryReport, timeline: Timeline) -> dict[str, Any]:
     """One group of unlike devices in a result."""
     return {
         "cluster": x.cluster.name,
@@ -321,7 +321,7 @@ def _group(x: Prepared, memory: MemoryReport, timeline: Timeline) -> dict[str, A
     }
 
 
-def _trace(x: Prepared, timeline: Timeline) -> TraceEvents:
+def _trace(x: PreparedStep, timeline: Timeline) -> TraceEvents:
     """Stages of the groups follow one another."""
     stage, micro_batch, chunk = (np.full(len(timeline.start_s), value, np.int32) for value in (0, -1, -1))
     first = 0
@@ -329,9 +329,9 @@ def _trace(x: Prepared, timeline: Timeline) -> TraceEvents:
         own, row = g.program.stage >= 0, g.program.row
         has, safe = own & (row >= 0), np.maximum(row, 0)
         stage[own] = g.program.stage[own] + first
-        micro_batch[has] = g.table.micro_batch[safe[has]]
-        chunk[has] = g.table.chunk[safe[has]]
-        first += g.table.p
+        micro_batch[has] = g.schedule.micro_batch[safe[has]]
+        chunk[has] = g.schedule.chunk[safe[has]]
+        first += g.schedule.p
     stream = (x.program.tasks.stream_idx % len(STREAMS)).astype(np.int32)
     return TraceEvents(
         start_s=timeline.start_s,
@@ -346,7 +346,7 @@ def _trace(x: Prepared, timeline: Timeline) -> TraceEvents:
     )
 
 
-def memory_of(prepared: Prepared, timeline: Timeline | None = None) -> MemoryReport:
+def memory_of(prepared: PreparedStep, timeline: Timeline | None = None) -> MemoryReport:
     """Memory of a step alone, of the fullest group; `timeline` where the step has been run already."""
     found = timeline or run(prepared)
     return max((_memory(g, found) for g in prepared.members), key=lambda r: r.peak_reserved_bytes / r.capacity_bytes)

@@ -16,22 +16,22 @@ from windtunnel.parallel.precision import check_rate
 from windtunnel.parallel.resolve import ResolvedPlan, resolve
 from windtunnel.schedules.blocks import mean_block
 from windtunnel.schedules.table import InstructionTable, ScheduleCosts
-from windtunnel.specs.cluster import ClusterSpec, MixedCluster
+from windtunnel.specs.cluster import ClusterSpec
 from windtunnel.specs.model import ModelSpec
 from windtunnel.specs.plan import PlanSpec
 from windtunnel.specs.workload import TrainingSpec
 from windtunnel.techniques import applied
 from windtunnel.techniques.base import Applied, ScheduleCase
 from windtunnel.techniques.step_options import StepOptions
-from windtunnel.training.stage_costs.pricing_cache import Known
-from windtunnel.training.stage_costs.stage_costs import Parts, build_parts
+from windtunnel.training.stage_costs.pricing_cache import PricingCache
+from windtunnel.training.stage_costs.stage_costs import StageCosts, build_stage_costs
 from windtunnel.training.stage_costs.zeroth_order import without_backward
 from windtunnel.training.step.build_step import StepProgram, build_step
 from windtunnel.training.variable_length.price_batch import Batch, varied
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Prepared:
+class PreparedStep:
     """A resolved step, before the engine runs it."""
 
     model: ModelSpec
@@ -40,11 +40,11 @@ class Prepared:
     plan: ResolvedPlan
     coefficients: Coefficients
     behaviour: Behaviour
-    parts: Parts
-    table: InstructionTable
+    stages: StageCosts
+    schedule: InstructionTable
     program: StepProgram
     clock: float = 1.0
-    groups: tuple[Prepared, ...] = ()
+    groups: tuple[PreparedStep, ...] = ()
     """What each group of unlike devices runs, in the one program of all; none where devices are alike."""
 
     group_axis: str = "dp"
@@ -62,40 +62,9 @@ class Prepared:
         return np.unique(self.program.stage[self.program.stage >= 0]).astype(np.int64)
 
     @property
-    def members(self) -> tuple[Prepared, ...]:
+    def members(self) -> tuple[PreparedStep, ...]:
         """The groups, or the step itself where devices are alike."""
         return self.groups or (self,)
-
-
-def prepare(
-    model: ModelSpec,
-    cluster: ClusterSpec,
-    training: TrainingSpec,
-    plan: PlanSpec,
-    techniques: tuple[Applied, ...] = (),
-    problems: ProblemList | None = None,
-    *,
-    coefficient_overrides: dict[str, Any] | None = None,
-    known: Known | None = None,
-) -> Prepared:
-    """Resolve the plan and build the step program at the clock that the power cap allows.
-
-    `known` keeps what plans of one call share; the step is the same with and without.
-
-    Raises:
-        BadInput: everything wrong with the plan, at once.
-    """
-    for technique in techniques:
-        plan = technique.on_decision(plan, model, cluster, training)
-    if isinstance(cluster, MixedCluster):
-        from windtunnel.specs.batches import refuse_lengths
-        from windtunnel.training.heterogeneous.prepare import prepare_mixed
-
-        refuse_lengths(training.lengths, "a cluster of unlike groups")
-        problems = problems if problems is not None else ProblemList()
-        return prepare_mixed(model, cluster, training, plan, techniques, problems, coefficient_overrides, known)
-    clock = clock_of(cluster, training, coefficient_overrides)
-    return prepare_at(model, cluster, training, plan, techniques, problems, coefficient_overrides, clock, known)
 
 
 def clock_of(cluster: ClusterSpec, training: TrainingSpec, overrides: dict[str, Any] | None) -> float:
@@ -118,8 +87,8 @@ class ResolvedStep:
     coefficients: Coefficients
     behaviour: Behaviour
     techniques: tuple[Applied, ...]
-    table: InstructionTable
-    parts: Parts
+    schedule: InstructionTable
+    stages: StageCosts
 
 
 def resolve_step(
@@ -132,7 +101,7 @@ def resolve_step(
     *,
     coefficient_overrides: dict[str, Any] | None = None,
     clock: float = 1.0,
-    known: Known | None = None,
+    cache: PricingCache | None = None,
     group: ClusterSpec | None = None,
     spread: bool | None = None,
 ) -> ResolvedStep:
@@ -172,7 +141,7 @@ def resolve_step(
     resolved, table = replace(resolved, schedule=case.id), case.table()
     if plan.gather_per_block and resolved.zero == 3:
         resolved = replace(resolved, gather_block=mean_block(table))
-    parts = build_parts(
+    parts = build_stage_costs(
         model,
         here,
         training,
@@ -182,7 +151,7 @@ def resolve_step(
         table.placement,
         techniques,
         split_backward=table.split_backward,
-        known=known,
+        cache=cache,
     )
     if training.gradients == "zeroth_order":
         parts = without_backward(parts, training, here, chosen, float(resolved.mbs) * training.seq_len)
@@ -220,13 +189,13 @@ def table_of(step: ResolvedStep) -> InstructionTable:
     """
     rewritten = [t.technique.id for t in step.techniques if t.technique.schedule]
     if not rewritten and not schedules.describe(step.plan.schedule).uses_costs:
-        return step.table
-    table = schedule_case(step.plan, step.techniques, _costs(step.parts, step.table)).table()
+        return step.schedule
+    table = schedule_case(step.plan, step.techniques, _costs(step.stages, step.schedule)).table()
     if rewritten:
         wrong = schedules.validate(table)
-        same = table.split_backward == step.table.split_backward
-        same &= (table.runs is None) == (step.table.runs is None)
-        if not same or not np.array_equal(table.placement, step.table.placement):
+        same = table.split_backward == step.schedule.split_backward
+        same &= (table.runs is None) == (step.schedule.runs is None)
+        if not same or not np.array_equal(table.placement, step.schedule.placement):
             wrong.append("parts sit elsewhere, backward is split or parts are skipped otherwise, than without costs")
         if wrong:
             raise schedules.ScheduleError([Problem("techniques", rule, ", ".join(rewritten)) for rule in wrong])
@@ -256,8 +225,8 @@ def prepare_at(
     problems: ProblemList | None,
     coefficient_overrides: dict[str, Any] | None,
     clock: float,
-    known: Known | None = None,
-) -> Prepared:
+    cache: PricingCache | None = None,
+) -> PreparedStep:
     """One step program at one clock.
 
     Raises:
@@ -273,23 +242,23 @@ def prepare_at(
         problems,
         coefficient_overrides=coefficient_overrides,
         clock=clock,
-        known=known,
+        cache=cache,
     )
     batch = None
     if training.lengths is not None:
-        step, batch = _with_lengths(model, cluster, training, step, known)
-    resolved, parts, table = step.plan, step.parts, table_of(step)
+        step, batch = _with_lengths(model, cluster, training, step, cache)
+    resolved, parts, table = step.plan, step.stages, table_of(step)
     options = options_of(training, resolved, step.behaviour, step.coefficients, step.techniques)
     program = build_step(parts, table, resolved, cluster, training, step.coefficients, step.behaviour, options)
-    return Prepared(
+    return PreparedStep(
         model=model,
         cluster=cluster,
         training=training,
         plan=resolved,
         coefficients=step.coefficients,
         behaviour=step.behaviour,
-        parts=parts,
-        table=table,
+        stages=parts,
+        schedule=table,
         program=program,
         clock=clock,
         techniques=step.techniques,
@@ -298,7 +267,7 @@ def prepare_at(
 
 
 def _with_lengths(
-    model: ModelSpec, cluster: ClusterSpec, training: TrainingSpec, step: ResolvedStep, known: Known | None
+    model: ModelSpec, cluster: ClusterSpec, training: TrainingSpec, step: ResolvedStep, cache: PricingCache | None
 ) -> tuple[ResolvedStep, Batch]:
     """The step with micro-batches of unlike length."""
     found = varied(
@@ -308,16 +277,16 @@ def _with_lengths(
         step.plan,
         step.coefficients,
         step.behaviour,
-        step.table.placement,
+        step.schedule.placement,
         step.techniques,
-        split_backward=step.table.split_backward,
-        known=known or Known(),
+        split_backward=step.schedule.split_backward,
+        cache=cache or PricingCache(),
     )
     table = schedule_case(found.plan, step.techniques).table()
-    return replace(step, plan=found.plan, parts=found.parts, table=table), found.batch
+    return replace(step, plan=found.plan, stages=found.stages, schedule=table), found.batch
 
 
-def _costs(parts: Parts, table: InstructionTable) -> ScheduleCosts:
+def _costs(parts: StageCosts, table: InstructionTable) -> ScheduleCosts:
     """Seconds per (stage, chunk) for schedules that arrange themselves by time."""
     out = np.zeros((3, table.p, table.v))
     out[:, table.placement[:, 0], table.placement[:, 1]] = parts.seconds

@@ -52,7 +52,7 @@ class _Group:
 
 
 @dataclass(frozen=True, slots=True)
-class Built:
+class BuiltTables:
     """The tables of a program, in launch order."""
 
     tasks: TaskTable
@@ -64,7 +64,7 @@ class Built:
     """Provisional → final id."""
 
 
-class Assembly:
+class TaskBuilder:
     """Collects task groups and dependencies; `ids` are provisional until sorted."""
 
     def __init__(self) -> None:
@@ -140,7 +140,7 @@ class Assembly:
             alias[task] = tail
         return alias
 
-    def build(self, capacity: Floats) -> Built:
+    def build(self, capacity: Floats) -> BuiltTables:
         """Sort by (stage, key) and assemble the tables.
 
         Args:
@@ -195,4 +195,4 @@ class Assembly:
             np.zeros(p * len(STREAMS), np.int32), np.repeat(np.arange(p, dtype=np.int32), len(STREAMS)), STREAMS * p
         )
         resources = Resources(capacity.reshape(-1), RATES * p)
-        return Built(tasks, streams, resources, stage, column("row").astype(np.int64)[order], final)
+        return BuiltTables(tasks, streams, resources, stage, column("row").astype(np.int64)[order], final)

@@ -12,10 +12,10 @@ from windtunnel.graph import Kind
 from windtunnel.parallel.precision import quantised_gathers, recipe
 from windtunnel.parallel.resolve import nearest_divisors, split_layers
 from windtunnel.training.stage_costs.stage_costs import local_block
-from windtunnel.training.step_setup import Prepared
+from windtunnel.training.step_setup import PreparedStep
 
 
-def prepared(plan: dict[str, Any], *, model: Any = None, nodes: int = 8, **training: Any) -> Prepared:
+def prepared(plan: dict[str, Any], *, model: Any = None, nodes: int = 8, **training: Any) -> PreparedStep:
     """A resolved plan on 64 devices."""
     source = {
         "model": model or "meta-llama/Llama-3.1-8B",
@@ -75,7 +75,7 @@ def test_an_unknown_schedule_is_bad_input() -> None:
 def collectives(plan: dict[str, Any], **kw: Any) -> list[tuple[str, str, str]]:
     """(axis, forward, backward) of the collectives that the passes put into one layer."""
     x = prepared(plan, **kw)
-    g = x.parts.graph
+    g = x.stages.graph
     kind = g.depth[-1]
     batch = x.plan.mbs * x.training.seq_len
     operators = local_block(g.blocks[kind], x.model, x.training, x.plan, float(batch))
@@ -96,7 +96,7 @@ def test_tensor_parallelism_inserts_what_megatron_does() -> None:
 def quantised(precision: str, *, sp: bool = True) -> dict[str, Any]:
     """Operators of one layer after the gathers took their precision."""
     x = prepared({"tp": 4, "sp": sp}, precision=precision)
-    g = x.parts.graph
+    g = x.stages.graph
     operators = local_block(g.blocks[g.depth[-1]], x.model, x.training, x.plan, float(x.training.seq_len))
     low = recipe(precision, x.coefficients, compiled=False)
     return {op.name: op for op in quantised_gathers(operators, low, x.plan)}
@@ -123,7 +123,7 @@ def test_what_is_gathered_is_cast_by_the_rank_that_owns_it() -> None:
 @pytest.mark.parametrize(("precision", "share"), [("fp8", 0.75), ("mxfp8", 0.5)])
 def test_frozen_products_cast_one_copy(precision: str, share: float) -> None:
     def cast_s(phase: str) -> float:
-        seconds = [api.prepare(_case(p, phase))[0].parts.segments[0] for p in ("bf16", precision)]
+        seconds = [api.prepare(_case(p, phase))[0].stages.segments[0] for p in ("bf16", precision)]
         plain, low = ({x.name: x.hbm_bytes for x in s.launches} for s in seconds)
         return low["fc2"] - plain["fc2"]
 
@@ -165,7 +165,7 @@ def test_measured_expert_loads_set_the_imbalance(loads: list[float]) -> None:
     even = prepared({"ep": 4}, model="mistralai/Mixtral-8x7B-v0.1")
     skewed = prepared({"ep": 4}, model="mistralai/Mixtral-8x7B-v0.1", expert_load={"loads": loads})
     busiest = max(sum(loads[i : i + 2]) for i in range(0, 8, 2)) * 4
-    ratio = skewed.parts.seconds.sum() / even.parts.seconds.sum()
+    ratio = skewed.stages.seconds.sum() / even.stages.seconds.sum()
     assert 1.0 <= ratio <= busiest * (1 + 1e-12)
     assert (ratio > 1.0) == (busiest > 1.0 + 1e-9)
 
@@ -175,7 +175,7 @@ def test_what_recomputation_drops_and_keeps_is_everything(policy: Any) -> None:
     from windtunnel.parallel.recompute import recompute_block
 
     x = prepared({"recompute": policy})
-    g = x.parts.graph
+    g = x.stages.graph
     block = g.blocks["D"]
     operators = local_block(block, x.model, x.training, x.plan, float(x.training.seq_len))
     again = recompute_block(block, operators, x.plan.recompute)

@@ -27,8 +27,8 @@ from windtunnel.report.plan.terminal import plan_summary
 from windtunnel.specs.plan import PlanSpec
 from windtunnel.specs.scenario import Scenario
 from windtunnel.training.explain.resource_scaling import RATES, scaled
+from windtunnel.training.prepare import prepare
 from windtunnel.training.simulate import memory_of, step_time
-from windtunnel.training.step_setup import prepare
 
 SCENARIO: dict[str, Any] = {
     "name": "small",

@@ -15,9 +15,9 @@ from windtunnel.cli.main import run
 from windtunnel.errors import BadInput
 from windtunnel.network.coefficients import LinkFamily, NetworkCoefficients
 from windtunnel.specs.cluster import ClusterSpec
+from windtunnel.training.prepare import prepare as prepare_parts
 from windtunnel.training.results.training_result import TrainingResult
 from windtunnel.training.simulate import step_time
-from windtunnel.training.step_setup import prepare as prepare_parts
 
 EXAMPLES = sorted((Path(__file__).parents[3] / "examples").glob("*.yaml"))
 
@@ -172,7 +172,7 @@ def test_work_is_linear_in_micro_batches_without_a_pipeline() -> None:
 def test_a_pipeline_without_bubble_costs_is_bounded_by_its_stages() -> None:
     """1F1B: at least m times the slowest stage; at most that and the ramp of p − 1 stages."""
     prepared, _ = api.prepare(small({"pp": 4, "dp": 1, "tp": 4, "overlap": False}))
-    stage = prepared.parts.seconds.sum(axis=0)
+    stage = prepared.stages.seconds.sum(axis=0)
     m, p = prepared.plan.m, prepared.plan.pp
     time = step_time(prepared)
     assert time >= m * stage.max() * (1 - 1e-12)

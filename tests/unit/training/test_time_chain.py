@@ -14,7 +14,7 @@ from windtunnel.training.explain.gap_hypotheses import open_settings, uncertain_
 from windtunnel.training.explain.time_chain import Chain
 from windtunnel.training.memory.static_memory import class_of, last_stage_tasks, passes
 from windtunnel.training.predict import prepare, simulate_training
-from windtunnel.training.step_setup import Prepared
+from windtunnel.training.step_setup import PreparedStep
 
 H100 = {"device": "h100-sxm-80gb", "nodes": 2, "devices_per_node": 8}
 CASES: dict[str, dict[str, object]] = {
@@ -75,24 +75,24 @@ CASES: dict[str, dict[str, object]] = {
 
 
 @pytest.fixture(scope="module", params=list(CASES))
-def built(request: pytest.FixtureRequest) -> tuple[Prepared, Scenario, Chain]:
+def built(request: pytest.FixtureRequest) -> tuple[PreparedStep, Scenario, Chain]:
     prepared, scenario = prepare(CASES[request.param])
     return prepared, scenario, build_chain(prepared, scenario)
 
 
-def launches_busy(x: Prepared) -> dict[str, float]:
+def launches_busy(x: PreparedStep) -> dict[str, float]:
     """Seconds that launches of the last stage run when alone, by class of time, straight from the program."""
     timeline = simulate(x.program.tasks, x.program.streams, x.program.resources)
     out: dict[str, float] = {}
-    for direction, k, scale in passes(x.program, x.parts, last_stage_tasks(x.program, timeline)):
-        for segments, number in x.parts.uses[k]:
-            for launch in x.parts.segments[segments[direction]].launches:
+    for direction, k, scale in passes(x.program, x.stages, last_stage_tasks(x.program, timeline)):
+        for segments, number in x.stages.uses[k]:
+            for launch in x.stages.segments[segments[direction]].launches:
                 name = class_of(launch.tag)
                 out[name] = out.get(name, 0.0) + launch.alone_s * number * scale
     return out
 
 
-def test_products_are_the_simulators_busy_time(built: tuple[Prepared, Scenario, Chain]) -> None:
+def test_products_are_the_simulators_busy_time(built: tuple[PreparedStep, Scenario, Chain]) -> None:
     x, _, chain = built
     for term in chain.terms:
         product = term.work / term.rate
@@ -106,7 +106,7 @@ def test_products_are_the_simulators_busy_time(built: tuple[Prepared, Scenario, 
             assert chain.busy_s(name) == pytest.approx(seconds, rel=1e-9), name
 
 
-def test_exposed_parts_sum_to_the_step_and_to_the_breakdown(built: tuple[Prepared, Scenario, Chain]) -> None:
+def test_exposed_parts_sum_to_the_step_and_to_the_breakdown(built: tuple[PreparedStep, Scenario, Chain]) -> None:
     _, _, chain = built
     assert sum(chain.exposed.values()) == pytest.approx(chain.step_time_s, rel=1e-9)
     for name, seconds in chain.exposed.items():
@@ -125,7 +125,7 @@ def test_the_chain_is_that_of_the_result() -> None:
     assert {k: v for k, v in chain.exposed.items() if v} == pytest.approx(result.breakdown)
 
 
-def test_bandwidth_terms_need_no_rest(built: tuple[Prepared, Scenario, Chain]) -> None:
+def test_bandwidth_terms_need_no_rest(built: tuple[PreparedStep, Scenario, Chain]) -> None:
     """Element-wise work is bytes over bandwidth times one fraction; nothing may hide in the rest."""
     _, _, chain = built
     for term in chain.terms:
@@ -210,13 +210,13 @@ def test_hops_inside_and_outside_a_node_are_told_apart() -> None:
     chain = build_chain(prepared, scenario)
     assert chain.stage in (0, 3)
     hops = {t.sheet.name: t for t in chain.by_class["exposed pp"] if t.sheet}
-    m, size = prepared.plan.m, prepared.parts.p2p_bytes
+    m, size = prepared.plan.m, prepared.stages.p2p_bytes
     assert hops["scale-up link"].work == pytest.approx(2 * m * size)  # to the neighbour, for both chunks
     assert hops["scale-out link"].work == pytest.approx(m * size)
     assert all(t.rest <= 1.0 for t in hops.values())
 
 
-def test_every_coefficient_that_moves_the_step_is_weighed(built: tuple[Prepared, Scenario, Chain]) -> None:
+def test_every_coefficient_that_moves_the_step_is_weighed(built: tuple[PreparedStep, Scenario, Chain]) -> None:
     """Also those that the chain shows inside a rest, such as the share of tiles that wait for a full wave."""
     x, scenario, chain = built
     weighed = {u.entry.name for u in uncertain_coefficients(x, scenario, chain)}
@@ -226,7 +226,7 @@ def test_every_coefficient_that_moves_the_step_is_weighed(built: tuple[Prepared,
     assert {"gemm_wave", "gemm_k0"} <= weighed
 
 
-def test_a_coefficient_at_its_own_value_changes_nothing(built: tuple[Prepared, Scenario, Chain]) -> None:
+def test_a_coefficient_at_its_own_value_changes_nothing(built: tuple[PreparedStep, Scenario, Chain]) -> None:
     x, scenario, chain = built
     for term in chain.terms:
         for entry in term.coefficients:
@@ -247,7 +247,7 @@ def test_a_board_with_less_power_than_its_generation_is_weighed_too() -> None:
     assert ("board_j_per_flop" in names) == (own != gemm.value)
 
 
-def test_links_of_any_stage_are_never_faster_than_their_sheets(built: tuple[Prepared, Scenario, Chain]) -> None:
+def test_links_of_any_stage_are_never_faster_than_their_sheets(built: tuple[PreparedStep, Scenario, Chain]) -> None:
     for term in built[2].terms:
         if term.time_class in ("exposed dp", "exposed offload") and term.sheet is not None and term.work:
             assert 0.02 < term.rate / term.sheet.value < 1.0 + 1e-9, (term.name, term.rate, term.sheet)

@@ -18,7 +18,7 @@ from windtunnel.exporters.target import TARGETS, Draft, LaunchTarget, OptionList
 
 if TYPE_CHECKING:
     from windtunnel.errors import ProblemList
-    from windtunnel.training.step_setup import Prepared
+    from windtunnel.training.step_setup import PreparedStep
 
 _OPTIMIZERS = {"adam": "AdamW", "sgd": "SGD", "lion": "Lion", "muon": "Muon"}
 
@@ -43,7 +43,7 @@ class _Json:
         node[field] = value
 
 
-def check(prepared: Prepared, problems: ProblemList) -> None:
+def check(prepared: PreparedStep, problems: ProblemList) -> None:
     """Everything that DeepSpeed asserts about these numbers when it starts."""
     plan, model = prepared.plan, prepared.model
     for rule_of in (integers.world_size, integers.batch, integers.heads, integers.experts, integers.stages):
@@ -69,7 +69,7 @@ def check(prepared: Prepared, problems: ProblemList) -> None:
         problems.add("plan.offload", "optimizer or params", "must be off for experts with tp")
 
 
-def write(prepared: Prepared, known: OptionList) -> Draft:
+def write(prepared: PreparedStep, known: OptionList) -> Draft:
     """The configuration of one plan."""
     draft = Draft()
     to = _Json(known, draft)
@@ -91,7 +91,7 @@ def write(prepared: Prepared, known: OptionList) -> Draft:
     return draft
 
 
-def _zero(prepared: Prepared, to: _Json) -> None:
+def _zero(prepared: PreparedStep, to: _Json) -> None:
     plan, draft = prepared.plan, to.draft
     to.set("zero_optimization.stage", plan.zero)
     if plan.zero:
@@ -146,7 +146,7 @@ def _zero(prepared: Prepared, to: _Json) -> None:
             draft.lacks(f"offload of {share:g} of the {kind}s: all of them go")
 
 
-def _precision(prepared: Prepared, to: _Json) -> None:
+def _precision(prepared: PreparedStep, to: _Json) -> None:
     training, draft = prepared.training, to.draft
     precision = training.precision
     if precision == "fp16":
@@ -164,7 +164,7 @@ def _precision(prepared: Prepared, to: _Json) -> None:
         to.set("communication_data_type", training.grad_reduce_precision)
 
 
-def _parallel(prepared: Prepared, to: _Json) -> None:
+def _parallel(prepared: PreparedStep, to: _Json) -> None:
     plan, model, draft = prepared.plan, prepared.model, to.draft
     if plan.pp > 1:
         to.set("pipeline.stages", plan.pp)
@@ -206,7 +206,7 @@ def _parallel(prepared: Prepared, to: _Json) -> None:
         draft.lacks(f"rank order {'-'.join(plan.order)}: ranks will be laid out tp-cp-dp-pp")
 
 
-def _optimizer(prepared: Prepared, to: _Json) -> None:
+def _optimizer(prepared: PreparedStep, to: _Json) -> None:
     training = prepared.training
     if training.optimizer == "none":
         return
@@ -220,7 +220,7 @@ def _optimizer(prepared: Prepared, to: _Json) -> None:
         to.draft.lacks("optimizer steps inside backward")
 
 
-def _rest(prepared: Prepared, to: _Json) -> None:
+def _rest(prepared: PreparedStep, to: _Json) -> None:
     training, plan, draft = prepared.training, prepared.plan, to.draft
     how = draft.recompute(plan)
     if how.policy == "full" and plan.pp > 1 and how.num_layers is None:

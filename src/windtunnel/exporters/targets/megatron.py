@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from windtunnel.errors import ProblemList
-    from windtunnel.training.step_setup import Prepared
+    from windtunnel.training.step_setup import PreparedStep
 
 _FP8_RECIPE = {"fp8": "tensorwise", "fp8_block": "blockwise", "mxfp8": "mxfp8"}
 ATTENTION = {"flash1": "flash", "flash2": "flash", "flash3": "flash", "cudnn": "fused", "unfused": "unfused"}
@@ -63,7 +63,7 @@ class _Arguments:
         return " ".join(f'"${{{group}[@]}}"' for group in self.groups)
 
 
-def check(prepared: Prepared, problems: ProblemList) -> None:
+def check(prepared: PreparedStep, problems: ProblemList) -> None:
     """Everything that Megatron asserts about these numbers before it builds the model."""
     plan, model = prepared.plan, prepared.model
     if model.family in ("encoder", "encoder_decoder", "vit", "hybrid", "linear_attention"):
@@ -93,7 +93,7 @@ def check(prepared: Prepared, problems: ProblemList) -> None:
         problems.add("training.optimizer", prepared.training.optimizer, "must be adam or sgd with Megatron-FSDP")
 
 
-def write(prepared: Prepared, known: OptionList) -> Draft:
+def write(prepared: PreparedStep, known: OptionList) -> Draft:
     """The arguments of one plan."""
     draft = Draft()
     arguments = _Arguments(known, draft)
@@ -117,7 +117,7 @@ def write(prepared: Prepared, known: OptionList) -> Draft:
     return draft
 
 
-def _model(prepared: Prepared, to: _Arguments) -> None:
+def _model(prepared: PreparedStep, to: _Arguments) -> None:
     model, training, draft = prepared.model, prepared.training, to.draft
     to.group = "MODEL"
     to.add("--num-layers", model.num_hidden_layers)
@@ -175,7 +175,7 @@ def _model(prepared: Prepared, to: _Arguments) -> None:
             draft.lacks(f"model.{field}: {what}")
 
 
-def _activation(prepared: Prepared, to: _Arguments) -> None:
+def _activation(prepared: PreparedStep, to: _Arguments) -> None:
     model = prepared.model
     act = model.hidden_act
     if model.gated_mlp and act in ("silu", "swiglu", "swish"):
@@ -189,7 +189,7 @@ def _activation(prepared: Prepared, to: _Arguments) -> None:
             to.draft.notes.append("the MLP is written without its gate: it has a third fewer parameters")
 
 
-def _experts(prepared: Prepared, to: _Arguments) -> None:
+def _experts(prepared: PreparedStep, to: _Arguments) -> None:
     model, training, plan = prepared.model, prepared.training, prepared.plan
     if not model.num_experts:
         return
@@ -224,7 +224,7 @@ def _experts(prepared: Prepared, to: _Arguments) -> None:
         to.draft.lacks(f"expert load with imbalance {training.expert_load.imbalance:g}: the router decides")
 
 
-def layout(prepared: Prepared) -> str:
+def layout(prepared: PreparedStep) -> str:
     """Virtual stages in depth order, in Megatron's layout language."""
     plan = prepared.plan
     parts = [f"t*{n}" if n > 1 else "t" * n for n in plan.stage_layers]
@@ -233,7 +233,7 @@ def layout(prepared: Prepared) -> str:
     return "|".join(parts)
 
 
-def _parallel(prepared: Prepared, to: _Arguments) -> None:
+def _parallel(prepared: PreparedStep, to: _Arguments) -> None:
     plan, draft = prepared.plan, to.draft
     to.group = "PARALLEL"
     to.add("--tensor-model-parallel-size", plan.tp)
@@ -266,7 +266,7 @@ def _parallel(prepared: Prepared, to: _Arguments) -> None:
     _overlap(prepared, to)
 
 
-def _sharding(prepared: Prepared, to: _Arguments) -> None:
+def _sharding(prepared: PreparedStep, to: _Arguments) -> None:
     plan = prepared.plan
     if plan.zero == 0:
         return
@@ -281,7 +281,7 @@ def _sharding(prepared: Prepared, to: _Arguments) -> None:
         to.add("--ckpt-format", "fsdp_dtensor")
 
 
-def _overlap(prepared: Prepared, to: _Arguments) -> None:
+def _overlap(prepared: PreparedStep, to: _Arguments) -> None:
     plan = prepared.plan
     gather = plan.overlap_param_gather and plan.zero > 0
     if plan.overlap_grad_reduce or gather:
@@ -301,7 +301,7 @@ def _overlap(prepared: Prepared, to: _Arguments) -> None:
         to.add("--overlap-moe-expert-parallel-comm")
 
 
-def recompute_modules(prepared: Prepared, wanted: Sequence[str], draft: Draft) -> list[str]:
+def recompute_modules(prepared: PreparedStep, wanted: Sequence[str], draft: Draft) -> list[str]:
     """Modules to recompute in Megatron's words; those that the model does not have are refused, so left out."""
     model = prepared.model
     absent = {"mla_up_proj"} if not model.is_mla else set()
@@ -317,7 +317,7 @@ def recompute_modules(prepared: Prepared, wanted: Sequence[str], draft: Draft) -
     return found
 
 
-def _memory(prepared: Prepared, to: _Arguments) -> None:
+def _memory(prepared: PreparedStep, to: _Arguments) -> None:
     plan, draft = prepared.plan, to.draft
     to.group = "MEMORY"
     how = draft.recompute(plan)
@@ -354,7 +354,7 @@ def _memory(prepared: Prepared, to: _Arguments) -> None:
             to.add("--activation-offload-fraction", f"{away.fraction:g}")
 
 
-def _precision(prepared: Prepared, to: _Arguments) -> None:
+def _precision(prepared: PreparedStep, to: _Arguments) -> None:
     training, plan, draft = prepared.training, prepared.plan, to.draft
     to.group = "PRECISION"
     precision = training.precision
@@ -401,7 +401,7 @@ def _precision(prepared: Prepared, to: _Arguments) -> None:
         draft.lacks("packed documents with attention inside each: mock data is not packed")
 
 
-def _work(prepared: Prepared, to: _Arguments) -> None:
+def _work(prepared: PreparedStep, to: _Arguments) -> None:
     training, plan, model = prepared.training, prepared.plan, prepared.model
     to.group = "TRAINING"
     to.add("--micro-batch-size", plan.mbs)

@@ -14,7 +14,7 @@ from windtunnel.exporters.targets.megatron import ATTENTION, CP_COMM, check, lay
 from windtunnel.exporters.wrappers import comment
 
 if TYPE_CHECKING:
-    from windtunnel.training.step_setup import Prepared
+    from windtunnel.training.step_setup import PreparedStep
 
 _PRECISION = {
     "bf16": "bf16_mixed",
@@ -81,7 +81,7 @@ class _Settings:
             self.draft.lacks(refusal)
 
 
-def write(prepared: Prepared, known: OptionList) -> Draft:
+def write(prepared: PreparedStep, known: OptionList) -> Draft:
     """The settings of one plan."""
     draft = Draft()
     to = _Settings(known, draft)
@@ -114,7 +114,7 @@ def write(prepared: Prepared, known: OptionList) -> Draft:
     return draft
 
 
-def _work(prepared: Prepared, to: _Settings) -> None:
+def _work(prepared: PreparedStep, to: _Settings) -> None:
     training, plan = prepared.training, prepared.plan
     to.set("train.micro_batch_size", plan.mbs)
     to.set("train.global_batch_size", training.global_batch)
@@ -130,7 +130,7 @@ def _work(prepared: Prepared, to: _Settings) -> None:
         to.draft.lacks("low-rank adapters: choose a peft recipe; this file sets a pretraining one")
 
 
-def _model(prepared: Prepared, to: _Settings) -> None:
+def _model(prepared: PreparedStep, to: _Settings) -> None:
     model, training, plan, draft = prepared.model, prepared.training, prepared.plan, to.draft
     to.set("model.num_layers", model.num_hidden_layers)
     to.set("model.hidden_size", model.hidden_size)
@@ -161,7 +161,7 @@ def _model(prepared: Prepared, to: _Settings) -> None:
         draft.lacks(f"expert load with imbalance {training.expert_load.imbalance:g}: the router decides")
 
 
-def _parallel(prepared: Prepared, to: _Settings) -> None:
+def _parallel(prepared: PreparedStep, to: _Settings) -> None:
     plan, draft = prepared.plan, to.draft
     to.set("model.tensor_model_parallel_size", plan.tp)
     to.set("model.sequence_parallel", plan.sp)
@@ -203,7 +203,7 @@ def _parallel(prepared: Prepared, to: _Settings) -> None:
         to.set("checkpoint.ckpt_format", "fsdp_dtensor")
 
 
-def _overlap(prepared: Prepared, to: _Settings) -> None:
+def _overlap(prepared: PreparedStep, to: _Settings) -> None:
     plan = prepared.plan
     gather = plan.overlap_param_gather and plan.zero > 0
     to.lines.append(f"    cfg.comm_overlap = CommOverlapConfig(tp_comm_overlap={plan.overlap_tp and plan.sp})")
@@ -217,7 +217,7 @@ def _overlap(prepared: Prepared, to: _Settings) -> None:
     to.set("comm_overlap.overlap_moe_expert_parallel_comm", plan.overlap_moe_a2a and plan.ep > 1)
 
 
-def _memory(prepared: Prepared, to: _Settings) -> None:
+def _memory(prepared: PreparedStep, to: _Settings) -> None:
     plan, draft = prepared.plan, to.draft
     how = draft.recompute(plan)
     granularity: str | None = None
@@ -256,7 +256,7 @@ def _memory(prepared: Prepared, to: _Settings) -> None:
             to.set("model.activation_offload_fraction", away.fraction)
 
 
-def _precision(prepared: Prepared, to: _Settings) -> None:
+def _precision(prepared: PreparedStep, to: _Settings) -> None:
     training, plan, draft = prepared.training, prepared.plan, to.draft
     recipe = _PRECISION.get(training.precision)
     if recipe is None:

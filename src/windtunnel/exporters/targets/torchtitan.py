@@ -18,7 +18,7 @@ from windtunnel.exporters.wrappers import comment
 if TYPE_CHECKING:
     from windtunnel.errors import ProblemList
     from windtunnel.specs.model import ModelSpec
-    from windtunnel.training.step_setup import Prepared
+    from windtunnel.training.step_setup import PreparedStep
 
 _SCHEDULES = {
     "1f1b": "1F1B",
@@ -33,7 +33,7 @@ _SINGLE = ("1F1B", "GPipe")
 _ROUNDS = ("Interleaved1F1B", "InterleavedZeroBubble")
 
 
-def _shards(prepared: Prepared) -> tuple[int, int]:
+def _shards(prepared: PreparedStep) -> tuple[int, int]:
     """(replicate degree, shard degree) over data parallelism; FSDP shards over shard degree · cp."""
     plan = prepared.plan
     if plan.zero == 0:
@@ -42,7 +42,7 @@ def _shards(prepared: Prepared) -> tuple[int, int]:
     return plan.dp // shard, shard
 
 
-def check(prepared: Prepared, problems: ProblemList) -> None:
+def check(prepared: PreparedStep, problems: ProblemList) -> None:
     """Everything that torchtitan asserts about these numbers before it builds the model."""
     plan, model = prepared.plan, prepared.model
     if model.family in ("encoder", "encoder_decoder", "vit", "hybrid", "linear_attention"):
@@ -84,7 +84,7 @@ def check(prepared: Prepared, problems: ProblemList) -> None:
             problems.add("training.global_batch", prepared.training.global_batch, rule)
 
 
-def _schedule(prepared: Prepared) -> tuple[str, bool]:
+def _schedule(prepared: PreparedStep) -> tuple[str, bool]:
     """(torchtitan's schedule, whether it is the plan's)."""
     plan = prepared.plan
     if plan.schedule == "zb_1p" and plan.vpp > 1:
@@ -95,7 +95,7 @@ def _schedule(prepared: Prepared) -> tuple[str, bool]:
     return ("1F1B" if plan.vpp == 1 else "Interleaved1F1B"), False
 
 
-def write(prepared: Prepared, known: OptionList) -> Draft:
+def write(prepared: PreparedStep, known: OptionList) -> Draft:
     """The configuration of one plan."""
     draft = Draft()
     to = TomlConfig(known, draft) if "job.config_file" in known.kinds else PythonConfig(known, draft)
@@ -137,7 +137,7 @@ def _flavor(model: ModelSpec, known: OptionList) -> tuple[str, str] | None:
     return None
 
 
-def _model(prepared: Prepared, to: TomlConfig) -> None:
+def _model(prepared: PreparedStep, to: TomlConfig) -> None:
     model, training = prepared.model, prepared.training
     found = _flavor(model, to.known)
     if found is None:
@@ -172,7 +172,7 @@ def _model(prepared: Prepared, to: TomlConfig) -> None:
         to.draft.lacks(f"attention kernel {prepared.plan.attention}: PyTorch chooses")
 
 
-def _training(prepared: Prepared, to: TomlConfig) -> None:
+def _training(prepared: PreparedStep, to: TomlConfig) -> None:
     training, plan = prepared.training, prepared.plan
     to.set("training.seq_len", training.seq_len)
     to.set("training.local_batch_size", plan.mbs * (plan.m if plan.pp > 1 else 1))
@@ -203,7 +203,7 @@ def _training(prepared: Prepared, to: TomlConfig) -> None:
             to.draft.lacks(f"expert load with imbalance {training.expert_load.imbalance:g}: the router decides")
 
 
-def _parallelism(prepared: Prepared, to: TomlConfig) -> None:
+def _parallelism(prepared: PreparedStep, to: TomlConfig) -> None:
     plan, draft = prepared.plan, to.draft
     replicate, shard = _shards(prepared)
     to.set("parallelism.data_parallel_replicate_degree", replicate)
@@ -277,7 +277,7 @@ def stage_modules(layers: tuple[int, ...], last: str = "output") -> list[list[st
     return stages
 
 
-def _memory(prepared: Prepared, to: TomlConfig) -> None:
+def _memory(prepared: PreparedStep, to: TomlConfig) -> None:
     plan, draft = prepared.plan, to.draft
     how = draft.recompute(plan)
     depth, rest = divmod(sum(plan.stage_layers), plan.pp)

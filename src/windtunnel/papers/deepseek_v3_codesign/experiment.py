@@ -98,7 +98,7 @@ def _step(nic_share: float, *, limited: bool) -> tuple[float, float]:
         "techniques": ["dualpipe", *(["deepseek-v3-codesign"] if limited else [])],
     }
     prepared, _ = api.prepare(step)
-    out = sum(x.out_bytes for segment in prepared.parts.segments for x in segment.launches if x.name == "ep_dispatch")
+    out = sum(x.out_bytes for segment in prepared.stages.segments for x in segment.launches if x.name == "ep_dispatch")
     return api.simulate_training(step, sensitivities=False).step_time_s, out
 
 

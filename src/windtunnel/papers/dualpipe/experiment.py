@@ -80,7 +80,7 @@ def _step(nic_share: float, mbs: int) -> tuple[float, float, float]:
         "plan": {"pp": stages, "ep": ep, "mbs": mbs, "zero": 1},
         "techniques": [{"dualpipe": {"copies": 2}}, "deepseek-v3-codesign"],
     }
-    layer = [x for s in api.prepare(step)[0].parts.segments if s.name == "E" for x in s.launches]
+    layer = [x for s in api.prepare(step)[0].stages.segments if s.name == "E" for x in s.launches]
     compute = sum(x.alone_s for x in layer if x.stream == COMPUTE)
     trace = api.simulate_training(step, sensitivities=False, trace=True).trace
     assert trace is not None

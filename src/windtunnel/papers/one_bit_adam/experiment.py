@@ -11,7 +11,7 @@ from windtunnel.reproduce.claims import Measure, results, simulated
 from windtunnel.reproduce.figures import beside
 from windtunnel.reproduce.settings import Values, central, load
 from windtunnel.specs.compression import GradientCompression
-from windtunnel.training.data_parallel.gradient_compression import Exchange, Shapes
+from windtunnel.training.data_parallel.gradient_compression import CompressedExchange, Shapes
 
 TITLE = "1-bit Adam (Tang et al. 2021)"
 BERT_LARGE: Values = {
@@ -95,7 +95,9 @@ def warm_up(values: Values) -> float:
 def volume(values: Values) -> float:
     """Bytes of all steps in 16 bits over those with a warm-up and then signs."""
     given = GradientCompression(bits=1, block=None, error_feedback=True)
-    signs = Exchange(given, Shapes(0, 0, 0, 0, 0, given.bits), 2.0, catalog.device("v100-sxm-32gb"), Coefficients())
+    signs = CompressedExchange(
+        given, Shapes(0, 0, 0, 0, 0, given.bits), 2.0, catalog.device("v100-sxm-32gb"), Coefficients()
+    )
     return whole(2.0 / signs.wire_bytes, warm_up(values))
 
 

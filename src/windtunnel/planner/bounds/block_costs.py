@@ -1,7 +1,7 @@
 """What one rank does for one block, for every distinct way of cutting it: the columns that a screen adds up.
 
 A *cell* is what block costs depend on: tp, cp, ep, etp, mbs and the switches that change a block. Its costs come from
-the simulator's own lowering (`training.parts.build_parts`), so that a screen never holds a formula of its own.
+the simulator's own `build_stage_costs`, so that a screen never holds a formula of its own.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from windtunnel.techniques.base import Applied
 from windtunnel.training.memory.stage_trace import StageTrace
 from windtunnel.training.memory.static_memory import EXPOSED
 from windtunnel.training.memory.tensor_events import GATHERED, Script
-from windtunnel.training.stage_costs.pricing_cache import Known
-from windtunnel.training.stage_costs.stage_costs import HEAD, Parts
+from windtunnel.training.stage_costs.pricing_cache import PricingCache
+from windtunnel.training.stage_costs.stage_costs import HEAD, StageCosts
 from windtunnel.training.step.pipeline_p2p import hop_times
 from windtunnel.training.step_setup import resolve_step
 
@@ -47,11 +47,11 @@ class Cell:
     near_s: float
     far_s: float
     """A hop between stages inside the scale-up domain, and across."""
-    parts: Parts
+    parts: StageCosts
     plan: ResolvedPlan
 
 
-def columns(parts: Parts) -> tuple[list[str], list[str]]:
+def columns(parts: StageCosts) -> tuple[list[str], list[str]]:
     """Names of the block kinds, and of the ends."""
     kinds = list(parts.graph.blocks)
     return kinds, ["embedding", "head"]
@@ -65,7 +65,7 @@ def build_cell(
     techniques: tuple[Applied, ...],
     *,
     memory: bool,
-    known: Known | None = None,
+    known: PricingCache | None = None,
 ) -> Cell | None:
     """Costs of the cell that a plan belongs to; None where the simulator refuses the plan.
 
@@ -80,19 +80,19 @@ def build_cell(
     """
     problems = ProblemList()
     try:
-        step = resolve_step(model, cluster, training, plan, techniques, problems, known=known)
+        step = resolve_step(model, cluster, training, plan, techniques, problems, cache=known)
     except BadInput:
         return None
-    parts = step.parts
+    parts = step.stages
     kinds, ends = columns(parts)
     order = [parts.costs[k] for k in kinds]
     order += [parts.plain.get(k, parts.costs[k]) for k in kinds] + [parts.costs[k] for k in ends]
-    paired = step.table.joined is not None
+    paired = step.schedule.joined is not None
     seconds = np.array([[_least_s(cost.time(d), paired=paired) for cost in order] for d in range(3)])
     if paired and any(t.technique.pair for t in techniques):  # SMs may be shared: of two passes the longer one counts
         seconds *= 0.5
     bare = replace(step.plan, offload=Offload())
-    kept = kept_by_kind(parts, bare, step.table, training, step.behaviour) if memory else np.zeros(len(order))
+    kept = kept_by_kind(parts, bare, step.schedule, training, step.behaviour) if memory else np.zeros(len(order))
     saved = np.array([sum(size for kind, size in cost.kept_bytes.items() if kind != HEAD) for cost in order])
     near, far = hop_times(parts, step.plan)
     return Cell(
@@ -116,7 +116,7 @@ def _least_s(time: SegmentTime, *, paired: bool) -> float:
 
 
 def kept_by_kind(
-    parts: Parts, plan: ResolvedPlan, table: InstructionTable, training: TrainingSpec, behaviour: Behaviour
+    parts: StageCosts, plan: ResolvedPlan, table: InstructionTable, training: TrainingSpec, behaviour: Behaviour
 ) -> Floats:
     """Bytes that one block of each column still holds after its forward, from the trace that the simulator replays.
 
@@ -155,7 +155,7 @@ def _net(script: Script) -> float:
     return sum(alive.values())
 
 
-def depth_columns(parts: Parts, plan: ResolvedPlan, stage_of: Ints) -> Floats:
+def depth_columns(parts: StageCosts, plan: ResolvedPlan, stage_of: Ints) -> Floats:
     """How often each column occurs on each virtual stage, shape (K, E)."""
     kinds, _ = columns(parts)
     n = len(kinds)

@@ -20,10 +20,10 @@ from windtunnel.specs.model import ModelSpec
 from windtunnel.specs.plan import PlanSpec
 from windtunnel.specs.workload import TrainingSpec
 from windtunnel.techniques.base import Applied
-from windtunnel.training.data_parallel.comm_costs import Traffic
+from windtunnel.training.data_parallel.comm_costs import DataParallelComm
 from windtunnel.training.memory.static_memory import static_memory
-from windtunnel.training.stage_costs.pricing_cache import Known
-from windtunnel.training.stage_costs.stage_costs import Parts
+from windtunnel.training.stage_costs.pricing_cache import PricingCache
+from windtunnel.training.stage_costs.stage_costs import StageCosts
 from windtunnel.training.step.offload_tasks import copied_weights, least_rate
 from windtunnel.training.step_setup import options_of
 
@@ -41,7 +41,7 @@ class Case:
     techniques: tuple[Applied, ...]
     behaviour: Behaviour
     coefficients: Coefficients
-    known: Known = field(default_factory=Known, compare=False, repr=False)
+    known: PricingCache = field(default_factory=PricingCache, compare=False, repr=False)
     """Networks and blocks that bounds and simulations share."""
     phases: tuple[tuple[float, Case], ...] = ()
     """Of a run whose steps differ: share of the steps, and the case, of each phase."""
@@ -57,7 +57,7 @@ class Case:
 
     def on(self, cluster: ClusterSpec, *, anew: bool) -> Case:
         """The same on another cluster; `anew`: nothing that was priced holds there."""
-        known = Known() if anew else self.known
+        known = PricingCache() if anew else self.known
         phases = tuple((share, case.on(cluster, anew=anew)) for share, case in self.phases)
         return replace(self, cluster=cluster, known=known, phases=phases, rewritten={})
 
@@ -119,13 +119,13 @@ class Tails:
         self.known, self.name, self.spread = known, name, spread
         self.stages = int(x.pp[row])
 
-    def _traffic(self, j: int) -> tuple[Traffic, ResolvedPlan, Parts, Pipe]:
+    def _traffic(self, j: int) -> tuple[DataParallelComm, ResolvedPlan, StageCosts, Pipe]:
         c, cell, pipe = self.case, self.held.cell, self.held.pipe
         assert cell is not None and pipe is not None
         plan = plan_of(cell.plan, self.x, self.row, self.policies[j], c.behaviour)
         parts = self._weights(plan)
         options = options_of(c.training, plan, c.behaviour, c.coefficients, c.techniques)
-        return Traffic(parts, plan, c.cluster, c.training, c.behaviour, options), plan, parts, pipe
+        return DataParallelComm(parts, plan, c.cluster, c.training, c.behaviour, options), plan, parts, pipe
 
     def static(self, j: int, key: Hashable) -> Floats:
         """(S,): bytes that are there at every peak, under policy j."""
@@ -183,7 +183,7 @@ class Tails:
             self.known[at] = seconds
         return float(self.known[at])
 
-    def _weights(self, plan: ResolvedPlan) -> Parts:
+    def _weights(self, plan: ResolvedPlan) -> StageCosts:
         """What traffic and memory need to know of a model cut one way."""
         cell, pipe, c = self.held.cell, self.held.pipe, self.case
         assert cell is not None and pipe is not None
@@ -206,7 +206,7 @@ class Tails:
             parts.dense_params[-1] += plan.padded_vocab * c.model.hidden_size / plan.tp
         return parts
 
-    def _data_parallel(self, traffic: Traffic, plan: ResolvedPlan, parts: Parts, pipe: Pipe) -> Sent:
+    def _data_parallel(self, traffic: DataParallelComm, plan: ResolvedPlan, parts: StageCosts, pipe: Pipe) -> Sent:
         """What travels before, beside and after the instructions of a step."""
         options = traffic.options
         s, first = plan.pp, np.full(plan.pp, -1)

@@ -24,9 +24,9 @@ from windtunnel.planner.bounds.pipeline_shape import held_at_once, pipe_of, plan
 from windtunnel.planner.bounds.stage_partition import Cut, Depth, Pipeline, Tails, least_bound, least_bytes, mean_bytes
 from windtunnel.planner.space.candidates import Candidates, Policy
 from windtunnel.specs.plan import Offload, Recompute
-from windtunnel.training.data_parallel.comm_costs import Traffic
+from windtunnel.training.data_parallel.comm_costs import DataParallelComm
 from windtunnel.training.memory.static_memory import static_memory
-from windtunnel.training.stage_costs.stage_costs import Parts
+from windtunnel.training.stage_costs.stage_costs import StageCosts
 from windtunnel.training.step_setup import options_of
 
 _UNIT = 1e9
@@ -270,7 +270,7 @@ class Balance:
             ends_bytes=np.array([bytes_of[2 * n], last]),
         )
 
-    def _parts(self, cell: Cell, plan: ResolvedPlan, dense: Floats, expert: Floats, layers: Ints) -> Parts:
+    def _parts(self, cell: Cell, plan: ResolvedPlan, dense: Floats, expert: Floats, layers: Ints) -> StageCosts:
         """Stages with these weights, for functions that ask what a stage's weights cost."""
         cluster = self.case.cluster
         mesh = Mesh(
@@ -306,13 +306,13 @@ class Balance:
         assert isinstance(found, tuple)
         return found
 
-    def _traffic(self, row: int, policy: int, dense: Floats, expert: Floats, layers: Ints) -> Traffic:
+    def _traffic(self, row: int, policy: int, dense: Floats, expert: Floats, layers: Ints) -> DataParallelComm:
         held, c = self._held(row, policy), self.case
         assert held is not None
         plan = plan_of(held.cell.plan, self.x, row, self.x.policies[policy], c.behaviour)
         options = options_of(c.training, plan, c.behaviour, c.coefficients, c.techniques)
         parts = self._parts(held.cell, plan, dense, expert, layers)
-        return Traffic(parts, plan, c.cluster, c.training, c.behaviour, options)
+        return DataParallelComm(parts, plan, c.cluster, c.training, c.behaviour, options)
 
     def _weights(self, row: int, policy: int) -> tuple[Floats, Floats, Floats, Floats]:
         """Dense and expert weights of each layer, and of both ends."""

@@ -18,10 +18,10 @@ from windtunnel.planner.bounds.block_costs import depth_columns, kept_by_kind
 from windtunnel.planner.bounds.pipeline_shape import held_at_once
 from windtunnel.schedules.table import B, InstructionTable, W
 from windtunnel.specs.plan import Offload
-from windtunnel.training.heterogeneous.prepare import Part
+from windtunnel.training.heterogeneous.prepare import GroupStep
 from windtunnel.training.memory.static_memory import static_memory
-from windtunnel.training.step.cross_group_reduction import Between
-from windtunnel.training.step.replica_tasks import Replicas
+from windtunnel.training.step.cross_group_reduction import CrossGroupNetwork
+from windtunnel.training.step.replica_tasks import ReplicaGroup
 
 LASTING = ("weights", "gradients", "optimizer")
 """Kinds of static memory that are there at every peak."""
@@ -33,7 +33,7 @@ _REGULAR = ("1f1b", "interleaved_1f1b", "interleaved_1f1b_steady", "gpipe")
 class Walk:
     """What one group walks through, for any number of micro-batches. K parts, S stages."""
 
-    replicas: Replicas
+    replicas: ReplicaGroup
     between_s: Floats
     """(K,): seconds of all reductions between groups of each part."""
 
@@ -46,14 +46,14 @@ class Walk:
         """
         x = self.replicas
         way = _way(x)
-        forward, backward, weight = x.parts.seconds
+        forward, backward, weight = x.stages.seconds
         blocking = 0.0 if x.plan.overlap_p2p else 1.0
         fill, drain = way.before @ forward + way.travel_s, way.before @ backward + way.travel_s
         passes = way.own @ (forward + backward) + blocking * way.sends_s
         times = micro_batches[:, None].astype(np.float64)
         finish = fill + times * (passes + way.own @ weight)
         whole = (fill + times * passes + drain).max(axis=1) - blocking * way.longest_s
-        if not x.table.split_backward:
+        if not x.schedule.split_backward:
             whole = np.maximum(whole, (finish + drain).max(axis=1) - blocking * way.longest_s)
         first, tail, last = _after(x, self.between_s, way.own, blocking * way.longest_s)
         # a reduction waits for the last backward, not for the hop after it, which the first part has not
@@ -77,19 +77,19 @@ class _Way:
     longest_s: float
 
 
-def joint_walks(classes: Sequence[Replicas], between: Between) -> list[Walk]:
+def joint_walks(classes: Sequence[ReplicaGroup], between: CrossGroupNetwork) -> list[Walk]:
     """Groups along dp: each group's walk."""
     pieces = _pieces(classes[0])
     each, _ = between.seconds([x.traffic for x in classes], pieces)
     return [Walk(x, each * pieces) for x in classes]
 
 
-def alone_walk(x: Replicas) -> Walk:
+def alone_walk(x: ReplicaGroup) -> Walk:
     """Groups along pp: the one walk there is."""
-    return Walk(x, np.zeros(len(x.parts.layers)))
+    return Walk(x, np.zeros(len(x.stages.layers)))
 
 
-def held_bytes(part: Part, micro_batches: int, columns: Floats | None = None) -> tuple[Floats, Floats]:
+def held_bytes(part: GroupStep, micro_batches: int, columns: Floats | None = None) -> tuple[Floats, Floats]:
     """Least bytes of each stage at its peak, shape (S,), and what blocks keep by column (to be used again).
 
     Args:
@@ -98,20 +98,20 @@ def held_bytes(part: Part, micro_batches: int, columns: Floats | None = None) ->
         columns: what blocks keep, where it is known.
     """
     x, plan = part.replicas, part.step.plan
-    stage_of = x.table.placement[:, 0].astype(np.int64)
-    kinds = static_memory(part.step.parts, plan, part.training, part.step.behaviour, stage_of).by_kind
+    stage_of = x.schedule.placement[:, 0].astype(np.int64)
+    kinds = static_memory(part.step.stages, plan, part.training, part.step.behaviour, stage_of).by_kind
     static = sum((kinds[name] for name in LASTING if name in kinds), np.zeros(plan.pp))
     if columns is None:
         bare = replace(plan, offload=Offload())
-        columns = kept_by_kind(part.step.parts, bare, part.step.table, part.training, part.step.behaviour)
-    kept = depth_columns(part.step.parts, plan, stage_of) @ columns
+        columns = kept_by_kind(part.step.stages, bare, part.step.schedule, part.training, part.step.behaviour)
+    kept = depth_columns(part.step.stages, plan, stage_of) @ columns
     own = np.bincount(stage_of, weights=kept, minlength=plan.pp) * (1.0 - plan.offload.activations)
     return static + own * held_at_once(plan.schedule, plan.pp, plan.vpp, micro_batches), columns
 
 
-def _way(x: Replicas) -> _Way:
-    stage_of = x.table.placement[:, 0].astype(np.int64)
-    k, s = len(stage_of), x.table.p
+def _way(x: ReplicaGroup) -> _Way:
+    stage_of = x.schedule.placement[:, 0].astype(np.int64)
+    k, s = len(stage_of), x.schedule.p
     own = np.zeros((s, k))
     own[stage_of, np.arange(k)] = 1.0
     first = np.full(s, k)
@@ -128,19 +128,19 @@ def _way(x: Replicas) -> _Way:
     return _Way(own, before, travel, sends, float(taken.max(initial=0.0)))
 
 
-def _pieces(x: Replicas) -> Ints:
+def _pieces(x: ReplicaGroup) -> Ints:
     """(K,): pieces in which a part's gradients are reduced."""
     if x.plan.zero == 3:
-        return np.maximum(x.parts.layers, 1).astype(np.int64)
+        return np.maximum(x.stages.layers, 1).astype(np.int64)
     if x.traffic.options.overlap_grad_reduce:
         return x.traffic.bucket_counts()
-    return np.ones(len(x.parts.layers), np.int64)
+    return np.ones(len(x.stages.layers), np.int64)
 
 
-def _after(x: Replicas, between_s: Floats, own: Floats, hop_s: float) -> tuple[float, Floats, float]:
+def _after(x: ReplicaGroup, between_s: Floats, own: Floats, hop_s: float) -> tuple[float, Floats, float]:
     """Seconds before the first instruction, after each stage's last one (S,), and after all of them."""
-    traffic, plan, s = x.traffic, x.plan, x.table.p
-    stage_of = x.table.placement[:, 0].astype(np.int64)
+    traffic, plan, s = x.traffic, x.plan, x.schedule.p
+    stage_of = x.schedule.placement[:, 0].astype(np.int64)
     update = x.optimizer_seconds(stage_of)
     if not traffic.replicated:
         return 0.0, np.zeros(s), float(update.max())
@@ -149,7 +149,7 @@ def _after(x: Replicas, between_s: Floats, own: Floats, hop_s: float) -> tuple[f
     each = traffic.reduce(pieces)[0]
     whole = own @ (each * pieces + between_s)
     last = (each + between_s / pieces)[own.argmax(axis=1)]  # the shallowest part is reduced last
-    last *= not (plan.zero == 3 and x.table.split_backward)  # how much of it is left then is not followed
+    last *= not (plan.zero == 3 and x.schedule.split_backward)  # how much of it is left then is not followed
     if plan.zero == 3:
         before = float(traffic.gather(pieces)[0][0])
     elif traffic.gather_at_start:
@@ -163,16 +163,16 @@ def _after(x: Replicas, between_s: Floats, own: Floats, hop_s: float) -> tuple[f
     return before, tail, float(update.max())
 
 
-def _closing(x: Replicas, hop_s: float) -> Floats:
+def _closing(x: ReplicaGroup, hop_s: float) -> Floats:
     """(S,): most seconds from a stage's first backward that completes a gradient to its last instruction."""
-    table: InstructionTable = x.table
+    table: InstructionTable = x.schedule
     if x.plan.schedule not in _REGULAR or table.m < min(2 * table.p, x.plan.m):
         return np.full(table.p, np.inf)
     part_of = np.zeros((table.p, table.v), np.int64)
-    part_of[table.placement[:, 0], table.placement[:, 1]] = np.arange(len(x.parts.layers))
+    part_of[table.placement[:, 0], table.placement[:, 1]] = np.arange(len(x.stages.layers))
     part = part_of[table.stage, table.chunk]
     final = (table.kind == (W if table.split_backward else B)) & (table.micro_batch == table.m - 1)
-    took = x.parts.seconds[table.kind.astype(np.int64), part] + hop_s
+    took = x.stages.seconds[table.kind.astype(np.int64), part] + hop_s
     out = np.zeros(table.p)
     for stage in range(table.p):
         rows = np.arange(table.stage_ptr[stage], table.stage_ptr[stage + 1])

@@ -23,11 +23,11 @@ from windtunnel.planner.search.branch_and_bound import Proof
 from windtunnel.specs.cluster import MixedCluster
 from windtunnel.specs.plan import PlanSpec
 from windtunnel.specs.workload import TrainingSpec
-from windtunnel.training.heterogeneous.prepare import Part, replica_classes, staged_replicas
+from windtunnel.training.heterogeneous.prepare import GroupStep, replica_classes, staged_replicas
+from windtunnel.training.prepare import prepare
 from windtunnel.training.simulate import memory_of, run
-from windtunnel.training.step.cross_group_reduction import Between
-from windtunnel.training.step.cross_group_stages import Staged
-from windtunnel.training.step_setup import prepare
+from windtunnel.training.step.cross_group_reduction import CrossGroupNetwork
+from windtunnel.training.step.cross_group_stages import CrossGroupPipeline
 
 Report = Callable[[int, float, float], None]
 """Called with plans simulated, the best so far and the bound of the next."""
@@ -69,11 +69,13 @@ class MixedSearch:
         self.capacity = [g.device.memory_bytes * memory_fraction for g in self.cluster.groups]
         self._kept: dict[Hashable, Floats] = {}
         self._model_s: dict[Hashable, tuple[float, ...]] = {}
-        self._parts: dict[int, list[Part]] = {}
+        self._parts: dict[int, list[GroupStep]] = {}
         self._bounds: dict[int, Floats] = {}
         self._full: dict[tuple[int, int], float] = {}
 
-    def _lay(self, plan: PlanSpec, training: TrainingSpec) -> tuple[list[Part], Between | Staged]:
+    def _lay(
+        self, plan: PlanSpec, training: TrainingSpec
+    ) -> tuple[list[GroupStep], CrossGroupNetwork | CrossGroupPipeline]:
         """What each group runs, and what holds the groups together."""
         c = self.case
         given = (c.model, self.cluster, training, plan, c.techniques, ProblemList(), None, c.known)
@@ -129,7 +131,7 @@ class MixedSearch:
                 self._bounds[i] = np.full(len(x.shares), np.inf)
                 return self._bounds[i]
             out = np.zeros(len(x.shares))
-            if isinstance(held, Between):
+            if isinstance(held, CrossGroupNetwork):
                 walks = joint_walks([part.replicas for part in self._parts[i]], held)
                 for g, walk in enumerate(walks):
                     values, of = np.unique(x.shares[:, g], return_inverse=True)
@@ -143,7 +145,7 @@ class MixedSearch:
 
     def _written(self, i: int, row: int) -> PlanSpec:
         x = self.space.layouts[i]
-        along = None if x.plan.group_axis == "dp" else group_of_parts(self._parts[i][0].replicas.table, x.parts)
+        along = None if x.plan.group_axis == "dp" else group_of_parts(self._parts[i][0].replicas.schedule, x.parts)
         return x.written(row, along)
 
     def _whole(self, i: int, row: int) -> float:
@@ -153,7 +155,7 @@ class MixedSearch:
                 _, staged = self._lay(self._written(i, row), self.case.training)
             except BadInput:
                 return np.inf
-            assert isinstance(staged, Staged)
+            assert isinstance(staged, CrossGroupPipeline)
             self._full[i, row] = float(alone_walk(staged).seconds(np.array([self.space.layouts[i].m]))[0])
         return self._full[i, row]
 
@@ -168,7 +170,7 @@ class MixedSearch:
             key = (g, p.tp, p.cp, p.ep, p.etp, p.mbs, p.pp > 1, p.vpp, x.policy, p.dp == 1)
             m = x.m or int(x.shares[row, g])
             needs, self._kept[key] = held_bytes(part, m, self._kept.get(key))
-            mine = held.split.of_stage == g if isinstance(held, Staged) else np.full(p.pp, True)
+            mine = held.split.of_stage == g if isinstance(held, CrossGroupPipeline) else np.full(p.pp, True)
             if (needs[mine] > self.capacity[g]).any():
                 return False
         return True
@@ -245,7 +247,7 @@ class MixedSearch:
         c = self.case
         plan = self._written(i, row)
         try:
-            step = prepare(c.model, c.cluster, c.training, plan, c.techniques, known=c.known)
+            step = prepare(c.model, c.cluster, c.training, plan, c.techniques, cache=c.known)
         except BadInput:
             return None
         timeline = run(step)
@@ -267,9 +269,9 @@ def even(x: Layout) -> Mask:
     return np.asarray((np.abs(x.shares - fair) < 1.0).all(axis=1))
 
 
-def _least_s(part: Part) -> float:
+def _least_s(part: GroupStep) -> float:
     """Seconds of one micro-batch through all layers if each were of the kind that takes least."""
-    parts = part.step.parts
+    parts = part.step.stages
     kinds = set(parts.graph.depth)
     costs = [priced[k] for priced in (parts.costs, parts.plain) for k in kinds & {*priced}]
     return len(parts.graph.depth) * min(sum(cost.time(d).total_s for d in range(3)) for cost in costs)

@@ -26,8 +26,9 @@ from windtunnel.planner.space.candidates import Candidates
 from windtunnel.program.tables import Timeline
 from windtunnel.specs.plan import PlanSpec
 from windtunnel.specs.scenario import Scenario
+from windtunnel.training.prepare import prepare
 from windtunnel.training.simulate import memory_of, power_of, run
-from windtunnel.training.step_setup import Prepared, prepare
+from windtunnel.training.step_setup import PreparedStep
 
 Report = Callable[[int, int, float, float], None]
 """Called with plans screened and simulated, the best value so far (not a number before there is one) and the best that
@@ -405,16 +406,16 @@ def evaluate(branches: Sequence[Branch], goals: Goals, found: Found, which: int,
     layout, policy = divmod(cell, x.legal.shape[1])
     plan = branch.plan(layout, policy, goals)
 
-    def simulated() -> list[tuple[float, Prepared, Timeline]]:
+    def simulated() -> list[tuple[float, PreparedStep, Timeline]]:
         with settled():
             out = []
             for share, c in case.kinds_of_steps:
-                step = prepare(c.model, c.cluster, c.training, plan, c.techniques, known=c.known)
+                step = prepare(c.model, c.cluster, c.training, plan, c.techniques, cache=c.known)
                 out.append((share, step, run(step)))
             return out
 
     twin = twin_of(case, x, layout, policy)
-    ran: list[tuple[float, Prepared, Timeline]] | None = None
+    ran: list[tuple[float, PreparedStep, Timeline]] | None = None
     if twin not in branch.ran:
         try:
             ran = simulated()

@@ -23,8 +23,9 @@ from windtunnel.planner.bounds.virtual_stages import Chunks, given, splits
 from windtunnel.specs.plan import PlanSpec
 from windtunnel.training.memory.reserved_memory import reserved_memory
 from windtunnel.training.memory.static_memory import static_memory
+from windtunnel.training.prepare import prepare
 from windtunnel.training.simulate import step_time
-from windtunnel.training.step_setup import ResolvedStep, prepare, resolve_step, table_of
+from windtunnel.training.step_setup import ResolvedStep, resolve_step, table_of
 
 _ROUNDS = 4
 """How often layers are cut again with corrected memory; the correction hardly depends on the cut."""
@@ -79,7 +80,7 @@ class Concrete:
         c = self.balance.case
 
         def seconds(plan: PlanSpec) -> float:
-            return step_time(prepare(c.model, c.cluster, c.training, plan, c.techniques, known=c.known))
+            return step_time(prepare(c.model, c.cluster, c.training, plan, c.techniques, cache=c.known))
 
         return min(plans, key=seconds)
 
@@ -168,7 +169,7 @@ class Concrete:
         if missing:
             c = self.balance.case
             plan = self._filled(row, policy, choice)
-            step = resolve_step(c.model, c.cluster, c.training, plan, c.techniques, ProblemList(), known=c.known)
+            step = resolve_step(c.model, c.cluster, c.training, plan, c.techniques, ProblemList(), cache=c.known)
             for s, held in zip(missing, reserved_by_stage(self.balance.case, step, missing), strict=True):
                 self._held[keys[s]] = held
         return np.array([self._held[key] for key in keys])
@@ -177,12 +178,12 @@ class Concrete:
 def reserved_by_stage(case: Case, step: ResolvedStep, stages: Sequence[int]) -> list[float]:
     """What stages of a plan reserve, from the tensor trace."""
     training, capacity, table = case.training, case.cluster.device.memory_bytes, table_of(step)
-    static = static_memory(step.parts, step.plan, training, step.behaviour, table.placement[:, 0].astype(np.int64))
+    static = static_memory(step.stages, step.plan, training, step.behaviour, table.placement[:, 0].astype(np.int64))
     out = []
     for s in stages:
         by_kind = {name: float(size[s]) for name, size in static.by_kind.items()}
         held = reserved_memory(
-            step.parts, step.plan, training, step.behaviour, table, by_kind, static.late_gradient_bytes, s, capacity
+            step.stages, step.plan, training, step.behaviour, table, by_kind, static.late_gradient_bytes, s, capacity
         )
         out.append(held.total_bytes)
     return out

@@ -15,7 +15,7 @@ from windtunnel.specs.workload import TrainingSpec
 from windtunnel.techniques.step_options import StepOptions
 from windtunnel.training.data_parallel.gradient_compression import (
     KERNEL_SMS,
-    Exchange,
+    CompressedExchange,
     Shapes,
     gathered_moved,
     gathered_wire,
@@ -23,60 +23,60 @@ from windtunnel.training.data_parallel.gradient_compression import (
 from windtunnel.training.data_parallel.hierarchical_zero import gather_passes, level_place, reduce_passes, wire_bytes
 from windtunnel.training.data_parallel.per_tensor_zero3 import GATHER_PASSES, REDUCE_PASSES, TensorLists
 from windtunnel.training.offload.host_optimizer import HostUpdate, spelt_out
-from windtunnel.training.stage_costs.stage_costs import Parts
+from windtunnel.training.stage_costs.stage_costs import StageCosts
 
 
-class Traffic:
+class DataParallelComm:
     """Seconds and work of data-parallel collectives per virtual stage."""
 
     def __init__(
         self,
-        parts: Parts,
+        stages: StageCosts,
         plan: ResolvedPlan,
         cluster: ClusterSpec,
         training: TrainingSpec,
         behaviour: Behaviour,
         options: StepOptions,
     ) -> None:
-        self.parts, self.plan, self.cluster, self.training, self.behaviour = parts, plan, cluster, training, behaviour
+        self.stages, self.plan, self.cluster, self.training, self.behaviour = stages, plan, cluster, training, behaviour
         self.options = options
         self.size = plan.dp * plan.cp * plan.copies
         self.replicated = self.size > 1
         """Whether gradients are reduced at all: among these replicas, or between them and others."""
         self.edp = max(plan.expert_dp, 1)
         self.gather_at_start = options.overlap_param_gather and plan.zero in (1, 2) and behaviour.shard_optimizer
-        self.trainable = parts.trainable_share
+        self.trainable = stages.trainable_share
         by_tensor = behaviour.gathers_by_tensor and plan.zero == 3 and self.size > 1
-        self.lists = TensorLists.of(parts.graph) if by_tensor else None
+        self.lists = TensorLists.of(stages.graph) if by_tensor else None
         self.local = plan.local_steps
         given = plan.compression.gradients
-        self.exchange: Exchange | None = None
+        self.exchange: CompressedExchange | None = None
         if given is not None and self.size > 1:
             chosen = coefficients(training.framework, cluster.device)
-            shapes = Shapes.of(parts.graph, plan, given)
-            self.exchange = Exchange(given, shapes, options.grad_bytes, cluster.device, chosen)
+            shapes = Shapes.of(stages.graph, plan, given)
+            self.exchange = CompressedExchange(given, shapes, options.grad_bytes, cluster.device, chosen)
 
     def bucket_counts(self) -> Rows:
         """Pieces of each virtual stage's gradients: by size when one is given, else at most one a layer."""
-        parts, options = self.parts, self.options
+        stages, options = self.stages, self.options
         if options.bucket_bytes:
-            size = (parts.dense_params + parts.expert_params) * options.grad_bytes
+            size = (stages.dense_params + stages.expert_params) * options.grad_bytes
             return np.clip(np.ceil(size / options.bucket_bytes), 1, 512).astype(np.int64)
-        return np.minimum(np.maximum(parts.layers, 1), options.buckets_per_chunk).astype(np.int64)
+        return np.minimum(np.maximum(stages.layers, 1), options.buckets_per_chunk).astype(np.int64)
 
     def _shard_places(self) -> tuple[GroupPlacement, GroupPlacement | None]:
         """Placement of the shard group and, under HSDP, of its replicas."""
         if self.plan.shard_group >= self.size:
-            return self.parts.dp_place, None
-        stride = self.parts.mesh.strides["cp"]
-        mesh, group = self.parts.mesh, self.plan.shard_group
+            return self.stages.dp_place, None
+        stride = self.stages.mesh.strides["cp"]
+        mesh, group = self.stages.mesh, self.plan.shard_group
         return mesh.strided(group, stride), mesh.strided(self.size // group, stride * group)
 
     def _run(self, op: str, nbytes: Floats, place: GroupPlacement) -> tuple[Floats, Floats, Floats, float, Floats]:
         if float(place.size) <= 1:
             zero = np.zeros_like(nbytes)
             return zero, zero, zero, 0.0, zero
-        one = self.parts.network.collective(op, nbytes, place, axis="dp")
+        one = self.stages.network.collective(op, nbytes, place, axis="dp")
         shape = np.shape(nbytes)
 
         def full(x: npt.ArrayLike) -> Floats:
@@ -123,15 +123,15 @@ class Traffic:
 
     def _level_gather(self, pieces: npt.ArrayLike, *, again: bool) -> tuple[Floats, ...]:
         """A piece's weights from the level that has them nearest."""
-        levels, params = self.plan.levels, self.parts.dense_params / np.asarray(pieces, np.float64)
+        levels, params = self.plan.levels, self.stages.dense_params / np.asarray(pieces, np.float64)
         assert levels is not None
         own = levels.params or self.plan.shard_group
         if again and levels.params_again:
-            place = level_place(self.parts, self.plan, levels.params_again)
+            place = level_place(self.stages, self.plan, levels.params_again)
             return self._sized("all_gather", params * self.behaviour.element_bytes, place, 0.0 * params)
         bits = levels.gather_bits
         passes = params * gather_passes(bits, own)
-        return self._sized("all_gather", params * wire_bytes(bits), level_place(self.parts, self.plan, own), passes)
+        return self._sized("all_gather", params * wire_bytes(bits), level_place(self.stages, self.plan, own), passes)
 
     def _level_bits(self) -> int:
         levels = self.plan.levels
@@ -139,10 +139,10 @@ class Traffic:
 
     def _level_reduce(self, pieces: npt.ArrayLike) -> tuple[Floats, ...]:
         """A piece's gradients among the ranks that scatter them after every micro-batch."""
-        levels, params = self.plan.levels, self.parts.dense_params / np.asarray(pieces, np.float64) * self.trainable
+        levels, params = self.plan.levels, self.stages.dense_params / np.asarray(pieces, np.float64) * self.trainable
         assert levels is not None
         size, bits = levels.gradients or self.plan.shard_group, self._level_bits()
-        place, passes = level_place(self.parts, self.plan, size), params * reduce_passes(bits, size)
+        place, passes = level_place(self.stages, self.plan, size), params * reduce_passes(bits, size)
         return self._sized("reduce_scatter", params * wire_bytes(bits), place, passes)
 
     def once_a_step(self, pieces: npt.ArrayLike) -> tuple[Floats, Floats, Floats]:
@@ -151,8 +151,8 @@ class Traffic:
         inner = levels.gradients if levels else None
         if inner is None or inner >= self.plan.shard_group:
             return np.zeros_like(cut), np.zeros_like(cut), np.zeros_like(cut)
-        params, bits = self.parts.dense_params / cut * self.trainable / inner, self._level_bits()
-        place = level_place(self.parts, self.plan, self.plan.shard_group // inner, inner)
+        params, bits = self.stages.dense_params / cut * self.trainable / inner, self._level_bits()
+        place = level_place(self.stages, self.plan, self.plan.shard_group // inner, inner)
         t, up, out, _, _ = self._sized(
             "reduce_scatter", params * wire_bytes(bits), place, params * reduce_passes(bits, float(place.size))
         )
@@ -163,9 +163,9 @@ class Traffic:
         levels = self.plan.levels
         own = levels.params if levels else None
         if own is None or own >= self.plan.shard_group:
-            return np.zeros(len(self.parts.layers))
-        place = level_place(self.parts, self.plan, self.plan.shard_group // own, own)
-        return self._run("all_gather", self.parts.dense_params * self.behaviour.element_bytes / own, place)[0]
+            return np.zeros(len(self.stages.layers))
+        place = level_place(self.stages, self.plan, self.plan.shard_group // own, own)
+        return self._run("all_gather", self.stages.dense_params * self.behaviour.element_bytes / own, place)[0]
 
     def reduce(self, pieces: npt.ArrayLike) -> tuple[Floats, Floats, Floats, Floats, Floats]:
         """One gradient bucket of each virtual stage: seconds, up, out, SM-seconds, HBM bytes.
@@ -177,12 +177,12 @@ class Traffic:
             return t, up, out, sm, hbm
         cut = np.asarray(pieces, np.float64)
         if self.local is not None:
-            none = np.zeros(np.broadcast_shapes(cut.shape, self.parts.dense_params.shape))
+            none = np.zeros(np.broadcast_shapes(cut.shape, self.stages.dense_params.shape))
             return none, none, none, none, none
         if self.exchange is not None:
             return self._compressed(self.exchange, cut)
         grads = self.options.grad_bytes * self.trainable
-        dense, expert = self.parts.dense_params * grads / cut, self.parts.expert_params * grads / cut
+        dense, expert = self.stages.dense_params * grads / cut, self.stages.expert_params * grads / cut
         shard, replicas = self._shard_places()
         zero = self.plan.zero if self.behaviour.shard_optimizer else 0
         op = "all_reduce" if zero == 0 else "reduce_scatter"
@@ -191,13 +191,13 @@ class Traffic:
             t2, up2, out2, _, hbm2 = self._run("all_reduce", dense / self.plan.shard_group, replicas)
             t, up, out, hbm = t + t2, up + up2, out + out2, hbm + hbm2
         if expert.any():
-            t2, up2, out2, _, hbm2 = self._run(op, expert, self.parts.expert_dp_place)
+            t2, up2, out2, _, hbm2 = self._run(op, expert, self.stages.expert_dp_place)
             t, up, out, hbm = t + t2, up + up2, out + out2, hbm + hbm2
         return t, up, out, t * self._held(channels), hbm
 
-    def _compressed(self, exchange: Exchange, cut: Floats) -> tuple[Floats, Floats, Floats, Floats, Floats]:
+    def _compressed(self, exchange: CompressedExchange, cut: Floats) -> tuple[Floats, Floats, Floats, Floats, Floats]:
         """One bucket of each virtual stage where less than the gradients travels."""
-        weights = self.parts.dense_params * self.trainable / cut
+        weights = self.stages.dense_params * self.trainable / cut
         shard, replicas = self._shard_places()
         zero = self.plan.zero if self.behaviour.shard_optimizer else 0
         sums = self._exchanged(exchange, "all_reduce" if zero == 0 else "reduce_scatter", weights, shard)
@@ -207,9 +207,11 @@ class Traffic:
         t, up, out, sm, hbm = sums
         return t, up, out, sm, hbm
 
-    def _exchanged(self, exchange: Exchange, op: str, weights: Floats, place: GroupPlacement) -> tuple[Floats, ...]:
+    def _exchanged(
+        self, exchange: CompressedExchange, op: str, weights: Floats, place: GroupPlacement
+    ) -> tuple[Floats, ...]:
         """One compressed reduction; between nodes alone where that is asked for."""
-        inside, mesh, stride = int(place.ranks_per_domain), self.parts.mesh, int(place.stride)
+        inside, mesh, stride = int(place.ranks_per_domain), self.stages.mesh, int(place.stride)
         between = exchange.given.between
         if between == "ranks" or inside == 1 or float(place.num_domains) == 1:
             return exchange.reduce(self._run, op, weights, place)
@@ -227,23 +229,23 @@ class Traffic:
     def averaged(self) -> tuple[Floats, Floats, Floats, Floats, Floats]:
         """What one step carries of the average of replicas that a round of local steps ends with."""
         assert self.local is not None
-        whole = self.parts.dense_params * self.options.grad_bytes * self.trainable
-        t, up, out, channels, hbm = self._run("all_reduce", whole, self.parts.dp_place)
-        if self.parts.expert_params.any():
-            expert = self.parts.expert_params * self.options.grad_bytes * self.trainable
-            t2, up2, out2, _, hbm2 = self._run("all_reduce", expert, self.parts.expert_dp_place)
+        whole = self.stages.dense_params * self.options.grad_bytes * self.trainable
+        t, up, out, channels, hbm = self._run("all_reduce", whole, self.stages.dp_place)
+        if self.stages.expert_params.any():
+            expert = self.stages.expert_params * self.options.grad_bytes * self.trainable
+            t2, up2, out2, _, hbm2 = self._run("all_reduce", expert, self.stages.expert_dp_place)
             t, up, out, hbm = t + t2, up + up2, out + out2, hbm + hbm2
         n, sm = self.local.steps, t * self._held(channels)
         return t / n, up / n, out / n, sm / n, hbm / n
 
     @property
     def _by_tensor(self) -> bool:
-        return self.parts.network.params.out.by_tensor
+        return self.stages.network.params.out.by_tensor
 
     def between_slices(self, pieces: npt.ArrayLike) -> tuple[Floats, Floats]:
         """Seconds and bytes of a bucket's all-reduce between replicas where it goes tensor by tensor through hosts."""
         cut = np.asarray(pieces, np.float64)
-        grads = self.parts.dense_params * self.options.grad_bytes * self.trainable / cut
+        grads = self.stages.dense_params * self.options.grad_bytes * self.trainable / cut
         _, replicas = self._shard_places()
         if replicas is None or not self._by_tensor:
             return np.zeros_like(grads), np.zeros_like(grads)
@@ -253,7 +255,7 @@ class Traffic:
 
     def _tensors(self) -> float:
         """Weight tensors of a layer, mean over the depth: queries, keys and values apart, gate and up apart."""
-        graph = self.parts.graph
+        graph = self.stages.graph
         total = 0.0
         for kind in graph.depth:
             inner = {op.name: op.k for op in graph.blocks[kind].operators}
@@ -274,11 +276,11 @@ class Traffic:
         bits, block = self.plan.compression.gather_bits, self.plan.compression.gather_block
         if bits is not None:
             return self._gather_in(gathered_wire(bits, block), cut, shard)
-        dense = self.parts.dense_params * width / cut
+        dense = self.stages.dense_params * width / cut
         t, up, out, channels, hbm = self._in_lists("all_gather", dense, GATHER_PASSES, shard)
-        if self.parts.expert_params.any():
+        if self.stages.expert_params.any():
             t2, up2, out2, _, hbm2 = self._run(
-                "all_gather", self.parts.expert_params * width / cut, self.parts.expert_dp_place
+                "all_gather", self.stages.expert_params * width / cut, self.stages.expert_dp_place
             )
             t, up, out, hbm = t + t2, up + up2, out + out2, hbm + hbm2
         return t, up, out, t * self._held(channels), hbm
@@ -287,13 +289,13 @@ class Traffic:
         self, wire: float, cut: Floats, shard: GroupPlacement
     ) -> tuple[Floats, Floats, Floats, Floats, Floats]:
         """One parameter bucket of each virtual stage in few bits."""
-        t, up, out, channels, hbm = self._in_lists("all_gather", self.parts.dense_params * wire / cut, 0.0, shard)
-        if self.parts.expert_params.any():
+        t, up, out, channels, hbm = self._in_lists("all_gather", self.stages.dense_params * wire / cut, 0.0, shard)
+        if self.stages.expert_params.any():
             t2, up2, out2, _, hbm2 = self._run(
-                "all_gather", self.parts.expert_params * wire / cut, self.parts.expert_dp_place
+                "all_gather", self.stages.expert_params * wire / cut, self.stages.expert_dp_place
             )
             t, up, out, hbm = t + t2, up + up2, out + out2, hbm + hbm2
-        weights = (self.parts.dense_params + self.parts.expert_params) / cut
+        weights = (self.stages.dense_params + self.stages.expert_params) / cut
         given, chosen = self.plan.compression, coefficients(self.training.framework, self.cluster.device)
         assert given.gather_bits is not None
         each = gathered_moved(given.gather_bits, given.gather_block, self.behaviour.element_bytes, float(shard.size))
@@ -308,9 +310,9 @@ class Traffic:
 
     def tied_seconds(self, p: int) -> float:
         """All-reduce of the shared embedding's gradient between the first and the last stage."""
-        own = self.parts.graph.embedding.params / self.plan.tp * self.options.grad_bytes
-        place = placement(2, self.parts.mesh.strides["pp"] * (p - 1), self.cluster.scale_up_domain)
-        return float(self.parts.network.collective("all_reduce", own, place, axis="pp").alone_s)
+        own = self.stages.graph.embedding.params / self.plan.tp * self.options.grad_bytes
+        place = placement(2, self.stages.mesh.strides["pp"] * (p - 1), self.cluster.scale_up_domain)
+        return float(self.stages.network.collective("all_reduce", own, place, axis="pp").alone_s)
 
     def update_bytes(self) -> float:
         """Bytes of device memory that one parameter's update moves."""
@@ -327,7 +329,7 @@ class Traffic:
         """Parameters of each virtual stage that one device updates, shape (K,)."""
         shard = self.plan.shard_group if self.plan.zero and self.behaviour.shard_optimizer else 1
         eshard = min(self.edp, shard) if shard > 1 else 1
-        local: Floats = (self.parts.dense_params / shard + self.parts.expert_params / eshard) * self.trainable
+        local: Floats = (self.stages.dense_params / shard + self.stages.expert_params / eshard) * self.trainable
         return local
 
     def host_update(self) -> HostUpdate:

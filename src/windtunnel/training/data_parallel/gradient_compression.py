@@ -111,7 +111,7 @@ def matrices_of(op: Operator, width: float) -> list[tuple[float, float, float]]:
 
 
 @dataclass(frozen=True, slots=True)
-class Exchange:
+class CompressedExchange:
     """How gradients of one plan travel."""
 
     given: GradientCompression

@@ -12,13 +12,13 @@ from windtunnel.network.groups import GroupPlacement
 
 if TYPE_CHECKING:
     from windtunnel.parallel.resolve import ResolvedPlan
-    from windtunnel.training.stage_costs.stage_costs import Parts
+    from windtunnel.training.stage_costs.stage_costs import StageCosts
 
 SCALE_BYTES = 2.0 / 256
 """A 16-bit scale for each block of 256 values."""
 
 
-def level_place(parts: Parts, plan: ResolvedPlan, size: int, outer: int = 1) -> GroupPlacement:
+def level_place(parts: StageCosts, plan: ResolvedPlan, size: int, outer: int = 1) -> GroupPlacement:
     """Groups of `size` neighbours along data parallelism, or of every `outer`-th rank."""
     return parts.mesh.strided(size, parts.mesh.strides["cp"] * outer)
 

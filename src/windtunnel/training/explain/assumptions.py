@@ -9,17 +9,17 @@ from windtunnel.specs.plan import TENSOR_CLASSES
 from windtunnel.specs.scenario import ModelFile, Scenario
 from windtunnel.training.offload.memory_tiers import HOST_MEMORY_BYTES_PER_S, NVME_BYTES_PER_S
 from windtunnel.training.results.training_result import Assumption
-from windtunnel.training.step_setup import Prepared
+from windtunnel.training.step_setup import PreparedStep
 
 
-def assumptions(scenario: Scenario, prepared: Prepared, folder: Path) -> tuple[Assumption, ...]:
+def assumptions(scenario: Scenario, prepared: PreparedStep, folder: Path) -> tuple[Assumption, ...]:
     """Everything that was filled in, from the cluster to the plan; nothing that has no effect on this step."""
     found = [*prepared.cluster.assumed, *_model(scenario, folder), *_training(scenario, prepared)]
     found += _host(prepared)
     return tuple(Assumption(*item) for item in (*found, *_plan(scenario, prepared)))
 
 
-def _host(x: Prepared) -> Iterator[tuple[str, str, str]]:
+def _host(x: PreparedStep) -> Iterator[tuple[str, str, str]]:
     """Rates of a node that offloading takes where nothing is known of it."""
     away, cluster = x.plan.offload, x.cluster
     tiers = {away.tier_of(name) for name in TENSOR_CLASSES if getattr(away, name)}
@@ -37,7 +37,7 @@ def _model(scenario: Scenario, folder: Path) -> Iterator[tuple[str, str, str]]:
         yield from read_hf_config(folder / scenario.model.config).assumed
 
 
-def _training(scenario: Scenario, x: Prepared) -> Iterator[tuple[str, str, str]]:
+def _training(scenario: Scenario, x: PreparedStep) -> Iterator[tuple[str, str, str]]:
     training, how = x.training, x.behaviour
     given = scenario.training.model_fields_set if scenario.training else frozenset()
     if "framework" not in given:
@@ -62,7 +62,7 @@ def _training(scenario: Scenario, x: Prepared) -> Iterator[tuple[str, str, str]]
             yield "training.expert_load", "even", "no loads given; the busiest expert rank sets the time"
 
 
-def _plan(scenario: Scenario, x: Prepared) -> Iterator[tuple[str, str, str]]:
+def _plan(scenario: Scenario, x: PreparedStep) -> Iterator[tuple[str, str, str]]:
     plan, given = x.plan, scenario.plan
     framework = f"as {x.training.framework}"
     open_ = {"zero", "mbs", "recompute"} - given.model_fields_set

@@ -20,7 +20,7 @@ from windtunnel.techniques import applied
 from windtunnel.training.explain.time_chain import Chain, Collector, OperatorLine, Sheet, Term
 from windtunnel.training.memory.static_memory import breakdown, class_of, last_stage_tasks, passes
 from windtunnel.training.offload.memory_tiers import HOST_LINK_FRACTION, drive_bytes_per_s, host_memory_bytes_per_s
-from windtunnel.training.step_setup import Prepared, prepare_at
+from windtunnel.training.step_setup import PreparedStep, prepare_at
 from windtunnel.training.task_builder import (
     RATES,
     S_FROM_HOST,
@@ -54,16 +54,16 @@ _SAME = 1e-9
 class Variants:
     """The step as it is, and priced again without some of what it costs; launches correspond one to one."""
 
-    actual: Prepared
-    no_start: Prepared
-    no_cast: Prepared
-    no_stream: Prepared
-    no_accumulate: Prepared
-    no_memory_limit: Prepared
-    free_optimizer: Prepared
+    actual: PreparedStep
+    no_start: PreparedStep
+    no_cast: PreparedStep
+    no_stream: PreparedStep
+    no_accumulate: PreparedStep
+    no_memory_limit: PreparedStep
+    free_optimizer: PreparedStep
 
 
-def variant(prepared: Prepared, scenario: Scenario, overrides: dict[str, Any]) -> Prepared:
+def variant(prepared: PreparedStep, scenario: Scenario, overrides: dict[str, Any]) -> PreparedStep:
     """The same step at the same clock under other coefficients."""
     x = prepared
     return prepare_at(
@@ -71,7 +71,7 @@ def variant(prepared: Prepared, scenario: Scenario, overrides: dict[str, Any]) -
     )
 
 
-def build_chain(prepared: Prepared, scenario: Scenario) -> Chain:
+def build_chain(prepared: PreparedStep, scenario: Scenario) -> Chain:
     """The chain of a step.
 
     Args:
@@ -90,7 +90,7 @@ def build_chain(prepared: Prepared, scenario: Scenario) -> Chain:
         no_memory_limit=variant(x, scenario, _NO_MEMORY_LIMIT),
         free_optimizer=variant(x, scenario, _NO_START | {"optimizer_fraction": 1.0}),
     )
-    shares = breakdown(x.program, timeline, x.parts)
+    shares = breakdown(x.program, timeline, x.stages)
     make = _Build(variants, provenance(x.training.framework, x.cluster.device))
     make.segments(own)
     make.step(own, shares)
@@ -174,7 +174,7 @@ class _Build:
 
     def link(self, outside: bool) -> tuple[Provenance, ...]:
         """Efficiency of the link family, and the software's factor on it."""
-        params = self.x.parts.network.params
+        params = self.x.stages.network.params
         family = params.out if outside else params.up
         grade = "measured" if "(fact)" in family.source and "rate assumed" not in family.source else "assumed"
         efficiency = Provenance(
@@ -192,7 +192,7 @@ class _Build:
     # -- launches of the segments ------------------------------------------------------------------------------------
     def segments(self, own: Any) -> None:
         """Kernels, collectives inside segments, and the host."""
-        parts = self.x.parts
+        parts = self.x.stages
         count = np.zeros(len(parts.segments))
         for direction, k, scale in passes(self.x.program, parts, own):
             for segments, number in parts.uses[k]:
@@ -201,7 +201,7 @@ class _Build:
             times, times_of = (
                 parts.segment_times[s],
                 [
-                    p.parts.segments[s].launches
+                    p.stages.segments[s].launches
                     for p in (
                         self.v.actual,
                         self.v.no_start,
@@ -464,7 +464,7 @@ class _Build:
             ids = sends[crossing == outside]
             if len(ids):
                 name = "pp send-receive" if outside or not crossing.any() else "pp inside the node, send-receive"
-                self._traffic("exposed pp", name, outside, x.parts.p2p_bytes * len(ids), ids, shares)
+                self._traffic("exposed pp", name, outside, x.stages.p2p_bytes * len(ids), ids, shares)
         plain = x.plan.zero == 0 or not x.behaviour.shard_optimizer
         for kind, name in (
             (T_REDUCE, "dp gradient " + ("all-reduce" if plain else "reduce-scatter")),
@@ -482,12 +482,12 @@ class _Build:
 
     def _crossing(self, sends: Any) -> Any:
         """Which hops leave the scale-up network."""
-        program, table = self.x.program, self.x.table
+        program, table = self.x.program, self.x.schedule
         row = program.row[sends]
         part = program.part[row]
         stage_of = table.placement[:, 0].astype(np.int64)
         target = np.clip(np.where(table.kind[row] == F, part + 1, part - 1), 0, len(stage_of) - 1)
-        stride, domain = self.x.parts.mesh.strides["pp"], self.x.cluster.scale_up_domain
+        stride, domain = self.x.stages.mesh.strides["pp"], self.x.cluster.scale_up_domain
         return stage_of[part] * stride // domain != stage_of[target] * stride // domain
 
     def _work(self, ids: Any, rate: int) -> float:
@@ -503,7 +503,7 @@ class _Build:
     ) -> None:
         busy = float(self.x.program.tasks.alone_s[ids].sum())
         sheet, used = link_sheet(self.x.cluster, outside), self.link(outside)
-        place = self.x.parts.dp_place
+        place = self.x.stages.dp_place
         if outside and time_class == "exposed dp" and place.ranks_per_domain > 1 and place.groups_per_domain > 1:
             scale = self.used("partial_node_scale")
             used = (*used, scale) if scale.value != 1.0 else used

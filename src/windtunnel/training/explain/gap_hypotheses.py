@@ -20,9 +20,9 @@ from windtunnel.specs.scenario import Scenario
 from windtunnel.specs.workload import ExpertLoad
 from windtunnel.techniques import applied
 from windtunnel.training.explain.time_chain import Chain
+from windtunnel.training.prepare import prepare as prepare_step
 from windtunnel.training.simulate import memory_of, step_time
-from windtunnel.training.step_setup import Prepared
-from windtunnel.training.step_setup import prepare as prepare_step
+from windtunnel.training.step_setup import PreparedStep
 
 PLAUSIBLE_SIGMA = 2.0
 """Standard errors within which a coefficient's deviation is unremarkable."""
@@ -49,7 +49,7 @@ class Candidate:
     """Coefficients: standard errors that the alternative lies away."""
     grade: str
     note: str = ""
-    made: tuple[Prepared, Scenario] | None = field(default=None, repr=False, compare=False)
+    made: tuple[PreparedStep, Scenario] | None = field(default=None, repr=False, compare=False)
     """Assumptions: the step under the alternative."""
 
     @property
@@ -85,7 +85,7 @@ class _Change:
     cluster: dict[str, Any] | None = None
 
 
-def open_settings(prepared: Prepared, scenario: Scenario) -> list[Candidate]:
+def open_settings(prepared: PreparedStep, scenario: Scenario) -> list[Candidate]:
     """Every alternative to what the scenario leaves open, simulated. Invalid and ineffective ones are left out."""
     base = step_time(prepared)
     chosen = applied(scenario.techniques)
@@ -126,13 +126,13 @@ def open_settings(prepared: Prepared, scenario: Scenario) -> list[Candidate]:
     return out
 
 
-def _changes(x: Prepared, scenario: Scenario) -> Iterator[_Change]:
+def _changes(x: PreparedStep, scenario: Scenario) -> Iterator[_Change]:
     yield from _training_changes(x, scenario)
     yield from _plan_changes(x, scenario)
     yield from _cluster_changes(x.cluster)
 
 
-def _training_changes(x: Prepared, scenario: Scenario) -> Iterator[_Change]:
+def _training_changes(x: PreparedStep, scenario: Scenario) -> Iterator[_Change]:
     training, plan = x.training, x.plan
     given = scenario.training.model_fields_set if scenario.training else frozenset()
 
@@ -182,7 +182,7 @@ def _training_changes(x: Prepared, scenario: Scenario) -> Iterator[_Change]:
                 )
 
 
-def _plan_changes(x: Prepared, scenario: Scenario) -> Iterator[_Change]:
+def _plan_changes(x: PreparedStep, scenario: Scenario) -> Iterator[_Change]:
     plan, given = x.plan, scenario.plan.model_fields_set
     if "recompute" not in given:
         for policy in ("none", "selective", "full"):
@@ -269,7 +269,7 @@ class Uncertain:
         }
 
 
-def uncertain_coefficients(prepared: Prepared, scenario: Scenario, chain: Chain) -> list[Uncertain]:
+def uncertain_coefficients(prepared: PreparedStep, scenario: Scenario, chain: Chain) -> list[Uncertain]:
     """Effect of one standard error of every coefficient of the pair that moves the step, simulated, largest first."""
     known = provenance(prepared.training.framework, prepared.cluster.device)
     named: dict[str, tuple[Provenance, list[str]]] = {}
@@ -292,7 +292,7 @@ def uncertain_coefficients(prepared: Prepared, scenario: Scenario, chain: Chain)
     return sorted(out, key=lambda u: -abs(u.step_change_s))
 
 
-def with_coefficient(prepared: Prepared, scenario: Scenario, name: str, value: float) -> float:
+def with_coefficient(prepared: PreparedStep, scenario: Scenario, name: str, value: float) -> float:
     """Seconds of the step with one coefficient replaced, as this board uses it (after power limits)."""
     from windtunnel.training.explain.build_chain import variant
 
@@ -320,7 +320,7 @@ def _most(name: str, value: float) -> float:
 
 
 def coefficient_candidates(
-    prepared: Prepared, scenario: Scenario, uncertain: list[Uncertain], gap_s: float, step_s: float
+    prepared: PreparedStep, scenario: Scenario, uncertain: list[Uncertain], gap_s: float, step_s: float
 ) -> list[Candidate]:
     """The value of each coefficient that would close the gap, or the farthest plausible one where none does."""
     out = []

@@ -14,10 +14,10 @@ from windtunnel.specs.plan import TENSOR_CLASSES, Offload
 from windtunnel.specs.scenario import Scenario
 from windtunnel.specs.workload import TrainingSpec
 from windtunnel.training.stage_costs.autocast import casts_weights
-from windtunnel.training.step_setup import Prepared
+from windtunnel.training.step_setup import PreparedStep
 
 
-def ignored_settings(scenario: Scenario, prepared: Prepared) -> tuple[str, ...]:
+def ignored_settings(scenario: Scenario, prepared: PreparedStep) -> tuple[str, ...]:
     """One sentence a setting that has no effect here, or only part of its effect."""
     found = (*_training(scenario, prepared), *_plan(scenario, prepared), *_around(scenario, prepared))
     return tuple(f"{field} {why}" for field, why in found)
@@ -30,7 +30,7 @@ def _given(spec: BaseModel | None, prefix: str, why: dict[str, str | None]) -> I
             yield f"{prefix}.{field}", f"has no effect: {reason}"
 
 
-def _no_autocast(training: TrainingSpec, x: Prepared) -> str | None:
+def _no_autocast(training: TrainingSpec, x: PreparedStep) -> str | None:
     """Why `autocast: true` does nothing."""
     if not training.autocast or casts_weights(x.behaviour, x.plan):
         return None
@@ -41,7 +41,7 @@ def _no_autocast(training: TrainingSpec, x: Prepared) -> str | None:
     return f"{training.framework} keeps its weights in the format of the products"
 
 
-def _training(scenario: Scenario, x: Prepared) -> Iterator[tuple[str, str]]:
+def _training(scenario: Scenario, x: PreparedStep) -> Iterator[tuple[str, str]]:
     training, plan = x.training, x.plan
     dense = None if x.model.num_experts else f"{x.model.name} has no experts"
     fp8 = training.precision.startswith(("fp8", "mxfp8"))
@@ -82,7 +82,7 @@ def _training(scenario: Scenario, x: Prepared) -> Iterator[tuple[str, str]]:
             yield f"training.precision {training.precision}", f"is no format of {device.id}; nearest rate taken"
 
 
-def _plan(scenario: Scenario, x: Prepared) -> Iterator[tuple[str, str]]:
+def _plan(scenario: Scenario, x: PreparedStep) -> Iterator[tuple[str, str]]:
     plan, given = x.plan, scenario.plan
     dense = None if x.model.num_experts else f"{x.model.name} has no experts"
     unsharded = None if plan.zero == 3 else f"it is a switch of FSDP (zero 3), and zero is {plan.zero}"
@@ -155,7 +155,7 @@ def _offload(away: Offload) -> dict[str, str | None]:
     return out | {"prefetch_layers": copied, "update": update, "update_subgroup": on_device}
 
 
-def _around(scenario: Scenario, x: Prepared) -> Iterator[tuple[str, str]]:
+def _around(scenario: Scenario, x: PreparedStep) -> Iterator[tuple[str, str]]:
     unread = "`train` does not read it"
     yield from _given(scenario, "scenario", {"serving": unread, "search": unread})
     if isinstance(scenario.cluster, ClusterRef):

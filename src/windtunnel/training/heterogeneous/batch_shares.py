@@ -15,7 +15,7 @@ from windtunnel.specs.plan import PlanSpec
 from windtunnel.specs.workload import TrainingSpec
 from windtunnel.techniques.base import Applied
 from windtunnel.training.simulate import step_time
-from windtunnel.training.stage_costs.pricing_cache import Known
+from windtunnel.training.stage_costs.pricing_cache import PricingCache
 from windtunnel.training.step_setup import clock_of, prepare_at
 
 _MOST = 200_000
@@ -63,7 +63,7 @@ def _step_s(
     techniques: tuple[Applied, ...],
     problems: ProblemList,
     overrides: dict[str, object] | None,
-    known: Known | None,
+    cache: PricingCache | None,
     replicas: int,
     rounds: int,
 ) -> float:
@@ -71,7 +71,7 @@ def _step_s(
     part = training.model_copy(update={"global_batch": replicas * rounds * plan.pp * plan.mbs})
     own = plan.model_copy(update={"dp": replicas, "batch_shares": None})
     clock = clock_of(group, training, overrides)
-    return step_time(prepare_at(model, group, part, own, techniques, problems, overrides, clock, known))
+    return step_time(prepare_at(model, group, part, own, techniques, problems, overrides, clock, cache))
 
 
 def with_balanced_shares(
@@ -82,7 +82,7 @@ def with_balanced_shares(
     techniques: tuple[Applied, ...],
     problems: ProblemList,
     overrides: dict[str, object] | None,
-    known: Known | None,
+    cache: PricingCache | None,
 ) -> PlanSpec:
     """The plan with shares for `balanced`.
 
@@ -95,7 +95,7 @@ def with_balanced_shares(
         return plan.model_copy(update={"batch_shares": None})  # what is wrong with it is said as for equal shares
     seconds = []
     for group, number in zip(cluster.groups, replicas, strict=True):
-        args = (model, group, training, plan, techniques, problems, overrides, known, number)
+        args = (model, group, training, plan, techniques, problems, overrides, cache, number)
         once, twice = (_step_s(*args, rounds) for rounds in (1, 2))
         seconds.append(max(twice - once, 1e-12) / plan.pp)
     shares = balanced_shares(seconds, replicas, training.global_batch // plan.mbs, plan.pp)

@@ -16,16 +16,22 @@ from windtunnel.specs.model import ModelSpec
 from windtunnel.specs.plan import PlanSpec
 from windtunnel.specs.workload import TrainingSpec
 from windtunnel.techniques.base import Applied
-from windtunnel.training.data_parallel.comm_costs import Traffic
-from windtunnel.training.stage_costs.pricing_cache import Known
+from windtunnel.training.data_parallel.comm_costs import DataParallelComm
+from windtunnel.training.stage_costs.pricing_cache import PricingCache
 from windtunnel.training.step.build_step import StepProgram, build_joint
-from windtunnel.training.step.cross_group_reduction import Between
-from windtunnel.training.step.cross_group_stages import Split, Staged, StagedTraffic, joined_parts, own_parts
-from windtunnel.training.step.replica_tasks import Replicas
-from windtunnel.training.step_setup import Prepared, ResolvedStep, clock_of, options_of, resolve_step, table_of
+from windtunnel.training.step.cross_group_reduction import CrossGroupNetwork
+from windtunnel.training.step.cross_group_stages import (
+    CrossGroupComm,
+    CrossGroupPipeline,
+    StagePlacement,
+    joined_stage_costs,
+    stage_costs_of_group,
+)
+from windtunnel.training.step.replica_tasks import ReplicaGroup
+from windtunnel.training.step_setup import PreparedStep, ResolvedStep, clock_of, options_of, resolve_step, table_of
 
 
-def prepare_mixed(
+def prepare_heterogeneous(
     model: ModelSpec,
     cluster: MixedCluster,
     training: TrainingSpec,
@@ -33,8 +39,8 @@ def prepare_mixed(
     techniques: tuple[Applied, ...],
     problems: ProblemList,
     coefficient_overrides: dict[str, Any] | None,
-    known: Known | None = None,
-) -> Prepared:
+    cache: PricingCache | None = None,
+) -> PreparedStep:
     """The joint step of all groups.
 
     Raises:
@@ -47,10 +53,10 @@ def prepare_mixed(
     if plan.batch_shares == "balanced" and plan.group_axis == "dp":
         from windtunnel.training.heterogeneous.batch_shares import with_balanced_shares
 
-        args = (model, cluster, training, plan, techniques, problems, coefficient_overrides, known)
+        args = (model, cluster, training, plan, techniques, problems, coefficient_overrides, cache)
         plan = with_balanced_shares(*args)
     run = _stages if plan.group_axis == "pp" else _replicas
-    return run(model, cluster, training, plan, techniques, problems, coefficient_overrides, known)
+    return run(model, cluster, training, plan, techniques, problems, coefficient_overrides, cache)
 
 
 def shares_of(
@@ -111,28 +117,28 @@ def _refuse_sent(plan: PlanSpec, problems: ProblemList) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class GroupStep:
     """What one group runs, before there is a step program."""
 
     group: ClusterSpec
     training: TrainingSpec
     """With the group's share of the batch."""
     step: ResolvedStep
-    replicas: Replicas
+    replicas: ReplicaGroup
     clock: float
 
-    def prepared(self, model: ModelSpec, program: StepProgram) -> Prepared:
+    def prepared(self, model: ModelSpec, program: StepProgram) -> PreparedStep:
         """The group's view of the step."""
         x, r = self.step, self.replicas
-        return Prepared(
+        return PreparedStep(
             model=model,
             cluster=self.group,
             training=self.training,
             plan=x.plan,
             coefficients=x.coefficients,
             behaviour=x.behaviour,
-            parts=r.parts,
-            table=r.table,
+            stages=r.stages,
+            schedule=r.schedule,
             program=program,
             clock=self.clock,
             techniques=x.techniques,
@@ -147,8 +153,8 @@ def replica_classes(
     techniques: tuple[Applied, ...],
     problems: ProblemList,
     overrides: dict[str, Any] | None,
-    known: Known | None,
-) -> tuple[list[Part], Between]:
+    cache: PricingCache | None,
+) -> tuple[list[GroupStep], CrossGroupNetwork]:
     """Groups along dp: each is a job of its own with its share of the batch, up to the reduction between them.
 
     Raises:
@@ -171,20 +177,25 @@ def replica_classes(
             problems,
             coefficient_overrides=overrides,
             clock=clock,
-            known=known,
+            cache=cache,
             spread=cluster.num_devices > cluster.scale_up_domain,
         )
         one = _laid(step, group, part, table_of(step))
         one.traffic.replicated = True
-        out.append(Part(group, part, step, one, clock))
-    return out, Between(outward(cluster), cluster.between is not None, known or Known())
+        out.append(GroupStep(group, part, step, one, clock))
+    return out, CrossGroupNetwork(outward(cluster), cluster.between is not None, cache or PricingCache())
 
 
-def _laid(step: ResolvedStep, group: ClusterSpec, training: TrainingSpec, table: InstructionTable) -> Replicas:
+def _laid(step: ResolvedStep, group: ClusterSpec, training: TrainingSpec, table: InstructionTable) -> ReplicaGroup:
     options = options_of(training, step.plan, step.behaviour, step.coefficients, step.techniques)
-    traffic = Traffic(step.parts, step.plan, group, training, step.behaviour, options)
-    return Replicas(
-        parts=step.parts, table=table, plan=step.plan, cluster=group, coefficients=step.coefficients, traffic=traffic
+    traffic = DataParallelComm(step.stages, step.plan, group, training, step.behaviour, options)
+    return ReplicaGroup(
+        stages=step.stages,
+        schedule=table,
+        plan=step.plan,
+        cluster=group,
+        coefficients=step.coefficients,
+        traffic=traffic,
     )
 
 
@@ -196,10 +207,10 @@ def _replicas(
     techniques: tuple[Applied, ...],
     problems: ProblemList,
     overrides: dict[str, Any] | None,
-    known: Known | None,
-) -> Prepared:
+    cache: PricingCache | None,
+) -> PreparedStep:
     """The joint step of groups along dp."""
-    parts, between = replica_classes(model, cluster, training, plan, techniques, problems, overrides, known)
+    parts, between = replica_classes(model, cluster, training, plan, techniques, problems, overrides, cache)
     programs = build_joint([x.replicas for x in parts], between)
     seen = tuple(x.prepared(model, program) for x, program in zip(parts, programs, strict=True))
     whole = replace(seen[0].plan, dp=sum(x.plan.dp for x in seen))
@@ -236,8 +247,8 @@ def staged_replicas(
     techniques: tuple[Applied, ...],
     problems: ProblemList,
     overrides: dict[str, Any] | None,
-    known: Known | None,
-) -> tuple[Staged, list[Part]]:
+    cache: PricingCache | None,
+) -> tuple[CrossGroupPipeline, list[GroupStep]]:
     """Groups along pp: consecutive stages of every replica, each priced on its own group.
 
     Raises:
@@ -258,7 +269,7 @@ def staged_replicas(
             problems,
             coefficient_overrides=overrides,
             clock=clock,
-            known=known,
+            cache=cache,
             group=group,
             spread=spread,
         )
@@ -266,15 +277,15 @@ def staged_replicas(
     ]
     first = steps[0]
     of_stage = np.repeat(np.arange(len(stages)), stages)
-    of_part = of_stage[first.table.placement[:, 0]]
-    split = Split(of_stage, of_part, outward(cluster), cluster.between is not None, known or Known())
-    joined = joined_parts(split, [step.parts for step in steps])
-    table = table_of(replace(first, parts=joined))
+    of_part = of_stage[first.schedule.placement[:, 0]]
+    split = StagePlacement(of_stage, of_part, outward(cluster), cluster.between is not None, cache or PricingCache())
+    joined = joined_stage_costs(split, [step.stages for step in steps])
+    table = table_of(replace(first, stages=joined))
     members = [_laid(step, group, training, table) for step, group in zip(steps, cluster.groups, strict=True)]
-    traffic = StagedTraffic(split, [x.traffic for x in members], joined)
-    staged = Staged(
-        parts=joined,
-        table=table,
+    traffic = CrossGroupComm(split, [x.traffic for x in members], joined)
+    staged = CrossGroupPipeline(
+        stages=joined,
+        schedule=table,
         plan=first.plan,
         cluster=cluster.groups[0],
         coefficients=first.coefficients,
@@ -283,7 +294,7 @@ def staged_replicas(
         members=tuple(members),
     )
     zipped = zip(cluster.groups, steps, members, clocks, strict=True)
-    return staged, [Part(group, training, step, one, clock) for group, step, one, clock in zipped]
+    return staged, [GroupStep(group, training, step, one, clock) for group, step, one, clock in zipped]
 
 
 def _stages(
@@ -294,15 +305,15 @@ def _stages(
     techniques: tuple[Applied, ...],
     problems: ProblemList,
     overrides: dict[str, Any] | None,
-    known: Known | None,
-) -> Prepared:
+    cache: PricingCache | None,
+) -> PreparedStep:
     """The step of groups along pp."""
-    staged, parts = staged_replicas(model, cluster, training, plan, techniques, problems, overrides, known)
+    staged, parts = staged_replicas(model, cluster, training, plan, techniques, problems, overrides, cache)
     program = build_joint([staged])[0]
     seen = []
     for g, x in enumerate(parts):
         own = (program.stage >= 0) & (staged.split.of_stage[np.maximum(program.stage, 0)] == g)
         view = replace(program, stage=np.where(own, program.stage, -1), row=np.where(own, program.row, -1))
-        mine = own_parts(staged.split, g, x.step.parts, plan.tp * plan.cp)
-        seen.append(replace(x.prepared(model, view), parts=mine))
-    return replace(seen[0], cluster=cluster, parts=staged.parts, program=program, groups=tuple(seen), group_axis="pp")
+        mine = stage_costs_of_group(staged.split, g, x.step.stages, plan.tp * plan.cp)
+        seen.append(replace(x.prepared(model, view), stages=mine))
+    return replace(seen[0], cluster=cluster, stages=staged.stages, program=program, groups=tuple(seen), group_axis="pp")

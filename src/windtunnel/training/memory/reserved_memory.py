@@ -16,7 +16,7 @@ from windtunnel.schedules.table import InstructionTable
 from windtunnel.specs.workload import TrainingSpec
 from windtunnel.training.memory.stage_trace import Events, StageTrace
 from windtunnel.training.memory.tensor_events import KINDS, TEMPORARY
-from windtunnel.training.stage_costs.stage_costs import Parts
+from windtunnel.training.stage_costs.stage_costs import StageCosts
 
 MIB = 2**20
 CONTEXT_BYTES = 0.6e9
@@ -52,7 +52,7 @@ class ReservedMemory:
         return self.allocator_bytes + self.context_bytes + self.communication_bytes
 
 
-def communication_buffer_bytes(parts: Parts, plan: ResolvedPlan) -> float:
+def communication_buffer_bytes(parts: StageCosts, plan: ResolvedPlan) -> float:
     """Buffers of the communicators of one rank: rings of the groups that reduce or gather, peers of the others."""
     cluster, params = parts.network.cluster, parts.network.params
     if cluster.device.kind == "tpu":  # no library between the program and its links
@@ -86,7 +86,7 @@ def communication_buffer_bytes(parts: Parts, plan: ResolvedPlan) -> float:
 
 
 def reserved_memory(
-    parts: Parts,
+    parts: StageCosts,
     plan: ResolvedPlan,
     training: TrainingSpec,
     behaviour: Behaviour,
@@ -153,7 +153,7 @@ def _replayed(sizes: Ints, tensors: Ints, streams: Ints, *, expandable: bool = F
     return _REPLAYS[key]
 
 
-def _one_pass(parts: Parts, plan: ResolvedPlan, static: dict[str, float], stage: int) -> ReservedMemory:
+def _one_pass(parts: StageCosts, plan: ResolvedPlan, static: dict[str, float], stage: int) -> ReservedMemory:
     """Without backward: what stays, and one layer's tensors at a time, each layer in the place of the one before."""
     used = dict(static) | {"temporaries": float(parts.transient_bytes[0].max())}
     total = sum(used.values())

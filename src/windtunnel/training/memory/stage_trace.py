@@ -44,7 +44,7 @@ from windtunnel.training.memory.tensor_events import (
     Script,
 )
 from windtunnel.training.stage_costs.autocast import CAST_BYTES, casts_weights
-from windtunnel.training.stage_costs.stage_costs import Parts, is_compiled
+from windtunnel.training.stage_costs.stage_costs import StageCosts, is_compiled
 
 STEP_BYTES_8BIT = 12.0
 """Per element of the tensor being updated: the parameter and both moments in fp32, while an 8-bit optimizer works on
@@ -104,7 +104,7 @@ class StageTrace:
 
     def __init__(
         self,
-        parts: Parts,
+        parts: StageCosts,
         plan: ResolvedPlan,
         training: TrainingSpec,
         behaviour: Behaviour,

@@ -16,10 +16,10 @@ from windtunnel.parallel.resolve import ResolvedPlan
 from windtunnel.program.tables import MemoryEvents, Timeline
 from windtunnel.schedules.table import B, F, InstructionTable, W
 from windtunnel.specs.workload import TrainingSpec
-from windtunnel.training.data_parallel.gradient_compression import Exchange, Shapes
+from windtunnel.training.data_parallel.gradient_compression import CompressedExchange, Shapes
 from windtunnel.training.memory.reserved_memory import reserved_memory
 from windtunnel.training.results.training_result import MemoryReport
-from windtunnel.training.stage_costs.stage_costs import HEAD, Parts
+from windtunnel.training.stage_costs.stage_costs import HEAD, StageCosts
 from windtunnel.training.step.build_step import StepProgram
 from windtunnel.training.task_builder import (
     S_COMPUTE,
@@ -49,7 +49,7 @@ _LABEL = {
 }
 
 
-def breakdown(program: StepProgram, timeline: Timeline, parts: Parts) -> dict[str, float]:
+def breakdown(program: StepProgram, timeline: Timeline, parts: StageCosts) -> dict[str, float]:
     """Partition the wall time of the stage that finishes last. Sums to the makespan."""
     own = last_stage_tasks(program, timeline)
     start, end = timeline.start_s[own], timeline.end_s[own]
@@ -102,7 +102,7 @@ def _pair_of(program: StepProgram, own: Ints) -> Ints:
     return np.where(row >= 0, program.pair_of[np.maximum(row, 0)], -1)
 
 
-def passes(program: StepProgram, parts: Parts, own: Ints, *, paired: bool = True) -> list[tuple[int, int, float]]:
+def passes(program: StepProgram, parts: StageCosts, own: Ints, *, paired: bool = True) -> list[tuple[int, int, float]]:
     """(direction, virtual stage, micro-batches that pass it) of the compute tasks `own`.
 
     `paired`: whether those that run in pairs count, in the time that they take there.
@@ -172,7 +172,7 @@ class StaticMemory:
 
 
 def static_memory(
-    parts: Parts, plan: ResolvedPlan, training: TrainingSpec, behaviour: Behaviour, stage_of: Ints
+    parts: StageCosts, plan: ResolvedPlan, training: TrainingSpec, behaviour: Behaviour, stage_of: Ints
 ) -> StaticMemory:
     """Weights, gradients and optimizer state per stage under the plan's partition.
 
@@ -275,7 +275,7 @@ def static_memory(
     given = plan.compression.gradients
     if given is not None and plan.dp * plan.cp * plan.copies > 1:
         shapes = Shapes.of(parts.graph, plan, given)
-        exchange = Exchange(given, shapes, 4.0, parts.network.cluster.device, Coefficients())
+        exchange = CompressedExchange(given, shapes, 4.0, parts.network.cluster.device, Coefficients())
         whole = zero == 0 or not behaviour.shard_optimizer
         kept = trainable * exchange.kept_bytes(float(group), whole=whole)
         out["error feedback"] = np.asarray(dense * kept, np.float64)
@@ -287,7 +287,7 @@ def static_memory(
     return StaticMemory({name: size for name, size in out.items() if size.any()}, late, elsewhere)
 
 
-def _matrix_share(parts: Parts) -> float:
+def _matrix_share(parts: StageCosts) -> float:
     """Weights of the layers' matrices over all weights: what a quantised base keeps in four bits."""
     g = parts.graph
     layers = [g.blocks[kind] for kind in g.depth]
@@ -298,7 +298,7 @@ def _matrix_share(parts: Parts) -> float:
 def memory_report(
     program: StepProgram,
     timeline: Timeline,
-    parts: Parts,
+    parts: StageCosts,
     table: InstructionTable,
     static: StaticMemory,
     capacity_bytes: float,

@@ -69,7 +69,7 @@ class BlockCost:
     largest_weights: dict[tuple[float, float], float]
     """Distinct dense weight shapes → elements on this rank."""
     segments: tuple[int, int, int] = (0, 0, 0)
-    """Indices of its segments in `Parts.segments`."""
+    """Indices of its segments in `StageCosts.segments`."""
 
     def time(self, direction: int) -> SegmentTime:
         """Segment of a direction (0 F, 1 B, 2 W)."""
@@ -127,7 +127,7 @@ class BlockSum:
 
 
 @dataclass(frozen=True, slots=True)
-class Priced:
+class PricedBlocks:
     """Block kinds of one way to cut a model. Read-only."""
 
     graph: ModelGraph
@@ -138,14 +138,14 @@ class Priced:
     times: tuple[SegmentTime, ...]
 
 
-class Known:
+class PricingCache:
     """Networks with the answers they gave, and priced blocks."""
 
     def __init__(self) -> None:
         self._seen: list[Any] = []
         self._networks: dict[Hashable, NetworkModel] = {}
-        self._blocks: dict[Hashable, Priced] = {}
-        self.parts: dict[Hashable, Any] = {}
+        self._blocks: dict[Hashable, PricedBlocks] = {}
+        self.stage_costs: dict[Hashable, Any] = {}
         """Virtual stages of one way to split blocks that are held here, added up; the mesh is the asker's."""
 
     def _number(self, thing: Any) -> int:
@@ -180,8 +180,8 @@ class Known:
         copies: tuple[float, float],
         techniques: Sequence[Applied],
         split_backward: bool,
-        price: Callable[[], Priced],
-    ) -> Priced:
+        price: Callable[[], PricedBlocks],
+    ) -> PricedBlocks:
         """Priced blocks, from `price` where nothing alike is known.
 
         Args:

@@ -35,14 +35,14 @@ from windtunnel.training.stage_costs.autocast import add_casts, casts_weights
 from windtunnel.training.stage_costs.dp_groups import replicas_of
 from windtunnel.training.stage_costs.fsdp_copies import add_copies, copy_bytes
 from windtunnel.training.stage_costs.host_launches import host_work
-from windtunnel.training.stage_costs.pricing_cache import BlockCost, BlockSum, Known, Priced
+from windtunnel.training.stage_costs.pricing_cache import BlockCost, BlockSum, PricedBlocks, PricingCache
 
 HEAD = "logits and head"
 """Kind of kept memory that only the model's end has."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Parts:
+class StageCosts:
     """Everything the step program needs. Arrays over virtual stages in depth order have shape (K,), K = pp · vpp."""
 
     seconds: Floats
@@ -186,7 +186,7 @@ def without_frozen_inputs(block: Block, targets: Sequence[str]) -> Block:
     return replace(block, tensors=kept)
 
 
-def build_parts(
+def build_stage_costs(
     model: ModelSpec,
     cluster: ClusterSpec,
     training: TrainingSpec,
@@ -197,8 +197,8 @@ def build_parts(
     techniques: Sequence[Applied],
     *,
     split_backward: bool,
-    known: Known | None = None,
-) -> Parts:
+    cache: PricingCache | None = None,
+) -> StageCosts:
     """Lower, price and simulate every block kind once, then add up virtual stages.
 
     Args:
@@ -211,9 +211,9 @@ def build_parts(
         placement_table: (stage, chunk) of each virtual stage.
         techniques: Applied ones.
         split_backward: Whether weight gradients are instructions of their own.
-        known: What earlier plans of the same call have priced; taken from there, and added to.
+        cache: What earlier plans of the same call have priced; taken from there, and added to.
     """
-    known = known if known is not None else Known()
+    cache = cache if cache is not None else PricingCache()
     params = NetworkCoefficients.for_cluster(cluster)
     params = replace(
         params,
@@ -223,7 +223,7 @@ def build_parts(
         partial_node_scale=coefficients.partial_node_scale,
         most_channels=plan.collective_sms,
     )
-    network = known.network(cluster, params, plan.collectives, plan.collective_library)
+    network = cache.network(cluster, params, plan.collectives, plan.collective_library)
     order = tuple(axis for axis in plan.order if axis != "ep")
     mesh = Mesh({"tp": plan.tp, "cp": plan.cp, "dp": plan.dp, "pp": plan.pp}, order, cluster)
     groups = _groups(mesh, plan)
@@ -235,7 +235,7 @@ def build_parts(
     )
     copies = forward, backward
     any_batch = training.model_copy(update={"global_batch": 1})  # blocks see one micro-batch
-    priced = known.blocks(
+    priced = cache.blocks(
         (model, cluster, any_batch, coefficients, behaviour),
         plan,
         groups,
@@ -257,12 +257,12 @@ def build_parts(
         ),
     )
     alike = (id(priced), plan.pp, plan.stage_layers, plan.recompute.num_layers, placement_table.tobytes())
-    if alike not in known.parts:
+    if alike not in cache.stage_costs:
         parts = _assemble(model, training, plan, priced, placement_table, network, mesh, behaviour)
-        known.parts[alike] = replace(
+        cache.stage_costs[alike] = replace(
             parts, segments=priced.segments, segment_times=priced.times, costs=priced.costs, plain=priced.plain
         )
-    found: Parts = known.parts[alike]
+    found: StageCosts = cache.stage_costs[alike]
     return replace(
         found,
         techniques=tuple(techniques),
@@ -285,10 +285,10 @@ def _price(
     copies: tuple[float, float],
     *,
     split_backward: bool,
-) -> Priced:
+) -> PricedBlocks:
     """Every block kind on one rank, lowered, priced and simulated.
 
-    Whatever of a plan is read here must be part of what `Known.blocks` tells plans apart by.
+    Whatever of a plan is read here must be part of what `PricingCache.blocks` tells plans apart by.
     """
     style = style_of(behaviour, training)
     compiled = is_compiled(behaviour, training)
@@ -409,7 +409,7 @@ def _price(
                 pricing.recipe,
             )
             plain[name] = replace(cost, segments=(3 * j, base + 2 * j, base + 2 * j + 1))
-    return Priced(g, batch, costs, plain, tuple(segments), tuple(times))
+    return PricedBlocks(g, batch, costs, plain, tuple(segments), tuple(times))
 
 
 def _trainable_share(training: TrainingSpec, g: ModelGraph) -> float:
@@ -500,12 +500,12 @@ def _assemble(
     model: ModelSpec,
     training: TrainingSpec,
     plan: ResolvedPlan,
-    priced: Priced,
+    priced: PricedBlocks,
     placement_table: Int32s,
     network: NetworkModel,
     mesh: Mesh,
     behaviour: Behaviour,
-) -> Parts:
+) -> StageCosts:
     g, costs, plain = priced.graph, priced.costs, priced.plain
     k_total, depth = len(plan.stage_layers), len(plan.stage_layers) // plan.copies
     seconds, sm, hbm, up, out, transient = (np.zeros((3, k_total)) for _ in range(6))
@@ -561,7 +561,7 @@ def _assemble(
     p2p_bytes = priced.batch.tokens / plan.cp * model.hidden_size * g.element_bytes / share
     expert_stride = plan.ep * plan.etp
     edp = max(plan.expert_dp, 1)
-    return Parts(
+    return StageCosts(
         seconds=seconds,
         head_s=head,
         embedding_s=ends,

@@ -15,7 +15,7 @@ from windtunnel.arrays import Floats
 from windtunnel.cost.coefficients import Coefficients
 from windtunnel.specs.cluster import ClusterSpec
 from windtunnel.specs.workload import TrainingSpec
-from windtunnel.training.stage_costs.stage_costs import Parts
+from windtunnel.training.stage_costs.stage_costs import StageCosts
 
 MOVES = 4
 """Passes that read and write every weight of a block: the last update, to one side, to the other, back."""
@@ -24,8 +24,8 @@ _AS_BEFORE = 1.0 / 3.0
 
 
 def without_backward(
-    parts: Parts, training: TrainingSpec, cluster: ClusterSpec, coefficients: Coefficients, tokens: float
-) -> Parts:
+    parts: StageCosts, training: TrainingSpec, cluster: ClusterSpec, coefficients: Coefficients, tokens: float
+) -> StageCosts:
     """The parts of a step of zeroth order.
 
     Args:

@@ -19,15 +19,20 @@ from windtunnel.schedules.table import B, F, InstructionTable, W
 from windtunnel.specs.cluster import ClusterSpec
 from windtunnel.specs.workload import TrainingSpec
 from windtunnel.techniques.step_options import StepOptions
-from windtunnel.training.data_parallel.comm_costs import Traffic
+from windtunnel.training.data_parallel.comm_costs import DataParallelComm
 from windtunnel.training.offload.host_optimizer import spelt_out
-from windtunnel.training.stage_costs.stage_costs import Parts
-from windtunnel.training.step.cross_group_reduction import Between, join
-from windtunnel.training.step.data_parallel_tasks import Reduced, averaged_traffic, bucketed_traffic, sharded_traffic
-from windtunnel.training.step.forward_backward_overlap import Pair, pairs_of
+from windtunnel.training.stage_costs.stage_costs import StageCosts
+from windtunnel.training.step.cross_group_reduction import CrossGroupNetwork, join
+from windtunnel.training.step.data_parallel_tasks import (
+    FinalReductions,
+    averaged_traffic,
+    bucketed_traffic,
+    sharded_traffic,
+)
+from windtunnel.training.step.forward_backward_overlap import OverlappedPair, pairs_of
 from windtunnel.training.step.host_optimizer_tasks import beside_backward, early_gradients, shared_update
 from windtunnel.training.step.offload_tasks import offload_traffic
-from windtunnel.training.step.replica_tasks import Laid, Replicas
+from windtunnel.training.step.replica_tasks import ReplicaGroup, ReplicaTasks
 from windtunnel.training.step.single_controller import dispatch
 from windtunnel.training.task_builder import (
     S_COMPUTE,
@@ -40,8 +45,8 @@ from windtunnel.training.task_builder import (
     T_OPTIMIZER,
     T_REDUCE,
     T_SEND,
-    Assembly,
-    Built,
+    BuiltTables,
+    TaskBuilder,
 )
 
 _LEAST_GAP = 0.003
@@ -71,11 +76,11 @@ class StepProgram:
     """Instruction row → virtual stage in depth order."""
     pair_of: Rows | None = None
     """Instruction row → kind of pair that it runs in, −1 for none; absent where no rows run in pairs."""
-    pairs: tuple[Pair, ...] = ()
+    pairs: tuple[OverlappedPair, ...] = ()
 
 
 def build_step(
-    parts: Parts,
+    parts: StageCosts,
     table: InstructionTable,
     plan: ResolvedPlan,
     cluster: ClusterSpec,
@@ -85,27 +90,31 @@ def build_step(
     options: StepOptions,
 ) -> StepProgram:
     """One optimizer step as tasks."""
-    traffic = Traffic(parts, plan, cluster, training, behaviour, options)
+    traffic = DataParallelComm(parts, plan, cluster, training, behaviour, options)
     return build_joint(
-        [Replicas(parts=parts, table=table, plan=plan, cluster=cluster, coefficients=coefficients, traffic=traffic)]
+        [
+            ReplicaGroup(
+                stages=parts, schedule=table, plan=plan, cluster=cluster, coefficients=coefficients, traffic=traffic
+            )
+        ]
     )[0]
 
 
-def build_joint(replicas: list[Replicas], between: Between | None = None) -> list[StepProgram]:
+def build_joint(replicas: list[ReplicaGroup], between: CrossGroupNetwork | None = None) -> list[StepProgram]:
     """One optimizer step of replicas that need not be alike: one program, seen from each of them.
 
     Args:
         replicas: at least one; where there are more, all have the same stages.
         between: joins their gradients.
     """
-    asm = Assembly()
-    laid: list[Laid] = []
+    asm = TaskBuilder()
+    laid: list[ReplicaTasks] = []
     for one in replicas:
-        asm.begin(sum(x.table.p for x in replicas[: len(laid)]))
+        asm.begin(sum(x.schedule.p for x in replicas[: len(laid)]))
         laid.append(_lay(asm, one))
     if between is not None:
         join(asm, laid, between)
-    big = (max(len(one.table) for one in replicas) + 1) * 4096.0
+    big = (max(len(one.schedule) for one in replicas) + 1) * 4096.0
     for x in laid:
         _tied(asm, x, big)
     beside = [_gradients(asm, x) for x in laid]
@@ -119,9 +128,9 @@ def build_joint(replicas: list[Replicas], between: Between | None = None) -> lis
     return [_seen(built, asm, x) for x in laid]
 
 
-def _lay(asm: Assembly, x: Replicas) -> Laid:
+def _lay(asm: TaskBuilder, x: ReplicaGroup) -> ReplicaTasks:
     """Instructions, hops, data-parallel traffic and offloading of some replicas."""
-    parts, table, plan, traffic = x.parts, x.table, x.plan, x.traffic
+    parts, table, plan, traffic = x.stages, x.schedule, x.plan, x.traffic
     options = traffic.options
     p, m, n = table.p, table.m, len(table)
     k_total, depth = len(parts.layers), table.depth
@@ -174,7 +183,7 @@ def _lay(asm: Assembly, x: Replicas) -> Laid:
         duration = duration * parts.factor[kind, part, table.micro_batch][row]
     unit_first, unit_last = table.units()
     pair_of: Rows | None = None
-    pairs: tuple[Pair, ...] = ()
+    pairs: tuple[OverlappedPair, ...] = ()
     if table.joined is not None:
         pair_of, pairs = pairs_of(parts, table, part, x.cluster, x.coefficients)
         factor = np.array([one.seconds / one.alone_s if one.alone_s else 1.0 for one in pairs] + [1.0])
@@ -252,7 +261,7 @@ def _lay(asm: Assembly, x: Replicas) -> Laid:
 
     last_of_stage = np.array([last_task[table.stage_ptr[s + 1] - 1] for s in range(p)])
     finish = [[int(last_of_stage[s])] for s in range(p)]
-    reduced_by: Reduced | None = None
+    reduced_by: FinalReductions | None = None
     gathers = np.full(len(row), -1, np.int64)
     if sharded:
         reduced_by, gathers = sharded_traffic(
@@ -266,7 +275,7 @@ def _lay(asm: Assembly, x: Replicas) -> Laid:
         )
     if offloads:
         offload_traffic(asm, parts, plan, x.cluster, kind, part, table, first_task, last_task, row_of, gathers)
-    laid = Laid(
+    laid = ReplicaTasks(
         replicas=x,
         first_stage=asm.first_stage,
         first_id=asm.first_id,
@@ -287,14 +296,14 @@ def _lay(asm: Assembly, x: Replicas) -> Laid:
     return laid
 
 
-def _tied(asm: Assembly, x: Laid, big: float) -> None:
+def _tied(asm: TaskBuilder, x: ReplicaTasks, big: float) -> None:
     """The all-reduce of an embedding that the first and the last stage share."""
-    p = x.replicas.table.p
-    if not x.replicas.parts.graph.tied or p == 1:
+    p = x.replicas.schedule.p
+    if not x.replicas.stages.graph.tied or p == 1:
         return
     asm.begin(x.first_stage, x.first_id)
     tied_s = x.replicas.traffic.tied_seconds(p)
-    ends = (0, int(x.stage_of[x.replicas.table.depth - 1]))
+    ends = (0, int(x.stage_of[x.replicas.schedule.depth - 1]))
     before = [np.array(x.finish[s]) for s in ends]
     for s in ends:
         task = asm.add(big, s, S_REDUCE, tied_s, T_REDUCE)
@@ -303,7 +312,7 @@ def _tied(asm: Assembly, x: Laid, big: float) -> None:
         x.finish[s].append(int(task[0]))
 
 
-def _gradients(asm: Assembly, x: Laid) -> list[Rows]:
+def _gradients(asm: TaskBuilder, x: ReplicaTasks) -> list[Rows]:
     """The last gradients leave the device, and updates of the host beside backward; per stage what ends them."""
     away = x.replicas.plan.offload
     if not away.gradients and not (spelt_out(away) and away.update == "beside_backward"):
@@ -312,9 +321,9 @@ def _gradients(asm: Assembly, x: Laid) -> list[Rows]:
     return beside_backward(asm, x)
 
 
-def _update(asm: Assembly, x: Laid, barrier: Rows, big: float, ends: list[Rows]) -> None:
+def _update(asm: TaskBuilder, x: ReplicaTasks, barrier: Rows, big: float, ends: list[Rows]) -> None:
     """The optimizer of every stage, and the gathers that follow it; `ends`: what has to be done before, by stage."""
-    p, traffic, plan = x.replicas.table.p, x.replicas.traffic, x.replicas.plan
+    p, traffic, plan = x.replicas.schedule.p, x.replicas.traffic, x.replicas.plan
     asm.begin(x.first_stage, x.first_id)
     if spelt_out(plan.offload) and plan.offload.update != "beside_backward":
         ends = shared_update(asm, x.replicas, x.stage_of, barrier - x.first_id, big + 1.5)
@@ -334,9 +343,9 @@ def _update(asm: Assembly, x: Laid, barrier: Rows, big: float, ends: list[Rows])
             asm.depend(asm.add(np.full(p, big + 3), np.arange(p), S_GATHER, refreshed, T_GATHER), updates)
 
 
-def _seen(built: Built, asm: Assembly, x: Laid) -> StepProgram:
+def _seen(built: BuiltTables, asm: TaskBuilder, x: ReplicaTasks) -> StepProgram:
     """The program as some replicas see it: tasks of others have no stage and no row."""
-    p = x.replicas.table.p
+    p = x.replicas.schedule.p
     own = (built.stage >= x.first_stage) & (built.stage < x.first_stage + p)
     row = np.where(own, built.row, -1)
     tag = built.tasks.tag

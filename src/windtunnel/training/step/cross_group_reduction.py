@@ -17,24 +17,24 @@ from windtunnel.arrays import Floats, Rows
 from windtunnel.network.coefficients import NetworkCoefficients
 from windtunnel.network.groups import placement
 from windtunnel.specs.cluster import ClusterSpec
-from windtunnel.training.data_parallel.comm_costs import Traffic
-from windtunnel.training.stage_costs.pricing_cache import Known
-from windtunnel.training.step.replica_tasks import Laid
-from windtunnel.training.task_builder import S_REDUCE, T_REDUCE, Assembly
+from windtunnel.training.data_parallel.comm_costs import DataParallelComm
+from windtunnel.training.stage_costs.pricing_cache import PricingCache
+from windtunnel.training.step.replica_tasks import ReplicaTasks
+from windtunnel.training.task_builder import S_REDUCE, T_REDUCE, TaskBuilder
 
 
 @dataclass(frozen=True, slots=True)
-class Between:
+class CrossGroupNetwork:
     """The network between groups, seen from each of them."""
 
     sides: tuple[ClusterSpec, ...]
     """Each group with the network between groups in place of its scale-out network."""
     own_ports: bool
     """Whether that network has ports of its own, which nothing else of the step uses."""
-    known: Known = field(default_factory=Known, compare=False, repr=False)
+    cache: PricingCache = field(default_factory=PricingCache, compare=False, repr=False)
     """Networks that other steps of a search asked before."""
 
-    def seconds(self, traffic: list[Traffic], pieces: Rows) -> tuple[Floats, list[Floats]]:
+    def seconds(self, traffic: list[DataParallelComm], pieces: Rows) -> tuple[Floats, list[Floats]]:
         """Seconds of one piece of each virtual stage, and the bytes that it sends through each group's ports.
 
         Args:
@@ -44,11 +44,11 @@ class Between:
         count = len(self.sides)
         slowest, sent = np.zeros(len(pieces)), []
         for side, own in zip(self.sides, traffic, strict=True):
-            params = replace(own.parts.network.params, out=NetworkCoefficients.for_cluster(side).out)
-            network = self.known.network(side, params)
+            params = replace(own.stages.network.params, out=NetworkCoefficients.for_cluster(side).out)
+            network = self.cache.network(side, params)
             place = placement(count, side.scale_up_domain, side.scale_up_domain)
             grads = own.options.grad_bytes * own.trainable / pieces
-            shards = ((own.parts.dense_params, own.plan.dp * own.plan.cp), (own.parts.expert_params, own.edp))
+            shards = ((own.stages.dense_params, own.plan.dp * own.plan.cp), (own.stages.expert_params, own.edp))
             seconds, out = np.zeros(len(pieces)), np.zeros(len(pieces))
             for weights, ranks in shards:
                 if weights.any():
@@ -59,7 +59,7 @@ class Between:
         return slowest, sent
 
 
-def join(asm: Assembly, laid: list[Laid], between: Between) -> None:
+def join(asm: TaskBuilder, laid: list[ReplicaTasks], between: CrossGroupNetwork) -> None:
     """Reduce every piece between the groups once all have their own sum.
 
     Groups launch these reductions in the order of the first group, each as soon as its own sums are launched.
@@ -67,7 +67,7 @@ def join(asm: Assembly, laid: list[Laid], between: Between) -> None:
     first = laid[0].reduced
     assert first is not None
     seconds, sent = between.seconds([x.replicas.traffic for x in laid], first.pieces)
-    p = laid[0].replicas.table.p
+    p = laid[0].replicas.schedule.p
     widest = int(first.pieces.max())
     order = np.lexsort((first.key, laid[0].stage_of[first.part]))
     code = (first.part * widest + first.piece)[order]

@@ -12,15 +12,15 @@ from windtunnel.network.coefficients import NetworkCoefficients
 from windtunnel.network.groups import placement
 from windtunnel.network.model import NetworkModel
 from windtunnel.specs.cluster import ClusterSpec
-from windtunnel.training.data_parallel.comm_costs import Traffic
-from windtunnel.training.stage_costs.pricing_cache import Known
-from windtunnel.training.stage_costs.stage_costs import Parts
+from windtunnel.training.data_parallel.comm_costs import DataParallelComm
+from windtunnel.training.stage_costs.pricing_cache import PricingCache
+from windtunnel.training.stage_costs.stage_costs import StageCosts
 from windtunnel.training.step.pipeline_p2p import hop_seconds
-from windtunnel.training.step.replica_tasks import Replicas
+from windtunnel.training.step.replica_tasks import ReplicaGroup
 
 
 @dataclass(frozen=True, slots=True)
-class Split:
+class StagePlacement:
     """How stages and virtual stages lie on groups."""
 
     of_stage: Rows
@@ -31,7 +31,7 @@ class Split:
     """Each group as the others see it."""
     own_ports: bool
     """Whether the network between groups has ports of its own."""
-    known: Known = field(default_factory=Known, compare=False, repr=False)
+    cache: PricingCache = field(default_factory=PricingCache, compare=False, repr=False)
     """Networks that other steps of a search asked before."""
 
     @property
@@ -44,13 +44,13 @@ class Split:
         out: Floats = np.stack(values)[of, ..., np.arange(len(of))].T
         return out
 
-    def network(self, group: int, parts: Parts) -> NetworkModel:
+    def network(self, group: int, parts: StageCosts) -> NetworkModel:
         """The network between groups, seen from one of them."""
         side = self.sides[group]
-        return self.known.network(side, replace(parts.network.params, out=NetworkCoefficients.for_cluster(side).out))
+        return self.cache.network(side, replace(parts.network.params, out=NetworkCoefficients.for_cluster(side).out))
 
 
-def joined_parts(split: Split, parts: list[Parts]) -> Parts:
+def joined_stage_costs(split: StagePlacement, parts: list[StageCosts]) -> StageCosts:
     """Virtual stages, each with the costs of its own group; what does not differ is the first group's."""
 
     def columns(name: str) -> Floats:
@@ -58,7 +58,7 @@ def joined_parts(split: Split, parts: list[Parts]) -> Parts:
 
     first, last = parts[split.of_part[0]], parts[split.of_part[-1]]
     busy = [[parts[g].busy_s[d][k] for k, g in enumerate(split.of_part.tolist())] for d in range(3)]
-    joined: Parts = replace(
+    joined: StageCosts = replace(
         first,
         busy_s=busy,
         head_s=last.head_s,
@@ -74,7 +74,7 @@ def joined_parts(split: Split, parts: list[Parts]) -> Parts:
     return joined
 
 
-def own_parts(split: Split, group: int, parts: Parts, ranks: int) -> Parts:
+def stage_costs_of_group(split: StagePlacement, group: int, parts: StageCosts, ranks: int) -> StageCosts:
     """One group's view: work of other groups' stages is none of its own."""
     mine = split.of_part == group
     flop = sum(
@@ -86,10 +86,10 @@ def own_parts(split: Split, group: int, parts: Parts, ranks: int) -> Parts:
     return replace(parts, hardware_flop=flop * ranks, hbm_bytes=hbm, up_bytes=up, out_bytes=out)
 
 
-class StagedTraffic(Traffic):
+class CrossGroupComm(DataParallelComm):
     """Data-parallel traffic inside each stage's group."""
 
-    def __init__(self, split: Split, groups: list[Traffic], parts: Parts) -> None:
+    def __init__(self, split: StagePlacement, groups: list[DataParallelComm], parts: StageCosts) -> None:
         first = groups[0]
         super().__init__(parts, first.plan, first.cluster, first.training, first.behaviour, first.options)
         self.split, self.groups = split, groups
@@ -99,43 +99,43 @@ class StagedTraffic(Traffic):
         return [self.split.pick(self.split.of_part, list(column)) for column in zip(*found, strict=True)]
 
     def reduce(self, pieces: npt.ArrayLike) -> tuple[Floats, Floats, Floats, Floats, Floats]:
-        """See `Traffic.reduce`."""
+        """See `DataParallelComm.reduce`."""
         t, up, out, sm, hbm = self._of_groups("reduce", pieces)
         return t, up, out, sm, hbm
 
     def gather(self, pieces: npt.ArrayLike, *, again: bool = False) -> tuple[Floats, Floats, Floats, Floats, Floats]:
-        """See `Traffic.gather`; levels are refused here, so that both directions are alike."""
+        """See `DataParallelComm.gather`; levels are refused here, so that both directions are alike."""
         t, up, out, sm, hbm = self._of_groups("gather", pieces)
         return t, up, out, sm, hbm
 
     def between_slices(self, pieces: npt.ArrayLike) -> tuple[Floats, Floats]:
-        """See `Traffic.between_slices`."""
+        """See `DataParallelComm.between_slices`."""
         seconds, out = self._of_groups("between_slices", pieces)
         return seconds, out
 
     def tied_seconds(self, p: int) -> float:
         """Between the first and the last group; the slower side sets the pace."""
-        own = self.parts.graph.embedding.params / self.plan.tp * self.options.grad_bytes
+        own = self.stages.graph.embedding.params / self.plan.tp * self.options.grad_bytes
         seconds = 0.0
         for g in (0, len(self.groups) - 1):
             domain = self.split.sides[g].scale_up_domain
-            network = self.split.network(g, self.groups[g].parts)
+            network = self.split.network(g, self.groups[g].stages)
             seconds = max(seconds, float(network.collective("all_reduce", own, placement(2, domain, domain)).alone_s))
         return seconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Staged(Replicas):
+class CrossGroupPipeline(ReplicaGroup):
     """Replicas whose stages are on several groups. Fields are the first group's, parts those of all."""
 
-    split: Split
-    members: tuple[Replicas, ...]
+    split: StagePlacement
+    members: tuple[ReplicaGroup, ...]
     """The same replicas as each group would run all of them."""
 
     @property
     def capacity(self) -> Floats:
         """(p, 4): each stage's own group's."""
-        return np.stack([x.capacity for x in self.members])[self.split.of_stage, np.arange(self.table.p)]
+        return np.stack([x.capacity for x in self.members])[self.split.of_stage, np.arange(self.schedule.p)]
 
     def hops(self, source: Rows, target: Rows) -> tuple[Floats, Floats, Floats]:
         """Inside a group over its network, else over the network between groups; the slower side sets the pace."""
@@ -145,11 +145,11 @@ class Staged(Replicas):
             inside = (here == g) & (there == g)
             first = self.split.first[g]
             if inside.any():
-                own = hop_seconds(x.parts, x.plan, x.cluster, source[inside] - first, target[inside] - first)
+                own = hop_seconds(x.stages, x.plan, x.cluster, source[inside] - first, target[inside] - first)
                 seconds[inside], up[inside], out[inside] = own
             touched = ((here == g) | (there == g)) & ~inside
             if touched.any():
-                outward = replace(x.parts, network=self.split.network(g, x.parts))
+                outward = replace(x.stages, network=self.split.network(g, x.stages))
                 apart = np.array([0]), np.array([x.cluster.num_devices])  # any two stages in different domains
                 took, _, sent = hop_seconds(outward, x.plan, x.cluster, *apart)
                 seconds[touched] = np.maximum(seconds[touched], took[0])

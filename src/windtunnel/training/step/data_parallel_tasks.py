@@ -11,13 +11,13 @@ from windtunnel.parallel.resolve import ResolvedPlan
 from windtunnel.schedules.blocks import block_of
 from windtunnel.schedules.table import B, F, InstructionTable, W
 from windtunnel.techniques.step_options import StepOptions
-from windtunnel.training.data_parallel.comm_costs import Traffic
-from windtunnel.training.stage_costs.stage_costs import Parts
-from windtunnel.training.task_builder import S_GATHER, S_REDUCE, T_GATHER, T_REDUCE, Assembly
+from windtunnel.training.data_parallel.comm_costs import DataParallelComm
+from windtunnel.training.stage_costs.stage_costs import StageCosts
+from windtunnel.training.task_builder import S_GATHER, S_REDUCE, T_GATHER, T_REDUCE, TaskBuilder
 
 
 @dataclass(frozen=True, slots=True)
-class Reduced:
+class FinalReductions:
     """The gradient reductions that end a step: one for each piece of each virtual stage. Shapes (n,)."""
 
     ids: Rows
@@ -30,9 +30,9 @@ class Reduced:
 
 
 def bucketed_traffic(
-    asm: Assembly,
-    parts: Parts,
-    traffic: Traffic,
+    asm: TaskBuilder,
+    parts: StageCosts,
+    traffic: DataParallelComm,
     options: StepOptions,
     part: Rows,
     row: Rows,
@@ -42,7 +42,7 @@ def bucketed_traffic(
     pieces: Rows,
     table: InstructionTable,
     finish: list[list[int]],
-) -> Reduced:
+) -> FinalReductions:
     """DDP, ZeRO-1 and ZeRO-2: gradient buckets after the last backward, parameter buckets before the first forward."""
     k_total = len(parts.layers)
     stage_of = table.placement[:, 0]
@@ -80,7 +80,7 @@ def bucketed_traffic(
             same = (table.stage[following] == table.stage[reduced]) & (following > reduced)
             asm.depend(first_task[following[same]], ids[last[same]])
         final = of_row == _last_rows(k, of_row, k_total)[k]
-        ended = Reduced(ids[final], k[final], j[final], key[final], cuts)
+        ended = FinalReductions(ids[final], k[final], j[final], key[final], cuts)
     else:
         t, up, out, sm, hbm = traffic.reduce(1.0)
         n = len(table)
@@ -102,7 +102,7 @@ def bucketed_traffic(
             finish[s].append(int(ids[-1]))
             every[mine] = ids
         parts_of = np.arange(k_total)
-        ended = Reduced(every, parts_of, 0 * parts_of, np.full(k_total, n * 4096.0 + 1), 0 * parts_of + 1)
+        ended = FinalReductions(every, parts_of, 0 * parts_of, np.full(k_total, n * 4096.0 + 1), 0 * parts_of + 1)
     if traffic.gather_at_start:
         t, up, out, sm, hbm = traffic.gather(buckets)
         k = np.repeat(np.arange(k_total), buckets)
@@ -124,7 +124,9 @@ def bucketed_traffic(
     return ended
 
 
-def averaged_traffic(asm: Assembly, traffic: Traffic, table: InstructionTable, finish: list[list[int]]) -> None:
+def averaged_traffic(
+    asm: TaskBuilder, traffic: DataParallelComm, table: InstructionTable, finish: list[list[int]]
+) -> None:
     """Local steps: this step's share of the round's average, beside everything or after the last backward."""
     assert traffic.local is not None
     t, up, out, sm, hbm = traffic.averaged()
@@ -182,9 +184,9 @@ def _last_of_block(table: InstructionTable) -> Mask:
 
 
 def sharded_traffic(
-    asm: Assembly,
-    parts: Parts,
-    traffic: Traffic,
+    asm: TaskBuilder,
+    parts: StageCosts,
+    traffic: DataParallelComm,
     options: StepOptions,
     plan: ResolvedPlan,
     kind: Rows,
@@ -194,7 +196,7 @@ def sharded_traffic(
     table: InstructionTable,
     finish: list[list[int]],
     m: int,
-) -> tuple[Reduced, Rows]:
+) -> tuple[FinalReductions, Rows]:
     """ZeRO-3/FSDP: gather each layer before it runs, forward and backward; scatter its gradient after backward.
 
     Returns:
@@ -313,4 +315,4 @@ def sharded_traffic(
     nth = np.arange(len(r)) - np.searchsorted(row[r], row[r])  # rows rise along r
     first_gather = np.full(len(compute), -1, np.int64)
     first_gather[g] = ids
-    return Reduced(rid[final], k, nth, r + 0.25, pieces), first_gather
+    return FinalReductions(rid[final], k, nth, r + 0.25, pieces), first_gather

@@ -24,14 +24,14 @@ from windtunnel.program.segment import COMM, COMPUTE, Launch, Segment
 from windtunnel.schedules.table import B, F, InstructionTable, W
 from windtunnel.specs.cluster import ClusterSpec
 from windtunnel.techniques.base import Applied
-from windtunnel.training.stage_costs.stage_costs import Parts
+from windtunnel.training.stage_costs.stage_costs import StageCosts
 
 _MOST_LAYERS = 8.0
 """Of a pass that are simulated; longer ones repeat them."""
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class OverlappedPair:
     """One kind of unit."""
 
     seconds: float
@@ -42,8 +42,8 @@ class Pair:
 
 
 def pairs_of(
-    parts: Parts, table: InstructionTable, part: Rows, cluster: ClusterSpec, coefficients: Coefficients
-) -> tuple[Rows, tuple[Pair, ...]]:
+    parts: StageCosts, table: InstructionTable, part: Rows, cluster: ClusterSpec, coefficients: Coefficients
+) -> tuple[Rows, tuple[OverlappedPair, ...]]:
     """Kind of pair of each row, −1 for none, and the kinds.
 
     Args:
@@ -57,8 +57,8 @@ def pairs_of(
     kind_of = np.full(len(table), -1, np.int64)
     heads = np.flatnonzero((first == np.arange(len(table))) & (last - first == 2) & (table.kind == F))
     kinds: dict[tuple[int, int], int] = {}
-    found: list[Pair] = []
-    alike: dict[tuple[object, object], Pair] = {}
+    found: list[OverlappedPair] = []
+    alike: dict[tuple[object, object], OverlappedPair] = {}
     for forward, backward in np.unique(np.stack([part[heads], part[heads + 1]], axis=1), axis=0).tolist():
         key = (parts.uses[forward], parts.uses[backward])
         if key not in alike:
@@ -70,7 +70,7 @@ def pairs_of(
     return kind_of, tuple(found)
 
 
-def _chain(parts: Parts, k: int, directions: tuple[int, ...], cut: float) -> list[Launch]:
+def _chain(parts: StageCosts, k: int, directions: tuple[int, ...], cut: float) -> list[Launch]:
     """Launches of one pass in order; the embedding first and the head last, backward the other way round."""
     uses = sorted(parts.uses[k], key=lambda use: _rank(parts.segments[use[0][0]].name))
     if directions[0] != F:
@@ -128,7 +128,9 @@ def _woven(techniques: Sequence[Applied], both: list[Segment], cluster: ClusterS
     return None
 
 
-def _pair(parts: Parts, forward: int, backward: int, cluster: ClusterSpec, coefficients: Coefficients) -> Pair:
+def _pair(
+    parts: StageCosts, forward: int, backward: int, cluster: ClusterSpec, coefficients: Coefficients
+) -> OverlappedPair:
     alone = float(parts.seconds[F, forward] + parts.seconds[B, backward] + parts.seconds[W, backward])
     layers = float(max(parts.layers[forward], parts.layers[backward], 1))
     cut = max(layers / _MOST_LAYERS, 1.0)
@@ -167,4 +169,4 @@ def _pair(parts: Parts, forward: int, backward: int, cluster: ClusterSpec, coeff
             busy[name] += (device - computing) * value / waiting
     if total + sync > device:
         busy["host"] += total + sync - device
-    return Pair(total + sync, alone, dict(busy))
+    return OverlappedPair(total + sync, alone, dict(busy))

@@ -10,8 +10,8 @@ from windtunnel.arrays import Floats, Rows
 from windtunnel.cost.memory_bound import optimizer_time_s
 from windtunnel.schedules.table import B, InstructionTable, W
 from windtunnel.training.step.offload_tasks import Copies
-from windtunnel.training.step.replica_tasks import Laid, Replicas
-from windtunnel.training.task_builder import S_COMPUTE, S_HOST, T_OFFLOAD, T_OPTIMIZER, Assembly
+from windtunnel.training.step.replica_tasks import ReplicaGroup, ReplicaTasks
+from windtunnel.training.task_builder import S_COMPUTE, S_HOST, T_OFFLOAD, T_OPTIMIZER, TaskBuilder
 
 BUFFERS = 2
 """Groups of states that are in flight at once in each direction (double buffering)."""
@@ -32,7 +32,7 @@ class Gradients:
     """Place in launch order."""
 
 
-def final_gradients(laid: Laid) -> Gradients:
+def final_gradients(laid: ReplicaTasks) -> Gradients:
     """Where each piece of the last gradients comes from: its reduction, or where nothing is reduced its backward."""
     x, reduced = laid.replicas, laid.reduced
     if reduced is not None:
@@ -41,7 +41,7 @@ def final_gradients(laid: Laid) -> Gradients:
             at = key.astype(np.int64)
             key = laid.row[at] * 4096.0 + (at - laid.first_task[laid.row[at]]) * 4.0 + 2.2
         return Gradients(reduced.ids, reduced.part, reduced.pieces[reduced.part].astype(np.float64), key)
-    last = last_rows(x.table, laid.kind, laid.part, len(x.parts.layers))
+    last = last_rows(x.schedule, laid.kind, laid.part, len(x.stages.layers))
     count = (laid.last_task - laid.first_task + 1)[last]
     of_row = np.repeat(last, count)
     piece = np.arange(len(of_row)) - np.repeat(np.cumsum(count) - count, count)
@@ -62,12 +62,12 @@ def last_rows(table: InstructionTable, kind: Rows, part: Rows, parts: int) -> Ro
     return last
 
 
-def early_gradients(asm: Assembly, laid: Laid) -> None:
+def early_gradients(asm: TaskBuilder, laid: ReplicaTasks) -> None:
     """Gradients of micro-batches before the last leave piece by piece; computation waits for the buffers they leave."""
     x = laid.replicas
-    offload, table = x.plan.offload, x.table
+    offload, table = x.plan.offload, x.schedule
     kind = W if table.split_backward else B
-    last = last_rows(table, laid.kind, laid.part, len(x.parts.layers))
+    last = last_rows(table, laid.kind, laid.part, len(x.stages.layers))
     count = laid.last_task - laid.first_task + 1
     early = np.flatnonzero((laid.kind[laid.row] == kind) & ~np.isin(laid.row, last))
     if not len(early):
@@ -75,7 +75,7 @@ def early_gradients(asm: Assembly, laid: Laid) -> None:
     row = laid.row[early]
     part = laid.part[row]
     traffic = x.traffic
-    whole = (x.parts.dense_params + x.parts.expert_params) * traffic.trainable
+    whole = (x.stages.dense_params + x.stages.expert_params) * traffic.trainable
     params = traffic.updated() if x.plan.zero >= 2 else whole
     nbytes = params[part] / count[row] * traffic.options.grad_bytes * offload.gradients
     piece = early - laid.first_task[row]
@@ -89,7 +89,7 @@ def early_gradients(asm: Assembly, laid: Laid) -> None:
     asm.depend(laid.compute[after[ok]], begin[ok])
 
 
-def beside_backward(asm: Assembly, laid: Laid) -> list[Rows]:
+def beside_backward(asm: TaskBuilder, laid: ReplicaTasks) -> list[Rows]:
     """The last gradients go down piece by piece, and the host updates each piece as it arrives.
 
     Returns:
@@ -106,7 +106,7 @@ def beside_backward(asm: Assembly, laid: Laid) -> list[Rows]:
     begin, down = copies.outward(grads.key + 0.1, stage, params * traffic.options.grad_bytes * leaving, tier)
     asm.depend(begin, grads.ready)
     if not away:
-        return [down[stage == s] for s in range(x.table.p)]
+        return [down[stage == s] for s in range(x.schedule.p)]
     cost, mine = traffic.host_update(), params * away
     seconds = mine * cost.compute
     update = asm.add(grads.key + 0.2, stage, S_HOST, seconds, T_OFFLOAD, host=mine * cost.moved_bytes)
@@ -119,7 +119,7 @@ def beside_backward(asm: Assembly, laid: Laid) -> list[Rows]:
         asm.depend(update, read)
         written = copies.write(grads.key + 0.3, stage, size)
         asm.depend(written, update)
-        for s in range(x.table.p):  # a buffer is free again once it is written
+        for s in range(x.schedule.p):  # a buffer is free again once it is written
             here = np.flatnonzero(stage == s)
             here = here[np.argsort(grads.key[here], kind="stable")]
             asm.depend(read[here[BUFFERS:]], written[here[:-BUFFERS]])
@@ -128,10 +128,10 @@ def beside_backward(asm: Assembly, laid: Laid) -> list[Rows]:
         _, up = copies.inward(grads.key + 0.25, stage, mine * cost.weight_bytes, "host")
         asm.depend(up, update)
         ends.append(up)
-    return [np.concatenate([ids[stage == s] for ids in ends]) for s in range(x.table.p)]
+    return [np.concatenate([ids[stage == s] for ids in ends]) for s in range(x.schedule.p)]
 
 
-def shared_update(asm: Assembly, x: Replicas, stage_of: Rows, barrier: Rows, key: float) -> list[Rows]:
+def shared_update(asm: TaskBuilder, x: ReplicaGroup, stage_of: Rows, barrier: Rows, key: float) -> list[Rows]:
     """Groups of parameters, some updated on the device and the others on the host, all links and both at work.
 
     Source: Maurya et al. 2024 (arXiv 2410.21316), section 4.
@@ -141,7 +141,7 @@ def shared_update(asm: Assembly, x: Replicas, stage_of: Rows, barrier: Rows, key
     """
     offload, traffic, cost = x.plan.offload, x.traffic, x.traffic.host_update()
     copies, tier = Copies(asm, x.plan, x.cluster), offload.tier_of("optimizer")
-    per_stage = np.bincount(stage_of, weights=traffic.updated(), minlength=x.table.p) * offload.optimizer
+    per_stage = np.bincount(stage_of, weights=traffic.updated(), minlength=x.schedule.p) * offload.optimizer
     ends: list[Rows] = []
     back_s = cost.on_device(x.cluster, offload)
     for s, total in enumerate(per_stage.tolist()):

@@ -11,11 +11,11 @@ from windtunnel.schedules.table import B, F, InstructionTable, W
 from windtunnel.specs.cluster import ClusterSpec
 from windtunnel.specs.plan import Offload, Tier
 from windtunnel.training.offload.memory_tiers import copy_rate, drive_bytes_per_s, link_bytes_per_s, near_rate
-from windtunnel.training.stage_costs.stage_costs import HEAD, Parts
-from windtunnel.training.task_builder import S_FROM_HOST, S_READ, S_TO_HOST, S_WRITE, T_OFFLOAD, Assembly
+from windtunnel.training.stage_costs.stage_costs import HEAD, StageCosts
+from windtunnel.training.task_builder import S_FROM_HOST, S_READ, S_TO_HOST, S_WRITE, T_OFFLOAD, TaskBuilder
 
 
-def kept_elsewhere(parts: Parts, plan: ResolvedPlan, table: InstructionTable) -> Floats:
+def kept_elsewhere(parts: StageCosts, plan: ResolvedPlan, table: InstructionTable) -> Floats:
     """Activations of the passes in flight that one device of each stage keeps elsewhere at most, shape (p,), bytes.
 
     They leave with forward and are given up with the backward that reads them; the head's stay.
@@ -34,7 +34,7 @@ def kept_elsewhere(parts: Parts, plan: ResolvedPlan, table: InstructionTable) ->
     return out
 
 
-def copied_bytes(parts: Parts, plan: ResolvedPlan) -> tuple[Floats, Floats]:
+def copied_bytes(parts: StageCosts, plan: ResolvedPlan) -> tuple[Floats, Floats]:
     """Bytes that one pass of each virtual stage copies, shape (K,): weights in before every use; activations.
 
     Logits and the head's input are used at once and stay.
@@ -43,7 +43,7 @@ def copied_bytes(parts: Parts, plan: ResolvedPlan) -> tuple[Floats, Floats]:
     return copied_weights(parts, plan), np.array(blocks) * plan.offload.activations
 
 
-def copied_weights(parts: Parts, plan: ResolvedPlan) -> Floats:
+def copied_weights(parts: StageCosts, plan: ResolvedPlan) -> Floats:
     """Bytes of weights that one pass of each virtual stage copies in, shape (K,)."""
     shard = plan.shard_group if plan.zero == 3 else 1
     width = parts.graph.element_bytes
@@ -65,7 +65,7 @@ def least_rate(offload: Offload, cluster: ClusterSpec) -> float:
 class Copies:
     """Adds copies of one plan: what crosses the host link, and before or after it the drives."""
 
-    def __init__(self, asm: Assembly, plan: ResolvedPlan, cluster: ClusterSpec) -> None:
+    def __init__(self, asm: TaskBuilder, plan: ResolvedPlan, cluster: ClusterSpec) -> None:
         self.asm, self.offload, self.cluster = asm, plan.offload, cluster
         self.shared = cluster.scale_up.topology == "host"
         """Whether collectives cross the same link."""
@@ -126,8 +126,8 @@ class Copies:
 
 
 def offload_traffic(
-    asm: Assembly,
-    parts: Parts,
+    asm: TaskBuilder,
+    parts: StageCosts,
     plan: ResolvedPlan,
     cluster: ClusterSpec,
     kind: Rows,

@@ -9,10 +9,10 @@ from windtunnel.cost.coefficients import Coefficients
 from windtunnel.parallel.resolve import ResolvedPlan
 from windtunnel.specs.cluster import ClusterSpec
 from windtunnel.training.data_parallel.gradient_compression import gathered_wire
-from windtunnel.training.stage_costs.stage_costs import Parts
+from windtunnel.training.stage_costs.stage_costs import StageCosts
 
 
-def hop_times(parts: Parts, plan: ResolvedPlan) -> tuple[float, float]:
+def hop_times(parts: StageCosts, plan: ResolvedPlan) -> tuple[float, float]:
     """Seconds of a hop between two stages inside one scale-up domain, and across domains.
 
     Under scatter-gather (no sequence parallelism) the receiver gathers over NVLink.
@@ -26,7 +26,7 @@ def hop_times(parts: Parts, plan: ResolvedPlan) -> tuple[float, float]:
     return near + extra + kernels, far + extra + kernels
 
 
-def hop_bytes(parts: Parts, plan: ResolvedPlan) -> tuple[float, float]:
+def hop_bytes(parts: StageCosts, plan: ResolvedPlan) -> tuple[float, float]:
     """Bytes of a hop, and seconds of the kernels that make it small and wide again."""
     given = plan.compression
     if given.hop_bits is None:
@@ -44,7 +44,7 @@ def hop_crosses(stride: int, domain: int, source: Rows, target: Rows) -> Mask:
 
 
 def hop_seconds(
-    parts: Parts, plan: ResolvedPlan, cluster: ClusterSpec, source: Rows, target: Rows
+    parts: StageCosts, plan: ResolvedPlan, cluster: ClusterSpec, source: Rows, target: Rows
 ) -> tuple[Floats, Floats, Floats]:
     """Seconds and work of each hop."""
     cross = hop_crosses(parts.mesh.strides["pp"], cluster.scale_up_domain, source, target)

@@ -11,24 +11,24 @@ from windtunnel.cost.coefficients import Coefficients
 from windtunnel.parallel.resolve import ResolvedPlan
 from windtunnel.schedules.table import InstructionTable
 from windtunnel.specs.cluster import ClusterSpec
-from windtunnel.training.data_parallel.comm_costs import Traffic
+from windtunnel.training.data_parallel.comm_costs import DataParallelComm
 from windtunnel.training.offload.memory_tiers import host_memory_bytes_per_s
-from windtunnel.training.stage_costs.stage_costs import Parts
-from windtunnel.training.step.data_parallel_tasks import Reduced
-from windtunnel.training.step.forward_backward_overlap import Pair
+from windtunnel.training.stage_costs.stage_costs import StageCosts
+from windtunnel.training.step.data_parallel_tasks import FinalReductions
+from windtunnel.training.step.forward_backward_overlap import OverlappedPair
 from windtunnel.training.step.pipeline_p2p import hop_seconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Replicas:
+class ReplicaGroup:
     """Model replicas that do the same at the same time: one plan on one kind of devices. p stages."""
 
-    parts: Parts
-    table: InstructionTable
+    stages: StageCosts
+    schedule: InstructionTable
     plan: ResolvedPlan
     cluster: ClusterSpec
     coefficients: Coefficients
-    traffic: Traffic
+    traffic: DataParallelComm
 
     @property
     def capacity(self) -> Floats:
@@ -41,22 +41,22 @@ class Replicas:
             c.nic_bytes_per_s_per_device,
             host_memory_bytes_per_s(c),
         ]
-        return np.tile(np.array(rates), (self.table.p, 1))
+        return np.tile(np.array(rates), (self.schedule.p, 1))
 
     def hops(self, source: Rows, target: Rows) -> tuple[Floats, Floats, Floats]:
         """Seconds, scale-up and scale-out bytes of hops between stages."""
-        return hop_seconds(self.parts, self.plan, self.cluster, source, target)
+        return hop_seconds(self.stages, self.plan, self.cluster, source, target)
 
     def optimizer_seconds(self, stage_of: Rows) -> Floats:
         """Optimizer update per stage, shape (p,)."""
-        return self.traffic.optimizer_seconds(self.coefficients, stage_of, self.table.p)
+        return self.traffic.optimizer_seconds(self.coefficients, stage_of, self.schedule.p)
 
 
 @dataclass(slots=True, kw_only=True)
-class Laid:
+class ReplicaTasks:
     """Where the tasks of some replicas are."""
 
-    replicas: Replicas
+    replicas: ReplicaGroup
     first_stage: int
     first_id: int
     """Ids below count from here."""
@@ -70,7 +70,7 @@ class Laid:
     stage_of: Rows
     finish: list[list[int]]
     """Per stage: tasks that the optimizer waits for."""
-    reduced: Reduced | None
+    reduced: FinalReductions | None
     pair_of: Rows | None = None
     """Of each instruction; see `StepProgram`."""
-    pairs: tuple[Pair, ...] = ()
+    pairs: tuple[OverlappedPair, ...] = ()

@@ -14,10 +14,10 @@ import numpy as np
 from windtunnel.arrays import Rows
 from windtunnel.schedules.table import InstructionTable
 from windtunnel.specs.workload import Controller
-from windtunnel.training.task_builder import S_HOST, T_DISPATCH, Assembly
+from windtunnel.training.task_builder import S_HOST, T_DISPATCH, TaskBuilder
 
 
-def dispatch(asm: Assembly, controller: Controller, table: InstructionTable, begin: Rows, last_task: Rows) -> Rows:
+def dispatch(asm: TaskBuilder, controller: Controller, table: InstructionTable, begin: Rows, last_task: Rows) -> Rows:
     """Add a launch for each unit of the schedule and return what its inputs are to be waited for by.
 
     Args:

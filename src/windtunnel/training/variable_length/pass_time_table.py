@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from windtunnel.arrays import Floats
-from windtunnel.training.stage_costs.stage_costs import Parts
+from windtunnel.training.stage_costs.stage_costs import StageCosts
 
 SHORTEST = 128.0
 STEP = 4.0
@@ -83,7 +83,7 @@ def priced_lengths(longest: float) -> list[float]:
 
 
 def priced(
-    widths: list[int], tokens: float, stages: int, longest: float, price: Callable[[int, float], Parts]
+    widths: list[int], tokens: float, stages: int, longest: float, price: Callable[[int, float], StageCosts]
 ) -> PassTable:
     """The table of some widths.
 

@@ -20,8 +20,8 @@ from windtunnel.specs.cluster import ClusterSpec
 from windtunnel.specs.model import ModelSpec
 from windtunnel.specs.workload import TrainingSpec
 from windtunnel.techniques.base import Applied
-from windtunnel.training.stage_costs.pricing_cache import Known
-from windtunnel.training.stage_costs.stage_costs import Parts, build_parts
+from windtunnel.training.stage_costs.pricing_cache import PricingCache
+from windtunnel.training.stage_costs.stage_costs import StageCosts, build_stage_costs
 from windtunnel.training.variable_length.pass_time_table import PassTable, priced
 from windtunnel.training.variable_length.rank_lanes import LAYOUTS, Case, Lanes, coupled
 
@@ -40,10 +40,10 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Varied:
-    """Parts of the slowest replica, the plan with its number of micro-batches, and the batch."""
+    """Virtual stages of the slowest replica, the plan with its number of micro-batches, and the batch."""
 
     plan: ResolvedPlan
-    parts: Parts
+    stages: StageCosts
     batch: Batch
 
 
@@ -58,7 +58,7 @@ def varied(
     techniques: Sequence[Applied],
     *,
     split_backward: bool,
-    known: Known,
+    cache: PricingCache,
 ) -> Varied:
     """Draw batches, lay them out and pick the one whose step is nearest the mean.
 
@@ -72,17 +72,17 @@ def varied(
         placement: (stage, chunk) of each virtual stage.
         techniques: applied ones.
         split_backward: whether weight gradients are instructions of their own.
-        known: what has been priced.
+        cache: what has been priced.
     """
     spec = training.lengths
     assert spec is not None
     ranks, capacity = plan.dp * plan.cp, plan.mbs * training.seq_len / plan.cp
 
-    def price(width: int, length: float) -> Parts:
+    def price(width: int, length: float) -> StageCosts:
         seq_len = max(round(capacity * width), 1)
         work = training.model_copy(update={"lengths": None, "mean_document_length": length, "seq_len": seq_len})
         cut = replace(plan, cp=width, dp=ranks // width, mbs=1)
-        return build_parts(
+        return build_stage_costs(
             model,
             cluster,
             work,
@@ -92,7 +92,7 @@ def varied(
             placement,
             techniques,
             split_backward=split_backward,
-            known=known,
+            cache=cache,
         )
 
     longest = float(min(spec.max or training.seq_len, training.seq_len))
@@ -186,7 +186,7 @@ def _even(lane: Floats, plan: ResolvedPlan) -> Floats:
     return np.concatenate([lane, np.zeros((missing, *lane.shape[1:]))])
 
 
-def _mover(model: ModelSpec, plan: ResolvedPlan, parts: Parts) -> Any:
+def _mover(model: ModelSpec, plan: ResolvedPlan, parts: StageCosts) -> Any:
     """Seconds to move tokens between ranks before and after attention, forward and backward, on one stage."""
     bytes_per_token = 2.0 * model.hidden_size / (plan.tp if plan.sp else 1)
     layers = float(sum(plan.stage_layers)) / plan.copies / plan.pp

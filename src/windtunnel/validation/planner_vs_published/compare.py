@@ -15,9 +15,10 @@ from windtunnel.planner.plan import PlanResult, plan
 from windtunnel.specs.model import ModelSpec
 from windtunnel.specs.plan import Recompute
 from windtunnel.specs.scenario import Scenario
+from windtunnel.training.prepare import prepare
 from windtunnel.training.results.training_result import TrainingResult
 from windtunnel.training.simulate import simulate_step
-from windtunnel.training.step_setup import Prepared, prepare
+from windtunnel.training.step_setup import PreparedStep
 from windtunnel.training.uncertainty.comparable_runs import describe
 from windtunnel.training.uncertainty.plan_difference import paired_difference
 from windtunnel.validation.planner_vs_published.groups import Group
@@ -179,9 +180,9 @@ def identity(group: Group, others: Sequence[Group] = ()) -> str:
 def compare(group: Group, others: Sequence[Group] = ()) -> Outcome:
     """Simulate the plans of a group's rows, search its space, and say what differs. Never raises on a row."""
     begun = time.perf_counter()
-    ran: list[tuple[RowCase, Prepared, TrainingResult]] = []
+    ran: list[tuple[RowCase, PreparedStep, TrainingResult]] = []
     refused: list[str] = []
-    seen: dict[str, tuple[Prepared, TrainingResult]] = {}
+    seen: dict[str, tuple[PreparedStep, TrainingResult]] = {}
     for case in group.cases:
         assert case.scenario is not None
         key = case.scenario.plan.model_dump_json()
@@ -241,7 +242,7 @@ def _about(group: Group, others: Sequence[Group]) -> dict[str, Any]:
     }
 
 
-def _simulate(scenario: Scenario) -> tuple[Prepared, TrainingResult]:
+def _simulate(scenario: Scenario) -> tuple[PreparedStep, TrainingResult]:
     assert scenario.training is not None and isinstance(scenario.model, ModelSpec)
     cluster = catalog.resolve_cluster(scenario.cluster)
     prepared = prepare(scenario.model, cluster, scenario.training, scenario.plan)
@@ -261,7 +262,7 @@ def measured_s(case: RowCase, result: TrainingResult) -> float | None:
     return result.step_time_s * (ratio if rising else 1.0 / ratio)
 
 
-def _row(case: RowCase, prepared: Prepared, result: TrainingResult) -> RowPlan:
+def _row(case: RowCase, prepared: PreparedStep, result: TrainingResult) -> RowPlan:
     return RowPlan(
         text(words(prepared.plan)),
         result.step_time_s,
@@ -294,7 +295,7 @@ def _verdict(row: RowPlan, theirs: ResolvedPlan, ours: ResolvedPlan, seconds: fl
     return "same" if theirs == ours or seconds > row.simulated_s * (1.0 - SAME) else "faster"
 
 
-def _told_apart(a: Prepared, slow: TrainingResult, b: Prepared, fast: TrainingResult) -> dict[str, Any]:
+def _told_apart(a: PreparedStep, slow: TrainingResult, b: PreparedStep, fast: TrainingResult) -> dict[str, Any]:
     one, other = (describe(x.training, x.cluster, x.model, x.plan) for x in (b, a))
     band = paired_difference(one, other, fast.step_time_s, slow.step_time_s, fast.interval, slow.interval)
     return {"told_apart": band.told_apart and band.ratio > 1.0, "low": band.low}

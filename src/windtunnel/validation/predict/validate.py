@@ -89,8 +89,8 @@ def group_of(scenario: Scenario) -> str:
 
 def simulate_row(scenario: Scenario) -> TrainingResult:
     """One scenario through the simulator."""
+    from windtunnel.training.prepare import prepare
     from windtunnel.training.simulate import simulate_step
-    from windtunnel.training.step_setup import prepare
 
     assert isinstance(scenario.model, ModelSpec) and scenario.training is not None
     cluster = catalog.resolve_cluster(scenario.cluster)

@@ -89,9 +89,9 @@ def small(plan: dict[str, Any], *, batch: int = 32, framework: str = "megatron_c
 
 def stage_trace(source: dict[str, Any], stage: int = 0) -> tuple[StageTrace, dict[str, float]]:
     x, _ = prepare(source)
-    static = static_memory(x.parts, x.plan, x.training, x.behaviour, x.table.placement[:, 0].astype(np.int64))
+    static = static_memory(x.stages, x.plan, x.training, x.behaviour, x.schedule.placement[:, 0].astype(np.int64))
     alive = {name: float(value[stage]) for name, value in static.by_kind.items()}
-    trace = StageTrace(x.parts, x.plan, x.training, x.behaviour, x.table, alive, static.late_gradient_bytes, stage)
+    trace = StageTrace(x.stages, x.plan, x.training, x.behaviour, x.schedule, alive, static.late_gradient_bytes, stage)
     return trace, alive
 
 

@@ -24,7 +24,7 @@ def kinds(*settings: str) -> dict[str, float]:
 
 def late_gradients(*settings: str) -> float:
     x, _ = prepare(SCENARIO, overrides=settings)
-    static = static_memory(x.parts, x.plan, x.training, x.behaviour, x.table.placement[:, 0].astype(np.int64))
+    static = static_memory(x.stages, x.plan, x.training, x.behaviour, x.schedule.placement[:, 0].astype(np.int64))
     return float(static.late_gradient_bytes.sum())
 
 

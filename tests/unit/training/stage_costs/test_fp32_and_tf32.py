@@ -14,10 +14,10 @@ from windtunnel.api import plan as best_plan
 from windtunnel.cost.attention import attention_time_s
 from windtunnel.cost.coefficients import behaviour, coefficients
 from windtunnel.graph import Batch, Kind
-from windtunnel.training.data_parallel.comm_costs import Traffic
+from windtunnel.training.data_parallel.comm_costs import DataParallelComm
 from windtunnel.training.memory.static_memory import static_memory
 from windtunnel.training.predict import prepare, simulate_training
-from windtunnel.training.step_setup import Prepared, options_of
+from windtunnel.training.step_setup import PreparedStep, options_of
 
 LAYOUTS: dict[str, dict[str, Any]] = {
     "data": {"zero": 1},
@@ -45,13 +45,13 @@ def scenario(precision: str, framework: str = "megatron_core", **changes: Any) -
     } | changes
 
 
-def prepared(precision: str, **changes: Any) -> Prepared:
+def prepared(precision: str, **changes: Any) -> PreparedStep:
     return prepare(scenario(precision, **changes))[0]
 
 
-def static_per_weight(x: Prepared) -> dict[str, float]:
-    static = static_memory(x.parts, x.plan, x.training, x.behaviour, x.table.placement[:, 0].astype("int64"))
-    weights = (x.parts.dense_params + x.parts.expert_params).sum()
+def static_per_weight(x: PreparedStep) -> dict[str, float]:
+    static = static_memory(x.stages, x.plan, x.training, x.behaviour, x.schedule.placement[:, 0].astype("int64"))
+    weights = (x.stages.dense_params + x.stages.expert_params).sum()
     late = float(static.late_gradient_bytes.sum() / weights)
     found = {kind: float(size.sum() / weights) for kind, size in static.by_kind.items()}
     return {
@@ -60,14 +60,14 @@ def static_per_weight(x: Prepared) -> dict[str, float]:
     }
 
 
-def moved(x: Prepared) -> dict[str, float]:
+def moved(x: PreparedStep) -> dict[str, float]:
     """Bytes on links by kind of collective, over all segments; and of stages' messages."""
     out: defaultdict[str, float] = defaultdict(float)
-    for segment in x.parts.segments:
+    for segment in x.stages.segments:
         for launch in segment.launches:
             if launch.operation and "loss" not in launch.name:
                 out[launch.tag] += launch.up_bytes + launch.out_bytes
-    out["stages"] = x.parts.p2p_bytes
+    out["stages"] = x.stages.p2p_bytes
     return out
 
 
@@ -118,7 +118,7 @@ def test_what_16_bit_training_keeps_is_composed_otherwise() -> None:
 
 def test_activations_are_twice_as_large() -> None:
     narrow, wide = (prepared(p, plan={"zero": 0, "tp": 2}) for p in ("bf16", "fp32"))
-    kept = [x.parts.kept_bytes[0]["activations"] for x in (narrow, wide)]
+    kept = [x.stages.kept_bytes[0]["activations"] for x in (narrow, wide)]
     assert kept[1] / kept[0] == pytest.approx(2.0, rel=0.01)  # statistics of attention are fp32 in both
 
 
@@ -142,7 +142,7 @@ def test_gathers_of_weights_double_and_reductions_are_in_fp32(framework: str, re
     for precision in ("bf16", "fp32"):
         x = prepared(precision, framework=framework, plan={"zero": 1})
         options = options_of(x.training, x.plan, x.behaviour, x.coefficients, ())
-        traffic = Traffic(x.parts, x.plan, x.cluster, x.training, x.behaviour, options)
+        traffic = DataParallelComm(x.stages, x.plan, x.cluster, x.training, x.behaviour, options)
         found.append([getattr(traffic, name)(1.0)[1].sum() for name in ("gather", "reduce")])
     (gather, reduce), (wide_gather, wide_reduce) = found
     assert wide_gather == pytest.approx(2 * gather)

@@ -16,7 +16,7 @@ def parts(**changes: Any) -> Any:
         "training": {"seq_len": 8192, "global_batch": 8, "framework": "torchtitan"} | changes.pop("training", {}),
         "plan": {"zero": 3, "mbs": 1} | changes.pop("plan", {}),
     }
-    return prepare(scenario | changes)[0].parts
+    return prepare(scenario | changes)[0].stages
 
 
 def copied(built: Any, direction: str) -> float:

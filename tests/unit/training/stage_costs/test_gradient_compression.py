@@ -15,7 +15,7 @@ from windtunnel.errors import BadInput
 from windtunnel.network.groups import GroupPlacement, placement
 from windtunnel.specs.compression import GradientCompression
 from windtunnel.techniques.limits import FREE, merged
-from windtunnel.training.data_parallel.gradient_compression import SCALE_BYTES, Exchange, Shapes
+from windtunnel.training.data_parallel.gradient_compression import SCALE_BYTES, CompressedExchange, Shapes
 from windtunnel.training.results.training_result import TrainingResult
 
 STEP: dict[str, Any] = {
@@ -57,13 +57,13 @@ def test_each_kind_gains_on_a_slow_network_and_loses_on_a_free_one(given: dict[s
     assert step(free, gradients(given)).step_time_s > step(free).step_time_s
 
 
-def exchange(given: GradientCompression, **shapes: float) -> Exchange:
+def exchange(given: GradientCompression, **shapes: float) -> CompressedExchange:
     means = {"factor_rows": 0.0, "factor_columns": 0.0, "matrices": 0.0, "rank": 0.0, "vectors": 0.0, "level": 0.0}
     device = catalog.device("v100-sxm-32gb")
-    return Exchange(given, Shapes(**(means | shapes)), 4.0, device, Coefficients())
+    return CompressedExchange(given, Shapes(**(means | shapes)), 4.0, device, Coefficients())
 
 
-def sent(one: Exchange, op: str, ranks: int) -> list[tuple[str, float]]:
+def sent(one: CompressedExchange, op: str, ranks: int) -> list[tuple[str, float]]:
     """Collectives of a million gradients."""
     found: list[tuple[str, float]] = []
 

@@ -17,7 +17,7 @@ def moved(**lora: Any) -> dict[str, float]:
         "training": {"seq_len": 4096, "global_batch": 2, "framework": "torchtune", "phase": "lora", "lora": lora},
         "plan": {"mbs": 2},
     }
-    built = prepare(scenario)[0].parts
+    built = prepare(scenario)[0].stages
     return {
         d: sum(
             x.hbm_bytes

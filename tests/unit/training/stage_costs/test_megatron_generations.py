@@ -14,10 +14,10 @@ from windtunnel.network import clock
 from windtunnel.network.coefficients import NetworkCoefficients
 from windtunnel.network.groups import placement
 from windtunnel.program.segment import Launch
-from windtunnel.training.step_setup import Prepared
+from windtunnel.training.step_setup import PreparedStep
 
 
-def prepared(framework: str, precision: str = "fp16") -> Prepared:
+def prepared(framework: str, precision: str = "fp16") -> PreparedStep:
     """GPT-3 175B on 64 A100."""
     source: dict[str, Any] = {
         "model": "gpt3-175b",
@@ -39,9 +39,9 @@ def on_nodes(nodes: int) -> Coefficients:
     return api.prepare(source)[0].coefficients
 
 
-def launches(x: Prepared, name: str, phase: str) -> list[Launch]:
+def launches(x: PreparedStep, name: str, phase: str) -> list[Launch]:
     """Launches of one operator in one phase, over all segments."""
-    return [a for s in x.parts.segments for a in s.launches if a.name == name and a.phase == phase]
+    return [a for s in x.stages.segments for a in s.launches if a.name == name and a.phase == phase]
 
 
 @pytest.mark.parametrize(("precision", "width"), [("fp16", 2.0), ("bf16", 4.0)])

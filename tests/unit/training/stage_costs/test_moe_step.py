@@ -12,7 +12,7 @@ from windtunnel.parallel.expert import distinct_destinations
 from windtunnel.program.segment import ASIDE, Launch, Segment
 from windtunnel.training.predict import prepare
 from windtunnel.training.simulate import step_time
-from windtunnel.training.step_setup import Prepared
+from windtunnel.training.step_setup import PreparedStep
 from windtunnel.validation.rows.read_row import read
 
 QWEN, DEEPSEEK = "Qwen/Qwen3-30B-A3B", "deepseek-ai/DeepSeek-V3"
@@ -27,7 +27,7 @@ def _step(
     device: str = "h100-sxm-80gb",
     training: Any = None,
     **plan: Any,
-) -> Prepared:
+) -> PreparedStep:
     scenario = {
         "model": model,
         "cluster": {"device": device, "nodes": nodes, "devices_per_node": 8},
@@ -43,11 +43,11 @@ def _step(
     return prepare(scenario)[0]
 
 
-def _segment(x: Prepared, name: str = "E", direction: str = "F") -> Segment:
-    return next(s for s in x.parts.segments if (s.name, s.direction) == (name, direction))
+def _segment(x: PreparedStep, name: str = "E", direction: str = "F") -> Segment:
+    return next(s for s in x.stages.segments if (s.name, s.direction) == (name, direction))
 
 
-def _launch(x: Prepared, name: str, direction: str = "F") -> Launch:
+def _launch(x: PreparedStep, name: str, direction: str = "F") -> Launch:
     return next(launch for launch in _segment(x, direction=direction).launches if launch.name == name)
 
 
@@ -124,7 +124,7 @@ def test_predicted_tokens_add_a_layer_a_join_and_a_head() -> None:
 def test_predicted_tokens_run_on_the_last_stage() -> None:
     spec = catalog.model(DEEPSEEK).model_dump(exclude_none=True, exclude={"provenance"})
     with_it, without = (
-        _step({**spec, "num_nextn_predict_layers": n}, nodes=32, pp=8, ep=32).parts.seconds for n in (1, 0)
+        _step({**spec, "num_nextn_predict_layers": n}, nodes=32, pp=8, ep=32).stages.seconds for n in (1, 0)
     )
     assert with_it[0, :-1] == pytest.approx(without[0, :-1])
     assert with_it[0, -1] > without[0, -1] + without[0, 0] / 10

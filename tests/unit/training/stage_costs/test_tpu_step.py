@@ -15,8 +15,8 @@ from windtunnel.parallel.recompute import recompute_block
 from windtunnel.specs.cluster import ClusterRef
 from windtunnel.specs.plan import Recompute
 from windtunnel.techniques.step_options import StepOptions
-from windtunnel.training.data_parallel.comm_costs import Traffic
-from windtunnel.training.step_setup import Prepared
+from windtunnel.training.data_parallel.comm_costs import DataParallelComm
+from windtunnel.training.step_setup import PreparedStep
 from windtunnel.training.task_builder import T_OFFLOAD
 
 
@@ -40,7 +40,7 @@ def source(
     }
 
 
-def prepared(plan: dict[str, Any] | None = None, **options: Any) -> Prepared:
+def prepared(plan: dict[str, Any] | None = None, **options: Any) -> PreparedStep:
     return api.prepare(source(plan, **options))[0]
 
 
@@ -65,12 +65,12 @@ def test_a_shard_group_has_the_links_of_its_slice() -> None:
             "training": {"seq_len": 4096, "global_batch": 128, "framework": "jax"},
         }
     )[0]
-    places = [float(p.parts.mesh.strided(64, 1).torus_axes) for p in (one, two)]
+    places = [float(p.stages.mesh.strided(64, 1).torus_axes) for p in (one, two)]
     assert places == [3.0, 3.0]
 
 
 def test_named_tensors_are_all_that_a_compiled_checkpoint_keeps() -> None:
-    block = prepared().parts.graph.blocks["D"]
+    block = prepared().stages.graph.blocks["D"]
     policy = Recompute(policy="modules", modules=("core_attn", "norm", "mlp"))
     kept = {named: {t.name for t in recompute_block(block, [], policy, named=named).kept} for named in (False, True)}
     assert kept[False] - kept[True] == {"attention_out", "rotated"} & kept[False]
@@ -81,7 +81,7 @@ def test_named_tensors_are_all_that_a_compiled_checkpoint_keeps() -> None:
 
 def test_a_policy_by_names_recomputes_experts_with_the_dense_network() -> None:
     x = prepared(num_experts=8, num_experts_per_tok=2, moe_intermediate_size=4096)
-    block = x.parts.graph.blocks["E"]
+    block = x.stages.graph.blocks["E"]
     policy = Recompute(policy="modules", modules=("core_attn", "norm", "mlp"))
     again = recompute_block(block, list(block.operators), policy, named=True)
     assert {"expert_fc1", "permute"} <= set(again.repeats)
@@ -107,8 +107,8 @@ def test_what_a_loop_over_layers_cannot_prefetch_is_exposed() -> None:
     ]
     assert times[0] < times[1] < times[2]
     x = prepared(chips=256, device="tpu-v5e")
-    size = float(x.parts.dense_params.sum()) * 2.0
-    gather = float(x.parts.network.collective("all_gather", size, x.parts.dp_place).alone_s)
+    size = float(x.stages.dense_params.sum()) * 2.0
+    gather = float(x.stages.network.collective("all_gather", size, x.stages.dp_place).alone_s)
     # twice gathered (forward, backward), once reduced, in two bytes each; the layer at the turn is still there
     assert times[2] - times[0] == pytest.approx(3 * gather, rel=0.25)
 
@@ -116,7 +116,7 @@ def test_what_a_loop_over_layers_cannot_prefetch_is_exposed() -> None:
 def test_transfers_between_chips_take_no_compute() -> None:
     """A ring of pieces beside a GEMM holds an SM on a GPU and nothing where links have engines of their own."""
     x = prepared({"tp": 4})
-    ring = [launch for s in x.parts.segments for launch in s.launches if launch.name == "tp_gather_qkv"]
+    ring = [launch for s in x.stages.segments for launch in s.launches if launch.name == "tp_gather_qkv"]
     assert ring and all(launch.sm == 0 for launch in ring)
 
 
@@ -187,7 +187,7 @@ def test_t5x_reduces_in_one_go_and_shards_over_the_model_axis_alone() -> None:
 def test_gradients_cross_between_slices_tensor_by_tensor() -> None:
     """A llama block has nine weight tensors; each pays the hops of a ring over the slices."""
 
-    def traffic(slices: int) -> Traffic:
+    def traffic(slices: int) -> DataParallelComm:
         x = source({"shard_group": 64})
         x["cluster"] = {"device": "tpu-v5e", "nodes": 16 * slices, "devices_per_node": 4, "scale_up_domain": 64}
         x["training"] |= {"global_batch": 64 * slices}
@@ -195,12 +195,12 @@ def test_gradients_cross_between_slices_tensor_by_tensor() -> None:
         options = StepOptions(
             overlap_grad_reduce=True, overlap_param_gather=True, overlap_p2p=True, fsdp_prefetch=True, grad_bytes=2.0
         )
-        return Traffic(p.parts, p.plan, p.cluster, p.training, p.behaviour, options)
+        return DataParallelComm(p.stages, p.plan, p.cluster, p.training, p.behaviour, options)
 
     assert traffic(2)._tensors() == 9
     assert float(traffic(1).between_slices(8.0)[0][0]) == 0
     times = [float(traffic(k).between_slices(8.0)[0][0]) for k in (2, 16)]
-    hop = traffic(2).parts.network.params.out.hop_s[2]
+    hop = traffic(2).stages.network.params.out.hop_s[2]
     assert times[1] - times[0] > 9 * 2 * 14 * hop
     # inside a slice nothing changes with their number
     assert float(traffic(2).reduce(8.0)[0][0]) == pytest.approx(float(traffic(16).reduce(8.0)[0][0]))

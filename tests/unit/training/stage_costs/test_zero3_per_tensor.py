@@ -12,10 +12,10 @@ from windtunnel.api import explain
 from windtunnel.api import plan as best_plan
 from windtunnel.graph import Batch
 from windtunnel.specs.model import ModelSpec
-from windtunnel.training.data_parallel.comm_costs import Traffic
+from windtunnel.training.data_parallel.comm_costs import DataParallelComm
 from windtunnel.training.data_parallel.per_tensor_zero3 import LAUNCH_S, TensorLists
 from windtunnel.training.predict import prepare, simulate_training
-from windtunnel.training.step_setup import Prepared, options_of
+from windtunnel.training.step_setup import PreparedStep, options_of
 
 
 def gpt(hidden: int, layers: int = 4) -> dict[str, Any]:
@@ -44,10 +44,10 @@ def scenario(nodes: int = 2, hidden: int = 4096, framework: str = "megatron_deep
     }
 
 
-def traffic(**changes: Any) -> Traffic:
-    x: Prepared = prepare(scenario(**changes))[0]
+def traffic(**changes: Any) -> DataParallelComm:
+    x: PreparedStep = prepare(scenario(**changes))[0]
     options = options_of(x.training, x.plan, x.behaviour, x.coefficients, ())
-    return Traffic(x.parts, x.plan, x.cluster, x.training, x.behaviour, options)
+    return DataParallelComm(x.stages, x.plan, x.cluster, x.training, x.behaviour, options)
 
 
 @pytest.mark.parametrize(("hidden", "again"), [(4096, 0.0), (12288, 8 / 12)])
@@ -69,7 +69,7 @@ def test_copies_out_of_and_into_lists_are_moved_through_memory() -> None:
     listed, whole = traffic(), traffic()
     whole.lists = None
     layers = 4.0
-    weights = float(listed.parts.dense_params.sum())
+    weights = float(listed.stages.dense_params.sum())
     for name, passes in (("gather", 3.0), ("reduce", 2.0)):
         more = getattr(listed, name)(layers)[4].sum() - getattr(whole, name)(layers)[4].sum()
         assert more == pytest.approx(passes * 2.0 * weights / layers, rel=1e-6), name

@@ -63,7 +63,7 @@ def test_what_two_copies_cannot_do_is_said() -> None:
 def test_exchanges_of_both_passes_share_the_links() -> None:
     """A pair takes at least what its kernels take, and at least what its exchanges take on the link that they load."""
     prepared = api.prepare(MIXTURE | {"cluster": {"device": "h100-sxm-80gb", "nodes": 8, "devices_per_node": 4}})[0]
-    parts = prepared.parts
+    parts = prepared.stages
     for pair in prepared.program.pairs:
         assert pair.seconds <= pair.alone_s * 1.001
     for k in range(len(parts.layers)):
